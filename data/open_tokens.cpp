@@ -74,7 +74,7 @@ class stream_builder {
     const auto watch = [&](uint64_t done, uint64_t bytes) { return tell(path, done, bytes); };
     const uint64_t begin = expanded_.bytes();
     TROUPE_ASSIGN(auto file, open_expanded(path, budget_, expanded_, options_.scratch, watch));
-    if (is_packed(path)) budget_ -= file.size();
+    if (is_packed(path) || kind == source_kind::text || kind == source_kind::json_lines) budget_ -= file.size();
     count_file(stream_->summary_, options_.path, path, file.size());
     if (kind == source_kind::tokens) {
       if (const auto index = index_of(path)) return add_indexed(path, *index, std::move(file));

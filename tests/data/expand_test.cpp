@@ -142,6 +142,10 @@ BOOST_AUTO_TEST_CASE(the_limit_counts_all_files_of_a_folder) {
   at.write("in/b.gz", gzip(std::string(600, 'b')));
   check_refused({.path = at / "in", .max_bytes = 1199}, error_kind::limit, "b.gz");
   BOOST_TEST(opened({.path = at / "in", .max_bytes = 1200})->size() == 1200U);
+  at.write("plain/a.txt", std::string(600, 'a'));
+  at.write("plain/b.txt", std::string(600, 'b'));
+  check_refused({.path = at / "plain", .max_bytes = 1199}, error_kind::limit, "b.txt' has 600 bytes, more than the 599");
+  BOOST_TEST(opened({.path = at / "plain", .max_bytes = 1200})->size() == 1200U);
 }
 
 BOOST_AUTO_TEST_CASE(the_limit_holds_for_text_that_is_not_packed) {

@@ -104,7 +104,7 @@ int run(int argc, char** argv) {
   apps::ask_command ask(app);
   apps::init_command init(app);
   apps::completion_command completion(app);
-  apps::refuse_wrong_integers(app);
+  apps::read_numbers_as_files_do(app);
   apps::expand_paths(app);
   apps::finish_help(app);
   if (argc > 2 && std::strcmp(argv[1], "completion") == 0 && std::strcmp(argv[2], "--words") == 0)

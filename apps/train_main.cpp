@@ -39,7 +39,7 @@ int run(int argc, char** argv) {
   add_train_options(*train_command, t);
   plan_command plan(app);
   compress_command compress(app);
-  refuse_wrong_integers(app);
+  read_numbers_as_files_do(app);
   expand_paths(app);
   finish_help(app);
   try {

@@ -45,11 +45,12 @@ bool holds_any_moment(const checkpoint::tensor_source& s) {
 class wishes {
  public:
   wishes(const checkpoint::tensor_source& from, const job::optimizer_groups& groups, const job::chosen_tensor& tensor,
-         const load_options& options, std::function<bool()> wants_end)
+         const load_options& options, lacking_frozen frozen, std::function<bool()> wants_end)
       : from_(from),
         groups_(groups),
         tensor_(tensor),
         options_(options),
+        frozen_(frozen),
         names_(from),
         states_(options.load_optimizer_states && !options.load_module_only && holds_any_moment(from)),
         saved_masters_(options.load_optimizer_states && !options.load_module_only &&
@@ -78,6 +79,7 @@ class wishes {
         if (report.missing++ == 0) report.first_missing = p.name;
         continue;
       }
+      if (!name && frozen_ == lacking_frozen::kept && !p.trainable) continue;
       if (!name) return missing(p);
       c.master = checkpoint::find_tensor(from_, *name, tensor_kind::master);
       c.frozen = checkpoint::find_tensor(from_, *name, tensor_kind::frozen);
@@ -195,8 +197,14 @@ class wishes {
     if (unread != from_.unread.end())
       return fail(error_kind::mismatch, fmt::format("'{}': parameter '{}', {}, has the type {}, which cannot be loaded",
                                                     checkpoint::shown_place(from_), p.name, p.shape, unread->type));
-    return fail(error_kind::mismatch, fmt::format("'{}': parameter '{}', {}, is missing{} in the checkpoint",
-                                                  checkpoint::shown_place(from_), p.name, p.shape, as));
+    const char* const remedy =
+        p.trainable
+            ? ""
+            : "; this run does not train it: checkpoint.exclude_frozen_parameters: true takes it from the start "
+              "of a run that left it out, checkpoint.load.strict: false (--no-load-strict) gives it its first "
+              "value";
+    return fail(error_kind::mismatch, fmt::format("'{}': parameter '{}', {}, is missing{} in the checkpoint{}",
+                                                  checkpoint::shown_place(from_), p.name, p.shape, as, remedy));
   }
 
   /// Refuses a checkpoint of a model with an adapter, whose names differ from this run's, unless this run's model is a
@@ -317,6 +325,7 @@ class wishes {
   const job::optimizer_groups& groups_;
   const job::chosen_tensor& tensor_;
   const load_options& options_;
+  const lacking_frozen frozen_;
   checkpoint::name_map names_;
   bool states_, saved_masters_;
   std::function<bool()> wants_end_;
@@ -334,10 +343,11 @@ bool replaces_everything(const load_options& options) { return options.load_modu
 core::result<load_report> load_tensors(const checkpoint::tensor_source& from,
                                        std::span<const std::shared_ptr<rank_memory>> memory,
                                        const job::optimizer_groups& groups, const job::chosen_tensor& tensor,
-                                       const load_options& options, live_load* live, std::function<bool()> wants_end) {
+                                       const load_options& options, live_load* live, std::function<bool()> wants_end,
+                                       lacking_frozen frozen) {
   load_report report;
   if (memory.empty()) return report;
-  wishes all(from, groups, tensor, options, std::move(wants_end));
+  wishes all(from, groups, tensor, options, frozen, std::move(wants_end));
   TROUPE_TRY(all.choose(report));
   if (live != nullptr) {
     if (live->before_changes) TROUPE_TRY(live->before_changes());

@@ -37,6 +37,10 @@ struct live_load {
   std::function<core::result<void>()> before_changes{};
 };
 
+/// Decides about parameters that are not trained and that the checkpoint lacks: they are an error like all others, or
+/// keep their present values, whatever `load_module_strict` is.
+enum class lacking_frozen : uint8_t { refused, kept };
+
 /// Fills parameters, master weights and moments of all ranks from the checkpoint `from`; all ranks share one model and
 /// hold its parts by `tensor`. Call between steps only. Reads every needed byte once for all ranks, unless
 /// `pipeline_loading_checkpoint` is set. If the checkpoint holds only weights, moments stay unchanged unless `live` is
@@ -47,7 +51,8 @@ core::result<load_report> load_tensors(const checkpoint::tensor_source& from,
                                        std::span<const std::shared_ptr<rank_memory>> memory,
                                        const job::optimizer_groups& groups, const job::chosen_tensor& tensor,
                                        const load_options& options = {}, live_load* live = nullptr,
-                                       std::function<bool()> wants_end = {});
+                                       std::function<bool()> wants_end = {},
+                                       lacking_frozen frozen = lacking_frozen::refused);
 
 /// True if `options` replace the first value of every parameter, so that the first values need not be drawn.
 bool replaces_everything(const load_options& options);

@@ -231,10 +231,11 @@ core::result<void> process_peers::begin_term(const cluster::term_order& order, o
   run_.passes.forget_undone();
   if (leads() && x.counts.terms == 0) run_.host.lines->put_lines(run_.term->plan.early.note);
   x.peak_bytes.assign(run_.term->plan.train.ranks(), 0);
-  const bool drawn = order.order.folder.empty() && opening.load.path.empty();
-  TROUPE_TRY(run_.terms.begin({drawn ? first_weights::drawn : first_weights::from_checkpoint,
-                               [&](opening_watch& w) { return take_states(order, opening, w); }},
-                              watch));
+  const bool in_memory = !order.order.folder.empty();  // a save in memory holds all parameters
+  const auto weights = in_memory                   ? first_weights::from_checkpoint
+                       : opening.load.path.empty() ? first_weights::drawn
+                                                   : weights_before(run_, arrived(opening.load));
+  TROUPE_TRY(run_.terms.begin({weights, [&](opening_watch& w) { return take_states(order, opening, w); }}, watch));
   link.on_end([to = run_.term->members->supervisor, parts = x.parts, shared = x.shared](const core::error& why) {
     post(to, give_up{why.kind, why.text});
     parts->give_up(why);

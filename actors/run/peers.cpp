@@ -1,8 +1,5 @@
 #include "actors/run/peers.hpp"
 
-#include <algorithm>
-
-#include "actors/loading/checkpoint_load.hpp"
 #include "actors/meetings.hpp"
 #include "actors/run/training_run.hpp"
 #include "core/error.hpp"
@@ -13,12 +10,7 @@ namespace {
 /// Returns the states of a run that has all ranks in this process.
 term_states first_states(training_run& run, const session_options& options) {
   const bool resumes = !options.resume.empty();
-  // A checkpoint may lack scores of masks, which then have their first values.
-  const bool replaced = resumes && replaces_everything(options.load) &&
-                        std::ranges::none_of(run.term->plan.compression->pruned, [](const job::pruned_module& m) {
-                          return m.method == config::pruning_method::topk;
-                        });
-  return {replaced ? first_weights::from_checkpoint : first_weights::drawn,
+  return {resumes ? weights_before(run, options.load) : first_weights::drawn,
           [&run, resumes, &options](opening_watch& watch) -> core::result<void> {
             TROUPE_TRY(run.resumer.look_at_teacher());
             if (resumes)

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <map>
 
 #include "actors/host_thread.hpp"
@@ -24,6 +25,8 @@
 #include "job/model/folder_model.hpp"
 #include "job/model/layer_reduction.hpp"
 #include "kernels/optimizer/update_count.hpp"
+#include "models/families/hugging_face.hpp"
+#include "models/table/model_folder.hpp"
 
 namespace troupe::actors {
 namespace {
@@ -192,6 +195,57 @@ core::result<checkpoint::tensor_source> open_for(const core::model_table& table,
   return named_for(table, std::move(*from), options.load_module_strict);
 }
 
+/// Parameters that this run does not train, by their presence in a checkpoint.
+struct frozen_parameters {
+  std::string first_missing, first_held;
+  uint64_t missing = 0;
+};
+
+frozen_parameters frozen_of(const checkpoint::tensor_source& from, const core::model_table& table) {
+  frozen_parameters out;
+  const checkpoint::name_map names(from);
+  for (const auto& p : table.parameters) {
+    if (p.is_copy() || p.of_teacher || p.trainable) continue;
+    const bool held = names.find(p.name).has_value();
+    if (!held) ++out.missing;
+    std::string& first = held ? out.first_held : out.first_missing;
+    if (first.empty()) first = p.name;
+  }
+  return out;
+}
+
+/// Returns the value of a key, by the names on its path, in the configuration of a checkpoint's run; empty if there is
+/// none.
+std::string value_in(const checkpoint::source_run& was, std::initializer_list<const char*> names) {
+  const auto keys = config::read_yaml(was.config, 0);
+  const config::node* at = keys.root.get();
+  for (const char* name : names) at = at == nullptr ? nullptr : at->find(name);
+  return at == nullptr || !at->is_scalar() ? std::string() : at->text;
+}
+
+/// Returns the reason why this run's first weights are not those that the run of the checkpoint began with; empty if
+/// they are.
+std::string other_first_weights(const checkpoint::source_run& was, const config::job_config& now) {
+  if (const auto path = value_in(was, {"checkpoint", "load", "path"}); !path.empty())
+    return fmt::format("its run began with the weights of '{}' (checkpoint.load.path)", path);
+  if (now.compression.layers.enabled) return "its run began with layers of model.teacher";
+  const auto model = now.model.path.empty() ? now.model.hugging_face_json : models::folder_of(now.model.path).string();
+  if (was.model != model)
+    return now.model.path.empty() ? std::string("its run had another model, or model.path")
+                                  : fmt::format("model.path is {}, was {}", model, core::shown(was.model));
+  if ((now.model.path.empty() || !models::has_weights(now.model.path)) && was.seed && *was.seed != now.seed)
+    return fmt::format("seed is {}, was {}", now.seed, *was.seed);
+  return {};
+}
+
+/// Returns where this run's first weights come from.
+std::string first_weights_of(const config::job_config& c, bool own_modules) {
+  if (own_modules) return "the host program's modules have";
+  if (!c.model.path.empty() && models::has_weights(c.model.path))
+    return fmt::format("'{}' (model.path) has", c.model.path.string());
+  return fmt::format("seed {} gives", c.seed);
+}
+
 /// Returns the progress of another run from which this run continues, without the loss scale.
 training_progress progress_of(const checkpoint::source_run& run, const load_options& options, bool has_states) {
   training_progress out;
@@ -309,21 +363,24 @@ core::result<void> resumer::take_over(const checkpoint::tensor_source& from, loa
     if (!decided) return fail(decided.error().in(fmt::format("'{}'", folder)));
     left_out = std::move(*decided);
   }
+  TROUPE_ASSIGN(const auto frozen, keep_frozen(from, options, when));
   const auto& zero = run_.term->plan.config->zero_optimization;
   if (!options.load_from_fp32_weights) options.load_from_fp32_weights = zero.load_from_fp32_weights;
   options.pipeline_loading_checkpoint |= zero.pipeline_loading_checkpoint && zero.stage == 3;
   TROUPE_TRY(watch.begin("loading the checkpoint"));
   const bool running = when == resume_time::while_running;
   live_load state{.before_changes = agreed.before_changes};
-  const auto loaded =
-      load_tensors(weights_alone ? *weights_alone : from, run_.term->memory.here, *run_.term->plan.optimizer,
-                   run_.term->plan.tensor, options, running ? &state : nullptr, [&] { return watch.wants_end(); });
+  const auto loaded = load_tensors(
+      weights_alone ? *weights_alone : from, run_.term->memory.here, *run_.term->plan.optimizer, run_.term->plan.tensor,
+      options, running ? &state : nullptr, [&] { return watch.wants_end(); },
+      frozen.empty() ? lacking_frozen::refused : lacking_frozen::kept);
   if (!loaded && state.changing) run_.over.why = loaded.error().in("the load failed after it had changed some states");
   if (!loaded) return fail(state.changing ? *run_.over.why : loaded.error());
   if (agreed.after_changes) TROUPE_TRY(agreed.after_changes());
   if (loaded->missing > 0)
     say(fmt::format("'{}': {} parameters keep their {} values, as {}", folder, loaded->missing,
                     running ? "present" : "first", loaded->first_missing));
+  if (!frozen.empty()) say(fmt::format("'{}' {}", folder, frozen));
 
   run_.progress = continues ? progress_of(run, options, loaded->states) : training_progress{};
   if (loaded->unfrozen > 0 && loaded->states && run_.progress.applied > 0)
@@ -368,6 +425,35 @@ core::result<void> resumer::take_over(const checkpoint::tensor_source& from, loa
   if (!said.unknown.empty())
     say(fmt::format("'{}' ({}) does not say {}", folder, from.format, fmt::join(said.unknown, "; ")));
   return {};
+}
+
+// Parameters that the checkpoint lacks keep their values only if these are the values with which its run began.
+core::result<std::string> resumer::keep_frozen(const checkpoint::tensor_source& from, const load_options& options,
+                                               resume_time when) const {
+  const auto& c = *run_.term->plan.config;
+  if (!c.checkpoint.exclude_frozen_parameters || from.format != "troupe" || options.custom_load_fn)
+    return std::string();
+  const auto frozen = frozen_of(from, *run_.term->plan.tensor.whole);
+  // A run that holds its frozen parameters from an own checkpoint may have trained them before.
+  if (!frozen.first_held.empty() && c.checkpoint.load.path.empty() && when == resume_time::while_opening &&
+      !value_in(from.run, {"checkpoint", "exclude_frozen_parameters"}).empty())
+    return fail(error_kind::mismatch,
+                fmt::format("'{}' holds the frozen parameter {}, which the run's next checkpoints would leave out "
+                            "(checkpoint.exclude_frozen_parameters), although a resume would take it from the run's "
+                            "start, where it may have had other values; set the key to false",
+                            checkpoint::shown_place(from), frozen.first_held));
+  if (frozen.missing == 0 || !options.load_module_strict) return std::string();
+  const std::string which =
+      fmt::format("leaves out {} frozen parameter{}, such as {} (checkpoint.exclude_frozen_parameters)", frozen.missing,
+                  frozen.missing == 1 ? "" : "s", frozen.first_missing);
+  if (when == resume_time::while_running) return which + ": their present values stay";
+  if (const auto why = other_first_weights(from.run, c); !why.empty())
+    return fail(error_kind::mismatch,
+                fmt::format("'{}' {}, and {}; set checkpoint.load.strict: false (--no-load-strict) to give them the "
+                            "first values of this run",
+                            checkpoint::shown_place(from), which, why));
+  return fmt::format("{}: their values are those that {}, as at the start of the run", which,
+                     first_weights_of(c, run_.modules.model != nullptr));
 }
 
 core::result<void> resumer::look_at_teacher() {

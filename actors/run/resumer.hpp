@@ -54,6 +54,11 @@ class resumer {
   [[nodiscard]] const std::optional<checkpoint::teacher_record>& teacher() const { return teacher_; }
 
  private:
+  /// Returns a sentence about frozen parameters that the run's checkpoints leave out and that keep their values; empty
+  /// if there are none. Error (mismatch): the run begins with other first weights than the checkpoint's run, or would
+  /// lose frozen parameters that this checkpoint holds.
+  [[nodiscard]] core::result<std::string> keep_frozen(const checkpoint::tensor_source& from,
+                                                      const load_options& options, resume_time when) const;
   /// Loads the layers of `model.teacher` that the model begins with, if it begins with any.
   core::result<void> take_layers(opening_watch& watch);
 

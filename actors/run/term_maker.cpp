@@ -17,6 +17,7 @@
 #include "actors/hands/shard_executor.hpp"
 #include "actors/hands/writer_executor.hpp"
 #include "actors/host_thread.hpp"
+#include "actors/loading/checkpoint_load.hpp"
 #include "actors/loading/states_source.hpp"
 #include "actors/memory/file_port.hpp"
 #include "actors/memory/initial_weights.hpp"
@@ -117,6 +118,14 @@ core::result<void> check_beside(const config::job_config& c, bool own_modules, b
 }
 
 }  // namespace
+
+first_weights weights_before(const training_run& run, const load_options& options) {
+  const auto& plan = run.term->plan;
+  const bool has_scores = std::ranges::any_of(plan.compression->pruned,
+                                              [](const auto& m) { return m.method == config::pruning_method::topk; });
+  const bool lacks_some = has_scores || plan.config->checkpoint.exclude_frozen_parameters;
+  return replaces_everything(options) && !lacks_some ? first_weights::from_checkpoint : first_weights::drawn;
+}
 
 // Makes the session's actor system, after checking that its threads and those of the actors that follow are available:
 // neither can then be refused half-way.

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 
+#include "actors/loading/load_options.hpp"
 #include "actors/opening/opening.hpp"
 #include "config/sections/job_config.hpp"
 #include "core/error.hpp"
@@ -15,6 +16,10 @@ struct training_run;
 
 /// Source of the parameters with which a term begins: drawn at random, or read from a checkpoint.
 enum class first_weights : uint8_t { drawn, from_checkpoint };
+
+/// Returns what a term's memory holds before a checkpoint is loaded with `options`: the first weights if the checkpoint
+/// may lack some parameters, which then keep them.
+first_weights weights_before(const training_run& run, const load_options& options);
 
 /// The states with which a term's ranks begin: parameters, optimizer states and progress.
 struct term_states {

@@ -62,7 +62,7 @@ int run(int argc, char** argv) {
   add_doctor_options(*doctor, d)->required();
   cert_command cert(app);
   launch_command launch(app);
-  refuse_wrong_integers(app);
+  read_numbers_as_files_do(app);
   expand_paths(app);
   finish_help(app);
   try {

@@ -1,46 +1,63 @@
-// Refuses, with a sentence, integers on the command line that CLI11 would wrap or truncate, and numbers that are not
-// finite. Leaves ranges to each option.
+// Reads the numbers of all options on the command line by the rules of configuration files: `010` is ten and `0x10` is
+// refused, where CLI11 would read octal and hexadecimal digits, wrap or truncate. Leaves ranges to each option.
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
-#include <cmath>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
 
+#include "config/document/scalars.hpp"
+
 namespace troupe::apps {
 
-/// Returns why `text` is not an unsigned 64-bit integer; empty if it is one, also if a unit follows.
-inline std::string wrong_integer(std::string_view text) {
-  uint64_t value = 0;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (failure == std::errc()) return {};
-  const std::string got(text.substr(0, 80));
-  if (failure == std::errc::result_out_of_range) return "wanted an integer of at most 18446744073709551615, got " + got;
-  return "wanted an integer of at least 0, got " + (got.empty() ? "nothing" : got);
+/// Rewrites an unsigned 64-bit integer in any notation of configuration files (`010`, `5e8`) as plain digits, which may
+/// be followed by a unit. Returns why `text` is none; empty if it is one.
+inline std::string read_integer(std::string& text) {
+  const auto refused = [&](const char* wanted) {
+    const std::string got = text.substr(0, 80);
+    return std::string("wanted an integer of at ")
+        .append(wanted)
+        .append(", got ")
+        .append(got.empty() ? "nothing" : got);
+  };
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  const auto is_letter = [](char c) { return c == ' ' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+  const std::string number(text.begin(), std::ranges::find_if_not(text, is_digit));
+  uint64_t digits = 0;
+  if (std::from_chars(number.data(), number.data() + number.size(), digits).ec == std::errc::result_out_of_range)
+    return refused("most 18446744073709551615");
+  const std::string unit = text.substr(number.size());
+  if (const auto whole =
+          config::integer_in({.kind = config::node_kind::plain, .at = {}, .text = text, .items = {}, .entries = {}})) {
+    if (whole->negative) return refused("least 0");
+    text = std::to_string(whole->magnitude);
+    return {};
+  }
+  if (number.empty() || !std::ranges::all_of(unit, is_letter)) return refused("least 0");
+  text = std::to_string(digits) + unit;
+  return {};
 }
 
-/// Returns why `text` is not a finite number; empty if it is finite, or if this function cannot tell.
-inline std::string wrong_number(std::string_view text) {
-  double value = 0;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool is_endless = failure == std::errc() && !std::isfinite(value);
-  std::string out;
-  if (is_endless) out.append("wanted a finite number, got ").append(text.substr(0, 80));
-  return out;
+/// Returns why `text` is not a finite number as configuration files write it; empty if it is one.
+inline std::string wrong_number(const std::string& text) {
+  if (config::number_in({.kind = config::node_kind::plain, .at = {}, .text = text, .items = {}, .entries = {}}))
+    return {};
+  return "wanted a finite number, got " + (text.empty() ? "nothing" : text.substr(0, 80));
 }
 
-/// Makes every option of `app` and of its commands refuse bad numbers: options for unsigned integers refuse other
-/// texts, options for other numbers refuse values that are not finite.
-inline void refuse_wrong_integers(CLI::App& app) {
+/// Makes every option of `app` and of its commands that takes a number read it by these rules.
+inline void read_numbers_as_files_do(CLI::App& app) {
   for (CLI::Option* option : app.get_options())
     if (option->get_type_name().starts_with("UINT"))
       // The check runs before the other validators of the option, which may convert units.
-      option->transform(CLI::Validator([](std::string& text) { return wrong_integer(text); }, ""));
+      option->transform(CLI::Validator([](std::string& text) { return read_integer(text); }, ""));
     else if (option->get_type_name().starts_with("FLOAT"))
       option->transform(CLI::Validator([](std::string& text) { return wrong_number(text); }, ""));
-  for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) refuse_wrong_integers(*command);
+  for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) read_numbers_as_files_do(*command);
 }
 
 }  // namespace troupe::apps

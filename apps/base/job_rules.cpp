@@ -10,6 +10,7 @@
 #include "job/step_options.hpp"
 #include "models/table/row_tiles.hpp"
 #include "plan/choose/batch_need.hpp"
+#include "plan/schedule/named.hpp"
 #include "storage/memory/memory_room.hpp"
 
 namespace troupe::apps {
@@ -44,7 +45,13 @@ std::optional<models::model_spec> model_of(const config::model_section& m, std::
 /// Returns the problem of the pipeline with this model and schedule, if some machine can hold its batches.
 std::optional<key_problem> pipeline_problem_of(const config::job_config& job, const models::model_spec& spec,
                                                const plan::batch_request& batches) {
-  if (!job.pipeline.cuts(job.parallel.pipeline)) return std::nullopt;
+  const auto& p = job.pipeline;
+  if (!p.cuts(job.parallel.pipeline)) {
+    if (!p.schedule_file.empty() || p.schedule == "search") return std::nullopt;
+    const auto named = plan::find_schedule(p.schedule);
+    if (named) return std::nullopt;
+    return key_problem{"pipeline.schedule", named.error().text + ", search, or a file ending in .csv"};
+  }
   const auto table_of = [&](uint64_t rows) {
     return models::make_model_table(spec, rows, batches.columns, core::size_of(job.parameter_dtype()));
   };

@@ -24,6 +24,7 @@
 #include "apps/page/page_access.hpp"
 #include "apps/page/page_state.hpp"
 #include "apps/run/ask_socket.hpp"
+#include "apps/run/changed_keys.hpp"
 #include "apps/run/export_target.hpp"
 #include "apps/run/opened_run.hpp"
 #include "apps/run/opening_display.hpp"
@@ -209,9 +210,16 @@ class training {
       end.next_command = fmt::format("the same command resumes after step {}", step);
     else if (!exported_.empty())
       end.next_command = fmt::format("troupe checkpoint to-gguf {} model.gguf", shell_word(exported_.string()));
+    else if (!newest.empty() && config_->checkpoint.exclude_frozen_parameters && has_frozen())
+      end.next_command = "the same command with --export FOLDER writes the whole model, with its frozen parameters";
     else if (!newest.empty())
       end.next_command = fmt::format("troupe checkpoint to-hf {} {}", shell_word(newest),
                                      shell_word((config_->output / "hf").string()));
+  }
+  /// True if the model has parameters that are not trained.
+  [[nodiscard]] bool has_frozen() const {
+    return std::ranges::any_of(session_->table().parameters,
+                               [](const auto& p) { return !p.trainable && !p.of_teacher; });
   }
   /// Returns the error of a run in which every step was skipped. A run with a dynamic loss scale that is stopped may
   /// still have been looking for its scale.
@@ -309,6 +317,8 @@ class training {
       return session_->steps_done() < config_->steps ? session_->open_records() : core::result<void>();
     };
     const bool is_first = session_->recoveries().terms == 0;
+    if (is_first && start_.own && session_->steps_done() >= config_->steps)
+      if (auto ok = check_same_job(start_, loaded_); !ok) return failed(ok.error());
     if (is_first && !arguments_.export_folder.empty())
       if (auto ok = check_export(arguments_.export_folder, session_->table().numel() * core::size_of(core::dtype::f32));
           !ok)

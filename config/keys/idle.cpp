@@ -31,6 +31,17 @@ std::string of_processes(const key_info& key, const job_config& c) {
   return in_memory && key.name() == "copies" && c.checkpoint.memory.every_steps == 0 ? "every_steps is 0" : "";
 }
 
+/// Returns the reason why a key about what a run keeps or measures has no effect; empty for all other keys.
+std::string of_records(const key_info& key, const job_config& c) {
+  if (key.section() == "evaluation" && !c.data.sources.empty() && c.data.validation_fraction == 0)
+    return "there is no data.validation_fraction";
+  if (key.key == "activation_checkpointing.number_checkpoints" && !c.activation_checkpointing.enabled)
+    return "activation_checkpointing.enabled is false";
+  if (key.key == "telemetry.trace_from_step" && c.steps > 0 && c.telemetry.trace_from_step > c.steps)
+    return fmt::format("the run ends after step {}, before it", c.steps);
+  return {};
+}
+
 std::string of_offload(const key_info& key, const offload_section& part) {
   if (key.name() == "device") return {};
   if (part.device == offload_device::none) return "device is none";
@@ -54,7 +65,9 @@ std::string idle(const key_info& key, const job_config& c) {
     return swap_folder ? "" : of_offload(key, z.offload_optimizer);
   }
   if (key.section() == "zero_optimization.zenflow") return z.zenflow.enabled ? "" : "there is no section zenflow";
-  if (key.section() == "pipeline" && key.name() != "activation_checkpoint_interval" && key.name() != "chunks")
+  const bool acts_without_stages =
+      key.name() == "activation_checkpoint_interval" || key.name() == "chunks" || key.name() == "profile";
+  if (key.section() == "pipeline" && !acts_without_stages)
     return c.pipeline.cuts(c.parallel.pipeline) ? "" : "parallel.pipeline is 1";
   if (key.section() == "elasticity" && key.name() != "enabled")
     return c.elasticity.enabled ? "" : "elasticity.enabled is false";
@@ -79,6 +92,7 @@ std::string idle(const key_info& key, const job_config& c) {
   if (key.key.starts_with("compile.") && key.name() != "deepcompile")
     return c.compile.enabled ? "" : "compile.deepcompile is false";
   if (std::string why = of_processes(key, c); !why.empty()) return why;
+  if (std::string why = of_records(key, c); !why.empty()) return why;
   return of_other_types(key, c);
 }
 

@@ -24,6 +24,7 @@ class collector {
 
   settings take(const node& root) {
     out_.root = root.at;
+    root_ = &root;
     section("", "", root);
     return std::move(out_);
   }
@@ -103,11 +104,25 @@ class collector {
         return report_.error(
             e.at, full,
             fmt::format("wanted a space after the colon: {}: {}", key, short_name(e.name.substr(colon + 1))));
-    const bool lenient = report_.sources.at(e.at.source).kind == source::imported && !strict_in_deepspeed(section);
+    const bool lenient = report_.sources.at(e.at.source).kind == source::imported && !strict_in_deepspeed(section) &&
+                         !is_passed_on(section);
     if (lenient)
       report_.warn(e.at, full, text);
     else
       report_.error(e.at, full, text);
+  }
+
+  /// True for the `params` of an optimizer or schedule that acts: DeepSpeed passes all of them to a constructor, which
+  /// refuses unknown ones. Muon's are chosen by name there.
+  [[nodiscard]] bool is_passed_on(std::string_view section) const {
+    constexpr std::string_view params = ".params";
+    if (section != "optimizer.params" && section != "scheduler.params") return false;
+    const std::string outer(section.substr(0, section.size() - params.size()));
+    const node* const mapping = root_->find(outer);
+    const auto type = mapping == nullptr || mapping->find("type") == nullptr
+                          ? nullptr
+                          : checked(*key_named(outer + ".type"), std::make_shared<const node>(*mapping->find("type")));
+    return type != nullptr && type->text != core::name_of(core::optimizer_type::muon);
   }
 
   void nested(const key_info& row, const std::string& path, const entry& e) {
@@ -301,6 +316,7 @@ class collector {
 
   reporter& report_;
   purpose why_;
+  const node* root_ = nullptr;  ///< the document, of which `out_` has what was read
   settings out_;
   bool legacy_zero_ = false;
   size_t item_ = 0;  ///< index in the list that is being read

@@ -268,6 +268,7 @@ void resolve(const settings& given, job_config& config, reporter& report, origin
   skip_rules(given, config, report, why);
   device_rules(given, config, report, why);
   deepspeed_rules(given, report);
+  if (why != purpose::deepspeed) idle_rules(given, config, report);
 }
 
 }  // namespace troupe::config

@@ -34,6 +34,9 @@ void pruning_rules(const settings& given, job_config& config, reporter& report);
 /// decided.
 void norm_rules(const settings& given, job_config& config, reporter& report, origins& derived);
 
+/// Warns about given keys of a run's own sections that other keys leave without effect.
+void idle_rules(const settings& given, const job_config& config, reporter& report);
+
 /// Applies the rules of samples that are left out, and of the reaction to a spike of the loss.
 void skip_rules(const settings& given, job_config& config, reporter& report, purpose why);
 

@@ -24,7 +24,10 @@ class training {
 
   void all() {
     items_are_whole();
-    if (has_text_) texts();
+    if (has_text_) {
+      texts();
+      validation();
+    }
     groups();
     optimizer();
     scheduler();
@@ -70,6 +73,17 @@ class training {
       error("data.tokenizer", fmt::format("wanted bytes, or the path of a SentencePiece .model or of a folder with "
                                           "vocab.json and merges.txt, got {}, which does not exist",
                                           d.tokenizer_path.string()));
+  }
+
+  /// Refuses evaluations between steps for which no part of the text is held out.
+  void validation() {
+    constexpr std::string_view key = "evaluation.every_steps", part = "data.validation_fraction";
+    const uint64_t every = config_.evaluation.every_steps;
+    if (config_.data.validation_fraction > 0 || given_.was_refused(part) || given_.was_refused("data")) return;
+    if (every > 0 && every < config_.steps)
+      error(key, fmt::format("requires a part of the text that is never trained on; set {}, such as 0.05, or remove "
+                             "this key, got {}",
+                             part, every));
   }
 
   void groups() {
@@ -183,12 +197,45 @@ class training {
                                "set it to auto for the optimizer's rate",
                                warmup_decay_rate));
     params_of("scheduler", core::name_of(s.type), unread::refused);
+    if (job_ && ends_early()) return;
     if (s.total_num_steps != 0 && s.total_num_steps < s.warmup_num_steps &&
         key_named("scheduler.params.total_num_steps")->read_by(core::name_of(s.type)))
       report_.warn(
           given_.where("scheduler.params.total_num_steps"), "scheduler.params.total_num_steps",
           fmt::format("less than warmup_num_steps {}: the learning rate never comes down", s.warmup_num_steps));
     if (s.type == curve::one_cycle) one_cycle();
+  }
+
+  /// Warns about a curve that reaches its end long before the run does, and is 0 from there on or rises again; returns
+  /// true if it does. Step n takes the curve's value after n - 1 moves, as in PyTorch; DeepSpeed's warm-ups move one
+  /// step later. A curve whose last value is meant for the last step alone causes no warning.
+  bool ends_early() {
+    using curve = core::schedule_type;
+    const auto& s = config_.scheduler;
+    const uint64_t warmup = std::max<uint64_t>(2, s.warmup_num_steps);
+    std::string_view key = "scheduler.params.total_num_steps";
+    uint64_t end = 0;  // the first step with the curve's last value, counted from 1; 0: that value is not 0
+    if (s.type == curve::warmup_decay && s.warmup_min_lr == 0) end = std::max(s.total_num_steps, warmup) + 2;
+    if (s.type == curve::warmup_cosine && s.cos_min_ratio == 0) end = std::max(s.total_num_steps, warmup + 1) + 1;
+    const bool falls_to_0 =
+        (s.type == curve::linear && s.end_factor == 0) || (s.type == curve::polynomial && s.power > 0);
+    if (falls_to_0) {
+      key = "scheduler.params.total_iters";
+      end = s.total_iters + 1;
+    }
+    const bool rises = s.type == curve::cosine_annealing;
+    if (rises) {
+      key = "scheduler.params.T_max";
+      end = s.t_max + 1;
+    }
+    if (end == 0 || end >= config_.steps || given_.was_refused(key)) return false;
+    const std::string what =
+        rises ? fmt::format("falls to {} at step {} of {} and rises again", s.eta_min, end, config_.steps)
+              : fmt::format("is 0 from step {} of {} on", end, config_.steps);
+    report_.warn(given_.where(key), std::string(key),
+                 fmt::format("the learning rate {}; set it to {} to span the whole run", what,
+                             falls_to_0 ? std::to_string(config_.steps) : "auto"));
+    return true;
   }
 
   /// Sets the length of a learning-rate curve that is `auto` to the length of the run.

@@ -243,6 +243,32 @@ BOOST_AUTO_TEST_CASE(a_fresh_run_sets_earlier_checkpoints_aside) {
     BOOST_TEST(!has(r.out, of_steps), r.out);
 }
 
+BOOST_AUTO_TEST_CASE(a_job_that_finds_another_jobs_last_checkpoint_names_the_keys_that_differ) {
+  const command_folder f(replaced(saving, "steps: 40", "steps: 5"));
+  BOOST_TEST_REQUIRE(f.troupe({"train", "job.yaml", "--quiet"}).code == 0);
+  const auto with = [&f](const std::vector<std::string>& set) {
+    std::vector<std::string> words = {"train", "job.yaml", "--quiet"};
+    for (const auto& x : set) words.insert(words.end(), {"--set", x});
+    return f.troupe(words);
+  };
+  const auto other = with({"optimizer.params.lr=0.002", "gradient_clipping=2"});
+  BOOST_TEST(other.code == 2, other.err);
+  BOOST_TEST(has(other.err, "nothing is left to train: '"), other.err);
+  BOOST_TEST(has(other.err,
+                 "it is of a run with other settings: gradient_clipping is 2, was 1; optimizer.params.lr is 0.002, was "
+                 "0.001; set another output for another job"),
+             other.err);
+  const auto curve = with({"scheduler={type: WarmupLR}", "parameter_groups=[{match: wte, weight_decay: 0}]"});
+  BOOST_TEST(curve.code == 2, curve.err);
+  BOOST_TEST(has(curve.err, "scheduler.type is WarmupLR, was none"), curve.err);
+  BOOST_TEST(has(curve.err, "parameter_groups is [{match: "), curve.err);
+  // Neither what is recorded nor the length of the run makes another job.
+  const auto same = with({"telemetry.json_lines=true", "sample.tokens=4", "checkpoint.every_steps=2", "steps=4"});
+  BOOST_TEST(same.code == 0, same.err);
+  BOOST_TEST(has(same.err, "nothing is left to train"), same.err);
+  BOOST_TEST(with({"optimizer.params.lr=0.002", "steps=6"}).code == 0);
+}
+
 BOOST_AUTO_TEST_CASE(a_run_without_checkpoints_begins_where_the_configuration_says) {
   const command_folder f(saving), other(saving);
   BOOST_TEST_REQUIRE(f.troupe({"train", "job.yaml", "--quiet", "--steps", "5"}).code == 0);

@@ -211,6 +211,19 @@ BOOST_AUTO_TEST_CASE(a_pipeline_that_cannot_be_is_refused_at_its_line) {
   BOOST_TEST(checked.code == 2);
 }
 
+BOOST_AUTO_TEST_CASE(an_unknown_schedule_is_refused_without_a_pipeline_too) {
+  const command_folder f(smallest + "pipeline: {schedule: nosuch}\n");
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"config", "check", "job.yaml"}, {"plan", "job.yaml"}, {"train", "job.yaml"}}) {
+    const auto r = f.troupe(command);
+    BOOST_TEST(r.code == 2, command.front());
+    BOOST_TEST(has(r.err, "job.yaml:10:22: error: pipeline.schedule: unknown pipeline schedule 'nosuch'"), r.err);
+    BOOST_TEST(has(r.err, ", search, or a file ending in .csv"), r.err);
+  }
+  const auto known = f.troupe({"config", "check", "job.yaml", "--set", "pipeline.schedule=gpipe"});
+  BOOST_TEST(known.code == 0, known.err);
+}
+
 BOOST_AUTO_TEST_CASE(a_plan_shows_the_cost_of_a_checkpoint_in_its_step) {
   const command_folder f;
   const auto without = f.troupe({"plan", "job.yaml"});

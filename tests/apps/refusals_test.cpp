@@ -230,6 +230,28 @@ BOOST_AUTO_TEST_CASE(integers_that_would_wrap_around_are_refused_in_words) {
   BOOST_TEST(!std::filesystem::exists(f.folder / "out"));
 }
 
+// CLI11 reads 010 as 8 and 0x10 as 16.
+BOOST_AUTO_TEST_CASE(integers_of_options_are_read_as_those_of_files_are) {
+  const command_folder f;
+  for (const std::string wrong : {"0x10", "0b11", "1_000", "1.5", "six"}) {
+    const auto got = f.troupe({"train", "job.yaml", "--steps", wrong});
+    BOOST_TEST(got.code == 2, got.err);
+    BOOST_TEST(has(got.err, "--steps: wanted an integer of at least 0, got " + wrong), got.err);
+  }
+  for (const std::string ten : {"010", "1e1", "10.0"}) {
+    const auto got = f.troupe({"plan", "job.yaml", "--rank", ten});
+    BOOST_TEST(has(got.err, "10"), got.err);
+    BOOST_TEST(got.err == f.troupe({"plan", "job.yaml", "--rank", "10"}).err);
+  }
+  const auto trained = f.troupe({"train", "job.yaml", "--quiet", "--steps", "010"});
+  BOOST_TEST(trained.code == 0, trained.err);
+  BOOST_TEST(has(trained.out, "done after 10 steps"), trained.out);
+  const auto units = f.troupe({"plan", "job.yaml", "--fit", "--memory", "010GiB"});
+  BOOST_TEST(units.code == 0, units.err);
+  BOOST_TEST(units.out == f.troupe({"plan", "job.yaml", "--fit", "--memory", "10GiB"}).out);
+  BOOST_TEST(f.troupe({"schedule", "1f1b", "--transfer", "0x1"}).code == 2);
+}
+
 BOOST_AUTO_TEST_CASE(numbers_that_are_not_finite_are_refused_in_words) {
   const command_folder f;
   for (const std::string wrong : {"nan", "inf"})

@@ -253,6 +253,51 @@ BOOST_AUTO_TEST_CASE(a_resume_that_trains_what_was_frozen_says_how_far_its_first
              did.err);
 }
 
+BOOST_AUTO_TEST_CASE(a_run_whose_checkpoints_leave_out_frozen_parameters_resumes_and_exports_the_whole_model) {
+  const command_folder f(smallest +
+                         "checkpoint: {every_steps: 3, exclude_frozen_parameters: true}\n"
+                         "parameter_groups: [{match: 'wpe', trainable: false}]\n");
+  const auto first = f.troupe({"train", "job.yaml", "--steps", "3"});
+  BOOST_TEST_REQUIRE(first.code == 0, first.err);
+  BOOST_TEST(has(first.out, "next: the same command with --export FOLDER writes the whole model"), first.out);
+  BOOST_TEST(!has(first.out, "to-hf"), first.out);
+  const std::string left_out =
+      "leaves out 1 frozen parameter, such as transformer.wpe.weight (checkpoint.exclude_frozen_parameters)";
+  for (const char* processes : {"one", "ranks"}) {
+    const auto again = f.troupe({"train", "job.yaml", "--quiet", "--steps", processes == std::string("one") ? "4" : "6",
+                                 "--set", std::string("cluster.processes=") + processes});
+    BOOST_TEST_REQUIRE(again.code == 0, again.err);
+    BOOST_TEST(has(again.err, left_out + ": their values are those that seed 1 gives, as at the start of the run"),
+               again.err);
+  }
+  // The frozen parameter has the bits of a run that never ended.
+  const auto exported = f.troupe({"train", "job.yaml", "--quiet", "--export", "resumed"});
+  BOOST_TEST_REQUIRE(exported.code == 0, exported.err);
+  const auto whole = f.troupe({"train", "job.yaml", "--quiet", "--set", "output=whole", "--export", "whole_model"});
+  BOOST_TEST_REQUIRE(whole.code == 0, whole.err);
+  const auto weights_in = [&](const char* folder) {
+    return scratch_folder::read(f.folder.path() / folder / "model.safetensors");
+  };
+  BOOST_TEST((weights_in("resumed") == weights_in("whole_model")));
+  // A parameter that was trained before is not that of the start.
+  const std::vector<std::string> trained = {"train", "job.yaml", "--quiet", "--set", "output=trained", "--set"};
+  const auto with = [&](const std::string& set, const char* steps) {
+    auto words = trained;
+    words.insert(words.end(), {set, "--steps", steps});
+    return f.troupe(words);
+  };
+  BOOST_TEST(with("parameter_groups=[]", "3").code == 0);
+  const auto late = with("seed=1", "6");
+  BOOST_TEST(late.code == 1, late.err);
+  BOOST_TEST(has(late.err, "holds the frozen parameter transformer.wpe.weight, which the run's next checkpoints would"),
+             late.err);
+  BOOST_TEST(with("checkpoint.exclude_frozen_parameters=false", "6").code == 0);
+  const auto lost = f.troupe({"train", "job.yaml", "--quiet", "--changed-seed", "--set", "seed=2", "--steps", "7"});
+  BOOST_TEST(lost.code == 1, lost.err);
+  BOOST_TEST(has(lost.err, left_out + ", and seed is 2, was 1; set checkpoint.load.strict: false (--no-load-strict)"),
+             lost.err);
+}
+
 BOOST_AUTO_TEST_CASE(a_terminal_sees_a_bar) {
   const command_folder f;
   // The `script` program of util-linux provides a terminal.

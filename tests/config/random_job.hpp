@@ -54,7 +54,7 @@ inline bool is_free(const key_info& row) {
       "zero_optimization.zero_hpz_partition_size", "aio.block_size", "cluster.early_updates", "cluster.swap_gradients",
       "cluster.min_ranks", "cluster.page", "elasticity.enabled", "cluster.offload_activations",
       "cluster.row_tile_bytes", "tensor_parallel.exchange_pieces", "activation_checkpointing.cpu_checkpointing",
-      "activation_checkpointing.selective", "on_spike.action", "on_spike.min_steps",
+      "activation_checkpointing.selective", "on_spike.action", "on_spike.min_steps", "evaluation.every_steps",
       // Techniques require groups, which have names.
       "compression_training.weight_quantization.shared_parameters.enabled",
       "compression_training.sparse_pruning.shared_parameters.enabled",

@@ -157,6 +157,26 @@ BOOST_AUTO_TEST_CASE(frozen_parameters_may_be_trained_after_a_resume_and_trained
   BOOST_TEST(same_bits(tensors_of(*resumed(some, at({1, 0}), *again)).weights, tensors_of(*t).weights));
 }
 
+BOOST_AUTO_TEST_CASE(frozen_parameters_that_checkpoints_leave_out_are_those_of_the_runs_start) {
+  const small_job job(tiny_gpt2 + "parameter_groups: [{match: 'h\\.', trainable: false}]\n");
+  const settings slim = {"checkpoint.exclude_frozen_parameters=true"};
+  auto s = job.open(at({2, 3}) + slim);
+  losses_of(*s, 2);
+  const auto saved = s->save({.root = job.folder() / "slim", .exclude_frozen_parameters = true});
+  BOOST_TEST_REQUIRE(saved.has_value());
+  auto t = resumed(job, at({3, 2}) + slim, *saved);
+  check_same_tensors(tensors_of(*t), tensors_of(*s));
+  const auto has = [](const std::string& text, const char* what) {
+    BOOST_TEST(text.find(what) != std::string::npos, text);
+  };
+  // Another seed gives other first weights, even if another order of samples is permitted.
+  const auto other = actors::session::open(
+      {.config = job.config(at({2, 3}) + slim + settings{"seed=8"}), .resume = *saved, .load = {.changed_seed = true}});
+  BOOST_TEST_REQUIRE(!other.has_value());
+  has(other.error().text, "(checkpoint.exclude_frozen_parameters), and seed is 8, was 7; set checkpoint.load.strict");
+  has(refusal(job, at({2, 3}), *saved), "is missing in the checkpoint");
+}
+
 BOOST_AUTO_TEST_CASE(checkpoints_that_do_not_fit_are_refused_by_name) {
   const small_job job(tiny_gpt2), other(tiny_llama);
   auto s = job.open(at({2, 3}));

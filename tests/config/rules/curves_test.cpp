@@ -55,6 +55,39 @@ BOOST_AUTO_TEST_CASE(a_warm_up_that_does_not_rise_to_the_optimizers_rate_is_said
   BOOST_TEST(with("0.001", "") == "");
 }
 
+BOOST_AUTO_TEST_CASE(a_curve_that_ends_long_before_the_run_is_said) {
+  const auto with = [](const std::string& curve, const std::string& steps = "20") {
+    return warnings_of(smallest + "scheduler: {" + curve + "}\n", {{"steps=" + steps}});
+  };
+  const std::string decay = "type: WarmupDecayLR, params: {warmup_max_lr: 0.1, warmup_num_steps: 4, total_num_steps: ",
+                    head = "warning: scheduler.params.";
+  BOOST_TEST(with(decay + "9}") == "j.yaml:9:101: " + head +
+                                       "total_num_steps: the learning rate is 0 from step 11 of 20 on; set it to auto "
+                                       "to span the whole run\n");
+  BOOST_TEST(with(decay + "9, warmup_min_lr: 0.01}") == "");
+  BOOST_TEST(with("type: LinearLR, params: {end_factor: 0}") ==
+             "j.yaml:9:37: " + head +
+                 "total_iters: the learning rate is 0 from step 6 of 20 on; set it to 20 to span the whole run\n");
+  BOOST_TEST(with("type: LinearLR") == "");
+  BOOST_TEST(with("type: PolynomialLR, params: {total_iters: 10}") ==
+             "j.yaml:9:55: " + head +
+                 "total_iters: the learning rate is 0 from step 11 of 20 on; set it to 20 to span the whole run\n");
+  BOOST_TEST(with("type: CosineAnnealingLR, params: {T_max: 8}") ==
+             "j.yaml:9:54: " + head +
+                 "T_max: the learning rate falls to 0 at step 9 of 20 and rises again; set it to auto to span the "
+                 "whole run\n");
+  BOOST_TEST(with("type: WarmupCosineLR, params: {total_num_steps: 9, warmup_num_steps: 2, cos_min_ratio: 0}") ==
+             "j.yaml:9:61: " + head +
+                 "total_num_steps: the learning rate is 0 from step 10 of 20 on; set it to auto to span the whole "
+                 "run\n");
+  // The end of a curve may be the last step of the run.
+  for (const char* curve :
+       {"type: PolynomialLR, params: {total_iters: 19}", "type: CosineAnnealingLR, params: {T_max: 19}",
+        "type: PolynomialLR, params: {total_iters: 20}", "type: CosineAnnealingLR, params: {T_max: auto}"})
+    BOOST_TEST(with(curve) == "");
+  BOOST_TEST(with(decay + "auto}") == "");
+}
+
 BOOST_AUTO_TEST_CASE(an_optimizer_that_would_make_the_loss_larger_is_refused) {
   const auto with = [](const std::string& value) {
     return smallest_with("{lr: 1.0e-3}", "{lr: 1.0e-3, maximize: " + value + "}");

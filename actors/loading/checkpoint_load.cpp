@@ -10,6 +10,7 @@
 #include "actors/memory/initial_weights.hpp"
 #include "actors/memory/state_store.hpp"
 #include "checkpoint/source/layer_names.hpp"
+#include "checkpoint/source/left_out.hpp"
 #include "checkpoint/source/name_map.hpp"
 #include "checkpoint/source/peft_names.hpp"
 #include "checkpoint/source/scatter_read.hpp"
@@ -95,20 +96,24 @@ class wishes {
       for (const auto moment : moments(q)) {
         const auto* found = checkpoint::find_tensor(from_, *name, tensor_kind::moment, moment);
         if (found == nullptr)
-          return fail(
-              error_kind::mismatch,
-              fmt::format("'{}': tensor {} is not in the checkpoint; set "
-                          "checkpoint.load.optimizer_states: false (--no-load-optimizer-states) to begin "
-                          "without the optimizer's states",
-                          checkpoint::shown_place(from_), checkpoint::shown(p.name, tensor_kind::moment, moment)));
+          return fail(error_kind::mismatch,
+                      fmt::format("'{}': tensor {} is not {}; set "
+                                  "checkpoint.load.optimizer_states: false (--no-load-optimizer-states) to begin "
+                                  "without the optimizer's states",
+                                  checkpoint::shown_place(from_),
+                                  checkpoint::shown(p.name, tensor_kind::moment, moment), why_not_there()));
         TROUPE_TRY(same_shape(p, *found));
         c.moments.push_back(found);
       }
     }
     report.states = states_;
     if (report.missing == all.size() && !all.empty() && !options_.custom_load_fn) return nothing_fits(all);
-    if (options_.custom_load_fn || !options_.load_module_strict) return {};
-    const auto unknown = names_.unexpected(all);
+    if (options_.custom_load_fn) return {};
+    auto unknown = names_.unexpected(all);
+    if (!options_.load_module_strict) {
+      report.left_out = std::move(unknown);
+      return {};
+    }
     if (unknown.empty()) return {};
     const std::span shown(unknown.data(), std::min(unknown.size(), max_names_shown));
     return fail(error_kind::mismatch,
@@ -174,6 +179,15 @@ class wishes {
   }
 
  private:
+  /// Returns where a missing moment is not: "in the checkpoint", or "read (left out: ...)" if the source left out
+  /// states.
+  [[nodiscard]] std::string why_not_there() const {
+    for (const auto& line : from_.remarks)
+      if (line.starts_with(checkpoint::left_out_mark) && line.find("optimizer") != line.npos)
+        return fmt::format("read ({})", line);
+    return "in the checkpoint";
+  }
+
   struct choice {  ///< tensors chosen for a parameter; null if there is none
     const tensor_entry *master = nullptr, *frozen = nullptr, *weight = nullptr;
     std::vector<const tensor_entry*> moments;

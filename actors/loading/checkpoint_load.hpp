@@ -23,6 +23,9 @@ struct load_report {
   uint64_t missing = 0;  ///< number of parameters that the checkpoint lacks and that keep their first values
   bool states = false;   ///< true: moments were loaded; false also if the checkpoint has no moments
   std::string first_missing;
+  /// Parameters of the checkpoint that the model does not have, ascending; they are not loaded. Empty if the load is
+  /// strict, or if a `custom_load_fn` names what is loaded.
+  std::vector<std::string> left_out;
   /// Trained parameters that were frozen in the checkpoint's run: their moments restart at their initial values.
   uint64_t unfrozen = 0;
   std::string first_unfrozen;

@@ -381,6 +381,10 @@ core::result<void> resumer::take_over(const checkpoint::tensor_source& from, loa
     say(fmt::format("'{}': {} parameters keep their {} values, as {}", folder, loaded->missing,
                     running ? "present" : "first", loaded->first_missing));
   if (!frozen.empty()) say(fmt::format("'{}' {}", folder, frozen));
+  if (const auto& names = loaded->left_out; !names.empty())
+    say(fmt::format("'{}': {} parameter{} that this run's model does not have {} left out, such as {}", folder,
+                    names.size(), names.size() == 1 ? "" : "s", names.size() == 1 ? "is" : "are",
+                    checkpoint::first_names(names)));
 
   run_.progress = continues ? progress_of(run, options, loaded->states) : training_progress{};
   if (loaded->unfrozen > 0 && loaded->states && run_.progress.applied > 0)

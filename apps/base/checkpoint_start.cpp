@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "apps/base/load_keys.hpp"
 #include "checkpoint/commit/commit.hpp"
 #include "checkpoint/convert/folder_contents.hpp"
 #include "checkpoint/convert/open_source.hpp"
@@ -47,22 +48,6 @@ core::result<std::vector<checkpoint_name>> checkpoints_in(const fs::path& root) 
 
 using load_section = config::checkpoint_load_section;
 
-/// A key of checkpoint.load that changes how a checkpoint is loaded.
-struct load_key {
-  const char* name;
-  bool load_section::*field;
-  /// True: the key also applies to the run's own checkpoints if the file sets it together with checkpoint.load.path.
-  /// Keys of this kind permit something; they do not drop states
-  bool is_for_own_too;
-};
-constexpr std::array<load_key, 7> load_keys{{{"optimizer_states", &load_section::optimizer_states, false},
-                                             {"lr_scheduler_states", &load_section::lr_scheduler_states, false},
-                                             {"strict", &load_section::strict, false},
-                                             {"fallback_to_previous", &load_section::fallback_to_previous, true},
-                                             {"changed_batch", &load_section::changed_batch, true},
-                                             {"changed_seed", &load_section::changed_seed, true},
-                                             {"changed_data", &load_section::changed_data, true}}};
-
 bool lies_in(const fs::path& path, const fs::path& root) {
   std::error_code e;
   const fs::path inner = fs::weakly_canonical(path, e), outer = fs::weakly_canonical(root, e);
@@ -94,7 +79,12 @@ core::result<run_start> checkpoint_start::at_step_0(run_start start) const {
       {{"module_only", "--load-module-only"},
        {"optimizer_states", "--no-load-optimizer-states"},
        {"lr_scheduler_states", "--no-load-lr-scheduler-states"}}};
-  if (!start.load.path.empty()) return start;
+  if (!start.load.path.empty()) {
+    if (start.load.tag.empty() || wishes_.tag_by.empty()) return start;
+    if (const auto there = checkpoint::look_into(start.load.path, start.load.tag); !there)
+      return core::fail(there.error().in(wishes_.tag_by));
+    return start;
+  }
   for (const auto& [key, flag] : for_loads)
     if (is_by_hand(key))
       return core::refused(
@@ -121,7 +111,7 @@ core::result<load_section> checkpoint_start::own_load(const say_function& say) c
   if (load_.module_only) idle.emplace_back("module_only");
   for (const auto& k : load_keys) {
     if (load_.*k.field == none.*k.field) continue;
-    if (k.is_for_own_too || load_.path.empty() || is_by_hand(k.name))
+    if (k.is_for_all || load_.path.empty() || is_by_hand(k.name))
       out.*k.field = load_.*k.field;
     else
       idle.emplace_back(k.name);
@@ -206,7 +196,7 @@ core::result<run_start> checkpoint_start::choose(const say_function& say, bool a
   if (again && (own_begin_.empty() || newest != own_begin_)) {
     out.load = {};
     for (const auto& k : load_keys)
-      if (k.is_for_own_too) out.load.*k.field = load_.*k.field;
+      if (k.is_for_all) out.load.*k.field = load_.*k.field;
   } else {
     // A run that goes back to the checkpoint it began from loads that checkpoint with the same keys.
     TROUPE_ASSIGN(auto load, own_load(again ? [](const std::string&) {} : say));

@@ -22,6 +22,7 @@ struct start_wishes {
   /// Keys of checkpoint.load, without that prefix, that the command line sets.
   std::vector<std::string> keys_by_hand{};
   std::filesystem::path map{};  ///< --map: a file with other names for the tensors of --resume
+  std::string tag_by{};         ///< what set the tag of the checkpoint, for messages: `--tag`, `job.yaml:9:30`
 };
 
 struct run_start {  ///< the place where a run begins
@@ -74,7 +75,8 @@ class checkpoint_start {
   /// Reports the keys without effect.
   core::result<config::checkpoint_load_section> own_load(const say_function& say) const;
   [[nodiscard]] bool is_by_hand(const char* key) const;
-  /// Returns `start` unchanged. Refused if no checkpoint is loaded although the command line sets how to load one.
+  /// Returns `start` unchanged. Refused if no checkpoint is loaded although the command line sets how to load one, and
+  /// if the folder has no checkpoint of the tag.
   [[nodiscard]] core::result<run_start> at_step_0(run_start start) const;
 
   std::filesystem::path root_;

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <utility>
 
+#include "apps/base/load_keys.hpp"
 #include "cluster/job_file.hpp"
 #include "config/accelerate.hpp"
 #include "config/explain.hpp"
@@ -53,7 +54,8 @@ config::load_result as_user_knows(config::load_result out, const std::string& pa
 config::load_result load(const common_arguments& a, std::optional<uint64_t> steps, intent why, config::reading read_as,
                          const asking& besides = {}) {
   config::load_options options;
-  options.overrides = a.set;
+  if (!a.resume.empty()) options.overrides.push_back(resume_override(a.resume));
+  options.overrides.insert(options.overrides.end(), a.set.begin(), a.set.end());
   options.strict = a.strict;
   options.steps = steps;
   options.read_as = read_as;
@@ -63,7 +65,9 @@ config::load_result load(const common_arguments& a, std::optional<uint64_t> step
       std::ranges::move(besides(job), std::back_inserter(out));
     return out;
   };
-  return as_user_knows(config::load(a.file, options), a.file);
+  auto out = config::load(a.file, options);
+  if (out && !a.resume.empty()) out = with_resume(std::move(*out), a.resume);
+  return as_user_knows(std::move(out), a.file);
 }
 
 }  // namespace

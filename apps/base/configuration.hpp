@@ -16,6 +16,7 @@ struct common_arguments {
   std::string file;
   std::vector<std::string> set;  ///< overrides of the configuration, each as key=value
   bool strict = false;
+  std::string resume{};  ///< `--resume`: path of a checkpoint, which replaces checkpoint.load.path; empty: none
 };
 
 /// Returns the configuration, or nothing if the file was refused; every problem has then been printed. If only the

@@ -369,6 +369,12 @@ std::string memory_line(const end_summary& e) {
   return out + "\n";
 }
 
+/// Returns the line of a run whose model is nowhere on a disk.
+std::string not_kept_line(const end_summary& e) {
+  if (e.unsaved) return "model: not kept: the last checkpoint could not be written\n";
+  return "model: not kept; --export FOLDER or checkpoint.every_steps keeps it\n";
+}
+
 }  // namespace
 
 std::string end_text(const end_summary& e) {
@@ -386,7 +392,7 @@ std::string end_text(const end_summary& e) {
   if (!e.model_place.empty())
     out += "model: " + e.model_place + "\n";
   else if (e.trained > 0)
-    out += "model: not kept; --export FOLDER or checkpoint.every_steps keeps it\n";
+    out += not_kept_line(e);
   if (!e.next_command.empty()) out += "next: " + e.next_command + "\n";
   if (e.trained > 0 && !e.report_file.empty())
     out += "report: " + e.report_file + " (open in a browser; -v shows its tables here)\n";

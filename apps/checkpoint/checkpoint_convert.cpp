@@ -32,26 +32,19 @@ void say_written(const conversion& writing, const checkpoint::weights_export_rep
               r.tensor_bytes);
 }
 
-/// True if the output is a file in the format of torch.save, which stores the bytes of a tensor once for all its names.
-bool keeps_bytes_once(const checkpoint::weights_export_options& o) {
-  const auto ending = o.out.extension();
-  return ending == ".pt" || ending == ".pth" || ending == ".bin";
-}
-
 core::result<uint64_t> needed_bytes(const checkpoint::tensor_source& s, const checkpoint::weights_export_options& o) {
   TROUPE_ASSIGN(const auto weights, checkpoint::weights_of(s, o));
   uint64_t out = header_reserve_bytes;
   for (const auto& w : weights)
-    if (!w.is_tied || !keeps_bytes_once(o)) out += core::numel_of(w.from->shape) * core::size_of(w.type);
+    if (!w.is_tied || !checkpoint::keeps_bytes_once(o)) out += core::numel_of(w.from->shape) * core::size_of(w.type);
   return out;
 }
 
 /// Returns the kind that OUT's name implies: one file for a known ending, else a folder. Refuses an ending that looks
 /// like a file of an unknown type, unless the folder exists or its name ends with a slash.
 core::result<output_kind> kind_of(const fs::path& out) {
+  if (checkpoint::names_weights_file(out)) return output_kind::file;
   const auto ending = out.extension().string();
-  for (const char* known : {".safetensors", ".pt", ".pth", ".bin"})
-    if (ending == known) return output_kind::file;
   const bool like_a_file =
       ending.size() > 1 && std::isalpha(static_cast<unsigned char>(ending[1])) != 0 &&
       std::all_of(ending.begin() + 1, ending.end(), [](unsigned char c) { return std::isalnum(c) != 0; });
@@ -72,8 +65,7 @@ namespace {
 /// dicts. Folders and files of safetensors contain a tensor once.
 core::result<checkpoint::tensor_source> with_tied_head(checkpoint::tensor_source s, const model_description& model,
                                                        const fs::path& out) {
-  const auto ending = out.extension().string();
-  if (!out.empty() && ending != ".pt" && ending != ".pth" && ending != ".bin") return s;
+  if (!out.empty() && !checkpoint::keeps_bytes_once({.out = out})) return s;
   const checkpoint::name_map names(s);
   for (const auto& [alias, owner] : shared_names(model, s))
     if (const auto found = names.find(owner); found && !names.find(alias)) s.tied.push_back({alias, *found});
@@ -108,11 +100,13 @@ core::result<void> write_fp32(const weights_arguments& a) {
   TROUPE_TRY(refuse_idle(a.given, {{is_folder, "a folder, and OUT is one file", {"--max-shard-size"}}}));
   TROUPE_ASSIGN(const auto s, open_for_fp32(a));
   conversion writing(a.source, a.output);
-  checkpoint::weights_export_options options{.out = a.output.out,
-                                             .max_shard_bytes = *shard_bytes,
-                                             .exclude_frozen = a.exclude_frozen,
-                                             .about = file_mark(),
-                                             .progress = writing.progress()};
+  checkpoint::weights_export_options options{
+      .out = a.output.out,
+      .form = is_folder ? checkpoint::weights_form::folder : checkpoint::weights_form::file,
+      .max_shard_bytes = *shard_bytes,
+      .exclude_frozen = a.exclude_frozen,
+      .about = file_mark(),
+      .progress = writing.progress()};
   TROUPE_ASSIGN(const auto needed, needed_bytes(s, options));
   TROUPE_TRY(writing.prepare(s, kind, needed));
   options.out = writing.place().working();
@@ -134,7 +128,8 @@ core::result<void> write_hugging_face(const weights_arguments& a) {
   if (model->json.empty()) return fail(no_description_of(*s));
   TROUPE_TRY(check_parameters(opened));
   conversion writing(a.source, a.output);
-  checkpoint::weights_export_options options{.out = a.output.out, .max_shard_bytes = *shard_bytes, .type = type};
+  checkpoint::weights_export_options options{
+      .out = a.output.out, .form = checkpoint::weights_form::folder, .max_shard_bytes = *shard_bytes, .type = type};
   options.rename = [&](const std::string& name) { return exported_name(opened, name); };
   options.progress = writing.progress();
   TROUPE_ASSIGN(const auto needed, needed_bytes(*s, options));

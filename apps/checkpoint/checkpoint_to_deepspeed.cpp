@@ -53,6 +53,21 @@ core::result<checkpoint::deepspeed_write_options> options_for(const deepspeed_ar
   return out;
 }
 
+/// Returns the order in which the model registers the parameters, as names in the source; empty if the source has an
+/// order of its own, or if the model is of an unknown family.
+std::vector<std::string> order_of(const described_checkpoint& c) {
+  std::vector<std::string> out;
+  if (!c.source.parameter_order.empty() || c.source.has_layer_names) return out;
+  const checkpoint::name_map names(c.source);
+  for (const auto& w : parameters_of(c.model)) {
+    const auto name = names.find(w.name);
+    if (!name) continue;
+    const auto tied = std::ranges::find(c.source.tied, *name, &checkpoint::tied_name::name);
+    out.push_back(tied == c.source.tied.end() ? *name : tied->of);
+  }
+  return out;
+}
+
 core::result<void> add_optimizer(checkpoint::deepspeed_write_options& o, const deepspeed_arguments& a,
                                  const checkpoint::tensor_source& s) {
   TROUPE_ASSIGN(auto optimizer, describe_optimizer(s, a.job, a.stage, o.weight_type));
@@ -81,6 +96,7 @@ core::result<void> write_deepspeed(const deepspeed_arguments& a) {
   TROUPE_ASSIGN(auto options, options_for(a, opened));
   TROUPE_TRY(add_optimizer(options, a, opened.source));
   warn_of_lost_samples(a.source, opened.source);
+  options.order = order_of(opened);
   conversion writing(a.source, a.output);
   options.progress = writing.progress();
   TROUPE_TRY(writing.prepare(opened.source));
@@ -124,6 +140,7 @@ core::result<void> write_universal(const deepspeed_arguments& a) {
   TROUPE_ASSIGN(auto options, options_for(a, opened));
   TROUPE_TRY(add_optimizer(options, a, opened.source));
   warn_of_lost_samples(a.source, opened.source);
+  options.order = order_of(opened);
   conversion writing(a.source, a.output);
   options.progress = writing.progress();
   TROUPE_TRY(writing.prepare(opened.source));

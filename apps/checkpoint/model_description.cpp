@@ -14,6 +14,8 @@
 #include "checkpoint/files/file_system.hpp"
 #include "checkpoint/gguf/families.hpp"
 #include "checkpoint/gguf/source.hpp"
+#include "checkpoint/source/element_cast.hpp"
+#include "checkpoint/source/further_names.hpp"
 #include "checkpoint/source/inspect.hpp"
 #include "checkpoint/source/name_map.hpp"
 #include "checkpoint/source/peft_names.hpp"
@@ -192,7 +194,7 @@ tl::unexpected<core::error> other_shape(const described_checkpoint& c, const std
                                         : ""));
 }
 
-/// Checks that all parameters of the model exist, with their shapes.
+/// Checks that all parameters of the model exist, with their shapes, as floating-point numbers.
 core::result<void> check_wanted(const described_checkpoint& c, std::span<const checkpoint::wanted_tensor> wanted) {
   const checkpoint::name_map names(c.source);
   std::vector<std::string> missing;
@@ -203,6 +205,9 @@ core::result<void> check_wanted(const described_checkpoint& c, std::span<const c
       missing.push_back(w.name);
     else if (t->shape != w.shape)
       return other_shape(c, *name, w.shape, t->shape);
+    else if (!checkpoint::is_floating(t->type))
+      return mismatch(c, fmt::format("parameter '{}': wanted a floating type, got {}", checkpoint::shown(*name),
+                                     core::name_of(t->type)));
   }
   if (missing.empty()) return {};
   return mismatch(c, fmt::format("it lacks {} parameters of the model that its config.json describes, such as {}",
@@ -260,8 +265,15 @@ core::result<described_checkpoint> open_described(const source_arguments& a, con
   if (!model.json.empty())
     if (const auto sizes = models::parse_model_sizes(model.json, a.ignored_keys); !sizes)
       return fail(sizes.error().in(fmt::format("the model of '{}'", checkpoint::shown_place(source))));
-  TROUPE_ASSIGN(auto named, checkpoint::named_by_layers(std::move(source), parameters_of(model)));
-  described_checkpoint out{std::move(named), std::move(model)};
+  const auto wanted = parameters_of(model);
+  TROUPE_ASSIGN(auto named, checkpoint::named_by_layers(std::move(source), wanted));
+  TROUPE_ASSIGN(auto single, checkpoint::without_further_names(std::move(named), wanted));
+  described_checkpoint out{std::move(single.source), std::move(model)};
+  if (const auto& names = single.left_out; !names.empty())
+    note(a, fmt::format("warning: '{}': {} further name{} of its parameters that its model does not have {} left out, "
+                        "such as {}",
+                        checkpoint::shown_place(out.source), names.size(), names.size() == 1 ? "" : "s",
+                        names.size() == 1 ? "is" : "are", checkpoint::first_names(names)));
   TROUPE_TRY(settle_head(a, out));
   return out;
 }

@@ -53,13 +53,13 @@ struct described_checkpoint {
 
 /// Opens the checkpoint that `a` names, with its model by describe_model(). A pipeline's layers get the model's names
 /// if they are known: see named_by_layers(). A head that the model ties but that has its own values is untied, with a
-/// note; one with the embedding's values becomes a tied name: see settle_tied_head(). Refused: keys of the model's
-/// config.json that no table has.
+/// note; one with the embedding's values becomes a tied name: see settle_tied_head(). Further names of parameters that
+/// the model does not have are removed, with a note. Refused: keys of the model's config.json that no table has.
 core::result<described_checkpoint> open_described(const source_arguments& a, const std::filesystem::path& model_config);
 
 /// Refuses a checkpoint whose tensors are not the parameters of the model in its config.json: a missing one, an unknown
-/// one, one of another shape, a pipeline whose layers have no names. For an unknown family, compares only the
-/// embedding's shape and the number of layers.
+/// one, one of another shape, one of integers, a pipeline whose layers have no names. For an unknown family, compares
+/// only the embedding's shape and the number of layers.
 core::result<void> check_parameters(const described_checkpoint& c);
 
 /// Writes the description as config.json into `folder`; does nothing if the model is unknown.

@@ -78,7 +78,9 @@ core::result<void> check_parent(const fs::path& out, uint64_t needed_bytes) {
   std::error_code e;
   if (!fs::is_directory(parent, e))
     return fail(error_kind::bad_input,
-                fmt::format("cannot write '{}': '{}' is not a folder", out.string(), parent.string()));
+                fmt::format("cannot write '{}': '{}' {}", out.string(), parent.string(),
+                            fs::exists(fs::symlink_status(parent, e)) ? "is not a folder"
+                                                                      : "does not exist: make this folder first"));
   if (::faccessat(AT_FDCWD, parent.c_str(), W_OK | X_OK, AT_EACCESS) != 0)
     return fail(error_kind::io,
                 fmt::format("cannot write '{}': '{}': {}", out.string(), parent.string(), core::system_message(errno)));

@@ -22,9 +22,24 @@ fs::path nearest_that_exists(fs::path at) {
   return at;
 }
 
+/// True if an export replaces or removes a file of this name.
+bool is_of_export(const fs::path& file) { return checkpoint::safetensors_names.contain(file.filename().string()); }
+
+/// True if an export into `folder` replaces weights of `path`, a folder or a file.
+bool replaces(const fs::path& folder, const fs::path& path) {
+  std::error_code e;
+  const bool is_file = fs::is_regular_file(path, e);
+  if (path.empty() || !fs::equivalent(folder, is_file ? fs::absolute(path).parent_path() : path, e)) return false;
+  if (is_file) return is_of_export(path);
+  bool found = false;
+  for (fs::directory_iterator at(folder, e), end; !e && at != end; at.increment(e))
+    found = found || is_of_export(at->path());
+  return found;
+}
+
 }  // namespace
 
-core::result<void> check_export(const fs::path& folder, uint64_t bytes) {
+core::result<void> check_export(const fs::path& folder, uint64_t bytes, std::span<const read_weights> read) {
   const auto refused = [&](error_kind kind, const std::string& why) {
     return fail(kind, fmt::format("--export: cannot write to '{}': {}", folder.string(), why));
   };
@@ -32,6 +47,12 @@ core::result<void> check_export(const fs::path& folder, uint64_t bytes) {
   const fs::path there = nearest_that_exists(fs::absolute(folder).lexically_normal());
   if (!fs::is_directory(there, e))
     return refused(error_kind::bad_input, fmt::format("'{}' is not a folder", there.string()));
+  for (const auto& [key, path] : read)
+    if (replaces(folder, path))
+      return fail(error_kind::bad_input,
+                  fmt::format("--export: '{}' cannot be replaced: the run reads its weights ({}); write to another "
+                              "folder",
+                              folder.string(), key));
   for (const char* name : {"config.json", "model.safetensors"})
     if (fs::is_directory(folder / name, e))
       return refused(error_kind::bad_input, fmt::format("'{}' is a folder", (folder / name).string()));

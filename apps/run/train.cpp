@@ -4,7 +4,6 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -35,14 +34,11 @@
 namespace troupe::apps {
 namespace {
 
-namespace fs = std::filesystem;
-
 /// Returns the arguments with a key of the configuration added for each flag that changes how a checkpoint is loaded.
 train_arguments with_load_keys(train_arguments a) {
   const auto key = [&a](const char* name, const std::string& value) {
     a.set.push_back(fmt::format("checkpoint.load.{}={}", name, value));
   };
-  if (!a.resume.empty()) key("path", config::quoted(fs::absolute(a.resume).string()));
   if (!a.tag.empty()) key("tag", config::quoted(a.tag));
   if (a.load_module_only) key("module_only", "true");
   if (a.no_load_optimizer_states) key("optimizer_states", "false");

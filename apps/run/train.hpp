@@ -13,10 +13,8 @@ struct train_arguments : common_arguments {
   output_form form = output_form::text;
   apps::verbosity verbosity = apps::verbosity::normal;
   std::string export_folder;  ///< Hugging Face folder for the trained weights; empty: none
-  /// Path of a checkpoint that takes precedence over the run's own; empty: the run's own are used.
-  std::string resume;
-  bool fresh = false;   ///< true: the run's own checkpoints are not used
-  std::string tag;      ///< name of the checkpoint within the folder `resume`
+  bool fresh = false;         ///< true: the run's own checkpoints are not used
+  std::string tag;            ///< name of the checkpoint within the folder `resume`
   std::string degrees;  ///< data-parallel degrees by step (job/degree_changes.hpp); empty: the file's degree throughout
   std::string map;      ///< path of a file of names for the tensors of `resume`
   bool load_module_only = false, no_load_optimizer_states = false, no_load_lr_scheduler_states = false;

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <cstdio>
@@ -95,7 +96,9 @@ class training {
         opening_(a.verbosity),
         log_(process_ == nullptr ? fs::path() : fs::absolute(config_->output),
              fmt::format("process {}", process_ == nullptr ? 0 : process_->place())),
-        saved_(*config_, config::effective_yaml(loaded), {a.fresh, !a.resume.empty(), load_keys_by_hand(loaded), a.map},
+        saved_(*config_, config::effective_yaml(loaded),
+               {a.fresh, !a.resume.empty(), load_keys_by_hand(loaded), a.map,
+                a.tag.empty() ? origin_of_tag(loaded) : "--tag"},
                {[this](const std::string& line) { warn(line); },
                 [this](const checkpoint_event& e) {
                   if (show_) show_->checkpoint(e);
@@ -319,10 +322,16 @@ class training {
     const bool is_first = session_->recoveries().terms == 0;
     if (is_first && start_.own && session_->steps_done() >= config_->steps)
       if (auto ok = check_same_job(start_, loaded_); !ok) return failed(ok.error());
-    if (is_first && !arguments_.export_folder.empty())
-      if (auto ok = check_export(arguments_.export_folder, session_->table().numel() * core::size_of(core::dtype::f32));
+    if (is_first && !arguments_.export_folder.empty()) {
+      const std::array<read_weights, 3> read{
+          {{"model.path", config_->model.path},
+           {"model.teacher", config_->model.teacher},
+           {arguments_.resume.empty() ? "checkpoint.load.path" : "--resume", start_.load.path}}};
+      if (auto ok =
+              check_export(arguments_.export_folder, session_->table().numel() * core::size_of(core::dtype::f32), read);
           !ok)
         return failed(ok.error());
+    }
     const auto claim = [this, is_first] {
       auto claimed = saved_.claim_output();
       return claimed || is_first ? claimed : core::result<void>();  // the previous leader may still hold the lock

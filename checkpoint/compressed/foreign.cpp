@@ -111,11 +111,12 @@ class code_finder {
     return std::nullopt;
   }
 
-  /// Finds the compression method of a weight by the names of tensors next to it, if the weight's own name shows none.
-  [[nodiscard]] foreign_codes of_weight(std::string_view name, const std::string& type) const {
+  /// Finds the compression method of a weight by the names of tensors next to it, if the weight's own name shows none;
+  /// otherwise it is `unknown`.
+  [[nodiscard]] foreign_codes of_weight(std::string_view name, const std::string& type, const char* unknown) const {
     for (const auto& [end, method] : scale_names)
       if (has(name, ".weight", end)) return {std::string(method), sign_of(name, type)};
-    return {"an unknown method", sign_of(name, type)};
+    return {unknown, sign_of(name, type)};
   }
 
  private:
@@ -161,15 +162,18 @@ std::optional<foreign_codes> foreign_codes_of(const tensor_source& s) {
       if (auto found = find.by_name(t.name)) return found;
   for (const auto& t : s.unread) {
     if (auto found = find.by_name(t.name)) return found;
-    if (is_weight_name(t.name)) return find.of_weight(t.name, t.type);
+    if (is_weight_name(t.name)) return find.of_weight(t.name, t.type, "");
   }
   for (const auto& t : s.tensors)
     if (may_be(t) && is_weight_name(t.name) && t.shape.size() > 1)
-      return find.of_weight(t.name, std::string(core::name_of(t.type)));
+      return find.of_weight(t.name, std::string(core::name_of(t.type)), "an unknown method");
   return std::nullopt;
 }
 
 core::error foreign_refusal(const std::string& place, const foreign_codes& codes) {
+  if (codes.method.empty())
+    return {core::error_kind::bad_input,
+            fmt::format("'{}': {}, which is not read: save it as float32, float16 or bfloat16", place, codes.sign)};
   return {core::error_kind::bad_input,
           fmt::format("'{}': its weights are quantised with {} ({}), which Troupe does not decode: use the model from "
                       "before the quantisation, or save it with whole weights with the tool that quantised it",

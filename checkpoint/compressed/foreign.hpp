@@ -13,8 +13,9 @@
 namespace troupe::checkpoint {
 
 struct foreign_codes {
-  std::string method;  ///< name of the compression method for messages, such as `GPTQ`
-  std::string sign;    ///< evidence for the method, such as `config.json: quantization_config.quant_method 'gptq'`
+  /// Name of the compression method for messages, such as `GPTQ`; empty if a weight only has a type that is not read.
+  std::string method;
+  std::string sign;  ///< evidence for the method, such as `config.json: quantization_config.quant_method 'gptq'`
 };
 
 /// Returns the compression method that a config.json names; nothing if it names none, or one that is decoded
@@ -22,7 +23,8 @@ struct foreign_codes {
 std::optional<foreign_codes> foreign_codes_of(std::string_view config);
 
 /// Returns the compression method that the tensors show: codes and scales under the names that the method's tool uses,
-/// or a weight matrix of whole numbers; nothing if there are none. Buffers and moments do not count.
+/// a weight matrix of whole numbers, or a weight of a type that is not read; nothing if there are none. Buffers and
+/// moments do not count.
 std::optional<foreign_codes> foreign_codes_of(const tensor_source& s);
 
 /// Returns the error that explains why no weights can be read from `place`, and how to get whole weights.

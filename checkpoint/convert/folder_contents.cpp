@@ -45,7 +45,6 @@ constexpr std::array<std::string_view, 7> numbered_stems{"checkpoint-", "checkpo
                                                          "epoch-",      "epoch_",      "iter_"};
 constexpr std::array<std::string_view, 2> inner_names{"checkpoints", "checkpoint"};
 constexpr std::string_view trainer_state_name = "trainer_state.json";
-constexpr std::string_view adapter_config_name = "adapter_config.json";
 constexpr uint64_t max_adapter_config_bytes = uint64_t{1} << 20;
 
 bool is_plain_name(std::string_view name) {
@@ -87,9 +86,7 @@ bool any_in(const fs::path& folder, const See& see) {
 
 /// Returns the error that refuses an adapter's folder; nothing for any other folder.
 std::optional<core::error> adapter_in(const fs::path& folder) {
-  const bool is_adapter = is_there(folder / adapter_config_name) || is_there(folder / "adapter_model.safetensors") ||
-                          is_there(folder / "adapter_model.bin");
-  if (!is_adapter) return std::nullopt;
+  if (!is_there(folder / adapter_config_name) && adapter_weights_in(folder).empty()) return std::nullopt;
   const auto text = read_small_file(real_files(), folder / adapter_config_name, max_adapter_config_bytes);
   const auto keys = text ? core::parse_json(*text) : tl::make_unexpected(core::json_problem{});
   const auto said = [&](const char* key) {

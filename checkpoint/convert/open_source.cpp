@@ -13,6 +13,7 @@
 #include "checkpoint/compressed/foreign.hpp"
 #include "checkpoint/source/hugging_face.hpp"
 #include "checkpoint/source/layer_names.hpp"
+#include "checkpoint/source/left_out.hpp"
 #include "checkpoint/source/name_map.hpp"
 #include "checkpoint/source/name_rules.hpp"
 #include "checkpoint/source/numbered_states.hpp"
@@ -203,6 +204,7 @@ core::result<void> judge_codes(tensor_source& s, const source_options& options) 
   if (!codes) codes = foreign_codes_of(s.run.model);
   if (!codes) return {};
   if (!options.as_stored) return fail(foreign_refusal(shown_place(s), *codes));
+  if (codes->method.empty()) return {};  // a remark lists the tensors whose types are not read
   s.remarks.push_back(fmt::format(
       "weights are quantised with {} ({}) and are shown as they are stored: no command can decode their values",
       codes->method, codes->sign));
@@ -218,6 +220,8 @@ core::result<tensor_source> completed(tensor_source s, const found_checkpoint& c
   TROUPE_TRY(judge_codes(s, options));
   TROUPE_ASSIGN(auto out, unwrapped(std::move(s)));
   if (const auto found = peft_finding(out)) out.remarks.push_back("it " + *found);
+  if (const auto adapter = is_folder(c.path) ? unused_adapter_in(c.path) : std::nullopt)
+    out.remarks.push_back(std::string(left_out_mark) + *adapter);
   return out;
 }
 

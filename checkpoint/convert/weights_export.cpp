@@ -194,12 +194,16 @@ core::result<std::vector<output_shard>> shards_of(const weights& all, const weig
   return out;
 }
 
+bool has_torch_ending(const fs::path& out) {
+  const auto ending = out.extension();
+  return ending == ".pt" || ending == ".pth" || ending == ".bin";
+}
+
 core::result<output_layout> layout_of(const weights& all, const weights_export_options& options) {
   output_layout out;
-  const std::string ending = options.out.extension().string();
-  const bool torch_file = ending == ".pt" || ending == ".bin" || ending == ".pth";
-  out.is_folder = !torch_file && ending != ".safetensors";
-  if (torch_file || (out.is_folder && options.torch_files)) out.format = file_format::torch;
+  out.is_folder =
+      options.form == weights_form::by_name ? !names_weights_file(options.out) : options.form == weights_form::folder;
+  if (out.is_folder ? options.torch_files : keeps_bytes_once(options)) out.format = file_format::torch;
   out.folder = out.is_folder ? options.out : options.out.parent_path();
   if (out.folder.empty()) out.folder = ".";
   for (const auto& w : all)
@@ -274,6 +278,12 @@ core::result<void> write_all(const tensor_source& from, const output_layout& lay
 }
 
 }  // namespace
+
+bool names_weights_file(const fs::path& out) { return out.extension() == ".safetensors" || has_torch_ending(out); }
+
+bool keeps_bytes_once(const weights_export_options& options) {
+  return options.form != weights_form::folder && has_torch_ending(options.out);
+}
 
 core::result<weights> weights_of(const tensor_source& from, const weights_export_options& options) {
   weights out;

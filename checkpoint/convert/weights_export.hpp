@@ -18,10 +18,18 @@
 
 namespace troupe::checkpoint {
 
+enum class weights_form : uint8_t {
+  by_name,  ///< a file if names_weights_file() is true for the output, else a folder
+  file,     ///< one file, of torch.save if its name has that ending
+  folder,   ///< files of at most max_shard_bytes (a larger tensor has its own file), with an index if there are several
+};
+
+/// True if the name is that of one file: `*.safetensors`, `*.pt`, `*.pth`, `*.bin`.
+bool names_weights_file(const std::filesystem::path& out);
+
 struct weights_export_options {
-  /// The output: `*.safetensors` and `*.pt`, `*.pth`, `*.bin` are one file; anything else is a folder of files of at
-  /// most max_shard_bytes (a larger tensor has its own file), with an index if there are several.
   std::filesystem::path out;
+  weights_form form = weights_form::by_name;
   bool torch_files = false;  ///< true: a folder gets `pytorch_model*.bin` instead of `model*.safetensors`
   uint64_t max_shard_bytes = default_shard_bytes;
   bool exclude_frozen = false;
@@ -39,6 +47,9 @@ struct weights_export_report {
   /// number of written tensors, and their total number of bytes, where shared storage counts once
   uint64_t tensors = 0, tensor_bytes = 0;
 };
+
+/// True if the output is a file in the format of torch.save, which stores the bytes of a tensor once for all its names.
+bool keeps_bytes_once(const weights_export_options& options);
 
 /// A weight as an export will write it: name, dtype, shape and source.
 struct exported_weight {

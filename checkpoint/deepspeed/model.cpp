@@ -74,7 +74,8 @@ class builder {
     const auto& order = options_.order.empty() ? from_.parameter_order : options_.order;
     if (order.empty() && without == unknown_order::refuse)
       return bad(
-          "DeepSpeed identifies parameters by their order, which the checkpoint does not store; state the order");
+          "DeepSpeed identifies parameters by their order, which neither the checkpoint nor a config.json of a known "
+          "family states");
     std::set<std::string> placed;
     const auto place = [&](const std::string& name) {
       if (!placed.insert(name).second) return;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,6 +17,8 @@ class left_out_entries {
  public:
   /// Records an optimizer state that belongs to no parameter and is therefore not imported.
   void add_state(const std::string& name);
+  /// Records an optimizer state of another shape than its parameter, which is not imported.
+  void add_misfit(const std::string& name, const std::vector<int64_t>& got, const std::vector<int64_t>& wanted);
   /// Records a tensor whose dtype Troupe does not read.
   void add_unread(std::string_view name, std::string_view type);
   /// Leaves out all states of the optimizer, because a part of them would be worse than none. The first `why` is kept.
@@ -27,8 +30,8 @@ class left_out_entries {
   [[nodiscard]] const std::vector<unread_tensor>& unread() const { return unread_; }
 
  private:
-  size_t states_ = 0;
-  std::string first_state_;
+  size_t states_ = 0, misfits_ = 0;
+  std::string first_state_, first_misfit_;
   std::vector<unread_tensor> unread_;
   std::optional<std::string> why_no_states_;
 };

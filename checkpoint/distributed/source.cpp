@@ -191,7 +191,10 @@ class distributed_reader {
                                const distributed_entry& e) {
     if (state == "step") return add_step(name, e);
     const auto& shape = weights_.find(of)->second->shape;
-    if (e.shape != shape && !is_flattened(e.shape, shape)) return leave_out(name);
+    if (e.shape != shape && !is_flattened(e.shape, shape)) {
+      left_out_.add_misfit(name, e.shape, shape);
+      return {};
+    }
     const bool is_master = state == "fp32_param";
     (is_master ? has_masters_ : has_moments_).insert(of);
     const auto kind = is_master ? tensor_kind::master : tensor_kind::moment;

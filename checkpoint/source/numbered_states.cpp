@@ -147,8 +147,10 @@ core::result<void> name_states(tensor_source& s, std::span<const wanted_tensor> 
   named.numbered = nullptr;
   if (named.parameter_order.empty())
     for (const auto& w : own) named.parameter_order.push_back(w.name);
-  named.remarks.push_back(fmt::format("{}: {} of {} parameters are imported", from.file.filename().string(),
-                                      moments_of(from), has_states.size()));
+  const auto file = from.file.filename().string();
+  named.remarks.push_back(has_states.empty() ? fmt::format("{}: it holds no states of an optimizer", file)
+                                             : fmt::format("{}: {} of {} parameters are imported", file,
+                                                           moments_of(from), has_states.size()));
   TROUPE_TRY(complete(named));
   s = std::move(named);
   return {};

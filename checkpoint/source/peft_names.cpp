@@ -6,6 +6,7 @@
 #include <array>
 #include <set>
 
+#include "checkpoint/files/file_system.hpp"
 #include "checkpoint/source/wrapper_names.hpp"
 #include "core/text.hpp"
 
@@ -70,6 +71,21 @@ std::optional<std::string> peft_finding(const tensor_source& s) {
     if (t.kind != tensor_kind::moment) names.emplace_back(t.name);
   for (const auto& t : s.tied) names.emplace_back(t.name);
   return peft_finding(names);
+}
+
+std::string adapter_weights_in(const std::filesystem::path& folder) {
+  for (const char* name : {"adapter_model.safetensors", "adapter_model.bin"})
+    if (is_there(folder / name)) return name;
+  return {};
+}
+
+std::optional<std::string> unused_adapter_in(const std::filesystem::path& folder) {
+  const auto weights = folder.empty() ? std::string() : adapter_weights_in(folder);
+  if (weights.empty() || !is_there(folder / adapter_config_name)) return std::nullopt;
+  return fmt::format(
+      "'{}', a PEFT adapter, which transformers applies to the weights next to it where peft is "
+      "installed: it is not used here; merge it into them first {} to use it",
+      weights, merge_by);
 }
 
 }  // namespace troupe::checkpoint

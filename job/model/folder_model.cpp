@@ -7,6 +7,7 @@
 #include "checkpoint/convert/open_source.hpp"
 #include "checkpoint/source/inspect.hpp"
 #include "checkpoint/source/name_map.hpp"
+#include "checkpoint/source/peft_names.hpp"
 #include "checkpoint/source/tied_head.hpp"
 #include "core/json_text.hpp"
 #include "core/source_file.hpp"
@@ -129,14 +130,17 @@ tl::unexpected<core::error> other_model(const checkpoint::tensor_source& from, c
 
 core::result<model_spec> read_folder_model(const fs::path& folder, std::span<const std::string> ignored) {
   auto spec = models::read_spec(folder, ignored);
-  if (!spec || !spec->tied || is_ignored(ignored, tie_key)) return spec;
+  if (!spec) return spec;
+  if (const auto adapter = checkpoint::unused_adapter_in(folder))
+    spec->remark = "'" + folder.string() + "' holds " + *adapter;
+  if (!spec->tied || is_ignored(ignored, tie_key)) return spec;
   auto weights = weights_in(folder);
   if (!weights) return spec;
   TROUPE_ASSIGN(const auto settled,
                 checkpoint::settle_tied_head(std::move(*weights), std::string(spec->family->model_type)));
   if (settled.own_values.empty()) return spec;
   spec->tied = false;
-  spec->remark = settled.own_values;
+  spec->remark += (spec->remark.empty() ? "" : "; ") + settled.own_values;
   spec->hugging_face_json = untied(spec->hugging_face_json);
   return spec;
 }

@@ -18,7 +18,7 @@ struct tensor_source;
 namespace troupe::job {
 
 /// Reads the model of `folder`/config.json by models::read_spec(). A tied head whose weights differ from the
-/// embedding's is untied, and the spec's remark reports it.
+/// embedding's is untied. The spec's remark reports this, and an adapter in the folder, which is not used.
 core::result<models::model_spec> read_folder_model(const std::filesystem::path& folder,
                                                    std::span<const std::string> ignored);
 

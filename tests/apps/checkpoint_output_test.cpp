@@ -78,7 +78,8 @@ BOOST_AUTO_TEST_CASE(the_input_is_never_replaced) {
   // The input is named in four ways: by its bare name from inside the folder, by itself, through a link to its folder,
   // from a folder of links.
   const auto inside =
-      run({troupe::places::troupe_binary, "checkpoint", "to-fp32", "model.safetensors", "../dd", "--force"}, c.folder / "dd");
+      run({troupe::places::troupe_binary, "checkpoint", "to-fp32", "model.safetensors", "../dd", "--force"},
+          c.folder / "dd");
   BOOST_TEST(inside.code == 2);
   BOOST_TEST(has(inside.err, "'../dd' cannot be replaced: "), inside.err);
   BOOST_TEST(has(inside.err, "model.safetensors', which is read"), inside.err);
@@ -138,13 +139,27 @@ BOOST_AUTO_TEST_CASE(an_unknown_file_extension_is_refused_and_makes_no_folder_of
   BOOST_TEST(fs::is_regular_file(c.folder / "out.pth"));
 }
 
+BOOST_AUTO_TEST_CASE(a_folder_may_have_a_name_that_ends_like_a_file) {
+  const checkpoints c;
+  for (const auto& command : std::vector<std::vector<std::string>>{{"to-hf", "ck", "hf.safetensors"},
+                                                                   {"to-hf", "ck", "hf.pt"},
+                                                                   {"to-fp32", "ck", "new.safetensors/"},
+                                                                   {"to-fp32", "ck", "new.bin/"}}) {
+    const auto r = c.troupe(command);
+    BOOST_TEST(r.code == 0, command[2] << ": " << r.err);
+    BOOST_TEST(fs::is_regular_file(c.folder / command[2] / "model.safetensors"), command[2]);
+    BOOST_TEST(c.troupe({"diff", "ck", command[2], "--quiet"}).code == 0, command[2]);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(output_that_cannot_be_written_is_refused_before_the_first_byte) {
   const checkpoints c;
   const auto free = fs::space(c.folder.path()).available;
   write_sparse_safetensors(c.folder / "huge.safetensors", free / 2);
   c.check_refused({"to-fp32", "huge.safetensors", "out"}, 1, "bytes are needed, ");
   c.check_refused({"to-fp32", "huge.safetensors", "out.pt"}, 1, "are free in '.'");
-  c.check_refused({"to-fp32", "ck", "nowhere/out"}, 2, "'nowhere' is not a folder");
+  c.check_refused({"to-fp32", "ck", "nowhere/out"}, 2, "'nowhere' does not exist: make this folder first");
+  c.check_refused({"to-fp32", "ck", "corpus.txt/out"}, 2, "'corpus.txt' is not a folder");
   fs::create_directory(c.folder / "locked");
   fs::permissions(c.folder / "locked", fs::perms::owner_read | fs::perms::owner_exec);
   for (const char* out : {"locked/out", "locked/out.safetensors"}) {

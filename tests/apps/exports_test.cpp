@@ -6,6 +6,7 @@
 #include "checkpoint/gguf/header.hpp"
 #include "checkpoint/gguf/writer.hpp"
 #include "checkpoint/source/source_reader.hpp"
+#include "checkpoint/torch/archive_writer.hpp"
 #include "tests/apps/whole_folder.hpp"
 
 BOOST_AUTO_TEST_SUITE(exports)
@@ -107,6 +108,38 @@ BOOST_AUTO_TEST_CASE(a_missing_norm_or_head_and_a_layer_too_many_are_refused_by_
                     "holds 1 parameters that its model does not have, such as model.layers.1.mlp.up_proj.weight");
 }
 
+BOOST_AUTO_TEST_CASE(further_names_of_parameters_that_the_model_does_not_have_are_left_out_by_every_writer) {
+  const whole_folder f(whole_llama);
+  f.folder.write("shared/config.json", whole_llama);
+  check_ok(checkpoint::write_torch_archive(
+      f.folder / "shared/pytorch_model.bin", all_to_write(f.tensors),
+      {{"backbone.norm.weight", "model.norm.weight"}, {"second.weight", "model.norm.weight"}}));
+  for (const auto& [out, command] : whole_folder::exports("shared", true))
+    f.check_well(f.troupe(command),
+                 "2 further names of its parameters that its model does not have are left out, such as "
+                 "backbone.norm.weight, second.weight");
+  const auto there = f.checkpoint({"inspect", "out_hf", "--json"}).out;
+  BOOST_TEST((!has(there, "backbone") && !has(there, "second.weight")), there);
+  f.check_well(f.checkpoint({"diff", "hf", "out_hf"}), "equal");
+}
+
+BOOST_AUTO_TEST_CASE(integers_as_a_parameter_are_refused_by_every_writer_and_buffers_may_be_integers) {
+  whole_folder f(whole_llama);
+  f.tensors.emplace_back("model.layers.0.self_attn.rotary_emb.inv_freq", core::dtype::i64, std::vector<int64_t>{4});
+  f.write();
+  f.check_well(f.checkpoint({"to-hf", "hf", "good"}));
+  for (const auto type : {core::dtype::i64, core::dtype::u8, core::dtype::boolean}) {
+    f.named("model.norm.weight") = owned_tensor("model.norm.weight", type, {32});
+    if (type == core::dtype::boolean) f.named("model.norm.weight").data.assign(32, std::byte{1});
+    f.write();
+    for (const auto& [out, command] : whole_folder::all_exports("hf", true)) {
+      f.check_refused(f.troupe(command),
+                      "parameter 'model.norm.weight': wanted a floating type, got " + std::string(core::name_of(type)));
+      BOOST_TEST(!fs::exists(f.folder / out), out);
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(prefixes_that_stand_there_twice_are_taken_by_every_writer_and_every_start) {
   whole_folder f(whole_llama);
   const double wanted = loss_of(f);
@@ -156,6 +189,49 @@ BOOST_AUTO_TEST_CASE(weights_that_peft_wraps_are_named_as_such_by_every_writer_a
   f.tensors.clear();
   add("base_model.model." + projection + "lora_A.weight");
   check_named("holds a PEFT adapter, not a whole model, with tensors such as 'base_model.model.model.layers.0.");
+}
+
+BOOST_AUTO_TEST_CASE(an_adapter_next_to_whole_weights_is_said_to_be_unused_by_every_writer_and_every_start) {
+  const whole_folder f(whole_llama);
+  const std::string words = "'adapter_model.safetensors', a PEFT adapter, which transformers applies to the weights";
+  f.folder.write("hf/adapter_config.json", R"({"peft_type": "LORA"})");
+  f.check_well(f.checkpoint({"to-hf", "hf", "config_alone"}));
+  BOOST_TEST(!has(f.checkpoint({"to-hf", "hf", "config_alone", "--force"}).err, "adapter"));
+  f.folder.write("hf/adapter_model.safetensors", as_file("{}"));
+  for (const auto& [out, command] : whole_folder::exports("hf", true)) f.check_well(f.troupe(command), words);
+  f.check_well(f.checkpoint({"to-fp32", "hf", "copied.safetensors"}), words);
+  f.check_well(f.checkpoint({"inspect", "hf"}), words);
+  f.check_well(f.troupe({"train", "job.yaml"}), words);
+  f.check_well(f.troupe({"train", "job.yaml", "--resume", "hf", "--set", "model.path=config_alone"}), words);
+}
+
+BOOST_AUTO_TEST_CASE(a_run_does_not_replace_the_weights_that_it_reads) {
+  const whole_folder f(whole_llama);
+  f.check_well(f.checkpoint({"to-hf", "hf", "other"}));
+  fs::create_directory_symlink("hf", f.folder / "link");
+  const auto before = scratch_folder::read(f.folder / "hf/model.safetensors");
+  const auto refused = [&](const std::string& to, const std::string& key, const std::vector<std::string>& more) {
+    std::vector<std::string> all{"train", "job.yaml", "--fresh", "--export", to};
+    all.insert(all.end(), more.begin(), more.end());
+    const auto r = f.troupe(all);
+    f.check_refused(r, "--export: '" + to + "' cannot be replaced: the run reads its weights (" + key + ")");
+    BOOST_TEST(!has(r.out, "step 1"), r.out);
+    BOOST_TEST(scratch_folder::read(f.folder / "hf/model.safetensors") == before);
+  };
+  for (const char* to : {"hf", "hf/", "./hf", "link"}) refused(to, "model.path", {});
+  refused("hf", "model.path", {"--set", "model.path=hf/model.safetensors"});
+  f.folder.write(
+      "taught.yaml",
+      replaced(job_of_hf, "path: hf",
+               "model_type: llama, num_hidden_layers: 1, hidden_size: 32, num_attention_heads: 4, "
+               "num_key_value_heads: 2, intermediate_size: 64, max_position_embeddings: 32, vocab_size: 256, "
+               "tie_word_embeddings: true, teacher: hf") +
+          "distillation: {enabled: true}\n");
+  f.check_refused(f.troupe({"train", "taught.yaml", "--fresh", "--export", "hf"}),
+                  "--export: 'hf' cannot be replaced: the run reads its weights (model.teacher)");
+  refused("hf", "checkpoint.load.path", {"--set", "model.path=other", "--set", "checkpoint.load.path=hf"});
+  refused("hf", "--resume", {"--set", "model.path=other", "--resume", "hf"});
+  f.check_well(f.troupe({"train", "job.yaml", "--fresh", "--export", "other"}));
 }
 
 BOOST_AUTO_TEST_CASE(transposed_layers_of_nanogpt_are_named_as_such) {
@@ -435,6 +511,15 @@ BOOST_AUTO_TEST_CASE(tokenizer_template_and_generation_files_go_with_the_weights
     for (const auto& name : names)
       BOOST_TEST(scratch_folder::read(f.folder / out / name) == scratch_folder::read(f.folder / "hf" / name),
                  out << " " << name);
+}
+
+BOOST_AUTO_TEST_CASE(the_order_of_parameters_follows_from_config_json_where_the_checkpoint_stores_none) {
+  const whole_folder f;
+  f.check_well(f.troupe({"train", "job.yaml", "--set", "checkpoint.every_steps=1"}));
+  f.check_well(f.checkpoint({"to-dcp", "out", "dcp"}));
+  f.check_well(f.checkpoint({"to-deepspeed", "dcp", "ds", "--job", "job.yaml"}));
+  f.check_well(f.checkpoint({"to-universal", "dcp", "universal", "--job", "job.yaml"}));
+  for (const char* written : {"ds", "universal"}) f.check_well(f.checkpoint({"diff", "out", written}), "equal");
 }
 
 BOOST_AUTO_TEST_CASE(a_state_dict_has_the_heads_name_where_it_is_tied) {

@@ -6,6 +6,7 @@
 
 #include "apps/base/checkpoint_start.hpp"
 #include "apps/base/load_keys.hpp"
+#include "config/explain.hpp"
 #include "config/keys/key_table.hpp"
 #include "tests/apps/topology.hpp"
 #include "tests/checkpoint/native_samples.hpp"
@@ -123,6 +124,72 @@ BOOST_AUTO_TEST_CASE(every_key_of_the_load_acts_at_every_start_or_is_refused) {
     }
   }
   BOOST_TEST(keys == other_values.size());
+}
+
+BOOST_AUTO_TEST_CASE(keys_that_the_file_sets_for_its_own_path_do_not_apply_to_the_checkpoint_of_resume) {
+  const two_folders f(false);
+  const auto load = [&f](const std::string& in_file, const std::vector<std::string>& by_hand) {
+    config::load_options options;
+    options.overrides = by_hand;
+    options.overrides.insert(options.overrides.begin(), apps::resume_override(f.other.string()));
+    auto out =
+        config::load_text(smallest + "checkpoint: {load: {" + in_file + "}}\n", "job.yaml", f.at.path(), options);
+    BOOST_TEST_REQUIRE(out.has_value());
+    return apps::with_resume(std::move(*out), f.other.string());
+  };
+  for (const auto& [key, value] : other_values) {
+    const bool is_for_all = key == "fallback_to_previous" || key.starts_with("changed_");
+    const std::string in_file = "path: here, " + key + ": " + value;
+    const auto reset = load(in_file, {});
+    BOOST_TEST_REQUIRE(reset.has_value());
+    BOOST_TEST(was_taken(reset->config.checkpoint.load, key) == is_for_all, key);
+    BOOST_TEST((reset->config.checkpoint.load.path == f.other));
+    BOOST_TEST(reset->warnings.size() == (is_for_all ? 0U : 1U), key);
+    if (!is_for_all)
+      BOOST_TEST(has(reset->warnings.front().text, "have no effect (" + key + "): "), reset->warnings.front().text);
+    // The recorded configuration repeats the run.
+    const auto again = config::load_text(config::effective_yaml(*reset), "config.yaml", f.at.path());
+    BOOST_TEST_REQUIRE(again.has_value());
+    BOOST_TEST(was_taken(again->config.checkpoint.load, key) == is_for_all, key);
+    const auto kept = load(in_file, {"checkpoint.load." + key + "=" + value});
+    BOOST_TEST_REQUIRE(kept.has_value());
+    BOOST_TEST(was_taken(kept->config.checkpoint.load, key), key);
+    BOOST_TEST(kept->warnings.empty());
+  }
+  const auto both = load("strict: true", {"checkpoint.load.path=" + (f.at / "third").string()});
+  BOOST_TEST_REQUIRE(!both.has_value());
+  BOOST_TEST(both.error().front().key == "checkpoint.load.path");
+  BOOST_TEST(has(both.error().front().text, "names another checkpoint to load: leave out one of the two"));
+  BOOST_TEST(load("strict: true", {"checkpoint.load.tag=other"}).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_run_of_resume_takes_the_position_of_its_checkpoint_although_the_file_loads_weights_alone) {
+  const command_folder f;
+  BOOST_TEST_REQUIRE(
+      f.troupe({"train", "job.yaml", "--steps", "2", "--quiet", "--set", "checkpoint.every_steps=2"}).code == 0);
+  f.folder.write("again.yaml", replaced(smallest, "output: out",
+                                        "output: again\ncheckpoint: {load: {path: out, module_only: true}}"));
+  const auto train = [&f](std::vector<std::string> more) {
+    more.insert(more.begin(), {"train", "again.yaml", "--steps", "3", "--json", "--resume", "out"});
+    return f.troupe(more);
+  };
+  const auto resumed = train({});
+  BOOST_TEST(resumed.code == 0, resumed.err);
+  BOOST_TEST((has(resumed.out, "\"step\":3,") && !has(resumed.out, "\"step\":1,")), resumed.out);
+  BOOST_TEST(has(resumed.err, "have no effect (module_only)"), resumed.err);
+  const auto by_hand = train({"--load-module-only"});
+  BOOST_TEST(by_hand.code == 0, by_hand.err);
+  BOOST_TEST(has(by_hand.out, "\"step\":1,"), by_hand.out);
+  BOOST_TEST(!has(by_hand.err, "have no effect"), by_hand.err);
+  const auto both = train({"--set", "checkpoint.load.path=elsewhere"});
+  BOOST_TEST(both.code == 2);
+  BOOST_TEST(has(both.err, "leave out one of the two"), both.err);
+  const auto tag = train({"--tag", "none"});
+  BOOST_TEST(tag.code == 2);
+  BOOST_TEST(has(tag.err, "--tag: the requested tag is 'none', but there is no such folder"), tag.err);
+  const auto of_file =
+      f.troupe({"train", "again.yaml", "--fresh", "--set", "checkpoint.load.tag=none", "--set", "output=third"});
+  BOOST_TEST(has(of_file.err, "--set checkpoint.load.tag=none: the requested tag is 'none'"), of_file.err);
 }
 
 BOOST_AUTO_TEST_CASE(other_names_are_for_what_resume_names_and_not_for_the_runs_own_checkpoints_after_a_loss) {

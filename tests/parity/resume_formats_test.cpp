@@ -3,6 +3,7 @@
 #include <fstream>
 #include <map>
 
+#include "checkpoint/convert/distributed_export.hpp"
 #include "checkpoint/convert/open_source.hpp"
 #include "checkpoint/source/state_dict.hpp"
 #include "tests/parity/run_result.hpp"
@@ -380,6 +381,21 @@ BOOST_AUTO_TEST_CASE(each_load_option_loads_the_parts_that_its_table_names) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_moment_of_another_shape_is_refused_with_both_shapes) {
+  const saved_run saved;
+  auto source = checkpoint::open_source(saved.folder);
+  BOOST_TEST_REQUIRE(source.has_value());
+  for (auto& t : source->tensors)
+    if (t.name == "transformer.ln_f.bias" && t.moment == "exp_avg") t.shape = {16, 2};
+  const auto folder = saved.job.folder() / "dcp";
+  fs::create_directory(folder);
+  BOOST_TEST_REQUIRE(checkpoint::write_distributed_folder(*source, folder, {.groups = {{}}}).has_value());
+  check_refused(try_resume(saved.job.config(saved_run::base()), folder), error_kind::mismatch,
+                "(moment exp_avg) is not read (left out: 1 states of an optimizer, such as "
+                "'optim.state.transformer.ln_f.bias.exp_avg' with the shape [16, 2], wanted [32], the shape of its "
+                "parameter); set checkpoint.load.optimizer_states: false");
+}
+
 BOOST_AUTO_TEST_CASE(models_that_do_not_match_are_refused_with_what_was_wanted_and_found) {
   const saved_run saved;
   const std::string wider_text =
@@ -407,6 +423,10 @@ BOOST_AUTO_TEST_CASE(models_that_do_not_match_are_refused_with_what_was_wanted_a
   BOOST_TEST(same_bits({parameter_of(*generous.session, 0)}, {saved.weights[0]}));
   auto smaller = resume(shallow.config(saved_run::base()), saved.folder, {.load_module_strict = false});
   BOOST_TEST(same_bits({parameter_of(*smaller.session, 0)}, {saved.weights[0]}));
+  BOOST_TEST(
+      smaller.warned("12 parameters that this run's model does not have are left out, such as "
+                     "transformer.h.5.attn.c_attn.bias, "));
+  BOOST_TEST(!generous.warned("are left out"));
 
   // The sixth block is loaded a second time as the seventh; the embedding of positions keeps its initial values.
   const auto fresh = deeper.open(saved_run::base());

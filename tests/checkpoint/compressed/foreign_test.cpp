@@ -116,8 +116,16 @@ BOOST_AUTO_TEST_CASE(codes_are_known_by_their_tensors_where_no_config_json_lies_
   check_failed(open_source(at.write("w.safetensors", file_of({{linear + ".weight", "I8", {4, 8}, 32}}))),
                error_kind::bad_input,
                "an unknown method (tensor 'model.layers.0.mlp.up_proj.weight' has the type int8)");
-  check_failed(open_source(at.write("e.safetensors", file_of({{linear + ".weight", "F8_E5M2", {4, 8}, 32}}))),
-               error_kind::bad_input, "has the type F8_E5M2)");
+  for (const auto& [type, bytes] : {std::pair("F8_E5M2", 32), std::pair("C64", 256)}) {
+    const auto file = at.write("e.safetensors", file_of({norm, {linear + ".weight", type, {4, 8}, bytes}}));
+    check_failed(open_source(file), error_kind::bad_input,
+                 std::string("': tensor 'model.layers.0.mlp.up_proj.weight' has the type ") + type +
+                     ", which is not read: save it as float32, float16 or bfloat16");
+    const auto shown = open_source(file, {.as_stored = true});
+    check_ok(shown);
+    BOOST_REQUIRE(shown->remarks.size() == 1U);
+    BOOST_TEST(shown->remarks[0].starts_with("left out: "), shown->remarks[0]);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(weights_that_no_method_has_changed_are_read) {

@@ -83,6 +83,18 @@ BOOST_AUTO_TEST_CASE(shards_of_torch_files_have_an_index_and_keep_tied_names_tog
   BOOST_TEST(files_in(at / "out") == 1U);
 }
 
+BOOST_AUTO_TEST_CASE(the_callers_form_outweighs_the_ending_of_the_name) {
+  const scratch_folder at;
+  const auto source = read_deepspeed_source(fixtures / "stage3_fp32");
+  check_ok(source);
+  for (const char* name : {"out.safetensors", "out.pt"}) {
+    check_ok(export_weights(*source, {.out = at / name, .form = weights_form::folder}));
+    BOOST_TEST(fs::exists(at / name / "model.safetensors"));
+  }
+  check_ok(export_weights(*source, {.out = at / "plain", .form = weights_form::file}));
+  BOOST_TEST(fs::is_regular_file(at / "plain"));
+}
+
 BOOST_AUTO_TEST_CASE(names_can_be_changed_or_dropped_and_types_changed) {
   const scratch_folder at;
   const auto source = read_deepspeed_source(fixtures / "stage1_bf16");

@@ -127,6 +127,20 @@ BOOST_AUTO_TEST_CASE(an_optimizers_states_are_known_by_the_keys_around_them) {
              "left out: 1 states of an optimizer, such as 'other.state.0.exp_avg', which do not name a parameter");
 }
 
+BOOST_AUTO_TEST_CASE(a_state_of_another_shape_than_its_parameter_is_left_out_with_both_shapes) {
+  using entry = keyed_folder::entry;
+  const entry misfit{{"optim", "state", "w", "exp_avg"}, core::dtype::f32, noise(12, 1), "", {3}};
+  const keyed_folder folder{{{{"model", "w"}}, misfit, {{"optim", "state", "w", "exp_avg_sq"}}}};
+  BOOST_TEST(folder.listed() == "w, w/exp_avg_sq");
+  const scratch_folder at;
+  const auto got = folder.read(at);
+  check_ok(got);
+  BOOST_REQUIRE(got->remarks.size() == 1U);
+  BOOST_TEST(got->remarks[0] ==
+             "left out: 1 states of an optimizer, such as 'optim.state.w.exp_avg' with the shape [3], wanted [2], the "
+             "shape of its parameter");
+}
+
 BOOST_AUTO_TEST_CASE(dictionaries_in_a_model_stay_in_its_names) {
   const keyed_folder nested{{{{"net", "enc", "weight"}}, {{"net", "enc", "bias"}}, {{"net", "dec", "out", "weight"}}}};
   BOOST_TEST(nested.listed() == "dec.out.weight, enc.bias, enc.weight");

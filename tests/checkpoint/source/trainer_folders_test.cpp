@@ -249,6 +249,14 @@ BOOST_AUTO_TEST_CASE(beside_states_that_fsdp_saved_in_parts_steps_and_schedule_a
   BOOST_TEST(with->remarks.size() == 2U, remarks_of(*with));
 }
 
+BOOST_AUTO_TEST_CASE(an_optimizer_before_its_first_update_is_said_to_hold_no_states) {
+  const scratch_folder at;
+  const auto got = named({.shapes = {}}, at);
+  check_ok(got);
+  BOOST_TEST(says(*got, "optimizer.pt: it holds no states of an optimizer\n"), remarks_of(*got));
+  BOOST_TEST(got->tensors.size() == 3U);
+}
+
 BOOST_AUTO_TEST_CASE(states_that_do_not_fit_are_refused_by_name) {
   check_states_refused({.shapes = {{4, 2}, {4}, {3}}},
                        "exp_avg of parameter number 2 has the shape [3], wanted [2] of 'norm.weight'");

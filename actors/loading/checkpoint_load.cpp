@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "actors/memory/initial_weights.hpp"
 #include "actors/memory/state_store.hpp"
@@ -63,6 +64,7 @@ class wishes {
     const auto& table = *tensor_.whole;
     if (options_.load_module_strict) TROUPE_TRY(refuse_peft());
     std::vector<std::string> all;
+    std::set<std::string_view> with_states;  // names in the checkpoint of trained parameters that have states there
     for (uint32_t q = 0; q < table.parameters.size(); ++q) {
       const auto& p = table.parameters[q];
       if (p.is_copy()) {  // the table lists the original parameter first, whose tensor the copy shares
@@ -92,7 +94,10 @@ class wishes {
       // initial values.
       if (p.trainable && states_ && c.master == nullptr && c.frozen != nullptr && report.unfrozen++ == 0)
         report.first_unfrozen = p.name;
+      if (p.trainable && states_ && c.master == nullptr && c.frozen == nullptr && report.stateless++ == 0)
+        report.first_stateless = p.name;
       if (!p.trainable || !states_ || c.master == nullptr) continue;
+      with_states.insert(c.master->name);
       for (const auto moment : moments(q)) {
         const auto* found = checkpoint::find_tensor(from_, *name, tensor_kind::moment, moment);
         if (found == nullptr)
@@ -107,6 +112,7 @@ class wishes {
       }
     }
     report.states = states_;
+    report.unused_moments = unused_moments(with_states);
     if (report.missing == all.size() && !all.empty() && !options_.custom_load_fn) return nothing_fits(all);
     if (options_.custom_load_fn) return {};
     auto unknown = names_.unexpected(all);
@@ -199,6 +205,16 @@ class wishes {
       return used;
     }
   };
+
+  /// Returns the names of the moments of the parameters `of` that were not chosen.
+  [[nodiscard]] std::vector<std::string> unused_moments(const std::set<std::string_view>& of) const {
+    std::set<const tensor_entry*> used;
+    for (const auto& c : chosen_) used.insert(c.moments.begin(), c.moments.end());
+    std::set<std::string> out;
+    for (const auto& t : from_.tensors)
+      if (t.kind == tensor_kind::moment && of.contains(t.name) && !used.contains(&t)) out.insert(t.moment);
+    return {out.begin(), out.end()};
+  }
 
   [[nodiscard]] std::vector<std::string_view> moments(uint32_t q) const {
     const auto names = kernels::moment_names(groups_.groups[groups_.group_of[q]].options);

@@ -29,6 +29,12 @@ struct load_report {
   /// Trained parameters that were frozen in the checkpoint's run: their moments restart at their initial values.
   uint64_t unfrozen = 0;
   std::string first_unfrozen;
+  /// Trained parameters that have no states in a checkpoint that has those of others: theirs begin at their initial
+  /// values, too.
+  uint64_t stateless = 0;
+  std::string first_stateless;
+  /// Names of moments of trained parameters that the checkpoint has and the run's optimizer does not keep, ascending.
+  std::vector<std::string> unused_moments;
 };
 
 /// State of a load into memory that a run has trained with. A parameter that is loaded without moments, because the

@@ -39,22 +39,43 @@ struct remarks {
   std::vector<std::string> unknown, changed;
 };
 
-/// Returns a remark on parameters that were frozen in the checkpoint's run: bias correction counts the whole run's
-/// updates, but their moments begin at 0. Empty if the optimizer corrects no bias, or the first update hardly differs.
-std::string unfrozen_sentence(const load_report& loaded, const config::optimizer_section& o, uint64_t applied) {
+/// Returns how many times the learning rate the first update of a parameter is whose moments begin at 0 while bias
+/// correction counts the run's `applied` updates. Nothing if the optimizer corrects no bias, or the first update hardly
+/// differs.
+std::optional<double> first_update_of(const config::optimizer_section& o, uint64_t applied) {
   using rule = core::optimizer_type;
-  if ((o.type != rule::adam && o.type != rule::adamw && o.type != rule::lamb) || !o.bias_correction) return {};
+  if ((o.type != rule::adam && o.type != rule::adamw && o.type != rule::lamb) || !o.bias_correction)
+    return std::nullopt;
   const double t = static_cast<double>(applied + 1);
   const double first = (1 - o.beta1) / (1 - std::pow(o.beta1, t)), second = (1 - o.beta2) / (1 - std::pow(o.beta2, t));
   const double factor = first / std::sqrt(second);
   constexpr double hardly = 0.1;
-  if (std::fabs(factor - 1) < hardly) return {};
+  return std::fabs(factor - 1) < hardly ? std::nullopt : std::optional(factor);
+}
+
+std::string first_update_sentence(double factor, uint64_t applied) {
   return fmt::format(
-      "{} parameter{}, as {}, {} frozen until now: their moments begin at 0 while bias correction counts "
-      "the run's {} updates, so that their first update is {:.2g} times the learning rate; a "
-      "parameter_groups entry can give them another rate for a while",
-      loaded.unfrozen, loaded.unfrozen == 1 ? "" : "s", loaded.first_unfrozen, loaded.unfrozen == 1 ? "was" : "were",
+      "their moments begin at 0 while bias correction counts the run's {} updates, so that their first update is "
+      "{:.2g} times the learning rate; a parameter_groups entry can give them another rate for a while",
       applied, factor);
+}
+
+/// Returns a remark on parameters that were frozen in the checkpoint's run; empty if their first update is like that of
+/// the others.
+std::string unfrozen_sentence(const load_report& loaded, const config::optimizer_section& o, uint64_t applied) {
+  const auto factor = first_update_of(o, applied);
+  if (!factor) return {};
+  return fmt::format("{} parameter{}, as {}, {} frozen until now: {}", loaded.unfrozen, loaded.unfrozen == 1 ? "" : "s",
+                     loaded.first_unfrozen, loaded.unfrozen == 1 ? "was" : "were",
+                     first_update_sentence(*factor, applied));
+}
+
+/// Returns a remark on trained parameters that have no states in a checkpoint that has those of others.
+std::string stateless_sentence(const load_report& loaded, const config::optimizer_section& o, uint64_t applied) {
+  const auto factor = first_update_of(o, applied);
+  return fmt::format("has no states of an optimizer for {} trained parameter{}, as {}: {}", loaded.stateless,
+                     loaded.stateless == 1 ? "" : "s", loaded.first_stateless,
+                     factor ? first_update_sentence(*factor, applied) : "their moments begin at 0");
 }
 
 /// Returns a remark on states of another optimizer, which match this run's by name; empty if the checkpoint does not
@@ -391,9 +412,20 @@ core::result<void> resumer::take_over(const checkpoint::tensor_source& from, loa
     if (const auto line = unfrozen_sentence(*loaded, run_.term->plan.config->optimizer, run_.progress.applied);
         !line.empty())
       say(line);
-  if (loaded->states)
-    if (const auto line = other_optimizer_sentence(run, run_.term->plan.config->optimizer.type); !line.empty())
+  if (loaded->stateless > 0 && loaded->states)
+    say(fmt::format("'{}' {}", folder,
+                    stateless_sentence(*loaded, run_.term->plan.config->optimizer, run_.progress.applied)));
+  if (loaded->states) {
+    const auto ours = run_.term->plan.config->optimizer.type;
+    if (const auto line = other_optimizer_sentence(run, ours); !line.empty())
       say(fmt::format("'{}' {}", folder, line));
+    else if (!loaded->unused_moments.empty())
+      say(fmt::format(
+          "'{}' has states that this run's optimizer, {}, does not keep and that are left out: {}; set "
+          "checkpoint.load.optimizer_states: false (--no-load-optimizer-states) to begin without all of its "
+          "states",
+          folder, core::name_of(ours), fmt::join(loaded->unused_moments, ", ")));
+  }
   if (is_uncounted && loaded->states)
     run_.progress.applied = 1;  // a first update with count 0 would restart the moments
   if (continues && loaded->states) run_.progress.input_ranges = ranges_of(run, *run_.term->plan.compression);

@@ -72,17 +72,21 @@ core::result<checkpoint::tensor_source> open_checkpoint_at(const source_argument
 void warn_of_left_out(const source_arguments& a, const checkpoint::tensor_source& s) {
   for (const auto& line : s.remarks)
     if (line.starts_with(checkpoint::left_out_mark) || line.starts_with(checkpoint::changed_mark))
-      say_for(a)(fmt::format("warning: '{}': {}", checkpoint::shown_place(s), line));
+      warn_about(a, s, line);
+}
+
+void warn_about(const source_arguments& a, const checkpoint::tensor_source& s, const std::string& line) {
+  say_for(a)(fmt::format("warning: '{}': {}", checkpoint::shown_place(s), line));
 }
 
 void warn_of_lost_samples(const source_arguments& a, const checkpoint::tensor_source& s) {
   if (s.run.left_out.empty()) return;
   std::string steps;
   for (const auto& x : s.run.left_out) steps += fmt::format("{}{}-{}", steps.empty() ? "" : ", ", x.first, x.last);
-  say_for(a)(fmt::format(
-      "warning: '{}': its run left out the samples of steps {}, which the new checkpoint cannot record: a run "
-      "that resumes from it trains on them",
-      checkpoint::shown_place(s), core::shown(steps)));
+  warn_about(a, s,
+             fmt::format("its run left out the samples of steps {}, which the new checkpoint cannot record: a run "
+                         "that resumes from it trains on them",
+                         core::shown(steps)));
 }
 
 int ended_with(const core::error& e) {

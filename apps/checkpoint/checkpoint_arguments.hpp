@@ -68,6 +68,9 @@ void warn_of_left_out(const source_arguments& a, const checkpoint::tensor_source
 /// formats from which a run can resume but which cannot record these samples.
 void warn_of_lost_samples(const source_arguments& a, const checkpoint::tensor_source& s);
 
+/// Prints a warning about the checkpoint `s` through `a.note` or on stderr, even if the output is quiet.
+void warn_about(const source_arguments& a, const checkpoint::tensor_source& s, const std::string& line);
+
 /// Prints `e` to stderr and returns its exit code.
 int ended_with(const core::error& e);
 /// Returns 0, or prints the error and returns its exit code.

@@ -9,6 +9,7 @@
 #include "apps/base/idle_options.hpp"
 #include "apps/checkpoint/checkpoint_convert.hpp"
 #include "apps/checkpoint/conversion.hpp"
+#include "apps/checkpoint/fitted_states.hpp"
 #include "apps/checkpoint/model_description.hpp"
 #include "apps/checkpoint/optimizer_description.hpp"
 #include "checkpoint/convert/distributed_export.hpp"
@@ -91,8 +92,9 @@ void say_written(const conversion& writing, uint64_t bytes, size_t files) {
 }  // namespace
 
 core::result<void> write_deepspeed(const deepspeed_arguments& a) {
-  TROUPE_ASSIGN(const auto opened, open_described(a.source, a.model_config));
+  TROUPE_ASSIGN(auto opened, open_described(a.source, a.model_config));
   TROUPE_TRY(check_named(opened));
+  TROUPE_TRY(fit_states(opened.source, a.source, a.job));
   TROUPE_ASSIGN(auto options, options_for(a, opened));
   TROUPE_TRY(add_optimizer(options, a, opened.source));
   warn_of_lost_samples(a.source, opened.source);
@@ -135,8 +137,9 @@ core::result<void> check_pointer(const fs::path& pointer, const fs::path& name, 
 }  // namespace
 
 core::result<void> write_universal(const deepspeed_arguments& a) {
-  TROUPE_ASSIGN(const auto opened, open_described(a.source, a.model_config));
+  TROUPE_ASSIGN(auto opened, open_described(a.source, a.model_config));
   TROUPE_TRY(check_named(opened));
+  TROUPE_TRY(fit_states(opened.source, a.source, a.job));
   TROUPE_ASSIGN(auto options, options_for(a, opened));
   TROUPE_TRY(add_optimizer(options, a, opened.source));
   warn_of_lost_samples(a.source, opened.source);
@@ -158,10 +161,11 @@ core::result<void> write_universal(const deepspeed_arguments& a) {
 }
 
 core::result<void> write_distributed(const distributed_arguments& a) {
-  TROUPE_ASSIGN(const auto opened, open_described(a.source, a.model_config));
+  TROUPE_ASSIGN(auto opened, open_described(a.source, a.model_config));
   TROUPE_TRY(check_named(opened));
   const auto& s = opened.source;
   TROUPE_TRY(refuse_idle(a.given, {{has_moments(s), no_states_in(s), {"--job"}}}));
+  TROUPE_TRY(fit_states(opened.source, a.source, a.job));
   checkpoint::distributed_write_options options{.ranks = a.ranks};
   if (!s.has_layer_names) {
     options.shared = shared_names(opened.model, s);
@@ -215,7 +219,7 @@ core::result<void> name_back(checkpoint::deepspeed_write_options& o, const std::
 /// Writes the reshaped folder. Megatron's files define their split themselves; other models' parameters are split by
 /// their names.
 core::result<void> write_reshaped(const reshape_arguments& a) {
-  TROUPE_ASSIGN(const auto opened, open_described(a.written.source, a.written.model_config));
+  TROUPE_ASSIGN(auto opened, open_described(a.written.source, a.written.model_config));
   TROUPE_TRY(check_named(opened));
   const auto* s = &opened.source;
   const auto is_of_qkv = [](const auto& t) { return t.name.find("query_key_value") != std::string::npos; };
@@ -225,6 +229,7 @@ core::result<void> write_reshaped(const reshape_arguments& a) {
                                             fmt::format("Megatron's attention (query_key_value), and '{}' has none",
                                                         checkpoint::shown_place(*s)),
                                             {"--qkv-version", "--to-qkv-version"}}}));
+  TROUPE_TRY(fit_states(opened.source, a.written.source, a.written.job));
   TROUPE_ASSIGN(auto options, options_for(a.written, opened));
   // Without moments there is no optimizer to describe.
   if (has_moments(*s)) TROUPE_TRY(add_optimizer(options, a.written, *s));

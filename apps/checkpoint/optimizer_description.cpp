@@ -15,26 +15,6 @@ using checkpoint::deepspeed_parameter_group;
 using core::error_kind;
 using core::fail;
 
-core::result<config::job_config> loaded_config(const checkpoint::tensor_source& s, const std::filesystem::path& file) {
-  const auto unknown = [&] {
-    const std::string where = file.empty() ? checkpoint::shown_place(s) : file.string();
-    return fail(error_kind::bad_input, fmt::format("'{}' does not say which optimizer wrote it: give a topology or "
-                                                   "ds_config.json by --job",
-                                                   where));
-  };
-  if (file.empty() && s.run.config.empty()) return unknown();
-  config::load_options options;
-  options.read_as = config::reading::either;
-  const std::string name = s.run.config.starts_with('{') ? "config.json" : "config.yaml";
-  auto c = file.empty() ? config::load_text(s.run.config, name, s.folder, options) : config::load(file, options);
-  const auto is_of_optimizer = [](const std::string& key) { return key.starts_with("optimizer"); };
-  if (c && std::none_of(c->given.begin(), c->given.end(), is_of_optimizer)) return unknown();
-  if (c) return std::move(c->config);
-  const std::string where =
-      file.empty() ? fmt::format("the configuration in '{}'", checkpoint::shown_place(s)) : "--job";
-  return fail(error_kind::bad_input, fmt::format("{}: {}", where, c.error().front().render()));
-}
-
 using rule = core::optimizer_type;
 
 deepspeed_parameter_group group_of(const config::optimizer_section& o, const config::parameter_group* own) {
@@ -77,10 +57,31 @@ std::string engine_of(const config::job_config& c, uint32_t stage, core::dtype t
 
 }  // namespace
 
+core::result<config::job_config> optimizer_configuration(const checkpoint::tensor_source& s,
+                                                         const std::filesystem::path& file) {
+  const auto unknown = [&] {
+    const std::string where = file.empty() ? checkpoint::shown_place(s) : file.string();
+    return fail(error_kind::bad_input, fmt::format("'{}' does not say which optimizer wrote it: give a topology or "
+                                                   "ds_config.json by --job",
+                                                   where));
+  };
+  if (file.empty() && s.run.config.empty()) return unknown();
+  config::load_options options;
+  options.read_as = config::reading::either;
+  const std::string name = s.run.config.starts_with('{') ? "config.json" : "config.yaml";
+  auto c = file.empty() ? config::load_text(s.run.config, name, s.folder, options) : config::load(file, options);
+  const auto is_of_optimizer = [](const std::string& key) { return key.starts_with("optimizer"); };
+  if (c && std::none_of(c->given.begin(), c->given.end(), is_of_optimizer)) return unknown();
+  if (c) return std::move(c->config);
+  const std::string where =
+      file.empty() ? fmt::format("the configuration in '{}'", checkpoint::shown_place(s)) : "--job";
+  return fail(error_kind::bad_input, fmt::format("{}: {}", where, c.error().front().render()));
+}
+
 core::result<optimizer_description> describe_optimizer(const checkpoint::tensor_source& s,
                                                        const std::filesystem::path& file, uint32_t stage,
                                                        core::dtype type) {
-  TROUPE_ASSIGN(const auto c, loaded_config(s, file));
+  TROUPE_ASSIGN(const auto c, optimizer_configuration(s, file));
   optimizer_description described{{group_of(c.optimizer, nullptr)}, engine_of(c, stage, type)};
   if (c.parameter_groups.empty()) return described;
   auto& out = described.groups;

@@ -177,6 +177,7 @@ class distributed_writer {
     // names of the parameters that have moments, as in the source
     std::vector<std::string> parameters;
     std::optional<size_t> step;
+    const auto updates = from_.run.applied_updates ? from_.run.applied_updates : from_.run.steps;
     if (options_.groups.empty()) return {};
     for (const auto& t : from_.tensors) {
       if (t.kind != tensor_kind::moment) continue;
@@ -187,12 +188,11 @@ class distributed_writer {
         std::vector<torch_value> keys{"optim", "state", name, "step"};
         if (step) {
           add_again(key + "step", std::move(keys), *step);
-        } else {
+        } else if (updates) {  // an optimizer that counts nothing, such as SGD, may have no number to write
           step = entries_.size();
           entries_.push_back({key + "step", std::move(keys), core::dtype::f32, {}, {{{}, items_.size()}}});
-          const auto& run = from_.run;
           planned_item one;
-          one.one = static_cast<float>(run.applied_updates.value_or(run.steps.value_or(0)));
+          one.one = static_cast<float>(*updates);
           items_.push_back(std::move(one));
         }
       }

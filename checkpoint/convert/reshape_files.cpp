@@ -129,7 +129,7 @@ core::result<void> reshape_files::write_model_file(uint32_t rank, const tensor_s
     root.set(key, torch_value());
   root.set("shared_params", std::move(shared)).set("lr_scheduler", torch_value());
   root.set("global_steps", static_cast<int64_t>(s.run.steps.value_or(0))).set("skipped_steps", 0);
-  root.set("global_samples", static_cast<int64_t>(s.run.samples.value_or(0)));
+  if (s.run.samples) root.set("global_samples", static_cast<int64_t>(*s.run.samples));
   root.set("dp_world_size", int64_t{to_.data}).set("mp_world_size", int64_t{to_.pipeline} * to_.tensor);
   auto degrees = torch_value::dict();
   degrees.set("pp_degree", int64_t{to_.pipeline}).set("tp_degree", int64_t{to_.tensor});

@@ -25,6 +25,7 @@ class builder {
     TROUPE_TRY(take_order(without));
     TROUPE_TRY(take_groups());
     TROUPE_TRY(take_shared());
+    TROUPE_TRY(check_nothing_lost());
     return std::move(out_);
   }
 
@@ -39,7 +40,7 @@ class builder {
   }
 
   /// Groups the tensors by parameter. Tensors are in ascending order of names, so all tensors of one parameter are
-  /// neighbours.
+  /// neighbours. A weight of integers belongs to no optimizer, so it counts as a buffer.
   core::result<void> sort_tensors() {
     for (const auto& t : from_.tensors) {
       if (t.kind == tensor_kind::moment) {
@@ -54,10 +55,21 @@ class builder {
         out_.buffers.push_back({written(t.name), &t});
       }
     }
-    for (const auto& t : from_.tensors)
-      if (const auto p = parameters_.find(t.name); t.kind == tensor_kind::weight && p != parameters_.end())
-        if (p->second.master != nullptr && t.type == options_.weight_type && t.shape == p->second.master->shape)
-          p->second.weight = &t;
+    std::vector<const tensor_entry*> without_states;
+    for (const auto& t : from_.tensors) {
+      if (t.kind != tensor_kind::weight) continue;
+      const auto p = parameters_.find(t.name);
+      if (p == parameters_.end() && !is_floating(t.type))
+        out_.buffers.push_back({written(t.name), &t});
+      else if (p == parameters_.end())
+        without_states.push_back(&t);
+      else if (p->second.master != nullptr && t.type == options_.weight_type && t.shape == p->second.master->shape)
+        p->second.weight = &t;
+    }
+    if (!parameters_.empty() && !without_states.empty())
+      return bad(
+          "{} of its weights, such as '{}', have neither an fp32 master weight nor moments, which {} others have",
+          without_states.size(), shown(without_states.front()->name), parameters_.size());
     for (auto& [name, p] : parameters_) {
       if (p.master == nullptr) return bad("'{}' has moments but no fp32 master weight", shown(name));
       p.name = written(name);
@@ -147,6 +159,18 @@ class builder {
       if (taken.contains(alias)) return bad("tied name '{}' is also the name of a tensor", shown(alias));
     }
     out_.shared = std::move(shared);
+    return {};
+  }
+
+  /// Checks that the module and the buffers have every name of the source, so that no tensor is lost without an error.
+  [[nodiscard]] core::result<void> check_nothing_lost() const {
+    std::set<std::string_view> placed;
+    for (const auto* all : {&out_.module, &out_.buffers})
+      for (const auto& x : *all) placed.insert(x.tensor->name);
+    for (const auto& t : from_.tensors)
+      if (!placed.contains(t.name))
+        return fail(error_kind::bug, fmt::format("'{}': tensor {} would be missing in the folder for DeepSpeed",
+                                                 shown_place(from_), shown(t)));
     return {};
   }
 

@@ -36,7 +36,8 @@ class model_states {
     const uint64_t steps = run.steps.value_or(run.applied_updates.value_or(0));
     root.set("skipped_steps", static_cast<int64_t>(steps - std::min(steps, run.applied_updates.value_or(steps))));
     root.set("global_steps", static_cast<int64_t>(steps));
-    root.set("global_samples", static_cast<int64_t>(run.samples.value_or(0)));
+    // An engine takes a missing count as global_steps times its train_batch_size.
+    if (run.samples) root.set("global_samples", static_cast<int64_t>(*run.samples));
     root.set("dp_world_size", int64_t{o.ranks}).set("mp_world_size", int64_t{o.place.stages} * o.place.tensor);
     root.set("checkpoint_parallel_dimensions",
              torch_value::dict().set("pp_degree", int64_t{o.place.stages}).set("tp_degree", int64_t{o.place.tensor}));
@@ -143,7 +144,7 @@ torch_value whole_optimizer(const deepspeed_parts& parts, torch_file& file) {
     for (const auto& p : group) {
       if (!p.moments.empty()) {
         auto one = torch_value::dict();
-        one.set("step", optimizer_step(parts, file));
+        if (auto step = optimizer_step(parts, file)) one.set("step", std::move(*step));
         for (const auto* m : p.moments) one.set(m->moment, file.whole(dtype::f32, *m));
         state.set(number, std::move(one));
       }

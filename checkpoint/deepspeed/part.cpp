@@ -29,12 +29,12 @@ class part_reader {
               std::optional<given_states> given)
       : in_(in), mp_(mp), files_(files), given_(std::move(given)) {}
 
-  core::result<deepspeed_part> run(const numbered_archive& model, source_run& run);
+  core::result<deepspeed_part> run(const numbered_archive& model, source_run& run, optimizer_steps& steps);
 
  private:
-  core::result<void> read_shards(source_run& run);
-  core::result<void> read_optimizer(const torch_archive& model, source_run& run);
-  core::result<void> read_frozen();
+  core::result<void> read_shards(source_run& run, optimizer_steps& steps);
+  core::result<void> read_optimizer(const torch_archive& model, source_run& run, optimizer_steps& steps);
+  core::result<void> read_frozen(const source_run& run);
   core::result<void> add_whole(const std::string& name, tensor_kind kind, const torch_tensor& tensor);
   core::result<void> add_module();
   void note_order();
@@ -57,19 +57,19 @@ std::vector<deepspeed_file> of_rank(const std::vector<deepspeed_file>& files, ui
   return out;
 }
 
-core::result<deepspeed_part> part_reader::run(const numbered_archive& model, source_run& run) {
+core::result<deepspeed_part> part_reader::run(const numbered_archive& model, source_run& run, optimizer_steps& steps) {
   number_ = model.number;
   TROUPE_ASSIGN(auto lists, read_deepspeed_lists(model));
   lists_ = std::move(lists);
   out_.unread = std::move(lists_.unread);
-  TROUPE_TRY(read_shards(run));
+  TROUPE_TRY(read_shards(run, steps));
   if (out_.stage == 0)
-    if (auto ok = read_optimizer(model, run); !ok) return fail(ok.error().in(fmt::format("'{}'", model.name())));
+    if (auto ok = read_optimizer(model, run, steps); !ok) return fail(ok.error().in(fmt::format("'{}'", model.name())));
   for (const auto& t : out_.tensors) {
     listed_.insert(t.name);
     if (t.kind == tensor_kind::master) masters_.emplace(t.name, t.type);
   }
-  if (out_.stage == 3) TROUPE_TRY(read_frozen());
+  if (out_.stage == 3) TROUPE_TRY(read_frozen(run));
   // The owner may be a frozen parameter.
   for (const auto& [name, owner] : lists_.shared)
     if (listed_.contains(owner) && listed_.insert(name).second) out_.tied.push_back({name, owner});
@@ -78,7 +78,7 @@ core::result<deepspeed_part> part_reader::run(const numbered_archive& model, sou
   return std::move(out_);
 }
 
-core::result<void> part_reader::read_shards(source_run& run) {
+core::result<void> part_reader::read_shards(source_run& run, optimizer_steps& steps) {
   if (given_) {
     out_.tensors = std::move(given_->tensors);
     out_.stage = given_->stage;
@@ -98,7 +98,7 @@ core::result<void> part_reader::read_shards(source_run& run) {
   zero_shards zero(shards.size());
   for (const auto& shard : shards) {
     TROUPE_ASSIGN(const auto file, open_numbered(files_, shard.path));
-    if (auto ok = zero.add(file, file.number); !ok) return fail(ok.error().in(fmt::format("'{}'", file.name())));
+    if (auto ok = zero.add(file, file.number, steps); !ok) return fail(ok.error().in(fmt::format("'{}'", file.name())));
     if (!run.loss_scale)
       if (const auto state = file.tree().find(file.root(), "optimizer_state_dict"))
         run.loss_scale = loss_scale_of(file, *state);
@@ -116,7 +116,7 @@ core::result<void> part_reader::read_shards(source_run& run) {
 }
 
 /// Reads the optimizer of stage 0, which is stored in the model file.
-core::result<void> part_reader::read_optimizer(const torch_archive& model, source_run& run) {
+core::result<void> part_reader::read_optimizer(const torch_archive& model, source_run& run, optimizer_steps& steps) {
   std::set<std::string_view> left_out(lists_.buffers.begin(), lists_.buffers.end());
   const auto aliases = aliases_in(lists_.module);
   for (const auto& [name, owner] : aliases) left_out.insert(name);
@@ -125,14 +125,19 @@ core::result<void> part_reader::read_optimizer(const torch_archive& model, sourc
                        [&](const auto& t) { return !left_out.contains(t.first); });
   TROUPE_ASSIGN(auto states, read_stage0(model, number_, parameters));
   out_.has_optimizer = states.has_value();
-  if (states) out_.tensors = std::move(*states);
+  if (states) {
+    TROUPE_ASSIGN(const auto counts, read_stage0_counts(model));
+    if (auto line = counts.difference()) out_.remarks.push_back(std::move(*line));
+    if (const auto updates = counts.updates()) TROUPE_TRY(steps.add(model.name(), *updates));
+    out_.tensors = std::move(*states);
+  }
   if (const auto optimizer = model.tree().find(model.root(), "optimizer"))
     run.loss_scale = loss_scale_of(model, *optimizer);
   return {};
 }
 
 /// Reads the frozen parameters of stage 3, of which every rank's model file holds a part.
-core::result<void> part_reader::read_frozen() {
+core::result<void> part_reader::read_frozen(const source_run& run) {
   if (lists_.frozen.empty()) return {};
   std::vector<flat_vector> whole(lists_.frozen.size());
   const auto holders = of_rank(in_.model, mp_);
@@ -141,6 +146,7 @@ core::result<void> part_reader::read_frozen() {
                                in_.folder.string(), holders.size(), shards));
   for (const auto& holder : holders) {
     TROUPE_ASSIGN(const auto file, open_numbered(files_, holder.path));
+    TROUPE_TRY(check_steps_of_model(file, run));
     const auto fragments = file.tree().find(file.root(), "frozen_param_fragments");
     for (size_t i = 0; i < whole.size(); ++i) {
       const std::string& name = lists_.frozen[i].first;
@@ -226,8 +232,8 @@ core::result<numbered_archive> open_numbered(std::vector<source_file>& files, co
 
 core::result<deepspeed_part> read_deepspeed_part(const deepspeed_files& in, uint32_t mp, const numbered_archive& model,
                                                  std::vector<source_file>& files, source_run& run,
-                                                 std::optional<given_states> given) {
-  return part_reader(in, mp, files, std::move(given)).run(model, run);
+                                                 optimizer_steps& steps, std::optional<given_states> given) {
+  return part_reader(in, mp, files, std::move(given)).run(model, run, steps);
 }
 
 }  // namespace troupe::checkpoint

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "checkpoint/deepspeed/files.hpp"
+#include "checkpoint/deepspeed/optimizer_steps.hpp"
 #include "checkpoint/source/tensor_source.hpp"
 #include "checkpoint/torch/archive.hpp"
 
@@ -16,6 +17,7 @@ struct deepspeed_part {
   std::vector<tied_name> tied;
   std::vector<std::string> order;     ///< parameters in the order in which the module registers them
   std::vector<unread_tensor> unread;  ///< tensors of the module in types that are not read
+  std::vector<std::string> remarks;   ///< remarks on the optimizer's counters
   int64_t stage = 0;
   bool has_optimizer = false;  ///< true: states of the optimizer exist, and their parameters are known
 };
@@ -35,9 +37,11 @@ struct given_states {
 };
 
 /// Reads model-parallel rank `mp`. `model` is the rank's first file; `in` lists the other files, which are added to
-/// `files` when they are opened. Reads the optimizer shards of the rank, unless `given` has the states.
+/// `files` when they are opened. Reads the optimizer shards of the rank, unless `given` has the states, and adds their
+/// counters to `steps`. Refused: files of another step than `run` or `steps` states.
 core::result<deepspeed_part> read_deepspeed_part(const deepspeed_files& in, uint32_t mp, const numbered_archive& model,
                                                  std::vector<source_file>& files, source_run& run,
+                                                 optimizer_steps& steps,
                                                  std::optional<given_states> given = std::nullopt);
 
 }  // namespace troupe::checkpoint

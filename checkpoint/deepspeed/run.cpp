@@ -73,12 +73,14 @@ std::string client_state_of(const torch_archive& file) {
 
 }  // namespace
 
+std::optional<uint64_t> global_steps_of(const torch_archive& file) { return count_at(file, "global_steps"); }
+
 source_run run_of_model_file(const torch_archive& file) {
   const auto& tree = file.tree();
   source_run out;
-  out.steps = count_at(file, "global_steps");
+  out.steps = global_steps_of(file);
   if (out.steps) out.applied_updates = *out.steps - std::min(*out.steps, count_at(file, "skipped_steps").value_or(0));
-  out.samples = count_at(file, "global_samples");
+  out.samples = known_samples(count_at(file, "global_samples"), out.steps);
   if (const auto schedule = tree.find(file.root(), "lr_scheduler")) {
     if (const auto last = integer_at(file, *schedule, "last_batch_iteration"); last && *last >= -1) {
       out.schedule_position = *last + 1;

@@ -16,6 +16,9 @@ namespace troupe::checkpoint {
 /// none.
 source_run run_of_model_file(const torch_archive& file);
 
+/// Returns `global_steps` of a model-state file; nothing if it has none.
+std::optional<uint64_t> global_steps_of(const torch_archive& file);
+
 /// Returns the loss scale of an optimizer's state dict if it is dynamic or not 1, else nothing. `state` is a dict with
 /// `loss_scaler` (ZeRO) or `cur_scale` (stage 0).
 std::optional<loss_scale_record> loss_scale_of(const torch_archive& file, pickle_ref state);

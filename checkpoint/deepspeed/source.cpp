@@ -54,10 +54,14 @@ core::result<tensor_source> read_deepspeed_source(const std::filesystem::path& p
 
   std::vector<tensor_source> ranks(grid.tensor);
   std::string format;
+  optimizer_steps steps;
+  std::vector<std::string> remarks;
   for (const auto& model : files.model) {
     if (model.dp != 0) continue;
     TROUPE_ASSIGN(const auto file, open_numbered(numbered, model.path));
-    TROUPE_ASSIGN(auto part, read_deepspeed_part(files, model.mp, file, numbered, run));
+    TROUPE_TRY(check_steps_of_model(file, run));
+    TROUPE_ASSIGN(auto part, read_deepspeed_part(files, model.mp, file, numbered, run, steps));
+    if (remarks.empty()) remarks = std::move(part.remarks);
     if (format.empty()) format = format_of(part, grid);
     add_part(ranks[model.mp % grid.tensor], std::move(part));
   }
@@ -67,6 +71,7 @@ core::result<tensor_source> read_deepspeed_source(const std::filesystem::path& p
     std::swap(ranks[r].files, numbered);
     if (!ok) return fail(ok.error());
   }
+  if (auto line = steps.settle(run)) remarks.push_back(std::move(*line));
   for (auto& rank : ranks) {
     rank.files = numbered;
     rank.folder = folder;
@@ -79,6 +84,13 @@ core::result<tensor_source> read_deepspeed_source(const std::filesystem::path& p
   auto out =
       ranks.size() == 1 ? core::result<tensor_source>(std::move(ranks.front())) : joined(std::move(ranks), first);
   if (!out) return out;
+  const auto is_moment = [](const tensor_entry& t) { return t.kind == tensor_kind::moment; };
+  // Step 0 with moments and without a counter: the writer did not know the number.
+  if (out->run.steps == 0U && !steps.has_counter() && std::ranges::any_of(out->tensors, is_moment)) {
+    out->run.steps.reset();
+    out->run.applied_updates.reset();
+  }
+  out->remarks.insert(out->remarks.begin(), remarks.begin(), remarks.end());
   out->unread = std::move(unread);
   say_unread(out->remarks, out->unread);
   TROUPE_TRY(complete(*out));

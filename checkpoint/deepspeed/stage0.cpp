@@ -8,6 +8,7 @@
 #include <map>
 #include <string>
 
+#include "checkpoint/deepspeed/optimizer_steps.hpp"
 #include "checkpoint/safetensors/header.hpp"
 #include "checkpoint/source/element_cast.hpp"
 #include "checkpoint/torch/pieces.hpp"
@@ -54,8 +55,9 @@ core::result<kept> kept_of(const torch_archive& file, std::optional<pickle_ref> 
   const auto items = state ? file.tree().items(*state) : std::span<const pickle_ref>();
   for (size_t i = 0; i + 1 < items.size(); i += 2) {
     if (file.tree().kind(items[i]) != pickle_kind::text || !file.is_tensor(items[i + 1])) continue;
+    if (file.tree().text(items[i]) == "step") continue;
     TROUPE_ASSIGN(auto tensor, file.tensor(items[i + 1]));
-    if (tensor.shape.empty()) continue;  // a tensor without dimensions is a step counter, not a moment
+    if (tensor.shape.empty()) continue;  // a tensor without dimensions is another counter, not a moment
     out.moments.emplace_back(file.tree().text(items[i]), std::move(tensor));
   }
   return out;
@@ -249,6 +251,29 @@ core::result<std::optional<std::vector<tensor_entry>>> read_stage0(const torch_a
     TROUPE_TRY(add(tensor_kind::master, "", item.master ? *item.master : module));
     for (const auto& [moment, t] : item.moments) TROUPE_TRY(add(tensor_kind::moment, moment, t));
     cursor += group.is_flat ? module.numel : 1;
+  }
+  return out;
+}
+
+core::result<update_counts> read_stage0_counts(const torch_archive& file) {
+  const auto& tree = file.tree();
+  update_counts out;
+  const auto optimizer = tree.find(file.root(), "optimizer");
+  if (!optimizer) return out;
+  const pickle_ref inner = tree.find(*optimizer, "optimizer_state_dict").value_or(*optimizer);
+  const auto states = tree.find(inner, "state");
+  const bool is_dict = states && tree.kind(*states) == pickle_kind::dict;
+  const auto items = is_dict ? tree.items(*states) : std::span<const pickle_ref>();
+  for (size_t i = 0; i + 1 < items.size(); i += 2) {
+    const auto steps = step_of_state(file, items[i + 1]);
+    if (!steps) return fail(steps.error().in("optimizer"));
+    const bool has_number = tree.kind(items[i]) == pickle_kind::integer;
+    if (*steps) out.add_parameter(has_number ? fmt::format("number {}", tree.integer(items[i])) : "another", **steps);
+  }
+  for (const pickle_ref group : list_at(tree, inner, "param_groups")) {
+    const auto steps = step_of_state(file, group);
+    if (!steps) return fail(steps.error().in("optimizer"));
+    if (*steps) out.add_group(**steps);
   }
   return out;
 }

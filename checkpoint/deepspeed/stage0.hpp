@@ -7,6 +7,7 @@
 
 #include "checkpoint/deepspeed/lists.hpp"
 #include "checkpoint/native/manifest.hpp"
+#include "checkpoint/source/update_counts.hpp"
 #include "checkpoint/torch/archive.hpp"
 
 namespace troupe::checkpoint {
@@ -23,5 +24,9 @@ inline constexpr uint64_t fitted_elements = 64;
 /// there is no optimizer.
 core::result<std::optional<std::vector<tensor_entry>>> read_stage0(const torch_archive& file, uint32_t number,
                                                                    const named_tensors& parameters);
+
+/// Returns the step counters of the optimizer under the key `optimizer`: those of its parameters or flat groups, which
+/// may differ, else those of its parameter groups. Refused: a number that is not a count.
+core::result<update_counts> read_stage0_counts(const torch_archive& file);
 
 }  // namespace troupe::checkpoint

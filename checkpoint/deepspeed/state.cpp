@@ -205,11 +205,12 @@ torch_value parameter_groups(const deepspeed_parts& parts, const std::vector<std
   return out;
 }
 
-torch_value optimizer_step(const deepspeed_parts& parts, torch_file& file) {
+std::optional<torch_value> optimizer_step(const deepspeed_parts& parts, torch_file& file) {
   const auto& run = parts.from.run;
-  const uint64_t steps = run.applied_updates.value_or(run.steps.value_or(0));
-  if (parts.options.integer_step) return static_cast<int64_t>(steps);
-  return file.scalar(static_cast<float>(steps));
+  const auto steps = run.applied_updates ? run.applied_updates : run.steps;
+  if (!steps) return std::nullopt;
+  if (parts.options.integer_step) return static_cast<int64_t>(*steps);
+  return file.scalar(static_cast<float>(*steps));
 }
 
 void set_loss_scale(const deepspeed_parts& parts, torch_value& to) {

@@ -2,6 +2,7 @@
 // and the model states, which every stage has.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,8 +34,9 @@ core::result<deepspeed_parts> deepspeed_parts_of(const tensor_source& from, cons
 /// Returns the parameter groups; `params[g]` are the numbers of the tensors that the optimizer updates in group g.
 torch_value parameter_groups(const deepspeed_parts& parts, const std::vector<std::vector<int64_t>>& params);
 
-/// Returns the number of optimizer steps done, as a Python int or as a tensor (deepspeed_write_options::integer_step).
-torch_value optimizer_step(const deepspeed_parts& parts, torch_file& file);
+/// Returns the number of updates that the optimizer has counted, as a Python int or as a tensor
+/// (deepspeed_write_options::integer_step); nothing if the source does not state it, as for SGD.
+std::optional<torch_value> optimizer_step(const deepspeed_parts& parts, torch_file& file);
 
 /// Fills `file` with the model states of one rank. At `stage` 3 trained parameters are empty and frozen ones are cut.
 void fill_model_states(const deepspeed_parts& parts, torch_file& file, uint32_t stage, uint32_t rank);

@@ -1,6 +1,7 @@
 #include "checkpoint/deepspeed/universal_source.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -9,6 +10,7 @@
 
 #include "checkpoint/deepspeed/files.hpp"
 #include "checkpoint/deepspeed/lists.hpp"
+#include "checkpoint/deepspeed/optimizer_steps.hpp"
 #include "checkpoint/deepspeed/part.hpp"
 #include "checkpoint/deepspeed/run.hpp"
 #include "checkpoint/safetensors/header.hpp"
@@ -25,7 +27,7 @@ using core::error_kind;
 using core::fail;
 using shape_map = std::map<std::string, std::vector<int64_t>, std::less<>>;
 
-constexpr std::string_view master_file = "fp32";
+constexpr std::string_view master_file = "fp32", step_file = "step.pt";
 
 using core::refused;
 
@@ -49,11 +51,15 @@ class universal_reader {
  private:
   core::result<void> read_states();
   core::result<void> read_state(const std::string& name, const std::string& state);
+  core::result<void> read_step(const std::string& name);
   core::result<void> add_model(const deepspeed_files& files);
+  [[nodiscard]] core::result<void> check_listed(const std::filesystem::path& model) const;
+  void say_unlisted(const std::set<std::string>& names);
   void give_shapes();
 
   tensor_source out_;
   shape_map listed_;  ///< name of a trained parameter -> shape in the first model file that lists it
+  optimizer_steps steps_;
   int64_t stage_ = 0;
   bool is_cut_ = false;  ///< true: the model is cut over tensor-parallel ranks or pipeline stages
 };
@@ -83,8 +89,8 @@ core::result<void> universal_reader::read_states() {
     if (!fs::is_directory(out_.folder / "zero" / name, ec)) continue;
     TROUPE_ASSIGN(const auto states, names_in(out_.folder / "zero" / name, max_deepspeed_files));
     for (const auto& state : states)
-      if (state.ends_with(".pt") && state != "step.pt")
-        if (auto ok = read_state(name, state.substr(0, state.size() - 3)); !ok)
+      if (state.ends_with(".pt"))
+        if (auto ok = state == step_file ? read_step(name) : read_state(name, state.substr(0, state.size() - 3)); !ok)
           return fail(ok.error().in(fmt::format("'{}'", (out_.folder / "zero" / name / state).string())));
   }
   return {};
@@ -101,6 +107,41 @@ core::result<void> universal_reader::read_state(const std::string& name, const s
                                                        tensor.shape,
                                                        {}});
   return add_pieces(entry.pieces, file.number, tensor);
+}
+
+/// Compares the step counter of a parameter with those of the others.
+core::result<void> universal_reader::read_step(const std::string& name) {
+  TROUPE_ASSIGN(const auto file, torch_archive::open(out_.folder / "zero" / name / step_file));
+  TROUPE_ASSIGN(const auto steps, step_in(file, file.root()));
+  return steps ? steps_.add(file.name(), *steps) : core::result<void>();
+}
+
+/// Refuses a folder that lacks the weights of a parameter in the lists of the model files, of which `model` is the
+/// first: without them the parameter would look like a frozen one.
+core::result<void> universal_reader::check_listed(const fs::path& model) const {
+  std::set<std::string_view> found;
+  for (const auto& t : out_.tensors)
+    if (t.kind == tensor_kind::master) found.insert(t.name);
+  std::vector<std::string> missing;
+  for (const auto& [name, shape] : listed_)
+    if (!found.contains(name)) missing.push_back(name);
+  if (missing.empty()) return {};
+  return refused(
+      fmt::format("'{}' is missing, although param_shapes of '{}' lists the parameter ({} of {} are missing); copy the "
+                  "folder again, or convert the checkpoint again with ds_to_universal",
+                  (out_.folder / "zero" / missing.front() / master_file).string() + ".pt", model.string(),
+                  missing.size(), listed_.size()));
+}
+
+/// Adds a remark about folders of parameters that no model file lists.
+void universal_reader::say_unlisted(const std::set<std::string>& names) {
+  if (names.empty()) return;
+  std::vector<std::string> shown_names;
+  for (const auto& name : names)
+    if (shown_names.size() < max_listed_left_out) shown_names.push_back(shown(name));
+  out_.remarks.push_back(
+      fmt::format("{}folders under zero that param_shapes of the model file does not list ({}): {}{}", left_out_mark,
+                  names.size(), fmt::join(shown_names, ", "), names.size() > shown_names.size() ? ", ..." : ""));
 }
 
 /// Sets the shapes of parameters that stage 3 left flat because no tensor parallelism needs their shape.
@@ -126,11 +167,14 @@ core::result<void> universal_reader::add_model(const deepspeed_files& files) {
     buffers.insert(lists.buffers.begin(), lists.buffers.end());
     for (const auto& [name, owner] : lists.shared)
       if (second.insert(name).second) out_.tied.push_back({name, owner});
+    TROUPE_TRY(check_steps_of_model(file, out_.run));
     if (model.mp != 0) continue;
     auto loss_scale = out_.run.loss_scale;
     out_.run = run_of_model_file(file);
     out_.run.loss_scale = loss_scale;
   }
+  if (auto line = steps_.settle(out_.run)) out_.remarks.push_back(std::move(*line));
+  TROUPE_TRY(check_listed(files.model.front().path));
   give_shapes();
   std::erase_if(out_.tensors, [&](tensor_entry& t) {
     if (listed_.contains(t.name)) return false;
@@ -139,17 +183,26 @@ core::result<void> universal_reader::add_model(const deepspeed_files& files) {
   });
   if (!is_cut_) {  // without tensor parallelism, the model file has all remaining tensors whole, in their own dtypes
     TROUPE_ASSIGN(const auto file, open_numbered(out_.files, files.model.front().path));
-    TROUPE_ASSIGN(auto part,
-                  read_deepspeed_part(files, 0, file, out_.files, out_.run, {{std::move(out_.tensors), stage_}}));
+    TROUPE_ASSIGN(auto part, read_deepspeed_part(files, 0, file, out_.files, out_.run, steps_,
+                                                 {{std::move(out_.tensors), stage_}}));
     out_.unread = std::move(part.unread);
     say_unread(out_.remarks, out_.unread);
     out_.tensors = std::move(part.tensors);
     out_.tied = std::move(part.tied);
     out_.parameter_order = std::move(part.order);
+    std::set<std::string> unlisted;
+    for (const auto& t : others) unlisted.insert(t.name);
+    for (const auto& t : out_.tensors) unlisted.erase(t.name);
+    for (const auto& t : out_.tied) unlisted.erase(t.name);
+    say_unlisted(unlisted);
     return {};
   }
+  std::set<std::string> unlisted;  // an optimizer updates them, so they are neither frozen nor buffers
+  for (const auto& t : others)
+    if (t.kind == tensor_kind::moment && !second.contains(t.name)) unlisted.insert(t.name);
+  say_unlisted(unlisted);
   for (auto& t : others) {
-    if (second.contains(t.name) || t.kind != tensor_kind::master) continue;
+    if (second.contains(t.name) || unlisted.contains(t.name) || t.kind != tensor_kind::master) continue;
     t.kind = buffers.contains(t.name) ? tensor_kind::buffer : tensor_kind::frozen;
     if (t.kind == tensor_kind::frozen) out_.parameter_order.push_back(t.name);
     out_.tensors.push_back(std::move(t));

@@ -95,7 +95,9 @@ class universal_writer {
         for (const auto* m : p.moments) TROUPE_TRY(put(folder / (m->moment + ".pt"), state(p, *m)));
         if (p.moments.empty()) continue;
         torch_file step(reader_);
-        step.root = optimizer_step(parts_, step);
+        auto count = optimizer_step(parts_, step);
+        if (!count) continue;
+        step.root = std::move(*count);
         TROUPE_TRY(put(folder / "step.pt", step));
       }
     TROUPE_TRY(put(fs::path("zero") / "optimizer_state.pt", optimizer_state()));
@@ -134,8 +136,9 @@ class universal_writer {
       zeros.push(0);
       counts.push(1);
       params.push_back({static_cast<int64_t>(g)});
-      if (!parts_.model.groups[g].front().moments.empty())
-        state.set(static_cast<int64_t>(g), torch_value::dict().set("step", optimizer_step(parts_, out)));
+      if (parts_.model.groups[g].front().moments.empty()) continue;
+      if (auto step = optimizer_step(parts_, out))
+        state.set(static_cast<int64_t>(g), torch_value::dict().set("step", std::move(*step)));
     }
     const auto groups = parameter_groups(parts_, params);
     root.set("zero_stage", int64_t{stages_of_whole_groups});

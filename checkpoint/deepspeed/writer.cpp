@@ -49,7 +49,7 @@ class optimizer_states {
   }
   torch_value moments(size_t group, const std::vector<flat_stretch>& stretches) {
     auto out = torch_value::dict();
-    out.set("step", optimizer_step(parts_, file_));
+    if (auto step = optimizer_step(parts_, file_)) out.set("step", std::move(*step));
     const auto& names = model_.groups[group].front().moments;
     for (size_t m = 0; m < names.size(); ++m) out.set(names[m]->moment, flat(group, stretches, m + 1));
     return out;

@@ -69,8 +69,8 @@ struct deepspeed_report {
 /// Creates `root` if it is missing, writes `root/<tag>` under a working name, synced, then renames it and replaces
 /// `latest`. An error or a crash leaves the previous state. zero_to_fp32.py, which DeepSpeed puts next to `latest`, is
 /// DeepSpeed's own and is not written. Refused, before a byte is written: a tag that exists, masters of other types
-/// than fp32, moments that some parameters of a group lack, an unknown order of parameters, names that clash, groups
-/// that do not cover all parameters, too little space.
+/// than fp32, a weight without a master next to parameters that have one, moments that some parameters of a group lack,
+/// an unknown order of parameters, names that clash, groups that do not cover all parameters, too little space.
 core::result<deepspeed_report> write_deepspeed_folder(const tensor_source& from, const std::filesystem::path& root,
                                                       const deepspeed_write_options& options,
                                                       file_system& files = real_files());

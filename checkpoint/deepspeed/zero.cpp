@@ -53,6 +53,38 @@ core::result<std::vector<std::vector<uint64_t>>> gaps_of(const torch_archive& fi
   return out;
 }
 
+/// Adds the counters of one shard: `step` of the state of each flat group; without any, `step` of each parameter group,
+/// where FusedAdam stores it.
+core::result<void> add_steps(const torch_archive& file, pickle_ref state, std::optional<pickle_ref> base,
+                             optimizer_steps& to) {
+  const auto& tree = file.tree();
+  if (!base) return {};
+  std::vector<pickle_ref> states;
+  const auto by_group = tree.find(*base, "state");
+  if (by_group && tree.kind(*by_group) == pickle_kind::dict) {
+    const auto items = tree.items(*by_group);
+    for (size_t i = 0; i + 1 < items.size(); i += 2) states.push_back(items[i + 1]);
+  } else if (tree.kind(*base) == pickle_kind::list) {
+    states.assign(tree.items(*base).begin(), tree.items(*base).end());
+  }
+  bool has_counter = false;
+  const auto add = [&](pickle_ref dict) -> core::result<void> {
+    if (tree.kind(dict) != pickle_kind::dict) return {};
+    TROUPE_ASSIGN(const auto steps, step_of_state(file, dict));
+    if (!steps) return {};
+    has_counter = true;
+    return to.add(file.name(), *steps);
+  };
+  for (const pickle_ref s : states) TROUPE_TRY(add(s));
+  if (has_counter) return {};
+  if (const auto groups = tree.find(*base, "param_groups"); groups && tree.kind(*groups) == pickle_kind::list)
+    for (const pickle_ref g : tree.items(*groups)) TROUPE_TRY(add(g));
+  const auto common = has_counter ? std::nullopt : tree.find(state, "base_optimizer_state_step");
+  if (!common) return {};
+  TROUPE_ASSIGN(const auto steps, step_in(file, *common));
+  return steps ? to.add(file.name(), *steps) : core::result<void>();
+}
+
 tensor_entry entry_of(const std::string& name, const std::string& state, core::dtype type,
                       const std::vector<int64_t>& shape) {
   return {name, state.empty() ? tensor_kind::master : tensor_kind::moment, state, type, shape, {}};
@@ -60,7 +92,7 @@ tensor_entry entry_of(const std::string& name, const std::string& state, core::d
 
 }  // namespace
 
-core::result<void> zero_shards::add(const torch_archive& file, uint32_t number) {
+core::result<void> zero_shards::add(const torch_archive& file, uint32_t number, optimizer_steps& steps) {
   const auto& tree = file.tree();
   const auto state = tree.find(file.root(), "optimizer_state_dict");
   if (!state) return refused("no 'optimizer_state_dict': not an optimizer shard of ZeRO");
@@ -84,6 +116,7 @@ core::result<void> zero_shards::add(const torch_archive& file, uint32_t number) 
     return refused(fmt::format("it has {} groups, {} were wanted", groups.size(), flat_.size()));
   const auto base = tree.find(*state, striped ? "optimizer_state_dict" : "base_optimizer_state");
   const auto by_group = base ? tree.find(*base, "state") : std::nullopt;
+  TROUPE_TRY(add_steps(file, *state, base, steps));
   for (size_t g = 0; g < groups.size(); ++g) {
     std::optional<pickle_ref> moments;
     if (by_group) {
@@ -107,8 +140,9 @@ core::result<void> zero_shards::add_group(const torch_archive& file, uint32_t nu
   const auto items = moments ? file.tree().items(*moments) : std::span<const pickle_ref>();
   for (size_t i = 0; i + 1 < items.size(); i += 2) {
     if (file.tree().kind(items[i]) != pickle_kind::text || !file.is_tensor(items[i + 1])) continue;
+    if (file.tree().text(items[i]) == "step") continue;
     TROUPE_ASSIGN(const auto moment, file.tensor(items[i + 1]));
-    if (moment.shape.size() != 1 || moment.numel < whole.numel) continue;  // a step counter
+    if (moment.shape.size() != 1 || moment.numel < whole.numel) continue;  // another counter
     auto& flat = to[std::string(file.tree().text(items[i]))];
     if (stage_ == 3) flat.skip_to(before);  // earlier sub-groups may lack this state
     TROUPE_TRY(flat.append(number, moment));

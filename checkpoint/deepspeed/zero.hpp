@@ -6,6 +6,7 @@
 
 #include "checkpoint/deepspeed/flat.hpp"
 #include "checkpoint/deepspeed/lists.hpp"
+#include "checkpoint/deepspeed/optimizer_steps.hpp"
 #include "checkpoint/native/manifest.hpp"
 #include "checkpoint/torch/archive.hpp"
 
@@ -16,9 +17,10 @@ class zero_shards {
   /// Creates a reader for the optimizer shards of `ranks` data-parallel ranks.
   explicit zero_shards(size_t ranks) : ranks_(ranks) {}
 
-  /// Adds the shard of the next data-parallel rank, which is file number `number`. Refused: a file that is not a shard,
-  /// another stage than the first shard's, another number of partitions than ranks.
-  core::result<void> add(const torch_archive& file, uint32_t number);
+  /// Adds the shard of the next data-parallel rank, which is file number `number`, and its step counters to `steps`.
+  /// Refused: a file that is not a shard, another stage than the first shard's, another number of partitions than
+  /// ranks, what `steps` refuses.
+  core::result<void> add(const torch_archive& file, uint32_t number, optimizer_steps& steps);
 
   /// Adds master and moments of each parameter to `out`. Refused if the shapes do not fill the flat groups.
   core::result<void> place(const std::vector<named_shapes>& groups, std::vector<tensor_entry>& out) const;

@@ -55,7 +55,7 @@ core::result<source_run> read_megatron_common(const fs::path& path) {
   if (out.steps) out.schedule_position = static_cast<int64_t>(out.applied_updates.value_or(*out.steps));
   auto args = tree.find(file.root(), "args");
   if (args && tree.is_call(*args, "argparse", "Namespace")) args = tree.state(*args);
-  out.samples = count_at(file, args, "consumed_train_samples");
+  out.samples = known_samples(count_at(file, args, "consumed_train_samples"), out.steps);
   out.samples_per_step = count_at(file, args, "global_batch_size");
   return out;
 }

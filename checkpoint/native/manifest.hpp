@@ -52,9 +52,11 @@ struct input_range {
   bool operator==(const input_range&) const = default;
 };
 
-struct run_state {               ///< state that a run needs to resume, apart from its tensors
-  uint64_t step = 0;             ///< number of optimizer steps done, skipped steps included
-  uint64_t applied_updates = 0;  ///< number of steps that changed parameters
+struct run_state {    ///< state that a run needs to resume, apart from its tensors
+  uint64_t step = 0;  ///< number of optimizer steps done, skipped steps included
+  /// Number of updates that the optimizer has counted: the steps that changed parameters. A run that resumed from the
+  /// checkpoint of another program continues with that optimizer's count, which may exceed `step`.
+  uint64_t applied_updates = 0;
   /// Number of updates that the learning-rate schedule has counted; none: equal to applied_updates.
   std::optional<uint64_t> schedule_position;
   std::optional<loss_scale_record> loss_scale;

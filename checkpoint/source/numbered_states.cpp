@@ -148,9 +148,9 @@ core::result<void> name_states(tensor_source& s, std::span<const wanted_tensor> 
   if (named.parameter_order.empty())
     for (const auto& w : own) named.parameter_order.push_back(w.name);
   const auto file = from.file.filename().string();
-  named.remarks.push_back(has_states.empty() ? fmt::format("{}: it holds no states of an optimizer", file)
-                                             : fmt::format("{}: {} of {} parameters are imported", file,
-                                                           moments_of(from), has_states.size()));
+  named.remarks.push_back(
+      has_states.empty() ? fmt::format("{}: it holds no states of an optimizer", file)
+                         : fmt::format("{}: {} of {} parameters are read", file, moments_of(from), has_states.size()));
   TROUPE_TRY(complete(named));
   s = std::move(named);
   return {};

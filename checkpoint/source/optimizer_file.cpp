@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "checkpoint/torch/pieces.hpp"
@@ -57,7 +56,7 @@ class optimizer_reader {
       const auto numbers = tree.find(g, "params");
       if (!numbers || tree.kind(*numbers) != pickle_kind::list) return refused("params of a group: a list was wanted");
       if (const auto step = tree.find(g, "step"))
-        if (const auto n = number_at(*step)) out_.counts.add_group(*n);
+        if (const auto n = steps_at(archive_, *step)) out_.counts.add_group(*n);
       auto& group = out_.by_number.groups.emplace_back();
       for (const pickle_ref n : tree.items(*numbers)) {
         if (tree.kind(n) == pickle_kind::text) continue;  // the file names parameters instead of numbering them
@@ -80,7 +79,7 @@ class optimizer_reader {
       if (tree.kind(items[i]) != pickle_kind::text) continue;
       const std::string key(tree.text(items[i]));
       if (key == "step") {
-        const auto n = number_at(items[i + 1]);
+        const auto n = steps_at(archive_, items[i + 1]);
         if (!n) return fail(n.error().in("step"));
         out_.counts.add_parameter(of, *n);
       } else if (archive_.is_tensor(items[i + 1])) {
@@ -93,24 +92,6 @@ class optimizer_reader {
       }
     }
     return all;
-  }
-
-  [[nodiscard]] core::result<uint64_t> number_at(pickle_ref v) const {
-    const auto& tree = archive_.tree();
-    if (tree.kind(v) == pickle_kind::integer) return steps_from(static_cast<double>(tree.integer(v)));
-    if (tree.kind(v) == pickle_kind::real) return steps_from(tree.real(v));
-    TROUPE_ASSIGN(const auto t, archive_.tensor(v));
-    std::array<std::byte, 8> bytes{};
-    if (t.numel != 1) return fail(error_kind::bad_input, "one number was wanted");
-    TROUPE_TRY(archive_.read(t.begin, std::span(bytes).first(core::size_of(t.type))));
-    const auto as = [&]<class number>(number n) {
-      std::copy_n(bytes.begin(), sizeof n, std::as_writable_bytes(std::span(&n, 1)).begin());
-      return static_cast<double>(n);
-    };
-    if (t.type == core::dtype::f32) return steps_from(as(float{}));
-    if (t.type == core::dtype::f64) return steps_from(as(double{}));
-    if (t.type == core::dtype::i64) return steps_from(as(int64_t{}));
-    return fail(error_kind::bad_input, fmt::format("a number was wanted, got one of {}", core::name_of(t.type)));
   }
 
   const torch_archive& archive_;

@@ -62,8 +62,13 @@ std::string shown_place(const tensor_source& s) {
   return is_one_file && !s.files.empty() ? s.files.front().path.string() : s.folder.string();
 }
 
+std::optional<uint64_t> known_samples(std::optional<uint64_t> samples, std::optional<uint64_t> steps) {
+  return samples == 0U && steps.value_or(0) > 0 ? std::nullopt : samples;
+}
+
 tensor_source source_of(const checkpoint_folder& c) {
   const auto& m = c.content;
+  const std::optional<uint64_t> position = m.run.data_position;
   tensor_source out;
   static_cast<tensor_list&>(out) = m;
   out.format = "troupe";
@@ -73,7 +78,7 @@ tensor_source source_of(const checkpoint_folder& c) {
   out.save_id = m.save_id;
   out.run = {.steps = m.run.step,
              .applied_updates = m.run.applied_updates,
-             .samples = m.run.data_position,
+             .samples = m.run.samples_per_step ? position : known_samples(position, m.run.step),
              .samples_per_step = m.run.samples_per_step,
              .seed = m.run.seed,
              .loss_scale = m.run.loss_scale,

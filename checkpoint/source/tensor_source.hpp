@@ -100,6 +100,9 @@ struct tensor_source : tensor_list {
 /// current folder.
 std::string shown_place(const tensor_source& s);
 
+/// Returns `samples`, but nothing if it is 0 after one step or more: a writer that does not know the number stores 0.
+std::optional<uint64_t> known_samples(std::optional<uint64_t> samples, std::optional<uint64_t> steps);
+
 /// Returns a Troupe checkpoint as a source.
 tensor_source source_of(const checkpoint_folder& c);
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "checkpoint/torch/archive.hpp"
 #include "core/error.hpp"
 
 namespace troupe::checkpoint {
@@ -17,6 +18,10 @@ inline constexpr uint64_t max_exact_steps = 9'007'199'254'740'992;
 /// Returns `number` as a count of steps. Refused (bad_input), with the number: a value that is not a whole number
 /// from 0 to max_exact_steps.
 core::result<uint64_t> steps_from(double number);
+
+/// Returns the count of steps in a file of torch.save: an integer, a real, or a tensor of one number in fp32, fp64,
+/// int64 or int32. Refused (bad_input): any other value.
+core::result<uint64_t> steps_at(const torch_archive& file, pickle_ref value);
 
 /// The update counters of one optimizer: one for each parameter, or one for each group, depending on the optimizer.
 class update_counts {

@@ -1,5 +1,6 @@
 // Tests `troupe checkpoint` on folders that other programs saved: the messages about them, and their names, printed as
 // a file for `--map` and read back.
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -37,7 +38,79 @@ json inspected(const command_folder& at, const fs::path& folder, const std::vect
   return json::parse(did.out);
 }
 
+/// Copies a folder of the Trainer to `ck` and leaves its optimizer the states of the embedding alone.
+void write_embedding_states_alone(const command_folder& at) {
+  namespace ck = checkpoint;
+  fs::copy(fixtures / "trainer/trainer_gpt2/checkpoint-3", at.folder / "ck", fs::copy_options::recursive);
+  const std::vector<std::byte> bytes(size_t{128} * 8 * sizeof(float), std::byte{0x3c});
+  const std::vector<ck::torch_storage> storages(2, {core::dtype::f32, 128 * 8, bytes, {}});
+  auto groups = ck::torch_value::list();
+  for (const auto& [begin, end] : {std::pair<int64_t, int64_t>(0, 6), {6, 16}}) {
+    auto numbers = ck::torch_value::list();
+    for (int64_t n = begin; n < end; ++n) numbers.push(n);
+    groups.push(ck::torch_value::dict().set("lr", 0.1).set("params", std::move(numbers)));
+  }
+  auto one = ck::torch_value::dict();
+  one.set("step", int64_t{3}).set("exp_avg", ck::torch_view{0, 0, {128, 8}});
+  one.set("exp_avg_sq", ck::torch_view{1, 0, {128, 8}});
+  auto states = ck::torch_value::dict();
+  states.set(int64_t{0}, std::move(one));
+  fs::remove(at.folder / "ck/optimizer.pt");
+  const auto wrote = ck::write_torch_archive(
+      at.folder / "ck/optimizer.pt",
+      ck::torch_value::dict().set("state", std::move(states)).set("param_groups", std::move(groups)), storages);
+  BOOST_TEST_REQUIRE(wrote.has_value());
+}
+
 }  // namespace
+
+BOOST_AUTO_TEST_CASE(parameters_without_states_are_written_with_moments_of_0_and_named) {
+  const command_folder at;
+  write_embedding_states_alone(at);
+  at.folder.write("ds.json", R"({"train_batch_size": 6, "optimizer": {"type": "AdamW", "params": {"lr": 0.003}}})");
+  const auto whole = inspected(at, fixtures / "trainer/trainer_gpt2");
+  for (const std::string to : {"to-deepspeed", "to-universal", "reshape", "to-dcp"}) BOOST_TEST_CONTEXT(to) {
+      const auto did = at.troupe({"checkpoint", to, "ck", to, "--job", "ds.json", "--quiet"});
+      BOOST_TEST_REQUIRE(did.code == 0, did.err);
+      BOOST_TEST(has(did.err,
+                     "15 of 16 parameters, as transformer.h.0.attn.c_attn.bias, have no states of an optimizer: "
+                     "they are written as trained parameters with moments of 0; parameter_groups with "
+                     "trainable: false in --job make them frozen"),
+                 did.err);
+      BOOST_TEST(names_in(inspected(at, to)) == names_in(whole), boost::test_tools::per_element());
+      const auto weights =
+          at.troupe({"checkpoint", "to-hf", to, to + "_hf", "--model-config", "ck/config.json", "--quiet"});
+      BOOST_TEST(weights.code == 0, weights.err);
+      const auto same = at.troupe({"checkpoint", "diff", "ck/model.safetensors", to + "_hf"});
+      BOOST_TEST(same.code == 0, same.out);
+    }
+  at.folder.write("frozen.yaml", smallest + "parameter_groups: [{match: 'wpe|ln|bias', trainable: false}]\n");
+  const auto did = at.troupe({"checkpoint", "to-universal", "ck", "frozen", "--job", "frozen.yaml", "--force"});
+  BOOST_TEST_REQUIRE(did.code == 0, did.err);
+  BOOST_TEST(has(did.err, "4 of 16 parameters, as transformer.h.0.attn.c_attn.weight, have no states"), did.err);
+  BOOST_TEST(std::ranges::count_if(inspected(at, "frozen")["tensors"],
+                                   [](const json& t) { return t["kind"] == "frozen"; }) == 11);
+}
+
+BOOST_AUTO_TEST_CASE(states_that_the_written_optimizer_does_not_keep_are_left_out_and_those_it_needs_are_asked_for) {
+  const command_folder at;
+  const auto folder = (fixtures / "trainer/trainer_gpt2").string();
+  at.folder.write("lion.json", R"({"train_batch_size": 6, "optimizer": {"type": "Lion", "params": {"lr": 0.003}}})");
+  at.folder.write("sgd.json", R"({"train_batch_size": 6,
+                                  "optimizer": {"type": "SGD", "params": {"lr": 0.003, "momentum": 0.9}}})");
+  for (const std::string to : {"to-deepspeed", "to-universal", "reshape", "to-dcp"}) BOOST_TEST_CONTEXT(to) {
+      const auto did = at.troupe({"checkpoint", to, folder, to, "--job", "lion.json", "--quiet"});
+      BOOST_TEST_REQUIRE(did.code == 0, did.err);
+      BOOST_TEST(has(did.err, "exp_avg_sq left out: lion does not use it"), did.err);
+      for (const auto& name : names_in(inspected(at, to))) BOOST_TEST(!has(name, "exp_avg_sq"), name);
+      const auto refused = at.troupe({"checkpoint", to, folder, "none", "--job", "sgd.json"});
+      BOOST_TEST(refused.code == 2);
+      BOOST_TEST(has(refused.err,
+                     "(moment momentum_buffer) is not in the checkpoint, and sgd needs it; give the file of the "
+                     "run that wrote the checkpoint by --job"),
+                 refused.err);
+    }
+}
 
 BOOST_AUTO_TEST_CASE(names_are_printed_as_a_file_that_gives_them_again) {
   const command_folder at;
@@ -82,7 +155,7 @@ BOOST_AUTO_TEST_CASE(what_of_a_trainers_folder_is_taken_over_is_said) {
   BOOST_TEST_REQUIRE(shown.code == 0, shown.err);
   for (const char* line : {"checkpoint-3: transformers Trainer, step 3 (3 updates applied), 48 tensors",
                            "\ntrainer_state.json: step 3 is imported, its log and the position in the data are not\n",
-                           "\noptimizer.pt: exp_avg, exp_avg_sq of 16 parameters are imported\n",
+                           "\noptimizer.pt: exp_avg, exp_avg_sq of 16 parameters are read\n",
                            "\nscheduler.pt: its position, 3, is imported; the job defines the schedule\n",
                            "\nnot imported: rng_state.pth, training_args.bin\n"})
     BOOST_TEST(has(shown.out, line), line << " is wanted in\n" << shown.out);
@@ -110,7 +183,7 @@ BOOST_AUTO_TEST_CASE(what_of_a_trainers_folder_is_taken_over_is_said) {
              unknown.out);
   const auto known =
       at.troupe({"checkpoint", "inspect", "ck", "--model-config", (folder / "checkpoint-3/config.json").string()});
-  BOOST_TEST(has(known.out, "of 16 parameters are imported"), known.out);
+  BOOST_TEST(has(known.out, "of 16 parameters are read"), known.out);
 }
 
 BOOST_AUTO_TEST_CASE(a_run_resumes_from_the_newest_checkpoint_of_a_trainers_output_and_not_from_its_final_model) {
@@ -146,6 +219,43 @@ BOOST_AUTO_TEST_CASE(a_run_resumes_from_the_newest_checkpoint_of_a_trainers_outp
   BOOST_TEST_REQUIRE(before.code == 0, before.err);
   BOOST_TEST(has(before.out + before.err, "/output/checkpoint-3'"), before.err);
   BOOST_TEST(has(before.out, "step 4/5"), before.out);
+}
+
+BOOST_AUTO_TEST_CASE(a_resume_names_the_states_that_its_optimizer_does_not_keep) {
+  const command_folder at(
+      "model: {model_type: gpt2, n_layer: 1, n_embd: 8, n_head: 2, n_positions: 8, vocab_size: 128, embd_pdrop: 0, "
+      "attn_pdrop: 0, resid_pdrop: 0}\n"
+      "data: {text: corpus.txt, sequence_length: 8}\nseed: 1\nsteps: 4\ntrain_micro_batch_size_per_gpu: 2\n"
+      "optimizer: {type: Lion, params: {lr: 1.0e-4}}\noutput: out\n");
+  const auto r = at.troupe({"train", "job.yaml", "--resume", (fixtures / "trainer/trainer_gpt2").string()});
+  BOOST_TEST_REQUIRE(r.code == 0, r.err);
+  BOOST_TEST(has(r.out + r.err,
+                 "has states that this run's optimizer, lion, does not keep and that are left out: exp_avg_sq; set "
+                 "checkpoint.load.optimizer_states: false (--no-load-optimizer-states) to begin without all of its "
+                 "states"),
+             r.err);
+}
+
+BOOST_AUTO_TEST_CASE(a_resume_counts_the_trained_parameters_that_have_no_states) {
+  const command_folder at(
+      "model: {model_type: gpt2, n_layer: 1, n_embd: 8, n_head: 2, n_positions: 8, vocab_size: 128, embd_pdrop: 0, "
+      "attn_pdrop: 0, resid_pdrop: 0}\n"
+      "data: {text: corpus.txt, sequence_length: 8}\nseed: 1\nsteps: 4\ntrain_micro_batch_size_per_gpu: 2\n"
+      "optimizer: {type: AdamW, params: {lr: 1.0e-3}}\noutput: out\n");
+  write_embedding_states_alone(at);
+  const auto r = at.troupe({"train", "job.yaml", "--resume", "ck"});
+  BOOST_TEST_REQUIRE(r.code == 0, r.err);
+  BOOST_TEST(
+      has(r.out + r.err,
+          "has no states of an optimizer for 15 trained parameters, as transformer.wpe.weight: their moments "
+          "begin at 0 while bias correction counts the run's 3 updates, so that their first update is 0.58 times "
+          "the learning rate"),
+      r.err);
+  const auto lion =
+      at.troupe({"train", "job.yaml", "--resume", "ck", "--set", "optimizer.type=Lion", "--set", "output=other"});
+  BOOST_TEST_REQUIRE(lion.code == 0, lion.err);
+  BOOST_TEST(has(lion.out + lion.err, "15 trained parameters, as transformer.wpe.weight: their moments begin at 0\n"),
+             lion.err);
 }
 
 BOOST_AUTO_TEST_CASE(a_start_from_a_damaged_newest_checkpoint_says_how_an_older_one_is_taken) {

@@ -258,6 +258,20 @@ BOOST_AUTO_TEST_CASE(the_run_state_is_read_as_far_as_the_files_have_it) {
   BOOST_TEST(source->run.applied_updates.value() <= 2U);
 }
 
+BOOST_AUTO_TEST_CASE(the_optimizers_own_count_is_used_where_it_differs_from_the_engines) {
+  // BF16 and FP16 engines of stage 0 create the states by an update without gradients, which torch.optim counts.
+  const auto ahead = read_deepspeed_source(fixtures / "stage0_bf16"),
+             equal = read_deepspeed_source(fixtures / "stage0_fp32");
+  check_ok(ahead);
+  check_ok(equal);
+  BOOST_TEST(ahead->run.steps.value() == 2U);
+  BOOST_TEST(ahead->run.applied_updates.value() == 3U);
+  BOOST_TEST_REQUIRE(ahead->remarks.size() == 1U);
+  BOOST_TEST(ahead->remarks[0].starts_with("the optimizer counts 3 updates, the model file 2 "));
+  BOOST_TEST(equal->run.applied_updates.value() == 2U);
+  BOOST_TEST(equal->remarks.empty());
+}
+
 BOOST_AUTO_TEST_CASE(broken_folders_are_refused_with_the_reason) {
   const scratch_folder at;
   const auto bad = core::error_kind::bad_input;

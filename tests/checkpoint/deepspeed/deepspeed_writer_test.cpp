@@ -7,6 +7,8 @@
 
 #include "checkpoint/deepspeed/layout.hpp"
 #include "checkpoint/deepspeed/source.hpp"
+#include "checkpoint/deepspeed/zero.hpp"
+#include "checkpoint/torch/archive_writer.hpp"
 #include "tests/checkpoint/file_size_limit.hpp"
 #include "tests/checkpoint/random_source.hpp"
 #include "tests/scratch_folder.hpp"
@@ -179,6 +181,28 @@ BOOST_AUTO_TEST_CASE(impossible_options_are_refused_before_a_byte_is_written) {
   refused(broken, {}, "'global_steps' is reserved by DeepSpeed");
 }
 
+BOOST_AUTO_TEST_CASE(a_weight_that_no_list_of_deepspeed_takes_is_refused_and_never_left_out) {
+  const scratch_folder at;
+  const random_source drawn(5, dtype::f32, at.path());
+  auto with = drawn.source;
+  with.tensors.push_back({"late.weight", tensor_kind::weight, "", dtype::f32, {2}, {{0, 0, 2, 0, {}}}});
+  check_ok(complete(with));
+  for (const uint32_t stage : {0U, 2U, 3U})
+    check_failed(write_deepspeed_folder(with, at / "deepspeed", {.stage = stage}), error_kind::bad_input,
+                 "1 of its weights, such as 'late.weight', have neither an fp32 master weight nor moments");
+  BOOST_TEST(!std::filesystem::exists(at / "deepspeed"));
+  // No optimizer updates integers, so they are a buffer of the module.
+  with = drawn.source;
+  with.tensors.push_back({"ticks", tensor_kind::weight, "", dtype::i64, {1}, {{0, 0, 1, 0, {}}}});
+  check_ok(complete(with));
+  check_ok(write_deepspeed_folder(with, at / "deepspeed", {.stage = 2}));
+  const auto back = read_deepspeed_source(at / "deepspeed");
+  check_ok(back);
+  const auto* ticks = find_tensor(*back, "ticks", tensor_kind::buffer);
+  BOOST_REQUIRE(ticks != nullptr);
+  BOOST_TEST((bytes_in(*back, *ticks) == bytes_in(with, *find_tensor(with, "ticks", tensor_kind::weight))));
+}
+
 BOOST_AUTO_TEST_CASE(a_writing_that_is_stopped_leaves_nothing_and_a_tag_is_never_replaced) {
   const scratch_folder at;
   const random_source drawn(6, dtype::f32, at.path());
@@ -199,6 +223,135 @@ BOOST_AUTO_TEST_CASE(a_writing_that_is_stopped_leaves_nothing_and_a_tag_is_never
   BOOST_TEST(files_in(root) == 2U);
   BOOST_TEST(files_in(root / "global_step12") == 4U);
   check_failed(write_deepspeed_folder(drawn.source, root, o), error_kind::bad_input, "already exists");
+}
+
+BOOST_AUTO_TEST_CASE(shards_of_different_saves_are_refused_by_the_steps_of_their_optimizers) {
+  for (const uint32_t stage : {1U, 3U})
+    for (const bool integer : {false, true}) BOOST_TEST_CONTEXT("stage " << stage << ", integers " << integer) {
+        const scratch_folder at;
+        const random_source drawn(6, dtype::f32, at.path());
+        auto later = drawn.source;
+        later.run.applied_updates = 11;
+        const auto root = at / "deepspeed";
+        for (const auto& [source, tag] : {std::pair(&drawn.source, "early"), std::pair(&std::as_const(later), "late")})
+          check_ok(
+              write_deepspeed_folder(*source, root, {.stage = stage, .ranks = 2, .tag = tag, .integer_step = integer}));
+        const auto take = [&](int rank) {
+          const auto name = "zero_pp_rank_" + std::to_string(rank) + "_mp_rank_00_optim_states.pt";
+          std::filesystem::copy_file(root / "late" / name, root / "early" / name,
+                                     std::filesystem::copy_options::overwrite_existing);
+        };
+        take(1);
+        const auto mixed = read_deepspeed_source(root, "early");
+        check_failed(mixed, error_kind::bad_input, "the optimizer counts 10 updates in '");
+        check_failed(mixed, error_kind::bad_input, "zero_pp_rank_0_mp_rank_00_optim_states.pt' and 11 in '");
+        check_failed(mixed, error_kind::bad_input,
+                     "they are from different saves; put the files of one save into the folder, or name another "
+                     "checkpoint by --tag");
+        take(0);
+        const auto ahead = read_deepspeed_source(root, "early");
+        check_ok(ahead);
+        BOOST_TEST(ahead->run.steps.value_or(0) == 12U);
+        BOOST_TEST(ahead->run.applied_updates.value_or(0) == 11U);
+        BOOST_TEST_REQUIRE(ahead->remarks.size() == 1U);
+        BOOST_TEST(ahead->remarks[0] ==
+                   "the optimizer counts 11 updates, the model file 10 (global_steps 12 less the skipped ones): the "
+                   "optimizer continues with 11, the run with step 12");
+      }
+}
+
+BOOST_AUTO_TEST_CASE(model_files_of_different_steps_are_refused) {
+  const scratch_folder at;
+  const random_source drawn(6, dtype::f32, at.path());
+  auto later = drawn.source;
+  later.run.steps = 13;
+  const auto root = at / "deepspeed";
+  for (const auto& [source, rank] : {std::pair(&drawn.source, 0U), std::pair(&std::as_const(later), 1U)}) {
+    deepspeed_write_options o{.stage = 1, .tag = rank == 0 ? "whole" : "other"};
+    o.place = {.rank = rank, .stages = 1, .tensor = 2};
+    check_ok(write_deepspeed_folder(*source, root, o));
+  }
+  for (const auto& file : std::filesystem::directory_iterator(root / "other"))
+    std::filesystem::rename(file.path(), root / "whole" / file.path().filename());
+  check_failed(read_deepspeed_source(root, "whole"), error_kind::bad_input,
+               "mp_rank_01_model_states.pt' is of step 13, the first model file of step 12: they are from different "
+               "saves");
+}
+
+BOOST_AUTO_TEST_CASE(steps_are_counted_in_states_or_in_groups_and_may_be_missing) {
+  const scratch_folder at;
+  const std::vector<std::byte> bytes(16);
+  const std::vector<torch_storage> storages(2, {dtype::f32, 4, bytes, {}});
+  const auto read = [&](torch_value state, torch_value group, const std::string& beside = {}) {
+    state.set("exp_avg", torch_view{1, 0, {4}});
+    auto masters = torch_value::list(), groups = torch_value::list();
+    masters.push(torch_view{0, 0, {4}});
+    groups.push(std::move(group.set("params", torch_value::list({int64_t{0}}))));
+    auto states = torch_value::dict(), base = torch_value::dict(), shard = torch_value::dict();
+    states.set(int64_t{0}, std::move(state));
+    base.set("state", std::move(states)).set("param_groups", std::move(groups));
+    shard.set("zero_stage", 1).set("single_partition_of_fp32_groups", std::move(masters));
+    shard.set("base_optimizer_state", std::move(base));
+    if (!beside.empty()) shard.set(beside, int64_t{5});
+    std::filesystem::remove(at / "shard.pt");
+    check_ok(write_torch_archive(at / "shard.pt", torch_value::dict().set("optimizer_state_dict", std::move(shard)),
+                                 storages));
+    const auto file = torch_archive::open(at / "shard.pt");
+    check_ok(file);
+    zero_shards zero(1);
+    optimizer_steps steps;
+    source_run run;
+    run.steps = 9;
+    run.applied_updates = 8;
+    if (auto ok = zero.add(*file, 0, steps); !ok) return core::result<uint64_t>(core::fail(ok.error()));
+    (void)steps.settle(run);
+    return core::result<uint64_t>(*run.applied_updates);
+  };
+  const auto empty = [] { return torch_value::dict(); };
+  BOOST_TEST(read(empty().set("step", int64_t{3}), empty()).value() == 3U);
+  BOOST_TEST(read(empty().set("step", 3.0), empty()).value() == 3U);
+  BOOST_TEST(read(empty(), empty().set("step", int64_t{4})).value() == 4U);  // FusedAdam
+  BOOST_TEST(read(empty().set("step", int64_t{3}), empty().set("step", int64_t{4})).value() == 3U);
+  BOOST_TEST(read(empty(), empty(), "base_optimizer_state_step").value() == 5U);
+  BOOST_TEST(read(empty(), empty()).value() == 8U);  // SGD, Lion
+  BOOST_TEST(read(empty().set("step", torch_value()), empty()).value() == 8U);
+  check_failed(read(empty().set("step", int64_t{-1}), empty()), error_kind::bad_input, "a number of steps was wanted");
+  check_failed(read(empty().set("step", 2.5), empty()), error_kind::bad_input, "a number of steps was wanted");
+}
+
+BOOST_AUTO_TEST_CASE(an_unknown_number_of_samples_stays_unknown) {
+  const scratch_folder at;
+  const random_source drawn(6, dtype::f32, at.path());
+  for (const std::optional<uint64_t> samples : {std::optional<uint64_t>(), std::optional<uint64_t>(0)}) {
+    auto source = drawn.source;
+    source.run.samples = samples;
+    const std::string tag = samples ? "zero" : "none";
+    check_ok(write_deepspeed_folder(source, at / "deepspeed", {.stage = 2, .tag = tag}));
+    const auto file = torch_archive::open(at / "deepspeed" / tag / "mp_rank_00_model_states.pt");
+    check_ok(file);
+    BOOST_TEST(file->tree().find(file->root(), "global_samples").has_value() == samples.has_value());
+    const auto back = read_deepspeed_source(at / "deepspeed", tag);
+    check_ok(back);
+    BOOST_TEST(back->run.steps.value_or(0) == 12U);
+    BOOST_TEST(!back->run.samples.has_value());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(an_unknown_number_of_updates_stays_unknown) {
+  const scratch_folder at;
+  const random_source drawn(6, dtype::f32, at.path());
+  auto source = drawn.source;
+  source.run = {};
+  for (const uint32_t stage : {0U, 2U, 3U}) BOOST_TEST_CONTEXT("stage " << stage) {
+      deepspeed_write_options o{.stage = stage};
+      o.exclude_frozen_parameters = stage == 0;
+      check_ok(write_deepspeed_folder(source, at / std::to_string(stage), o));
+      const auto back = read_deepspeed_source(at / std::to_string(stage));
+      check_ok(back);
+      BOOST_TEST((find_tensor(*back, "layer.0.weight", tensor_kind::moment, "exp_avg") != nullptr));
+      BOOST_TEST(!back->run.steps.has_value());
+      BOOST_TEST(!back->run.applied_updates.has_value());
+    }
 }
 
 BOOST_AUTO_TEST_CASE(a_full_disk_leaves_existing_files_alone) {

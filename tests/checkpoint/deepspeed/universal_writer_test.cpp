@@ -81,6 +81,48 @@ BOOST_AUTO_TEST_CASE(every_state_of_every_parameter_has_a_file_of_its_own) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(parameters_of_different_saves_are_refused_by_their_steps) {
+  const scratch_folder at;
+  const random_source drawn(9, dtype::f32, at.path());
+  BOOST_TEST_REQUIRE(std::ranges::count(drawn.source.tensors, tensor_kind::master, &tensor_entry::kind) > 1);
+  auto later = drawn.source;
+  later.run.applied_updates = 11;
+  check_ok(write_universal_folder(drawn.source, at / "early", {}));
+  check_ok(write_universal_folder(later, at / "late", {.integer_step = true}));
+  const auto late = read_universal_source(at / "late");
+  check_ok(late);
+  BOOST_TEST(late->run.applied_updates.value_or(0) == 11U);
+  BOOST_TEST(late->remarks.empty());
+  std::filesystem::copy_file(at / "late/zero/layer.0.weight/step.pt", at / "early/zero/layer.0.weight/step.pt",
+                             std::filesystem::copy_options::overwrite_existing);
+  check_failed(read_universal_source(at / "early"), error_kind::bad_input, "they are from different saves");
+  check_failed(read_universal_source(at / "early"), error_kind::bad_input, "layer.0.weight/step.pt");
+}
+
+BOOST_AUTO_TEST_CASE(a_lost_parameter_is_refused_and_a_folder_that_the_model_does_not_list_is_named) {
+  const scratch_folder at;
+  const random_source drawn(9, dtype::f32, at.path());
+  const auto folder = at / "made";
+  check_ok(write_universal_folder(drawn.source, folder, {}));
+  const auto whole = read_universal_source(folder);
+  check_ok(whole);
+  BOOST_TEST(whole->remarks.empty());
+  std::filesystem::copy(folder / "zero/layer.0.weight", folder / "zero/older.weight");
+  const auto more = read_universal_source(folder);
+  check_ok(more);
+  BOOST_TEST_REQUIRE(more->remarks.size() == 1U);
+  BOOST_TEST(more->remarks[0] ==
+             "left out: folders under zero that param_shapes of the model file does not list (1): older.weight");
+  BOOST_TEST(more->tensors.size() == whole->tensors.size());
+  std::filesystem::remove(folder / "zero/layer.0.weight/fp32.pt");
+  check_failed(read_universal_source(folder), error_kind::bad_input,
+               "zero/layer.0.weight/fp32.pt' is missing, although param_shapes of '");
+  std::filesystem::remove_all(folder / "zero/layer.0.weight");
+  const auto lost = read_universal_source(folder);
+  check_failed(lost, error_kind::bad_input, "mp_rank_00_model_states.pt' lists the parameter (1 of 2 are missing)");
+  check_failed(lost, error_kind::bad_input, "copy the folder again, or convert the checkpoint again");
+}
+
 BOOST_AUTO_TEST_CASE(patterns_tell_how_tensor_parallel_engines_cut) {
   const scratch_folder at;
   const random_source drawn(9, dtype::f32, at.path());

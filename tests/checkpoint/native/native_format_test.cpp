@@ -110,6 +110,35 @@ void check_refused(std::string body, const std::string& from, const std::string&
 
 }  // namespace
 
+BOOST_AUTO_TEST_CASE(an_optimizer_may_have_counted_more_updates_than_the_run_has_steps) {
+  fake_files files;
+  const auto tensors = sample_tensors(1);
+  auto m = full_manifest();
+  m.run.applied_updates = 9;
+  check_ok(save_sample(files, root, 7, tensors, 1, std::move(m)));
+  const auto opened = open_checkpoint(files, root);
+  check_ok(opened);
+  BOOST_TEST(opened->content.run.step == 7U);
+  BOOST_TEST(source_of(*opened).run.applied_updates.value_or(0) == 9U);
+}
+
+BOOST_AUTO_TEST_CASE(a_position_of_0_after_a_step_is_unknown_where_no_batch_is_stated) {
+  for (const uint64_t position : {0U, 5U})
+    for (const bool has_batch : {false, true}) {
+      fake_files files;
+      const auto tensors = sample_tensors(1);
+      auto m = full_manifest();
+      m.run.data_position = position;
+      if (!has_batch) m.run.samples_per_step.reset();
+      check_ok(save_sample(files, root, 7, tensors, 1, std::move(m)));
+      const auto opened = open_checkpoint(files, root);
+      check_ok(opened);
+      const auto samples = source_of(*opened).run.samples;
+      BOOST_TEST(samples.has_value() == (position > 0 || has_batch));
+      BOOST_TEST(samples.value_or(position) == position);
+    }
+}
+
 BOOST_AUTO_TEST_CASE(tensors_of_several_writers_are_loaded_bit_for_bit_by_any_number_of_readers) {
   for (uint32_t writers = 1; writers <= 4; ++writers) {
     saved s(writers, writers);

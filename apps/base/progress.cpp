@@ -371,7 +371,7 @@ std::string memory_line(const end_summary& e) {
 
 /// Returns the line of a run whose model is nowhere on a disk.
 std::string not_kept_line(const end_summary& e) {
-  if (e.unsaved) return "model: not kept: the last checkpoint could not be written\n";
+  if (e.unsaved) return "model: not kept: the last step is in no checkpoint\n";
   return "model: not kept; --export FOLDER or checkpoint.every_steps keeps it\n";
 }
 

@@ -128,11 +128,11 @@ BOOST_AUTO_TEST_CASE(an_evaluation_whose_loss_is_nan_keeps_the_step_that_broke_t
 BOOST_AUTO_TEST_CASE(a_last_evaluation_whose_loss_is_nan_ends_the_run_with_code_1) {
   const command_folder f(
       replaced(replaced(quick, "steps: 2", "steps: 1"), "corpus.txt}", "corpus.txt, validation_fraction: 0.1}") +
-      "bf16: {enabled: true}
-");
+      "bf16: {enabled: true}\n");
   const auto r = f.troupe({"train", "job.yaml", "--json", "--set", "optimizer.params.lr=1.0e+30"});
   BOOST_TEST(r.code == 1, r.err);
-  BOOST_TEST(has(r.err, "the validation loss after step 1 is not finite: the weights of that step are not usable"), r.err);
+  BOOST_TEST(has(r.err, "the validation loss after step 1 is not finite: the weights of that step are not usable"),
+             r.err);
 }
 
 BOOST_AUTO_TEST_CASE(a_run_that_skips_overflows_of_finite_losses_saves_as_ever) {

@@ -76,8 +76,8 @@ BOOST_AUTO_TEST_CASE(splits_are_named_by_folders_and_files) {
 }
 
 BOOST_AUTO_TEST_CASE(folders_of_texts_are_read_whole) {
-  made_repository({"README.md", "LICENSE", "test/a.txt", "train/b.txt"})
-      .check({"LICENSE", "README.md", "test/a.txt", "train/b.txt"}, {});
+  made_repository({"README.md", "LICENSE", "tests/a.txt", "trains/b.txt"})
+      .check({"LICENSE", "README.md", "tests/a.txt", "trains/b.txt"}, {});
 }
 
 BOOST_AUTO_TEST_CASE(texts_that_all_name_their_splits_are_the_train_split) {
@@ -87,6 +87,8 @@ BOOST_AUTO_TEST_CASE(texts_that_all_name_their_splits_are_the_train_split) {
       .check({"train/a.txt", "train/b.txt"}, {"test/a.txt: split test"});
   made_repository({"test_of_time.txt", "test_pilots.txt"}).check({"test_of_time.txt", "test_pilots.txt"}, {});
   made_repository({"train.txt", "test.txt", "letters.txt"}).check({"letters.txt", "test.txt", "train.txt"}, {});
+  made_repository({"README.md", "LICENSE", "test/a.txt", "train/b.txt"})
+      .check({"train/b.txt"}, {"LICENSE: card or licence", "README.md: card or licence", "test/a.txt: split test"});
   made_repository({"README", "LICENSE.txt", "ptb.train.txt", "ptb.valid.txt", "ptb.test.txt"})
       .check({"ptb.train.txt"}, {"LICENSE.txt: card or licence", "README: card or licence", "ptb.test.txt: split test",
                                  "ptb.valid.txt: split valid"});

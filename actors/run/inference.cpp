@@ -125,6 +125,7 @@ core::result<evaluation_report> evaluate_once(training_run& run, const evaluatio
   for (uint64_t done = 0; done < n;) {
     if (request.go_on && !request.go_on()) {
       out.ended_early = true;
+      out.loss = 0;
       return out;
     }
     const auto micros = static_cast<uint32_t>(std::min(n - done, at_once));

@@ -5,7 +5,7 @@
 
 #include "tests/small_job.hpp"
 
-BOOST_AUTO_TEST_SUITE(copies_of_machines)
+BOOST_AUTO_TEST_SUITE(node_local_files)
 
 using namespace troupe;
 using namespace troupe::actors;

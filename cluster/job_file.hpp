@@ -10,7 +10,7 @@ namespace troupe::cluster {
 /// Environment variable with the job's file as PATH:NAME.
 inline constexpr const char* file_name_variable = "TROUPE_FILE";
 
-/// Sets the name of the job's file for programs started from now on.
+/// Tells programs that are started from now on, by the environment, that the user knows the file at `path` as `name`.
 inline void name_job_file(const std::string& path, const std::string& name) {
   ::setenv(file_name_variable, (path + ":" + name).c_str(), 1);
 }

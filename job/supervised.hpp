@@ -8,8 +8,8 @@
 
 namespace troupe::job {
 
-/// Returns the supervised job of `config`, which must be as loaded, without open degrees: its data degree is the
-/// maximum of a term.
+/// Returns the supervised job of `config`, whose parallel degrees must all be set, as they are after loading. The data
+/// degree of `config` is the largest that a term of the job may have.
 cluster::supervised_job supervised(const config::job_config& config);
 
 }  // namespace troupe::job

@@ -27,7 +27,7 @@ endpoint::endpoint(endpoint_setup setup, std::shared_ptr<links_room> room)
       door_(std::make_unique<door>(room_->loop(), door_options{})) {}
 
 endpoint::~endpoint() {
-  // The door must be closed on the loop's thread. Links continue to work without the door.
+  // The listening socket must be closed on the loop's thread. Established links continue to work without it.
   const auto closed = std::make_shared<std::promise<void>>();
   room_->loop().post([this, closed] {
     door_->close();

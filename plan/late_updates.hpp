@@ -40,7 +40,8 @@ inline constexpr uint64_t default_update_interval = 4, default_selections = 4;
 [[nodiscard]] uint64_t deferred_offset(const rank_plan& p, uint32_t parameter);
 /// Bytes of the deferred gradients in the dtype of master weights, and of a flag and a sum for each column.
 [[nodiscard]] uint64_t deferred_bytes(const rank_plan& p);
-/// Returns the number of elements of the deferred gradients, without flags and sums.
+/// Returns the number of deferred gradient elements of a rank; the counters of columns, which follow them in the same
+/// buffer, are not counted.
 [[nodiscard]] uint64_t deferred_elements(const rank_plan& p);
 
 }  // namespace troupe::plan

@@ -7,7 +7,8 @@
 namespace troupe::actors {
 namespace {
 
-// Appends moves of a range of the linear layout, cut at the blocks whose extents hold it.
+// Appends the moves that transfer elements [first, first + count) of the linear layout: one for each block of the swap
+// file that holds some of them.
 void add_runs(const plan::rank_plan& p, plan::state_part part, uint64_t first, uint64_t count, uint64_t window,
               uint32_t place, std::vector<swap_move>& out) {
   const uint64_t element_bytes = core::size_of(plan::type_of(*p.layout, part));

@@ -1,6 +1,6 @@
-// Copies the numbers of a step's micro-batches to a device that does not read the host's memory: one copy per
-// micro-batch, before its first instruction, from a ring of pinned windows. Owns the numbers on the device until the
-// next step.
+// Copies the token ids, positions and labels of a step's micro-batches (models::batch_numbers) to a device that cannot
+// read the host's memory: one copy per micro-batch, before the micro-batch's first instruction, through a ring of
+// pinned windows. Owns the copies on the device until the next step.
 #pragma once
 
 #include <ATen/ops/empty.h>

@@ -107,7 +107,7 @@ class process_peers final : public peers {
   leading_calls leading_{run_, links_, keeper_};
   served_calls served_{run_, links_, disks_};
   std::function<core::result<resume_choice>(bool again)> choose_resume_;
-  /// Left-out samples of the next term, in place of those in the states that it begins with; none: those in the states.
+  /// The samples that the next term leaves out, if they differ from the list in the states from which the term begins.
   std::optional<std::vector<core::left_out_steps>> left_out_;
   /// Passes that changed the steps of this term and of later terms at the same degrees; none: the configuration's first
   /// passes.

@@ -94,7 +94,7 @@ class pass_scheduler {
   void forget_measurements();
 
   training_run& run_;
-  std::vector<entry> entries_;  // changes of passes in ascending order of their steps
+  std::vector<entry> entries_;  // which passes act from which training step on, ascending by step
   size_t next_ = 0;  // index in `entries_` of the next entry to apply; earlier entries were applied or skipped
   std::optional<earlier> before_;       // the plan before the current trial; none: no entry is on trial
   telemetry::instruction_times times_;  // times of instructions, from the steps since the plan last changed

@@ -35,7 +35,7 @@ class save_keeper {
   core::result<void> end_saves();
   /// Makes a waiting save copy the current states now. Call before states change other than by a step.
   core::result<void> take_copies();
-  /// Reports the result of the save that is being written to the host, once. Returns the save's error.
+  /// Reports to the host, once, whether the save in progress succeeded. Returns the error of a save that failed.
   std::optional<core::error> collect(unfinished_save what);
 
   /// Returns a new save of the current states into `files`, whose states are not copied yet.

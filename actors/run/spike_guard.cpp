@@ -78,7 +78,8 @@ void spike_guard::leave_out(std::vector<core::left_out_steps> decided) {
 core::result<loss_spike> spike_guard::answer(const step_report& report) {
   const auto& how = run_.term->plan.config->on_spike;
   const std::string what = sentence_of(report, run_.progress.judged);
-  (void)run_.saves.collect(unfinished_save::wait);  // the save may contain the state before this step
+  // A save in progress may be the one with the state before this step, to which the run goes back.
+  (void)run_.saves.collect(unfinished_save::wait);
   const auto end_with = [&](const std::string& why) {
     const auto& all = places_;
     const std::string newest = all.empty() ? "; there is no checkpoint of this run"

@@ -28,8 +28,8 @@ std::optional<config::loaded> load_configuration(
     const std::function<std::vector<config::key_problem>(const config::job_config&)>& besides = {},
     bool is_said = true);
 
-/// Runs `troupe config check`: prints what is wrong with a file, or that it is good; as JSON on standard output, in the
-/// form of config::as_json. Returns the exit status.
+/// Runs `troupe config check`: prints what is wrong with a file, or that it is good, as text or as the JSON of
+/// config::as_json, whichever `form` says. Returns the exit status.
 int check_configuration(const common_arguments& a, output_form form);
 
 }  // namespace troupe::apps

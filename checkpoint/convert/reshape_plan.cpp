@@ -30,7 +30,7 @@ std::optional<uint32_t> number_of(std::string_view text) {
 struct block_name {
   std::string stem;  ///< part of the name before the block's number, such as `h.`
   uint32_t number = 0;
-  size_t key = 0;  ///< offset in the name of the part after the block's number
+  size_t key = 0;  ///< position in the tensor's name at which the text after the block's number begins
   auto operator<=>(const block_name& o) const {
     if (const auto c = stem <=> o.stem; c != 0) return c;
     return number <=> o.number;

@@ -32,8 +32,9 @@ struct kept {
 
 struct kept_group {
   bool is_flat = false;
-  std::vector<kept> items;                 ///< one item if the group is flat
-  [[nodiscard]] uint64_t length() const {  ///< upper bound of a cursor: parameters, or elements of a flat group
+  std::vector<kept> items;  ///< one item if the group is flat
+  /// Returns the end of a cursor into the group: the number of its elements if it is flat, else of its items.
+  [[nodiscard]] uint64_t length() const {
     return is_flat ? items.front().master->numel : items.size();
   }
 };

@@ -1,6 +1,6 @@
 // Reads the special tokens, added words and chat templates of a tokenizer's folder from all the files that Hugging
-// Face's libraries write there. Every command uses this reader: GGUF files through vocabulary.hpp, tokenizers of text
-// through tokenizer.hpp. Missing files are ignored.
+// Face's libraries write there. No other code reads these files: the writer of GGUF files calls this reader through
+// vocabulary.hpp, the tokenizers of text through tokenizer.hpp. Missing files are ignored.
 #pragma once
 
 #include <cstdint>

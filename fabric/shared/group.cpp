@@ -71,7 +71,8 @@ std::string shared_group::name_of(uint32_t rank) const {
   return "rank " + std::to_string(ranks_.empty() ? rank : ranks_[rank]);
 }
 
-/// Returns the wakes of this process's members that can do something now, and all members of other processes.
+/// Returns whom to wake: the members of this process that have an operation to begin or to end now, and every member of
+/// another process, whether or not it has.
 shared_group::wakes shared_group::due() const {
   wakes out;
   for (uint32_t m = 0; m < board_.shape().members; ++m)

@@ -30,7 +30,8 @@ enum class optimizer_need {
                     ///< dimensions only
 };
 
-/// An update of one piece by an optimizer whose need is `elements`, for calls with many updates.
+/// One update among many of a call: of one piece of a parameter, by an optimizer that updates each element by itself
+/// (update_need::elements).
 template <class State>
 struct piece_update {
   optimizer_options options;

@@ -14,9 +14,9 @@ namespace troupe::models {
 /// closer the weights stay to their old values. Smaller values overfit to the few windows of text.
 inline constexpr double refit_damping = 1;
 
-/// Returns w + missing (products + damping)⁻¹, (out, in) in fp32; `products` (in, in) is the sum of x xᵀ, and `missing`
-/// (out, in) is the sum of (y - w x) xᵀ for the required outputs y. Errors (numeric): products that are not positive
-/// definite.
+/// Returns w + missing · (products + d I)⁻¹, (out, in) in fp32, where d is `damping` times the mean of the diagonal of
+/// `products`. `products` (in, in) is the sum of x xᵀ, and `missing` (out, in) is the sum of (y - w x) xᵀ for the
+/// required outputs y. Errors (numeric): products that are not positive definite.
 core::result<at::Tensor> refitted(const at::Tensor& w, const at::Tensor& missing, const at::Tensor& products,
                                   double damping = refit_damping);
 

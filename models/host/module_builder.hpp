@@ -1,5 +1,5 @@
-// Builds the units of one instance of a host's model one by one, by their recipes. Owns which of them share a module;
-// leaves the use of the tensors to callers.
+// Builds the units of one instance of a host's model one by one, each by the factory that the host registered for it.
+// Owns which units share a module; leaves the modules' tensors to callers.
 #pragma once
 
 #include <cstdint>

@@ -20,7 +20,7 @@ struct host_batch {
 };
 
 /// A unit's forward: from one tensor or named values to one tensor or named values. A function that can take one tensor
-/// is called with one tensor; it throws if the unit before returned several.
+/// is called with one tensor; the call throws if the unit before returned named values.
 class unit_forward {
  public:
   unit_forward(std::nullptr_t = nullptr) {}  // NOLINT(google-explicit-constructor)

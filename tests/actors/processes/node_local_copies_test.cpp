@@ -5,7 +5,7 @@
 
 #include "tests/small_job.hpp"
 
-BOOST_AUTO_TEST_SUITE(node_local_files)
+BOOST_AUTO_TEST_SUITE(node_local_copies)
 
 using namespace troupe;
 using namespace troupe::actors;

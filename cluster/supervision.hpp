@@ -184,8 +184,6 @@ class supervision {
   void send(uint32_t place, message m, std::vector<shared_descriptor> with = {});
   [[nodiscard]] bool has_seat(uint32_t place) const;
   [[nodiscard]] bool has_ranks(uint32_t place) const;
-  /// True if the processes of the term are on several machines.
-  [[nodiscard]] bool crosses_machines() const;
   void look_at_machines(int64_t now_ns, bool was_away, bool beats);
   /// Returns the numbers of the processes that run and have no ranks.
   [[nodiscard]] std::vector<uint32_t> idle_places() const;

@@ -135,11 +135,11 @@ void supervision::heard(uint32_t place, const failed& x, int64_t now_ns) {
   if (std::ranges::all_of(term_.seats, follows)) end_followed();
 }
 
-// Handles a failure whose cause no process has reported. Between machines a connection may end while both are alive:
-// that counts as a loss.
+// Handles a failure whose cause no process has reported. A connection between machines may end while both are alive,
+// and a process that has heard nothing for long leaves its term by itself: both count as a loss.
 void supervision::end_followed() {
   core::error why = *followed_;
-  if (why.kind != error_kind::peer_lost || !crosses_machines()) return end(true, why);
+  if (why.kind != error_kind::peer_lost) return end(true, why);
   if (const auto links = lost_links(); !links.empty()) why = why.in(links);
   actions_.emplace_back(say{why.text});
   losses_.count();
@@ -238,10 +238,6 @@ void supervision::heard_agent(uint32_t machine, int64_t now_ns) {
   const bool was_silent = machines_.hear(machine, now_ns);
   for (uint32_t p = 0; was_silent && p < members_.size(); ++p)
     if (job_.machine_of(p) == machine) members_[p].heard_ns = now_ns;
-}
-
-bool supervision::crosses_machines() const {
-  return std::ranges::any_of(term_.seats, [&](const seat& s) { return s.machine != term_.seats.front().machine; });
 }
 
 // Tells users about machines that were to be replaced and keep their ranks: a spare may be gone by the boundary, or

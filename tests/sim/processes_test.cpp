@@ -104,6 +104,13 @@ BOOST_AUTO_TEST_CASE(a_job_that_nothing_happens_to_does_each_step_once_in_one_te
   BOOST_TEST(r.steps_again == 0U);
 }
 
+// Messages to process 2 are lost for long: it leaves its term by itself, the others follow, and none reports a cause.
+BOOST_AUTO_TEST_CASE(a_term_that_all_processes_leave_for_another_is_a_loss_and_not_the_end) {
+  const auto s = processes_scenario_of(9480);
+  const auto r = play_processes(s);
+  BOOST_TEST(fault_of(s, r) == "", describe(s) << ": " << fault_of(s, r));
+}
+
 BOOST_AUTO_TEST_CASE(the_same_seed_plays_the_same_run) {
   const auto s = processes_scenario_of(8);
   const auto a = play_processes(s), b = play_processes(s);

@@ -33,8 +33,10 @@ core::result<progress> never() { return progress::pending; }
 
 BOOST_AUTO_TEST_CASE(every_instruction_ends_in_every_run_at_every_stage) {
   for (uint32_t stage = 0; stage <= 3; ++stage) {
+    BOOST_TEST_INFO_SCOPE("stage " << stage);
     threaded_company c(small_plans(3, stage, 2));
     for (int i = 0; i < 5; ++i) {
+      BOOST_TEST_INFO_SCOPE("i " << i);
       const auto out = c.run();
       BOOST_REQUIRE_MESSAGE(!out.failure, (out.failure ? out.failure->text : ""));
       BOOST_REQUIRE(out.ranks->size() == 3U);
@@ -104,6 +106,7 @@ BOOST_AUTO_TEST_CASE(a_fabric_lane_that_dies_is_named_by_its_rank_or_its_partner
 
 BOOST_AUTO_TEST_CASE(an_actor_that_died_between_runs_fails_the_next_one_at_once) {
   for (const bool rank : {false, true}) {
+    BOOST_TEST_INFO_SCOPE("rank " << rank);
     threaded_company c(small_plans(2));
     BOOST_TEST(!c.run().failure);
     if (rank)
@@ -120,6 +123,7 @@ BOOST_AUTO_TEST_CASE(an_actor_that_died_between_runs_fails_the_next_one_at_once)
 
 BOOST_AUTO_TEST_CASE(an_actor_that_died_before_the_first_run_fails_it_at_once) {
   for (const bool loader : {false, true}) {
+    BOOST_TEST_INFO_SCOPE("loader " << loader);
     threaded_company c(small_plans(2));
     if (loader)
       caf::anon_send_exit(c.actors().loader, caf::exit_reason::kill);
@@ -238,6 +242,7 @@ BOOST_AUTO_TEST_CASE(two_hundred_companies_start_run_fail_or_not_and_end) {
   const auto plans = small_plans(2, 1);
   const auto began = clock_type::now();
   for (int i = 0; i < 200; ++i) {
+    BOOST_TEST_INFO_SCOPE("i " << i);
     script what;
     if (i % 4 == 1)
       what = at_rank_1{plan::kind::vote, [] { return core::result<progress>(core::fail(core::error_kind::io, "no")); }};

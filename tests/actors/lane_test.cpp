@@ -156,6 +156,7 @@ BOOST_AUTO_TEST_CASE(the_compute_lane_does_one_instruction_at_a_time) {
   for (uint32_t on : awaited()) tell(instruction_ended{1, on});
   tell(begin_run{context(1), 1000});
   for (size_t i = 0; i < mine().size(); ++i) {
+    BOOST_TEST_INFO_SCOPE("i " << i);
     BOOST_REQUIRE(hands->started.size() == i + 1);
     tell(wake{mine()[i]});
   }

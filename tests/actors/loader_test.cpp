@@ -60,6 +60,9 @@ BOOST_AUTO_TEST_CASE(training_batches_are_those_of_the_global_order_in_whatever_
   for (uint64_t step = 0; step < 4; ++step)
     for (const uint32_t rank : {2U, 0U, 1U})
       for (uint32_t micro = 0; micro < 2; ++micro) {
+        BOOST_TEST_INFO_SCOPE("micro " << micro);
+        BOOST_TEST_INFO_SCOPE("rank " << rank);
+        BOOST_TEST_INFO_SCOPE("step " << step);
         const auto got = ask(actor, {1, step, micro, rank, plan::plan_choice::train});
         const auto wanted = data::make_batch(*setup.corpus, setup.shape, step, micro, rank);
         BOOST_REQUIRE(got);
@@ -75,6 +78,8 @@ BOOST_AUTO_TEST_CASE(evaluation_batches_go_through_the_validation_text_rank_afte
   const uint64_t n = data::validation_batches(*setup.corpus, setup.shape.rows);
   for (uint64_t step = 0; step < n; ++step)
     for (uint32_t rank = 0; rank < 3; ++rank) {
+      BOOST_TEST_INFO_SCOPE("rank " << rank);
+      BOOST_TEST_INFO_SCOPE("step " << step);
       const auto got = ask(actor, {1, step, 0, rank, plan::plan_choice::evaluate});
       const auto wanted = data::make_validation_batch(*setup.corpus, setup.shape.rows, (step * 3 + rank) % n);
       BOOST_TEST(got->tokens == wanted.tokens, boost::test_tools::per_element());
@@ -102,12 +107,15 @@ BOOST_AUTO_TEST_CASE(the_ranks_of_all_stages_get_the_same_micro_batch_which_is_c
   };
   const auto actor = world.spawn(loader_impl, setup);
   for (uint64_t step = 0; step < 5; ++step) {
+    BOOST_TEST_INFO_SCOPE("step " << step);
     const auto first = ask(actor, {step, step, 0, 1, plan::plan_choice::train});
     for (int stage = 1; stage < 3; ++stage)
+      BOOST_TEST_CONTEXT("stage " << stage)
       BOOST_TEST(ask(actor, {step, step, 0, 1, plan::plan_choice::train}) == first);
     const auto next = ask(actor, {step, step, 1, 1, plan::plan_choice::train});
     BOOST_TEST(next != first);
     for (int stage = 1; stage < 3; ++stage)
+      BOOST_TEST_CONTEXT("stage " << stage)
       BOOST_TEST(ask(actor, {step, step, 1, 1, plan::plan_choice::train}) == next);
   }
   BOOST_TEST(cuts == 11U);
@@ -149,6 +157,7 @@ BOOST_AUTO_TEST_CASE(prepared_batches_are_dropped_when_the_data_moves_to_another
   shape.first_sample = 100;
   shape.skipped = data::left_out({{104, 110}});
   for (const uint32_t rank : {0U, 2U}) {
+    BOOST_TEST_INFO_SCOPE("rank " << rank);
     const auto got = ask(actor, {2, 1, 0, rank, plan::plan_choice::train});
     BOOST_TEST(got->samples.front() == (rank == 0 ? 100U : 110U));  // the fifth request
     BOOST_TEST(got->tokens == data::make_batch(*setup.corpus, shape, 1, 0, rank).tokens,

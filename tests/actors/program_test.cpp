@@ -20,6 +20,7 @@ std::shared_ptr<const program> program_of(uint32_t ranks, uint32_t stage, uint32
 
 BOOST_AUTO_TEST_CASE(every_edge_that_is_told_is_counted_on_both_ends) {
   for (uint32_t stage = 0; stage <= 3; ++stage) {
+    BOOST_TEST_INFO_SCOPE("stage " << stage);
     const auto p = program_of(2, stage, 2);
     std::vector<uint32_t> counted(p->plan->instructions.size(), 0);
     for (const auto& x : p->plan->instructions) {
@@ -27,6 +28,7 @@ BOOST_AUTO_TEST_CASE(every_edge_that_is_told_is_counted_on_both_ends) {
       BOOST_TEST(p->orders[p->seat[x.id]][p->place[x.id]] == x.id);
       std::set<uint32_t> seats;
       for (uint32_t d : p->dependents[x.id]) {
+        BOOST_TEST_INFO_SCOPE("d " << d);
         const auto& waiter = p->plan->instructions[d];
         BOOST_TEST((std::count(waiter.after.begin(), waiter.after.end(), x.id) == 1));
         ++counted[d];
@@ -94,6 +96,7 @@ BOOST_AUTO_TEST_CASE(an_instruction_starts_when_its_last_dependency_has_ended) {
   const auto& first = p->plan->instructions[compute.front()];
   BOOST_REQUIRE(p->num_dependencies[first.id] > 0U);
   for (uint32_t on : first.after) {
+    BOOST_TEST_INFO_SCOPE("on " << on);
     BOOST_TEST(!s.next().has_value());
     s.ended(on);
   }
@@ -103,6 +106,7 @@ BOOST_AUTO_TEST_CASE(an_instruction_starts_when_its_last_dependency_has_ended) {
 
 BOOST_AUTO_TEST_CASE(lanes_that_tell_each_other_reach_the_end_of_every_plan) {
   for (uint32_t stage = 0; stage <= 3; ++stage) {
+    BOOST_TEST_INFO_SCOPE("stage " << stage);
     const auto p = program_of(1, stage, 2);
     sequencer lanes[plan::num_lanes];
     for (uint32_t l = 0; l < plan::num_lanes; ++l) {
@@ -128,6 +132,7 @@ BOOST_AUTO_TEST_CASE(a_second_run_begins_at_the_beginning) {
   const auto p = program_of(1, 0, 2);
   sequencer s;
   for (int run = 0; run < 2; ++run) {
+    BOOST_TEST_INFO_SCOPE("run " << run);
     s.begin(p, plan::lane::control);
     BOOST_TEST(s.num_ended() == 0U);
     BOOST_TEST(!s.next().has_value());

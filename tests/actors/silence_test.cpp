@@ -124,6 +124,7 @@ BOOST_AUTO_TEST_CASE(progress_of_any_rank_starts_the_clock_anew) {
   silence_clock c;
   c.begin(0);
   for (int64_t s = 1; s < 60; s += 3) {
+    BOOST_TEST_INFO_SCOPE("s " << s);
     BOOST_TEST((look_from(c, s, s + 2, all).found == finding::fine));
     ++all[1].num_ended;
   }
@@ -185,6 +186,7 @@ BOOST_AUTO_TEST_CASE(a_skipped_step_measures_nothing_and_another_its_longest_ins
   job::scaling_rules skipping;
   skipping.skip_overflow = true;
   for (const bool skipped : {false, true}) {
+    BOOST_TEST_INFO_SCOPE("skipped " << skipped);
     context = context_of(p, {}, skipping);
     end_all_but({});
     context->spans[first(plan::kind::backward).id].end_ns = 1001;

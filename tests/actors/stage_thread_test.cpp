@@ -35,6 +35,7 @@ BOOST_AUTO_TEST_CASE(each_stage_runs_the_instructions_of_its_units_and_no_others
     BOOST_REQUIRE(stages.size() == 2U);
     BOOST_TEST(made.orders.size() == plan::num_lanes + 1);
     for (uint32_t chunk = 0; chunk < 2; ++chunk) {
+      BOOST_TEST_INFO_SCOPE("chunk " << chunk);
       const auto& order = made.orders[seat_of(plan::lane::compute, chunk)];
       BOOST_TEST(!order.empty());
       for (const uint32_t id : order) {
@@ -103,6 +104,7 @@ BOOST_AUTO_TEST_CASE(the_stages_of_a_rank_compute_on_one_thread_that_is_no_other
   });
   std::set<std::thread::id> all;
   for (int run = 0; run < 3; ++run) {
+    BOOST_TEST_INFO_SCOPE("run " << run);
     order.clear();
     const auto out = c.run();
     BOOST_REQUIRE_MESSAGE(!out.failure, (out.failure ? out.failure->text : ""));

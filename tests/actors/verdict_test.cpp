@@ -70,6 +70,8 @@ BOOST_AUTO_TEST_CASE(losses_do_not_count_into_the_norm) {
 BOOST_AUTO_TEST_CASE(a_gradient_above_the_limit_is_scaled_down_to_it) {
   for (const double square_sum : {0.01, 1.0, 36.0, 3600.0, 1e12})
     for (const double limit : {0.1, 1.0, 5.0}) {
+      BOOST_TEST_INFO_SCOPE("limit " << limit);
+      BOOST_TEST_INFO_SCOPE("square sum " << square_sum);
       ballot b;
       b.votes[0] = square_sum;
       job::scaling_rules rules;
@@ -109,6 +111,8 @@ BOOST_AUTO_TEST_CASE(a_limit_of_zero_means_no_clipping) {
 BOOST_AUTO_TEST_CASE(an_infinity_or_a_nan_in_any_block_is_an_overflow_that_skips_only_where_the_rules_say_so) {
   for (const double bad : {infinity, std::nan("")})
     for (const bool skip : {false, true}) {
+      BOOST_TEST_INFO_SCOPE("bad " << bad);
+      BOOST_TEST_INFO_SCOPE("skip " << skip);
       ballot b;
       b.votes[b.p->layout->num_blocks / 2] = bad;
       job::scaling_rules rules;
@@ -156,6 +160,7 @@ BOOST_AUTO_TEST_CASE(ranks_that_saw_the_same_vote_agree) {
 BOOST_AUTO_TEST_CASE(a_rank_whose_verdict_differs_in_one_bit_is_named) {
   const auto plans = small_plans(3, 2);
   for (const bool in_loss : {true, false}) {
+    BOOST_TEST_INFO_SCOPE("in loss " << in_loss);
     run_contexts ranks;
     for (const auto& p : plans) {
       ranks.push_back(context_of(p));

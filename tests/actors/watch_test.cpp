@@ -165,6 +165,7 @@ BOOST_AUTO_TEST_CASE(ranks_that_were_stopped_all_together_continue_where_they_we
 BOOST_AUTO_TEST_CASE(one_look_is_under_way_however_many_runs_begin) {
   ranks_on_hold c(small_plans(1, 1));
   for (int i = 0; i < 20; ++i) {
+    BOOST_TEST_INFO_SCOPE("i " << i);
     c.order();
     BOOST_REQUIRE(c.ended_well());
   }

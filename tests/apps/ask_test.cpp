@@ -121,6 +121,7 @@ BOOST_AUTO_TEST_CASE(a_paused_run_ends_when_it_is_interrupted) {
 BOOST_AUTO_TEST_CASE(a_socket_that_a_killed_run_has_left_is_replaced) {
   const command_folder f(long_run);
   for (int i = 0; i < 2; ++i) {
+    BOOST_TEST_INFO_SCOPE("i " << i);
     process run({troupe::places::troupe_binary, "train", "job.yaml", "--json", "--fresh"}, f.folder.path());
     BOOST_REQUIRE(run.wait_for("\"step\":3,"));
     BOOST_TEST(f.troupe({"status", "out"}).code == 0);
@@ -153,6 +154,7 @@ BOOST_AUTO_TEST_CASE(many_clients_and_bad_ones_hold_up_nobody) {
   (void)::send(endless, bytes.data(), bytes.size(), MSG_NOSIGNAL);
   ::close(gone);
   for (const char* what : {"a", "slow", "b"}) {
+    BOOST_TEST_INFO_SCOPE(what);
     const auto told = apps::ask_run(folder.path(), what);
     BOOST_REQUIRE_MESSAGE(told.has_value(), (told ? "" : told.error().text));
     BOOST_TEST(*told == std::string("{\"you said\":\"") + what + "\"}");

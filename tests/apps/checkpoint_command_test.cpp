@@ -17,7 +17,7 @@ BOOST_AUTO_TEST_CASE(inspect_shows_tensors_files_and_the_run) {
   BOOST_TEST_REQUIRE(r.code == 0, r.err);
   for (const char* part : {"ck/step-00000006: troupe, step 6 (6 updates applied), 6 tensors of 336 B in 2 files\n",
                            "    wte\n      weight  [6, 4]\n        master fp32, 96 B, 1 piece: shard-0000"})
-    BOOST_TEST(has(r.out, part), r.out);
+    BOOST_TEST_CONTEXT(part) BOOST_TEST(has(r.out, part), r.out);
   const auto j = c.troupe({"inspect", "ck", "--tag", "step-00000005", "--json"});
   BOOST_TEST_REQUIRE(j.code == 0, j.err);
   const auto parsed = json::parse(j.out);
@@ -85,6 +85,7 @@ BOOST_AUTO_TEST_CASE(diff_compares_any_two_formats) {
 BOOST_AUTO_TEST_CASE(weights_come_out_as_files_that_others_read) {
   const checkpoints c;
   for (const char* out : {"w.safetensors", "w.pt", "w.bin", "folder"}) {
+    BOOST_TEST_INFO_SCOPE(out);
     std::vector<std::string> command{"to-fp32", "ck", out};
     if (std::string(out) == "folder") command.insert(command.end(), {"--max-shard-size", "100"});
     const auto r = c.troupe(command);
@@ -152,6 +153,7 @@ BOOST_AUTO_TEST_CASE(deepspeeds_folders_are_shown_verified_and_converted_as_its_
   const checkpoints c;
   const fs::path fixtures = fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures/deepspeed";
   for (const char* name : {"stage1_bf16", "stage2_fp16", "stage3_fp32", "stage3_bf16"}) {
+    BOOST_TEST_INFO_SCOPE(name);
     const auto folder = (fixtures / name).string();
     const auto good = c.troupe({"verify", folder});
     BOOST_TEST(good.code == 0, good.err);

@@ -43,6 +43,7 @@ BOOST_AUTO_TEST_CASE(existing_files_stay_unless_told_otherwise) {
 BOOST_AUTO_TEST_CASE(force_replaces_the_output_of_a_conversion_and_nothing_else) {
   const checkpoints c;
   for (const char* out : {"w.safetensors", "w.pt", "w.bin", "folder"}) {
+    BOOST_TEST_INFO_SCOPE(out);
     BOOST_TEST(c.troupe({"to-fp32", "ck/step-00000005", out}).code == 0);
     c.check_refused({"to-fp32", "ck", out}, 2, "--force to replace it");
     const auto r = c.troupe({"to-fp32", "ck", out, "--force"});
@@ -50,6 +51,7 @@ BOOST_AUTO_TEST_CASE(force_replaces_the_output_of_a_conversion_and_nothing_else)
     BOOST_TEST(c.troupe({"diff", "ck", out, "--quiet"}).code == 0, out);
   }
   for (const char* command : {"to-hf", "to-deepspeed", "to-universal", "reshape"}) {
+    BOOST_TEST_INFO_SCOPE(command);
     const auto r = c.troupe({command, "ck", "folder/", "--force"});
     BOOST_TEST(r.code == 0, r.err);
     BOOST_TEST(c.troupe({"diff", "ck", "folder", "--quiet"}).code == 0, command);
@@ -93,6 +95,7 @@ BOOST_AUTO_TEST_CASE(two_conversions_into_one_output_are_one_too_many) {
   const checkpoints c;
   write_sparse_safetensors(c.folder / "large.safetensors", uint64_t{1} << 28);
   for (const char* out : {"out", "out.pt"}) {
+    BOOST_TEST_INFO_SCOPE(out);
     const auto room = c.folder / (std::string(".") + out + ".part");
     process first({troupe::places::troupe_binary, "checkpoint", "to-fp32", "large.safetensors", out}, c.folder.path());
     while (scratch_folder::read(room / ".lock").empty())
@@ -132,6 +135,7 @@ BOOST_AUTO_TEST_CASE(an_unknown_file_extension_is_refused_and_makes_no_folder_of
     c.check_refused({"to-fp32", "ck", out}, 2,
                     std::string("'") + out + "': wanted NAME.safetensors, NAME.pt, NAME.pth, NAME.bin or the name of");
   for (const char* out : {"out.npz/", "llama-3.1", "llama-3.1-8b"}) {
+    BOOST_TEST_INFO_SCOPE(out);
     BOOST_TEST(c.troupe({"to-fp32", "ck", out}).code == 0);
     BOOST_TEST(fs::is_directory(c.folder / out));
   }
@@ -163,6 +167,7 @@ BOOST_AUTO_TEST_CASE(output_that_cannot_be_written_is_refused_before_the_first_b
   fs::create_directory(c.folder / "locked");
   fs::permissions(c.folder / "locked", fs::perms::owner_read | fs::perms::owner_exec);
   for (const char* out : {"locked/out", "locked/out.safetensors"}) {
+    BOOST_TEST_INFO_SCOPE(out);
     const auto r = c.troupe({"to-fp32", "ck", out}, obey_modes);
     BOOST_TEST(r.code == 1, r.err);
     BOOST_TEST(has(r.err, "'locked': Permission denied"), r.err);

@@ -63,6 +63,7 @@ struct checkout {
   /// then.
   void train_and_kill(const std::vector<std::string>& command) const {
     for (int tries = 0; tries < 10; ++tries) {
+      BOOST_TEST_INFO_SCOPE("tries " << tries);
       process p(with({troupe::places::troupe_binary}, with(command, {"--json", "--fresh"})), folder.path());
       BOOST_TEST_REQUIRE(p.wait_for("\"event\":\"checkpoint\""));
       p.send(SIGKILL);

@@ -50,6 +50,7 @@ const std::string endless = replaced(smallest, "steps: 6", "steps: 100000");
 /// Kills a run once it has printed `said`; tries again if little of the run was left by then.
 void kill_once_said(const command_folder& f, const std::string& said) {
   for (int tries = 0; tries < 10; ++tries) {
+    BOOST_TEST_INFO_SCOPE("tries " << tries);
     std::filesystem::remove_all(f.folder.path() / "out");
     process p({troupe::places::troupe_binary, "train", "job.yaml", "--json"}, f.folder.path());
     BOOST_TEST_REQUIRE(p.wait_for(said));
@@ -90,7 +91,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_is_terminated_saves_and_says_so_by_its_exit_code
   for (const std::string& part :
        {std::string("out/checkpoints/step-0000"), std::string("': train_batch_size is 4, was 8, so step "),
         std::string("(--changed-batch) to continue where it was; --fresh begins anew and sets it aside\n")})
-    BOOST_TEST(has(refused.err, part), refused.err);
+    BOOST_TEST_CONTEXT(part) BOOST_TEST(has(refused.err, part), refused.err);
   const auto changed = f.troupe({"train", "job.yaml", "--json", "--steps", more, "--set", batch, "--changed-batch"});
   BOOST_TEST_REQUIRE(changed.code == 0, changed.err);
   BOOST_TEST(losses_of(changed.out).begin()->first == last + 1);
@@ -240,7 +241,7 @@ BOOST_AUTO_TEST_CASE(a_fresh_run_sets_earlier_checkpoints_aside) {
   BOOST_TEST(has(r.err, "nothing is left to train"), r.err);
   BOOST_TEST(has(r.out, "done after 8 steps, all of them before this run"), r.out);
   for (const char* of_steps : {"memory by owner", "a step:", "trace:", "report:", "0 steps", " 0.0 ms"})
-    BOOST_TEST(!has(r.out, of_steps), r.out);
+    BOOST_TEST_CONTEXT(of_steps) BOOST_TEST(!has(r.out, of_steps), r.out);
 }
 
 BOOST_AUTO_TEST_CASE(a_job_that_finds_another_jobs_last_checkpoint_names_the_keys_that_differ) {
@@ -334,6 +335,7 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_that_cannot_be_written_ends_the_run_only_where
     const std::vector<const char*> told =
         asynchronous ? std::vector{"step 1: "} : std::vector{"step 1: ", "step 2: ", "step 3: "};
     for (const char* which : told)
+      BOOST_TEST_CONTEXT(which)
       BOOST_TEST(has(went_on.err, std::string("warning: checkpoint of ") + which), went_on.err);
     const auto stopped = stop.troupe({"train", "job.yaml", "--json"}, small_files);
     BOOST_TEST(stopped.code == 3, stopped.err);  // the steps are in no checkpoint

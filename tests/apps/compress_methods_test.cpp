@@ -46,6 +46,7 @@ void check_refused(std::vector<std::string> options, const std::string& part, in
 BOOST_AUTO_TEST_CASE(a_gguf_file_rounded_to_nearest_is_that_of_to_gguf_with_a_table_and_how_it_is_opened) {
   const auto& f = trained();
   for (const std::string type : {"q4_0", "q8_0", "q4_k_m", "bf16"}) {
+    BOOST_TEST_INFO_SCOPE(type);
     const auto r = f.troupe({"compress", "run", "a.gguf", "--to", "gguf:" + type, "--validate", "none", "--force"});
     BOOST_TEST_REQUIRE(r.code == 0, r.err);
     BOOST_TEST(has(r.out, "layer  "), r.out);

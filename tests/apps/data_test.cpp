@@ -133,6 +133,7 @@ BOOST_AUTO_TEST_CASE(a_working_directory_that_is_gone_is_refused_in_one_sentence
        {std::string(troupe::places::troupe_binary) + " data tokenize " + corpus + " --tokenizer v --output t.bin",
         std::string(troupe::places::troupe_binary) + " train " + job + " --set output=out",
         std::string(troupe::places::troupe_binary) + " plan " + job + " --measure"}) {
+    BOOST_TEST_INFO_SCOPE(command);
     const auto r = gone(command);
     BOOST_TEST(r.code == 1, r.err);
     BOOST_TEST(r.err == "troupe: error: the working directory does not exist any more: change to one that exists\n",

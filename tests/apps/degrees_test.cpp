@@ -58,7 +58,7 @@ BOOST_AUTO_TEST_CASE(plan_lists_every_way_with_its_step_and_memory_or_the_reason
   BOOST_TEST_REQUIRE(text.code == 0, text.err);
   for (const char* part :
        {"4 ranks on ", " data 4 ", " tensor 4 ", "pipeline 2 x data 2", " ms ", " MiB", "6 of 6 ways can run"})
-    BOOST_TEST(has(text.out, part), text.out);
+    BOOST_TEST_CONTEXT(part) BOOST_TEST(has(text.out, part), text.out);
   const auto list = list_of(f);
   BOOST_TEST(list.at("ways").size() == 6U);
   for (const auto& way : list.at("ways")) {
@@ -133,6 +133,7 @@ BOOST_AUTO_TEST_CASE(without_a_profile_nothing_runs_and_nothing_is_kept) {
 BOOST_AUTO_TEST_CASE(too_few_ranks_and_a_budget_that_nothing_fits_are_refused_with_their_place) {
   const command_folder f(open_text + "cluster: {host_memory_budget: 100000}\n");
   for (const char* command : {"plan", "train"}) {
+    BOOST_TEST_INFO_SCOPE(command);
     const auto few = f.troupe({command, "job.yaml", "--set", "parallel.tensor=3"});
     BOOST_TEST(few.code == 2);
     BOOST_TEST(

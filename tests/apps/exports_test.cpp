@@ -129,6 +129,7 @@ BOOST_AUTO_TEST_CASE(integers_as_a_parameter_are_refused_by_every_writer_and_buf
   f.write();
   f.check_well(f.checkpoint({"to-hf", "hf", "good"}));
   for (const auto type : {core::dtype::i64, core::dtype::u8, core::dtype::boolean}) {
+    BOOST_TEST_INFO_SCOPE(core::name_of(type));
     f.named("model.norm.weight") = owned_tensor("model.norm.weight", type, {32});
     if (type == core::dtype::boolean) f.named("model.norm.weight").data.assign(32, std::byte{1});
     f.write();

@@ -145,7 +145,7 @@ BOOST_AUTO_TEST_CASE(names_of_layers_become_the_models_where_its_description_is_
   BOOST_TEST_REQUIRE(did.code == 0, did.err);
   for (const char* row :
        {"'1\\.weight': 'transformer.wpe.weight'\n", "'tied_modules\\.embed\\.weight': 'transformer.wte.weight'\n"})
-    BOOST_TEST(has(did.out, row), did.out);
+    BOOST_TEST_CONTEXT(row) BOOST_TEST(has(did.out, row), did.out);
 }
 
 BOOST_AUTO_TEST_CASE(what_of_a_trainers_folder_is_taken_over_is_said) {
@@ -166,6 +166,7 @@ BOOST_AUTO_TEST_CASE(what_of_a_trainers_folder_is_taken_over_is_said) {
                  .code == 0);
   at.folder.write("ds.json", R"({"train_batch_size": 6, "optimizer": {"type": "AdamW", "params": {"lr": 0.003}}})");
   for (const std::string to : {"to-deepspeed", "to-dcp"}) {
+    BOOST_TEST_INFO_SCOPE(to);
     const auto did = at.troupe({"checkpoint", to, folder.string(), to, "--job", "ds.json", "--quiet"});
     BOOST_TEST(did.code == 0, did.err);
     const auto same = at.troupe({"checkpoint", "diff", folder.string(), to});
@@ -330,6 +331,7 @@ BOOST_AUTO_TEST_CASE(codes_of_other_tools_are_refused_by_every_command_that_take
   at.folder.write("q/model.safetensors", std::string(1, static_cast<char>(header.size())) + std::string(7, '\0') +
                                              header + std::string(8, '\0'));
   for (const char* to : {"to-fp32", "to-hf", "to-gguf", "to-deepspeed", "to-universal", "to-dcp", "reshape"}) {
+    BOOST_TEST_INFO_SCOPE(to);
     const auto did = at.troupe({"checkpoint", to, "q", "out"});
     BOOST_TEST(did.code == 2, to);
     BOOST_TEST(

@@ -87,7 +87,7 @@ BOOST_AUTO_TEST_CASE(weights_go_there_and_back) {
   const auto config = scratch_folder::read(m.folder / "back/config.json");
   BOOST_TEST(config.find("GPT2LMHeadModel") != std::string::npos, config);
   for (const char* key : {R"("n_embd": 32)", R"("n_head": 2)", R"("n_positions": 8)", R"("vocab_size": 256)"})
-    BOOST_TEST(config.find(key) != std::string::npos, config);
+    BOOST_TEST_CONTEXT(key) BOOST_TEST(config.find(key) != std::string::npos, config);
   // The copy has the vocabulary of the first file.
   m.check_well({"to-gguf", "m.gguf", "q.gguf", "--type", "q8_0"});
   m.check_well({"diff", "hf", "q.gguf", "--tolerance", "0.01"});

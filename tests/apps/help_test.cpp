@@ -147,6 +147,7 @@ BOOST_AUTO_TEST_CASE(wrong_usage_is_2_and_nothing_is_coloured_even_on_a_terminal
   for (const char* no_color : {"", "1"})
     for (const auto& words : std::vector<std::vector<std::string>>{
              {"config", "check", "wrong.yaml"}, {"train", "job.yaml", "--steps", "2"}, {"--help"}}) {
+      BOOST_TEST_INFO_SCOPE(no_color);
       auto command = words;
       command.insert(command.begin(), troupe::places::troupe_binary);
       pseudo_terminal terminal(command, at.folder.path(), [&] { ::setenv("NO_COLOR", no_color, 1); });

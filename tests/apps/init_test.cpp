@@ -185,6 +185,7 @@ BOOST_AUTO_TEST_CASE(keys_of_a_model_that_are_not_known_are_passed_over_by_a_fla
   keys["a: key"] = true;
   at.folder.write("hf/config.json", keys.dump());
   for (const std::string how : {"--from", "--model"}) {
+    BOOST_TEST_INFO_SCOPE(how);
     std::vector<std::string> command{"init", how.substr(2) + ".yaml", how, "hf", "--text", "corpus.txt"};
     const auto refused = at.troupe(command);
     BOOST_TEST(refused.code == 2, refused.out);
@@ -326,6 +327,7 @@ BOOST_AUTO_TEST_CASE(bytes_are_fed_to_a_larger_vocabulary_only_where_the_key_say
                   "model: {model_type: gpt2, n_layer: 1, n_embd: 16, n_head: 2, n_positions: 16, vocab_size: 300}\n"
                   "data: {text: corpus.txt}\nsteps: 1\ntrain_micro_batch_size_per_gpu: 1\noutput: wide_out\n");
   for (const char* word : {"", "bytes"}) {
+    BOOST_TEST_INFO_SCOPE(word);
     std::vector<std::string> command{"train", "wide.yaml", "--quiet"};
     if (*word != '\0') command.insert(command.end(), {"--set", std::string("data.tokenizer=") + word});
     const auto did = at.troupe(command);

@@ -174,10 +174,12 @@ BOOST_AUTO_TEST_CASE(sizes_are_named_in_the_largest_whole_unit) {
 BOOST_AUTO_TEST_CASE(a_folder_is_measured_and_left_as_it_was) {
   const scratch_folder folder;
   for (const char* command : {"bench", "tune"}) {
+    BOOST_TEST_INFO_SCOPE(command);
     const auto r = troupe_io(with({command, folder.path().string(), "--json", "--threads", "1,2"}, little), folder);
     BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
     const auto j = json::parse(r.out);
     for (const char* direction : {"read", "write"}) {
+      BOOST_TEST_INFO_SCOPE(direction);
       BOOST_TEST(j[direction]["GB/s"].get<double>() > 0);
       BOOST_TEST(j[direction]["block_bytes"] == 65536);
       BOOST_TEST(j[direction]["queue_depth"].get<unsigned>() >= 2U);
@@ -274,6 +276,7 @@ BOOST_AUTO_TEST_CASE(a_sweep_without_end_is_refused) {
 BOOST_AUTO_TEST_CASE(registration_is_no_matter_of_threads_which_is_refused_by_name) {
   const scratch_folder folder;
   for (const char* command : {"bench", "tune"}) {
+    BOOST_TEST_INFO_SCOPE(command);
     const auto refused = troupe_io(with({command, ".", "--unregistered", "--engine", "threads"}, little), folder);
     BOOST_TEST(refused.code == 2);
     BOOST_TEST(has(refused.err, "--unregistered would do nothing here: it is for io_uring"), refused.err);

@@ -41,6 +41,7 @@ BOOST_AUTO_TEST_CASE(a_run_whose_last_checkpoint_could_not_be_written_ends_with_
 
   BOOST_TEST_REQUIRE(f.troupe({"train", "job.yaml", "--quiet"}).code == 0);
   for (const char* policy : {"continue", "stop"}) {
+    BOOST_TEST_INFO_SCOPE(policy);
     const auto later = f.troupe(
         {"train", "job.yaml", "--steps", "3", "--set", std::string("checkpoint.on_error=") + policy}, small_files);
     BOOST_TEST(later.code == 3, later.err);
@@ -160,6 +161,7 @@ BOOST_AUTO_TEST_CASE(an_export_that_cannot_be_written_is_refused_before_the_firs
   fs::create_directories(f.folder / "taken/config.json");
   f.folder.write("another_model/pytorch_model.bin.index.json", "{}");
   for (const std::string to : {"a_file", "a_file/below", "a_link", "taken", "another_model", "/proc/below/it"}) {
+    BOOST_TEST_INFO_SCOPE(to);
     const auto r = f.troupe({"train", "job.yaml", "--json", "--export", to});
     BOOST_TEST(r.code == 2, to + ": " + r.err);
     BOOST_TEST(has(r.err, "error: --export: cannot write to '" + to + "': "), r.err);

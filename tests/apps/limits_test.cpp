@@ -91,6 +91,7 @@ BOOST_AUTO_TEST_CASE(batches_and_states_that_do_not_fit_are_refused_together) {
 BOOST_AUTO_TEST_CASE(sigterm_while_a_run_opens_ends_it_there) {
   const command_folder f(large);
   for (const int signal : {SIGTERM, SIGINT}) {
+    BOOST_TEST_INFO_SCOPE("signal " << signal);
     process p({troupe::places::troupe_binary, "train", "job.yaml"}, f.folder.path());
     BOOST_REQUIRE(p.wait_until_takes(signal));
     BOOST_REQUIRE(p.wait_for_work(std::chrono::milliseconds(100)));

@@ -83,6 +83,7 @@ BOOST_AUTO_TEST_CASE(every_key_of_the_load_acts_at_every_start_or_is_refused) {
     const std::string given = key + "=" + other_values.at(key), written = key + ": " + other_values.at(key);
     const bool wants_path = key == "tag" || key == "module_only";
     for (const bool has_own : {true, false}) {
+      BOOST_TEST_INFO_SCOPE("has own " << has_own);
       const two_folders f(has_own);
       const std::string path = "path: " + f.other.string();
       std::string said;
@@ -194,6 +195,7 @@ BOOST_AUTO_TEST_CASE(a_run_of_resume_takes_the_position_of_its_checkpoint_althou
 
 BOOST_AUTO_TEST_CASE(other_names_are_for_what_resume_names_and_not_for_the_runs_own_checkpoints_after_a_loss) {
   for (const bool has_own : {true, false}) {
+    BOOST_TEST_INFO_SCOPE("has own " << has_own);
     const two_folders f(has_own);
     std::string said;
     const auto named = start_of(f, "path: " + f.other.string(), {}, true, said, "names.yaml");
@@ -288,6 +290,7 @@ BOOST_AUTO_TEST_CASE(a_wish_about_a_load_is_refused_where_nothing_is_loaded) {
   const auto nothing = [](const std::string&) {};
   for (const bool fresh : {false, true})
     for (const std::string key : {"module_only", "optimizer_states", "lr_scheduler_states"}) {
+      BOOST_TEST_INFO_SCOPE(key);
       apps::checkpoint_start start(at / "out/checkpoints", load_keys(), {fresh, false, {key}});
       const auto refused = start.choose(nothing);
       BOOST_TEST_REQUIRE(!refused.has_value());
@@ -298,6 +301,7 @@ BOOST_AUTO_TEST_CASE(a_wish_about_a_load_is_refused_where_nothing_is_loaded) {
     }
   // A script may always set keys that only permit something.
   for (const std::string key : {"strict", "fallback_to_previous", "changed_batch"}) {
+    BOOST_TEST_INFO_SCOPE(key);
     apps::checkpoint_start start(at / "out/checkpoints", load_keys(), {false, false, {key}});
     BOOST_TEST(start.choose(nothing).has_value());
   }

@@ -103,6 +103,7 @@ BOOST_AUTO_TEST_CASE(a_pipe_that_is_full_and_unread_holds_up_neither_a_run_nor_i
 BOOST_AUTO_TEST_CASE(output_that_is_refused_leaves_the_run_whole_and_gives_code_1) {
   for (const auto& more : kinds_of_output_job)
     for (const bool is_full : {true, false}) {
+      BOOST_TEST_INFO_SCOPE("is full " << is_full);
       const command_folder f(written_job("6", more));
       const auto r = f.troupe({"train", "job.yaml", "--json"}, [&] {
         std::signal(SIGPIPE, SIG_DFL);
@@ -151,6 +152,7 @@ BOOST_AUTO_TEST_CASE(a_line_that_is_written_over_fits_a_terminal_of_20_columns) 
   size_t bars = 0;
   for (size_t at = t.shown().find(begin + "step"); at != std::string::npos;
        at = t.shown().find(begin + "step", at + 1)) {
+    BOOST_TEST_INFO_SCOPE("at " << at);
     const size_t from = at + begin.size();
     BOOST_TEST(t.shown().find_first_of("\r\n", from) - from <= 19U);
     ++bars;

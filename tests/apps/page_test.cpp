@@ -221,6 +221,7 @@ BOOST_AUTO_TEST_CASE(strangers_and_hostile_bytes_are_refused_while_the_run_goes_
   BOOST_TEST(status_of(told(r.port, "GET / HTTP/1.1\r\n" + std::string(5000, 'a'), true)) == 0);
   std::mt19937 random(1);  // NOLINT: the same bytes every time
   for (int i = 0; i < 1000; ++i) {
+    BOOST_TEST_INFO_SCOPE("i " << i);
     std::string bytes = i % 2 == 0 ? "GET / HTTP/1.1\r\nHost: localhost\r\n" : "";
     const size_t more = random() % 300;
     for (size_t n = 0; n < more; ++n) bytes += static_cast<char>(random() % 256);

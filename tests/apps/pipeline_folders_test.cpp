@@ -105,6 +105,7 @@ BOOST_AUTO_TEST_CASE(every_command_gives_the_same_of_a_run_in_stages_as_of_one_t
                        "parallel.pipeline=2", "--set", "pipeline={schedule: zb_v, chunks: 2}", "--set",
                        "zero_optimization.stage=3"}));
   for (const char* file : {"config.json", "model.safetensors"})
+    BOOST_TEST_CONTEXT(file)
     BOOST_TEST(
         (scratch_folder::read(f.folder / "a/exported" / file) == scratch_folder::read(f.folder / "b/exported" / file)));
   const std::string whole = "out/checkpoints", stages = "stages/checkpoints";

@@ -16,7 +16,7 @@ BOOST_AUTO_TEST_CASE(the_summary_says_what_fits_and_how_long_it_takes) {
   BOOST_TEST_REQUIRE(r.code == 0, r.err);
   for (const char* part :
        {"proved", "predicted step ", "predicted to be hidden behind compute: gathers ", "parameters whole at once"})
-    BOOST_TEST(has(r.out, part), r.out);
+    BOOST_TEST_CONTEXT(part) BOOST_TEST(has(r.out, part), r.out);
   BOOST_TEST(!std::filesystem::exists(f.folder / "out"));
   // A parameter that two units share counts once, however many slots hold it.
   unsigned long long at_most = 0, of = 1;
@@ -109,7 +109,7 @@ BOOST_AUTO_TEST_CASE(a_pipeline_is_shown_by_stages_and_its_schedule_can_be_writt
   BOOST_TEST_REQUIRE(r.code == 0, r.err);
   for (const char* part : {"rank 3", "stage  rank  units", "in flight",
                            "schedule 1f1b, 4 micro-batches: ", "partition best: stage ", " bounds the step\n"})
-    BOOST_TEST(has(r.out, part), r.out);
+    BOOST_TEST_CONTEXT(part) BOOST_TEST(has(r.out, part), r.out);
   const auto csv = typed({"--format", "schedule"});
   BOOST_TEST(csv.out == "0F0,0F1,0B0,0F2,0B1,0F3,0B2,0B3\n1F0,1B0,1F1,1B1,1F2,1B2,1F3,1B3\n", csv.out);
   f.folder.write("own.csv", typed({"--format", "schedule", "--transfers"}).out);
@@ -172,7 +172,7 @@ BOOST_AUTO_TEST_CASE(a_cut_over_tensor_ranks_is_shown_by_parameters_and_exchange
   BOOST_TEST_REQUIRE(r.code == 0, r.err);
   for (const char* part : {"transformer.h.*.attn.c_attn.weight  column", "transformer.h.*.mlp.c_proj.weight   row",
                            "all other parameters are whole on each of 2 tensor ranks", " exchanges of "})
-    BOOST_TEST(has(r.out, part), r.out);
+    BOOST_TEST_CONTEXT(part) BOOST_TEST(has(r.out, part), r.out);
   BOOST_TEST(has(r.out, "  family\n"), r.out);
   const auto more = f.troupe({"plan", "job.yaml", "--set", "parallel.tensor=64"});
   BOOST_TEST(more.code == 2);
@@ -192,7 +192,8 @@ BOOST_AUTO_TEST_CASE(a_cut_by_partition_config_is_shown_with_what_says_it) {
   BOOST_TEST_REQUIRE(r.code == 0, r.err);
   BOOST_TEST(has(r.out, "transformer.h.*.attn.c_attn.weight  column"), r.out);
   BOOST_TEST(has(r.out, "  config\n"), r.out);
-  for (const char* whole : {"mlp.c_proj.weight  ", "wte", "  family\n"}) BOOST_TEST(!has(r.out, whole), r.out);
+  for (const char* whole : {"mlp.c_proj.weight  ", "wte", "  family\n"})
+    BOOST_TEST_CONTEXT(whole) BOOST_TEST(!has(r.out, whole), r.out);
   f.folder.write("half.yaml", smallest + specs.substr(0, specs.rfind("      -")));
   const auto half = f.troupe({"plan", "half.yaml"});
   BOOST_TEST(half.code == 2);
@@ -243,7 +244,7 @@ BOOST_AUTO_TEST_CASE(estimates_stand_beside_the_plans_own_peak) {
   for (const char* part :
        {"HW: Setup with 1 node, 2 GPUs per node.\n", "SW: Model with 0M total params, 0M largest layer params.\n",
         "offload_param=none, offload_optimizer=cpu , zero_init=0\n", "this plan, stage 3 in fp32", "half at "})
-    BOOST_TEST(has(r.out, part), r.out);
+    BOOST_TEST_CONTEXT(part) BOOST_TEST(has(r.out, part), r.out);
 }
 
 BOOST_AUTO_TEST_CASE(what_each_pattern_of_compression_chose_is_listed_with_the_blocks_it_found) {
@@ -262,7 +263,7 @@ BOOST_AUTO_TEST_CASE(what_each_pattern_of_compression_chose_is_listed_with_the_b
     BOOST_TEST_REQUIRE(r.code == 0, r.err);
     for (const char* part : {"transformer.h.{1,10-11}.attn.c_attn        3  weight: 4 bits, symmetric       1  few",
                              "transformer.h.*.mlp.c_fc                  12  weight: 8 bits, symmetric       1  all"})
-      BOOST_TEST(has(r.out, part), r.out);
+      BOOST_TEST_CONTEXT(part) BOOST_TEST(has(r.out, part), r.out);
   }
 }
 
@@ -271,7 +272,7 @@ BOOST_AUTO_TEST_CASE(a_plan_says_how_it_came_about) {
   const auto r = f.troupe({"plan", "job.yaml", "--explain", "--rank", "1"});
   BOOST_TEST_REQUIRE(r.code == 0, r.err);
   for (const char* part : {"pass ", "added  moved  removed  why\n", "write ", "prefetch ", "speculation "})
-    BOOST_TEST(has(r.out, part), r.out);
+    BOOST_TEST_CONTEXT(part) BOOST_TEST(has(r.out, part), r.out);
   const auto json = nlohmann::json::parse(f.troupe({"plan", "job.yaml", "--explain", "--json"}).out);
   BOOST_TEST(json.at(0).at("pass") == "write");
   BOOST_TEST(json.at(0).at("added") > 0);

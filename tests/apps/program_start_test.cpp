@@ -119,6 +119,7 @@ BOOST_AUTO_TEST_CASE(a_run_needs_no_proc) {
     return;
   }
   for (const std::string more : {"", " --set cluster.processes=ranks"}) {
+    BOOST_TEST_INFO_SCOPE(more);
     const auto r = without(std::string("exec ") + places::troupe_binary + " train job.yaml --quiet --fresh" + more);
     BOOST_TEST(r.code == 0, r.err);
     BOOST_TEST(has(r.out, "done after 6 steps"), r.out);

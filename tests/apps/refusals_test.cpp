@@ -141,6 +141,7 @@ BOOST_AUTO_TEST_CASE(duplicate_keys_in_json_are_refused) {
 BOOST_AUTO_TEST_CASE(a_file_that_cannot_be_read_is_refused) {
   const command_folder f;
   for (const char* name : {"nowhere.yaml", "/"}) {
+    BOOST_TEST_INFO_SCOPE(name);
     const auto got = f.troupe({"train", name});
     BOOST_TEST(got.code == 2);
     BOOST_TEST(sentences_of(got.err) == 1U, got.err);
@@ -219,6 +220,7 @@ BOOST_AUTO_TEST_CASE(integers_that_would_wrap_around_are_refused_in_words) {
                                                          {"checkpoint", "reshape", "a", "b", "--heads"}};
   for (auto words : options)
     for (const std::string wrong : {"-1", "99999999999999999999999"}) {
+      BOOST_TEST_INFO_SCOPE(wrong);
       const std::string name = words.back();
       words.push_back(wrong);
       const auto got = f.troupe(words);
@@ -234,11 +236,13 @@ BOOST_AUTO_TEST_CASE(integers_that_would_wrap_around_are_refused_in_words) {
 BOOST_AUTO_TEST_CASE(integers_of_options_are_read_as_those_of_files_are) {
   const command_folder f;
   for (const std::string wrong : {"0x10", "0b11", "1_000", "1.5", "six"}) {
+    BOOST_TEST_INFO_SCOPE(wrong);
     const auto got = f.troupe({"train", "job.yaml", "--steps", wrong});
     BOOST_TEST(got.code == 2, got.err);
     BOOST_TEST(has(got.err, "--steps: wanted an integer of at least 0, got " + wrong), got.err);
   }
   for (const std::string ten : {"010", "1e1", "10.0"}) {
+    BOOST_TEST_INFO_SCOPE(ten);
     const auto got = f.troupe({"plan", "job.yaml", "--rank", ten});
     BOOST_TEST(has(got.err, "10"), got.err);
     BOOST_TEST(got.err == f.troupe({"plan", "job.yaml", "--rank", "10"}).err);
@@ -260,6 +264,7 @@ BOOST_AUTO_TEST_CASE(numbers_that_are_not_finite_are_refused_in_words) {
                                                   {"schedule", "1f1b", "--transfer", wrong},
                                                   {"schedule", "1f1b", "--costs", wrong + ",1,1"},
                                                   {"checkpoint", "diff", "a", "b", "--tolerance", wrong}}) {
+      BOOST_TEST_INFO_SCOPE(wrong);
       const auto got = f.troupe(words);
       BOOST_TEST(got.code == 2, words[2]);
       BOOST_TEST(has(got.err, ": wanted a finite number, got " + wrong), got.err);

@@ -20,7 +20,8 @@ BOOST_AUTO_TEST_CASE(without_a_name_it_lists_the_names) {
   const command_folder f;
   const auto r = typed(f, {});
   BOOST_TEST(r.code == 0, r.err);
-  for (const char* name : {"gpipe", "1f1b", "zb_v", "dual_pipe_v"}) BOOST_TEST(has(r.out, name), r.out);
+  for (const char* name : {"gpipe", "1f1b", "zb_v", "dual_pipe_v"})
+    BOOST_TEST_CONTEXT(name) BOOST_TEST(has(r.out, name), r.out);
 }
 
 BOOST_AUTO_TEST_CASE(a_named_schedule_is_written_proved_and_timed) {

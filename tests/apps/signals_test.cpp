@@ -52,6 +52,7 @@ struct waiting_agent {
 BOOST_AUTO_TEST_CASE(a_run_is_saved_and_ends_by_every_signal_that_ends_one) {
   for (const auto& more : kinds_of_job)
     for (const int number : {SIGHUP, SIGXCPU, SIGPWR}) {
+      BOOST_TEST_INFO_SCOPE("number " << number);
       signalled_run r(more);
       r.run.send(number);
       const auto ended = r.run.end();

@@ -62,6 +62,7 @@ BOOST_AUTO_TEST_CASE(a_run_goes_back_says_so_and_has_the_losses_of_one_that_was_
   const auto left_out = json::parse(inspected.out)["run"]["left_out"];
   BOOST_REQUIRE(left_out.size() == got.spikes.size());
   for (size_t i = 0; i < left_out.size(); ++i) {
+    BOOST_TEST_INFO_SCOPE("i " << i);
     BOOST_TEST(left_out[i]["steps"] == json({got.spikes[i]["first"], got.spikes[i]["last"]}));
     BOOST_TEST(left_out[i]["after_spike"] == true);
   }

@@ -99,6 +99,7 @@ BOOST_AUTO_TEST_CASE(a_run_in_stages_tells_of_each_of_them_and_of_the_whole_mode
     gathers += s.at("gathers").get<uint64_t>();
     BOOST_TEST(s.at("sent_bytes").get<uint64_t>() > 4U * 4 * 64 * 64 * 4);  // a step's activations, and their headers
     for (const char* idle : {"planned_idle", "measured_idle"}) {
+      BOOST_TEST_INFO_SCOPE(idle);
       BOOST_TEST(s.at(idle).get<double>() > 0);
       BOOST_TEST(s.at(idle).get<double>() < 1);
     }
@@ -128,6 +129,7 @@ BOOST_AUTO_TEST_CASE(a_folder_that_cannot_be_written_is_refused_before_the_run) 
   const command_folder f;
   f.folder.write("taken", "a file");
   for (const std::string key : {"tensorboard", "csv_monitor"}) {
+    BOOST_TEST_INFO_SCOPE(key);
     const auto r = f.troupe({"train", "job.yaml", "--set", key + ".enabled=true", "--set", key + ".output_path=taken"});
     BOOST_TEST(r.code == 1);
     BOOST_TEST(sentences_of(r.err) == 1U, r.err);

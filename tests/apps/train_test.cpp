@@ -54,12 +54,14 @@ BOOST_AUTO_TEST_CASE(json_is_one_object_a_line_and_its_numbers_round_trip) {
   const auto events = events_of(r.out);
   BOOST_TEST_REQUIRE(events.size() == 7U);
   for (size_t i = 0; i < 6; ++i) {
+    BOOST_TEST_INFO_SCOPE("i " << i);
     const auto& e = events[i];
     BOOST_TEST(e.at("event") == "step");
     BOOST_TEST(e.at("step") == i + 1);
     BOOST_TEST(e.at("skipped") == false);
     BOOST_TEST(e.at("lr") == 1e-3);
-    for (const char* key : {"loss", "grad_norm", "tokens_per_s"}) BOOST_TEST(e.at(key).get<double>() > 0);
+    for (const char* key : {"loss", "grad_norm", "tokens_per_s"})
+      BOOST_TEST_CONTEXT(key) BOOST_TEST(e.at(key).get<double>() > 0);
     BOOST_TEST(has(r.out, "\"loss\":" + shortest(e.at("loss").get<double>()) + ","));
     BOOST_TEST(has(r.out, "\"grad_norm\":" + shortest(e.at("grad_norm").get<double>()) + ","));
   }
@@ -124,7 +126,7 @@ BOOST_AUTO_TEST_CASE(the_effective_configuration_repeats_the_run) {
   const auto again = events_of(f.troupe({"train", "out/config.yaml", "--json", "--set", "output=again"}).out);
   BOOST_TEST_REQUIRE(first.size() == 3U);
   BOOST_TEST_REQUIRE(again.size() == 3U);
-  for (size_t i = 0; i < 2; ++i) BOOST_TEST(first[i].at("loss") == again[i].at("loss"));
+  for (size_t i = 0; i < 2; ++i) BOOST_TEST_CONTEXT("i " << i) BOOST_TEST(first[i].at("loss") == again[i].at("loss"));
 }
 
 BOOST_AUTO_TEST_CASE(options_override_the_file) {
@@ -264,6 +266,7 @@ BOOST_AUTO_TEST_CASE(a_run_whose_checkpoints_leave_out_frozen_parameters_resumes
   const std::string left_out =
       "leaves out 1 frozen parameter, such as transformer.wpe.weight (checkpoint.exclude_frozen_parameters)";
   for (const char* processes : {"one", "ranks"}) {
+    BOOST_TEST_INFO_SCOPE(processes);
     const auto again = f.troupe({"train", "job.yaml", "--quiet", "--steps", processes == std::string("one") ? "4" : "6",
                                  "--set", std::string("cluster.processes=") + processes});
     BOOST_TEST_REQUIRE(again.code == 0, again.err);
@@ -305,8 +308,10 @@ BOOST_AUTO_TEST_CASE(a_terminal_sees_a_bar) {
       run({"/usr/bin/script", "-qec", std::string(troupe::places::troupe_binary) + " train job.yaml", "/dev/null"},
           f.folder.path());
   BOOST_TEST_REQUIRE(r.code == 0, r.out);
-  for (int step = 1; step <= 6; ++step) BOOST_TEST(has(r.out, "] step " + std::to_string(step) + "/6  loss "), r.out);
-  for (const char* part : {"\r\033[K[", "tok/s", "MiB", "ETA "}) BOOST_TEST(has(r.out, part), r.out);
+  for (int step = 1; step <= 6; ++step)
+    BOOST_TEST_CONTEXT("step " << step) BOOST_TEST(has(r.out, "] step " + std::to_string(step) + "/6  loss "), r.out);
+  for (const char* part : {"\r\033[K[", "tok/s", "MiB", "ETA "})
+    BOOST_TEST_CONTEXT(part) BOOST_TEST(has(r.out, part), r.out);
 }
 
 BOOST_AUTO_TEST_CASE(an_export_opens_again) {
@@ -357,6 +362,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_is_stopped_and_continued_trains_on) {
   process p({troupe::places::troupe_binary, "train", "job.yaml"}, f.folder.path());
   BOOST_TEST_REQUIRE(p.wait_for("step 1/"));
   for (int i = 0; i < 3; ++i) {
+    BOOST_TEST_INFO_SCOPE("i " << i);
     p.send(SIGSTOP);
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
     p.send(SIGCONT);

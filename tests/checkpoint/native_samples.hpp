@@ -137,6 +137,7 @@ inline void check_loads(checkpoint::file_system& files, const checkpoint::checkp
                         const std::vector<sample_tensor>& tensors, uint32_t readers) {
   const auto source = checkpoint::source_of(from);
   for (uint32_t r = 0; r < readers; ++r) {
+    BOOST_TEST_INFO_SCOPE("r " << r);
     std::vector<wanted_part> wanted;
     std::vector<std::byte> expected;
     for (const auto& t : tensors) {

@@ -29,10 +29,12 @@ BOOST_AUTO_TEST_CASE(nothing_is_known_before_a_round_trip) {
 BOOST_AUTO_TEST_CASE(each_end_knows_the_others_clock_within_the_error_that_it_says) {
   std::mt19937_64 random(1);
   for (int round = 0; round < 200; ++round) {
+    BOOST_TEST_INFO_SCOPE("round " << round);
     const auto ahead = static_cast<int64_t>(random() % (2000 * s)) - 1000 * s;
     troupe::cluster::clock_offset mine, theirs;
     int64_t now = 5000 * s;  // the clock here; the other one is `ahead`
     for (int i = 0; i < 20; ++i) {
+      BOOST_TEST_INFO_SCOPE("i " << i);
       const auto way = [&] { return static_cast<int64_t>(random() % (i % 7 == 3 ? 200 * ms : 2 * ms)); };
       const auto out = mine.next(now);
       now += way();

@@ -67,6 +67,7 @@ BOOST_AUTO_TEST_CASE(processes_that_nothing_happens_to_run_one_term) {
 
 BOOST_AUTO_TEST_CASE(a_killed_process_costs_a_term_and_comes_back) {
   for (const char* fate : {"1@5:9", "2@5:9"}) {
+    BOOST_TEST_INFO_SCOPE(fate);
     const auto did = run(three_ranks(), "30", fate);
     BOOST_TEST(did.code == 0, fate);
     BOOST_TEST(tests::degrees(did.terms) == "3 2 3", did.terms);

@@ -76,6 +76,7 @@ BOOST_AUTO_TEST_CASE(mutated_bytes_never_do_harm) {
   std::mt19937 random(1);
   const auto all = one_of_each();
   for (int i = 0; i < 1000; ++i) {
+    BOOST_TEST_INFO_SCOPE("i " << i);
     std::string bytes = encode(all[random() % all.size()]);
     for (int k = 0; k < 3; ++k) bytes[random() % bytes.size()] = static_cast<char>(random());
     if (const auto back = decode(bytes)) BOOST_TEST(encode(*back) == bytes);

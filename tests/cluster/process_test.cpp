@@ -41,6 +41,7 @@ std::optional<int32_t> code_in(const std::vector<message>& all) {
 
 BOOST_AUTO_TEST_CASE(a_process_says_the_code_that_it_was_given) {
   for (const int32_t code : {0, 3}) {
+    BOOST_TEST_INFO_SCOPE("code " << code);
     auto ends = make_pair().value();
     socket_link supervisor(ends.first);
     {

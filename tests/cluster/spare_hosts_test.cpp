@@ -228,6 +228,7 @@ BOOST_AUTO_TEST_CASE(a_host_that_comes_back_and_cannot_take_part_is_left_out_and
   j.save();
   j.part(2);
   for (uint32_t times = 1; times <= times_left_out_max; ++times) {
+    BOOST_TEST_INFO_SCOPE("times " << times);
     j.join(2);
     j.boundary_refused_by({2}, "cannot read 'text'");
     BOOST_TEST(j.hosts() == "ab");

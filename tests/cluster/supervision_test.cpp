@@ -433,6 +433,7 @@ BOOST_AUTO_TEST_CASE(a_connection_that_breaks_between_machines_costs_a_term_and_
   w.pass(0);
   w.settle();
   for (uint64_t term = 2; term <= 4; ++term) {
+    BOOST_TEST_INFO_SCOPE("term " << term);
     for (const uint32_t p : {0U, 1U}) w.fail(p, "connection reset by peer", core::error_kind::peer_lost);
     w.settle();
     BOOST_TEST(w.supervisor().term() == term);

@@ -34,6 +34,7 @@ BOOST_AUTO_TEST_CASE(techniques_begin_after_their_updates_and_never_end) {
   auto s = scheduler(section);
   BOOST_TEST((s.phases() == std::vector<uint64_t>{0, 1, 2, 3}));
   for (uint64_t updates = 0; updates < 6; ++updates, s.step()) {
+    BOOST_TEST_INFO_SCOPE("updates " << updates);
     BOOST_TEST(s.training_steps() == updates);
     BOOST_TEST(s.is_enabled("sparse_pruning") == (updates >= 1));
     BOOST_TEST(s.is_enabled("weight_quantization") == (updates >= 2));

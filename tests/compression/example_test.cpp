@@ -12,7 +12,7 @@ BOOST_AUTO_TEST_CASE(a_hosts_own_modules_are_compressed_trained_cleaned_and_save
   BOOST_TEST(end.code == 0, end.out << end.err);
   for (const char* part : {"edges: channel_pruning, 4 of 8 kept", "first: weight_quantization, 4 bits",
                            "first: row_pruning, 16 of 64 kept", " bytes saved; evaluation loss "})
-    BOOST_TEST(end.out.find(part) != std::string::npos, end.out);
+    BOOST_TEST_CONTEXT(part) BOOST_TEST(end.out.find(part) != std::string::npos, end.out);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -145,7 +145,7 @@ BOOST_AUTO_TEST_CASE(grids_and_masks_become_values_that_put_out_what_the_run_put
                "schedule_offset: 1, schedule_offset_end: 3, block_pattern: 4x1"),
         pruned("row_pruning", "l1", "first"), pruned("row_pruning", "topk", "second"),
         pruned("channel_pruning", "l1", "edges"), pruned("channel_pruning", "topk", "corners")})
-    BOOST_TEST(check_cleaned(pictures, section, ranks).empty());
+    BOOST_TEST_CONTEXT(section) BOOST_TEST(check_cleaned(pictures, section, ranks).empty());
 }
 
 BOOST_AUTO_TEST_CASE(rows_go_from_both_sides) {
@@ -226,7 +226,7 @@ BOOST_AUTO_TEST_CASE(heads_go_from_queries_keys_values_and_the_projection) {
   const auto changed =
       check_cleaned(attention_model, heads + "['attention\\.out'], related_modules: [['attention\\.[qkv]']]}}}");
   for (const char* name : {"attention.q.weight", "attention.k.weight", "attention.v.weight"})
-    BOOST_TEST((changed.at(name) == std::vector<int64_t>{8, 12}));
+    BOOST_TEST_CONTEXT(name) BOOST_TEST((changed.at(name) == std::vector<int64_t>{8, 12}));
   BOOST_TEST((changed.at("attention.out.weight") == std::vector<int64_t>{picture_classes, 8}));
 }
 

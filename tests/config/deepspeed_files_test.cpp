@@ -139,6 +139,7 @@ BOOST_AUTO_TEST_CASE(given_values_survive_explain_and_effective_yaml) {
 BOOST_AUTO_TEST_CASE(a_file_broken_at_random_is_refused_where_it_is_broken) {
   std::mt19937_64 random(3);
   for (int i = 0; i < 300; ++i) {
+    BOOST_TEST_INFO_SCOPE("i " << i);
     const auto& rows = key_table();
     const key_info& row = rows[random() % rows.size()];
     const bool fits = row.support.refusal.empty() && !row.any_name() && row.type != value_type::any &&

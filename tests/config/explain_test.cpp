@@ -76,6 +76,7 @@ BOOST_AUTO_TEST_CASE(every_value_comes_with_its_origin) {
 // Processes of a job read the effective configuration: a value that all groups share is in it only if the file gave it.
 BOOST_AUTO_TEST_CASE(a_groups_own_share_stays_its_own_in_the_effective_yaml) {
   for (const std::string shared : {"", "dense_ratio: 0.25, "}) {
+    BOOST_TEST_INFO_SCOPE(shared);
     const std::string text =
         smallest + "compression_training:\n  sparse_pruning: {shared_parameters: {enabled: true, " + shared +
         "method: snip_momentum, schedule_offset: 2}, different_groups: {a: {params: {dense_ratio: 0.5}}}}\n";

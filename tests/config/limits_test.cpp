@@ -25,6 +25,7 @@ std::string in(const std::string& name, const std::string& text) { return errors
 
 BOOST_AUTO_TEST_CASE(nesting_beyond_64_is_refused) {
   for (const std::string name : {"j.yaml", "j.json"}) {
+    BOOST_TEST_INFO_SCOPE(name);
     BOOST_TEST(in(name, repeated("[", 64) + repeated("]", 64))
                    .starts_with(name + ":1:1: error: wanted a mapping of keys to values, got [[["));
     BOOST_TEST(in(name, repeated("[", 65) + repeated("]", 65)) ==
@@ -80,6 +81,7 @@ BOOST_AUTO_TEST_CASE(more_than_100_errors_are_counted_only) {
 
 BOOST_AUTO_TEST_CASE(files_that_are_no_mapping_are_refused) {
   for (const std::string name : {"j.yaml", "j.json"}) {
+    BOOST_TEST_INFO_SCOPE(name);
     BOOST_TEST(in(name, "") == name + ":1:1: error: wanted a mapping of keys to values, got nothing\n");
     BOOST_TEST(in(name, " \n\n") == name + ":1:1: error: wanted a mapping of keys to values, got nothing\n");
     BOOST_TEST(in(name, "[1, 2]") == name + ":1:1: error: wanted a mapping of keys to values, got [1, 2]\n");

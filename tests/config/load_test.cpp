@@ -47,7 +47,9 @@ BOOST_AUTO_TEST_CASE(the_smallest_file_loads) {
 
 BOOST_AUTO_TEST_CASE(overlap_that_is_not_given_or_null_is_derived_and_on_at_every_stage) {
   for (const std::string stage : {"0", "1", "2", "3"}) {
+    BOOST_TEST_INFO_SCOPE(stage);
     for (const std::string more : {"", ", overlap_comm: null", ", overlap_comm: auto"}) {
+      BOOST_TEST_INFO_SCOPE(more);
       const auto l = load_text(smallest_with("stage: 3", "stage: " + stage + more), "j.yaml", "/base");
       BOOST_TEST_REQUIRE(l.has_value(), (l ? "" : render(l.error())));
       BOOST_TEST(l->config.zero_optimization.overlap_comm);
@@ -72,6 +74,7 @@ BOOST_AUTO_TEST_CASE(null_and_zero_mean_the_same_as_in_deepspeeds_class) {
   BOOST_TEST(!of("ignore_unused_parameters: false").ignore_unused_parameters);
   BOOST_TEST(of("pipeline_loading_checkpoint: true").pipeline_loading_checkpoint);
   for (const char* key : {"cpu_offload", "cpu_offload_param", "cpu_offload_params", "cpu_offload_use_pin_memory"}) {
+    BOOST_TEST_INFO_SCOPE(key);
     const zero_section z = of(std::string(key) + ": null");
     BOOST_TEST((z.offload_optimizer.device == offload_device::none && z.offload_param.device == offload_device::none));
   }
@@ -101,6 +104,7 @@ BOOST_AUTO_TEST_CASE(integers_may_be_written_with_an_exponent) {
 
 BOOST_AUTO_TEST_CASE(names_with_and_without_stage3_are_the_same_key) {
   for (const char* prefix : {"", "stage3_"}) {
+    BOOST_TEST_INFO_SCOPE(prefix);
     const auto key = [&](const char* name, int value) {
       return std::string(", ") + prefix + name + ": " + std::to_string(value);
     };
@@ -318,6 +322,7 @@ BOOST_AUTO_TEST_CASE(a_type_brings_its_own_defaults) {
 BOOST_AUTO_TEST_CASE(auto_lengths_of_curves_are_the_runs) {
   for (const std::string curve : {"WarmupDecayLR, params: {total_num_steps: auto, warmup_num_steps: 10}",
                                   "CosineAnnealingLR, params: {T_max: auto}"}) {
+    BOOST_TEST_INFO_SCOPE(curve);
     const auto c = loaded_config(smallest + "scheduler: {type: " + curve + "}\n");
     BOOST_TEST(c.scheduler.total_num_steps + c.scheduler.t_max == 100U);
   }

@@ -50,6 +50,7 @@ BOOST_AUTO_TEST_CASE(data_that_is_not_given_is_open_beside_an_open_degree_and_gi
   for (const char* line : {"parallel: {ranks: 4, pipeline: auto, tensor: 2}",
                            "parallel: {ranks: 4, pipeline: auto, tensor: 2, data: auto}",
                            "parallel: {ranks: 4, pipeline: auto, tensor: auto}\ntensor_parallel: {autotp_size: 2}"})
+    BOOST_TEST_CONTEXT(line)
     BOOST_TEST(ways_of(loaded_from(with_parallel(line))) == wanted, boost::test_tools::per_element());
 }
 

@@ -197,6 +197,7 @@ BOOST_AUTO_TEST_CASE(a_validator_takes_every_example_and_files_that_are_drawn) {
   constexpr size_t drawn = 200;
   std::mt19937_64 random(22);
   for (size_t i = 0; i < drawn; ++i) {
+    BOOST_TEST_INFO_SCOPE("i " << i);
     const random_job job = some_job(random);
     const auto read = load_text(job.text, "j.yaml", "/base", {.overrides = job.overrides});
     BOOST_TEST_REQUIRE(read.has_value(), (read ? "" : render(read.error())));

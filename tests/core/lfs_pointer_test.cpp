@@ -37,7 +37,7 @@ BOOST_AUTO_TEST_CASE(a_pointer_is_refused_with_the_size_of_the_file_and_the_comm
 BOOST_AUTO_TEST_CASE(other_files_are_none) {
   for (const std::string& content :
        {std::string(), std::string("version"), std::string(5000, 'x'), std::string("a b\n")})
-    BOOST_TEST(looked_at(content).has_value());
+    BOOST_TEST_CONTEXT(content) BOOST_TEST(looked_at(content).has_value());
   // a text of the same beginning that is too long for a pointer
   BOOST_TEST(looked_at(std::string(pointer) + std::string(core::max_lfs_pointer_bytes, 'x')).has_value());
 }

@@ -18,6 +18,9 @@ BOOST_AUTO_TEST_CASE(ranks_are_numbered_row_major) {
   for (uint32_t p = 0; p < 2; ++p)
     for (uint32_t d = 0; d < 3; ++d)
       for (uint32_t t = 0; t < 4; ++t) {
+        BOOST_TEST_INFO_SCOPE("d " << d);
+        BOOST_TEST_INFO_SCOPE("p " << p);
+        BOOST_TEST_INFO_SCOPE("t " << t);
         core::coordinate c;
         c[axis::pipeline] = p;
         c[axis::shard] = d;
@@ -62,6 +65,7 @@ BOOST_AUTO_TEST_CASE(shard_groups_are_neighbours_and_replicas_lie_apart) {
 BOOST_AUTO_TEST_CASE(every_rank_is_in_one_group_at_its_position) {
   const core::mesh m{{axis::pipeline, 3}, {axis::replicate, 2}, {axis::shard, 2}, {axis::sequence, 2}, {axis::tensor, 3}};
   for (uint32_t bits = 0; bits < 1U << core::num_axes; ++bits) {
+    BOOST_TEST_INFO_SCOPE("bits " << bits);
     core::axis_set along;
     for (uint32_t i = 0; i < core::num_axes; ++i)
       if ((bits >> i & 1U) != 0) along = core::axis_set(along, static_cast<axis>(i));
@@ -70,6 +74,7 @@ BOOST_AUTO_TEST_CASE(every_rank_is_in_one_group_at_its_position) {
       BOOST_TEST(g.size() == m.size(along));
       BOOST_TEST(std::ranges::is_sorted(g));
       for (uint32_t k = 0; k < g.size(); ++k) {
+        BOOST_TEST_INFO_SCOPE("k " << k);
         BOOST_TEST(seen.insert(g[k]).second);
         BOOST_TEST(m.position(g[k], along) == k);
         BOOST_TEST((m.group_of(g[k], along) == g));

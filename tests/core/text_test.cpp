@@ -18,6 +18,7 @@ BOOST_AUTO_TEST_CASE(a_json_string_keeps_utf8_and_replaces_other_bytes) {
   BOOST_TEST(json_string(word) == '"' + word + '"');
   BOOST_TEST(json_string("a\"b\\c\n\x7F") == R"("a\"b\\c\u000a\u007f")");
   for (const std::string bad : {"\xFF", "\xC3", "\xC0\xBC", "\xED\xA0\x80", "\xF4\x90\x80\x80", "\x80"}) {
+    BOOST_TEST_INFO_SCOPE(bad);
     const auto back = nlohmann::json::parse(json_string("a" + bad + "b")).get<std::string>();
     std::string wanted = "a";
     for (size_t i = 0; i < bad.size(); ++i) wanted += "\xEF\xBF\xBD";

@@ -246,10 +246,10 @@ BOOST_AUTO_TEST_CASE(libraries_never_end_the_process_nor_touch_its_signals) {
       "(abort|terminate)\\s*\\(\\s*\\))");
   for (const char* caught : {"  std::exit(1);", "  exit(code);", "::_exit(0);", "std::abort();", "  abort( );",
                              "std::terminate();", "::signal(SIGINT, f);", "return ::sigaction(s, &a, nullptr);"})
-    BOOST_TEST(std::regex_search(caught, ending), caught);
+    BOOST_TEST_CONTEXT(caught) BOOST_TEST(std::regex_search(caught, ending), caught);
   for (const char* allowed : {"hands->abort(why);", "s.abort();", "void on_exit() {", "anon_send_exit(h, r);",
                               "world.exit(1)", "communicator::abort(why)"})
-    BOOST_TEST(!std::regex_search(allowed, ending), allowed);
+    BOOST_TEST_CONTEXT(allowed) BOOST_TEST(!std::regex_search(allowed, ending), allowed);
   for (const auto& f : tree())
     for (const auto& line : f.lines)
       if (f.folder != "apps") BOOST_TEST(!std::regex_search(line, ending), f.path << ": " << line);
@@ -264,7 +264,7 @@ BOOST_AUTO_TEST_CASE(libraries_spell_numbers_without_the_locale) {
   for (const char* caught : {"std::snprintf(a, b, c)", "::fprintf (f)", " std::stod(x)", "= strtod(a, b)",
                              "std::stof(x)", "std::tolower(c)", "std::isspace(c)", "std::ostringstream out;",
                              "std::stringstream s;", "out << std::fixed", "{:L}", "{:.2Lf}{:8L}"})
-    BOOST_TEST(std::regex_search(caught, asks), caught);
+    BOOST_TEST_CONTEXT(caught) BOOST_TEST(std::regex_search(caught, asks), caught);
   for (const char* allowed : {"std::stoul(x)", "core::text_of(\"%f\")", "std::istringstream in(text);", "is_space(c)",
                               "{:.2f}", "mismatch(", "stringify("})
     BOOST_TEST(!std::regex_search(allowed, asks), allowed);

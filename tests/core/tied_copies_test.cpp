@@ -55,6 +55,7 @@ BOOST_AUTO_TEST_CASE(each_later_unit_that_reads_a_shared_parameter_gets_a_copy_b
   const std::vector<std::pair<std::string, uint32_t>> wanted = {
       {"factor (block)", 1}, {"wte (head)", 0}, {"factor (head)", 1}};
   for (uint32_t k = 0; k < wanted.size(); ++k) {
+    BOOST_TEST_INFO_SCOPE("k " << k);
     const auto& copy = made.parameters[4 + k];
     const auto& original = made.parameters[wanted[k].second];
     BOOST_TEST(copy.name == wanted[k].first);

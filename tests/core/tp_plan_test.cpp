@@ -20,6 +20,9 @@ BOOST_AUTO_TEST_CASE(widths_are_dealt_in_whole_grains_and_the_last_rank_has_the_
   for (uint32_t degree = 1; degree < 9; ++degree)
     for (uint64_t grain : {1U, 8U, 64U})
       for (uint64_t total = 0; total < 300; total += 7) {
+        BOOST_TEST_INFO_SCOPE("degree " << degree);
+        BOOST_TEST_INFO_SCOPE("grain " << grain);
+        BOOST_TEST_INFO_SCOPE("total " << total);
         const auto widths = core::dealt(total, degree, grain);
         BOOST_TEST(widths.size() == degree);
         BOOST_TEST(core::sum_of(widths) == total);

@@ -73,6 +73,7 @@ numbers places_of(const std::vector<tp_run>& runs) {
 BOOST_AUTO_TEST_CASE(shares_are_those_of_a_cut_by_hand) {
   for (const auto& s : samples)
     for (uint32_t t = 0; t < s.degree; ++t) {
+      BOOST_TEST_INFO_SCOPE("t " << t);
       const core::tp_slices slices(s.whole, s.cut, t);
       const auto wanted = places_by_hand(s, t);
       BOOST_TEST_REQUIRE(slices.elements() == wanted.size());
@@ -87,9 +88,11 @@ BOOST_AUTO_TEST_CASE(any_range_of_a_share_is_the_same_runs) {
   std::mt19937_64 random(17);
   for (const auto& s : samples)
     for (uint32_t t = 0; t < s.degree; ++t) {
+      BOOST_TEST_INFO_SCOPE("t " << t);
       const core::tp_slices slices(s.whole, s.cut, t);
       const auto wanted = places_by_hand(s, t);
       for (int i = 0; i < 20; ++i) {
+        BOOST_TEST_INFO_SCOPE("i " << i);
         const uint64_t first = random() % wanted.size(), count = random() % (wanted.size() - first + 1);
         const auto runs = slices.runs(first, count);
         uint64_t at = first;
@@ -107,6 +110,7 @@ BOOST_AUTO_TEST_CASE(any_range_of_a_share_is_the_same_runs) {
 BOOST_AUTO_TEST_CASE(a_share_without_room_for_others_has_its_own_elements_in_the_same_order) {
   for (const auto& s : samples)
     for (uint32_t t = 0; t < s.degree; ++t) {
+      BOOST_TEST_INFO_SCOPE("t " << t);
       const core::tp_slices own(s.whole, s.cut, t, core::tp_room::own);
       auto wanted = places_by_hand(s, t);
       std::erase(wanted, tp_run::padding);
@@ -119,11 +123,13 @@ BOOST_AUTO_TEST_CASE(a_share_without_room_for_others_has_its_own_elements_in_the
 BOOST_AUTO_TEST_CASE(before_an_element_of_the_whole_are_the_shares_that_come_before_it) {
   for (const auto& s : samples)
     for (uint32_t t = 0; t < s.degree; ++t) {
+      BOOST_TEST_INFO_SCOPE("t " << t);
       const core::tp_slices own(s.whole, s.cut, t, core::tp_room::own), widest(s.whole, s.cut, t);
       auto places = places_by_hand(s, t);
       const auto with_padding = places;
       std::erase(places, tp_run::padding);
       for (uint64_t e = 0; e <= core::numel_of(s.whole); ++e) {
+        BOOST_TEST_INFO_SCOPE("e " << e);
         BOOST_TEST(own.before(e) == static_cast<uint64_t>(std::ranges::lower_bound(places, e) - places.begin()));
         const uint64_t at = widest.before(e);
         BOOST_TEST_REQUIRE(at <= with_padding.size());
@@ -138,6 +144,7 @@ BOOST_AUTO_TEST_CASE(what_two_shares_have_both_is_found_in_either) {
   const shape whole{3, 24};
   const parameter_cut three{tp_style::column, 1, {{9, 8, 7}}}, packed{tp_style::column, 1, {{8, 4}, {4, 2}, {4, 2}}};
   for (int i = 0; i < 200; ++i) {
+    BOOST_TEST_INFO_SCOPE("i " << i);
     const core::tp_slices a(whole, three, static_cast<uint32_t>(random() % 3)),
         b(whole, packed, static_cast<uint32_t>(random() % 2));
     const auto part = [&](const core::tp_slices& of) {
@@ -172,6 +179,7 @@ BOOST_AUTO_TEST_CASE(the_boxes_of_all_coordinates_cover_a_cut_parameter_once) {
     const auto along = static_cast<uint64_t>(s.whole[s.cut.dimension]);
     std::vector<uint32_t> covered(core::numel_of(s.whole), 0);
     for (uint32_t t = 0; t < s.degree; ++t) {
+      BOOST_TEST_INFO_SCOPE("t " << t);
       const core::tp_slices slices(s.whole, s.cut, t);
       BOOST_TEST(slices.boxes().size() <= s.cut.parts.size());
       for (const auto& b : slices.boxes())

@@ -77,6 +77,7 @@ BOOST_AUTO_TEST_CASE(a_disk_that_fills_up_at_any_byte_keeps_the_old_checkpoint) 
   check_ok(story::save(roomy, at, {10, 1}));
   const uint64_t one = (uint64_t{1} << 40) - roomy.free_bytes(at).value();
   for (uint64_t room = one + 1; room < 2 * one; room += 2048) {
+    BOOST_TEST_INFO_SCOPE("room " << room);
     fake_files files(room);
     check_ok(story::save(files, at, {10, 1}));
     const auto second = story::save(files, at, {20, 2});

@@ -63,6 +63,7 @@ void check_killed(uint64_t kills, const std::string& yaml) {
     for (const auto& [step, loss] : got) BOOST_TEST(loss == wanted.at(step), "step " << step);
   };
   for (uint64_t round = 0; round < kills; ++round) {
+    BOOST_TEST_INFO_SCOPE("round " << round);
     process p(train, cut.folder.path());
     const uint64_t draw = core::mix64(round);
     const bool begun = p.wait_for("\"step\":" + std::to_string(std::min(steps, reached + 1 + draw % 4)) + ",");

@@ -61,9 +61,11 @@ BOOST_AUTO_TEST_CASE(a_row_is_a_window_of_the_text_with_one_token_more) {
   BOOST_TEST(b.columns == 17U);
   BOOST_REQUIRE_EQUAL(b.tokens.size(), 51U);
   for (uint64_t row = 0; row < 3; ++row) {
+    BOOST_TEST_INFO_SCOPE("row " << row);
     const uint64_t position = 4 * 12 + (1 * 2 + 1) * 3 + row;
     BOOST_TEST(b.samples[row] == position);
     for (uint64_t i = 0; i < 17; ++i)
+      BOOST_TEST_CONTEXT("i " << i)
       BOOST_TEST(b.tokens[row * 17 + i] == static_cast<int64_t>(order.sample_at(position) * 16 + i));
   }
 }
@@ -90,6 +92,7 @@ BOOST_AUTO_TEST_CASE(steps_continue_where_the_last_one_ended_across_epochs) {
   for (uint64_t step = 0; step < 45; ++step)
     for (const auto& row : rows_of_step(corpus, shape, step)) starts.push_back(row.front());
   for (uint64_t epoch = 0; epoch < 8; ++epoch) {
+    BOOST_TEST_INFO_SCOPE("epoch " << epoch);
     const auto from = starts.begin() + static_cast<int64_t>(epoch * 45);
     BOOST_TEST((std::set<int64_t>(from, from + 45).size()) == 45U);
   }
@@ -120,9 +123,11 @@ BOOST_AUTO_TEST_CASE(validation_covers_each_window_once_in_the_order_of_the_text
   BOOST_REQUIRE_EQUAL(data::validation_batches(corpus, 4), 5U);
   uint64_t window = 0;
   for (uint64_t i = 0; i < 5; ++i) {
+    BOOST_TEST_INFO_SCOPE("i " << i);
     const auto b = data::make_validation_batch(corpus, 4, i);
     BOOST_TEST(b.rows == (i < 4 ? 4U : 2U));
     for (uint64_t row = 0; row < b.rows; ++row, ++window) {
+      BOOST_TEST_INFO_SCOPE("row " << row);
       BOOST_TEST(b.samples[row] == window);
       BOOST_TEST(b.tokens[row * b.columns] == static_cast<int64_t>(2700 + window * 16));
     }

@@ -47,7 +47,8 @@ BOOST_AUTO_TEST_CASE(one_source_alone_has_its_own_order_whatever_its_weight) {
   const scratch_folder at;
   const auto mix = made({{counted(at, "a.bin", 0, 2000), 0.37}}, {.sequence = 10, .seed = 6});
   const data::sample_order order({0, 2000}, 10, 6);
-  for (uint64_t p = 0; p < 600; ++p) BOOST_REQUIRE(mix.training(p).first == order.first_token_at(p));
+  for (uint64_t p = 0; p < 600; ++p)
+    BOOST_TEST_CONTEXT("p " << p) BOOST_REQUIRE(mix.training(p).first == order.first_token_at(p));
 }
 
 BOOST_AUTO_TEST_CASE(sources_come_by_weight_and_each_has_its_own_epochs) {
@@ -58,6 +59,7 @@ BOOST_AUTO_TEST_CASE(sources_come_by_weight_and_each_has_its_own_epochs) {
   BOOST_TEST(mix.samples(1) == 20U);
   std::vector<uint64_t> from_a, from_b;
   for (uint64_t p = 0; p < 240; ++p) {
+    BOOST_TEST_INFO_SCOPE("p " << p);
     const auto b = data::make_rows(mix, p, 1);
     (b.tokens[0] < 10'000 ? from_a : from_b).push_back(static_cast<uint64_t>(b.tokens[0]));
     BOOST_REQUIRE(from_a.size() * 4 > p * 3 - 3 * (p > 0));
@@ -69,7 +71,7 @@ BOOST_AUTO_TEST_CASE(sources_come_by_weight_and_each_has_its_own_epochs) {
                                    from_b.begin() + std::ptrdiff_t(20 * epoch) + 20))
                    .size() == 20U);
   const data::sample_order alone({0, 1001}, 10, 6);  // a second source does not reshuffle the first
-  for (uint64_t i = 0; i < 100; ++i) BOOST_REQUIRE(from_a[i] == alone.first_token_at(i));
+  for (uint64_t i = 0; i < 100; ++i) BOOST_TEST_CONTEXT("i " << i) BOOST_REQUIRE(from_a[i] == alone.first_token_at(i));
 }
 
 BOOST_AUTO_TEST_CASE(ranks_and_micro_batches_share_out_the_mixture_like_any_order) {
@@ -80,6 +82,7 @@ BOOST_AUTO_TEST_CASE(ranks_and_micro_batches_share_out_the_mixture_like_any_orde
   std::vector<int64_t> parts;
   for (uint32_t micro = 0; micro < 2; ++micro)
     for (uint32_t rank = 0; rank < 3; ++rank) {
+      BOOST_TEST_INFO_SCOPE("micro " << micro);
       const auto b = data::make_batch(mix, {.rows = 2, .ranks = 3, .micros = 2}, 2, micro, rank);
       parts.insert(parts.end(), b.tokens.begin(), b.tokens.end());
     }
@@ -95,6 +98,7 @@ BOOST_AUTO_TEST_CASE(each_source_holds_out_its_own_end_and_all_of_it_is_evaluate
   std::set<int64_t> firsts;
   uint64_t from_b = 0;
   for (uint64_t i = 0; i < mix.validation_windows(); ++i) {
+    BOOST_TEST_INFO_SCOPE("i " << i);
     const auto first = data::make_validation_batch(mix, 1, i).tokens[0];
     BOOST_TEST((first < 10'000 ? first >= 1600 : first >= 10'400));
     firsts.insert(first);

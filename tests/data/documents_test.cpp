@@ -63,6 +63,7 @@ BOOST_AUTO_TEST_CASE(pieces_end_behind_a_line_break_that_no_word_crosses) {
 
 BOOST_AUTO_TEST_CASE(without_such_a_place_a_piece_ends_between_two_characters) {
   for (size_t shift = 0; shift < 3; ++shift) {
+    BOOST_TEST_INFO_SCOPE("shift " << shift);
     std::string text(shift, 'x');
     while (text.size() < 2 * data::longest_piece_bytes) text += "\xE2\x82\xAC";
     const size_t n = data::first_piece(text);
@@ -192,6 +193,7 @@ BOOST_AUTO_TEST_CASE(a_folder_of_texts_and_json_lines_is_read_in_order_and_each_
   at.write("in/b.jsonl.gz", gzip("{\"text\": \"second\"}\n{\"text\": \"third\"}\n"));
   at.write("in/c.txt", "fourth");
   for (const char* name : {"gpt2", "bpe.model"}) {
+    BOOST_TEST_INFO_SCOPE(name);
     std::shared_ptr<data::tokenizer> t = tokenizer_of(name);
     const auto stream = opened({.path = at / "in", .vocab_size = 560, .tokens_of = t});
     std::vector<int64_t> wanted;
@@ -246,6 +248,7 @@ BOOST_AUTO_TEST_CASE(a_text_that_is_cut_while_it_is_encoded_is_an_error_with_its
   std::string lines;
   while (lines.size() < 3 * data::window_block_bytes) lines += "{\"text\": \"some words of a line\"}\n";
   for (const char* name : {"t.txt", "t.jsonl"}) {
+    BOOST_TEST_INFO_SCOPE(name);
     const auto path = at.write(name, std::string_view(name) == "t.txt" ? text : lines);
     const auto cut = data::open_tokens({.path = path,
                                         .vocab_size = 532,

@@ -45,6 +45,7 @@ BOOST_AUTO_TEST_CASE(zst_gives_back_what_went_in_whatever_its_blocks) {
   for (const size_t bytes : {size_t{0}, size_t{1}, data::expand_block_bytes - 1, data::expand_block_bytes,
                              2 * data::expand_block_bytes, 3 * data::expand_block_bytes + 17})
     for (const bool has_checksum : {true, false}) {
+      BOOST_TEST_INFO_SCOPE("has checksum " << has_checksum);
       const std::string text = "begin " + prose(bytes), same(bytes, 'x');
       BOOST_TEST((as_text(*opened({.path = at.write("a.zst", zstd(text, has_checksum))})) == text), bytes);
       BOOST_TEST((as_text(*opened({.path = at.write("a.zst", zstd(" " + same, has_checksum))})) == " " + same), bytes);

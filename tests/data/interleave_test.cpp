@@ -41,6 +41,7 @@ BOOST_AUTO_TEST_CASE(other_weights_are_rounded_and_no_source_is_left_out) {
     BOOST_TEST(std::accumulate(shares.begin(), shares.end(), uint64_t{0}) == data::max_pattern);
     const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
     for (size_t i = 0; i < weights.size(); ++i) {
+      BOOST_TEST_INFO_SCOPE("i " << i);
       BOOST_TEST(shares[i] > 0U);
       BOOST_TEST(std::abs(double(shares[i]) - weights[i] / sum * double(data::max_pattern)) <= double(weights.size()));
     }
@@ -58,16 +59,19 @@ BOOST_AUTO_TEST_CASE(invalid_weights_are_refused) {
 BOOST_AUTO_TEST_CASE(every_prefix_holds_the_proportions_within_one_sample) {
   std::mt19937_64 random(7);
   for (int round = 0; round < 200; ++round) {
+    BOOST_TEST_INFO_SCOPE("round " << round);
     std::vector<uint64_t> shares(1 + random() % 12);
     for (auto& s : shares) s = 1 + random() % (round % 2 == 0 ? 9 : 200);
     const uint64_t sum = std::accumulate(shares.begin(), shares.end(), uint64_t{0});
     const data::interleave mix(shares);
     std::vector<uint64_t> come(shares.size());
     for (uint64_t n = 1; n <= 2 * sum; ++n) {
+      BOOST_TEST_INFO_SCOPE("n " << n);
       const auto place = mix.at(n - 1);
       BOOST_REQUIRE(place.index == come[place.source]);  // each source's samples come in their order
       ++come[place.source];
       for (size_t i = 0; i < shares.size(); ++i) {
+        BOOST_TEST_INFO_SCOPE("i " << i);
         BOOST_REQUIRE(come[i] * sum + sum > n * shares[i]);
         BOOST_REQUIRE(come[i] * sum < n * shares[i] + sum);
       }

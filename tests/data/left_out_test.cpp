@@ -61,7 +61,8 @@ std::string refusal(const std::vector<data::step_span>& asked, decisions recorde
 
 BOOST_AUTO_TEST_CASE(without_ranges_every_sample_stands_at_its_own_place) {
   const data::left_out none;
-  for (const uint64_t n : {uint64_t{0}, uint64_t{7}, uint64_t{1} << 60}) BOOST_TEST(none.position_of(n) == n);
+  for (const uint64_t n : {uint64_t{0}, uint64_t{7}, uint64_t{1} << 60})
+    BOOST_TEST_CONTEXT("n " << n) BOOST_TEST(none.position_of(n) == n);
   BOOST_TEST((none.positions(3, 4) == std::vector<core::sample_range>{{3, 7}}));
 }
 

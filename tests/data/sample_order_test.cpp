@@ -44,6 +44,7 @@ BOOST_AUTO_TEST_CASE(every_size_is_shuffled_without_loss_or_repeat) {
 
 BOOST_AUTO_TEST_CASE(the_largest_sizes_stay_inside) {
   for (const uint64_t n : {uint64_t{1} << 62, (uint64_t{1} << 62) + 1, std::numeric_limits<uint64_t>::max()}) {
+    BOOST_TEST_INFO_SCOPE("n " << n);
     const permutation shuffle(n, 7);
     BOOST_TEST(shuffle(0) < n);
     BOOST_TEST(shuffle(n - 1) < n);

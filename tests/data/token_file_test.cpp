@@ -129,6 +129,7 @@ BOOST_AUTO_TEST_CASE(mutated_descriptions_are_read_or_refused) {
   const auto sound = data::as_text(f.about);
   std::mt19937_64 random(2);
   for (int i = 0; i < 300; ++i) {
+    BOOST_TEST_INFO_SCOPE("i " << i);
     auto text = sound.substr(0, i % 3 == 0 ? random() % sound.size() : sound.size());
     if (!text.empty()) text[random() % text.size()] = static_cast<char>(random());
     f.at.write("in/t.bin.json", text);

@@ -18,6 +18,7 @@ using core::error_kind;
 BOOST_AUTO_TEST_CASE(a_file_that_is_cut_short_is_an_error_where_its_tokens_are_asked_for) {
   const scratch_folder at;
   for (const char* name : {"t.txt", "t.bin"}) {
+    BOOST_TEST_INFO_SCOPE(name);
     const auto path = at.write(name, std::string(3 * 4096, 'a'));
     const auto stream = opened({.path = path, .vocab_size = 256 * 256});
     std::filesystem::resize_file(path, 5000);
@@ -75,6 +76,7 @@ BOOST_AUTO_TEST_CASE(copies_cross_the_borders_of_files_whether_mapped_or_copied)
   BOOST_TEST((as_text(*stream) == whole));
   std::vector<int64_t> some(60'000);
   for (const uint64_t beyond : {whole.size() - 59'999, whole.size() + 1, UINT64_MAX}) {
+    BOOST_TEST_INFO_SCOPE("beyond " << beyond);
     const auto refused = stream->copy(beyond, some);
     BOOST_TEST_REQUIRE(!refused.has_value());
     BOOST_TEST(refused.error().text.find("got 60000 from token " + std::to_string(beyond) + " on") != std::string::npos,

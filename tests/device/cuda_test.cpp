@@ -115,6 +115,7 @@ BOOST_FIXTURE_TEST_CASE(a_refused_call_is_a_fault_once_and_a_lost_gpu_is_one_for
   BOOST_TEST(cuda::take_fault().has_value());
   fake().of_waits = cudaErrorLaunchFailure;
   for (int asked = 0; asked < 2; ++asked) {
+    BOOST_TEST_INFO_SCOPE("asked " << asked);
     const auto lost = s.finish();
     BOOST_REQUIRE(!lost);
     BOOST_TEST(lost.error().text ==

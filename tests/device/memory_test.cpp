@@ -11,6 +11,7 @@ BOOST_AUTO_TEST_CASE(memory_of_every_tier_is_zeros_at_the_devices_alignment) {
   on_every_device([](device_id d) {
     for (const tier where : tiers)
       for (const uint64_t bytes : {uint64_t{1}, uint64_t{4096}, uint64_t{100'000}, (uint64_t{5} << 20) + 3}) {
+        BOOST_TEST_INFO_SCOPE("bytes " << bytes);
         const auto m = taken(d, where, bytes);
         BOOST_TEST(m.bytes() >= bytes);
         BOOST_TEST(reinterpret_cast<uintptr_t>(m.data()) % properties_of(d).alignment_bytes == 0U);

@@ -75,6 +75,7 @@ BOOST_AUTO_TEST_CASE(work_behind_an_event_sees_the_work_before_it) {
     const uint64_t bytes = uint64_t{2} << 20;
     const auto place = taken(d, tier::device, bytes), out = taken(d, tier::pinned, bytes);
     for (uint64_t round = 0; round < 20; ++round) {
+      BOOST_TEST_INFO_SCOPE("round " << round);
       const auto wanted = noise(bytes, 100 + round);
       device::stream writes(d), reads(d);
       event written, read;

@@ -64,6 +64,7 @@ BOOST_AUTO_TEST_CASE(loading_all_of_troupe_leaves_the_process_as_it_was) {
   BOOST_TEST(after.descriptors == before.descriptors, boost::test_tools::per_element());
   BOOST_REQUIRE(after.signals.size() == before.signals.size());
   for (size_t i = 0; i < after.signals.size(); ++i) {
+    BOOST_TEST_INFO_SCOPE("i " << i);
     BOOST_TEST((after.signals[i].sa_handler == before.signals[i].sa_handler));
     BOOST_TEST(after.signals[i].sa_flags == before.signals[i].sa_flags);
   }

@@ -32,6 +32,7 @@ class company {
   explicit company(size_t operations) : memory_(3, shared_vector<double>(elements)), parts_(3) {
     for (uint32_t rank = 0; rank < 3; ++rank)
       for (size_t i = 0; i < operations; ++i) {
+        BOOST_TEST_INFO_SCOPE("rank " << rank);
         request r;
         r.id = {.step = 4, .communicator = 9, .sequence = i, .what = "reduce bucket " + std::to_string(i)};
         r.op = operation::all_reduce;
@@ -158,6 +159,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(an_abort_reaches_all_with_its_reason, backend, bac
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(a_lost_member_is_named_to_all_others, backend, backends) {
   for (uint32_t lost = 0; lost < 3; ++lost) {
+    BOOST_TEST_INFO_SCOPE("lost " << lost);
     company c(6);
     c.parts_[lost].leaves_at = 3;
     auto ends = backend::run(c.parts_);
@@ -173,6 +175,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_lost_member_is_named_to_all_others, backend, bac
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(members_that_end_after_their_last_operation_do_no_harm, backend, backends) {
   for (uint32_t seed = 0; seed < 20; ++seed) {
+    BOOST_TEST_INFO_SCOPE("seed " << seed);
     company c(3);
     for (const ending& e : backend::run(c.parts_, seed)) BOOST_TEST(!e.has_value(), (e ? e->text : ""));
   }

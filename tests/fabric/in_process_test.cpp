@@ -112,6 +112,7 @@ BOOST_AUTO_TEST_CASE(missing_names_the_members_that_have_not_arrived) {
 
 BOOST_AUTO_TEST_CASE(a_single_member_is_done_at_once_and_wakes_no_one) {
   for (const uint64_t count : {small, large}) {
+    BOOST_TEST_INFO_SCOPE("count " << count);
     in_process_stage stage(1);
     const auto only = stage.join(0);
     std::vector<float> memory(count, 2);
@@ -199,6 +200,7 @@ BOOST_AUTO_TEST_CASE(memory_may_go_once_its_members_communicator_has_ended) {
   // One member ends somewhere within its peer's copy of 32 MiB; a sanitizer reports a late access.
   constexpr uint64_t count = uint64_t{8} << 20;
   for (int round = 0; round < 8; ++round) {
+    BOOST_TEST_INFO_SCOPE("round " << round);
     const std::vector<piece> pieces{{0, 0, 0, count}};
     auto group = in_process_group::make(2);
     std::atomic<bool> posted = false;
@@ -237,6 +239,7 @@ BOOST_AUTO_TEST_CASE(memory_may_go_once_its_members_communicator_has_ended) {
 BOOST_AUTO_TEST_CASE(thousands_of_operations_of_all_sizes_run_through_their_mailboxes) {
   // Every operation uses the one memory in turn, so an operation that ended too early would spoil the next.
   for (const uint32_t size : {2U, 3U, 4U}) {
+    BOOST_TEST_INFO_SCOPE("size " << size);
     constexpr uint64_t rounds = 1'000;
     constexpr uint64_t count = 20'000;
     std::mt19937 random(size);

@@ -71,6 +71,8 @@ BOOST_AUTO_TEST_CASE(a_shared_sum_costs_what_a_reduce_scatter_and_an_exchange_co
 BOOST_AUTO_TEST_CASE(parts_of_a_shared_sum_follow_each_other) {
   for (const uint64_t count : {0, 1, 63, 64, 65, 1000, 4096})
     for (const size_t owners : {1, 2, 3, 7}) {
+      BOOST_TEST_INFO_SCOPE("count " << count);
+      BOOST_TEST_INFO_SCOPE("owners " << owners);
       uint64_t reached = 0;
       for (size_t which = 0; which < owners; ++which) {
         const owned_part x = part_of(count, owners, which);

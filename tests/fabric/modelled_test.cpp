@@ -58,6 +58,7 @@ BOOST_AUTO_TEST_CASE(operations_of_one_communicator_share_its_link) {
   request r;
   for (r.id.sequence = 0; r.id.sequence < 3; ++r.id.sequence) BOOST_REQUIRE(only->post(r));
   for (uint64_t s = 0; s < 3; ++s) {
+    BOOST_TEST_INFO_SCOPE("s " << s);
     BOOST_TEST((stage.next(random) == std::pair<uint32_t, uint64_t>(0, s)));
     BOOST_TEST(stage.now_ns() == 5'000 * static_cast<int64_t>(s + 1));
     BOOST_TEST((only->advance(s).value() == progress::done));
@@ -66,6 +67,7 @@ BOOST_AUTO_TEST_CASE(operations_of_one_communicator_share_its_link) {
 
 BOOST_AUTO_TEST_CASE(more_bytes_than_the_limit_take_time_but_stay_where_they_are) {
   for (const uint64_t more : {0, 1}) {
+    BOOST_TEST_INFO_SCOPE("more " << more);
     modelled_stage stage(2, slow_link);
     const auto a = stage.join(0);
     const auto b = stage.join(1);
@@ -95,6 +97,7 @@ BOOST_AUTO_TEST_CASE(a_thousand_members_without_memory_meet) {
   for (uint32_t r = 0; r < size; ++r) all.push_back(stage.join(r));
   std::mt19937 random(1);
   for (uint64_t s = 0; s < 5; ++s) {
+    BOOST_TEST_INFO_SCOPE("s " << s);
     for (auto& c : all) BOOST_REQUIRE(c->post(gather_of(pieces, s)));
     uint32_t done = 0;
     while (const auto wake = stage.next(random))

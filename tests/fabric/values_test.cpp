@@ -203,6 +203,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(contributions_are_added_in_rank_order, backend, ba
   // 0.
   for (const uint64_t count : {uint64_t{5}, uint64_t{50'000}})
     for (const uint32_t last_to_be_added : {0U, 1U, 2U}) {
+      BOOST_TEST_INFO_SCOPE("last to be added " << last_to_be_added);
       std::vector<shared_vector<float>> memory(3, shared_vector<float>(count, 1.0F));
       memory[(last_to_be_added + 1) % 3].assign(count, 1e8F);
       memory[(last_to_be_added + 2) % 3].assign(count, -1e8F);

@@ -276,6 +276,7 @@ BOOST_AUTO_TEST_CASE(a_run_saved_on_one_device_is_resumed_on_the_other) {
           BOOST_REQUIRE(s->save({.root = folder / "after"}));
         }
         for (const uint64_t left : {steps / 2 + 1, steps / 2}) {
+          BOOST_TEST_INFO_SCOPE("left " << left);
           auto s = actors::session::open(
               {.config = job.config(then), .resume = folder / (left == steps / 2 ? "after" : "beside")});
           BOOST_TEST_REQUIRE(s.has_value(), (s ? "" : s.error().text));

@@ -144,6 +144,7 @@ BOOST_AUTO_TEST_CASE(measured_steps_of_the_folder_decide_and_the_same_file_folde
   }
   folder.write(std::string(job::degrees_file_name), job::write_degree_profile(job::profile_of(list)));
   for (int again = 0; again < 2; ++again) {
+    BOOST_TEST_INFO_SCOPE("again " << again);
     const auto kept = listed(c);
     BOOST_TEST(kept.is_measured());
     BOOST_TEST(*kept.chosen == slowest);
@@ -187,6 +188,7 @@ BOOST_AUTO_TEST_CASE(a_file_that_is_no_profile_is_refused_at_its_line) {
       "troupe degrees,1\ncores,2\ninstructions,collective_bytes,memory_bytes,flops,predicted_s,step_s,steps,degrees\n";
   BOOST_TEST(refused(head + "1,2,3,4,5,6,7,data 2\n") == "read");
   for (const char* line : {"1,2,3,4,5,6,7,", "1,2,3,4,5,nan,7,data 2", "1,2,3,4,5,6,0,data 2", "x"})
+    BOOST_TEST_CONTEXT(line)
     BOOST_TEST(refused(head + line) == "degrees.csv:4: wanted seven numbers and degrees of measured degrees");
   const tests::scratch_folder folder;
   folder.write(std::string(job::degrees_file_name), "nonsense");

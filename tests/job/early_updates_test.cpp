@@ -13,6 +13,7 @@ BOOST_AUTO_TEST_CASE(the_order_changes_when_a_window_of_steps_calls_for_the_othe
     undone_steps x;
     bool out = false;
     for (uint32_t k = 0; k < undone_steps::window; ++k) {
+      BOOST_TEST_INFO_SCOPE("k " << k);
       BOOST_TEST(!out);  // not before the whole window of steps has ended
       out = x.note(k < undone, early, worth);
     }

@@ -111,8 +111,10 @@ BOOST_AUTO_TEST_CASE(ranks_that_would_have_a_batch_of_their_own_are_none) {
 
 BOOST_AUTO_TEST_CASE(a_job_at_another_degree_is_the_one_that_its_file_gives_with_that_degree) {
   for (const std::string& batch : {batch_of_24, elastic}) {
+    BOOST_TEST_INFO_SCOPE(batch);
     const auto six = config_of(batch + degrees("data: 6, pipeline: 2"));
     for (uint32_t data = 1; data <= 6; ++data) {
+      BOOST_TEST_INFO_SCOPE("data " << data);
       const bool own = batch == elastic;
       const auto cut = job::batch_at_degree(six, data);
       BOOST_TEST(cut.has_value() == (24 % data == 0), data);

@@ -41,6 +41,7 @@ uint64_t bucket_of(uint32_t stage, bool overlap, bool given, uint32_t ranks = 2)
 
 BOOST_AUTO_TEST_CASE(a_bucket_that_is_reduced_beside_backward_is_as_large_as_the_largest_segment) {
   for (const uint32_t stage : {0U, 1U, 2U, 3U}) {
+    BOOST_TEST_INFO_SCOPE("stage " << stage);
     BOOST_TEST(bucket_of(stage, true, false) == 2'097'152U);
     BOOST_TEST(sized(stage, true).gradients.buckets_follow_units == (stage < 3));
   }
@@ -48,14 +49,17 @@ BOOST_AUTO_TEST_CASE(a_bucket_that_is_reduced_beside_backward_is_as_large_as_the
 
 BOOST_AUTO_TEST_CASE(a_bucket_that_is_given_or_not_overlapped_or_of_a_single_rank_is_left_as_it_is) {
   for (const uint32_t stage : {0U, 1U, 2U, 3U}) {
+    BOOST_TEST_INFO_SCOPE("stage " << stage);
     BOOST_TEST(bucket_of(stage, true, true) == 123'456'789U);
     BOOST_TEST(bucket_of(stage, false, false) == 123'456'789U);
   }
-  for (const uint32_t stage : {0U, 1U}) BOOST_TEST(bucket_of(stage, true, false, 1) == 123'456'789U);
+  for (const uint32_t stage : {0U, 1U})
+    BOOST_TEST_CONTEXT("stage " << stage) BOOST_TEST(bucket_of(stage, true, false, 1) == 123'456'789U);
 }
 
 BOOST_AUTO_TEST_CASE(parameters_are_published_in_parts_beside_updates_by_default) {
   for (const uint32_t stage : {1U, 2U}) {
+    BOOST_TEST_INFO_SCOPE("stage " << stage);
     const auto o = sized(stage, true);
     BOOST_TEST(o.updates.allgather_bucket == plan::unit_bucket_min);  // an eighth of the unit would be less
     BOOST_TEST(o.updates.sub_group == plan::unit_bucket_min / 2);
@@ -67,7 +71,8 @@ BOOST_AUTO_TEST_CASE(parameters_are_published_in_parts_beside_updates_by_default
     z.sub_group_size_given = true;
     BOOST_TEST(sized(stage, true, z).updates.allgather_bucket == 123'456'789U);
   }
-  for (const uint32_t stage : {0U, 3U}) BOOST_TEST(sized(stage, true).updates.sub_group == 123'456'789U);
+  for (const uint32_t stage : {0U, 3U})
+    BOOST_TEST_CONTEXT("stage " << stage) BOOST_TEST(sized(stage, true).updates.sub_group == 123'456'789U);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

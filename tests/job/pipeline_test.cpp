@@ -69,6 +69,7 @@ bool cut_at(const job::blueprint& b, const std::vector<uint32_t>& first) {
 
 BOOST_AUTO_TEST_CASE(one_rank_with_one_stage_is_not_cut_whatever_the_schedule) {
   for (const char* schedule : {"1f1b", "zb_v", "none.csv", "search"}) {
+    BOOST_TEST_INFO_SCOPE(schedule);
     const auto b = planned({"parallel.pipeline=1", std::string("pipeline.schedule=") + schedule});
     BOOST_TEST(!b.pipeline.is_cut());
     for (const auto& o : b.options) BOOST_TEST((o.pipeline == plan::pipeline_options{}));
@@ -151,6 +152,7 @@ BOOST_AUTO_TEST_CASE(a_schedule_is_read_from_a_file_with_transfers_or_without) {
   folder.write("plain.csv", plan::write_table(table));
   folder.write("moves.csv", plan::write_table(plan::with_transfers(table)));
   for (const char* file : {"plain.csv", "moves.csv"}) {
+    BOOST_TEST_INFO_SCOPE(file);
     const auto b = planned({}, folder.path().string());
     const auto read = planned({std::string("pipeline.schedule=") + (folder / file).string()});
     BOOST_TEST((read.pipeline.training == named.pipeline.training));
@@ -166,7 +168,7 @@ BOOST_AUTO_TEST_CASE(a_search_is_planned_and_keeps_to_its_limit) {
   BOOST_TEST((planned({"pipeline.schedule=search"}).pipeline.training == b.pipeline.training));
   const auto few = planned({"pipeline.schedule=search", "pipeline.in_flight_limit=2"});
   const auto in_flight = plan::micros_in_flight(few.pipeline.training.table);
-  for (const uint32_t n : in_flight) BOOST_TEST(n <= 2U);
+  for (const uint32_t n : in_flight) BOOST_TEST_CONTEXT("n " << n) BOOST_TEST(n <= 2U);
 }
 
 BOOST_AUTO_TEST_CASE(an_evaluation_has_several_micro_batches_in_flight_and_no_more_memory) {
@@ -281,6 +283,8 @@ BOOST_AUTO_TEST_CASE(steps_that_train_and_steps_that_evaluate_have_one_layout_of
   const std::string zero = "zero_optimization.";
   for (const char* pipeline : {"1", "2"})
     for (const char* order : {"per_step", "per_micro_batch"}) {
+      BOOST_TEST_INFO_SCOPE(order);
+      BOOST_TEST_INFO_SCOPE(pipeline);
       const auto b = planned({std::string("parallel.pipeline=") + pipeline, std::string("gradient_order=") + order,
                               zero + "stage=3", zero + "offload_optimizer.device=nvme",
                               zero + "offload_param.device=nvme", zero + "offload_optimizer.nvme_path=/swap",

@@ -28,6 +28,7 @@ BOOST_AUTO_TEST_CASE(a_block_is_its_grid_and_its_codes_byte_for_byte) {
   for (const auto f :
        {block_format::q8_0, block_format::q4_0, block_format::q4_1, block_format::q5_0, block_format::q5_1})
     for (uint64_t seed = 0; seed < 50; ++seed) {
+      BOOST_TEST_INFO_SCOPE("seed " << seed);
       const auto x = numbers(32, seed);
       std::array<std::byte, 64> block{}, again{};
       BOOST_TEST_REQUIRE(quantise_blocks(f, x.data(), 1, block.data()) == no_block);
@@ -36,6 +37,7 @@ BOOST_AUTO_TEST_CASE(a_block_is_its_grid_and_its_codes_byte_for_byte) {
       const auto grid = grid_of(f, block.data());
       std::array<int16_t, 32> q{};
       for (size_t i = 0; i < 32; ++i) {
+        BOOST_TEST_INFO_SCOPE("i " << i);
         q[i] = static_cast<int16_t>(std::lround((values[i] - grid.offset) / grid.scale));
         BOOST_TEST((q[i] >= grid.low && q[i] <= grid.high));
       }
@@ -50,6 +52,7 @@ BOOST_AUTO_TEST_CASE(weights_lower_the_error_of_the_columns_that_they_raise) {
     const uint64_t row_blocks = 256 / elements_of(f), blocks = 2 * row_blocks;
     double plain_error = 0, error = 0;
     for (uint64_t seed = 0; seed < 20; ++seed) {
+      BOOST_TEST_INFO_SCOPE("seed " << seed);
       const auto x = numbers(512, seed);
       std::vector<float> w(256);
       for (size_t i = 0; i < w.size(); ++i) w[i] = i % 5 == 0 ? 100.0F : 1.0F;

@@ -172,6 +172,7 @@ BOOST_AUTO_TEST_CASE(a_value_that_is_no_number_or_too_large_names_its_block) {
   for_each_simd_target([] {
     for (const auto format : all_formats)
       for (const float odd : {infinity, -infinity, std::numeric_limits<float>::quiet_NaN(), 3e38F}) {
+        BOOST_TEST_INFO_SCOPE("odd " << odd);
         std::vector<float> values(size_t{4} * elements_of(format), 0.5F);
         values[size_t{2} * elements_of(format) + 17] = odd;
         std::vector<std::byte> out(size_t{4} * bytes_of(format));

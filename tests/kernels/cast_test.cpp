@@ -44,6 +44,7 @@ BOOST_AUTO_TEST_CASE(known_values_have_known_bits) {
 
 BOOST_AUTO_TEST_CASE(rounding_agrees_with_arithmetic_on_the_grid) {
   for (const float x : awkward_floats(20000, 7)) {
+    BOOST_TEST_INFO_SCOPE("x " << x);
     const auto b = static_cast<double>(float_from_bf16(bf16_from_float(x)));
     BOOST_REQUIRE_EQUAL(b, nearest_on_grid(static_cast<double>(x), 8, -126));
     const auto h = static_cast<double>(float_from_f16(f16_from_float(x)));
@@ -94,12 +95,14 @@ BOOST_AUTO_TEST_CASE(the_first_finite_value_that_becomes_infinite_is_told_wherev
     for (const auto& [to, held, lost] :
          {bound{core::dtype::f16, 65519, 65520}, bound{core::dtype::bf16, 0x1.FEFFFEp127F, 0x1.FFp127F}}) {
       for (const uint64_t count : edge_counts()) {
+        BOOST_TEST_INFO_SCOPE("count " << count);
         std::vector<float> in(count, held);
         std::vector<std::byte> out(2 * count);
         const auto* const bytes = reinterpret_cast<const std::byte*>(in.data());
         if (count > 2) in[0] = infinity, in[1] = -infinity, in[2] = std::nanf("");
         BOOST_REQUIRE(!kernels::cast(bytes, core::dtype::f32, out.data(), to, count));
         for (const uint64_t at : {uint64_t{0}, count / 2, count - 1}) {
+          BOOST_TEST_INFO_SCOPE("at " << at);
           if (count == 0) continue;
           in[at] = -lost;
           in[count - 1] = in[count - 1] == -lost ? -lost : lost;  // a later one is not the first

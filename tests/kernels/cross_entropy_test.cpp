@@ -36,6 +36,8 @@ BOOST_AUTO_TEST_CASE(vectors_give_the_bits_of_the_scalar_twins) {
   const uint64_t rows = 3;
   for (const core::dtype type : fp32_dtypes)
     for (const uint64_t width : widths) {
+      BOOST_TEST_INFO_SCOPE("width " << width);
+      BOOST_TEST_INFO_SCOPE(core::name_of(type));
       const auto logits = stored_as(type, logits_of(rows * width, width));
       const auto targets = targets_of(rows, width);
       std::vector<float> wanted(rows), got(rows);
@@ -120,6 +122,7 @@ BOOST_AUTO_TEST_CASE(parts_of_a_vocabulary_have_the_loss_of_all_of_it) {
     BOOST_TEST(std::abs(joined(stored, core::dtype::f64, rows, width, cut, targets, sums) - whole) < 1e-12 * whole);
     for (uint64_t r = 0; r < rows; ++r) BOOST_TEST(std::abs(sums[r] - wanted[r]) < 1e-12);
     for (const core::dtype type : fp32_dtypes) {
+      BOOST_TEST_INFO_SCOPE(core::name_of(type));
       const auto narrow = stored_as(type, values);
       std::vector<float> of_parts(rows), of_all(rows);
       const double loss = kernels::cross_entropy(narrow.data(), type, rows, width, targets.data(), of_all.data());
@@ -135,6 +138,8 @@ BOOST_AUTO_TEST_CASE(statistics_and_gradients_of_a_part_have_the_bits_of_their_t
   const uint64_t rows = 3, stride = loss_block + 30;
   for (const core::dtype type : fp32_dtypes)
     for (const uint64_t width : {uint64_t{7}, stride - 1, stride}) {
+      BOOST_TEST_INFO_SCOPE("width " << width);
+      BOOST_TEST_INFO_SCOPE(core::name_of(type));
       const auto logits = stored_as(type, logits_of(rows * stride, width));
       const std::vector<int64_t> targets{-4, static_cast<int64_t>(width) - 1, static_cast<int64_t>(width)};
       std::vector<float> wanted(rows * row_statistics), got(wanted);

@@ -98,7 +98,7 @@ BOOST_AUTO_TEST_CASE(a_model_that_says_what_its_teacher_says_learns_from_the_dat
     distil<float>(reinterpret_cast<std::byte*>(gradient.data()), reinterpret_cast<const std::byte*>(logits.data()),
                   core::dtype::f32, 1, width, target.data(), {0, 1, 3, kind}, 1, &loss);
     BOOST_TEST(std::abs(loss) <= 1e-5);
-    for (const float g : gradient) BOOST_TEST(std::abs(g) <= 1e-6F);
+    for (const float g : gradient) BOOST_TEST_CONTEXT("g " << g) BOOST_TEST(std::abs(g) <= 1e-6F);
   }
 }
 

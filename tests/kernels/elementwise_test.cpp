@@ -59,6 +59,7 @@ BOOST_AUTO_TEST_CASE(an_element_has_the_same_bits_at_any_place) {
 BOOST_AUTO_TEST_CASE(narrow_types_round_the_fp32_result_once) {
   const auto x = samples();
   for (const core::dtype type : {core::dtype::bf16, core::dtype::f16}) {
+    BOOST_TEST_INFO_SCOPE(core::name_of(type));
     std::vector<uint16_t> narrow(x.size()), got(x.size()), wanted(x.size());
     kernels::cast(bytes(x), core::dtype::f32, reinterpret_cast<std::byte*>(narrow.data()), type, x.size());
     std::vector<float> wide(x.size());

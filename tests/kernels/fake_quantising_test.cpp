@@ -62,6 +62,7 @@ BOOST_AUTO_TEST_CASE(ranges_have_the_bits_of_the_scalar_twin_and_are_what_a_grou
       group_ranges(values, got);
       group_ranges_reference(values, wanted);
       for (size_t g = 0; g < 3; ++g)
+        BOOST_TEST_CONTEXT("g " << g)
         BOOST_TEST((got[g].least == wanted[g].least && got[g].largest == wanted[g].largest));
       for (const auto kind : {quantiser_kind::symmetric, quantiser_kind::asymmetric}) {
         std::vector<std::byte> within(x.size()), scalar(x.size()), whole(x.size());
@@ -104,6 +105,7 @@ BOOST_AUTO_TEST_CASE(trap_T14_a_group_without_a_range_keeps_its_values) {
 BOOST_AUTO_TEST_CASE(a_group_that_holds_what_is_not_finite_keeps_its_values_and_its_neighbours_do_not) {
   for_each_simd_target([&] {
     for (const float bad : {nan, -nan, infinity, -infinity}) {
+      BOOST_TEST_INFO_SCOPE("bad " << bad);
       for (const auto& q : all_quantisers()) {
         auto x = awkward_floats(3 * 37, 9);
         x[37 + 20] = bad;
@@ -153,6 +155,7 @@ BOOST_AUTO_TEST_CASE(noise_is_a_function_of_seed_step_parameter_and_place) {
     std::vector<float> all(3000);
     rounding_noise(all, {1, 2, 3}, 0);
     for (const uint64_t first : {1U, 63U, 64U, 1025U}) {
+      BOOST_TEST_INFO_SCOPE("first " << first);
       std::vector<float> part(777);
       rounding_noise(part, {1, 2, 3}, first);
       BOOST_TEST(std::memcmp(part.data(), all.data() + first, part.size() * sizeof(float)) == 0);

@@ -50,6 +50,8 @@ BOOST_AUTO_TEST_CASE(selected_columns_get_the_bits_of_a_plain_update_and_the_oth
   for (const auto& options : all_optimizers)
     for (const uint64_t first : {0ULL, 1024ULL})
       for (const uint64_t count : {0ULL, 5ULL, 1000ULL, 9000ULL}) {
+        BOOST_TEST_INFO_SCOPE("count " << count);
+        BOOST_TEST_INFO_SCOPE("first " << first);
         const auto gradient = awkward_bytes(core::dtype::f32, count, 4);
         const auto before = start(options, count);
         auto got = before, whole = before;

@@ -68,6 +68,7 @@ BOOST_AUTO_TEST_CASE(a_copied_state_continues_like_the_original) {
   for (const bool overflow : {true, false, false}) state = next_loss_scale(small, state, overflow).value();
   auto copy = state;
   for (const bool overflow : {false, true, false, false, false}) {
+    BOOST_TEST_INFO_SCOPE("overflow " << overflow);
     state = next_loss_scale(small, state, overflow).value();
     copy = next_loss_scale(small, copy, overflow).value();
     BOOST_CHECK(state == copy);

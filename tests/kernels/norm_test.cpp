@@ -39,6 +39,7 @@ BOOST_AUTO_TEST_CASE(the_sum_agrees_with_exact_arithmetic) {
 BOOST_AUTO_TEST_CASE(many_blocks_are_the_blocks_one_by_one) {
   for (const auto type : float_dtypes) {
     for (const uint64_t count : {1U, 1024U, 1025U, 10007U}) {
+      BOOST_TEST_INFO_SCOPE("count " << count);
       const auto values = awkward_bytes(type, count, 3);
       std::vector<double> sums(core::div_up(count, core::partition_grain));
       block_square_sums(values.data(), type, count, sums);
@@ -77,6 +78,7 @@ BOOST_AUTO_TEST_CASE(one_infinity_or_nan_is_found_wherever_it_stands) {
         for (uint64_t place = 0; place < count; place += count < 40 ? 1 : 97) {
           for (const float bad : {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
                                   std::numeric_limits<float>::quiet_NaN()}) {
+            BOOST_TEST_INFO_SCOPE("bad " << bad);
             auto spoiled = values;
             spoiled[place] = bad;
             BOOST_REQUIRE(has_nonfinite(stored_as(type, spoiled).data(), type, count));

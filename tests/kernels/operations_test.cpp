@@ -38,6 +38,7 @@ BOOST_AUTO_TEST_CASE(a_mean_loss_is_written_in_the_type_of_its_sums) {
   const auto values = awkward_floats(rows * width, 7);
   const std::vector<int64_t> targets{4, 0, 9};
   for (const core::dtype type : fp32_dtypes) {
+    BOOST_TEST_INFO_SCOPE(core::name_of(type));
     auto logits = stored_as(type, values);
     std::vector<float> log_sums(rows), loss(1);
     cpu().cross_entropy(logits.data(), type, rows, width, targets.data(), bytes(log_sums), bytes(loss));

@@ -108,6 +108,7 @@ BOOST_AUTO_TEST_CASE(sgd_without_momentum_touches_no_moment) {
 BOOST_AUTO_TEST_CASE(a_first_step_ignores_the_contents_of_a_momentum_buffer) {
   const std::vector<float> g{2};
   for (const float held : {0.0F, 100.0F}) {
+    BOOST_TEST_INFO_SCOPE("held " << held);
     std::vector<float> p{1};
     std::vector<float> m{held};
     update(sgd_options{.momentum = 0.5, .dampening = 0.75}, {.step = 1, .lr = 0.25},

@@ -53,6 +53,7 @@ std::vector<uint8_t> snip_twin(const pruned_matrix& m, const std::vector<std::ve
 
 BOOST_AUTO_TEST_CASE(the_largest_scores_are_those_of_a_stable_sort) {
   for (const uint64_t count : {1U, 2U, 17U, 1000U, 4099U}) {
+    BOOST_TEST_INFO_SCOPE("count " << count);
     auto scores = awkward_floats(count, count);
     for (size_t i = 0; i < count; i += 3) scores[i] = scores[i / 2];  // ties, zeros of both signs among them
     for (const uint64_t kept : {uint64_t{0}, uint64_t{1}, count / 3, count - 1, count}) {
@@ -80,6 +81,7 @@ BOOST_AUTO_TEST_CASE(a_ratio_keeps_at_least_one_and_is_rounded_up) {
 
 BOOST_AUTO_TEST_CASE(ratios_that_leave_nothing_are_refused) {
   for (const double ratio : {0.0, -0.5, 1.5, std::numeric_limits<double>::quiet_NaN()}) {
+    BOOST_TEST_INFO_SCOPE("ratio " << ratio);
     const auto kept = kept_of(ratio, 10);
     BOOST_REQUIRE(!kept);
     BOOST_TEST(kept.error().text.starts_with("wanted a ratio above 0 and at most 1, got "));
@@ -110,6 +112,7 @@ BOOST_AUTO_TEST_CASE(masks_zero_what_they_do_not_keep_and_nothing_else) {
 
 BOOST_AUTO_TEST_CASE(a_packed_mask_comes_back) {
   for (const size_t count : {0U, 1U, 7U, 8U, 9U, 100U}) {
+    BOOST_TEST_INFO_SCOPE("count " << count);
     std::vector<uint8_t> keep(count), back(count);
     for (size_t i = 0; i < count; ++i) keep[i] = i * i % 3 == 1;
     const auto packed = packed_mask(keep);
@@ -159,6 +162,7 @@ BOOST_AUTO_TEST_CASE(the_cubic_schedule_begins_at_nothing_and_ends_at_its_ratio)
 
 BOOST_AUTO_TEST_CASE(blocks_and_schedules_that_mean_nothing_are_refused) {
   for (const char* text : {"", "4", "4x", "x1", "0x1", "4x1x2", "-4x1", "4 x 1"}) {
+    BOOST_TEST_INFO_SCOPE(text);
     const auto block = prune_block_from(text);
     BOOST_REQUIRE(!block);
     BOOST_TEST(block.error().text == "wanted a block such as 4x1 (rows x columns), got '" + std::string(text) + "'");

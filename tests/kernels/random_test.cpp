@@ -76,6 +76,7 @@ BOOST_AUTO_TEST_CASE(any_slice_has_the_bits_of_the_whole) {
   const auto all_kept = mask(1000, 0, 0.3F);
   for (const uint64_t first : {0U, 1U, 63U, 64U, 65U, 500U}) {
     for (const uint64_t count : {0U, 1U, 15U, 64U, 129U, 400U}) {
+      BOOST_TEST_INFO_SCOPE("count " << count);
       const auto slice = normals(count, first);
       const auto kept = mask(count, first, 0.3F);
       BOOST_CHECK(std::equal(slice.begin(), slice.end(), all.begin() + static_cast<int64_t>(first)));

@@ -47,6 +47,7 @@ std::vector<uint8_t> encoded(const code_format& f, const group_scale& s, const s
 
 BOOST_AUTO_TEST_CASE(numbers_of_8_and_4_bits_come_back_as_they_are) {
   for (unsigned c = 0; c < 256; ++c) {
+    BOOST_TEST_INFO_SCOPE("c " << c);
     const auto code = static_cast<uint8_t>(c);
     if ((c & 0x7F) == 0x7F)
       BOOST_TEST(std::isnan(float_from_e4m3(code)));
@@ -54,6 +55,7 @@ BOOST_AUTO_TEST_CASE(numbers_of_8_and_4_bits_come_back_as_they_are) {
       BOOST_TEST(e4m3_from_float(float_from_e4m3(code)) == code);
   }
   for (unsigned c = 0; c < 16; ++c) {
+    BOOST_TEST_INFO_SCOPE("c " << c);
     const auto code = static_cast<uint8_t>(c);
     if (c != 8) BOOST_TEST(e2m1_from_float(float_from_e2m1(code)) == code);  // code 8 is -0, which equals code 0
   }
@@ -77,10 +79,12 @@ BOOST_AUTO_TEST_CASE(values_become_the_nearest_number_and_halfway_the_even_one) 
     }
   for (const float v : {0.25F, 0.75F, 1.25F, 1.75F, 2.5F, 3.5F, 5.0F})
     for (const float toward : {v, std::nextafter(v, 0.0F), std::nextafter(v, infinity)}) {
+      BOOST_TEST_INFO_SCOPE("v " << v);
       x.push_back(toward);
       x.push_back(-toward);
     }
   for (const float v : x) {
+    BOOST_TEST_INFO_SCOPE("v " << v);
     BOOST_REQUIRE_EQUAL(int{e4m3_from_float(v)}, int{nearest(v, 256, float_from_e4m3)});
     const float value = float_from_e2m1(e2m1_from_float(v));
     BOOST_REQUIRE_EQUAL(value, float_from_e2m1(nearest(v, 16, float_from_e2m1)));
@@ -89,6 +93,7 @@ BOOST_AUTO_TEST_CASE(values_become_the_nearest_number_and_halfway_the_even_one) 
 
 BOOST_AUTO_TEST_CASE(what_is_beyond_a_type_becomes_its_largest_number) {
   for (const float v : {449.0F, 1e30F, infinity}) {
+    BOOST_TEST_INFO_SCOPE("v " << v);
     BOOST_TEST(float_from_e4m3(e4m3_from_float(v)) == 448.0F);
     BOOST_TEST(float_from_e4m3(e4m3_from_float(-v)) == -448.0F);
     BOOST_TEST(float_from_e2m1(e2m1_from_float(v)) == 6.0F);
@@ -142,6 +147,7 @@ BOOST_AUTO_TEST_CASE(groups_of_zeros_have_scale_1_and_stay_zeros) {
 BOOST_AUTO_TEST_CASE(scales_of_powers_of_two_bring_the_largest_value_into_the_highest_binade) {
   const code_format f{code_kind::e2m1, 4, true, scale_kind::e8m0};
   for (const float largest : {1.0F, 1.7F, 1.74F, 1.76F, 1.99F, 5.0F, 6.0F, 7.5F, 1e-3F}) {
+    BOOST_TEST_INFO_SCOPE("largest " << largest);
     const auto scale = scale_of(f, std::vector<float>{largest, 0.1F * largest}).value().scale;
     BOOST_TEST(std::exp2(std::round(std::log2(scale))) == scale);
     BOOST_TEST(largest / scale >= 3.5F);
@@ -151,6 +157,7 @@ BOOST_AUTO_TEST_CASE(scales_of_powers_of_two_bring_the_largest_value_into_the_hi
 
 BOOST_AUTO_TEST_CASE(values_that_are_not_finite_and_scales_beyond_their_type_are_refused) {
   for (const float bad : {nan, infinity, -infinity}) {
+    BOOST_TEST_INFO_SCOPE("bad " << bad);
     const auto scale = scale_of({}, std::vector<float>{1, bad, 2});
     BOOST_REQUIRE(!scale);
     BOOST_TEST(scale.error().text == "a value is not a finite number");
@@ -164,6 +171,8 @@ BOOST_AUTO_TEST_CASE(values_that_are_not_finite_and_scales_beyond_their_type_are
 BOOST_AUTO_TEST_CASE(packed_codes_come_back_at_every_width_and_count) {
   for (uint32_t bits = 2; bits <= 8; ++bits)
     for (const size_t count : {1U, 7U, 8U, 31U, 32U, 33U, 100U}) {
+      BOOST_TEST_INFO_SCOPE("bits " << bits);
+      BOOST_TEST_INFO_SCOPE("count " << count);
       std::vector<uint8_t> codes(count), back(count);
       for (size_t i = 0; i < count; ++i)
         codes[i] = static_cast<uint8_t>(static_cast<int>(i * 37 % (1U << bits)) - (1 << (bits - 1)));

@@ -68,6 +68,7 @@ BOOST_AUTO_TEST_CASE(a_share_has_the_bits_of_its_elements_and_keeps_its_padding)
                                          core::parameter_cut{core::tp_style::row, 1, {{8, 1, 0}}},
                                          core::parameter_cut{core::tp_style::column, 0, {{1, 1, 0}, {3, 3, 2}}}})
     for (uint32_t t = 0; t < 3; ++t) {
+      BOOST_TEST_INFO_SCOPE("t " << t);
       const core::tp_slices slices(shape, cut, t);
       const auto runs = slices.runs(0, slices.elements());
       const auto got = share_of_mask(whole, runs);
@@ -83,6 +84,7 @@ BOOST_AUTO_TEST_CASE(what_is_dropped_is_zero_whatever_it_was_and_the_rest_keeps_
   for (size_t i = 0; i < keep.size(); ++i) keep[i] = i % 3 == 0 || (i > 20 && i < 40) ? 1 : 0;
   const auto bits = packed_mask(keep);
   for (const uint64_t first : {0U, 3U, 8U, 17U}) {
+    BOOST_TEST_INFO_SCOPE("first " << first);
     std::vector<float> x(50);
     for (size_t i = 0; i < x.size(); ++i) x[i] = i % 5 == 0 ? std::numeric_limits<float>::quiet_NaN() : -float(i);
     const std::vector<double> wide(x.begin(), x.end());

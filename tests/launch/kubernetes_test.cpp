@@ -67,6 +67,7 @@ BOOST_AUTO_TEST_CASE(its_pods_make_one_job_of_its_file) {
   BOOST_TEST_REQUIRE(file.has_value(), (file ? "" : config::render(file.error())));
   const auto pods = job["spec"]["completions"].as<uint32_t>();
   for (uint32_t i = 0; i < pods; ++i) {
+    BOOST_TEST_INFO_SCOPE("i " << i);
     const std::string host = name + "-" + std::to_string(i);  // the name of a pod of an indexed job
     apps::environment e{{"JOB_COMPLETION_INDEX", std::to_string(i)}, {"HOSTNAME", host}};
     for (const auto& v : container["env"]) e[text(v["name"])] = text(v["value"]);

@@ -72,6 +72,7 @@ BOOST_AUTO_TEST_CASE(what_a_launcher_of_one_program_has_left_is_no_place) {
   BOOST_TEST(is_none({{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}}));
   BOOST_TEST(is_none({{"PMIX_RANK", "0"}, {"PMIX_NAMESPACE", "x"}}));
   for (const std::string prefix : {"OMPI_COMM_WORLD_", "MV2_COMM_WORLD_", "JSM_NAMESPACE_"}) {
+    BOOST_TEST_INFO_SCOPE(prefix);
     BOOST_TEST(is_none({{prefix + "SIZE", "1"}}));
     BOOST_TEST(is_none({{prefix + "SIZE", "1"}, {prefix + "RANK", "0"}}));
     BOOST_TEST(is_none(
@@ -99,6 +100,7 @@ BOOST_AUTO_TEST_CASE(one_program_of_this_machine_is_not_taken_for_the_only_one) 
 BOOST_AUTO_TEST_CASE(other_kinds_of_mpirun_say_their_place) {
   for (const auto& [prefix, launcher] :
        {std::pair<std::string, std::string>{"MV2_COMM_WORLD_", "mpirun_rsh"}, {"JSM_NAMESPACE_", "jsrun"}}) {
+    BOOST_TEST_INFO_SCOPE(prefix);
     const auto p = place(
         {{prefix + "SIZE", "4"}, {prefix + "RANK", "3"}, {prefix + "LOCAL_RANK", "1"}, {prefix + "LOCAL_SIZE", "2"}});
     BOOST_TEST(p.launcher == launcher);
@@ -199,6 +201,7 @@ BOOST_AUTO_TEST_CASE(mpirun_lays_ranks_next_to_each_other_or_in_turns) {
   const environment of_six = with(mpirun, {{"OMPI_COMM_WORLD_SIZE", "6"}});
   BOOST_TEST(place(of_six).node == 1U);
   for (const char* policy : {"OMPI_MCA_rmaps_base_mapping_policy", "OMPI_MCA_rmaps_base_ranking_policy"}) {
+    BOOST_TEST_INFO_SCOPE(policy);
     BOOST_TEST(place(with(of_six, {{policy, "node"}})).node == 2U);
     BOOST_TEST(place(with(of_six, {{policy, "slot"}})).node == 1U);
   }
@@ -242,7 +245,7 @@ BOOST_AUTO_TEST_CASE(lists_of_slurm_are_read_as_slurm_means_them) {
   BOOST_TEST_REQUIRE(names.has_value());
   BOOST_TEST((*names == texts{"a", "n08x", "n09x", "n10x", "n3x", "r1c1", "r1c2", "r2c1", "r2c2"}));
   for (const char* wrong : {"", "a,,b", "-a", "n[1", "n[]", "n[2-1]", "n[1-99999999]", "a b", "a;b", "n[1-9]]"})
-    BOOST_TEST(!expand_host_list(wrong), wrong);
+    BOOST_TEST_CONTEXT(wrong) BOOST_TEST(!expand_host_list(wrong), wrong);
   BOOST_TEST((*expand_counts("2(x3),1") == numbers{2, 2, 2, 1}));
   for (const char* wrong : {"", "2(x", "2(x3", "x", "1(x999999)", "1,,2"}) BOOST_TEST(!expand_counts(wrong), wrong);
 }

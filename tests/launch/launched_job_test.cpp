@@ -92,6 +92,7 @@ BOOST_AUTO_TEST_CASE(one_program_on_each_machine_has_as_many_ranks_as_the_degree
 
 BOOST_AUTO_TEST_CASE(where_the_first_host_listens_at_every_address_the_others_go_to_it_by_name) {
   for (const std::string everywhere : {"*:4500", "0.0.0.0:4500", "[::]:4500"}) {
+    BOOST_TEST_INFO_SCOPE(everywhere);
     const std::string listen = "cluster: {listen: '" + everywhere + "'}\n";
     const auto second = job(nodes(2, 1, 1), listen);
     BOOST_TEST((second.role == agent && second.leader == "n1:4500"), second.leader);
@@ -128,6 +129,7 @@ BOOST_AUTO_TEST_CASE(a_store_is_refused_under_a_launcher_which_ends_a_job_with_i
       "parallel: {data: 2}\ncheckpoint: {every_steps: 1}\ncluster: {hosts: [{name: n1.x}, {name: n2.x}], listen: "
       "'n1.x:4400', job: english, store: 'etcd://n9:2379', tls: {ca: a, certificate: b, key: c}}\n";
   for (const uint32_t node : {0U, 1U})
+    BOOST_TEST_CONTEXT("node " << node)
     BOOST_TEST(refused(named(2, 1, node), with_store)
                    .starts_with("cluster.store: cannot be combined with srun, which ends a job with its first machine; "
                                 "start `troupe train` and `troupe agent` on the hosts without it"));

@@ -176,6 +176,7 @@ BOOST_AUTO_TEST_CASE(the_report_has_a_row_for_each_host_and_as_json_all_of_it) {
 
 BOOST_AUTO_TEST_CASE(rounds_have_every_pair_once_and_a_host_in_one_pair_at_a_time) {
   for (uint32_t n = 0; n < 12; ++n) {
+    BOOST_TEST_INFO_SCOPE("n " << n);
     std::vector<uint32_t> hosts;
     for (uint32_t h = 0; h < n; ++h) hosts.push_back(10 + h);
     std::set<std::pair<uint32_t, uint32_t>> seen;
@@ -212,14 +213,14 @@ BOOST_AUTO_TEST_CASE(an_agent_says_its_job_and_both_ends_hear_what_differs) {
   BOOST_TEST(objection(introduction_of("", ""), first, "b").find("cluster.job is not set") != std::string::npos);
   for (const char* none : {"", "troupe 1", "troupe 1\njob x", "troupe 1\njob x\ny\nconfiguration z",
                            "troupe 1\njob x\nconfiguration z", "troupe 1\njob x\nconfiguration z\nagent i\nnode -1"})
-    BOOST_TEST(!read_introduction(none).has_value());
+    BOOST_TEST_CONTEXT(none) BOOST_TEST(!read_introduction(none).has_value());
 }
 
 BOOST_AUTO_TEST_CASE(questions_and_answers_come_back_from_bytes_and_others_are_refused) {
   const auto q = decode_question(encode(look_question{"/runs", "/runs/token", {"/data"}}));
   BOOST_TEST_REQUIRE(q.has_value());
   BOOST_TEST(std::get<look_question>(*q).token == "/runs/token");
-  for (const char* bytes : {"", "x", "\x07"}) BOOST_TEST(!decode_question(bytes).has_value());
+  for (const char* bytes : {"", "x", "\x07"}) BOOST_TEST_CONTEXT(bytes) BOOST_TEST(!decode_question(bytes).has_value());
   const auto facts = decode_answer<host_facts>(encode_answer(core::result<host_facts>(good())));
   BOOST_TEST_REQUIRE(facts.has_value());
   BOOST_TEST((facts->instructions == "Some avx2 fma" && facts->sees_token));

@@ -49,6 +49,7 @@ config::cluster_section cluster_of(std::vector<config::cluster_host> hosts) {
 BOOST_AUTO_TEST_CASE(a_lead_that_is_refreshed_in_time_stays_and_nothing_is_said) {
   keeping x;
   for (int i = 0; i < 10; ++i) {
+    BOOST_TEST_INFO_SCOPE("i " << i);
     x.etcd.pass(1);
     BOOST_TEST((x.keeper.look() == lead_keeper::standing::held));
   }
@@ -58,7 +59,8 @@ BOOST_AUTO_TEST_CASE(a_lead_that_is_refreshed_in_time_stays_and_nothing_is_said)
 BOOST_AUTO_TEST_CASE(a_silent_store_ends_nothing_and_is_warned_about_once) {
   keeping x;
   x.etcd.answer(false);
-  for (int i = 0; i < 100; ++i) BOOST_TEST((x.keeper.look() == lead_keeper::standing::unheard));
+  for (int i = 0; i < 100; ++i)
+    BOOST_TEST_CONTEXT("i " << i) BOOST_TEST((x.keeper.look() == lead_keeper::standing::unheard));
   BOOST_TEST(x.has_said("warning: cluster.store: no member answers; training continues"));
   x.said.clear();
   x.etcd.answer(true);

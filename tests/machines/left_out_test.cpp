@@ -36,7 +36,7 @@ BOOST_AUTO_TEST_CASE(a_host_that_comes_back_without_the_text_is_left_out_with_it
   BOOST_TEST(terms->line.starts_with("3 -> 2 -> 3 ranks at steps 0, "), terms->line);
   const auto different = job.difference_from_twin(terms->degrees);
   BOOST_TEST(!different, different.value_or(""));
-  for (const uint32_t host : {1U, 2U}) BOOST_TEST(job.agent(host).end().code == 0);
+  for (const uint32_t host : {1U, 2U}) BOOST_TEST_CONTEXT("host " << host) BOOST_TEST(job.agent(host).end().code == 0);
   BOOST_TEST(job.left_behind() == "");
 }
 

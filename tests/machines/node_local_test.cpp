@@ -109,6 +109,7 @@ BOOST_AUTO_TEST_CASE(each_machine_keeps_its_files_and_any_of_them_resumes_with_t
   BOOST_TEST(num_shards(all.disk_of("a")) == 2U);
   BOOST_TEST(num_shards(all.disk_of("b")) == 2U);
   for (const char* host : {"a", "b"}) {
+    BOOST_TEST_INFO_SCOPE(host);
     const auto seen =
         run({troupe::places::troupe_binary, "checkpoint", "verify", (all.disk_of(host) / "checkpoints").string()},
             folder.path());
@@ -117,7 +118,7 @@ BOOST_AUTO_TEST_CASE(each_machine_keeps_its_files_and_any_of_them_resumes_with_t
     for (const std::string& words :
          {std::string("step-00000010: good as far as it is on this machine: "),
           fmt::format("not read, on the disk of host {}: shard-0000{}.bin\n", is_a ? "b" : "a", is_a ? 1 : 0)})
-      BOOST_TEST(seen.out.find(words) != std::string::npos, seen.out);
+      BOOST_TEST_CONTEXT(words) BOOST_TEST(seen.out.find(words) != std::string::npos, seen.out);
   }
 
   const auto missing = all.train({"a", "c"}, 15);

@@ -35,6 +35,7 @@ BOOST_AUTO_TEST_CASE(a_host_has_its_name_or_address_and_a_key_of_its_own) {
   const scratch_folder f;
   must(make_authority(f / "job", "a-job"));
   for (const std::string host : {"node1", "node-2.example.org", "10.0.0.3", "fe80::1", "under_score"}) {
+    BOOST_TEST_INFO_SCOPE(host);
     must(issue_certificate(f / "job", host));
     const auto who = identity::load(identity_files_in(f / "job" / host));
     BOOST_TEST_REQUIRE(who.has_value(), (who ? "" : who.error().text));
@@ -98,6 +99,7 @@ BOOST_AUTO_TEST_CASE(keys_that_others_may_read_are_refused_and_never_shown) {
   must(issue_certificate(f / "job", "node1"));
   const auto files = identity_files_in(f / "job/node1");
   for (const unsigned mode : {0644U, 0640U, 0604U, 0660U}) {
+    BOOST_TEST_INFO_SCOPE("mode " << mode);
     BOOST_TEST_REQUIRE(::chmod(files.key.c_str(), mode) == 0);
     const auto who = identity::load(files);
     BOOST_TEST_REQUIRE(!who.has_value());

@@ -248,6 +248,7 @@ BOOST_AUTO_TEST_CASE(frames_that_lie_end_their_connection_and_touch_no_memory_bu
   made_up_hosts::must(honest->connect({{0, {"127.0.0.1", mover->port()}}}));
   made_up_hosts::must(mover->connect({{1, {}}}));
   for (size_t i = 0; i < cases; ++i) {
+    BOOST_TEST_INFO_SCOPE("i " << i);
     const auto place = static_cast<uint32_t>(i + 2);
     auto other = std::make_unique<liar>(mover->port(), place);
     made_up_hosts::must(mover->connect({{place, {}}}));

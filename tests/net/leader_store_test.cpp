@@ -62,6 +62,7 @@ void play(const any_store& x) {
   BOOST_TEST((!second.is_mine && second.who == host("a")));
   BOOST_TEST((!again.is_mine && again.who == host("a")));  // a leads through an earlier call
   for (int i = 0; i < 3; ++i) {
+    BOOST_TEST_INFO_SCOPE("i " << i);
     x.pass(1);
     BOOST_TEST(refreshed(*a));
   }
@@ -224,6 +225,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_is_no_etcd_is_an_error_whatever_it_says) {
        {std::string("SSH-2.0-OpenSSH\r\n"), std::string("HTTP/1.1 200 OK\r\n\r\n<html>"),
         std::string("HTTP/1.0 500 No\r\n\r\n{\"message\":\"it is full\"}"), std::string("HTTP/1.0 x\r\n\r\n{}"),
         std::string("HTTP/1.0"), std::string(), std::string(http_answer_bytes_max + 1, 'x')}) {
+    BOOST_TEST_INFO_SCOPE(said);
     const int listening = *listen_at(*numeric_address("127.0.0.1", 0));
     const std::string at = "etcd://" + address_of(listening)->text();
     std::thread server([&] {
@@ -258,7 +260,7 @@ BOOST_AUTO_TEST_CASE(a_leader_is_read_as_it_was_written_and_nothing_else_is_one)
   const lead x{"node-1", "[::1]:4400", "0123"};
   BOOST_TEST((read_lead(as_text(x)) == x));
   for (const char* text : {"", "{}", "[]", "7", "{\"host\":\"a\"}", R"({"host":1,"address":"a:1","authority":""})"})
-    BOOST_TEST(!read_lead(text));
+    BOOST_TEST_CONTEXT(text) BOOST_TEST(!read_lead(text));
   BOOST_TEST(key_of_leader("english") == "/troupe/english/leader");
   BOOST_TEST((lease_s_for(0.5) == 2U && lease_s_for(2.1) == 3U && lease_s_for(60) == 60U));
 }

@@ -26,6 +26,7 @@ BOOST_AUTO_TEST_CASE(transfers_of_any_length_go_both_ways_at_once_between_three)
   std::vector<std::pair<size_t, size_t>> pairs;
   for (uint32_t from = 0; from < 3; ++from)
     for (uint32_t to = 0; to < 3; ++to) {
+      BOOST_TEST_INFO_SCOPE("from " << from);
       if (from == to) continue;
       for (uint64_t i = 0; i < sizes.size(); ++i) {
         if (sizes[i] == 64 * mebibyte && (from == 2 || to == 2)) continue;
@@ -79,7 +80,7 @@ BOOST_AUTO_TEST_CASE(notes_arrive_in_order_and_before_transfers_that_are_long) {
   });
   for (int i = 0; i < 200; ++i) m[0].note(1, std::string(static_cast<size_t>(i * 20), 'n') + std::to_string(i));
   BOOST_TEST_REQUIRE((all.get_future().wait_for(std::chrono::seconds(10)) == std::future_status::ready));
-  for (int i = 0; i < 200; ++i) BOOST_TEST(heard[i].ends_with(std::to_string(i)));
+  for (int i = 0; i < 200; ++i) BOOST_TEST_CONTEXT("i " << i) BOOST_TEST(heard[i].ends_with(std::to_string(i)));
   BOOST_TEST(heard[199].size() == 199U * 20 + 3);
 }
 
@@ -111,6 +112,7 @@ BOOST_AUTO_TEST_CASE(ends_that_mean_other_numbers_of_bytes_are_both_told) {
   mesh m(2);
   std::vector<std::byte> a(10), b(20);
   for (const bool receiver_first : {true, false}) {
+    BOOST_TEST_INFO_SCOPE("receiver first " << receiver_first);
     endings there, here;
     const transfer_name name{4, receiver_first ? 1U : 2U, 3};
     if (receiver_first) m[1].receive(0, name, b, there.one());
@@ -132,6 +134,7 @@ BOOST_AUTO_TEST_CASE(ends_that_mean_other_numbers_of_bytes_are_both_told) {
 BOOST_AUTO_TEST_CASE(stopping_in_the_middle_of_transfers_returns_at_once_and_nothing_is_told_after) {
   int quick = 0;
   for (int round = 0; round < 20; ++round) {
+    BOOST_TEST_INFO_SCOPE("round " << round);
     const auto bytes = random_bytes(32 * mebibyte, 3);
     std::vector<std::byte> to(bytes.size()), never(5);
     std::atomic<bool> stopped{false};

@@ -190,6 +190,7 @@ BOOST_AUTO_TEST_CASE(an_older_tls_is_refused) {
 BOOST_AUTO_TEST_CASE(who_speaks_no_tls_hears_why_in_plain_words) {
   gate g(hosts().of("node1"));
   for (const std::string words : {"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "hello?\n", "SSH-2.0-OpenSSH_9.2\r\n"}) {
+    BOOST_TEST_INFO_SCOPE(words);
     stranger s(g.port());
     s.say(words);
     BOOST_TEST(s.hear() == "troupe: this port speaks TLS 1.3 to processes of its job, and nothing else\r\n");

@@ -106,6 +106,7 @@ BOOST_AUTO_TEST_CASE(all_pairs_of_ranks_and_all_pairs_of_stages_are_tried) {
   std::set<std::pair<int, int>> ranks, stages;
   for (size_t i = 0; i < all.size(); ++i)
     for (size_t k : loaders_of(i, all.size())) {
+      BOOST_TEST_INFO_SCOPE("i " << i);
       ranks.insert({all[i].ranks, all[k].ranks});
       stages.insert({all[i].stage, all[k].stage});
     }
@@ -134,6 +135,7 @@ BOOST_AUTO_TEST_CASE(every_optimizer_frozen_parameters_and_the_loss_scale_resume
       auto t = resumed(job, common + at({2, 1}), *saved);
       BOOST_TEST(t->client_state() == R"({"mine": 1})");
       for (int i = 0; i < 3; ++i) {
+        BOOST_TEST_INFO_SCOPE("i " << i);
         const auto a = step_of(*s), b = step_of(*t);
         BOOST_TEST(std::bit_cast<uint64_t>(a.loss) == std::bit_cast<uint64_t>(b.loss));
         BOOST_TEST(a.loss_scale == b.loss_scale);

@@ -132,8 +132,8 @@ BOOST_AUTO_TEST_CASE(a_technique_begins_after_its_updates_and_steps_that_are_ski
   const settings common = data_2 + stage(2);
   const auto plain = train(job, common, steps), late = train(job, common + quantised("2", "1", "2"), steps),
              from_start = train(job, common + quantised("2", "1", "0"), steps);
-  for (const uint64_t i : {0U, 1U}) BOOST_TEST(late.losses[i] == plain.losses[i]);
-  for (const uint64_t i : {2U, 3U}) BOOST_TEST(late.losses[i] != plain.losses[i]);
+  for (const uint64_t i : {0U, 1U}) BOOST_TEST_CONTEXT("i " << i) BOOST_TEST(late.losses[i] == plain.losses[i]);
+  for (const uint64_t i : {2U, 3U}) BOOST_TEST_CONTEXT("i " << i) BOOST_TEST(late.losses[i] != plain.losses[i]);
   BOOST_TEST(from_start.losses[0] != plain.losses[0]);
 
   const settings skips = {"fp16.enabled=true", "fp16.initial_scale_power=19", "fp16.hysteresis=1"};

@@ -53,6 +53,7 @@ void compare(const settings& taught, int64_t teacher_width, taught_by lesson) {
   const auto corpus = *data::corpus::make({{*data::open_tokens(source)}},
                                           {.validation_fraction = 0.1, .sequence = sequence, .seed = seed});
   for (uint64_t i = 0; i < 8; ++i) {
+    BOOST_TEST_INFO_SCOPE("i " << i);
     const auto batch = data::make_rows(corpus, i * global_rows, global_rows);
     const double wanted = theirs->step(batch.tokens, int64_t{global_rows});
     BOOST_TEST(step_of(*ours).loss == wanted, boost::test_tools::tolerance(1e-6));
@@ -168,7 +169,8 @@ BOOST_AUTO_TEST_CASE(a_run_resumes_with_the_same_bits_and_what_it_writes_is_the_
   }
   auto again = actors::session::open({.config = job.config(all + stage(3)), .resume = folder});
   BOOST_TEST_REQUIRE(again.has_value());
-  for (uint64_t i = 2; i < 4; ++i) BOOST_TEST(std::bit_cast<uint64_t>(step_of(**again).loss) == whole.losses[i]);
+  for (uint64_t i = 2; i < 4; ++i)
+    BOOST_TEST_CONTEXT("i " << i) BOOST_TEST(std::bit_cast<uint64_t>(step_of(**again).loss) == whole.losses[i]);
   // Another teacher than the one that the run has learned from is refused; the folder of the teacher does not matter.
   const trained_teacher another(three_layers);
   const auto refused =
@@ -204,6 +206,7 @@ BOOST_AUTO_TEST_CASE(a_model_begins_with_the_layers_that_are_named_and_nothing_e
   BOOST_TEST_REQUIRE(s.has_value());
   uint64_t bytes = 0;
   for (uint32_t q = 0; q < (*s)->table().parameters.size(); ++q) {
+    BOOST_TEST_INFO_SCOPE("q " << q);
     std::string name = (*s)->table().parameters[q].name;
     if (const auto at = name.find("h.1."); at != std::string::npos) name.replace(at, 4, "h.2.");
     const auto& all = source->table().parameters;

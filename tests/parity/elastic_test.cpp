@@ -206,6 +206,7 @@ void check_elastic(const small_job& job, const std::vector<cut>& all, const sett
         if (k == 0) check_same_files(sound(s->save({.root = job.folder() / "again"})), saved[from].folder);
         const auto got = losses_of(*s, after);
         for (uint64_t step = 0; step < after; ++step) {
+          BOOST_TEST_INFO_SCOPE("step " << step);
           BOOST_TEST(std::abs(got[step] - saved[from].next[step]) < tolerance);
           if (all[to].adds_alike(all[from])) BOOST_TEST(got[step] == saved[from].next[step]);
         }
@@ -413,6 +414,7 @@ BOOST_AUTO_TEST_CASE(states_are_read_and_changed_by_name_at_every_cut) {
       got.push_back(losses_of(*s, 1));
       for (const std::string name :
            {"transformer.wte.weight", "transformer.h.2.mlp.c_fc.weight", "transformer.ln_f.bias"}) {
+        BOOST_TEST_INFO_SCOPE(name);
         const auto states = s->states();
         const auto add = [&](const std::vector<float>& x) { got.emplace_back(x.begin(), x.end()); };
         add(sound(states.get_full_grad(name)));
@@ -424,6 +426,7 @@ BOOST_AUTO_TEST_CASE(states_are_read_and_changed_by_name_at_every_cut) {
                                                 changed(sound(states.get_full_optimizer_state(name, key)), 2)));
         uint64_t own = 0;
         for (uint32_t r = 0; r < s->memory().size(); ++r) {
+          BOOST_TEST_INFO_SCOPE("r " << r);
           const auto range = sound(states.local_slice(r, name));
           const auto part = sound(states.get_local_fp32_param(r, name));
           BOOST_TEST(std::equal(part.begin(), part.end(), weights.begin() + static_cast<long>(range.first)));

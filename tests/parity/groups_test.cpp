@@ -96,6 +96,7 @@ BOOST_AUTO_TEST_CASE(replicas_hold_the_same_slices) {
       const auto s = job.open(ranks(4) + stage(at) + groups_of(2));
       for (uint64_t i = 0; i < 3; ++i) step_of(*s);
       for (uint32_t r = 0; r < 2; ++r) {
+        BOOST_TEST_INFO_SCOPE("r " << r);
         const auto &mine = s->training_plan(r), &other = s->training_plan(r + 2);
         for (uint32_t q = 0; q < s->table().parameters.size(); ++q)
           BOOST_TEST((mine.own_states(q) == other.own_states(q)));

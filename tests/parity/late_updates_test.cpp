@@ -81,10 +81,13 @@ BOOST_AUTO_TEST_CASE(no_gradient_waits_longer_than_its_interval) {
     if (s->table().parameters[q].shape.size() == 2) waited[q].assign(before[q].size(), 0);
   uint64_t late_ones = 0, longest = 0;
   for (uint64_t t = 1; t <= steps; ++t) {
+    BOOST_TEST_INFO_SCOPE("t " << t);
     step_of(*s);
     auto now = weights_of(*s);
     for (size_t q = 0; q < now.size(); ++q)
       for (size_t i = 0; i < waited[q].size(); ++i) {
+        BOOST_TEST_INFO_SCOPE("i " << i);
+        BOOST_TEST_INFO_SCOPE("q " << q);
         if (now[q][i] != before[q][i]) {
           waited[q][i] = 0;
           continue;

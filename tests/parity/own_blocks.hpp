@@ -38,11 +38,13 @@ inline double number(uint64_t bits) { return std::bit_cast<double>(bits); }
 
 inline void check_uncut(const outcome& got, const outcome& wanted, double most) {
   for (size_t i = 0; i < steps; ++i) {
+    BOOST_TEST_INFO_SCOPE("i " << i);
     BOOST_TEST(std::abs(number(got.trained.losses[i]) / number(wanted.trained.losses[i]) - 1) <= most);
     BOOST_TEST(std::abs(number(got.trained.norms[i]) / number(wanted.trained.norms[i]) - 1) <= most);
   }
   BOOST_TEST(std::abs(got.evaluation / wanted.evaluation - 1) <= most);
   for (size_t q = 0; q < wanted.trained.weights.size(); ++q) {
+    BOOST_TEST_INFO_SCOPE("q " << q);
     const auto wide = [](const std::vector<float>& x) { return std::vector<double>(x.begin(), x.end()); };
     BOOST_TEST(relative_difference(wide(got.trained.weights[q]), wide(wanted.trained.weights[q])) <=
                std::max(most, 1e-6) * 10);

@@ -333,6 +333,7 @@ BOOST_AUTO_TEST_CASE(a_schedule_in_any_order_has_the_same_bits_at_every_zero_sta
         BOOST_TEST(std::bit_cast<double>(wanted.trained.losses[i]) == std::bit_cast<double>(uncut.trained.losses[i]),
                    boost::test_tools::tolerance(1e-6));
       for (const int n : {1, 2, 3}) {
+        BOOST_TEST_INFO_SCOPE("n " << n);
         const auto got = train_own(own(), job_of(2, 4, order) + any + stage(n));
         check_same(got.trained, wanted.trained);
         BOOST_TEST(got.evaluation == wanted.evaluation);

@@ -57,6 +57,8 @@ BOOST_AUTO_TEST_CASE(evaluation_is_the_mean_loss_without_dropout) {
   double sum = 0;
   for (uint64_t i = 0; i < 3; ++i)
     for (uint32_t rank = 0; rank < 2; ++rank) {
+      BOOST_TEST_INFO_SCOPE("i " << i);
+      BOOST_TEST_INFO_SCOPE("rank " << rank);
       const auto b = own_batch(i, 0, rank);
       at::Tensor x = b.input;
       for (const auto& u : copy.units) x = u.forward(x);
@@ -224,6 +226,7 @@ BOOST_AUTO_TEST_CASE(impossible_models_and_settings_are_refused_before_anything_
   };
   BOOST_TEST(has(refusal({}, model), "unit 'mix' failed for the batch's input, Long [3, 7]"));
   for (const char* key : {"model.model_type=gpt2", "data.text=corpus.txt"})
+    BOOST_TEST_CONTEXT(key)
     BOOST_CHECK_EXCEPTION(own_config({key}), std::runtime_error,
                           [](const auto& e) { return has(e.what(), "the host program provides the model"); });
 

@@ -203,6 +203,7 @@ BOOST_AUTO_TEST_CASE(a_run_saved_over_some_tensor_ranks_resumes_over_others) {
         const auto got = result_of(**t, 2);
         if (i == j) check_same(got, wanted);
         for (size_t k = 0; k < 2; ++k)
+          BOOST_TEST_CONTEXT("k " << k)
           BOOST_TEST(std::abs(number(got.losses[k]) / number(wanted.losses[k]) - 1) <= 1e-5);
       }
   }
@@ -225,6 +226,7 @@ BOOST_AUTO_TEST_CASE(an_evaluation_hands_out_whole_scores_once_for_each_data_ran
     std::vector<std::vector<float>> outputs[2];
     std::vector<double> losses[2];
     for (const int degree : {1, 2}) {
+      BOOST_TEST_INFO_SCOPE("degree " << degree);
       auto s = open_own(ranks(degree) + settings{"parallel.data=2"}, model);
       step_of(*s);
       const auto keep = [&](const actors::evaluated_output& x) {
@@ -238,6 +240,7 @@ BOOST_AUTO_TEST_CASE(an_evaluation_hands_out_whole_scores_once_for_each_data_ran
     }
     BOOST_TEST_REQUIRE(outputs[1].size() == outputs[0].size());
     for (size_t i = 0; i < outputs[0].size(); ++i) {
+      BOOST_TEST_INFO_SCOPE("i " << i);
       const std::vector<double> a(outputs[0][i].begin(), outputs[0][i].end()),
           b(outputs[1][i].begin(), outputs[1][i].end());
       BOOST_TEST(relative_difference(b, a) <= 1e-5);

@@ -115,6 +115,7 @@ BOOST_AUTO_TEST_CASE(each_entry_begins_with_the_plan_of_the_other_keys) {
                                          "compile.schedule=[{step: 1, passes: [recompute]}, "
                                          "{step: 2, passes: []}]"});
   for (const bool plain : {true, false, true}) {
+    BOOST_TEST_INFO_SCOPE("plain " << plain);
     step_of(*s);
     BOOST_TEST(recomputes(*s) == plain);
   }
@@ -151,7 +152,8 @@ BOOST_AUTO_TEST_CASE(a_run_is_resumed_in_the_middle_of_a_schedule_and_at_another
     auto again = actors::session::open({.config = job.config(set + other), .resume = folder});
     BOOST_REQUIRE_MESSAGE(again.has_value(), (again ? "" : again.error().text));
     if (!other.empty()) continue;  // other orders of tied gradients have other sums
-    for (uint64_t i = 3; i < 6; ++i) BOOST_TEST(std::bit_cast<uint64_t>(step_of(**again).loss) == wanted.losses[i]);
+    for (uint64_t i = 3; i < 6; ++i)
+      BOOST_TEST_CONTEXT("i " << i) BOOST_TEST(std::bit_cast<uint64_t>(step_of(**again).loss) == wanted.losses[i]);
   }
 }
 
@@ -189,6 +191,7 @@ BOOST_AUTO_TEST_CASE(a_choice_that_is_tried_stays_if_its_steps_are_faster_than_t
           s.compile({{.step = 4, .own = {own("in a row", one_after_the_other)}, .tried_steps = 4}}).has_value());
       std::vector<uint64_t> losses;
       for (uint64_t i = 0; i < 10; ++i) {
+        BOOST_TEST_INFO_SCOPE("i " << i);
         pauses = i < 8 && slower == (i >= 4);
         losses.push_back(std::bit_cast<uint64_t>(step_of(s).loss));
         BOOST_TEST(is_tried() == (i >= 4 && (i < 8 || !slower)));
@@ -231,6 +234,7 @@ BOOST_AUTO_TEST_CASE(a_rank_whose_profile_failed_makes_all_stay_with_what_they_k
           s.compile({{.step = 4, .own = {own("in a row", one_after_the_other)}, .tried_steps = 4}}).has_value());
       std::vector<uint64_t> losses;
       for (uint64_t i = 0; i < 10; ++i) {
+        BOOST_TEST_INFO_SCOPE("i " << i);
         pauses = i < 4;  // the tried pass is faster
         losses.push_back(std::bit_cast<uint64_t>(step_of(s).loss));
         BOOST_TEST(!s.training_plan(0).options().passes.empty() == (failed == 2 && i >= 4 && i < 8));

@@ -202,6 +202,7 @@ BOOST_AUTO_TEST_CASE(snip_momentum_drops_the_blocks_that_a_plain_twin_drops) {
   std::vector<float> scores(inputs * outputs);  // [output][input]
   std::vector<uint8_t> kept(scores.size(), 1);
   for (uint64_t step = 0; step < 6; ++step) {
+    BOOST_TEST_INFO_SCOPE("step " << step);
     if (step >= 2 && step <= 4) {
       std::vector<std::pair<float, size_t>> blocks;
       for (size_t b = 0; b < outputs / 4 * inputs; ++b) {
@@ -222,6 +223,8 @@ BOOST_AUTO_TEST_CASE(snip_momentum_drops_the_blocks_that_a_plain_twin_drops) {
     const auto gradient = gradient_of(*s, weight);
     for (size_t o = 0; o < outputs; ++o)
       for (size_t i = 0; i < inputs; ++i) {
+        BOOST_TEST_INFO_SCOPE("i " << i);
+        BOOST_TEST_INFO_SCOPE("o " << o);
         const size_t here = o * inputs + i, there = i * outputs + o;
         if (kept[here] == 0) BOOST_TEST(gradient[there] == 0);
         scores[here] = 0.9F * scores[here] + std::fabs(before[there] * static_cast<float>(gradient[there]));
@@ -263,8 +266,8 @@ BOOST_AUTO_TEST_CASE(masks_begin_after_their_updates_and_are_of_the_weights_that
   const small_job job(tiny_gpt2);
   const settings common = data_2 + stage(2);
   const auto plain = train(job, common, steps), late = train(job, common + pruned("sparse_pruning", "0.2", "2"), steps);
-  for (const uint64_t i : {0U, 1U}) BOOST_TEST(late.losses[i] == plain.losses[i]);
-  for (const uint64_t i : {2U, 3U}) BOOST_TEST(late.losses[i] != plain.losses[i]);
+  for (const uint64_t i : {0U, 1U}) BOOST_TEST_CONTEXT("i " << i) BOOST_TEST(late.losses[i] == plain.losses[i]);
+  for (const uint64_t i : {2U, 3U}) BOOST_TEST_CONTEXT("i " << i) BOOST_TEST(late.losses[i] != plain.losses[i]);
 }
 
 BOOST_AUTO_TEST_CASE(an_evaluation_computes_with_the_masks_of_the_next_step) {
@@ -304,6 +307,7 @@ BOOST_AUTO_TEST_CASE(trap_T10_a_run_that_resumes_anywhere_keeps_its_masks) {
     auto other = actors::session::open({.config = job.config(set + three + stage(3)), .resume = folder});
     BOOST_TEST_REQUIRE(other.has_value());
     for (uint64_t i = saved; i < 6; ++i)
+      BOOST_TEST_CONTEXT("i " << i)
       BOOST_TEST(step_of(**other).loss == std::bit_cast<double>(whole.losses[i]), boost::test_tools::tolerance(1e-5));
   }
 }

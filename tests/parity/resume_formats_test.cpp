@@ -309,14 +309,14 @@ BOOST_AUTO_TEST_CASE(a_run_resumes_in_another_precision) {
   BOOST_TEST(same_bits(weights_of(*narrow.session), fp32.weights));  // master weights stay fp32
   BOOST_TEST(same_bits(moments_of(*narrow.session), fp32.moments));
   const auto losses = losses_of(*narrow.session, 2);
-  for (size_t i = 0; i < 2; ++i) BOOST_TEST(std::abs(losses[i] - fp32.next[i]) < 0.05);
+  for (size_t i = 0; i < 2; ++i) BOOST_TEST_CONTEXT("i " << i) BOOST_TEST(std::abs(losses[i] - fp32.next[i]) < 0.05);
 
   const saved_run bf16({"bf16.enabled=true"});
   const auto wide = resume(bf16.job.config({"parallel.data=1", "train_micro_batch_size_per_gpu=4"}), bf16.folder);
   BOOST_TEST(same_bits(weights_of(*wide.session), bf16.weights));
   BOOST_TEST(same_bits(moments_of(*wide.session), bf16.moments));
   const auto wider = losses_of(*wide.session, 2);
-  for (size_t i = 0; i < 2; ++i) BOOST_TEST(std::abs(wider[i] - bf16.next[i]) < 0.05);
+  for (size_t i = 0; i < 2; ++i) BOOST_TEST_CONTEXT("i " << i) BOOST_TEST(std::abs(wider[i] - bf16.next[i]) < 0.05);
 }
 
 BOOST_AUTO_TEST_CASE(each_load_option_loads_the_parts_that_its_table_names) {
@@ -440,6 +440,7 @@ BOOST_AUTO_TEST_CASE(models_that_do_not_match_are_refused_with_what_was_wanted_a
              }});
   const auto& table = chosen.session->table().parameters;
   for (uint32_t q = 0; q < table.size(); ++q) {
+    BOOST_TEST_INFO_SCOPE("q " << q);
     if (table[q].name == "transformer.wpe.weight")
       BOOST_TEST(same_bits({parameter_of(*chosen.session, q)}, {parameter_of(*fresh, q)}));
     if (table[q].name == "transformer.h.6.mlp.c_fc.weight")
@@ -467,6 +468,7 @@ BOOST_AUTO_TEST_CASE(weights_of_hugging_face_begin_a_run_at_step_0) {
 
 BOOST_AUTO_TEST_CASE(weights_in_their_computing_type_go_into_one_file_at_any_stage) {
   for (const std::string stage : {"1", "3"}) {
+    BOOST_TEST_INFO_SCOPE(stage);
     const settings set{"parallel.data=2", "zero_optimization.stage=" + stage, "bf16.enabled=true",
                        "parameter_groups=[{match: wpe, trainable: false}]"};
     const small_job job;
@@ -474,6 +476,7 @@ BOOST_AUTO_TEST_CASE(weights_in_their_computing_type_go_into_one_file_at_any_sta
     const auto s = job.open(set + gathering);
     losses_of(*s, 1);
     for (const char* name : {"model.safetensors", "model.bin", "folder"}) {
+      BOOST_TEST_INFO_SCOPE(name);
       const auto path = job.folder() / name;
       const auto did = s->save_16bit_model(path);
       BOOST_TEST_REQUIRE(did.has_value(), (did ? "" : did.error().text));
@@ -485,6 +488,7 @@ BOOST_AUTO_TEST_CASE(weights_in_their_computing_type_go_into_one_file_at_any_sta
       const auto& table = s->table().parameters;
       BOOST_TEST(dict->size() == table.size() + (path.extension() == ".safetensors" ? 0 : 1));
       for (uint32_t q = 0; q < table.size(); ++q) {
+        BOOST_TEST_INFO_SCOPE("q " << q);
         const auto& got = dict->at(table[q].name);
         BOOST_TEST((got.shape == table[q].shape));
         BOOST_TEST(same_bits({*got.values}, {rounded_to_bf16(parameter_of(*s, q))}));

@@ -47,6 +47,7 @@ void check_outputs(const std::string& way) {
   BOOST_TEST(b->loss == a->loss, boost::test_tools::tolerance(1e-12));
   BOOST_TEST_REQUIRE(of_cut.size() == of_whole.size());
   for (size_t i = 0; i < of_cut.size(); ++i) {
+    BOOST_TEST_INFO_SCOPE("i " << i);
     BOOST_TEST(of_cut[i].shape == of_whole[i].shape, boost::test_tools::per_element());
     BOOST_TEST(relative_difference(of_cut[i].values, of_whole[i].values) <= 1e-6);
   }
@@ -128,6 +129,7 @@ BOOST_AUTO_TEST_CASE(an_evaluation_and_a_sample_are_the_uncut_models) {
 BOOST_AUTO_TEST_CASE(more_ranks_than_heads_or_tokens_are_refused) {
   const small_job job(tiny_gpt2);
   for (const std::string way : ways) {
+    BOOST_TEST_INFO_SCOPE(way);
     const auto opened = job.try_open(ranks(way, 64));
     BOOST_TEST_REQUIRE(!opened.has_value());
     BOOST_TEST(opened.error().text.find("parallel." + way + ": wanted at most ") != std::string::npos,

@@ -78,6 +78,7 @@ BOOST_AUTO_TEST_CASE(exchanges_beside_weight_parts_leave_the_bits_of_sums_and_sw
 
 BOOST_AUTO_TEST_CASE(an_evaluation_and_a_sample_are_the_uncut_models) {
   for (const std::string& model : {tiny_gpt2, uneven_llama}) {
+    BOOST_TEST_INFO_SCOPE(model);
     const small_job job(model);
     const settings common = {"data.validation_fraction=0.1", "data_types.param_dtype=fp64"};
     const auto whole = job.open(common), cut = job.open(common + sharded(3) + settings{"parallel.pipeline=2"});

@@ -145,6 +145,7 @@ uint64_t check_alike(const settings& set) {
 
 BOOST_AUTO_TEST_CASE(steps_that_overflow_are_undone_bit_for_bit) {
   for (const int accumulation : {1, 2}) {
+    BOOST_TEST_INFO_SCOPE("accumulation " << accumulation);
     const uint64_t skipped = check_alike(base(2, 3, accumulation) + restless_fp16);
     BOOST_TEST(skipped >= 3U);
     BOOST_TEST(skipped <= steps - 3);
@@ -205,6 +206,7 @@ BOOST_AUTO_TEST_CASE(pipelines_that_clip_keep_the_bits_of_the_uncut_run) {
 BOOST_AUTO_TEST_CASE(states_in_files_keep_their_bits_early_and_late) {
   const small_job job(tiny_gpt2);
   for (const int stage : {1, 3}) {
+    BOOST_TEST_INFO_SCOPE("stage " << stage);
     auto set = clipping(2, stage, 2) +
                settings{"gradient_clipping=0", "zero_optimization.offload_optimizer.device=nvme",
                         "zero_optimization.offload_optimizer.nvme_path=" + (job.folder().path() / "swap").string()};
@@ -236,6 +238,7 @@ BOOST_AUTO_TEST_CASE(a_run_with_two_places_resumes_from_its_checkpoints_in_eithe
   const auto limited = set + middle_limit(job, set);
   auto s = job.open(limited + early);
   for (int i = 0; i < 5; ++i) {
+    BOOST_TEST_INFO_SCOPE("i " << i);
     step_of(*s);
     if (i % 2 == 0)
       BOOST_TEST_REQUIRE(s->save({.root = job.folder() / ("two-places" + std::to_string(i))}).has_value());

@@ -143,8 +143,10 @@ BOOST_AUTO_TEST_CASE(blocks_that_are_their_teachers_have_nothing_to_learn_and_on
   for (const auto loss : train(job, alone, 2).losses) BOOST_TEST(std::bit_cast<double>(loss) == 0);
   const auto one = job.open(alone + pruned("row_pruning", "l1", "h.1.mlp.c_fc")),
              both = job.open(alone + pruned("row_pruning", "l1", "mlp.c_fc"));
-  for (uint64_t i = 0; i < 4; ++i) BOOST_TEST((step_of(*one).loss < step_of(*both).loss) == (i > 0));
+  for (uint64_t i = 0; i < 4; ++i)
+    BOOST_TEST_CONTEXT("i " << i) BOOST_TEST((step_of(*one).loss < step_of(*both).loss) == (i > 0));
   for (uint32_t q = 0; q < both->table().parameters.size(); ++q) {
+    BOOST_TEST_INFO_SCOPE("q " << q);
     const auto& p = both->table().parameters[q];
     if (p.of_teacher) continue;
     const bool is_of_first = p.name.find("h.0.") != std::string::npos;

@@ -160,6 +160,7 @@ BOOST_AUTO_TEST_CASE(tiers_and_precisions_leave_the_bits) {
   const settings files = {zero + "offload_optimizer.device=nvme", zero + "offload_optimizer.nvme_path=" + path,
                           zero + "offload_param.device=nvme", zero + "offload_param.nvme_path=" + path};
   for (const std::string type : {"fp32", "bf16"}) {
+    BOOST_TEST_INFO_SCOPE(type);
     auto common = ranks(2) + micros(2) + settings{"parallel.data=2", "gradient_order=per_step"};
     if (type == "bf16") common.push_back("bf16.enabled=true");
     const auto reference = train(job, common + stage(1), steps);
@@ -234,6 +235,7 @@ BOOST_AUTO_TEST_CASE(an_evaluation_and_a_sample_are_the_uncut_models) {
   BOOST_TEST_REQUIRE((whole->evaluate(kept(of_whole)) && cut->evaluate(kept(of_cut))));
   BOOST_TEST_REQUIRE(of_cut.size() == of_whole.size());
   for (size_t i = 0; i < of_cut.size(); ++i) {
+    BOOST_TEST_INFO_SCOPE("i " << i);
     BOOST_TEST(of_cut[i].shape == of_whole[i].shape, boost::test_tools::per_element());
     BOOST_TEST(relative_difference(of_cut[i].values, of_whole[i].values) <= 1e-6);
   }
@@ -247,6 +249,7 @@ BOOST_AUTO_TEST_CASE(states_are_read_written_and_exported_whole) {
   const auto s = job.open(ranks(4) + stage(3) + settings{"parallel.data=2"});
   const auto whole = job.open(stage(3) + settings{"parallel.data=2"});
   for (uint32_t q = 0; q < s->table().parameters.size(); ++q) {
+    BOOST_TEST_INFO_SCOPE("q " << q);
     const std::string& name = s->table().parameters[q].name;
     BOOST_TEST(s->table().parameters[q].shape == whole->table().parameters[q].shape, boost::test_tools::per_element());
     auto values = parameter_of(*s, q);

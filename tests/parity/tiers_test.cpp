@@ -369,6 +369,7 @@ BOOST_AUTO_TEST_CASE(two_sessions_in_a_process_have_a_folder_each) {
   BOOST_TEST_REQUIRE(!third.has_value());
   BOOST_TEST(third.error().text.find("in use") != std::string::npos, third.error().text);
   for (const uint64_t loss : reference.losses) {
+    BOOST_TEST_INFO_SCOPE("loss " << loss);
     BOOST_TEST(std::bit_cast<uint64_t>(step_of(*a).loss) == loss);
     BOOST_TEST(std::bit_cast<uint64_t>(step_of(*b).loss) == loss);
   }

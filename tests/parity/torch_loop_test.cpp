@@ -65,6 +65,7 @@ struct pair_of_runs {
   void train(double loss_tolerance) {
     double first = 0, last = 0;
     for (uint64_t i = 0; i < steps; ++i) {
+      BOOST_TEST_INFO_SCOPE("i " << i);
       const auto batch = data::make_rows(*corpus, i * global_rows, global_rows);
       last = theirs->step(batch.tokens, int64_t{global_rows});
       exact->step(batch.tokens, int64_t{global_rows});
@@ -161,6 +162,7 @@ BOOST_AUTO_TEST_CASE(bf16_weights_agree_to_1_5e_2_and_each_is_as_near_to_fp32_as
   constexpr uint64_t runs = 8;
   std::map<std::string, std::array<double, 2>> squares;  // squared distances to fp32: Troupe's, LibTorch's
   for (uint64_t seed = 1; seed <= runs; ++seed) {
+    BOOST_TEST_INFO_SCOPE("seed " << seed);
     pair_of_runs run({"bf16.enabled=true", "data_types.grad_accum_dtype=fp32"}, core::dtype::bf16, seed);
     run.train(5e-3);
     std::vector<double> all_ours, all_theirs;
@@ -192,6 +194,7 @@ BOOST_AUTO_TEST_CASE(evaluation_is_the_mean_over_the_validation_windows) {
     return sum / double(windows);
   };
   for (uint64_t batches : {1U, 3U, 6U}) {
+    BOOST_TEST_INFO_SCOPE("batches " << batches);
     const auto got = run.ours->evaluate(batches);
     BOOST_TEST_REQUIRE(got.has_value());
     BOOST_TEST(*got == loss_of(4 * batches), boost::test_tools::tolerance(1e-6));

@@ -126,6 +126,7 @@ BOOST_AUTO_TEST_CASE(fewer_bytes_are_saved_and_states_keep_their_names) {
 BOOST_AUTO_TEST_CASE(a_checkpoint_is_loaded_with_and_without_it) {
   const scratch_folder folder;
   for (const bool first : {false, true}) {
+    BOOST_TEST_INFO_SCOPE("first " << first);
     const settings before = first ? fused : settings{}, after = first ? settings{} : fused;
     auto a = open_own(stage(3) + before, pairs());
     (void)result_of(*a, steps);

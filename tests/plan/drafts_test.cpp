@@ -74,6 +74,7 @@ BOOST_AUTO_TEST_CASE(waits_for_a_removed_instruction_become_waits_for_its_replac
 // Bytes are released at `free_from`, not after the last reader: until then other buffers get their own bytes.
 BOOST_AUTO_TEST_CASE(bytes_are_taken_again_from_free_from_on_after_the_last_reader) {
   for (const bool at_once : {false, true}) {
+    BOOST_TEST_INFO_SCOPE("at once " << at_once);
     draft d;
     handle x[4];
     for (uint32_t i = 0; i < 4; ++i) x[i] = d.append(kind::load, none, i);

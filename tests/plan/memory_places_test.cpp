@@ -31,6 +31,7 @@ BOOST_AUTO_TEST_CASE(every_byte_lies_on_the_device_or_on_the_host) {
   const auto table = gpt_table(2, 64, 256, false);
   for (const uint32_t stage : {0U, 1U, 2U, 3U})
     for (const tier optimizer : {tier::device, tier::cpu}) {
+      BOOST_TEST_INFO_SCOPE("stage " << stage);
       if (stage == 0 && optimizer != tier::device) continue;
       const auto plans = plans_of(table, apart(2, stage, optimizer));
       const auto& p = *plans[0];
@@ -68,7 +69,7 @@ BOOST_AUTO_TEST_CASE(a_plan_beyond_the_limit_of_the_device_is_refused_with_its_l
     BOOST_TEST(proved.error().text.find(part) != std::string::npos, proved.error().text << " does not say " << part);
   const auto text = memory_summary(predict(plans_of(table, o), {}));
   for (const char* part : {"rank 0, device memory\n", "\nhost memory beside it\n", "DOES NOT FIT"})
-    BOOST_TEST(text.find(part) != std::string::npos, text);
+    BOOST_TEST_CONTEXT(part) BOOST_TEST(text.find(part) != std::string::npos, text);
 }
 
 BOOST_AUTO_TEST_CASE(a_search_counts_the_memory_of_the_device_by_itself) {

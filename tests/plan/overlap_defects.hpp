@@ -39,6 +39,7 @@ inline shared_plans broken_plans(const overlap_defect& d) {
   const auto layout = layout_of(d.table, options);
   shared_plans out;
   for (uint32_t r = 0; r < layout->options.ranks(); ++r) {
+    BOOST_TEST_INFO_SCOPE("r " << r);
     auto made = explain(layout, r);
     BOOST_REQUIRE_MESSAGE(made.has_value(), (made ? "" : made.error().text));
     auto p = std::make_shared<rank_plan>(*made->plan);

@@ -67,6 +67,7 @@ BOOST_AUTO_TEST_CASE(any_cut_covers_each_parameter_in_rank_order_at_block_bounda
       const auto uneven = random() % 2 == 0 ? uneven_blocks::in_turn : uneven_blocks::to_least;
       const auto p = make_partition(*table, ranks, uneven);
       for (uint32_t q = 0; q < table->parameters.size(); ++q) {
+        BOOST_TEST_INFO_SCOPE("q " << q);
         uint64_t end = 0;
         for (const auto& s : slices(p, q)) {
           BOOST_TEST(s.first == end);

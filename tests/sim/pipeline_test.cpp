@@ -166,6 +166,7 @@ void follows_its_formula(const published& row, uint32_t p, uint32_t m, uint32_t 
     const auto ranks = times_of(s, result);
     double worst_ms = 0;
     for (uint32_t r = 0; r < ranks.size(); ++r) {
+      BOOST_TEST_INFO_SCOPE("r " << r);
       const auto& plan = *s.plans[0][r];
       const uint64_t kept = row.kept(p, m, plan.layout->pipeline_at(r));
       worst_ms = std::max(worst_ms, ranks[r].idle_ms());
@@ -339,6 +340,7 @@ BOOST_AUTO_TEST_CASE(a_late_partner_of_a_transfer_holds_back_no_collective_behin
   const auto& fabric = p.lanes[static_cast<size_t>(plan::lane::fabric)];
   for (size_t i = 0; i < fabric.size(); ++i)
     for (size_t k = i + 1; k < fabric.size(); ++k) {
+      BOOST_TEST_INFO_SCOPE("i " << i);
       const auto &first = p.instructions[fabric[i]], &second = p.instructions[fabric[k]];
       if (first.kind != plan::kind::receive || plan::is_transfer(second.kind)) continue;
       overtaken += ended_ns[second.id] < ended_ns[first.id] ? 1 : 0;

@@ -132,6 +132,7 @@ shared_rank_plans changed_plans(const std::shared_ptr<const plan::job_layout>& p
   const auto layout = *plan::make_layout(plain->table, options);
   shared_rank_plans out;
   for (uint32_t r = 0; r < layout->options.ranks(); ++r) {
+    BOOST_TEST_INFO_SCOPE("r " << r);
     auto made = plan::explain(layout, r);
     BOOST_REQUIRE(made.has_value());
     out.push_back(made->plan);

@@ -60,6 +60,7 @@ BOOST_AUTO_TEST_CASE(without_latency_and_noise_the_seed_still_chooses_among_read
 
 BOOST_AUTO_TEST_CASE(the_same_seed_replays_the_same_run_to_the_last_message) {
   for (uint64_t seed = 0; seed < 40; ++seed) {
+    BOOST_TEST_INFO_SCOPE("seed " << seed);
     const auto first = play(seed, true), second = play(seed, true);
     BOOST_TEST(first.schedule == second.schedule);
     BOOST_TEST(first.messages == second.messages);

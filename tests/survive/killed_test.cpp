@@ -164,6 +164,7 @@ BOOST_AUTO_TEST_CASE(a_process_that_is_killed_while_updates_begin_early_is_recov
       "telemetry: {json_lines: true, report: false}\n"
       "cluster: {processes: ranks, spares: 1, swap_gradients: false, lost_after: 20s, restarts: {backoff: 30s}}\n";
   for (const uint32_t place : {0U, 1U}) {
+    BOOST_TEST_INFO_SCOPE("place " << place);
     const auto ended = disturbed(yaml, place, 12, 0, SIGKILL);
     BOOST_TEST(has(ended.err, "after 8 steps: updates begin before the norm is known"), ended.err);
     BOOST_TEST(has(ended.err, "2 ranks at step 0;"), ended.err);
@@ -284,6 +285,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_kills_its_processes_again_and_again_ends_with_th
   process run(train("out", {"--set", "cluster.restarts.max=2"}), path);
   BOOST_REQUIRE(run.wait_for("\"step\":5,"));
   for (const size_t times_joined : {1U, 2U, 0U}) {
+    BOOST_TEST_INFO_SCOPE("times joined " << times_joined);
     const auto places = places_in(path);
     BOOST_REQUIRE(places.contains(1));
     ::kill(places.at(1), SIGKILL);

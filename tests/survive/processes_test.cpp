@@ -229,6 +229,7 @@ BOOST_AUTO_TEST_CASE(what_one_process_has_saved_many_resume_and_the_other_way_ro
   const auto trained = [&](const std::string& output, const std::vector<const char*>& processes) {
     const std::vector<const char*> steps{"3", "6", "9"}, data{"2", "1", "2"};
     for (size_t i = 0; i < steps.size(); ++i) {
+      BOOST_TEST_INFO_SCOPE("i " << i);
       const auto did = folder.troupe({"train", "job.yaml", "--steps", steps[i], "--set", "output=" + output, "--set",
                                       std::string("parallel.data=") + data[i], "--set",
                                       std::string("cluster.processes=") + processes[i]});

@@ -31,6 +31,7 @@ BOOST_AUTO_TEST_CASE(a_played_step_gives_back_the_prices_that_it_was_played_with
     const plan::cost_model costs;
     for (size_t r = 0; r < step.size(); ++r)
       for (const auto& x : step[r].plan->instructions) {
+        BOOST_TEST_INFO_SCOPE("r " << r);
         // A collective takes as long as the slowest of its members reports, and its latency comes before it.
         const double price = plan::predicted_seconds(*step[r].plan, x, costs);
         const double room = x.sequence == plan::none ? 2e-9 : costs.latency_s + 2e-9;
@@ -84,7 +85,8 @@ BOOST_AUTO_TEST_CASE(micro_batches_share_a_mean) {
   BOOST_TEST(same.size() == 4U);
   telemetry::instruction_times times;
   times.add(step);
-  for (uint32_t id : same) BOOST_TEST(times.seconds(p, p.instructions[id]) == times.seconds(p, x));
+  for (uint32_t id : same)
+    BOOST_TEST_CONTEXT("id " << id) BOOST_TEST(times.seconds(p, p.instructions[id]) == times.seconds(p, x));
 }
 
 BOOST_AUTO_TEST_CASE(skipped_steps_and_steps_that_save_do_not_count) {

@@ -34,6 +34,7 @@ BOOST_AUTO_TEST_CASE(a_collective_moves_once_the_last_member_is_there) {
 
 BOOST_AUTO_TEST_CASE(the_breakdown_sums_the_lanes_that_a_timer_covers) {
   for (uint32_t stage : {0U, 2U, 3U}) {
+    BOOST_TEST_INFO_SCOPE("stage " << stage);
     const auto step = played_gpt(2, stage, 2);
     const step_breakdown b = break_down(step, 0);
     double forward = 0, backward = 0;

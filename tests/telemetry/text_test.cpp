@@ -30,6 +30,7 @@ BOOST_AUTO_TEST_CASE(utf8_stays_and_other_bytes_are_replaced) {
 
 BOOST_AUTO_TEST_CASE(numbers_read_back_to_the_same_bits) {
   for (double x : {0.1, 1.0 / 3, 1e-300, -2.5e17, 5e-324}) {
+    BOOST_TEST_INFO_SCOPE("x " << x);
     const std::string s = json_number(x);
     double back = 0;
     std::from_chars(s.data(), s.data() + s.size(), back);

@@ -59,6 +59,7 @@ BOOST_AUTO_TEST_CASE(a_session_in_a_hosts_system_computes_the_same_and_leaves_th
   const auto alone = losses(*job.open(stage3), 3);
   const host_system mine;
   for (int round = 0; round < 2; ++round) {
+    BOOST_TEST_INFO_SCOPE("round " << round);
     auto s = open_in(*mine.system, job, stage3);
     BOOST_TEST(losses(*s, 3) == alone, boost::test_tools::per_element());
   }

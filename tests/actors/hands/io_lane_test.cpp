@@ -166,6 +166,7 @@ BOOST_AUTO_TEST_CASE(every_swap_moves_exactly_its_bytes_in_whole_pages_of_its_ex
 
 BOOST_AUTO_TEST_CASE(with_two_places_a_step_reads_one_and_writes_the_other) {
   for (const auto type : {core::dtype::f32, core::dtype::bf16}) {
+    BOOST_TEST_INFO_SCOPE(core::name_of(type));
     const auto p = swapped_plan(type, true, true);
     const auto meet = [](const std::vector<swap_move>& a, const std::vector<swap_move>& b) {
       return std::ranges::any_of(a, [&](const swap_move& x) {
@@ -185,6 +186,7 @@ BOOST_AUTO_TEST_CASE(with_two_places_a_step_reads_one_and_writes_the_other) {
       return out;
     };
     for (const uint32_t place : {0U, 1U}) {
+      BOOST_TEST_INFO_SCOPE("place " << place);
       const auto written = of(plan::swapped::states, plan::kind::swap_out, place);
       BOOST_TEST(written.size() > 4U);
       BOOST_TEST(!meet(written, of(plan::swapped::states, plan::kind::swap_in, place)));
@@ -203,6 +205,7 @@ BOOST_AUTO_TEST_CASE(states_of_a_sub_group_that_were_written_are_read_again_and_
   BOOST_REQUIRE(in.size() == out.size());
   std::vector<std::vector<std::byte>> wrote;
   for (uint32_t id : out) {
+    BOOST_TEST_INFO_SCOPE("id " << id);
     fill(h.window(id), id);
     wrote.push_back(copy_of(h.window(id)));
     BOOST_REQUIRE(h.run(id).has_value());
@@ -210,6 +213,7 @@ BOOST_AUTO_TEST_CASE(states_of_a_sub_group_that_were_written_are_read_again_and_
   h.play_until_settled();  // the last write outlives its step, and windows are cleared below
   h.begin();
   for (size_t k = 0; k < in.size(); ++k) {
+    BOOST_TEST_INFO_SCOPE("k " << k);
     const uint32_t group = h.plan().instructions[in[k]].subject;
     std::memset(h.window(in[k]).data(), 0, h.window(in[k]).size());
     BOOST_REQUIRE(h.run(in[k]).has_value());
@@ -268,6 +272,7 @@ BOOST_AUTO_TEST_CASE(a_flipped_byte_is_named_with_file_and_offset_by_the_instruc
   f.put(byte);
   f.close();
   for (uint32_t id : h.swaps(plan::swapped::states, plan::kind::swap_in)) {
+    BOOST_TEST_INFO_SCOPE("id " << id);
     if (h.plan().instructions[id].subject != group) continue;
     const auto did = h.run(id);
     BOOST_REQUIRE(!did.has_value());

@@ -42,6 +42,7 @@ void is_added(const std::shared_ptr<const plan::rank_plan>& p) {
   BOOST_TEST_REQUIRE(did.has_value());
   BOOST_TEST((*did == progress::done));
   for (const uint32_t q : uses) {
+    BOOST_TEST_INFO_SCOPE("q " << q);
     if (!p->layout->holds(p->rank, q)) continue;
     const auto is = gradient_of(memory, *p, q, sum.buffer);
     BOOST_TEST(!is.empty());

@@ -83,6 +83,7 @@ BOOST_AUTO_TEST_CASE(several_tensors_cross_in_one_slot_with_those_that_are_missi
   BOOST_TEST_REQUIRE(got->size() == sent.size());
   BOOST_TEST(!(*got)[1].defined());
   for (const size_t i : {0, 2, 3, 4}) {
+    BOOST_TEST_INFO_SCOPE("i " << i);
     BOOST_TEST((*got)[i].scalar_type() == sent[i].scalar_type());
     BOOST_TEST((*got)[i].strides() == sent[i].strides());
     BOOST_TEST(at::equal((*got)[i], sent[i]));
@@ -128,6 +129,7 @@ BOOST_AUTO_TEST_CASE(rows_of_a_tensor_come_piece_by_piece) {
   const at::Tensor sent = at::arange(30, at::kFloat).view({2, 5, 3});
   // The pieces are made for 12 rows, the tensor has 10: the last piece holds fewer rows.
   for (const auto& [first, count] : {std::pair<int64_t, int64_t>{0, 4}, {4, 4}, {8, 4}})
+    BOOST_TEST_CONTEXT("first " << first << ", count " << count)
     BOOST_REQUIRE(put_rows(sent, first, count, s.of(512), "block 1"));
   BOOST_TEST(at::equal(tensor_in(s.of(512)), sent));
   slot other;

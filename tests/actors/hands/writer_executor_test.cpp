@@ -81,7 +81,7 @@ BOOST_AUTO_TEST_CASE(a_slot_is_waited_for_before_it_is_filled_again_and_the_part
   order.save = save;
   hands.begin(context_of(p, order));
   for (uint32_t id : p->lanes[static_cast<size_t>(plan::lane::writer)])
-    BOOST_REQUIRE(hands.start(p->instructions[id]).has_value());
+    BOOST_TEST_CONTEXT("id " << id) BOOST_REQUIRE(hands.start(p->instructions[id]).has_value());
   BOOST_TEST(wakes == 1);
   BOOST_REQUIRE(hands.advance(0).has_value());
 

@@ -30,6 +30,7 @@ void exercise(heap_of_blocks& heap, unsigned seed, uint64_t bytes_max) {
   std::vector<taken> blocks;
   bool sound = true;
   for (int i = 0; i < 600; ++i) {
+    BOOST_TEST_INFO_SCOPE("i " << i);
     if (blocks.empty() || draw() % 5 < 3) {
       const uint64_t n = 1 + draw() % bytes_max;
       auto* const at = static_cast<std::byte*>(heap.allocate(n));

@@ -66,6 +66,7 @@ BOOST_AUTO_TEST_CASE(blocks_are_aligned_and_an_empty_one_is_null) {
   const allocation_ledger books(num_owners);
   on_thread_of(31, [] {
     for (const size_t n : {1, 63, 64, 1000}) {
+      BOOST_TEST_INFO_SCOPE("n " << n);
       const auto block = installed()->allocate(n);
       BOOST_TEST(reinterpret_cast<uintptr_t>(block.get()) % 64 == 0U);
     }

@@ -68,6 +68,7 @@ BOOST_AUTO_TEST_CASE(pools_of_a_rank_start_at_whole_pages_on_its_device) {
   const auto p = small_plans(2)[0];
   const auto m = rank_memory::allocate(p, plan::pools_of(*p)).value();
   for (uint32_t k = 0; k < plan::num_owners; ++k) {
+    BOOST_TEST_INFO_SCOPE("k " << k);
     const auto which = static_cast<pool>(k);
     BOOST_TEST((m->at(which) != nullptr) == (pool_bytes(*p, plan::pools_of(*p), which) > 0));
     BOOST_TEST(m->pool(which).bytes() >= pool_bytes(*p, plan::pools_of(*p), which));

@@ -47,6 +47,7 @@ struct rank_of_states {
     const state_store store(*memory);
     for (uint32_t q = 0; q < memory->plan().table().parameters.size(); ++q)
       for (const auto part : all_parts) {
+        BOOST_TEST_INFO_SCOPE("q " << q);
         const auto held = store.held(q, part);
         if (held.count == 0 || is_alias(part)) continue;
         const uint64_t element = core::size_of(store.type_of(part));
@@ -54,6 +55,7 @@ struct rank_of_states {
         mine.resize(held.count * element);
         for (auto& x : mine) x = static_cast<std::byte>(random());
         for (uint64_t done = 0; done < held.count;) {
+          BOOST_TEST_INFO_SCOPE("done " << done);
           const uint64_t n = std::min(held.count - done, 1 + random() % held.count);
           const auto ok = store.write(q, part, held.first + done, std::span(mine).subspan(done * element, n * element));
           BOOST_REQUIRE_MESSAGE(ok.has_value(), (ok ? "" : ok.error().text));

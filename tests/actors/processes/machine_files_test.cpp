@@ -71,6 +71,7 @@ BOOST_AUTO_TEST_CASE(a_file_of_any_length_gets_a_copy_with_its_folders) {
   two_machines m;
   m.b.wire->serve(m.b.files);
   for (const uint64_t bytes : {uint64_t{0}, uint64_t{1}, (uint64_t{4} << 20), (uint64_t{9} << 20) + 5}) {
+    BOOST_TEST_INFO_SCOPE("bytes " << bytes);
     const std::string path = "/saves-" + std::to_string(bytes);
     const auto content = drawn(bytes);
     write(m.a.files, path, content);
@@ -123,6 +124,7 @@ BOOST_AUTO_TEST_CASE(a_copy_that_cannot_be_written_is_refused_by_its_taker_and_t
 
 BOOST_AUTO_TEST_CASE(the_loss_of_the_other_or_the_end_of_the_term_ends_whoever_waits) {
   for (const bool is_lost : {true, false}) {
+    BOOST_TEST_INFO_SCOPE("is lost " << is_lost);
     two_machines m;  // process b does not serve its files
     std::vector<std::byte> part(10);
     core::result<void> did;

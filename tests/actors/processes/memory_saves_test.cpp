@@ -86,6 +86,7 @@ BOOST_AUTO_TEST_CASE(two_saves_stay_and_the_others_follow_the_names) {
   listener first, second;
   actors::memory_saves saves(*first.process), others(*second.process);
   for (uint64_t step = 1; step <= 4; ++step) {
+    BOOST_TEST_INFO_SCOPE("step " << step);
     std::vector<kept_name> names;
     save_to(saves, rig, step, names);
     BOOST_TEST(names.size() == (step > saves_in_memory_kept ? 2U : 1U));
@@ -105,6 +106,7 @@ BOOST_AUTO_TEST_CASE(the_same_step_once_more_takes_the_place_of_the_first) {
   listener first, second;
   actors::memory_saves saves(*first.process), others(*second.process);
   for (int i = 0; i < 2; ++i) {
+    BOOST_TEST_INFO_SCOPE("i " << i);
     std::vector<kept_name> names;
     save_to(saves, rig, 5, names);
     BOOST_TEST(names.size() == 1U);

@@ -41,6 +41,7 @@ struct written {
 
 BOOST_AUTO_TEST_CASE(the_last_part_commits_whoever_writes_it) {
   for (const bool others_last : {false, true}) {
+    BOOST_TEST_INFO_SCOPE("others last " << others_last);
     written w(5);
     actors::part_taker parts;
     parts.expect(5, w.leads);

@@ -24,6 +24,7 @@ BOOST_AUTO_TEST_CASE(a_sign_is_seen_by_all_and_nothing_stays) {
     BOOST_TEST_REQUIRE(sign.has_value());
     BOOST_TEST(fs::path(sign->call().path).parent_path() == folder.path());
     for (const uint32_t place : {1U, 2U}) {
+      BOOST_TEST_INFO_SCOPE("place " << place);
       const auto seen = look_for_sign(sign->call(), place);
       BOOST_TEST(seen.has_value(), (seen ? "" : seen.error().text));
     }
@@ -43,6 +44,7 @@ BOOST_AUTO_TEST_CASE(another_folder_of_that_name_is_refused_soon) {
   const tests::scratch_folder folder;
   auto told = output_sign::put(folder.path())->call();  // the temporary sign is already gone
   for (const char* content : {"", "of another job"}) {
+    BOOST_TEST_INFO_SCOPE(content);
     if (*content != '\0') std::ofstream(told.path) << content;
     const int64_t began_ns = core::now_ns();
     const auto seen = look_for_sign(told, 1);

@@ -98,6 +98,7 @@ BOOST_AUTO_TEST_CASE(a_link_that_costs_little_or_moves_little_or_is_slow_for_a_m
   quiet.set(2, 0, 1e3);
   BOOST_TEST(quiet.steps(10 * enough, 1000).empty());
   for (int k = 0; k < 10; ++k) {
+    BOOST_TEST_INFO_SCOPE("k " << k);
     brief.set(2, 0, 10e6);
     BOOST_TEST(brief.steps(slow_links::window).empty());
     brief.set(2, 0, 100e6);

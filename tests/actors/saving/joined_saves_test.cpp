@@ -163,6 +163,7 @@ BOOST_AUTO_TEST_CASE(two_processes_save_every_step_to_memory_and_a_third_that_is
   uint64_t made = 0;
   fs::path before;  // folder of the other process's previous save
   for (uint64_t step = 1; step <= 5; ++step) {
+    BOOST_TEST_INFO_SCOPE("step " << step);
     const save_rig r(three_ranks(2), some_table(true), static_cast<uint32_t>(step));
     auto leader = r.begin(leading, step, request, first_here);
     BOOST_REQUIRE_MESSAGE(leader.has_value(), (leader ? "" : leader.error().text));
@@ -288,6 +289,7 @@ BOOST_AUTO_TEST_CASE(a_part_that_is_not_as_the_plan_says_fails_the_save_and_one_
     auto leader = r.begin(files, 2, {}, first_here);
     BOOST_REQUIRE(leader.has_value());
     for (const uint32_t rank : {0U, 3U, UINT32_MAX}) {
+      BOOST_TEST_INFO_SCOPE("rank " << rank);
       const auto did = (*leader)->take_part({.rank = rank});
       BOOST_REQUIRE(!did.has_value());
       BOOST_TEST((did.error().kind == core::error_kind::bad_input));

@@ -61,6 +61,7 @@ BOOST_AUTO_TEST_CASE(every_state_is_in_the_checkpoint_whatever_the_degrees_and_h
 
 BOOST_AUTO_TEST_CASE(frozen_parameters_are_left_out_where_the_request_says_so) {
   for (uint32_t stage : {0U, 3U}) {
+    BOOST_TEST_INFO_SCOPE("stage " << stage);
     const rig r(with_staging(2, stage, 1), some_table(true));
     fake_files files;
     save_request request;
@@ -79,7 +80,8 @@ BOOST_AUTO_TEST_CASE(older_checkpoints_go_after_the_commit_as_the_request_says) 
   save_request request;
   request.keep_last = 2;
   request.keep_every = 4;
-  for (uint64_t step = 1; step <= 6; ++step) BOOST_TEST(!r.save(files, step, request).failure);
+  for (uint64_t step = 1; step <= 6; ++step)
+    BOOST_TEST_CONTEXT("step " << step) BOOST_TEST(!r.save(files, step, request).failure);
   std::vector<std::string> folders;
   const auto listed = files.list("/checkpoints");
   for (const auto& e : *listed)
@@ -133,6 +135,7 @@ BOOST_AUTO_TEST_CASE(after_a_power_cut_the_old_or_the_new_checkpoint_is_there) {
   for (uint64_t n = 0; n <= operations; ++n)
     for (const auto what :
          {checkpoint::survival::nothing, checkpoint::survival::everything, checkpoint::survival::any}) {
+      BOOST_TEST_INFO_SCOPE("n " << n);
       fake_files files;
       BOOST_REQUIRE(!before.save(files, 1).failure);
       files.lose_power_at(files.operations() + n);
@@ -153,6 +156,7 @@ BOOST_AUTO_TEST_CASE(after_a_power_cut_the_old_or_the_new_checkpoint_is_there) {
 BOOST_AUTO_TEST_CASE(a_run_that_is_given_up_leaves_no_part_of_a_checkpoint_but_keeps_one_that_was_copied) {
   const rig r(with_staging(2, 3, 1), some_table());
   for (size_t last : {size_t{0}, size_t{1}, size_t{3}}) {
+    BOOST_TEST_INFO_SCOPE("last " << last);
     fake_files files;
     BOOST_REQUIRE(!r.save(files, 1).failure);
     auto job = r.begin(files, 2);
@@ -182,6 +186,7 @@ BOOST_AUTO_TEST_CASE(a_disk_that_pauses_during_a_save_makes_the_run_wait) {
   };
   threaded_company c(r.plans, std::move(parts), empty_batches());
   for (uint64_t step : {1U, 2U}) {
+    BOOST_TEST_INFO_SCOPE("step " << step);
     auto job = r.begin(files, step);
     BOOST_REQUIRE(job.has_value());
     files.pause = step == 1;

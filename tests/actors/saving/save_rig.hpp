@@ -59,6 +59,7 @@ struct save_rig {
     step_order order;
     order.save = job;
     for (uint32_t r = 0; r < plans.size(); ++r) {
+      BOOST_TEST_INFO_SCOPE("r " << r);
       lanes.emplace_back();
       if (!here.empty() && !here[r]) continue;
       lanes[r] = std::make_unique<writer_executor>(memory[r], std::make_unique<state_store>(*memory[r]));
@@ -66,12 +67,14 @@ struct save_rig {
       lanes[r]->begin(context_of(plans[r], order));
       const auto& ids = plans[r]->lanes[static_cast<size_t>(plan::lane::writer)];
       for (size_t i = 0; i < std::min(last, ids.size()); ++i) {
+        BOOST_TEST_INFO_SCOPE("i " << i);
         const auto did = lanes[r]->start(plans[r]->instructions[ids[i]]);
         BOOST_REQUIRE_MESSAGE(did.has_value(), (did ? "" : did.error().text));
         BOOST_REQUIRE((*did == progress::done));
       }
     }
     for (uint32_t r = 0; r < plans.size(); ++r) {
+      BOOST_TEST_INFO_SCOPE("r " << r);
       if (lanes[r] == nullptr) continue;
       if (last == SIZE_MAX) BOOST_TEST(wakes[r] == 1U);
       if (wakes[r] > 0)

@@ -26,7 +26,7 @@ BOOST_AUTO_TEST_CASE(a_session_of_open_degrees_has_the_bits_of_one_that_is_given
                                                say("tensor", mesh.degree(core::axis::tensor)),
                                                say("data", mesh.degree(core::axis::shard))});
   BOOST_TEST(same->found_degrees().empty());
-  for (int i = 0; i < 3; ++i) BOOST_TEST(step_of(*s).loss == step_of(*same).loss);
+  for (int i = 0; i < 3; ++i) BOOST_TEST_CONTEXT("i " << i) BOOST_TEST(step_of(*s).loss == step_of(*same).loss);
 }
 
 BOOST_AUTO_TEST_CASE(what_a_session_found_makes_the_next_one_choose_the_same_and_try_nothing) {

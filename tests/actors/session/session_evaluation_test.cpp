@@ -110,6 +110,7 @@ BOOST_AUTO_TEST_CASE(losses_are_those_of_the_uncut_run_whatever_number_is_asked_
       BOOST_TEST(got.losses == all.losses, boost::test_tools::per_element());
       BOOST_TEST(got.loss == all.loss);
       for (const uint64_t n : {1, 3, 5})
+        BOOST_TEST_CONTEXT("n " << n)
         BOOST_TEST(
             evaluated(*s, {.batches = n}).losses == std::vector(all.losses.begin(), all.losses.begin() + long(n)),
             boost::test_tools::per_element());
@@ -156,6 +157,7 @@ BOOST_AUTO_TEST_CASE(outputs_are_those_of_the_uncut_run_batch_by_batch) {
   const auto losses = evaluated(*uncut, {.batches = 5}).losses;
   BOOST_TEST_REQUIRE(wanted.size() == 10U);
   for (size_t i = 0; i < wanted.size(); ++i) {
+    BOOST_TEST_INFO_SCOPE("i " << i);
     BOOST_TEST(wanted[i].batch == i / 2);
     BOOST_TEST(wanted[i].rank == i % 2);
     BOOST_TEST(wanted[i].shape == (std::vector<int64_t>{2, 16, 96}), boost::test_tools::per_element());

@@ -74,6 +74,7 @@ uint64_t padded(uint64_t elements) { return core::round_up(elements, alignment_e
 uint64_t slice_elements(const plan::rank_plan& p, uint32_t rank, bool with_padding) {
   uint64_t n = 0;
   for (uint32_t q = 0; q < p.table().parameters.size(); ++q) {
+    BOOST_TEST_INFO_SCOPE("q " << q);
     const auto own = p.layout->partition.of(q, rank);
     if (own.count > 0) BOOST_TEST(own.first % 1024 == 0U);
     n += with_padding ? padded(own.count) : own.count;
@@ -101,6 +102,7 @@ void check_formulas(const job_case& c, const actors::session& session) {
   const auto memory = session.memory();
   BOOST_TEST_REQUIRE(memory.size() == c.ranks);
   for (uint32_t r = 0; r < c.ranks; ++r) {
+    BOOST_TEST_INFO_SCOPE("r " << r);
     const auto& p = session.training_plan(r);
     const auto& m = memory[r].resident;
     const uint64_t own = slice_elements(p, r, true);
@@ -218,6 +220,7 @@ BOOST_AUTO_TEST_CASE(segments_that_keep_less_take_what_the_plan_says) {
       "2, "
       "intermediate_size: 96, max_position_embeddings: 24, vocab_size: 96}\n";
   for (const std::string& model : {two_blocks, llama}) {
+    BOOST_TEST_INFO_SCOPE(model);
     const small_job job(model);
     const settings common = {"data.sequence_length=24", "train_micro_batch_size_per_gpu=64"};
     const settings all = {},
@@ -247,6 +250,7 @@ BOOST_AUTO_TEST_CASE(offloaded_inputs_do_not_count_as_activation_memory) {
                            "zero_optimization.offload_optimizer.nvme_path=" + (job.folder().path() / "swap").string()};
   const uint64_t input = 4 * 24 * 32 * sizeof(float), blocks = 6;
   for (const char* tensor : {"1", "2"}) {
+    BOOST_TEST_INFO_SCOPE(tensor);
     const auto memory_with = [&](const std::string& tier) {
       auto s =
           job.open(common + settings{"cluster.offload_activations=" + tier, std::string("parallel.tensor=") + tensor});
@@ -273,6 +277,7 @@ BOOST_AUTO_TEST_CASE(sessions_give_back_memory_allocator_and_threads) {
   step_of(*job.open({"parallel.data=2"}));  // what a process starts only once stays
   const size_t threads_before = threads();
   for (int i = 0; i < 2; ++i) {
+    BOOST_TEST_INFO_SCOPE("i " << i);
     auto s = job.open({"parallel.data=2", "zero_optimization.stage=3"});
     step_of(*s);
     BOOST_TEST(threads() > threads_before);
@@ -281,7 +286,8 @@ BOOST_AUTO_TEST_CASE(sessions_give_back_memory_allocator_and_threads) {
     BOOST_TEST(c10::GetAllocator(c10::DeviceType::CPU) == allocator);
     BOOST_TEST(threads_fall_to(threads_before));
     const actors::allocation_ledger books(2);
-    for (uint32_t r = 0; r < 2; ++r) BOOST_TEST(books.current_bytes(books.owner(r)) == 0U);
+    for (uint32_t r = 0; r < 2; ++r)
+      BOOST_TEST_CONTEXT("r " << r) BOOST_TEST(books.current_bytes(books.owner(r)) == 0U);
   }
 }
 

@@ -73,6 +73,7 @@ bool contains(const std::string& text, const std::string& part) { return text.fi
 
 BOOST_AUTO_TEST_CASE(an_overflow_in_fp16_skips_the_whole_step) {
   for (const char* stage : {"zero_optimization.stage=1", "zero_optimization.stage=3"}) {
+    BOOST_TEST_INFO_SCOPE(stage);
     const small_job job(two_blocks);
     auto s = job.open({stage, "parallel.data=2", "fp16.enabled=true", "fp16.initial_scale_power=24",
                        "scheduler.type=WarmupLR", "scheduler.params.warmup_num_steps=4",
@@ -88,6 +89,7 @@ BOOST_AUTO_TEST_CASE(an_overflow_in_fp16_skips_the_whole_step) {
     // One overflow uses up the hysteresis of 2; from then on each overflow halves the scale.
     double scale = 16777216;
     for (int i = 0; i < 20 && applied < 4; ++i) {
+      BOOST_TEST_INFO_SCOPE("i " << i);
       const auto r = step_of(*s);
       BOOST_TEST(r.step == uint64_t(i) + 1);
       BOOST_TEST(r.loss_scale == scale);
@@ -154,7 +156,7 @@ BOOST_AUTO_TEST_CASE(bf16_skips_an_overflow_if_told_to_check) {
 BOOST_AUTO_TEST_CASE(too_many_skipped_steps_end_the_run) {
   const poisoned_job job("transformer.h.1.mlp.c_fc.weight");
   auto s = job.open({"bf16.enabled=true", "parallel.data=2", "gradient_accumulation_steps=2"});
-  for (int i = 1; i < 50; ++i) BOOST_TEST(step_of(*s).skipped);
+  for (int i = 1; i < 50; ++i) BOOST_TEST_CONTEXT("i " << i) BOOST_TEST(step_of(*s).skipped);
   const auto r = s->step();
   BOOST_TEST_REQUIRE(!r.has_value());
   BOOST_TEST(contains(r.error().text, "in 50 steps in a row; first seen in "), r.error().text);
@@ -205,7 +207,8 @@ BOOST_AUTO_TEST_CASE(reports_show_the_learning_rate_schedule) {
                      "scheduler.params.warmup_type=linear"});
   // The first update runs before the scheduler's first step, as in DeepSpeed.
   const std::vector<double> wanted = {0, 0, 0.0025, 0.005, 0.0075, 0.01, 0.0075, 0.005, 0.0025, 0};
-  for (double lr : wanted) BOOST_TEST(step_of(*s).lr == lr, boost::test_tools::tolerance(1e-12));
+  for (double lr : wanted)
+    BOOST_TEST_CONTEXT("lr " << lr) BOOST_TEST(step_of(*s).lr == lr, boost::test_tools::tolerance(1e-12));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -123,6 +123,7 @@ BOOST_AUTO_TEST_CASE(the_end_of_a_session_waits_for_its_save) {
   const small_job job;
   const auto root = job.folder() / "saved";
   for (const bool with_step : {false, true}) {
+    BOOST_TEST_INFO_SCOPE("with step " << with_step);
     auto s = opened(job, three_stages_up, {});
     step_of(*s);
     BOOST_REQUIRE(s->save_async({.root = root}).has_value());

@@ -180,6 +180,7 @@ BOOST_AUTO_TEST_CASE(a_watched_run_that_resumes_spikes_where_it_would_have_undis
   losses_by_step got;
   // Each session ends as if it was killed: steps that were not saved are repeated.
   for (const uint64_t until : {11U, 19U, 30U, 40U}) {
+    BOOST_TEST_INFO_SCOPE("until " << until);
     const bool begins = got.empty();
     const auto s = opened(job, two_ranks + watched, begins ? std::filesystem::path() : other);
     for (const auto& [step, loss] : run_to(*s, until, other, &spikes)) got[step] = loss;

@@ -36,6 +36,7 @@ BOOST_AUTO_TEST_CASE(evaluation_changes_nothing_and_is_the_same_at_every_stage) 
   const small_job job(two_blocks);
   std::vector<double> losses;
   for (int stage = 0; stage <= 3; ++stage) {
+    BOOST_TEST_INFO_SCOPE("stage " << stage);
     auto s = job.open({"zero_optimization.stage=" + std::to_string(stage), "parallel.data=2",
                        "data.validation_fraction=0.1", "zero_optimization.stage3_param_persistence_threshold=0"});
     step_of(*s);
@@ -87,7 +88,7 @@ BOOST_AUTO_TEST_CASE(generation_depends_on_weights_and_seed_alone) {
   BOOST_TEST(generated(*b, 0.8) == text, boost::test_tools::per_element());
   BOOST_TEST(generated(*c, 0.8) != text);
   BOOST_TEST(generated(*a, 0) == generated(*b, 0), boost::test_tools::per_element());
-  for (int64_t t : text) BOOST_TEST((t >= 0 && t < 96));
+  for (int64_t t : text) BOOST_TEST_CONTEXT("t " << t) BOOST_TEST((t >= 0 && t < 96));
 }
 
 BOOST_AUTO_TEST_CASE(generation_takes_prompts_of_any_length_and_refuses_strange_tokens) {

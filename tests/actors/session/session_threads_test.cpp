@@ -194,6 +194,7 @@ BOOST_AUTO_TEST_CASE(sessions_that_are_opened_and_closed_again_and_again_leave_n
   size_t threads = 0, descriptors = 0;
   uint64_t resident = 0;
   for (uint64_t i = 1; i <= late; ++i) {
+    BOOST_TEST_INFO_SCOPE("i " << i);
     actors::session_options options;
     options.config = configs[i % configs.size()];
     if (i % 2 == 0) options.system = &system;

@@ -140,6 +140,7 @@ BOOST_AUTO_TEST_CASE(the_pieces_that_ranks_update_make_up_the_whole) {
       const auto gradient = sound(states.get_full_grad(matrix));
       uint64_t covered = 0;
       for (uint32_t rank = 0; rank < 2; ++rank) {
+        BOOST_TEST_INFO_SCOPE("rank " << rank);
         const auto own = sound(states.local_slice(rank, matrix));
         const auto mine = sound(states.get_local_fp32_param(rank, matrix));
         BOOST_TEST(mine.size() == own.count);
@@ -181,6 +182,7 @@ BOOST_AUTO_TEST_CASE(a_run_resumed_from_a_save_trains_like_the_changed_run) {
         sound(s->wait_for_saves());
       }
       for (const int i : {0, 1, 2, 3}) {
+        BOOST_TEST_INFO_SCOPE("i " << i);
         actors::session_options options;
         options.config = job.config(i % 2 == 0 ? set : all[0].set + two_ranks + precisions[1].set);
         options.resume = request.root;

@@ -195,6 +195,7 @@ BOOST_AUTO_TEST_CASE(retention_keeps_the_last_the_multiples_and_the_one_that_lat
   for (const uint64_t step : {50, 10, 20, 30, 40}) steps.push_back({step, 1'000 + step});
   const std::vector<uint64_t> none, old{10, 20, 30}, odd{10, 30}, not_named{20, 30, 40};
   for (const bool timed : {true, false}) {
+    BOOST_TEST_INFO_SCOPE("timed " << timed);
     BOOST_TEST(steps_to_remove(steps, 50, {}) == none);
     BOOST_TEST(steps_to_remove(steps, 50, {.keep_last = 2}) == old);
     BOOST_TEST(steps_to_remove(steps, 50, {.keep_last = 2, .keep_every = 20}) == odd);
@@ -388,6 +389,7 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_with_a_folder_in_it_is_not_removed_and_keeps_i
 BOOST_AUTO_TEST_CASE(a_leftover_with_a_folder_in_it_stays_and_is_named_and_the_others_are_removed) {
   fake_files files;
   for (const auto mark : {".removing-", ".replaced-", ".writing-"}) {
+    BOOST_TEST_INFO_SCOPE(mark);
     check_ok(save_sample(files, at, 1, samples(1), 1));
     const auto name = "step-00000001" + (mark + to_hex(random_save_id()));
     check_ok(files.make_folder(at / "step-00000001" / "plots"));
@@ -396,6 +398,7 @@ BOOST_AUTO_TEST_CASE(a_leftover_with_a_folder_in_it_stays_and_is_named_and_the_o
     const auto unfinished = "step-00000009.writing-" + to_hex(random_save_id());
     check_ok(files.make_folder(at / unfinished));
     for (const bool again : {false, true}) {
+      BOOST_TEST_INFO_SCOPE("again " << again);
       const auto left = remove_leftovers(files, at);
       check_ok(left);
       BOOST_REQUIRE(left->size() == (again ? 1U : 2U));

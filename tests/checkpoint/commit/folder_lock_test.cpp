@@ -142,6 +142,7 @@ BOOST_AUTO_TEST_CASE(a_lock_knows_when_its_folder_was_taken_away) {
 
 BOOST_AUTO_TEST_CASE(a_file_system_without_locks_is_written_to_and_the_lock_says_so) {
   for (const int number : {ENOSYS, ENOLCK, EOPNOTSUPP}) {
+    BOOST_TEST_INFO_SCOPE("number " << number);
     const scratch_folder folder;
     const pid_t child = ::fork();
     if (child == 0) {

@@ -44,6 +44,8 @@ BOOST_AUTO_TEST_CASE(each_machine_verifies_its_own_files_and_names_those_of_the_
   const two_machines m;
   for (const bool is_first : {true, false})
     for (const fs::path& path : {(is_first ? m.a : m.b).path(), (is_first ? m.a : m.b).path() / m.step}) {
+      BOOST_TEST_INFO_SCOPE("is first " << is_first);
+      BOOST_TEST_INFO_SCOPE(path);
       const auto source = open_source(path);
       check_ok(source);
       const auto report = verify_source(real_files(), *source);

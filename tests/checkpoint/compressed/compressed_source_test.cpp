@@ -104,6 +104,7 @@ BOOST_AUTO_TEST_CASE(a_folder_of_every_format_has_the_values_that_the_package_gi
       check_ok(wanted);
       BOOST_REQUIRE_EQUAL(got->tensors.size(), wanted->tensors.size());
       for (size_t i = 0; i < got->tensors.size(); ++i) {
+        BOOST_TEST_INFO_SCOPE("i " << i);
         BOOST_TEST(got->tensors[i].name == wanted->tensors[i].name);
         BOOST_TEST((got->tensors[i].type == wanted->tensors[i].type));
         BOOST_TEST((got->tensors[i].shape == wanted->tensors[i].shape));
@@ -122,6 +123,7 @@ BOOST_AUTO_TEST_CASE(any_elements_may_be_read_and_loads_of_many_threads_have_the
     source_reader reader(s);
     for (const auto& [first, count] :
          {std::pair<size_t, size_t>{0, 1}, {1, 62}, {63, 2}, {64, 64}, {100, 500}, {elements - 1, 1}}) {
+      BOOST_TEST_INFO_SCOPE("first " << first << ", count " << count);
       std::vector<std::byte> part(count * width);
       check_ok(reader.read(t, first, count, part));
       BOOST_TEST(same_bytes(part, std::span(all).subspan(first * width, count * width)));

@@ -132,6 +132,7 @@ BOOST_AUTO_TEST_CASE(weights_that_no_method_has_changed_are_read) {
   for (const char* config :
        {R"({"model_type": "llama"})", R"({"quantization_config": null})", R"({"quantization_config": {}})",
         R"({"quantization_config": {"quant_method": "bitsandbytes", "load_in_4bit": false, "load_in_8bit": false}})"}) {
+    BOOST_TEST_INFO_SCOPE(config);
     const scratch_folder at;
     at.write("model.safetensors",
              file_of({norm, {"position_ids", "I64", {2}, 16}, {linear + ".mask", "U8", {4, 8}, 32}}));

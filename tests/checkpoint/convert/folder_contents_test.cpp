@@ -134,7 +134,7 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_whose_save_was_cut_short_is_refused_by_name_an
       const auto& text = refused.source.error().text;
       for (const std::string& words :
            {std::string("checkpoint-30"), why, std::string("--fallback-to-previous takes checkpoint-20 instead")})
-        BOOST_TEST(has(text, words), text);
+        BOOST_TEST_CONTEXT(words) BOOST_TEST(has(text, words), text);
       const auto got = open(at.path(), true);
       check_step(got, 20);
       BOOST_TEST(has(got.said, "skipped: 'checkpoint-30': "), got.said);

@@ -191,6 +191,7 @@ BOOST_AUTO_TEST_CASE(both_ends_of_a_pipeline_have_the_tied_parameters) {
   const fs::path folder = at / "out0/global_step5";
   BOOST_TEST(fs::exists(folder / "layer_01-model_01-model_states.pt"));
   for (int rank = 0; rank < 4; ++rank) {
+    BOOST_TEST_INFO_SCOPE("rank " << rank);
     const auto file = torch_archive::open(folder / fmt::format("zero_pp_rank_0_mp_rank_{:02}_optim_states.pt", rank));
     check_ok(file);
     const auto& tree = file->tree();
@@ -299,6 +300,7 @@ BOOST_AUTO_TEST_CASE(each_rank_has_the_rows_that_the_rules_give_it) {
   const auto from = made(at, megatron_pipeline());
   check_ok(rewritten(from, at / "a", to({1, 2, 1})));
   for (int rank = 0; rank < 2; ++rank) {
+    BOOST_TEST_INFO_SCOPE("rank " << rank);
     const auto file = torch_archive::open(at / fmt::format("a/global_step5/mp_rank_{:02}_model_states.pt", rank));
     check_ok(file);
     const auto& tree = file->tree();
@@ -480,6 +482,7 @@ BOOST_AUTO_TEST_CASE(a_stopped_reshape_leaves_existing_files_alone) {
   check_ok(rewritten(from, root, to({1, 1, 1})));
   const auto before = files_in(root);
   for (const int stop : {1, 3, 9}) {
+    BOOST_TEST_INFO_SCOPE("stop " << stop);
     auto o = to({2, 4, 2});
     o.write.tag = "other";
     uint64_t last = 0, all = 0;

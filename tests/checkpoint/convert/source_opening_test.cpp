@@ -71,9 +71,10 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_that_cannot_be_opened_is_passed_over_only_if_a
   std::string all;
   for (const auto& line : said) all += line + '\n';
   for (const char* name : {"step-00000003", "shard-00001.bin", "step-00000002", "used instead: '"})
-    BOOST_TEST(all.find(name) != std::string::npos, all);
+    BOOST_TEST_CONTEXT(name) BOOST_TEST(all.find(name) != std::string::npos, all);
   // The older checkpoint is also offered if `latest` is missing or damaged.
   for (const bool gone : {true, false}) {
+    BOOST_TEST_INFO_SCOPE("gone " << gone);
     fs::remove(scratch.path() / "latest");
     if (!gone) scratch.write("latest", "step-00000007\nxyz\n");
     check_failed(open_source(scratch.path()), error_kind::bad_input, "latest");

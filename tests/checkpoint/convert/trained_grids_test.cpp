@@ -63,6 +63,7 @@ BOOST_AUTO_TEST_CASE(blocks_of_all_types_hold_the_trained_values_bit_for_bit) {
                                      {gguf_type::q5_0, kernels::block_format::q5_0},
                                      {gguf_type::q8_0, kernels::block_format::q8_0}})
     for (const bool transposed : {false, true}) {
+      BOOST_TEST_INFO_SCOPE("transposed " << transposed);
       auto store = weight_store::open(t.folder / "work", std::string(name_of(type)) + (transposed ? "t" : ""));
       check_ok(store);
       auto grid = t.grid;

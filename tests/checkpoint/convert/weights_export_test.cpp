@@ -88,6 +88,7 @@ BOOST_AUTO_TEST_CASE(the_callers_form_outweighs_the_ending_of_the_name) {
   const auto source = read_deepspeed_source(fixtures / "stage3_fp32");
   check_ok(source);
   for (const char* name : {"out.safetensors", "out.pt"}) {
+    BOOST_TEST_INFO_SCOPE(name);
     check_ok(export_weights(*source, {.out = at / name, .form = weights_form::folder}));
     BOOST_TEST(fs::exists(at / name / "model.safetensors"));
   }
@@ -118,6 +119,7 @@ BOOST_AUTO_TEST_CASE(a_stopped_export_leaves_existing_files_alone) {
   const auto source = read_deepspeed_source(fixtures / "stage2_bf16");
   check_ok(source);
   for (const char* name : {"m.safetensors", "m.bin"}) {
+    BOOST_TEST_INFO_SCOPE(name);
     at.write(name, "before");
     uint64_t told = 0;
     weights_export_options options{.out = at / name};

@@ -133,6 +133,9 @@ BOOST_AUTO_TEST_CASE(files_of_every_rank_are_those_of_the_reference) {
     for (uint32_t data = 0; data < d.data; ++data)
       for (uint32_t p = 0; p < d.pipeline; ++p)
         for (uint32_t t = 0; t < d.tensor; ++t) {
+          BOOST_TEST_INFO_SCOPE("data " << data);
+          BOOST_TEST_INFO_SCOPE("p " << p);
+          BOOST_TEST_INFO_SCOPE("t " << t);
           const std::string at = fmt::format("{}{}{}/{}{}{}", d.pipeline, d.tensor, d.data, p, t, data);
           BOOST_TEST((names(index.zero_files_of(p, t, data)) == wanted.at(at)), at);
           ++asked;
@@ -159,6 +162,9 @@ BOOST_AUTO_TEST_CASE(joined_states_are_those_of_the_reference) {
     for (uint32_t data = 0; data < d.data; ++data)
       for (uint32_t p = 0; p < d.pipeline; ++p)
         for (uint32_t t = 0; t < d.tensor; ++t) {
+          BOOST_TEST_INFO_SCOPE("data " << data);
+          BOOST_TEST_INFO_SCOPE("p " << p);
+          BOOST_TEST_INFO_SCOPE("t " << t);
           const std::string at = fmt::format("{}{}{}/{}{}{}", d.pipeline, d.tensor, d.data, p, t, data);
           const auto zero = index.state_for_rank(p, t, data);
           check_ok(zero);

@@ -169,6 +169,7 @@ BOOST_AUTO_TEST_CASE(tensor_parallel_ranks_join_as_its_universal_converter_joins
 
 BOOST_AUTO_TEST_CASE(universal_folders_hold_the_same_as_the_folders_they_were_made_from) {
   for (const std::string stage : {"stage2", "stage3"}) {
+    BOOST_TEST_INFO_SCOPE(stage);
     const auto universal = read_universal_source(fixtures / ("universal_" + stage));
     const auto source = read_deepspeed_source(fixtures / (stage + "_bf16"));
     check_ok(universal);
@@ -218,6 +219,7 @@ BOOST_AUTO_TEST_CASE(a_tag_its_folder_and_latest_name_the_same) {
 BOOST_AUTO_TEST_CASE(kinds_are_distinguished_and_frozen_parameters_can_be_left_out) {
   const scratch_folder at;
   for (const std::string name : {"stage1_bf16", "stage2_bf16", "stage3_bf16"}) {
+    BOOST_TEST_INFO_SCOPE(name);
     const auto source = read_deepspeed_source(fixtures / name);
     check_ok(source);
     const auto has = [&](const char* tensor, tensor_kind kind) {

@@ -80,6 +80,7 @@ BOOST_AUTO_TEST_CASE(stage_3_cuts_every_parameter_and_pads_each) {
   const auto real = [](uint64_t n, uint32_t ranks) {
     std::vector<uint64_t> out;
     for (uint32_t r = 0; r < ranks; ++r) {
+      BOOST_TEST_INFO_SCOPE("r " << r);
       const auto pieces = pieces_of_sub_group(std::vector<uint64_t>{n}, std::vector<uint32_t>{0}, ranks, r);
       BOOST_TEST(elements_of(pieces) == rank_elements(n, ranks));
       out.push_back(pieces[0].parameter == flat_stretch::no_parameter ? 0 : pieces[0].count);

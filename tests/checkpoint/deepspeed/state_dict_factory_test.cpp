@@ -71,6 +71,8 @@ BOOST_AUTO_TEST_CASE(every_version_and_number_of_ranks_equals_the_reference) {
   for (const double version : {0.0, 1.0, 2.0})
     for (const auto& [from, to] : std::vector<std::pair<uint32_t, uint32_t>>{{4, 2}, {4, 1}, {1, 4}, {2, 4}, {2, 2}})
       for (uint32_t rank = 0; rank < to; ++rank) {
+        BOOST_TEST_INFO_SCOPE("rank " << rank);
+        BOOST_TEST_INFO_SCOPE("version " << version);
         const auto files = parts(from);
         module_load_options o{.mp_world_size = to, .mp_rank = rank, .version = version};
         const auto loaded = load_module(files, o);
@@ -162,6 +164,7 @@ BOOST_AUTO_TEST_CASE(a_quantised_part_times_its_scales_is_close_to_the_weight) {
     check_ok(reader.read(*t, 0, values.size(), std::as_writable_bytes(std::span(values))));
     const auto row = static_cast<size_t>(*layer_matrix_of(name));
     for (size_t i = 0; i < values.size(); ++i) {
+      BOOST_TEST_INFO_SCOPE("i " << i);
       const float scale = loaded->scales->values[row * loaded->scales->width + i / (values.size() / 4)];
       BOOST_TEST(std::abs(values[i] - static_cast<float>(weight.values[i]) * scale) <= scale, name);
     }
@@ -256,6 +259,7 @@ BOOST_AUTO_TEST_CASE(a_state_dict_gives_its_module_and_takes_another_with_and_wi
     return std::move(*state);
   };
   for (const std::string key : {"module", "model", "weights"}) {
+    BOOST_TEST_INFO_SCOPE(key);
     const auto state = state_of(key.c_str());
     const std::optional<std::string> by = key == "weights" ? key : "auto";
     const auto module = get_module(state, by);

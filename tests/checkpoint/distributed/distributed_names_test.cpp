@@ -97,6 +97,7 @@ BOOST_AUTO_TEST_CASE(no_weight_is_an_optimizers_for_its_own_name) {
   const keyed_folder nested{{{{"model", "state.weight"}}, {{"model", "lin.weight"}}, {{"model", "param_groups.w"}}}};
   BOOST_TEST(nested.listed() == "lin.weight, param_groups.w, state.weight");
   for (const bool says_keys : {true, false}) {
+    BOOST_TEST_INFO_SCOPE("says keys " << says_keys);
     const keyed_folder flat{{{{"optim.weight"}}, {{"optimizer.bias"}}, {{"optim.state.weight"}}}, says_keys};
     BOOST_TEST(flat.listed() == "optim.state.weight, optim.weight, optimizer.bias");
   }

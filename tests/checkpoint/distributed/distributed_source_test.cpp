@@ -125,6 +125,7 @@ BOOST_AUTO_TEST_CASE(folders_of_megatron_core_have_weights_and_what_names_its_pa
   const auto wanted = read_hugging_face_source(root / "expected.safetensors");
   check_ok(wanted);
   for (const bool has_names : {true, false}) {
+    BOOST_TEST_INFO_SCOPE("has names " << has_names);
     const auto got = open_source(root / (has_names ? "fully_reshardable" : "dp_reshardable"));
     check_ok(got);
     BOOST_TEST(got->format == "Megatron-Core torch_dist");
@@ -170,10 +171,13 @@ BOOST_AUTO_TEST_CASE(chunks_of_any_mesh_are_laid_together) {
     check_ok(got);
     const auto bytes = bytes_in(*got, got->tensors.at(0));
     for (size_t i = 0; i < mesh.size(); ++i) {
+      BOOST_TEST_INFO_SCOPE("i " << i);
       const auto& c = mesh[i];
       const auto its = noise(core::numel_of(c.sizes) * 4, i);
       for (int64_t row = 0; row < c.sizes[0]; ++row)
         for (int64_t column = 0; column < c.sizes[1]; ++column) {
+          BOOST_TEST_INFO_SCOPE("column " << column);
+          BOOST_TEST_INFO_SCOPE("row " << row);
           const auto from = static_cast<size_t>(row * c.sizes[1] + column) * 4;
           const auto to = static_cast<size_t>((c.offsets[0] + row) * 2 + c.offsets[1] + column) * 4;
           BOOST_TEST(same_bytes(std::span(its).subspan(from, 4), std::span(bytes).subspan(to, 4)));
@@ -184,6 +188,7 @@ BOOST_AUTO_TEST_CASE(chunks_of_any_mesh_are_laid_together) {
 
 BOOST_AUTO_TEST_CASE(what_is_written_is_read_back) {
   for (uint64_t seed = 1; seed <= 12; ++seed) {
+    BOOST_TEST_INFO_SCOPE("seed " << seed);
     const scratch_folder at;
     const random_source random(seed, core::dtype::f32, at.path());
     const auto& from = random.source;
@@ -291,6 +296,7 @@ BOOST_AUTO_TEST_CASE(updates_are_counted_wherever_an_optimizer_counts_them) {
       BOOST_TEST((got->run.steps == updates && got->run.applied_updates == updates));
       BOOST_TEST((got->remarks == (remark.empty() ? std::vector<std::string>{} : std::vector{remark})));
       for (const std::string of : {"w", "b"})
+        BOOST_TEST_CONTEXT(of)
         BOOST_TEST((find_tensor(*got, of, tensor_kind::moment, name == "schedule" ? "momentum_buffer" : "exp_avg") !=
                     nullptr));
     }

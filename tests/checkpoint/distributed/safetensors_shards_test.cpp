@@ -49,6 +49,7 @@ BOOST_AUTO_TEST_CASE(shards_of_a_mesh_and_what_they_were_consolidated_to_have_py
   const auto wanted = read_hugging_face_source(fixtures / "llama_2d.safetensors");
   check_ok(wanted);
   for (const char* name : {"llama_2d_hf", "llama_2d_hf/sharded"}) {
+    BOOST_TEST_INFO_SCOPE(name);
     const auto got = open_source(fixtures / name);
     check_ok(got);
     BOOST_TEST(got->tensors.size() == 12U);

@@ -78,8 +78,10 @@ BOOST_AUTO_TEST_CASE(a_folder_that_cannot_be_written_is_named) {
 }
 
 BOOST_AUTO_TEST_CASE(no_space_is_distinguished_from_other_failures) {
-  for (const int full : {ENOSPC, EDQUOT, EFBIG}) BOOST_TEST((core::kind_of_write_error(full) == error_kind::no_space));
-  for (const int other : {EIO, EROFS, EACCES}) BOOST_TEST((core::kind_of_write_error(other) == error_kind::io));
+  for (const int full : {ENOSPC, EDQUOT, EFBIG})
+    BOOST_TEST_CONTEXT("full " << full) BOOST_TEST((core::kind_of_write_error(full) == error_kind::no_space));
+  for (const int other : {EIO, EROFS, EACCES})
+    BOOST_TEST_CONTEXT("other " << other) BOOST_TEST((core::kind_of_write_error(other) == error_kind::io));
 }
 
 BOOST_AUTO_TEST_CASE(a_file_system_that_syncs_no_folders_is_no_error) {

@@ -111,6 +111,7 @@ BOOST_AUTO_TEST_CASE(memory_of_removed_files_is_used_again_and_only_bytes_of_the
 BOOST_AUTO_TEST_CASE(no_more_memory_is_kept_than_was_in_use_at_one_time) {
   memory_files files;
   for (uint64_t n = 1; n <= 40; ++n) {
+    BOOST_TEST_INFO_SCOPE("n " << n);
     const std::string text(n * 100'000, 'x');
     check_ok(write(files, "/new", text, text.size()));
     if (n > 1) check_ok(files.remove("/old"));
@@ -247,6 +248,7 @@ BOOST_AUTO_TEST_CASE(checkpoints_are_saved_replaced_and_opened_as_a_source_that_
   const fs::path at = "/runs/memory";
   uint64_t made_by_two = 0;
   for (uint64_t step = 1; step <= 6; ++step) {
+    BOOST_TEST_INFO_SCOPE("step " << step);
     const auto samples = sample_tensors(step);
     check_ok(save_sample(files, at, step, samples, 3));
     check_ok(apply_retention(files, at, {1, 0}));

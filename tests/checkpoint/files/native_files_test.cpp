@@ -114,6 +114,7 @@ BOOST_AUTO_TEST_CASE(a_power_cut_keeps_synced_bytes_and_none_that_were_not_writt
   BOOST_TEST(read_small_file(*all, "/x/open", 9).value() == "abcdefgh");
   bool lost = false, torn = false, kept = false;
   for (uint64_t seed = 0; seed < 200; ++seed) {
+    BOOST_TEST_INFO_SCOPE("seed " << seed);
     const auto some = files.after_power_cut(survival::any, seed);
     BOOST_TEST(read_small_file(*some, "/x/synced", 9).value() == "all");
     const auto text = read_small_file(*some, "/x/open", 9);

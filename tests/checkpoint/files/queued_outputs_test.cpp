@@ -57,6 +57,7 @@ BOOST_AUTO_TEST_CASE(copied_and_aligned_writes_follow_each_other_and_a_file_ends
   const aligned_noise from(512 * kib);
   for (const auto& options : ways())
     for (const size_t tail : {size_t{0}, size_t{1}, size_t{4095}, size_t{4096}, 13 * kib + 5}) {
+      BOOST_TEST_INFO_SCOPE("tail " << tail);
       const scratch_folder scratch;
       auto file = create_queued_output(scratch / "a", options);
       check_ok(file);
@@ -82,6 +83,7 @@ BOOST_AUTO_TEST_CASE(a_file_without_writes_and_one_with_only_an_expected_size_ar
   for (const auto& options : ways()) {
     const scratch_folder scratch;
     for (const uint64_t expected : {uint64_t{0}, uint64_t{1} << 20}) {
+      BOOST_TEST_INFO_SCOPE("expected " << expected);
       const auto path = scratch / std::to_string(expected);
       auto file = create_queued_output(path, options);
       check_ok(file);

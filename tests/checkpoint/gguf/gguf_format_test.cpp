@@ -101,6 +101,7 @@ BOOST_AUTO_TEST_CASE(what_is_written_is_read_back) {
   const auto source = bytes_of_file(peer_file);
   for (const auto& t : peer->tensors)
     for (uint64_t done = 0; done < t.bytes();) {  // reads and writes in odd pieces
+      BOOST_TEST_INFO_SCOPE("done " << done);
       const uint64_t n = std::min<uint64_t>(1000, t.bytes() - done);
       const auto* from = source.data() + peer->data_begin + t.offset_bytes + done;
       BOOST_REQUIRE(writer->write(std::as_bytes(std::span(from, n))));
@@ -143,6 +144,7 @@ BOOST_AUTO_TEST_CASE(what_could_not_be_read_back_is_not_written) {
 
 BOOST_AUTO_TEST_CASE(claims_beyond_all_bounds_are_refused_before_anything_is_allocated) {
   for (const size_t at : {tensor_count_at, key_count_at}) {
+    BOOST_TEST_INFO_SCOPE("at " << at);
     auto bytes = small_file().text();
     put(bytes, at, uint64_t{1} << 63U);
     BOOST_TEST(refusal(bytes).find("at most") != std::string::npos, refusal(bytes));
@@ -154,6 +156,7 @@ BOOST_AUTO_TEST_CASE(claims_beyond_all_bounds_are_refused_before_anything_is_all
   auto bytes = with_text.text();
   const size_t key_at = 24, length_at = key_at + 8 + 1 + 4;
   for (const uint64_t length : {uint64_t{1} << 63U, UINT64_MAX, uint64_t{1} << 23U}) {
+    BOOST_TEST_INFO_SCOPE("length " << length);
     auto changed = bytes;
     put(changed, length_at, length);
     BOOST_TEST(refusal(changed) != "");
@@ -165,6 +168,7 @@ BOOST_AUTO_TEST_CASE(claims_beyond_all_bounds_are_refused_before_anything_is_all
   with_array.metadata.set("k", gguf_value::of(std::vector<std::string>{"a", "b"}));
   bytes = with_array.text();
   for (const uint64_t count : {uint64_t{1} << 63U, uint64_t{1} << 20U}) {
+    BOOST_TEST_INFO_SCOPE("count " << count);
     auto changed = bytes;
     put(changed, length_at + 4, count);
     BOOST_TEST(refusal(changed) != "");
@@ -216,6 +220,7 @@ BOOST_AUTO_TEST_CASE(types_extents_versions_and_alignments_that_do_not_exist_are
   BOOST_TEST(changed(4, uint32_t{3} << 24U).find("big-endian") != std::string::npos);
   BOOST_TEST(changed(0, uint32_t{0x47475546}).find("it begins with") != std::string::npos);
   for (const uint32_t alignment : {0U, 3U, 48U, 1U << 21U}) {
+    BOOST_TEST_INFO_SCOPE("alignment " << alignment);
     small_file file;
     file.metadata.set("general.alignment", gguf_value::of(uint32_t{64}));
     auto other = file.text(128);

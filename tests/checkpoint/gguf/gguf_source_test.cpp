@@ -304,6 +304,9 @@ BOOST_AUTO_TEST_CASE(the_file_has_the_order_that_llama_cpp_reads) {
     for (uint64_t h = 0; h < static_cast<uint64_t>(heads); ++h)
       for (uint64_t i = 0; i < head / 2; ++i)
         for (uint64_t half = 0; half < 2; ++half) {
+          BOOST_TEST_INFO_SCOPE("h " << h);
+          BOOST_TEST_INFO_SCOPE("half " << half);
+          BOOST_TEST_INFO_SCOPE("i " << i);
           const uint64_t row = h * head + half * head / 2 + i, stored = h * head + 2 * i + half;
           BOOST_REQUIRE(std::equal(&a[row * width], &a[row * width] + width, &b[stored * width]));
           BOOST_REQUIRE_EQUAL(c[row], d[stored]);
@@ -383,6 +386,7 @@ BOOST_AUTO_TEST_CASE(every_mixture_is_read_back_near_what_went_in) {
   const scratch_folder folder;
   const auto from = opened(folder, model);
   for (const char* type : {"f16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q4_k", "q5_k", "q6_k", "q4_k_m", "q5_k_m"}) {
+    BOOST_TEST_INFO_SCOPE(type);
     const auto back = exported(from, options_for(model, folder / (std::string(type) + ".gguf"), type));
     const auto report = diff_sources(real_files(), from, back, {.tolerance = 1.0, .progress = {}});
     check_ok(report);

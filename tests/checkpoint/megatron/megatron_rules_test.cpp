@@ -96,6 +96,7 @@ BOOST_AUTO_TEST_CASE(names_choose_how_a_parameter_is_cut) {
     BOOST_TEST((rule(name).kind == cut_kind::along && rule(name).dimension == 0), name);
   for (const char* name : {"layers.3.input_layernorm.weight", "layers.3.mlp.dense_4h_to_h.bias",
                            "layers.3.attention.dense.bias", "position_embeddings.weight"}) {
+    BOOST_TEST_INFO_SCOPE(name);
     BOOST_TEST((rule(name).kind == cut_kind::replicated), name);
     BOOST_TEST(!is_megatron_name(name));
   }
@@ -158,6 +159,7 @@ BOOST_AUTO_TEST_CASE(random_cuts_are_undone_by_their_merge) {
   std::mt19937_64 random(7);
   const auto draw = [&](int64_t low, int64_t high) { return std::uniform_int_distribution(low, high)(random); };
   for (int i = 0; i < 400; ++i) {
+    BOOST_TEST_INFO_SCOPE("i " << i);
     const auto ranks = static_cast<uint32_t>(draw(1, 5));
     cut_rule rule{.kind = cut_kind::along, .dimension = static_cast<size_t>(draw(0, 2))};
     shape whole{draw(1, 6), draw(1, 6), draw(1, 6)};
@@ -348,6 +350,7 @@ BOOST_AUTO_TEST_CASE(a_jobs_own_cut_is_the_plainest_rule_with_its_widths) {
     const auto split = cut_to_split("w", rule_of(cut), shape, 3);
     check_ok(split);
     for (uint32_t r = 0; r < 3; ++r) {
+      BOOST_TEST_INFO_SCOPE("r " << r);
       const core::tp_slices own(shape, cut, r, core::tp_room::own);
       BOOST_TEST(core::numel_of(split->slices[r]) == own.elements());
       std::vector<core::tp_run> got;

@@ -175,6 +175,7 @@ BOOST_AUTO_TEST_CASE(truncated_extended_swapped_and_missing_files_are_refused_at
   const auto size = fs::file_size(first);
   for (const uint64_t wrong :
        {uint64_t{0}, uint64_t{100}, uint64_t{4096}, size - 4096, size - 1, size + 1, size + 4096}) {
+    BOOST_TEST_INFO_SCOPE("wrong " << wrong);
     fs::copy_file(first, old);
     fs::resize_file(first, wrong);
     BOOST_TEST(has(d.ask().open, quoted(first) + ": it has " + std::to_string(wrong) +
@@ -200,6 +201,7 @@ BOOST_AUTO_TEST_CASE(truncated_extended_swapped_and_missing_files_are_refused_at
   const auto text = d.newest / "manifest.json";
   for (const uint64_t wrong :
        {uint64_t{0}, uint64_t{40}, uint64_t{100}, fs::file_size(text) - 1, fs::file_size(text) + 1}) {
+    BOOST_TEST_INFO_SCOPE("wrong " << wrong);
     fs::copy_file(text, old);
     fs::resize_file(text, wrong);
     BOOST_TEST(has(d.ask().open, text.string()), d.ask().open);

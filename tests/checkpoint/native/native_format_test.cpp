@@ -125,6 +125,8 @@ BOOST_AUTO_TEST_CASE(an_optimizer_may_have_counted_more_updates_than_the_run_has
 BOOST_AUTO_TEST_CASE(a_position_of_0_after_a_step_is_unknown_where_no_batch_is_stated) {
   for (const uint64_t position : {0U, 5U})
     for (const bool has_batch : {false, true}) {
+      BOOST_TEST_INFO_SCOPE("has batch " << has_batch);
+      BOOST_TEST_INFO_SCOPE("position " << position);
       fake_files files;
       const auto tensors = sample_tensors(1);
       auto m = full_manifest();
@@ -141,6 +143,7 @@ BOOST_AUTO_TEST_CASE(a_position_of_0_after_a_step_is_unknown_where_no_batch_is_s
 
 BOOST_AUTO_TEST_CASE(tensors_of_several_writers_are_loaded_bit_for_bit_by_any_number_of_readers) {
   for (uint32_t writers = 1; writers <= 4; ++writers) {
+    BOOST_TEST_INFO_SCOPE("writers " << writers);
     saved s(writers, writers);
     BOOST_TEST(s.from.content.files.size() == writers);
     for (uint32_t readers = 1; readers <= 5; ++readers) check_loads(s.files, s.from, s.tensors, readers);
@@ -430,6 +433,7 @@ BOOST_AUTO_TEST_CASE(mutated_manifests_behind_a_good_seal_are_refused_or_keep_ev
   const memory_limit limit(uint64_t{64} << 20);
   size_t refused = 0;
   for (uint64_t seed = 0; seed < 1000; ++seed) {
+    BOOST_TEST_INFO_SCOPE("seed " << seed);
     std::mt19937_64 random(seed);
     std::string now = body;
     for (uint64_t edits = random() % 4 + 1; edits > 0; --edits) {

@@ -117,6 +117,7 @@ BOOST_AUTO_TEST_CASE(claims_of_huge_sizes_allocate_nothing) {
        {R"({"w":{"dtype":"F32","shape":[4611686018427387904])" + tail,
         R"({"w":{"dtype":"F32","shape":[1,)" + std::string(4000, '9') + "]" + tail,
         std::string(R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[0,9223372036854775807]}})")}) {
+    BOOST_TEST_INFO_SCOPE(header);
     const auto path = at.write("m.safetensors", as_file(header));
     const size_t before = live_bytes;
     peak_bytes = before;

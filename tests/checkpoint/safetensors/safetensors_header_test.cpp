@@ -39,7 +39,7 @@ BOOST_AUTO_TEST_CASE(a_header_gives_its_tensors_and_metadata) {
 BOOST_AUTO_TEST_CASE(every_dtype_has_the_format_s_name) {
   for (const auto t : {core::dtype::f64, core::dtype::f32, core::dtype::bf16, core::dtype::f16, core::dtype::i64,
                        core::dtype::i32, core::dtype::i16, core::dtype::i8, core::dtype::u8, core::dtype::boolean})
-    BOOST_TEST((safetensors_dtype(safetensors_name(t)) == t));
+    BOOST_TEST_CONTEXT(core::name_of(t)) BOOST_TEST((safetensors_dtype(safetensors_name(t)) == t));
   BOOST_TEST((safetensors_dtype("BF16") == core::dtype::bf16));
   BOOST_TEST(!safetensors_dtype("F8_E4M3"));  // stored as a flag of the entry; Troupe has no such type
 }

@@ -90,6 +90,8 @@ BOOST_AUTO_TEST_CASE(a_new_export_replaces_an_old_one_of_another_form) {
   old[0].data[0] ^= std::byte{1};
   for (const uint64_t before : {uint64_t{1500}, default_shard_bytes})
     for (const uint64_t after : {uint64_t{1500}, uint64_t{700}, default_shard_bytes}) {
+      BOOST_TEST_INFO_SCOPE("after " << after);
+      BOOST_TEST_INFO_SCOPE("before " << before);
       check_ok(write_weights_folder(at / "out", all_to_write(old), before));
       check_ok(write_weights_folder(at / "out", all_to_write(model()), after));
       check_holds(at / "out", model());
@@ -101,6 +103,8 @@ BOOST_AUTO_TEST_CASE(an_export_into_a_folder_with_weights_under_other_names_is_r
   for (const std::string other : {"model.fp16.safetensors.index.json", "model.safetensors.index.fp16.json",
                                   "pytorch_model.bin.index.json", "pytorch_model.bin"})
     for (const uint64_t shard_bytes : {uint64_t{1500}, default_shard_bytes}) {
+      BOOST_TEST_INFO_SCOPE("shard bytes " << shard_bytes);
+      BOOST_TEST_INFO_SCOPE(other);
       const scratch_folder at;
       check_ok(write_weights_folder(at / "out", all_to_write(model()), 1500));
       fs::rename(at / "out" / index_file_name, at / "out" / other);

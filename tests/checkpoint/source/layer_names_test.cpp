@@ -62,6 +62,7 @@ void check_named(const tensor_source& s, const std::vector<wanted_tensor>& wante
   BOOST_TEST(s.tensors.size() == 2 * wanted.size());
   for (const auto& w : wanted)
     for (const char* moment : {"", "exp_avg"}) {
+      BOOST_TEST_INFO_SCOPE(moment);
       const auto* t = find_tensor(s, w.name, *moment == 0 ? tensor_kind::master : tensor_kind::moment, moment);
       BOOST_REQUIRE_MESSAGE(t != nullptr, w.name);
       BOOST_TEST(t->shape == w.shape, boost::test_tools::per_element());

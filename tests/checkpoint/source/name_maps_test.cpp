@@ -27,6 +27,7 @@ const names llama{"model.embed_tokens.weight", "model.layers.0.self_attn.q_proj.
 BOOST_AUTO_TEST_CASE(prefixes_of_wrappers_and_of_hugging_face_do_not_matter) {
   for (const std::string prefix :
        {"", "transformer.", "module.transformer.", "module.", "_orig_mod.module.transformer."}) {
+    BOOST_TEST_INFO_SCOPE(prefix);
     names there;
     for (const auto& name : gpt2) there.push_back(prefix + name.substr(std::string("transformer.").size()));
     const name_map map(list_of(there));

@@ -82,6 +82,7 @@ names:
 )");
   check_ok(rules);
   for (const std::string name : {"tied_modules.embed.weight", "0.a.b", "1.x", "5.mlp.bias", "down.12.x"}) {
+    BOOST_TEST_INFO_SCOPE(name);
     const auto there = rules->find(name);
     BOOST_TEST_REQUIRE(there.has_value(), name);
     BOOST_TEST(rules->find_back(*there).value_or("none") == name);

@@ -72,6 +72,7 @@ BOOST_AUTO_TEST_CASE(every_byte_arrives_whatever_the_alignment_of_files_and_memo
   auto memory = std::move(storage::huge_memory::allocate(8192 + first + second).value());
   const std::span into(memory.data(), memory.bytes());
   for (const uint64_t shift : {uint64_t{0}, uint64_t{1}, uint64_t{77}, uint64_t{4096}}) {
+    BOOST_TEST_INFO_SCOPE("shift " << shift);
     std::fill(into.begin(), into.end(), std::byte{0});
     const auto report = read_scattered(real_files(), t.source, t.all(into.data() + shift));
     check_ok(report);

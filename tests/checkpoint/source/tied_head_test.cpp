@@ -42,6 +42,7 @@ settled_head settled(const scratch_folder& f, const std::vector<owned_tensor>& t
 BOOST_AUTO_TEST_CASE(a_head_of_the_same_values_becomes_another_name_of_the_embedding_whatever_its_type) {
   const scratch_folder f;
   for (const auto type : {core::dtype::f32, core::dtype::bf16}) {
+    BOOST_TEST_INFO_SCOPE(core::name_of(type));
     const auto s = settled(f, {matrix(embedding, core::dtype::f32, 1), matrix(head, type, 1)});
     BOOST_TEST(s.own_values == "");
     BOOST_TEST(s.source.tensors.size() == 1U);

@@ -109,6 +109,7 @@ BOOST_AUTO_TEST_CASE(linear_layers_of_nanogpts_are_turned_to_the_order_of_huggin
     model.set("_orig_mod." + stored[i].first, torch_view{i, 0, shape});
   }
   for (const bool is_nanogpts : {true, false}) {
+    BOOST_TEST_INFO_SCOPE("is nanogpts " << is_nanogpts);
     auto root = torch_value::dict().set("model", model);
     root.set(is_nanogpts ? "model_args" : "arguments", torch_value::dict().set("n_embd", int64_t{2}));
     fs::remove(at / "ckpt.pt");
@@ -116,6 +117,7 @@ BOOST_AUTO_TEST_CASE(linear_layers_of_nanogpts_are_turned_to_the_order_of_huggin
     const auto s = open_source(at / "ckpt.pt");
     check_ok(s);
     for (size_t i = 0; i < stored.size(); ++i) {
+      BOOST_TEST_INFO_SCOPE("i " << i);
       const auto& [name, shape] = stored[i];
       const auto* t = find_tensor(*s, name, tensor_kind::weight);
       BOOST_REQUIRE(t != nullptr);
@@ -141,6 +143,7 @@ BOOST_AUTO_TEST_CASE(elements_in_another_order_are_gathered) {
   BOOST_REQUIRE(got->tensors.size() == wanted->tensors.size());
   size_t gathered = 0;
   for (size_t i = 0; i < got->tensors.size(); ++i) {
+    BOOST_TEST_INFO_SCOPE("i " << i);
     const auto &a = got->tensors[i], &b = wanted->tensors[i];
     BOOST_TEST((a.name == b.name && a.shape == b.shape && bytes_in(*got, a) == bytes_in(*wanted, b)), shown(a));
     if (got->files[a.pieces.at(0).file].view == nullptr) continue;

@@ -106,6 +106,7 @@ BOOST_AUTO_TEST_CASE(an_archive_that_is_cut_and_mended_while_it_is_opened_again_
   });
   size_t whole = 0, refused = 0;
   for (int i = 0; i < 20'000 && (i < 500 || whole == 0 || refused == 0); ++i) {
+    BOOST_TEST_INFO_SCOPE("i " << i);
     const auto file = torch_archive::open(path);
     ++(file ? whole : refused);
     if (!file) BOOST_TEST(file.error().text.starts_with("cannot read '" + path.string() + "': "), file.error().text);

@@ -21,6 +21,7 @@ const std::filesystem::path fixtures = std::filesystem::path(troupe::places::sou
 
 BOOST_AUTO_TEST_CASE(scalars_attributes_views_and_unknown_values_are_distinguished) {
   for (const char* name : {"values.pt", "values_legacy.pt"}) {
+    BOOST_TEST_INFO_SCOPE(name);
     const auto file = torch_archive::open(fixtures / name);
     check_ok(file);
     const auto at = [&](const char* key) { return file->tree().find(file->root(), key).value(); };

@@ -59,6 +59,7 @@ BOOST_AUTO_TEST_CASE(the_checksum_of_many_bytes_at_once_equals_that_of_byte_afte
   std::string text;
   uint32_t one_by_one = 0;
   for (uint32_t i = 0; i < 1000; ++i) {
+    BOOST_TEST_INFO_SCOPE("i " << i);
     text += static_cast<char>(i * 2654435761U >> 24);
     one_by_one = checkpoint::crc32(bytes_of_text(text.substr(i)), one_by_one);
     BOOST_REQUIRE(checkpoint::crc32(bytes_of_text(text)) == one_by_one);

@@ -79,6 +79,7 @@ BOOST_AUTO_TEST_CASE(keys_that_messages_name_exist) {
   const std::set<std::string> files{"hpp", "cpp", "json", "py", "yaml", "pt"};
   size_t named = 0;
   for (const char* folder : {"actors", "apps", "checkpoint", "config", "job", "plan"}) {
+    BOOST_TEST_INFO_SCOPE(folder);
     for (const auto& entry :
          std::filesystem::recursive_directory_iterator(std::filesystem::path(troupe::places::source_dir) / folder)) {
       if (entry.path().extension() != ".cpp") continue;

@@ -87,6 +87,7 @@ BOOST_AUTO_TEST_CASE(more_processes_than_ranks_and_a_number_that_does_not_divide
 BOOST_AUTO_TEST_CASE(what_is_no_number_of_processes_is_refused_with_what_would_do) {
   const std::string wanted = "wanted one, ranks, or an integer from 1 to 65536, got ";
   for (const char* value : {"0", "-1", "many", "1.5", "true", "65537"})
+    BOOST_TEST_CONTEXT(value)
     BOOST_TEST(line_9(std::string("cluster: {processes: ") + value + "}") ==
                "j.yaml:9:22: error: cluster.processes: " + wanted + value + "\n");
   BOOST_TEST(line_9("cluster: {lost_after: 400ms}") ==

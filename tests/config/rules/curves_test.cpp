@@ -84,7 +84,7 @@ BOOST_AUTO_TEST_CASE(a_curve_that_ends_long_before_the_run_is_said) {
   for (const char* curve :
        {"type: PolynomialLR, params: {total_iters: 19}", "type: CosineAnnealingLR, params: {T_max: 19}",
         "type: PolynomialLR, params: {total_iters: 20}", "type: CosineAnnealingLR, params: {T_max: auto}"})
-    BOOST_TEST(with(curve) == "");
+    BOOST_TEST_CONTEXT(curve) BOOST_TEST(with(curve) == "");
   BOOST_TEST(with(decay + "auto}") == "");
 }
 

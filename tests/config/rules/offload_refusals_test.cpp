@@ -46,6 +46,7 @@ BOOST_AUTO_TEST_CASE(a_stage_has_the_states_that_it_offloads) {
   BOOST_TEST(zero("stage: 0, offload_optimizer: {device: cpu}") ==
              "j.yaml:8:59: error: zero_optimization.offload_optimizer.device: wanted stage 1, 2 or 3, got stage 0\n");
   for (const std::string stage : {"1", "2", "3"}) {
+    BOOST_TEST_INFO_SCOPE(stage);
     BOOST_TEST(zero("stage: " + stage + ", offload_optimizer: {device: cpu}") == "");
     BOOST_TEST(zero("stage: " + stage + ", offload_optimizer: {device: nvme, nvme_path: /disk}") == "");
   }
@@ -62,6 +63,7 @@ BOOST_AUTO_TEST_CASE(a_stage_has_the_states_that_it_offloads) {
 
 BOOST_AUTO_TEST_CASE(optimizers_of_whole_parameters_do_not_swap) {
   for (const std::string type : {"LAMB", "Muon"}) {
+    BOOST_TEST_INFO_SCOPE(type);
     const std::string name = type == "LAMB" ? "lamb" : "muon";
     std::string text = with_zero(on_disk);
     text.replace(text.find("AdamW, params: {lr: 1.0e-3}"), 27, type);
@@ -101,6 +103,7 @@ BOOST_AUTO_TEST_CASE(early_updates_need_what_can_be_undone) {
   BOOST_TEST(refusal("stage: 3, offload_optimizer: {device: cpu}, zenflow: {}", "") ==
              error + "wanted auto or false with zenflow, got true\n");
   for (const char* name : {"lamb", "muon"})
+    BOOST_TEST_CONTEXT(name)
     BOOST_TEST(errors_of(with_zero("stage: 1"),
                          {{std::string("optimizer={type: ") + name + "}", "cluster.early_updates=true"}})
                    .ends_with(error + "true: wanted an optimizer that updates element by element, got " + name +

@@ -247,6 +247,7 @@ BOOST_AUTO_TEST_CASE(early_updates_are_the_runs_own_choice) {
   const std::string super = "stage: 3, offload_optimizer: {device: cpu, super_offload: true}";
   const std::string files = "stage: 2, offload_optimizer: {device: nvme, nvme_path: a}";
   for (const char* stage : {"stage: 0", "stage: 1", "stage: 2", "stage: 3"}) {
+    BOOST_TEST_INFO_SCOPE(stage);
     BOOST_TEST(!ahead(stage, ""));
     BOOST_TEST(ahead(stage, yes));
     BOOST_TEST(ahead(stage, yes + "fp16: {enabled: true}\n"));

@@ -63,6 +63,7 @@ BOOST_AUTO_TEST_CASE(a_data_set_as_datasets_saves_it_is_its_rows) {
 BOOST_AUTO_TEST_CASE(a_file_whose_stream_begins_with_no_schema_is_read_by_its_footer) {
   const scratch_folder at;
   for (const char* name : {"file.arrow", "file_zstd.feather", "file_lz4.feather"}) {
+    BOOST_TEST_INFO_SCOPE(name);
     auto file = content_of(foreign_path(name));
     std::fill_n(file.begin() + 8, 8, '\0');
     const auto rows = rows_of(at.write(name, file));

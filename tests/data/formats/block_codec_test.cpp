@@ -167,7 +167,7 @@ BOOST_AUTO_TEST_CASE(delta_encoded_texts_are_read_to_the_last_and_no_further) {
   for (const std::string& broken :
        {"\x81\x01\x04\x01\x00"s, "\x80\x01\x00\x01\x00"s, "\x80\x01\x05\x01\x00"s, "\x80\x01\x08\x01\x00"s,
         "\x00\x04\x01\x00"s, "\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x01"s})
-    BOOST_TEST(delta_error(broken + "ab", false).empty());
+    BOOST_TEST_CONTEXT(broken) BOOST_TEST(delta_error(broken + "ab", false).empty());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -31,6 +31,7 @@ BOOST_AUTO_TEST_CASE(links_of_hugging_faces_cache_are_read_and_others_that_lead_
   std::filesystem::create_directories(at / "hub/snapshots/abc/data");
   std::filesystem::create_symlink("../../../blobs/0123", at / "hub/snapshots/abc/data/train.parquet");
   for (const char* folder : {"hub/snapshots/abc", "hub/snapshots/abc/data"}) {
+    BOOST_TEST_INFO_SCOPE(folder);
     const auto found = data::source_files(at / folder);
     BOOST_REQUIRE_MESSAGE(found.has_value(), found.error().text);
     BOOST_TEST(found->files.size() == 1U);

@@ -45,6 +45,7 @@ struct pair_folder {
 
 BOOST_AUTO_TEST_CASE(every_type_is_read_as_megatron_reads_it) {
   for (const char* type : {"uint8", "int8", "int16", "uint16", "int32", "int64", "float32", "float64"}) {
+    BOOST_TEST_INFO_SCOPE(type);
     const std::string name = std::string("megatron_") + type;
     for (const auto& path :
          {foreign_path(name + ".bin"), foreign_path(name)}) {  // Megatron names pairs by their prefix, without .bin
@@ -135,6 +136,7 @@ BOOST_AUTO_TEST_CASE(an_index_beside_packed_or_described_tokens_is_refused) {
 BOOST_AUTO_TEST_CASE(mutated_indexes_are_read_or_refused) {
   const scratch_folder at;
   for (const char* name : {"megatron_uint16", "megatron_int64"}) {
+    BOOST_TEST_INFO_SCOPE(name);
     const auto bin = at.write("t.bin", content_of(foreign_path(name + std::string(".bin"))));
     each_mutation(content_of(foreign_path(name + std::string(".idx"))), 500, [&](const std::string& text) {
       at.write("t.idx", text);

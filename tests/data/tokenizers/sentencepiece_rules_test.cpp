@@ -98,6 +98,8 @@ BOOST_AUTO_TEST_CASE(a_model_whose_rules_are_damaged_at_any_byte_is_refused_or_e
   size_t read = 0, refused = 0;
   for (size_t i = 0; i < 1037; ++i)
     for (const int bits : {0x01, 0x80, 0xFF}) {
+      BOOST_TEST_INFO_SCOPE("bits " << bits);
+      BOOST_TEST_INFO_SCOPE("i " << i);
       std::string broken = model;
       broken[begin + i] = static_cast<char>(broken[begin + i] ^ bits);
       std::filesystem::remove(at / "m.model");  // writing over a file makes some file systems wait for the disk

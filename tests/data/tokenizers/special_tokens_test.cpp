@@ -251,6 +251,7 @@ BOOST_AUTO_TEST_CASE(the_post_processor_says_whether_tokens_stand_around_a_text)
   for (const char* odd :
        {"null", "3", "[]", "\"x\"", R"({"processors":3})", R"({"type":"TemplateProcessing","single":[1,2]})",
         R"({"type":"TemplateProcessing","single":{},"pair":[{},{},{}]})"}) {
+    BOOST_TEST_INFO_SCOPE(odd);
     at.write("tokenizer.json", with_post(odd));
     BOOST_CHECK(!special_of(at).begin);
   }

@@ -45,6 +45,7 @@ BOOST_AUTO_TEST_CASE(byte_pairs_are_those_of_the_real_package) {
   BOOST_TEST(ours->vocab_size() == 532U);
   BOOST_TEST(ours->end_of_text().value() == 531U);
   for (size_t i = 0; i < f["gpt2"].size(); ++i) {
+    BOOST_TEST_INFO_SCOPE("i " << i);
     const auto text = from_hex(f["text"][i]);
     BOOST_TEST(encoded(*ours, text) == f["gpt2"][i].get<std::vector<uint32_t>>(), boost::test_tools::per_element());
     BOOST_TEST(ours->decode(encoded(*ours, text)) == text);
@@ -83,6 +84,7 @@ BOOST_AUTO_TEST_CASE(any_bytes_come_back_from_a_round_trip) {
   std::mt19937_64 random(3);
   const std::string alphabet = "aeth \n\t'.0\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80\xFF";
   for (int i = 0; i < 2000; ++i) {
+    BOOST_TEST_INFO_SCOPE("i " << i);
     std::string text(random() % 200, '\0');
     for (auto& c : text) c = alphabet[random() % alphabet.size()];
     BOOST_REQUIRE(ours->decode(encoded(*ours, text)) == text);
@@ -93,6 +95,7 @@ BOOST_AUTO_TEST_CASE(scan_and_heap_merge_the_lowest_rank_from_the_left) {
   // The tables have tokens 0 to 3 and pairs of them, drawn at random: ranks collide in every way.
   std::mt19937_64 random(5);
   for (int round = 0; round < 300; ++round) {
+    BOOST_TEST_INFO_SCOPE("round " << round);
     data::merge_table table(12);
     uint32_t rank = 0, token = 4;
     while (rank < 12)
@@ -400,6 +403,7 @@ BOOST_AUTO_TEST_CASE(mutated_files_are_read_or_refused) {
   };
   size_t read = 0;
   for (int i = 0; i < 60; ++i) {
+    BOOST_TEST_INFO_SCOPE("i " << i);
     at.write("v/vocab.json", i % 2 == 0 ? mutated(vocab) : vocab);
     at.write("v/merges.txt", i % 2 == 1 ? mutated(merges) : merges);
     at.write("m.model", mutated(pieces));

@@ -96,13 +96,15 @@ BOOST_AUTO_TEST_CASE(slots_are_used_again_for_as_many_operations_as_come) {
   two_views both;
   view a(*both.board, *both.operands, both.shape, 0), b(*both.board, *both.operands, both.shape, 1);
   for (uint64_t s = 0; s < 50; ++s) {
+    BOOST_TEST_INFO_SCOPE("s " << s);
     BOOST_REQUIRE(a.member->post(both.at(a, 0, s)));
     BOOST_REQUIRE(b.member->post(both.at(b, 1, s)));
     BOOST_TEST((a.member->advance(s).value() == progress::pending));
     BOOST_TEST((b.member->advance(s).value() == progress::done));
     BOOST_TEST((a.member->advance(s).value() == progress::done));
   }
-  for (const uint64_t s : {0, 30, 49}) BOOST_TEST((b.member->advance(s).value() == progress::done));
+  for (const uint64_t s : {0, 30, 49})
+    BOOST_TEST_CONTEXT("s " << s) BOOST_TEST((b.member->advance(s).value() == progress::done));
 }
 
 BOOST_AUTO_TEST_CASE(posts_further_ahead_than_the_board_has_slots_are_refused) {
@@ -184,6 +186,7 @@ BOOST_AUTO_TEST_CASE(a_process_killed_at_any_wake_leaves_no_other_behind) {
   std::mt19937 random(4);
   int told = 0;
   for (int round = 0; round < 15; ++round) {
+    BOOST_TEST_INFO_SCOPE("round " << round);
     constexpr uint32_t size = 3;
     std::vector<shared_vector<float>> values(size, shared_vector<float>(large, 1.0F));
     const std::vector<piece> pieces{{0, 0, 0, large / 2}, {2, large / 2, large / 2, large / 2}};

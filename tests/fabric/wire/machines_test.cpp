@@ -136,6 +136,7 @@ BOOST_AUTO_TEST_CASE(any_operations_on_any_layout_have_the_bits_of_one_process_a
 BOOST_AUTO_TEST_CASE(a_process_lost_at_any_moment_ends_all_members_with_an_error_that_names_it) {
   int ended_early = 0;
   for (uint32_t seed = 0; seed < 300; ++seed) {
+    BOOST_TEST_INFO_SCOPE("seed " << seed);
     std::mt19937 random(seed);
     auto where = random_homes(random);
     if (where.front().machine == where.back().machine) where.push_back({77, 77});
@@ -158,6 +159,7 @@ BOOST_AUTO_TEST_CASE(a_process_lost_at_any_moment_ends_all_members_with_an_error
 BOOST_AUTO_TEST_CASE(a_transfer_that_fails_ends_the_communicator_on_all_machines) {
   // Only the link reports its loss: two machines, whose members all wait for each other.
   for (uint32_t seed = 0; seed < 30; ++seed) {
+    BOOST_TEST_INFO_SCOPE("seed " << seed);
     fake_world world({{0, 0}, {0, 0}, {1, 1}}, small_limits(), seed);
     std::vector<std::pair<uint32_t, uint64_t>> woken;
     std::vector<std::unique_ptr<fabric::communicator>> members;
@@ -165,10 +167,12 @@ BOOST_AUTO_TEST_CASE(a_transfer_that_fails_ends_the_communicator_on_all_machines
     for (uint32_t m = 0; m < 3; ++m)
       members.push_back(
           world.groups.at(world.where.place_of(m))->join(m, [&woken, m](uint64_t s) { woken.emplace_back(m, s); }));
-    for (uint32_t m = 0; m < 3; ++m) BOOST_REQUIRE(members[m]->post(c.parts[m].requests[0]));
+    for (uint32_t m = 0; m < 3; ++m)
+      BOOST_TEST_CONTEXT("m " << m) BOOST_REQUIRE(members[m]->post(c.parts[m].requests[0]));
     while (world.wires->step()) {
     }
-    for (uint32_t m = 0; m < 2; ++m) BOOST_TEST((members[m]->advance(0).value() == fabric::progress::pending));
+    for (uint32_t m = 0; m < 2; ++m)
+      BOOST_TEST_CONTEXT("m " << m) BOOST_TEST((members[m]->advance(0).value() == fabric::progress::pending));
     BOOST_TEST((members[0]->missing(0) == std::vector<uint32_t>{0, 2}));  // its neighbour waits for 2 as well
     world.wires->lose(1, {core::error_kind::peer_lost, "process 1 was lost"});
     woken.clear();
@@ -180,7 +184,8 @@ BOOST_AUTO_TEST_CASE(a_transfer_that_fails_ends_the_communicator_on_all_machines
     BOOST_TEST(
         failed.error().text ==
         "all_reduce 'reduce bucket 0' (communicator 9, step 4, sequence 0) waits for rank 2: process 1 was lost");
-    for (uint32_t m = 0; m < 2; ++m) BOOST_TEST(members[m]->advance(0).error().text == failed.error().text);
+    for (uint32_t m = 0; m < 2; ++m)
+      BOOST_TEST_CONTEXT("m " << m) BOOST_TEST(members[m]->advance(0).error().text == failed.error().text);
   }
 }
 
@@ -206,6 +211,7 @@ BOOST_AUTO_TEST_CASE(those_who_have_not_arrived_are_named_on_every_machine) {
   for (const auto& m : members) BOOST_TEST((m->missing(0) == std::vector<uint32_t>{0}));
   BOOST_REQUIRE(members[0]->post(c.parts[0].requests[0]));
   for (int round = 0; round < 9; ++round) {
+    BOOST_TEST_INFO_SCOPE("round " << round);
     settle();
     for (const auto& m : members) BOOST_REQUIRE(m->advance(0).has_value());
   }
@@ -217,6 +223,7 @@ BOOST_AUTO_TEST_CASE(those_who_have_not_arrived_are_named_on_every_machine) {
 
 BOOST_AUTO_TEST_CASE(a_member_that_leaves_when_it_has_done_all_does_no_harm_to_machines_that_have_not) {
   for (uint32_t seed = 0; seed < 100; ++seed) {
+    BOOST_TEST_INFO_SCOPE("seed " << seed);
     std::mt19937 random(seed);
     const auto where = random_homes(random);
     const auto size = static_cast<uint32_t>(where.size());
@@ -244,13 +251,16 @@ BOOST_AUTO_TEST_CASE(a_machine_may_be_far_ahead_of_another) {
     for (const auto& m : members) BOOST_REQUIRE(m->post(barrier(s)));
   settle();
   for (uint64_t s = 0; s < 4; ++s) {
+    BOOST_TEST_INFO_SCOPE("s " << s);
     BOOST_TEST((members[2]->advance(s).value() == fabric::progress::done));
     BOOST_REQUIRE(members[2]->post(barrier(4 + s)));
     settle();
   }
   BOOST_TEST((members[0]->missing(0) == std::vector<uint32_t>{0, 1}), "its slots are not written over");
   for (uint64_t s = 0; s < 8; ++s) {
+    BOOST_TEST_INFO_SCOPE("s " << s);
     for (uint32_t m = 0; m < 2; ++m) {
+      BOOST_TEST_INFO_SCOPE("m " << m);
       if (s >= 4) BOOST_REQUIRE(members[m]->post(barrier(s)));
       settle();
       BOOST_REQUIRE(members[m]->advance(s).has_value());
@@ -258,7 +268,8 @@ BOOST_AUTO_TEST_CASE(a_machine_may_be_far_ahead_of_another) {
     BOOST_TEST((members[0]->advance(s).value() == fabric::progress::done));
     settle();
   }
-  for (uint64_t s = 4; s < 8; ++s) BOOST_TEST((members[2]->advance(s).value() == fabric::progress::done));
+  for (uint64_t s = 4; s < 8; ++s)
+    BOOST_TEST_CONTEXT("s " << s) BOOST_TEST((members[2]->advance(s).value() == fabric::progress::done));
 }
 
 BOOST_AUTO_TEST_CASE(a_note_that_is_none_ends_the_communicator_and_names_who_sent_it) {

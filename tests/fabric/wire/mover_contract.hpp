@@ -74,6 +74,7 @@ struct mover_contract {
       World world(2);
       for (const bool sender_first : {true, false})
         for (const size_t n : sizes) {
+          BOOST_TEST_INFO_SCOPE("sender first " << sender_first);
           const fabric::transfer_name name{1, 2, sent.size()};
           const auto& from = sent.emplace_back(random_bytes(n, static_cast<uint32_t>(n)));
           auto& to = got.emplace_back(n);

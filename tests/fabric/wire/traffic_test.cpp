@@ -112,6 +112,7 @@ BOOST_AUTO_TEST_CASE(limits_too_small_for_two_chunks_are_refused) {
 BOOST_AUTO_TEST_CASE(every_transfer_has_two_ends_and_the_bytes_of_the_formula) {
   std::mt19937 random(1);
   for (int round = 0; round < 400; ++round) {
+    BOOST_TEST_INFO_SCOPE("round " << round);
     std::vector<uint32_t> counts(1 + random() % 4);
     for (auto& c : counts) c = static_cast<uint32_t>(1 + random() % 3);
     const homes where = machines_of(counts);
@@ -151,6 +152,7 @@ BOOST_AUTO_TEST_CASE(a_gathered_piece_enters_each_machine_once_and_members_land_
   const request r = with(operation::all_gather, pieces);
   BOOST_TEST((wire_bytes(r, where) == std::vector<uint64_t>{24'000, 24'000, 16'000}));
   for (uint32_t m = 4; m < 8; ++m) {
+    BOOST_TEST_INFO_SCOPE("m " << m);
     const auto t = traffic_of(r, where, m, {});
     BOOST_TEST(t.landings.size() == 1U);
     BOOST_TEST(t.landings.at(0).spread);
@@ -161,11 +163,13 @@ BOOST_AUTO_TEST_CASE(a_gathered_piece_enters_each_machine_once_and_members_land_
 
 BOOST_AUTO_TEST_CASE(gathers_and_sums_over_machines_of_one_member_take_no_more_than_a_ring) {
   for (const uint32_t n : {2U, 3U, 4U, 7U}) {
+    BOOST_TEST_INFO_SCOPE("n " << n);
     const homes where = machines_of(std::vector<uint32_t>(n, 1));
     const auto pieces = even_pieces(n, 6'400);
     const uint64_t ring = (n - 1) * 6'400 * 4;
     for (const operation op : {operation::all_gather, operation::reduce_scatter})
-      for (const uint64_t entered : wire_bytes(with(op, pieces), where)) BOOST_TEST(entered == ring);
+      for (const uint64_t entered : wire_bytes(with(op, pieces), where))
+        BOOST_TEST_CONTEXT("entered " << entered) BOOST_TEST(entered == ring);
     BOOST_TEST(sum(wire_bytes(with(operation::all_reduce, pieces), where)) == 2 * n * ring);
   }
 }
@@ -173,10 +177,12 @@ BOOST_AUTO_TEST_CASE(gathers_and_sums_over_machines_of_one_member_take_no_more_t
 BOOST_AUTO_TEST_CASE(a_gather_takes_less_than_a_ring_where_machines_have_several_members) {
   for (const uint32_t machines : {2U, 3U})
     for (const uint32_t each : {2U, 4U}) {
+      BOOST_TEST_INFO_SCOPE("each " << each);
+      BOOST_TEST_INFO_SCOPE("machines " << machines);
       const homes where = machines_of(std::vector<uint32_t>(machines, each));
       const auto pieces = even_pieces(machines * each, 640);
       for (const uint64_t entered : wire_bytes(with(operation::all_gather, pieces), where))
-        BOOST_TEST(entered < (machines * each - 1) * uint64_t{640 * 4});
+        BOOST_TEST_CONTEXT("entered " << entered) BOOST_TEST(entered < (machines * each - 1) * uint64_t{640 * 4});
     }
 }
 
@@ -200,6 +206,7 @@ BOOST_AUTO_TEST_CASE(a_sum_takes_the_cheaper_of_contributions_and_one_sum_that_i
 BOOST_AUTO_TEST_CASE(a_sum_with_one_bit_pattern_never_takes_more_than_contributions_or_a_chain_would) {
   std::mt19937 random(3);
   for (int round = 0; round < 100; ++round) {
+    BOOST_TEST_INFO_SCOPE("round " << round);
     std::vector<uint32_t> counts(2 + random() % 3);
     for (auto& c : counts) c = static_cast<uint32_t>(1 + random() % 4);
     const homes where = machines_of(counts);

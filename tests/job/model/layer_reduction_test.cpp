@@ -45,9 +45,11 @@ std::string refusal(const config::job_config& c, const core::model_table& model,
 BOOST_AUTO_TEST_CASE(a_layer_begins_with_the_teachers_and_other_modules_by_name) {
   const auto model = gpt2(2), source = gpt2(6);
   for (const size_t cut : {size_t{0}, std::string("transformer.").size()}) {  // some files leave the prefix out
+    BOOST_TEST_INFO_SCOPE("cut " << cut);
     const auto names = reduced_layers(reduced(2, {1, 4}), model, source_of(source, cut));
     BOOST_TEST_REQUIRE(names.has_value());
     for (size_t q = 0; q < model.parameters.size(); ++q) {
+      BOOST_TEST_INFO_SCOPE("q " << q);
       std::string name = model.parameters[q].name;
       const auto moved = [&](const std::string& from, const std::string& to) {
         if (const auto at = name.find(from); at != std::string::npos) name.replace(at, from.size(), to);

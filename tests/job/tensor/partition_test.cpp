@@ -69,7 +69,7 @@ BOOST_AUTO_TEST_CASE(specs_that_are_the_familys_plan_cut_all_blocks) {
   const std::string vocabulary = R"({patterns: ['.*wte\.weight$']})";
   const auto split = split_of(gpt2, specs(columns + ", " + rows + ", " + vocabulary));
   BOOST_TEST_REQUIRE(split.has_value(), split.error().text);
-  for (const uint32_t b : {0U, 1U}) BOOST_TEST(is_cut(split->split, b, true, true));
+  for (const uint32_t b : {0U, 1U}) BOOST_TEST_CONTEXT("b " << b) BOOST_TEST(is_cut(split->split, b, true, true));
   BOOST_TEST(split->split.vocabulary);
   for (const auto origin : split->origins) BOOST_TEST((origin == job::cut_origin::config));
 }
@@ -85,9 +85,11 @@ BOOST_AUTO_TEST_CASE(the_first_spec_that_matches_counts_and_what_none_matches_is
 
 BOOST_AUTO_TEST_CASE(vocab_parallel_lm_head_cuts_the_vocabulary_or_leaves_it_whole) {
   for (const bool cut : {true, false}) {
+    BOOST_TEST_INFO_SCOPE("cut " << cut);
     const std::string key = std::string("  vocab_parallel_lm_head: ") + (cut ? "true\n" : "false\n");
     for (const auto& section : {"tensor_parallel:\n" + key, specs(columns + ", " + rows, key),
                                 specs(columns + ", " + rows + R"(, {patterns: ['.*wte\.weight$']})", key)}) {
+      BOOST_TEST_INFO_SCOPE(section);
       const auto split = split_of(gpt2, section);
       BOOST_TEST_REQUIRE(split.has_value(), split.error().text);
       BOOST_TEST(split->split.vocabulary == cut, section);

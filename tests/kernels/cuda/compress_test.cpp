@@ -172,8 +172,11 @@ BOOST_AUTO_TEST_CASE(ranges_of_every_type_and_size_are_the_cpus) {
     for (const uint64_t size :
          {uint64_t{1}, uint64_t{2}, uint64_t{31}, uint64_t{257}, uint64_t{1025}, many(100'003, 20'003)})
       for (const uint64_t groups : {uint64_t{1}, uint64_t{5}, many(4500, 45)}) {
+        BOOST_TEST_INFO_SCOPE("groups " << groups);
+        BOOST_TEST_INFO_SCOPE("size " << size);
         if (groups * size > many(10'000'000, 200'000)) continue;
         for (const bool hard : {false, true}) {
+          BOOST_TEST_INFO_SCOPE("hard " << hard);
           const values x(type, groups, size, hard);
           ranges wanted(groups, {7, 7});
           group_ranges(x.at(x.bytes.data()), wanted);

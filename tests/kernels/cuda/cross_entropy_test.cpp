@@ -130,6 +130,7 @@ BOOST_AUTO_TEST_CASE(a_row_has_the_bits_that_it_has_alone_wherever_it_begins) {
   const uint64_t rows = 9;  // more than the host's grid has blocks
   for (const auto type : fp32_dtypes)
     for (const uint64_t width : {1U, 9U, 65U, 1001U, 4099U}) {
+      BOOST_TEST_INFO_SCOPE("width " << width);
       const auto all = stored_as(type, logits_of(rows * width, width));
       const auto targets = targets_of(rows, width);
       const auto together = run(type, all, targets);
@@ -139,6 +140,7 @@ BOOST_AUTO_TEST_CASE(a_row_has_the_bits_that_it_has_alone_wherever_it_begins) {
         const auto at = static_cast<std::ptrdiff_t>(r) * bytes;
         const std::vector<std::byte> one(all.begin() + at, all.begin() + at + bytes);
         for (const uint64_t shift : {uint64_t{0}, r}) {
+          BOOST_TEST_INFO_SCOPE("shift " << shift);
           BOOST_REQUIRE_EQUAL(run(type, one, {targets[r]}, shift).log_sums[0], together.log_sums[r]);
           const auto alone =
               run_backward(type, one, width, width, {targets[r]}, {together.log_sums[r]}, 2, rows, shift);
@@ -186,6 +188,7 @@ BOOST_AUTO_TEST_CASE(a_target_that_is_no_column_is_another_ranks_and_columns_beh
   const uint64_t rows = 3, stride = 1030;
   for (const auto type : fp32_dtypes)
     for (const uint64_t width : {uint64_t{7}, stride - 1, stride}) {
+      BOOST_TEST_INFO_SCOPE("width " << width);
       const auto stored = stored_as(type, logits_of(rows * stride, width));
       const std::vector<int64_t> targets{-4, static_cast<int64_t>(width) - 1, static_cast<int64_t>(width)};
       const auto statistics = run_part(type, stored, width, stride, targets);
@@ -236,6 +239,7 @@ BOOST_AUTO_TEST_CASE(logits_of_minus_infinity_have_no_part_in_a_row) {
 BOOST_AUTO_TEST_CASE(a_row_with_nan_or_infinity_has_the_loss_nan_as_on_the_cpu) {
   for (const float odd : {std::numeric_limits<float>::quiet_NaN(), infinity})
     for (const auto type : fp32_dtypes) {
+      BOOST_TEST_INFO_SCOPE("odd " << odd);
       std::vector<float> x(700, 1.0F);
       x[417] = odd;
       const auto stored = stored_as(type, x);

@@ -80,10 +80,12 @@ BOOST_AUTO_TEST_CASE(one_infinity_or_nan_is_found_wherever_it_stands) {
   constexpr float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
   for (const auto type : float_dtypes)
     for (const uint64_t count : {1U, 5U, 16U, 33U, 300U, 1500U, 70'001U}) {
+      BOOST_TEST_INFO_SCOPE("count " << count);
       auto values = awkward_floats(count, 9);
       BOOST_REQUIRE_EQUAL(searched(type, stored_as(type, values)), 0U);
       for (uint64_t place = 0; place < count; place += count < 40 ? 1 : count / 17)
         for (const float bad : {infinity, -infinity, nan, -nan}) {
+          BOOST_TEST_INFO_SCOPE("bad " << bad);
           auto spoiled = values;
           spoiled[place] = bad;
           const auto stored = stored_as(type, spoiled);

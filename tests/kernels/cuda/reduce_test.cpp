@@ -101,6 +101,7 @@ BOOST_AUTO_TEST_CASE(as_many_ranks_as_a_launch_has_room_for_are_added_in_order) 
 BOOST_AUTO_TEST_CASE(no_ranks_and_too_many_are_refused_with_the_limit) {
   device_array<float> out(std::vector<float>(4, 2.0F));
   for (const size_t ranks : {size_t{0}, max_sum_ranks + 1}) {
+    BOOST_TEST_INFO_SCOPE("ranks " << ranks);
     const std::vector<const std::byte*> inputs(ranks, reinterpret_cast<const std::byte*>(out.data()));
     const auto refused =
         cuda::sum_in_rank_order(inputs, reinterpret_cast<std::byte*>(out.data()), 4, reduce_options{}, test_stream());

@@ -213,6 +213,7 @@ BOOST_AUTO_TEST_CASE(results_may_lie_over_inputs) {
   for (const auto type : fp32_dtypes)
     for (const bool centred : {true, false})
       for (const shape& size : {shape{66, 24}, {5, 7}, {3, 1001}, {2, 8200}}) {
+        BOOST_TEST_INFO_SCOPE("centred " << centred);
         const sample s(type, size);
         const auto wanted = run(centred, s, true);
         for (const place over : {place::x, place::dy, place::past})

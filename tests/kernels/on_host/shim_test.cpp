@@ -94,6 +94,7 @@ BOOST_AUTO_TEST_CASE(a_pack_that_is_not_aligned_is_found_with_its_line) {
 BOOST_AUTO_TEST_CASE(barriers_make_sums_independent_of_the_order_and_a_missing_one_shows) {
   std::set<uint64_t> without;
   for (uint64_t seed = 0; seed < 20; ++seed) {
+    BOOST_TEST_INFO_SCOPE("seed " << seed);
     order_by(seed);
     device_array<uint64_t> out(std::vector<uint64_t>(2));
     planted::shared_sum(out.data(), true, test_stream());
@@ -107,16 +108,18 @@ BOOST_AUTO_TEST_CASE(barriers_make_sums_independent_of_the_order_and_a_missing_o
 BOOST_AUTO_TEST_CASE(dynamic_shared_memory_that_a_block_never_wrote_is_no_number) {
   device_array<double> out(std::vector<double>(2));
   planted::forgetful_sum(out.data(), test_stream());
-  for (const double sum : out.back()) BOOST_TEST(std::isnan(sum));
+  for (const double sum : out.back()) BOOST_TEST_CONTEXT("sum " << sum) BOOST_TEST(std::isnan(sum));
 }
 
 BOOST_AUTO_TEST_CASE(shuffles_of_teams_and_warps_bring_the_numbers_of_the_lanes_named) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
+    BOOST_TEST_INFO_SCOPE("seed " << seed);
     order_by(seed);
     device_array<uint32_t> out(std::vector<uint32_t>(64 * 6));
     planted::shuffles(out.data(), test_stream());
     const auto got = out.back();
     for (uint32_t t = 0; t < 64; ++t) {
+      BOOST_TEST_INFO_SCOPE("t " << t);
       const uint32_t lane = t % 32, warp = t - lane;
       uint32_t thirds = 0;
       for (uint32_t l = 0; l < 32; ++l) thirds |= (warp + l) % 3 == 0 ? 1U << l : 0U;
@@ -157,6 +160,7 @@ BOOST_AUTO_TEST_CASE(launches_that_a_device_refuses_are_refused) {
 BOOST_AUTO_TEST_CASE(the_order_of_blocks_and_threads_is_drawn_from_the_seed) {
   std::set<std::vector<uint32_t>> orders;
   for (uint64_t seed = 0; seed < 10; ++seed) {
+    BOOST_TEST_INFO_SCOPE("seed " << seed);
     const auto order = coming(seed, 3);
     BOOST_TEST(order == coming(seed, 3), boost::test_tools::per_element());
     auto sorted = order;

@@ -198,6 +198,7 @@ BOOST_AUTO_TEST_CASE(a_column_that_was_always_zero_is_rounded_and_moves_no_other
   const auto codes = models::gptq(w, at::mm(x.t(), x), *form);
   BOOST_TEST_REQUIRE(codes.has_value());
   for (int64_t r = 0; r < 4; ++r)
+    BOOST_TEST_CONTEXT("r " << r)
     BOOST_TEST(std::abs(codes->values[r][5].item<float>() - w[r][5].item<float>()) <=
                0.51F * codes->grids[static_cast<size_t>(r * 2)].scale);
 }

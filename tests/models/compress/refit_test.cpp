@@ -83,6 +83,7 @@ struct random_model {
     std::filesystem::create_directory(folder / "rounded");
     const auto walk = take(unit_walk::open(spec, source, windows, folder / "rounded", {}));
     for (uint64_t step = 0; step < walk->steps(); ++step) {
+      BOOST_TEST_INFO_SCOPE("step " << step);
       const auto [unit, segment] = walk->place(step);
       if (segment == 0) BOOST_TEST_REQUIRE(walk->weights().load(unit).has_value());
       BOOST_TEST_REQUIRE(walk->run(step, walk_stream::original, nullptr, true).has_value());
@@ -123,6 +124,7 @@ BOOST_AUTO_TEST_CASE(a_refitted_weight_gives_the_outputs_that_it_gave_before_its
   // The inputs change in two ways: one that the inputs predict linearly, and one that they do not.
   const at::Tensor told = at::mm(before, numbers(32, 32, 3)).mul(0.05);
   for (const bool foretold : {true, false}) {
+    BOOST_TEST_INFO_SCOPE("foretold " << foretold);
     const at::Tensor x = before.add(foretold ? told : numbers(500, 32, 4).mul(0.3));
     const auto missing = at::mm(w, at::mm(before.sub(x).t(), x));
     const auto now = take(refitted(w, missing, at::mm(x.t(), x), 1e-6));
@@ -138,6 +140,7 @@ BOOST_AUTO_TEST_CASE(damping_leaves_weights_where_they_are_and_no_loss_none_at_a
   const auto missing = numbers(8, 16, 3).mul(20);
   double moved = 1e9;
   for (const double damping : {0.01, 1.0, 100.0}) {
+    BOOST_TEST_INFO_SCOPE("damping " << damping);
     const double by = length(take(refitted(w, missing, products, damping)).sub(w));
     BOOST_TEST((by > 0 && by < 0.8 * moved));
     moved = by;

@@ -52,6 +52,7 @@ BOOST_AUTO_TEST_CASE(a_program_finds_the_library_beside_itself_or_where_an_insta
   const fs::path bin = tree.path() / "bin";
   BOOST_TEST(models::find_cuda_library(bin).empty());
   for (const char* place : {"lib/libtroupe_cuda.so", "lib/troupe/libtroupe_cuda.so", "bin/libtroupe_cuda.so"}) {
+    BOOST_TEST_INFO_SCOPE(place);
     tree.write(place, "");
     BOOST_TEST(models::find_cuda_library(bin) == tree.path() / place);
   }
@@ -88,6 +89,7 @@ BOOST_AUTO_TEST_CASE(settings_of_a_session_are_torchs_while_it_is_open) {
     return tests::say_skipped("settings of LibTorch", "libtroupe_cuda.so was not opened");
   const device::device_id gpu{device::device_kind::cuda};
   for (const bool on : {true, false}) {
+    BOOST_TEST_INFO_SCOPE("on " << on);
     const auto use = models::cuda_use::begin(gpu, {.tf32 = on, .deterministic = on});
     BOOST_REQUIRE(use);
     BOOST_TEST(at::globalContext().allowTF32CuBLAS() == on);

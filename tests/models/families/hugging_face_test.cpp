@@ -59,6 +59,7 @@ void require_ok(const core::result<T>& r) {
 
 void check_values(const weights_source& source, const core::model_table& table) {
   for (uint32_t p = 0; p < table.parameters.size(); ++p) {
+    BOOST_TEST_INFO_SCOPE("p " << p);
     const uint64_t n = table.parameters[p].numel(), first = n / 3;
     std::vector<float> some(n - first);
     require_ok(source.read(p, first, some));
@@ -322,6 +323,7 @@ BOOST_AUTO_TEST_CASE(weights_that_are_not_read_are_refused_and_not_drawn_anew) {
   const tiny_model m;
   for (const char* name : {"tf_model.h5", "flax_model.msgpack", "consolidated.00.pth", "last.ckpt", "model.gguf",
                            "adapter_model.bin", "pytorch_model_fsdp_0/__0_0.distcp"}) {
+    BOOST_TEST_INFO_SCOPE(name);
     const tests::scratch_folder scratch;
     scratch.write("config.json", tiny);
     BOOST_TEST(!has_weights(scratch.path()));

@@ -45,6 +45,8 @@ std::vector<at::Tensor> results_of(const std::string& json, core::dtype type, ke
   const auto& table = m.model->table();
   for (uint32_t u = 0; u < table.units.size(); ++u)
     for (uint32_t s = 0; s < table.units[u].segments.size(); ++s) {
+      BOOST_TEST_INFO_SCOPE("s " << s);
+      BOOST_TEST_INFO_SCOPE("u " << u);
       const at::Tensor input = hidden;
       micro_batch batch = data.batch;
       batch.keeps_light = what == keeps::light && has_light(table, u, s);
@@ -103,6 +105,7 @@ BOOST_AUTO_TEST_CASE(its_flops_are_those_of_the_layers_that_are_made_again) {
     const bound_model m(json, core::dtype::f32, rows, columns);
     const auto& table = m.model->table();
     for (uint32_t s = 0; s < 2; ++s) {
+      BOOST_TEST_INFO_SCOPE("s " << s);
       if (!has_light(table, 1, s)) continue;
       double wanted = 0;
       bool behind_norm = false;

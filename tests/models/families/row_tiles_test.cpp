@@ -173,6 +173,7 @@ BOOST_AUTO_TEST_CASE(rows_of_one_panel_are_multiplied_as_without_panels) {
   const auto n = static_cast<int64_t>(panel_rows);
   for (const panel_sums how : {panel_sums::wide, panel_sums::rounded})
     for (const core::dtype type : types) {
+      BOOST_TEST_INFO_SCOPE(core::name_of(type));
       const at::Tensor a = at::randn({n, 24}).to(torch_of(type)), b = at::randn({24, 40}).to(torch_of(type)),
                        g = at::randn({n, 40}).to(torch_of(type));
       at::Tensor out = at::empty({n, 40}, a.options()), sum = at::empty({24, 40}, a.options());

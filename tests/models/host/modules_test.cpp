@@ -66,6 +66,7 @@ struct bound_modules {
   [[nodiscard]] std::vector<at::Tensor> first_weights() const {
     std::vector<at::Tensor> out;
     for (uint32_t q = 0; q < from->table().parameters.size(); ++q) {
+      BOOST_TEST_INFO_SCOPE("q " << q);
       const auto& info = from->table().parameters[q];
       out.push_back(at::empty(info.shape, at::kFloat));
       BOOST_REQUIRE(from->read(q, 0, {out.back().mutable_data_ptr<float>(), info.numel()}));
@@ -327,6 +328,7 @@ BOOST_AUTO_TEST_CASE(unused_parameters_get_zero_and_rows_of_a_sparse_gradient_ge
   auto runs = m.forward(batch_of(first));
   runs[0]->backward(runs[1]->backward(at::full({}, 1.0), sink), sink);
   for (uint32_t q = 0; q < sink.gradients.size(); ++q) {
+    BOOST_TEST_INFO_SCOPE("q " << q);
     const auto& name = m.model->table().parameters[q].name;
     const bool idle = name.starts_with("half.idle");
     BOOST_TEST(sink.gradients[q].isfinite().all().item<bool>(), name);
@@ -346,6 +348,7 @@ BOOST_AUTO_TEST_CASE(a_module_that_the_host_put_into_evaluation_stays_there) {
       },
       first);
   for (const bool training : {true, false, true}) {
+    BOOST_TEST_INFO_SCOPE("training " << training);
     micro_batch batch = batch_of(first);
     batch.training = training;
     const auto runs = m.forward(batch);
@@ -426,10 +429,12 @@ BOOST_AUTO_TEST_CASE(units_with_factories_have_the_table_and_the_costs_of_units_
   const auto &a = made->table(), &b = later->table();
   BOOST_TEST_REQUIRE(a.parameters.size() == b.parameters.size());
   for (size_t q = 0; q < a.parameters.size(); ++q) {
+    BOOST_TEST_INFO_SCOPE("q " << q);
     BOOST_TEST(a.parameters[q].name == b.parameters[q].name);
     BOOST_TEST(a.parameters[q].shape == b.parameters[q].shape, boost::test_tools::per_element());
   }
   for (size_t u = 0; u < a.units.size(); ++u) {
+    BOOST_TEST_INFO_SCOPE("u " << u);
     BOOST_TEST(a.units[u].parameters == b.units[u].parameters, boost::test_tools::per_element());
     BOOST_TEST(a.units[u].input_bytes == b.units[u].input_bytes);
     BOOST_TEST(a.units[u].segments[0].forward_flops == b.units[u].segments[0].forward_flops);

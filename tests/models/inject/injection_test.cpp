@@ -120,6 +120,7 @@ BOOST_AUTO_TEST_CASE(a_cross_entropy_of_columns_is_that_of_whole_rows) {
     known.push_back(loss.statistics(own.back(), target, first[r], 11));
   }
   for (size_t r = 0; r < 3; ++r) {
+    BOOST_TEST_INFO_SCOPE("r " << r);
     const at::Tensor got = loss.joined(own[r], at::stack(known), target, first[r]) * 3;
     got.backward();
     BOOST_TEST(off(got, wanted.detach()) <= 1e-14);

@@ -99,6 +99,7 @@ bool same(const at::Tensor& a, const at::Tensor& b) { return a.defined() ? b.def
 
 void check_same(const rig& r, const tensor_sink& got, const tensor_sink& wanted) {
   for (size_t q = 0; q < wanted.gradients.size(); ++q) {
+    BOOST_TEST_INFO_SCOPE("q " << q);
     BOOST_TEST(got.contributions[q] == wanted.contributions[q]);
     if (wanted.contributions[q] > 0)
       BOOST_TEST(same(got.gradients[q], wanted.gradients[q]), r.table.parameters[q].name);
@@ -189,6 +190,7 @@ BOOST_AUTO_TEST_CASE(an_output_in_pieces_of_rows_is_that_of_all_rows) {
         const double most = type == core::dtype::bf16 ? 2e-2 : type == core::dtype::f32 ? 1e-6 : 1e-14;
         at::Tensor hidden = m.model->forward(0, 0, data.batch, {}, m.binding)->output().clone();
         for (uint32_t s = 0; s < 2; ++s) {
+          BOOST_TEST_INFO_SCOPE("s " << s);
           micro_batch first = data.batch;
           first.first_rows = 5;
           const auto whole = m.model->forward(1, s, data.batch, hidden, m.binding);

@@ -38,6 +38,7 @@ BOOST_AUTO_TEST_CASE(each_array_of_a_batch_is_read_where_it_was_written_whicheve
   for (const bool has_order : {false, true})
     for (const bool has_documents : {false, true})
       for (const bool has_columns : {false, true}) {
+        BOOST_TEST_INFO_SCOPE("has columns " << has_columns);
         micro_batch batch;
         batch.tokens = tokens;
         batch.rows = rows;

@@ -73,6 +73,7 @@ BOOST_AUTO_TEST_CASE(later_uses_of_a_tied_weight_read_and_write_their_copies) {
   at::Tensor hidden;
   for (uint32_t u = 0; u < table.units.size(); ++u)
     for (uint32_t s = 0; s < table.units[u].segments.size(); ++s) {
+      BOOST_TEST_INFO_SCOPE("u " << u);
       runs.push_back(by_use.model->forward(u, s, batch, hidden, binding));
       hidden = runs.back()->output();
     }
@@ -111,6 +112,7 @@ BOOST_AUTO_TEST_CASE(a_copy_of_a_hosts_tensor_is_that_tensor_bound_to_one_place_
 
 BOOST_AUTO_TEST_CASE(touching_a_released_parameter_throws) {
   for (const std::string& json : {gpt2_json, llama_json}) {
+    BOOST_TEST_INFO_SCOPE(json);
     bound_model m(json, core::dtype::f32, 2, 8);
     owned_batch data(2, 8, 50);
     at::Tensor hidden;
@@ -118,6 +120,7 @@ BOOST_AUTO_TEST_CASE(touching_a_released_parameter_throws) {
     tensor_sink sink(m.model->table(), core::dtype::f32);
     for (uint32_t p = 0; p < m.weights.size(); ++p) m.binding.release(p);
     for (uint32_t p = 0; p < m.weights.size(); ++p) {
+      BOOST_TEST_INFO_SCOPE("p " << p);
       BOOST_CHECK_THROW(m.binding.tensor(p).clone(), c10::Error);
       BOOST_CHECK_THROW(m.binding.tensor(p).const_data_ptr(), c10::Error);
     }
@@ -133,6 +136,8 @@ BOOST_AUTO_TEST_CASE(touching_a_released_parameter_throws) {
 BOOST_AUTO_TEST_CASE(releasing_between_forward_and_backward_changes_no_bit) {
   for (const std::string& json : {gpt2_json, llama_json})
     for (const core::dtype type : {core::dtype::f32, core::dtype::bf16}) {
+      BOOST_TEST_INFO_SCOPE(core::name_of(type));
+      BOOST_TEST_INFO_SCOPE(json);
       bound_model m(json, type, 2, 8);
       owned_batch data(2, 8, 50);
       tensor_sink resident(m.model->table(), type), moved(m.model->table(), type);
@@ -156,6 +161,7 @@ BOOST_AUTO_TEST_CASE(releasing_between_forward_and_backward_changes_no_bit) {
 
 BOOST_AUTO_TEST_CASE(recomputing_a_segment_from_its_input_changes_no_bit) {
   for (const std::string& json : {gpt2_json, llama_json}) {
+    BOOST_TEST_INFO_SCOPE(json);
     bound_model m(json, core::dtype::bf16, 2, 8);
     owned_batch data(2, 8, 50);
     tensor_sink kept(m.model->table(), core::dtype::bf16), recomputed(m.model->table(), core::dtype::bf16);
@@ -206,6 +212,7 @@ BOOST_AUTO_TEST_CASE(a_batch_that_does_not_fit_is_refused) {
 
 BOOST_AUTO_TEST_CASE(every_unit_asks_its_sink_once_for_each_parameter_of_its_segments) {
   for (const std::string& json : {gpt2_json, llama_json}) {
+    BOOST_TEST_INFO_SCOPE(json);
     bound_model m(json, core::dtype::f32, 1, 4);
     owned_batch data(1, 4, 50);
     at::Tensor hidden;
@@ -236,6 +243,7 @@ BOOST_AUTO_TEST_CASE(a_wider_target_holds_the_narrow_contribution) {
 
 BOOST_AUTO_TEST_CASE(accumulating_adds_exactly_the_contributions) {
   for (const core::dtype type : {core::dtype::f32, core::dtype::bf16}) {
+    BOOST_TEST_INFO_SCOPE(core::name_of(type));
     bound_model m(gpt2_json, type, 2, 8);
     owned_batch first(2, 8, 50, 3), second(2, 8, 50, 4);
     tensor_sink a(m.model->table(), core::dtype::f32), b(m.model->table(), core::dtype::f32),

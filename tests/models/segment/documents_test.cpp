@@ -96,6 +96,7 @@ BOOST_AUTO_TEST_CASE(packed_documents_have_the_same_values_and_gradients_as_alon
 
 BOOST_AUTO_TEST_CASE(starts_of_whole_rows_leave_the_bits_of_no_starts) {
   for (const std::string& json : {gpt2, llama}) {
+    BOOST_TEST_INFO_SCOPE(json);
     bound_model m(json, core::dtype::f32, 2, columns);
     owned_batch data(2, columns, vocabulary);
     const at::Tensor plain = hidden_of(m, data.batch);
@@ -118,6 +119,7 @@ BOOST_AUTO_TEST_CASE(dropout_is_the_same_in_forward_and_backward_of_packed_rows)
   m.step(data.batch, sink);
   const double step = 1e-6;
   for (uint32_t p = 0; p < sink.gradients.size(); ++p) {
+    BOOST_TEST_INFO_SCOPE("p " << p);
     const double norm = sink.gradients[p].norm().item<double>();
     const at::Tensor direction = sink.gradients[p].div(norm);
     m.weights[p].add_(direction, step);

@@ -69,12 +69,14 @@ BOOST_AUTO_TEST_CASE(all_columns_of_own_heads_arrive_in_order_and_own_columns_of
       int64_t head = 0;
       const at::Tensor queries = all.narrow(2, 0, heads * 3), keys = all.narrow(2, heads * 3, kv_heads * 3);
       for (uint32_t r = 0; r < degree; ++r) {
+        BOOST_TEST_INFO_SCOPE("r " << r);
         const auto parts = parts_of(spec, split, columns, r);
         const at::Tensor got = take_columns(f.scope, swapped(given, r), parts);
         const auto kv = static_cast<int64_t>(parts.heads.kv[r]), own = kv * parts.heads.group;
         const auto room = static_cast<int64_t>(parts.heads.widest()) * parts.heads.group;
         BOOST_TEST(at::equal(got.narrow(2, 0, own * 3), queries.narrow(2, head * 3, own * 3)));
         for (int64_t k = 0; k < kv; ++k) {  // each query head finds the key head that it shares
+          BOOST_TEST_INFO_SCOPE("k " << k);
           const int64_t whole = (head + k * parts.heads.group) / (heads / kv_heads);
           BOOST_TEST(at::equal(got.narrow(2, (room + k) * 3, 3), keys.narrow(2, whole * 3, 3)));
         }
@@ -83,6 +85,7 @@ BOOST_AUTO_TEST_CASE(all_columns_of_own_heads_arrive_in_order_and_own_columns_of
       }
       BOOST_TEST(head == heads);
       for (uint32_t r = 0; r < degree; ++r) {
+        BOOST_TEST_INFO_SCOPE("r " << r);
         const core::column_run own = split.own_columns(columns, r).runs.front();
         const at::Tensor back = take_heads(f.scope, swapped(mixed, r), parts_of(spec, split, columns, r));
         BOOST_TEST(at::equal(back, queries.narrow(1, own.first, own.count)));
@@ -96,14 +99,18 @@ BOOST_AUTO_TEST_CASE(keys_of_all_columns_are_joined_in_their_order) {
   constexpr int64_t rows = 2;
   for (const int64_t columns : {4, 7, 16})
     for (const uint32_t degree : {2U, 3U, 4U}) {
+      BOOST_TEST_INFO_SCOPE("columns " << columns);
+      BOOST_TEST_INFO_SCOPE("degree " << degree);
       const sequence_split split{degree, sequence_way::keys};
       const at::Tensor all = numbers(rows, columns, 6);
       std::vector<at::Tensor> given;
       std::vector<bool> seen(static_cast<size_t>(columns));
       for (uint32_t r = 0; r < degree; ++r) {
+        BOOST_TEST_INFO_SCOPE("r " << r);
         const auto parts = parts_of(spec_of(2, 2), split, static_cast<uint64_t>(columns), r);
         for (const core::column_run& run : parts.columns_of(r).runs)
           for (int64_t c = run.first; c < run.first + run.count; ++c) {
+            BOOST_TEST_INFO_SCOPE("c " << c);
             BOOST_TEST(!seen[static_cast<size_t>(c)]);
             seen[static_cast<size_t>(c)] = true;
           }

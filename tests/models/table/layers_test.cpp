@@ -44,6 +44,8 @@ BOOST_AUTO_TEST_CASE(the_layers_of_a_segment_hold_its_parameters_in_its_order) {
     size_t seen = 0;
     for (uint32_t u = 0; u < table.units.size(); ++u)
       for (uint32_t s = 0; s < table.units[u].segments.size(); ++s) {
+        BOOST_TEST_INFO_SCOPE("s " << s);
+        BOOST_TEST_INFO_SCOPE("u " << u);
         const auto layers = table.layers_of(u, s);
         BOOST_TEST_REQUIRE(!layers.empty());
         BOOST_TEST(layers.data() == table.layers.data() + seen);  // layers are in the order of forward, without gaps
@@ -143,9 +145,12 @@ BOOST_AUTO_TEST_CASE(segments_read_their_parameters_in_the_order_of_the_layers) 
     at::Tensor hidden;
     for (uint32_t u = 0; u < table.units.size(); ++u)
       for (uint32_t s = 0; s < table.units[u].segments.size(); ++s) {
+        BOOST_TEST_INFO_SCOPE("s " << s);
+        BOOST_TEST_INFO_SCOPE("u " << u);
         const auto& parameters = table.units[u].segments[s].parameters;
         for (const uint32_t q : parameters) m.binding.release(q);
         for (const uint32_t q : parameters) {
+          BOOST_TEST_INFO_SCOPE("q " << q);
           const std::string wanted = "parameter " + table.parameters[q].name + " is used while it is not bound";
           BOOST_CHECK_EXCEPTION(m.model->forward(u, s, data.batch, hidden, m.binding), c10::Error,
                                 [&](const c10::Error& e) {

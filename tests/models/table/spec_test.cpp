@@ -248,6 +248,7 @@ BOOST_AUTO_TEST_CASE(deep_or_endless_keys_are_refused) {
   const std::string ignored = "x";
   BOOST_TEST(parse_model_spec(nested(60), std::span(&ignored, 1)).has_value());
   for (const size_t depth : {size_t{70}, size_t{1} << 20}) {
+    BOOST_TEST_INFO_SCOPE("depth " << depth);
     const auto spec = parse_model_spec(nested(depth));
     BOOST_REQUIRE(!spec.has_value());
     BOOST_TEST((spec.error().kind == core::error_kind::limit));

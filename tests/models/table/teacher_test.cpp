@@ -29,6 +29,7 @@ BOOST_AUTO_TEST_CASE(a_teacher_stands_in_front_frozen_and_its_head_beside_the_mo
   BOOST_TEST(both.numel() == model.numel());
   BOOST_TEST_REQUIRE(both.parameters.size() == model.parameters.size() + alone.parameters.size());
   for (size_t q = 0; q < both.parameters.size(); ++q) {
+    BOOST_TEST_INFO_SCOPE("q " << q);
     const bool own = q < model.parameters.size();
     const auto& p = both.parameters[q];
     BOOST_TEST(p.of_teacher != own);
@@ -42,6 +43,8 @@ BOOST_AUTO_TEST_CASE(a_teacher_stands_in_front_frozen_and_its_head_beside_the_mo
   size_t seen = 0;
   for (uint32_t u = 0; u < both.units.size(); ++u)
     for (uint32_t s = 0; s < both.units[u].segments.size(); ++s) {
+      BOOST_TEST_INFO_SCOPE("s " << s);
+      BOOST_TEST_INFO_SCOPE("u " << u);
       const auto layers = both.layers_of(u, s);
       BOOST_TEST(layers.data() == both.layers.data() + seen);
       seen += layers.size();
@@ -110,8 +113,10 @@ BOOST_AUTO_TEST_CASE(what_is_compared_is_computed_in_one_stage) {
   BOOST_TEST(both.beside == (std::vector<uint32_t>{6, 7, 7, 8, 8, 8}), boost::test_tools::per_element());
   BOOST_TEST(both.teacher_bytes == 2U * 8 * 16 * 4);
   for (const uint32_t end : {6U, 9U})
-    for (const uint32_t q : both.units[end].parameters) BOOST_TEST(!both.parameters[q].trainable);
-  for (const uint32_t q : both.units[7].parameters) BOOST_TEST(both.parameters[q].trainable);
+    for (const uint32_t q : both.units[end].parameters)
+      BOOST_TEST_CONTEXT("q " << q) BOOST_TEST(!both.parameters[q].trainable);
+  for (const uint32_t q : both.units[7].parameters)
+    BOOST_TEST_CONTEXT("q " << q) BOOST_TEST(both.parameters[q].trainable);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

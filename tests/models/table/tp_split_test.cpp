@@ -77,6 +77,7 @@ BOOST_AUTO_TEST_CASE(a_ranks_parameters_have_the_shapes_of_their_cuts) {
     BOOST_TEST_REQUIRE(local.parameters.size() == whole.parameters.size());
     BOOST_TEST_REQUIRE(plan.parameters.size() == whole.parameters.size());
     for (size_t q = 0; q < whole.parameters.size(); ++q) {
+      BOOST_TEST_INFO_SCOPE("q " << q);
       const auto &w = whole.parameters[q], &l = local.parameters[q];
       BOOST_TEST(w.name == l.name);
       BOOST_TEST(core::check_cut(w.name, w.shape, plan.parameters[q], split.degree).has_value());
@@ -108,6 +109,8 @@ BOOST_AUTO_TEST_CASE(what_is_not_cut_stays_as_it_is) {
     const auto whole = table_of(spec), one = table_of(spec, {.degree = 1});
     for (size_t u = 0; u < whole.units.size(); ++u)
       for (size_t s = 0; s < whole.units[u].segments.size(); ++s) {
+        BOOST_TEST_INFO_SCOPE("s " << s);
+        BOOST_TEST_INFO_SCOPE("u " << u);
         BOOST_TEST((whole.units[u].segments[s].output.op == exchange_op::none));
         BOOST_TEST(whole.units[u].segments[s].saved_bytes == one.units[u].segments[s].saved_bytes);
         BOOST_TEST(whole.units[u].segments[s].forward_flops == one.units[u].segments[s].forward_flops);
@@ -123,11 +126,13 @@ BOOST_AUTO_TEST_CASE(halves_that_are_cut_are_exchanged_and_no_others) {
   const auto is_sum = [&](const core::segment_exchange& e) { return e.op == exchange_op::sum && e.bytes == hidden; };
   for (size_t u = 0; u < table.units.size(); ++u)
     for (const auto& s : table.units[u].segments) {
+      BOOST_TEST_INFO_SCOPE("u " << u);
       const bool cut = u == 1 ? s.name == "attention" : u == 2;
       BOOST_TEST(is_sum(s.output) == cut);
       BOOST_TEST(is_sum(s.input_gradient) == cut);
       if (!cut) BOOST_TEST((s.output.op == exchange_op::none && s.input_gradient.op == exchange_op::none));
       for (const uint32_t q : s.parameters) {
+        BOOST_TEST_INFO_SCOPE("q " << q);
         const auto& p = table.parameters[q];
         const bool matrix = p.name.ends_with("c_attn.weight") || p.name.ends_with("c_attn.bias") ||
                             p.name.ends_with("c_fc.weight") || p.name.ends_with("c_fc.bias") ||

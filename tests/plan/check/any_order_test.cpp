@@ -140,6 +140,9 @@ BOOST_AUTO_TEST_CASE(updates_before_the_vote_wait_for_what_their_stage_writes_la
   for (uint32_t stage = 0; stage <= 3; ++stage)
     for (const bool micro_first : {false, true})
       for (const char* schedule : {reversed, split, chunks}) {
+        BOOST_TEST_INFO_SCOPE("micro first " << micro_first);
+        BOOST_TEST_INFO_SCOPE("stage " << stage);
+        BOOST_TEST_INFO_SCOPE(schedule);
         auto o = per_use(ordered(schedule, 8, stage, micro_first));
         o.updates.speculate = true;
         for (const auto& p : proved(copied(table), o)) {
@@ -156,6 +159,7 @@ BOOST_AUTO_TEST_CASE(updates_before_the_vote_wait_for_what_their_stage_writes_la
 BOOST_AUTO_TEST_CASE(sums_in_files_begin_with_the_first_and_end_with_the_last_of_their_stage) {
   const auto table = copied(gpt_table(4, 32, 100, true));
   for (const char* schedule : {reversed, split}) {
+    BOOST_TEST_INFO_SCOPE(schedule);
     auto o = per_use(ordered(schedule, 6, 3, false));
     o.tiers.optimizer = o.tiers.parameters = tier::nvme;
     o.tiers.swap_gradients = true;

@@ -57,6 +57,8 @@ BOOST_AUTO_TEST_CASE(each_use_of_a_unit_has_copies_of_the_parameters_that_it_rea
   const auto table = gpt_table(2, 32, 64, /*tied=*/true);
   for (uint32_t stage = 0; stage < 4; ++stage)
     for (const bool recomputes : {false, true}) {
+      BOOST_TEST_INFO_SCOPE("recomputes " << recomputes);
+      BOOST_TEST_INFO_SCOPE("stage " << stage);
       const auto plans = plans_of(layout_of(table, options_at(stage, recomputes)));
       BOOST_TEST_REQUIRE(check(plans).has_value());
       const rank_plan& p = *plans[0];
@@ -135,6 +137,7 @@ BOOST_AUTO_TEST_CASE(uses_that_take_turns_segment_by_segment_share_their_copies)
 BOOST_AUTO_TEST_CASE(a_unit_whose_masks_are_learned_goes_backward_at_once) {
   const auto table = gpt_table(4, 32, 64, /*tied=*/false);
   for (const char* schedule : {"zb_h1", "zb_v"}) {
+    BOOST_TEST_INFO_SCOPE(schedule);
     auto o = staged_per_use(*table, schedule, {2, std::string(schedule) == "zb_v" ? 2U : 1U, 4}, 1, 0);
     o.compressed.weights = {{.unit = 4, .parameter = table->units[4].parameters[2], .mask_bytes = 40, .learns = true}};
     const auto plans = plans_of(layout_of(table, o));

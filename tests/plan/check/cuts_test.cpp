@@ -74,6 +74,7 @@ BOOST_AUTO_TEST_CASE(ranks_that_differ_in_the_data_coordinate_alone_compute_and_
           const auto &a = mine->lanes[static_cast<size_t>(l)], &b = first.lanes[static_cast<size_t>(l)];
           BOOST_TEST_REQUIRE(a.size() == b.size());
           for (size_t i = 0; i < a.size(); ++i) {
+            BOOST_TEST_INFO_SCOPE("i " << i);
             const auto &x = mine->instructions[a[i]], &y = first.instructions[b[i]];
             BOOST_TEST_REQUIRE(mine->describe(x.id) == first.describe(y.id));
             // a release that keeps a second copy has the size of this rank's own part
@@ -118,6 +119,7 @@ BOOST_AUTO_TEST_CASE(sixty_four_ranks_with_thirty_two_micro_batches_are_written_
   for (const uint32_t tensor : {1U, 2U})
     for (const auto& [schedule, chunks] : {std::pair{"1f1b", 1U}, {"dual_pipe_v", 2U}})
       for (const uint32_t stage : {0U, 3U}) {
+        BOOST_TEST_INFO_SCOPE("stage " << stage);
         const auto table = std::make_shared<const troupe::core::model_table>(
             troupe::models::make_model_table(*spec, 1, 64, 4, {.degree = tensor}));
         BOOST_TEST_REQUIRE(table->units.size() == 64U);

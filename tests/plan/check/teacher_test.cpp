@@ -36,6 +36,7 @@ plan_options options_at(uint32_t stage, mode what) {
 BOOST_AUTO_TEST_CASE(a_teacher_computes_forward_in_steps_that_train_alone_and_is_never_saved) {
   for (uint32_t stage = 0; stage < 4; ++stage)
     for (const mode what : {mode::train, mode::evaluate, mode::generate}) {
+      BOOST_TEST_INFO_SCOPE("stage " << stage);
       const auto plans = plans_of(taught(), options_at(stage, what));
       const auto proved = check(plans);
       BOOST_TEST_REQUIRE(proved.has_value(), proved.error().text);

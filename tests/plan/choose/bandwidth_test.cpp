@@ -22,7 +22,7 @@ BOOST_AUTO_TEST_CASE(half_is_reached_if_transfers_take_as_long_as_the_arithmetic
   BOOST_TEST(transfer_efficiency(1024, 0, v100) == 0.0);
   BOOST_TEST(bandwidth_for(0.5, 1024, v100) == v100 / 1024, close);
   for (const double e : {0.1, 0.5, 0.9, 0.99})
-    BOOST_TEST(transfer_efficiency(300, bandwidth_for(e, 300, v100), v100) == e, close);
+    BOOST_TEST_CONTEXT("e " << e) BOOST_TEST(transfer_efficiency(300, bandwidth_for(e, 300, v100), v100) == e, close);
 }
 
 // The paper reads from its curves an efficiency of one half at 70 GB/s for parameters and four times that for optimizer

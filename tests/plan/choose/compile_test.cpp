@@ -38,6 +38,8 @@ compiled_step compiled_by(const compile_request& r) {
 BOOST_AUTO_TEST_CASE(without_a_limit_no_step_becomes_slower) {
   for (uint32_t stage = 0; stage <= 3; ++stage)
     for (uint32_t ranks = 1; ranks <= 3; ++ranks) {
+      BOOST_TEST_INFO_SCOPE("ranks " << ranks);
+      BOOST_TEST_INFO_SCOPE("stage " << stage);
       const auto x = compiled_by(request_of(ranks, stage));
       BOOST_TEST(x.chosen.step_s <= x.base.step_s);
       BOOST_TEST(x.gains.size() == option_passes().size());
@@ -49,6 +51,7 @@ BOOST_AUTO_TEST_CASE(a_limit_is_kept_to_by_the_shortest_step_that_does) {
   const uint64_t plain = compiled_by(r).base.memory.total();
   double before_s = 0;
   for (const uint64_t percent : {100, 95, 90, 85}) {
+    BOOST_TEST_INFO_SCOPE("percent " << percent);
     r.limits.total = plain * percent / 100;
     const auto x = compiled_by(r);
     BOOST_TEST(x.chosen.fits, percent);
@@ -76,6 +79,7 @@ BOOST_AUTO_TEST_CASE(units_keep_less_before_they_are_computed_again_and_the_last
   BOOST_TEST((plain.chosen.options.light_before == segment_place()));
   const uint64_t rest = plain.base.memory.total() - plain.base.memory.activations;
   for (const uint64_t megabytes : {15, 12, 8}) {
+    BOOST_TEST_INFO_SCOPE("megabytes " << megabytes);
     r.limits.total = rest + (megabytes << 20);
     const auto x = compiled_by(r);
     BOOST_TEST(x.chosen.fits);
@@ -155,11 +159,13 @@ BOOST_AUTO_TEST_CASE(measured_prices_of_a_segment_are_shared_out_to_its_pieces) 
   };
   const auto twice = [&](const rank_plan& p, const instruction& x) { return 2 * predicted_seconds(p, x, r.costs); };
   for (const uint32_t measured : {1U, 4U}) {
+    BOOST_TEST_INFO_SCOPE("measured " << measured);
     measured_prices prices(r.costs);
     r.base.exchange_pieces = measured;
     for (const auto& p : plans_of(r.table, r.base))
       for (const auto& x : p->instructions) prices.add(*p, x, twice(*p, x));
     for (const uint32_t pieces : {1U, 2U, 4U}) {
+      BOOST_TEST_INFO_SCOPE("pieces " << pieces);
       r.base.exchange_pieces = pieces;
       const auto p = plans_of(r.table, r.base).front();
       const auto priced = [&](const rank_plan& of, const instruction& x) { return prices.seconds(of, x); };

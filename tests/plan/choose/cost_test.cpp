@@ -73,11 +73,12 @@ BOOST_AUTO_TEST_CASE(a_played_step_keeps_lanes_dependencies_and_collectives) {
       const auto t = predict(plans, default_costs(options.types.parameter));
       BOOST_REQUIRE(t.ranks.size() == plans.size());
       for (uint32_t r = 0; r < plans.size(); ++r) {
+        BOOST_TEST_INFO_SCOPE("r " << r);
         const auto& at = t.ranks[r].instructions;
         for (const auto& x : plans[r]->instructions) {
           BOOST_TEST((at[x.id].start_s <= at[x.id].moving_s && at[x.id].moving_s <= at[x.id].end_s));
           BOOST_TEST((x.kind == kind::write || at[x.id].end_s <= t.step_s));
-          for (uint32_t on : x.after) BOOST_TEST(at[on].end_s <= at[x.id].start_s);
+          for (uint32_t on : x.after) BOOST_TEST_CONTEXT("on " << on) BOOST_TEST(at[on].end_s <= at[x.id].start_s);
           if (x.lane != lane::fabric) continue;
           const auto& first = t.ranks[0].instructions[plans[0]->lanes[static_cast<size_t>(lane::fabric)][x.sequence]];
           BOOST_TEST((at[x.id].moving_s == first.moving_s && at[x.id].end_s == first.end_s));
@@ -85,13 +86,15 @@ BOOST_AUTO_TEST_CASE(a_played_step_keeps_lanes_dependencies_and_collectives) {
         }
         for (const auto& order : plans[r]->lanes)
           for (size_t i = 1; i < order.size(); ++i) {
+            BOOST_TEST_INFO_SCOPE("i " << i);
             // The lane that gives a block to the disk continues at once; the disk writes one block after the other.
             const auto &before = at[order[i - 1]], &x = at[order[i]];
             const bool handed_over = plans[r]->instructions[order[i - 1]].kind == kind::write;
             BOOST_TEST((handed_over ? before.start_s <= x.start_s : before.end_s <= x.moving_s + 1e-12));
             if (handed_over && i + 1 < order.size()) BOOST_TEST(before.end_s <= at[order[i + 1]].moving_s + 1e-12);
           }
-        for (const double idle : t.ranks[r].idle_s) BOOST_TEST((idle > -1e-9 && idle <= t.step_s));
+        for (const double idle : t.ranks[r].idle_s)
+          BOOST_TEST_CONTEXT("idle " << idle) BOOST_TEST((idle > -1e-9 && idle <= t.step_s));
         BOOST_TEST((t.ranks[r].exposed_s >= 0 && t.ranks[r].exposed_s <= t.ranks[r].communication_s + 1e-12));
       }
     }

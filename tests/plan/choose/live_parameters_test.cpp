@@ -26,6 +26,7 @@ BOOST_AUTO_TEST_CASE(a_shared_parameter_counts_once) {
 
 BOOST_AUTO_TEST_CASE(without_shared_parameters_it_equals_the_plans_count) {
   for (const uint64_t prefetch : {uint64_t{0}, uint64_t{20000}}) {
+    BOOST_TEST_INFO_SCOPE("prefetch " << prefetch);
     auto o = small_options(2, 3);
     o.gathering.prefetch_bucket = prefetch;
     const auto p = plans(false, o).front();

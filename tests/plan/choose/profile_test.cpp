@@ -70,6 +70,8 @@ BOOST_AUTO_TEST_CASE(measured_times_replace_modelled_ones_and_bytes_stay) {
   auto p = measured(table);
   for (const bool recompute : {false, true})
     for (const double again : {0.0, 0.25}) {
+      BOOST_TEST_INFO_SCOPE("again " << again);
+      BOOST_TEST_INFO_SCOPE("recompute " << recompute);
       auto o = small_options(2, 1, 4);
       o.recompute = recompute;
       for (auto& u : p.units) u.recompute_s = again;
@@ -77,6 +79,7 @@ BOOST_AUTO_TEST_CASE(measured_times_replace_modelled_ones_and_bytes_stay) {
       auto units = modelled;
       take_times(p, *table, o, units);
       for (size_t u = 0; u < units.size(); ++u) {
+        BOOST_TEST_INFO_SCOPE("u " << u);
         const double more = !recompute || u == 0 ? 0 : again > 0 ? again : p.units[u].forward_s;
         BOOST_TEST(units[u].micro.forward_s == p.units[u].forward_s);
         BOOST_TEST(units[u].micro.backward_input_s == p.units[u].backward_input_s + more);

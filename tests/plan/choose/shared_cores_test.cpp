@@ -47,6 +47,7 @@ BOOST_AUTO_TEST_CASE(cores_are_shared_and_never_idle_while_something_can_run) {
       const auto costs = default_costs(options.types.parameter);
       const double alone_s = predict_on_cores(plans, costs, plenty), work_s = work_of(plans, costs);
       for (const uint32_t cores : {1U, 2U, 3U}) {
+        BOOST_TEST_INFO_SCOPE("cores " << cores);
         const double got = predict_on_cores(plans, costs, cores);
         BOOST_TEST(got >= work_s / cores * (1 - 1e-9));
         BOOST_TEST(got <= (alone_s + work_s / cores) * (1 + 1e-9));

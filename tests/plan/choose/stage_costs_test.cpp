@@ -25,6 +25,7 @@ BOOST_AUTO_TEST_CASE(units_take_together_what_a_plan_of_one_rank_takes) {
   const auto table = gpt_table(3, 32, 100, false);
   const cost_model costs;
   for (const uint32_t micros : {1U, 4U}) {
+    BOOST_TEST_INFO_SCOPE("micros " << micros);
     const auto o = small_options(1, 0, micros);
     double micro_s = 0;
     for (const auto& u : model_units(*table, o, costs))

@@ -38,6 +38,8 @@ BOOST_AUTO_TEST_CASE(stage_3_gathers_before_each_use_and_releases_after_it) {
 BOOST_AUTO_TEST_CASE(gradients_are_reduced_once_a_step_or_after_each_micro_batch) {
   for (const bool micro_first : {true, false})
     for (uint32_t stage = 0; stage <= 3; ++stage) {
+      BOOST_TEST_INFO_SCOPE("micro first " << micro_first);
+      BOOST_TEST_INFO_SCOPE("stage " << stage);
       auto o = small_options(2, stage, 3);
       o.gradients.reduce_bucket = 1;
       o.gradients.sum_micro_first = micro_first;

@@ -34,6 +34,7 @@ void look_alike(const rank_plan& a, const rank_plan& b) {
   BOOST_TEST(std::equal(a.pool_bytes, a.pool_bytes + num_pools, b.pool_bytes));
   BOOST_TEST_REQUIRE(a.buffers.size() == b.buffers.size());
   for (size_t i = 0; i < a.buffers.size(); ++i) {
+    BOOST_TEST_INFO_SCOPE("i " << i);
     const auto &x = a.buffers[i], &y = b.buffers[i];
     BOOST_TEST((x.pool == y.pool && x.offset == y.offset && x.bytes == y.bytes && x.subject == y.subject &&
                 x.first == y.first && x.last == y.last));
@@ -182,11 +183,13 @@ BOOST_AUTO_TEST_CASE(a_piece_of_one_rank_among_thousands_from_elsewhere_is_found
   const auto layout = layout_of(chain_table({uint64_t{ranks} * 1024, uint64_t{ranks} * 2048}), small_options(ranks, 2));
   const collective_pieces places(*layout);
   for (uint32_t bucket = 0; bucket < layout->buckets.size(); ++bucket) {
+    BOOST_TEST_INFO_SCOPE("bucket " << bucket);
     const auto sound = places.reduce(bucket);
     BOOST_TEST_REQUIRE(rules::reduction(*layout, places, bucket, sound).has_value());
     const auto of_wrong = std::ranges::find(sound, wrong, &moved_piece::owner) - sound.begin();
     for (uint64_t moved_piece::*field : {&moved_piece::from, &moved_piece::to, &moved_piece::count})
       for (const uint64_t by : {uint64_t{1}, ~uint64_t{0}}) {
+        BOOST_TEST_INFO_SCOPE("by " << by);
         auto changed = sound;
         changed[of_wrong].*field += by;
         BOOST_TEST(!rules::reduction(*layout, places, bucket, changed).has_value());

@@ -38,6 +38,9 @@ BOOST_AUTO_TEST_CASE(all_gradients_have_landed_before_a_choice) {
   for (const uint64_t interval : {1U, 2U, 3U, 7U})
     for (const uint64_t choices : {1U, 2U, 5U})
       for (const uint64_t warm_up : {0U, 1U, 4U}) {
+        BOOST_TEST_INFO_SCOPE("choices " << choices);
+        BOOST_TEST_INFO_SCOPE("interval " << interval);
+        BOOST_TEST_INFO_SCOPE("warm up " << warm_up);
         const troupe::plan::late_updates x{0.1, interval, interval * choices, warm_up};
         for (uint64_t t = warm_up + 2; t < 100; ++t)
           if (x.chooses(t)) BOOST_TEST(x.lands(t - 1));
@@ -47,6 +50,8 @@ BOOST_AUTO_TEST_CASE(all_gradients_have_landed_before_a_choice) {
 BOOST_AUTO_TEST_CASE(deferred_gradients_are_an_owner_of_their_own) {
   for (const uint32_t stage : {1U, 2U, 3U})
     for (const uint32_t ranks : {1U, 2U, 3U}) {
+      BOOST_TEST_INFO_SCOPE("ranks " << ranks);
+      BOOST_TEST_INFO_SCOPE("stage " << stage);
       const auto o = late(ranks, stage);
       const auto plans = plans_of(matrices(), o);
       const auto ok = troupe::plan::check(plans);

@@ -11,6 +11,7 @@ using namespace troupe::plan;
 BOOST_AUTO_TEST_CASE(a_ranks_slices_are_those_of_the_layout) {
   uint64_t compared = 0;
   for (uint64_t seed = 0; seed < 200; ++seed) {
+    BOOST_TEST_INFO_SCOPE("seed " << seed);
     std::mt19937_64 random(seed);
     const auto table = seed % 2 == 0 ? random_table(random) : gpt_table(2, 64, 512, seed % 4 == 1);
     auto options = random_options(*table, random);
@@ -20,11 +21,13 @@ BOOST_AUTO_TEST_CASE(a_ranks_slices_are_those_of_the_layout) {
     if (!layout) continue;
     const job_layout& l = **layout;
     for (uint32_t rank = 0; rank < options.ranks(); ++rank) {
+      BOOST_TEST_INFO_SCOPE("rank " << rank);
       const troupe::plan::rank_slices mine(l, rank);
       BOOST_TEST_REQUIRE(mine.data() == l.data_at(rank));
       BOOST_TEST_REQUIRE(mine.replica() == l.replica_at(rank));
       BOOST_TEST_REQUIRE(mine.tensor() == l.tensor_at(rank));
       for (uint32_t q = 0; q < table->parameters.size(); ++q) {
+        BOOST_TEST_INFO_SCOPE("q " << q);
         BOOST_TEST_REQUIRE((mine.of(q) == l.slice_of(q, rank)));
         BOOST_TEST_REQUIRE((mine.state(q) == l.state_slice(q, rank)));
         BOOST_TEST_REQUIRE((mine.near(q) == l.near_slice(q, rank)));

@@ -128,6 +128,7 @@ BOOST_AUTO_TEST_CASE(a_sub_group_closes_when_its_sum_reaches_the_limit) {
 
 BOOST_AUTO_TEST_CASE(sub_groups_hold_the_ranks_own_elements_and_at_stage_0_all) {
   for (const uint32_t stage : {0U, 1U, 2U, 3U}) {
+    BOOST_TEST_INFO_SCOPE("stage " << stage);
     const auto plans = plans_of(chain_table({5000, 3000}), small_options(2, stage));
     for (const auto& p : plans) {
       uint64_t n = 0;
@@ -139,6 +140,7 @@ BOOST_AUTO_TEST_CASE(sub_groups_hold_the_ranks_own_elements_and_at_stage_0_all) 
 
 BOOST_AUTO_TEST_CASE(publish_sets_stay_within_the_all_gather_bucket) {
   for (const uint32_t stage : {1U, 2U}) {
+    BOOST_TEST_INFO_SCOPE("stage " << stage);
     auto o = small_options(1, stage);
     o.updates.allgather_bucket = 10;
     const auto p = plan_of(chain_table({4, 6, 25, 3, 8}), o);

@@ -16,11 +16,13 @@ namespace core = troupe::core;
 
 BOOST_AUTO_TEST_CASE(a_copy_is_cut_as_its_original_and_all_others_as_if_it_were_not_there) {
   for (uint64_t seed = 0; seed < 200; ++seed) {
+    BOOST_TEST_INFO_SCOPE("seed " << seed);
     std::mt19937_64 random(seed);
     const auto plain = random_table(random);
     const auto table = copied(plain);
     for (const auto uneven : {uneven_blocks::to_least, uneven_blocks::in_turn})
       for (uint32_t ranks = 1; ranks <= 5; ++ranks) {
+        BOOST_TEST_INFO_SCOPE("ranks " << ranks);
         const auto before = make_partition(*plain, ranks, uneven), after = make_partition(*table, ranks, uneven);
         for (uint32_t q = 0; q < table->parameters.size(); ++q)
           for (uint32_t r = 0; r < ranks; ++r) BOOST_TEST((after.of(q, r) == before.of(table->original(q), r)));
@@ -35,7 +37,8 @@ BOOST_AUTO_TEST_CASE(each_use_has_a_bucket_of_its_own_and_only_the_original_is_v
   const auto copy = static_cast<uint32_t>(table->parameters.size() - 1);
   BOOST_TEST_REQUIRE(l->is_copy(copy));
   BOOST_TEST((l->ties == std::vector<tied_uses>{{{0, copy}}}));
-  for (const uint32_t q : {0U, copy}) BOOST_TEST(l->buckets[l->bucket_of[q]].parameters.size() == 1U);
+  for (const uint32_t q : {0U, copy})
+    BOOST_TEST_CONTEXT("q " << q) BOOST_TEST(l->buckets[l->bucket_of[q]].parameters.size() == 1U);
   BOOST_TEST(l->is_voted_on(l->bucket_of[0]));
   BOOST_TEST(!l->is_voted_on(l->bucket_of[copy]));
   BOOST_TEST(l->num_blocks == in_bucket->num_blocks);
@@ -72,6 +75,7 @@ BOOST_AUTO_TEST_CASE(ranks_that_hold_uses_exchange_each_gradient_once_and_meet_b
   BOOST_TEST(received_place(*l, uses[3], 0) == tied_room(*l, 0));
   BOOST_TEST(received_place(*l, uses[2], 1) == tied_room(*l, 0));
   for (uint32_t column = 0; column < 3; ++column) {
+    BOOST_TEST_INFO_SCOPE("column " << column);
     operation x;
     x.kind = kind::tie;
     x.subject = 1;
@@ -85,6 +89,8 @@ BOOST_AUTO_TEST_CASE(ranks_that_hold_uses_exchange_each_gradient_once_and_meet_b
 BOOST_AUTO_TEST_CASE(there_is_room_for_the_largest_slice_or_for_all_at_stage_0) {
   for (uint32_t stage = 0; stage <= 3; ++stage)
     for (uint32_t data = 1; data <= 4; ++data) {
+      BOOST_TEST_INFO_SCOPE("data " << data);
+      BOOST_TEST_INFO_SCOPE("stage " << stage);
       const auto table = four_uses();
       const auto l = layout_of(table, staged_per_use(*table, "interleaved", {2, 2, 4}, data, stage));
       uint64_t most = 0;

@@ -82,12 +82,17 @@ BOOST_AUTO_TEST_CASE(at_any_degrees_every_part_of_every_slice_has_one_writer) {
         for (uint32_t machines = 1; machines <= std::min(4U, tp * pp * dp); ++machines)
           for (const auto unit :
                {writer_unit::single, writer_unit::replica, writer_unit::socket, writer_unit::machine}) {
+            BOOST_TEST_INFO_SCOPE("dp " << dp);
+            BOOST_TEST_INFO_SCOPE("machines " << machines);
+            BOOST_TEST_INFO_SCOPE("pp " << pp);
+            BOOST_TEST_INFO_SCOPE("tp " << tp);
             const auto all = assign_writers(
                 {.ranks = tp * pp * dp, .tensor = tp, .pipeline = pp, .machines = machines, .unit = unit});
             BOOST_REQUIRE(all);
             std::map<uint32_t, std::set<uint32_t>> found;
             std::map<uint32_t, uint32_t> writers;
             for (uint32_t r = 0; r < all->size(); ++r) {
+              BOOST_TEST_INFO_SCOPE("r " << r);
               const auto& s = (*all)[r];
               if (!s) continue;
               const uint32_t slice = r / (dp * tp) * tp + r % tp;
@@ -113,8 +118,12 @@ BOOST_AUTO_TEST_CASE(bytes_are_cut_evenly_and_in_order) {
   for (const uint64_t total : {uint64_t{0}, uint64_t{1}, uint64_t{4096}, uint64_t{123'456'789}, ~uint64_t{0}})
     for (uint32_t writers = 1; writers <= 9; ++writers)
       for (const uint64_t alignment : {uint64_t{1}, uint64_t{4096}}) {
+        BOOST_TEST_INFO_SCOPE("alignment " << alignment);
+        BOOST_TEST_INFO_SCOPE("total " << total);
+        BOOST_TEST_INFO_SCOPE("writers " << writers);
         uint64_t reached = 0;
         for (uint32_t i = 0; i < writers; ++i) {
+          BOOST_TEST_INFO_SCOPE("i " << i);
           const auto part = aligned_range(total, writers, i, alignment);
           BOOST_TEST(part.first == reached);
           BOOST_TEST((part.bytes == 0 || part.first % alignment == 0));
@@ -138,6 +147,8 @@ BOOST_AUTO_TEST_CASE(one_ranks_share_is_that_of_the_whole_assignment) {
     for (const auto& [tensor, pipeline] : {std::pair(1U, 1U), {2U, 1U}, {1U, 2U}, {2U, 2U}, {4U, 1U}})
       for (const uint32_t machines : {1U, 2U, 4U})
         for (const uint32_t stage : {0U, 1U, 3U}) {
+          BOOST_TEST_INFO_SCOPE("machines " << machines);
+          BOOST_TEST_INFO_SCOPE("stage " << stage);
           const writer_layout l{.ranks = 16,
                                 .tensor = tensor,
                                 .pipeline = pipeline,

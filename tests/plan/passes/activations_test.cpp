@@ -61,6 +61,7 @@ BOOST_AUTO_TEST_CASE(with_windows_for_two_the_last_two_stay_and_the_others_are_w
   require_sound(all);
   const auto& p = *all[0];
   for (uint32_t micro : {0U, 1U}) {
+    BOOST_TEST_INFO_SCOPE("micro " << micro);
     BOOST_TEST(subjects(swaps_of(p, kind::swap_out, micro)) == (std::vector<uint32_t>{1, 2, 3, 4, 5}),
                boost::test_tools::per_element());
     BOOST_TEST(subjects(swaps_of(p, kind::swap_in, micro)) == (std::vector<uint32_t>{5, 4, 3, 2, 1}),
@@ -107,6 +108,7 @@ BOOST_AUTO_TEST_CASE(predicted_activations_shrink_by_the_inputs_that_left) {
   const uint64_t all = memory(tier::device, 0).activations;
   BOOST_TEST(all == 4096 + blocks * input_bytes);  // during the head's backward the inputs of all blocks are still kept
   for (uint32_t units : {1U, 3U, 5U}) {
+    BOOST_TEST_INFO_SCOPE("units " << units);
     BOOST_TEST(memory(tier::cpu, units).activations == all - units * input_bytes);
     BOOST_TEST(memory(tier::nvme, units).activations == all - units * input_bytes);
     BOOST_TEST(memory(tier::cpu, units).offloaded_activations == units * window);
@@ -144,6 +146,7 @@ BOOST_AUTO_TEST_CASE(extents_lie_behind_those_of_states) {
   for (const auto& b : p.blocks) end += extent_bytes(*p.layout, b);
   BOOST_TEST(end > 0U);
   for (uint32_t u = 1; u <= head; ++u) {
+    BOOST_TEST_INFO_SCOPE("u " << u);
     BOOST_TEST(p.activation_extents[u].offset == end);
     end += p.activation_extents[u].bytes;
   }

@@ -91,6 +91,10 @@ BOOST_AUTO_TEST_CASE(a_pass_runs_where_its_contract_puts_it_and_the_checker_prov
     for (uint32_t ranks = 1; ranks <= 3; ++ranks)
       for (const uint32_t accumulation : {1U, 2U})
         for (const bool speculate : {false, true}) {
+          BOOST_TEST_INFO_SCOPE("accumulation " << accumulation);
+          BOOST_TEST_INFO_SCOPE("ranks " << ranks);
+          BOOST_TEST_INFO_SCOPE("speculate " << speculate);
+          BOOST_TEST_INFO_SCOPE("tied " << tied);
           const auto model = gpt_table(3, 64, 256, tied);
           auto o = small_options(ranks, 3, accumulation);
           o.gathering.prefetch_bucket = 0;

@@ -204,12 +204,14 @@ BOOST_AUTO_TEST_CASE(states_with_two_places_in_their_file_are_updated_before_the
 
 BOOST_AUTO_TEST_CASE(a_second_place_takes_as_many_bytes_of_the_file_as_an_update_writes) {
   for (const bool gradients : {false, true}) {
+    BOOST_TEST_INFO_SCOPE("gradients " << gradients);
     auto o = in_files(3, 1, gradients);
     const auto table = gpt_table(2, 64, 256, false);
     const auto two = plans_of(table, o);
     o.tiers.two_places = o.updates.speculate = false;
     const auto one = plans_of(table, o);
     for (size_t r = 0; r < two.size(); ++r) {
+      BOOST_TEST_INFO_SCOPE("r " << r);
       uint64_t written = 0;
       for (const auto& b : two[r]->blocks) written += states_written(*two[r]->layout, b).bytes;
       BOOST_TEST(two[r]->swap_file_bytes == one[r]->swap_file_bytes + written);
@@ -251,6 +253,7 @@ BOOST_AUTO_TEST_CASE(swaps_around_an_update_that_is_done_again_are_proved) {
 // Also tests gradients that wait in the file: their first sub-groups are read while backward runs.
 BOOST_AUTO_TEST_CASE(the_first_sub_groups_are_read_before_the_vote_though_updates_wait_for_it) {
   for (const bool gradients : {false, true}) {
+    BOOST_TEST_INFO_SCOPE("gradients " << gradients);
     auto o = in_files(3, 1, gradients);
     o.updates.speculate = o.tiers.two_places = false;
     const auto p = *plans_of(gpt_table(4, 64, 256, false), o).front();
@@ -293,12 +296,14 @@ BOOST_AUTO_TEST_CASE(sub_groups_are_updated_during_backward_and_undone_after_the
 
 BOOST_AUTO_TEST_CASE(a_step_that_clips_undoes_its_updates_and_does_each_again_before_it_is_published) {
   for (uint32_t stage = 1; stage <= 3; ++stage) {
+    BOOST_TEST_INFO_SCOPE("stage " << stage);
     const auto p = *plans_of(gpt_table(4, 64, 256, false), ahead_of_a_clip(2, stage)).front();
     const auto undos = all_of(p, kind::undo), redos = all_of(p, kind::redo), publishes = all_of(p, kind::publish);
     BOOST_TEST_REQUIRE(undos.size() == p.sub_groups.size());
     BOOST_TEST_REQUIRE(redos.size() == p.sub_groups.size());
     for (const auto* x : undos) BOOST_TEST((x->guard == guard::undone));
     for (uint32_t g = 0; g < redos.size(); ++g) {
+      BOOST_TEST_INFO_SCOPE("g " << g);
       BOOST_TEST(redos[g]->subject == g);
       BOOST_TEST((redos[g]->guard == guard::clipped));
       BOOST_TEST(redos[g]->id > undos.back()->id);
@@ -350,6 +355,7 @@ BOOST_AUTO_TEST_CASE(undo_copies_are_counted_as_an_owner_of_their_own) {
   o.updates.speculate = false;
   const auto without = plans_of(table, o);
   for (size_t r = 0; r < plans.size(); ++r) {
+    BOOST_TEST_INFO_SCOPE("r " << r);
     const auto& m = plans[r]->memory;
     uint64_t elements = 0;
     for (const auto& g : plans[r]->sub_groups) elements += g.elements;

@@ -96,6 +96,10 @@ BOOST_AUTO_TEST_CASE(pools_are_little_larger_than_their_contents) {
     for (const uint64_t bucket : {1ULL, 20'000ULL, 60'000ULL, 500'000'000ULL})
       for (const uint64_t prefetch : {0ULL, 20'000ULL, 1'000'000'000ULL})
         for (const uint32_t accumulation : {1U, 4U}) {
+          BOOST_TEST_INFO_SCOPE("accumulation " << accumulation);
+          BOOST_TEST_INFO_SCOPE("bucket " << bucket);
+          BOOST_TEST_INFO_SCOPE("overlap " << overlap);
+          BOOST_TEST_INFO_SCOPE("prefetch " << prefetch);
           auto o = small_options(2, 3, accumulation);
           o.overlap = overlap;
           o.gradients.reduce_bucket = bucket;
@@ -139,6 +143,7 @@ BOOST_AUTO_TEST_CASE(units_that_keep_less_hold_less_and_take_the_rest_while_they
   const auto held = [&] { return plans_of(table, o)[0]->memory.activations; };
   const double forward = flops(kind::forward), backward = flops(kind::backward);
   for (uint32_t light_units = 0; light_units <= 5; ++light_units) {
+    BOOST_TEST_INFO_SCOPE("light units " << light_units);
     o.light_before.unit = light_units;
     const auto blocks = std::min<uint64_t>(3, std::max<uint32_t>(1, light_units) - 1);
     // The last block's second segment is complete during its backward, while everything before it is still kept.

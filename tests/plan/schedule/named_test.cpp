@@ -36,7 +36,8 @@ BOOST_AUTO_TEST_CASE(tables_equal_those_of_pytorch_with_and_without_transfers) {
   BOOST_TEST(seen.size() == 5U);
   BOOST_TEST(seen["GPipe"] == 140);
   BOOST_TEST(seen["ZBVZeroBubble"] == 140);
-  for (const char* some : {"Interleaved1F1B", "InterleavedZeroBubble", "DualPipeV"}) BOOST_TEST(seen[some] > 60);
+  for (const char* some : {"Interleaved1F1B", "InterleavedZeroBubble", "DualPipeV"})
+    BOOST_TEST_CONTEXT(some) BOOST_TEST(seen[some] > 60);
 }
 
 BOOST_AUTO_TEST_CASE(whole_tables_of_pytorch_are_read_and_equal) {

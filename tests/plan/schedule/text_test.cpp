@@ -21,6 +21,8 @@ BOOST_AUTO_TEST_CASE(what_is_written_is_read_back) {
   for (const auto& s : named_schedules())
     for (uint32_t p = 1; p <= 4; ++p)
       for (uint32_t m = 1; m <= 9; m += 4) {
+        BOOST_TEST_INFO_SCOPE("m " << m);
+        BOOST_TEST_INFO_SCOPE("p " << p);
         const auto t = *make_table(s, {p, 2, m});
         for (const auto& one : {t, with_transfers(t), with_whole_backwards(t)}) {
           const auto back = read_table(write_table(one), "a.csv", {p, 2 * p, m});
@@ -75,7 +77,7 @@ BOOST_AUTO_TEST_CASE(faults_name_the_line_of_the_rank) {
   BOOST_TEST(why("0F0,0B0\n1F0,1B0,1F7", {2, 2, 1}) == "a.csv:2: 1F7: unknown micro-batch, there are 1");
   BOOST_TEST(why("0F0,0B0\n1F0,1B0", {3, 3, 1}) == "a.csv:2: it has lines for 2 ranks, the pipeline has 3");
   for (const char* nothing : {"", ",", "\n0F0,0B0"})
-    BOOST_TEST(why(nothing) == "a.csv:1: wanted a line of actions for each rank, got none");
+    BOOST_TEST_CONTEXT(nothing) BOOST_TEST(why(nothing) == "a.csv:1: wanted a line of actions for each rank, got none");
   BOOST_TEST(why("0F0,0B0\n,\n1F0,1B0") == "a.csv:2: wanted a line of actions for each rank, got none");
   BOOST_TEST(why("0F0,0SEND_F0,0RECV_B0,0B0\n1F0,1B0,1SEND_B0") == "a.csv:2: 1RECV_F0 is missing");
   BOOST_TEST(why("0B0,0F0") == "a.csv:1: deadlock: 0B0 waits for 0F0 of rank 0 after 0B0");

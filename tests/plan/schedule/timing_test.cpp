@@ -58,6 +58,7 @@ BOOST_AUTO_TEST_CASE(times_of_one_table_by_hand) {
 
 BOOST_AUTO_TEST_CASE(transfers_in_a_table_change_no_time) {
   for (const char* name : {"interleaved_1f1b", "zb1p", "dual_pipe_v"}) {
+    BOOST_TEST_INFO_SCOPE(name);
     const auto t = named_table(name, 3, 2, 7);
     const auto costs = even_costs(6, 3, 4, 2, 1);
     BOOST_TEST(play_table(with_transfers(t), costs).total_s == play_table(t, costs).total_s);

@@ -32,6 +32,7 @@ BOOST_AUTO_TEST_CASE(neighbouring_parts_of_a_backward_become_one) {
 
 BOOST_AUTO_TEST_CASE(computations_are_what_is_left_without_transfers_gathers_and_reductions) {
   for (const char* name : {"1f1b", "zb_v", "dual_pipe_v"}) {
+    BOOST_TEST_INFO_SCOPE(name);
     const auto t = named_table(name, 2, name[0] == '1' ? 1 : 2, 5);
     BOOST_TEST((computations_of(with_transfers(t)) == t));
   }
@@ -46,6 +47,7 @@ BOOST_AUTO_TEST_CASE(forward_goes_through_the_stages_where_a_table_has_them) {
              "0F0,0F1,2F0,2F1,0F2,2F2\n1F0,1F1,3F0,3F1,1F2,3F2\n");
   for (uint32_t micros = 1; micros < 9; ++micros)
     for (const char* name : {"zb_v", "interleaved_1f1b"}) {
+      BOOST_TEST_INFO_SCOPE(name);
       const auto t = forward_through(named_table(name, 3, 2, 6), micros);
       const auto fault = find_fault(t);
       BOOST_TEST(!fault.has_value(), (fault ? fault->text : ""));

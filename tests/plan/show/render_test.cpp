@@ -49,6 +49,7 @@ BOOST_AUTO_TEST_CASE(a_table_has_a_line_for_each_instruction_under_its_headings)
                  (std::vector<std::string>{"id", "lane", "what", "micro", "buffer", "bytes", "flops", "after"}),
              boost::test_tools::per_element());
   for (size_t i = 0; i < p->instructions.size(); ++i) {
+    BOOST_TEST_INFO_SCOPE("i " << i);
     const auto& x = p->instructions[i];
     const auto cells = cells_of(lines[i + 1]);
     BOOST_TEST(cells[0] == std::to_string(x.id));

@@ -25,6 +25,7 @@ BOOST_AUTO_TEST_CASE(the_disk_is_busy_for_as_long_as_its_bytes_take) {
   cost_model costs;
   const auto t = predict(plans, costs);
   for (uint32_t r = 0; r < 2; ++r) {
+    BOOST_TEST_INFO_SCOPE("r " << r);
     double seconds = 0;
     for (const auto& x : plans[r]->instructions)
       if (x.lane == lane::io) seconds += predicted_seconds(*plans[r], x, costs);
@@ -50,7 +51,7 @@ BOOST_AUTO_TEST_CASE(tiers_bytes_and_times_are_shown_if_something_leaves_the_dev
   const auto text = tiers_as_text(predict(plans, {}), 1);
   for (const char* part : {"tier", "device", "nvme", "rank 0", "rank 1", "a step of rank 1", "  states", "  gradients",
                            "  shards", "in all", "predicted disk time ", " exposed\n"})
-    BOOST_TEST(has(text, part), text);
+    BOOST_TEST_CONTEXT(part) BOOST_TEST(has(text, part), text);
   const auto all = traffic_of(*plans[1]);
   uint64_t read = 0;
   for (const auto what : {swapped::states, swapped::gradients, swapped::shards})

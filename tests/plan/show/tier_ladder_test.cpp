@@ -37,6 +37,7 @@ BOOST_AUTO_TEST_CASE(the_cheapest_tiers_that_fit_are_taken) {
   BOOST_TEST(needed[3] > needed[4]);
   BOOST_TEST(needed[4] > needed[5]);
   for (size_t i : {size_t{3}, size_t{4}, size_t{5}}) {
+    BOOST_TEST_INFO_SCOPE("i " << i);
     const auto ladder = try_tiers(request_for(3, needed[i]));
     BOOST_REQUIRE(ladder.chosen.has_value());
     BOOST_TEST(*ladder.chosen == i);

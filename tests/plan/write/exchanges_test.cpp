@@ -157,6 +157,7 @@ BOOST_AUTO_TEST_CASE(a_repeated_exchange_is_in_every_recompute_once) {
   for (const auto& x : plans[1]->instructions) repeated += x.again ? 1 : 0;
   BOOST_TEST(repeated == 3U * 3);  // after attention; the exchange after the MLP ends the unit
   for (uint32_t i = 0; i < repeated; ++i) {
+    BOOST_TEST_INFO_SCOPE("i " << i);
     std::vector<rank_plan> broken;
     for (const auto& p : plans) broken.push_back(*p);
     for (auto& p : broken) {
@@ -194,6 +195,7 @@ BOOST_AUTO_TEST_CASE(whole_matrices_are_proved_at_every_stage_degree_and_cut) {
             const auto plans = plans_of(table, o);
             const auto& l = *plans.front()->layout;
             for (uint32_t q = 0; q < table->parameters.size(); ++q) {
+              BOOST_TEST_INFO_SCOPE("q " << q);
               uint32_t makers = 0;
               for (const auto& p : plans) makers += makes_orthogonal(l, p->rank, q) ? 1 : 0;
               const bool matrix = table->parameters[q].shape.size() == 2;
@@ -213,7 +215,8 @@ BOOST_AUTO_TEST_CASE(a_matrix_that_is_made_orthogonal_costs_the_same_however_it_
     return out;
   };
   BOOST_TEST(flops(1) > 0);
-  for (const uint32_t tensor : {2U, 4U}) BOOST_TEST(flops(tensor) == flops(1), boost::test_tools::tolerance(1e-12));
+  for (const uint32_t tensor : {2U, 4U})
+    BOOST_TEST_CONTEXT("tensor " << tensor) BOOST_TEST(flops(tensor) == flops(1), boost::test_tools::tolerance(1e-12));
 }
 
 BOOST_AUTO_TEST_CASE(shares_that_are_not_collected_or_lie_elsewhere_are_found) {
@@ -307,6 +310,7 @@ BOOST_AUTO_TEST_CASE(an_exchange_that_is_left_out_doubled_or_early_is_found) {
       if (x.kind == kind::exchange) all.push_back(x.id);
     const uint32_t chosen = all[random() % all.size()];
     for (const uint32_t r : {0U, 1U}) {  // both ranks of one tensor group, so that no member disagrees
+      BOOST_TEST_INFO_SCOPE("r " << r);
       auto& x = broken[r].instructions[chosen];
       BOOST_TEST_REQUIRE((x.kind == kind::exchange));
       if (i % 4 == 0) saboteur(broken[r], random).remove(chosen);

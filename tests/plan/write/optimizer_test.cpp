@@ -37,6 +37,7 @@ BOOST_AUTO_TEST_CASE(moments_are_those_that_each_parameter_keeps) {
   const std::vector<parameter_update> optimizer = {{0, elements}, {1, elements}, {2, elements},
                                                    {0, elements}, {1, elements}, {2, elements}};
   for (uint32_t stage = 0; stage <= 3; ++stage) {
+    BOOST_TEST_INFO_SCOPE("stage " << stage);
     uint64_t bytes = 0;
     const auto all = plans_with(optimizer, 2, stage);
     for (const auto& p : all) bytes += p->memory.moments;
@@ -72,6 +73,7 @@ BOOST_AUTO_TEST_CASE(an_update_touches_the_weights_moments_gradients_and_copies_
 
 BOOST_AUTO_TEST_CASE(norms_are_gathered_once_if_parameters_are_cut) {
   for (uint32_t stage = 0; stage <= 3; ++stage) {
+    BOOST_TEST_INFO_SCOPE("stage " << stage);
     const auto p = plans_with(std::vector<parameter_update>(sizes.size(), {2, norms}), 2, stage)[0];
     BOOST_TEST(count(*p, kind::measure) == (stage == 0 ? 0U : 1U));
     BOOST_TEST(count(*p, kind::prepare) == p->sub_groups.size());
@@ -84,6 +86,7 @@ BOOST_AUTO_TEST_CASE(matrices_are_whole_in_two_slots_while_elements_are_updated)
   std::vector<parameter_update> optimizer(sizes.size(), {1, matrix});
   optimizer[1] = {2, elements};
   for (uint32_t stage = 0; stage <= 3; ++stage) {
+    BOOST_TEST_INFO_SCOPE("stage " << stage);
     const auto p = plans_with(optimizer, 2, stage)[0];
     const size_t sets = p->layout->matrix_sets.size();
     BOOST_TEST(sets >= 4U);
@@ -105,6 +108,7 @@ BOOST_AUTO_TEST_CASE(matrices_are_shared_out_evenly_to_the_ranks) {
 
 BOOST_AUTO_TEST_CASE(frozen_parameters_are_gathered_but_have_no_gradient_and_no_states) {
   for (uint32_t stage = 0; stage <= 3; ++stage) {
+    BOOST_TEST_INFO_SCOPE("stage " << stage);
     table_writer w;
     for (uint64_t n : sizes) w.unit({{w.parameter(n)}});
     w.freeze({0, 2});
@@ -115,7 +119,7 @@ BOOST_AUTO_TEST_CASE(frozen_parameters_are_gathered_but_have_no_gradient_and_no_
     for (const auto& p : all) {
       moments += p->memory.moments;
       for (const auto& g : p->sub_groups) updated += g.elements;
-      for (uint32_t q : {0U, 2U}) BOOST_TEST(p->layout->bucket_of[q] == none);
+      for (uint32_t q : {0U, 2U}) BOOST_TEST_CONTEXT("q " << q) BOOST_TEST(p->layout->bucket_of[q] == none);
       for (const auto& set : p->layout->publish_sets)
         for (const auto& x : set.parameters) BOOST_TEST((x.parameter != 0 && x.parameter != 2));
       BOOST_TEST(count(*p, kind::gather) == count(*plans_with({}, 2, stage)[0], kind::gather));

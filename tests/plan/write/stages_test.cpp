@@ -121,9 +121,11 @@ BOOST_AUTO_TEST_CASE(micro_batches_in_flight_are_those_of_the_schedule) {
   const auto table = gpt_table(6, 32, 100, false);
   for (uint32_t p = 2; p <= 4; ++p)
     for (uint32_t m = p; m <= 3 * p; ++m) {
+      BOOST_TEST_INFO_SCOPE("m " << m);
       const auto gpipe = plans_of(table, staged(*table, *find_schedule("gpipe").value(), {p, 1, m}, 1, 0));
       const auto one = plans_of(table, staged(*table, *find_schedule("1f1b").value(), {p, 1, m}, 1, 0));
       for (uint32_t s = 0; s < p; ++s) {
+        BOOST_TEST_INFO_SCOPE("s " << s);
         BOOST_TEST(gpipe[s]->micros_in_flight[s] == m);
         BOOST_TEST(one[s]->micros_in_flight[s] == std::min(p - s, m));
       }
@@ -147,6 +149,7 @@ BOOST_AUTO_TEST_CASE(plans_take_the_time_and_keep_the_bytes_of_their_tables) {
                 o.pipeline.table,
                 {std::vector<stage_cost>(ranks * shape.chunks, {10, 20 - w, w, whole, part}), /*transfer_s=*/0});
             for (uint32_t r = 0; r < ranks; ++r) {
+              BOOST_TEST_INFO_SCOPE("r " << r);
               BOOST_TEST(idle_of(t, r) == wanted.ranks[r].idle_s);
               BOOST_TEST(t.plans[r]->memory.activations == wanted.ranks[r].peak_bytes);
             }
@@ -167,6 +170,7 @@ BOOST_AUTO_TEST_CASE(a_split_backward_leaves_the_idle_and_the_bytes_of_its_close
             for (uint32_t r = 0; r < p; ++r) worst = std::max(worst, idle_of(t, r));
             BOOST_TEST(worst == (p - 1) * (10 + (20 - w) - k * w));
             for (uint32_t s = 0; s < p; ++s) {
+              BOOST_TEST_INFO_SCOPE("s " << s);
               const uint64_t full = k == 1 ? p - s : 2 * (p - s) - 1;
               BOOST_TEST(t.plans[s]->memory.activations == full * whole + uint64_t{k} * s * part);
             }
@@ -178,6 +182,7 @@ BOOST_AUTO_TEST_CASE(only_where_nobody_waits_for_the_gradient_a_backward_stays_w
   const auto plans = proved(table, staged(*table, *find_schedule("zb_h1").value(), {3, 1, 4}, 1, 0));
   BOOST_TEST(count(*plans[0], kind::weigh) == 0U);
   for (const uint32_t r : {1U, 2U}) {
+    BOOST_TEST_INFO_SCOPE("r " << r);
     const rank_plan& p = *plans[r];
     BOOST_TEST(count(p, kind::weigh) == count(p, kind::backward));
     // A send that another rank waits for does not wait for a weight part of the same micro-batch.
@@ -194,6 +199,7 @@ BOOST_AUTO_TEST_CASE(weight_parts_gather_nothing) {
   const auto table = gpt_table(6, 32, 100, false);
   auto o = staged(*table, *find_schedule("zb_h2").value(), {3, 1, 6}, 2, 3);
   for (const uint64_t distance : {0ULL, 1'000'000'000ULL}) {
+    BOOST_TEST_INFO_SCOPE("distance " << distance);
     o.gathering.max_reuse_distance = distance;
     for (const auto& p : proved(table, o))
       for (const auto& x : p->instructions)
@@ -234,6 +240,7 @@ BOOST_AUTO_TEST_CASE(ranks_that_differ_in_the_data_coordinate_alone_compute_the_
   const auto o = staged(*table, *find_schedule("1f1b").value(), {2, 1, 4}, 3, 3);
   const auto plans = proved(table, o);
   for (uint32_t r = 0; r < plans.size(); ++r) {
+    BOOST_TEST_INFO_SCOPE("r " << r);
     const auto& mine = *plans[r];
     const auto& first = *plans[o.mesh.at_stage(0, mine.layout->pipeline_at(r))];
     for (const lane l : {lane::compute, lane::fabric}) {
@@ -247,6 +254,7 @@ BOOST_AUTO_TEST_CASE(ranks_that_differ_in_the_data_coordinate_alone_compute_the_
 BOOST_AUTO_TEST_CASE(a_stage_holds_only_its_own) {
   const auto table = gpt_table(6, 32, 100, false);
   for (uint32_t stage = 0; stage <= 3; ++stage) {
+    BOOST_TEST_INFO_SCOPE("stage " << stage);
     const auto whole = plans_of(table, small_options(2, stage));
     const auto plans = proved(table, staged(*table, *find_schedule("1f1b").value(), {2, 1, 4}, 2, stage));
     uint64_t parameters = 0, alone = 0;

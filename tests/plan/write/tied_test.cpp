@@ -43,6 +43,7 @@ BOOST_AUTO_TEST_CASE(the_first_and_the_last_stage_exchange_and_the_ones_between_
   const auto table = copied(gpt_table(6, 32, 100, true));
   const auto plans = proved(table, staged_per_use(*table, "1f1b", {3, 1, 4}, 1, 1));
   for (const size_t r : {size_t{0}, size_t{2}}) {
+    BOOST_TEST_INFO_SCOPE("r " << r);
     const auto& p = *plans[r];
     BOOST_TEST(count(p, kind::tie) == 1U);
     const auto &met = only(p, kind::tie), &sum = only(p, kind::tied_sum);
@@ -69,6 +70,8 @@ BOOST_AUTO_TEST_CASE(more_than_two_uses_on_two_ranks_are_proved) {
   const auto table = four_uses();
   for (uint32_t stage = 0; stage <= 3; ++stage)
     for (const bool micro_first : {false, true}) {
+      BOOST_TEST_INFO_SCOPE("micro first " << micro_first);
+      BOOST_TEST_INFO_SCOPE("stage " << stage);
       auto o = staged_per_use(*table, "interleaved", {2, 2, 4}, 2, stage);
       o.gradients.sum_micro_first = micro_first;
       for (const auto& p : proved(table, o)) {
@@ -87,6 +90,9 @@ BOOST_AUTO_TEST_CASE(where_one_rank_holds_all_uses_they_are_added_without_an_exc
   for (uint32_t stage = 0; stage <= 3; ++stage)
     for (const uint32_t accumulation : {1U, 3U})
       for (const bool micro_first : {false, true}) {
+        BOOST_TEST_INFO_SCOPE("accumulation " << accumulation);
+        BOOST_TEST_INFO_SCOPE("micro first " << micro_first);
+        BOOST_TEST_INFO_SCOPE("stage " << stage);
         auto o = per_use(small_options(2, stage, accumulation));
         o.gradients.sum_micro_first = micro_first;
         for (const auto& p : proved(table, o)) {
@@ -116,6 +122,7 @@ BOOST_AUTO_TEST_CASE(plans_of_random_models_with_copies_are_proved) {
 BOOST_AUTO_TEST_CASE(gradients_in_files_wait_in_their_windows_until_they_are_added) {
   const auto table = four_uses();
   for (const uint32_t accumulation : {1U, 2U}) {
+    BOOST_TEST_INFO_SCOPE("accumulation " << accumulation);
     auto o = per_use(small_options(2, 3, accumulation));
     o.gradients.sum_micro_first = false;
     o.tiers.optimizer = tier::nvme;
@@ -123,6 +130,7 @@ BOOST_AUTO_TEST_CASE(gradients_in_files_wait_in_their_windows_until_they_are_add
     for (const auto& p : proved(table, o)) {
       const auto& sum = only(*p, kind::tied_sum);
       for (const uint32_t q : p->layout->ties[0].parameters) {
+        BOOST_TEST_INFO_SCOPE("q " << q);
         const uint32_t window = p->bucket_window[p->layout->bucket_of[q]];
         BOOST_TEST_REQUIRE(window != none);
         BOOST_TEST(p->buffers[window].last > sum.id);
@@ -146,6 +154,7 @@ BOOST_AUTO_TEST_CASE(optimizers_that_need_whole_parameters_are_proved_across_sta
 BOOST_AUTO_TEST_CASE(updates_before_the_vote_wait_for_the_sum) {
   const auto table = copied(gpt_table(4, 32, 100, true));
   for (const bool cut : {false, true}) {
+    BOOST_TEST_INFO_SCOPE("cut " << cut);
     auto o = cut ? staged_per_use(*table, "1f1b", {2, 1, 4}, 2, 2) : per_use(small_options(2, 2, 4));
     o.updates.speculate = true;
     for (const auto& p : proved(table, o))

@@ -72,6 +72,9 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(any_offset_length_and_address_reads_what_was_writt
     for (const size_t offset : {0, 1, 4096, 65535})
       for (const size_t length : {0, 1, 4096, 300'000})
         for (const size_t shift : {0, 1, 512}) {
+          BOOST_TEST_INFO_SCOPE("length " << length);
+          BOOST_TEST_INFO_SCOPE("offset " << offset);
+          BOOST_TEST_INFO_SCOPE("shift " << shift);
           const auto from = memory.subspan(shift, length);
           tests::fill(from, ++salt);
           std::copy(from.begin(), from.end(), expected.begin() + static_cast<ptrdiff_t>(offset));
@@ -195,7 +198,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(threads_that_share_a_handle_wait_for_their_own_ope
         if (!w || !r || back != data) wrong[t] = !w ? w.error().text : !r ? r.error().text : "other bytes";
       }
     });
-  for (int i = 0; i < 20; ++i) BOOST_TEST(handle->wait().empty());  // takes no results of another thread
+  for (int i = 0; i < 20; ++i)
+    BOOST_TEST_CONTEXT("i " << i) BOOST_TEST(handle->wait().empty());  // takes no results of another thread
   for (auto& t : threads) t.join();
   for (const auto& w : wrong) BOOST_TEST(w == "");
 }

@@ -36,6 +36,10 @@ BOOST_AUTO_TEST_CASE(every_setting_moves_the_whole_file_both_ways) {
         for (const bool overlap : {false, true})
           for (const bool registered : {false, true})
             for (const auto kind : {io_kind::write, io_kind::read}) {
+              BOOST_TEST_INFO_SCOPE("overlap " << overlap);
+              BOOST_TEST_INFO_SCOPE("registered " << registered);
+              BOOST_TEST_INFO_SCOPE("single " << single);
+              BOOST_TEST_INFO_SCOPE("threads " << threads);
               const auto rate = probe.measure(kind, {65536, 4, threads, single, overlap, registered, engine});
               BOOST_REQUIRE_MESSAGE(rate, rate.error().text);
               BOOST_TEST(*rate > 0);

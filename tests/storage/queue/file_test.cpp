@@ -89,6 +89,7 @@ BOOST_AUTO_TEST_CASE(a_regular_file_is_distinguished_from_links_pipes_and_folder
   BOOST_REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
   must(storage::file::open(folder / "a", file_access::read_regular, file_mode::buffered));
   for (const char* name : {"link", "pipe", ""}) {
+    BOOST_TEST_INFO_SCOPE(name);
     const auto refused = storage::file::open(folder / name, file_access::read_regular, file_mode::buffered);
     BOOST_REQUIRE(!refused);
     BOOST_TEST((refused.error().kind == core::error_kind::bad_input), refused.error().text);

@@ -267,6 +267,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_queue_that_ends_leaves_no_memory_in_use, Engine,
     const auto queue = tests::open(which, with_depth(64));
     if (!queue) return;
     for (uint64_t i = 0; i < 64; ++i)
+      BOOST_TEST_CONTEXT("i " << i)
       BOOST_REQUIRE(queue->submit(read_request(f, i * 4096, std::span(memory).subspan(i * 4096, 4096))));
   }
   std::fill(memory.begin(), memory.end(), std::byte{1});
@@ -345,6 +346,7 @@ BOOST_AUTO_TEST_CASE(no_more_files_are_kept_than_the_limit) {
 
 BOOST_AUTO_TEST_CASE(depths_and_threads_outside_their_limits_are_refused) {
   for (const unsigned depth : {0U, queue_depth_max + 1}) {
+    BOOST_TEST_INFO_SCOPE("depth " << depth);
     BOOST_TEST(!make_queue(with_depth(depth)));
     io_queue_options threads;
     threads.threads = depth == 0 ? 0 : queue_threads_max + 1;

@@ -36,6 +36,7 @@ void random_access(storage::swap_file& on, uint64_t seed, unsigned times) {
   std::mt19937_64 random(seed);
   std::vector<std::byte> copy(on.bytes()), memory(on.bytes() + 64), got(on.bytes() + 64);
   for (unsigned i = 0; i < times; ++i) {
+    BOOST_TEST_INFO_SCOPE("i " << i);
     uint64_t offset = random() % on.bytes();
     uint64_t length = 1 + random() % (i % 3 == 0 ? 100 : on.bytes());
     if (i % 5 == 0) offset = offset / page * page;
@@ -101,6 +102,7 @@ BOOST_AUTO_TEST_CASE(a_flipped_byte_is_found_wherever_it_lies) {
   tests::fill(memory, 1);
   BOOST_REQUIRE(on->write(page, memory));
   for (const uint64_t at : {uint64_t{0}, page, 2 * page + 17, 4 * page - 1}) {
+    BOOST_TEST_INFO_SCOPE("at " << at);
     flip(*on, at);
     std::byte one{};
     const auto found = on->read(at / page * page + 5, {&one, 1});
@@ -149,7 +151,7 @@ BOOST_AUTO_TEST_CASE(threads_on_pages_of_their_own_do_not_disturb_each_other) {
       right[t] = fine ? 1 : 0;
     });
   for (auto& t : threads) t.join();
-  for (const int fine : right) BOOST_TEST(fine == 1);
+  for (const int fine : right) BOOST_TEST_CONTEXT("fine " << fine) BOOST_TEST(fine == 1);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -24,6 +24,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_flipped_byte_on_disk_is_found_with_file_and_offs
   BOOST_TEST(!run(*queue, {io_kind::write, {{where.file, 8 * page, all(memory)}}, 1}).error);
   const swap_request whole{io_kind::read, {{where.file, 8 * page, all(memory)}}, 2};
   for (const uint64_t at : {8 * page, 13 * page + 1234, 24 * page - 1}) {
+    BOOST_TEST_INFO_SCOPE("at " << at);
     flip(where, at);
     const auto before = queue->counters();
     const auto found = run(*queue, whole);

@@ -22,6 +22,8 @@ using namespace troupe::tests::swap;
 BOOST_AUTO_TEST_CASE_TEMPLATE(bytes_swapped_out_are_swapped_in_again, Engine, tests::every_engine) {
   for (const bool single : {false, true})
     for (const bool overlap : {false, true}) {
+      BOOST_TEST_INFO_SCOPE("overlap " << overlap);
+      BOOST_TEST_INFO_SCOPE("single " << single);
       auto memory = *huge_memory::allocate(1 << 20);
       auto back = *huge_memory::allocate(1 << 20);
       swap_queue_options options;
@@ -93,6 +95,7 @@ BOOST_AUTO_TEST_CASE(a_file_is_forgotten_when_its_last_request_ends_and_nobody_e
   const auto lasting = *swap_file::in_memory("lasting", page);
   const bool registers = queue->below().keep(lasting->handle());  // false: the kernel has no table of files
   for (unsigned i = 0; i < 2 * registered_files_max; ++i) {
+    BOOST_TEST_INFO_SCOPE("i " << i);
     auto passing = *swap_file::in_memory("passing", page);
     const std::weak_ptr<swap_file> watch = passing;
     BOOST_TEST(!run(*queue, {io_kind::write, {{std::move(passing), 0, all(memory)}}, 1}).error);
@@ -109,6 +112,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(without_overlap_a_round_ends_before_the_next_begin
   auto memory = *huge_memory::allocate(18 * page);
   const place where(18 * page);
   for (const bool overlap : {false, true}) {
+    BOOST_TEST_INFO_SCOPE("overlap " << overlap);
     swap_queue_options options;
     options.depth = 5;
     options.block_bytes = page;
@@ -151,6 +155,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(impossible_requests_are_refused_before_they_begin,
              name_of(where) + ": read of 4096 bytes at 18446744073709547520" + inside);
   BOOST_TEST(queue->pending() == 0U);
   for (const uint64_t block : {uint64_t{0}, uint64_t{512}, page + 512, swap_block_bytes_max + page}) {
+    BOOST_TEST_INFO_SCOPE("block " << block);
     swap_queue_options options;
     options.block_bytes = block;
     BOOST_TEST(!storage::swap_queue::open(options));
@@ -192,7 +197,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_queue_that_ends_leaves_no_memory_in_use, Engine,
     options.depth = 8;
     const auto queue = opened(Engine::value, options);
     if (!queue) return;
-    for (int i = 0; i < 3; ++i) BOOST_REQUIRE(queue->submit({io_kind::read, {{where.file, 0, all(memory)}}, 0}));
+    for (int i = 0; i < 3; ++i)
+      BOOST_TEST_CONTEXT("i " << i) BOOST_REQUIRE(queue->submit({io_kind::read, {{where.file, 0, all(memory)}}, 0}));
   }
   std::fill(all(memory).begin(), all(memory).end(), std::byte{1});
   BOOST_TEST(std::count(all(memory).begin(), all(memory).end(), std::byte{1}) == 64 * static_cast<long>(page));

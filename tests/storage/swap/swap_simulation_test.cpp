@@ -244,6 +244,7 @@ BOOST_AUTO_TEST_CASE(five_hundred_disks_give_the_right_bytes_or_a_named_error) {
 BOOST_AUTO_TEST_CASE(a_seed_gives_the_same_run_every_time) {
   std::set<std::string> traces;
   for (uint64_t seed = 1; seed <= 12; ++seed) {
+    BOOST_TEST_INFO_SCOPE("seed " << seed);
     const auto once = life(seed).live(), again = life(seed).live();
     BOOST_TEST(once.trace == again.trace);
     BOOST_TEST(once.faults == again.faults);

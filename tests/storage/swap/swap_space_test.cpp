@@ -198,7 +198,7 @@ BOOST_AUTO_TEST_CASE(invalid_names_and_sizes_are_refused) {
   const tests::scratch_folder scratch;
   for (const auto& space : {opened(scratch.path()), storage::swap_space::in_memory()}) {
     for (const auto& name : {std::string(), std::string(".."), std::string("a/b"), std::string(500, 'x')})
-      BOOST_TEST(!space->create(name, 4096));
+      BOOST_TEST_CONTEXT(name) BOOST_TEST(!space->create(name, 4096));
     BOOST_TEST(!space->create("a", 0));
     BOOST_TEST(!space->create("a", ~uint64_t{0}));
     BOOST_TEST(space->create("a", 1).has_value());

@@ -23,6 +23,7 @@ BOOST_AUTO_TEST_CASE(a_label_has_a_file_with_deepspeeds_name_and_header) {
   auto files = telemetry::curve_files::open({f / "csv/job", {}, {}}, 0);
   BOOST_TEST_REQUIRE(files.has_value());
   for (uint64_t step = 1; step <= 2; ++step) {
+    BOOST_TEST_INFO_SCOPE("step " << step);
     const std::vector<curve_value> values = {{"Train/Samples/lr", 0.1 / double(step)},
                                              {"Train/Samples/train_loss", NAN}};
     BOOST_TEST(files->write(0, 8 * step, values).has_value());
@@ -176,6 +177,7 @@ BOOST_AUTO_TEST_CASE(another_file_under_a_curves_name_is_refused_before_anything
 
 BOOST_AUTO_TEST_CASE(a_first_row_torn_by_a_crash_is_still_a_curve) {
   for (const std::string text : {"", "st", "step,lr", "step,lr\n", "step,lr\n24,"}) {
+    BOOST_TEST_INFO_SCOPE(text);
     const scratch_folder f;
     f.write("csv/Train_Samples_lr.csv", text);
     f.write("steps.jsonl", text.empty() ? "" : "{\"ste");

@@ -100,6 +100,7 @@ BOOST_AUTO_TEST_CASE(an_event_has_its_time_its_step_and_every_value) {
   const auto summary = fields_of(top[2].bytes);
   BOOST_TEST_REQUIRE(summary.size() == 2U);
   for (size_t i = 0; i < 2; ++i) {
+    BOOST_TEST_INFO_SCOPE("i " << i);
     BOOST_TEST(summary[i].number == 1U);
     const auto value = fields_of(summary[i].bytes);
     BOOST_TEST_REQUIRE(value.size() == 2U);

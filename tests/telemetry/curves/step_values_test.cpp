@@ -28,7 +28,7 @@ BOOST_AUTO_TEST_CASE(the_loss_scale_is_fp16s_and_the_times_are_the_breakdowns) {
   BOOST_TEST(labels_of({true, false}).count("Train/Samples/loss_scale") == 1U);
   const auto timed = labels_of({false, true});
   for (const char* part : {"forward", "backward", "backward_inner", "backward_allreduce", "step"})
-    BOOST_TEST(timed.count(std::string("Train/Samples/elapsed_time_ms_") + part) == 1U);
+    BOOST_TEST_CONTEXT(part) BOOST_TEST(timed.count(std::string("Train/Samples/elapsed_time_ms_") + part) == 1U);
   BOOST_TEST(timed.size() == plain.size() + 5);
 }
 

@@ -47,6 +47,7 @@ BOOST_AUTO_TEST_CASE(bandwidths_have_the_factors_of_the_operation) {
 
 BOOST_AUTO_TEST_CASE(rows_count_the_plans_collectives_and_sum_their_times) {
   for (uint32_t stage : {0U, 1U, 3U}) {
+    BOOST_TEST_INFO_SCOPE("stage " << stage);
     const auto step = played_gpt(2, stage);
     const auto& p = *step[0].plan;
     telemetry::communication_log log;
@@ -132,6 +133,7 @@ BOOST_AUTO_TEST_CASE(each_operation_has_a_line_where_asked_and_the_table_and_jso
   const auto rows = nlohmann::json::parse(communication_json(log.rows())).at("operations");
   BOOST_TEST_REQUIRE(rows.size() == log.rows().size());
   for (size_t i = 0; i < rows.size(); ++i) {
+    BOOST_TEST_INFO_SCOPE("i " << i);
     BOOST_TEST(rows[i].at("count") == log.rows()[i].count);
     BOOST_TEST(rows[i].at("msg_size_bytes") == log.rows()[i].message_bytes);
   }

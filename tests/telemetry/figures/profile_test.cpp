@@ -23,6 +23,7 @@ const auto near = boost::test_tools::tolerance(1e-3);
 void check_times(const plan::model_profile& p, const std::vector<plan::modelled_unit>& units) {
   BOOST_TEST_REQUIRE(p.units.size() == units.size());
   for (size_t u = 0; u < units.size(); ++u) {
+    BOOST_TEST_INFO_SCOPE("u " << u);
     const auto& micro = units[u].micro;
     BOOST_TEST(p.units[u].forward_s == micro.forward_s, near);
     BOOST_TEST(
@@ -47,6 +48,7 @@ BOOST_AUTO_TEST_CASE(parts_of_a_split_backward_have_times_of_their_own) {
   const auto units = plan::model_units(*table, plan::small_options(2, 3, 4), {});
   const auto p = profiled(played_pipeline("zb_h1"));
   for (size_t u = 3; u < units.size(); ++u) {  // stage 0 may run both parts at once
+    BOOST_TEST_INFO_SCOPE("u " << u);
     BOOST_TEST(p.units[u].backward_input_s > 0);
     BOOST_TEST(p.units[u].backward_weight_s >= 0);
   }
@@ -85,6 +87,7 @@ BOOST_AUTO_TEST_CASE(of_each_instruction_the_least_time_over_the_steps_counts) {
   BOOST_TEST(got.steps == 3U);
   BOOST_TEST(got.update_s_per_element == wanted.update_s_per_element, near);
   for (size_t u = 0; u < wanted.units.size(); ++u) {
+    BOOST_TEST_INFO_SCOPE("u " << u);
     BOOST_TEST(got.units[u].forward_s == wanted.units[u].forward_s, near);
     BOOST_TEST(got.units[u].backward_input_s == wanted.units[u].backward_input_s, near);
     BOOST_TEST(got.units[u].backward_weight_s == wanted.units[u].backward_weight_s, near);

@@ -50,6 +50,7 @@ std::vector<rank_spans> even_step(const std::string& schedule, uint32_t ranks, d
 BOOST_AUTO_TEST_CASE(the_idle_time_of_1f1b_is_that_of_its_closed_form) {
   // Every rank is idle for (p - 1) / (m + p - 1) of a step.
   for (const uint32_t ranks : {2U, 3U}) {
+    BOOST_TEST_INFO_SCOPE("ranks " << ranks);
     const auto f = figures_of(even_step("1f1b", ranks, 1e-3));
     BOOST_TEST_REQUIRE(f.stages.size() == ranks);
     const double wanted = double(ranks - 1) / double(4 + ranks - 1);
@@ -81,6 +82,7 @@ BOOST_AUTO_TEST_CASE(counts_and_bytes_are_the_plans) {
   const auto f = figures_of(step);
   BOOST_TEST_REQUIRE(f.stages.size() == 2U);
   for (uint32_t s = 0; s < 2; ++s) {
+    BOOST_TEST_INFO_SCOPE("s " << s);
     const auto& p = *step[2 * s].plan;
     BOOST_TEST(f.stages[s].ranks == (std::vector<uint32_t>{2 * s, 2 * s + 1}));
     BOOST_TEST(f.stages[s].units == 3U);
@@ -127,6 +129,7 @@ BOOST_AUTO_TEST_CASE(work_and_times_of_a_cut_model_are_those_of_all_its_units) {
   const auto cut = summarise(step), uncut = summarise(whole);
   BOOST_TEST_REQUIRE(cut.work.units.size() == uncut.work.units.size());
   for (size_t u = 0; u < cut.work.units.size(); ++u) {
+    BOOST_TEST_INFO_SCOPE("u " << u);
     BOOST_TEST(cut.work.units[u].forward_flops == uncut.work.units[u].forward_flops);
     BOOST_TEST(cut.work.units[u].backward_flops == uncut.work.units[u].backward_flops);
     BOOST_TEST(std::abs(cut.work.units[u].forward_s - uncut.work.units[u].forward_s) < 1e-7);

@@ -68,6 +68,7 @@ BOOST_AUTO_TEST_CASE(times_of_another_machine_lie_on_one_line_and_the_trace_says
   const auto before = step[1].spans;
   shift(step[1], {-2'000'500, 1'500});
   for (size_t i = 0; i < before.size(); ++i) {
+    BOOST_TEST_INFO_SCOPE("i " << i);
     BOOST_TEST(step[1].spans[i].start_ns == before[i].start_ns - 2'000'500);
     BOOST_TEST(step[1].spans[i].length_ns() == before[i].length_ns());
   }

@@ -43,6 +43,7 @@ BOOST_AUTO_TEST_CASE(parameters_and_flops_are_the_tables) {
   sums.add(step);
   const auto units = sums.units();
   for (size_t i = 0; i < units.size(); ++i) {
+    BOOST_TEST_INFO_SCOPE("i " << i);
     uint64_t numel = 0;
     for (uint32_t p : table.units[i].parameters) numel += table.parameters[p].numel();
     BOOST_TEST(units[i].parameters == numel);

@@ -13,6 +13,7 @@ BOOST_AUTO_TEST_CASE(a_short_curve_keeps_every_value) {
   for (size_t i = 0; i < series_bins_limit; ++i) s.add(double(i), double(i * i));
   BOOST_TEST_REQUIRE(s.bins().size() == series_bins_limit);
   for (size_t i = 0; i < series_bins_limit; ++i) {
+    BOOST_TEST_INFO_SCOPE("i " << i);
     BOOST_TEST(s.bins()[i].count == 1U);
     BOOST_TEST(s.bins()[i].mean() == double(i * i));
   }
@@ -21,6 +22,7 @@ BOOST_AUTO_TEST_CASE(a_short_curve_keeps_every_value) {
 
 BOOST_AUTO_TEST_CASE(a_long_curve_keeps_its_spikes_its_sum_and_its_ends) {
   for (const uint64_t n : {513U, 1024U, 1025U, 100'000U}) {
+    BOOST_TEST_INFO_SCOPE("n " << n);
     troupe::telemetry::thinned_series s;
     double sum = 0;
     for (uint64_t i = 0; i < n; ++i) {

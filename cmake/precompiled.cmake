@@ -1,5 +1,5 @@
 # Headers of outside libraries that most sources read, parsed once. Nobody may lean on them: every file includes what it
-# needs and compiles with TROUPE_PRECOMPILE=OFF, which the sanitizers' presets set (so `make asan` proves it).
+# needs and compiles with TROUPE_PRECOMPILE=OFF, which the presets fuzz and tidy set (so `make tidy` proves it).
 #   library      the standard library and fmt, for what goes into archives
 #   program      the same, for what is linked into programs
 #   test         with Boost.Test

@@ -28,6 +28,12 @@ data_command::data_command(CLI::App& parent)
       ->capture_default_str();
   tokenize_->add_option("--dtype", t.dtype, "type of the tokens; by default what the vocabulary needs")
       ->type_name("{uint16,uint32}");
+  tokenize_
+      ->add_option(
+          "--max-bytes", t.max_bytes,
+          "the most bytes of text in packed files and rows, after decompression; K, M and G are powers of 1024")
+      ->transform(CLI::AsSizeValue(false))
+      ->default_str("16G");
   add_quiet(*tokenize_, t.verbosity);
   auto& i = inspected_;
   auto* inspect = command_->add_subcommand("inspect", "what a .bin holds: tokens, documents, vocabulary, first text");

@@ -124,7 +124,7 @@ core::result<written_tokens> write(const tokenize_arguments& a, display& show, c
         show.show(p);
         return !stop.requested();
       });
-  uint64_t budget = data::source_options{}.max_bytes;
+  uint64_t budget = a.max_bytes;
   std::vector<std::string> sources;
   for (const auto& in : inputs) {
     data::source_summary read;

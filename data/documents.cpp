@@ -37,12 +37,15 @@ bool space_at(std::string_view text, size_t at) {
   }
 }
 
-/// True if the character that ends before byte `at` (above 0) is white space.
-bool space_before(std::string_view text, size_t at) {
+/// Returns where the character begins that ends before byte `at` (above 0).
+size_t character_before(std::string_view text, size_t at) {
   size_t start = at - 1;
   while (start > 0 && at - start < 4 && (static_cast<unsigned char>(text[start]) & 0xC0) == 0x80) --start;
-  return space_at(text, start);
+  return start;
 }
+
+/// True if the character that ends before byte `at` (above 0) is white space.
+bool space_before(std::string_view text, size_t at) { return space_at(text, character_before(text, at)); }
 
 /// Returns the first `sign` in [from, to) that `fits`, or npos. Stops at `to`: a document is cut once for each of its
 /// pieces, and a document without a `sign` would otherwise be searched to its end every time.
@@ -83,13 +86,17 @@ size_t first_piece(std::string_view text) {
   return last;
 }
 
-std::optional<size_t> first_piece_before(std::string_view text, std::string_view signs) {
+std::optional<size_t> first_piece_before(std::string_view text, std::string_view signs,
+                                         const std::function<bool(std::string_view)>& may_end) {
   constexpr std::string_view shown_space = "\xE2\x96\x81";  // a model may treat it as the space that it represents
   if (text.size() <= piece_bytes) return text.size();
   const std::string_view searched = text.substr(0, longest_piece_bytes);
   for (size_t at = searched.find_first_of(signs, piece_bytes); at != searched.npos;
-       at = searched.find_first_of(signs, at + 1))
-    if (!space_before(text, at) && !text.substr(0, at).ends_with(shown_space)) return at;
+       at = searched.find_first_of(signs, at + 1)) {
+    if (space_before(text, at) || text.substr(0, at).ends_with(shown_space)) continue;
+    const size_t start = character_before(text, at);
+    if (!may_end || may_end(text.substr(start, at - start))) return at;
+  }
   return text.size() <= longest_piece_bytes ? std::optional(text.size()) : std::nullopt;
 }
 
@@ -149,12 +156,13 @@ core::result<void> document_encoder::encode(text_window& document, uint64_t begi
 
 core::result<size_t> document_encoder::encode_piece(std::string_view text, uint64_t begin) {
   const auto signs = tokenizer_.cut_signs();
-  const auto n = signs ? first_piece_before(text, *signs) : first_piece(text);
+  const auto may_end = [&](std::string_view character) { return tokenizer_.may_end_part(character); };
+  const auto n = signs ? first_piece_before(text, *signs, may_end) : first_piece(text);
   if (!n)
     return core::refused(fmt::format(
         "document {}: {} bytes, from token {} of the document on, have no blank before which this SentencePiece model "
-        "lets a long text be cut: divide it into shorter documents",
-        documents_ + 1, longest_piece_bytes, tokens_ - begin));
+        "lets a long text be cut{}: divide it into shorter documents",
+        documents_ + 1, longest_piece_bytes, tokens_ - begin, signs->ends_with('\n') ? ", nor such a line break" : ""));
   const auto piece = text.substr(0, *n);
   ids_.clear();
   TROUPE_TRY(signs && tokens_ > begin ? tokenizer_.encode_next(piece, ids_) : tokenizer_.encode(piece, ids_));

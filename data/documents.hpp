@@ -20,9 +20,8 @@ namespace troupe::data {
 
 /// A longer text is encoded in pieces. A piece of at least this size ends after the next line break between two
 /// characters that are not white space; if none follows soon, before the next blank that no white space follows. No
-/// word of GPT-2's pattern crosses such a place, so the tokens equal the tokens of the whole text; SentencePiece may
-/// begin the next piece with a space of its own, as it does with every text. A tokenizer with cut_signs() has places of
-/// its own.
+/// word of GPT-2's pattern crosses such a place, so the tokens equal the tokens of the whole text. A tokenizer with
+/// cut_signs() has places of its own.
 inline constexpr uint64_t piece_bytes = uint64_t{1} << 16;
 /// Largest size of a piece: if a text has no line break or blank at which the piece may end, it is cut between two
 /// characters after this many bytes. Only such a cut may split a word.
@@ -32,10 +31,11 @@ inline constexpr uint64_t give_bytes = uint64_t{1} << 20;
 
 /// Returns the length in bytes of the first piece in which `text` is encoded.
 size_t first_piece(std::string_view text);
-/// Returns the length of the first piece for a tokenizer whose cut_signs() are `signs`: the next piece begins with a
-/// sign that follows no white space, after at least piece_bytes. nullopt: no piece of at most longest_piece_bytes ends
-/// so, nor does the text.
-std::optional<size_t> first_piece_before(std::string_view text, std::string_view signs);
+/// Returns the length of the first piece for a tokenizer whose cut_signs() are `signs`: after at least piece_bytes, the
+/// next piece begins with a sign that follows no white space, but a character with which a piece `may_end`. nullopt: no
+/// piece of at most longest_piece_bytes ends so, nor does the text.
+std::optional<size_t> first_piece_before(std::string_view text, std::string_view signs,
+                                         const std::function<bool(std::string_view character)>& may_end = {});
 
 /// Progress of reading one file.
 struct reading_progress {

@@ -167,8 +167,8 @@ core::result<void> expand_packed(const std::filesystem::path& path, uint64_t max
     if (!done.wrong.empty()) return wrong(from.at(), done.wrong);
     if (done.produced > max_bytes - given)
       return fail(error_kind::limit,
-                  fmt::format("'{}' expands beyond the {} bytes that remain of data.max_bytes: raise it", path.string(),
-                              max_bytes));
+                  fmt::format("'{}' expands beyond the {} bytes that remain of data.max_bytes (--max-bytes): raise it",
+                              path.string(), max_bytes));
     if (auto ok = sink.append(std::span<const std::byte>(block).first(done.produced)); !ok)
       return fail(ok.error().in(path.string()));
     given += done.produced;
@@ -190,9 +190,10 @@ core::result<core::source_file> open_expanded(const std::filesystem::path& path,
     TROUPE_ASSIGN(auto file, core::source_file::open(path));
     const auto kind = kind_of(path);
     if ((kind == source_kind::text || kind == source_kind::json_lines) && file.size() > max_bytes)
-      return fail(error_kind::limit,
-                  fmt::format("'{}' has {} bytes, more than the {} that remain of data.max_bytes: raise it",
-                              path.string(), file.size(), max_bytes));
+      return fail(
+          error_kind::limit,
+          fmt::format("'{}' has {} bytes, more than the {} that remain of data.max_bytes (--max-bytes): raise it",
+                      path.string(), file.size(), max_bytes));
     return looked_at(std::move(file));
   }
   if (!scratch.is_open()) {

@@ -154,7 +154,7 @@ class stream_builder {
   /// Refuses described tokens of another tokenizer than the requested one.
   [[nodiscard]] core::result<void> check_requested(const fs::path& path, const token_file& d) const {
     const auto& mine = options_.tokens_of->description();
-    if (d.tokenizer.digest != mine.digest)
+    if (!same_vocabulary(d.tokenizer, mine))
       return core::refused(
           fmt::format("'{}' holds tokens of {} '{}' ({} tokens), but the requested tokenizer is {}{} ({} tokens)",
                       path.string(), d.tokenizer.kind, d.tokenizer_path, d.tokenizer.vocab_size,

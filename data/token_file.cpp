@@ -26,6 +26,7 @@ token_file parse(const json& j) {
   out.tokenizer.vocab_size = t.at("vocab_size").get<uint64_t>();
   if (!t.at("end_of_text").is_null()) out.tokenizer.end_of_text = t.at("end_of_text").get<uint32_t>();
   out.tokenizer.digest = t.at("digest").get<std::string>();
+  out.tokenizer.file_digest = t.value("file_digest", std::string());
   out.tokenizer_path = t.at("path").get<std::string>();
   out.width = bin_width_from(j.at("dtype").get<std::string>()).value();
   out.tokens = j.at("tokens").get<uint64_t>();
@@ -41,7 +42,7 @@ std::string shown_end(const tokenizer_description& t) {
 
 core::result<void> check_same_tokenizer(const token_maker& one, const token_maker& other) {
   const auto &a = one.tokenizer, &b = other.tokenizer;
-  if (a.kind != b.kind || a.digest != b.digest)
+  if (!same_vocabulary(a, b))
     return core::refused(
         fmt::format("'{}' holds tokens of {} ({} tokens, digest {}), and '{}' of {} ({} tokens, digest {}): wanted one "
                     "tokenizer for all sources; encode both with the model's",
@@ -86,6 +87,7 @@ std::string as_text(const token_file& f) {
                     {"digest", t.digest},
                     {"vocab_size", t.vocab_size},
                     {"end_of_text", nullptr}};
+  if (!t.file_digest.empty()) j["tokenizer"]["file_digest"] = t.file_digest;
   if (t.end_of_text) j["tokenizer"]["end_of_text"] = *t.end_of_text;
   return j.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }

@@ -36,7 +36,7 @@ struct token_maker {
 template <class F>
 void fields(F& f, token_maker& x) {
   auto& t = x.tokenizer;
-  f(t.kind, t.vocab_size, t.end_of_text, t.digest, x.file);
+  f(t.kind, t.vocab_size, t.end_of_text, t.digest, t.file_digest, x.file);
 }
 
 /// Returns how a tokenizer ends documents, for errors: "token 7" or "no token".

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <span>
 
 #include "core/math.hpp"
@@ -35,6 +36,10 @@ uint64_t cut_of(uint64_t tokens, double validation_fraction) {
   return tokens - static_cast<uint64_t>(std::floor(static_cast<double>(tokens) * validation_fraction));
 }
 
+std::string shown_end(std::optional<uint32_t> token) {
+  return token ? fmt::format("token {}", *token) : std::string("no token");
+}
+
 }  // namespace
 
 core::result<checkpoint::data_record> record_of(const data::corpus& corpus, const std::vector<std::string>& names,
@@ -47,6 +52,7 @@ core::result<checkpoint::data_record> record_of(const data::corpus& corpus, cons
     const auto& stream = corpus.source(i);
     TROUPE_ASSIGN(const auto digest, digest_of_tokens(stream, digested_tokens / corpus.sources()));
     out.sources.push_back({i < names.size() ? names[i] : "", corpus.shares()[i], stream.size(), digest});
+    if (stream.maker()) out.end_of_text.emplace(stream.maker()->tokenizer.end_of_text);
   }
   return out;
 }
@@ -76,6 +82,9 @@ data_change compare(const checkpoint::data_record& was, const checkpoint::data_r
     if (trained > validates) out.validates_trained += trained - validates;
   }
   if (other_tokens && was.tokenizer != now.tokenizer) differs("data.tokenizer is not the same");
+  if (was.end_of_text && now.end_of_text && *was.end_of_text != *now.end_of_text)
+    differs(
+        fmt::format("documents end with {}, ended with {}", shown_end(*now.end_of_text), shown_end(*was.end_of_text)));
   return out;
 }
 

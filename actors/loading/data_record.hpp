@@ -1,6 +1,6 @@
 // Compares the data of a run with the data that a checkpoint's position refers to. Owns the compared properties: the
-// tokens, how they are cut into windows, which are held out, and how sources are mixed. The paths, times and packing of
-// files are not compared.
+// tokens, the one that ends documents, how they are cut into windows, which are held out, and how sources are mixed.
+// The paths, times and packing of files are not compared.
 #pragma once
 
 #include <string>

@@ -18,6 +18,8 @@ struct tokenize_arguments {
   bool names_text = false;  ///< true if the command line gave `text_key`
   /// Type of the stored tokens: uint16 or uint32; empty: chosen for the size of the vocabulary.
   std::string dtype;
+  /// Largest number of bytes of text in packed files and rows, after decompression.
+  uint64_t max_bytes = uint64_t{16} << 30;
   apps::verbosity verbosity = apps::verbosity::normal;
 };
 

@@ -8,6 +8,7 @@
 #include "apps/base/exit_code.hpp"
 #include "apps/base/idle_options.hpp"
 #include "core/source_file.hpp"
+#include "data/bare_tokens.hpp"
 #include "data/formats/files.hpp"
 #include "data/formats/indexed_pair.hpp"
 #include "data/token_file.hpp"
@@ -40,7 +41,7 @@ core::result<std::shared_ptr<data::tokenizer>> tokenizer_for(const inspect_argum
     path = described->tokenizer_path;
   }
   TROUPE_ASSIGN(auto opened, data::open_tokenizer(path == "bytes" ? "" : path));
-  if (described && opened->description().digest != described->tokenizer.digest)
+  if (described && !data::same_vocabulary(opened->description(), described->tokenizer))
     return fail(
         error_kind::bad_input,
         fmt::format("the tokenizer '{}' is not the one that produced the file; give that one by --tokenizer", path));
@@ -61,6 +62,9 @@ core::result<std::optional<index_facts>> index_facts_of(const std::filesystem::p
   return index_facts{index->filename().string(), data::name_of(pair.type()), pair.documents()};
 }
 
+/// Number below which every token is that a file can hold.
+constexpr uint64_t any_vocabulary = uint64_t{1} << 32;
+
 core::result<void> show(const inspect_arguments& a) {
   const std::filesystem::path path = a.file;
   const auto dtype = data::bin_width_from(a.dtype);
@@ -72,15 +76,23 @@ core::result<void> show(const inspect_arguments& a) {
   if (ec) return fail(error_kind::bad_input, fmt::format("cannot read '{}': {}", a.file, ec.message()));
   TROUPE_ASSIGN(const auto described, data::read_token_file(path, bytes));
   TROUPE_ASSIGN(const auto indexed, index_facts_of(path));
-  const auto describes = indexed ? indexed->name : data::description_path(path).filename().string();
+  data::bare_tokens bare{.begin_byte = 0, .width = *dtype};
+  if (!described && !indexed) {
+    TROUPE_ASSIGN(const auto file, core::source_file::open(path));
+    TROUPE_ASSIGN(bare, data::look_at_tokens(file, *dtype, any_vocabulary));
+  }
+  const bool has_header = bare.begin_byte > 0;
+  const auto describes = indexed      ? indexed->name
+                         : has_header ? std::string("a header of llm.c")
+                                      : data::description_path(path).filename().string();
   const auto idle =
-      refuse_idle(a.given, {{!described && !indexed, "a file without " + describes, {"--dtype"}},
+      refuse_idle(a.given, {{!described && !indexed && !has_header, "a file without " + describes, {"--dtype"}},
                             {described || !a.tokenizer.empty(), "a file whose tokenizer is known", {"--tokens"}}});
   if (!idle) return idle;
-  TROUPE_ASSIGN(const auto stream,
-                data::open_tokens({.path = path,
-                                   .bin = *dtype,
-                                   .vocab_size = described ? described->tokenizer.vocab_size : uint64_t{1} << 32}));
+  TROUPE_ASSIGN(
+      const auto stream,
+      data::open_tokens(
+          {.path = path, .bin = *dtype, .vocab_size = described ? described->tokenizer.vocab_size : any_vocabulary}));
 
   int64_t largest = 0;
   uint64_t ends = 0;
@@ -98,7 +110,7 @@ core::result<void> show(const inspect_arguments& a) {
   std::printf("%llu tokens, %s, largest %lld\n", static_cast<unsigned long long>(stream->size()),
               described ? data::name_of(described->width)
               : indexed ? indexed->type.c_str()
-                        : a.dtype.c_str(),
+                        : data::name_of(bare.width),
               static_cast<long long>(largest));
   if (described) {
     const auto& t = described->tokenizer;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,8 @@ struct data_record {
   double validation_fraction = 0;  ///< share of each source's tokens that is held out, from its end
   std::string tokenizer;           ///< kind and digest of the tokenizer; not compared
   std::vector<data_source_record> sources;
+  /// The token after each document, or none; nullopt: unknown.
+  std::optional<std::optional<uint32_t>> end_of_text{};
   bool operator==(const data_record&) const = default;
 };
 

@@ -59,7 +59,9 @@ std::string data_of(const run_state& r) {
     const auto name = json(x.name).dump(-1, ' ', false, json::error_handler_t::replace);
     out += fmt::format("{}[{},{},{},\"{}\"]", i == 0 ? "" : ",", name, x.share, x.tokens, to_hex(x.digest));
   }
-  return out + "]}";
+  out += "]";
+  if (const auto& end = r.data->end_of_text) out += fmt::format(",\"end_of_text\":{}", or_null(*end));
+  return out + "}";
 }
 
 /// Returns the JSON text of the run's keys `left_out` and `recent_losses`, a comma before each; omits an empty list.

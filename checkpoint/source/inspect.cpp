@@ -99,6 +99,7 @@ json run_json(const source_run& r) {
     for (const auto& x : r.data->sources)
       data["sources"].push_back(
           {{"name", x.name}, {"share", x.share}, {"tokens", x.tokens}, {"digest", to_hex(x.digest)}});
+    if (r.data->end_of_text) data["end_of_text"] = or_null(*r.data->end_of_text);
   }
   for (const auto& x : r.left_out) {
     auto& one = out["left_out"].emplace_back(

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "core/source_file.hpp"
@@ -104,10 +105,17 @@ core::result<data_card> read_card(const fs::path& folder) {
   data_card out;
   std::error_code ec;
   const auto path = folder / "README.md";
-  if (!fs::is_regular_file(path, ec) || fs::file_size(path, ec) > max_card_bytes) return out;
-  TROUPE_ASSIGN(const auto& text, core::read_file(path, max_card_bytes));
+  if (!fs::is_regular_file(path, ec)) return out;
+  TROUPE_ASSIGN(const auto file, core::source_file::open(path));
+  std::string text(std::min(file.size(), max_card_bytes), '\0');
+  TROUPE_TRY(file.read(0, std::as_writable_bytes(std::span(text))));
   if (!text.starts_with("---\n") && !text.starts_with("---\r\n")) return out;
   const auto end = text.find("\n---", 3);
+  if (end == std::string::npos && text.size() < file.size())
+    return fail(error_kind::bad_input,
+                fmt::format("'{}': its metadata, which may list the files to train on, have no end within {} bytes: "
+                            "name one of its data files as data.text, or a folder of them",
+                            path.string(), max_card_bytes));
   if (end == std::string::npos) return out;
   const auto outline = outline_of(std::string_view(text).substr(4, end - 3));
   out.is_there = std::ranges::any_of(outline.keys, is_key_of_card);

@@ -11,7 +11,7 @@
 
 namespace troupe::data {
 
-/// Largest card that is read, in bytes.
+/// Number of bytes at the beginning of README.md in which the metadata must end.
 inline constexpr uint64_t max_card_bytes = uint64_t{1} << 20;
 
 struct card_split {
@@ -30,7 +30,8 @@ struct data_card {
   std::vector<card_configuration> configurations;
 };
 
-/// Reads the card in README.md of `folder`. Errors (bad_input): metadata whose `configs` have another form.
+/// Reads the card in README.md of `folder`, whatever the size of the page after the metadata. Errors (bad_input):
+/// metadata whose `configs` have another form, or without an end within max_card_bytes.
 core::result<data_card> read_card(const std::filesystem::path& folder);
 
 }  // namespace troupe::data

@@ -24,8 +24,8 @@ core::result<void> read_rows(source_kind kind, const core::source_file& file, co
     const uint64_t counts = std::max<uint64_t>(text->size(), least_row_bytes);
     if (counts > max_bytes - given)
       return core::fail(core::error_kind::limit,
-                        fmt::format("'{}' holds more text than the {} bytes that remain of data.max_bytes, where a row "
-                                    "counts as {} at least: raise it",
+                        fmt::format("'{}' holds more text than the {} bytes that remain of data.max_bytes "
+                                    "(--max-bytes), where a row counts as {} at least: raise it",
                                     file.name(), max_bytes, least_row_bytes));
     given += counts;
     return visit(text, byte);

@@ -76,6 +76,10 @@ class word_cache {
 core::result<std::unique_ptr<tokenizer>> open_byte_pair(const std::filesystem::path& vocab,
                                                         const std::filesystem::path& merges);
 
+/// Returns the digest that identifies a vocabulary of these words by token, merges by rank and added words.
+std::string vocabulary_digest(const std::vector<std::string>& words, const std::vector<std::string>& merges,
+                              const added_words& added);
+
 /// Makes a tokenizer from lists, as model files contain them: words by token in the byte alphabet, merges `left right`
 /// by rank. `end_of_text` follows each document; without it the word <|endoftext|> does. Words in `added` are written
 /// as their own text. Refused: a byte that no word represents, merges of missing words or into missing words, and a

@@ -12,6 +12,14 @@ namespace troupe::data {
 using core::error_kind;
 using core::fail;
 
+std::string vocabulary_digest(const std::vector<std::string>& words, const std::vector<std::string>& merges,
+                              const added_words& added) {
+  std::string all;
+  for (const auto& list : {&words, &merges})
+    for (const auto& text : *list) all += text + "\n";
+  return added.is_empty() ? digest_of({all}) : digest_of({all, added.as_text()});
+}
+
 core::result<std::unique_ptr<tokenizer>> byte_pair_of(const std::vector<std::string>& words,
                                                       const std::vector<std::string>& merges,
                                                       std::optional<uint32_t> end_of_text, added_words added) {
@@ -49,10 +57,7 @@ core::result<std::unique_ptr<tokenizer>> byte_pair_of(const std::vector<std::str
   description.vocab_size = words.size();
   if (const auto found = numbers.find("<|endoftext|>"); found != numbers.end()) description.end_of_text = found->second;
   if (end_of_text && *end_of_text < words.size()) description.end_of_text = end_of_text;
-  std::string all;
-  for (const auto& list : {&words, &merges})
-    for (const auto& text : *list) all += text + "\n";
-  description.digest = added.is_empty() ? digest_of({all}) : digest_of({all, added.as_text()});
+  description.digest = vocabulary_digest(words, merges, added);
   for (const auto& w : added.words())
     if (w.id < out.bytes_of.size()) out.bytes_of[w.id] = w.text;
   out.added = std::move(added);

@@ -24,9 +24,10 @@ using core::fail;
 
 /// The character by which pieces represent a space.
 constexpr std::string_view space_piece = "\xE2\x96\x81";
-/// A field of a model file, its normalizer with add_dummy_prefix = true: behind a model, its value replaces the
-/// model's.
-constexpr std::string_view with_space_before_text("\x1A\x02\x18\x01", 4);
+/// A field of a model file, its normalizer with add_dummy_prefix = true or false: after a model, its value replaces
+/// the model's.
+constexpr std::string_view with_space_before_text("\x1A\x02\x18\x01", 4),
+    without_space_before_text("\x1A\x02\x18\x00", 4);
 
 core::result<void> load_into(sentencepiece::SentencePieceProcessor& processor, std::string_view model) {
   const auto status = processor.LoadFromSerializedProto({model.data(), model.size()});
@@ -50,11 +51,13 @@ class sentencepiece_tokenizer final : public tokenizer {
     const int eos = processor_.eos_id();
     if (eos >= 0 && processor_.IsControl(eos)) description_.end_of_text = static_cast<uint32_t>(eos);
     description_.digest = digest_of({model});
-    if (shape.adds_space || !shape.removes_extra_spaces) return {};
-    // The space at a cut would be removed as one at the beginning of a text, so a further part of a text is encoded by
-    // a model that adds it again.
-    TROUPE_TRY(load_into(further_, std::string(model) + std::string(with_space_before_text)));
-    return find_cut_signs();
+    TROUPE_TRY(find_cut_signs(shape));
+    // A further part begins with the sign of its cut. If the model removes a blank there, as at the beginning of a
+    // text, the space that is added before a text takes its place; else no space may be added.
+    has_further_ = !cut_signs_.empty() && shape.adds_space != shape.removes_extra_spaces;
+    if (!has_further_) return {};
+    const auto other = shape.adds_space ? without_space_before_text : with_space_before_text;
+    return load_into(further_, std::string(model) + std::string(other));
   }
 
   /// Reads the added words and the end of text that files next to the model name.
@@ -91,7 +94,15 @@ class sentencepiece_tokenizer final : public tokenizer {
   }
 
   core::result<void> encode_next(std::string_view text, std::vector<uint32_t>& out) override {
-    return encode_by(cut_signs_ ? further_ : processor_, text, out);
+    return encode_by(has_further_ ? further_ : processor_, text, out);
+  }
+
+  [[nodiscard]] bool may_end_part(std::string_view character) const override {
+    // A character that the model removes, or rewrites as a blank, would leave the blank before it next to the cut.
+    std::vector<int> ids;
+    if (!encode_with(processor_, character, ids) || ids.empty()) return false;
+    const std::string_view last = processor_.IdToPiece(ids.back());
+    return !last.ends_with(space_piece) && !last.ends_with(' ') && !last.ends_with('\n');
   }
 
   [[nodiscard]] std::optional<std::string_view> cut_signs() const override { return cut_signs_; }
@@ -146,22 +157,36 @@ class sentencepiece_tokenizer final : public tokenizer {
     return {};
   }
 
-  /// Finds the signs before which a text may be cut. No piece may cross such a place: each piece begins with its
-  /// spaces, and a space has a piece of its own, so it joins no unknown character before it.
-  core::result<void> find_cut_signs() {
-    cut_signs_ = "";
-    if (const auto space = number_of_piece(space_piece); !space || processor_.IsUnused(static_cast<int>(*space)))
-      return {};
-    for (int id = 0; static_cast<uint64_t>(id) < pieces(); ++id) {
-      const std::string_view piece = processor_.IdToPiece(id);
-      if (piece.find(space_piece, 1) != piece.npos || piece.find(' ') != piece.npos) return {};
-    }
-    std::vector<int> joined, at_break, at_space;
+  /// Finds the signs before which a text may be cut. No piece may cross such a place: each piece begins with all its
+  /// signs of this kind, and a sign has a piece of its own, so it joins no unknown character before it.
+  core::result<void> find_cut_signs(const sentencepiece_shape& shape) {
+    if (shape.has_pieces_of_words || shape.ends_pieces_with_space || shape.rewrites_across_a_blank) return {};
+    const auto space = number_of_piece(space_piece);
+    const bool at_spaces = space && !processor_.IsUnused(static_cast<int>(*space)) && !is_inside_a_piece(space_piece) &&
+                           !is_inside_a_piece(" ");
+    std::vector<int> joined, at_break, at_space, break_only;
     TROUPE_TRY(encode_with(processor_, "ab", joined));
     TROUPE_TRY(encode_with(processor_, "a\nb", at_break));
     TROUPE_TRY(encode_with(processor_, "a b", at_space));
-    cut_signs_ = at_break == at_space && at_break != joined ? " \n" : " ";
+    TROUPE_TRY(encode_with(processor_, "\n", break_only));
+    const bool break_is_space = at_break == at_space && at_break != joined;
+    const std::string last = break_only.empty() ? std::string() : processor_.IdToPiece(break_only.back());
+    const bool break_is_itself = last == "\n" || last == "<0x0A>";
+    // The space that is added before a part may take the place of a space that is removed there, but not of a break.
+    const bool may_break = break_is_space ? at_spaces : break_is_itself && !shape.removes_extra_spaces;
+    cut_signs_ = std::string(at_spaces ? " " : "") + (may_break && !is_inside_a_piece("\n") ? "\n" : "");
     return {};
+  }
+
+  /// True if a piece that a text may contain has `sign` after another sign.
+  [[nodiscard]] bool is_inside_a_piece(std::string_view sign) const {
+    for (int id = 0; static_cast<uint64_t>(id) < pieces(); ++id) {
+      std::string_view piece = processor_.IdToPiece(id);
+      if (processor_.IsControl(id) || processor_.IsUnknown(id)) continue;
+      while (piece.starts_with(sign)) piece.remove_prefix(sign.size());
+      if (piece.find(sign) != piece.npos) return true;
+    }
+    return false;
   }
 
   core::result<void> encode_by(const sentencepiece::SentencePieceProcessor& processor, std::string_view text,
@@ -177,8 +202,9 @@ class sentencepiece_tokenizer final : public tokenizer {
   }
 
   sentencepiece::SentencePieceProcessor processor_;
-  sentencepiece::SentencePieceProcessor further_;  ///< encodes further parts of a text; loaded if there are cut_signs_
-  std::optional<std::string_view> cut_signs_;
+  sentencepiece::SentencePieceProcessor further_;  ///< encodes further parts of a text, if processor_ cannot
+  bool has_further_ = false;
+  std::string cut_signs_;
   std::vector<int> ids_;
   /// Text of each word that adds to the model's pieces or replaces an unused one; key: number of the token.
   std::map<uint32_t, std::string> added_text_;

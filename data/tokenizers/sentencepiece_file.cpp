@@ -18,6 +18,10 @@ using core::fail;
 enum field_number : uint64_t { pieces = 1, trainer = 2, normalizer = 3, denormalizer = 5 };
 /// Numbers of a normalizer's fields.
 enum normalizer_field : uint64_t { table_of_rules = 2, space_before_text = 3, no_extra_spaces = 4 };
+/// Numbers of a trainer's fields.
+enum trainer_field : uint64_t { kind_of_pieces = 3, space_as_suffix = 24 };
+/// Value of kind_of_pieces for a model whose pieces are words.
+constexpr uint64_t words = 3;
 
 /// True for a valid piece: it has a text (1); score (2) and type (3) are optional.
 bool is_piece(std::span<const std::byte> bytes) {
@@ -42,9 +46,20 @@ std::string_view read_normalizer(std::span<const std::byte> bytes, sentencepiece
     if (f->number == no_extra_spaces) shape.removes_extra_spaces = f->value != 0;
     if (f->number != table_of_rules) continue;
     if (f->wire != lengthy) return "a normalizer's table of another type";
-    if (const auto fault = fault_in_rules(f->bytes); !fault.empty()) return fault;
+    if (const auto fault = fault_in_rules(f->bytes, &shape.rewrites_across_a_blank); !fault.empty()) return fault;
   }
   return {};
+}
+
+/// Stores in `shape` the options of a trainer on which encoding depends.
+void read_trainer(std::span<const std::byte> bytes, sentencepiece_shape& shape) {
+  wire_reader in(bytes);
+  while (!in.at_end()) {
+    const auto f = in.next();
+    if (!f) return;
+    if (f->number == kind_of_pieces) shape.has_pieces_of_words = f->value == words;
+    if (f->number == space_as_suffix) shape.ends_pieces_with_space = f->value != 0;
+  }
 }
 
 }  // namespace
@@ -73,6 +88,7 @@ core::result<sentencepiece_shape> check_sentencepiece_file(std::span<const std::
       if (const auto fault = read_normalizer(field->bytes, field->number == normalizer ? shape : of_denormalizer);
           !fault.empty())
         return wrong(start, std::string(fault));
+    if (field->number == trainer) read_trainer(field->bytes, shape);
     has_trainer |= field->number == trainer;
     has_normalizer |= field->number == normalizer;
   }

@@ -47,6 +47,7 @@ class trie_walk {
       }
       const uint32_t label = here.next++, at = here.node ^ label, unit = unit_at(at);
       if ((unit & label_bits) != label) continue;
+      has_inner_blank_ |= path.size() > 1 && (label == ' ' || label == '\n');
       const auto child = child_of(at);
       if (!child) return outside;
       const bool is_rule = (unit & leaf_bit) != 0;
@@ -61,6 +62,8 @@ class trie_walk {
     }
     return {};
   }
+  /// True if fault() has followed a blank or a line break after another byte.
+  [[nodiscard]] bool has_inner_blank() const { return has_inner_blank_; }
 
  private:
   static constexpr uint32_t label_bits = 0x800000FF, leaf_bit = 0x100, value_bits = 0x7FFFFFFF;
@@ -88,17 +91,21 @@ class trie_walk {
   std::span<const std::byte> trie_;
   size_t text_bytes_;
   std::vector<uint8_t> rules_;  ///< [node]: largest number of rules on a path below it
+  bool has_inner_blank_ = false;
 };
 
 }  // namespace
 
-std::string_view fault_in_rules(std::span<const std::byte> table) {
+std::string_view fault_in_rules(std::span<const std::byte> table, bool* has_inner_blank) {
   if (table.empty()) return {};
   const size_t trie_bytes = table.size() < unit_bytes ? 0 : number_at(table, 0);
   if (trie_bytes == 0 || trie_bytes % (unit_bytes * block_units) != 0 || trie_bytes >= table.size() - unit_bytes)
     return "a table of rules of another size";
   if (table.back() != std::byte{0}) return "a rule with a text that has no end";
-  return trie_walk(table.subspan(unit_bytes, trie_bytes), table.size() - unit_bytes - trie_bytes).fault();
+  trie_walk walk(table.subspan(unit_bytes, trie_bytes), table.size() - unit_bytes - trie_bytes);
+  const auto fault = walk.fault();
+  if (has_inner_blank) *has_inner_blank |= walk.has_inner_blank();
+  return fault;
 }
 
 }  // namespace troupe::data

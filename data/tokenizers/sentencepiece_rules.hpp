@@ -13,7 +13,8 @@ namespace troupe::data {
 inline constexpr size_t max_nested_rules = 32;
 
 /// Returns why the library could read beyond `table` for some text; empty if it cannot. An empty `table` means that
-/// there is none.
-std::string_view fault_in_rules(std::span<const std::byte> table);
+/// there is none. `has_inner_blank`, if given, becomes true if a rule applies to a text with a blank or a line break
+/// after its first byte.
+std::string_view fault_in_rules(std::span<const std::byte> table, bool* has_inner_blank = nullptr);
 
 }  // namespace troupe::data

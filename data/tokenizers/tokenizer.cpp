@@ -114,6 +114,14 @@ core::result<void> check_bytes_as_ids(bool stream_is_bytes, std::string_view wor
                   vocab_size, bytes_as_ids));
 }
 
+bool same_vocabulary(const tokenizer_description& one, const tokenizer_description& other) {
+  const auto is_of = [](const std::string& files, const std::string& digest) {
+    return !files.empty() && files == digest;
+  };
+  return one.kind == other.kind &&
+         (one.digest == other.digest || is_of(one.file_digest, other.digest) || is_of(other.file_digest, one.digest));
+}
+
 std::string digest_of(std::initializer_list<std::string_view> parts) {
   uint64_t hash = 0xCBF29CE484222325ULL;
   for (const auto part : parts)

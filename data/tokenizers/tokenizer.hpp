@@ -26,8 +26,13 @@ struct tokenizer_description {            ///< identity of a tokenizer, for file
   std::string kind;                       ///< kind of tokenizer: bytes, gpt2 or sentencepiece
   uint64_t vocab_size = 0;                ///< every token is below this number
   std::optional<uint32_t> end_of_text{};  ///< token after each document; a text that encodes to it is refused
-  std::string digest;                     ///< digest of the files' content; equal digests mean equal tokenizers
+  std::string digest;                     ///< digest of the vocabulary, whatever files hold it
+  std::string file_digest{};              ///< digest of the bytes of vocab.json and merges.txt; empty: other files
 };
+
+/// True if two descriptions are those of one vocabulary. A description that an earlier version wrote has the digest of
+/// the files' bytes as its digest.
+bool same_vocabulary(const tokenizer_description& one, const tokenizer_description& other);
 
 /// Converts text to tokens and back by one vocabulary. An object has scratch memory, so one thread may use it at a
 /// time.
@@ -42,6 +47,9 @@ class tokenizer {
   /// of all further ones give the tokens of the whole text; none of them: it cannot be cut. nullopt: first_piece()
   /// finds the places (data/documents.hpp), and each part is encoded as a text.
   [[nodiscard]] virtual std::optional<std::string_view> cut_signs() const { return std::nullopt; }
+
+  /// True if a part may end with `character` where one of cut_signs() follows: its tokens depend on no sign after it.
+  [[nodiscard]] virtual bool may_end_part(std::string_view character) const { return !character.empty(); }
 
   /// Appends the tokens of a part that begins with one of cut_signs() and follows a part that has tokens.
   virtual core::result<void> encode_next(std::string_view text, std::vector<uint32_t>& out) {

@@ -2,6 +2,8 @@
 #include <signal.h>
 #include <sys/resource.h>
 
+#include <array>
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "tests/apps/topology.hpp"
@@ -166,6 +168,46 @@ BOOST_AUTO_TEST_CASE(input_that_cannot_be_tokenized_is_refused_in_one_sentence_a
     BOOST_TEST(sentences_of(got.err) == 1U, got.err);
     BOOST_TEST(has(got.err, wanted), got.err);
     BOOST_TEST(f.files() == before);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_limit_on_packed_files_and_rows_is_an_option) {
+  const command_folder f(smallest);
+  const std::string sources = std::string(troupe::places::source_dir) + "/tests/data/fixtures/sources/";
+  for (const char* name : {"texts.tar.gz", "plain_none.parquet"}) {
+    const std::vector<std::string> command{"data",  "tokenize", sources + name, "--tokenizer",
+                                           "bytes", "--output", "t.bin",        "--max-bytes"};
+    const auto with = [&](const std::string& bytes) {
+      auto all = command;
+      all.push_back(bytes);
+      return f.troupe(all);
+    };
+    const auto refused = with("1K");
+    BOOST_TEST(refused.code != 0);
+    BOOST_TEST(has(refused.err, "the 1024 bytes that remain of data.max_bytes (--max-bytes)"), refused.err);
+    const auto made = with("1M");
+    BOOST_TEST(made.code == 0, made.err);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(tokens_with_a_header_are_shown_with_its_type) {
+  const command_folder f(smallest);
+  const auto file = [&](uint32_t magic, uint32_t version, size_t width) {
+    std::string bytes(1024 + 3 * width, '\0');
+    const std::array<uint32_t, 3> head{magic, version, 3};
+    std::memcpy(bytes.data(), head.data(), sizeof head);
+    for (size_t i = 0; i < 3; ++i) bytes[1024 + i * width] = static_cast<char>(i + 5);
+    return bytes;
+  };
+  f.folder.write("gpt2.bin", file(20240520, 1, 2));
+  f.folder.write("llama3.bin", file(20240801, 7, 4));
+  for (const auto& [name, type] : {std::pair("gpt2.bin", "uint16"), std::pair("llama3.bin", "uint32")}) {
+    const auto shown = f.troupe({"data", "inspect", name});
+    BOOST_TEST(has(shown.out, "3 tokens, " + std::string(type) + ", largest 7"), shown.out + shown.err);
+    const auto refused = f.troupe({"data", "inspect", name, "--dtype", "uint32"});
+    BOOST_TEST(refused.code == 2);
+    BOOST_TEST(has(refused.err, "--dtype would do nothing here: it is for a file without a header of llm.c"),
+               refused.err);
   }
 }
 

@@ -26,10 +26,15 @@ std::string with_symbol(std::string model, const std::string& text) {
   return std::move(model) + "\x0A" + static_cast<char>(piece.size()) + piece;
 }
 
-/// Returns the model of the fixture bpe.model that removes spaces at the ends of a text and adds none.
-std::string model_without_space_before_text() {
-  return content_of(fixture_path("bpe.model")) + std::string("\x1A\x04\x18\x00\x20\x01", 6);
+/// Returns a fixture's model with another normalizer: whether it adds a space before a text, and whether it removes
+/// spaces at the ends of a text and repeated ones.
+std::string with_spaces(const std::string& model, bool added, bool removed) {
+  return content_of(fixture_path(model)) + "\x1A\x04\x18" + static_cast<char>(added) + "\x20" +
+         static_cast<char>(removed);
 }
+
+/// Returns the model of the fixture bpe.model that removes spaces at the ends of a text and adds none.
+std::string model_without_space_before_text() { return with_spaces("bpe.model", false, true); }
 
 std::shared_ptr<data::tokenizer> opened_tokenizer(const std::filesystem::path& path) {
   auto t = data::open_tokenizer(path);
@@ -134,6 +139,50 @@ BOOST_AUTO_TEST_CASE(pieces_of_a_model_that_adds_no_space_are_those_of_the_whole
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_long_text_has_the_pieces_of_the_whole_whatever_a_model_does_with_spaces) {
+  const scratch_folder at;
+  std::vector<std::string> texts{
+      mixed_text(3 * data::piece_bytes, 1),
+      std::string(data::piece_bytes + 9, ' ') + "the ferry" + std::string(data::piece_bytes, ' ') + "bell\n", ""};
+  while (texts.back().size() < 3 * data::piece_bytes)
+    texts.back() += "\xE6\x97\xA5\xE6\x9C\xAC\n   the bell\t \xE2\x96\x81 \xE2\x96\x81x \n";
+  for (const std::string name : {"bpe.model", "unigram.model"})
+    for (const bool added : {false, true})
+      for (const bool removed : {false, true}) {
+        const auto t = opened_tokenizer(at.write("m.model", with_spaces(name, added, removed)));
+        BOOST_TEST_CONTEXT(name << (added ? ", adds a space" : "") << (removed ? ", removes spaces" : "")) {
+          BOOST_TEST(t->cut_signs().value() == (name == "bpe.model" && !removed ? " \n" : " "));
+          for (const auto& text : texts) {
+            auto wanted = encoded(*t, text);
+            wanted.push_back(*t->end_of_text());
+            const auto got = all_tokens(*opened({.path = at.write("t.txt", text), .vocab_size = 560, .tokens_of = t}));
+            BOOST_TEST((std::vector<uint32_t>(got.begin(), got.end()) == wanted), text.substr(0, 20));
+          }
+        }
+      }
+}
+
+BOOST_AUTO_TEST_CASE(a_part_ends_with_no_character_that_becomes_a_space_or_nothing) {
+  const auto t = tokenizer_of("unigram.model");  // it rewrites a tab as a space
+  for (const char* end : {"a", ".", "\xE6\x97\xA5", "\xFF"}) BOOST_TEST(t->may_end_part(end), end);
+  for (const char* open : {"", " ", "\t", "\xE2\x96\x81"}) BOOST_TEST(!t->may_end_part(open), open);
+  const auto text = std::string(data::piece_bytes, 'x') + "y z w";
+  const auto place = [&](const std::string& bad) {
+    return data::first_piece_before(text, " ", [&](std::string_view c) { return c != bad; }).value();
+  };
+  BOOST_TEST(place("") == data::piece_bytes + 1);
+  BOOST_TEST(place("y") == data::piece_bytes + 3);
+}
+
+BOOST_AUTO_TEST_CASE(a_model_whose_pieces_depend_on_the_text_behind_them_is_not_cut) {
+  const scratch_folder at;
+  const auto model = content_of(fixture_path("bpe.model"));
+  const std::string space_as_suffix("\x12\x03\xC0\x01\x01", 5), pieces_of_words("\x12\x02\x18\x03", 4);
+  for (const auto& option : {space_as_suffix, pieces_of_words})
+    BOOST_TEST(opened_tokenizer(at.write("m.model", model + option))->cut_signs().value() == "");
+  BOOST_TEST(opened_tokenizer(at.write("m.model", with_symbol(model, "e\x0A\x62")))->cut_signs().value() == " ");
+}
+
 BOOST_AUTO_TEST_CASE(a_text_that_such_a_model_cannot_encode_in_pieces_is_refused) {
   const scratch_folder at;
   const auto t = opened_tokenizer(at.write("m.model", model_without_space_before_text()));
@@ -151,7 +200,6 @@ BOOST_AUTO_TEST_CASE(a_text_that_such_a_model_cannot_encode_in_pieces_is_refused
   while (text.size() < 2 * data::longest_piece_bytes) text += text;
   check_refused({.path = at.write("t.txt", text), .vocab_size = 561, .tokens_of = crossing},
                 core::error_kind::bad_input, "have no blank before which");
-  BOOST_TEST(!tokenizer_of("bpe.model")->cut_signs().has_value());  // it adds a space before each text
 }
 
 BOOST_AUTO_TEST_CASE(a_piece_of_such_a_model_ends_before_a_blank_that_follows_no_space) {

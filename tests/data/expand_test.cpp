@@ -145,7 +145,8 @@ BOOST_AUTO_TEST_CASE(the_limit_counts_all_files_of_a_folder) {
   BOOST_TEST(opened({.path = at / "in", .max_bytes = 1200})->size() == 1200U);
   at.write("plain/a.txt", std::string(600, 'a'));
   at.write("plain/b.txt", std::string(600, 'b'));
-  check_refused({.path = at / "plain", .max_bytes = 1199}, error_kind::limit, "b.txt' has 600 bytes, more than the 599");
+  check_refused({.path = at / "plain", .max_bytes = 1199}, error_kind::limit,
+                "b.txt' has 600 bytes, more than the 599");
   BOOST_TEST(opened({.path = at / "plain", .max_bytes = 1200})->size() == 1200U);
 }
 
@@ -153,7 +154,7 @@ BOOST_AUTO_TEST_CASE(the_limit_holds_for_text_that_is_not_packed) {
   const scratch_folder at;
   const auto text = at.write("a.txt", std::string(600, 'a'));
   check_refused({.path = text, .max_bytes = 599}, error_kind::limit,
-                "a.txt' has 600 bytes, more than the 599 that remain of data.max_bytes: raise it");
+                "a.txt' has 600 bytes, more than the 599 that remain of data.max_bytes (--max-bytes): raise it");
   BOOST_TEST(opened({.path = text, .max_bytes = 600})->size() == 600U);
   check_refused({.path = at.write("a.jsonl", "{\"text\": \"a\"}\n"), .max_bytes = 12}, error_kind::limit,
                 "has 14 bytes");

@@ -2,6 +2,7 @@
 #include "data/token_file.hpp"
 
 #include <random>
+#include <utility>
 
 #include "data/token_stream.hpp"
 #include "tests/data/text.hpp"
@@ -122,6 +123,20 @@ BOOST_AUTO_TEST_CASE(a_folder_with_tokens_of_two_tokenizers_is_refused_with_both
   for (const char* name :
        {"t.bin' holds tokens of gpt2 (532 tokens, digest ", "u.bin' of gpt2 (532 tokens, digest 0123"})
     check_refused({.path = f.at / "in", .vocab_size = 532}, error_kind::bad_input, name);
+}
+
+BOOST_AUTO_TEST_CASE(a_description_with_the_digest_of_the_files_is_of_the_same_tokenizer) {
+  described_file f({1, 2, 531}, 1);
+  auto earlier = f.about;
+  earlier.tokenizer.digest = std::exchange(earlier.tokenizer.file_digest, "");
+  BOOST_TEST(earlier.tokenizer.digest != f.about.tokenizer.digest);
+  f.at.write("in/u.bin", as_bytes<uint16_t>({1, 2, 531}));
+  f.at.write("in/u.bin.json", data::as_text(earlier));
+  opened({.path = f.at / "in", .vocab_size = 532});
+  opened({.path = f.at / "in", .vocab_size = 532, .tokens_of = tokenizer_of("gpt2")});
+  earlier.tokenizer.digest.clear();
+  BOOST_TEST(!data::same_vocabulary(earlier.tokenizer, data::make_byte_tokenizer()->description()));
+  BOOST_TEST(!data::same_vocabulary(earlier.tokenizer, f.about.tokenizer));
 }
 
 BOOST_AUTO_TEST_CASE(mutated_descriptions_are_read_or_refused) {

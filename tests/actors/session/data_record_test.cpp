@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "checkpoint/native/manifest_text.hpp"
+#include "data/token_file.hpp"
 #include "tests/small_job.hpp"
 
 using namespace troupe;
@@ -129,6 +130,36 @@ BOOST_AUTO_TEST_CASE(shares_of_sources_are_compared_and_their_weights_are_not) {
   BOOST_TEST(run.resumed({}, sources("0.5", "1.5")) == "");
   const auto said = run.resumed({}, sources("1", "2"));
   BOOST_TEST(has_words(said, "corpus.txt' is 2, was 3"), said);
+}
+
+BOOST_AUTO_TEST_CASE(another_end_of_text_is_refused_where_both_are_known) {
+  const saved_run run;
+  std::string tokens;
+  for (const char c : made_up_text(4096)) (tokens += c) += '\0';
+  run.job.folder().write("text.bin", tokens);
+  data::token_file about;
+  about.tokenizer = {.kind = "gpt2", .vocab_size = 96, .end_of_text = 10, .digest = "0123456789abcdef"};
+  about.tokens = 4096;
+  about.documents = 1;
+  run.job.folder().write("text.bin.json", data::as_text(about));
+  const auto said = run.resumed({}, "text: text.bin");
+  BOOST_TEST(has_words(said,
+                       "documents end with token 10, ended with no token; checkpoint.load.changed_data: true "
+                       "(--changed-data) continues at sample 6"),
+             said);
+  BOOST_TEST(has_words(run.resumed({}, "text: text.bin", true), "documents end with token 10, ended with no token"));
+
+  const auto folder = run.root / "step-00000003";
+  std::string text;
+  std::getline(std::ifstream(folder / "manifest.json"), text, '\0');
+  auto known = checkpoint::parse_manifest(text);
+  BOOST_TEST_REQUIRE(known.has_value());
+  BOOST_TEST_REQUIRE(known->run.data->end_of_text.has_value());
+  BOOST_TEST(!known->run.data->end_of_text->has_value());
+  known->run.data->end_of_text.reset();  // as an earlier version wrote it
+  std::ofstream(folder / "manifest.json") << checkpoint::format_manifest(*known).value();
+  fs::remove(run.root / "latest");
+  BOOST_TEST(actors::session::open({.config = run.config({}, "text: text.bin"), .resume = folder}).has_value());
 }
 
 BOOST_AUTO_TEST_CASE(weights_alone_and_checkpoints_without_a_record_are_taken) {

@@ -117,6 +117,10 @@ run_state random_run(dice& d) {
     auto& data = r.data.emplace(data_record{d.any(), static_cast<double>(d.below(1000)) / 1000, d.text(), {}});
     for (uint64_t n = d.below(3), i = 0; i < n; ++i)
       data.sources.push_back({d.text(), d.any(), d.any(), {d.any(), d.any()}});
+    if (d.one_in(2)) {
+      auto& end = data.end_of_text.emplace();
+      if (d.one_in(2)) end = static_cast<uint32_t>(d.any());
+    }
   }
   for (uint64_t n = d.below(4), i = 0; i < n; ++i) r.recent_losses.push_back(static_cast<double>(d.any()) / 3);
   if (d.one_in(2)) r.client_state = fmt::format("{{\"a\": [{}, -1.5e-3, \"x\\n\"] }}", d.any());

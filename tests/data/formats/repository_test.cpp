@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "data/formats/card.hpp"
 #include "tests/data/text.hpp"
 #include "tests/scratch_folder.hpp"
 
@@ -20,9 +21,10 @@ struct listed_names {
 /// A folder `in` with these files; each file contains one line of JSON, whatever its name.
 class made_repository {
  public:
-  explicit made_repository(const std::vector<std::string>& names, const std::string& card = "") {
+  explicit made_repository(const std::vector<std::string>& names, const std::string& card = "",
+                           const std::string& page = "") {
     for (const auto& name : names) at_.write("in/" + name, json_line);
-    if (!card.empty()) at_.write("in/README.md", "---\n" + card + "---\n# A data set\n");
+    if (!card.empty()) at_.write("in/README.md", "---\n" + card + "---\n# A data set\n" + page);
   }
   [[nodiscard]] core::result<listed_names> list() const {
     const auto found = data::source_files(at_ / "in");
@@ -150,6 +152,16 @@ BOOST_AUTO_TEST_CASE(the_card_says_which_files_are_trained_on) {
   made_repository({"data/other.jsonl"}, files).check_refused("the data files that its README.md names do not exist");
   made_repository({"a.jsonl"}, "configs: [\n")
       .check_refused("which list the files to train on, cannot be read: line 2 of its metadata");
+}
+
+BOOST_AUTO_TEST_CASE(a_card_is_read_before_a_page_of_any_length) {
+  const std::vector<std::string> names{"a.jsonl", "b.jsonl"};
+  const std::string card = "configs:\n- config_name: default\n  data_files: a.jsonl\n";
+  const std::string page(data::max_card_bytes, 'x');
+  made_repository(names, card, page).check({"a.jsonl"}, {"README.md: card or licence", "b.jsonl: of no split"});
+  made_repository(names, card + "other: " + page + "\n")
+      .check_refused(
+          "README.md': its metadata, which may list the files to train on, have no end within 1048576 bytes");
 }
 
 BOOST_AUTO_TEST_CASE(cards_are_read_as_people_write_them) {

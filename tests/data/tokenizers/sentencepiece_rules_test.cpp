@@ -88,6 +88,27 @@ BOOST_AUTO_TEST_CASE(rules_that_would_lead_the_library_outside_the_table_are_nam
   BOOST_TEST(fault_in("abc") == "a table of rules of another size");
 }
 
+BOOST_AUTO_TEST_CASE(a_rule_with_a_blank_after_another_byte_is_found) {
+  const auto has_inner_blank = [](const table& t) {
+    const std::string all = t.bytes();
+    bool found = false;
+    BOOST_TEST(data::fault_in_rules(std::as_bytes(std::span(all)), &found) == "");
+    return found;
+  };
+  BOOST_TEST(!has_inner_blank(nested(2)));
+  for (const uint32_t sign : {uint32_t{' '}, uint32_t{'\n'}, uint32_t{'b'}}) {
+    table t = nested(2);  // node 0x81 is reached by "a"
+    const uint32_t at = 0x81 ^ sign;
+    t.units[at] = unit(sign | leaf, at ^ 0x90);
+    t.units[0x90] = no_label;
+    BOOST_TEST(has_inner_blank(t) == (sign != 'b'), sign);
+    t = nested(2);  // node 0x80 is the first one
+    t.units[0x80 ^ sign] = unit(sign | leaf, 0x80 ^ sign ^ 0x90);
+    t.units[0x90] = no_label;
+    BOOST_TEST(!has_inner_blank(t), sign);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_model_whose_rules_are_damaged_at_any_byte_is_refused_or_encodes) {
   const scratch_folder at;
   const auto model = content_of(fixture_path("unigram.model"));

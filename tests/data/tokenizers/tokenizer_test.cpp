@@ -276,6 +276,24 @@ BOOST_AUTO_TEST_CASE(a_tokenizer_json_alone_is_held_to_its_configuration) {
   BOOST_TEST(!!data::open_tokenizer(at / "v"));
 }
 
+BOOST_AUTO_TEST_CASE(one_vocabulary_has_one_digest_in_either_form) {
+  const scratch_folder at;
+  const auto files = tokenizer_of("gpt2");
+  const auto described = [&](const nlohmann::json& pipeline) {
+    auto t = data::open_tokenizer(at.write("v/tokenizer.json", pipeline.dump()));
+    BOOST_REQUIRE_MESSAGE(t, t.error().text);
+    return (*t)->description();
+  };
+  auto pipeline = whole_pipeline();
+  BOOST_TEST(described(pipeline).digest == files->description().digest);
+  BOOST_TEST(data::same_vocabulary(described(pipeline), files->description()));
+  std::swap(pipeline["model"]["merges"][0], pipeline["model"]["merges"][1]);
+  BOOST_TEST(!data::same_vocabulary(described(pipeline), files->description()));
+  pipeline = whole_pipeline();
+  pipeline["added_tokens"] = nlohmann::json::parse(R"([{"id": 600, "content": "<|user|>"}])");
+  BOOST_TEST(!data::same_vocabulary(described(pipeline), files->description()));
+}
+
 BOOST_AUTO_TEST_CASE(two_tokenizers_in_one_folder_are_refused) {
   const scratch_folder at;
   at.write("v/vocab.json", content_of(fixture_path("gpt2/vocab.json")));

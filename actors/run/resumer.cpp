@@ -277,6 +277,7 @@ training_progress progress_of(const checkpoint::source_run& run, const load_opti
     out.scheduled =
         run.schedule_position ? static_cast<uint64_t>(std::max<int64_t>(*run.schedule_position, 0)) : updates;
   out.client_state = run.client_state;
+  out.configuration_before = run.config;
   return out;
 }
 

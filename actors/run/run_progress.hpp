@@ -31,6 +31,7 @@ struct training_progress {
   /// factor that converts the last step's reduced gradients to means; none before the first step
   std::optional<double> gradient_factor;
   std::string client_state = "null";
+  std::string configuration_before;  ///< configuration of the run whose checkpoint was loaded; empty: unknown or none
   std::vector<core::left_out_steps>
       left_out;                       ///< samples that the run leaves out; the loader's shape follows this list
   std::vector<double> recent_losses;  ///< losses that on_spike compares a step's loss with

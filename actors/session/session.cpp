@@ -129,6 +129,8 @@ core::result<loaded_checkpoint> session::load(const std::filesystem::path& path,
 
 const std::string& session::client_state() const { return run_->progress.client_state; }
 
+const std::string& session::configuration_before() const { return run_->progress.configuration_before; }
+
 core::result<bool> session::save_16bit_model(const std::filesystem::path& path, bool exclude_frozen_parameters) const {
   return actors::save_16bit_model(*run_, path, exclude_frozen_parameters);
 }

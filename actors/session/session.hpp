@@ -149,6 +149,8 @@ class session {  ///< one training run, from its opening to its end
   core::result<loaded_checkpoint> load(const std::filesystem::path& path, load_options options = {});
   /// Returns the client state that the resumed run passed to `save`; else the text of null.
   [[nodiscard]] const std::string& client_state() const;
+  /// Returns the configuration that the resumed run recorded in its checkpoint; empty if there is none.
+  [[nodiscard]] const std::string& configuration_before() const;
 
   [[nodiscard]] uint64_t steps_done() const;
   /// Returns the decisions on samples that the run leaves out: by `data.skip`, after spikes, and in checkpoints before.

@@ -17,7 +17,9 @@ using load_section = config::checkpoint_load_section;
 
 constexpr std::string_view load_section_prefix = "checkpoint.load.", override_prefix = "--set ";
 
-config::effective_value* load_value(config::loaded& c, std::string_view name) {
+/// Returns the value of the key `name` of checkpoint.load in a configuration, constant or not; null if it has none.
+template <class Loaded>
+auto* load_value(Loaded& c, std::string_view name) {
   const auto at = std::ranges::find_if(c.values, [name](const config::effective_value& v) {
     return v.key.starts_with(load_section_prefix) && std::string_view(v.key).substr(load_section_prefix.size()) == name;
   });
@@ -35,8 +37,8 @@ std::vector<std::string> load_keys_by_hand(const config::loaded& c) {
 }
 
 std::string origin_of_tag(const config::loaded& c) {
-  const auto at = std::ranges::find(c.values, std::string(load_section_prefix) + "tag", &config::effective_value::key);
-  return at == c.values.end() ? std::string() : at->origin;
+  const auto* const tag = load_value(c, "tag");
+  return tag == nullptr ? std::string() : tag->origin;
 }
 
 std::string resume_override(const std::string& path) {

@@ -153,6 +153,7 @@ core::result<void> write_universal(const deepspeed_arguments& a) {
   TROUPE_TRY(check_pointer(pointer, name, a.output));
   TROUPE_ASSIGN(const auto report,
                 checkpoint::write_universal_folder(opened.source, writing.place().working() / name, options));
+  TROUPE_TRY(write_description(opened.model, report.folder));
   TROUPE_TRY(check_pointer(pointer, name, a.output));
   TROUPE_TRY(writing.commit(name));
   TROUPE_TRY(checkpoint::write_file_atomically(pointer, name.string()));

@@ -134,6 +134,9 @@ core::result<gguf_metadata> gguf_vocabulary(const checkpoint::tensor_source& s, 
   auto vocabulary =
       place == bytes_name ? core::result<data::vocabulary>(data::byte_vocabulary()) : data::read_vocabulary(place);
   if (!vocabulary) return fail(vocabulary.error());
+  std::error_code ec;
+  const auto folder = fs::is_directory(place, ec) ? fs::path(place) : fs::path(place).parent_path();
+  TROUPE_TRY(data::check_ends_of_text(folder, vocabulary->special, "the vocabulary"));
   // a model may have fewer tokens than there are byte values, if its texts had no other bytes
   if (place == bytes_name && vocabulary->entries.size() > tokens) vocabulary->entries.resize(tokens);
   if (vocabulary->entries.size() > tokens)

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <map>
 
-#include "checkpoint/convert/open_source.hpp"
 #include "config/document/document.hpp"
 #include "config/explain.hpp"
 
@@ -60,21 +59,16 @@ std::vector<std::string> changed_keys(const std::string& was, const config::load
   return out;
 }
 
-core::result<void> check_same_job(const run_start& start, const config::loaded& now) {
-  checkpoint::source_options options;
-  if (!start.load.tag.empty()) options.tag = start.load.tag;
-  options.fallback_to_previous = start.load.fallback_to_previous;
-  const auto there = checkpoint::open_source(start.load.path, options);
-  if (!there) return {};
-  const auto changed = changed_keys(there->run.config, now);
+core::result<void> check_same_job(const std::string& was, const std::filesystem::path& from, uint64_t step,
+                                  const config::loaded& now) {
+  const auto changed = changed_keys(was, now);
   if (changed.empty()) return {};
   constexpr size_t shown_max = 5;
   const size_t shown = std::min(shown_max, changed.size());
   return core::refused(fmt::format(
       "nothing is left to train: '{}' is of step {}, the run has {}, but it is of a run with other settings: {}{}; set "
       "another output for another job, more --steps to continue with these settings, or --fresh to begin anew",
-      there->folder.string(), there->run.steps.value_or(0), now.config.steps,
-      fmt::join(changed.begin(), changed.begin() + ptrdiff_t(shown), "; "),
+      from.string(), step, now.config.steps, fmt::join(changed.begin(), changed.begin() + ptrdiff_t(shown), "; "),
       changed.size() > shown ? fmt::format(" and {} more", changed.size() - shown) : ""));
 }
 

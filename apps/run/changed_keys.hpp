@@ -2,10 +2,11 @@
 // files of the same name share one output folder.
 #pragma once
 
+#include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
-#include "apps/base/checkpoint_start.hpp"
 #include "config/load.hpp"
 #include "core/error.hpp"
 
@@ -16,8 +17,9 @@ namespace troupe::apps {
 /// the length of a learning rate's curve that is the run's.
 std::vector<std::string> changed_keys(const std::string& was, const config::loaded& now);
 
-/// Refuses a run without steps left, which begins from the checkpoint of `start` in its own folder, if that checkpoint
-/// is of a run with other settings (bad_input). A checkpoint that cannot be opened here is not compared.
-core::result<void> check_same_job(const run_start& start, const config::loaded& now);
+/// Refuses a run without steps left, which has resumed `step` steps from the checkpoint `from` in its own folder, if
+/// that checkpoint is of a run with other settings (bad_input); `was` is the configuration that it holds.
+core::result<void> check_same_job(const std::string& was, const std::filesystem::path& from, uint64_t step,
+                                  const config::loaded& now);
 
 }  // namespace troupe::apps

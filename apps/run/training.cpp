@@ -321,7 +321,9 @@ class training {
     };
     const bool is_first = session_->recoveries().terms == 0;
     if (is_first && start_.own && session_->steps_done() >= config_->steps)
-      if (auto ok = check_same_job(start_, loaded_); !ok) return failed(ok.error());
+      if (auto ok = check_same_job(session_->configuration_before(), start_.load.path, session_->steps_done(), loaded_);
+          !ok)
+        return failed(ok.error());
     if (is_first && !arguments_.export_folder.empty()) {
       const std::array<read_weights, 3> read{
           {{"model.path", config_->model.path},

@@ -28,7 +28,7 @@ run_state run_of(const tensor_source& from) {
   out.loss_scale = r.loss_scale;
   out.samples_per_step = r.samples_per_step;
   out.data_position = r.samples.value_or(out.step * r.samples_per_step.value_or(0));
-  out.seed = r.seed.value_or(0);
+  out.seed = r.seed;
   out.config = r.config;
   out.model = r.model;
   out.client_state = r.client_state;

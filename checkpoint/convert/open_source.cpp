@@ -215,6 +215,7 @@ core::result<tensor_source> completed(tensor_source s, const found_checkpoint& c
   if (c.format->has_trainer_files && is_folder(c.path)) {
     TROUPE_ASSIGN(s, with_states(std::move(s)));
   }
+  if (c.format->lies_below_config && !c.format->has_trainer_files) say_other_trainer_step(s);
   if (c.format->lies_below_config && s.run.model.empty() && !s.folder.empty()) s.run.model = config_above(s.folder);
   if (!c.format->has_module_names) return s;
   TROUPE_TRY(judge_codes(s, options));

@@ -2,8 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
+#include <string_view>
+
 #include "checkpoint/deepspeed/run.hpp"
 #include "checkpoint/source/update_counts.hpp"
+#include "core/text.hpp"
 
 namespace troupe::checkpoint {
 namespace {
@@ -12,6 +16,15 @@ using core::refused;
 
 constexpr std::string_view other_save =
     "they are from different saves; put the files of one save into the folder, or name another checkpoint by --tag";
+
+/// Returns the step in a folder's name if it is DeepSpeed's default tag, such as `global_step12`.
+std::optional<uint64_t> step_of_tag(std::string_view name) {
+  constexpr std::string_view begin = "global_step";
+  uint64_t out = 0;
+  if (!name.starts_with(begin)) return std::nullopt;
+  const auto read = std::from_chars(name.data() + begin.size(), name.data() + name.size(), out);
+  return read.ec == std::errc() ? std::optional(out) : std::nullopt;
+}
 
 }  // namespace
 
@@ -44,6 +57,26 @@ core::result<void> optimizer_steps::add(const std::string& where, uint64_t steps
   if (steps == *steps_) return {};
   return refused(fmt::format("the optimizer counts {} updates in '{}' and {} in '{}': {}", *steps_, first_, steps,
                              where, other_save));
+}
+
+bool optimizer_steps::differs_from(const source_run& run) const {
+  return steps_ && run.applied_updates && *steps_ != *run.applied_updates;
+}
+
+core::result<void> optimizer_steps::check_model(const std::filesystem::path& model, const source_run& run,
+                                                const weight_comparison& weights) const {
+  if (!differs_from(run)) return {};
+  const auto tagged = step_of_tag(model.parent_path().filename().string());
+  const bool is_of_tag = !tagged || !run.steps || *tagged == *run.steps;
+  const bool is_one_save =
+      weights.has_weights ? weights.differing.empty() : *steps_ == *run.applied_updates + 1 && is_of_tag;
+  if (is_one_save) return {};
+  return refused(fmt::format(
+      "'{}' counts {} updates (global_steps {} less the skipped ones), the optimizer {} in '{}'{}: {}", model.string(),
+      *run.applied_updates, run.steps.value_or(*run.applied_updates), *steps_, first_,
+      weights.differing.empty() ? ""
+                                : fmt::format(", where the master of '{}' is another", core::shown(weights.differing)),
+      other_save));
 }
 
 std::optional<std::string> optimizer_steps::settle(source_run& run) const {

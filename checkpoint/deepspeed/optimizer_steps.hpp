@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 
@@ -20,6 +21,13 @@ core::result<std::optional<uint64_t>> step_of_state(const torch_archive& file, p
 /// is not a count.
 core::result<std::optional<uint64_t>> step_in(const torch_archive& file, pickle_ref value);
 
+/// Comparison of the weights in model files with the optimizer's masters, which an engine keeps equal: a weight is its
+/// master, rounded. A folder without such weights (stage 3, layers of a pipeline) has nothing to compare.
+struct weight_comparison {
+  bool has_weights = false;  ///< true: at least one weight was compared
+  std::string differing;     ///< name of the first weight that is not its master, rounded; empty: all are
+};
+
 /// The optimizer's counters of one checkpoint, which must all be equal: DeepSpeed updates all parameters together.
 class optimizer_steps {
  public:
@@ -27,6 +35,14 @@ class optimizer_steps {
   core::result<void> add(const std::string& where, uint64_t steps);
 
   [[nodiscard]] bool has_counter() const { return steps_.has_value(); }
+  /// True if the optimizer counts other updates than the model file, which `run` describes.
+  [[nodiscard]] bool differs_from(const source_run& run) const;
+
+  /// Refuses a model file of another save than the optimizer's: the counters differ, and a weight in the model file is
+  /// not its master, rounded. If no weights can be compared, only an optimizer that counts one update more is accepted,
+  /// unless the folder's name, DeepSpeed's default tag, states another step than `run`, which the file `model` gave.
+  [[nodiscard]] core::result<void> check_model(const std::filesystem::path& model, const source_run& run,
+                                               const weight_comparison& weights) const;
 
   /// Sets `run.applied_updates` to the optimizer's own count, if there is one. Returns a remark if the counters of the
   /// model file, which `run` has, differ from it; a schedule without a position of its own then keeps those. Some

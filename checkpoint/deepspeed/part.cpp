@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <map>
 #include <set>
 
@@ -12,6 +14,8 @@
 #include "checkpoint/deepspeed/stage0.hpp"
 #include "checkpoint/deepspeed/zero.hpp"
 #include "checkpoint/safetensors/header.hpp"
+#include "checkpoint/source/element_cast.hpp"
+#include "checkpoint/source/source_reader.hpp"
 #include "checkpoint/torch/pieces.hpp"
 #include "core/tensor_view.hpp"
 
@@ -37,6 +41,7 @@ class part_reader {
   core::result<void> read_frozen(const source_run& run);
   core::result<void> add_whole(const std::string& name, tensor_kind kind, const torch_tensor& tensor);
   core::result<void> add_module();
+  core::result<void> compare_weights();
   void note_order();
 
   const deepspeed_files& in_;
@@ -46,9 +51,8 @@ class part_reader {
   uint32_t number_ = 0;  ///< index in `files_` of the model file that is being read
   deepspeed_lists lists_;
   deepspeed_part out_;
-  /// [name of a master weight]: dtype of the master weight
-  std::map<std::string, core::dtype, std::less<>> masters_;
-  std::set<std::string, std::less<>> listed_;  ///< names that have a tensor already or are tied to one
+  std::map<std::string, size_t, std::less<>> masters_;  ///< name of a master weight -> its index in `out_.tensors`
+  std::set<std::string, std::less<>> listed_;           ///< names that have a tensor already or are tied to one
 };
 
 std::vector<deepspeed_file> of_rank(const std::vector<deepspeed_file>& files, uint32_t mp) {
@@ -65,10 +69,11 @@ core::result<deepspeed_part> part_reader::run(const numbered_archive& model, sou
   TROUPE_TRY(read_shards(run, steps));
   if (out_.stage == 0)
     if (auto ok = read_optimizer(model, run, steps); !ok) return fail(ok.error().in(fmt::format("'{}'", model.name())));
-  for (const auto& t : out_.tensors) {
-    listed_.insert(t.name);
-    if (t.kind == tensor_kind::master) masters_.emplace(t.name, t.type);
+  for (size_t i = 0; i < out_.tensors.size(); ++i) {
+    listed_.insert(out_.tensors[i].name);
+    if (out_.tensors[i].kind == tensor_kind::master) masters_.emplace(out_.tensors[i].name, i);
   }
+  if (out_.stage != 0 && steps.differs_from(run)) TROUPE_TRY(compare_weights());
   if (out_.stage == 3) TROUPE_TRY(read_frozen(run));
   // The owner may be a frozen parameter.
   for (const auto& [name, owner] : lists_.shared)
@@ -177,6 +182,31 @@ core::result<void> part_reader::add_whole(const std::string& name, tensor_kind k
   return {};
 }
 
+/// Compares the first elements of every weight in the module with its master.
+core::result<void> part_reader::compare_weights() {
+  tensor_source both;
+  both.files = files_;
+  source_reader reader(both);
+  std::array<std::byte, fitted_elements * sizeof(double)> stored{}, kept{}, rounded{};
+  for (const auto& [name, tensor] : lists_.module) {
+    const auto at = masters_.find(name);
+    if (at == masters_.end() || tensor.numel == 0) continue;
+    const auto& master = out_.tensors[at->second];
+    if (!is_floating(tensor.type) || !is_floating(master.type) || tensor.shape != master.shape) continue;
+    tensor_entry weight{name, tensor_kind::weight, "", tensor.type, tensor.shape, {}};
+    TROUPE_TRY(add_pieces(weight.pieces, number_, tensor));
+    const uint64_t n = std::min(fitted_elements, tensor.numel);
+    TROUPE_TRY(reader.read(weight, 0, n, stored));
+    TROUPE_TRY(reader.read(master, 0, n, kept));
+    cast_elements(master.type, kept.data(), tensor.type, rounded.data(), n);
+    out_.weights.has_weights = true;
+    if (std::memcmp(stored.data(), rounded.data(), n * core::size_of(tensor.type)) == 0) continue;
+    out_.weights.differing = name;
+    return {};
+  }
+  return {};
+}
+
 core::result<void> part_reader::add_module() {
   const std::set<std::string_view> buffers(lists_.buffers.begin(), lists_.buffers.end());
   std::map<std::string_view, std::string_view> alias;
@@ -186,7 +216,7 @@ core::result<void> part_reader::add_module() {
     const bool is_buffer = buffers.contains(name);
     if (!is_buffer && out_.stage == 3) continue;  // stage 3 leaves parameters empty in the module
     if (const auto master = masters_.find(name); master != masters_.end()) {
-      if (master->second == tensor.type) continue;
+      if (out_.tensors[master->second].type == tensor.type) continue;
       TROUPE_TRY(add_whole(name, tensor_kind::weight, tensor));
       continue;
     }

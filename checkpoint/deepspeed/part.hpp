@@ -19,6 +19,7 @@ struct deepspeed_part {
   std::vector<unread_tensor> unread;  ///< tensors of the module in types that are not read
   std::vector<std::string> remarks;   ///< remarks on the optimizer's counters
   int64_t stage = 0;
+  weight_comparison weights;   ///< filled if the counters of the optimizer and of `run` differ
   bool has_optimizer = false;  ///< true: states of the optimizer exist, and their parameters are known
 };
 

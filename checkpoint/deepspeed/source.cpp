@@ -57,10 +57,15 @@ core::result<tensor_source> read_deepspeed_source(const std::filesystem::path& p
   optimizer_steps steps;
   std::vector<std::string> remarks;
   for (const auto& model : files.model) {
-    if (model.dp != 0) continue;
+    if (model.dp != 0) {  // stage 3: each rank repeats the counters
+      TROUPE_ASSIGN(const auto other, torch_archive::open(model.path));
+      TROUPE_TRY(check_steps_of_model(other, run));
+      continue;
+    }
     TROUPE_ASSIGN(const auto file, open_numbered(numbered, model.path));
     TROUPE_TRY(check_steps_of_model(file, run));
     TROUPE_ASSIGN(auto part, read_deepspeed_part(files, model.mp, file, numbered, run, steps));
+    if (part.stage != 0) TROUPE_TRY(steps.check_model(model.path, run, part.weights));
     if (remarks.empty()) remarks = std::move(part.remarks);
     if (format.empty()) format = format_of(part, grid);
     add_part(ranks[model.mp % grid.tensor], std::move(part));

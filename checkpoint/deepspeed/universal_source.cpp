@@ -53,6 +53,7 @@ class universal_reader {
   core::result<void> read_state(const std::string& name, const std::string& state);
   core::result<void> read_step(const std::string& name);
   core::result<void> add_model(const deepspeed_files& files);
+  core::result<void> settle_steps(const fs::path& model, const weight_comparison& weights);
   [[nodiscard]] core::result<void> check_listed(const std::filesystem::path& model) const;
   void say_unlisted(const std::set<std::string>& names);
   void give_shapes();
@@ -116,6 +117,12 @@ core::result<void> universal_reader::read_step(const std::string& name) {
   return steps ? steps_.add(file.name(), *steps) : core::result<void>();
 }
 
+core::result<void> universal_reader::settle_steps(const fs::path& model, const weight_comparison& weights) {
+  TROUPE_TRY(steps_.check_model(model, out_.run, weights));
+  if (auto line = steps_.settle(out_.run)) out_.remarks.push_back(std::move(*line));
+  return {};
+}
+
 /// Refuses a folder that lacks the weights of a parameter in the lists of the model files, of which `model` is the
 /// first: without them the parameter would look like a frozen one.
 core::result<void> universal_reader::check_listed(const fs::path& model) const {
@@ -173,7 +180,6 @@ core::result<void> universal_reader::add_model(const deepspeed_files& files) {
     out_.run = run_of_model_file(file);
     out_.run.loss_scale = loss_scale;
   }
-  if (auto line = steps_.settle(out_.run)) out_.remarks.push_back(std::move(*line));
   TROUPE_TRY(check_listed(files.model.front().path));
   give_shapes();
   std::erase_if(out_.tensors, [&](tensor_entry& t) {
@@ -185,6 +191,7 @@ core::result<void> universal_reader::add_model(const deepspeed_files& files) {
     TROUPE_ASSIGN(const auto file, open_numbered(out_.files, files.model.front().path));
     TROUPE_ASSIGN(auto part, read_deepspeed_part(files, 0, file, out_.files, out_.run, steps_,
                                                  {{std::move(out_.tensors), stage_}}));
+    TROUPE_TRY(settle_steps(files.model.front().path, part.weights));
     out_.unread = std::move(part.unread);
     say_unread(out_.remarks, out_.unread);
     out_.tensors = std::move(part.tensors);
@@ -197,6 +204,7 @@ core::result<void> universal_reader::add_model(const deepspeed_files& files) {
     say_unlisted(unlisted);
     return {};
   }
+  TROUPE_TRY(settle_steps(files.model.front().path, {}));
   std::set<std::string> unlisted;  // an optimizer updates them, so they are neither frozen nor buffers
   for (const auto& t : others)
     if (t.kind == tensor_kind::moment && !second.contains(t.name)) unlisted.insert(t.name);

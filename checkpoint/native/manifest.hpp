@@ -16,8 +16,8 @@
 
 namespace troupe::checkpoint {
 
-/// Newest manifest version that is read. A manifest is written as version 3 if the run left samples out, else as 2 if a
-/// tensor is cut for tensor parallelism, else as 1.
+/// Newest manifest version that is read. A manifest is written as version 3 if the run left samples out or its seed is
+/// unknown, else as 2 if a tensor is cut for tensor parallelism, else as 1.
 inline constexpr uint32_t manifest_version = 3;
 inline constexpr uint64_t max_manifest_bytes = uint64_t{256} << 20;
 inline constexpr size_t max_shard_files = 65'536;
@@ -62,10 +62,10 @@ struct run_state {    ///< state that a run needs to resume, apart from its tens
   std::optional<loss_scale_record> loss_scale;
   uint64_t data_position = 0;                ///< number of samples consumed in the training order
   std::optional<uint64_t> samples_per_step;  ///< global batch size; none: unknown
-  uint64_t seed = 0;
-  std::string config;                 ///< text of the job's file as it was read
-  std::string model;                  ///< description of the model, in the form of the code that builds it
-  std::string client_state = "null";  ///< JSON of the host program, kept byte for byte
+  std::optional<uint64_t> seed = 0;          ///< none: unknown
+  std::string config;                        ///< text of the job's file as it was read
+  std::string model;                         ///< description of the model, in the form of the code that builds it
+  std::string client_state = "null";         ///< JSON of the host program, kept byte for byte
   /// Names of the parameters in the order in which the model registers them, for formats that store parameters end to
   /// end without names. Empty if unknown.
   std::vector<std::string> parameter_order;

@@ -83,7 +83,7 @@ std::string left_out_of(const run_state& r) {
 }  // namespace
 
 uint32_t manifest_version_for(const manifest& m) {
-  if (!m.run.left_out.empty()) return 3;
+  if (!m.run.left_out.empty() || !m.run.seed) return 3;
   return std::ranges::any_of(m.tensors, [](const auto& t) { return t.cut.cuts(); }) ? 2 : 1;
 }
 
@@ -114,9 +114,9 @@ std::string manifest_body(const manifest& m) {
       "\"schedule_position\":{},\"samples_per_step\":{},\"parameter_order\":[{}]{}{}{}{}{}}},\n\"committed_unix_ns\":{}"
       ","
       "\n",
-      to_hex(m.save_id), r.step, r.applied_updates, scale, r.data_position, r.seed, quoted(r.config), quoted(r.model),
-      quoted(r.client_state), or_null(r.schedule_position), or_null(r.samples_per_step), order, masks_of(r), teacher,
-      ranges, data_of(r), left_out_of(r), m.committed_unix_ns);
+      to_hex(m.save_id), r.step, r.applied_updates, scale, r.data_position, or_null(r.seed), quoted(r.config),
+      quoted(r.model), quoted(r.client_state), or_null(r.schedule_position), or_null(r.samples_per_step), order,
+      masks_of(r), teacher, ranges, data_of(r), left_out_of(r), m.committed_unix_ns);
   out += "\"files\":[";
   for (size_t i = 0; i < m.files.size(); ++i)
     out += fmt::format("{}[{},{}]", i == 0 ? "" : ",", quoted(m.files[i].name), m.files[i].bytes);

@@ -103,6 +103,12 @@ class taker {
     }
     return true;
   }
+  /// Reads a number, or nothing where the value is `null`.
+  bool number_or_null(const json* v, std::optional<uint64_t>& out, const char* where) {
+    out.reset();
+    if (v != nullptr && v->is_null()) return true;
+    return number(v, out.emplace(), where);
+  }
   bool text(const json* v, std::string& out, const char* where) {
     if (v == nullptr) return false;
     if (!v->is_string()) return miss(where, "text") != nullptr;
@@ -128,7 +134,7 @@ class taker {
     const char* at = "its run state";
     const auto get = [&](const char* key) { return member(v, key, at); };
     if (!number(get("step"), out.step, at) || !number(get("applied_updates"), out.applied_updates, at) ||
-        !number(get("data_position"), out.data_position, at) || !number(get("seed"), out.seed, at) ||
+        !number(get("data_position"), out.data_position, at) || !number_or_null(get("seed"), out.seed, at) ||
         !text(get("config"), out.config, at) || !text(get("model"), out.model, at) ||
         !text(get("client_state"), out.client_state, at))
       return false;

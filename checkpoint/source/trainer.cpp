@@ -58,6 +58,21 @@ std::optional<fs::path> first_of(const fs::path& folder, const std::array<std::s
   return std::nullopt;
 }
 
+core::result<uint64_t> step_of_state_file(const fs::path& file) {
+  TROUPE_ASSIGN(auto text, read_small_file(real_files(), file, max_trainer_state_bytes));
+  // No JSON values are built for the run's log, which may be long.
+  const auto watch = [](int depth, nlohmann::json::parse_event_t event, nlohmann::json&) {
+    using enum nlohmann::json::parse_event_t;
+    return depth == 0 || (event != object_start && event != array_start);
+  };
+  const auto json = core::parse_json(with_numbers(std::move(text)), core::max_json_depth, watch);
+  if (!json) return fail(json.error().kind, fmt::format("'{}': {}", file.string(), json.error().why));
+  const auto at = json->is_object() ? json->find("global_step") : json->end();
+  if (at == json->end() || !at->is_number_unsigned() || at->get<uint64_t>() > max_exact_steps)
+    return fail(error_kind::bad_input, fmt::format("'{}': a number of steps was wanted as global_step", file.string()));
+  return at->get<uint64_t>();
+}
+
 class trainer_reader {
  public:
   explicit trainer_reader(tensor_source s) : out_(std::move(s)) {}
@@ -72,6 +87,7 @@ class trainer_reader {
     if (has_run) updates_ = out_.run.applied_updates;
     if (is_trainers) TROUPE_TRY(read_step());
     if (optimizer) TROUPE_TRY(read_optimizer(*optimizer));
+    if (is_trainers) TROUPE_TRY(check_updates());
     if (!out_.run.steps) out_.run.steps = updates_;
     if (!out_.run.steps && schedule) steps_by_schedule(*schedule);
     out_.run.applied_updates = updates_ ? updates_ : out_.run.steps;
@@ -83,22 +99,27 @@ class trainer_reader {
 
  private:
   core::result<void> read_step() {
-    const auto file = out_.folder / state_name;
-    TROUPE_ASSIGN(auto text, read_small_file(real_files(), file, max_trainer_state_bytes));
-    // No JSON values are built for the run's log, which may be long.
-    const auto watch = [](int depth, nlohmann::json::parse_event_t event, nlohmann::json&) {
-      using enum nlohmann::json::parse_event_t;
-      return depth == 0 || (event != object_start && event != array_start);
-    };
-    const auto json = core::parse_json(with_numbers(std::move(text)), core::max_json_depth, watch);
-    if (!json) return fail(json.error().kind, fmt::format("'{}': {}", file.string(), json.error().why));
-    const auto at = json->is_object() ? json->find("global_step") : json->end();
-    if (at == json->end() || !at->is_number_unsigned() || at->get<uint64_t>() > max_exact_steps)
+    TROUPE_ASSIGN(const auto steps, step_of_state_file(out_.folder / state_name));
+    out_.run.steps = steps;
+    out_.remarks.push_back(
+        fmt::format("{}: step {} is imported, its log and the position in the data are not", state_name, steps));
+    return {};
+  }
+
+  /// Compares the optimizer's counter with the step of trainer_state.json, which an optimizer that skips steps does not
+  /// reach and none exceeds.
+  core::result<void> check_updates() {
+    const uint64_t steps = *out_.run.steps;
+    if (!updates_ || *updates_ == steps) return {};
+    if (*updates_ > steps)
       return fail(error_kind::bad_input,
-                  fmt::format("'{}': a number of steps was wanted as global_step", file.string()));
-    out_.run.steps = at->get<uint64_t>();
-    out_.remarks.push_back(fmt::format("{}: step {} is imported, its log and the position in the data are not",
-                                       state_name, *out_.run.steps));
+                  fmt::format("'{}': the optimizer counts {} updates, {} only {} steps: they are from different saves; "
+                              "put the files of one save into the folder, or name another checkpoint by --tag",
+                              out_.folder.string(), *updates_, state_name, steps));
+    out_.remarks.push_back(
+        fmt::format("the optimizer counts {} updates, {} {} steps: the others were skipped, or the files are from "
+                    "different saves",
+                    *updates_, state_name, steps));
     return {};
   }
 
@@ -244,6 +265,17 @@ class trainer_reader {
 }  // namespace
 
 core::result<tensor_source> with_trainer_states(tensor_source s) { return trainer_reader(std::move(s)).run(); }
+
+void say_other_trainer_step(tensor_source& s) {
+  if (!s.run.steps || s.folder.empty()) return;
+  const auto file = s.folder.parent_path() / state_name;
+  std::error_code ec;
+  if (!fs::is_regular_file(file, ec)) return;
+  const auto steps = step_of_state_file(file);
+  if (!steps || *steps == *s.run.steps) return;
+  s.remarks.push_back(fmt::format("'{}' is of step {}, the {} checkpoint below it of step {}: the checkpoint's is used",
+                                  file.string(), *steps, s.format, *s.run.steps));
+}
 
 bool has_optimizer_file(const fs::path& folder) {
   return std::ranges::any_of(optimizer_names, [&](std::string_view name) { return is_there(folder / name); });

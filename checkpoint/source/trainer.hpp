@@ -20,8 +20,12 @@ inline constexpr uint64_t max_trainer_state_bytes = uint64_t{64} << 20;
 /// step of trainer_state.json, else the optimizer's, else the schedule's; the position of `scheduler.pt`. Adds a remark
 /// for each such file that says whether its contents are imported. Returns `s` unchanged if there is no such file. If
 /// the optimizer's file cannot be read, numbered_states::problem contains the error. Refused: a trainer_state.json
-/// without a step.
+/// without a step, and one with fewer steps than the optimizer counts updates.
 core::result<tensor_source> with_trainer_states(tensor_source s);
+
+/// Adds a remark to a checkpoint with steps of its own, such as DeepSpeed's, if a trainer_state.json in the folder
+/// above states another step.
+void say_other_trainer_step(tensor_source& s);
 
 /// True if `folder` has the optimizer's file of Trainer or Accelerate, judged by its name.
 bool has_optimizer_file(const std::filesystem::path& folder);

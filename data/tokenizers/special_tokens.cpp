@@ -99,6 +99,7 @@ class special_token_reader {
     for (const auto* from : {&model_, &generation_}) take_first_numbers(*from);
     for (const auto& [kind, text] : around_) set_named(kind, text);
     TROUPE_TRY(read_templates());
+    if (out_.begin) out_.lost_begin.clear();
     if (out_.end) out_.lost_end.clear();
     return std::move(out_);
   }
@@ -131,6 +132,7 @@ class special_token_reader {
         number = number.value_or(id.get<uint64_t>());
     if (!number) number = number_of_(text);
     if (number && *number < tokens_) out_.named.push_back(static_cast<uint32_t>(*number));
+    if (!number && kind == "bos") out_.lost_begin = text;
     if (!number && kind == "eos") out_.lost_end = text;
     set(kind, number);
   }
@@ -310,6 +312,16 @@ class special_token_reader {
   special_tokens out_;
 };
 
+/// Refuses the text `lost`, unless it is empty, which a file names by `key` as the token `meaning` and no token has.
+core::result<void> check_found(const fs::path& folder, const std::string& lost, std::string_view meaning,
+                               std::string_view key, std::string_view vocabulary) {
+  if (lost.empty()) return {};
+  return core::refused(
+      fmt::format("'{}' names '{}' as the {} token, which is neither in {} nor in added_tokens.json: add it there, or "
+                  "name another {} in tokenizer_config.json",
+                  folder.string(), core::shown(lost), meaning, vocabulary, key));
+}
+
 }  // namespace
 
 core::result<std::vector<added_word>> read_added_words(const fs::path& folder) {
@@ -364,11 +376,13 @@ core::result<void> check_added_words(const fs::path& folder, const std::vector<a
 
 core::result<void> check_end_of_text(const fs::path& folder, const special_tokens& special,
                                      std::string_view vocabulary) {
-  if (special.lost_end.empty()) return {};
-  return core::refused(
-      fmt::format("'{}' names '{}' as the end-of-text token, which is neither in {} nor in added_tokens.json: add it "
-                  "there, or name another eos_token in tokenizer_config.json",
-                  folder.string(), core::shown(special.lost_end), vocabulary));
+  return check_found(folder, special.lost_end, "end-of-text", "eos_token", vocabulary);
+}
+
+core::result<void> check_ends_of_text(const fs::path& folder, const special_tokens& special,
+                                      std::string_view vocabulary) {
+  TROUPE_TRY(check_end_of_text(folder, special, vocabulary));
+  return check_found(folder, special.lost_begin, "beginning-of-text", "bos_token", vocabulary);
 }
 
 core::result<special_tokens> read_special_tokens(const fs::path& folder, const token_finder& number_of,

@@ -34,6 +34,7 @@ struct special_tokens {
   std::optional<bool> adds_begin{}, adds_end{},
       adds_separator{};         ///< true if the token is added to each text; nullopt if no file states it
   std::vector<uint32_t> named;  ///< tokens whose text a file names as special
+  std::string lost_begin;       ///< text that a file names as the beginning and no token has; empty if `begin` is set
   std::string lost_end;         ///< text that a file names as the end and that no token has; empty if `end` is set
   std::string chat_template;    ///< template that converts a conversation to a text; empty: no file has it
   /// pairs of a name and a chat template, for all templates but the default one
@@ -52,9 +53,14 @@ core::result<void> check_added_words(const std::filesystem::path& folder, const 
                                      const token_finder& number_of, const token_texts& text_of,
                                      std::string_view vocabulary);
 
-/// Refuses an end of text that a file of `folder` names and no token has. Errors call the vocabulary `vocabulary`.
+/// Refuses an end of text that a file of `folder` names and no token has. Errors call the vocabulary `vocabulary`. A
+/// beginning without a token is not an error here: no text is read with one.
 core::result<void> check_end_of_text(const std::filesystem::path& folder, const special_tokens& special,
                                      std::string_view vocabulary);
+
+/// Refuses a beginning or an end of text that a file of `folder` names and no token has, for programs that use both.
+core::result<void> check_ends_of_text(const std::filesystem::path& folder, const special_tokens& special,
+                                      std::string_view vocabulary);
 
 /// Returns the special tokens of a vocabulary of `tokens` numbers. The order of the files is that of llama.cpp's
 /// converter (gguf-py's SpecialVocab): tokenizer_config.json, changed by tokenizer.json's `post_processor`, then

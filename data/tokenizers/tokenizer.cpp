@@ -6,7 +6,6 @@
 #include "core/text.hpp"
 #include "data/tokenizers/byte_pair.hpp"
 #include "data/tokenizers/sentencepiece.hpp"
-#include "data/tokenizers/tokenizer_class.hpp"
 #include "data/tokenizers/vocabulary.hpp"
 
 namespace troupe::data {
@@ -57,7 +56,6 @@ core::result<std::unique_ptr<tokenizer>> open_pipeline(const fs::path& path) {
   if (!v.objection.empty()) return core::refused(fmt::format("'{}': {}", path.string(), v.objection));
   if (!v.fault.empty()) return core::refused(fmt::format("'{}' is {}", path.string(), v.fault));
   const auto folder = path.parent_path();
-  TROUPE_TRY(check_no_prefix_space(folder));
   TROUPE_TRY(check_end_of_text(folder, v.special, "tokenizer.json"));
   TROUPE_ASSIGN(auto words, read_added_words(folder));
   std::vector<std::string> texts;

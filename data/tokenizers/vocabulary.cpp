@@ -16,6 +16,7 @@
 #include "data/tokenizers/merge_lines.hpp"
 #include "data/tokenizers/pipeline_model.hpp"
 #include "data/tokenizers/tokenizer.hpp"
+#include "data/tokenizers/tokenizer_class.hpp"
 #include "data/tokenizers/vocabulary_pieces.hpp"
 
 namespace troupe::data {
@@ -197,6 +198,7 @@ core::result<vocabulary> read_pipeline(const fs::path& path) {
         fmt::format(
             "pre_tokenizer: wanted GPT-2's, SmolLM's or Llama 3's and no normalizer, got {}",
             keys.value("pre_tokenizer", json()).dump(-1, ' ', true, json::error_handler_t::replace).substr(0, 200)));
+  TROUPE_TRY(check_no_prefix_space(path.parent_path()));
   TROUPE_TRY(add_words(path, model["vocab"], out));
   const byte_alphabet alphabet;
   if (const auto byte = alphabet.first_missing([&](const std::string& word) { return model["vocab"].contains(word); }))
@@ -209,8 +211,9 @@ core::result<vocabulary> read_pipeline(const fs::path& path) {
 }
 
 core::result<vocabulary> read_pieces(const fs::path& path) {
+  // Opening the tokenizer checks that the files next to the model give the pieces the model's numbers.
+  TROUPE_TRY(open_tokenizer(path));
   TROUPE_ASSIGN(const auto text, core::read_file(path, max_tokenizer_bytes));
-  if (core::begins_like_lfs_pointer(text)) return fail(core::lfs_pointer_error((path).string(), text));
   auto out = pieces_of(std::as_bytes(std::span(text)));
   if (!out) return fail(out.error().in(fmt::format("'{}'", path.string())));
   TROUPE_TRY(add_added_words(path.parent_path(), *out));

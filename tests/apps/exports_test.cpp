@@ -523,6 +523,17 @@ BOOST_AUTO_TEST_CASE(the_order_of_parameters_follows_from_config_json_where_the_
   for (const char* written : {"ds", "universal"}) f.check_well(f.checkpoint({"diff", "out", written}), "equal");
 }
 
+BOOST_AUTO_TEST_CASE(folders_with_states_of_an_optimizer_describe_their_model_without_the_original) {
+  const whole_folder f;
+  f.check_well(f.troupe({"train", "job.yaml", "--set", "checkpoint.every_steps=1"}));
+  f.check_well(f.checkpoint({"to-hf", "out", "wanted"}));
+  for (const std::string to : {"to-deepspeed", "to-universal", "to-dcp", "reshape"}) {
+    f.check_well(f.checkpoint({to, "out", to}));
+    f.check_well(f.checkpoint({"to-hf", to, to + "_hf"}));
+    f.check_well(f.checkpoint({"diff", "wanted", to + "_hf"}), "equal");
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_state_dict_has_the_heads_name_where_it_is_tied) {
   const whole_folder f;
   f.check_well(f.troupe({"train", "job.yaml", "--set", "checkpoint.every_steps=1"}));

@@ -138,6 +138,41 @@ BOOST_AUTO_TEST_CASE(a_vocabulary_lies_beside_the_weights_or_is_named) {
   BOOST_TEST(tokens->texts[3] == "[PAD3]");
 }
 
+BOOST_AUTO_TEST_CASE(a_vocabulary_that_training_would_refuse_is_refused) {
+  const whole_model m;
+  const fs::path fixtures = (std::string(troupe::places::source_dir) + "/tests/data/fixtures");
+  m.folder.write("hf/tokenizer.model", scratch_folder::read(fixtures / "unigram.model"));
+  m.check_well({"to-gguf", "hf", "m.gguf"});
+  const auto refused = [&](const char* file, const std::string& text, const std::string& words) {
+    m.folder.write(std::string("hf/") + file, text);
+    for (const char* place : {"hf", "hf/tokenizer.model"})
+      m.check_refused({"to-gguf", "hf", "other.gguf", "--tokenizer", place}, words);
+    fs::remove(m.folder / "hf" / file);
+  };
+  refused(
+      "tokenizer_config.json", R"({"tokenizer_class": "XLMRobertaTokenizer"})",
+      "tokenizer_class: wanted one that numbers the pieces as the SentencePiece model does, got XLMRobertaTokenizer");
+  refused("tokenizer_config.json", R"({"add_prefix_space": false})", "add_prefix_space: wanted true");
+  refused("tokenizer_config.json", R"({"eos_token": "<|end|>"})", "names '<|end|>' as the end-of-text token, which is");
+  refused("tokenizer_config.json", R"({"bos_token": "<|begin|>"})",
+          "names '<|begin|>' as the beginning-of-text token, which is neither in the vocabulary nor in");
+  refused("tokenizer.json", R"({"model": {"vocab": {".": 7}}})",
+          "model.vocab: the word '.' has number 7, but 6 in the");
+  fs::remove(m.folder / "hf/tokenizer.model");
+  m.folder.write("hf/tokenizer.json",
+                 R"({"model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2},"merges":["a b"]},)"
+                 R"("pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false,"use_regex":true}})");
+  for (const auto& [text, words] :
+       {std::pair{R"({"eos_token": "</s>"})", "names '</s>' as the end-of-text token"},
+        {R"({"bos_token": "<s>"})", "names '<s>' as the beginning-of-text token"},
+        {R"({"add_prefix_space": true})", "tokenizer_config.json': add_prefix_space: wanted false"}}) {
+    m.folder.write("hf/tokenizer_config.json", text);
+    m.check_refused({"to-gguf", "hf", "other.gguf"}, words);
+  }
+  m.folder.write("hf/tokenizer_config.json", R"({"eos_token": "ab", "bos_token": "a"})");
+  m.check_well({"to-gguf", "hf", "other.gguf"});
+}
+
 BOOST_AUTO_TEST_CASE(what_a_file_cannot_say_is_refused) {
   const whole_model m;
   m.check_refused({"to-gguf", "hf", "m.gguf", "--type", "q3"}, "--type: wanted one of f32, f16, bf16, q8_0");
@@ -152,7 +187,8 @@ BOOST_AUTO_TEST_CASE(what_a_file_cannot_say_is_refused) {
   other.check_refused({"to-gguf", "hf", "m.gguf", "--tokenizer", "bytes"},
                       "model key 'activation_function' must be gelu_new for a GGUF file");
   const whole_model wide(R"(,"n_inner":64)");
-  wide.check_refused({"to-gguf", "hf", "m.gguf", "--tokenizer", "bytes"}, "must have the shape (32, 64), got (32, 128)");
+  wide.check_refused({"to-gguf", "hf", "m.gguf", "--tokenizer", "bytes"},
+                     "must have the shape (32, 64), got (32, 128)");
 }
 
 BOOST_AUTO_TEST_CASE(a_damaged_file_is_refused_in_one_sentence) {

@@ -27,7 +27,7 @@ uint64_t newest_seed(fake_files& files) {
   const auto report = verify_checkpoint(files, found->folder);
   check_ok(report);
   BOOST_TEST(report->damages == 0U);
-  return found->content.run.seed;
+  return found->content.run.seed.value_or(0);
 }
 
 /// Tells the story with a fault at operation `n`; the run continues after errors.

@@ -61,7 +61,7 @@ struct story {
       } else {
         // the chapter that was under way may be complete
         const size_t last = std::min(done, chapters.size() - 1);
-        const uint64_t seed = found->content.run.seed;
+        const uint64_t seed = found->content.run.seed.value_or(0);
         BOOST_REQUIRE(seed >= 1);
         const bool fits = seed == done || seed == last + 1;
         BOOST_TEST(fits, "chapter " << seed << " behind " << done << " commits");

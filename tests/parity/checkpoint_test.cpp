@@ -134,6 +134,7 @@ BOOST_AUTO_TEST_CASE(every_optimizer_frozen_parameters_and_the_loss_scale_resume
       BOOST_TEST_REQUIRE(saved.has_value(), (saved ? "" : saved.error().text));
       auto t = resumed(job, common + at({2, 1}), *saved);
       BOOST_TEST(t->client_state() == R"({"mine": 1})");
+      BOOST_TEST(t->configuration_before() == "configuration");
       for (int i = 0; i < 3; ++i) {
         BOOST_TEST_INFO_SCOPE("i " << i);
         const auto a = step_of(*s), b = step_of(*t);

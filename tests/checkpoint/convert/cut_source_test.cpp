@@ -88,6 +88,7 @@ BOOST_AUTO_TEST_CASE(what_is_written_as_a_checkpoint_of_ours_is_read_back_and_wh
   BOOST_TEST(again->format == "troupe");
   BOOST_TEST(again->run.steps.value() == 12U);
   BOOST_TEST(again->run.config == "steps: 20\n");
+  BOOST_TEST(!again->run.seed.has_value());  // the source does not state it
   BOOST_TEST_REQUIRE(again->tensors.size() == 1U);
   BOOST_TEST((again->tensors[0].shape == std::vector<int64_t>{2, 7}));
   const auto got = values_of(*again, "matrix");

@@ -261,6 +261,87 @@ BOOST_AUTO_TEST_CASE(shards_of_different_saves_are_refused_by_the_steps_of_their
       }
 }
 
+BOOST_AUTO_TEST_CASE(a_model_file_whose_weights_are_not_the_shards_masters_is_of_another_save) {
+  for (const auto type : {dtype::f32, dtype::bf16}) {
+    const scratch_folder at, blank;
+    const random_source drawn(6, type, at.path());
+    random_source other(6, type, blank.path());
+    const auto bytes = other.source.files[0].bytes;
+    std::filesystem::resize_file(other.source.files[0].path, 0);
+    std::filesystem::resize_file(other.source.files[0].path, bytes);  // every weight is 0
+    auto later = drawn.source;
+    for (auto* s : {&later, &other.source}) {
+      s->run.steps = 16;
+      s->run.applied_updates = 14;
+    }
+    const auto root = at / "deepspeed", folder = root / "own";
+    const auto write = [&](const tensor_source& s, const char* tag) {
+      check_ok(write_deepspeed_folder(s, root, {.stage = 2, .ranks = 2, .weight_type = type, .tag = tag}));
+    };
+    write(drawn.source, "own");
+    write(later, "equal");
+    write(other.source, "other");
+    const auto take = [&](const char* tag) {
+      std::filesystem::copy_file(root / tag / "mp_rank_00_model_states.pt", folder / "mp_rank_00_model_states.pt",
+                                 std::filesystem::copy_options::overwrite_existing);
+      return read_deepspeed_source(folder);
+    };
+    const auto equal = take("equal");
+    check_ok(equal);
+    BOOST_TEST(equal->remarks.size() == 1U);
+    const auto mixed = take("other");
+    check_failed(mixed, error_kind::bad_input,
+                 "own/mp_rank_00_model_states.pt' counts 14 updates (global_steps 16 less the skipped ones), the "
+                 "optimizer 10 in '");
+    check_failed(mixed, error_kind::bad_input, "zero_pp_rank_0_mp_rank_00_optim_states.pt', where the master of '");
+    check_failed(mixed, error_kind::bad_input, "they are from different saves; put the files of one save into");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(without_weights_to_compare_the_counters_and_the_tag_tell_different_saves) {
+  const scratch_folder at;
+  const random_source drawn(6, dtype::f32, at.path());
+  const auto root = at / "deepspeed";
+  for (const uint64_t steps : {7U, 12U, 13U}) {
+    auto source = drawn.source;
+    source.run.steps = steps;
+    source.run.applied_updates = steps - 2;
+    check_ok(write_deepspeed_folder(source, root, {.stage = 3, .ranks = 2}));
+  }
+  const auto mixed = [&](const char* shards_of, const char* models_of, const char* tag) {
+    std::filesystem::remove_all(root / tag);
+    std::filesystem::copy(root / shards_of, root / tag);
+    for (const auto& file : std::filesystem::directory_iterator(root / models_of))
+      if (file.path().filename().string().ends_with("_model_states.pt"))
+        std::filesystem::copy_file(file.path(), root / tag / file.path().filename(),
+                                   std::filesystem::copy_options::overwrite_existing);
+    return read_deepspeed_source(root / tag);
+  };
+  check_failed(mixed("global_step12", "global_step7", "made"), error_kind::bad_input,
+               "_model_states.pt' counts 5 updates (global_steps 7 less the skipped ones), the optimizer 10 in '");
+  check_failed(mixed("global_step12", "global_step13", "made"), error_kind::bad_input, "they are from different saves");
+  // Some engines create the states by an update without gradients, which the optimizer counts.
+  check_ok(mixed("global_step13", "global_step12", "made"));
+  check_ok(mixed("global_step13", "global_step12", "global_step12-copy"));
+  check_failed(mixed("global_step13", "global_step12", "global_step13-copy"), error_kind::bad_input,
+               "counts 10 updates (global_steps 12 less the skipped ones), the optimizer 11 in '");
+}
+
+BOOST_AUTO_TEST_CASE(model_files_of_all_ranks_have_one_step) {
+  const scratch_folder at;
+  const random_source drawn(6, dtype::f32, at.path());
+  auto later = drawn.source;
+  later.run.steps = 13;
+  const auto root = at / "deepspeed";
+  check_ok(write_deepspeed_folder(drawn.source, root, {.stage = 3, .ranks = 2, .tag = "whole"}));
+  check_ok(write_deepspeed_folder(later, root, {.stage = 3, .ranks = 2, .tag = "other"}));
+  const auto name = "zero_pp_rank_1_mp_rank_00_model_states.pt";
+  std::filesystem::copy_file(root / "other" / name, root / "whole" / name,
+                             std::filesystem::copy_options::overwrite_existing);
+  check_failed(read_deepspeed_source(root, "whole"), error_kind::bad_input,
+               "zero_pp_rank_1_mp_rank_00_model_states.pt' is of step 13, the first model file of step 12");
+}
+
 BOOST_AUTO_TEST_CASE(model_files_of_different_steps_are_refused) {
   const scratch_folder at;
   const random_source drawn(6, dtype::f32, at.path());

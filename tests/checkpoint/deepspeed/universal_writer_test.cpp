@@ -99,6 +99,25 @@ BOOST_AUTO_TEST_CASE(parameters_of_different_saves_are_refused_by_their_steps) {
   check_failed(read_universal_source(at / "early"), error_kind::bad_input, "layer.0.weight/step.pt");
 }
 
+BOOST_AUTO_TEST_CASE(a_model_file_whose_weights_are_not_the_masters_is_of_another_save) {
+  const scratch_folder at, blank;
+  const random_source drawn(9, dtype::f32, at.path()), other(9, dtype::f32, blank.path());
+  const auto& data = other.source.files[0];
+  std::filesystem::resize_file(data.path, 0);
+  std::filesystem::resize_file(data.path, data.bytes);  // every weight is 0
+  auto later = other.source;
+  later.run.applied_updates = 11;
+  check_ok(write_universal_folder(drawn.source, at / "own", {}));
+  check_ok(write_universal_folder(later, at / "later", {}));
+  const auto name = "mp_rank_00_model_states.pt";
+  std::filesystem::copy_file(at / "later" / name, at / "own" / name, std::filesystem::copy_options::overwrite_existing);
+  const auto mixed = read_universal_source(at / "own");
+  check_failed(mixed, error_kind::bad_input,
+               "mp_rank_00_model_states.pt' counts 11 updates (global_steps 12 less the skipped ones), the optimizer "
+               "10 in '");
+  check_failed(mixed, error_kind::bad_input, "step.pt', where the master of '");
+}
+
 BOOST_AUTO_TEST_CASE(a_lost_parameter_is_refused_and_a_folder_that_the_model_does_not_list_is_named) {
   const scratch_folder at;
   const random_source drawn(9, dtype::f32, at.path());

@@ -91,7 +91,10 @@ run_state random_run(dice& d) {
   run_state r;
   r.data_position = d.any();
   if (d.one_in(2)) r.samples_per_step = d.any();
-  r.seed = d.any();
+  if (d.one_in(4))
+    r.seed.reset();
+  else
+    r.seed = d.any();
   r.config = d.text();
   r.model = d.text();
   if (d.one_in(2))

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/native/manifest_body.hpp"
 #include "checkpoint/native/manifest_text.hpp"
 #include "checkpoint/source/diff.hpp"
 #include "checkpoint/source/inspect.hpp"
@@ -120,6 +121,19 @@ BOOST_AUTO_TEST_CASE(an_optimizer_may_have_counted_more_updates_than_the_run_has
   check_ok(opened);
   BOOST_TEST(opened->content.run.step == 7U);
   BOOST_TEST(source_of(*opened).run.applied_updates.value_or(0) == 9U);
+}
+
+BOOST_AUTO_TEST_CASE(an_unknown_seed_stays_unknown_and_is_hidden_from_older_readers) {
+  fake_files files;
+  const auto tensors = sample_tensors(1);
+  auto m = full_manifest();
+  m.run.seed.reset();
+  BOOST_TEST(manifest_version_for(m) == 3U);
+  check_ok(save_sample(files, root, 7, tensors, 1, std::move(m)));
+  const auto opened = open_checkpoint(files, root);
+  check_ok(opened);
+  BOOST_TEST(!opened->content.run.seed.has_value());
+  BOOST_TEST(!source_of(*opened).run.seed.has_value());
 }
 
 BOOST_AUTO_TEST_CASE(a_position_of_0_after_a_step_is_unknown_where_no_batch_is_stated) {

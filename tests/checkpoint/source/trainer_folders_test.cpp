@@ -246,7 +246,11 @@ BOOST_AUTO_TEST_CASE(beside_states_that_fsdp_saved_in_parts_steps_and_schedule_a
   BOOST_TEST(with->run.steps.value() == 30U);
   BOOST_TEST(with->run.applied_updates.value() == 28U);
   BOOST_TEST(with->run.schedule_position.value() == 3);
-  BOOST_TEST(with->remarks.size() == 2U, remarks_of(*with));
+  BOOST_TEST(with->remarks.size() == 3U, remarks_of(*with));
+  BOOST_TEST(says(*with, "the optimizer counts 28 updates, trainer_state.json 30 steps: the others were skipped, or"));
+  at.write("ck/trainer_state.json", R"({"global_step": 27})");
+  check_failed(open_source(at / "ck"), error_kind::bad_input,
+               "the optimizer counts 28 updates, trainer_state.json only 27 steps: they are from different saves");
 }
 
 BOOST_AUTO_TEST_CASE(an_optimizer_before_its_first_update_is_said_to_hold_no_states) {
@@ -295,6 +299,16 @@ BOOST_AUTO_TEST_CASE(a_truncated_optimizer_is_a_problem_of_the_states_alone) {
   BOOST_TEST(source->tensors.size() == 3U);
 }
 
+BOOST_AUTO_TEST_CASE(an_optimizer_with_more_updates_than_the_trainer_has_steps_is_of_another_save) {
+  const scratch_folder behind, ahead;
+  const auto skipped = open_source(small_folder{.step = R"({"global_step": 7})"}.write(behind).path());
+  check_ok(skipped);
+  BOOST_TEST(says(*skipped, "the optimizer counts 6 updates, trainer_state.json 7 steps: the others were skipped, or"),
+             remarks_of(*skipped));
+  check_failed(open_source(small_folder{.step = R"({"global_step": 5})"}.write(ahead).path()), error_kind::bad_input,
+               "the optimizer counts 6 updates, trainer_state.json only 5 steps: they are from different saves; put");
+}
+
 BOOST_AUTO_TEST_CASE(a_state_file_without_a_step_is_refused) {
   const auto refused = [](const std::string& text, const std::string& words) {
     const scratch_folder at;
@@ -302,11 +316,11 @@ BOOST_AUTO_TEST_CASE(a_state_file_without_a_step_is_refused) {
   };
   const scratch_folder at;
   const auto source = open_source(small_folder{
-      .step = R"({"note": "NaN \" Infinity", "log_history": [{"loss": NaN, "x": -Infinity}], "global_step": 4})"}
+      .step = R"({"note": "NaN \" Infinity", "log_history": [{"loss": NaN, "x": -Infinity}], "global_step": 8})"}
                                       .write(at)
                                       .path());
   check_ok(source);
-  BOOST_TEST(source->run.steps.value() == 4U);
+  BOOST_TEST(source->run.steps.value() == 8U);
   refused("{}", "a number of steps was wanted as global_step");
   refused(R"({"global_step": -1})", "a number of steps was wanted");
   refused(R"({"global_step": {"global_step": 3}})", "a number of steps was wanted");

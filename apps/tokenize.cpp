@@ -13,6 +13,7 @@
 #include "apps/base/terminal.hpp"
 #include "checkpoint/files/atomic_file.hpp"
 #include "core/clock.hpp"
+#include "core/system_error.hpp"
 #include "core/text.hpp"
 #include "data/documents.hpp"
 #include "data/expand.hpp"
@@ -104,6 +105,12 @@ core::result<written_tokens> write(const tokenize_arguments& a, display& show, c
   const fs::path output = a.output;
   if (data::kind_of(output) != data::source_kind::tokens || data::is_packed(output))
     return fail(error_kind::bad_input, fmt::format("--output: wanted a name that ends in .bin, got '{}'", a.output));
+  const auto description = data::description_path(output);
+  std::error_code ec;
+  if (fs::is_directory(description, ec))
+    return fail(error_kind::bad_input, fmt::format("--output: wanted a name whose description can be written to '{}', "
+                                                   "got a folder there; remove it, or use another name",
+                                                   description.string()));
   TROUPE_ASSIGN(const auto inputs, all_inputs(a.inputs));
   const auto has_key = [](const fs::path& f) { return data::has_keys(data::kind_of(f)); };
   const auto has_keys = [&](const input& in) { return std::ranges::any_of(in.listed.files, has_key); };
@@ -133,7 +140,6 @@ core::result<written_tokens> write(const tokenize_arguments& a, display& show, c
     const uint64_t documents = encoder.documents(), tokens = encoder.tokens();
     for (const auto& f : in.listed.files) {
       show.file(++number, files);
-      std::error_code ec;
       const auto scratch = fs::temp_directory_path(ec);
       data::scratch_file expanded;
       const uint64_t most = data::is_packed(f) ? budget : std::numeric_limits<uint64_t>::max();
@@ -153,10 +159,10 @@ core::result<written_tokens> write(const tokenize_arguments& a, display& show, c
   if (made.tokens == 0) return fail(error_kind::bad_input, "the inputs hold no text: nothing to write");
   TROUPE_TRY(bin.sync());
   // Removes the old description first, so that no description exists next to a file that it does not describe.
-  std::error_code ec;
-  fs::remove(data::description_path(output), ec);
+  fs::remove(description, ec);
+  if (ec) return core::fail(core::path_error("replace", description, ec.value()));
   TROUPE_TRY(bin.commit());
-  TROUPE_TRY(checkpoint::write_file_atomically(data::description_path(output), data::as_text(made)));
+  TROUPE_TRY(checkpoint::write_file_atomically(description, data::as_text(made)));
   return written_tokens{std::move(made), std::move(sources)};
 }
 

@@ -88,6 +88,20 @@ void tell_unanswered(std::vector<rank_diagnosis>& all, const cluster::process& l
   all.front().lanes = "waits for " + whom + " to say that it is done";
 }
 
+/// Calls f for each option that passes change, with its place in the message and in the options of a step.
+template <class Passes, class Options, class F>
+void for_each_pass(Passes& passes, Options& options, F f) {
+  f(passes.recompute, options.recompute);
+  f(passes.kept_units, options.kept_units);
+  f(passes.light_before, options.light_before);
+  f(passes.overlap_exchanges, options.overlap_exchanges);
+  f(passes.exchange_pieces, options.exchange_pieces);
+  f(passes.gathering, options.gathering);
+  f(passes.reduce_bucket, options.gradients.reduce_bucket);
+  f(passes.buckets_follow_units, options.gradients.buckets_follow_units);
+  f(passes.activation_units, options.tiers.activation_units);
+}
+
 }  // namespace
 
 process_peers::process_peers(training_run& run, const session_options& options)
@@ -143,15 +157,7 @@ void process_peers::tell_masks(std::vector<std::vector<uint8_t>> masks) {
 
 // The changed plan needs other shared memory, so a new term begins with it.
 core::result<bool> process_peers::take_passes(const plan::plan_options& o) {
-  passes_ = chosen_passes{o.recompute,
-                          o.kept_units,
-                          o.light_before,
-                          o.overlap_exchanges,
-                          o.exchange_pieces,
-                          o.gathering,
-                          o.gradients.reduce_bucket,
-                          o.gradients.buckets_follow_units,
-                          o.tiers.activation_units};
+  for_each_pass(passes_.emplace(), o, [](auto& told, const auto& planned) { told = planned; });
   passes_data_ = run_.term->plan.config->parallel.data;
   TROUPE_TRY(end_term_for(0, "other passes"));
   return true;
@@ -300,17 +306,8 @@ core::result<job::blueprint> process_peers::planned(std::shared_ptr<const config
                     {[&] { return watch.go_on(); },
                      [looks](const job::blueprint& b) { return looks ? check_memory(b) : core::result<void>(); }}));
   if (!opening.passes) return out;
-  const auto& x = *opening.passes;
   plan::plan_options train = out.options[static_cast<size_t>(plan::plan_choice::train)];
-  train.recompute = x.recompute;
-  train.kept_units = x.kept_units;
-  train.light_before = x.light_before;
-  train.overlap_exchanges = x.overlap_exchanges;
-  train.exchange_pieces = x.exchange_pieces;
-  train.gathering = x.gathering;
-  train.gradients.reduce_bucket = x.reduce_bucket;
-  train.gradients.buckets_follow_units = x.buckets_follow_units;
-  train.tiers.activation_units = x.activation_units;
+  for_each_pass(*opening.passes, train, [](const auto& told, auto& planned) { planned = told; });
   TROUPE_TRY(job::use_chosen_passes(out, train));
   return out;
 }

@@ -229,7 +229,6 @@ core::result<void> pass_scheduler::switch_memory(plan::rank_plans to, std::span<
 
 core::result<void> pass_scheduler::use_steps(job::changed_steps& changed) {
   TROUPE_TRY(switch_memory(changed.ranks, changed.pools));
-  forget_measurements();
   run_.term->plan.options[static_cast<size_t>(plan::plan_choice::train)] = changed.train;
   run_.term->plan.options[static_cast<size_t>(plan::plan_choice::train_saving)] = changed.train_saving;
   run_.term->plan.pools = std::move(changed.pools);
@@ -246,7 +245,9 @@ bool pass_scheduler::updates_early() const {
 core::result<void> pass_scheduler::use_updates(bool early) {
   if (run_.term->plan.early.worth == 0 || early == updates_early()) return {};
   TROUPE_ASSIGN(auto changed, job::with_updates(run_.term->plan, early));
-  return use_steps(changed);
+  TROUPE_TRY(use_steps(changed));
+  forget_measurements();
+  return {};
 }
 
 core::result<void> pass_scheduler::change_updates() {

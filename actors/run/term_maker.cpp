@@ -196,6 +196,7 @@ core::result<void> term_maker::start_actors() {
   const auto join = run_.others->fabric();
   const auto pulses = std::make_shared<pulse_board>(plan.train.ranks());
   run_.home.pulses.show(pulses);
+  const auto put_warning = run_.host.put_warning();
   std::vector<rank_parts> all;
   for (uint32_t r = 0; r < plan.train.ranks(); ++r) {
     if (!run_.others->is_here(r)) continue;
@@ -212,7 +213,7 @@ core::result<void> term_maker::start_actors() {
       x.setup.ended = [mine = memory.ranks[r]](step_context& run) {
         if (run.plan().options().mode == plan::mode::train && !run.decide().skipped) mine->change_place();
       };
-    x.setup.tell = [box = run_.host.warnings](const std::string& line) { box->put(line); };
+    x.setup.tell = put_warning;
     compute_setup stage_setup{.spec = plan.spec,
                               .teaching = plan.teaching,
                               .split = plan.tensor.split,
@@ -243,7 +244,7 @@ core::result<void> term_maker::start_actors() {
                        [links = std::weak_ptr(x.links)] {
                          if (const auto l = links.lock()) post(l->lanes[static_cast<size_t>(plan::lane::io)], wake{0});
                        },
-                       [box = run_.host.warnings](const std::string& line) { box->put(line); }};
+                       put_warning};
     x.lanes[static_cast<size_t>(plan::lane::io)] = [mine = memory.ranks[r], io] {
       return std::make_unique<io_executor>(mine, through_file(mine->swap_file(), io));
     };

@@ -78,7 +78,8 @@ std::string configuration_digest(const config::loaded& what) {
   c.interface.clear();
   for (auto& h : c.hosts) h.bind.clear();
   std::ranges::sort(c.hosts, {}, &config::cluster_host::name);  // the leader comes first, and changes with a store
-  common.config.steps = 0;                                      // `--steps` is given only on the first host
+  common.config.steps = 0;                                      // `--steps` may be given on the first host alone
+  common.config.checkpoint.load = {};                           // `--resume` may be given on the first host alone
   return checkpoint::to_hex(checkpoint::digest_of(config::effective_yaml(common)));
 }
 

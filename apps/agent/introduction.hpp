@@ -37,7 +37,7 @@ std::string objection(const introduction& first, const introduction& agent, cons
 inline constexpr std::string_view is_here_already = "is in this job already";
 
 /// Returns the digest of the settings on which hosts must agree: all except certificates, addresses, the page, the
-/// order of hosts and the number of steps.
+/// order of hosts, the number of steps and checkpoint.load.
 std::string configuration_digest(const config::loaded& what);
 
 }  // namespace troupe::apps

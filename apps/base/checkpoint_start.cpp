@@ -209,6 +209,15 @@ core::result<run_start> checkpoint_start::choose(const say_function& say, bool a
   return out;
 }
 
+std::optional<own_checkpoint> checkpoint_start::newest_before(uint64_t step) const {
+  const auto there = checkpoints_in(root_);
+  std::optional<own_checkpoint> out;
+  if (!there) return out;
+  for (const auto& c : *there)
+    if (c.step < step && (!out || c.step > out->step)) out = own_checkpoint{root_ / c.name, c.step};
+  return out;
+}
+
 core::result<void> checkpoint_start::begin(const run_start& start, uint64_t step, const say_function& say) const {
   TROUPE_ASSIGN(const auto there, checkpoints_in(root_));
   std::vector<fs::path> moved;

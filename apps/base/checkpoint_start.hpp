@@ -2,6 +2,7 @@
 // step 0. Owns the locks of the output folder and of its checkpoints. Leaves reading them to the session.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -31,6 +32,11 @@ struct run_start {  ///< the place where a run begins
   /// true: the checkpoint is in the run's own folder, so the run continues itself
   bool own = false;
   std::filesystem::path map{};  ///< start_wishes::map if the run begins from the checkpoint of --resume; else empty
+};
+
+struct own_checkpoint {  ///< a checkpoint in the run's own folder
+  std::filesystem::path folder;
+  uint64_t step = 0;
 };
 
 /// Limit of the folders for checkpoints that are set aside: `checkpoints.1` and so on.
@@ -65,6 +71,10 @@ class checkpoint_start {
   /// Locks the run's output folder for this process, and again if the folder was removed since. Only one run at a time
   /// writes there, with or without checkpoints.
   core::result<void> claim_output(const say_function& say);
+
+  /// Returns the run's own checkpoint of the highest step below `step`; none if there is none, or if the folder cannot
+  /// be read.
+  [[nodiscard]] std::optional<own_checkpoint> newest_before(uint64_t step) const;
 
   [[nodiscard]] const std::filesystem::path& root() const { return root_; }
 

@@ -61,16 +61,34 @@ void checkpoints::note_loss(uint64_t step, double loss) {
   if (std::isfinite(loss)) return bad_.reset();
   if (!bad_) bad_ = {.since = step};
   bad_->newest = loss;
+  bad_->in_training = true;
+}
+
+void checkpoints::note_evaluation(uint64_t step, double loss) {
+  if (std::isfinite(loss)) return;
+  if (!bad_) bad_ = {.since = step};
+  bad_->newest = loss;
+}
+
+std::string checkpoints::bad_loss_text() const {
+  return fmt::format("the {}loss has been {} since step {}", bad_->in_training ? "" : "validation ",
+                     loss_text(bad_->newest), bad_->since);
 }
 
 std::optional<core::error> checkpoints::broken() const {
   if (!bad_) return std::nullopt;
-  return core::error{core::error_kind::numeric,
-                     fmt::format("the loss has been {} since step {}; {}", loss_text(bad_->newest), bad_->since,
-                                 newest([](uint64_t step, const std::string& folder) {
-                                   return fmt::format("the newest checkpoint from before, of step {}, is '{}'", step,
-                                                      folder);
-                                 }))};
+  const auto from_before = [](uint64_t step, const std::string& folder) {
+    return fmt::format("the newest checkpoint from before, of step {}, is '{}'", step, folder);
+  };
+  const auto known = newest([&](uint64_t step, const std::string& folder) {
+    if (step < bad_->since) return from_before(step, folder);
+    const auto good = start_.newest_before(bad_->since);
+    return fmt::format(
+        "the checkpoint of step {}, '{}', has the weights of that loss; {}", step, folder,
+        good ? from_before(good->step, good->folder.string()) + ": resume from that one, with a smaller learning rate"
+             : "no checkpoint from before is left: train again, with a smaller learning rate");
+  });
+  return core::error{core::error_kind::numeric, fmt::format("{}; {}", bad_loss_text(), known)};
 }
 
 // A request is always answered; checkpoints that are due by themselves are reported once.
@@ -78,9 +96,8 @@ void checkpoints::withhold(uint64_t step, moment why) {
   waiting_ = true;
   if (std::exchange(bad_->told, true) && why != moment::asked) return;
   heard_.on_warning(
-      fmt::format("checkpoint of step {}: left out, as the loss has been {} since step {}; the next one is written "
-                  "once the loss is finite",
-                  step, loss_text(bad_->newest), bad_->since));
+      fmt::format("checkpoint of step {}: left out, as {}; the next one is written once the loss is finite", step,
+                  bad_loss_text()));
 }
 
 bool checkpoints::is_due(uint64_t step, moment why) const {

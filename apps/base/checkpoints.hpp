@@ -58,8 +58,12 @@ class checkpoints {
   /// Notes the loss of a step, before `after_step`. While the newest loss is not finite, nothing is saved and no
   /// checkpoint is removed; a checkpoint that is due meanwhile is written once a loss is finite again.
   void note_loss(uint64_t step, double loss);
-  /// Returns since which step the loss is not finite, and the newest checkpoint from before; none: the newest loss is
-  /// finite.
+  /// Notes the loss of an evaluation after `step`. A loss that is not finite shows that the step's update has broken
+  /// the weights, and has the effect of such a loss of the step; a finite one has no effect.
+  void note_evaluation(uint64_t step, double loss);
+  /// Returns since which step the loss is not finite, and the newest checkpoint from before: the run ends with this
+  /// error. If the last evaluation alone found the loss, the step's checkpoint may have been written before; the error
+  /// names it, too. None: the newest loss is finite.
   [[nodiscard]] std::optional<core::error> broken() const;
 
   /// Called between steps. Starts a checkpoint if one is due and this step has none; at the end, waits until no save is
@@ -94,6 +98,8 @@ class checkpoints {
   core::result<void> end_saves(actors::session& s);
   core::result<void> failed(uint64_t step, const core::error& e);
   void withhold(uint64_t step, moment why);
+  /// Returns a clause such as "the loss has been nan since step 4". Requires a newest loss that is not finite.
+  [[nodiscard]] std::string bad_loss_text() const;
   /// Returns `sentence` of the newest checkpoint's step and folder, or a sentence that there is none to read.
   [[nodiscard]] std::string newest(const std::function<std::string(uint64_t, const std::string&)>& sentence) const;
 
@@ -114,7 +120,8 @@ class checkpoints {
   struct bad_losses {
     uint64_t since = 0;
     double newest = 0;
-    bool told = false;  ///< true: a warning has reported a checkpoint that was left out
+    bool in_training = false;  ///< false: only evaluations had such losses
+    bool told = false;         ///< true: a warning has reported a checkpoint that was left out
   };
   std::optional<bad_losses> bad_;
   std::optional<uint64_t> told_step_;    ///< step of the last save report that this object received

@@ -51,11 +51,18 @@ config::load_result as_user_knows(config::load_result out, const std::string& pa
   return out;
 }
 
+/// Loads the file with the options and the overrides of the arguments.
+config::load_result load_with(const common_arguments& a, config::load_options options) {
+  if (!a.resume.empty()) options.overrides.push_back(resume_override(a.resume));
+  options.overrides.insert(options.overrides.end(), a.set.begin(), a.set.end());
+  auto out = config::load(a.file, options);
+  if (out && !a.resume.empty()) out = with_resume(std::move(*out), a.resume);
+  return as_user_knows(std::move(out), a.file);
+}
+
 config::load_result load(const common_arguments& a, std::optional<uint64_t> steps, intent why, config::reading read_as,
                          const asking& besides = {}) {
   config::load_options options;
-  if (!a.resume.empty()) options.overrides.push_back(resume_override(a.resume));
-  options.overrides.insert(options.overrides.end(), a.set.begin(), a.set.end());
   options.strict = a.strict;
   options.steps = steps;
   options.read_as = read_as;
@@ -65,12 +72,16 @@ config::load_result load(const common_arguments& a, std::optional<uint64_t> step
       std::ranges::move(besides(job), std::back_inserter(out));
     return out;
   };
-  auto out = config::load(a.file, options);
-  if (out && !a.resume.empty()) out = with_resume(std::move(*out), a.resume);
-  return as_user_knows(std::move(out), a.file);
+  return load_with(a, std::move(options));
 }
 
 }  // namespace
+
+config::load_result read_configuration(const common_arguments& a, std::optional<uint64_t> steps) {
+  config::load_options options;
+  options.steps = steps;
+  return load_with(a, std::move(options));
+}
 
 std::optional<config::loaded> load_configuration(const common_arguments& a, std::optional<uint64_t> steps, intent why,
                                                  config::reading read_as, const asking& besides, bool is_said) {

@@ -19,6 +19,11 @@ struct common_arguments {
   std::string resume{};  ///< `--resume`: path of a checkpoint, which replaces checkpoint.load.path; empty: none
 };
 
+/// Returns the configuration that the file and the arguments give, or its errors. Prints nothing, and leaves
+/// `--strict`, the model and the batches to load_configuration: for programs that only decide which other programs to
+/// start.
+config::load_result read_configuration(const common_arguments& a, std::optional<uint64_t> steps);
+
 /// Returns the configuration, or nothing if the file was refused; every problem has then been printed. If only the
 /// model or the batches of a job are refused, `besides` adds further problems. `is_said` false prints nothing, since
 /// another process has printed it.

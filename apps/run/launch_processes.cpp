@@ -55,10 +55,7 @@ bool names_processes(const train_arguments& a) {
 std::optional<train_arguments> wants_processes(int argc, char** argv) {
   auto a = read_train_arguments(argc, argv);
   if (!a || !names_processes(*a)) return std::nullopt;
-  config::load_options options;
-  options.overrides = a->set;
-  options.steps = a->steps;
-  const auto loaded = config::load(a->file, options);
+  const auto loaded = read_configuration(*a, a->steps);
   if (!loaded || !loaded->config.cluster.is_on()) return std::nullopt;
   return a;
 }

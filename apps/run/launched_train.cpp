@@ -6,18 +6,16 @@
 #include <cstdlib>
 #include <utility>
 
+#include "apps/base/configuration.hpp"
 #include "apps/run/train.hpp"
 #include "apps/run/train_options.hpp"
 
 namespace troupe::apps {
 namespace {
 
-config::load_result load(const train_arguments& a, const std::vector<std::string>& more) {
-  config::load_options options;
-  options.overrides = a.set;
-  options.overrides.insert(options.overrides.end(), more.begin(), more.end());
-  options.steps = a.steps;
-  return config::load(a.file, options);
+config::load_result load(train_arguments a, const std::vector<std::string>& more) {
+  a.set.insert(a.set.end(), more.begin(), more.end());
+  return read_configuration(a, a.steps);
 }
 
 /// Returns the sets of settings with which the file is tried, in this order: none, the address of the leader, and both

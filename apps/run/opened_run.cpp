@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <filesystem>
 
@@ -61,12 +60,7 @@ core::result<end_summary> opened_run::go(interrupts& stop) {
     show_.step(r, memory_bytes(session_));
     peak_.after_step(show_, say_);
     const uint64_t every = config_.evaluation.every_steps;
-    if (every > 0 && r.step % every == 0 && r.step < config_.steps) {
-      TROUPE_TRY(evaluate(r.step, is_over));
-      // The evaluation is the first to see weights that this step's update has broken.
-      if (last_evaluated_ == r.step && !std::isfinite(end_.validation_loss))
-        saved_.note_loss(r.step, end_.validation_loss);
-    }
+    if (every > 0 && r.step % every == 0 && r.step < config_.steps) TROUPE_TRY(evaluate(r.step, is_over));
     TROUPE_TRY(between_steps(stop, r.save_asked));
   }
   // A process that leads after a loss may have no steps left, but must still write the save that was due.
@@ -149,6 +143,7 @@ core::result<void> opened_run::evaluate(uint64_t step, const std::function<bool(
   if (!did) return core::fail(did.error());
   if (did->ended_early) return {};
   last_evaluated_ = step;
+  saved_.note_evaluation(step, did->loss);
   state_.evaluation(did->loss);
   end_.validation_loss = did->loss;
   show_.evaluation(step, did->loss);

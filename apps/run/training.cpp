@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -182,18 +181,30 @@ class training {
       if (const auto network = network_sentence(r.network, config_->cluster.hosts); !network.empty()) say(network);
       say(recovery_sentence(r, end->steps, config_->parallel, took_over_));
     }
-    const auto broken = saved_.broken(), untrained = nothing_trained(*end), useless = weights_broken(*end);
-    for (const auto& why : {saved_.unsaved(), broken, untrained, useless})
+    const auto broken = saved_.broken(), untrained = nothing_trained(*end);
+    for (const auto& why : {saved_.unsaved(), broken, untrained})
       if (why) failed(*why);
     if (saved_.unsaved() || !is_exported) return unkept_code;
-    if (broken || untrained || useless) return 1;
+    if (broken || untrained) return 1;
     return end->stopped && stop_.requested() ? stopped_code() : 0;
   }
 
-  /// Exports the weights, config.json, and the files next to the model that the run began with.
+  /// Exports the weights and config.json.
   core::result<void> export_to(const fs::path& folder) {
     TROUPE_TRY(session_->export_hugging_face(folder.string()));
-    return copy_companions(*config_, folder);
+    exported_ = folder;
+    return {};
+  }
+  /// Copies the files next to the model that the run began with, such as those of its tokenizer, to the exported
+  /// weights. Returns false if that fails.
+  [[nodiscard]] bool complete_export() const {
+    const auto copied = copy_companions(*config_, exported_);
+    if (copied) return true;
+    failed({copied.error().kind,
+            fmt::format("--export: the weights are in '{}', but not all files next to the model that the run began "
+                        "with: {}; copy them by hand",
+                        exported_.string(), copied.error().text)});
+    return false;
   }
 
   /// Stores the folder of the trained model in `end`, and the command that uses the model or resumes the run.
@@ -242,15 +253,6 @@ class training {
                                    "skipped; {}",
                                    end.trained, advice)};
   }
-  /// Returns the error of a run whose last evaluation alone shows that the last update broke the weights.
-  [[nodiscard]] std::optional<core::error> weights_broken(const end_summary& end) const {
-    if (saved_.broken() || !end.has_validation || std::isfinite(end.validation_loss)) return std::nullopt;
-    return core::error{core::error_kind::numeric,
-                       fmt::format("the validation loss after step {} is not finite: the weights of that step are not "
-                                   "usable, nor is its checkpoint; resume from an earlier one, with a smaller "
-                                   "learning rate",
-                                   end.steps)};
-  }
   static std::string shell_word(const std::string& text) {
     const bool is_plain = std::ranges::all_of(text, [](char c) {
       return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
@@ -294,22 +296,22 @@ class training {
     return std::nullopt;
   }
 
-  /// Exports the weights to the folder of `--export`, if there is one. Returns false if that fails; then tries to write
-  /// them into the run's folder, and prints where they are.
+  /// Exports the weights to the folder of `--export`, if there is one, with the files next to the first model. Returns
+  /// false if that fails; if the weights cannot be written there, tries to write them into the run's folder, and prints
+  /// where they are.
   bool export_weights() {
     const fs::path wanted = arguments_.export_folder;
     if (wanted.empty()) return true;
     const auto exported = export_to(wanted);
-    if (exported) exported_ = wanted;
-    if (exported) return true;
+    if (exported) return complete_export();
     const fs::path beside = fs::absolute(config_->output).lexically_normal() / "export";
     const auto instead = export_to(beside);
-    if (instead) exported_ = beside;
     const auto why = exported.error().in(fmt::format("--export {}", wanted.string()));
     failed({why.kind, fmt::format("{}; {}", why.text,
                                   instead ? fmt::format("the weights are in '{}' instead", beside.string())
                                           : fmt::format("nor can they be written to '{}': {}; {}", beside.string(),
                                                         instead.error().text, saved_.what_is_safe()))});
+    if (instead) (void)complete_export();
     return false;
   }
 

@@ -5,6 +5,8 @@
 #include "core/math.hpp"
 #include "plan/keeping.hpp"
 #include "plan/layout/activation_extents.hpp"
+#include "plan/layout/matrices.hpp"
+#include "plan/layout/update_memory.hpp"
 
 namespace troupe::plan {
 namespace {
@@ -55,10 +57,12 @@ class modeller {
         updated * master * (o_.update_of(q).moments + (o_.master_is_parameter() ? uint64_t{0} : uint64_t{1}));
     const uint64_t gradient = (o_.reduces_in_place() ? all : updated) * core::size_of(o_.types.accumulation);
     out.state_bytes += (stays ? states : 0) + (o_.tiers.swap_gradients ? 0 : gradient);
-    // An update reads and writes weights and moments, and reads the gradient.
-    out.update_s +=
-        seconds(0, updated * (2 * master * (1 + o_.update_of(q).moments) + core::size_of(o_.types.accumulation) +
-                              (o_.master_is_parameter() ? 0 : core::size_of(o_.types.parameter))));
+    const optimizer_bytes touched = optimizer_bytes_of(o_, o_.update_of(q));
+    out.update_s += seconds(0, updated * (touched.prepared + touched.updated));
+    if (o_.update_of(q).need != update_need::whole_matrix) return;
+    // The ranks that hold a matrix, or shares of it, share the work on all matrices.
+    const double ranks = double(o_.shards()) * o_.mesh.degree(core::axis::tensor);
+    out.update_s += seconds(orthogonalise_flops(whole_shape(table_, o_, q)) / ranks, 0);
   }
 
   const core::model_table& table_;

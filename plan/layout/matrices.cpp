@@ -40,11 +40,21 @@ uint64_t matrix_elements(const job_layout& l, const parameter_set& set) {
 }
 
 matrix_shape whole_shape(const job_layout& l, uint32_t parameter) {
-  const parameter_update update = l.options.update_of(parameter);
+  return whole_shape(*l.table, l.options, parameter);
+}
+
+matrix_shape whole_shape(const core::model_table& table, const plan_options& options, uint32_t parameter) {
+  const parameter_update update = options.update_of(parameter);
   if (update.rows > 0) return {update.rows, update.columns};
-  const auto& local = l.table->parameters[parameter];
+  const auto& local = table.parameters[parameter];
   const auto rows = static_cast<uint64_t>(local.shape.front());
   return {rows, local.numel() / rows};
+}
+
+// Newton-Schulz: each of 5 iterations has two products of 2 small^2 large flops and one of 2 small^3.
+double orthogonalise_flops(matrix_shape shape) {
+  const double small = double(std::min(shape.rows, shape.columns)), large = double(std::max(shape.rows, shape.columns));
+  return 5 * (4 * small * small * large + 2 * small * small * small);
 }
 
 }  // namespace troupe::plan

@@ -44,5 +44,9 @@ struct matrix_shape {
   uint64_t rows = 0, columns = 0;
 };
 matrix_shape whole_shape(const job_layout& l, uint32_t parameter);
+matrix_shape whole_shape(const core::model_table& table, const plan_options& options, uint32_t parameter);
+
+/// Returns the flops that make a matrix of this shape orthogonal.
+double orthogonalise_flops(matrix_shape shape);
 
 }  // namespace troupe::plan

@@ -6,24 +6,24 @@
 
 namespace troupe::plan {
 
+optimizer_bytes optimizer_bytes_of(const plan_options& o, const parameter_update& update) {
+  const uint64_t state = core::size_of(o.master()), gradient = core::size_of(o.types.accumulation);
+  const uint64_t copy = o.master_is_parameter() ? 0 : core::size_of(o.types.parameter), moments = update.moments;
+  if (update.need == update_need::elements) return {.updated = state * 2 * (1 + moments) + gradient + copy};
+  return {.prepared = state * (1 + 2 * moments) + gradient, .updated = state * (2 + moments) + copy};
+}
+
 uint64_t prepared_bytes(const job_layout& l, const sub_group& group) {
-  const uint64_t state = core::size_of(l.options.master()), gradient = core::size_of(l.options.types.accumulation);
   uint64_t bytes = 0;
   for (const auto& x : group.pieces)
-    if (l.need_of(x.parameter) != update_need::elements)
-      bytes += x.range.count * (state * (1 + 2 * l.options.update_of(x.parameter).moments) + gradient);
+    bytes += x.range.count * optimizer_bytes_of(l.options, l.options.update_of(x.parameter)).prepared;
   return bytes;
 }
 
 uint64_t updated_bytes(const job_layout& l, const sub_group& group) {
-  const uint64_t state = core::size_of(l.options.master()), gradient = core::size_of(l.options.types.accumulation);
-  const uint64_t copy = l.options.master_is_parameter() ? 0 : core::size_of(l.options.types.parameter);
   uint64_t bytes = 0;
-  for (const auto& x : group.pieces) {
-    const uint64_t moments = l.options.update_of(x.parameter).moments;
-    const bool is_prepared = l.need_of(x.parameter) != update_need::elements;
-    bytes += x.range.count * (is_prepared ? state * (2 + moments) + copy : state * 2 * (1 + moments) + gradient + copy);
-  }
+  for (const auto& x : group.pieces)
+    bytes += x.range.count * optimizer_bytes_of(l.options, l.options.update_of(x.parameter)).updated;
   return bytes;
 }
 

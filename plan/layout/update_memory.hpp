@@ -8,6 +8,12 @@
 
 namespace troupe::plan {
 
+/// Bytes that the optimizer reads and writes for one element of a parameter, in `prepare` and in the update itself.
+struct optimizer_bytes {
+  uint64_t prepared = 0, updated = 0;
+};
+optimizer_bytes optimizer_bytes_of(const plan_options& o, const parameter_update& update);
+
 /// Bytes that `prepare` of a sub-group reads and writes, for parameters whose update needs more than their elements:
 /// gradients and moments, and the weights that norms are taken of or the directions of matrices.
 uint64_t prepared_bytes(const job_layout& l, const sub_group& group);

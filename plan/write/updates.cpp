@@ -87,19 +87,13 @@ class update_writer {
     const handle x = append(kind::orthogonalise, sets_[k]);
     for (const auto& member : set(k).parameters)
       if (makes_orthogonal(*p_.layout, p_.rank, member.parameter))
-        d_.at(x).flops += orthogonalise_flops(member.parameter);
+        d_.at(x).flops += orthogonalise_flops(whole_shape(*p_.layout, member.parameter));
     d_.at(x).buffer = slot;
     d_.depend(x, whole);
     const handle back = orthogonal_[k] = append(kind::spread, sets_[k]);
     d_.at(back).bytes = matrix_elements(*p_.layout, set(k)) * core::size_of(p_.options().master());
     d_.at(back).buffer = slot;
     d_.depend(back, x);
-  }
-  // Newton-Schulz: each of 5 iterations has two products of 2 small^2 large flops and one of 2 small^3.
-  [[nodiscard]] double orthogonalise_flops(uint32_t q) const {
-    const auto [rows, columns] = whole_shape(*p_.layout, q);
-    const double small = double(std::min(rows, columns)), large = double(std::max(rows, columns));
-    return 5 * (4 * small * small * large + 2 * small * small * small);
   }
   void update(uint32_t g) {
     const auto& group = p_.sub_groups[g];

@@ -68,7 +68,9 @@ class collector {
   void add(const plan::rank_plan& p) {
     for (const auto& x : p.instructions) {
       const double s = times_.least_seconds(p, x);
-      if (x.kind == plan::kind::prepare || x.kind == plan::kind::update || x.kind == plan::kind::redo) update_s_ += s;
+      if (x.kind == plan::kind::prepare || x.kind == plan::kind::orthogonalise || x.kind == plan::kind::update ||
+          x.kind == plan::kind::redo)
+        update_s_ += s;
       if (x.kind == plan::kind::send) {
         transfer_s_ += s;
         transferred_ += x.bytes;

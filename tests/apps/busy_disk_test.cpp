@@ -187,4 +187,27 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_that_is_due_while_the_loss_is_not_finite_is_wr
   BOOST_TEST(!run.saved().unsaved().has_value());
 }
 
+BOOST_AUTO_TEST_CASE(an_evaluation_breaks_what_a_step_breaks_and_mends_nothing) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  busy_run run(", asynchronous: false");
+  disk.open();
+  run.train(2);
+  run.saved().note_evaluation(2, 5);
+  BOOST_TEST(!run.saved().broken().has_value());
+  run.saved().note_evaluation(2, nan);
+  const auto by_evaluation = run.saved().broken();
+  BOOST_TEST_REQUIRE(by_evaluation.has_value());
+  BOOST_TEST(by_evaluation->text.starts_with("the validation loss has been nan since step 2; the checkpoint of step 2, "
+                                             "'"),
+             by_evaluation->text);
+  run.step();
+  run.saved().note_loss(3, nan);
+  run.saved().note_evaluation(3, 5);
+  const auto by_step = run.saved().broken();
+  BOOST_TEST_REQUIRE(by_step.has_value());
+  BOOST_TEST(by_step->text.starts_with("the loss has been nan since step 2; "), by_step->text);
+  run.saved().note_loss(4, 5);
+  BOOST_TEST(!run.saved().broken().has_value());
+}
+
 BOOST_AUTO_TEST_SUITE_END()

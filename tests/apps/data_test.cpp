@@ -148,6 +148,7 @@ BOOST_AUTO_TEST_CASE(input_that_cannot_be_tokenized_is_refused_in_one_sentence_a
   f.folder.write("sub/vocab.json", "{\"a\": 0");
   f.folder.write("sub/merges.txt", "");
   f.folder.write("tokens.bin", "ab");
+  f.folder.write("described.bin.json/notes.txt", "");
   const size_t before = f.files();
   struct refusal {
     std::vector<std::string> arguments;
@@ -160,6 +161,8 @@ BOOST_AUTO_TEST_CASE(input_that_cannot_be_tokenized_is_refused_in_one_sentence_a
            {{"corpus.txt", "--tokenizer", gpt2, "--output", "t.txt"}, "wanted a name that ends in .bin"},
            {{"corpus.txt", "--tokenizer", gpt2, "--output", "t.bin", "--dtype", "float"}, "wanted uint16 or uint32"},
            {{"tokens.bin", "--tokenizer", gpt2, "--output", "t.bin"}, "contains tokens, wanted text"},
+           {{"corpus.txt", "--tokenizer", "bytes", "--output", "described.bin"},
+            "described.bin.json', got a folder there"},
            {{"missing", "--tokenizer", gpt2, "--output", "t.bin"}, "No such file"}}) {
     std::vector<std::string> command{"data", "tokenize"};
     command.insert(command.end(), arguments.begin(), arguments.end());

@@ -514,6 +514,22 @@ BOOST_AUTO_TEST_CASE(tokenizer_template_and_generation_files_go_with_the_weights
                  out << " " << name);
 }
 
+BOOST_AUTO_TEST_CASE(an_export_without_a_file_next_to_the_weights_says_that_the_weights_are_there) {
+  const whole_folder f;
+  f.folder.write("hf/generation_config.json",
+                 "version https://git-lfs.github.com/spec/v1\noid sha256:" + std::string(64, 'a') + "\nsize 12345\n");
+  const auto r = f.troupe({"train", "job.yaml", "--export", "exported"});
+  BOOST_TEST(r.code == 3, r.err);
+  BOOST_TEST(has(r.err,
+                 "--export: the weights are in 'exported', but not all files next to the model that the run "
+                 "began with: "),
+             r.err);
+  BOOST_TEST(has(r.err, "is a Git LFS pointer"), r.err);
+  BOOST_TEST(!has(r.err, "nor can they be written"), r.err);
+  BOOST_TEST(fs::exists(f.folder / "exported/model.safetensors"));
+  BOOST_TEST(!fs::exists(f.folder / "out/export"));
+}
+
 BOOST_AUTO_TEST_CASE(the_order_of_parameters_follows_from_config_json_where_the_checkpoint_stores_none) {
   const whole_folder f;
   f.check_well(f.troupe({"train", "job.yaml", "--set", "checkpoint.every_steps=1"}));

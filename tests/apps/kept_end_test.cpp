@@ -132,8 +132,28 @@ BOOST_AUTO_TEST_CASE(a_last_evaluation_whose_loss_is_nan_ends_the_run_with_code_
       "bf16: {enabled: true}\n");
   const auto r = f.troupe({"train", "job.yaml", "--json", "--set", "optimizer.params.lr=1.0e+30"});
   BOOST_TEST(r.code == 1, r.err);
-  BOOST_TEST(has(r.err, "the validation loss after step 1 is not finite: the weights of that step are not usable"),
-             r.err);
+  BOOST_TEST(has(r.err, "troupe: error: the validation loss has been "), r.err);
+  BOOST_TEST(has(r.err, " since step 1; no step of this run is in a checkpoint\n"), r.err);
+}
+
+BOOST_AUTO_TEST_CASE(a_last_evaluation_whose_loss_is_nan_names_the_bad_checkpoint_and_the_good_one_if_it_is_left) {
+  for (const bool is_left : {true, false}) {
+    const command_folder f(
+        replaced(replaced(quick, "steps: 2", "steps: 1"), "corpus.txt}", "corpus.txt, validation_fraction: 0.1}") +
+        "bf16: {enabled: true}\ncheckpoint: {every_steps: 1, keep_last: " + (is_left ? "2" : "1") + "}\n");
+    BOOST_TEST_REQUIRE(f.troupe({"train", "job.yaml", "--quiet"}).code == 0);
+    const auto r = f.troupe({"train", "job.yaml", "--json", "--steps", "2", "--set", "optimizer.params.lr=1.0e+30"});
+    BOOST_TEST(r.code == 1, r.err);
+    const auto of_step = [&f](const char* step) {
+      return "'" + (f.folder / "out/checkpoints/step-0000000").string() + step + "'";
+    };
+    const std::string good = is_left ? "the newest checkpoint from before, of step 1, is " + of_step("1") +
+                                           ": resume from that one, with a smaller learning rate\n"
+                                     : "no checkpoint from before is left: train again, with a smaller learning rate\n";
+    BOOST_TEST(has(r.err, " since step 2; the checkpoint of step 2, " + of_step("2") +
+                              ", has the weights of that loss; " + good),
+               r.err);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_run_that_skips_overflows_of_finite_losses_saves_as_ever) {

@@ -310,6 +310,40 @@ BOOST_AUTO_TEST_CASE(an_agent_whose_copy_of_the_file_says_something_else_is_refu
   BOOST_TEST(steps_of(job.folder() / "many").size() == 4U);
 }
 
+BOOST_AUTO_TEST_CASE(a_job_of_two_machines_resumes_from_the_checkpoint_of_its_command_line) {
+  const launched job({host_name()});
+  // The tag belongs to a path that the file does not have, so the file is valid only with --resume.
+  std::ofstream(job.folder() / "tagged.yaml")
+      << scratch_folder::read(job.folder() / "job.yaml") << "checkpoint: {load: {tag: newest}}\n";
+  const words alone{"--quiet", "--set", "parallel.data=2", "--set", "cluster.processes=one"};
+  BOOST_TEST_REQUIRE(
+      run(launched::train("earlier", alone + words{"--set", "checkpoint.every_steps=4"}), job.folder()).code == 0);
+  const auto resumed = [&](const std::string& output, const words& more) {
+    return words{troupe::places::troupe_binary, "train", "tagged.yaml", "--set", "output=" + output, "--steps", "6"} +
+           more;
+  };
+  const words from{"--resume", "earlier"};
+  BOOST_TEST_REQUIRE(run(resumed("one", alone + from), job.folder()).code == 0);
+  const auto wanted = steps_of(job.folder() / "one");
+  BOOST_TEST(wanted.size() == 2U);
+  const auto has_the_same_losses = [&](const finished& did, const std::string& output) {
+    BOOST_TEST(did.code == 0, did.err);
+    const auto different = first_difference(wanted, steps_of(job.folder() / output));
+    BOOST_TEST(!different, different.value_or(""));
+  };
+  const uint16_t port = free_port();
+  const auto as = [&](int rank) {
+    return words{"/usr/bin/env", "WORLD_SIZE=2", fmt::format("RANK={}", rank), "MASTER_ADDR=127.0.0.1",
+                 fmt::format("MASTER_PORT={}", port)} +
+           resumed("many", from);
+  };
+  process agent(as(1), job.folder());
+  has_the_same_losses(run(as(0), job.folder()), "many");
+  BOOST_TEST(agent.end().code == 0);
+  const words processes{"--set", "parallel.data=2", "--set", "cluster.processes=ranks"};
+  has_the_same_losses(run(resumed("processes", from + processes), job.folder()), "processes");
+}
+
 BOOST_AUTO_TEST_CASE(what_no_launcher_would_say_is_refused_with_the_sentence_that_mends_it) {
   const launched job({"a", "b", host_name()});
   const auto refused = [&](const words& variables, const words& more = {}) {

@@ -188,4 +188,13 @@ BOOST_AUTO_TEST_CASE(the_configuration_is_the_same_whichever_host_comes_first) {
   BOOST_TEST(configuration_digest(one) != configuration_digest(two));
 }
 
+BOOST_AUTO_TEST_CASE(the_configuration_is_the_same_with_options_that_the_first_host_alone_is_given) {
+  config::loaded one, two;
+  one.config.steps = 10;
+  one.config.checkpoint.load.path = "/earlier";
+  BOOST_TEST(configuration_digest(one) == configuration_digest(two));
+  one.config.checkpoint.every_steps = 5;
+  BOOST_TEST(configuration_digest(one) != configuration_digest(two));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -57,6 +57,24 @@ BOOST_AUTO_TEST_CASE(an_update_is_spread_over_the_micro_batches_and_shared_by_sh
   BOOST_TEST(one[0].step_s - two[0].step_s == alone[0].update_s / 2, boost::test_tools::tolerance(1e-9));
 }
 
+BOOST_AUTO_TEST_CASE(updates_take_what_a_plan_takes_for_them_with_preparation_and_whole_matrices) {
+  const auto table = chain_table({8192, 8192});
+  const cost_model costs;
+  for (const auto& [ranks, stage] : {std::pair(1U, 0U), std::pair(2U, 0U), std::pair(2U, 1U)})
+    for (const auto need : {update_need::elements, update_need::parameter_norms, update_need::whole_matrix}) {
+      auto o = small_options(ranks, stage);
+      o.updates.rules.assign(2, parameter_update{.moments = 1, .need = need, .rows = 64, .columns = 128});
+      double planned = 0, modelled = 0;
+      for (const auto& p : plans_of(table, o))
+        for (const auto& x : p->instructions)
+          if (x.kind == kind::prepare || x.kind == kind::orthogonalise || x.kind == kind::update)
+            planned += predicted_seconds(*p, x, costs);
+      for (const auto& u : model_units(*table, o, costs)) modelled += u.update_s;
+      BOOST_TEST_CONTEXT(ranks << " ranks at stage " << stage << ", need " << int(need))
+      BOOST_TEST(ranks * modelled == planned, boost::test_tools::tolerance(1e-9));
+    }
+}
+
 BOOST_AUTO_TEST_CASE(recomputation_takes_time_and_keeps_the_input_alone) {
   const auto table = gpt_table(2, 32, 100, false);
   auto o = small_options(1, 0);

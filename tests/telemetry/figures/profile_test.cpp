@@ -65,6 +65,18 @@ BOOST_AUTO_TEST_CASE(updates_and_transfers_are_rates) {
   BOOST_TEST(plan::is_of(p, step[0].plan->table(), core::dtype::f32));
 }
 
+BOOST_AUTO_TEST_CASE(the_rate_of_updates_counts_preparations_and_whole_matrices) {
+  const auto table = plan::gpt_table(2, 64, 256, false);
+  for (const auto need : {plan::update_need::parameter_norms, plan::update_need::whole_matrix}) {
+    auto o = plan::small_options(1, 0);
+    o.updates.rules.assign(table->parameters.size(), plan::parameter_update{.moments = 1, .need = need});
+    double modelled_s = 0;
+    for (const auto& u : plan::model_units(*table, o, {})) modelled_s += u.update_s;
+    const auto p = profiled(played(plan::plans_of(table, o)));
+    BOOST_TEST(p.update_s_per_element * double(table->numel()) == modelled_s, boost::test_tools::tolerance(0.02));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(of_each_instruction_the_least_time_over_the_steps_counts) {
   const auto quiet = played_pipeline("zb_h1");
   // Returns steps in which one half of every rank's instructions, `turn` selects which, takes a thousand times as long.

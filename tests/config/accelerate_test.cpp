@@ -1,5 +1,5 @@
-// Tests Accelerate's YAML: FSDP, DeepSpeed and plain data ranks, translated to DeepSpeed's keys, alone and imported by
-// a job.
+// Tests the YAML files of Hugging Face Accelerate (FSDP, DeepSpeed and plain data parallelism), which are translated to
+// DeepSpeed's keys, alone and imported by a job file.
 #include <boost/test/unit_test.hpp>
 
 #include "config/explain.hpp"
@@ -15,7 +15,7 @@ namespace {
 
 const load_options alone{.overrides = {}, .strict = false, .steps = {}, .read_as = reading::either};
 
-/// Returns a file that `accelerate config` writes for FSDP, with these lines in its section.
+/// Returns a file as `accelerate config` writes it for FSDP, with `lines` in its FSDP section.
 std::string fsdp(const std::string& lines, const std::string& others = "") {
   std::string out =
       "compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\nmixed_precision: bf16\n"

@@ -1,4 +1,4 @@
-// Tests plain DeepSpeed files of all ages, and Accelerate's: each is accepted, or refused with key and reason.
+// Tests DeepSpeed configuration files of all ages, and Accelerate's: each is accepted, or refused with key and reason.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <random>
@@ -16,10 +16,10 @@ const load_options plain{.overrides = {}, .strict = false, .steps = {}, .read_as
 
 struct sample {
   std::string text;
-  std::string refused_with = {};  ///< part of the only error; empty: accepted
+  std::string refused_with = {};  ///< part of the file's only error, or empty if the file is accepted
 };
 
-/// Files of different years: first tutorials, ZeRO-Offload, Hugging Face, ZeRO-Infinity, compression.
+/// Files of different years: DeepSpeed's first tutorials, ZeRO-Offload, Hugging Face, ZeRO-Infinity, compression.
 const sample samples[] = {
     {R"({"train_batch_size": 8, "optimizer": {"type": "Adam", "params": {"lr": 0.00015}}, "fp16": {"enabled": true}})"},
     {R"({"train_batch_size": 64, "zero_optimization": true, "allgather_size": 200000000, "fp16": {"enabled": true}})"},
@@ -145,7 +145,7 @@ BOOST_AUTO_TEST_CASE(a_file_broken_at_random_is_refused_where_it_is_broken) {
     const bool fits = row.support.refusal.empty() && !row.any_name() && row.type != value_type::any &&
                       row.type != value_type::section && row.key != "deepspeed_config";
     if (!fits) continue;
-    // No key accepts a list of a mapping.
+    // No key accepts a list that contains a mapping.
     std::string text = "[{\"not\": 1}]";
     std::string key = row.key;
     for (size_t dot = key.rfind('.'); dot != std::string::npos; dot = key.rfind('.')) {
@@ -197,7 +197,8 @@ BOOST_AUTO_TEST_CASE(older_offload_keys_are_shown_as_they_were_given) {
   const std::string text = explain_text(l, shown_keys::given);
   BOOST_TEST(text.find("zero_optimization.cpu_offload = true  (ds.json:1:51)") != std::string::npos, text);
   BOOST_TEST(text.find("zero_optimization.stage = 2  (ds.json:1:33)") != std::string::npos, text);
-  BOOST_TEST(std::ranges::count(text, '\n') == 4, text);  // only these two keys, with a line of meaning each
+  // The explanation has only these two keys, each followed by a line that explains it.
+  BOOST_TEST(std::ranges::count(text, '\n') == 4, text);
 }
 
 BOOST_AUTO_TEST_CASE(an_elastic_checkpoint_is_no_error_at_stage_3) {
@@ -219,13 +220,13 @@ BOOST_AUTO_TEST_CASE(texts_that_deepspeed_converts_are_values) {
              "ds.json:1:38: warning: zero_optimization.reduce_bucket_size: \"5e8\" is read as 5e8\n"
              "ds.json:2:12: warning: fp16.enabled: \"yes\" is read as true\n"
              "ds.json:2:100: warning: scheduler.params.warmup_type: \"x\" is read as \"log\"\n");
-  // Texts in a file of Troupe's own are not converted to numbers.
+  // Unlike in a DeepSpeed file, texts in a file in Troupe's own format are not converted to numbers.
   BOOST_TEST(errors_of(smallest_with("stage: 3", "stage: \"3\"")) ==
              "j.yaml:8:28: error: zero_optimization.stage: wanted an integer from 0 to 3, got \"3\"\n");
 }
 
 BOOST_AUTO_TEST_CASE(base64_of_json_is_json) {
-  // The Base64 text stands for {"zero_optimization": {"stage": 2}}.
+  // The file is {"zero_optimization": {"stage": 2}} in Base64.
   const loaded l = accepted("eyJ6ZXJvX29wdGltaXphdGlvbiI6IHsic3RhZ2UiOiAyfX0=\n", "ds.txt");
   BOOST_TEST(l.config.zero_optimization.stage == 2U);
   const auto named = troupe::config::load("eyJ6ZXJvX29wdGltaXphdGlvbiI6IHsic3RhZ2UiOiAyfX0=", plain);
@@ -264,7 +265,7 @@ fp16:
   hysteresis: 5
 )";
   const auto l = load_text(text, "ds.yaml", "/base", plain);
-  BOOST_TEST_REQUIRE(!l.has_value());  // `common` itself is not a key
+  BOOST_TEST_REQUIRE(!l.has_value());  // `common` is no known key of a configuration
   BOOST_TEST(l.error().size() == 1U);
   const loaded good = accepted("bf16: &b {enabled: false}\nfp16:\n  <<: [*b]\n  loss_scale: 8\n", "ds.yaml");
   BOOST_TEST(good.config.fp16.loss_scale == 8);

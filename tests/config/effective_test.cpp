@@ -1,6 +1,6 @@
-// Tests that the effective text of a configuration loads to an equal configuration, whatever its keys hold: every key
-// of the table with values of every kind, every list section with short items, and texts that YAML reads as other
-// types.
+// Tests that the effective text of a configuration loads to an equal configuration, whatever values its keys have:
+// every key of the table with values of every kind, every list section with short items, and texts that YAML reads as
+// other types.
 #include "config/effective.hpp"
 
 #include <fmt/format.h>
@@ -20,7 +20,7 @@ using namespace troupe::config;
 
 namespace {
 
-/// Texts that a writer without quotes would change.
+/// Texts that change their type or value if they are written without quotes.
 const std::vector<std::string> odd_texts = {"true",
                                             "False",
                                             "1e3",
@@ -64,7 +64,7 @@ struct takes_item : std::false_type {};
 template <class T>
 struct takes_item<item_field_of<T>> : std::true_type {};
 
-/// True if the field that a row fills is the same in both, by its value and not by its text.
+/// Returns true if the field of key `row` has the same value in both configurations, whatever its spelling.
 bool same_field(const key_info& row, job_config& a, job_config& b, size_t item) {
   return std::visit(
       [&](const auto& f) {
@@ -87,7 +87,7 @@ std::string text_of_group(const module_group& g) {
   return out;
 }
 
-/// Returns the groups of the techniques of compression, whose fields have no row in the table.
+/// Returns the groups of all compression techniques as text, because their fields have no row in the table of keys.
 std::string all_groups(const compression_section& c) {
   std::string out;
   for (const auto& g : c.weights.groups)
@@ -104,7 +104,7 @@ std::string all_groups(const compression_section& c) {
   return out;
 }
 
-/// Returns the names of the keys whose fields differ.
+/// Returns the names of the keys whose fields differ between `a` and `b`.
 std::string differences(job_config a, job_config b) {
   std::string out;
   for (const key_info& row : key_table()) {
@@ -132,7 +132,7 @@ loaded loads(const std::string& text, const load_options& options = {}) {
   return std::move(*out);
 }
 
-/// Returns values of a key's type, as YAML, more of them than any one key accepts.
+/// Returns values of a key's type, as YAML, including some that the key itself does not accept.
 std::vector<std::string> values_for(const key_info& row) {
   std::vector<std::string> out;
   for (const auto name : row.choices.names) out.push_back(quoted(std::string(name)));
@@ -187,7 +187,7 @@ std::vector<std::string> values_for(const key_info& row) {
   }
 }
 
-/// Further keys that some keys require, as `--set` texts; a name stands for all rows that begin with it.
+/// The keys that some keys require, as `--set` texts; a name applies to all rows that begin with it.
 const std::vector<std::pair<std::string, std::vector<std::string>>> company = {
     {"model.path", {"model=", "model.path=m"}},
     {"model.model_type", {"model=", "model.model_type=llama"}},
@@ -241,7 +241,7 @@ std::vector<std::string> company_of(const std::string& key) {
     if (key.starts_with(head)) return more;
   const key_info& row = *key_named(key);
   if (row.types.families == std::vector<std::string_view>{"llama"}) return {"model=", "model.model_type=llama"};
-  // Keys of a type require that type, and the other keys that the type requires.
+  // The keys of one type of optimizer or scheduler require that type, and the other keys that the type requires.
   const std::string section(row.section().substr(0, row.section().find('.')));
   if (!row.section().ends_with(".params") || row.types.readers.empty()) return {};
   const std::string type(row.types.readers.front());
@@ -289,7 +289,7 @@ BOOST_AUTO_TEST_CASE(every_key_has_values_other_than_its_default_that_come_back_
       others += differs ? 1 : 0;
       text_round_trips(*given, row.key + "=" + value);
     }
-    // The key select_strategy requires select_interval, whose entry in `company` tries both.
+    // select_strategy cannot be set without select_interval; `company`'s entry for select_interval sets both.
     if (others == 0 && row.key != "zero_optimization.zenflow.select_strategy") without += row.key + ": " + refusal;
   }
   BOOST_TEST(without == "", "no value but the default was accepted, so nothing was tried, of:\n" + without);

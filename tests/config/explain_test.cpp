@@ -1,4 +1,4 @@
-// Tests the description of a loaded configuration, and that the description can be loaded again.
+// Tests the text that explains a loaded configuration, and that this text can be loaded as a configuration.
 #include "config/explain.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -25,7 +25,7 @@ loaded must_load(const std::string& text, const std::string& folder = "/base", c
   return std::move(*l);
 }
 
-/// Returns every field that the table knows, one per line, and the model.
+/// Returns the value of every field that has a key, one per line, followed by the model.
 std::string all_fields(const job_config& c) {
   std::string out = c.model.hugging_face_json + "\n";
   for (const key_info& row : key_table()) {
@@ -73,7 +73,8 @@ BOOST_AUTO_TEST_CASE(every_value_comes_with_its_origin) {
              std::string::npos);
 }
 
-// Processes of a job read the effective configuration: a value that all groups share is in it only if the file gave it.
+// The processes of a job read the effective configuration. It must contain a value for all groups only if the file has
+// one.
 BOOST_AUTO_TEST_CASE(a_groups_own_share_stays_its_own_in_the_effective_yaml) {
   for (const std::string shared : {"", "dense_ratio: 0.25, "}) {
     BOOST_TEST_INFO_SCOPE(shared);

@@ -1,4 +1,4 @@
-// Tests files that are made to break a reader: each ends in one clear error, quickly.
+// Tests files that are designed to break a reader, such as deeply nested ones: each causes one clear error, quickly.
 #include <fmt/format.h>
 
 #include <boost/test/unit_test.hpp>

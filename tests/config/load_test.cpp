@@ -1,4 +1,4 @@
-// Tests the configuration that a whole file results in.
+// Tests the configuration that results from loading a whole file.
 #include "config/load.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -406,7 +406,7 @@ BOOST_AUTO_TEST_CASE(a_pipeline_is_read_with_its_defaults) {
       "pipeline: {schedule: own/order.csv, chunks: 2, partition: [0, 3, 5], any_order: true, memory_limit: 1GiB}\n"
       "tied_gradients: per_use\n");
   BOOST_TEST(c.parallel.ranks() == 6U);
-  BOOST_TEST(c.train_batch_size == 8U);  // only the data degree matters
+  BOOST_TEST(c.train_batch_size == 8U);  // only data ranks multiply the batch size
   BOOST_TEST(c.pipeline.schedule_file == "/base/own/order.csv");
   BOOST_TEST((c.pipeline.first_units == std::vector<uint32_t>{0, 3, 5}));
   BOOST_TEST(c.pipeline.partition == "");

@@ -1,5 +1,5 @@
-// Tests files broken at random: each is loaded or refused, never anything else. TROUPE_MUTATIONS sets another number of
-// them.
+// Tests randomly damaged files: each is loaded or refused with errors, and none crashes the reader. TROUPE_MUTATIONS
+// sets the number of files.
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>
 #include <random>
@@ -74,8 +74,8 @@ void mutate(std::string& text, std::mt19937_64& random) {
   }
 }
 
-/// Checks that every outcome is a configuration that explains itself, or diagnostics with text and place; returns 1 if
-/// the text was refused.
+/// Checks that `text` results in a configuration that can be explained, or in errors with text and position; returns 1
+/// if it was refused.
 size_t refused(const std::string& text, const std::string& name) {
   const auto l = load_text(text, name, "/base");
   if (l) {

@@ -1,4 +1,5 @@
-// Tests degrees that are `auto`: which combinations there are, what is wrong with each, and refusals with their place.
+// Tests parallel degrees that are `auto`: the possible combinations, the reason why each is unsuitable, and errors with
+// their position.
 #include "config/open_degrees.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -14,7 +15,7 @@ using namespace troupe::config;
 
 namespace {
 
-/// Returns the smallest file with a batch of 16 samples a step and this line 3.
+/// Returns the smallest file with a batch of 16 samples per step and `line` as line 3.
 std::string with_parallel(const std::string& line) {
   std::string text = smallest_with("parallel: {data: 2}", line);
   const std::string micro = "train_micro_batch_size_per_gpu: 4\n";

@@ -1,5 +1,5 @@
-// Generates random job files that load: every key with a field may have any value it accepts, together with the keys
-// that its type requires.
+// Generates random job files that can be loaded: every key with a field may have any value that it accepts, together
+// with the keys that its type requires.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace troupe::config {
 
-/// Returns a random value that a key accepts, as YAML; empty for value types that have no random value here.
+/// Returns a random value that a key accepts, as YAML, or an empty text for value types without random values.
 inline std::string some_value(const key_info& row, std::mt19937_64& random) {
   const auto pick = [&](auto& list) { return std::string(list[random() % list.size()]); };
   const double least = row.range.least.value_or(0), most = std::min(row.range.most.value_or(1e6), least + 1e6);
@@ -39,7 +39,7 @@ inline std::string some_value(const key_info& row, std::mt19937_64& random) {
   }
 }
 
-/// True if no rule connects the key with other keys; combinations are tested with their rule.
+/// Returns true if no rule connects the key with other keys. Connected keys are tested together with their rule.
 inline bool is_free(const key_info& row) {
   static const std::set<std::string_view> bound = {
       "gradient_accumulation_steps", "fp16.enabled", "prescale_gradients", "gradient_predivide_factor",
@@ -55,7 +55,7 @@ inline bool is_free(const key_info& row) {
       "cluster.min_ranks", "cluster.page", "elasticity.enabled", "cluster.offload_activations",
       "cluster.row_tile_bytes", "tensor_parallel.exchange_pieces", "activation_checkpointing.cpu_checkpointing",
       "activation_checkpointing.selective", "on_spike.action", "on_spike.min_steps", "evaluation.every_steps",
-      // Techniques require groups, which have names.
+      // Compression techniques also require groups of modules, which have names.
       "compression_training.weight_quantization.shared_parameters.enabled",
       "compression_training.sparse_pruning.shared_parameters.enabled",
       "compression_training.row_pruning.shared_parameters.enabled",
@@ -63,9 +63,9 @@ inline bool is_free(const key_info& row) {
       "compression_training.channel_pruning.shared_parameters.enabled",
       "compression_training.activation_quantization.shared_parameters."
       "enabled",
-      // A GPU cannot be combined with many other keys.
+      // A GPU device cannot be combined with many other keys.
       "device",
-      // Layer reduction and distillation require a teacher and the names of layers.
+      // Layer reduction and distillation also require a teacher and names of layers.
       "compression_training.layer_reduction.enabled", "distillation.enabled"};
   const bool places =
       row.key.starts_with("zero_optimization.offload_") || row.key.starts_with("zero_optimization.zenflow");
@@ -74,8 +74,7 @@ inline bool is_free(const key_info& row) {
          !places;
 }
 
-/// Returns a list of 1 to 12 mappings for the key `list`, each with the required keys of its items and some of the
-/// others.
+/// Returns a list of 1 to 12 mappings for the key `list`, each with the required keys of its items and some others.
 inline std::string some_items(const std::string& list, std::mt19937_64& random) {
   std::string out = list + "=[";
   for (size_t n = 1 + random() % 12; n > 0; --n) {
@@ -121,7 +120,7 @@ inline random_job some_job(std::mt19937_64& random) {
   return {text, overrides};
 }
 
-/// Returns the number of files that a test generates: 300, or a tenth of TROUPE_MUTATIONS if that is set.
+/// Returns the number of files that a test generates: a tenth of TROUPE_MUTATIONS, or 300 if that is not set.
 inline size_t random_cases() {
   const char* given = std::getenv("TROUPE_MUTATIONS");
   return given == nullptr ? 300 : std::strtoull(given, nullptr, 10) / 10;

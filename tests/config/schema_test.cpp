@@ -1,6 +1,6 @@
-// Tests the JSON Schema against the reader's rules of single keys: a validator by other authors, from the peers'
-// environment, must accept every example, every file drawn at random, and, for all keys with all kinds of values,
-// exactly what the reader accepts.
+// Tests the JSON Schema of job files against the reader's rules for single keys: a third-party validator from the
+// Python environment of the peer tests must accept every example, every random file, and, for all keys with all kinds
+// of values, exactly the values that the reader accepts.
 #include <fmt/format.h>
 
 #include <boost/test/unit_test.hpp>
@@ -34,7 +34,7 @@ bool has_validator() {
   return false;
 }
 
-/// Returns standard output and exit code of a shell command; both streams if it fails.
+/// Returns the standard output and exit code of a shell command, including the error output if it fails.
 std::pair<std::string, int> shell(const std::string& command) {
   FILE* const pipe = ::popen((command + " 2>&1").c_str(), "r");
   BOOST_TEST_REQUIRE(pipe != nullptr);
@@ -43,7 +43,7 @@ std::pair<std::string, int> shell(const std::string& command) {
   return {out, ::pclose(pipe)};
 }
 
-/// Returns an item of a list with one given key and all keys that the item requires.
+/// Returns a list item with the key `name` set to `value`, and all keys that the item requires.
 std::string item_with(const key_info& row, const std::string& name, const std::string& value) {
   std::string out = fmt::format("{}: {}", ordered_json(name).dump(), value);
   for (const key_info& other : key_table())
@@ -55,7 +55,8 @@ std::string item_with(const key_info& row, const std::string& name, const std::s
   return "{" + out + "}";
 }
 
-/// Returns a document with `key` and a value, within its sections; a part that stands for any name is called `a`.
+/// Returns a document in which `key` has `value`, nested in its sections; a wildcard in the key is replaced by the name
+/// `a`.
 std::string document_with(std::string key, std::string value) {
   while (!key.empty()) {
     const size_t dot = key.rfind('.');
@@ -69,7 +70,7 @@ std::string document_with(std::string key, std::string value) {
   return value;
 }
 
-/// Returns values of every kind, and values near the key's own limits.
+/// Returns values of every kind, and values near the limits of the key.
 std::vector<std::string> values_for(const key_info& row) {
   std::vector<std::string> out = {"true",
                                   "false",
@@ -117,7 +118,7 @@ std::vector<std::string> values_for(const key_info& row) {
   return out;
 }
 
-/// True if the reader accepts a document; rules between keys are not checked.
+/// Returns true if the reader accepts a document, not counting rules that connect keys.
 bool reads(const std::string& document, schema_of whose) {
   reporter report;
   const bool own = whose == schema_of::job;
@@ -128,8 +129,8 @@ bool reads(const std::string& document, schema_of whose) {
   return read.problems.empty() && !report.failed();
 }
 
-/// True for values that JSON Schema cannot describe: equal items of a list, the number that a text spells, and integers
-/// that are read as texts because no integer type is so large.
+/// Returns true for values that JSON Schema cannot check: equal items of a list, a number in a text, and integers that
+/// are read as texts because they exceed every integer type.
 bool is_beyond_schemas(const key_info& row, const std::string& value, schema_of whose) {
   if (row.per_group && (value == "[0.5, 0.25]" || value == "[1, 2, 3]")) return true;
   if (row.choices.or_number && (value == "1e30" || value == "18446744073709551616")) return true;
@@ -142,7 +143,7 @@ void agrees(schema_of whose) {
   std::vector<std::string> documents;
   for (const key_info& row : key_table())
     for (const std::string& value : values_for(row)) {
-      // The reader replaces the whole file by this value before it looks at keys.
+      // The value of this key replaces the whole file before the reader looks at other keys.
       if (row.key == "deepspeed_config" && value.starts_with('{')) continue;
       if (is_beyond_schemas(row, value, whose)) continue;
       std::vector<std::string> names = {std::string(row.name().substr(0, row.name().find('[')))};
@@ -201,7 +202,7 @@ BOOST_AUTO_TEST_CASE(a_validator_takes_every_example_and_files_that_are_drawn) {
     const random_job job = some_job(random);
     const auto read = load_text(job.text, "j.yaml", "/base", {.overrides = job.overrides});
     BOOST_TEST_REQUIRE(read.has_value(), (read ? "" : render(read.error())));
-    // The validator checks the effective text of the file, and every key as it was given.
+    // The validator checks both the effective text of the file and the keys as they were given.
     std::string given;
     for (const std::string& one : job.overrides) {
       const size_t equals = one.find('=');

@@ -1,4 +1,5 @@
-// Owns job files that the tests of config/ start from, with helpers to change them and to read errors and warnings.
+// Owns the job files that the tests of config/ start from, and helpers to change them and to collect errors and
+// warnings.
 #pragma once
 
 #include <string>
@@ -7,7 +8,7 @@
 
 namespace troupe::config {
 
-/// The smallest job file that trains; line 9 is the first free one.
+/// The smallest job file that can be loaded; lines from 9 on are free.
 inline const std::string smallest =
     R"(model: {model_type: gpt2, n_layer: 2, n_embd: 64, n_head: 4, n_positions: 64, vocab_size: 256}
 data: {text: corpus.txt}
@@ -25,14 +26,14 @@ inline std::string smallest_with(const std::string& piece, const std::string& in
   return text.replace(text.find(piece), piece.size(), instead);
 }
 
-/// Returns all errors of a text, one per line; empty if the text loads.
+/// Returns all errors of a text, one per line, or an empty text if it can be loaded.
 inline std::string errors_of(const std::string& text, const load_options& options = {},
                              const std::string& name = "j.yaml") {
   const auto l = load_text(text, name, "/base", options);
   return l ? std::string() : render(l.error());
 }
 
-/// Returns all warnings of a text that loads; otherwise its errors.
+/// Returns all warnings of a text that can be loaded, otherwise its errors.
 inline std::string warnings_of(const std::string& text, const load_options& options = {},
                                const std::string& name = "j.yaml") {
   const auto l = load_text(text, name, "/base", options);

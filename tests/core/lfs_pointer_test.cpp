@@ -1,4 +1,4 @@
-// The text of git-lfs in the place of a file.
+// Tests the recognition of git-lfs pointer files, which may be stored in place of the files themselves.
 #include "core/lfs_pointer.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -38,7 +38,7 @@ BOOST_AUTO_TEST_CASE(other_files_are_none) {
   for (const std::string& content :
        {std::string(), std::string("version"), std::string(5000, 'x'), std::string("a b\n")})
     BOOST_TEST_CONTEXT(content) BOOST_TEST(looked_at(content).has_value());
-  // a text of the same beginning that is too long for a pointer
+  // This text begins like a pointer but is longer than any pointer.
   BOOST_TEST(looked_at(std::string(pointer) + std::string(core::max_lfs_pointer_bytes, 'x')).has_value());
 }
 

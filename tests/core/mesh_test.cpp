@@ -1,5 +1,5 @@
-// Coordinates and groups, with the values that DeepSpeed's topology has for the same degrees
-// (PipeDataParallelTopology, PipeModelDataParallelTopology: rank = (pipe * D + data) * M + model).
+// Tests coordinates and groups of a mesh against DeepSpeed's topology for the same degrees (PipeDataParallelTopology,
+// PipeModelDataParallelTopology: rank = (pipe * D + data) * M + model).
 #include "core/mesh.hpp"
 
 #include <algorithm>
@@ -46,9 +46,9 @@ BOOST_AUTO_TEST_CASE(groups_along_an_axis_differ_in_it_alone) {
   BOOST_TEST((m.groups({axis::tensor}) == groups{{0, 1}, {2, 3}, {4, 5}, {6, 7}}));
   BOOST_TEST((m.groups({axis::shard}) == groups{{0, 2}, {1, 3}, {4, 6}, {5, 7}}));
   BOOST_TEST((m.groups({axis::pipeline}) == groups{{0, 4}, {1, 5}, {2, 6}, {3, 7}}));
-  // DeepSpeed's model-parallel groups: all that share a data coordinate.
+  // DeepSpeed's model-parallel groups contain all ranks that share a data coordinate.
   BOOST_TEST((m.groups({axis::pipeline, axis::tensor}) == groups{{0, 1, 4, 5}, {2, 3, 6, 7}}));
-  // An axis that the mesh does not have: every rank alone.
+  // Along an axis that the mesh does not have, every rank is a group by itself.
   BOOST_TEST(m.groups({axis::context}).size() == 8U);
 }
 

@@ -1,4 +1,4 @@
-// Reading a file that other programs change never ends the process.
+// Tests that reading a file while another program changes it returns an error and never ends the process.
 #include "core/source_file.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -44,7 +44,7 @@ BOOST_AUTO_TEST_CASE(a_file_that_was_cut_short_is_named_with_the_place) {
   const scratch_folder at;
   const auto path = at.write("a", std::string(3 * 4096, 'x'));
   const auto file = opened(path);
-  std::filesystem::resize_file(path, 4096 + 5);  // in the middle of a page, whose rest a mapping shows as zeros
+  std::filesystem::resize_file(path, 4096 + 5);  // truncates the file within a page
   BOOST_TEST(read(file, 4096, 5) == "xxxxx");
   BOOST_TEST(has(read(file, 4096, 6),
                  "it had 12288 bytes when it was opened and has become shorter: it ends before "

@@ -1,4 +1,4 @@
-// Numbers and names as text, under any locale of the process, and JSON that must not end it.
+// Tests numbers and names as text, under any locale of the process, and JSON that must not crash the parser.
 #include "core/text.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -52,12 +52,12 @@ BOOST_AUTO_TEST_CASE(a_comma_locale_changes_no_number) {
   std::snprintf(naive, sizeof naive, "%.1f", 1.5);
   std::ostringstream stream;
   stream << 1234.5;
-  BOOST_TEST(naive == std::string("1,5"));  // the locale is in force, for both
+  BOOST_TEST(naive == std::string("1,5"));  // the locale applies to printf and to streams
   BOOST_TEST(stream.str() == "1.234,5");
   BOOST_TEST(text_of("%.2f %g %d", 1234.5, 1e-5, 1234567) == "1234.50 1e-05 1234567");
   BOOST_TEST(number_text(1234.5) == "1234.5");
   std::snprintf(naive, sizeof naive, "%.1f", 1.5);
-  BOOST_TEST(naive == std::string("1,5"));  // and is the host's again
+  BOOST_TEST(naive == std::string("1,5"));  // the host's locale is restored
 }
 
 BOOST_AUTO_TEST_CASE(a_range_is_named_with_its_last_number) {

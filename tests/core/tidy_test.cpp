@@ -1,4 +1,4 @@
-// Reads the source tree itself: includes between folders, the place of each outside library, and a few habits.
+// Tests the source tree itself: which folders include which, where outside libraries are used, and a few conventions.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
@@ -58,7 +58,7 @@ bool starts_with_any(const std::string& text, const std::vector<std::string>& he
   return false;
 }
 
-/// Where the comment of a line begins; npos if the line has none.
+/// Returns the position at which the comment of a line begins, or npos if the line has none.
 size_t comment_in(const std::string& line) {
   bool is_text = false;
   for (size_t i = 0; i + 1 < line.size(); ++i) {
@@ -68,8 +68,8 @@ size_t comment_in(const std::string& line) {
   return std::string::npos;
 }
 
-/// Calls f(number of the line, text) for the first line of each comment: lines of nothing but `//` that follow one
-/// another are one comment.
+/// Calls f(line number, text) for the first line of each comment. Consecutive lines that contain only a comment are one
+/// comment.
 template <class F>
 void for_each_comment(const source_file& file, F f) {
   bool goes_on = false;
@@ -85,7 +85,8 @@ void for_each_comment(const source_file& file, F f) {
 
 std::string folder_of(const std::string& path) { return fs::path(path).parent_path().string(); }
 
-// The table "Folders" of docs/architecture.md: `folder/` | what it owns | what it may include.
+// Returns the includes that the table "Folders" of docs/architecture.md allows: `folder/` | what it owns | what it may
+// include.
 std::map<std::string, std::set<std::string>> documented_arrows() {
   static const std::regex row("^\\| `([a-z_/]+)/` \\|.*\\| ([^|]*) \\|$"), name("[a-z_/]+");
   std::map<std::string, std::set<std::string>> out;
@@ -114,7 +115,7 @@ BOOST_AUTO_TEST_CASE(folders_include_exactly_what_the_architecture_allows) {
       const std::string what = included(line), top = what.substr(0, what.find('/'));
       if (std::ranges::find(folders, top) == folders.end()) continue;
       const std::string from = top == f.folder ? place : f.folder;
-      // Either a whole other folder is allowed, or some of its subfolders.
+      // The table allows either another folder as a whole, or some of its subfolders.
       const bool whole = top != f.folder && !allowed.at(from).contains(folder_of(what));
       const std::string to = whole ? top : folder_of(what);
       if (from == to) continue;
@@ -133,7 +134,8 @@ BOOST_AUTO_TEST_CASE(arrows_point_one_way) {
   const std::function<void(const std::string&)> visit = [&](const std::string& folder) {
     BOOST_TEST(open.insert(folder).second, folder << " includes itself by way of others");
     if (seen.insert(folder).second)
-      // A subfolder may include what its folder may of others; within the folder it has arrows of its own.
+      // A subfolder may include the other folders that its parent folder may include; its own row lists includes within
+      // the parent.
       for (const auto& row : {folder, folder.substr(0, folder.find('/'))})
         for (const auto& to : allowed.at(row))
           if (to != folder && (row == folder || !to.starts_with(row + "/"))) visit(to);
@@ -167,7 +169,7 @@ BOOST_AUTO_TEST_CASE(no_header_is_for_tests_alone) {
 BOOST_AUTO_TEST_CASE(each_outside_library_is_seen_in_one_place) {
   struct rule {
     std::vector<std::string> headers;
-    std::vector<std::string> places;  // path prefixes
+    std::vector<std::string> places;  // path prefixes of the files that may use it
   };
   const std::vector<rule> rules = {
       {{"caf/"}, {"actors/caf.hpp", "actors/sim"}},
@@ -228,7 +230,7 @@ BOOST_AUTO_TEST_CASE(numbers_of_tensors_are_waited_for_only_before_a_run_and_to_
   for (const auto& f : tree())
     for (const auto& line : f.lines)
       if (f.path != "actors/hands/flight.cpp" && f.path != "models/host/probe.cpp" && f.folder != "apps" &&
-          !f.path.starts_with("models/compress/"))  // which is of no run
+          !f.path.starts_with("models/compress/"))  // compression runs outside of training
         BOOST_TEST(!std::regex_search(line, reads), f.path << ": " << line);
 }
 
@@ -239,7 +241,8 @@ BOOST_AUTO_TEST_CASE(the_real_clock_is_read_in_one_file) {
 }
 
 BOOST_AUTO_TEST_CASE(libraries_never_end_the_process_nor_touch_its_signals) {
-  // Functions of that name, not members (hands->abort(why)) nor longer words; `abort()` and the like take nothing.
+  // The pattern matches calls of these functions, but no member functions of the same name (x->abort(why)) and no
+  // longer names.
   const std::regex ending(
       "(^|^::|[^A-Za-z0-9_.>:]|std::|[^A-Za-z0-9_]::)"
       "((exit|_exit|_Exit|quick_exit|signal|sigaction|sigprocmask|pthread_sigmask|raise)\\s*\\(|"
@@ -256,7 +259,8 @@ BOOST_AUTO_TEST_CASE(libraries_never_end_the_process_nor_touch_its_signals) {
 }
 
 BOOST_AUTO_TEST_CASE(libraries_spell_numbers_without_the_locale) {
-  // A host may use any locale. core/text.hpp spells numbers; std::from_chars reads them; streams only carry text.
+  // A host may use any locale, so numbers are written by core/text.hpp and read by std::from_chars; streams only carry
+  // text.
   const std::regex asks(
       "(printf|std::sto[dfl]+|[^a-z_](strto[dfl]+|atof|strfmon|localeconv)) *\\(|"
       "std::(tolower|toupper|is(alpha|alnum|digit|xdigit|space|blank|cntrl|print|graph|punct|lower|upper)) *\\(|"
@@ -278,7 +282,7 @@ BOOST_AUTO_TEST_CASE(json_from_outside_is_parsed_in_one_place) {
   const std::regex parses("(^|[^A-Za-z0-9_])(json|ordered_json|nlohmann::json|nlohmann::ordered_json)::parse\\(");
   for (const auto& f : tree())
     for (const auto& line : f.lines) {
-      // text that this process wrote itself, or that passed the guard of events
+      // These files parse text that this process wrote itself, or text that has been checked before.
       if (f.path == "checkpoint/native/manifest_tree.cpp" || f.path == "checkpoint/convert/reshape.cpp" ||
           f.path == "config/explain.cpp")
         continue;
@@ -297,7 +301,7 @@ BOOST_AUTO_TEST_CASE(every_header_says_what_it_owns_and_is_included_once) {
   }
 }
 
-// Such an opening leaves a sentence without a subject, or with one that stands in another comment (CONTRIBUTING.md).
+// A comment with such an opening has no subject, or its subject is in another comment (CONTRIBUTING.md).
 BOOST_AUTO_TEST_CASE(comments_name_their_subject) {
   static const std::regex opening(
       "^(Of|As|By|From|With|Behind|Beside|What|Those|The same|It|They|Whether)([^A-Za-z_].*)?$");

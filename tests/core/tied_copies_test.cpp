@@ -1,4 +1,4 @@
-// Shared parameters become copies that later units read; everything else of the table stays.
+// Tests that tied parameters become copies that later units read, and that the rest of the table is unchanged.
 #include "core/tied_copies.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -38,7 +38,8 @@ core::layer_info layer(const std::string& name, uint32_t at, uint32_t weight) {
   return l;
 }
 
-/// An embedding, a block that reads a shared factor in both segments, and a head; the factor is frozen.
+/// Returns a model of an embedding, a block that reads a tied factor in both segments, and a head; the factor is
+/// frozen.
 core::model_table shared_table() {
   core::model_table t;
   t.parameters = {parameter("wte", 10), parameter("factor", 2, false), parameter("block", 3), parameter("norm", 1)};

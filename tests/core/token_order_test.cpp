@@ -1,4 +1,4 @@
-// core/token_order.hpp: places ordered by their token.
+// Tests core/token_order.hpp: positions in a batch, ordered by their token.
 #include "core/token_order.hpp"
 
 #include <boost/test/unit_test.hpp>

@@ -1,4 +1,4 @@
-// Widths of tensor-parallel shares, with the values that DeepSpeed's get_shard_size has, and the refusals of cuts.
+// Tests the widths of tensor-parallel shards against DeepSpeed's get_shard_size, and refusals of invalid splits.
 #include "core/tp_plan.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -15,7 +15,8 @@ BOOST_AUTO_TEST_CASE(widths_are_dealt_in_whole_grains_and_the_last_rank_has_the_
   BOOST_TEST(core::dealt(50257, 4) == (tp_widths{12565, 12564, 12564, 12564}), boost::test_tools::per_element());
   BOOST_TEST(core::dealt(200, 3, 64) == (tp_widths{64, 64, 72}), boost::test_tools::per_element());
   BOOST_TEST(core::dealt(256, 3, 64) == (tp_widths{128, 64, 64}), boost::test_tools::per_element());
-  BOOST_TEST(core::dealt(10, 3, 64) == (tp_widths{4, 3, 3}), boost::test_tools::per_element());  // less than a grain
+  // Ten is less than the grain of 64, so the grain is ignored.
+  BOOST_TEST(core::dealt(10, 3, 64) == (tp_widths{4, 3, 3}), boost::test_tools::per_element());
   BOOST_TEST(core::dealt(2, 4) == (tp_widths{1, 1, 0, 0}), boost::test_tools::per_element());
   for (uint32_t degree = 1; degree < 9; ++degree)
     for (uint64_t grain : {1U, 8U, 64U})

@@ -1,4 +1,4 @@
-// Shares of tensor coordinates against the plainest cut there is: element by element, by its indices.
+// Compares the shards of tensor coordinates with the simplest method: element by element, by their indices.
 #include "core/tp_slices.hpp"
 
 #include <algorithm>
@@ -25,17 +25,17 @@ struct sample {
 };
 
 const std::vector<sample> samples = {
-    {{6, 10}, {}, 3},                                                        // replicated
-    {{6, 10}, {tp_style::row, 0, {{4, 2}}}, 2},                              // neighbours
-    {{6, 10}, {tp_style::column, 1, {{5, 3, 2}}}, 3},                        // a run for each row
-    {{3, 24}, {tp_style::column, 1, {{8, 4}, {4, 2}, {4, 2}}}, 2},           // queries, keys, values
-    {{24, 3}, {tp_style::column, 0, {{8, 4, 0}, {4, 2, 0}, {4, 2, 0}}}, 3},  // a coordinate without any
-    {{24}, {tp_style::column, 0, {{8, 4}, {4, 2}, {4, 2}}}, 2},              // a bias
-    {{2, 7, 3}, {tp_style::row, 1, {{3, 2, 2}}}, 3},                         // in the middle
+    {{6, 10}, {}, 3},                                                        // replicated on all ranks
+    {{6, 10}, {tp_style::row, 0, {{4, 2}}}, 2},                              // contiguous rows
+    {{6, 10}, {tp_style::column, 1, {{5, 3, 2}}}, 3},                        // one contiguous run in each row
+    {{3, 24}, {tp_style::column, 1, {{8, 4}, {4, 2}, {4, 2}}}, 2},           // packed queries, keys and values
+    {{24, 3}, {tp_style::column, 0, {{8, 4, 0}, {4, 2, 0}, {4, 2, 0}}}, 3},  // the last coordinate has no elements
+    {{24}, {tp_style::column, 0, {{8, 4}, {4, 2}, {4, 2}}}, 2},              // the bias of a packed layer
+    {{2, 7, 3}, {tp_style::row, 1, {{3, 2, 2}}}, 3},                         // splits the middle of three dimensions
     {{9, 4}, {tp_style::vocabulary, 0, {{3, 2, 2, 2}}}, 4},
 };
 
-/// [element of the share]: its place in the whole, or padding.
+/// Returns, for each element of the shard of `coordinate`, its index in the whole parameter, or a mark for padding.
 numbers places_by_hand(const sample& s, uint32_t coordinate) {
   if (!s.cut.cuts()) {
     numbers out(core::numel_of(s.whole));

@@ -1,5 +1,5 @@
-// Runs members that follow a script on any backend: on one thread in an order drawn from a seed, or each on a thread of
-// its own.
+// Runs members of a communicator that follow a script, on any backend: all on one thread in an order that depends on a
+// seed, or each on a separate thread.
 #pragma once
 
 #include <cassert>
@@ -19,18 +19,18 @@
 
 namespace troupe::tests {
 
-/// Script of one member: posts `requests` in order, with at most `window` of them unfinished.
+/// Script of one member: it posts `requests` in order, with at most `window` of them unfinished.
 struct part {
   std::vector<fabric::request> requests;
   size_t window = 1;
-  std::optional<size_t> leaves_at;  ///< the member ends its communicator instead of posting this request
-  std::optional<size_t> aborts_at;  ///< the member aborts instead of posting this request
+  std::optional<size_t> leaves_at;  ///< index of the request instead of which the member destroys its communicator
+  std::optional<size_t> aborts_at;  ///< index of the request instead of which the member aborts
 };
 
-/// How a member ended: empty if all its operations were done or it left as its script says; otherwise the error.
+/// How a member ended: empty if all its operations completed or it left according to its script, otherwise its error.
 using ending = std::optional<core::error>;
 
-/// One member that follows its script. Ends its communicator as soon as the script is over, as an actor does.
+/// One member that follows its script and destroys its communicator as soon as the script ends, like an actor.
 class performer {
  public:
   performer(part p, std::unique_ptr<fabric::communicator> c) : part_(std::move(p)), communicator_(std::move(c)) {}
@@ -100,7 +100,7 @@ class performer {
   ending ending_;
 };
 
-/// Stage with an in-process group whose members all run on the calling thread.
+/// Backend for run_on_stage(): an in-process group whose members all run on the calling thread.
 class in_process_stage {
  public:
   explicit in_process_stage(uint32_t size) : group_(fabric::in_process_group::make(size)) {}
@@ -109,7 +109,7 @@ class in_process_stage {
     return group_->join(rank, [mail = mail_, rank](uint64_t sequence) { mail->emplace_back(rank, sequence); });
   }
 
-  /// Returns the next wake, drawn at random from those under way; empty if there is none.
+  /// Returns a random one of the pending wake-ups, or nothing if there is none.
   template <class Random>
   std::optional<std::pair<uint32_t, uint64_t>> next(Random& random) {
     if (mail_->empty()) return std::nullopt;
@@ -127,7 +127,7 @@ class in_process_stage {
       std::make_shared<std::vector<std::pair<uint32_t, uint64_t>>>();
 };
 
-/// Stage with a modelled group and its virtual clock.
+/// Backend for run_on_stage(): a modelled group with its virtual clock.
 class modelled_stage {
  public:
   explicit modelled_stage(uint32_t size, fabric::linear_link link = {})
@@ -144,7 +144,7 @@ class modelled_stage {
     });
   }
 
-  /// Returns the next wake, drawn at random from the earliest ones, and sets the clock to its time. Empty if there is
+  /// Returns a random one of the earliest pending wake-ups, and sets the clock to its time; returns nothing if there is
   /// none.
   template <class Random>
   std::optional<std::pair<uint32_t, uint64_t>> next(Random& random) {
@@ -170,7 +170,7 @@ class modelled_stage {
   std::shared_ptr<fabric::modelled_group> group_;
 };
 
-/// Runs all members on this thread and one stage; `seed` determines the order of starts and wakes.
+/// Runs all members on this thread; `seed` determines the order in which they start and are woken.
 template <class Stage>
 std::vector<ending> run_on_stage(Stage& stage, std::vector<part> parts, uint32_t seed) {
   std::mt19937 random(seed);
@@ -203,8 +203,8 @@ std::vector<ending> run_on_one_thread(std::vector<part> parts, uint32_t seed) {
   return run_on_stage(stage, std::move(parts), seed);
 }
 
-/// Runs members of an in-process group on one thread. This and the following structs are ways in which every test of
-/// values and failures runs; shared_company.hpp has more.
+/// Runs members of an in-process group on one thread. This struct and the next ones are the backends on which every
+/// test of values and failures runs; shared_company.hpp has more.
 struct in_process_on_one_thread {
   static std::vector<ending> run(std::vector<part> parts, uint32_t seed = 1) {
     return run_on_one_thread<in_process_stage>(std::move(parts), seed);

@@ -1,5 +1,5 @@
-// Tests that every difference between members, and the end of any member, is reported to all members at once, on every
-// backend.
+// Tests that every difference between members' requests, and the end of any member, is reported to all members at once,
+// on every backend.
 #include <boost/mpl/list.hpp>
 #include <boost/test/unit_test.hpp>
 
@@ -26,7 +26,7 @@ using backends = boost::mpl::list<in_process_on_one_thread, modelled, in_process
 
 constexpr uint64_t elements = 40'000;
 
-/// A company of three members that all-reduces one list of pieces repeatedly.
+/// The scripts of three members that repeatedly all-reduce one list of pieces.
 class company {
  public:
   explicit company(size_t operations) : memory_(3, shared_vector<double>(elements)), parts_(3) {
@@ -109,7 +109,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(every_difference_between_members_is_named_to_all, 
     for (const uint32_t odd : {0U, 2U}) {
       company c(4);
       request& r = c.parts_[odd].requests[2];
-      // The output is moved, so that the differing request by itself is valid.
+      // The differing request writes to separate memory, so that it is valid by itself.
       shared_vector<double> elsewhere(elements + 1);
       r.output = reinterpret_cast<std::byte*>(elsewhere.data());
       d.make(c, r);

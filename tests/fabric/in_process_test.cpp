@@ -1,5 +1,5 @@
-// Tests properties of members that share memory: when each is woken, which one does the work, how long memory is in
-// use.
+// Tests properties of members that share memory: when each is woken, which one moves the bytes, and how long it
+// accesses memory.
 #include <boost/test/unit_test.hpp>
 
 #include <atomic>
@@ -17,7 +17,7 @@ using namespace troupe;
 using namespace troupe::fabric;
 using tests::in_process_stage;
 
-/// Two members on one thread, with memory for an all-reduce of `count` fp32.
+/// Two members on one thread, with memory to all-reduce `count` fp32 elements.
 struct pair_of_members {
   explicit pair_of_members(uint64_t count)
       : memory{std::vector<float>(count, 1), std::vector<float>(count, 2)},
@@ -197,7 +197,7 @@ BOOST_AUTO_TEST_CASE(a_failure_wakes_the_others_for_each_unfinished_operation) {
 }
 
 BOOST_AUTO_TEST_CASE(memory_may_go_once_its_members_communicator_has_ended) {
-  // One member ends somewhere within its peer's copy of 32 MiB; a sanitizer reports a late access.
+  // One member ends during its peer's copy of 32 MiB; a sanitizer reports an access after that.
   constexpr uint64_t count = uint64_t{8} << 20;
   for (int round = 0; round < 8; ++round) {
     BOOST_TEST_INFO_SCOPE("round " << round);
@@ -237,7 +237,8 @@ BOOST_AUTO_TEST_CASE(memory_may_go_once_its_members_communicator_has_ended) {
 }
 
 BOOST_AUTO_TEST_CASE(thousands_of_operations_of_all_sizes_run_through_their_mailboxes) {
-  // Every operation uses the one memory in turn, so an operation that ended too early would spoil the next.
+  // All operations use the same memory one after the other, so an operation that ended too early would corrupt the next
+  // one's result.
   for (const uint32_t size : {2U, 3U, 4U}) {
     BOOST_TEST_INFO_SCOPE("size " << size);
     constexpr uint64_t rounds = 1'000;
@@ -245,7 +246,7 @@ BOOST_AUTO_TEST_CASE(thousands_of_operations_of_all_sizes_run_through_their_mail
     std::mt19937 random(size);
     std::vector<std::vector<piece>> lists;
     for (int i = 0; i < 16; ++i) {
-      // Three of four lists are so small that the last member to arrive does all the work alone.
+      // Three of four lists are so small that the last member to arrive moves all bytes alone.
       const uint64_t all = i % 4 == 0 ? count : 1 + random() % 2'000;
       std::vector<piece> list;
       for (uint64_t at = 0; at < all;) {
@@ -258,7 +259,7 @@ BOOST_AUTO_TEST_CASE(thousands_of_operations_of_all_sizes_run_through_their_mail
     std::vector<std::vector<float>> memory(size, std::vector<float>(count));
     std::vector<tests::part> parts(size);
     for (uint32_t rank = 0; rank < size; ++rank) {
-      // Sums are averages, so equal values stay unchanged and different ones become equal.
+      // An all-reduce computes the average, so equal values stay unchanged and different ones become equal.
       std::fill(memory[rank].begin(), memory[rank].end(), static_cast<float>(rank));
       for (uint64_t s = 0; s < rounds; ++s) {
         request r;
@@ -270,7 +271,7 @@ BOOST_AUTO_TEST_CASE(thousands_of_operations_of_all_sizes_run_through_their_mail
         parts[rank].requests.push_back(r);
       }
     }
-    // The expected values come from the operations one after the other, by the plain definition.
+    // The expected values are computed by the plain definition of each operation, one operation after the other.
     std::vector<std::vector<float>> wanted = memory;
     for (const request& r : parts[0].requests)
       for (const piece& p : r.pieces)

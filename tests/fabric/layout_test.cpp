@@ -1,4 +1,4 @@
-// Tests the meaning of a list of pieces, and lists that are refused.
+// Tests how a list of pieces is interpreted, and which lists are refused.
 #include <boost/test/unit_test.hpp>
 
 #include "fabric/layout.hpp"
@@ -59,10 +59,11 @@ BOOST_AUTO_TEST_CASE(received_bytes_are_those_of_the_busiest_member) {
 }
 
 BOOST_AUTO_TEST_CASE(a_shared_sum_costs_what_a_reduce_scatter_and_an_exchange_cost) {
-  // The members form two groups of two; each range of 640 elements has an owner in both.
+  // The members form two groups of two; each range of 640 elements has an owner in both groups.
   const std::vector<piece> pieces{{0, 0, 0, 640}, {2, 0, 0, 640}, {1, 640, 640, 640}, {3, 640, 640, 640}};
   BOOST_TEST(received_bytes(with(operation::reduce_scatter, pieces), 4) == (320 * 3 + 320) * 4U);
-  // The bytes are 1280 (1 + 1/2 - 2/4) elements: reduced within groups, then all-reduced over them.
+  // A member receives 1280 (1 + 1/2 - 2/4) elements: a reduce-scatter within its group, then an all-reduce over the
+  // groups.
   BOOST_TEST(received_bytes(with(operation::reduce_scatter, pieces), 4) == 1280 * 4U);
   BOOST_TEST(end_of_range(operation::reduce_scatter, pieces, 0) == 2U);
   BOOST_TEST(end_of_range(operation::all_reduce, pieces, 0) == 1U);
@@ -100,7 +101,7 @@ BOOST_AUTO_TEST_CASE(outputs_written_twice_are_refused) {
   const std::vector<piece> overlap{{0, 0, 0, 10}, {1, 50, 20, 5}, {1, 100, 9, 2}};
   for (const operation op : {operation::all_gather, operation::all_reduce, operation::broadcast})
     BOOST_TEST(refused(check_outputs(op, overlap, 2), "piece 2: output element 9 is also written by piece 0"));
-  // The outputs of different members do not overlap.
+  // In these operations, the outputs of different members are separate arrays.
   BOOST_TEST(check_outputs(operation::reduce_scatter, overlap, 2).has_value());
   BOOST_TEST(check_outputs(operation::send_receive, overlap, 2).has_value());
   const std::vector<piece> same_owner{{0, 0, 0, 10}, {1, 0, 0, 10}, {1, 20, 9, 2}};
@@ -146,7 +147,7 @@ BOOST_AUTO_TEST_CASE(other_overlaps_of_input_and_output_are_refused) {
 
 BOOST_AUTO_TEST_CASE(an_overlap_with_a_long_earlier_input_is_found) {
   std::vector<float> memory(200);
-  // The input of piece 0 reaches beyond those of pieces 1 and 2, which begin later and end earlier.
+  // The input of piece 0 extends beyond the inputs of pieces 1 and 2, which begin later and end earlier.
   const std::vector<piece> pieces{{0, 0, 150, 100}, {1, 10, 250, 5}, {1, 20, 260, 5}, {1, 120, 60, 5}};
   auto r = with(operation::all_reduce, pieces);
   r.input = r.output = reinterpret_cast<std::byte*>(memory.data());

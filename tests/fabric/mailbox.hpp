@@ -1,4 +1,4 @@
-// Owns a thread's mailbox, like an actor's, for the wakers of tests and benchmarks.
+// Owns a thread's message queue, like an actor's mailbox, for the wake-up functions of tests and benchmarks.
 #pragma once
 
 #include <chrono>
@@ -20,7 +20,7 @@ class mailbox {
     arrived_.notify_one();
   }
 
-  /// Waits for the next message and returns it; empty after `limit`, which only a hung test reaches.
+  /// Waits for the next message and returns it; returns nothing after `limit`, which only a hung test reaches.
   std::optional<uint64_t> pop(std::chrono::seconds limit = std::chrono::seconds(60)) {
     std::unique_lock lock(mutex_);
     if (!arrived_.wait_for(lock, limit, [this] { return !messages_.empty(); })) return std::nullopt;

@@ -1,4 +1,4 @@
-// Tests when modelled operations end, and which memory they do not touch.
+// Tests when modelled operations end, and which memory they leave unchanged.
 #include <boost/test/unit_test.hpp>
 
 #include "tests/fabric/company.hpp"

@@ -1,5 +1,5 @@
-// Owns the memory of all members for one operation, filled from a seed, and its expected contents afterwards. The
-// expectation is computed in the slow and obvious way: piece by piece, one member after the other.
+// Owns the memory of all members for one operation, with random contents from a seed, and its expected contents
+// afterwards. They are computed by a slow and simple method: piece by piece, one member after the other.
 #pragma once
 
 #include <boost/test/unit_test.hpp>
@@ -17,7 +17,7 @@ namespace troupe::tests {
 
 using bytes = shared_vector<std::byte>;
 
-/// An operation to test: a request without memory, its pieces, the number of members, and whether it works in place.
+/// An operation to test: a request without memory, its pieces, the number of members, and whether it is in place.
 struct scene {
   fabric::request request;
   std::vector<fabric::piece> pieces;
@@ -25,7 +25,7 @@ struct scene {
   bool in_place = false;
 };
 
-/// Returns `count` elements: numbers between -4 and 4 in a floating dtype, random bytes in other dtypes.
+/// Returns `count` random elements: numbers between -4 and 4 in a floating-point type, random bytes in other types.
 inline bytes random_elements(core::dtype type, uint64_t count, std::mt19937& random) {
   std::uniform_real_distribution<float> number(-4, 4);
   bytes out(count * core::size_of(type));
@@ -73,7 +73,7 @@ class operands {
     inputs_before_ = inputs_;
   }
 
-  /// Returns the request of `rank`; valid until this object is moved.
+  /// Returns the request of `rank`; it remains valid until this object is moved.
   [[nodiscard]] fabric::request request(uint32_t rank) {
     fabric::request r = scene_.request;
     r.pieces = scene_.pieces;
@@ -82,7 +82,7 @@ class operands {
     return r;
   }
 
-  /// Checks that outputs are as expected, gaps between pieces included, and inputs untouched.
+  /// Checks that outputs and the gaps between their pieces are as expected, and that inputs are unchanged.
   void check() const {
     const auto& r = scene_.request;
     for (uint32_t rank = 0; rank < scene_.size; ++rank) {
@@ -120,12 +120,12 @@ class operands {
 };
 
 /// Returns `count` pieces of up to `most` elements with random owners and gaps between them, some of them empty, at
-/// offsets that suit `op`. The member `idle` owns none.
+/// offsets that are valid for `op`. The member `idle` owns none.
 inline std::vector<fabric::piece> ragged_pieces(fabric::operation op, uint32_t size, bool in_place, size_t count,
                                                 uint64_t most, std::mt19937& random, uint32_t idle = ~0U) {
   std::vector<fabric::piece> out;
-  std::vector<uint64_t> owned(size);  // the length of each owner's own layout
-  uint64_t full = random() % 5;       // the length of the layout of all pieces
+  std::vector<uint64_t> owned(size);  // number of elements in each owner's array
+  uint64_t full = random() % 5;       // number of elements in the array of all pieces
   const auto root = static_cast<uint32_t>(random() % size);
   for (size_t i = 0; i < count; ++i) {
     fabric::piece p;
@@ -145,8 +145,8 @@ inline std::vector<fabric::piece> ragged_pieces(fabric::operation op, uint32_t s
   return out;
 }
 
-/// Returns pieces of a reduce_scatter for replicas: each range has an owner in every group of `group` neighbouring
-/// members, and the pieces of a range follow one another. `size` is a multiple of `group`.
+/// Returns pieces of a reduce-scatter with replicas: each range has an owner in every group of `group` neighbouring
+/// members, and the pieces of a range follow one another. `size` must be a multiple of `group`.
 inline std::vector<fabric::piece> pieces_of_replicas(uint32_t size, uint32_t group, bool in_place, size_t count,
                                                      uint64_t most, std::mt19937& random) {
   std::vector<fabric::piece> out;
@@ -157,7 +157,7 @@ inline std::vector<fabric::piece> pieces_of_replicas(uint32_t size, uint32_t gro
     const uint64_t n = random() % (most + 1);
     for (uint32_t owner = place; owner < size; owner += group) {
       out.push_back({owner, full, in_place ? full : owned[owner], n});
-      owned[owner] += n + random() % 3;  // replicas may store the range at other offsets
+      owned[owner] += n + random() % 3;  // replicas may store the range at different offsets
     }
     full += n + 1 + random() % 3;
   }

@@ -1,4 +1,4 @@
-// Tests invalid groups, and members that a group does not have: each call returns an error, and none crashes.
+// Tests invalid groups, and members that a group does not have: every call on them returns an error, and none crashes.
 #include "fabric/refused_member.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -22,7 +22,7 @@ void says(const core::error& why, const std::string& text) {
   BOOST_TEST(why.text.find(text) != std::string::npos, why.text);
 }
 
-/// Checks that every call of a member is refused with this text, in any order.
+/// Checks that the calls of a member return errors that contain `text`.
 void is_refused(std::unique_ptr<communicator> member, const std::string& text) {
   BOOST_TEST_REQUIRE(member != nullptr);
   const auto advanced = member->advance(0);

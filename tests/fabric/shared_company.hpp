@@ -1,5 +1,5 @@
-// Runs the scripts of company.hpp on boards in shared memory: on one thread, where each member has a group of its own
-// as if it were a process, and in real processes.
+// Runs the scripts of company.hpp on boards in shared memory: on one thread, where each member has a separate group as
+// if it were a process, and in real processes.
 #pragma once
 
 #include <poll.h>
@@ -18,7 +18,7 @@
 
 namespace troupe::tests {
 
-/// Board for `members`, filled with zeros.
+/// The shared memory of `members` members, filled with zeros.
 struct shared_board {
   explicit shared_board(uint32_t members, uint32_t operations = fabric::operations_in_flight_max)
       : shape{members, operations}, memory(fabric::board::bytes_of(shape)) {}
@@ -26,7 +26,7 @@ struct shared_board {
   shared_vector<std::byte> memory;
 };
 
-/// Stage with a group for each member, all on the calling thread.
+/// Backend for run_on_stage() with a separate group for each member, all on the calling thread.
 class shared_stage {
  public:
   explicit shared_stage(uint32_t size) : world_(std::make_shared<world>(size)) {
@@ -40,8 +40,8 @@ class shared_stage {
     return groups_[rank]->join(rank, [w = world_, rank](uint64_t sequence) { w->mail.emplace_back(rank, sequence); });
   }
 
-  /// Returns the next wake, drawn at random; delivers the rings that are drawn before it. Empty if nothing is under
-  /// way.
+  /// Returns a random one of the pending wake-ups, after delivering the notifications that are drawn before it; returns
+  /// nothing if none is pending.
   template <class Random>
   std::optional<std::pair<uint32_t, uint64_t>> next(Random& random) {
     auto& mail = world_->mail;
@@ -61,7 +61,7 @@ class shared_stage {
   struct world {
     explicit world(uint32_t size) : board(size) {}
     shared_board board;
-    // Wakes by member and sequence; without a sequence: a ring.
+    // Pending wake-ups by member and sequence; an entry without a sequence is a notification from another process.
     std::vector<std::pair<uint32_t, std::optional<uint64_t>>> mail;
   };
   std::shared_ptr<world> world_;
@@ -74,8 +74,8 @@ struct shared_on_one_thread {
   }
 };
 
-/// Runs members in processes of their own. Each process reports its end through a pipe; a killed process reports
-/// nothing.
+/// Runs each member in a separate process. Each process reports its result through a pipe; a killed process reports
+/// none.
 class process_company {
  public:
   explicit process_company(uint32_t size) : board_(size) {
@@ -91,8 +91,8 @@ class process_company {
     for (const int fd : deaths_) ::close(fd);
   }
 
-  /// Forks a process for each part and returns how each ended; empty: it was killed. Each process calls `at_wake`
-  /// before it handles a wake; `at_wake` may end the process.
+  /// Forks a process for each part and returns how each ended, or nothing for a process that was killed. Each process
+  /// calls `at_wake` before it handles a wake-up; `at_wake` may kill the process.
   std::vector<std::optional<ending>> run(std::vector<part> parts,
                                          const std::function<void(uint32_t rank, uint64_t)>& at_wake = {}) {
     const auto size = static_cast<uint32_t>(parts.size());
@@ -113,7 +113,7 @@ class process_company {
     for (const auto& [child, from] : children) {
       out.push_back(heard(from));
       ::waitpid(child, nullptr, 0);
-      // The other processes are notified of a death at once, as by a supervisor.
+      // The test notifies the other processes of a death at once, as a supervisor does.
       if (!out.back())
         for (const int fd : deaths_) ::eventfd_write(fd, 1);
     }

@@ -1,4 +1,4 @@
-// Vectors whose bytes are shared with forked processes, at the same addresses as in this process.
+// Vectors in memory that is shared with forked processes, at the same addresses as in this process.
 #pragma once
 
 #include <sys/mman.h>
@@ -18,7 +18,7 @@ struct shared_allocator {
   using value_type = T;
   shared_allocator() = default;
   template <class U>
-  shared_allocator(const shared_allocator<U>&) {}  // NOLINT: an allocator's conversion
+  shared_allocator(const shared_allocator<U>&) {}  // NOLINT: an allocator must convert implicitly
 
   T* allocate(size_t n) {
     void* const at = ::mmap(nullptr, n * sizeof(T), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -32,8 +32,8 @@ struct shared_allocator {
 template <class T>
 using shared_vector = std::vector<T, shared_allocator<T>>;
 
-/// Returns an address space with all addresses as one segment: memory shared with forked processes has the same address
-/// in each of them.
+/// Returns an address space in which all addresses are one segment, because memory shared with forked processes has the
+/// same address in each of them.
 inline std::shared_ptr<const fabric::address_space> same_addresses() {
   const auto all = std::make_shared<fabric::address_space>();
   // NOLINTNEXTLINE: an address space, not an object

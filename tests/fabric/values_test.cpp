@@ -1,4 +1,4 @@
-// Tests that every operation moves the right numbers, on every backend.
+// Tests that every operation computes and moves the correct values, on every backend.
 #include <boost/mpl/list.hpp>
 #include <boost/test/unit_test.hpp>
 
@@ -24,7 +24,7 @@ using backends = boost::mpl::list<in_process_on_one_thread, modelled, in_process
 
 constexpr dtype floats[] = {dtype::f32, dtype::bf16, dtype::f16, dtype::f64};
 
-/// A list of operations of one communicator, and the memory of all of them.
+/// A list of operations on one communicator, with the memory of all of them.
 class programme {
  public:
   explicit programme(uint32_t size) : size_(size) {}
@@ -67,7 +67,7 @@ scene scene_of(operation op, dtype input, dtype communication, dtype output) {
   return s;
 }
 
-/// Adds one of each operation, reductions both to another place and in place, with `count` ragged pieces.
+/// Adds one operation of each kind, with `count` ragged pieces, both in place and into separate memory.
 void add_one_of_each(programme& all, size_t count, uint64_t most, std::mt19937& random, uint32_t idle = ~0U) {
   for (const operation op : {operation::all_gather, operation::broadcast, operation::barrier, operation::send_receive,
                              operation::reduce_scatter, operation::all_reduce})
@@ -80,8 +80,7 @@ void add_one_of_each(programme& all, size_t count, uint64_t most, std::mt19937& 
     }
 }
 
-/// Adds an all-to-all of `count` elements for each member, from element 5 on in inputs, with gaps between them in
-/// outputs.
+/// Adds an all-to-all of `count` elements for each member. Inputs begin at element 5; outputs have gaps between them.
 void add_all_to_all(programme& all, uint64_t count) {
   scene s = scene_of(operation::all_to_all, dtype::u8, dtype::u8, dtype::u8);
   for (uint32_t owner = 0; owner < all.size(); ++owner) s.pieces.push_back({owner, 5, 2 + owner * (count + 3), count});
@@ -155,7 +154,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(reductions_in_place_take_every_floating_dtype, bac
 }
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(every_owner_of_a_shared_sum_gets_it, backend, backends) {
-  // The modelled fabric moves only the bytes of small operations.
+  // The modelled fabric moves the bytes of small operations only.
   constexpr uint64_t large = std::is_same_v<backend, modelled> ? 10'000 : 200'000;
   std::mt19937 random(15);
   const std::pair<uint32_t, uint32_t> groups[] = {{2, 1}, {4, 2}, {4, 1}, {6, 3}, {6, 2}, {3, 3}};
@@ -199,8 +198,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(many_operations_are_in_flight_at_once, backend, ba
 }
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(contributions_are_added_in_rank_order, backend, backends) {
-  // The order of sums shows in fp32: (1e8 + -1e8) + 1 is 1, but 1e8 + (-1e8 + 1) and every order that adds 1 earlier is
-  // 0.
+  // The order of sums is visible in fp32: (1e8 + -1e8) + 1 is 1, but 1e8 + (-1e8 + 1) is 0, and so is every order that
+  // adds 1 earlier.
   for (const uint64_t count : {uint64_t{5}, uint64_t{50'000}})
     for (const uint32_t last_to_be_added : {0U, 1U, 2U}) {
       BOOST_TEST_INFO_SCOPE("last to be added " << last_to_be_added);

@@ -1,6 +1,6 @@
 // Runs the scripts of company.hpp on several machines: the groups of all processes on one thread, in an order of events
-// that is drawn from a seed, or each member on a thread of its own. Links are fakes; the memory of every machine is
-// memory of this process.
+// that depends on a seed, or each member on a separate thread. Links are fakes; the memory of every machine is memory
+// of this process.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,7 @@
 
 namespace troupe::tests {
 
-/// Layout in which each member has a machine and a process of its own.
+/// Layout in which each member has a separate machine with one process.
 struct a_machine_each {
   static std::vector<fabric::home> of(uint32_t size) {
     std::vector<fabric::home> out;
@@ -30,7 +30,7 @@ struct two_machines {
     return out;
   }
 };
-/// Layout of two machines with a process for each member.
+/// Layout of two machines with a separate process for each member.
 struct two_machines_of_processes {
   static std::vector<fabric::home> of(uint32_t size) {
     std::vector<fabric::home> out;
@@ -38,7 +38,7 @@ struct two_machines_of_processes {
     return out;
   }
 };
-/// Layout of machines with 1, 2, 1, 3, 1, 2 ... members; every other process has two members.
+/// Layout of machines with 1, 2, 1, 3, 1, 2 ... members; some machines have two processes.
 struct uneven_machines {
   static std::vector<fabric::home> of(uint32_t size) {
     std::vector<fabric::home> out;
@@ -61,7 +61,7 @@ inline fabric::wire_limits small_limits() {
 
 using movers_by_place = std::map<uint32_t, std::shared_ptr<fabric::byte_mover>>;
 
-/// The machines and processes of one communicator, over any links.
+/// The machines and processes of one communicator, connected by any links.
 struct wire_world {
   wire_world(const std::vector<fabric::home>& of_members, const fabric::wire_limits& limits, movers_by_place links,
              uint32_t operations = 512)
@@ -97,7 +97,7 @@ struct wire_world {
     rings.pop_front();
     return out;
   }
-  /// Returns the bytes that each machine has received from others.
+  /// Returns the number of bytes that each machine has received from others.
   [[nodiscard]] std::vector<uint64_t> received() const {
     std::vector<uint64_t> out(where.machines());
     std::set<uint32_t> counted;
@@ -110,15 +110,15 @@ struct wire_world {
   }
 
   fabric::homes where;
-  std::vector<shared_vector<std::byte>> records;  // [machine]
+  std::vector<shared_vector<std::byte>> records;  // shared memory of each machine, by machine index
   movers_by_place movers;
   std::vector<std::shared_ptr<fabric::note_switch>> notes;
-  std::map<uint32_t, std::shared_ptr<fabric::wire_group>> groups;  // by place
+  std::map<uint32_t, std::shared_ptr<fabric::wire_group>> groups;  // group of each process, by process index
   std::mutex mutex;
-  std::deque<uint32_t> rings;  // processes whose members were rung
+  std::deque<uint32_t> rings;  // processes with a pending notification for a member
 };
 
-/// Fake links between all processes.
+/// Fake links between the processes of all members.
 struct fake_links {
   fake_links(const std::vector<fabric::home>& of_members, uint64_t seed)
       : wires(std::make_shared<fabric::modelled_wires>(seed)) {
@@ -128,14 +128,14 @@ struct fake_links {
   movers_by_place links;
 };
 
-/// A wire_world over fake links.
+/// A wire_world whose links are fake.
 struct fake_world : fake_links, wire_world {
   fake_world(const std::vector<fabric::home>& of_members, const fabric::wire_limits& limits, uint64_t seed,
              uint32_t operations = 512)
       : fake_links(of_members, seed), wire_world(of_members, limits, links, operations) {}
 };
 
-/// Stage with a group for each process, all on the calling thread.
+/// Backend for run_on_stage() with a group for each process, all on the calling thread.
 class wire_stage {
  public:
   wire_stage(const std::vector<fabric::home>& of_members, const fabric::wire_limits& limits, uint64_t seed)
@@ -147,8 +147,8 @@ class wire_stage {
     });
   }
 
-  /// Returns the next wake; carries out the rings and transfers that are drawn before it. Empty if nothing is under
-  /// way.
+  /// Returns a random one of the pending wake-ups, after carrying out the notifications and transfers that are drawn
+  /// before it; returns nothing if none is pending.
   template <class Random>
   std::optional<std::pair<uint32_t, uint64_t>> next(Random& random) {
     while (true) {
@@ -172,7 +172,7 @@ class wire_stage {
   [[nodiscard]] size_t under_way() const { return mail_->size() + world_.rings.size() + world_.wires->under_way(); }
   [[nodiscard]] fake_world& world() { return world_; }
 
-  /// Loses process `place` before event number `steps`, counted from 0. All other processes are notified, as by a
+  /// Loses process `place` before event number `steps`, counted from 0; all other processes are notified, as by a
   /// supervisor.
   void lose_at(uint64_t steps, uint32_t place) {
     lost_at_ = steps;
@@ -206,8 +206,8 @@ struct wire_on_one_thread {
   }
 };
 
-/// Runs members on threads of their own, and one more thread for all rings and for links that must be driven: `step`
-/// returns true if it did something.
+/// Runs each member on a separate thread, and all notifications and links on one more thread, which repeatedly calls
+/// `step`; `step` returns true if it did any work.
 inline std::vector<ending> run_on_threads(wire_world& world, std::vector<part> parts,
                                           const std::function<bool()>& step) {
   std::atomic<bool> over = false;

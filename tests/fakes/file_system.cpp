@@ -1,4 +1,4 @@
-// Stores nodes by number and names by folder; unsynced changes stay listed until a sync or a power cut.
+// Stores files and folders by number and names by folder; lists unsynced changes until a sync or a power cut.
 #include "tests/fakes/file_system.hpp"
 
 #include <fmt/format.h>
@@ -43,8 +43,8 @@ class fake_input : public input_file {
 
 }  // namespace
 
-/// A file whose writes are in flight: begun writes are in the file at once but not synced, so that a power cut may keep
-/// each of them or not; their end or failure is reported only when asked for.
+/// A file with asynchronous writes. A started write is visible in the file at once but not synced, so that a power cut
+/// may keep or lose it; its end or failure is reported only by wait(), is_over() and sync().
 class fake_output : public output_file {
  public:
   fake_output(fake_files& files, uint64_t id, fs::path path) : files_(&files), id_(id), path_(std::move(path)) {}
@@ -79,7 +79,7 @@ class fake_output : public output_file {
     return {};
   }
 
-  /// Returns false at the first call for a ticket.
+  /// Returns false at the first call for a ticket, so that callers must poll.
   bool is_over(uint64_t ticket) override {
     if (over_ >= ticket) return true;
     if (std::exchange(asked_, ticket) != ticket) return false;
@@ -94,8 +94,8 @@ class fake_output : public output_file {
 
  private:
   struct flying {
-    std::span<const std::byte> memory;  ///< the caller's memory, until the write is over
-    uint64_t at;                        ///< offset in the file
+    std::span<const std::byte> memory;  ///< the caller's memory, checked for changes when the write ends
+    uint64_t at;                        ///< offset of the write in the file, in bytes
     core::result<void> done;
   };
 
@@ -104,7 +104,7 @@ class fake_output : public output_file {
   fs::path path_;
   std::vector<flying> flying_;
   uint64_t begun_ = 0, over_ = 0, asked_ = 0;
-  std::optional<core::error> failed_;  ///< the first failure
+  std::optional<core::error> failed_;  ///< first error of an asynchronous write
 };
 
 fake_files::fake_files(uint64_t capacity_bytes) : capacity_bytes_(capacity_bytes) { nodes_[root_node].folder = true; }
@@ -276,7 +276,7 @@ std::unique_ptr<fake_files> fake_files::after_power_cut(survival what, uint64_t 
     uint64_t begin = from.synced_bytes;
     for (const uint64_t end : from.ends) {
       if (keeps()) {
-        // A torn write keeps any part of its bytes, after a hole of zeros if an earlier write was lost.
+        // A torn write keeps only some of its first bytes; an earlier write that was lost leaves zeros.
         const uint64_t stop = what == survival::any && random() % 2 == 0 ? begin + random() % (end - begin + 1) : end;
         to.bytes.resize(begin);
         to.bytes.insert(to.bytes.end(), from.bytes.begin() + static_cast<ptrdiff_t>(begin),

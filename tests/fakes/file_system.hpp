@@ -1,5 +1,5 @@
-// Fakes a file system in memory that loses power: from a chosen operation on everything fails, and data that was not
-// synced by then may be lost, torn or reordered, including writes in flight. For tests.
+// Fakes a file system in memory that can lose power, for tests: from a chosen operation on, everything fails, and
+// unsynced data may be lost, torn or reordered, including asynchronous writes.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,14 @@ namespace troupe::checkpoint {
 
 /// Which unsynced data survives a power cut.
 enum class survival : uint8_t {
-  nothing,  ///< synced bytes and names only
+  nothing,  ///< only synced bytes and synced names
   everything,
-  any  ///< each name and each write is kept, lost or torn by itself; drawn from a seed
+  any  ///< a random choice for each name and each write: kept, lost or torn; depends on a seed
 };
 
 class fake_files : public file_system {
  public:
-  /// The root folder `/` exists. `capacity_bytes` limits the sum of all files.
+  /// The new file system contains only the root folder `/`. `capacity_bytes` limits the total size of all files.
   explicit fake_files(uint64_t capacity_bytes = uint64_t{1} << 40);
 
   core::result<std::unique_ptr<output_file>> create(const std::filesystem::path& path) override;
@@ -35,34 +35,35 @@ class fake_files : public file_system {
   core::result<bool> exists(const std::filesystem::path& path) override;
   core::result<uint64_t> free_bytes(const std::filesystem::path& path) override;
 
-  /// Returns the number of operations so far that change or sync something. A write in flight counts when it is found
-  /// to be over.
+  /// Returns the number of operations so far that changed or synced something. An asynchronous write counts when its
+  /// end is noticed.
   [[nodiscard]] uint64_t operations() const { return operations_; }
   /// Makes operation number `n` (from 0) and all later ones fail.
   void lose_power_at(uint64_t n) { power_until_ = n; }
-  /// Makes only operation number `n` fail, without changing anything. `why`: no_space (the disk is full) or io (it is
+  /// Makes only operation number `n` fail, without a change. `why` is no_space (the disk is full) or io (the disk is
   /// broken).
   void fail_once_at(uint64_t n, core::error_kind why) { failing_ = n, failure_ = why; }
-  /// Returns the file system after a restart, with everything synced; `what` selects which unsynced data survived.
+  /// Returns the file system after a restart, in which everything is synced; `what` selects the unsynced data that
+  /// survived.
   [[nodiscard]] std::unique_ptr<fake_files> after_power_cut(survival what, uint64_t seed = 0) const;
 
   /// Limits every read to this many bytes.
   void shorten_reads(size_t max_bytes) { longest_read_ = max_bytes; }
-  /// Returns the bytes of a file, for a test to damage; null if there is no such file.
+  /// Returns the bytes of a file, which a test may modify, or null if there is no such file.
   std::vector<std::byte>* content(const std::filesystem::path& path);
 
  private:
   friend class fake_output;
 
-  struct name_change {  ///< change of a folder's names that is not synced yet
-    std::string gone;   ///< empty: none
-    std::string added;  ///< empty: none
+  struct name_change {  ///< a change of a folder's names that is not synced yet
+    std::string gone;   ///< name that the change removes, or empty
+    std::string added;  ///< name that the change adds, or empty
     uint64_t node = 0;
   };
   struct node {
     bool folder = false;
-    std::vector<std::byte> bytes;  ///< as running programs read them
-    std::vector<uint64_t> ends;    ///< offsets at which the unsynced writes end
+    std::vector<std::byte> bytes;  ///< current contents, including unsynced writes
+    std::vector<uint64_t> ends;    ///< offset of the end of each unsynced write, in bytes
     uint64_t synced_bytes = 0;
     std::map<std::string, uint64_t> names, synced_names;
     std::vector<name_change> changes;

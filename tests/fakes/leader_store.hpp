@@ -1,5 +1,5 @@
-// Fakes an etcd in memory: the leader's key of a job and its lease, with a clock that tests move. Owns the state that
-// any number of hosts see, and whether the etcd answers.
+// Fakes an etcd server in memory: the leader key of a job and its lease, with a clock that tests advance. Owns the
+// state that all simulated hosts share, and whether the server answers.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace troupe::tests {
 class fake_etcd {
  public:
   struct state {
-    int64_t now_s = 0, ends_s = 0;  ///< the time now, and the end of the lease
+    int64_t now_s = 0, ends_s = 0;  ///< current time, and time at which the lease expires
     uint64_t lease = 0, leases = 0;
     std::optional<std::string> value;
     std::optional<int> over;
@@ -25,13 +25,13 @@ class fake_etcd {
     }
   };
 
-  /// Returns the store as one host sees it, with a lease of `lease_s` seconds.
+  /// Returns the store of one host, with a lease of `lease_s` seconds.
   [[nodiscard]] std::unique_ptr<net::leader_store> open(uint32_t lease_s) const {
     return std::make_unique<view>(state_, lease_s);
   }
   void pass(int64_t seconds) const { state_->now_s += seconds; }
   void answer(bool does) const { state_->answers = does; }
-  /// Writes the key as another program would: without a lease.
+  /// Writes the key without a lease, as another program might.
   void write(const std::string& value) const {
     state_->value = value;
     state_->lease = 0;

@@ -37,7 +37,7 @@ void modelled_stream::cut() {
 
 void modelled_stream::garble() {
   std::string bytes = frame_of(beat{}, 0);
-  bytes.back() = '\x7f';  // a kind that does not exist
+  bytes.back() = '\x7f';  // no message has this kind
   if (!closed_) add({0, std::move(bytes)});
 }
 

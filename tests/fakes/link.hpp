@@ -1,10 +1,10 @@
-// Fakes a link between a supervisor and a process of a simulated job: production's frames as bytes on a virtual clock.
-// Owns their delays, holds and ends; leaves the messages to the job.
+// Fakes a link between a supervisor and a process of a simulated job: production message frames as bytes on a virtual
+// clock. Owns the frames' delays, pauses and the end of the link; leaves the messages to the job.
 //
-// Real links are pairs of stream sockets. The operating system loses, repeats and reorders nothing in a stream: a frame
-// may arrive late, in parts or never, and every other fault shows as bytes that are no message or as a stream that
-// ends. So a partition is a stream that is held, in one direction or both; loss, repetition and reordering are a stream
-// that ends in the middle of a frame, or continues with bytes that are no frame.
+// Real links are pairs of stream sockets. The operating system never loses, repeats or reorders data of a stream: a
+// frame may arrive late, in parts or never, and every other fault appears as bytes that are no message or as the end of
+// the stream. So a partition is simulated by a stream that is paused, in one direction or both; loss, repetition and
+// reordering by a stream that ends in the middle of a frame, or continues with invalid bytes.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +19,11 @@
 
 namespace troupe::cluster {
 
-/// One direction of a link. Single-threaded.
+/// One direction of a link. It must be used by one thread only.
 class modelled_stream {
  public:
-  /// Each part of a frame takes `delay_min_ns` and up to `delay_max_ns` more, drawn at random; no part overtakes
-  /// another.
+  /// Each part of a frame is delayed by `delay_min_ns` and a random time of up to `delay_max_ns` more; no part
+  /// overtakes another.
   modelled_stream(std::function<int64_t()> now_ns, uint64_t seed, int64_t delay_max_ns, int64_t delay_min_ns = 0)
       : now_ns_(std::move(now_ns)), random_(seed), delay_max_ns_(delay_max_ns), delay_min_ns_(delay_min_ns) {}
 
@@ -32,14 +32,14 @@ class modelled_stream {
 
   /// Delivers nothing before `until_ns`.
   void hold(int64_t until_ns) { held_until_ns_ = std::max(held_until_ns_, until_ns); }
-  /// Ends the stream after everything that was sent.
+  /// Ends the stream after all data that was sent before.
   void close();
-  /// Drops everything that has not arrived, except perhaps a part of one frame, and ends the stream.
+  /// Discards all data that has not arrived, except perhaps a part of one frame, and ends the stream.
   void cut();
-  /// Sends bytes that are no frame, after everything that was sent.
+  /// Sends bytes that are no valid frame, after all data that was sent before.
   void garble();
 
-  /// Time at which there is something to receive, in ns; INT64_MAX if nothing is under way.
+  /// Returns the virtual time, in ns, at which data arrives, or INT64_MAX if none is in transit.
   [[nodiscard]] int64_t due_ns() const;
 
  private:
@@ -59,7 +59,7 @@ class modelled_stream {
   bool closed_ = false, ended_ = false;
 };
 
-class modelled_link final : public polled_link {  ///< one end of a link; has no descriptor to poll
+class modelled_link final : public polled_link {  ///< one end of a link; it has no file descriptor to poll
  public:
   modelled_link(std::shared_ptr<modelled_stream> out, std::shared_ptr<modelled_stream> in)
       : out_(std::move(out)), in_(std::move(in)) {}

@@ -73,7 +73,7 @@ void modelled_queue::reap(bool block, std::vector<answer>& answers) {
 }
 
 void modelled_queue::stop_all() {
-  // Transfers that the disk is moving by now end as planned; the others are stopped before they begin.
+  // Transfers that the disk has started end as planned; the others are cancelled.
   for (auto& o : under_way_)
     if (o.start_ns > now_ns_) {
       o.stopped = true;
@@ -109,7 +109,7 @@ int64_t modelled_queue::carry_out(const operation& o) {
     length = sectors > 1 ? sector_bytes * (1 + random_() % (sectors - 1)) : length;
   }
   if (writes) {
-    // Free bytes are used by files that grow; overwriting needs none.
+    // Only writes that extend a file need free bytes; overwriting needs none.
     const auto size = what.request().on.size_bytes();
     if (!size) return -EIO;
     const uint64_t owned = *size > what.rest_offset() ? *size - what.rest_offset() : 0;

@@ -1,4 +1,4 @@
-// Connects agents over a Unix socket of this machine, as net/ connects them over the network.
+// Connects agents over a Unix socket on this machine, in place of the network connections of net/.
 #pragma once
 
 #include <filesystem>
@@ -12,7 +12,7 @@ namespace troupe::tests {
 
 class unix_arrivals final : public cluster::arrivals {
  public:
-  /// Listens at `path`.
+  /// Starts to listen at the socket file `path`.
   explicit unix_arrivals(const std::filesystem::path& path);
   [[nodiscard]] int number() const override { return listening_->number(); }
   std::vector<cluster::arrival> take() override;

@@ -1,6 +1,6 @@
-// Fakes links between processes that share no memory, all within this process: an implementation of byte_mover with an
-// order of events that is drawn from a seed, and with links that end. Owns everything under way; events happen only in
-// `step`.
+// Fakes links between processes that share no memory, all within this process: an implementation of byte_mover whose
+// order of events depends on a seed, and whose links can end. Owns all transfers and notes in transit; events happen
+// only in `step`.
 #pragma once
 
 #include <condition_variable>
@@ -20,7 +20,7 @@
 
 namespace troupe::fabric {
 
-/// Callable from any thread; one `step` at a time.
+/// All functions may be called from any thread, but only one `step` may run at a time.
 class modelled_wires : public std::enable_shared_from_this<modelled_wires> {
  public:
   explicit modelled_wires(uint64_t seed) : random_(seed) {}
@@ -28,12 +28,13 @@ class modelled_wires : public std::enable_shared_from_this<modelled_wires> {
   /// Returns the mover of the process `place`.
   std::shared_ptr<byte_mover> at(uint32_t place);
 
-  /// Carries out one event, drawn from all that are possible: moves a transfer's bytes, reports the end of a transfer
-  /// to one side, or delivers a note. Returns false if there is none.
+  /// Carries out one random event among those that are possible: moves the bytes of a transfer, reports the end of a
+  /// transfer to one side, or delivers a note. Returns false if none is possible.
   bool step();
   [[nodiscard]] size_t under_way() const;
 
-  /// Ends a process: its mover stops, and every transfer of other processes with it ends with `why`, now and later.
+  /// Simulates the end of a process: its mover stops, and all current and later transfers of other processes with it
+  /// end with `why`.
   void lose(uint32_t place, const core::error& why);
 
  private:
@@ -46,9 +47,9 @@ class modelled_wires : public std::enable_shared_from_this<modelled_wires> {
   struct transfer {
     std::span<const std::byte> from;
     std::span<std::byte> to;
-    transfer_end tell_sender, tell_receiver;  // empty: this side has not called
+    transfer_end tell_sender, tell_receiver;  // callbacks of the two sides; empty until the side has called
   };
-  struct word_to_say {  ///< end of a transfer that is still to be reported
+  struct word_to_say {  ///< the end of a transfer that has not been reported yet
     uint32_t place = 0;
     transfer_end tell;
     core::result<void> how;
@@ -64,14 +65,14 @@ class modelled_wires : public std::enable_shared_from_this<modelled_wires> {
   std::condition_variable told_;
   std::mt19937_64 random_;
   std::map<key, transfer> open_;
-  std::vector<key> whole_;  ///< keys of open_ whose two sides have both called
+  std::vector<key> whole_;  ///< keys of open_ for which both sides have called
   std::vector<word_to_say> words_;
   std::map<std::pair<uint32_t, uint32_t>, std::deque<std::string>> notes_;
   std::map<uint32_t, hearer> hearers_;
   std::map<uint32_t, core::error> stopped_;
-  std::map<std::pair<uint32_t, uint32_t>, uint64_t> moved_;  ///< bytes, by sender and receiver
+  std::map<std::pair<uint32_t, uint32_t>, uint64_t> moved_;  ///< number of bytes moved, by sender and receiver
   std::set<key> used_;
-  std::map<uint32_t, int> telling_;  ///< number of running callbacks, by place
+  std::map<uint32_t, int> telling_;  ///< number of running callbacks of each process, by its index
 };
 
 }  // namespace troupe::fabric

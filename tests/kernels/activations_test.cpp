@@ -1,4 +1,4 @@
-// Compares the activations' vectors with their scalar twins, bit by bit, on every target.
+// Compares the SIMD activation functions with their scalar reference implementations, bit by bit, on every SIMD target.
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <limits>
@@ -14,7 +14,7 @@ namespace {
 
 using bytes = std::vector<std::byte>;
 
-/// Returns inputs of every magnitude, with infinity last.
+/// Returns inputs of every magnitude; the last element is infinite.
 bytes inputs(core::dtype type, uint64_t count, uint64_t seed) {
   auto values = awkward_floats(count, seed);
   if (count > 2) values[count - 1] = std::numeric_limits<float>::infinity();
@@ -42,7 +42,7 @@ BOOST_AUTO_TEST_CASE(vectors_give_the_bits_of_the_scalar_twins) {
         silu_gated_backward(x.data(), up.data(), dy.data(), part(got, 3), dup.data(), type, n);
         TROUPE_CHECK_SAME_BITS(got, wanted);
         TROUPE_CHECK_SAME_BITS(dup, dup_wanted);
-        // Backward recomputes the values of forward, and the gradients stay unchanged.
+        // Given an extra output, backward also stores forward's values, and the gradients must not change.
         bytes gelu_again(x.size()), gated_again(x.size());
         gelu_tanh_backward(x.data(), dy.data(), part(got, 1), type, n, gelu_again.data());
         silu_gated_backward(x.data(), up.data(), dy.data(), part(got, 3), dup.data(), type, n, gated_again.data());

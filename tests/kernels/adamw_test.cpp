@@ -10,7 +10,7 @@ namespace troupe::kernels::tests {
 BOOST_AUTO_TEST_SUITE(adamw)
 
 namespace {
-/// Everything that one update reads and writes.
+/// All arrays that one AdamW update reads and writes.
 struct state {
   std::vector<float> p, m, v;
   std::vector<std::byte> copy;
@@ -38,7 +38,7 @@ void check_same(const state& got, const state& wanted) {
   TROUPE_CHECK_SAME_BITS(got.v, wanted.v);
   TROUPE_CHECK_SAME_BITS(got.copy, wanted.copy);
 }
-/// Returns the norm of the difference divided by the norm of the wanted values.
+/// Returns the norm of the difference between `got` and `wanted`, divided by the norm of `wanted`.
 double relative_difference(const std::vector<float>& got, const std::vector<double>& wanted) {
   BOOST_REQUIRE_EQUAL(got.size(), wanted.size());
   double difference = 0;
@@ -52,7 +52,8 @@ double relative_difference(const std::vector<float>& got, const std::vector<doub
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(ten_steps_agree_with_torch_to_a_millionth) {
-  std::ifstream file((std::string(troupe::places::source_dir) + "/tests/kernels/fixtures/adamw.json"));  // tests/peer/make_adamw_fixture.py
+  // The script tests/peer/make_adamw_fixture.py generates the fixture.
+  std::ifstream file((std::string(troupe::places::source_dir) + "/tests/kernels/fixtures/adamw.json"));
   BOOST_REQUIRE(file);
   const auto fixture = nlohmann::json::parse(file);
   const auto start = fixture["start"].get<std::vector<float>>();

@@ -1,4 +1,5 @@
-// Tests blocks that are taken apart and put together again, and blocks that weigh columns.
+// Tests that quantised blocks equal the packing of their grid and codes, and that column weights lower the error of the
+// columns with high weights.
 #include "kernels/compress/block_codes.hpp"
 
 #include <array>

@@ -1,5 +1,5 @@
-// Compares blocks of a few bits with the fixture of tests/peer/make_gguf_fixtures.py: they equal the `gguf` package's
-// blocks of the same rows byte for byte, and formats with a search are no worse than llama.cpp's own.
+// Compares quantised block formats of GGUF files with the fixture of tests/peer/make_gguf_fixtures.py: the blocks equal
+// the `gguf` package's byte for byte, and formats that search for a scale have no larger error than llama.cpp's own.
 #include "kernels/compress/block_formats.hpp"
 
 #include <array>
@@ -189,7 +189,7 @@ BOOST_AUTO_TEST_CASE(a_stored_scale_that_is_not_finite_names_its_block) {
     for (const auto format : all_formats) {
       std::vector<std::byte> blocks(size_t{4} * bytes_of(format));
       const size_t in_block = format == block_format::q6_k ? 208 : 0;
-      blocks[size_t{3} * bytes_of(format) + in_block + 1] = std::byte{0x7C};  // infinity
+      blocks[size_t{3} * bytes_of(format) + in_block + 1] = std::byte{0x7C};  // makes the block's fp16 scale infinite
       std::vector<float> out(size_t{4} * elements_of(format));
       BOOST_CHECK_EQUAL(dequantise_blocks(format, blocks.data(), 4, out.data()), 3);
       BOOST_CHECK_EQUAL(dequantise_blocks_reference(format, blocks.data(), 4, out.data()), 3);

@@ -8,7 +8,8 @@ namespace troupe::kernels::tests {
 BOOST_AUTO_TEST_SUITE(cast)
 
 namespace {
-/// Rounds a double to a grid by a slow, independent method: to nearest, ties to even, by the C library.
+/// Rounds a double to a floating-point grid of `digits` bits by a slow, independent method: to nearest, ties to even,
+/// with the C library.
 double nearest_on_grid(double x, int digits, int least_exponent) {
   if (x == 0 || !std::isfinite(x)) return x;
   const int exponent = std::max(std::ilogb(x), least_exponent);
@@ -29,8 +30,10 @@ BOOST_AUTO_TEST_CASE(all_65536_bfloat16_and_half_values_survive_a_round_trip) {
 BOOST_AUTO_TEST_CASE(known_values_have_known_bits) {
   const float infinity = std::numeric_limits<float>::infinity();
   BOOST_CHECK_EQUAL(bf16_from_float(1.0F).bits, 0x3F80);
-  BOOST_CHECK_EQUAL(bf16_from_float(1.00390625F).bits, 0x3F80);  // half way, to even
-  BOOST_CHECK_EQUAL(bf16_from_float(1.01171875F).bits, 0x3F82);  // half way, to even
+  // Half way between two bf16 numbers, rounded to the even one.
+  BOOST_CHECK_EQUAL(bf16_from_float(1.00390625F).bits, 0x3F80);
+  // Half way between two bf16 numbers, rounded to the even one.
+  BOOST_CHECK_EQUAL(bf16_from_float(1.01171875F).bits, 0x3F82);
   BOOST_CHECK_EQUAL(bf16_from_float(std::numeric_limits<float>::max()).bits, 0x7F80);
   BOOST_CHECK_EQUAL(f16_from_float(1.0F).bits, 0x3C00);
   BOOST_CHECK_EQUAL(f16_from_float(65504.0F).bits, 0x7BFF);
@@ -54,7 +57,7 @@ BOOST_AUTO_TEST_CASE(rounding_agrees_with_arithmetic_on_the_grid) {
 }
 
 BOOST_AUTO_TEST_CASE(a_double_is_rounded_once_not_by_way_of_float) {
-  // The number is just above half way between two bf16 neighbours: rounding to fp32 first would lose the "just above".
+  // The number is just above half way between two bf16 neighbours: rounding to fp32 first would move it to half way.
   const double x = 1.0 + 0x1p-8 + 0x1p-40;
   BOOST_CHECK_EQUAL(narrow<bf16>(x).bits, 0x3F81);
   BOOST_CHECK_EQUAL(narrow<bf16>(-x).bits, 0xBF81);
@@ -105,7 +108,8 @@ BOOST_AUTO_TEST_CASE(the_first_finite_value_that_becomes_infinite_is_told_wherev
           BOOST_TEST_INFO_SCOPE("at " << at);
           if (count == 0) continue;
           in[at] = -lost;
-          in[count - 1] = in[count - 1] == -lost ? -lost : lost;  // a later one is not the first
+          // A second value out of range: the cast must report the first one.
+          in[count - 1] = in[count - 1] == -lost ? -lost : lost;
           const auto found = kernels::cast(bytes, core::dtype::f32, out.data(), to, count);
           const auto wanted = cast_reference(bytes, core::dtype::f32, out.data(), to, count);
           BOOST_REQUIRE(found && wanted);

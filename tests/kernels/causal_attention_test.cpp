@@ -1,4 +1,4 @@
-// Compares attention's kernel with sums written out in fp64.
+// Compares the kernel of causal attention with plain sums in fp64.
 #include "kernels/layers/causal_attention.hpp"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ using namespace troupe::kernels::tests;
 
 namespace {
 
-/// Drops about a third of the keys, by position.
+/// Drops about a third of the keys, chosen by their positions.
 void draw_thirds(std::span<uint8_t> keep, uint64_t head, uint64_t query) {
   for (uint64_t j = 0; j < keep.size(); ++j)
     keep[j] = (head * 7919 + query * 104729 + j * 1299709) / 64 % 3 == 0 ? 0 : 1;
@@ -46,7 +46,7 @@ std::vector<double> read_as(core::dtype type, const std::vector<std::byte>& byte
   return {out.begin(), out.end()};
 }
 
-/// The definition of attention, one query at a time, in fp64.
+/// Computes attention by its definition, one query at a time, in fp64.
 struct plain_attention {
   attention_sizes s;
   attention_dropout dropout;
@@ -77,7 +77,7 @@ struct plain_attention {
     for (auto& x : w) x /= sum;
     return w;
   }
-  /// Returns the dropout factor of each weight of a query.
+  /// Returns the dropout factor of each attention weight of query `i`: 0 or the scale of kept weights.
   [[nodiscard]] std::vector<double> factors(uint64_t head, uint64_t i) const {
     std::vector<uint8_t> keep(i + 1, 1);
     if (dropout.draw) dropout.draw(keep, head, i);
@@ -123,7 +123,7 @@ struct results {
   std::vector<std::byte> y, dqkv;
 };
 
-/// Runs both passes, with scratch memory full of NaN.
+/// Runs forward and backward, with scratch memory full of NaN.
 results run(const attention_sizes& s, const attention_dropout& dropout, const std::byte* qkv, const std::byte* dy) {
   const uint64_t size = core::size_of(s.type), width = s.tokens * s.head_width * size;
   results out{std::vector<std::byte>(width * s.heads), std::vector<std::byte>(width * (s.heads + 2 * s.kv_heads))};
@@ -134,7 +134,7 @@ results run(const attention_sizes& s, const attention_dropout& dropout, const st
   return out;
 }
 
-/// Returns the largest difference, in units of the largest wanted number.
+/// Returns the largest absolute difference, divided by the largest absolute value in `wanted`.
 double error(const std::vector<double>& got, const std::vector<double>& wanted) {
   double most = 0, worst = 0;
   for (uint64_t i = 0; i < wanted.size(); ++i) {
@@ -144,7 +144,7 @@ double error(const std::vector<double>& got, const std::vector<double>& wanted) 
   return most > 0 ? worst / most : worst;
 }
 
-/// Returns the bound for fp32 sums of a few hundred terms, followed by one rounding to the type.
+/// Returns the error bound for fp32 sums of a few hundred terms, followed by one rounding to `type`.
 double bound(core::dtype type) {
   return type == core::dtype::bf16 ? 0x1p-8 + 4e-6 : type == core::dtype::f16 ? 0x1p-11 + 4e-6 : 4e-6;
 }
@@ -203,7 +203,7 @@ BOOST_AUTO_TEST_CASE(far_scores_neither_overflow_nor_lose_the_sum) {
   const auto dy = numbers(s.tokens * 4, 6, s.type);
   const auto got = run(s, none, stored_as(s.type, qkv).data(), stored_as(s.type, dy).data());
   const plain_attention plain{s, none, qkv};
-  // A score of 10^4 has an error of 10^-3 in fp32.
+  // The bound is 10^-2 because a score of 10^4 has an error of about 10^-3 in fp32.
   BOOST_TEST(error(read_as(s.type, got.y), plain.forward()) <= 1e-2);
   BOOST_TEST(error(read_as(s.type, got.dqkv), plain.backward(dy)) <= 1e-2);
 }
@@ -212,7 +212,7 @@ BOOST_AUTO_TEST_CASE(nan_and_infinity_come_through) {
   const attention_sizes s{core::dtype::f32, 70, 1, 1, 8};
   const auto dy = stored_as(s.type, numbers(s.tokens * 8, 7, s.type));
   const double nan = std::numeric_limits<double>::quiet_NaN(), inf = std::numeric_limits<double>::infinity();
-  // An infinite key may be one that gets no weight.
+  // Infinite keys are not tested, because softmax may assign them a weight of zero.
   for (const auto& [bad, parts] : {std::pair{nan, std::vector{0U, 8U, 16U}}, {inf, {0U, 16U}}})
     for (const uint64_t part : parts) {
       auto qkv = numbers(s.tokens * 24, 8, s.type);
@@ -224,8 +224,8 @@ BOOST_AUTO_TEST_CASE(nan_and_infinity_come_through) {
     }
 }
 
-// Queries in two runs, with keys and values stored elsewhere, have the packed kernel's results; their two gradients of
-// keys and values add up to the packed kernel's.
+// The queries are split into two runs of positions; keys and values are in a separate array. The outputs have the
+// packed kernel's bits; the key and value gradients of the two runs add up to the packed kernel's.
 BOOST_AUTO_TEST_CASE(some_queries_have_the_bits_of_all_and_their_gradients_add_up) {
   for (const core::dtype type : {core::dtype::f32, core::dtype::bf16})
     for (const auto& [heads, kv_heads] : {std::pair<uint64_t, uint64_t>{2, 2}, {4, 1}})

@@ -1,4 +1,4 @@
-// Tests that a weight stored as (in, out) is compressed as its transpose is.
+// Tests that a weight stored as (inputs, outputs) is compressed to the same values as its transpose.
 #include "kernels/compress/compressed_weight.hpp"
 
 #include <bit>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint64_t outputs = 96, inputs = 20;
 
-/// Returns a weight as (out, in), with rows of zeros of both signs, and on request a NaN.
+/// Returns a weight of shape (outputs, inputs) in which some rows hold zeros of both signs; `with_nan` adds a NaN.
 std::vector<float> weight(bool with_nan) {
   std::mt19937 random(7);
   std::normal_distribution<float> normal;
@@ -54,8 +54,8 @@ BOOST_AUTO_TEST_CASE(a_matrix_and_its_transpose_have_the_same_bits_whatever_the_
   for (const bool with_nan : {false, true})
     for (const quantiser grid : {quantiser{quantiser_kind::symmetric, 4}, quantiser{quantiser_kind::asymmetric, 8},
                                  quantiser{quantiser_kind::ternary, 2}, quantiser{quantiser_kind::binary, 1}})
-      // The groups cover all cases: 4 groups of 24 outputs are compressed in place, 8 of 12 are too narrow, 5 and 64
-      // cut outputs.
+      // The group counts cover all cases: 4 groups of 24 outputs are compressed in place, 8 groups of 12 are too narrow
+      // for that, and 5 and 64 groups do not end at whole outputs.
       for (const uint64_t groups : {1, 4, 5, 8, 64})
         for (const bool noisy : {false, true}) {
           weight_moment now;

@@ -1,4 +1,5 @@
-// Compares quantizers and masks with DeepSpeed 0.19.6 by the fixture of tests/peer/make_compression_fixtures.py.
+// Compares quantisers and pruning masks with DeepSpeed 0.19.6 by the fixture of
+// tests/peer/make_compression_fixtures.py.
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -34,7 +35,7 @@ std::string text_of(const std::vector<uint8_t>& mask) {
 
 const std::byte* bytes_of(const std::vector<float>& x) { return reinterpret_cast<const std::byte*>(x.data()); }
 
-/// Checks that each value is within 1e-6 of the peer's, relative to the largest of them.
+/// Checks that each value is within 1e-6 of DeepSpeed's, relative to the largest of DeepSpeed's values.
 void check_near(const std::vector<float>& got, const json& peers) {
   const auto wanted = numbers(peers);
   BOOST_REQUIRE_EQUAL(got.size(), wanted.size());

@@ -1,4 +1,4 @@
-// Compares cross-entropy's vectors with scalar twins bit by bit on every target, and with plain fp64.
+// Compares SIMD cross-entropy with its scalar reference implementation bit by bit on every SIMD target, and with fp64.
 #include "kernels/layers/cross_entropy.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -13,7 +13,7 @@ BOOST_AUTO_TEST_SUITE(cross_entropy)
 
 namespace {
 
-/// Returns logits with a few far outliers, so that the largest one changes from block to block.
+/// Returns logits with a few large outliers, so that the largest logit changes from block to block.
 std::vector<float> logits_of(uint64_t count, uint64_t seed) {
   std::mt19937_64 random(seed);
   std::normal_distribution<float> normal(0, 3);
@@ -87,7 +87,8 @@ BOOST_AUTO_TEST_CASE(loss_and_gradient_are_those_of_fp64) {
   }
 }
 
-// Computes the loss of a vocabulary over ranks: parts and their joint loss, in vectors or in the scalar twins.
+// Computes the loss over a vocabulary that is sharded at `cut`: the partial results of each shard and the loss that
+// combines them, with SIMD or with the scalar reference.
 template <class Wide>
 double joined(const std::vector<std::byte>& logits, core::dtype type, uint64_t rows, uint64_t width,
               const std::vector<uint64_t>& cut, const std::vector<int64_t>& targets, std::vector<Wide>& log_sums) {

@@ -1,4 +1,5 @@
-// Compares a model's loss to a teacher with plain fp64 formulas, and its gradient with differences of the loss.
+// Compares the loss between a model and its teacher with plain fp64 formulas, and its gradient with finite differences
+// of the loss.
 #include "kernels/layers/distillation.hpp"
 
 #include <boost/test/unit_test.hpp>

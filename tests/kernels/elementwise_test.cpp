@@ -1,4 +1,4 @@
-// Compares GELU and dropout's scaling with plain arithmetic in fp64.
+// Compares GELU and dropout scaling with plain arithmetic in fp64.
 #include "kernels/layers/elementwise.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -28,7 +28,8 @@ std::vector<float> samples() {
   std::mt19937_64 random(3);
   std::normal_distribution<double> normal(0, 3);
   std::vector<float> x{0.0F, -0.0F, 50.0F, -50.0F, 1e4F, -1e4F, 1e-20F};
-  while (x.size() < 1003) x.push_back(static_cast<float>(normal(random)));  // the count is no multiple of any vector
+  // 1003 is not a multiple of any vector width.
+  while (x.size() < 1003) x.push_back(static_cast<float>(normal(random)));
   return x;
 }
 
@@ -77,7 +78,7 @@ BOOST_AUTO_TEST_CASE(kept_elements_are_scaled_and_dropped_ones_are_zero) {
   std::vector<double> wide(101, 3.0);
   std::vector<uint8_t> keep(101);
   for (size_t i = 0; i < keep.size(); ++i) keep[i] = i % 3 == 0 ? 0 : 1;
-  x[0] = std::numeric_limits<float>::infinity();  // dropped, and must not become NaN by inf * 0
+  x[0] = std::numeric_limits<float>::infinity();  // is dropped, and must not become NaN by multiplying inf with 0
   kernels::scale_kept(bytes(x), core::dtype::f32, keep.data(), 1.25, x.size());
   kernels::scale_kept(reinterpret_cast<std::byte*>(wide.data()), core::dtype::f64, keep.data(), 1.25, wide.size());
   for (size_t i = 0; i < x.size(); ++i) {

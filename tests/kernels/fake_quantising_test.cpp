@@ -182,7 +182,7 @@ BOOST_AUTO_TEST_CASE(noise_is_a_function_of_seed_step_parameter_and_place) {
 
 BOOST_AUTO_TEST_CASE(stochastic_rounding_is_right_in_the_mean_and_never_off_by_a_step) {
   std::vector<float> x(100'000, 0.3F);
-  x[0] = -8.0F;  // the quantiser's steps are 1
+  x[0] = -8.0F;  // sets the largest magnitude, so that the quantiser's step is 1
   const stochastic_rounding rounding{{5, 6, 7}};
   const auto y = quantised(x, 1, {quantiser_kind::symmetric, 4}, &rounding);
   double sum = 0;
@@ -190,7 +190,8 @@ BOOST_AUTO_TEST_CASE(stochastic_rounding_is_right_in_the_mean_and_never_off_by_a
     BOOST_REQUIRE((y[i] == 0.0F || y[i] == 1.0F));
     sum += y[i];
   }
-  BOOST_TEST(std::fabs(sum / static_cast<double>(y.size() - 1) - 0.3) < 0.006);  // four standard deviations
+  // 0.006 is four standard deviations of the mean.
+  BOOST_TEST(std::fabs(sum / static_cast<double>(y.size() - 1) - 0.3) < 0.006);
 }
 
 BOOST_AUTO_TEST_CASE(whoever_rounds_a_part_of_a_parameter_has_the_bits_of_the_whole) {

@@ -1,5 +1,5 @@
-// Tests that columns chosen by their gradients are updated at once, the others with the mean of their deferred
-// gradients.
+// Tests optimizer updates that are immediate for chosen columns and deferred for the others, which are updated later
+// with the mean of their deferred gradients.
 #include "kernels/optimizer/late_update.hpp"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ optimizer_state<float> start(const optimizer_options& options, uint64_t count) {
   return out;
 }
 
-/// Chooses every third column.
+/// Returns a mask that chooses every third column.
 std::vector<uint8_t> some_columns() {
   std::vector<uint8_t> out(columns);
   for (uint64_t c = 0; c < columns; ++c) out[c] = c % 3 == 1 ? 1 : 0;
@@ -97,7 +97,7 @@ BOOST_AUTO_TEST_CASE(the_others_are_updated_with_the_mean_of_their_deferred_grad
 }
 
 BOOST_AUTO_TEST_CASE(columns_are_ranked_by_the_sum_of_magnitudes_the_first_of_equals_first) {
-  // The piece has elements 3 to 9 of a matrix of four columns: its first element is in column 3.
+  // The piece consists of elements 3 to 9 of a matrix of four columns, so its first element is in column 3.
   std::vector<float> gradient{-8, 1, 2, -2, 1, 1, 1};
   optimizer_piece<float> piece;
   piece.gradient = reinterpret_cast<const std::byte*>(gradient.data());

@@ -11,7 +11,7 @@ BOOST_AUTO_TEST_SUITE(loss_scaler)
 namespace {
 const loss_scale_options small{.initial_scale_power = 8, .loss_scale_window = 2, .hysteresis = 2};
 
-/// Runs steps ("o" is a step that overflowed, "g" a good one) and returns "scale,hysteresis" after each.
+/// Runs the steps in the text ("o" overflows, "g" does not) and returns "scale,hysteresis" after each.
 std::string walk(const loss_scale_options& options, const std::string& steps) {
   auto state = first_loss_scale(options);
   std::string out;

@@ -19,7 +19,7 @@ std::vector<T> numbers(uint64_t count, uint64_t seed) {
   return {all.begin(), all.end()};
 }
 
-/// Checks a product passed in every way: a and b each by rows or by columns.
+/// Checks a product for each layout of its operands: a and b are each stored by rows or by columns.
 template <class T>
 void check_product(uint64_t m, uint64_t k, uint64_t n) {
   BOOST_TEST_CONTEXT(m << " x " << k << " x " << n) {
@@ -61,7 +61,7 @@ BOOST_AUTO_TEST_CASE(every_shape_stride_and_target_gives_the_scalar_bits) {
         for (const uint64_t k : {1U, 17U, 255U, 257U, 600U}) check_product<float>(m, k, n);
       }
     }
-    check_product<float>(150, 40, 1600);  // more rows and columns than stay in caches
+    check_product<float>(150, 40, 1600);  // the matrices are larger than the processor's caches
     for (const uint64_t m : {1U, 6U, 13U, 40U}) check_product<double>(m, 300, m + 3);
   });
 }

@@ -1,5 +1,5 @@
-// Tests kernels/operations.hpp: a device's table is complete. Also tests the operations that have no tests of their
-// own: mean losses in memory, sums of groups, dropout by name, heads of all tokens.
+// Tests kernels/operations.hpp: a device's table has an entry for every operation. Also tests the operations that no
+// other file tests: mean losses in memory, sums of groups, dropout masks by layer name, rotary heads of all tokens.
 #include "kernels/operations.hpp"
 
 #include <array>
@@ -47,7 +47,7 @@ BOOST_AUTO_TEST_CASE(a_mean_loss_is_written_in_the_type_of_its_sums) {
     auto wanted = logits;
     cross_entropy_backward(wanted.data(), type, rows, width, width, targets.data(), log_sums.data(), 2.0 / 3);
     loss[0] = 2;
-    // Backward runs on two of the mean's rows, then on the third.
+    // The backward pass runs on the first two rows of the mean, then on the third.
     const uint64_t first = 2 * width * core::size_of(type);
     cpu().cross_entropy_backward(logits.data(), type, 2, width, width, targets.data(), bytes(log_sums), bytes(loss),
                                  rows);

@@ -1,4 +1,5 @@
-// Compares every optimizer's SIMD pass with its scalar twin, bit for bit, over counts, types and targets.
+// Compares every optimizer's SIMD implementation with its scalar reference, bit by bit, over element counts, types and
+// SIMD targets.
 #include <functional>
 
 #include "tests/kernels/optimizer_runs.hpp"
@@ -11,7 +12,7 @@ namespace {
 using state = optimizer_state<float>;
 using piece = optimizer_piece<float>;
 
-/// An optimizer's outputs besides its piece: LAMB's sums, Muon's directions.
+/// An optimizer's outputs besides the arrays of its piece: LAMB's square sums, Muon's update directions.
 struct outputs {
   std::vector<double> weight_sums, update_sums;
   std::vector<float> direction;
@@ -31,7 +32,8 @@ subject of_elements(std::string name, Options o, void (*simd)(const Options&, co
           [=](const auto& s, const auto& p, outputs& /*out*/) { scalar(o, s, p); }};
 }
 
-/// Returns the trust ratio of sums in the form that the collective returns to every rank: added in block order.
+/// Returns LAMB's trust ratio from square sums that are added in block order, as the collective adds them on every
+/// rank.
 double ratio_of(const lamb_options& o, const outputs& out) {
   return trust_ratio(o, std::accumulate(out.weight_sums.begin(), out.weight_sums.end(), 0.0),
                      std::accumulate(out.update_sums.begin(), out.update_sums.end(), 0.0));
@@ -79,7 +81,7 @@ std::vector<subject> subjects() {
           of_muon("muon with decay", {.momentum = 0.9, .weight_decay = 0.1, .nesterov = false})};
 }
 
-/// The numbers that every case starts from, made once: each count uses a prefix of them.
+/// Random numbers from which every case starts, generated once: each element count uses a prefix of them.
 struct numbers {
   uint64_t most = edge_counts().back();
   std::vector<float> master = awkward_floats(most, 1), first = awkward_floats(most, 2),
@@ -89,7 +91,7 @@ struct numbers {
     for (auto& x : second) x = std::abs(x);
     for (const auto type : fp32_dtypes) gradients.push_back(awkward_bytes(type, most, 4));
   }
-  /// Returns a state to start from. Sums of squares (Adagrad's first moment, Adam's second) are never negative.
+  /// Returns the initial state of a case. Sums of squares (Adagrad's first moment, Adam's second) are never negative.
   [[nodiscard]] state start(uint64_t count, bool first_is_a_sum, uint64_t copy_bytes) const {
     const auto n = static_cast<std::ptrdiff_t>(count);
     const auto& m = first_is_a_sum ? second : first;
@@ -121,7 +123,7 @@ void check_same(const state& got, const outputs& got_out, const state& wanted, c
   TROUPE_CHECK_SAME_BITS(got_out.direction, wanted_out.direction);
 }
 
-/// Compares one update; steps, rates and scales vary with the count.
+/// Compares one update; step number, learning rate and gradient scale vary with the element count.
 void compare(const subject& x, uint64_t count, size_t gradient, core::dtype copy_type, bool with_copy) {
   const optimizer_step s{.step = count % 4 + 1, .lr = 1e-2, .gradient_scale = count % 7 == 0 ? 1.0F : 0.37F};
   auto got = samples().start(count, first_is_a_sum(x), with_copy ? core::size_of(copy_type) : 0);

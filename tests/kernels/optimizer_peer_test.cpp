@@ -1,4 +1,4 @@
-// Compares every optimizer with torch.optim or the reference's formulas by the fixture of
+// Compares every optimizer with torch.optim, or with its published formulas, by the fixture of
 // tests/peer/make_optimizer_fixture.py.
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -33,7 +33,7 @@ optimizer_options options_of(const std::string& type, const json& o) {
   return adamw_options{o["betas"][0], o["betas"][1], o["eps"], decay, type == "AdamW"};
 }
 
-/// Runs all steps of one case, in `State` throughout.
+/// Runs all steps of one case, with weights, moments and gradients of type `State`.
 template <class State>
 void check_case(const json& wanted, const json& data, double tolerance) {
   const auto options = options_of(wanted["type"], wanted["options"]);

@@ -1,5 +1,5 @@
-// Owns the state of a parameter to update, one whole update by any optimizer and the distance of two results; shared by
-// tests of optimizers.
+// Owns the state of a parameter to update, one whole update by any optimizer and the distance between two results;
+// shared by the optimizer tests.
 #pragma once
 
 #include <array>
@@ -13,14 +13,15 @@
 
 namespace troupe::kernels::tests {
 
-/// Weights, moments and 16-bit copy of one parameter.
+/// Weights, moments and 16-bit copy of one parameter, on the host.
 template <class State>
 struct optimizer_state {
   std::vector<State> master{};
   std::array<std::vector<State>, max_moments> moments{};
   std::vector<std::byte> copy{};
 
-  /// Returns elements [first, first + count) with this gradient; the piece has no copy if the state has none.
+  /// Returns elements [first, first + count) of the state with this gradient; the piece has a 16-bit copy only if the
+  /// state has one.
   optimizer_piece<State> piece(const std::byte* gradient, core::dtype gradient_type, uint64_t first, uint64_t count,
                                core::dtype copy_type = core::dtype::bf16) {
     optimizer_piece<State> out{.master = master.data() + first,
@@ -36,7 +37,7 @@ struct optimizer_state {
 
 inline uint64_t blocks_of(uint64_t count) { return core::div_up(count, core::partition_grain); }
 
-/// Runs both halves of LAMB, prepare and apply, on a parameter that is one piece.
+/// Runs both phases of LAMB, prepare and apply, on a parameter that is one piece.
 template <class State>
 void whole_update(const lamb_options& o, const optimizer_step& s, const optimizer_piece<State>& piece) {
   std::vector<double> weights(blocks_of(piece.count));
@@ -47,7 +48,7 @@ void whole_update(const lamb_options& o, const optimizer_step& s, const optimize
                     std::accumulate(updates.begin(), updates.end(), 0.0)));
 }
 
-/// Runs both halves of Muon, prepare and apply, on a matrix that is one piece.
+/// Runs both phases of Muon, prepare and apply, on a matrix that is one piece.
 template <class State>
 void whole_update(const muon_options& o, const optimizer_step& s, const optimizer_piece<State>& piece, uint64_t rows,
                   uint64_t cols) {
@@ -58,8 +59,7 @@ void whole_update(const muon_options& o, const optimizer_step& s, const optimize
   apply(o, s, piece, direction.data());
 }
 
-/// Runs one step of any optimizer on a parameter that is one piece; `rows` and `cols` are for optimizers that need a
-/// matrix.
+/// Runs one step of any optimizer on a parameter that is one piece; only optimizers of matrices read `rows` and `cols`.
 template <class State>
 void whole_update(const optimizer_options& options, const optimizer_step& s, const optimizer_piece<State>& piece,
                   uint64_t rows = 0, uint64_t cols = 0) {
@@ -73,7 +73,7 @@ void whole_update(const optimizer_options& options, const optimizer_step& s, con
   }
 }
 
-/// Returns the norm of the difference divided by the norm of the wanted values.
+/// Returns the norm of the difference between `got` and `wanted`, divided by the norm of `wanted`.
 template <class A, class B>
 double relative_difference(const std::vector<A>& got, const std::vector<B>& wanted) {
   BOOST_REQUIRE_EQUAL(got.size(), wanted.size());

@@ -38,7 +38,7 @@ BOOST_AUTO_TEST_CASE(singular_values_end_near_one) {
     matrix_product_reference(rows > cols ? view.transposed() : view, rows > cols ? view : view.transposed(),
                              gram.data());
     const double aspect = std::max(1.0, static_cast<double>(rows) / cols);
-    double trace = 0;  // sum of the squared singular values, and sum of their squares
+    double trace = 0;  // sum of the squared singular values; `squares` is the sum of their squares
     for (uint64_t i = 0; i < small; ++i) trace += gram[i * small + i] / aspect;
     const double squares = std::inner_product(gram.begin(), gram.end(), gram.begin(), 0.0) / (aspect * aspect);
     BOOST_CHECK_GT(trace, 0.6 * static_cast<double>(small));

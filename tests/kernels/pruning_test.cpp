@@ -12,7 +12,7 @@ BOOST_AUTO_TEST_SUITE(pruning)
 
 namespace {
 
-/// Returns the mask of the `kept` largest scores by a stable sort, which is the definition.
+/// Returns the mask of the `kept` largest scores by a stable sort, which defines the expected result.
 std::vector<uint8_t> largest_by_sorting(const std::vector<float>& scores, uint64_t kept) {
   std::vector<size_t> order(scores.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -22,7 +22,7 @@ std::vector<uint8_t> largest_by_sorting(const std::vector<float>& scores, uint64
   return out;
 }
 
-/// Returns the mask of snip momentum, computed one block after the other from the gradients of all steps.
+/// Returns the mask of snip-momentum pruning, computed one block after the other from the gradients of all steps.
 std::vector<uint8_t> snip_twin(const pruned_matrix& m, const std::vector<std::vector<float>>& weights,
                                const std::vector<std::vector<float>>& gradients, double sparsity) {
   std::vector<float> sums;
@@ -55,7 +55,8 @@ BOOST_AUTO_TEST_CASE(the_largest_scores_are_those_of_a_stable_sort) {
   for (const uint64_t count : {1U, 2U, 17U, 1000U, 4099U}) {
     BOOST_TEST_INFO_SCOPE("count " << count);
     auto scores = awkward_floats(count, count);
-    for (size_t i = 0; i < count; i += 3) scores[i] = scores[i / 2];  // ties, zeros of both signs among them
+    // Creates equal scores, including zeros of both signs.
+    for (size_t i = 0; i < count; i += 3) scores[i] = scores[i / 2];
     for (const uint64_t kept : {uint64_t{0}, uint64_t{1}, count / 3, count - 1, count}) {
       std::vector<uint8_t> keep(count, 7);
       keep_largest(scores, kept, keep);
@@ -73,7 +74,7 @@ BOOST_AUTO_TEST_CASE(infinite_scores_stand_at_the_ends) {
 }
 
 BOOST_AUTO_TEST_CASE(a_ratio_keeps_at_least_one_and_is_rounded_up) {
-  BOOST_TEST(*kept_of(0.28, 25) == 8U);  // a little more than 7 in fp64, as in Python
+  BOOST_TEST(*kept_of(0.28, 25) == 8U);  // 0.28 * 25 is slightly above 7 in fp64, as in Python
   BOOST_TEST(*kept_of(0.5, 3) == 2U);
   BOOST_TEST(*kept_of(1, 3) == 3U);
   BOOST_TEST(*kept_of(1e-9, 3) == 1U);
@@ -91,7 +92,7 @@ BOOST_AUTO_TEST_CASE(ratios_that_leave_nothing_are_refused) {
 
 BOOST_AUTO_TEST_CASE(masks_zero_what_they_do_not_keep_and_nothing_else) {
   for (const auto type : float_dtypes) {
-    const auto x = awkward_bytes(type, 24, 2);  // 4 x 6
+    const auto x = awkward_bytes(type, 24, 2);  // a 4 x 6 matrix
     const size_t e = core::size_of(type);
     const auto zero = [&](const std::vector<std::byte>& y, size_t i) {
       return std::all_of(y.begin() + static_cast<long>(i * e), y.begin() + static_cast<long>((i + 1) * e),
@@ -149,7 +150,8 @@ BOOST_AUTO_TEST_CASE(the_cubic_schedule_begins_at_nothing_and_ends_at_its_ratio)
   BOOST_REQUIRE(check(s));
   BOOST_TEST(s.sparsity_at(9) == 0);
   BOOST_TEST(s.sparsity_at(10) == 0);
-  BOOST_TEST(s.sparsity_at(15) == 0.8 * (1 - 0.6 * 0.6 * 0.6));  // the sparsity of the change at step 14
+  // The sparsity stays as set by the last change, at step 14.
+  BOOST_TEST(s.sparsity_at(15) == 0.8 * (1 - 0.6 * 0.6 * 0.6));
   BOOST_TEST(s.sparsity_at(20) == 0.8);
   BOOST_TEST(s.sparsity_at(1000) == 0.8);
   std::string turns;

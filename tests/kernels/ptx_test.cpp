@@ -1,5 +1,6 @@
-// Tests the instructions of the CUDA twins, read from the PTX that nvcc leaves in their objects: none may round
-// otherwise than its operation says, because such a twin lacks the CPU's bits on any device.
+// Tests the instructions of the CUDA kernels, read from the PTX that nvcc stores in their objects: no instruction may
+// round differently from the CPU's operation (approximations, fused multiply-adds), because its results would not have
+// the CPU's bits.
 #include <algorithm>
 #include <array>
 #include <fstream>
@@ -17,9 +18,9 @@ BOOST_AUTO_TEST_SUITE(ptx)
 
 namespace {
 
-/// An instruction that is allowed in a kernel although it rounds otherwise.
+/// A rounding instruction that is allowed in one kernel although the CPU rounds differently.
 struct exception {
-  std::string_view kernel, instruction;  ///< a part of the kernel's name, and how the instruction begins
+  std::string_view kernel, instruction;  ///< part of the kernel's name; prefix of the instruction
   std::string_view reason;
 };
 constexpr std::string_view power_of_e = "power_of_e() of kernels/cuda/exponential.cuh asks for it, on the host too";
@@ -31,7 +32,7 @@ struct finding {
   std::string kernel, instruction;
 };
 
-/// True for approximations, subnormals taken for 0, and multiply-adds with one rounding, of floating-point numbers.
+/// Returns true for floating-point approximations, instructions that flush subnormals to 0, and fused multiply-adds.
 bool rounds_otherwise(std::string_view instruction) {
   const auto has = [&](std::string_view part) { return instruction.find(part) != std::string_view::npos; };
   const bool is_fused =
@@ -39,7 +40,7 @@ bool rounds_otherwise(std::string_view instruction) {
   return is_fused || has(".approx") || has(".ftz") || has(".full.");
 }
 
-/// Returns the first word of a line that is an instruction, after its predicate.
+/// Returns the instruction's opcode without its predicate: the first word of the line, after `@p`.
 std::string_view instruction_of(std::string_view line) {
   line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
   if (line.starts_with("@")) {
@@ -49,12 +50,13 @@ std::string_view instruction_of(std::string_view line) {
   return line.substr(0, line.find_first_of(" \t;"));
 }
 
-/// Returns the name of the kernel or function that a line declares; empty if it declares none.
+/// Returns the name of the kernel or function that a line of PTX declares, or an empty text if it declares none.
 std::string_view declared(std::string_view line) {
   const auto at = std::min(line.find(".entry "), line.find(".func "));
   if (at == std::string_view::npos || line.find('(') == std::string_view::npos) return {};
   line = line.substr(line.find(' ', at) + 1);
-  if (line.starts_with("(")) line.remove_prefix(std::min(line.find(')') + 2, line.size()));  // a function's result
+  // Skips the declaration of the return value.
+  if (line.starts_with("(")) line.remove_prefix(std::min(line.find(')') + 2, line.size()));
   return line.substr(0, line.find('('));
 }
 
@@ -78,7 +80,7 @@ void read(std::string_view ptx, listing& out) {
   }
 }
 
-/// Returns all PTX in an object, for every architecture: text in the object that ends with a byte 0.
+/// Returns all PTX texts in an object, for every architecture; each ends with a 0 byte in the object file.
 listing of_object(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   const std::string bytes((std::istreambuf_iterator<char>(in)), {});

@@ -9,7 +9,7 @@ namespace troupe::kernels::tests {
 BOOST_AUTO_TEST_SUITE(random)
 
 namespace {
-/// Returns the word of an element of a stream's chunks by the definition in the header.
+/// Returns the 32-bit word of an element of the chunked random stream, computed by the definition in the header.
 uint32_t word_of(uint64_t key, uint64_t high, uint64_t element) {
   const uint64_t counter = element / random_chunk * random_chunk_counters + element % random_chunk_counters;
   const auto low = [](uint64_t x) { return static_cast<uint32_t>(x); };
@@ -40,7 +40,7 @@ BOOST_AUTO_TEST_CASE(philox_gives_the_known_answers_of_its_authors) {
 }
 
 BOOST_AUTO_TEST_CASE(a_mask_compares_the_word_of_each_position_on_every_target) {
-  const uint64_t far = (uint64_t{1} << 35) + 7;  // counters beyond 32 bits
+  const uint64_t far = (uint64_t{1} << 35) + 7;  // makes the Philox counter exceed 32 bits
   for_each_simd_target([&] {
     for (const uint64_t first : {uint64_t{0}, far}) {
       const auto got = mask(300, first, 0.25F);
@@ -99,7 +99,7 @@ BOOST_AUTO_TEST_CASE(normal_numbers_have_the_wanted_moments) {
     fourth += z * z * z * z;
   }
   const auto n = static_cast<double>(x.size());
-  BOOST_CHECK_SMALL((mean - 0.5) / 0.02, 5 / std::sqrt(n));  // five standard errors
+  BOOST_CHECK_SMALL((mean - 0.5) / 0.02, 5 / std::sqrt(n));  // the mean deviates by less than five standard errors
   BOOST_CHECK_SMALL(second / n - 1, 5 * std::sqrt(2 / n));
   BOOST_CHECK_SMALL(fourth / n - 3, 5 * std::sqrt(96 / n));
 }

@@ -31,20 +31,21 @@ float sum_of(std::vector<float> values, reduce_options options) {
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(ranks_are_added_in_order_and_another_order_gives_other_bits) {
-  const float big = 16777216.0F;  // 2^24: adding one to it changes nothing
+  const float big = 16777216.0F;  // 2^24; adding 1 to it in fp32 changes nothing
   BOOST_CHECK_EQUAL(sum_of({big, 1.0F, 1.0F}, {}), big);
   BOOST_CHECK_EQUAL(sum_of({1.0F, 1.0F, big}, {}), big + 2.0F);
 }
 
 BOOST_AUTO_TEST_CASE(the_sum_is_rounded_once_to_the_communication_type) {
-  // The sum is not computed in bf16: 1 + 2^-9 + 2^-9 + ... would stay 1; in fp32 with one rounding it does not.
+  // A sum in bf16 would stay 1, because 2^-9 is rounded away at each addition; in fp32 with one rounding at the end it
+  // does not.
   const reduce_options o{.communication = core::dtype::bf16};
   BOOST_CHECK_EQUAL(sum_of({1.0F, 0x1p-9F, 0x1p-9F, 0x1p-9F, 0x1p-9F}, o), 1.0F + 0x1p-7F);
 }
 
 BOOST_AUTO_TEST_CASE(each_contribution_is_scaled_then_rounded) {
   const reduce_options o{.communication = core::dtype::bf16, .input_scale = 0.5F};
-  // The half of 2 + 2^-6 + 2^-7 is half way between two bf16 numbers and is rounded to the even one.
+  // Half of 2 + 2^-6 + 2^-7 is half way between two bf16 numbers and is rounded to the even one.
   BOOST_CHECK_EQUAL(sum_of({2.0F + 0x1p-6F + 0x1p-7F, 0.0F}, o), 1.0F + 0x1p-6F);
 }
 

@@ -1,4 +1,5 @@
-// Compares norms over rows with scalar twins bit by bit on every target, and the twins' fp64 with the formulas.
+// Compares SIMD norms over rows with scalar reference implementations bit by bit on every SIMD target, and the
+// references in fp64 with the formulas.
 #include "kernels/layers/row_norm.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -15,7 +16,7 @@ namespace {
 constexpr uint64_t widths[] = {1, 7, 16, 31, 32, 33, 64, 100, 384};
 constexpr uint64_t row_counts[] = {1, 3, 64, 65};
 
-/// All results of both norms and of their backward passes.
+/// All results of layer norm and RMS norm and of their backward passes.
 template <class Wide>
 struct outcome {
   std::vector<std::byte> y, dx, rms_y, rms_dx;

@@ -1,4 +1,5 @@
-// Compares column sums and rotary turns with scalar twins bit by bit on every target, and with the formulas.
+// Compares SIMD column sums and rotary embeddings with scalar references bit by bit on every SIMD target, and with the
+// formulas.
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 
@@ -35,7 +36,7 @@ BOOST_AUTO_TEST_CASE(column_sums_are_sums) {
   for (uint64_t c = 0; c < width; ++c) {
     double wanted = 0;
     for (uint64_t r = 0; r < rows; ++r) wanted += x[r * width + c];
-    BOOST_TEST(sums[c] == wanted);  // integers: the sum is exact in every order
+    BOOST_TEST(sums[c] == wanted);  // the summands are integers, so the sum is exact in every order
   }
 }
 
@@ -67,7 +68,7 @@ BOOST_AUTO_TEST_CASE(a_turn_and_its_opposite_restore_the_values) {
   auto turned = x;
   auto* bytes = reinterpret_cast<std::byte*>(turned.data());
   turn_heads_reference(bytes, bytes, core::dtype::f64, heads, width, cosines.data(), sines.data(), false);
-  // The first pair, (1, 5), is turned by 0.3.
+  // The rotary embedding turns the first pair, (1, 5), by an angle of 0.3.
   BOOST_TEST(std::abs(turned[0] - (std::cos(0.3) - 5 * std::sin(0.3))) < 1e-14);
   BOOST_TEST(std::abs(turned[4] - (5 * std::cos(0.3) + std::sin(0.3))) < 1e-14);
   turn_heads_reference(bytes, bytes, core::dtype::f64, heads, width, cosines.data(), sines.data(), true);

@@ -1,4 +1,4 @@
-// Owns arrays of awkward numbers, a loop over all SIMD targets and comparison by bits; shared by the kernels' tests.
+// Owns arrays of awkward numbers, a loop over all SIMD targets and bitwise comparison; shared by the kernels' tests.
 #pragma once
 
 #include <hwy/highway.h>
@@ -19,7 +19,7 @@ namespace troupe::kernels::tests {
 inline constexpr core::dtype float_dtypes[] = {core::dtype::f64, core::dtype::f32, core::dtype::bf16, core::dtype::f16};
 inline constexpr core::dtype fp32_dtypes[] = {core::dtype::f32, core::dtype::bf16, core::dtype::f16};
 
-/// Returns sizes around the edge of every vector and every block.
+/// Returns element counts around the multiples of vector widths and block sizes.
 inline std::vector<uint64_t> edge_counts() {
   std::vector<uint64_t> counts;
   for (uint64_t n = 0; n <= 70; ++n) counts.push_back(n);
@@ -27,7 +27,7 @@ inline std::vector<uint64_t> edge_counts() {
   return counts;
 }
 
-/// Runs `f` once for every SIMD target that this processor has, then restores the choice of the best one.
+/// Runs `f` once for every SIMD target that this processor supports, then selects the best one again.
 template <class F>
 void for_each_simd_target(F&& f) {
   for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
@@ -39,7 +39,7 @@ void for_each_simd_target(F&& f) {
   hwy::GetChosenTarget().DeInit();
 }
 
-/// Returns finite numbers of many magnitudes, with zeros of both signs and subnormals of every type among them.
+/// Returns finite random numbers of many magnitudes; some are zeros of both signs or subnormals of fp32, bf16 or fp16.
 inline std::vector<float> awkward_floats(uint64_t count, uint64_t seed) {
   std::mt19937_64 random(seed);
   std::normal_distribution<float> normal;
@@ -55,10 +55,10 @@ inline std::vector<float> awkward_floats(uint64_t count, uint64_t seed) {
         break;
       case 2:
         x = std::ldexp(normal(random), -135);
-        break;  // subnormal fp32 and bf16
+        break;  // subnormal in fp32 and bf16
       case 3:
         x = std::ldexp(normal(random), -18);
-        break;  // subnormal fp16
+        break;  // subnormal in fp16
       default:
         x = std::ldexp(normal(random), exponent(random));
         break;
@@ -79,7 +79,7 @@ inline std::vector<std::byte> awkward_bytes(core::dtype type, uint64_t count, ui
   return stored_as(type, awkward_floats(count, seed));
 }
 
-/// Returns the index of the first element whose bits differ; the arrays' length if there is none.
+/// Returns the index of the first element whose bits differ, or the arrays' length if all are equal.
 template <class T>
 uint64_t first_difference(const std::vector<T>& a, const std::vector<T>& b) {
   BOOST_REQUIRE_EQUAL(a.size(), b.size());

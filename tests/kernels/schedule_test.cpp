@@ -22,7 +22,8 @@ void check_rates(const schedule_options& o, int64_t first, const std::vector<dou
   }
 }
 
-/// Converts DeepSpeed's and torch's keywords to Troupe's options; an unknown keyword fails the test.
+/// Converts keyword arguments of DeepSpeed's and torch's schedules to Troupe's options; an unknown keyword fails the
+/// test.
 schedule_options options_of(const nlohmann::json& wanted, double base_lr) {
   schedule_options o{.type = core::schedule_type_from(wanted["type"].get<std::string>()).value(), .base_lr = base_lr};
   for (const auto& [key, value] : wanted["parameters"].items()) {
@@ -69,7 +70,8 @@ schedule_options options_of(const nlohmann::json& wanted, double base_lr) {
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(every_schedule_has_the_values_of_deepspeeds_and_torchs_own) {
-  std::ifstream file((std::string(troupe::places::source_dir) + "/tests/kernels/fixtures/schedules.json"));  // tests/peer/make_schedule_fixture.py
+  // The script tests/peer/make_schedule_fixture.py generates the fixture.
+  std::ifstream file((std::string(troupe::places::source_dir) + "/tests/kernels/fixtures/schedules.json"));
   BOOST_REQUIRE(file);
   const auto fixture = nlohmann::json::parse(file);
   BOOST_REQUIRE_EQUAL(fixture["cases"].size(), 14);

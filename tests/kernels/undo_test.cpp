@@ -1,4 +1,4 @@
-// Tests that an update that keeps a copy of the data it overwrites has the bits of a plain one, and that undoing it
+// Tests that an optimizer update that saves the data it overwrites has the bits of a plain update, and that undoing it
 // restores all bits.
 #include "kernels/optimizer/undo.hpp"
 
@@ -19,7 +19,7 @@ const std::vector<optimizer_options> all_optimizers{adamw_options{.weight_decay 
                                                     sgd_options{},
                                                     sgd_options{.momentum = 0.9}};
 
-// Sizes around the tile that is copied at a time.
+// Element counts around the tile size in which the undo copy is made.
 const std::vector<uint64_t> counts{0, 1, 63, 1025, 16 * 1024, 16 * 1024 + 1, 40'000};
 
 template <class State>

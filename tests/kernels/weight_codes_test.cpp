@@ -13,7 +13,7 @@ namespace {
 constexpr float nan = std::numeric_limits<float>::quiet_NaN();
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
-/// Returns the code whose value is nearest to x; of two equally near ones the even code.
+/// Returns the code whose value is nearest to x, or the even code if two are equally near.
 template <class Decode>
 uint8_t nearest(float x, unsigned codes, Decode decode) {
   uint8_t best = 0;
@@ -57,7 +57,7 @@ BOOST_AUTO_TEST_CASE(numbers_of_8_and_4_bits_come_back_as_they_are) {
   for (unsigned c = 0; c < 16; ++c) {
     BOOST_TEST_INFO_SCOPE("c " << c);
     const auto code = static_cast<uint8_t>(c);
-    if (c != 8) BOOST_TEST(e2m1_from_float(float_from_e2m1(code)) == code);  // code 8 is -0, which equals code 0
+    if (c != 8) BOOST_TEST(e2m1_from_float(float_from_e2m1(code)) == code);  // code 8 is -0, which is encoded as code 0
   }
   BOOST_TEST(float_from_e4m3(0x7E) == e4m3_max);
   BOOST_TEST(float_from_e4m3(0x01) == 0x1p-9F);
@@ -70,7 +70,7 @@ BOOST_AUTO_TEST_CASE(numbers_of_8_and_4_bits_come_back_as_they_are) {
 
 BOOST_AUTO_TEST_CASE(values_become_the_nearest_number_and_halfway_the_even_one) {
   std::vector<float> x = awkward_floats(20'000, 7);
-  for (unsigned c = 0; c + 1 < 0x7F; ++c)  // every midpoint, and its neighbours
+  for (unsigned c = 0; c + 1 < 0x7F; ++c)  // adds every midpoint between two codes, and its neighbours
     for (const float sign : {1.0F, -1.0F}) {
       const float middle =
           sign * (float_from_e4m3(static_cast<uint8_t>(c)) + float_from_e4m3(static_cast<uint8_t>(c + 1))) / 2;
@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(a_value_is_within_half_a_step_of_what_its_code_means) {
         BOOST_REQUIRE(scale);
         const auto codes = encoded(f, *scale, x);
         const auto back = decoded(f, *scale, codes);
-        // Scales with 8 bits of precision may make the ends of the range fall short by fractions of a step.
+        // A bf16 scale has 8 bits of precision, so its rounding may move the ends of the range by fractions of a step.
         const double slack = 0.5 + (1U << bits) * (scales == scale_kind::bf16 ? 0x1p-9 : 0x1p-12);
         for (size_t i = 0; i < x.size(); ++i) {
           const int code = static_cast<int8_t>(codes[i]);
@@ -182,7 +182,7 @@ BOOST_AUTO_TEST_CASE(packed_codes_come_back_at_every_width_and_count) {
       BOOST_TEST((back == codes));
     }
   std::vector<uint32_t> word(1);
-  pack_integers(std::vector<uint8_t>{0xF8, 0, 7, 0xFF}, 4, word);  // -8, 0, 7, -1
+  pack_integers(std::vector<uint8_t>{0xF8, 0, 7, 0xFF}, 4, word);  // the low four bits of each value: -8, 0, 7, -1
   BOOST_TEST(word[0] == 0x7F80U);
   std::vector<uint8_t> bytes(2), halves(4);
   pack_halves(std::vector<uint8_t>{1, 2, 15, 8}, bytes);

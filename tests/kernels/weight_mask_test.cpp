@@ -10,9 +10,10 @@ BOOST_AUTO_TEST_SUITE(weight_mask)
 
 namespace {
 
-constexpr uint64_t rows = 21, columns = 13;  // no count is a multiple of eight
+// The number of elements is not a multiple of eight, so the last mask byte is partial.
+constexpr uint64_t rows = 21, columns = 13;
 
-/// Returns the matrix with rows and columns exchanged in memory.
+/// Returns the transpose of the matrix.
 std::vector<float> transposed(const std::vector<float>& x) {
   std::vector<float> out(x.size());
   for (uint64_t r = 0; r < rows; ++r)
@@ -30,7 +31,7 @@ std::vector<T> masked(std::vector<T> x, core::dtype type, const mask_bits& bits,
 
 BOOST_AUTO_TEST_CASE(a_matrix_and_its_transpose_keep_the_same_elements_and_rows) {
   auto weight = awkward_floats(rows * columns, 3);
-  for (size_t i = 0; i < weight.size(); i += 4) weight[i] = weight[i / 2];  // ties
+  for (size_t i = 0; i < weight.size(); i += 4) weight[i] = weight[i / 2];  // creates equal weights
   const masked_matrix here{rows, columns, false}, there{rows, columns, true};
   for (const uint64_t kept : {uint64_t{1}, uint64_t{100}, rows * columns}) {
     const auto bits = largest_elements(here, weight, kept);

@@ -1,5 +1,5 @@
-// Tests public kernels with invalid numbers and memory: each returns an error that names the expected value, and writes
-// nothing.
+// Tests public kernels with invalid numbers and memory views: each returns an error that names the expected value, and
+// writes nothing.
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <limits>
@@ -29,7 +29,7 @@ void refused(const Result& r, const std::string& text) {
 
 std::byte* bytes(float* p) { return reinterpret_cast<std::byte*>(p); }
 
-/// Returns a piece of eight elements whose views follow one another from `at` on.
+/// Returns a piece of eight elements whose arrays follow each other in memory from `at` on.
 optimizer_piece<float> piece_at(float* at) {
   return {.master = at,
           .moments = {at + 8, at + 16},
@@ -98,7 +98,7 @@ BOOST_AUTO_TEST_CASE(an_update_of_views_that_share_memory_is_refused_and_writes_
   refused(with([&](auto& p) { p.copy = bytes(at + 31); }), "got a gradient and a copy that share bytes");
   refused(with([&](auto& p) { p.copy = bytes(at); }), "got masters and a copy that share bytes");
   BOOST_TEST(memory == std::vector<float>(64, 1.0F), boost::test_tools::per_element());
-  BOOST_TEST(with([&](auto& p) { p.copy = bytes(at + 32); }).has_value());  // the views touch, but none overlaps
+  BOOST_TEST(with([&](auto& p) { p.copy = bytes(at + 32); }).has_value());  // the views are adjacent, but none overlaps
   BOOST_TEST(with([&](auto& p) { p.moments[0] = at + 40; }).has_value());
 }
 
@@ -145,7 +145,7 @@ BOOST_AUTO_TEST_CASE(halves_of_lamb_and_muon_whose_views_share_memory_are_refuse
   BOOST_TEST(memory == std::vector<float>(64, 1.0F), boost::test_tools::per_element());
   BOOST_TEST(room == std::vector<float>(room.size(), 1.0F), boost::test_tools::per_element());
   BOOST_TEST(sums == std::vector<double>(2, 7.0), boost::test_tools::per_element());
-  // Views that are only read may share memory, and each half of LAMB and Muon ignores views that it neither reads nor
+  // Arrays that are only read may overlap, and each phase of LAMB and Muon ignores arrays that it neither reads nor
   // writes.
   BOOST_TEST(prepare_lamb(with([&](auto& p) { p.gradient = bytes(at); }), all.first(1), all.last(1)).has_value());
   BOOST_TEST(apply_checked(lamb, {}, with([](auto& p) { p.gradient = nullptr; }), 1).has_value());
@@ -180,7 +180,7 @@ BOOST_AUTO_TEST_CASE(a_result_that_shares_memory_with_what_is_read_is_refused_an
           "a mask of pruning: wanted views that overlap nowhere in memory, got scores and the mask that share bytes");
   BOOST_TEST(memory == std::vector<float>(32, 1.5F), boost::test_tools::per_element());
   BOOST_TEST(scores == std::vector<float>(16, 0.5F), boost::test_tools::per_element());
-  BOOST_TEST(fake_quantise(two, grid, at).has_value());  // in place, which is allowed
+  BOOST_TEST(fake_quantise(two, grid, at).has_value());  // quantising in place is allowed
   BOOST_TEST(fake_quantise(two, grid, bytes_at(8)).has_value());
   BOOST_TEST(add_saliency(score.first(8), score.subspan(8), score.subspan(8)).has_value());
 }
@@ -249,7 +249,7 @@ BOOST_AUTO_TEST_CASE(a_schedule_of_no_steps_or_of_numbers_that_are_none_has_a_se
   BOOST_TEST_REQUIRE(beta.has_value());
   BOOST_TEST(std::isnan(*beta));
   BOOST_TEST(check({.type = schedule_type::one_cycle, .cycle_second_step_size = 0}).has_value());
-  BOOST_TEST(check({.t_max = 0, .eta_min = nan}).has_value());  // these are settings of other schedules
+  BOOST_TEST(check({.t_max = 0, .eta_min = nan}).has_value());  // t_max and eta_min belong to other schedules
   const schedule_options warmup{.type = schedule_type::warmup, .warmup_min_lr = 0.25};
   BOOST_TEST(learning_rate(warmup, std::numeric_limits<int64_t>::min()) == 0.25);
   BOOST_TEST(learning_rate(warmup, -1) == 0.25);

@@ -1,5 +1,5 @@
-// Keeps a model with its parameters and gradients in plain memory and runs it segment by segment, as the compute lane
-// does.
+// Owns a model with its parameters and gradients in plain memory, and runs it segment by segment, like the compute lane
+// of a rank.
 #pragma once
 
 #include <ATen/Parallel.h>
@@ -26,7 +26,7 @@ inline at::ScalarType torch_of(core::dtype type) { return torch_dtype(type); }
 class tensor_sink final : public gradient_sink {
  public:
   tensor_sink(const core::model_table& table, core::dtype type) : type_(type) {
-    // filled with NaN, so that elements a backward leaves unwritten are visible
+    // NaN makes elements visible that a backward does not write.
     for (const auto& p : table.parameters) {
       gradients.push_back(at::full(p.shape, std::nan(""), at::TensorOptions().dtype(torch_of(type))));
       contributions.push_back(0);
@@ -64,14 +64,14 @@ struct bound_model {
       at::Tensor values = at::full(info.shape, info.init == core::initial_value::ones ? 1.0 : 0.0, at::kDouble);
       auto* v = values.mutable_data_ptr<double>();
       for (uint64_t i = 0; i < info.numel(); ++i)
-        // Random offsets for biases and norms as well, so that no error hides behind zeros and ones.
+        // Biases and norms also get random offsets, because errors could hide behind zeros and ones.
         v[i] += 0.1 * normal(random);
       weights.push_back(values.to(torch_of(dtype)));
       binding.bind(p, weights.back().mutable_data_ptr());
     }
   }
 
-  /// Runs forward and backward; returns the mean loss and sends the gradients of `scale` x loss to the sink.
+  /// Runs forward and backward; returns the mean loss and writes the gradients of `scale` * loss to the sink.
   double step(micro_batch batch, gradient_sink& sink, double scale = 1.0) {
     const auto by_token = core::order_of_inputs(batch.tokens, batch.columns);
     const auto by_column = core::order_of_columns(batch.document_start, batch.columns);
@@ -123,7 +123,15 @@ struct owned_batch {
   micro_batch batch;
 };
 
-/// Returns ||a - b|| / ||b||, computed in double.
+/// Returns
+///
+/// a - b
+///
+/// /
+///
+/// b
+///
+/// , computed in fp64.
 inline double relative_difference(const at::Tensor& a, const at::Tensor& b) {
   const at::Tensor wide = b.to(at::kDouble);
   return a.to(at::kDouble).sub(wide).norm().item<double>() / wide.norm().item<double>();

@@ -1,5 +1,5 @@
-// Tests inputs of recomputed units that are kept on the host or in swap files until backward: they come back bit for
-// bit.
+// Tests offloading of recomputed units' inputs to the host or to swap files until backward: the results must not change
+// by a bit.
 #include "tests/parity/run_result.hpp"
 
 BOOST_AUTO_TEST_SUITE(activations)
@@ -10,7 +10,7 @@ using namespace troupe::tests;
 namespace {
 
 constexpr uint64_t steps = 10;
-constexpr uint32_t windows = 2;  // windows of a plan with nvme
+constexpr uint32_t windows = 2;  // number of host-memory windows of a plan that offloads to nvme
 
 const std::string zero = "zero_optimization.";
 const settings fp32 = {};
@@ -28,7 +28,7 @@ uint32_t count(const plan::rank_plan& p, plan::kind k) {
   }));
 }
 
-/// Trains a model in memory once, and compares that run with runs that keep activations elsewhere.
+/// Trains a model once with all activations on the device, and compares that run with runs that offload activations.
 class comparison {
  public:
   comparison(const std::string& model, settings common)
@@ -37,7 +37,8 @@ class comparison {
     BOOST_TEST(reference_.memory.offloaded_activations == 0U);
   }
 
-  /// Compares a run that keeps the activations of `units` units, 0: of all, in `tier`.
+  /// Compares the reference with a run that offloads the inputs of `units` units (0: of all recomputed units) to
+  /// `tier`.
   void check(const std::string& tier, uint32_t units, const settings& other) const {
     settings set = common_ + settings{"activation_checkpointing.enabled=true", "cluster.offload_activations=" + tier} +
                    folder() + other;
@@ -73,7 +74,7 @@ class comparison {
 
 }  // namespace
 
-// Runs every cut. On ranks that have only some columns, attention keeps all.
+// The jobs cover all kinds of cuts. With tensor or sequence ranks, attention keeps all activations.
 BOOST_AUTO_TEST_CASE(segments_that_keep_less_leave_the_bits) {
   const settings light = {"activation_checkpointing.enabled=true", "activation_checkpointing.selective=true"};
   const std::vector<settings> jobs = {

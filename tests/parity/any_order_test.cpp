@@ -1,5 +1,6 @@
-// Tests schedules that leave the order of micro-batches. Their sums have another order and therefore other bits, which
-// are equal in every run, at every ZeRO stage and in every tier; the summands are those of the uncut run.
+// Tests pipeline schedules in which stages process micro-batches out of order. Their gradient sums have another order
+// and therefore other bits than the uncut run, but the bits are equal in every run, at every ZeRO stage and in every
+// memory tier; the summands are those of the uncut run.
 #include "tests/parity/run_result.hpp"
 
 BOOST_AUTO_TEST_SUITE(any_order)
@@ -19,15 +20,16 @@ const settings small_pieces = {zero + "reduce_bucket_size=8192", zero + "sub_gro
 const std::string reversed =
     "0F0,0F1,0F2,0F3,2F0,2F1,2F2,2F3,2B3,2B2,2B1,2B0,0B3,0B2,0B1,0B0\n"
     "1F0,1F1,1F2,1F3,3F0,3F1,3F2,3F3,3B3,3B2,3B1,3B0,1B3,1B2,1B1,1B0\n";
-/// Only one stage leaves the order of micro-batches.
+/// Only stage 0 processes the micro-batches out of order.
 const std::string one_stage =
     "0F0,0F1,0F2,0F3,0B0,0B2,0B1,0B3\n"
     "1F0,1F1,1B0,1F2,1B1,1F3,1B2,1B3\n";
-/// Every part of each stage has its own order; the last micro-batch is the last one in none of them.
+/// The forward, input-gradient and weight-gradient parts of a stage each have their own order of micro-batches; the
+/// last micro-batch is the last one in none of them.
 const std::string split =
     "0F2,0F0,0F3,0F1,0I1,0I3,0W3,0I0,0I2,0W2,0W1,0W0\n"
     "1F3,1F1,1I3,1F0,1I1,1W1,1F2,1W3,1I2,1I0,1W0,1W2\n";
-/// Embedding and head are on one rank; their weight parts take turns, the embedding's in another order.
+/// Embedding and head are on one rank; their backwards alternate, and the embedding's are out of order.
 const std::string folded =
     "0F0,0F1,0F2,0F3,3F0,3F1,3F2,3F3,3B0,3B1,3B2,0B1,3B3,0B3,0B0,0B2\n"
     "1F0,1F1,1F2,1F3,2F0,2F1,2F2,2F3,2B0,2B1,1B1,2B2,2B3,1B3,1B0,1B2\n";
@@ -48,7 +50,8 @@ settings job_of(int data, const std::string& order) {
   return {"parallel.data=" + std::to_string(data), "gradient_accumulation_steps=4", "gradient_order=" + order};
 }
 
-/// Checks that a schedule gives the same bits at every ZeRO stage, and twice, and results near those of the uncut run.
+/// Checks that a schedule has the same bits at every ZeRO stage and when it is repeated, and results near those of the
+/// uncut run.
 void check_schedule(const reordered_job& job, const settings& common, const std::string& schedule,
                     double tolerance = 1e-6) {
   const auto uncut = train(job, common + stage(0), steps);
@@ -84,13 +87,14 @@ BOOST_AUTO_TEST_CASE(a_split_backward_in_any_order_has_the_same_bits_at_every_ze
     }
 }
 
-// The test uses fp64 so that a contribution that is lost or counted twice cannot hide behind rounding.
+// The test uses fp64, so that a contribution that is lost or counted twice exceeds the rounding errors.
 BOOST_AUTO_TEST_CASE(nothing_is_lost_or_counted_twice) {
   const reordered_job job(tiny_gpt2_with_dropout);
   for (const std::string tied : {"per_use", "in_bucket"})
     for (const std::string order : {"per_step", "per_micro_batch"})
       for (const std::string& schedule : {folded, split}) {
-        if (tied == "in_bucket" && schedule != folded) continue;  // the two units of the tied weight are on two ranks
+        // Both uses of a weight with one bucket must be on one rank.
+        if (tied == "in_bucket" && schedule != folded) continue;
         BOOST_TEST_CONTEXT(tied << ", " << order) {
           check_schedule(job,
                          job_of(2, order) + settings{"tied_gradients=" + tied, "data_types.param_dtype=fp64",
@@ -100,7 +104,8 @@ BOOST_AUTO_TEST_CASE(nothing_is_lost_or_counted_twice) {
       }
 }
 
-// The head is some micro-batches ahead of the embedding, whose gradients are in the same bucket.
+// The backward of the head runs some micro-batches before that of the embedding, and both add to the bucket of the tied
+// weight.
 BOOST_AUTO_TEST_CASE(a_weight_that_two_stages_of_a_rank_share_keeps_the_bits_if_ranks_are_summed_first) {
   const small_job job(tiny_gpt2);
   const settings cut = {"tied_gradients=in_bucket", "parallel.pipeline=2", "pipeline.schedule=zb_v"};
@@ -135,7 +140,7 @@ BOOST_AUTO_TEST_CASE(tiers_recomputation_and_updates_before_the_vote_leave_the_b
   }
 }
 
-// Steps are skipped and undone although the sums end with another micro-batch than the last.
+// Skipped steps are undone correctly although the last summand is not that of the last micro-batch.
 BOOST_AUTO_TEST_CASE(skipped_steps_leave_the_bits) {
   const reordered_job job(tiny_gpt2);
   const auto common =

@@ -1,5 +1,5 @@
-// Checks that a run saved on some ranks at some ZeRO stage resumes on others: tensors bit for bit, and at equal degrees
-// the whole run.
+// Checks that a run saved with one number of ranks and ZeRO stage resumes with others: tensors are equal bit for bit,
+// and at equal data degrees all later steps are too.
 #include <cstdlib>
 #include <set>
 
@@ -17,7 +17,7 @@ constexpr uint64_t before = 2, after = 2;
 struct place {
   int ranks, stage;
 };
-settings at(const place& p) {  // twelve samples a step on every number of ranks
+settings at(const place& p) {  // uses twelve samples a step with every number of ranks
   return {"parallel.data=" + std::to_string(p.ranks), "zero_optimization.stage=" + std::to_string(p.stage),
           "train_micro_batch_size_per_gpu=" + std::to_string(12 / p.ranks),
           "zero_optimization.stage3_param_persistence_threshold=0", "zero_optimization.sub_group_size=4096"};
@@ -59,8 +59,9 @@ std::vector<double> losses_of(actors::session& s, uint64_t steps) {
   return out;
 }
 
-/// Returns the places that load the checkpoint of place `i` of `n`: itself and three others, so that all pairs of ranks
-/// and all pairs of stages occur. If TROUPE_CASES is set, as in `make soak`, returns all places.
+/// Returns the indices of the configurations that load the checkpoint of configuration `i` of `n`: itself and three
+/// others, so that all pairs of rank counts and all pairs of stages occur. If TROUPE_CASES is set, as in `make soak`,
+/// returns all `n`.
 std::vector<size_t> loaders_of(size_t i, size_t n) {
   if (std::getenv("TROUPE_CASES") == nullptr) return {i, (i + 5) % n, (i + 10) % n, (i + 15) % n};
   std::vector<size_t> all(n);
@@ -172,7 +173,8 @@ BOOST_AUTO_TEST_CASE(frozen_parameters_that_checkpoints_leave_out_are_those_of_t
   const auto has = [](const std::string& text, const char* what) {
     BOOST_TEST(text.find(what) != std::string::npos, text);
   };
-  // Another seed gives other first weights, even if another order of samples is permitted.
+  // The frozen parameters are missing in the checkpoint, and another seed would initialise them differently, so it is
+  // refused even if another order of samples is permitted.
   const auto other = actors::session::open(
       {.config = job.config(at({2, 3}) + slim + settings{"seed=8"}), .resume = *saved, .load = {.changed_seed = true}});
   BOOST_TEST_REQUIRE(!other.has_value());

@@ -1,5 +1,5 @@
 // Provides the model that DeepSpeed 0.19.6 compresses in fixtures, and sessions with the same initial weights and
-// scores.
+// pruning scores.
 #pragma once
 
 #include <fstream>
@@ -21,10 +21,10 @@ inline json peers_fixture(const std::string& name) {
   return json::parse(file);
 }
 
-/// Returns the run's `compression_training` section as DeepSpeed was given it.
+/// Returns the `compression_training` section of the run's DeepSpeed configuration as settings.
 inline settings section_of(const json& run) { return {"compression_training=" + run["compression_training"].dump()}; }
 
-/// A small job whose model is a GPT-2 with the weights of tests/models/fixtures/gpt2.
+/// A small job that trains a GPT-2 with the weights of tests/models/fixtures/gpt2.
 struct peers_job : small_job {
   inline static const std::string model = std::string("model: {path: ") + troupe::places::source_dir + "/tests/models/fixtures/gpt2}\n";
 
@@ -45,7 +45,8 @@ struct peers_job : small_job {
   }
 };
 
-/// Saves a checkpoint of the session, with the run's `compression_training` section, and returns its root folder.
+/// Saves a checkpoint of the session together with the run's `compression_training` section, and returns its root
+/// folder.
 inline std::filesystem::path saved(const peers_job& job, actors::session& s, const json& run) {
   auto folder = job.folder().path() / "saved";
   const std::string section = "compression_training: " + run["compression_training"].dump() + "\n";

@@ -1,6 +1,6 @@
-// Tests weights and inputs that are trained for fewer bits: the run is the same wherever states are kept and computed.
-// Also tests techniques that begin after some updates, bits that are lowered one by one, learned ranges, and evaluation
-// and resuming after that.
+// Tests quantisation-aware training of weights and inputs: the run has the same bits wherever states are stored and
+// computed. Also tests techniques that begin after some updates, bit widths that decrease step by step, learned value
+// ranges, and evaluation and resuming with them.
 #include "actors/session/session.hpp"
 #include "tests/parity/places.hpp"
 
@@ -32,7 +32,7 @@ settings quantised_inputs(const std::string& bits, const std::string& offset, co
 settings learned_ranges(const std::string& bits, const std::string& offset, const std::string& type = "symmetric") {
   return quantised_inputs(bits, offset, type) + settings{inputs + "shared_parameters.range_calibration=static"};
 }
-/// Returns settings that lower the weights' bits from 8 to `target`, the first time after two steps.
+/// Returns settings that lower the weights' bit width from 8 to `target`, for the first time after two steps.
 settings moving_bits(const std::string& target, const std::string& offset, bool mixed) {
   auto out = quantised(target, "4", offset);
   std::erase(out, weights + "shared_parameters.quantize_weight_in_forward=true");
@@ -120,8 +120,8 @@ BOOST_AUTO_TEST_CASE(learned_ranges_are_one_value_for_all_ranks_wherever_they_co
   const small_job gpt2(tiny_gpt2_with_dropout), plain(tiny_gpt2);
   check_places(gpt2, data_2 + learned_ranges("8", "1", "asymmetric"), compression_places(), steps);
   check_places(gpt2, data_2 + learned_ranges("4", "0") + settings{"bf16.enabled=true"}, {stage(2), stage(3)}, steps);
-  // The first step with learned ranges measures them, the second multiplies within them; all data of a step count, on
-  // whatever rank they are.
+  // The first step with learned ranges measures them, the second quantises with them; the ranges cover the data of all
+  // ranks.
   const auto none = train(plain, {}, 3), learned = train(plain, learned_ranges("4", "1"), 3);
   BOOST_TEST(learned.losses[1] == none.losses[1]);
   BOOST_TEST(learned.losses[2] != none.losses[2]);
@@ -214,7 +214,8 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_is_refused_by_name) {
   BOOST_TEST(has(refused(twice), "wanted each module in one group, got transformer.h.0.mlp.c_fc in all and more"));
 }
 
-// When a phase begins, the plans of an evaluation and a save are freed, and other plans may get their addresses.
+// When a phase begins, the plans of evaluations and saves are freed. New plans may have the addresses of freed ones,
+// and must not be confused with them.
 BOOST_AUTO_TEST_CASE(a_phase_that_begins_between_an_evaluation_and_a_save_changes_no_bit) {
   const small_job job(tiny_gpt2);
   const settings all = data_2 + quantised("4", "4", "3") + stage(2) + settings{"data.validation_fraction=0.2"};

@@ -1,5 +1,5 @@
-// Compares a model whose compression is made permanent with DeepSpeed 0.19.6's `redundancy_clean`, by the fixture of
-// tests/peer/make_cleaned_fixture.py. Tests whose names begin with `trap_` show deliberate differences.
+// Compares a model whose pruning is made permanent with the result of DeepSpeed 0.19.6's `redundancy_clean`, by the
+// fixture of tests/peer/make_cleaned_fixture.py. Tests whose names begin with `trap_` show deliberate differences.
 #include <cmath>
 
 #include "apps/compress/cleaned_checkpoint.hpp"
@@ -42,7 +42,7 @@ tensors weights_in(const checkpoint::tensor_source& s) {
   return out;
 }
 
-/// Owns the checkpoint of a run without steps, cleaned as `troupe compress --clean` does.
+/// Owns the checkpoint of a run without steps, cleaned by the code of `troupe compress --clean`.
 struct cleaned_run {
   peers_job job{std::string(129, '-')};
   core::result<apps::cleaned_checkpoint> cleaned;
@@ -100,8 +100,8 @@ BOOST_AUTO_TEST_CASE(cleaned_weights_are_the_peers_with_and_without_related_modu
     }
 }
 
-// DeepSpeed accumulates masks over the entries of a group, and cuts the related modules of later entries by the first
-// one's.
+// DeepSpeed accumulates the masks of all entries of a group, and cuts the related modules of later entries by the first
+// entry's mask.
 BOOST_AUTO_TEST_CASE(trap_T13_related_modules_of_every_entry_are_cut_by_its_own_mask) {
   const auto& trap = fixture()["traps"]["T13"];
   BOOST_TEST(trap["rows"] != trap["columns"]);
@@ -110,8 +110,8 @@ BOOST_AUTO_TEST_CASE(trap_T13_related_modules_of_every_entry_are_cut_by_its_own_
     check_equal(apart.at(name), wanted);
 }
 
-// DeepSpeed treats packed queries, keys and values as as many blocks as there are heads: of three heads it drops all
-// keys.
+// DeepSpeed divides the rows of packed queries, keys and values into as many blocks as there are heads: with three
+// heads it drops all keys.
 BOOST_AUTO_TEST_CASE(of_packed_queries_keys_and_values_each_loses_the_heads_that_go) {
   const auto& trap = fixture()["traps"]["packed"];
   const auto peers = trap["rows"].get<std::vector<uint64_t>>();

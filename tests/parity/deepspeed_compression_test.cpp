@@ -1,6 +1,6 @@
-// Compares ten losses of each technique, switched on at step 3, and the masks at the end, with DeepSpeed 0.19.6, by the
-// fixture of tests/peer/make_compressed_training_fixture.py: the same section, weights and batches. Tests whose names
-// begin with `trap_` show deliberate differences.
+// Compares ten losses of each compression technique, enabled at step 3, and the final masks, with DeepSpeed 0.19.6, by
+// the fixture of tests/peer/make_compressed_training_fixture.py: the same `compression_training` section, weights and
+// batches. Tests whose names begin with `trap_` show deliberate differences.
 #include <cmath>
 
 #include "actors/aten_threads.hpp"
@@ -22,7 +22,7 @@ const json& fixture() {
   return all;
 }
 
-/// Returns settings of two ranks with two micro-batches at stage 3. The rows of a step are all windows of the text.
+/// Returns settings of two ranks with two micro-batches at stage 3. One step covers all windows of the text.
 settings common() {
   const auto& a = fixture()["adamw"];
   return {"parallel.data=2",
@@ -52,10 +52,10 @@ std::string text_of(std::span<const uint8_t> keep) {
   return out;
 }
 
-/// Maps "MODULE TECHNIQUE" to elements as 0 and 1.
+/// Maps "MODULE TECHNIQUE" to the mask's elements, written as 0 and 1.
 using masks = std::map<std::string, std::string>;
 
-/// Returns the masks of a run's initial weights. The run is in fp32, because fp64 is not saved.
+/// Returns the masks of a run's initial weights. The run is in fp32, because fp64 runs cannot be saved.
 masks masks_at_the_start(const peers_job& job, const json& run) {
   masks out;
   const auto at = saved(job, *job.begin(common() + section_of(run)), run);
@@ -69,7 +69,7 @@ masks masks_at_the_start(const peers_job& job, const json& run) {
   return out;
 }
 
-/// Returns the masks that a run's current scores give.
+/// Returns the masks that the current scores of a run result in.
 masks masks_of_scores(const actors::session& s, const json& run) {
   masks out;
   for (uint32_t q = 0; q < s.table().parameters.size(); ++q) {
@@ -104,9 +104,9 @@ BOOST_AUTO_TEST_CASE(every_technique_has_the_peers_losses_and_masks_from_the_ste
     }
 }
 
-// DeepSpeed moves its range before each product, and each of its ranks has one. Troupe multiplies within the range that
-// the earlier updates have left, and the step's inputs move it at the end of the step. DeepSpeed's arithmetic in
-// Troupe's order has Troupe's losses; in DeepSpeed's own order it has others.
+// DeepSpeed updates its range before each product, on each rank by itself. Troupe quantises with the range after the
+// previous update, and updates it once at the end of the step from the inputs of all ranks. The fixture has DeepSpeed's
+// arithmetic in Troupe's order, whose losses must be equal, and in DeepSpeed's own order, whose losses differ.
 BOOST_AUTO_TEST_CASE(learned_ranges_follow_the_peers_rule_once_a_step_for_all_ranks) {
   const actors::one_aten_thread alone;
   const auto job = the_job();
@@ -118,7 +118,7 @@ BOOST_AUTO_TEST_CASE(learned_ranges_follow_the_peers_rule_once_a_step_for_all_ra
     }
 }
 
-// Masks need no fp64, because no value is rounded to a grid.
+// Masks need no fp64, because their values are not rounded to a quantisation grid.
 BOOST_AUTO_TEST_CASE(pruned_runs_have_the_peers_losses_in_fp32) {
   const actors::one_aten_thread alone;
   const auto job = the_job();

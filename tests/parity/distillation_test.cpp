@@ -1,5 +1,5 @@
-// Tests a model that learns from a teacher: its losses equal those of a LibTorch loop that does the same, and the run
-// is the same wherever the states and the teacher are kept.
+// Tests distillation from a teacher: losses equal those of a LibTorch loop with the same terms, and the run has the
+// same bits wherever the states and the teacher are stored.
 #include <filesystem>
 
 #include "actors/aten_threads.hpp"
@@ -32,7 +32,7 @@ std::unique_ptr<torch_loop> loop_like(const actors::session& s, const torch_loop
   return std::make_unique<torch_loop>(options, shapes, weights);
 }
 
-/// Compares eight steps of a model of two layers with those of a loop with the same initial weights.
+/// Compares eight steps of a two-layer model with those of a LibTorch loop with the same initial weights.
 void compare(const settings& taught, int64_t teacher_width, taught_by lesson) {
   constexpr uint64_t global_rows = 12, sequence = 16, seed = 7;
   const actors::one_aten_thread alone;
@@ -85,13 +85,13 @@ BOOST_AUTO_TEST_CASE(hidden_states_are_compared_with_those_of_the_layers_that_th
       .kind = taught_by::divergence::forward_kl, .cross_entropy = 0.5, .logits = 0.75, .temperature = 2, .beta = 0.3};
   lesson.hidden_states = 2;
   lesson.hidden = {{0, 0}, {1, 1}, {2, 2}};
-  compare(teacher.taught() + term, 32, lesson);  // two layers learn from the first ones of three
+  compare(teacher.taught() + term, 32, lesson);  // the model's two layers learn from the teacher's first two of three
   lesson.hidden = {{0, 0}, {1, 2}, {2, 3}};
   compare(teacher.taught() + term + reduced("[1, 2]"), 32, lesson);
 }
 
 BOOST_AUTO_TEST_CASE(attention_maps_are_compared_with_those_of_the_layers_that_the_map_names) {
-  const trained_teacher teacher(wider_teacher);  // has the same number of heads
+  const trained_teacher teacher(wider_teacher);  // has the same number of heads as the model
   const settings term = {"distillation.terms.attention=30"};
   taught_by lesson{
       .kind = taught_by::divergence::forward_kl, .cross_entropy = 0.5, .logits = 0.75, .temperature = 2, .beta = 0.3};
@@ -107,7 +107,7 @@ BOOST_AUTO_TEST_CASE(a_block_that_learns_alone_takes_what_the_teachers_takes_and
   const trained_teacher as_wide(three_layers);
   const settings alone = {"distillation.layer_wise.enabled=true"};
   taught_by lesson;
-  lesson.blocks = {{0, 1}, {1, 2}};  // two layers learn from the first ones of three
+  lesson.blocks = {{0, 1}, {1, 2}};  // the model's two layers learn from the teacher's first two of three
   compare(as_wide.taught() + alone, 32, lesson);
 }
 
@@ -171,7 +171,7 @@ BOOST_AUTO_TEST_CASE(a_run_resumes_with_the_same_bits_and_what_it_writes_is_the_
   BOOST_TEST_REQUIRE(again.has_value());
   for (uint64_t i = 2; i < 4; ++i)
     BOOST_TEST_CONTEXT("i " << i) BOOST_TEST(std::bit_cast<uint64_t>(step_of(**again).loss) == whole.losses[i]);
-  // Another teacher than the one that the run has learned from is refused; the folder of the teacher does not matter.
+  // A resumed run refuses a different teacher; the path of the teacher's folder does not matter.
   const trained_teacher another(three_layers);
   const auto refused =
       actors::session::open({.config = job.config(data_2 + another.taught() + stage(2)), .resume = folder});
@@ -183,7 +183,7 @@ BOOST_AUTO_TEST_CASE(a_run_resumes_with_the_same_bits_and_what_it_writes_is_the_
   BOOST_TEST(actors::session::open(
                  {.config = job.config(all + settings{"model.teacher=" + moved.string()} + stage(2)), .resume = folder})
                  .has_value());
-  // Checkpoint and export are complete without the teacher.
+  // The checkpoint and the export can be opened without the teacher.
   auto alone = actors::session::open({.config = job.config(data_2 + stage(1)), .resume = folder});
   BOOST_TEST(alone.has_value());
   const small_job from("model: {path: hf}\n");
@@ -212,7 +212,7 @@ BOOST_AUTO_TEST_CASE(a_model_begins_with_the_layers_that_are_named_and_nothing_e
     const auto& all = source->table().parameters;
     const auto from = std::ranges::find(all, name, &core::parameter_info::name);
     const bool same = parameter_of(**s, q) == parameter_of(*source, static_cast<uint32_t>(from - all.begin()));
-    const bool taken = name != "transformer.wpe.weight";  // no list names it
+    const bool taken = name != "transformer.wpe.weight";  // the settings' lists of copied modules omit this one
     BOOST_TEST(same == taken, name);
     if (taken) bytes += 4 * from->numel();
   }

@@ -1,4 +1,4 @@
-// Generates JSON lines whose documents are shorter and longer than the rows of small jobs.
+// Generates JSON lines whose documents are shorter or longer than the token rows of small jobs.
 #pragma once
 
 #include <string>

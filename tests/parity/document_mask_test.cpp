@@ -1,4 +1,4 @@
-// Tests data.document_mask in whole runs: it changes the result, and sharding changes no bit of it.
+// Tests data.document_mask in whole runs: it changes the results, and sharding changes no bit of them.
 #include "tests/parity/document_lines.hpp"
 #include "tests/parity/run_result.hpp"
 
@@ -23,7 +23,8 @@ void check_model(const std::string& model, const settings& common) {
   check_same(train(job, masked + settings{"zero_optimization.stage=2"}, 4), reference);
 }
 
-/// Checks that ranks which have only some of a row's tokens use the documents of the whole row.
+/// Checks that sequence and context ranks, which have only some of a row's tokens, mask by the documents of the whole
+/// row.
 void check_sequence_groups(const std::string& model) {
   const small_job job(model);
   job.folder().write("lines.jsonl", document_lines());

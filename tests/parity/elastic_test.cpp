@@ -1,6 +1,7 @@
-// Checks that a checkpoint does not depend on the cut: saved under any pipeline, grouping, ZeRO stage or tier, it loads
-// under any other with the same tensors bit for bit, and continues with the same losses if the data degree and the
-// order of sums are equal. Neither do a host's reads, changes, exports and offloads between steps depend on the cut.
+// Checks that a checkpoint does not depend on how the job was sharded: saved with any pipeline, grouping, ZeRO stage or
+// memory tier, it loads with any other with the same tensors bit for bit, and continues with the same losses if the
+// data degree and the order of sums are equal. Reads, changes, exports and offloads of states between steps do not
+// depend on the sharding either.
 #include <bit>
 #include <map>
 
@@ -32,7 +33,7 @@ const std::string zero = "zero_optimization.";
 
 struct cut {
   std::string name;
-  int data = 2;  ///< data degree; every step has eight samples
+  int data = 2;  ///< data-parallel degree; a step has eight samples at any degree
   settings set;
   std::string tied = "per_use";
   int tensor = 1;
@@ -54,7 +55,7 @@ struct cut {
                     zero + "stage3_gather_16bit_weights_on_model_save=true"} +
            set;
   }
-  /// True if steps with both cuts, from the same states, have the same bits.
+  /// Returns true if a step of both cuts, from the same states, has the same bits.
   [[nodiscard]] bool adds_alike(const cut& x) const {
     return data == x.data && tied == x.tied && tensor == x.tensor && columns == x.columns;
   }
@@ -70,7 +71,8 @@ settings in_files(const small_job& job, const std::string& folder) {
   return {zero + "offload_optimizer={" + nvme + "}", zero + "offload_param={" + nvme + ", max_in_cpu: 4096}"};
 }
 
-/// Returns cuts of a job. `folder` is for swap files; every session that is open at the same time needs its own.
+/// Returns different cuts of a job. `folder` is for swap files; two sessions that are open at the same time need
+/// different folders.
 std::vector<cut> cuts(const small_job& job, const std::string& folder = "swap") {
   return {{"uncut", 2, stage(2)},
           {"pipeline 2", 2, pipeline(2, "1f1b") + stage(3)},
@@ -84,8 +86,8 @@ std::vector<cut> cuts(const small_job& job, const std::string& folder = "swap") 
           {"ties in one bucket", 2, stage(3), "in_bucket"}};
 }
 
-/// Returns cuts with tensor degrees that do not divide the number of heads: shares differ, and the last one may be
-/// empty.
+/// Returns cuts with tensor degrees that do not divide the number of heads: the shards differ in size, and the last one
+/// may be empty.
 std::vector<cut> tensor_cuts(const small_job& job, const std::string& folder = "swap") {
   const std::string one = "per_use";
   return {{"uncut", 2, stage(2)},
@@ -162,7 +164,7 @@ saved_cut train_and_save(const small_job& job, const cut& c, const settings& com
   return out;
 }
 
-/// Checks that a checkpoint has every element of the model once, and no copy.
+/// Checks that a checkpoint contains every element of the model exactly once, and no copies of tied parameters.
 void check_folder(const saved_cut& saved, const actors::session& s) {
   const auto report = sound(checkpoint::verify_checkpoint(checkpoint::real_files(), saved.folder));
   BOOST_TEST(report.damages == 0U);
@@ -187,8 +189,8 @@ void check_same_files(const fs::path& a, const fs::path& b) {
   BOOST_TEST(report.left_out_moments + report.left_out_weights == 0U);
 }
 
-/// Checks that every cut loads what other cuts have saved: the next one's when it is opened, two more while it is open,
-/// at distances that differ from cut to cut. `make soak` tests every pair.
+/// Checks that every cut loads checkpoints of other cuts: that of the next cut when it is opened, and two more while it
+/// is open, at distances in the list that differ from cut to cut. `make soak` tests every pair.
 void check_elastic(const small_job& job, const std::vector<cut>& all, const settings& common, double tolerance) {
   std::vector<saved_cut> saved;
   for (const auto& c : all) BOOST_TEST_CONTEXT(c.name) saved.push_back(train_and_save(job, c, common));
@@ -226,7 +228,7 @@ BOOST_AUTO_TEST_CASE(ranks_that_hold_the_same_elements_share_their_writing) {
   const small_job job(gpt2);
   for (const auto& c : cuts(job)) BOOST_TEST_CONTEXT(c.name) {
       const auto source = sound(checkpoint::open_source(train_and_save(job, c, {}).folder));
-      std::vector<uint64_t> written(source.files.size());  // [rank]; elements
+      std::vector<uint64_t> written(source.files.size());  // number of elements in each rank's file
       for (const auto& t : source.tensors)
         for (const auto& piece : t.pieces) written[piece.file] += piece.count;
       BOOST_TEST(std::ranges::max(written) < 8 * std::ranges::min(written));
@@ -236,7 +238,7 @@ BOOST_AUTO_TEST_CASE(ranks_that_hold_the_same_elements_share_their_writing) {
 BOOST_AUTO_TEST_CASE(every_cut_loads_the_checkpoint_of_every_other_in_bf16_with_a_head_of_its_own) {
   const small_job job(llama);
   auto all = cuts(job);
-  all.pop_back();  // the last cut needs a tied weight
+  all.pop_back();  // the last cut requires a tied weight
   check_elastic(job, all, {"bf16.enabled=true"}, 2e-2);
 }
 
@@ -266,8 +268,8 @@ BOOST_AUTO_TEST_CASE(tensor_cuts_load_the_checkpoints_of_others_with_the_moments
   check_elastic(job, all, {"optimizer.type=Muon", "optimizer.params.lr=0.001"}, 1e-5);
 }
 
-// Each checkpoint is saved while a step runs, so that its snapshots are between a pipeline's instructions, and with the
-// loss scale of fp16.
+// Each checkpoint is saved while a step runs, so that its snapshots overlap with a pipeline's instructions, and it
+// contains the loss scale of fp16.
 BOOST_AUTO_TEST_CASE(a_run_that_changes_its_cut_at_every_checkpoint_has_the_bits_of_one_that_does_not) {
   const small_job job(gpt2 + "parameter_groups: [{match: 'h\\.1\\.|wpe', trainable: false}]\n");
   const std::string over_ranks = " over tensor ranks";
@@ -301,7 +303,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_changes_its_cut_at_every_checkpoint_has_the_bits
           sound(s->save_async({.root = job.folder() / run, .client_state = "[1]"}));
           const auto tensors = tensors_of(*whole);
           check_equal(tensors_of(*s), tensors);
-          (void)step_of(*s);  // continues; the checkpoint has the states from before this step
+          (void)step_of(*s);  // the checkpoint has the states from before this step
           sound(s->wait_for_saves());
           folder = job.folder() / run;
         }
@@ -322,7 +324,7 @@ BOOST_AUTO_TEST_CASE(a_session_that_changes_its_cut_between_steps_has_the_bits_o
       BOOST_TEST_CONTEXT(common[1] << (over_tensor_ranks ? ", tensor ranks" : "")) {
         auto all = over_tensor_ranks ? tensor_cuts(job) : cuts(job);
         auto twins = over_tensor_ranks ? tensor_cuts(job, "twin's") : cuts(job, "twin's");
-        if (common.size() < 4)  // Muon's states cannot be kept in files
+        if (common.size() < 4)  // Muon's states cannot be in swap files
           for (auto* list : {&all, &twins})
             std::erase_if(*list, [](const cut& c) { return c.name.ends_with("in files"); });
         const auto s = open(job, all.front().all() + common);
@@ -360,7 +362,7 @@ BOOST_AUTO_TEST_CASE(a_change_of_degrees_that_is_refused_leaves_the_run_as_it_wa
   BOOST_TEST(says(refusal({"train_batch_size=16", "gradient_accumulation_steps=4"}), "train_batch_size: wanted 8"));
   BOOST_TEST(says(refusal({"seed=99"}), "seed: wanted"));
   BOOST_TEST(says(refusal({"bf16.enabled=true"}), "the type of parameters: wanted fp32"));
-  // For another model the plan can be made, but there are no states for it.
+  // The plan for another model can be made, but the session has no states for it.
   const auto other =
       small_job("model: {model_type: gpt2, n_layer: 2, n_embd: 64, n_head: 4, n_positions: 16, vocab_size: 96}\n");
   const auto why = s->change_degrees(other.config(all[0].all()));
@@ -406,7 +408,7 @@ BOOST_AUTO_TEST_CASE(states_are_read_and_changed_by_name_at_every_cut) {
     for (float& v : x) v = v * by + 0.001F;
     return x;
   };
-  // Results of the first cut of those that add alike.
+  // Results of the first cut with each data degree and treatment of tied gradients.
   std::map<std::pair<int, std::string>, std::vector<std::vector<double>>> first;
   for (const auto& c : cuts(job)) BOOST_TEST_CONTEXT(c.name) {
       const auto s = open(job, c.all() + settings{"bf16.enabled=true"});
@@ -432,7 +434,7 @@ BOOST_AUTO_TEST_CASE(states_are_read_and_changed_by_name_at_every_cut) {
           BOOST_TEST(std::equal(part.begin(), part.end(), weights.begin() + static_cast<long>(range.first)));
           own += part.size();
         }
-        BOOST_TEST(own % weights.size() == 0U);  // every replica has the whole weight
+        BOOST_TEST(own % weights.size() == 0U);  // each replica contributes the whole weight
         BOOST_TEST(own > 0U);
       }
       for (const auto& [name, values] : tensors_of(*s)) got.emplace_back(values.begin(), values.end());

@@ -1,4 +1,4 @@
-// Checks sums over tensor ranks that are exchanged in pieces of rows: losses, norms and weights equal those of
+// Checks sums over tensor ranks that are exchanged in pieces of rows: losses, gradient norms and weights equal those of
 // undivided sums up to rounding, and are bit-identical over all cuts with the same number of pieces.
 #include "tests/parity/run_result.hpp"
 

@@ -1,5 +1,5 @@
-// Checks that gradients are means over the global batch, however it is cut into ranks, micro-batches and rows. Uses
-// fp64, so that a wrong factor cannot hide behind rounding.
+// Checks that gradients are means over the global batch, however it is split into ranks, micro-batches and rows. Uses
+// fp64, so that a wrong factor exceeds the rounding errors.
 #include "tests/small_job.hpp"
 
 BOOST_AUTO_TEST_SUITE(gradient_scale)
@@ -18,7 +18,7 @@ const std::string two_blocks =
 
 struct observed {
   double loss = 0, norm = 0, later_loss = 0;
-  std::vector<std::vector<double>> gradient;  // [parameter]
+  std::vector<std::vector<double>> gradient;  // the gradient of each parameter, by parameter index
 };
 
 settings cut(uint64_t ranks, uint64_t micros) {

@@ -1,5 +1,5 @@
-// Tests groups of ranks that hold the same states: the way in which states are cut changes no bit, and all replicas are
-// equal. Sums are those of the whole data axis, in rank order.
+// Tests groups of data ranks that each hold all states: the sharding within a group changes no bit, and all replicas
+// are equal. Gradients are summed over the whole data axis, in rank order.
 #include "tests/parity/run_result.hpp"
 
 BOOST_AUTO_TEST_SUITE(groups)
@@ -21,7 +21,7 @@ const settings small_pieces = {zero + "reduce_bucket_size=8192", zero + "sub_gro
 const settings bf16 = {"bf16.enabled=true"};
 settings twice(const std::string& order) { return {"gradient_accumulation_steps=2", "gradient_order=" + order}; }
 
-// Compares groups with the same data degree in one group.
+// Compares runs whose data ranks form several groups with a run with the same data degree in one group.
 void check_groups(const small_job& job, const settings& common, int data, const std::vector<int>& shards,
                   int first_stage = 1) {
   for (int at = first_stage; at <= 3; ++at) {
@@ -81,7 +81,7 @@ BOOST_AUTO_TEST_CASE(second_copies_of_parameters_leave_the_bits) {
       const auto got = result_of(*s, steps);
       check_same(got, reference);
       BOOST_TEST(got.gathers == reference.gathers);
-      // The second copy is half of the parameters instead of a quarter.
+      // The second copy is sharded over two ranks, so it is half of the parameters; the primary shard is a quarter.
       BOOST_TEST(got.memory.near_copies > reference.memory.parameters);
       uint64_t from_neighbours = 0;
       for (const auto& x : s->training_plan(0).instructions)
@@ -102,7 +102,7 @@ BOOST_AUTO_TEST_CASE(replicas_hold_the_same_slices) {
           BOOST_TEST((mine.own_states(q) == other.own_states(q)));
         BOOST_TEST((mine.memory.moments == other.memory.moments));
       }
-      // The reference has one group of four, in which a rank has half as many states.
+      // The reference is one group of four, in which a rank has half as many states.
       const auto whole = job.open(ranks(4) + stage(at));
       const uint64_t cut = whole->memory()[0].resident.moments, group = s->memory()[0].resident.moments;
       BOOST_TEST(group > cut * 3 / 2);

@@ -1,7 +1,7 @@
-// Tests the promise of docs/numerics.md: the way in which states are cut, gathered, bucketed, prefetched and recomputed
-// changes no bit. The full product of settings is too large; each group runs every stage, and the other settings in
-// rotation, so that every meaningful pair of (setting, stage) runs with both orders of summation, both families and two
-// dtypes.
+// Tests the guarantee of docs/numerics.md: sharding, gathering, bucketing, prefetching and recomputing change no bit.
+// The full product of settings is too large; each group runs every ZeRO stage, and the other settings in rotation, so
+// that every meaningful pair of (setting, stage) runs with both orders of summation, both model families and two data
+// types.
 #include "tests/parity/run_result.hpp"
 
 BOOST_AUTO_TEST_SUITE(identity)
@@ -15,7 +15,7 @@ constexpr uint64_t steps = 10;
 
 const std::string zero = "zero_optimization.";
 settings stage(int n) { return {zero + "stage=" + std::to_string(n)}; }
-// Settings that give at least four buckets and four sub-groups on every rank.
+// Settings that result in at least four buckets and four sub-groups on every rank.
 const settings small_pieces = {zero + "reduce_bucket_size=8192", zero + "sub_group_size=4096"};
 const settings release_all = {zero + "stage3_param_persistence_threshold=0", zero + "stage3_max_reuse_distance=0"};
 
@@ -24,11 +24,11 @@ settings persistence(uint64_t elements) {
   return {zero + "stage3_param_persistence_threshold=" + std::to_string(elements)};
 }
 settings overlap(bool on) { return {zero + std::string("overlap_comm=") + (on ? "true" : "false")}; }
-// Returns settings that limit prefetching, which otherwise runs further ahead with every use.
+// Returns settings that limit the number of gathered elements, and thereby prefetching.
 settings live_at_most(uint64_t elements) { return {zero + "stage3_max_live_parameters=" + std::to_string(elements)}; }
 const settings checkpointing = {"activation_checkpointing.enabled=true"};
 
-// Settings that are added to those of a group, and the ZeRO stage that they are for.
+// Settings that are added to those of a group, and the ZeRO stage to which they apply.
 struct variant {
   int at_stage;
   settings set;
@@ -69,7 +69,8 @@ void check_releases(const run_result& r) {
   BOOST_TEST(r.sub_groups >= 4U);
 }
 
-// Compares stage 0 with default settings with variants [first, first + count) of each stage; 0: with all variants.
+// Compares stage 0 with default settings with variants [first, first + count) of each stage; count 0 means all
+// variants.
 void check_group(const std::string& model, const settings& common, size_t first, size_t count) {
   const small_job job(model);
   const auto reference = train(job, common + stage(0), steps);

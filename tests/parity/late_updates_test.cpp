@@ -1,6 +1,6 @@
 // Tests ZenFlow: columns with large gradients are updated in every step, the others at fixed steps with their deferred
-// gradients. The bits are equal at every stage and in every run, and no gradient waits longer than docs/numerics.md
-// says.
+// gradients. The bits are equal at every ZeRO stage and in every run, and no gradient is deferred longer than
+// docs/numerics.md allows.
 #include "tests/parity/run_result.hpp"
 
 BOOST_AUTO_TEST_SUITE(late_updates)
@@ -41,7 +41,8 @@ BOOST_AUTO_TEST_CASE(late_updates_leave_the_same_bits_at_every_stage_and_in_ever
   }
 }
 
-// The columns are those of a rank's own slice of its share, so they are equal wherever tensor and data degrees are.
+// A rank chooses columns within its own slice of its tensor shard, so the choices are equal if tensor and data degrees
+// are equal.
 BOOST_AUTO_TEST_CASE(late_updates_of_shares_of_a_tensor_group_leave_the_same_bits_at_every_stage_and_cut) {
   const auto pipelined = [](const char* schedule) {
     return settings{"parallel.pipeline=2", std::string("pipeline.schedule=") + schedule};
@@ -70,13 +71,13 @@ BOOST_AUTO_TEST_CASE(whole_updates_come_first_where_they_are_asked_for) {
   BOOST_TEST(!same_bits(train(job, base(2, 3) + late(steps - 1), steps).weights, plain.weights));
 }
 
-// The gradient of a step is applied at most update_interval - 1 steps after it.
+// The gradient of a step must be applied at most update_interval - 1 steps later.
 BOOST_AUTO_TEST_CASE(no_gradient_waits_longer_than_its_interval) {
   const small_job job(tiny_gpt2);
   auto s = job.open(base(2, 3) + late() + settings{"optimizer.type=AdamW"});
   auto before = weights_of(*s);
   std::vector<std::vector<uint64_t>> waited(before.size());
-  // Looks at matrices only, because decay moves each of their elements, whatever its gradient.
+  // The test compares matrices only, because weight decay changes all of their elements in every update.
   for (size_t q = 0; q < before.size(); ++q)
     if (s->table().parameters[q].shape.size() == 2) waited[q].assign(before[q].size(), 0);
   uint64_t late_ones = 0, longest = 0;
@@ -94,7 +95,7 @@ BOOST_AUTO_TEST_CASE(no_gradient_waits_longer_than_its_interval) {
         }
         longest = std::max(longest, ++waited[q][i]);
         late_ones += 1;
-        BOOST_REQUIRE(t % interval != 0);  // at a multiple of the interval all gradients must have been applied
+        BOOST_REQUIRE(t % interval != 0);  // all deferred gradients are applied at a multiple of the interval
       }
     before = std::move(now);
   }

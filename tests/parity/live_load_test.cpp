@@ -1,5 +1,5 @@
-// Tests session::load on a session that has trained: from then on it has the bits of a session that is opened on that
-// checkpoint, at any stage, precision and tier; and a refused load changes nothing.
+// Tests session::load on a session that has already trained: afterwards it has the bits of a session that is opened
+// with that checkpoint, at any ZeRO stage, precision and memory tier; and a refused load changes nothing.
 #include "actors/session/state_access.hpp"
 #include "checkpoint/commit/commit.hpp"
 #include "tests/parity/run_result.hpp"
@@ -64,7 +64,7 @@ void train_on(actors::session& s, int steps) {
   for (int i = 0; i < steps; ++i) step_of(s);
 }
 
-/// Trains two steps of both and compares losses and states bit by bit.
+/// Trains two steps with both sessions and compares losses and states bit by bit.
 void check_alike(actors::session& a, actors::session& b) {
   BOOST_TEST(a.steps_done() == b.steps_done());
   const auto x = result_of(a, 2), y = result_of(b, 2);
@@ -189,7 +189,7 @@ BOOST_AUTO_TEST_CASE(a_save_that_waits_is_finished_before_a_load) {
   load(*s.session, first);
   BOOST_TEST(!s.session->save_under_way());
   BOOST_TEST(s.session->steps_done() == 1U);
-  // The session has saved the states from before the load: those of the second step.
+  // The asynchronous save contains the states from before the load: those of the second step.
   load(*s.session, job.folder() / "saved");
   BOOST_TEST(s.session->steps_done() == 2U);
   auto fresh = open(job, two_ranks(3), job.folder() / "saved");
@@ -217,7 +217,7 @@ BOOST_AUTO_TEST_CASE(a_refused_load_leaves_the_run_as_it_was_and_one_that_fails_
   check_alike(*s.session, *calm.session);
 
   auto bytes = scratch_folder::read(folder / "shard-00001.bin");
-  bytes[4096] ^= 1;  // a byte of the file's first piece
+  bytes[4096] ^= 1;  // damages a byte of the first piece in the file
   job.folder().write("saved/step-00000002/shard-00001.bin", bytes);
   check_refused(s.session->load(folder), core::error_kind::bad_input,
                 "the load failed after it had changed some states: ");
@@ -227,7 +227,7 @@ BOOST_AUTO_TEST_CASE(a_refused_load_leaves_the_run_as_it_was_and_one_that_fails_
 
 BOOST_AUTO_TEST_CASE(a_run_continues_with_another_batch_or_seed_at_the_sample_where_it_was) {
   const small_job job(tiny_gpt2_with_dropout);
-  auto s = open(job, two_ranks(3));  // four samples a step
+  auto s = open(job, two_ranks(3));  // a step has four samples
   train_on(*s.session, 3);
   const auto root = job.folder() / "saved";
   const auto folder = save(*s.session, {.root = root});
@@ -251,8 +251,8 @@ BOOST_AUTO_TEST_CASE(a_run_continues_with_another_batch_or_seed_at_the_sample_wh
   auto half = open(job, smaller, root, {.changed_batch = true});
   BOOST_TEST(half.said("train_batch_size is 2, was 4: the run continues at sample 12 of the data"));
   BOOST_TEST(half.session->steps_done() == 3U);
-  // Two steps of two samples use those of one step of four. Without dropout and updates between them, the loss is the
-  // same.
+  // Two steps of two samples process the samples of one step of four. Without dropout, and without updates between
+  // them, the mean loss is equal.
   const auto plain = small_job(tiny_gpt2);
   const settings still = {"optimizer.params.lr=0", "optimizer.params.weight_decay=0"};
   auto whole_steps = open(plain, two_ranks(1) + still);
@@ -264,7 +264,7 @@ BOOST_AUTO_TEST_CASE(a_run_continues_with_another_batch_or_seed_at_the_sample_wh
   const double mean = (step_of(*half_steps.session).loss + step_of(*half_steps.session).loss) / 2;
   BOOST_TEST(mean == step_of(*whole_steps.session).loss, boost::test_tools::tolerance(1e-5));
 
-  // A later save records the position in the data, so that neither a resumed nor a live session needs an option again.
+  // A later save records the position in the data, so a session that resumes from it or loads it needs no option.
   train_on(*half.session, 2);
   const auto later = save(*half.session, {.root = job.folder() / "later"});
   const auto saved = checkpoint::open_checkpoint(checkpoint::real_files(), later);

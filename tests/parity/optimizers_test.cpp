@@ -1,6 +1,6 @@
-// Tests bit identity over ZeRO 0 to 3 for every optimizer: those that update element by element, LAMB, whose trust
-// ratio needs the norms of whole parameters, and Muon, which needs whole matrices. Also tests parameter groups and
-// frozen parameters.
+// Tests that ZeRO stages 0 to 3 are bit-identical for every optimizer: those that update element by element, LAMB,
+// whose trust ratio needs the norms of whole parameters, and Muon, which needs whole matrices. Also tests parameter
+// groups and frozen parameters.
 #include "tests/parity/run_result.hpp"
 
 BOOST_AUTO_TEST_SUITE(optimizers)
@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint64_t steps = 6;
 
-// Settings that give several buckets, sub-groups and matrix sets on every rank.
+// Settings that result in several buckets, sub-groups and matrix sets on every rank.
 const settings small_pieces = {"zero_optimization.reduce_bucket_size=8192", "zero_optimization.sub_group_size=4096",
                                "zero_optimization.allgather_bucket_size=9000",
                                "zero_optimization.stage3_param_persistence_threshold=0",
@@ -25,7 +25,7 @@ settings optimizer(const std::string& type, const settings& more = {}) {
 const settings bf16 = {"bf16.enabled=true"};
 const settings twice = {"gradient_accumulation_steps=2", "gradient_order=per_micro_batch"};
 
-// Compares stages 1 to 3 with stage 0 on the same number of ranks; each stage cuts, gathers and updates in another way.
+// Compares stages 1 to 3 with stage 0 on the same number of ranks.
 run_result check_stages(const small_job& job, const settings& common) {
   const auto reference = train(job, common + stage(0), steps);
   BOOST_TEST(reference.losses.front() != reference.losses.back());

@@ -1,4 +1,5 @@
-// Trains the attention and MLP of host_blocks.hpp over tensor ranks and compares the results with uncut runs.
+// Trains the attention and MLP modules of host_blocks.hpp over tensor ranks and compares the results with unsharded
+// runs.
 #pragma once
 
 #include "tests/host_blocks.hpp"

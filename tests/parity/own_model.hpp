@@ -1,6 +1,6 @@
-// Defines a model of an embedding program with everything that such a model may have: an embedding shared with the
-// head, a convolution, a recurrence, one linear layer used in two units, dropout, a frozen scale. Also defines its
-// batches and the job that trains it.
+// Defines a model of an embedding program ("host") with every feature that such a model may have: an embedding shared
+// with the head, a convolution, a recurrence, one linear layer used in two units, dropout, a frozen scale. Also defines
+// its batches and the job that trains it.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -46,8 +46,8 @@ inline models::module_model make_own_model(double dropout) {
           }};
 }
 
-/// Returns the model of `make_own_model` made of factories: each module is built only on the ranks that compute it.
-/// `made` is called with the module's name whenever one is built.
+/// Returns the model of `make_own_model` as factories: each module is built only on the ranks that compute it. `made`
+/// is called with the module's name whenever one is built.
 inline models::module_model make_own_model_by_factories(
     double dropout, const std::function<void(const std::string& unit)>& made = [](const std::string&) {}) {
   using models::unit;
@@ -89,7 +89,7 @@ inline models::module_model make_own_model_by_factories(
           }};
 }
 
-/// Returns a batch whose rows count upwards, each from a random start and by a random step of 1 to 3.
+/// Returns a batch in which each row starts at a random token and counts upwards by a random step of 1 to 3.
 inline models::host_batch own_batch(uint64_t step, uint32_t micro, uint32_t rank) {
   std::mt19937_64 random(step * 64 + micro * 8 + rank);
   at::Tensor all = at::empty({own_rows, own_columns + 1}, at::kLong);

@@ -1,6 +1,6 @@
-// Tests DeepSpeed's keys that cut a host's own modules without a policy of the host: the heuristic, names of row
-// layers, a head cut over the vocabulary, Troupe's layers in place of torch's. Losses and weights are those of the
-// uncut modules.
+// Tests DeepSpeed's configuration keys that shard a host program's modules over tensor ranks without a policy of the
+// host: the heuristic, names of row-parallel layers, a head sharded over the vocabulary, Troupe's layers in place of
+// torch's. Losses and weights equal those of the unsharded modules.
 #include <torch/nn/modules/activation.h>
 #include <torch/nn/modules/container/sequential.h>
 
@@ -17,14 +17,14 @@ using namespace troupe::tests;
 
 namespace {
 
-/// Has attention and MLP in one unit, as the blocks of published models.
+/// Contains attention and MLP in one unit, like the blocks of published models.
 struct whole_block : torch::nn::Module {
   at::Tensor forward(const at::Tensor& x) { return mlp->forward(attention->forward(x)); }
   std::shared_ptr<host_attention> attention = register_module("attention", std::make_shared<host_attention>());
   std::shared_ptr<host_mlp> mlp = register_module("mlp", std::make_shared<host_mlp>());
 };
 
-/// Returns the host's modules without a policy, with a residual path around a Sequential.
+/// Returns the host's modules without an injection policy; one unit is a Sequential with a residual connection.
 actors::host_model plain(bool by_factories = false, bool with_block = true) {
   const auto make = [by_factories, with_block] {
     using models::unit;
@@ -61,7 +61,7 @@ void check_has(const std::string& text, const std::string& part) {
 
 actors::host_model without_block() { return plain(/*by_factories=*/true, /*with_block=*/false); }
 
-/// Returns the log lines of a session, with one space between words.
+/// Returns the log lines of a session, with repeated spaces removed.
 std::string lines_of(const settings& set, const actors::host_model& model) {
   std::string out;
   actors::session_hooks hooks;
@@ -104,7 +104,7 @@ BOOST_AUTO_TEST_CASE(autotp_size_cuts_modules_without_a_policy_and_computes_the_
 
 BOOST_AUTO_TEST_CASE(injection_policy_tuple_names_row_layers) {
   check_everywhere(names, without_block());
-  // The configuration's policy replaces a host's own policy and the heuristic.
+  // A policy in the configuration replaces the host's own policy and the heuristic.
   auto with_policy = without_block();
   with_policy.make = [make = with_policy.make] { return models::inject(make(), {.heuristic = true}); };
   check_same(train_own(with_policy, common + names).trained, train_own(without_block(), common + names).trained);
@@ -114,7 +114,7 @@ BOOST_AUTO_TEST_CASE(injection_policy_tuple_names_row_layers) {
   check_has(refusal(ranks(2) + settings{key + "[up]"}), "unit 'mlp 0', cut over 2 ranks");
   check_has(refusal(ranks(2) + settings{key + "norm"}), "wanted a linear layer whose name ends in 'norm'");
   check_has(refusal(ranks(2) + settings{key + "[proj, down]"}), "such as attention and MLP, a separate unit");
-  BOOST_TEST(refusal({key + "[gate]"}) == "accepted");  // no layer is cut on one rank
+  BOOST_TEST(refusal({key + "[gate]"}) == "accepted");  // with one tensor rank, no layer is cut
 }
 
 BOOST_AUTO_TEST_CASE(the_head_is_cut_by_the_vocabulary_on_request) {

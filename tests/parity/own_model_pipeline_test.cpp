@@ -1,5 +1,5 @@
-// Tests a host's own modules in a pipeline: no cut, schedule or ZeRO stage changes a bit, whatever crosses between
-// stages.
+// Tests a host program's modules in a pipeline: no cut, schedule or ZeRO stage changes a bit, whatever values are sent
+// between stages.
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/container/sequential.h>
 
@@ -34,7 +34,7 @@ const settings checkpointing = {"activation_checkpointing.enabled=true"};
 
 struct outcome {
   run_result trained;
-  uint64_t evaluation = 0;  // bits
+  uint64_t evaluation = 0;  // the evaluation loss as the bits of a double
 };
 
 outcome train_own(const actors::host_model& model, const settings& set) {
@@ -60,7 +60,7 @@ actors::host_model own() {
   return {[] { return make_own_model(0.2); }, &own_batch, &own_batch};
 }
 
-/// Returns a model with awkward values between stages: numbers without gradient, views of the input, transposed,
+/// Returns a model that sends awkward values between stages: values without gradient, views of the input, transposed,
 /// repeated and frozen ones.
 models::module_model make_awkward() {
   using models::unit;
@@ -88,8 +88,8 @@ models::module_model make_awkward() {
       }};
 }
 
-/// Returns rows of a different length in each step, with a mask beside the tokens. The batch's values go through all
-/// units.
+/// Returns rows of a different length in each step, with a mask in addition to the tokens. All units receive the
+/// batch's values.
 models::host_batch masked_batch(uint64_t step, uint32_t micro, uint32_t rank) {
   auto out = own_batch(step, micro, rank);
   const int64_t columns = own_columns - static_cast<int64_t>((step + micro + rank) % 3);
@@ -104,7 +104,7 @@ models::host_batch largest_batch() {
   return out;
 }
 
-/// Returns units that pass on several values: two with gradients, one of which not all units use, and three without.
+/// Returns units that output several values: two with gradients, one of which not all units read, and three without.
 models::module_model make_valued() {
   using models::named_values;
   using models::unit;
@@ -209,8 +209,8 @@ BOOST_AUTO_TEST_CASE(a_unit_is_built_on_the_ranks_of_its_stage_only) {
       &own_batch};
   auto s = open_own(job_of(2, 2, "per_step") + stage(3) + cut(2, "1f1b", "[0,4]"), model);
   step_of(*s);
-  // Each module is built once for the dry run, and on both data ranks of a stage; the shared ones are used in both
-  // stages.
+  // Each module is built once for the dry run and once on each of the two data ranks of its stage; the shared ones are
+  // used in both stages.
   const std::map<std::string, int> wanted = {{"words", 5},  {"mix", 3},   {"shared", 5},
                                              {"memory", 3}, {"scale", 3}, {"dropout", 3}};
   BOOST_TEST((made == wanted));
@@ -290,7 +290,8 @@ BOOST_AUTO_TEST_CASE(a_run_of_modules_saved_in_one_cut_resumes_in_any_other) {
         auto t = actors::session::open(
             {.config = own_config(common + other), .resume = *saved, .model = actors::own_model(model)});
         BOOST_TEST_REQUIRE(t.has_value(), (t ? std::string() : t.error().text));
-        BOOST_TEST(made["mix"] == 3);  // for the dry run and on its ranks, although no initial values were needed
+        // Once for the dry run and once per data rank, although no initial values are needed.
+        BOOST_TEST(made["mix"] == 3);
         check_same(result_of(**t, 2), wanted);
       }
   }
@@ -308,7 +309,7 @@ BOOST_AUTO_TEST_CASE(running_statistics_count_a_micro_batch_once_however_many_ar
     auto s = open_own(job_of(1, 4, "per_step") + set, model);
     step_of(*s);
     step_of(*s);
-    const auto last = made->end() - 3;  // mean, variance, count of the last rank
+    const auto last = made->end() - 3;  // the last three are mean, variance and count of the last rank
     return std::pair{last[0].clone(), last[2].item<int64_t>()};
   };
   const auto [mean, count] = statistics({});

@@ -1,5 +1,5 @@
-// Tests a session with a host's own model apart from training: evaluation, random batches, frozen parts, refusals and
-// errors during a run.
+// Tests a session with a host program's own model apart from training: evaluation, random batches, frozen parameters,
+// refusals and errors during a run.
 #include "models/host/module_table.hpp"
 #include "tests/parity/own_model.hpp"
 #include "tests/parity/run_result.hpp"
@@ -66,7 +66,7 @@ BOOST_AUTO_TEST_CASE(evaluation_is_the_mean_loss_without_dropout) {
       sum += copy.loss(x, b.target).item<double>();
     }
   BOOST_TEST(*got == sum / 6, boost::test_tools::tolerance(1e-6));
-  BOOST_TEST(step_of(*s).loss > 0);  // and training continues
+  BOOST_TEST(step_of(*s).loss > 0);  // training continues after the evaluation
 }
 
 BOOST_AUTO_TEST_CASE(outputs_alone_want_no_target_and_several_values_a_name) {
@@ -132,7 +132,8 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_of_one_cut_loads_in_any_other) {
         BOOST_TEST_REQUIRE(did.has_value(), (did ? "" : did.error().text));
         const auto got = plain();
         BOOST_REQUIRE(actors::copy_weights(*loads, got));
-        const auto loaded = models::parameters_of(got, loads->table());  // copies, if there are any, are at the end
+        // Copies of tied parameters, if any, are at the end.
+        const auto loaded = models::parameters_of(got, loads->table());
         for (size_t q = 0; q < std::min(loaded.size(), weights.size()); ++q)
           BOOST_TEST(at::equal(loaded[q], weights[q]));
         for (uint32_t q = 0; q < loads->table().parameters.size(); ++q)
@@ -152,7 +153,7 @@ BOOST_AUTO_TEST_CASE(batches_drawn_at_random_are_the_same_in_every_run) {
     return result_of(*s, 4);
   };
   const auto reference = train(two_ranks);
-  at::randn({17});  // random numbers that the host draws in between have no effect
+  at::randn({17});  // the host's own random numbers must have no effect
   check_same(train(sharded), reference);
   const settings checkpointing = {"activation_checkpointing.enabled=true"};
   check_same(train(sharded + checkpointing), reference);
@@ -236,7 +237,7 @@ BOOST_AUTO_TEST_CASE(impossible_models_and_settings_are_refused_before_anything_
   BOOST_TEST(has(s->generate({1}, 1, 0).error().text, "generates no text"));
   BOOST_TEST(has(s->export_hugging_face("nowhere").error().text, "cannot be written in Hugging Face's format"));
   BOOST_TEST(s->validation_tokens() == 0U);
-  BOOST_TEST(step_of(*s).tokens == 3U);  // tokens counts samples here
+  BOOST_TEST(step_of(*s).tokens == 3U);  // for a host's model, `tokens` counts samples
   BOOST_TEST(has(actors::copy_weights(*s, {{models::unit("a", torch::nn::Linear(2, 2))}, {}}).error().text,
                  "copying weights"));
 }

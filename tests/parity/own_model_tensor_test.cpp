@@ -1,5 +1,5 @@
-// Tests a host's own attention and MLP over tensor ranks: losses, weights and evaluation equal those of the uncut
-// modules up to rounding, and are bit-identical at every ZeRO stage and in a pipeline.
+// Tests a host program's attention and MLP modules over tensor ranks: losses, weights and evaluation equal those of the
+// unsharded modules up to rounding, and are bit-identical at every ZeRO stage and in a pipeline.
 #include "tests/parity/own_blocks.hpp"
 #include "tests/scratch_folder.hpp"
 
@@ -14,7 +14,7 @@ actors::host_model blocks(double dropout = 0) {
   return {[dropout] { return models::inject(host_blocks(dropout), block_policy()); }, &block_batch, &block_batch};
 }
 
-/// Returns a model in which no rank has a whole row of scores.
+/// Returns a model whose head and loss are sharded over the vocabulary, so that no rank has a whole row of logits.
 actors::host_model blocks_of_columns() {
   auto out = blocks(0.2);
   out.make = [] {
@@ -25,7 +25,7 @@ actors::host_model blocks_of_columns() {
   return out;
 }
 
-/// Returns a model in which every unit has its own factory; the head reads the words' weight.
+/// Returns a model in which every unit has its own factory; the head reads the weight of unit "words".
 actors::host_model blocks_by_factories(const models::loss_function& loss = host_blocks().loss) {
   const auto make = [loss] {
     using models::unit;
@@ -41,7 +41,7 @@ actors::host_model blocks_by_factories(const models::loss_function& loss = host_
   return {make, &block_batch, &block_batch};
 }
 
-/// Returns a model whose MLPs all ranks compute alike.
+/// Returns a model whose MLPs are not sharded: all tensor ranks compute the same.
 actors::host_model blocks_with_whole_mlps() {
   auto out = blocks();
   out.make = [] {
@@ -107,7 +107,7 @@ BOOST_AUTO_TEST_CASE(masks_of_weights_that_ranks_have_shares_of_are_those_of_the
   }
 }
 
-// A tied weight is one matrix of two units; a matrix that all ranks have is updated by one of them.
+// Two units use the tied weight, which is one matrix; one rank updates a matrix that all ranks hold.
 BOOST_AUTO_TEST_CASE(matrices_of_muon_are_whole_and_columns_of_zenflow_a_shares) {
   const settings common = {"gradient_accumulation_steps=2", "gradient_order=per_step", "tied_gradients=per_use"};
   const settings muon = {"optimizer.type=Muon"};

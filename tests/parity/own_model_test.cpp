@@ -1,4 +1,4 @@
-// Tests a host's own modules: ZeRO changes no bit of their training, and their training equals LibTorch's.
+// Tests the training of a host program's own modules: ZeRO changes no bit of it, and it equals LibTorch's.
 #include "tests/parity/own_model.hpp"
 
 #include <torch/optim/adamw.h>
@@ -57,7 +57,7 @@ std::vector<at::Tensor> trained(const models::module_model& m) {
   return out;
 }
 
-/// Trains in LibTorch's own loop over the whole global batch, with its own optimizer. Returns the losses.
+/// Trains in a plain LibTorch loop over the whole global batch, with LibTorch's optimizer. Returns the losses.
 std::vector<double> torch_losses(const models::module_model& m, int ranks, int micros, uint64_t steps) {
   torch::optim::AdamW adam(trained(m), torch::optim::AdamWOptions(1e-2).eps(1e-5).weight_decay(0.1));
   std::vector<double> out;

@@ -1,5 +1,5 @@
-// Checks that passes over the plan keep losses, norms, weights and moments: each alone, all together, changed between
-// steps, resumed in the middle of a schedule, and an embedding program's own pass.
+// Checks that optimisation passes over the plan preserve losses, norms, weights and moments: each alone, all together,
+// changed between steps, resumed in the middle of their schedule, and an embedding program's own pass.
 #include "plan/passes/pass.hpp"
 
 #include <atomic>
@@ -20,7 +20,7 @@ namespace {
 constexpr uint64_t steps = 5;
 const std::string zero = "zero_optimization.";
 
-/// Jobs in which every pass has something to choose, in at least one of them.
+/// For every pass, at least one of these jobs offers a choice.
 const std::vector<settings> jobs = {
     {"parallel.data=2", zero + "stage=3", "gradient_accumulation_steps=2"},
     {"parallel.data=2", zero + "stage=2", "activation_checkpointing.enabled=true", "cluster.offload_activations=cpu"},
@@ -40,7 +40,7 @@ std::string all_passes_by_name() {
   return "[" + out + "]";
 }
 
-// A pass that makes every instruction wait for the one before it in its lane of the draft: slower, and as correct.
+// A pass that makes every instruction wait for the previous one of its lane: correct but slower.
 std::string one_after_the_other(plan::draft& d, const plan::rank_plan&) {
   plan::handle before = plan::none;
   for (plan::handle x = d.begin; x != plan::none; x = d.next(x)) {
@@ -51,7 +51,7 @@ std::string one_after_the_other(plan::draft& d, const plan::rank_plan&) {
   return "in a row";
 }
 
-// A wrong pass that removes all dependencies of forwards.
+// An incorrect pass that removes all dependencies of forwards.
 std::string wait_for_nothing(plan::draft& d, const plan::rank_plan&) {
   for (plan::handle x = d.begin; x != plan::none; x = d.next(x))
     if (!d.is_mark(x) && d.at(x).kind == plan::kind::forward) d.depend_on_nothing(x);
@@ -65,7 +65,7 @@ std::shared_ptr<const plan::pass> own(const char* name, std::string (*run)(plan:
 
 std::atomic<bool> pauses = false;
 
-/// Returns a model that takes longer while `pauses` is true.
+/// Returns a model whose forward sleeps for 200 ms while `pauses` is true.
 actors::host_model pausing_model() {
   return {[] {
             auto out = make_own_model(0.1);
@@ -99,8 +99,8 @@ BOOST_AUTO_TEST_CASE(they_change_between_steps_and_measured_times_leave_the_bits
   for (const auto& set : jobs) {
     const auto wanted = train(job, set, steps + 5);
     BOOST_TEST_CONTEXT(text_of(set)) {
-      // Three steps each run with modelled times, with measured ones and without passes; the last ones run the fastest
-      // of these.
+      // The run does three steps each with modelled times, with measured times and without passes; its last steps use
+      // the fastest of the three plans.
       check_same(train(job, set + settings{"compile=auto", "compile.profile_steps=3"}, steps + 5), wanted);
       check_same(train(job, set + with("[recompute, selective_gather]", 2), steps + 5), wanted);
     }
@@ -151,7 +151,7 @@ BOOST_AUTO_TEST_CASE(a_run_is_resumed_in_the_middle_of_a_schedule_and_at_another
        {settings{}, settings{"parallel.pipeline=2", zero + "stage=1", "tied_gradients=per_use"}}) {
     auto again = actors::session::open({.config = job.config(set + other), .resume = folder});
     BOOST_REQUIRE_MESSAGE(again.has_value(), (again ? "" : again.error().text));
-    if (!other.empty()) continue;  // other orders of tied gradients have other sums
+    if (!other.empty()) continue;  // another order of tied gradients changes the sums
     for (uint64_t i = 3; i < 6; ++i)
       BOOST_TEST_CONTEXT("i " << i) BOOST_TEST(std::bit_cast<uint64_t>(step_of(**again).loss) == wanted.losses[i]);
   }
@@ -175,7 +175,8 @@ BOOST_AUTO_TEST_CASE(a_programs_own_pass_runs_and_a_wrong_one_changes_nothing) {
   check_same(result_of(*s, steps), wanted);
 }
 
-// Steps 0 to 3 run by the plan of the other keys, 4 to 7 with the program's pass, then the faster one of the two.
+// Steps 0 to 3 run the plan without passes, steps 4 to 7 the program's pass, and later steps the faster of the two
+// plans.
 BOOST_AUTO_TEST_CASE(a_choice_that_is_tried_stays_if_its_steps_are_faster_than_those_before) {
   const settings set = {"parallel.data=2", zero + "stage=3"};
   const auto wanted = result_of(*open_own(set, pausing_model()), 10);
@@ -208,7 +209,7 @@ BOOST_AUTO_TEST_CASE(a_choice_that_is_tried_stays_if_its_steps_are_faster_than_t
     }
 }
 
-// The pass is due after 4 steps, and its trial ends after 8.
+// The program's pass is scheduled for step 4, and its trial ends at step 8.
 BOOST_AUTO_TEST_CASE(a_rank_whose_profile_failed_makes_all_stay_with_what_they_know) {
   const settings set = {"parallel.data=2", zero + "stage=3"};
   const auto wanted = result_of(*open_own(set, pausing_model()), 10);
@@ -235,7 +236,7 @@ BOOST_AUTO_TEST_CASE(a_rank_whose_profile_failed_makes_all_stay_with_what_they_k
       std::vector<uint64_t> losses;
       for (uint64_t i = 0; i < 10; ++i) {
         BOOST_TEST_INFO_SCOPE("i " << i);
-        pauses = i < 4;  // the tried pass is faster
+        pauses = i < 4;  // makes the steps before the trial slower
         losses.push_back(std::bit_cast<uint64_t>(step_of(s).loss));
         BOOST_TEST(!s.training_plan(0).options().passes.empty() == (failed == 2 && i >= 4 && i < 8));
       }
@@ -247,7 +248,7 @@ BOOST_AUTO_TEST_CASE(a_rank_whose_profile_failed_makes_all_stay_with_what_they_k
     }
 }
 
-// The loss scale is so large that the first steps overflow, more of them than are profiled.
+// The initial loss scale is so large that the first steps overflow, more of them than the profile has steps.
 BOOST_AUTO_TEST_CASE(steps_that_are_skipped_are_not_measured_and_a_trial_waits_for_others) {
   const small_job job;
   const settings set = {"parallel.data=2", zero + "stage=3", "fp16.enabled=true", "fp16.initial_scale_power=32",
@@ -292,7 +293,7 @@ BOOST_AUTO_TEST_CASE(steps_that_are_skipped_are_not_measured_and_a_trial_waits_f
   BOOST_TEST_REQUIRE(!told.empty());
   BOOST_TEST(told[0].steps == skipped + 3);
   for (const auto& r : told)
-    if (r.went_back) BOOST_TEST(r.steps == skipped + 6);  // three more steps, because a trial of two measures none
+    if (r.went_back) BOOST_TEST(r.steps == skipped + 6);  // a trial ends only after three of its own steps
 }
 
 BOOST_AUTO_TEST_CASE(as_much_of_the_optimizer_stays_in_memory_as_a_budget_leaves_room_for) {
@@ -308,11 +309,11 @@ BOOST_AUTO_TEST_CASE(as_much_of_the_optimizer_stays_in_memory_as_a_budget_leaves
   };
   const settings one = {"compile.deepcompile=true", "compile.passes=[offload_optimizer]"};
   struct placed {
-    uint64_t bytes;  // bytes of a rank
+    uint64_t bytes;  // planned memory of one rank
     double ratio;
   };
   const auto opened_by = [&](const settings& other) {
-    const auto s = job.open(other);  // the session locks the folder
+    const auto s = job.open(other);  // must be closed before the next one, because it locks the swap folder
     return placed{s->training_plan(0).memory.total(), s->training_plan(0).options().tiers.ratio};
   };
   const auto wanted = train(job, set, steps + 4);
@@ -320,7 +321,7 @@ BOOST_AUTO_TEST_CASE(as_much_of_the_optimizer_stays_in_memory_as_a_budget_leaves
   BOOST_TEST(files.ratio == 1.0);
   BOOST_TEST(memory.ratio == 0.0);
   BOOST_TEST_REQUIRE(files.bytes < memory.bytes);
-  // Budget of both ranks: half of the states that would be in files stay in memory.
+  // The budget is for both ranks: it allows half of the states that would be in files to stay in memory.
   const uint64_t budget = files.bytes + memory.bytes;
   const placed part = opened_by(set + within(budget, one));
   BOOST_TEST(part.ratio > 0.25);
@@ -328,7 +329,7 @@ BOOST_AUTO_TEST_CASE(as_much_of_the_optimizer_stays_in_memory_as_a_budget_leaves
   BOOST_TEST(part.bytes <= budget / 2);
   check_same(train(job, set + within(1 << 30, one), steps + 4), wanted);
   check_same(train(job, set + within(budget, one), steps + 4), wanted);
-  // All passes are chosen again by measured times; the states stay where they are.
+  // Later choices by measured times reconsider all passes, but do not move the states.
   check_same(train(job, set + within(budget, {"compile=auto"}) + settings{"compile.profile_steps=3"}, steps + 4),
              wanted);
   const auto refused = job.open(set)->compile({{.step = 1, .passes = {"offload_optimizer"}}});

@@ -1,6 +1,6 @@
-// Checks that a pipeline changes no bit: at equal data degree, order of gradients and place of tied ones, every cut
-// into stages, every schedule that keeps the order of micro-batches and every ZeRO stage give the results of the uncut
-// run.
+// Checks that a pipeline changes no bit: with equal data degree, gradient order and rank of tied gradients, every cut
+// into stages, every schedule that processes micro-batches in order and every ZeRO stage have the results of the
+// unsharded run.
 #include "tests/parity/run_result.hpp"
 
 BOOST_AUTO_TEST_SUITE(pipeline)

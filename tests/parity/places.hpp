@@ -1,4 +1,4 @@
-// Lists settings for where the states of a run are kept, and compares runs that differ in nothing else.
+// Lists settings that determine where the states of a run are stored, and compares runs that differ in nothing else.
 #pragma once
 
 #include <string>
@@ -11,14 +11,15 @@ namespace troupe::tests {
 
 inline const std::string zero = "zero_optimization.";
 
-/// Returns the settings of a ZeRO stage, with limits so small that a tiny model has several buckets and sub-groups.
+/// Returns the settings of a ZeRO stage, with size limits so small that a tiny model has several buckets and
+/// sub-groups.
 inline settings stage(int n) {
   return {zero + "stage=" + std::to_string(n), zero + "stage3_param_persistence_threshold=40",
           zero + "reduce_bucket_size=8192", zero + "sub_group_size=4096"};
 }
 
-/// Returns settings that keep parameters and optimizer states in files. The files are in a folder of this program
-/// alone, because suites run at the same time.
+/// Returns settings that keep parameters and optimizer states in swap files. Each process has its own folder, because
+/// test suites run at the same time.
 inline settings states_in_files() {
   static const scratch_folder swapped;
   const std::string folder = swapped.path().string();
@@ -26,8 +27,8 @@ inline settings states_in_files() {
           zero + "offload_param.device=nvme", zero + "offload_param.nvme_path=" + folder};
 }
 
-/// Returns settings under which compressed weights, masks and scores are rebuilt in different places: all tiers and
-/// stages, recomputed units, updates before the vote, and schedules that split backward.
+/// Returns settings that cover all tiers and stages, recomputed units, updates before the gradient norm is known, and
+/// schedules that split backward; each rebuilds compressed weights, masks and scores at other times.
 inline std::vector<settings> compression_places() {
   const settings files = states_in_files(), again = {"activation_checkpointing.enabled=true"};
   return {stage(1),
@@ -42,7 +43,7 @@ inline std::vector<settings> compression_places() {
           stage(3) + settings{"parallel.pipeline=2", "pipeline.schedule=zb_v", "pipeline.chunks=2"}};
 }
 
-/// Checks that a run with `common` and each of `others` equals the run with `common` at stage 0, bit for bit.
+/// Checks that each run with `common` and one of `others` equals the run with `common` at stage 0, bit for bit.
 inline void check_places(const small_job& job, const settings& common, const std::vector<settings>& others,
                          uint64_t steps) {
   const auto reference = train(job, common + stage(0), steps);

@@ -1,5 +1,5 @@
-// Tests pruned weights: the run is the same wherever states are kept and computed. Also tests masks that begin after
-// some updates, and runs that resume with their masks.
+// Tests training with pruned weights: the run has the same bits wherever states are stored and computed. Also tests
+// masks that begin after some updates, and runs that resume with their masks.
 #include <cmath>
 #include <numeric>
 
@@ -26,7 +26,7 @@ settings pruned(const std::string& technique, const std::string& ratio, const st
           section + "different_groups.all.params.dense_ratio=" + ratio,
           section + "different_groups.all.modules=[\"" + modules + "\"]"};
 }
-/// Returns settings that prune blocks of 4 rows; half of the blocks are dropped between updates `begin` and `end`.
+/// Returns settings that prune blocks of 4 rows, from none at update `begin` to half of the blocks at update `end`.
 settings snipped(const std::string& begin, const std::string& end, const std::string& modules) {
   const std::string shared = training + "sparse_pruning.shared_parameters.";
   return pruned("sparse_pruning", "0.5", begin, modules, "snip_momentum") +
@@ -90,7 +90,8 @@ BOOST_AUTO_TEST_CASE(masks_are_learned_of_weights_whose_bits_move_or_that_are_ro
   std::erase(moving, weights + "quantize_weight_in_forward=true");
   check_places(job, learned + noisy, some, steps);
   check_places(job, learned + moving, some, steps);
-  // The scores' gradients are those of the weights that were multiplied with, including noise: the first step shows it.
+  // The scores' gradients are computed from the quantised weights, including noise, so quantisation changes them in the
+  // first step already.
   const auto first_scores = [&](const settings& set) {
     const auto s = job.open(learned + set);
     step_of(*s);
@@ -192,14 +193,14 @@ BOOST_AUTO_TEST_CASE(snip_momentum_has_the_same_bits_wherever_states_lie_and_whe
   }
 }
 
-// The reference adds up |w g| itself and sorts the blocks.
+// The test adds up |w g| itself and sorts the blocks, independently of the tested code.
 BOOST_AUTO_TEST_CASE(snip_momentum_drops_the_blocks_that_a_plain_twin_drops) {
   const small_job job(tiny_gpt2);
   const auto s = job.open(stage(0) + snipped("2", "4", "c_fc"));
   const uint32_t weight = parameter_named(*s, "transformer.h.0.mlp.c_fc.weight");
   const auto inputs = static_cast<size_t>(s->table().parameters[weight].shape[0]),
              outputs = static_cast<size_t>(s->table().parameters[weight].shape[1]);
-  std::vector<float> scores(inputs * outputs);  // [output][input]
+  std::vector<float> scores(inputs * outputs);  // scores of a matrix stored as (outputs, inputs)
   std::vector<uint8_t> kept(scores.size(), 1);
   for (uint64_t step = 0; step < 6; ++step) {
     BOOST_TEST_INFO_SCOPE("step " << step);
@@ -235,7 +236,7 @@ BOOST_AUTO_TEST_CASE(snip_momentum_drops_the_blocks_that_a_plain_twin_drops) {
   const auto saved = checkpoint::open_checkpoint(checkpoint::real_files(), folder);
   BOOST_TEST_REQUIRE(saved.has_value());
   const auto& masks = saved->content.run.masks;
-  BOOST_TEST_REQUIRE(masks.size() == 1U);  // the other blocks are excluded
+  BOOST_TEST_REQUIRE(masks.size() == 1U);  // `excluded_modules` excludes the other layers
   BOOST_TEST(masks[0].module == "transformer.h.0.mlp.c_fc");
   BOOST_TEST((masks[0].bits == kernels::packed_mask(kept)));
   BOOST_TEST((masks[0].scores == scores));
@@ -283,7 +284,7 @@ BOOST_AUTO_TEST_CASE(an_evaluation_computes_with_the_masks_of_the_next_step) {
   BOOST_TEST(late.second != plain.second);
 }
 
-// DeepSpeed computes masks again from the weights with which a run resumes; Troupe keeps those of the run's start.
+// DeepSpeed recomputes masks from the weights of a resumed run; Troupe keeps the masks that the run started with.
 BOOST_AUTO_TEST_CASE(trap_T10_a_run_that_resumes_anywhere_keeps_its_masks) {
   const small_job job(tiny_gpt2);
   const settings set = settings{"gradient_order=per_step", "tied_gradients=per_use"} +
@@ -302,8 +303,8 @@ BOOST_AUTO_TEST_CASE(trap_T10_a_run_that_resumes_anywhere_keeps_its_masks) {
     BOOST_TEST_REQUIRE(again.has_value());
     for (uint64_t i = saved; i < 6; ++i)
       BOOST_TEST(std::bit_cast<uint64_t>(step_of(**again).loss) == whole.losses[i], "step " << i << " from " << saved);
-    // Other ranks add in another order, so the bits differ. With other masks, losses would differ in their second
-    // digit.
+    // Three ranks add gradients in another order than two, so the bits differ. With wrong masks, losses would differ in
+    // their second digit.
     auto other = actors::session::open({.config = job.config(set + three + stage(3)), .resume = folder});
     BOOST_TEST_REQUIRE(other.has_value());
     for (uint64_t i = saved; i < 6; ++i)
@@ -350,7 +351,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_resumes_with_other_tensor_ranks_keeps_masks_and_
     };
     const auto first = masks_of("3"), last = masks_of("1");
     BOOST_TEST_REQUIRE(!first.empty());
-    if (first[0].scores.empty()) BOOST_TEST((first == last));  // masks of l1 are computed once
+    if (first[0].scores.empty()) BOOST_TEST((first == last));  // masks of technique l1 are computed only once
   }
 }
 

@@ -1,5 +1,6 @@
-// Tests random cuts: the bits are always those of the uncut run at stage 0 with the same data, tensor, sequence and
-// context degrees, order of gradients, place of tied ones and choice of sharded norms. `make soak` draws two thousand.
+// Tests randomly drawn jobs: the bits always equal those of the run without a pipeline at stage 0 with the same data,
+// tensor, sequence and context degrees, gradient order, treatment of tied gradients and choice of sharded norms. `make
+// soak` draws two thousand.
 #include <cstdlib>
 #include <random>
 
@@ -19,7 +20,7 @@ constexpr uint32_t ranks_max = 8;
 const std::string zero = "zero_optimization.";
 
 uint64_t draws_wanted() {
-  const char* cases = std::getenv("TROUPE_CASES");  // counts small cases; a draw takes as long as ten of them
+  const char* cases = std::getenv("TROUPE_CASES");  // number of small test cases; a draw runs as long as ten of them
   return cases == nullptr ? draws : std::max<uint64_t>(draws, std::strtoull(cases, nullptr, 10) / 10);
 }
 
@@ -39,11 +40,11 @@ struct drawn {
   std::string model;
   settings common, other;
   uint32_t data = 1, stage = 0;
-  std::string axis;      // axis of the ranks that share samples; empty: none
-  uint32_t sharing = 1;  // number of ranks that share samples
-  uint32_t stages = 1;   // ranks of a pipeline
+  std::string axis;      // mesh axis of the ranks that compute the same samples, or empty
+  uint32_t sharing = 1;  // number of ranks that compute the same samples
+  uint32_t stages = 1;   // number of pipeline ranks
   bool recomputes = false;
-  bool by_element = true;  // the optimizer updates element by element
+  bool by_element = true;  // true: the optimizer updates each element independently
 };
 
 void draw_sharing(dice& d, drawn& out) {
@@ -83,7 +84,7 @@ void draw_job(dice& d, drawn& out) {
   }
 }
 
-// Draws one or two techniques of compression that begin at some update.
+// Draws one or two compression techniques that begin at a random update.
 void draw_compression(dice& d, drawn& out) {
   const std::string root = "compression_training.", weights = root + "weight_quantization.",
                     inputs = root + "activation_quantization.", shared = "shared_parameters.";
@@ -167,7 +168,8 @@ void draw_states(dice& d, const std::string& folder, drawn& out) {
   if (!files && out.by_element && d.one_in(3)) out.other.push_back("cluster.early_updates=true");
 }
 
-// Draws settings of exchanges: what ranks exchange, when, and what they keep of it.
+// Draws settings of exchanges between tensor or sequence ranks: which data they exchange, when, and which results they
+// keep.
 void draw_exchanges(dice& d, drawn& out) {
   if (out.axis != "tensor") {
     if (d.one_in(3)) out.other.push_back("cluster.row_tile_bytes=" + d.one_of({"4096", "20000"}));
@@ -193,7 +195,8 @@ std::string some_passes(dice& d) {
   return "[" + out + "]";
 }
 
-/// Returns the smallest budget from the refusal of a job; empty if it was refused for another reason.
+/// Returns the smallest possible memory budget from the error text of a refused job, or an empty text if it was refused
+/// for another reason.
 std::string least_of(const std::string& refusal) {
   constexpr std::string_view before = "compile.memory_budget: wanted at least ";
   const size_t at = refusal.find(before);
@@ -202,7 +205,7 @@ std::string least_of(const std::string& refusal) {
   return refusal.substr(first, refusal.find(' ', first) - first);
 }
 
-// Draws other passes for the middle of the run, or the smallest budget that the passes allow.
+// Draws optimisation passes for the start and for step 2, or the smallest memory budget that the first passes allow.
 void draw_passes(dice& d, const small_job& job, drawn& out) {
   if (d.one_in(2)) return;
   const std::string first = some_passes(d);
@@ -233,7 +236,7 @@ BOOST_AUTO_TEST_CASE(leave_the_bits_of_the_uncut_run) {
       try {
         const auto reference = train(job, what.common + settings{zero + "stage=0"}, steps);
         check_same(train(job, what.common + what.other, steps), reference);
-      } catch (const std::exception& e) {  // only the context tells which draw it was
+      } catch (const std::exception& e) {  // caught here to report the seed as well
         BOOST_ERROR(e.what());
       }
     }

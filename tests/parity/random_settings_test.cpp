@@ -1,4 +1,5 @@
-// Tests random settings: the bits are always those of stage 0 with default settings. `make soak` draws hundreds.
+// Tests randomly drawn settings: the bits always equal those of stage 0 with default settings. `make soak` draws
+// hundreds.
 #include <cstdlib>
 #include <random>
 
@@ -16,7 +17,7 @@ constexpr uint64_t draws = 6;
 
 uint64_t draws_wanted() {
   const char* seeds =
-      std::getenv("TROUPE_SEEDS");  // counts seeds of the simulation; a draw takes as long as twenty of them
+      std::getenv("TROUPE_SEEDS");  // number of seeds of the simulation tests; a draw runs as long as twenty of them
   return seeds == nullptr ? draws : std::max<uint64_t>(draws, std::strtoull(seeds, nullptr, 10) / 20);
 }
 
@@ -26,7 +27,7 @@ class dice {
   uint64_t below(uint64_t n) { return random_() % n; }
   bool coin() { return below(2) == 0; }
   std::string truth() { return coin() ? "true" : "false"; }
-  /// Returns 0, or about 2^0 .. 2^18: from less than a bias to more than the model.
+  /// Returns 0, or a number of elements from about 2^0 to 2^18: from less than a bias to more than the whole model.
   std::string elements() { return below(6) == 0 ? "0" : std::to_string((uint64_t{1} << below(19)) + below(100)); }
   std::string positive() { return std::to_string((uint64_t{1} << below(19)) + below(100)); }
   std::string one_of(std::initializer_list<const char*> all) { return all.begin()[below(all.size())]; }
@@ -40,7 +41,7 @@ struct drawn {
   settings common, other;
 };
 
-/// Draws techniques of compression, each with some probability.
+/// Draws compression techniques, each with some probability.
 settings compressed(dice& d) {
   settings out;
   const auto add = [&](const std::string& technique, const settings& more) {

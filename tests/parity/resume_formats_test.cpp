@@ -1,5 +1,5 @@
-// Tests runs that resume from other formats: DeepSpeed's folders at any degrees, Hugging Face's weights, and Troupe's
-// own checkpoints in another precision or only in part.
+// Tests runs that resume from other formats: DeepSpeed's checkpoint folders at any degrees, Hugging Face's weights, and
+// Troupe's own checkpoints in another precision or only in part.
 #include <fstream>
 #include <map>
 
@@ -76,7 +76,7 @@ bool all_zero(const std::vector<std::vector<float>>& all) {
 
 const fs::path fixtures = fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures/deepspeed_gpt2";
 
-/// The model of tests/peer/troupe_resumes_deepspeed.py.
+/// The model that tests/peer/troupe_resumes_deepspeed.py trains.
 const std::string peers_model =
     "model: {model_type: gpt2, n_layer: 1, n_embd: 8, n_head: 2, n_positions: 8, vocab_size: 128, embd_pdrop: 0, "
     "attn_pdrop: 0, resid_pdrop: 0}\n";
@@ -92,7 +92,8 @@ settings peers_job(int ranks, int stage) {
           "zero_optimization.stage3_param_persistence_threshold=0"};
 }
 
-/// Reads the three losses after another program's checkpoint, as its recipe in tests/peer wrote them.
+/// Reads the three losses that another program computed after its checkpoint; a script in tests/peer wrote them to
+/// `file`.
 std::vector<double> losses_in(const fs::path& file) {
   std::vector<double> out(3);
   std::ifstream in(file);
@@ -105,7 +106,7 @@ void check_losses(const std::vector<double>& got, const std::vector<double>& wan
     BOOST_TEST(std::abs(got[i] - wanted[i]) <= 2e-6 * wanted[i], got[i] << " and " << wanted[i]);
 }
 
-struct place {  ///< where a run continues
+struct place {  ///< the degrees with which a run resumes
   int ranks, stage, tensor = 1;
 };
 
@@ -113,13 +114,14 @@ const fs::path distributed = fs::path(troupe::places::source_dir) / "tests/check
 
 const fs::path trainers = fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures/trainer";
 
-/// The models of tests/peer/troupe_resumes_distributed.py and troupe_resumes_trainer.py.
+/// The models that tests/peer/troupe_resumes_distributed.py and troupe_resumes_trainer.py train.
 const std::map<std::string, std::string> distributed_models{
     {"gpt2_fsdp", peers_model},
     {"llama_2d",
      "model: {model_type: llama, num_hidden_layers: 1, hidden_size: 8, intermediate_size: 12, num_attention_heads: 4, "
      "num_key_value_heads: 2, max_position_embeddings: 8, vocab_size: 128}\n"}};
-/// Returns settings with the optimizer of tests/peer/troupe_resumes_distributed.py, and without a schedule.
+/// Returns settings with the optimizer of tests/peer/troupe_resumes_distributed.py, and without a learning-rate
+/// schedule.
 settings their_job(int ranks, int stage, int tensor) {
   return {"parallel.data=" + std::to_string(ranks),
           "parallel.tensor=" + std::to_string(tensor),
@@ -145,7 +147,7 @@ actors::save_request request_of(const fs::path& root, std::string client_state =
   return out;
 }
 
-/// Owns a small run that was saved after two steps.
+/// Owns a small run that is saved after two steps.
 struct saved_run {
   small_job job;
   fs::path folder;
@@ -306,7 +308,7 @@ BOOST_AUTO_TEST_CASE(an_optimizer_of_another_model_is_refused_by_name_and_can_be
 BOOST_AUTO_TEST_CASE(a_run_resumes_in_another_precision) {
   const saved_run fp32;
   const auto narrow = resume(fp32.job.config(saved_run::base() + settings{"bf16.enabled=true"}), fp32.folder);
-  BOOST_TEST(same_bits(weights_of(*narrow.session), fp32.weights));  // master weights stay fp32
+  BOOST_TEST(same_bits(weights_of(*narrow.session), fp32.weights));  // master weights remain fp32
   BOOST_TEST(same_bits(moments_of(*narrow.session), fp32.moments));
   const auto losses = losses_of(*narrow.session, 2);
   for (size_t i = 0; i < 2; ++i) BOOST_TEST_CONTEXT("i " << i) BOOST_TEST(std::abs(losses[i] - fp32.next[i]) < 0.05);
@@ -358,7 +360,7 @@ BOOST_AUTO_TEST_CASE(each_load_option_loads_the_parts_that_its_table_names) {
     const auto step = step_of(*without.session);
     BOOST_TEST(step.step == 3U);
     BOOST_TEST(step.lr == usual_lr);
-    // A run that loaded only parts saves, and resumes from its own save without options.
+    // A run that loaded only parts of a checkpoint can save, and its own checkpoint needs no options to resume.
     const auto again = saved.job.folder() / "again";
     BOOST_TEST_REQUIRE(without.session->save(request_of(again)).has_value());
     auto later = resume(config, again);
@@ -428,7 +430,7 @@ BOOST_AUTO_TEST_CASE(models_that_do_not_match_are_refused_with_what_was_wanted_a
                      "transformer.h.5.attn.c_attn.bias, "));
   BOOST_TEST(!generous.warned("are left out"));
 
-  // The sixth block is loaded a second time as the seventh; the embedding of positions keeps its initial values.
+  // The checkpoint's sixth block is also loaded as the seventh; the position embedding keeps its initial values.
   const auto fresh = deeper.open(saved_run::base());
   const auto config = deeper.config(saved_run::base());
   auto chosen =

@@ -1,5 +1,5 @@
-// Checks that row tiles of the head (cluster.row_tile_bytes) and of MLPs (cluster.mlp_tile_bytes) change no bit of a
-// run: losses, norms, weights and moments equal those of the run without tiles.
+// Checks that computing the head (cluster.row_tile_bytes) and MLPs (cluster.mlp_tile_bytes) in tiles of rows changes no
+// bit of a run: losses, norms, weights and moments equal those of the run without tiles.
 #include "tests/parity/run_result.hpp"
 
 BOOST_AUTO_TEST_SUITE(row_tiles)
@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint64_t steps = 2;
 
-// The models have few blocks and a small width, so that the batch can have many rows, of which tiles consist.
+// The models have few blocks and a small width, so that the batch can have many rows for the tiles to divide.
 const std::string gpt2 =
     "model: {model_type: gpt2, n_layer: 2, n_embd: 16, n_head: 2, n_positions: 16, vocab_size: 96, embd_pdrop: 0.1, "
     "attn_pdrop: 0.1, resid_pdrop: 0.1}\n";
@@ -20,9 +20,9 @@ const std::string llama =
     "intermediate_size: 24, max_position_embeddings: 16, vocab_size: 96}\n";
 
 const std::string zero = "zero_optimization.";
-/// Settings with 4,800 tokens for each rank and micro-batch: two panels and a part of a third.
+/// Settings with 4,800 tokens for each rank and micro-batch, which are two panels of rows and a part of a third.
 const settings many_rows = {"train_micro_batch_size_per_gpu=300"};
-/// Sizes of tiles in bytes: `one` gives one panel; `two` gives two, in types of four bytes and of two.
+/// Tile sizes in bytes: `one` results in tiles of one panel; `two` in tiles of two or more panels.
 const std::string one = "1", two = std::to_string(2 * 2048 * 96 * 4);
 
 settings tiles(const std::string& bytes) { return {"cluster.row_tile_bytes=" + bytes}; }
@@ -42,7 +42,7 @@ const settings selective = checkpointing + settings{"activation_checkpointing.se
 
 small_job job_with(const std::string& model) { return small_job(model, made_up_text(60'000)); }
 
-/// Compares a run without tiles with runs that have tiles and the settings of `others`.
+/// Compares a run without tiles with runs that add the settings of `others`, which enable tiles.
 void check_tiles(const std::string& model, const settings& common, const std::vector<settings>& others) {
   const small_job job = job_with(model);
   const auto reference = train(job, many_rows + common, steps);
@@ -58,7 +58,7 @@ double activations_peak(const small_job& job, const settings& set) {
   return static_cast<double>(s->memory()[0].activations_peak_bytes);
 }
 
-/// Returns the peak bytes of a step's activations, and compares it with the plan.
+/// Returns the peak bytes of a step's activations, and requires that the plan's estimate is near.
 double peak_beside_plan(const small_job& job, const settings& set) {
   const auto s = job.open(many_rows + set);
   step_of(*s);
@@ -98,13 +98,13 @@ BOOST_AUTO_TEST_CASE(pipelines_and_split_backwards_leave_the_bits) {
                  mlp_tiles + cut(2, "zb_v", 2) + stage(3), tiles(two) + mlp_tiles + cut(3, "gpipe") + checkpointing});
 }
 
-// Each rank has 2,400 rows; of three ranks, ranks 1 and 2 have fewer than rank 0.
+// Each sequence rank has 2,400 rows; of three context ranks, ranks 1 and 2 have fewer than rank 0.
 BOOST_AUTO_TEST_CASE(ranks_with_columns_of_their_own_have_tiles_of_their_own) {
   for (const char* axis : {"parallel.sequence=2", "parallel.context=2", "parallel.context=3"})
     check_tiles(llama, settings{axis, "train_micro_batch_size_per_gpu=450"}, {tiles(one) + mlp_tiles});
 }
 
-// If norms are sharded, the MLP has a segment without norm, and the residual path belongs to another segment.
+// If norms are sharded, the MLP is a segment without its norm, and the residual connection belongs to another segment.
 BOOST_AUTO_TEST_CASE(tensor_ranks_leave_the_bits_of_mlps) {
   for (const std::string& model : {gpt2, llama})
     for (const settings& how : {settings{}, settings{"parallel.sharded_norms=true"}, checkpointing})
@@ -112,7 +112,8 @@ BOOST_AUTO_TEST_CASE(tensor_ranks_leave_the_bits_of_mlps) {
                   {mlp_tiles, mlp_tiles + cut(2, "zb_h1") + stage(1)});
 }
 
-// Compressed weights are in another pool; inputs are quantised token by token.
+// Compressed weights are stored in another memory pool, and inputs are quantised token by token, which tiles must not
+// change.
 BOOST_AUTO_TEST_CASE(compressed_weights_and_inputs_leave_the_bits_of_mlps) {
   const std::string weights = "compression_training.weight_quantization.",
                     inputs = "compression_training.activation_quantization.";
@@ -145,7 +146,7 @@ BOOST_AUTO_TEST_CASE(an_evaluation_in_tiles_has_the_same_losses) {
   BOOST_TEST(loss_of(tiles(one) + mlp_tiles) == loss_of({}));
 }
 
-// The loss of a head in tiles is known only after the head's backward, also for steps that are skipped or end the run.
+// The loss of a head in tiles is available only after its backward, also in steps that are skipped or end the run.
 BOOST_AUTO_TEST_CASE(steps_that_are_skipped_and_losses_that_are_not_finite_are_noticed) {
   const settings huge_scale = {"fp16.enabled=true", "fp16.initial_scale_power=26", "fp16.hysteresis=1"};
   const small_job job = job_with(gpt2);
@@ -179,7 +180,7 @@ BOOST_AUTO_TEST_CASE(what_activations_take_with_mlps_in_tiles_is_what_the_plan_s
   for (const settings& how : {settings{}, settings{"bf16.enabled=true"}, checkpointing, selective})
     BOOST_TEST_CONTEXT(text_of(how)) {
       const double tiled = peak_beside_plan(job, how + mlp_tiles), whole = activations_peak(job, how);
-      // Inputs of MLPs, and in addition one of them at a time.
+      // These modes keep the inputs of MLPs anyway, so tiles save less memory.
       const bool keeps_inputs = how == checkpointing || how == selective;
       BOOST_TEST(tiled < (keeps_inputs ? 0.8 : 0.5) * whole);
     }

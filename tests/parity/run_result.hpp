@@ -10,8 +10,9 @@
 namespace troupe::tests {
 
 struct run_result {
-  std::vector<uint64_t> losses, norms;                     // [step], bits
-  std::vector<std::vector<float>> weights, first, second;  // [parameter]
+  std::vector<uint64_t> losses, norms;  // loss and gradient norm of each step, as the bits of doubles
+  // Values of each parameter and its two moments, by parameter index.
+  std::vector<std::vector<float>> weights, first, second;
   uint64_t gathers = 0, releases = 0, reductions = 0, skipped = 0;
   uint64_t buckets = 0, sub_groups = 0, peak_live = 0, model = 0;
   core::dtype parameter = core::dtype::f32;
@@ -70,7 +71,7 @@ inline void check_same(const run_result& got, const run_result& wanted) {
   BOOST_TEST(same_bits(got.second, wanted.second), "second moments differ");
 }
 
-/// Checks losses and norms up to a relative tolerance.
+/// Checks that losses and norms are equal up to a relative tolerance.
 inline void check_near(const run_result& got, const run_result& wanted, double tolerance) {
   const auto number = [](uint64_t bits) { return std::bit_cast<double>(bits); };
   for (size_t i = 0; i < wanted.losses.size(); ++i) {

@@ -1,5 +1,6 @@
-// Checks that ranks of a sequence group, each with some tokens of every sample, train the uncut model: losses, norms,
-// gradients and weights are equal up to rounding, and bit-identical over all cuts with the same sequence degree.
+// Checks that ranks of a sequence or context group, each with some tokens of every sample, train the same model as one
+// rank: losses, norms, gradients and weights are equal up to rounding, and bit-identical over all cuts with the same
+// sequence degree.
 #include "tests/parity/run_result.hpp"
 
 BOOST_AUTO_TEST_SUITE(sequence)
@@ -13,14 +14,14 @@ constexpr uint64_t steps = 4;
 
 const std::string zero = "zero_optimization.";
 
-/// Names of the axes whose ranks swap heads (sequence) or gather keys (context).
+/// Names of the mesh axes whose ranks exchange heads (sequence) or gather keys (context).
 constexpr const char* ways[] = {"sequence", "context"};
 settings ranks(const std::string& way, int degree) { return {"parallel." + way + "=" + std::to_string(degree)}; }
 settings stage(int n) { return {zero + "stage=" + std::to_string(n)}; }
 settings micros(int n) { return {"gradient_accumulation_steps=" + std::to_string(n)}; }
 settings type_of(const std::string& type) { return {"data_types.param_dtype=" + type, "optimizer.params.eps=1.0e-5"}; }
 
-/// A model with two key-value heads, of which four ranks have two copies each, and eight query heads.
+/// A model with eight query heads and two key-value heads; four ranks hold two copies of each key-value head.
 const std::string few_key_heads =
     "model: {model_type: llama, num_hidden_layers: 2, hidden_size: 64, num_attention_heads: 8, num_key_value_heads: 2, "
     "intermediate_size: 50, max_position_embeddings: 24, vocab_size: 96}\n";
@@ -69,8 +70,8 @@ BOOST_AUTO_TEST_CASE(losses_norms_and_gradients_are_those_of_the_uncut_model) {
       const auto whole = train(job, common, steps);
       for (const std::string way : ways)
         for (const int degree : {2, 3, 4}) BOOST_TEST_CONTEXT(model << type << ", " << way << " " << degree) {
-            // Degree 3 has a larger tolerance: 1 / (3 x 2 contributions) is not exact in fp32, and updates multiply by
-            // it.
+            // At degree 3 the tolerance is larger: 1 / (3 x 2 contributions) is not exact in fp32, and updates multiply
+            // by it.
             const auto cut = train(job, common + ranks(way, degree), steps);
             check_near(cut, whole, degree == 3 ? std::max(most, 1e-8) : most);
             check_gradients(job, common + ranks(way, degree), common, most);

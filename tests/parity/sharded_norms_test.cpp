@@ -1,6 +1,6 @@
-// Tests norms, dropout and the residual path cut over a tensor group by tokens, exchanges that overlap with weight
-// parts, and exchanges that a recompute repeats: equal to the uncut model up to rounding, and bit-identical over all
-// other cuts.
+// Checks tensor groups that shard norms, dropout and the residual path by tokens, exchanges that overlap with the
+// weight parts of backward, and exchanges that a recompute repeats: the results equal those of the unsharded model up
+// to rounding, and are bit-identical over all other cuts.
 #include "actors/session/state_access.hpp"
 #include "tests/parity/run_result.hpp"
 
@@ -26,7 +26,7 @@ settings pipeline(int n, const std::string& schedule) {
   return {"parallel.pipeline=" + std::to_string(n), "pipeline.schedule=" + schedule};
 }
 
-/// A model whose shares of heads differ at degrees 2 and 4, and whose shares of 22 columns differ at degrees 3 and 4.
+/// A model whose heads divide unevenly at degrees 2 and 4, and whose 22 columns divide unevenly at degrees 3 and 4.
 const std::string uneven_llama =
     "model: {model_type: llama, num_hidden_layers: 2, hidden_size: 48, num_attention_heads: 6, num_key_value_heads: 3, "
     "intermediate_size: 50, max_position_embeddings: 22, vocab_size: 96}\n";

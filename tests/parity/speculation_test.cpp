@@ -1,5 +1,5 @@
-// Checks that updates before the vote give the bits of updates that wait for it, also if steps are skipped or clipped
-// and undone in the middle of a run, and however the model is cut.
+// Checks that optimizer updates before the gradient norm is known have the bits of updates that wait for it, also if
+// steps are skipped or clipped and undone in the middle of a run, and however the model is cut.
 #include <algorithm>
 #include <cmath>
 
@@ -27,7 +27,8 @@ settings base(int ranks, int stage, int accumulation) {
           "gradient_clipping=0"};
 }
 const settings ahead = {"zero_optimization.offload_optimizer.super_offload=true"};
-// The loss scale doubles every second good step until it overflows, then halves: several of twelve steps are skipped.
+// The loss scale doubles after every second step without overflow, and halves after an overflow: several of twelve
+// steps are skipped.
 const settings restless_fp16 = {"fp16.enabled=true", "fp16.initial_scale_power=24", "fp16.loss_scale_window=2",
                                 "fp16.hysteresis=1"};
 
@@ -38,7 +39,7 @@ uint64_t speculated(const actors::session& s) {
   return n;
 }
 
-// Returns the settings of `base` with gradient clipping, and with states on the device instead of the CPU.
+// Returns the settings of `base` without the ones for CPU offload and for gradient clipping.
 settings clipping(int ranks, int stage, int accumulation) {
   auto out = base(ranks, stage, accumulation);
   std::erase_if(out, [](const std::string& x) {
@@ -60,7 +61,7 @@ std::vector<double> finite_norms(const run_result& r) {
   return out;
 }
 
-/// Returns a limit of gradient clipping that some steps exceed.
+/// Returns a gradient-clipping limit that about half of the steps exceed.
 settings middle_limit(const small_job& job, const settings& set) {
   auto norms = finite_norms(train(job, set + settings{"gradient_clipping=0"}, steps));
   std::ranges::nth_element(norms, norms.begin() + static_cast<std::ptrdiff_t>(norms.size() / 2));
@@ -72,8 +73,8 @@ uint64_t redone(const actors::session& s) {
       std::ranges::count_if(s.training_plan(0).instructions, [](const auto& x) { return x.kind == plan::kind::redo; }));
 }
 
-/// Compares early with late updates, with a limit that some steps exceed and others do not; `cut` is for the early ones
-/// only.
+/// Compares early with late updates, with a clipping limit that some steps exceed and others do not; `cut` applies to
+/// the run with early updates only.
 void check_clipped(const settings& set, const settings& cut = {}, const std::string& model = tiny_gpt2) {
   const small_job job(model);
   const auto limited = set + middle_limit(job, set);
@@ -105,7 +106,8 @@ settings files(const small_job& job, int stage, int accumulation, bool parameter
   return out;
 }
 
-/// Compares early with late updates, saves in the middle of the early run and resumes from there with both.
+/// Compares early with late updates of states in swap files, with a clipping limit that some steps exceed and others do
+/// not.
 void check_files(const small_job& job, const settings& set) {
   const auto limited = set + middle_limit(job, set);
   BOOST_TEST_CONTEXT(text_of(limited)) {
@@ -125,7 +127,7 @@ void check_files(const small_job& job, const settings& set) {
   }
 }
 
-/// Compares early with late updates; returns the number of skipped steps.
+/// Compares early with late updates of steps without clipping; returns the number of skipped steps.
 uint64_t check_alike(const settings& set) {
   const small_job job(tiny_gpt2);
   const auto wanted = train(job, set, steps);
@@ -159,7 +161,8 @@ BOOST_AUTO_TEST_CASE(every_precision_and_optimizer_keeps_its_bits) {
   check_alike(base(1, 3, 1) + settings{"optimizer={type: Adagrad, params: {lr: 1.0e-2}}"} + restless_fp16);
 }
 
-// The step that saves the checkpoint also updates before its vote; its updates wait for the snapshots.
+// The step that saves the checkpoint also updates before the gradient norm is known; its updates wait for the
+// snapshots.
 BOOST_AUTO_TEST_CASE(a_run_resumes_from_a_checkpoint_in_either_order) {
   const small_job job(tiny_gpt2);
   const settings unclipped = base(2, 3, 1) + restless_fp16, plain = clipping(2, 3, 1) + restless_fp16;
@@ -231,7 +234,8 @@ BOOST_AUTO_TEST_CASE(states_in_files_that_are_skipped_or_clipped_keep_their_bits
                        settings{"zero_optimization.offload_optimizer.ratio=0.5"});
 }
 
-// The save runs in the next step, whose updates have begun to write the other place of the file.
+// The swap file has two copies of the states. The save runs in the next step, whose updates already write the other
+// copy.
 BOOST_AUTO_TEST_CASE(a_run_with_two_places_resumes_from_its_checkpoints_in_either_order) {
   const small_job job(tiny_gpt2);
   const auto set = files(job, 3, 1, true) + restless_fp16;
@@ -244,7 +248,7 @@ BOOST_AUTO_TEST_CASE(a_run_with_two_places_resumes_from_its_checkpoints_in_eithe
       BOOST_TEST_REQUIRE(s->save({.root = job.folder() / ("two-places" + std::to_string(i))}).has_value());
   }
   const auto wanted = result_of(*s, steps);
-  s.reset();  // only one session may own the swap folder
+  s.reset();  // the swap folder allows only one session at a time
   for (const auto& order : {late, early}) {
     auto again = actors::session::open({.config = job.config(limited + order), .resume = job.folder() / "two-places4"});
     BOOST_TEST_REQUIRE(again.has_value(), (again ? "" : again.error().text));
@@ -252,7 +256,7 @@ BOOST_AUTO_TEST_CASE(a_run_with_two_places_resumes_from_its_checkpoints_in_eithe
   }
 }
 
-// Twenty steps are not clipped, then twenty are; the choice of early updates may change after every eight steps.
+// Twenty steps are not clipped, then twenty are clipped; the run may enable early updates after every eight steps.
 BOOST_AUTO_TEST_CASE(a_run_that_decides_by_its_last_steps_keeps_its_bits_and_does_not_begin_early) {
   const small_job job(tiny_gpt2);
   const auto set = files(job, 3, 1, true) +
@@ -262,7 +266,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_decides_by_its_last_steps_keeps_its_bits_and_doe
   auto s = job.open(set + never);
   BOOST_TEST(speculated(*s) == 0U);
   const auto got = result_of(*s, longer);
-  s.reset();  // only one session may own the swap folder
+  s.reset();  // the swap folder allows only one session at a time
   check_same(got, train(job, set + never + late, longer));
   auto clipped = job.open(set + always);
   const auto waited = result_of(*clipped, longer);
@@ -273,7 +277,8 @@ BOOST_AUTO_TEST_CASE(a_run_that_decides_by_its_last_steps_keeps_its_bits_and_doe
   BOOST_TEST(!in_memory->training_plan(0).options().tiers.two_places);
 }
 
-// The file gives the sizes, so measured rates do not choose them: early updates are predicted to pay on every machine.
+// The swap settings fix the sizes that are otherwise chosen by measured rates, so early updates are predicted to be
+// faster on every machine.
 BOOST_AUTO_TEST_CASE(a_run_that_decides_for_early_updates_has_two_places_and_keeps_its_bits) {
   const small_job job(tiny_gpt2, made_up_text(20'000));
   const auto set = files(job, 3, 1, true) + settings{"train_micro_batch_size_per_gpu=64",
@@ -313,7 +318,8 @@ BOOST_AUTO_TEST_CASE(with_clipping_updates_wait_for_the_norm_unless_asked) {
   BOOST_TEST(step_of(*s).loss > 0);
 }
 
-// A step with such a gradient is not skipped but ends the run, with the same error as without speculation.
+// A non-finite gradient without loss scaling does not skip the step but ends the run, with the same error as late
+// updates.
 BOOST_AUTO_TEST_CASE(a_gradient_that_is_not_finite_ends_the_run) {
   const small_job job(tiny_gpt2);
   const settings too_large = {"communication_data_type=fp16", "zero_optimization.reduce_scatter=false",

@@ -1,5 +1,5 @@
-// Tests a model that learns from a teacher together with stages, learned masks and passes. The run equals the one
-// without them bit for bit or, where that is not promised, closely.
+// Tests distillation from a teacher combined with pipeline stages, learned masks and passes. The run equals the one
+// without them bit for bit or, where that is not guaranteed, closely.
 #include <bit>
 
 #include "tests/parity/trained_teacher.hpp"
@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(passes_change_no_bit_of_a_step_that_learns_from_a_teacher) 
       }
 }
 
-// The test uses fp64, so that the remaining differences are those of the order of sums.
+// The test uses fp64, so that only the order of sums causes differences.
 BOOST_AUTO_TEST_CASE(ranks_that_share_samples_or_products_share_the_teachers_too_and_come_near_the_uncut_run) {
   const settings wide = {"data_types.param_dtype=fp64", "optimizer.params.eps=1.0e-5", "gradient_accumulation_steps=2"};
   const settings hidden = {"distillation.terms.hidden_states=1"};

@@ -1,5 +1,5 @@
-// Checks that ranks of a tensor group train the uncut model: losses, gradients' norm and weights are equal up to
-// rounding, and bit-identical over all cuts with the same tensor degree.
+// Checks that ranks of a tensor group train the same model as one rank: losses, gradient norms and weights are equal up
+// to rounding, and bit-identical over all cuts with the same tensor degree.
 #include <fstream>
 
 #include "actors/session/state_access.hpp"
@@ -20,7 +20,7 @@ settings ranks(int degree) { return {"parallel.tensor=" + std::to_string(degree)
 settings stage(int n) { return {zero + "stage=" + std::to_string(n)}; }
 settings micros(int n) { return {"gradient_accumulation_steps=" + std::to_string(n)}; }
 
-/// Returns the bytes that this process has read from files of all kinds.
+/// Returns the bytes that this process has read so far, from files of all kinds.
 uint64_t bytes_read() {
   std::ifstream counters("/proc/self/io");
   std::string name;
@@ -38,8 +38,8 @@ void check_weights(const run_result& got, const run_result& wanted) {
     BOOST_TEST(relative_difference(wide(got.weights[q]), wide(wanted.weights[q])) <= 1e-6, "parameter " << q);
 }
 
-/// A model of six query heads and three key-value heads: shares differ at degrees 2 and 4, and the fourth rank of 4 has
-/// none.
+/// A model of six query heads and three key-value heads: shards differ in size at degrees 2 and 4, and at degree 4 the
+/// last rank has no head.
 const std::string grouped_llama =
     "model: {model_type: llama, num_hidden_layers: 2, hidden_size: 48, num_attention_heads: 6, num_key_value_heads: 3, "
     "intermediate_size: 50, max_position_embeddings: 24, vocab_size: 96}\n";
@@ -112,8 +112,8 @@ BOOST_AUTO_TEST_CASE(norms_of_lamb_are_those_of_whole_parameters) {
   }
 }
 
-/// The models have padding, packed queries, keys and values, and a rank without heads: Muon orthogonalises whole
-/// matrices.
+/// The models have padding, packed queries, keys and values, and a rank without heads, but Muon must orthogonalise
+/// whole matrices.
 BOOST_AUTO_TEST_CASE(matrices_of_muon_are_whole_parameters) {
   for (const std::string& model : {tiny_gpt2_with_dropout, grouped_llama}) {
     const small_job job(model);
@@ -183,7 +183,7 @@ BOOST_AUTO_TEST_CASE(tiers_and_precisions_leave_the_bits) {
   }
 }
 
-// A rank keeps the values that were exchanged within a unit, while the unit's input is kept elsewhere.
+// A rank keeps the values that were exchanged within a unit on the device, while the unit's input is offloaded.
 BOOST_AUTO_TEST_CASE(inputs_of_units_that_wait_elsewhere_leave_the_bits) {
   const auto pipelined = [](const char* schedule) {
     return settings{"parallel.pipeline=2", std::string("pipeline.schedule=") + schedule};
@@ -220,7 +220,7 @@ BOOST_AUTO_TEST_CASE(an_evaluation_and_a_sample_are_the_uncut_models) {
   const auto a = whole->evaluate({.batches = 3}), b = cut->evaluate({.batches = 3});
   BOOST_TEST_REQUIRE((a && b));
   BOOST_TEST(b->loss == a->loss, boost::test_tools::tolerance(1e-12));
-  // An output of a data position, whole although each rank has only some columns.
+  // The logits of a batch position, which must be complete although each rank computes only some columns.
   struct output {
     std::vector<int64_t> shape;
     std::vector<double> values;
@@ -253,7 +253,8 @@ BOOST_AUTO_TEST_CASE(states_are_read_written_and_exported_whole) {
     const std::string& name = s->table().parameters[q].name;
     BOOST_TEST(s->table().parameters[q].shape == whole->table().parameters[q].shape, boost::test_tools::per_element());
     auto values = parameter_of(*s, q);
-    BOOST_TEST(values == parameter_of(*whole, q), boost::test_tools::per_element());  // initial values
+    // Both runs have equal initial values.
+    BOOST_TEST(values == parameter_of(*whole, q), boost::test_tools::per_element());
     for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i) / 1024;
     BOOST_TEST_REQUIRE(s->states().set_full_fp32_param(name, values).has_value());
     BOOST_TEST(*s->states().get_full_fp32_param(name) == values, boost::test_tools::per_element());
@@ -281,7 +282,8 @@ BOOST_AUTO_TEST_CASE(ranks_read_their_own_bytes_of_a_models_files) {
   BOOST_TEST(alone >= model);
   for (const int degree : {2, 4})
     for (const int n : {0, 3})
-      // Each rank opens the files itself; every rank reads norms, positions and the last biases.
+      // Each rank opens the files itself and reads norms, positions and the last biases completely, which the bound
+      // allows for.
       BOOST_TEST(read_by_opening(ranks(degree) + stage(n)) <= alone + model / 20 * static_cast<uint64_t>(degree - 1),
                  "tensor " << degree << ", stage " << n);
 }

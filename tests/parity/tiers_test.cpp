@@ -1,6 +1,6 @@
-// Checks that the place of states changes no bit: compares every combination of tiers with the run in memory at stage
-// 0, over windows, sub-groups, pipelining, types, ranks, optimizers. The full product is too large: rows are drawn so
-// that every possible pair of values occurs. TROUPE_CASES, as in `make soak`, draws further rows.
+// Checks that the memory tier of states changes no bit: compares every combination of tiers with a run in memory at
+// stage 0, over windows, sub-groups, pipelining, types, ranks, optimizers. The full product is too large: rows of
+// settings are drawn so that every possible pair of values occurs. TROUPE_CASES, as in `make soak`, draws further rows.
 #include <cstdlib>
 #include <map>
 #include <random>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint64_t steps = 10;
 
-/// Models smaller than those of small_job.hpp: a state needs to span many pages of files, not many elements.
+/// Small models, because a state needs to span many pages of a file, but not many elements.
 const std::string gpt2 =
     "model: {model_type: gpt2, n_layer: 3, n_embd: 32, n_head: 4, n_positions: 16, vocab_size: 96, embd_pdrop: 0.1, "
     "attn_pdrop: 0.1, resid_pdrop: 0.1}\n";
@@ -29,7 +29,7 @@ const settings small_batches = {"train_micro_batch_size_per_gpu=1", "data.sequen
 
 const std::string zero = "zero_optimization.", optimizer = zero + "offload_optimizer.", param = zero + "offload_param.";
 
-/// A value of a factor: settings in which {folder} stands for the test's own folder.
+/// A named value of a factor: settings in which {folder} is replaced by the test's own folder.
 struct choice {
   const char* what;
   settings set;
@@ -68,7 +68,7 @@ factor every_place() {
   return out;
 }
 
-/// Returns the settings that change results; a row's reference has the same ones.
+/// Returns the factors that change results; the reference run of a row uses the same values.
 const std::vector<factor>& numbers() {
   static const std::vector<factor> all = {
       {{"fp32", {}},
@@ -91,7 +91,7 @@ const std::vector<factor>& numbers() {
   return all;
 }
 
-/// Returns the settings that must not change results. Each list ends with the value for rows without swapping.
+/// Returns the factors that must not change results. The last value of each factor is for rows without swapping.
 const std::vector<factor>& others() {
   static const std::vector<factor> all = {
       every_place(),
@@ -126,7 +126,8 @@ const std::vector<factor>& others() {
   return all;
 }
 
-using row = std::vector<size_t>;  // indices of the values of numbers(), then of others()
+// Index of the chosen value of each factor: those of numbers(), then those of others().
+using row = std::vector<size_t>;
 
 const std::vector<factor>& factors() {
   static const std::vector<factor> all = [] {
@@ -137,7 +138,7 @@ const std::vector<factor>& factors() {
   return all;
 }
 
-/// False for keys that have no meaning at the row's stage or tier; the row leaves them out.
+/// Returns false for keys that have no effect at the row's stage or tier; the row omits them.
 bool has_meaning(const placed& p, const std::string& key) {
   const bool swaps = is_nvme(p.optimizer) || is_nvme(p.parameters);
   if (key.starts_with(optimizer + "ratio")) return p.stage == 3 && std::string_view(p.optimizer) != "none";
@@ -168,11 +169,11 @@ settings others_of(const row& r, const std::filesystem::path& folder) {
   return out;
 }
 
-using two_values = std::array<size_t, 4>;  // factor, value, factor, value
+using two_values = std::array<size_t, 4>;  // two factors and a value of each: factor, value, factor, value
 
 class pairs {
  public:
-  /// Starts with all pairs among factors [first, end), and between them and the factors before `first`.
+  /// Collects all pairs of values among factors [first, end), and between them and the factors before `first`.
   pairs(size_t first, size_t end) : first_(first), end_(end) {
     for (size_t f = 0; f < end; ++f)
       for (size_t g = std::max(first, f + 1); g < end; ++g)
@@ -181,8 +182,8 @@ class pairs {
   }
   [[nodiscard]] size_t left() const { return left_.size(); }
 
-  /// Returns a row that begins with a pair that has not occurred; every further value is the one with the most new
-  /// pairs. The values before `first` are those of one of `beginnings`.
+  /// Returns a row that begins with a pair that has not occurred yet; every further value is the one with the most new
+  /// pairs. The values before `first` are copied from one of `beginnings`.
   row next(std::mt19937& random, const std::vector<row>& beginnings) {
     row out(end_, open);
     if (!left_.empty()) {
@@ -246,7 +247,8 @@ std::vector<row> covering(size_t first, size_t end, const std::vector<row>& begi
   return out;
 }
 
-/// Returns rows that cover all pairs, with few references; then those that `make soak` draws.
+/// Returns rows that cover all pairs with few different reference runs, followed by additional random rows for `make
+/// soak`.
 std::vector<row> rows() {
   const char* cases = std::getenv("TROUPE_CASES");
   const uint64_t more = cases == nullptr ? 0 : std::strtoull(cases, nullptr, 10) / 20;
@@ -257,7 +259,7 @@ std::vector<row> rows() {
 class jobs {
  public:
   const small_job& of(const row& r) { return *all_[r[4]]; }
-  /// Returns the result of the row's run in memory at stage 0, which is computed once.
+  /// Returns the result of the row's reference run, in memory at stage 0, which is computed only once.
   const run_result& reference(const row& r) {
     const row key(r.begin(), r.begin() + static_cast<long>(numbers().size()));
     const auto found = references_.find(key);
@@ -285,7 +287,7 @@ settings at(const placed& p, const small_job& job) {
                         zero + "stage3_param_persistence_threshold=100"};
 }
 
-/// Saves with every placement in the middle of a run, and resumes with another.
+/// Saves in the middle of a run with every `every`-th placement of states, and resumes with another placement.
 void check_resumes(const settings& given, size_t every) {
   const small_job job(frozen_gpt2);
   const settings common = given + small_batches;

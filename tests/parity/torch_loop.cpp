@@ -25,7 +25,7 @@ struct torch_loop::parts {
   };
   torch_loop_options o;
   std::map<std::string, at::Tensor> weights, first, second;
-  std::map<std::string, at::Tensor> kept, kept_rows;  // masks of linear layers, (in, out) and (out)
+  std::map<std::string, at::Tensor> kept, kept_rows;  // masks by linear layer: of shape (in, out), and of shape (out)
   int64_t steps = 0;
 
   at::Tensor w(const std::string& name) const {
@@ -48,13 +48,13 @@ struct torch_loop::parts {
       used = used.mul(mask->t().expand({o.heads, weight.size(0) / o.heads}).reshape({-1, 1}));
     return straight_through(x, on_grid(x.detach(), o.input_bits)).matmul(used).add(bias);
   }
-  /// Returns a mask that is 1 for the largest scores of that name; nothing if there are none.
+  /// Returns a mask that is 1 for the largest scores in the weight `name`, or nothing if there is no such weight.
   std::optional<at::Tensor> learned(const std::string& name) const {
     const auto at = weights.find("transformer." + name);
     if (at == weights.end()) return std::nullopt;
     return straight_through(at->second, largest(at->second.detach(), o.kept_scores));
   }
-  /// Returns a mask that is 1 for the ceil(share x n) largest scores.
+  /// Returns a mask that is 1 for the ceil(share * n) largest of n scores.
   static at::Tensor largest(const at::Tensor& scores, double share) {
     const auto count = static_cast<int64_t>(std::ceil(share * double(scores.numel())));
     const at::Tensor flat = scores.reshape({-1}), at = std::get<1>(flat.topk(count));
@@ -70,7 +70,7 @@ struct torch_loop::parts {
       kept[module] = largest(size.t().contiguous(), o.kept_elements).t().mul(kept_rows[module]);
     }
   }
-  /// Returns `x` rounded to symmetric grids, one for each row.
+  /// Returns `x` rounded to symmetric quantisation grids, one for each row.
   static at::Tensor on_grid(const at::Tensor& x, int64_t bits) {
     if (bits == 0) return x;
     const double levels = std::pow(2.0, double(bits));
@@ -99,7 +99,7 @@ struct torch_loop::parts {
     x = x.add(attention(norm(x, h + ".ln_1"), h + ".attn", seen));
     return x.add(linear(at::gelu(linear(norm(x, h + ".ln_2"), h + ".mlp.c_fc"), "tanh"), h + ".mlp.c_proj"));
   }
-  /// Returns the sum of the distillation losses of each block alone.
+  /// Returns the sum of the distillation losses of all blocks, each of which is computed independently.
   at::Tensor block_lessons(const at::Tensor& all) const {
     states of_teacher;
     {
@@ -117,7 +117,7 @@ struct torch_loop::parts {
   static at::Tensor as_tensor(const std::vector<int64_t>& tokens, int64_t rows) {
     return at::from_blob(const_cast<int64_t*>(tokens.data()), {rows, int64_t(tokens.size()) / rows}, at::kLong);
   }
-  /// Returns logits of (rows * columns, vocabulary) in fp32.
+  /// Returns logits of shape (rows * columns, vocabulary) in fp32.
   at::Tensor logits_of(const at::Tensor& all, states* seen = nullptr) const {
     const int64_t rows = all.size(0), columns = all.size(1) - 1;
     const at::Tensor positions = at::arange(columns, at::kLong);
@@ -130,7 +130,7 @@ struct torch_loop::parts {
     }
     return norm(x, "ln_f").matmul(w("wte.weight").t()).to(at::kFloat).reshape({rows * columns, -1});
   }
-  /// Returns the loss of the data without distillation.
+  /// Returns the loss on the data, without distillation terms.
   at::Tensor own_loss(const at::Tensor& logits, const at::Tensor& all) const {
     return at::cross_entropy_loss(logits, all.narrow(1, 1, all.size(1) - 1).reshape({-1}));
   }
@@ -203,7 +203,7 @@ double torch_loop::step(const std::vector<int64_t>& tokens, int64_t rows) {
   const double c1 = 1 - std::pow(p.o.beta1, double(p.steps)), c2 = 1 - std::pow(p.o.beta2, double(p.steps));
   size_t i = 0;
   for (auto& [name, t] : p.weights) {
-    if (!gradients[i++].defined()) continue;  // the loss does not depend on it
+    if (!gradients[i++].defined()) continue;  // the loss does not depend on this parameter
     const at::Tensor g = gradients[i - 1].mul(factor);
     at::Tensor &m = p.first[name], &v = p.second[name];
     m.mul_(p.o.beta1).add_(g, 1 - p.o.beta1);

@@ -1,4 +1,4 @@
-// Compares Troupe's sharded, accumulated, recomputed steps with LibTorch's own loop over the same global batch.
+// Compares Troupe's sharded, accumulated and recomputed steps with a LibTorch loop over the same global batch.
 #include "tests/parity/torch_loop.hpp"
 
 #include <array>
@@ -17,8 +17,8 @@ constexpr uint64_t steps = 8, global_rows = 12, sequence = 16;
 const std::string model =
     "model: {model_type: gpt2, n_layer: 2, n_embd: 32, n_head: 4, n_positions: 24, vocab_size: 96, embd_pdrop: 0, "
     "attn_pdrop: 0, resid_pdrop: 0}\n";
-// The epsilon is above the rounding noise of gradients that are zero in exact arithmetic (biases of keys). Otherwise
-// Adam would scale that noise up to whole steps, in LibTorch and in Troupe, each with its own noise.
+// The epsilon exceeds the rounding noise of gradients that are zero in exact arithmetic (biases of keys). Otherwise
+// Adam would scale that noise up to whole steps, with different noise in LibTorch and in Troupe.
 constexpr double eps = 1e-5, lr = 1e-2, weight_decay = 0.1;
 const settings common = {"parallel.data=2",
                          "gradient_accumulation_steps=3",
@@ -30,10 +30,10 @@ const settings common = {"parallel.data=2",
                          "data.validation_fraction=0.1"};
 
 struct pair_of_runs {
-  actors::one_aten_thread alone;  // LibTorch's sums, and so the comparison, depend on its number of threads
+  actors::one_aten_thread alone;  // LibTorch's sums depend on its number of threads
   small_job job{model};
   std::unique_ptr<actors::session> ours;
-  std::unique_ptr<torch_loop> theirs, exact;  // in the tested type; in fp32
+  std::unique_ptr<torch_loop> theirs, exact;  // the LibTorch loop in the tested type, and one in fp32
   std::optional<data::corpus> corpus;
 
   pair_of_runs(const settings& set, core::dtype type, uint64_t seed = 7, int64_t weight_bits = 0,
@@ -43,7 +43,7 @@ struct pair_of_runs {
     std::map<std::string, std::vector<float>> weights;
     for (uint32_t q = 0; q < ours->table().parameters.size(); ++q) {
       const auto& p = ours->table().parameters[q];
-      if (p.copy_of) continue;  // LibTorch's loop ties copies itself
+      if (p.copy_of) continue;  // LibTorch's loop uses one tensor for all uses of a tied weight
       shapes[p.name] = p.shape;
       weights[p.name] = parameter_of(*ours, q);
     }
@@ -61,7 +61,7 @@ struct pair_of_runs {
                                  {.validation_fraction = 0.1, .sequence = sequence, .seed = seed});
   }
 
-  /// Runs eight steps of all loops and compares losses.
+  /// Runs eight steps of Troupe and of both LibTorch loops, and compares losses.
   void train(double loss_tolerance) {
     double first = 0, last = 0;
     for (uint64_t i = 0; i < steps; ++i) {
@@ -76,7 +76,7 @@ struct pair_of_runs {
   }
 
   [[nodiscard]] uint32_t parameters() const { return static_cast<uint32_t>(ours->table().parameters.size()); }
-  /// Returns the name of a parameter; a copy has its original's.
+  /// Returns the name of a parameter, or for the copy of a tied parameter the original's name.
   [[nodiscard]] const std::string& name(uint32_t q) const {
     return ours->table().parameters[ours->table().original(q)].name;
   }
@@ -110,8 +110,8 @@ BOOST_AUTO_TEST_CASE(fp32_weights_of_a_pipeline_with_tied_weights_agree_to_1e_5)
         .compare(1e-6, 1e-5);
 }
 
-// The grid has 8 bits because the loops differ in rounding: an element between two points of a coarse grid may be
-// rounded to either, and the runs diverge there.
+// The quantisation has 8 bits because the loops differ in rounding: an element near the middle between two points of a
+// coarse grid may be rounded to either, and the runs would diverge.
 BOOST_AUTO_TEST_CASE(weights_of_eight_bits_in_groups_are_those_of_a_loop_that_quantises_them) {
   const std::string weights = "compression_training.weight_quantization.";
   const settings set = {weights + "shared_parameters.enabled=true",
@@ -155,12 +155,14 @@ BOOST_AUTO_TEST_CASE(masks_that_are_learned_are_those_of_a_loop_whose_autograd_l
     BOOST_TEST_CONTEXT(set.back()) { pair_of_runs(set, core::dtype::f32, 7, 0, 0, 1, 1, 0.5).compare(1e-5, 1e-4); }
 }
 
-// A single tensor of one bf16 run varies widely: the worst one differs by 2e-2 to 7e-2 from one seed to the next, for
-// LibTorch against its own fp32 run as for Troupe against either. So all weights together have a tight bound in each
-// run, and each tensor has one over many runs: Troupe's must not be further from fp32 than LibTorch's own bf16 is.
+// Individual tensors of one bf16 run vary widely: the worst one differs by 2e-2 to 7e-2 depending on the seed, both
+// between LibTorch's bf16 and fp32 runs and between Troupe and either of them. So each run has a tight bound for all
+// weights together, and each tensor has a bound over many runs: Troupe's bf16 must not differ from fp32 more than
+// LibTorch's bf16 does.
 BOOST_AUTO_TEST_CASE(bf16_weights_agree_to_1_5e_2_and_each_is_as_near_to_fp32_as_libtorch_s) {
   constexpr uint64_t runs = 8;
-  std::map<std::string, std::array<double, 2>> squares;  // squared distances to fp32: Troupe's, LibTorch's
+  // Sums of squared differences from fp32, of Troupe and of LibTorch.
+  std::map<std::string, std::array<double, 2>> squares;
   for (uint64_t seed = 1; seed <= runs; ++seed) {
     BOOST_TEST_INFO_SCOPE("seed " << seed);
     pair_of_runs run({"bf16.enabled=true", "data_types.grad_accum_dtype=fp32"}, core::dtype::bf16, seed);

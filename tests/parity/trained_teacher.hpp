@@ -1,4 +1,4 @@
-// Provides models that learn from a teacher, and teachers that have been trained for three steps.
+// Provides models that learn from a teacher, and teachers that were trained for three steps.
 #pragma once
 
 #include <filesystem>
@@ -27,7 +27,7 @@ inline const std::string llama_teacher_as_wide =
 
 inline const settings data_2 = {"parallel.data=2", "gradient_accumulation_steps=3", "gradient_order=per_step"};
 
-/// Owns a folder with a model that has been trained for three steps.
+/// Trains a model for three steps and owns the folder into which it is exported.
 class trained_teacher {
  public:
   explicit trained_teacher(const std::string& model) : job_(model) {
@@ -48,7 +48,7 @@ class trained_teacher {
   small_job job_;
 };
 
-/// Returns settings that reduce the model to two layers, which start as the teacher's `layers`.
+/// Returns settings that reduce the model to two layers, which are initialised with the teacher's layers `layers`.
 inline settings reduced(const std::string& layers) {
   const std::string key = "compression_training.layer_reduction.";
   return {key + "enabled=true", key + "keep_number_layer=2", key + "module_name_prefix=transformer.h",

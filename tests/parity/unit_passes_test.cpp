@@ -1,5 +1,5 @@
-// Checks that passes over a host's units keep losses, norms, weights and moments for every cut of the run. An embedding
-// program's own pass is ordered, reported and refused with a sentence.
+// Checks that passes over a host program's units preserve losses, norms, weights and moments for every cut of the run.
+// An embedding program's own pass is ordered by its contract, reported in the log, and refused with an error text.
 #include <torch/nn/modules/activation.h>
 #include <torch/nn/modules/container/sequential.h>
 
@@ -21,8 +21,8 @@ constexpr uint64_t steps = 3;
 constexpr int64_t w = own_width;
 const settings fused = {"compile.deepcompile=true", "compile.passes=[fuse_activation]"};
 
-/// Returns a model with pairs of layers as units, built and by factories, and as entries of a Sequential, followed by
-/// dropout.
+/// Returns a model with pairs of layers: as separate units, as units with factories, and as entries of a Sequential,
+/// followed by dropout.
 models::module_model make_pairs() {
   using models::unit;
   return {{unit("words", nn::Embedding(own_vocabulary, w)), unit("up", nn::Linear(w, 3 * w)), unit("relu", nn::ReLU()),
@@ -143,7 +143,8 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_is_loaded_with_and_without_it) {
 BOOST_AUTO_TEST_CASE(a_programs_own_pass_is_ordered_told_of_and_refused_with_a_sentence) {
   auto model = pairs();
   std::vector<size_t> seen;
-  // The pass makes units of a Sequential's entries, before Troupe's pass looks for neighbours.
+  // This pass turns the entries of a Sequential into units, and must run before Troupe's pass looks for neighbouring
+  // units.
   model.passes = {
       own({.name = "split",
            .promise = {.needs = {std::string(models::unit_facts::apart)}},

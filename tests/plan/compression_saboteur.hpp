@@ -1,5 +1,5 @@
-// Breaks the compression in valid plans: compressed copies that units multiply with, and the ranges that tensor ranks
-// agree on.
+// Breaks the compression of weights in valid plans: the compressed copies that units multiply with, and the value
+// ranges that tensor ranks exchange.
 #pragma once
 
 #include "tests/plan/plan_breaker.hpp"
@@ -31,8 +31,8 @@ class compression_saboteur : public plan_breaker {
   bool compress_another_unit() { return change_the_unit(kind::compress); }
   bool survey_another_unit() { return change_the_unit(kind::survey); }
   bool agree_on_another_unit() { return change_the_unit(kind::agree); }
-  /// Ends the life of a copy's slot at the instruction that writes it, although later instructions multiply with the
-  /// copy.
+  /// Ends the lifetime of a compressed copy's slot at the instruction that writes it, although later instructions
+  /// multiply with the copy.
   bool reuse_a_copy_too_early() {
     const auto x = any([](const instruction& i) { return i.kind == kind::compress; });
     if (!x) return false;
@@ -44,7 +44,7 @@ class compression_saboteur : public plan_breaker {
   bool compress_before_the_ranges_are_agreed() {
     const auto x = any([](const instruction& i) { return i.kind == kind::agree; });
     if (!x) return false;
-    for (const auto& i : all_[x->rank].instructions)  // later compressions run after the first one in their lane
+    for (const auto& i : all_[x->rank].instructions)  // later compressions of the lane run after the first one
       if (i.kind == kind::compress && i.input == at(*x).staged)
         return wait_for_none({x->rank, i.id}, [](const instruction& on) { return on.kind == kind::agree; });
     return false;

@@ -1,4 +1,4 @@
-// Chooses at random what a plan compresses, for tests of plans and of the code that runs them.
+// Chooses at random which weights a plan compresses, for tests of plans and of the code that runs them.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 namespace troupe::plan {
 
 /// Adds to `o` compressed uses of random parameters in random units, in ascending order. Tensor ranks exchange the
-/// ranges of groups of some of them, once or twice; the masks of some have learned scores. Also chooses the layers
-/// whose input ranges the ranks exchange in the vote.
+/// value ranges of groups of some of them, once or twice; the masks of some have learned scores. Also chooses the
+/// layers whose input ranges are all-gathered together with the gradient square sums.
 inline void compress_some(const core::model_table& table, std::mt19937_64& random, plan_options& o) {
   for (uint32_t u = 0; u < table.units.size(); ++u) {
     if (random() % 3 == 0) continue;

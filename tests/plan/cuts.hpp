@@ -1,4 +1,4 @@
-// Cuts models into stages, evenly or at random, for tests of plans and of the code that runs them.
+// Cuts models into pipeline stages, evenly or at random, for tests of plans and of the code that runs them.
 #pragma once
 
 #include <algorithm>
@@ -14,13 +14,13 @@
 
 namespace troupe::plan {
 
-/// Returns the environment variable TROUPE_SEEDS, or `usual` if it is not set.
+/// Returns the value of the environment variable TROUPE_SEEDS, or `usual` if it is not set.
 inline uint64_t seeds(uint64_t usual) {
   const char* more = std::getenv("TROUPE_SEEDS");
   return more == nullptr ? usual : std::strtoull(more, nullptr, 10);
 }
 
-/// Returns a pipeline whose stages have equal numbers of units, up to one.
+/// Returns a pipeline whose stages have equal numbers of units, or numbers that differ by one.
 inline pipeline_options cut_evenly(const core::model_table& table, pipeline_table schedule) {
   pipeline_options out;
   const auto units = static_cast<uint32_t>(table.units.size()), stages = schedule.stages();
@@ -30,7 +30,7 @@ inline pipeline_options cut_evenly(const core::model_table& table, pipeline_tabl
   return out;
 }
 
-/// Returns a table that runs forward alone, micro-batch after micro-batch, for stages on any ranks.
+/// Returns a schedule of forwards only, in ascending order of micro-batches, for stages on any ranks.
 inline pipeline_table forward_table(std::vector<uint32_t> rank_of_stage, uint32_t ranks, uint32_t micros) {
   pipeline_table out{micros, std::move(rank_of_stage), std::vector<std::vector<action>>(ranks)};
   for (uint32_t m = 0; m < micros; ++m)
@@ -39,8 +39,8 @@ inline pipeline_table forward_table(std::vector<uint32_t> rank_of_stage, uint32_
   return out;
 }
 
-/// Returns a random schedule: repeatedly takes any action that is possible next. Each stage keeps the order of
-/// micro-batches. In half of the tables every backward is split in two.
+/// Returns a random schedule: each step appends a random one of the actions that are possible next. Each stage
+/// processes the micro-batches in ascending order. In half of the schedules every backward is split in two.
 inline pipeline_table random_table_of(std::vector<uint32_t> rank_of_stage, uint32_t ranks, uint32_t micros,
                                       std::mt19937_64& random) {
   pipeline_table out{micros, std::move(rank_of_stage), std::vector<std::vector<action>>(ranks)};
@@ -48,7 +48,7 @@ inline pipeline_table random_table_of(std::vector<uint32_t> rank_of_stage, uint3
   const bool splits = random() % 2 == 0;
   std::vector<uint32_t> forwards(stages, 0), backwards(stages, 0), weights(stages, 0), ready;
   for (;;) {
-    ready.clear();  // holds stage * 3 + part
+    ready.clear();  // each element is stage * 3 + part
     for (uint32_t k = 0; k < stages; ++k) {
       if (forwards[k] < (k == 0 ? micros : forwards[k - 1])) ready.push_back(3 * k);
       if (backwards[k] < (k + 1 == stages ? forwards[k] : std::min(forwards[k], backwards[k + 1])))
@@ -65,8 +65,8 @@ inline pipeline_table random_table_of(std::vector<uint32_t> rank_of_stage, uint3
   }
 }
 
-/// Returns a random schedule whose stages also leave the order of micro-batches; forward, backward and weight parts of
-/// a stage have different orders. In half of the tables every backward is split in two.
+/// Returns a random schedule whose stages process micro-batches in any order; the forward, backward and weight parts of
+/// a stage have different orders. In half of the schedules every backward is split in two.
 inline pipeline_table shuffled_table_of(std::vector<uint32_t> rank_of_stage, uint32_t ranks, uint32_t micros,
                                         std::mt19937_64& random) {
   pipeline_table out{micros, std::move(rank_of_stage), std::vector<std::vector<action>>(ranks)};
@@ -92,7 +92,7 @@ inline pipeline_table shuffled_table_of(std::vector<uint32_t> rank_of_stage, uin
   }
 }
 
-/// Returns a named schedule with any number of chunks, or a random schedule whose stages are on any ranks. The table
+/// Returns a named schedule with any number of chunks, or a random schedule whose stages are on any ranks. The schedule
 /// has at most `units` stages.
 inline pipeline_table random_schedule(uint32_t ranks, uint32_t units, uint32_t micros, std::mt19937_64& random) {
   if (random() % 2 == 0) {
@@ -109,8 +109,8 @@ inline pipeline_table random_schedule(uint32_t ranks, uint32_t units, uint32_t m
 }
 
 /// Changes the options of a job without a pipeline into those of a job with stages at random units, on at most 8 ranks.
-/// make_layout refuses options that cannot be cut this way. Each stage begins at a unit of the model; make_layout puts
-/// the teacher's units into the stages of the units that they are beside.
+/// make_layout refuses options that cannot be cut this way. Each stage begins at a unit of the model; make_layout
+/// assigns each teacher unit to the stage of the model unit that it is computed with.
 inline void cut_at_random(plan_options& o, const core::model_table& table, std::mt19937_64& random) {
   const auto units = static_cast<uint32_t>(table.units.size()) - table.teacher_units;
   const auto ranks = static_cast<uint32_t>(2 + random() % std::min<uint32_t>(3, units - 1));
@@ -132,7 +132,8 @@ inline void cut_at_random(plan_options& o, const core::model_table& table, std::
   o.pipeline.first_unit = std::move(begins);
 }
 
-/// Keeps the cut of `o` for another kind of step, which computes at most the forward of `micros` micro-batches.
+/// Changes the options to another kind of step that runs at most the forward of `micros` micro-batches, with the same
+/// cut.
 inline void only_forward(plan_options& o, uint32_t micros) {
   o.accumulation = micros;
   if (o.pipeline.first_unit.empty()) return;

@@ -1,4 +1,5 @@
-// Tests the graph that passes change: handles, order, replacements of removed instructions, lifetimes.
+// Tests plan::draft, the graph of instructions that passes change: handles, order, replacements of removed
+// instructions, lifetimes of buffers.
 #include "plan/draft.hpp"
 
 #include "plan/place/place.hpp"
@@ -10,7 +11,7 @@ using namespace troupe::plan;
 
 namespace {
 
-// Returns the order of a draft of loads, which differ in their micro-batches; 99 stands for a mark.
+// Returns the micro-batches of a draft's loads, in the draft's order; 99 represents a mark.
 std::vector<uint32_t> order_of(const draft& d) {
   std::vector<uint32_t> out;
   for (handle x = d.first(); x != none; x = d.next(x)) out.push_back(d.is_mark(x) ? 99 : d.at(x).micro);
@@ -19,7 +20,7 @@ std::vector<uint32_t> order_of(const draft& d) {
 
 using order = std::vector<uint32_t>;
 
-/// Returns the draft as a placed plan.
+/// Returns the plan that results from the draft once its buffers have addresses.
 rank_plan placed(draft d) {
   rank_plan p;
   auto layout = std::make_shared<job_layout>();
@@ -71,7 +72,7 @@ BOOST_AUTO_TEST_CASE(waits_for_a_removed_instruction_become_waits_for_its_replac
   BOOST_TEST(placed(d).instructions[0].after.empty());
 }
 
-// Bytes are released at `free_from`, not after the last reader: until then other buffers get their own bytes.
+// The bytes of a buffer are released at its `free_from`, not after its last reader: until then they are not reused.
 BOOST_AUTO_TEST_CASE(bytes_are_taken_again_from_free_from_on_after_the_last_reader) {
   for (const bool at_once : {false, true}) {
     BOOST_TEST_INFO_SCOPE("at once " << at_once);

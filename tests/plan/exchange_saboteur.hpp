@@ -1,6 +1,6 @@
-// Breaks the exchanges between the ranks of a group in valid plans: on one rank, on all ranks of a communicator, or on
-// all ranks alike, so that no rank disagrees with another. Wrong values, which a plan does not contain, are tested by
-// the mutants (tests/mutants).
+// Breaks the exchanges between the ranks of a tensor or sequence group in valid plans: on one rank, on all ranks of a
+// communicator, or on all ranks alike, so that no rank disagrees with another. Wrong values, which a plan does not
+// contain, are tested by the mutants (tests/mutants).
 #pragma once
 
 #include "plan/layout/communicators.hpp"
@@ -17,8 +17,8 @@ class exchange_saboteur : public plan_breaker {
     if (!x) return false;
     return drop_all(some_of(*x));
   }
-  /// Repeats an exchange at the end of its lane, or replaces another micro-batch's exchange by it, which is then
-  /// missing.
+  /// Repeats an exchange at the end of its lane, or overwrites another micro-batch's exchange with it, so that the
+  /// latter is missing.
   bool repeat() {
     const auto x = any(exchanges);
     if (!x) return false;
@@ -43,14 +43,14 @@ class exchange_saboteur : public plan_breaker {
     const auto x = any([](const instruction& i) { return i.again; });
     return x && drop_all(some_of(*x));
   }
-  /// Removes an exchange beside a recomputed unit: one of its segments' exchanges in forward, or the exchange that
-  /// brings the gradient to its last segment.
+  /// Removes an exchange of a recomputed unit: one of its segments' exchanges in forward, or the exchange that delivers
+  /// the gradient to its last segment.
   bool leave_out_around_a_recompute() {
     const auto x = any_around_a_recompute();
     return x && drop_all(some_of(*x));
   }
-  /// Removes the dependency on an exchange beside a recomputed unit, or makes the recompute read the exchanged slot as
-  /// the unit's input.
+  /// Removes the dependency on an exchange of a recomputed unit, or makes the recompute read the exchanged slot as the
+  /// unit's input.
   bool confuse_a_recompute() {
     const auto x = any_around_a_recompute();
     if (!x) return false;
@@ -83,12 +83,13 @@ class exchange_saboteur : public plan_breaker {
   bool swap_parts_of_a_tensor_group() {
     return swap_parts([this](const instruction& i) { return of_tensor_group(i); });
   }
-  /// Removes a piece other than the first of a product in pieces: its multiplication or its exchange.
+  /// Removes a piece, but not the first, of a product that is exchanged in pieces: the piece's multiplication or its
+  /// exchange.
   bool drop_a_piece() {
     const auto x = any([](const instruction& i) { return i.piece > 0; });
     return x && drop_all(some_of(*x));
   }
-  /// Repeats a piece at the end of its lane, or replaces the piece before by it, which is then missing.
+  /// Repeats a piece at the end of its lane, or overwrites the previous piece with it, so that the latter is missing.
   bool repeat_a_piece() {
     const auto x = any([](const instruction& i) { return i.piece > 0; });
     if (!x) return false;
@@ -118,8 +119,8 @@ class exchange_saboteur : public plan_breaker {
     }
     return true;
   }
-  /// Removes a dependency on a piece: of its exchange, of the next piece's exchange, or, for the last piece, of the
-  /// instruction that reads all rows.
+  /// Removes a dependency on a piece: that of its exchange, that of the next piece's exchange, or, for the last piece,
+  /// that of the instruction that reads all rows.
   bool forget_a_piece() {
     const auto x = any([](const instruction& i) { return i.piece > 0; });
     if (!x) return false;
@@ -130,7 +131,7 @@ class exchange_saboteur : public plan_breaker {
     });
     return reader && wait_for_none(*reader, [&](const instruction& i) { return i.id == x->id; });
   }
-  /// Writes the rows of a multiplication into another slot, or makes it read another input.
+  /// Makes a multiplication write its rows into another slot, or read another input.
   bool misplace_a_piece() {
     const auto x = any([](const instruction& i) { return i.kind == kind::multiply; });
     if (!x) return false;
@@ -138,8 +139,8 @@ class exchange_saboteur : public plan_breaker {
     uint32_t& slot = below(2) == 0 ? at(*x).output : at(*x).input;
     return std::exchange(slot, other) != other;
   }
-  /// Breaks the gather of each row's numbers over a cut vocabulary: the exchange moves the bytes of one rank only, the
-  /// slot has room for one rank only, or both.
+  /// Breaks the gather of each row's loss terms over a vocabulary that is sharded across ranks: the exchange moves the
+  /// bytes of one rank only, the slot has room for one rank only, or both.
   bool forget_the_place_in_the_vocabulary() {
     const job_layout& l = layout_of(all_);
     const auto x = any([&](const instruction& i) { return exchanges(i) && op_of(i) == core::exchange_op::gather; });
@@ -152,9 +153,9 @@ class exchange_saboteur : public plan_breaker {
     }
     return true;
   }
-  /// Reduces, over data ranks alone, gradients whose summands are spread over tensor ranks.
+  /// Makes the ranks reduce, over the data axis only, gradients whose summands are spread over tensor ranks.
   bool reduce_over_data_alone() { return reduce_over_other_ranks(true); }
-  /// Reduces, over tensor ranks too, gradients that each tensor rank forms alone.
+  /// Makes the ranks reduce, over the tensor axis as well, gradients that each tensor rank computes completely.
   bool reduce_over_tensor_too() { return reduce_over_other_ranks(false); }
 
  private:
@@ -169,7 +170,8 @@ class exchange_saboteur : public plan_breaker {
   [[nodiscard]] core::exchange_op op_of(const instruction& i) const {
     return layout_of(all_).exchange_of(i.subject, i.segment, i.use).op;
   }
-  /// Returns the recompute of the unit whose segments make exchange `x` in forward, or whose backward waits for it.
+  /// Returns the recompute instruction of the unit whose segments need exchange `x` in forward, or whose backward waits
+  /// for it.
   std::optional<place> recompute_beside(uint32_t rank, const instruction& x) {
     const uint32_t unit = x.use == use::forward ? x.subject : x.subject - 1;
     return any_of(rank, [&](const instruction& i) {
@@ -192,7 +194,7 @@ class exchange_saboteur : public plan_breaker {
   }
   [[nodiscard]] uint32_t tensor_at(const place& x) const { return layout_of(all_).tensor_at(x.rank); }
 
-  /// Returns `x` alone, the same exchange on all ranks of its communicator, or the same exchange on all ranks.
+  /// Returns `x` alone, the corresponding exchanges of all ranks of its communicator, or those of all ranks.
   std::vector<place> some_of(const place& x) {
     const instruction one = at(x);
     const auto how = below(3);
@@ -208,7 +210,7 @@ class exchange_saboteur : public plan_breaker {
     for (const auto& x : all) remove(x);
     return true;
   }
-  /// Replaces the layout's model by a copy of its own, and returns the copy for changes.
+  /// Replaces the layout's model by a copy that only this layout uses, and returns the copy for changes.
   static core::model_table& own_table(job_layout& l) {
     const auto own = std::make_shared<core::model_table>(*l.table);
     l.table = own;
@@ -230,7 +232,7 @@ class exchange_saboteur : public plan_breaker {
     }
     return true;
   }
-  /// Swaps the work of two exchanges of a communicator, with their slots, on one rank or on all members.
+  /// Swaps two exchanges of a communicator, together with their slots, on one rank or on all members.
   bool trade_with_another(const place& x) {
     const auto y = any_of(x.rank, [&](const instruction& i) {
       return exchanges(i) && i.id != x.id && i.communicator == at(x).communicator;
@@ -245,7 +247,7 @@ class exchange_saboteur : public plan_breaker {
     return true;
   }
   /// Replaces an exchange by the one of the opposite direction, swaps it with another exchange, reorders two ranks, or
-  /// changes the operation in the model.
+  /// changes the exchange operation in the model.
   template <class F>
   bool swap_parts(F wanted) {
     const auto x = any([&](const instruction& i) { return exchanges(i) && wanted(i); });
@@ -267,7 +269,7 @@ class exchange_saboteur : public plan_breaker {
     }
     core::segment_info& s = own_table(own_layout()).units[at(*x).subject].segments[at(*x).segment];
     core::segment_exchange& what = at(*x).use == use::forward ? s.output : s.input_gradient;
-    // The operation assembles the parts of all ranks, whatever the parts are.
+    // Returns true for operations that assemble the parts of all ranks, whichever parts they are.
     const auto parts = [](core::exchange_op op) {
       return op == core::exchange_op::gather || op == core::exchange_op::collect;
     };
@@ -275,8 +277,8 @@ class exchange_saboteur : public plan_breaker {
     what.op = static_cast<core::exchange_op>((static_cast<uint32_t>(old) + 1 + below(5)) % 6);
     return !parts(old) || !parts(what.op);
   }
-  /// Reduces over the wrong ranks a bucket for which `over_tensor` is `was`: in one reduction alone, or in the layout
-  /// and all plans, and then maybe in the model too.
+  /// Makes the ranks reduce a bucket for which `over_tensor` is `was` over the wrong axes: in one reduction alone, or
+  /// in the layout and all plans, and then randomly in the model too.
   bool reduce_over_other_ranks(bool was) {
     if (layout_of(all_).tensor_ranks() == 1) return false;
     const auto x = any([&](const instruction& i) {
@@ -284,7 +286,7 @@ class exchange_saboteur : public plan_breaker {
     });
     if (!x) return false;
     const uint32_t bucket = at(*x).subject;
-    if (below(4) == 0) {  // one reduction of one rank, or of several ranks
+    if (below(4) == 0) {  // changes one reduction, of one rank or of several ranks
       parameter_set other = layout_of(all_).buckets[bucket];
       other.over_tensor = !was;
       for (const auto& one : some_of(*x)) move_to(one, reduce_communicator(layout_of(all_), other, tensor_at(one)));

@@ -1,23 +1,23 @@
-// Generates models whose segments produce summands, parts of samples or shares of a vocabulary on each rank of a group,
-// and random cuts of them, for tests of plans and of the code that runs them.
+// Generates models whose segments produce summands, parts of samples or vocabulary shards on each rank of a group, and
+// random cuts of such models, for tests of plans and of the code that runs them.
 #pragma once
 
 #include "tests/plan/cuts.hpp"
 
 namespace troupe::plan {
 
-/// The degrees of the axes along which ranks compute the same samples together.
+/// The degrees of the mesh axes along which ranks compute the same samples together.
 struct shared_work {
   uint32_t tensor = 1;
-  uint32_t sequence = 1, context = 1;  ///< at most one of the two is above 1
-  bool vocabulary = false;             ///< the vocabulary is cut over the tensor ranks
+  uint32_t sequence = 1, context = 1;  ///< degrees of the two axes; at most one of them is above 1
+  bool vocabulary = false;             ///< true: the vocabulary is sharded over the tensor ranks
   [[nodiscard]] uint32_t ranks() const { return tensor * sequence * context; }
 };
 
-/// Returns degrees of two or three along one of the axes, or along tensor and one of the others.
+/// Returns degrees of two or three along one of the axes, or along the tensor axis and one other axis.
 inline shared_work random_work(std::mt19937_64& random) {
   const auto degree = [&] { return static_cast<uint32_t>(2 + random() % 2); };
-  const auto which = random() % 5;  // tensor, sequence, context, and the two pairs
+  const auto which = random() % 5;  // 0 to 2: tensor, sequence or context alone; 3 and 4: tensor with one of the others
   shared_work out;
   if (which == 0 || which > 2) out.tensor = degree();
   if (which == 1 || which == 3) out.sequence = degree();
@@ -26,12 +26,13 @@ inline shared_work random_work(std::mt19937_64& random) {
   return out;
 }
 
-/// Returns a random number of exchanged bytes: whole elements of every type, rarely a multiple of 64. At least 64,
-/// because smaller slots of different operations would have equal sizes, and plans of different models would be equal.
+/// Returns a random number of exchanged bytes: whole elements of every type, rarely a multiple of 64. The minimum is
+/// 64, because smaller slots of different operations would have equal sizes, and plans of different models would be
+/// equal.
 inline uint64_t random_exchanged_bytes(std::mt19937_64& random) { return 8 * (8 + random() % 1000); }
 
-/// Adds sequence exchanges to some blocks: a swap of heads around an inserted attention segment without parameters if
-/// `work.sequence` is above 1, otherwise a collection of keys.
+/// Adds sequence-parallel exchanges to some blocks: an all-to-all of heads around an inserted attention segment without
+/// parameters if `work.sequence` is above 1, otherwise a gather of keys.
 inline void cut_sequences(core::model_table& table, const shared_work& work, std::mt19937_64& random) {
   for (size_t u = 1; u + 1 < table.units.size(); ++u) {
     auto& all = table.units[u].segments;
@@ -48,8 +49,8 @@ inline void cut_sequences(core::model_table& table, const shared_work& work, std
   }
 }
 
-/// Returns, for each parameter, true if tensor ranks share it out or form summands of it. A segment that reads one such
-/// parameter has only such parameters.
+/// Returns, for each parameter, true if it is sharded over tensor ranks or if they compute summands of its gradient. A
+/// segment that reads one such parameter reads only such parameters.
 inline std::vector<bool> shared_parameters(const core::model_table& table, bool vocabulary, std::mt19937_64& random) {
   std::vector<bool> out(table.parameters.size(), false);
   const auto add = [&](const core::segment_info& s) {
@@ -70,7 +71,7 @@ inline std::vector<bool> shared_parameters(const core::model_table& table, bool 
 }
 
 /// Makes some segments produce summands of their outputs, of their inputs' gradients or of both. If the vocabulary is
-/// cut, the numbers of each row are gathered before a last segment, which computes the loss from them.
+/// sharded, an exchange gathers the loss terms of each row before a last segment, which computes the loss.
 inline void cut_over_tensor(core::model_table& table, const shared_work& work, std::mt19937_64& random) {
   using core::exchange_op;
   const auto shared = shared_parameters(table, work.vocabulary, random);
@@ -95,7 +96,8 @@ inline void cut_over_tensor(core::model_table& table, const shared_work& work, s
   }
   for (auto& u : table.units)
     for (auto& s : u.segments)
-      if (s.output.op == exchange_op::sum && random() % 4 != 0) {  // each row has 8 bytes: whole elements of any type
+      // A row has 8 bytes, which are whole elements of any type.
+      if (s.output.op == exchange_op::sum && random() % 4 != 0) {
         s.output.rows = s.output.bytes / 8;
         s.output.flops = s.forward_flops / 3;
       }
@@ -105,7 +107,7 @@ inline void cut_over_tensor(core::model_table& table, const shared_work& work, s
   head.push_back({"loss", {}, 1e6, 64});
 }
 
-/// Returns the model with the exchanges of the ranks that compute it together.
+/// Returns the model with the exchanges that the ranks of a group need to compute it together.
 inline core::model_table shared_among(core::model_table table, const shared_work& work, std::mt19937_64& random) {
   for (size_t u = 1; u < table.units.size(); ++u) table.units[u].input_bytes = random_exchanged_bytes(random);
   if (work.sequence * work.context > 1) cut_sequences(table, work, random);
@@ -113,7 +115,8 @@ inline core::model_table shared_among(core::model_table table, const shared_work
   return table;
 }
 
-/// Returns a random model that ranks compute together, and a random cut of it that can be planned.
+/// Returns a random model that is sharded over tensor, sequence or context ranks, and a random cut of it that can be
+/// planned.
 inline std::pair<shared_table, plan_options> random_shared_cut(std::mt19937_64& random, std::optional<mode> of = {}) {
   for (;;) {
     const shared_work work = random_work(random);

@@ -1,4 +1,5 @@
-// Breaks where a plan keeps elements: parameter sets, pieces of sub-groups, states, blocks of a checkpoint, sizes.
+// Breaks the positions of elements in a valid plan: parameter sets, pieces of sub-groups, states, blocks of a
+// checkpoint, sizes.
 #pragma once
 
 #include "plan/layout/saves.hpp"
@@ -6,8 +7,8 @@
 
 namespace troupe::plan {
 
-/// Changes the places of elements in one rank's plan. Each change is at one random place, and returns false if there is
-/// no such place.
+/// Changes the positions of elements in one rank's plan. Each change is at one random position, and returns false if
+/// the plan has no position for it.
 class layout_saboteur : public memory_saboteur {
  public:
   using memory_saboteur::memory_saboteur;
@@ -118,12 +119,12 @@ class layout_saboteur : public memory_saboteur {
     p_.moment_offset[k][q] += below(2) == 0 ? 16 : 1'000'000'000;
     return true;
   }
-  // Partitions parameters as for another number of ranks, or for a parameter of another size.
+  // Partitions parameters for a wrong number of ranks, or for a wrong parameter size.
   bool cut_elsewhere() {
     core::model_table other = p_.table();
     const bool grows = below(2) == 0;
     const auto q = static_cast<uint32_t>(below(other.parameters.size()));
-    if (p_.layout->is_copy(q)) return false;  // a copy is partitioned as its original
+    if (p_.layout->is_copy(q)) return false;  // a copy must be partitioned like its original
     if (grows) other.parameters[q].shape.push_back(2);
     layout().partition = make_partition(other, p_.options().shards() + (grows ? 0 : 1), p_.options().uneven);
     return true;

@@ -1,5 +1,5 @@
-// Checks that every byte of a rank is in the device's memory or in the host's, and that each budget covers its own
-// memory.
+// Checks that every byte of a rank is counted either in device memory or in host memory, and that each memory budget
+// limits only its own memory.
 #include "plan/memory_places.hpp"
 
 #include "plan/check/check.hpp"
@@ -13,7 +13,7 @@ using namespace troupe::plan;
 
 namespace {
 
-/// Returns options of a step on a device with its own memory.
+/// Returns options of a training step on a device that does not share the host's memory.
 plan_options apart(uint32_t ranks, uint32_t stage, tier optimizer) {
   auto o = small_options(ranks, stage);
   o.tiers.apart = true;

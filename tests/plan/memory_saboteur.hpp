@@ -1,12 +1,12 @@
-// Breaks where a plan keeps its data: buffers, slots, windows, extents of files.
+// Breaks the memory of a valid plan: buffers, slots, windows, extents of files.
 #pragma once
 
 #include "tests/plan/order_saboteur.hpp"
 
 namespace troupe::plan {
 
-/// Changes the memory of one rank's plan. Each change is at one random place, and returns false if there is no such
-/// place.
+/// Changes the memory of one rank's plan. Each change is at one random position, and returns false if the plan has no
+/// position for it.
 class memory_saboteur : public order_saboteur {
  public:
   using order_saboteur::order_saboteur;

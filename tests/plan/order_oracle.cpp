@@ -31,7 +31,7 @@ order_oracle::order_oracle(rank_plans ranks, branch taken) : ranks_(ranks) {
     for (uint32_t l = 0; l < num_lanes; ++l) {
       const auto which = static_cast<lane>(l);
       const bool one_at_a_time = which != lane::control && which != lane::fabric && which != lane::io;
-      std::map<uint32_t, uint32_t> last;  // by communicator
+      std::map<uint32_t, uint32_t> last;  // the last instruction of the lane, by communicator
       for (uint32_t id : p.lanes[l]) {
         const auto& x = p.instructions[id];
         if (!runs(x, taken)) continue;

@@ -1,4 +1,4 @@
-// Decides the order of instructions by a search of an explicit graph: slow, obvious, and independent of
+// Decides the order of instructions by a search of an explicit graph: slow, simple, and independent of
 // happens_before.cpp.
 #pragma once
 
@@ -11,8 +11,8 @@ namespace troupe::plan {
 class order_oracle {
  public:
   order_oracle(rank_plans ranks, branch taken);
-  /// Returns true if instruction `a` of rank `ra` has ended before instruction `b` of rank `rb` touches its memory;
-  /// answers the question of `happens_before::before`.
+  /// Returns true if instruction `a` of rank `ra` has ended before instruction `b` of rank `rb` accesses its memory;
+  /// `happens_before::before` must return the same.
   [[nodiscard]] bool before(uint32_t ra, uint32_t a, uint32_t rb, uint32_t b) const;
 
  private:
@@ -21,13 +21,13 @@ class order_oracle {
   [[nodiscard]] uint32_t start(uint32_t r, uint32_t id) const { return 2 * (base_[r] + id); }
   [[nodiscard]] uint32_t end(uint32_t r, uint32_t id) const { return start(r, id) + 1; }
   [[nodiscard]] uint32_t meeting(const instruction& x) const { return first_meeting_[x.communicator] + x.sequence; }
-  /// Node at which the instruction first touches its memory.
+  /// Returns the node at which the instruction first accesses its memory.
   [[nodiscard]] uint32_t acts(uint32_t r, uint32_t id) const;
   void edge(uint32_t from, uint32_t to) { next_[from].push_back(to); }
 
   rank_plans ranks_;
   std::vector<uint32_t> base_;
-  std::vector<uint32_t> first_meeting_;  // [communicator]
+  std::vector<uint32_t> first_meeting_;  // node number of the first collective of each communicator
   std::vector<std::vector<uint32_t>> next_;
 };
 

@@ -1,4 +1,4 @@
-// Breaks the work of a plan and its order: instructions, their dependencies, lanes, collectives.
+// Breaks the instructions of a valid plan and their order: dependencies, lanes, collectives.
 #pragma once
 
 #include <array>
@@ -7,8 +7,8 @@
 
 namespace troupe::plan {
 
-/// Changes the order of one rank's plan. Each change is at one random place, and returns false if there is no such
-/// place.
+/// Changes the order of one rank's plan. Each change is at one random position, and returns false if the plan has no
+/// position for it.
 class order_saboteur : public plan_changer {
  public:
   using plan_changer::plan_changer;
@@ -26,7 +26,7 @@ class order_saboteur : public plan_changer {
     if (x == nullptr) return false;
     uint32_t& on = x->after[below(x->after.size())];
     const uint32_t old = std::exchange(on, static_cast<uint32_t>(below(x->id)));
-    excuses_.push_back([](const shared_plans& now) {  // the change can make ranks wait for each other in a circle
+    excuses_.push_back([](const shared_plans& now) {  // harmless only if no ranks now wait for each other in a cycle
       return std::ranges::all_of(std::array{branch::not_skipped, branch::clipped, branch::skipped},
                                  [&](branch b) { return happens_before::build(now, b).has_value(); });
     });
@@ -62,7 +62,8 @@ class order_saboteur : public plan_changer {
     p_.instructions.push_back(std::move(again));
     return true;
   }
-  // Leaves out votes, instructions after the vote, gathers and releases: their micro-batch is only a name.
+  // Changes the subject, micro-batch or segment of an instruction. Skips votes, guarded instructions, gathers and
+  // releases, whose micro-batch is only a label.
   bool change_what_is_done() {
     auto* x = any([](const instruction& i) {
       return i.kind != kind::vote && i.guard == guard::always && i.kind != kind::gather && i.kind != kind::release;
@@ -102,7 +103,7 @@ class order_saboteur : public plan_changer {
     y->micro = x->micro;
     return true;
   }
-  // Swaps a weight part with its input part, as if the writer of the plan had confused the two.
+  // Swaps the weight part of a backward with its input part, as if the plan generator had confused the two.
   bool weigh_before_the_input_part() {
     auto* x = any([](const instruction& i) { return i.kind == kind::weigh; });
     if (x == nullptr) return false;
@@ -117,7 +118,8 @@ class order_saboteur : public plan_changer {
     auto* x =
         any([&](const instruction& i) { return i.kind == kind::reduce && std::ranges::any_of(i.after, waits_for); });
     if (x == nullptr) return false;
-    // Removes the dependency of every reduction on this part, because a reduction also starts after the one before it.
+    // The dependency on this weight part is removed from all reductions, because a reduction also waits for the one
+    // before it.
     const uint32_t part = *std::ranges::find_if(x->after, waits_for);
     for (auto& i : p_.instructions)
       if (i.kind == kind::reduce) std::erase(i.after, part);
@@ -131,8 +133,8 @@ class order_saboteur : public plan_changer {
     if (below(2) == 0) std::swap(p_.instructions[order[i]].sequence, p_.instructions[order[i + 1]].sequence);
     return true;
   }
-  // Swaps two collectives as if the generator had written them in the other order on this rank: numbers, lanes and
-  // dependencies all fit.
+  // Swaps two collectives as if the generator had written them in the other order on this rank: sequence numbers, lanes
+  // and dependencies remain consistent with each other.
   bool exchange_collectives() {
     const auto& order = p_.lanes[static_cast<size_t>(lane::fabric)];
     if (order.size() < 2) return false;
@@ -183,8 +185,8 @@ class order_saboteur : public plan_changer {
     order.pop_back();
     return true;
   }
-  // Swaps two neighbouring computations consistently, as if the plan had been written this way. Forwards and backwards
-  // are ordered by their data.
+  // Swaps two neighbouring computations consistently, as if the plan had been generated this way. Forwards and
+  // backwards keep the order that their data dependencies require.
   bool compute_in_another_order() {
     auto& order = p_.lanes[static_cast<size_t>(lane::compute)];
     const auto computes = [&](uint32_t id) { return p_.instructions[id].kind != kind::release; };

@@ -1,6 +1,6 @@
 // Defines six kinds of defects in the overlap of a step, the last in two variants, each as a pass with a wrong
-// assumption would make it: real plans of small but complete jobs, with one change. The checker refuses each; if the
-// plan is run unchecked, some timing shows the defect.
+// assumption would produce it: real plans of small but complete jobs, with one change. The checker refuses each; if the
+// plan is run unchecked, some timing makes the defect visible.
 #pragma once
 
 #include <algorithm>
@@ -18,15 +18,16 @@ struct overlap_defect {
   std::string name;
   shared_table table;
   plan_options options;
-  std::string (*in_draft)(draft&, const rank_plan&) = nullptr;  ///< changes the draft; `in_plan` is null then
+  std::string (*in_draft)(draft&, const rank_plan&) = nullptr;  ///< function that changes the draft; if it is set,
+                                                                ///< `in_plan` is null
   void (*in_plan)(rank_plan&) = nullptr;
-  /// Parts of the error: the instruction, the one that it must wait for, the bytes.
+  /// Texts that the checker's error must contain: the instruction, the instruction that it must wait for, the bytes.
   std::vector<std::string> refusal = {};
 };
 
 inline shared_plans healthy_plans(const overlap_defect& d) { return plans_of(d.table, d.options); }
 
-/// Returns the plans with the defect on all ranks alike, as one generator would write them.
+/// Returns plans that all have the defect, as if one generator had written them.
 inline shared_plans broken_plans(const overlap_defect& d) {
   plan_options options = d.options;
   if (d.in_draft != nullptr)
@@ -67,7 +68,7 @@ inline std::string released_before_its_reduction_ended(draft& d, const rank_plan
   return "gradients are written";
 }
 
-/// Puts a bucket into the bytes of the one before, which is still in use, instead of the second slot.
+/// Places a bucket in the bytes of the previous one, which is still in use, instead of in the second slot.
 inline void bucket_slot_reused(rank_plan& p) {
   std::vector<buffer*> buckets;
   for (auto& b : p.buffers)
@@ -84,7 +85,7 @@ inline void bucket_slot_reused(rank_plan& p) {
 inline std::string added_into_a_gradient_in_flight(draft& d, const rank_plan& p) {
   for_each(d, kind::reduce, [&](handle x) {
     const uint32_t slot = d.at(x).buffer;
-    handle first = none;  // the last backward that writes to the bucket in the first micro-batch
+    handle first = none;  // the first micro-batch's last backward that writes to the bucket
     for_each(d, kind::backward, [&](handle y) {
       for (const uint32_t q : p.table().units[d.at(y).subject].segments[d.at(y).segment].parameters)
         if (d.at(y).micro == 0 && d.bucket_buffers[size_t{p.layout->bucket_of[q]} * p.options().accumulation] == slot)
@@ -96,7 +97,7 @@ inline std::string added_into_a_gradient_in_flight(draft& d, const rank_plan& p)
   return "gradients are there";
 }
 
-/// Publishes parameters after the vote, before the update has changed them.
+/// All-gathers updated parameters after the gradient norm is known, before the update has changed them.
 inline std::string published_before_updated(draft& d, const rank_plan&) {
   for_each(d, kind::publish, [&](handle x) {
     d.depend_on_nothing(x);
@@ -105,7 +106,7 @@ inline std::string published_before_updated(draft& d, const rank_plan&) {
   return "the vote is over";
 }
 
-/// Gathers into the slot of a unit that is still to be computed.
+/// Gathers into the slot of a unit whose computation has not run yet.
 inline void prefetched_into_a_live_slot(rank_plan& p) {
   for (auto& later : p.buffers)
     for (const auto& b : p.buffers)
@@ -116,7 +117,7 @@ inline void prefetched_into_a_live_slot(rank_plan& p) {
       }
 }
 
-/// Releases a stage's output after the stage has computed it, before it is sent.
+/// Releases the slot of a stage's output after the stage has computed it, before it is sent.
 inline std::string freed_under_a_send(draft& d, const rank_plan&) {
   for_each(d, kind::send, [&](handle x) {
     lifetime& slot = d.buffer(d.at(x).staged);
@@ -127,7 +128,7 @@ inline std::string freed_under_a_send(draft& d, const rank_plan&) {
   return "it is computed";
 }
 
-/// Releases a window of gradients after the sum is computed, before the disk has read it.
+/// Releases a gradient window after the sum is computed, before the disk has read it.
 inline std::string freed_under_the_disk(draft& d, const rank_plan&) {
   for_each(d, kind::swap_out, [&](handle x) {
     if (d.at(x).what != swapped::gradients) return;
@@ -139,7 +140,7 @@ inline std::string freed_under_the_disk(draft& d, const rank_plan&) {
   return "it is summed";
 }
 
-/// Returns a model with a GPT's shape and a hidden state of 16 tokens between units.
+/// Returns a model with the structure of a GPT and a hidden state of 16 tokens between units.
 inline shared_table model() {
   core::model_table out = *gpt_table(4, 64, 256, false);
   for (size_t u = 1; u < out.units.size(); ++u) out.units[u].input_bytes = 16 * 64 * sizeof(float);

@@ -42,7 +42,8 @@ BOOST_AUTO_TEST_CASE(a_parameter_of_one_block_has_one_owner_and_empty_slices) {
 BOOST_AUTO_TEST_CASE(one_rank_owns_everything) { BOOST_TEST(equal(cut(5000, 1), {{0, 5000}})); }
 
 BOOST_AUTO_TEST_CASE(blocks_left_over_go_to_the_ranks_that_own_least) {
-  // After the first parameter rank 0 has 3072 elements and rank 1 has 2048: the block of the second goes to rank 1.
+  // After the first parameter, rank 0 owns 3072 elements and rank 1 owns 2048, so the only block of the second goes to
+  // rank 1.
   const auto p = make_partition(*chain_table({5120, 700, 700}), 2, uneven_blocks::to_least);
   BOOST_TEST(equal(slices(p, 0), {{0, 3072}, {3072, 2048}}));
   BOOST_TEST(equal(slices(p, 1), {{0, 0}, {0, 700}}));

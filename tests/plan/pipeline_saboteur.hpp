@@ -1,5 +1,5 @@
-// Breaks valid plans of a pipeline: on one rank, or on several so that no rank disagrees with another. Leaves the
-// breaks of one rank's plan alone to saboteur.hpp.
+// Breaks valid plans of a pipeline: on one rank, or on several so that no rank disagrees with another. Changes that
+// concern only one rank's plan are in saboteur.hpp.
 #pragma once
 
 #include "plan/layout/communicators.hpp"
@@ -49,7 +49,7 @@ class pipeline_saboteur : public plan_breaker {
     std::swap(at(*reader_of(*x)).input, at(*reader_of(*y)).input);
     return true;
   }
-  /// Moves a transfer to another communicator of its rank, with its other end if that rank is a member, too.
+  /// Moves a transfer to another communicator of its rank, together with its other end if that rank is a member.
   bool misdirect_a_transfer() {
     const auto x = any_transfer();
     if (!x) return false;
@@ -99,8 +99,8 @@ class pipeline_saboteur : public plan_breaker {
     }
     return true;
   }
-  /// Changes the layout's order of sums: swaps two micro-batches of a bucket, or removes all orders, which means that
-  /// every bucket adds micro-batches in ascending order.
+  /// Changes the layout's summation orders: swaps two micro-batches of a bucket, or removes all orders, which means
+  /// that every bucket adds micro-batches in ascending order.
   bool say_another_order_of_sums() {
     job_layout& l = own_layout();
     const uint32_t micros = l.options.accumulation;
@@ -119,7 +119,7 @@ class pipeline_saboteur : public plan_breaker {
     std::swap(order[a], order[(a + 1 + below(micros - 1)) % micros]);
     return true;
   }
-  /// Puts two transfers into the same bytes.
+  /// Places the slots of two transfers in the same bytes.
   bool share_a_slot() {
     const auto x = any_transfer();
     if (!x) return false;
@@ -133,7 +133,8 @@ class pipeline_saboteur : public plan_breaker {
     excuse_ = [this, r = x->rank](const shared_plans& now) { return plan_changer(all_[r], random_).slots_hold(now); };
     return true;
   }
-  /// Removes the ranks of one coordinate from the communicator of the vote, or lets the ranks of each stage vote alone.
+  /// Removes the ranks of one coordinate from the communicator of the vote (the all-gather of gradient square sums), or
+  /// restricts it to the ranks of each stage.
   bool vote_without_an_axis() {
     job_layout& l = own_layout();
     const uint32_t world = world_communicator(l);
@@ -205,7 +206,8 @@ class pipeline_saboteur : public plan_breaker {
     at(*x).subject = u;
     return true;
   }
-  /// Ends the life of a slot received in forward before the backward that reads it; another slot may take its bytes.
+  /// Ends the lifetime of a slot received in forward before the backward that reads it; another slot may reuse its
+  /// bytes.
   bool free_a_receive_too_early() {
     const auto x = any([&](const instruction& i) { return i.kind == kind::receive && i.use == use::forward; });
     if (!x) return false;
@@ -219,7 +221,7 @@ class pipeline_saboteur : public plan_breaker {
       if (below(2) == 0 && other.pool == pool::transfers && other.first > slot.last) other.offset = slot.offset;
     return true;
   }
-  /// Makes a computation or a transfer name another slot, or no slot.
+  /// Makes a computation or a transfer refer to another slot, or to no slot.
   bool name_another_slot() {
     const auto x = any([](const instruction& i) { return computes(i) || is_transfer(i.kind); });
     if (!x) return false;
@@ -235,7 +237,7 @@ class pipeline_saboteur : public plan_breaker {
   std::optional<place> any_transfer() {
     return any([](const instruction& i) { return is_transfer(i.kind); });
   }
-  /// Returns the other end of transfer `x`.
+  /// Returns the matching send or receive of transfer `x` on the other rank.
   place partner(const place& x) {
     const auto& members = layout_of(all_).communicators[at(x).communicator].members;
     return found(members[members.front() == x.rank ? 1 : 0], at(x).communicator, at(x).sequence);

@@ -1,5 +1,4 @@
-// Provides options of a model that is cut into the stages of a pipeline, for tests of plans and of the code that reads
-// them.
+// Provides options of a model that is cut into pipeline stages, for tests of plans and of the code that reads them.
 #pragma once
 
 #include <string>

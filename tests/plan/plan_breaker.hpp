@@ -10,13 +10,13 @@ namespace troupe::plan {
 
 class plan_breaker {
  public:
-  /// True if the change is known to be harmless.
+  /// Returns true if the change is known to be harmless.
   [[nodiscard]] bool excused(const shared_plans& now) const { return excuse_ && excuse_(now); }
 
  protected:
   plan_breaker(plans& all, std::mt19937_64& random) : random_(random), all_(all) {}
 
-  /// An instruction of a rank.
+  /// The position of an instruction: its rank and its index in that rank's plan.
   struct place {
     uint32_t rank = 0, id = 0;
   };
@@ -66,12 +66,13 @@ class plan_breaker {
     p.lanes[static_cast<size_t>(again.lane)].push_back(again.id);
     p.instructions.push_back(std::move(again));
   }
-  /// Returns the instruction of `rank` with this sequence number in the communicator.
+  /// Returns the instruction of `rank` that has this sequence number in this communicator.
   place found(uint32_t rank, uint32_t communicator, uint32_t sequence) {
     return *any_of(rank,
                    [&](const instruction& i) { return i.communicator == communicator && i.sequence == sequence; });
   }
-  /// Moves a collective to another communicator as if it had always been there: it keeps its position in its lane.
+  /// Moves a collective to another communicator and renumbers both, as if the plan had been generated so; its position
+  /// in its lane stays.
   void move_to(const place& x, uint32_t communicator) {
     auto& p = all_[x.rank];
     auto& moved = at(x);
@@ -82,7 +83,7 @@ class plan_breaker {
     for (const uint32_t id : p.lanes[static_cast<size_t>(lane::fabric)])
       p.instructions[id].sequence = next[p.instructions[id].communicator]++;
   }
-  /// Replaces the layout of all plans by one shared copy, and returns it for changes.
+  /// Replaces the layout of all plans by one shared copy, and returns the copy for changes.
   job_layout& own_layout() {
     auto own = std::make_shared<job_layout>(layout_of(all_));
     for (auto& p : all_) p.layout = own;

@@ -1,4 +1,4 @@
-// Base of the classes that break a plan: chooses random places, removes an instruction so that the rest stays
+// Base of the classes that break a plan: chooses random positions, removes an instruction so that the rest stays
 // consistent, and decides whether a change is harmless.
 #pragma once
 
@@ -23,16 +23,16 @@ inline shared_plans shared(const plans& all) {
   return out;
 }
 
-/// Decides, from the final plans, whether a change is harmless.
+/// A function that decides, from the final plans, whether a change is harmless.
 using excuse = std::function<bool(const shared_plans&)>;
 
-/// Changes one rank's plan.
+/// Changes one rank's plan at random positions.
 class plan_changer {
  public:
   plan_changer(rank_plan& p, std::mt19937_64 random) : random_(random), p_(p) {}
 
-  /// Removes instruction `id`. Instructions that waited for it wait for its dependencies instead; everything is
-  /// renumbered.
+  /// Removes instruction `id`. Instructions that waited for it wait for its dependencies instead; all later ids
+  /// decrease by one.
   void remove(uint32_t id) {
     const instruction gone = p_.instructions[id];
     p_.instructions.erase(p_.instructions.begin() + id);
@@ -55,8 +55,8 @@ class plan_changer {
       b.last = renumbered(b.last);
     }
   }
-  /// True if `id` still starts after `on` has ended, in every branch, and every guarded collective still waits for the
-  /// vote.
+  /// Returns true if `id` still starts after `on` has ended, in every branch, and every guarded collective still waits
+  /// for the vote (the all-gather of gradient square sums).
   [[nodiscard]] bool implied(const shared_plans& now, uint32_t id, uint32_t on) const {
     for (const uint32_t waits : p_.instructions[id].after)
       if (p_.instructions[id].guard == guard::always && p_.instructions[waits].guard != guard::always) return false;
@@ -67,8 +67,8 @@ class plan_changer {
     }
     return asks_after_the_vote(now);
   }
-  /// True if for each two buffers that share bytes all uses of the earlier one end before the other begins, and the
-  /// pools have the right sizes. Relies on the proof of the unchanged plan that uses lie within a buffer's life.
+  /// Returns true if, for every two buffers that share bytes, all uses of the earlier one end before the later one
+  /// begins, and the pools have the right sizes. Requires a plan in which every use is within its buffer's lifetime.
   [[nodiscard]] bool slots_hold(const shared_plans& now) const {
     const order_oracle order(now, branch::not_skipped);
     uint64_t peak[num_pools] = {};
@@ -84,14 +84,15 @@ class plan_changer {
     return std::equal(peak, peak + num_pools, p_.pool_bytes);
   }
 
-  /// True if all changes are known to be harmless; false if none was excused.
+  /// Returns true if every change is known to be harmless, and false if no change registered an excuse.
   [[nodiscard]] bool excused(const shared_plans& now) const {
     return !excuses_.empty() && std::all_of(excuses_.begin(), excuses_.end(), [&](const auto& e) { return e(now); });
   }
 
  protected:
-  // True if every guarded collective waits for the vote, and the vote waits for the last computation of its rank: by
-  // their own dependencies or by those of an earlier collective of the same communicator.
+  // Returns true if every guarded collective waits for the vote (the all-gather of gradient square sums), and the vote
+  // waits for the last computation of its rank: by their own dependencies or by those of an earlier collective of the
+  // same communicator.
   [[nodiscard]] bool asks_after_the_vote(const shared_plans& now) const {
     const auto vote = std::ranges::find(p_.instructions, kind::vote, &instruction::kind);
     if (vote == p_.instructions.end()) return true;
@@ -137,7 +138,7 @@ class plan_changer {
     remove(x->id);
     return true;
   }
-  // Adds an excuse: the change is harmless if `id` still starts after `on`. Returns true.
+  // Registers an excuse: the change is harmless if `id` still starts after `on`. Returns true.
   bool excused_if_implied(uint32_t id, uint32_t on) {
     excuses_.push_back([this, id, on](const shared_plans& now) { return implied(now, id, on); });
     return true;

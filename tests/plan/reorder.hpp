@@ -7,7 +7,7 @@
 
 namespace troupe::plan {
 
-/// Puts the instructions of `p` into another serial order, given as ids, and renumbers them.
+/// Reorders the instructions of `p` to the serial order given as ids, and renumbers them.
 inline void reorder(rank_plan& p, const std::vector<uint32_t>& order) {
   std::vector<uint32_t> number(order.size());
   for (uint32_t i = 0; i < order.size(); ++i) number[order[i]] = i;

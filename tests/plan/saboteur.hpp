@@ -1,12 +1,12 @@
-// Breaks a valid plan at one random place, and decides whether the change is harmless. Combines the changes of the
-// other saboteurs of one plan with those of updates before the vote.
+// Breaks a valid plan at one random position, and decides whether the change is harmless. Combines the changes of the
+// other classes that break one plan with changes of updates that run before the gradient norm is known.
 #pragma once
 
 #include "tests/plan/layout_saboteur.hpp"
 
 namespace troupe::plan {
 
-/// Has all changes of one plan.
+/// Combines all changes of one rank's plan.
 class saboteur : public layout_saboteur {
  public:
   using layout_saboteur::layout_saboteur;
@@ -31,7 +31,7 @@ class saboteur : public layout_saboteur {
   }
   bool drop_an_undo() { return drop(kind::undo); }
   bool drop_a_redo() { return drop(kind::redo); }
-  // Swaps a redo with its undo, as if the writer of the plan had confused the two.
+  // Swaps a redo with its undo, as if the plan generator had confused the two.
   bool redo_before_undo() {
     auto* x = any([](const instruction& i) { return i.kind == kind::redo; });
     if (x == nullptr) return false;
@@ -39,7 +39,8 @@ class saboteur : public layout_saboteur {
     std::swap(static_cast<operation&>(*x), static_cast<operation&>(*y));
     return true;
   }
-  // Turns an update into a redo or a redo into an update; the kind decides the factor of the gradients.
+  // Turns an update into a redo or a redo into an update; the kind decides the clipping factor that scales the
+  // gradients.
   bool take_the_factor_of_another_branch() {
     auto* x = any([this](const instruction& i) {
       return i.kind == kind::redo || (i.kind == kind::update && p_.speculates(i.subject));

@@ -1,4 +1,4 @@
-// Provides models as tables, and plans of all their ranks, for tests of plans.
+// Provides sample models as tables, and plans of all their ranks, for tests of plans.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace troupe::plan {
 using shared_table = std::shared_ptr<const core::model_table>;
 using shared_plans = std::vector<std::shared_ptr<const rank_plan>>;
 
-/// Writes a model table: parameters by size, units by segments.
+/// Builds a model table: parameters by size, units by segments.
 class table_writer {
  public:
   uint32_t parameter(uint64_t numel) {
@@ -53,15 +53,15 @@ class table_writer {
   core::model_table table_;
 };
 
-/// Returns a model with one unit, of one segment, for each parameter.
+/// Returns a model in which each parameter has a unit of one segment to itself.
 inline shared_table chain_table(const std::vector<uint64_t>& numels) {
   table_writer w;
   for (uint64_t n : numels) w.unit({{w.parameter(n)}});
   return w.done();
 }
 
-/// Returns a model of a GPT's shape: embedding, blocks of two segments, head. `tied`: the head uses the first
-/// parameter, too.
+/// Returns a model with the structure of a GPT: embedding, blocks of two segments, head. If `tied` is true, the head
+/// also uses the first parameter.
 inline shared_table gpt_table(uint32_t layers, uint64_t width, uint64_t vocabulary, bool tied) {
   table_writer w;
   const uint32_t tokens = w.parameter(vocabulary * width);
@@ -80,8 +80,9 @@ inline shared_table gpt_table(uint32_t layers, uint64_t width, uint64_t vocabula
   return w.done();
 }
 
-/// Returns a random model: units of one or two segments, sizes around the partition's grain, units without parameters,
-/// one parameter that several units may share, some frozen. `units_more`: units above the minimum of two.
+/// Returns a random model: units of one or two segments, sizes around the block size of the partition, units without
+/// parameters, one parameter that several units may share, some frozen parameters. `units_more` is the number of units
+/// above the minimum of two.
 inline shared_table random_table(std::mt19937_64& random, uint64_t units_more = 0) {
   table_writer w;
   const std::vector<uint64_t> sizes = {1, 40, 1000, 1024, 1025, 3000, 6000, 9216};
@@ -122,7 +123,8 @@ inline pool_sizes pools_of(const rank_plan& p) {
   return out;
 }
 
-/// Returns options that exercise everything in a small model: tiny buckets, nothing persistent, nothing kept for reuse.
+/// Returns options that exercise all instructions in a small model: tiny buckets, no persistent parameters, no unit
+/// kept for reuse.
 inline plan_options small_options(uint32_t ranks, uint32_t stage, uint32_t accumulation = 1) {
   plan_options o;
   o.mesh = troupe::core::data_mesh(ranks);
@@ -145,7 +147,7 @@ inline void put_in_groups(plan_options& o) {
   if (o.data() % 2 == 0) o.mesh = in_groups(2, o.data() / 2);
 }
 
-/// Returns random update rules, one for all parameters or a different one for each.
+/// Returns random update rules: one rule for all parameters, or one for each parameter.
 inline std::vector<parameter_update> random_optimizer(const core::model_table& table, std::mt19937_64& random) {
   const auto any = [&] {
     return parameter_update{static_cast<uint32_t>(random() % (max_moments + 1)),

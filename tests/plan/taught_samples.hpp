@@ -1,4 +1,4 @@
-// Generates random models whose first units belong to a teacher, whole and cut into stages.
+// Generates random models whose first units belong to a distillation teacher, whole and cut into stages.
 #pragma once
 
 #include "tests/plan/cuts.hpp"
@@ -6,7 +6,7 @@
 namespace troupe::plan {
 
 /// Returns a random model whose first one or two units, with all parameters that they read, belong to a teacher. Each
-/// of them is placed beside a random unit of the model, the first one beside the model's first.
+/// of them is computed in the stage of a random unit of the model, the first one in that of the model's first unit.
 inline shared_table random_taught_table(std::mt19937_64& random) {
   auto table = *random_table(random, 3);
   table.teacher_units = static_cast<uint32_t>(1 + random() % 2);

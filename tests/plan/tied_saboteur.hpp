@@ -1,5 +1,5 @@
 // Breaks the sums of tied gradients in valid plans: too early, twice or never, in an exchange between stages or in a
-// slice's own sum, on one rank or on all ranks that take part.
+// sum within a rank, on one rank or on all ranks that take part.
 #pragma once
 
 #include "plan/layout/communicators.hpp"
@@ -34,8 +34,8 @@ class tied_saboteur : public plan_breaker {
  private:
   static bool reduces(const instruction& i) { return i.kind == kind::reduce; }
 
-  /// Returns all instructions of the same kind and subject as `x`, on all ranks: the members of the exchange, or all
-  /// own sums of this tie.
+  /// Returns the instructions of all ranks with the kind and subject of `x`: one on each member of the exchange, or one
+  /// on each rank that sums this tie itself.
   std::vector<place> everywhere(const place& x) {
     const instruction one = at(x);
     std::vector<place> out;

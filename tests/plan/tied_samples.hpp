@@ -1,4 +1,5 @@
-// Provides models whose tied parameters have a gradient for each use, and pipelines that cut them, for tests of plans.
+// Provides models whose tied parameters have a separate gradient for each use, and pipelines that cut such models, for
+// tests of plans.
 #pragma once
 
 #include <algorithm>
@@ -18,8 +19,7 @@ inline plan_options per_use(plan_options o) {
   return o;
 }
 
-/// Returns options that cut the units evenly into the stages of `schedule` for this shape. The schedule must have the
-/// shape.
+/// Returns options that cut the units evenly into the stages of the named `schedule`, which must support this shape.
 inline plan_options staged_per_use(const core::model_table& table, const char* schedule, pipeline_shape shape,
                                    uint32_t data, uint32_t stage) {
   auto o = per_use(small_options(data, stage, shape.micro_batches));
@@ -39,7 +39,7 @@ inline shared_table four_uses() {
   return copied(w.done());
 }
 
-/// Sets the update rule of each copy to that of its original.
+/// Sets the update rule of each copy of a tied parameter to that of its original.
 inline void follow_originals(const core::model_table& table, std::vector<parameter_update>& rules) {
   for (uint32_t q = 0; q < rules.size(); ++q) rules[q] = rules[table.original(q)];
 }

@@ -1,4 +1,4 @@
-// Holds the result of a simulated job, on one machine or on several.
+// Holds the result of a simulated training job, on one machine or on several.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,18 @@
 namespace troupe::actors {
 
 struct job_result {
-  std::optional<int32_t> code;  ///< exit code of the job; none: the job did not end in time
-  std::string wrong;            ///< first violation of an invariant; empty: none
-  std::string said;             ///< lines that the supervision printed
-  std::string cause;            ///< why the leader left; empty: in good order
-  std::vector<bool> struck;     ///< [fault of the scenario]; true: it took effect
+  std::optional<int32_t> code;  ///< exit code of the job, or nothing if it did not end in time
+  std::string wrong;            ///< first violation of an invariant, or empty if there was none
+  std::string said;             ///< log lines of the simulated supervisor
+  std::string cause;            ///< error with which the leading process ended, or empty if it ended without one
+  std::vector<bool> struck;     ///< [fault of the scenario]; true: the fault took effect during the run
   uint64_t terms = 0, steps_done = 0, steps_again = 0, messages = 0;
-  double seconds = 0;  ///< virtual seconds
+  double seconds = 0;  ///< duration of the job in virtual seconds
 };
 
-/// Returns what is wrong with the result; empty: nothing. `steps` is the number of steps of the job. `is_named`: the
-/// documentation promises an end with this error, and the error has its name.
+/// Returns an error text if the job violated an invariant or ended wrongly, or an empty text. `steps` is the number of
+/// steps of the job. `is_named` is true if the job ended with an error that the documentation allows and that names its
+/// cause.
 inline std::string fault_of(const job_result& r, uint64_t steps, bool is_named) {
   if (!r.wrong.empty()) return r.wrong + "\n" + r.said;
   if (!r.code) return "it does not end; " + std::to_string(r.steps_done) + " steps, " + r.said;

@@ -1,4 +1,4 @@
-// Tests the checker of logs: a correct log, broken in each way, is refused.
+// Tests the checker of simulation logs: it refuses a correct log into which the test has introduced one error.
 #include "tests/sim/world.hpp"
 
 using namespace troupe;
@@ -31,7 +31,7 @@ struct fixture {
     result.log.erase(result.log.begin() + static_cast<long>(from));
     result.log.insert(result.log.begin() + static_cast<long>(to), e);
   }
-  /// Returns the first instruction of rank 0 in the lane for which `wanted` holds.
+  /// Returns the first instruction of rank 0 in `lane` for which `wanted` returns true.
   template <class F>
   const plan::instruction& find(plan::lane lane, F wanted) const {
     for (uint32_t id : plans[0][0]->lanes[static_cast<size_t>(lane)])
@@ -94,7 +94,8 @@ BOOST_AUTO_TEST_CASE(two_instructions_of_the_compute_lane_at_once_are_seen) {
   for (size_t i = 0; i + 1 < compute.size(); ++i) {
     const auto& next = plans[0][0]->instructions[compute[i + 1]];
     if (std::find(next.after.begin(), next.after.end(), compute[i]) != next.after.end()) continue;
-    // Only the lane orders the two instructions, so moving the end after the next start breaks no other rule.
+    // Only the lane orders these two instructions, so if the first ends after the second starts, no other rule is
+    // broken.
     move(index_of(0, compute[i], true), index_of(0, compute[i + 1], false));
     BOOST_TEST(says(refusal(), "before its predecessor had ended"), refusal());
     return;

@@ -1,4 +1,4 @@
-// Draws the faults of a job on several machines from a seed, and describes them in text.
+// Chooses the faults of a simulated job on several machines at random from a seed, and describes them in text.
 #include <random>
 
 #include "tests/sim/machines_world.hpp"
@@ -35,7 +35,7 @@ machines_scenario machines_scenario_of(uint64_t seed) {
   std::mt19937_64 random(seed);
   machines_scenario s;
   s.seed = seed;
-  const bool leaves_out = seed % 4 == 3;  // a loss leaves a number of ranks that no degree has
+  const bool leaves_out = seed % 4 == 3;  // a loss leaves a number of ranks that does not divide the batch
   const auto machines = static_cast<uint32_t>(leaves_out ? 4 : 2 + random() % 2);
   s.machines.clear();
   for (uint32_t m = 0; m < machines; ++m)
@@ -49,11 +49,11 @@ machines_scenario machines_scenario_of(uint64_t seed) {
     machine_event e;
     const auto kind = random() % (4 * num_machine_troubles);
     e.kind = static_cast<machine_trouble>(kind % num_machine_troubles);
-    // Draws few executor errors, because they end all runs, and most runs are to end well.
+    // Executor errors are rare, because each of them ends the run, and most runs should end without an error.
     if (e.kind == machine_trouble::executor_error && kind >= num_machine_troubles) e.kind = machine_trouble::partition;
     e.machine = static_cast<uint32_t>(1 + random() % (machines - 1));
     e.place = static_cast<uint32_t>(random() % s.machines.size());
-    // A variable of its own, because a compiler may evaluate either side of % first.
+    // `within` is a separate variable, because a compiler may evaluate either side of % first.
     const uint64_t within = random() % 4 == 0 ? 60 : 900;
     e.after_messages = random() % within;
     e.duration_ns = static_cast<int64_t>(random() % 40) * lost_after_ns / 20;

@@ -1,6 +1,7 @@
-// Simulates a job on several machines whose connections, agents, processes and supervisor are disturbed at any message:
-// it ends correctly or with a named cause, ranks of two terms never run at the same time, no collective has members of
-// two terms, healthy processes are never ended, and a short cut costs nothing.
+// Simulates a job on several machines whose connections, agents, processes and supervisor fail at any message. The job
+// must end correctly or with a named cause; ranks of two terms (periods with a fixed set of processes) must never run
+// at the same time, no collective may have members of two terms, processes without a fault must not be killed, and a
+// short network cut must not repeat a step.
 #include "tests/sim/machines_world.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -33,21 +34,21 @@ size_t num_struck(const machines_scenario& s, const job_result& r, machine_troub
   return out;
 }
 
-/// True if the documentation promises an end with this error, and the error has its name. The first machine never
-/// disappears, so no loss of other machines is such an end.
+/// Returns true if the job ended with an error that the documentation allows and that names its cause. The first
+/// machine is never lost, so the loss of other machines is no such error.
 bool is_named(const machines_scenario& s, const job_result& r) {
   const std::string all = r.said + r.cause;
   if (num_struck(s, r, machine_trouble::executor_error) > 0 && all.find("the executor refuses") != std::string::npos)
     return true;
-  // A job that is unfit before its first step has nothing to continue from.
+  // A job that cannot start before its first step has no save to continue from.
   if (r.steps_done == 0 && all.find(unfit_text) != std::string::npos) return true;
   for (const char* cause : {" before the first step", "losses with no step in between"})
     if (all.find(cause) != std::string::npos) return true;
-  // The first machine lost its only process, and no other machine is connected.
+  // The run may also end if the first machine lost its only process while no other machine is connected.
   return all.find("no process is left") != std::string::npos;
 }
 
-/// Returns what is wrong with a run; empty: nothing.
+/// Returns an error text if the run violated an invariant or ended wrongly, or an empty text.
 std::string fault_of(const machines_scenario& s, const job_result& r) { return fault_of(r, s.steps, is_named(s, r)); }
 
 uint64_t first_seed_that_finds(planted defect, uint64_t most, std::string& how) {
@@ -115,14 +116,15 @@ BOOST_AUTO_TEST_CASE(a_machine_that_comes_back_unfit_is_left_out_and_the_run_goe
     const auto r = play_machines(s);
     const std::string fault = fault_of(s, r);
     BOOST_CHECK_MESSAGE(fault.empty() && r.code == 0, describe(s) << ": " << fault);
-    // For the loss, and for the term that never runs.
+    // The loss repeats up to `steps_again_max` steps, and so does the restart that fails on the unfit machine.
     BOOST_TEST(r.steps_again <= 2 * steps_again_max, describe(s) << r.said);
     left_out += r.said.find(" is left out: ") != std::string::npos;
   }
   BOOST_TEST(left_out > last / 4);
 }
 
-// The job has as many ranks as the batch allows; hosts without ranks hold files of the newest save.
+// After the loss, two of the three remaining machines have ranks, because three ranks do not divide the batch; the
+// third machine may hold the only copies of the lost machine's files.
 BOOST_AUTO_TEST_CASE(one_lost_machine_costs_a_step_though_others_are_left_without_ranks) {
   const uint64_t last = tests::wanted_cases("TROUPE_SEEDS", 500) / 5;
   uint64_t struck = 0;

@@ -13,13 +13,14 @@ namespace troupe::actors {
 namespace {
 
 constexpr int64_t ms = 1'000'000;
-/// Times of this world in ns: a twentieth of a real job's.
+/// Timeouts of the simulated jobs in ns, which are a twentieth of a real job's.
 constexpr int64_t lost_after_ns = machines_lost_after_ns, backoff_ns = 25 * ms, ending_ns = 250 * ms,
                   rejoin_ns = 25 * ms;
 constexpr int64_t tick_max_ns = 10 * ms, agent_poll_ns = 5 * ms;
-/// Network times in ns: limits of a message's delay, and the largest delay of a cut connection after it has healed.
+/// Network delays in ns: the limits of a message's delay, and the largest delay of data that was resent after a
+/// partition.
 constexpr int64_t delay_min_ns = 50'000, delay_max_ns = 1 * ms, resend_max_ns = 10 * ms;
-/// Virtual time in ns after which a job counts as one that never ends.
+/// Virtual time in ns after which the job counts as one that never ends.
 constexpr int64_t longest_ns = 120'000 * ms;
 constexpr uint64_t rounds_max = 5'000'000;
 
@@ -106,10 +107,10 @@ class world {
   struct machine {
     std::unique_ptr<simulated_children> children;
     std::optional<cluster::agent_state> agent;
-    std::unique_ptr<cluster::link> link;  // the agent's end
+    std::unique_ptr<cluster::link> link;  // the agent's end of its link to the launcher
     std::shared_ptr<cluster::modelled_stream> up, down;
     int64_t joins_ns = INT64_MAX, looks_ns = 0, stopped_until_ns = 0;
-    int64_t down_until_ns = 0, up_until_ns = 0;  // virtual time at which a partition ends
+    int64_t down_until_ns = 0, up_until_ns = 0;  // virtual times at which partitions of the two directions end
     bool is_done = false;
     bool was_struck = false;
   };
@@ -146,8 +147,8 @@ class world {
     return out;
   }
 
-  /// Returns the virtual time at which bytes pass between machines `a` and `b`. A partition cuts a machine's cable: it
-  /// separates the machine from all others.
+  /// Returns the virtual time at which data can pass between machines `a` and `b`. A partition separates its machine
+  /// from all others until that time.
   [[nodiscard]] int64_t passes(uint32_t a, uint32_t b) const {
     int64_t out = now();
     for (const uint32_t m : {a, b}) {
@@ -157,7 +158,7 @@ class world {
     return out;
   }
 
-  // ---- what the launcher does
+  // ---- actions of the launcher
   void act() {
     for (auto actions = supervision_.take(); !actions.empty(); actions = supervision_.take()) {
       std::vector<std::pair<uint32_t, uint64_t>> taken_for_quiet;
@@ -201,7 +202,7 @@ class world {
       for (const auto& [place, term] : taken_for_quiet) supervision_.hear(place, {cluster::quiet{term}, {}}, now());
     }
   }
-  /// Checks that the system ends nothing on a machine without a fault.
+  /// Reports a violation if the supervisor kills a process of a machine that has had no fault.
   void is_ended_by_the_system(uint32_t machine) {
     if (!machines_[machine].was_struck)
       watch_.fail("machine " + std::to_string(machine) + " was healthy, and is ended");
@@ -225,8 +226,8 @@ class world {
     machines_[0].children->kill_all();
     for (uint32_t m = 1; m < machines_.size(); ++m) leave_alone(m);
   }
-  /// Ends the launcher's connection to machine `m`, as the end of its process does. An agent that was not notified
-  /// waits for another job.
+  /// Closes the launcher's connection to machine `m`, as the operating system does when the launcher ends. A machine
+  /// whose agent has not joined counts as ended.
   void leave_alone(uint32_t m) {
     auto& x = machines_[m];
     if (agents_.all()[m] != nullptr) x.down->close();
@@ -234,10 +235,10 @@ class world {
     if (!x.agent) x.is_done = true;
   }
 
-  // ---- what agents do
+  // ---- actions of the agents
   void join(uint32_t m) {
     auto& x = machines_[m];
-    if (code_ && now() >= over_ns_ + ending_ns) {  // the launcher listens no more
+    if (code_ && now() >= over_ns_ + ending_ns) {  // the launcher has ended and accepts no connections
       x.joins_ns = INT64_MAX;
       x.is_done = true;
       return;
@@ -302,8 +303,8 @@ class world {
       }
     return true;
   }
-  /// Ends the agent's connection to the first machine, as agent::lost does: kills all its processes, and joins again
-  /// unless the job is over.
+  /// Closes the agent's connection to the first machine as agent::lost does: kills all its processes, and joins again
+  /// unless the job has ended.
   void lose_first(uint32_t m) {
     auto& x = machines_[m];
     const bool is_over = x.agent->code().has_value();
@@ -314,7 +315,7 @@ class world {
     if (!is_over) x.joins_ns = now() + rejoin_ns;
   }
 
-  // ---- time
+  // ---- virtual time
   [[nodiscard]] int64_t tick_due_ns() const {
     return std::max(ticked_ns_ + ms, std::min(supervision_.due_ns(), ticked_ns_ + tick_max_ns));
   }
@@ -347,7 +348,7 @@ class world {
       if (o->processes_due_ns() == INT64_MAX) o->kill_all();
   }
 
-  // ---- trouble
+  // ---- faults
   [[nodiscard]] uint64_t num_messages() {
     uint64_t out = 0;
     for_each_family([&](const simulated_children& c) { out += c.num_messages(); });
@@ -407,7 +408,7 @@ class world {
           x.children.reset();
         }
         x.agent.reset();
-        x.up->hold(INT64_MAX);  // no message of the machine arrives any more
+        x.up->hold(INT64_MAX);  // discards all further messages of the machine
         x.joins_ns = now() + e.duration_ns;
         return;
       case control_cut:
@@ -428,7 +429,9 @@ class world {
         machines_[scenario_.machines[e.place]].was_struck = true;
         if (place != nullptr) place->stop(e.place, e.duration_ns);
         return;
-      case supervisor_stopped:  // machines that receive nothing from the first one for too long leave it
+      // Machines that receive no message from the first one for too long leave it, so any machine may lose its
+      // processes.
+      case supervisor_stopped:
         for (auto& m : machines_) m.was_struck = true;
         supervisor_stopped_until_ns_ = now() + e.duration_ns;
         return;
@@ -457,7 +460,7 @@ class world {
   cluster::supervision supervision_;
   cluster::agent_links agents_;
   std::vector<machine> machines_;
-  std::vector<std::unique_ptr<simulated_children>> orphans_;  ///< processes of agents that were killed
+  std::vector<std::unique_ptr<simulated_children>> orphans_;  ///< processes whose agent was killed
   std::map<std::pair<int64_t, uint64_t>, std::function<void()>> later_;
   uint64_t num_later_ = 0, gone_messages_ = 0;
   job_result out_;

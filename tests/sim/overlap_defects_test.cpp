@@ -1,5 +1,5 @@
-// Runs known defects of overlap without the checker: within a few seeds the production actors, at random speeds, use
-// wrong bytes; with the plans without the defect they never do.
+// Runs plans with known defects of overlap without the plan checker: within a few seeds, the production actors at
+// random speeds read or write wrong bytes. Plans without the defect never do.
 #include "tests/plan/overlap_defects.hpp"
 
 #include <random>
@@ -15,7 +15,8 @@ namespace {
 
 constexpr uint64_t seeds_max = 64;
 
-/// Returns the meaning of the first run of a seed, or what is wrong with it.
+/// Returns the computed expressions of the plan's run under this seed, or an error if an instruction misuses bytes or
+/// deviates from `right`.
 core::result<meaning> play(const shared_rank_plans& plans, uint64_t seed, const meaning& right = {}) {
   std::mt19937_64 random(seed);
   sim_options o;

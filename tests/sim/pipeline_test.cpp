@@ -1,5 +1,5 @@
-// Simulates pipelines: the production actors take the time of the published formulas, keep the bytes of the formulas,
-// wait only for their dependencies, and name the missing partner of a transfer.
+// Simulates pipelines: the production actors need the time and memory of the published formulas, wait only for their
+// dependencies, and name the missing partner of a transfer.
 #include <cmath>
 #include <limits>
 #include <map>
@@ -16,8 +16,8 @@ using namespace troupe::actors;
 
 namespace {
 
-/// Costs of a stage's micro-batch: milliseconds of its forward and of the two parts of its backward, and bytes that
-/// wait for each part. The two costs of backward are the two examples in the table of published formulas.
+/// Costs of a micro-batch on a stage: milliseconds of its forward and of the two parts of its backward, and bytes that
+/// wait for each part. The two costs of backward are the two examples in the published table of formulas.
 constexpr double forward_ms = 10;
 struct backward_ms {
   double input, weights;
@@ -25,11 +25,11 @@ struct backward_ms {
 constexpr backward_ms equal_parts{10, 10}, measured{12, 8};
 constexpr uint64_t whole = 100, part = 60;
 
-/// Returns options with which only arithmetic takes time.
+/// Returns options with which only arithmetic needs time.
 sim_options arithmetic_only() {
   sim_options o;
   const double free = std::numeric_limits<double>::infinity();
-  o.costs = {.flops_per_s = 1e3,  // one flop takes a millisecond
+  o.costs = {.flops_per_s = 1e3,  // one flop takes one millisecond
              .copy_bytes_per_s = free,
              .disk_bytes_per_s = free,
              .disk_read_bytes_per_s = free,
@@ -62,11 +62,11 @@ sim_result played(const scenario& s) {
   return std::move(*did);
 }
 
-/// Times and kept bytes of a rank's compute lane. Each delivery takes a nanosecond, so times are rounded to
-/// milliseconds.
+/// Times, and bytes of kept activations, of a rank's compute lane. Each message takes a nanosecond, so times are
+/// rounded to milliseconds.
 struct lane_time {
   double begin_ms = std::numeric_limits<double>::max(), end_ms = 0, busy_ms = 0;
-  uint64_t kept = 0, most_kept = 0;  ///< kept bytes: now, and at the peak
+  uint64_t kept = 0, most_kept = 0;  ///< kept bytes: current and peak
   [[nodiscard]] double idle_ms() const { return end_ms - begin_ms - busy_ms; }
 };
 
@@ -94,19 +94,19 @@ std::vector<lane_time> times_of(const scenario& s, const sim_result& result) {
 }
 
 /// Published formulas of a schedule with `chunks` stages on each rank: the idle time of the worst rank, and the bytes
-/// that rank `s` keeps. The costs are those of a stage.
+/// that rank `s` keeps. The costs are those of one stage.
 struct published {
   std::string_view name;
   uint32_t chunks;
   double (*idle_ms)(uint32_t p, const backward_ms& b);
   uint64_t (*kept)(uint32_t p, uint32_t m, uint32_t s);
-  /// Below this number of micro-batches the schedule does not reach the formulas.
+  /// Returns the smallest number of micro-batches for which the formulas are valid.
   uint32_t (*micros_min)(uint32_t p) = [](uint32_t p) { return p; };
   bool at_most = false;
-  bool any_groups = true;  ///< false: micro-batches come in groups of one size
+  bool any_groups = true;  ///< false: the formulas require micro-batch groups of equal size
 };
 constexpr auto filled = [](uint32_t p, const backward_ms& b) { return (p - 1) * (forward_ms + b.input + b.weights); };
-/// Returns the number of micro-batches of a group.
+/// Returns the number of micro-batches in a group.
 constexpr uint32_t group(uint32_t p, uint32_t m) { return m / (m / p); }
 constexpr published rows[] = {
     {"gpipe", 1, filled, [](uint32_t, uint32_t m, uint32_t) { return m * whole; }},
@@ -137,7 +137,8 @@ constexpr published rows[] = {
      .micros_min = [](uint32_t p) { return 2 * p; },
      .at_most = true},
 };
-/// ZB-V has no idle time if all parts take the same time, so it is tested with equal parts only.
+/// ZB-V has no idle time if forward and both parts of backward take the same time, so it is tested with equal parts
+/// only.
 constexpr published zb_v = {"zb_v", 2, [](uint32_t, const backward_ms&) { return 0.0; },
                             [](uint32_t p, uint32_t, uint32_t) { return 2 * p * whole; },
                             [](uint32_t p) { return 2 * p; }};
@@ -148,7 +149,7 @@ plan::pipeline_table table_of(const published& row, uint32_t p, uint32_t m) {
   return std::move(*made);
 }
 
-/// Returns the milliseconds from the first begin to the last end of all ranks.
+/// Returns the milliseconds from the first begin to the last end over all ranks.
 double span_ms(const std::vector<lane_time>& ranks) {
   double begin = ranks.front().begin_ms, end = 0;
   for (const auto& t : ranks) begin = std::min(begin, t.begin_ms), end = std::max(end, t.end_ms);
@@ -181,15 +182,15 @@ void follows_its_formula(const published& row, uint32_t p, uint32_t m, uint32_t 
   }
 }
 
-/// Returns a step of a GPT-2 of 16 units over two tensor ranks, cut into two pipeline ranks. An exchange takes a third
-/// of the time of a forward segment.
+/// Returns a training step of a GPT-2 of 16 units over two tensor ranks and two pipeline ranks. An exchange takes a
+/// third of the time of a forward segment.
 scenario over_tensor_ranks(std::string_view schedule, uint32_t chunks, uint32_t micros, bool overlap, uint32_t pieces) {
   constexpr uint64_t rows = 1, columns = 64;
   const auto spec = models::parse_model_spec(R"({"model_type": "gpt2", "n_layer": 14, "n_embd": 64, "n_head": 4,
                                                  "n_positions": 64, "vocab_size": 256, "tie_word_embeddings": false})");
   auto units = models::make_model_table(*spec, rows, columns, 4, {.degree = 2, .vocabulary = false});
   for (auto& u : units.units)
-    // The product is half of the segment, as in an MLP.
+    // The matrix product that ends a segment takes half of the segment's time, as in an MLP.
     for (auto& x : u.segments) x.forward_flops = 9, x.weight_flops = 9, x.output.flops = 4.5;
   const auto model = std::make_shared<const core::model_table>(std::move(units));
   const auto table = plan::make_table(*plan::find_schedule(schedule).value(), {2, chunks, micros});
@@ -207,7 +208,8 @@ scenario over_tensor_ranks(std::string_view schedule, uint32_t chunks, uint32_t 
   return s;
 }
 
-/// Returns the share of the time of exchanges, of all or of those of one way, during which the rank computes.
+/// Returns the fraction of the exchange time during which the rank computes; `way` restricts it to the exchanges of
+/// forward or of backward.
 double hidden_share(const scenario& s, const sim_result& result, std::optional<plan::use> way = std::nullopt) {
   struct interval {
     int64_t begin, end;
@@ -262,7 +264,8 @@ BOOST_AUTO_TEST_CASE(exchanges_of_a_pair_lie_behind_each_others_products) {
     return hidden_share(s, result);
   };
   const double pairs = share("dual_pipe_v", 2), in_turn = share("1f1b", 1);
-  // Weight parts take longer than an exchange: all exchanges of backward are hidden, none of those of forward.
+  // Weight parts of backward take longer than an exchange, so all exchanges of backward are hidden, and none of
+  // forward.
   const double beside = share("1f1b", 1, /*overlap=*/true);
   BOOST_TEST_MESSAGE("exchange time behind products: dual_pipe_v " << pairs << ", 1f1b " << in_turn
                                                                    << ", beside weight parts " << beside);
@@ -284,7 +287,7 @@ BOOST_AUTO_TEST_CASE(exchanges_in_pieces_lie_behind_the_products_that_feed_them)
     BOOST_TEST_MESSAGE(pieces << " pieces: " << forward[pieces] << " of forward's exchange time behind products, "
                               << all[pieces] << " of all; step " << run.seconds << " s, predicted " << run.predicted_s);
   }
-  // The product is half of a segment and takes longer than its exchange, a third: only the last piece's exchange is not
+  // The product takes half of a segment's time and its exchange a third, so only the exchange of the last piece is not
   // hidden.
   BOOST_TEST(forward[1] < 0.1);
   for (const uint32_t pieces : {2U, 4U, 8U}) BOOST_TEST(forward[pieces] >= 1 - 1.0 / pieces - 0.02, pieces);
@@ -294,7 +297,7 @@ BOOST_AUTO_TEST_CASE(exchanges_in_pieces_lie_behind_the_products_that_feed_them)
 BOOST_AUTO_TEST_CASE(any_cut_takes_the_time_that_its_plan_predicts) {
   for (uint64_t seed = 0; seed < 150; ++seed) {
     std::mt19937_64 random(seed);
-    const bool shared = seed % 3 == 2;  // ranks of a tensor, sequence or context group share the model
+    const bool shared = seed % 3 == 2;  // true: the model is sharded over a tensor, sequence or context group
     const auto [table, options] = (shared ? plan::random_shared_cut : plan::random_cut)(random, plan::mode::train);
     scenario s{{plan::plans_of(table, options)}, {plan::plan_choice::train}, arithmetic_only()};
     s.options.seed = seed;
@@ -307,7 +310,8 @@ BOOST_AUTO_TEST_CASE(any_cut_takes_the_time_that_its_plan_predicts) {
   }
 }
 
-// Neighbours send and receive in different orders, whatever comes first, with and without latency.
+// Neighbouring stages send and receive in different orders; the step must end whichever message arrives first, with and
+// without latency.
 BOOST_AUTO_TEST_CASE(a_schedule_in_any_order_ends_whatever_the_order_of_messages) {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     std::mt19937_64 random(seed);
@@ -326,7 +330,8 @@ BOOST_AUTO_TEST_CASE(a_schedule_in_any_order_ends_whatever_the_order_of_messages
 }
 
 BOOST_AUTO_TEST_CASE(a_late_partner_of_a_transfer_holds_back_no_collective_behind_it) {
-  // Rank 1's stage takes long, so rank 0 waits for its gradients; rank 0's collectives within its stage do not wait.
+  // Rank 1's stage is slow, so rank 0 waits for gradients from it; rank 0's collectives within its own stage must not
+  // wait.
   auto made = plan::make_table(*plan::find_schedule("gpipe").value(), {2, 1, 4});
   auto s = one_step(*made, 2, 3);
   s.options.fault = {sim_fault_kind::slow_lane, 1, 2, plan::lane::compute, 0, 0, 50.0, {}};
@@ -346,7 +351,7 @@ BOOST_AUTO_TEST_CASE(a_late_partner_of_a_transfer_holds_back_no_collective_behin
       overtaken += ended_ns[second.id] < ended_ns[first.id] ? 1 : 0;
     }
   BOOST_TEST(overtaken > 0U);
-  // Collectives within the stage take less than 1 ms once both ranks have started them.
+  // A collective within the stage takes less than 1 ms once both ranks have started it.
   for (const uint32_t id : fabric) {
     const auto& x = p.instructions[id];
     if (x.kind != plan::kind::gather && x.kind != plan::kind::reduce) continue;
@@ -357,7 +362,7 @@ BOOST_AUTO_TEST_CASE(a_late_partner_of_a_transfer_holds_back_no_collective_behin
 BOOST_AUTO_TEST_CASE(a_stall_names_stage_micro_batch_and_missing_partner) {
   auto made = plan::make_table(*plan::find_schedule("1f1b").value(), {3, 1, 4});
   auto s = one_step(*made, 1, 0);
-  // Rank 1 stops in the fabric lane when it sends on, or receives, its third micro-batch.
+  // The fault stops rank 1's fabric lane at its send or its receive of micro-batch 2 in forward.
   const auto& p = *s.plans[0][1];
   const auto& fabric = p.lanes[static_cast<size_t>(plan::lane::fabric)];
   for (const auto kind : {plan::kind::send, plan::kind::receive}) {

@@ -1,6 +1,6 @@
-// Simulates a job of several processes whose processes, links and supervisor are disturbed at any message: it ends
-// correctly or with a named cause, ranks of two terms never run at the same time, and no collective has members of two
-// terms.
+// Simulates a job of several processes on one machine whose processes, links and supervisor fail at any message. The
+// job must end correctly or with a named cause; ranks of two terms (periods with a fixed set of processes) must never
+// run at the same time, and no collective may have members of two terms.
 #include "tests/sim/processes_world.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -32,7 +32,7 @@ bool has_struck(const processes_scenario& s, const job_result& r, trouble_kind k
   return false;
 }
 
-/// True if the documentation promises an end with this error, and the error has its name.
+/// Returns true if the job ended with an error that the documentation allows and that names its cause.
 bool is_named(const processes_scenario& s, const job_result& r) {
   const std::string all = r.said + r.cause;
   if (has_struck(s, r, trouble_kind::executor_error) && all.find("the executor refuses") != std::string::npos)
@@ -43,13 +43,13 @@ bool is_named(const processes_scenario& s, const job_result& r) {
   return false;
 }
 
-/// Returns what is wrong with a run; empty: nothing.
+/// Returns an error text if the run violated an invariant or ended wrongly, or an empty text.
 std::string fault_of(const processes_scenario& s, const job_result& r) {
   if (r.code == 0 && !r.cause.empty()) return "it ended well, but who led says " + r.cause;
   return fault_of(r, s.steps, is_named(s, r));
 }
 
-/// Returns the first seed in which the invariants find a defect; none: `most`.
+/// Returns the first seed in which the invariants detect the planted defect, or `most` if none does.
 uint64_t first_seed_that_finds(planted defect, uint64_t most, std::string& how) {
   for (uint64_t seed = 0; seed < most; ++seed) {
     auto s = processes_scenario_of(seed);
@@ -104,7 +104,8 @@ BOOST_AUTO_TEST_CASE(a_job_that_nothing_happens_to_does_each_step_once_in_one_te
   BOOST_TEST(r.steps_again == 0U);
 }
 
-// Messages to process 2 are lost for long: it leaves its term by itself, the others follow, and none reports a cause.
+// In this seed, messages to process 2 are lost for a long time: it leaves its term first, then the others do, and none
+// reports a cause.
 BOOST_AUTO_TEST_CASE(a_term_that_all_processes_leave_for_another_is_a_loss_and_not_the_end) {
   const auto s = processes_scenario_of(9480);
   const auto r = play_processes(s);

@@ -10,10 +10,10 @@ namespace troupe::actors {
 namespace {
 
 constexpr int64_t ms = 1'000'000;
-/// Times of this world in ns: a twentieth of a real job's.
+/// Timeouts and delays of the simulated jobs in ns, which are a twentieth of a real job's.
 constexpr int64_t lost_after_ns = 250 * ms, backoff_ns = 25 * ms, start_max_ns = 30 * ms, delay_max_ns = 1 * ms;
 constexpr int64_t tick_max_ns = 50 * ms;
-/// Virtual time in ns after which a job counts as one that never ends.
+/// Virtual time in ns after which the job counts as one that never ends.
 constexpr int64_t longest_ns = 120'000 * ms;
 constexpr uint64_t rounds_max = 3'000'000;
 constexpr std::string_view trouble_names[num_trouble_kinds] = {
@@ -77,11 +77,11 @@ class world {
  private:
   struct node {
     std::unique_ptr<simulated_process> process;
-    std::unique_ptr<cluster::link> end;  // the supervisor's end
+    std::unique_ptr<cluster::link> end;  // the supervisor's end of the link to the process
     std::shared_ptr<cluster::modelled_stream> up, down;
-    int64_t starts_ns = INT64_MAX;  // virtual time at which a started process says hello
+    int64_t starts_ns = INT64_MAX;  // virtual time at which a started process sends its first message
     int64_t stopped_until_ns = 0;
-    bool is_gone = true;  // no process was started, or it has ended
+    bool is_gone = true;  // true before a process is started and after it has ended
   };
 
   [[nodiscard]] int64_t now() const { return schedule_.now_ns(); }
@@ -104,7 +104,7 @@ class world {
     return out;
   }
 
-  // ---- what the launcher does
+  // ---- actions of the launcher
   void act() {
     for (auto actions = supervision_.take(); !actions.empty(); actions = supervision_.take()) {
       std::vector<std::pair<uint32_t, uint64_t>> taken_for_quiet;
@@ -139,14 +139,15 @@ class world {
     n.down = std::make_shared<cluster::modelled_stream>(clock, random_(), delay_max_ns);
     n.end = std::make_unique<cluster::modelled_link>(n.down, n.up);
   }
-  /// Kills and reaps the process in place `p`, if there is one.
+  /// Kills and reaps process `p`, if it is running.
   void end(uint32_t p) {
     auto& n = nodes_[p];
     if (n.process) n.process->kill();
     n = {};
   }
 
-  // Receives the messages to the supervisor, then the end of the link, as launcher::hear and launcher::ended do.
+  // Delivers the messages of process `p` to the supervisor, then the end of its link, as launcher::hear and
+  // launcher::ended do.
   void hear(uint32_t p) {
     auto& n = nodes_[p];
     while (n.end && n.up->due_ns() <= now()) {
@@ -167,7 +168,7 @@ class world {
     }
   }
 
-  // ---- time
+  // ---- virtual time
   [[nodiscard]] int64_t tick_due_ns() const {
     return std::max(ticked_ns_ + ms, std::min(supervision_.due_ns(), ticked_ns_ + tick_max_ns));
   }
@@ -221,7 +222,7 @@ class world {
     if (p == supervision_.leader()) out_.cause = n.process->why();
     depart(n);
   }
-  /// Removes a process that has left: its last messages arrive, then the end of its link.
+  /// Removes a process that has ended: its last messages arrive, then the end of its link.
   void depart(node& n) {
     n.process->kill();
     n.process.reset();
@@ -229,7 +230,7 @@ class world {
     n.up->close();
   }
 
-  // ---- trouble
+  // ---- faults
   void strike() {
     for (size_t i = 0; i < scenario_.all.size(); ++i) {
       const auto& t = scenario_.all[i];
@@ -314,10 +315,10 @@ processes_scenario processes_scenario_of(uint64_t seed) {
     trouble t;
     const auto kind = random() % (4 * num_trouble_kinds);
     t.kind = static_cast<trouble_kind>(kind % num_trouble_kinds);
-    // Draws few executor errors, because they end all runs, and most runs are to end well.
+    // Executor errors are rare, because each of them ends the run, and most runs should end without an error.
     if (t.kind == trouble_kind::executor_error && kind >= num_trouble_kinds) t.kind = trouble_kind::killed;
     t.place = static_cast<uint32_t>(random() % (s.processes + s.spares));
-    // A variable of its own, because a compiler may evaluate either side of % first.
+    // `within` is a separate variable, because a compiler may evaluate either side of % first.
     const uint64_t within = random() % 4 == 0 ? 60 : 600;
     t.after_messages = random() % within;
     t.duration_ns = static_cast<int64_t>(random() % 20) * lost_after_ns / 10;

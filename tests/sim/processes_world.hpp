@@ -1,4 +1,4 @@
-// Simulates a job of several processes on one machine: one supervision, its launcher, processes that start and end,
+// Simulates a job of several processes on one machine: one supervisor, its launcher, processes that start and end,
 // links, a virtual clock, and faults chosen by a seed. Owns time and faults; the decisions are production code.
 #pragma once
 
@@ -16,15 +16,15 @@ namespace troupe::actors {
 
 /// A fault of a process or of its link.
 enum class trouble_kind : uint8_t {
-  killed,   ///< messages that the process has sent still arrive
-  stopped,  ///< the process is stopped and later continued
+  killed,   ///< the process is killed; messages that it has sent still arrive
+  stopped,  ///< a signal stops the process; another one continues it later
   supervisor_stopped,
-  partition,       ///< no message passes in either direction, for a while
-  partition_down,  ///< the process receives nothing
-  partition_up,    ///< the supervisor receives nothing of the process
-  link_cut,        ///< the link ends; messages on their way are lost
-  link_garbled,    ///< the supervisor receives bytes that are no message
-  executor_error,  ///< an instruction fails
+  partition,       ///< no message passes in either direction for some time
+  partition_down,  ///< the process receives nothing for some time
+  partition_up,    ///< the supervisor receives nothing from the process for some time
+  link_cut,        ///< the link closes; messages that have not arrived are lost
+  link_garbled,    ///< the supervisor receives bytes that are no valid message
+  executor_error,  ///< an instruction fails with an error
 };
 inline constexpr size_t num_trouble_kinds = 9;
 std::string_view name_of(trouble_kind kind);
@@ -32,7 +32,7 @@ std::string_view name_of(trouble_kind kind);
 struct trouble {
   trouble_kind kind = trouble_kind::killed;
   uint32_t place = 0;
-  uint64_t after_messages = 0;  ///< number of messages that all links have delivered before the fault
+  uint64_t after_messages = 0;  ///< the fault strikes when all links together have delivered this number of messages
   int64_t duration_ns = 0;
   [[nodiscard]] std::string describe() const;
 };
@@ -46,7 +46,7 @@ struct processes_scenario {
 };
 processes_scenario processes_scenario_of(uint64_t seed);
 
-/// Simulates the job until it and its processes have ended, or an invariant is broken.
+/// Simulates the job until it and its processes have ended, or until an invariant is broken.
 job_result play_processes(const processes_scenario& s);
 
 }  // namespace troupe::actors

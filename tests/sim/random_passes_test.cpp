@@ -1,5 +1,6 @@
-// Tests a pass that drops, moves or adds any instruction, or drops dependencies: the resulting plan is refused with the
-// instruction named, or it computes what the plan did before, from the same bytes, when the production actors run it.
+// Tests a pass that drops, moves or adds any instruction, or drops dependencies: either the checker refuses the
+// resulting plan and names the instruction, or the production actors compute the same results from the same bytes as
+// with the unchanged plan.
 #include <map>
 #include <random>
 
@@ -19,11 +20,12 @@ namespace {
 enum class change : uint8_t { drop, move, add, hurry };
 constexpr const char* change_names[] = {"drop", "move", "add", "hurry"};
 
-/// The next change of the pass. Global, because a pass is a function that receives only the draft and the plan.
+/// The change that the pass makes next. It is global, because a pass is a function that receives only the draft and the
+/// plan.
 struct {
   uint64_t seed = 0;
   change what = change::drop;
-  uint32_t only_on = plan::none;  ///< rank whose plan is changed; none: all ranks alike
+  uint32_t only_on = plan::none;  ///< rank whose plan is changed; none: the plans of all ranks are changed alike
   plan::kind kind = plan::kind::load;
   bool done = false;
 } next;
@@ -41,7 +43,7 @@ void drop(draft& d, handle x, std::mt19937_64& random) {
   d.remove(x, before[random() % before.size()]);
 }
 
-// Moves an instruction a little way or anywhere; instructions that wait for it still do.
+// Moves an instruction by up to four positions or to any position. Instructions that depend on it still do.
 void move(draft& d, const std::vector<handle>& all, size_t from, std::mt19937_64& random) {
   const size_t reach = random() % 2 == 0 ? 4 : all.size();
   const size_t first = from - std::min(from, reach), last = std::min(all.size() - 1, from + reach);
@@ -51,7 +53,7 @@ void move(draft& d, const std::vector<handle>& all, size_t from, std::mt19937_64
   if (random() % 4 == 0) d.depend_on_nothing(all[from]);
 }
 
-// Removes one dependency of the instruction, or all.
+// Removes one dependency of the instruction, or all of them.
 void hurry(draft& d, handle x, std::mt19937_64& random) {
   std::vector<handle> before;
   d.for_each_before(x, [&](handle on) { before.push_back(on); });
@@ -61,7 +63,7 @@ void hurry(draft& d, handle x, std::mt19937_64& random) {
   for (const handle on : before) d.depend(x, on);
 }
 
-/// Returns the number of subjects of a kind for which an instruction of another subject is as well formed; 0: none.
+/// Returns the number of possible subjects of an instruction of kind `k`, or 0 if its subject cannot be replaced.
 size_t num_subjects(const plan::rank_plan& p, plan::kind k) {
   switch (k) {
     case plan::kind::gather:
@@ -80,7 +82,7 @@ size_t num_subjects(const plan::rank_plan& p, plan::kind k) {
   }
 }
 
-// Adds a copy of an instruction, possibly with another subject or micro-batch, with its own slot, or without
+// Adds a copy of an instruction, randomly with another subject or micro-batch, with a separate slot, or without
 // dependencies.
 void add(draft& d, const std::vector<handle>& all, size_t like, const plan::rank_plan& p, std::mt19937_64& random) {
   plan::operation made = d.at(all[like]);
@@ -101,7 +103,7 @@ std::string change_anything(draft& d, const plan::rank_plan& p) {
   if (next.only_on != plan::none && next.only_on != p.rank) return {};
   std::mt19937_64 random(next.seed);
   auto all = instructions_of(d);
-  // Chooses the kind first, because a plan has more instructions of some kinds than of others.
+  // The kind is chosen first, because a plan has more instructions of some kinds than of others.
   std::vector<plan::kind> kinds;
   for (const handle x : all)
     if (std::ranges::find(kinds, d.at(x).kind) == kinds.end()) kinds.push_back(d.at(x).kind);
@@ -140,7 +142,7 @@ shared_rank_plans changed_plans(const std::shared_ptr<const plan::job_layout>& p
   return out;
 }
 
-/// True if a refusal names an existing instruction with its number, or a missing one by what is not done.
+/// Returns true if the checker's error names an instruction by its number, or describes the missing one.
 bool names_an_instruction(const std::string& refusal) {
   for (const char* missing :
        {"(instruction ", "instruction ", "nothing ", "the plan never ends: ", "is not reduced after", "has no norm of",
@@ -164,7 +166,7 @@ core::result<meaning> run(const shared_rank_plans& plans, uint64_t seed, const m
 
 BOOST_AUTO_TEST_CASE(what_a_random_pass_leaves_is_refused_by_name_or_computes_the_same) {
   const auto [first, last] = actors::seeds(500);
-  // Number of refused and of proved plans.
+  // {number of refused plans, number of accepted plans}, by change and kind of instruction
   std::map<std::pair<change, plan::kind>, std::pair<uint64_t, uint64_t>> counted;
   uint64_t draws = 0, refused = 0, proved = 0;
   for (uint64_t seed = first; seed < last; ++seed) {

@@ -17,12 +17,12 @@ struct instruction_place {
   uint32_t rank = 0, id = none;
 };
 
-/// Value of a run of bytes, and the instruction that has written it.
+/// The value that tags a run of bytes, and the instruction that has written it.
 struct content {
   uint64_t value = 0;
   instruction_place writer;
 };
-/// Values of bytes of slots that were never written, or were released.
+/// Tags of slot bytes that were never written, and of bytes that were released.
 constexpr uint64_t unwritten = 0, given_back = 1;
 
 uint64_t mixed(uint64_t a, uint64_t b) {
@@ -31,7 +31,7 @@ uint64_t mixed(uint64_t a, uint64_t b) {
   return a ^ (a >> 29U);
 }
 
-/// The contents of one area of a rank, as runs of bytes that reach to the next key.
+/// The tags of one memory area of a rank, as runs of bytes; each run ends at the next key.
 class contents {
  public:
   explicit contents(uint64_t at_first) { runs_[0] = {at_first, {}}; }
@@ -42,7 +42,7 @@ class contents {
     runs_.erase(runs_.lower_bound(x.first), runs_.lower_bound(x.end));
     runs_[x.first] = what;
   }
-  /// Returns the contents of a place; neighbouring runs with one value are merged.
+  /// Returns the tags of the bytes in `x`; neighbouring runs with equal values are merged.
   [[nodiscard]] std::vector<content> read(const place& x) const {
     std::vector<content> out;
     for (auto it = std::prev(runs_.upper_bound(x.first)); it != runs_.end() && it->first < x.end; ++it)
@@ -80,7 +80,7 @@ class replayer {
     const plan::instruction& x = plans_[e.rank]->instructions[e.id];
     if (!plan::acts(x.guard, taken_)) return {};
     if (x.lane != plan::lane::fabric) return e.end ? end({{e.rank, e.id}}) : start({{e.rank, e.id}});
-    // A collective moves bytes between its last start and its first end.
+    // A collective moves bytes between the last start and the first end among its members.
     auto& met = meetings_[{x.communicator, x.sequence}];
     if (e.end) return std::exchange(met.over, true) ? core::result<void>{} : end(met.members);
     met.members.push_back({e.rank, e.id});
@@ -130,7 +130,7 @@ class replayer {
             return wrong(x, "reads bytes that nothing has written");
           if (t.where.of == area::slots && c.value == given_back)
             return wrong(x, "reads bytes that " + name(c.writer) + " has given back");
-          // A copy has the value of its original, also if it reads the value in several runs.
+          // A copy keeps the value of its original, even if it reads that value in several runs.
           if (only_copies(at(x)) && read_any && c.value == found) continue;
           found = only_copies(at(x)) && !read_any ? c.value : mixed(found, c.value);
           read_any = true;
@@ -163,8 +163,8 @@ class replayer {
     }
     return {};
   }
-  // Returns the value that an instruction computes from `found`. The value of a gather does not depend on its ranks or
-  // its micro-batch.
+  // Returns the value that instruction `x` computes from the combined input value `found`. The value of a gather is
+  // independent of its ranks and micro-batch.
   static uint64_t expression(const plan::instruction& x, uint64_t found) {
     uint64_t out = mixed(mixed(static_cast<uint64_t>(x.kind) + 2, x.subject), found);
     if (x.kind == kind::gather) return out | 2U;
@@ -178,9 +178,11 @@ class replayer {
   plan::branch taken_;
   const meaning& right_;
   memory_of_all memory_;
-  std::vector<std::vector<use>> using_;                        // [rank]
-  std::map<std::pair<uint32_t, uint32_t>, meeting> meetings_;  // [communicator, sequence]
-  std::map<std::pair<uint32_t, uint32_t>, uint64_t> found_;  // [rank, instruction]; of instructions that have not ended
+  std::vector<std::vector<use>> using_;  // bytes that running instructions use, by rank
+  // Starts and end of each collective, by communicator and sequence number.
+  std::map<std::pair<uint32_t, uint32_t>, meeting> meetings_;
+  // Input values of running instructions, by rank and instruction.
+  std::map<std::pair<uint32_t, uint32_t>, uint64_t> found_;
   meaning made_;
 };
 

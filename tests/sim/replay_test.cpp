@@ -1,5 +1,5 @@
-// Checks that the replay finds misused bytes: a correct log in which one instruction starts or ends at another time is
-// refused with the instruction named.
+// Checks that the replay detects misused bytes: if one instruction of a correct log starts or ends at another time, the
+// replay returns an error that names it.
 #include "tests/sim/replay.hpp"
 
 #include "tests/sim/world.hpp"
@@ -28,11 +28,11 @@ struct fixture {
     return std::ranges::find_if(result.log,
                                 [&](const sim_event& e) { return e.rank == rank && e.id == id && e.end == end; });
   }
-  /// Returns the first instruction of rank 0 of this kind.
+  /// Returns the first instruction of kind `k` on rank 0.
   [[nodiscard]] uint32_t first(plan::kind k) const {
     return std::ranges::find(plans[0]->instructions, k, &plan::instruction::kind)->id;
   }
-  /// Moves an event to directly before another one.
+  /// Moves an event of the log to the position directly before another one.
   void put_before(std::vector<sim_event>::iterator what, std::vector<sim_event>::iterator where) {
     if (what < where)
       std::rotate(what, what + 1, where);

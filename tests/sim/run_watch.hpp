@@ -12,29 +12,29 @@
 
 namespace troupe::actors {
 
-/// Maximum number of steps that are repeated after a loss, if the supervisor receives all messages of the processes:
-/// one whose save was incomplete, and one whose save was reported while the process was being lost.
+/// Maximum number of steps that are repeated after a loss if the supervisor receives all messages of the processes: one
+/// step whose save was incomplete, and one whose save was reported after the process was lost.
 inline constexpr uint64_t steps_again_max = 2;
 
 class run_watch {
  public:
-  /// `may_lose_words` is true if messages of processes may be lost or late, and with them the saves that they report.
+  /// `may_lose_words` is true if messages of processes may be lost or late, and with them the reports of saves.
   explicit run_watch(bool may_lose_words) : may_lose_words_(may_lose_words) {}
 
   void begins(const shared_life& who) {
     lives_.push_back(who);
     std::erase_if(lives_, [](const auto& l) { return !l->alive; });
   }
-  /// Records that a process begins to use the memory of its term. Fails if a process within reach is still in another
-  /// term.
+  /// Records that a process starts to use the memory of its term (the period with a fixed set of processes). Fails if a
+  /// process that shares its memory is still in another term.
   void uses_term(const life& who) {
     for (const auto& l : lives_)
       if (l->alive && l->term != 0 && l->term != who.term && !is_out_of_reach(*l, who))
         fail("process " + std::to_string(who.place) + " begins term " + std::to_string(who.term) + " while process " +
              std::to_string(l->place) + " is in term " + std::to_string(l->term));
   }
-  /// Records that a rank of `who` arrives at a collective of `term`. Fails if the process is not in a run of that term,
-  /// or if ranks of another term are within reach and in a run.
+  /// Records that a rank of `who` arrives at a collective of `term`. Fails if the process has no run of that term, or
+  /// if ranks of another term, in reach of this process, have a run.
   void meets(uint64_t term, const life& who) {
     if (who.term != term || !who.has_a_run)
       fail("process " + std::to_string(who.place) + ", in term " + std::to_string(who.term) +
@@ -43,20 +43,19 @@ class run_watch {
       if (l->alive && l->has_a_run && l->term != term && !is_out_of_reach(*l, who) && !is_out_of_reach(who, *l))
         fail("ranks of terms " + std::to_string(term) + " and " + std::to_string(l->term) + " are at work");
   }
-  /// Records that process `place` has the file `path` of the save from which the term continues. `wants_file`: another
-  /// process was told so.
+  /// has_file() records that process `place` has the file `path` of the save from which the term continues;
+  /// wants_file() records that another process expects the file there.
   void has_file(uint64_t term, const std::string& path, uint32_t place) { files_.insert({term, path, place}); }
   void wants_file(uint64_t term, const std::string& path, uint32_t place) { wanted_.insert({term, path, place}); }
-  /// Checks, after all processes of the term were told about their files, that each file is at the process that was
-  /// named.
+  /// Checks that every file is at the process where others expect it. Requires that all processes have recorded theirs.
   void has_all_files(uint64_t term) {
     for (const auto& w : wanted_)
       if (std::get<0>(w) == term && !files_.contains(w))
         fail("term " + std::to_string(term) + ": " + std::get<1>(w) + " is said to lie at process " +
              std::to_string(std::get<2>(w)) + ", which has it not");
   }
-  /// Records that the leader of a term continues at `step`. The step must be near the last one, unless all processes
-  /// that did the last step have ended: their saves in memory may be lost with them, and the run resumes from the
+  /// Records that the leader of a term continues at `step`. The step must be close to the last completed one, unless
+  /// all processes of that step have ended: their saves in memory may be lost with them, and the run resumes from the
   /// newest save that was reported to the supervisor.
   void continues_at(uint64_t step) {
     const bool someone_stayed = std::ranges::any_of(who_did_, [](const auto& l) { return l->alive; });
@@ -84,16 +83,16 @@ class run_watch {
 
  private:
   using file_at = std::tuple<uint64_t, std::string, uint32_t>;
-  /// True if `l` may still be in an older term. Its agent's connection has ended; or it cannot be reaped, because it is
-  /// on another machine or its agent is gone, and it is stopped or gives up its ranks. Such a process shares no memory
-  /// with the processes of the next term.
+  /// Returns true if `l` may still be in an older term, because it shares no memory with the next term's processes: its
+  /// agent's connection has ended; or it is stopped or ending its ranks, and no process on `from`'s machine can reap
+  /// it.
   static bool is_out_of_reach(const life& l, const life& from) {
     if (l.cut_off) return true;
     return (l.machine != from.machine || l.orphaned) && (l.told || l.stopped);
   }
 
   bool may_lose_words_;
-  std::vector<shared_life> who_did_;  ///< processes that were alive at the last step
+  std::vector<shared_life> who_did_;  ///< processes that were alive when the last step was completed
   std::set<file_at> files_, wanted_;
   std::vector<shared_life> lives_;
   std::string wrong_;

@@ -1,4 +1,5 @@
-// Tests the simulated world itself: its schedules differ by seed, repeat by seed, and take about the predicted time.
+// Tests the simulation itself: its schedules differ between seeds, are equal for the same seed, and take about the
+// predicted time.
 #include <set>
 
 #include "tests/sim/world.hpp"
@@ -74,7 +75,7 @@ BOOST_AUTO_TEST_CASE(the_same_seed_replays_the_same_run_to_the_last_message) {
 BOOST_AUTO_TEST_CASE(a_step_takes_about_the_time_that_its_plan_predicts) {
   auto s = steady(1);
   s.options.noise = 0;
-  s.options.costs.flops_per_s = 1e9;  // a segment takes 1 ms, so that arithmetic takes the time and not latency
+  s.options.costs.flops_per_s = 1e9;  // a segment takes 1 ms, which is much longer than the latency
   for (const auto& r : result_of(s).runs) {
     BOOST_TEST(r.seconds > 0.8 * r.predicted_s);
     BOOST_TEST(r.seconds < 1.5 * r.predicted_s);
@@ -131,7 +132,7 @@ BOOST_AUTO_TEST_CASE(a_freeze_of_any_actor_makes_the_run_wait_and_does_not_end_i
       }
       BOOST_TEST(result.runs.size() == s.order.size());
     }
-    // A frozen watcher delays nothing.
+    // The watcher only reports, so freezing it delays no instruction.
     BOOST_TEST((waited > 0) == (kind != sim_fault_kind::freeze_watcher), name_of(kind));
   }
 }
@@ -143,7 +144,7 @@ BOOST_AUTO_TEST_CASE(a_disk_that_never_answers_is_reported_with_its_rank_and_end
   BOOST_REQUIRE(result.told.size() == 1U);
   BOOST_TEST(result.told[0].find("rank 1: nothing has ended for 0.1 s: ") == 0U, result.told[0]);
   BOOST_TEST(result.told[0].find("writer lane is in ") != std::string::npos, result.told[0]);
-  const auto& failure = result.runs.back().outcome.failure;  // the host stops the run after the report
+  const auto& failure = result.runs.back().outcome.failure;  // the test's host stops the run after the report
   BOOST_REQUIRE(failure);
   BOOST_TEST((failure->kind == core::error_kind::stopped));
 }

@@ -1,5 +1,5 @@
 // Writes the behaviour of a simulated process as sequential code: a coroutine that waits for conditions. Owns the order
-// of its steps; the world decides when conditions are checked.
+// of its steps; the simulated world decides when it evaluates the conditions.
 #pragma once
 
 #include <coroutine>
@@ -11,7 +11,7 @@
 
 namespace troupe::actors {
 
-class script {  ///< starts when it is awaited, or with `start`; its destructor ends it early
+class script {  ///< a coroutine that runs when it is awaited or by start(); its destructor destroys it at any point
  public:
   struct promise_type {
     core::result<void> value;
@@ -49,7 +49,7 @@ class script {  ///< starts when it is awaited, or with `start`; its destructor 
   [[nodiscard]] bool is_done() const { return me_ && me_.done(); }
   [[nodiscard]] const core::result<void>& value() const { return me_.promise().value; }
 
-  // Awaiting a script runs it.
+  // Awaiting a script runs it to its end.
   [[nodiscard]] bool await_ready() const { return false; }
   std::coroutine_handle<> await_suspend(std::coroutine_handle<> by) {
     me_.promise().then = by;
@@ -62,7 +62,7 @@ class script {  ///< starts when it is awaited, or with `start`; its destructor 
   std::coroutine_handle<promise_type> me_;
 };
 
-/// Holds the condition for which a process's scripts wait; only one of them waits at a time.
+/// Stores the condition that the scripts of a process wait for; only one of its scripts waits at a time.
 class waiting_room {
  public:
   auto until(std::function<bool()> holds) {
@@ -78,7 +78,7 @@ class waiting_room {
     };
     return wait{this, std::move(holds)};
   }
-  /// Resumes the waiting script as long as its condition holds.
+  /// Resumes the waiting script while its condition is true.
   void go_on() {
     while (who_ && holds_()) std::exchange(who_, {}).resume();
   }

@@ -11,7 +11,8 @@ using namespace troupe::actors;
 
 namespace {
 
-/// True if a plan of the seed updates before its vote and, if it clips, updates again.
+/// Returns true if the plans of the seed update before the gradient norm is known and repeat the updates of clipped
+/// steps.
 bool may_redo(const scenario& s) {
   const auto& all = s.plans.front();
   return std::ranges::any_of(all, [](const auto& p) {
@@ -19,13 +20,13 @@ bool may_redo(const scenario& s) {
   });
 }
 
-/// True if stages of the seed's pipeline exchange and add the gradients of a tied weight.
+/// Returns true if pipeline stages of the seed exchange and add the gradients of a tied weight.
 bool exchanges_ties(const scenario& s) {
   const auto& all = s.plans.front();
   return !all.front()->layout->exchanges.empty();
 }
 
-/// True if segments of the seed's model wait for exchanges between ranks of a group.
+/// Returns true if the seed's model exchanges data between the ranks of a tensor, sequence or context group.
 bool exchanges(const scenario& s) {
   return std::ranges::any_of(s.plans.front().front()->instructions,
                              [](const auto& x) { return x.kind == plan::kind::exchange; });
@@ -71,7 +72,7 @@ BOOST_AUTO_TEST_CASE(with_a_fault_every_run_ends_right_or_with_one_error_that_na
     ++(result.runs.back().outcome.failure ? failed : passed)[kind];
   }
   if (last - first < 100) return;
-  // The test requires that faults strike, because it checks little otherwise.
+  // Faults must strike often enough, because otherwise the test checks little.
   BOOST_TEST_MESSAGE(while_clipped << " faults struck a run that does updates again, " << among_exchanges
                                    << " a job with exchanges in a group");
   BOOST_TEST(while_clipped > 10U);

@@ -7,7 +7,7 @@ namespace troupe::actors {
 namespace {
 
 constexpr int64_t start_max_ns = 30'000'000;
-/// Largest delay, in ns, of a message between processes of one machine.
+/// Largest delay, in ns, of a message between processes on one machine.
 constexpr int64_t delay_max_ns = 20'000;
 
 }  // namespace
@@ -70,7 +70,8 @@ void simulated_children::stop(uint32_t place, int64_t ns) {
   child& c = all_[place];
   if (c.is_gone) return;
   c.stopped_until_ns = now() + ns;
-  if (c.process) c.process->stop(ns + 1'000'000);  // the listening thread checks timeouts before the ranks continue
+  // The listening thread then checks its timeouts before the ranks continue.
+  if (c.process) c.process->stop(ns + 1'000'000);
 }
 
 void simulated_children::cut_link(uint32_t place) {
@@ -84,7 +85,7 @@ void simulated_children::garble_link(uint32_t place) {
   if (!all_[place].is_gone) all_[place].up->garble();
 }
 
-// Receives the messages of a process and the end of its link, as children::hear and children::end_of_link do.
+// Delivers the messages of a process and the end of its link, as children::hear and children::end_of_link do.
 void simulated_children::hear(uint32_t place) {
   while (all_[place].end && all_[place].up->due_ns() <= now()) {
     auto came = all_[place].end->receive();
@@ -131,7 +132,7 @@ void simulated_children::go_on() {
   }
 }
 
-// Removes a process that has left: its last messages arrive, then the end of its link.
+// Removes a process that has ended: its last messages arrive, then the end of its link.
 void simulated_children::depart(uint32_t place) {
   child& c = all_[place];
   why_[place] = c.process->why();

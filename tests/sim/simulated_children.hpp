@@ -1,4 +1,4 @@
-// Simulates the processes of a machine in place of cluster/children.hpp. Owns the processes, their links and their
+// Simulates the processes of one machine in place of cluster/children.hpp. Owns the processes, their links and their
 // faults; leaves to the launcher or the agent which process is started and which messages are sent.
 #pragma once
 
@@ -18,7 +18,8 @@ class simulated_children {
   using heard = std::function<void(uint32_t place, cluster::parcel p)>;
   using ended = std::function<void(uint32_t place, const std::string& how)>;
 
-  /// `places` is the number of places of the whole job.
+  /// `places` is the number of processes in the whole job; `on_heard` receives their messages, `on_ended` the reason of
+  /// an end.
   simulated_children(surroundings& around, uint32_t places, uint64_t seed, heard on_heard, ended on_ended)
       : around_(around),
         random_(seed),
@@ -33,30 +34,30 @@ class simulated_children {
   void start(uint32_t place);
   void kill(uint32_t place);
   void kill_all();
-  /// Removes all processes without a message, as when the machine is lost.
+  /// Removes all processes without a message, as when the machine loses power.
   void vanish();
-  /// Ends the links of all processes, as when the agent that started them is gone.
+  /// Closes the links of all processes, as when the agent that started them was killed.
   void orphan();
   void send(uint32_t place, cluster::parcel p);
   void let_end() { may_end_ = true; }
   [[nodiscard]] bool is_empty() const;
   [[nodiscard]] simulated_process* at(uint32_t place) const { return all_[place].process.get(); }
-  /// Returns why the last process in a place left; empty: in good order.
+  /// Returns the error with which the last process of this index ended, or an empty text if it ended without one.
   [[nodiscard]] const std::string& why(uint32_t place) const { return why_[place]; }
 
-  // Faults of one process.
+  // The next functions inject a fault into one process.
   void end_by_signal(uint32_t place);
   void stop(uint32_t place, int64_t ns);
   void cut_link(uint32_t place);
   void garble_link(uint32_t place);
 
-  /// Receives the messages of all processes, as `children::listen` does.
+  /// Receives the messages of all processes, like `children::listen`.
   void listen();
   void run_processes();
-  /// Resumes the scripts of all processes as far as possible; removes processes that have ended.
+  /// Resumes the scripts of all processes until each waits, and removes processes that have ended.
   void go_on();
-  /// Time of the next event, in virtual ns: of a message from a process in `due_ns`, of a process's own action in
-  /// `processes_due_ns`.
+  /// due_ns() returns the virtual time, in ns, of the next message from a process, processes_due_ns() that of the next
+  /// action of a process itself.
   [[nodiscard]] int64_t due_ns() const;
   [[nodiscard]] int64_t processes_due_ns() const;
   [[nodiscard]] uint64_t num_messages() const { return messages_; }
@@ -69,7 +70,7 @@ class simulated_children {
     std::shared_ptr<cluster::modelled_stream> up, down;
     int64_t starts_ns = INT64_MAX;
     int64_t stopped_until_ns = 0;
-    bool is_gone = true;  // no process was started, or it has ended
+    bool is_gone = true;  // true before a process is started and after it has ended
     bool leaves = false;
   };
   void hear(uint32_t place);

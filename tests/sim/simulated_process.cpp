@@ -11,22 +11,23 @@ using core::error_kind;
 
 constexpr std::chrono::hours for_ever{24};
 constexpr int64_t rest_step_ns = 3'000'000;
-/// Delay, in ns, of data that processes exchange over their own connection.
+/// Delay, in ns, of data on the connection between two processes of different machines.
 constexpr int64_t connection_delay_ns = 200'000;
 constexpr uint32_t boards_offer = 0, first_bell_offer = 1;
 
-/// Returns a descriptor that stands for memory and events; the simulation only needs to know who holds which.
+/// Returns a descriptor that represents memory or an event; the simulation only tracks which process holds it.
 cluster::shared_descriptor thing() { return cluster::own(-1); }
 
 std::string folder_of(uint64_t step) { return "/saves/step" + std::to_string(step); }
 uint64_t step_of(const std::string& folder) { return folder.empty() ? 0 : std::stoull(folder.substr(11)); }
 
-/// Name of the file of a save that counts the save's writers: its size modulo `sizes_of_a_term` is the number of ranks.
+/// Name of the file of a save that stores the number of its writers: its size modulo `sizes_of_a_term` is the number of
+/// ranks.
 constexpr std::string_view count_file = "/of";
-/// The size of each file of a save, divided by this, is the number of the term that has written it.
+/// The size of each file of a save, divided by this number, is the number of the term that has written it.
 constexpr uint64_t sizes_of_a_term = 1000;
 
-/// Returns what is wrong with a save's files; empty: all are there, and of one save.
+/// Returns an error text if files of the save are missing or from two saves, or an empty text.
 std::string wrong_with(const cluster::term_order& o) {
   size_t ranks = 0, wanted = SIZE_MAX;
   std::optional<uint64_t> term;
@@ -111,7 +112,8 @@ void simulated_process::follow(cluster::consequence what) {
   if (what.say) say(std::move(*what.say));
 }
 
-// Closes the connections of a term that ends, as machine_wire does; the processes of other machines notice it.
+// Closes the process's connections when its term ends, as machine_wire does; processes on other machines notice the
+// end.
 void simulated_process::close_connections() {
   if (around_.between == nullptr || life_->term == 0) return;
   for (const auto& s : order_.order.seats) {
@@ -139,7 +141,7 @@ uint32_t simulated_process::num_ranks() const {
   return last.first + last.count;
 }
 
-// Runs the process until it leaves, with the exit code of `troupe train`.
+// Runs the process until it ends, as `troupe train` does.
 script simulated_process::live() {
   const auto leave = [this](const core::error& why) {
     const bool stopped = why.kind == error_kind::stopped;
@@ -206,7 +208,7 @@ std::vector<uint32_t> simulated_process::wanted_offers() const {
   return out;
 }
 
-// Checks that each file of the save is on this machine, or at a process of the term on another one.
+// Checks that each file of the save is on this machine, or at a process of the same term on another machine.
 void simulated_process::look_at_files() {
   const uint64_t term = state_.term();
   if (order_.order.folder.empty()) return;
@@ -221,7 +223,7 @@ void simulated_process::look_at_files() {
   }
 }
 
-// Joins the processes of a term, as make_processes_term does.
+// Joins the processes of a term, like make_processes_term.
 script simulated_process::enter() {
   const uint64_t term = state_.term();
   const auto plans = around_.plans.find(order_.order.data);
@@ -252,7 +254,7 @@ script simulated_process::enter() {
   }
   const auto who = members();
   const auto elsewhere = places_elsewhere();
-  if (!elsewhere.empty()) {  // as machine_wire does
+  if (!elsewhere.empty()) {  // processes on other machines are connected as by machine_wire
     say(cluster::address{term, life_->place, "host", 1});
     std::optional<core::result<std::map<uint32_t, cluster::address>>> known;
     co_await room_.until([&] {
@@ -301,7 +303,7 @@ std::vector<uint32_t> simulated_process::places_elsewhere() const {
   return out;
 }
 
-// Serves a term without ranks, as keep_for_others does: processes that use a connection notice its end.
+// Serves a term without ranks, like keep_for_others: the processes that use its connections notice when they close.
 script simulated_process::keep() {
   look_at_files();
   say(cluster::address{state_.term(), life_->place, "host", 1});
@@ -340,8 +342,8 @@ script simulated_process::run_here(run_call c) {
   co_return core::result<void>();
 }
 
-// Writes a file for each rank, as the writers of a real run do. Once a file's copy is stored, the leader is notified
-// that this process's part of the save is complete.
+// Writes a file for each rank, like the writers of a real run. The leader is notified once the copies of all files are
+// stored, which completes this process's part of the save.
 void simulated_process::keep_files(const run_call& c) {
   if (!c.saves_in_memory) return;
   const auto mine = std::ranges::find(order_.order.seats, life_->place, &cluster::seat::place);
@@ -354,8 +356,8 @@ void simulated_process::keep_files(const run_call& c) {
   if (state_.leads()) keep(std::string(count_file), size + num_ranks());
 }
 
-// Copies a file to another machine, as machine_files does: the writer waits for the copy, or for the end of the
-// connection.
+// Copies a file to another machine, like machine_files: the writer waits until the copy is stored or the connection
+// ends.
 void simulated_process::copy_file(const std::string& path, uint64_t bytes) {
   ++copies_left_;
   const uint32_t to = members().copies_to();
@@ -377,7 +379,7 @@ void simulated_process::commit(const run_call& c) {
     around_.watch.fail("a save lacks parts that were told before the run's answers");
 }
 
-// Runs a plan on all processes, as run_everywhere does.
+// Runs a plan on all processes of the term, like run_everywhere.
 script simulated_process::run(plan::plan_choice which) {
   run_call c;
   c.run = ++runs_;
@@ -411,7 +413,7 @@ script simulated_process::run(plan::plan_choice which) {
 script simulated_process::lead() {
   using plan::plan_choice;
   while (steps_ < around_.steps) {
-    if (state_.is_join_wanted()) {  // as end_term_for does
+    if (state_.is_join_wanted()) {  // ends the term so that new processes can join, like end_term_for
       core::result<void> kept = co_await run(plan_choice::save);
       if (!kept) co_return kept;
       state_.forget_join();
@@ -423,7 +425,8 @@ script simulated_process::lead() {
       });
       co_return core::fail(end->kind, end->text);
     }
-    // saves the states that the term began with as well, because copies of their files may be lost with a machine
+    // Every step but the first one also saves the states from before it, including those with which a later term
+    // begins, because copies of their files may be lost with a machine.
     core::result<void> did = co_await run(steps_ == 0 ? plan_choice::train : plan_choice::train_saving);
     if (!did) co_return did;
     around_.watch.has_done(++steps_);
@@ -461,7 +464,7 @@ script simulated_process::leave_term(core::error why) {
   }
   tells_ = false;
   if (company_) {
-    // A lane ends after the instruction that it runs.
+    // A lane stops only after the instruction that it runs, which the simulation models as a short wait.
     rested_ns_ =
         around_.clock.now_ns() + static_cast<int64_t>((around_.seed + life_->place + state_.term()) % 4) * rest_step_ns;
     co_await room_.until([&] { return around_.clock.now_ns() >= rested_ns_; });

@@ -1,6 +1,6 @@
-// Simulates a process of a job: production's view of its terms (cluster/process_state.hpp) and production's frames, a
-// company of production actors in each term, and a script that acts as session::parts between them. Owns the script.
-// Has no memory, tensors or files; saves are numbers of steps.
+// Simulates a process of a job: the production state machine of its terms (cluster/process_state.hpp) and production
+// message frames, the production actors of its ranks in each term, and a script that acts as session::parts between
+// them. Owns the script. Has no memory, tensors or files; a save is only the number of its step.
 #pragma once
 
 #include <algorithm>
@@ -21,45 +21,45 @@
 
 namespace troupe::actors {
 
-/// Defects that a test plants and the invariants must find.
+/// Defects that a test adds on purpose, and that the invariants must detect.
 enum class planted : uint8_t {
   nothing,
-  next_term_without_quiet,  ///< the supervision treats processes as quiet as soon as it has told them to end
-  quiet_with_ranks,         ///< a process reports that it is quiet before its ranks have ended
-  end_is_ignored,           ///< a process continues when its term ends
-  silence_is_ignored,       ///< a process continues although it receives nothing of its supervisor
+  next_term_without_quiet,  ///< the supervisor does not wait until a process has stopped its ranks
+  quiet_with_ranks,         ///< a process reports that its ranks have stopped before they have
+  end_is_ignored,           ///< a process continues when the supervisor ends its term
+  silence_is_ignored,       ///< a process continues although it receives no messages from its supervisor
 };
 
-/// Error text of a process on an unfit machine.
+/// Error text of a process on a machine that cannot read the training data.
 inline constexpr const char* unfit_text = "the text cannot be read here";
 
 class simulated_process;
 
-struct network {                   ///< connects the machines of a world
-  std::vector<uint32_t> machines;  ///< [place]; machine of the process
-  std::set<uint32_t> unfit{};      ///< machines that lack what a term needs
+struct network {                   ///< the connections between the machines of a simulated world
+  std::vector<uint32_t> machines;  ///< [process]; index of the machine that it runs on
+  std::set<uint32_t> unfit{};      ///< machines whose processes cannot read the training data
   passing passes;
   /// Runs a function at virtual time `due_ns`.
   std::function<void(int64_t due_ns, std::function<void()>)> later;
-  /// Returns the process in a place; null: none.
+  /// Returns the process with this index, or null if none runs.
   std::function<simulated_process*(uint32_t place)> at;
-  std::map<uint64_t, std::shared_ptr<term_meetings>> meetings{};  ///< by number of the term
+  std::map<uint64_t, std::shared_ptr<term_meetings>> meetings{};  ///< collectives of each term, by the term's number
 };
 
-struct surroundings {  ///< shared by all processes of a world
+struct surroundings {  ///< the objects that all processes of a simulated world share
   caf::actor_system& system;
   sim_scheduler& clock;
   run_watch& watch;
-  std::map<uint32_t, plans_by_choice> plans;  ///< by number of data ranks
+  std::map<uint32_t, plans_by_choice> plans;  ///< plans of the job, by number of data ranks
   std::map<const cluster::descriptor*, std::shared_ptr<term_meetings>> meetings{};
   uint64_t steps = 0;  ///< number of steps of the job
   uint64_t seed = 0;
   int64_t lost_after_ns = 0;
-  sim_fault fault{};  ///< fault of an executor
+  sim_fault fault{};  ///< fault of an executor; strikes at most one rank
   planted defect = planted::nothing;
-  network* between = nullptr;  ///< connects the machines; null: there is one machine
-  /// Companies of killed processes. Their actors do nothing more; their memory stays, because other processes have it
-  /// mapped.
+  network* between = nullptr;  ///< connections between machines, or null if there is only one machine
+  /// Actors of killed processes. They do nothing more, but their memory must remain valid, because other processes have
+  /// it mapped.
   std::vector<std::unique_ptr<term_company>> left_behind{};
 };
 
@@ -70,27 +70,27 @@ class simulated_process {
   simulated_process(const simulated_process&) = delete;
   simulated_process& operator=(const simulated_process&) = delete;
 
-  /// Acts as the listening thread: reads messages and checks timeouts.
+  /// Acts as the process's listening thread: reads messages and checks timeouts.
   void listen();
-  /// Returns the virtual time, in ns, at which the listening thread acts even without a message.
+  /// Returns the virtual time, in ns, at which the listening thread acts next even if no message arrives.
   [[nodiscard]] int64_t looks_at_ns() const { return std::min(looked_ns_ + state_.beat_ns(), rested_ns_); }
-  /// Resumes the process's other threads.
+  /// Resumes the script of the process's other threads if the condition it waits for is true.
   void go_on() { room_.go_on(); }
-  /// Stops the process for `ns` of virtual time.
+  /// Suspends the process for `ns` of virtual time, like a stop signal.
   void stop(int64_t ns);
-  /// True if the process has left.
+  /// Returns true if the process has ended.
   [[nodiscard]] bool is_over() const { return life_script_.is_done(); }
-  /// Returns why the process left; empty: in good order.
+  /// Returns the error with which the process ended, or an empty text if it ended without one.
   [[nodiscard]] std::string why() const;
-  /// Kills the process. `says`: its operating system closes its connections; false if its machine is lost.
+  /// Kills the process. If `says` is true, its operating system closes its connections, otherwise its machine is lost.
   void kill(bool says = true);
-  /// Marks that the launcher or agent that started the process is gone.
+  /// Marks that the launcher or agent that started the process has ended.
   void orphan() { life_->orphaned = true; }
   /// Marks that the connection of the process's agent has ended.
   void cut_off() { life_->cut_off = true; }
-  /// Ends the connection to the process in `place` on another machine, if this process is in `term`.
+  /// Ends the connection to process `place` on another machine, if this process is in `term`.
   void lose_peer(uint64_t term, uint32_t place);
-  /// Ends the connection to the process in `place` on another machine, if that process is in the current term.
+  /// Ends the connection to process `place` on another machine, if that process is in the current term.
   void lose_peer_now(uint32_t place) {
     if (life_->term != 0 &&
         std::ranges::find(order_.order.seats, place, &cluster::seat::place) != order_.order.seats.end())
@@ -119,7 +119,7 @@ class simulated_process {
   void close_connections();
   void look_at_files();
   [[nodiscard]] term_members members() const { return {life_->place, order_.order.seats}; }
-  /// Returns the numbers of the offers of other processes that this process needs in its term.
+  /// Returns the numbers of the offers (shared memory, events) of other processes that this process needs in its term.
   [[nodiscard]] std::vector<uint32_t> wanted_offers() const;
   [[nodiscard]] uint32_t num_ranks() const;
   [[nodiscard]] std::vector<uint32_t> places_elsewhere() const;
@@ -129,20 +129,21 @@ class simulated_process {
   std::unique_ptr<cluster::link> link_;
   cluster::process_state state_;
   int64_t looked_ns_;
-  int64_t rested_ns_ = INT64_MAX;  ///< virtual time at which a company that was told to end has ended
+  int64_t rested_ns_ = INT64_MAX;  ///< virtual time at which the ranks of an ending term have stopped
 
   cluster::term_order order_;
   std::shared_ptr<term_meetings> meetings_;
   std::unique_ptr<term_company> company_;
   uint64_t steps_ = 0, runs_ = 0, calls_ = 0;
-  std::map<uint64_t, uint32_t> parts_;  ///< by number of the run: parts of its save that other processes have written
+  std::map<uint64_t, uint32_t> parts_;  ///< number of processes that have written their part of a save, by number of
+                                        ///< the run
   run_call last_run_;
   bool has_led_ = false, done_ = false, struck_ = false, tells_ = false;
-  uint32_t copies_left_ = 0;  ///< copies of files on their way to another machine
+  uint32_t copies_left_ = 0;  ///< number of file copies in transit to another machine
   std::optional<core::error> lost_peer_;
 
   waiting_room room_;
-  script life_script_;  // last member, because it uses the others
+  script life_script_;  // is the last member, because it uses the others
 };
 
 }  // namespace troupe::actors

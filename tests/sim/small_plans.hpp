@@ -1,4 +1,5 @@
-// Makes the plans of a small model for worlds of several processes, once for each degree and stage.
+// Generates the plans of a small model for simulations of several processes, once for each number of data ranks and
+// ZeRO stage.
 #pragma once
 
 #include <map>

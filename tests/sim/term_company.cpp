@@ -8,7 +8,7 @@
 
 namespace troupe::actors {
 
-/// A membership of a known process; it checks whether the process is alive and reachable.
+/// A communicator member that checks before each call whether its process is alive and reachable.
 class watched_member final : public fabric::communicator {
  public:
   watched_member(std::shared_ptr<term_meetings> at, shared_life who, uint32_t communicator,
@@ -27,7 +27,7 @@ class watched_member final : public fabric::communicator {
     if (!who_->alive) return core::fail(core::error_kind::stopped, "this process was killed");
     at_->posted_(at_->term_, *who_);
     if (!at_->passes_) return inner_->post(r);
-    // Other ranks may arrive long after the poster has freed its list of pieces.
+    // Other ranks may arrive long after the caller has freed its list of pieces, so the list is copied.
     auto kept = r;
     kept.pieces = at_->kept_pieces_.emplace_back(r.pieces.begin(), r.pieces.end());
     if (!holds_back()) return inner_->post(kept);
@@ -45,7 +45,7 @@ class watched_member final : public fabric::communicator {
   [[nodiscard]] std::vector<uint32_t> missing(uint64_t sequence) const override { return inner_->missing(sequence); }
   void abort(const core::error& why) override {
     if (!who_->alive) return;
-    // Other machines see that a connection has ended, not why the term is left here.
+    // Other machines only notice that a connection has ended, not why this process leaves the term.
     if (who_->told) return inner_->abort({core::error_kind::peer_lost, why.text});
     if (!holds_back()) return inner_->abort(why);
     std::erase_if(at_->held_back_, [&](const auto& x) { return x.arrives && x.member.lock() == inner_; });
@@ -54,7 +54,8 @@ class watched_member final : public fabric::communicator {
 
  private:
   [[nodiscard]] int64_t passes_ns() const { return at_->passes_from(communicator_, who_->machine); }
-  /// True if a request of this member now waits: for a partition to heal, or for an earlier request that waits for one.
+  /// Returns true if a request of this member must wait, for a partition to end or for an earlier request that waits
+  /// for one.
   [[nodiscard]] bool holds_back() const {
     const auto is_mine = [&](const auto& x) { return x.member.lock() == inner_; };
     return passes_ns() > at_->clock_.now_ns() || std::ranges::any_of(at_->held_back_, is_mine);
@@ -96,7 +97,8 @@ int64_t term_meetings::passes_from(uint32_t communicator, uint32_t machine) cons
   return out;
 }
 
-// If all ranks have arrived at a collective when a partition begins, some members have all bytes and others have not.
+// A partition may begin when all ranks have arrived at a collective. Then some members have received all bytes and
+// others have not: half of the wake-ups are delayed until the partition ends.
 void term_meetings::wake_later(int64_t delay_ns, uint32_t communicator, uint32_t member, uint64_t sequence) {
   const auto& g = groups_[communicator];
   if ((sequence + member) % 2 == 0 && g.lives[member] != nullptr)
@@ -118,7 +120,7 @@ void term_meetings::go_on() {
       member->abort(x.why);
       continue;
     }
-    (void)member->post(*x.arrives);  // advance() returns the error if this fails
+    (void)member->post(*x.arrives);  // if this fails, advance() returns the error
     wake_later(0, x.communicator, member->rank(), x.arrives->id.sequence);
   }
 }
@@ -167,7 +169,8 @@ void term_company::furnish(rank_parts& x, uint32_t rank, const company_setup& se
   const auto join = [&](uint32_t c, uint32_t member, fabric::waker wake) {
     return setup.meetings->join(setup.who, x.links, c, member, std::move(wake));
   };
-  // The memberships are handed over, not shared: they end with the lane, and its peers must notice that.
+  // The members are moved into the executor, not shared: they must be destroyed with the lane, so that its peers notice
+  // it.
   auto held = std::make_shared<memberships>(join_fabric(x, rank, plans_.front().front()->layout->communicators, join));
   x.lanes[static_cast<size_t>(plan::lane::fabric)] = [m = models_, held] {
     return make_modelled_fabric_executor(m, std::move(*held));

@@ -1,6 +1,6 @@
-// Runs the ranks of one simulated process in one term: a company of production actors with modelled hands, whose
-// collectives meet those of the term's other processes. Owns the company and the groups in which companies meet; the
-// process decides which term it is and who takes part.
+// Runs the ranks of one simulated process in one term (a period with a fixed set of processes): production actors with
+// modelled executors, whose collectives connect to those of the term's other processes. Owns the actors and the
+// collectives; the process decides which term it is and which processes take part.
 #pragma once
 
 #include <deque>
@@ -18,30 +18,32 @@
 
 namespace troupe::actors {
 
-/// The state of one start of a process. Objects that a killed process still holds check it and do nothing more.
+/// The state of one start of a process. Objects that outlive a killed process check it and then do nothing.
 struct life {
   uint32_t place = 0, machine = 0;
   bool alive = true;
-  bool stopped = false;    ///< the process is stopped by a signal
-  bool told = false;       ///< the process knows that its term has ended, and gives up its ranks
-  bool orphaned = false;   ///< the launcher or agent that started it is gone
-  bool cut_off = false;    ///< its agent's connection has ended, and the process will be killed for that
-  uint64_t term = 0;       ///< term whose memory the process uses; 0: none
-  bool has_a_run = false;  ///< a run of that term is in progress
+  bool stopped = false;    ///< true: a signal has stopped the process
+  bool told = false;       ///< true: the process has received the end of its term and is stopping its ranks
+  bool orphaned = false;   ///< true: the launcher or agent that started the process has ended
+  bool cut_off = false;    ///< true: the connection of its agent has ended, and the agent will kill the process for
+                           ///< that
+  uint64_t term = 0;       ///< number of the term whose memory the process uses; 0: none
+  bool has_a_run = false;  ///< true: the process is running a plan of that term
 };
 using shared_life = std::shared_ptr<life>;
 
-using plans_by_choice = std::vector<shared_rank_plans>;  ///< [plan_choice]; empty if a job runs no plan of this kind
+using plans_by_choice = std::vector<shared_rank_plans>;  ///< [plan_choice]; plans of all ranks, or empty if the job
+                                                         ///< runs no plan of this kind
 
-/// Returns the virtual time, in ns, at which bytes pass between two machines: now, or when a partition heals.
+/// Returns the virtual time, in ns, at which data can pass between two machines: now, or when a partition ends.
 using passing = std::function<int64_t(uint32_t one, uint32_t other)>;
 
-/// The collectives of a term. The leader makes them and offers them to the other processes. Memberships of killed
-/// processes stay, silent, as boards in shared memory do. Nothing arrives between machines that are partitioned, and a
+/// The collectives of a term. The leading process creates them and offers them to the others. Members of killed
+/// processes remain but send nothing, like shared memory. No data arrives between partitioned machines, and a
 /// collective at which all ranks have arrived may have ended for some of them only.
 class term_meetings : public std::enable_shared_from_this<term_meetings> {
  public:
-  /// Calls `posted` when a rank of a process arrives at a collective of this term.
+  /// `posted` is called whenever a rank of a process arrives at a collective of this term.
   term_meetings(sim_scheduler& clock, const plan::job_layout& layout, uint64_t term,
                 std::function<void(uint64_t term, const life& who)> posted, passing passes = {});
 
@@ -49,7 +51,8 @@ class term_meetings : public std::enable_shared_from_this<term_meetings> {
                                              uint32_t communicator, uint32_t member, fabric::waker wake);
   [[nodiscard]] const std::shared_ptr<pulse_board>& pulses() const { return pulses_; }
 
-  /// Delivers what waited for a partition that has healed. `due_ns` is the virtual time of the next delivery.
+  /// go_on() delivers the requests that waited for a partition that has ended; due_ns() returns the virtual time of the
+  /// next delivery.
   void go_on();
   [[nodiscard]] int64_t due_ns() const;
 
@@ -64,10 +67,10 @@ class term_meetings : public std::enable_shared_from_this<term_meetings> {
     int64_t due_ns = 0;
     uint32_t communicator = 0;
     std::weak_ptr<fabric::communicator> member;
-    std::optional<fabric::request> arrives;  // request that arrives; none: the member aborts
+    std::optional<fabric::request> arrives;  // the delayed request, or nothing if the member aborts instead
     core::error why;
   };
-  /// Returns the virtual time, in ns, at which all members of the communicator know what a rank on `machine` does now.
+  /// Returns the virtual time, in ns, at which all members of the communicator receive data that `machine` sends now.
   [[nodiscard]] int64_t passes_from(uint32_t communicator, uint32_t machine) const;
   void wake_later(int64_t delay_ns, uint32_t communicator, uint32_t member, uint64_t sequence);
   sim_scheduler& clock_;
@@ -76,7 +79,7 @@ class term_meetings : public std::enable_shared_from_this<term_meetings> {
   std::deque<std::vector<fabric::piece>> kept_pieces_;
   uint64_t term_;
   std::function<void(uint64_t, const life&)> posted_;
-  std::vector<group> groups_;  // [communicator]
+  std::vector<group> groups_;  // members of each communicator, by its index
   std::shared_ptr<pulse_board> pulses_;
   std::vector<std::shared_ptr<fabric::communicator>> left_behind_;
 };
@@ -87,7 +90,7 @@ struct company_setup {
   shared_life who;
   std::shared_ptr<term_meetings> meetings;
   uint64_t seed = 0;
-  sim_fault fault;  ///< takes effect in the first company that has the fault's rank
+  sim_fault fault;  ///< the fault strikes the first process that runs its rank
 };
 
 class term_company {
@@ -97,12 +100,12 @@ class term_company {
   term_company(const term_company&) = delete;
   term_company& operator=(const term_company&) = delete;
 
-  /// Starts a run of a plan. `outcome` has its result once it has ended.
+  /// Starts to run a plan. outcome() returns the result once the run has ended.
   void run(plan::plan_choice which, uint64_t number, uint64_t step);
   [[nodiscard]] const std::optional<run_outcome>& outcome() const { return *answer_; }
   void give_up(const core::error& why);
   void freeze(std::chrono::nanoseconds delay);
-  /// Tells all actors to end; `is_at_rest` is true once they have.
+  /// Sends all actors the request to end; is_at_rest() returns true once they have ended.
   void dismiss();
   [[nodiscard]] bool is_at_rest() const { return models_.use_count() == 1; }
   [[nodiscard]] bool has_failed_by_fault() const { return models_->struck; }

@@ -46,14 +46,15 @@ class toucher {
   void add(const place& x, touch::way how) {
     if (x.first < x.end) out_.push_back({x, how});
   }
-  // Adds the bytes of a slot. An instruction that opens a slot writes it, because the slot is empty.
+  // The next functions add the bytes of a slot. The first instruction that uses a slot writes it, because the slot is
+  // empty.
   void read_slot(uint32_t b) { add_slot(b, touch::way::reads); }
   void write_slot(uint32_t b) { add_slot(b, touch::way::writes); }
   void change_slot(uint32_t b) {
     if (b != none) add_slot(b, p_.buffers[b].first == x_.id ? touch::way::writes : touch::way::changes);
   }
-  // Adds one piece of an output that comes in pieces of rows. The first piece includes the header, which is after all
-  // rows.
+  // Adds one piece of an output that is computed in pieces of rows. The first piece includes the header, which is
+  // stored after all rows.
   void add_piece(uint32_t b, touch::way how) {
     const auto& what = l_.exchange_of(x_.subject, x_.segment, plan::use::forward);
     const uint64_t width = what.bytes / what.rows, from = p_.buffers[b].offset;
@@ -118,7 +119,7 @@ class toucher {
   [[nodiscard]] uint32_t bucket_slot(uint32_t bucket) const {
     return p_.bucket_buffer[size_t{bucket} * p_.options().accumulation + x_.micro];
   }
-  // Adds the place of a bucket's reduced gradients after its last reduction.
+  // Adds the bytes that hold a bucket's reduced gradients after its last reduction.
   void sum(uint32_t bucket, touch::way how) {
     if (p_.options().reduces_in_place()) return add_slot(bucket_slot(bucket), how);
     if (p_.bucket_window[bucket] != none) return add_slot(p_.bucket_window[bucket], how);
@@ -167,7 +168,7 @@ class toucher {
           write(whole(q.parameter));
         }
         break;
-      default:  // collect, spread
+      default:  // handles collect and spread
         change_slot(x_.buffer);
     }
   }
@@ -217,7 +218,7 @@ class toucher {
     return p_.sub_groups[g].need == plan::update_need::parameter_norms;
   }
   void gradients(uint32_t g) {
-    if (l_.swaps_gradients()) return;  // gradients come with the states
+    if (l_.swaps_gradients()) return;  // gradients are read together with the states
     std::vector<uint32_t> buckets;
     for (const auto& piece : p_.sub_groups[g].pieces) buckets.push_back(l_.bucket_of[piece.parameter]);
     std::ranges::sort(buckets);

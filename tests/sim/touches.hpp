@@ -1,5 +1,6 @@
-// Lists what the instructions of a plan read and write, as places: bytes of slots, elements of parameters and states,
-// and other data of a rank. Derived from the meaning of each instruction, without the checker's rules.
+// Lists the data that the instructions of a plan read and write, as ranges: bytes of slots, elements of parameters and
+// states, and other data of a rank. Derived from the definition of each instruction, independently of the checker's
+// rules.
 #pragma once
 
 #include <cstdint>
@@ -9,27 +10,27 @@
 
 namespace troupe::actors {
 
-/// The kind of data that a place is part of. `place::index` numbers the objects named below.
+/// The kind of data that a range belongs to. `place::index` is the index of the object in each description.
 enum class area : uint8_t {
-  slots,          ///< bytes of a pool
-  parameters,     ///< elements of a parameter, whole or this rank's slice
-  near_copies,    ///< second copies of a unit's parameters
-  states,         ///< masters and moments of a parameter's elements
-  stored_states,  ///< states in the rank's file; if it has two places for them, the valid ones
-  next_states,    ///< states in the other place of that file, which a step writes
-  sums,           ///< reduced gradients of a bucket, kept apart from it
-  stored_sums,    ///< reduced gradients of a bucket in the rank's file
-  stored_inputs,  ///< inputs of an activation extent in the rank's file
-  undo_copies,    ///< undo copies of a sub-group
-  prepared,       ///< results of `prepare` that the update of a sub-group needs in addition to elements
-  measured,       ///< norms of all ranks
-  norms,          ///< norms of a bucket
+  slots,          ///< bytes of memory pool `index`
+  parameters,     ///< elements of parameter `index`: all of them, or this rank's shard
+  near_copies,    ///< second copies (hpZ) of the parameters of a unit
+  states,         ///< master weights and moments of the elements of a parameter
+  stored_states,  ///< states in the rank's swap file; if it has two copies of them, the valid one
+  next_states,    ///< states in the other copy in that file, which a step writes
+  sums,           ///< reduced gradients of a bucket, stored outside of its slot
+  stored_sums,    ///< reduced gradients of a bucket in the rank's swap file
+  stored_inputs,  ///< offloaded inputs of a unit in the rank's swap file
+  undo_copies,    ///< copies that undo the update of a sub-group
+  prepared,       ///< results of `prepare` that the update of a sub-group needs besides its elements
+  measured,       ///< parameter norms of all ranks
+  norms,          ///< gradient square sums of a bucket
   losses,         ///< losses of a micro-batch
   votes,
-  activations,  ///< activations that autograd keeps for a micro-batch in a stage, outside all pools
+  activations,  ///< activations that autograd keeps for a micro-batch in a pipeline stage, outside of all pools
 };
 
-struct place {  ///< [first, end) of an area of one rank
+struct place {  ///< elements [first, end) of object `index` in an area of one rank
   area of = area::slots;
   uint32_t index = 0;
   uint64_t first = 0, end = 1;
@@ -41,10 +42,10 @@ struct touch {
   way how = way::reads;
 };
 
-/// Returns all places on its own rank that an instruction touches.
+/// Returns all data of the instruction's own rank that it reads or writes.
 std::vector<touch> touches_of(const plan::rank_plan& p, const plan::instruction& x);
 
-/// True if the instruction copies or releases bytes and computes nothing.
+/// Returns true if the instruction copies or releases bytes and computes nothing.
 bool only_copies(const plan::instruction& x);
 
 }  // namespace troupe::actors

@@ -1,4 +1,4 @@
-// Builds the scenario of a seed for the tests of simulation: plans, runs, timing and faults.
+// Builds the scenario of a seed for the simulation tests: plans, runs, timing and faults.
 #pragma once
 
 #include <boost/test/unit_test.hpp>
@@ -16,20 +16,20 @@
 namespace troupe::actors {
 
 struct scenario {
-  std::vector<shared_rank_plans> plans;  // [plan_choice]
+  std::vector<shared_rank_plans> plans;  // plans of all ranks, by plan_choice
   std::vector<plan::plan_choice> order;
   sim_options options;
 };
 
-/// Returns a random model whose training can be planned, for some seeds with a teacher. For every fifth seed it is
-/// shared by the ranks of a tensor, sequence or context group; for every third it is cut into the stages of a pipeline.
+/// Returns a random model that can be trained, for some seeds with a teacher. For every fifth seed it is sharded over a
+/// tensor, sequence or context group; for every third it is cut into pipeline stages.
 inline std::pair<plan::shared_table, plan::plan_options> job_of(uint64_t seed, std::mt19937_64& random) {
   if (seed % 5 == 4) return plan::random_shared_cut(random, plan::mode::train);
   if (seed % 3 == 2) return (seed % 7 == 3 ? plan::random_taught_cut : plan::random_cut)(random, plan::mode::train);
   const auto any_table = [&] { return seed % 7 == 3 ? plan::random_taught_table(random) : plan::random_table(random); };
   auto table = any_table();
   auto options = plan::random_options(*table, random);
-  // repeats until something in the model trains
+  // The loop repeats until the model has a parameter that is trained.
   for (options.mode = plan::mode::train; !plan::make_layout(table, options); options.mode = plan::mode::train) {
     table = any_table();
     options = plan::random_options(*table, random);
@@ -52,7 +52,7 @@ inline std::vector<shared_rank_plans> all_plans(const plan::shared_table& table,
   return out;
 }
 
-/// Returns a scenario with two or three runs: training steps, evaluations, generations and saves.
+/// Returns a scenario with two or three runs, each a training step, an evaluation, a generation or a save.
 inline scenario scenario_of(uint64_t seed, bool with_fault) {
   std::mt19937_64 random(seed);
   scenario s;
@@ -75,7 +75,7 @@ inline scenario scenario_of(uint64_t seed, bool with_fault) {
   return s;
 }
 
-/// Simulates a seed and checks all invariants. On failure, prints the command that repeats it.
+/// Simulates a seed and checks all invariants. If one fails, prints the command that repeats the simulation.
 inline sim_result play(uint64_t seed, bool with_fault) {
   const auto s = scenario_of(seed, with_fault);
   auto did = simulate(s.plans, s.order, s.options);
@@ -100,7 +100,7 @@ inline sim_result play(uint64_t seed, bool with_fault) {
   return did ? std::move(*did) : sim_result{};
 }
 
-/// Returns the range of seeds to simulate: TROUPE_SEED alone, or the first TROUPE_SEEDS, or the first `usual`.
+/// Returns the range of seeds to simulate: only TROUPE_SEED, or the first TROUPE_SEEDS seeds, or the first `usual`.
 inline std::pair<uint64_t, uint64_t> seeds(uint64_t usual) {
   if (const char* one = std::getenv("TROUPE_SEED")) {
     const uint64_t seed = std::strtoull(one, nullptr, 10);

@@ -1,4 +1,4 @@
-// Checks that meaningless plans, orders and options are refused with an error, and not simulated.
+// Checks that the simulation refuses meaningless plans, orders and options with an error.
 #include <limits>
 
 #include "tests/sim/world.hpp"

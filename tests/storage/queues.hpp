@@ -1,4 +1,4 @@
-// Opens the three queues under one name, for suites that check the same promises of all of them.
+// Opens the three I/O queues through one function, for test suites that check the same guarantees of all of them.
 #pragma once
 
 #include <boost/test/unit_test.hpp>
@@ -17,19 +17,19 @@ namespace troupe::tests {
 
 enum class engine { uring, threads, modelled };
 
-/// For BOOST_AUTO_TEST_CASE_TEMPLATE: runs a case once for each queue.
+/// List of engines for BOOST_AUTO_TEST_CASE_TEMPLATE, which runs a case once for each queue.
 using every_engine =
     std::tuple<std::integral_constant<engine, engine::uring>, std::integral_constant<engine, engine::threads>,
                std::integral_constant<engine, engine::modelled>>;
 
-/// True if this kernel allows io_uring. If not, prints that its tests are skipped; the other queues are tested.
+/// Returns true if this kernel allows io_uring; otherwise prints that its tests are skipped and returns false.
 inline bool has_uring() {
   static const auto probe = storage::open_uring_queue({});
   if (!probe) say_skipped("files through io_uring", "it is refused here: " + probe.error().text);
   return probe.has_value();
 }
 
-/// Returns a queue, or null if the kernel refuses it.
+/// Returns a queue of engine `e`, or null if the kernel refuses it.
 inline std::unique_ptr<storage::io_queue> open(engine e, const storage::io_queue_options& options) {
   if (e == engine::uring) {
     if (!has_uring()) return nullptr;

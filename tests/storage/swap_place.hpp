@@ -1,5 +1,5 @@
-// Provides a swap file in its own folder, and queues of every engine for it, for suites that check the same promises of
-// all engines.
+// Provides a swap file in a temporary folder, and queues of every engine for it, for test suites that check the same
+// guarantees of all engines.
 #pragma once
 
 #include <boost/test/unit_test.hpp>
@@ -31,7 +31,7 @@ inline std::unique_ptr<storage::swap_queue> opened(engine which, swap_queue_opti
   return std::move(*queue);
 }
 
-/// Owns a swap file in its own folder.
+/// Owns a swap file in a temporary folder.
 struct place {
   explicit place(uint64_t bytes, bool checksums = true) {
     swap_options options;
@@ -49,7 +49,7 @@ struct place {
   std::shared_ptr<storage::swap_file> file;
 };
 
-/// Returns a queue in which `disturb` replaces the results of system calls; null if the kernel refuses the engine.
+/// Returns a queue in which `disturb` replaces the results of system calls, or null if the kernel refuses the engine.
 inline std::unique_ptr<storage::swap_queue> disturbed(engine which, swap_queue_options options,
                                                       std::function<int64_t(const io_request&, int64_t)> disturb) {
   if (which == engine::uring && !tests::has_uring()) return nullptr;
@@ -62,7 +62,7 @@ inline std::unique_ptr<storage::swap_queue> disturbed(engine which, swap_queue_o
   return std::move(*queue);
 }
 
-/// Flips a bit of the byte at `offset` through the page cache, without the swap space's knowledge.
+/// Flips a bit of the byte at `offset` through the page cache, unnoticed by the swap space.
 inline void flip(const place& where, uint64_t offset) {
   const auto path = where.space->path() / "test.swap";
   const auto raw = *file::open(path, file_access::read_write, file_mode::buffered);

@@ -1,4 +1,4 @@
-// Tests the form of a file of `--map`, and refusals with their line.
+// Tests the format of a `--map` file, and errors with their line numbers.
 #include "config/document/name_map_file.hpp"
 
 #include <boost/test/unit_test.hpp>

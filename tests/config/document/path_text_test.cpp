@@ -1,4 +1,4 @@
-// Tests `~` and variables in paths: their values, refusals, and which keys accept them.
+// Tests `~` and environment variables in paths: their expansion, errors, and which keys accept them.
 #include "config/document/path_text.hpp"
 
 #include <boost/test/unit_test.hpp>

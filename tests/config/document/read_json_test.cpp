@@ -1,4 +1,4 @@
-// Tests the JSON reader against another one on random documents, and its extensions beyond JSON.
+// Compares the JSON reader with another library on random documents, and tests its extensions beyond JSON.
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <cstdlib>

@@ -1,4 +1,5 @@
-// Compares the table of keys with DeepSpeed's own classes (tests/peer/dump_deepspeed_config.py writes the fixture).
+// Compares the table of keys with DeepSpeed's own configuration classes; tests/peer/dump_deepspeed_config.py writes the
+// fixture.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <fstream>
@@ -24,7 +25,7 @@ nlohmann::json dump() {
   return nlohmann::json::parse(in);
 }
 
-/// Defaults that differ from DeepSpeed's, and the reason.
+/// Keys whose default differs from DeepSpeed's, with the reason.
 const std::map<std::string, std::string> other_default = {
     {"zero_optimization.overlap_comm", "none there means true exactly at stage 3, here what is never slower"},
     {"zero_optimization.cpu_offload", "none there says the same as false"},
@@ -38,7 +39,7 @@ const std::map<std::string, std::string> other_default = {
 
 using words = std::vector<std::string>;
 
-/// Values that only Troupe or only DeepSpeed accepts, by keys, and the reason.
+/// Values that only Troupe or only DeepSpeed accepts, by key, with the reason.
 struct difference {
   words keys, values;
   std::string why;
@@ -103,7 +104,7 @@ const difference differences[] = {
      "nothing says the same as its default"},
 };
 
-/// True if a plain DeepSpeed file may set the key to that value.
+/// Returns true if a DeepSpeed file may set the key to this value.
 bool takes(const std::string& key, const std::string& value) {
   reporter report;
   report.sources.push_back({"ds.json", "/base", source::imported});

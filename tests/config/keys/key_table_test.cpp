@@ -37,10 +37,10 @@ BOOST_AUTO_TEST_CASE(every_key_that_acts_has_a_field_or_one_accepted_value) {
   for (const key_info& row : troupe::config::key_table()) {
     const bool is_value =
         row.type != value_type::section && row.support.acts == effect::acts && row.support.refusal.empty();
-    // These keys are read while keys are collected: one names another file, the others stand for other keys.
+    // These keys are replaced while a file is read: one names another file, the others are spellings of other keys.
     const bool is_collected = row.key == "deepspeed_config" || row.key == "allgather_size" ||
                               row.key.starts_with("zero_optimization.cpu_offload");
-    // Keys of groups have names that no field has; compression_rules.cpp reads them.
+    // Keys within groups have arbitrary names instead of fields; compression_rules.cpp reads them.
     if (row.key.starts_with("compression_training.") && row.key.find(".*") != std::string::npos) continue;
     if (is_value) BOOST_TEST((row.has_field() || !row.support.only.empty() || is_collected), row.key);
   }
@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(every_default_is_a_value_that_its_key_accepts) {
   }
 }
 
-// A refusal once named checkpoint.load.load_optimizer_states, which is not a key.
+// An error message once named checkpoint.load.load_optimizer_states, although no such key exists.
 BOOST_AUTO_TEST_CASE(keys_that_messages_name_exist) {
   const std::regex text("\"((?:[^\"\\\\]|\\\\.)*)\"");
   const std::regex name("(^|[^a-z_./-])((?:checkpoint|cluster|zero_optimization|evaluation|telemetry|on_spike|sample)"

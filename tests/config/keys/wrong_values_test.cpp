@@ -1,5 +1,5 @@
-// Tests every key of the optimizer, the scheduler, the data and of telemetry, with values of a wrong type and outside
-// its range: each is refused at its place, with its name. Leaves combinations to refusals_test.cpp.
+// Tests every key of the optimizer, the scheduler, the data and telemetry with values of a wrong type and out of range:
+// each is refused with its position and name. Combinations of keys are tested in refusals_test.cpp.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ bool is_walked(const key_info& row) {
          (alone || sections.contains(row.section()));
 }
 
-/// Returns a file in which the key is alone on its line, with all keys that it requires.
+/// Returns a file in which the key is alone on its line, together with all keys that it requires.
 std::string file_with(const key_info& row, const std::string& value) {
   const auto within = [&](const std::string& section, const std::string& rest, const std::string& indent) {
     return fmt::format("{}:\n{}{}{}: {}\n", section, rest, indent, row.name(), value);
@@ -90,7 +90,7 @@ std::vector<std::string> of_wrong_type(const key_info& row) {
   return all;
 }
 
-/// Returns numbers beyond both ends of the key's range.
+/// Returns numbers below and above the key's range.
 std::vector<std::string> out_of_range(const key_info& row) {
   std::vector<std::string> all;
   const auto add = [&](double v) {
@@ -108,7 +108,7 @@ std::vector<std::string> out_of_range(const key_info& row) {
   return all;
 }
 
-/// Returns the place of a key's value: the last line that is not blank.
+/// Returns the position (line and column) of the key's value, which is on the last line that is not blank.
 std::string place_of_value(const std::string& text, const key_info& row) {
   const auto lines = std::ranges::count(text, '\n');
   const size_t last = text.rfind('\n', text.size() - 2) + 1;

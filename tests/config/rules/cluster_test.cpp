@@ -1,4 +1,4 @@
-// Tests the keys of processes: their fields, refusals with their place, and when a key has no effect.
+// Tests the keys that configure processes: their fields, errors with their position, and when a key has no effect.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ loaded loaded_from(const std::string& text, const load_options& options = {}) {
 }
 job_config with_line(const std::string& line) { return loaded_from(smallest + line + "\n").config; }
 
-/// Returns the errors of the smallest file, which has two data ranks, with one more line, line 9.
+/// Returns the errors of the smallest file, which has two data ranks, with `line` added as line 9.
 std::string line_9(const std::string& line) { return errors_of(smallest + line + "\n"); }
 
 std::string idle_in(const job_config& c, const std::string& key) { return idle(*key_named(key), c); }

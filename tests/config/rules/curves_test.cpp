@@ -1,5 +1,5 @@
-// Tests schedules together with optimizers: settings of a schedule that the optimizer does not follow are reported or
-// refused.
+// Tests learning-rate schedules together with optimizers: settings of a schedule that the optimizer ignores cause a
+// warning or an error.
 #include <boost/test/unit_test.hpp>
 
 #include "tests/config/text.hpp"
@@ -19,14 +19,14 @@ std::string one_cycle(const std::string& rest, const std::string& optimizer = "{
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(a_first_beta_that_would_pass_its_bound_is_refused_with_the_rate_that_would_do) {
-  // The run has 100 steps and a cycle of 20: 80 decay intervals of one step.
+  // The run has 100 steps and the cycle 20, so 80 steps remain, each of which is a decay interval.
   const auto said = errors_of(one_cycle(", decay_step_size: 1, decay_mom_rate: 0.01"));
   BOOST_TEST(said.find("error: scheduler.params.decay_mom_rate: the first beta would reach 1.62 at step 100, beyond "
                        "0.999: wanted a rate of at most 0.001374\n") != std::string::npos,
              said);
   BOOST_TEST(errors_of(one_cycle(", decay_step_size: 1, decay_mom_rate: 0.00137")) == "");
   BOOST_TEST(errors_of(one_cycle(", decay_step_size: 1, decay_mom_rate: 0.01, cycle_momentum: false")) == "");
-  BOOST_TEST(errors_of(one_cycle(", decay_mom_rate: 0.01")) == "");  // without an interval there is no decay
+  BOOST_TEST(errors_of(one_cycle(", decay_mom_rate: 0.01")) == "");  // without decay_step_size there is no decay
 }
 
 BOOST_AUTO_TEST_CASE(a_second_beta_that_one_cycle_replaces_is_said) {
@@ -80,7 +80,7 @@ BOOST_AUTO_TEST_CASE(a_curve_that_ends_long_before_the_run_is_said) {
              "j.yaml:9:61: " + head +
                  "total_num_steps: the learning rate is 0 from step 10 of 20 on; set it to auto to span the whole "
                  "run\n");
-  // The end of a curve may be the last step of the run.
+  // A schedule may end exactly at the last step of the run.
   for (const char* curve :
        {"type: PolynomialLR, params: {total_iters: 19}", "type: CosineAnnealingLR, params: {T_max: 19}",
         "type: PolynomialLR, params: {total_iters: 20}", "type: CosineAnnealingLR, params: {T_max: auto}"})

@@ -1,4 +1,4 @@
-// Tests that settings that cannot be combined with `device: cuda` are refused, each at its own key.
+// Tests that settings which cannot be combined with `device: cuda` are refused, each with the position of its own key.
 #include <boost/test/unit_test.hpp>
 
 #include "tests/config/text.hpp"
@@ -9,7 +9,7 @@ using namespace troupe::config;
 
 namespace {
 
-/// Returns the errors of the smallest file on a GPU, with these lines instead of its degrees.
+/// Returns the errors of the smallest file on a GPU, with `lines` in place of its degrees.
 std::string on_gpu(const std::string& lines) {
   return errors_of(smallest_with("parallel: {data: 2}", lines + "\ndevice: cuda"));
 }

@@ -1,5 +1,5 @@
-// Tests batches for many degrees: the rules against DeepSpeed's own answers (tests/peer/make_elasticity_fixture.py
-// writes the fixture), the values that the section of a file results in, and its refusals.
+// Tests elastic batch sizes, which many data degrees divide: the computed batches against DeepSpeed's
+// (tests/peer/make_elasticity_fixture.py writes the fixture), the resulting configuration, and errors.
 #include "config/sections/elasticity.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -41,14 +41,14 @@ elasticity_section section_of(const nlohmann::json& given) {
   return s;
 }
 
-/// Returns the smallest file without batch sizes, on `data` data ranks, with the section as line 9.
+/// Returns the smallest file without batch sizes, on `data` data ranks, with the elasticity section as line 9.
 std::string elastic(const std::string& keys, int data = 2, const std::string& batch = "") {
   std::string text = smallest_with("{data: 2}", "{data: " + std::to_string(data) + "}");
   const std::string micro = "train_micro_batch_size_per_gpu: 4\n";
   text.replace(text.find(micro), micro.size(), batch.empty() ? "telemetry: {trace: false}\n" : batch + "\n");
   return text + "elasticity: {enabled: true, " + keys + "}\n";
 }
-/// Settings for batches up to 50: the batch is 48, which 1, 2, 3, 4, 6, 8, 12, 16 and 24 ranks divide.
+/// Settings for batches of up to 50 samples; the result is 48, which 1, 2, 3, 4, 6, 8, 12, 16 and 24 ranks divide.
 const std::string up_to_50 = "max_train_batch_size: 50, micro_batch_sizes: [2, 4, 6], version: 0.1";
 
 std::array<uint64_t, 3> batch_of(const job_config& c) {

@@ -1,4 +1,5 @@
-// Tests keys that other keys leave without effect: a run warns about them by name, and refuses what would end it.
+// Tests keys that have no effect because of other keys: the reader warns about each by name, and refuses a key whose
+// effect would end the run.
 #include <boost/test/unit_test.hpp>
 
 #include "tests/config/text.hpp"
@@ -9,7 +10,7 @@ using namespace troupe::config;
 
 namespace {
 
-/// Returns the warnings of the smallest file with one more line, line 9; its errors if it does not load.
+/// Returns the warnings of the smallest file with `line` added as line 9, or its errors if it cannot be loaded.
 std::string told(const std::string& line) { return warnings_of(smallest + line + "\n"); }
 
 }  // namespace
@@ -24,7 +25,8 @@ BOOST_AUTO_TEST_CASE(evaluations_between_steps_require_a_part_that_is_held_out) 
                                        "{sources: [{text: a}, {text: b}], "
                                        "validation_fraction: 0.1}") +
                          every) == "");
-  // No evaluation is due before the last step, after which there is none without a held-out part.
+  // An interval of 100 steps schedules no evaluation before the last step, and after the last step none runs without
+  // validation data.
   BOOST_TEST(warnings_of(smallest + every, {{"evaluation.every_steps=100"}}) ==
              "--set evaluation.every_steps=100: warning: evaluation.every_steps: no effect: there is no "
              "data.validation_fraction\n");

@@ -1,4 +1,4 @@
-// Tests refused settings of the memory that holds states, with the exact place and sentence of each refusal.
+// Tests refused settings of the memory tiers of states, with the exact position and text of each error.
 #include <boost/test/unit_test.hpp>
 
 #include "tests/config/text.hpp"
@@ -11,7 +11,7 @@ namespace {
 
 std::string with_zero(const std::string& keys) { return smallest_with("stage: 3", keys); }
 std::string zero(const std::string& keys) { return errors_of(with_zero(keys)); }
-/// Returns the errors of the smallest file with one more line, line 9.
+/// Returns the errors of the smallest file with `line` added as line 9.
 std::string line_9(const std::string& line) { return errors_of(smallest + line + "\n"); }
 
 const std::string on_disk = "stage: 3, offload_optimizer: {device: nvme, nvme_path: /disk}";
@@ -56,7 +56,7 @@ BOOST_AUTO_TEST_CASE(a_stage_has_the_states_that_it_offloads) {
              "j.yaml:8:71: error: zero_optimization.offload_optimizer.ratio: wanted stage 3, got stage 2\n");
   BOOST_TEST(zero("stage: 3, offload_optimizer: {device: cpu, ratio: 1.5}") ==
              "j.yaml:8:71: error: zero_optimization.offload_optimizer.ratio: wanted a number from 0 to 1, got 1.5\n");
-  // A value that was already refused causes no further errors.
+  // A value that was already refused causes no further errors in rules that read it.
   BOOST_TEST(zero("stage: 4, offload_optimizer: {device: nvme, super_offload: true}") ==
              "j.yaml:8:28: error: zero_optimization.stage: wanted an integer from 0 to 3, got 4\n");
 }

@@ -1,4 +1,5 @@
-// Tests files with offload sections: fields, choices left open for the plan, DeepSpeed's older spellings, and explain.
+// Tests files with offload sections: the resulting fields, values that the plan chooses later, DeepSpeed's older
+// spellings, and the explanation.
 #include <boost/test/unit_test.hpp>
 #include <nlohmann/json.hpp>
 
@@ -24,7 +25,7 @@ loaded zero(const std::string& keys, const std::string& behind = "") {
   return must_load(smallest_with("stage: 3", keys) + behind);
 }
 
-/// DeepSpeed's documented file for models beyond GPU and host memory.
+/// The example for models beyond GPU and host memory in DeepSpeed's documentation.
 const std::string infinity = R"({
   "train_micro_batch_size_per_gpu": 4,
   "bf16": {"enabled": true},

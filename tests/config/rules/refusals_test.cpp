@@ -1,4 +1,4 @@
-// Tests refused files, with the exact place and sentence of each refusal.
+// Tests refused files, with the exact position and text of each error.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 
@@ -10,7 +10,7 @@ using namespace troupe::config;
 
 namespace {
 
-/// Returns the errors of the smallest file with one more line, line 9.
+/// Returns the errors of the smallest file with `line` added as line 9.
 std::string line_9(const std::string& line) { return errors_of(smallest + line + "\n"); }
 std::string zero(const std::string& keys) { return errors_of(smallest_with("stage: 3", keys)); }
 
@@ -362,7 +362,7 @@ BOOST_AUTO_TEST_CASE(passes_that_cannot_act_and_schedules_that_go_back_are_refus
   BOOST_TEST(unknown.find("compile.passes: wanted ") != std::string::npos, unknown);
 }
 
-// The smallest file has two data ranks.
+// The tested file has two data ranks.
 BOOST_AUTO_TEST_CASE(shard_groups_that_do_not_divide_the_ranks_are_refused) {
   BOOST_TEST(zero("stage: 3, zero_hpz_partition_size: 2") == "");
   BOOST_TEST(zero("stage: 3, zero_hpz_partition_size: 3") ==
@@ -399,7 +399,7 @@ BOOST_AUTO_TEST_CASE(errors_that_others_find_come_with_the_files_own) {
              "j.yaml:4:7: error: seed: wanted an integer of at least 0, got no\n");
   BOOST_TEST(asked == 1U);
   BOOST_TEST(found_sound == 0U);
-  // A model with a key of a wrong type is not checked further.
+  // A model section with a key of a wrong type is not checked further.
   errors_of(smallest_with("n_layer: 2", "n_layer: two"), options);
   BOOST_TEST(asked == 1U);
   errors_of(smallest_with("seed: 1", "seed: 2"), options);
@@ -453,7 +453,7 @@ BOOST_AUTO_TEST_CASE(scaling_before_the_sum_needs_a_sum_that_does_not_divide) {
              "j.yaml:9:28: error: gradient_predivide_factor: wanted a number above 0, got 0\n");
 }
 
-/// Returns the errors of the smallest file with another optimizer.
+/// Returns the errors of the smallest file with `text` as its optimizer.
 std::string optimizer(const std::string& text) {
   return errors_of(smallest_with("{type: AdamW, params: {lr: 1.0e-3}}", text));
 }

@@ -1,5 +1,4 @@
-// Tests the keys of samples that are left out and of the reaction to a spike of the loss: which values are read, and
-// refusals.
+// Tests the keys for skipped samples and for the reaction to loss spikes: which values are accepted, and errors.
 #include <boost/test/unit_test.hpp>
 
 #include "tests/config/text.hpp"

@@ -1,4 +1,5 @@
-// Tests properties of members in several processes: addresses of their own, rings, death at any instruction.
+// Tests properties of members in several processes: different memory addresses, notifications between processes, and
+// the death of a process at any instruction.
 #include "fabric/shared/group.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -28,7 +29,7 @@ request all_reduce(uint64_t sequence, std::span<const piece> pieces, std::byte* 
   return r;
 }
 
-/// A member that maps board and operands at addresses of its own, as a process does.
+/// A member that maps the shared board and the operands at separate addresses, as a process of its own would.
 struct view {
   view(const storage::shared_memory& board, const storage::shared_memory& operands, const board_shape& shape,
        uint32_t rank)
@@ -52,7 +53,7 @@ struct view {
   std::unique_ptr<communicator> member;
 };
 
-/// Two views, with an all-reduce of `large` fp32 each; the second operand follows the first in one segment.
+/// Two members with separate mappings, each with `large` fp32 elements to all-reduce, adjacent in one shared segment.
 struct two_views {
   two_views() {
     BOOST_REQUIRE(board.has_value() && operands.has_value());
@@ -153,8 +154,8 @@ BOOST_AUTO_TEST_CASE(a_long_reason_is_cut_and_reaches_all) {
 }
 
 BOOST_AUTO_TEST_CASE(two_members_of_one_process_and_one_of_another_work_together) {
-  // Two groups share a board: `two` has members 0 and 1, `one` has member 2. Their rings do nothing; the test calls
-  // look().
+  // Two groups share a board: `two` has members 0 and 1, `one` has member 2. Notifications between them do nothing, so
+  // the test calls look().
   tests::shared_board memory(3);
   const auto group_of = [&] {
     return shared_group::make(memory.memory, memory.shape, tests::same_addresses(), [](uint32_t) {});
@@ -196,14 +197,15 @@ BOOST_AUTO_TEST_CASE(a_process_killed_at_any_wake_leaves_no_other_behind) {
       for (uint64_t s = 0; s < 40; ++s)
         parts[rank].requests.push_back(all_reduce(s, pieces, reinterpret_cast<std::byte*>(values[rank].data())));
     }
-    // The test reads the processes' ends in order, so only the first one's death can reach the others in time.
+    // The test reads the processes' results in order of rank, so only the death of process 0 is reported while others
+    // run.
     const uint64_t dies_at = random() % 20;
     tests::process_company company(size);
     const auto ends = company.run(parts, [&](uint32_t rank, uint64_t sequence) {
       if (rank == 0 && sequence >= dies_at) ::raise(SIGKILL);
     });
-    // A member that is always the last to arrive is never woken, and so not killed; after the last operation nothing is
-    // missing.
+    // Process 0 survives if it is always the last to arrive, because it is never woken; if it dies after the last
+    // operation, the others have completed theirs.
     for (uint32_t rank = 1; rank < size; ++rank) {
       BOOST_REQUIRE(ends[rank].has_value());
       if (const ending& e = *ends[rank]) BOOST_TEST(e->text == "a process was killed");

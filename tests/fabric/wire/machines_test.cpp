@@ -1,5 +1,5 @@
-// Tests properties of members on several machines: bits, bytes that cross and staging memory on any layout, links that
-// are lost at any moment, missing members, and members that end before others have.
+// Tests properties of members on several machines: bits, bytes between machines and staging memory on any layout, links
+// that are lost at any moment, missing members, and members that end before others.
 #include <boost/test/unit_test.hpp>
 
 #include <deque>
@@ -22,7 +22,7 @@ T one_of(std::mt19937& random, std::initializer_list<T> all) {
   return all.begin()[random() % all.size()];
 }
 
-/// Returns up to seven members on up to four machines, in processes of one or more.
+/// Returns the machine and process of up to seven members, on up to four machines with one or more processes.
 std::vector<fabric::home> random_homes(std::mt19937& random) {
   std::vector<fabric::home> out;
   const auto machines = static_cast<uint32_t>(1 + random() % 4);
@@ -70,7 +70,7 @@ scene random_scene(uint32_t size, std::mt19937& random) {
   return s;
 }
 
-/// Members that all-reduce, with barriers between; no member leaves or aborts.
+/// Members that all-reduce repeatedly, with barriers in between; no member leaves or aborts.
 struct endless_company {
   explicit endless_company(uint32_t size, size_t operations = 30)
       : pieces{{0, 0, 0, 1'000}, {size > 1 ? 1U : 0U, 1'000, 1'000, 2'000}},
@@ -157,7 +157,7 @@ BOOST_AUTO_TEST_CASE(a_process_lost_at_any_moment_ends_all_members_with_an_error
 }
 
 BOOST_AUTO_TEST_CASE(a_transfer_that_fails_ends_the_communicator_on_all_machines) {
-  // Only the link reports its loss: two machines, whose members all wait for each other.
+  // Only the link reports its loss; all members of both machines wait for each other.
   for (uint32_t seed = 0; seed < 30; ++seed) {
     BOOST_TEST_INFO_SCOPE("seed " << seed);
     fake_world world({{0, 0}, {0, 0}, {1, 1}}, small_limits(), seed);
@@ -173,7 +173,8 @@ BOOST_AUTO_TEST_CASE(a_transfer_that_fails_ends_the_communicator_on_all_machines
     }
     for (uint32_t m = 0; m < 2; ++m)
       BOOST_TEST_CONTEXT("m " << m) BOOST_TEST((members[m]->advance(0).value() == fabric::progress::pending));
-    BOOST_TEST((members[0]->missing(0) == std::vector<uint32_t>{0, 2}));  // its neighbour waits for 2 as well
+    // Rank 0's neighbour, rank 1, waits for rank 2 as well.
+    BOOST_TEST((members[0]->missing(0) == std::vector<uint32_t>{0, 2}));
     world.wires->lose(1, {core::error_kind::peer_lost, "process 1 was lost"});
     woken.clear();
     while (world.wires->step()) {
@@ -234,7 +235,8 @@ BOOST_AUTO_TEST_CASE(a_member_that_leaves_when_it_has_done_all_does_no_harm_to_m
 }
 
 BOOST_AUTO_TEST_CASE(a_machine_may_be_far_ahead_of_another) {
-  // The second machine's member finishes each operation long before the first machine's members look at it again.
+  // Member 2, on the second machine, completes each operation long before the members of the first machine poll it
+  // again.
   fake_world world({{0, 0}, {0, 0}, {1, 1}}, small_limits(), 1, 4);
   std::vector<std::unique_ptr<fabric::communicator>> members;
   for (uint32_t m = 0; m < 3; ++m) members.push_back(world.groups.at(world.where.place_of(m))->join(m, {}));
@@ -275,7 +277,7 @@ BOOST_AUTO_TEST_CASE(a_machine_may_be_far_ahead_of_another) {
 BOOST_AUTO_TEST_CASE(a_note_that_is_none_ends_the_communicator_and_names_who_sent_it) {
   fake_world world({{0, 0}, {1, 1}}, small_limits(), 1);
   const auto a = world.groups.at(0)->join(0, {}), b = world.groups.at(1)->join(1, {});
-  // The note names the right communicator, but a member of the receiver's own machine.
+  // The message has the right communicator, but claims to be from a member on the receiver's own machine.
   world.movers.at(1)->note(0, fabric::text_of(5, {fabric::wire_note::kind::arrived, 0, 0, {}, {}}));
   while (world.wires->step()) {
   }

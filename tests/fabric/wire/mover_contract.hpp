@@ -1,7 +1,6 @@
-// Owns the tests of byte_mover's contract, for every implementation. A world is constructed with a number of processes
-// and has
-//   byte_mover& at(uint32_t place)   the mover of a process
-//   void let_pass()                  lets an event happen, or some time pass
+// Owns the tests that every implementation of byte_mover must pass. The parameter `World` is constructed with a number
+// of processes and has byte_mover& at(uint32_t place), the mover of a process, and void let_pass(), which runs one
+// event or waits a short time.
 #pragma once
 
 #include <boost/test/unit_test.hpp>
@@ -18,8 +17,8 @@
 
 namespace troupe::tests {
 
-/// Counts the transfers of a test that have begun and ended. Must outlive the transfers: their movers have stopped
-/// before it is destroyed.
+/// Counts the transfers of a test that have begun and ended. It must be destroyed after the movers of its transfers
+/// have stopped.
 class transfers {
  public:
   fabric::transfer_end tell() {
@@ -102,7 +101,7 @@ struct mover_contract {
             world.at(from).send(to, name, sent.emplace_back(random_bytes(500 + n, from + 10 * to)), all.tell());
             got.emplace_back(sent.back().size());
           }
-      // Receives are posted in the opposite order of the sends.
+      // Receives are posted in the reverse order of the sends.
       auto at = got.rbegin();
       for (uint32_t from = 3; from-- > 0;)
         for (uint32_t to = 3; to-- > 0;)
@@ -136,7 +135,7 @@ struct mover_contract {
     const auto from = random_bytes(5'000'000, 4);
     std::vector<std::byte> to(from.size());
     std::mutex mutex;
-    std::vector<std::vector<std::string>> heard(2);  // [sender]
+    std::vector<std::vector<std::string>> heard(2);  // [sender]; received texts in order of arrival
     std::vector<std::string> said;
     for (uint64_t n = 0; n < 200; ++n)
       said.push_back(std::to_string(n) + std::string(n % 5 == 0 ? fabric::note_bytes_max - 3 : n, '\0'));
@@ -177,7 +176,7 @@ struct mover_contract {
   }
 
   static void whoever_stops_touches_and_tells_nothing_any_more() {
-    transfers here, there, refused;  // `refused`: begun after the stop; may end with its error or never
+    transfers here, there, refused;  // `refused` begins after the stop and may end with its error or never
     const auto from = random_bytes(1'000'000, 6);
     std::vector<std::byte> to(from.size()), never(from.size());
     {

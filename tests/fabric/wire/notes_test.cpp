@@ -1,4 +1,5 @@
-// Tests notes as bytes and back, who receives them, and errors in the order in which they apply.
+// Tests the encoding of notes (control messages between machines), which members receive them, and the order in which
+// their errors apply.
 #include "fabric/wire/notes.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -71,7 +72,7 @@ BOOST_AUTO_TEST_CASE(bytes_that_are_no_note_are_refused) {
   for (int i = 0; i < 5'000; ++i) {
     std::string bytes = good;
     for (int k = 0; k < 3; ++k) bytes[random() % bytes.size()] = static_cast<char>(random());
-    (void)note_of(bytes);  // whatever the result: it is read within its bounds
+    (void)note_of(bytes);  // the result is irrelevant; only bytes within bounds may be read
   }
   std::string_view little = "1234567";
   BOOST_TEST(!take_communicator(little).has_value());
@@ -82,7 +83,7 @@ BOOST_AUTO_TEST_CASE(notes_that_come_before_somebody_listens_wait_for_him) {
   const auto a = wires->at(0), b = wires->at(1);
   const auto hears = note_switch::make(*b);
   for (const uint64_t communicator : {3, 4, 3}) a->note(1, text_of(communicator, an_arrival()));
-  a->note(1, "?");  // names no communicator
+  a->note(1, "?");  // this text contains no communicator
   while (wires->step()) {
   }
   int three = 0, four = 0;

@@ -1,5 +1,5 @@
-// Tests the plan of what each member does for an operation: that plans of all members match, and how many bytes cross
-// machines.
+// Tests the plan of each member's transfers for an operation: that the plans of all members match, and how many bytes
+// are sent between machines.
 #include "fabric/wire/traffic.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -19,7 +19,7 @@ using namespace troupe;
 using namespace troupe::fabric;
 using core::dtype;
 
-/// Returns machines with so many members, each machine with one process.
+/// Returns machines with the given numbers of members; each machine has one process.
 homes machines_of(const std::vector<uint32_t>& counts) {
   std::vector<home> out;
   for (uint32_t k = 0; k < counts.size(); ++k) out.insert(out.end(), counts[k], home{k, k});
@@ -43,14 +43,14 @@ std::vector<piece> even_pieces(uint32_t members, uint64_t count) {
 
 uint64_t sum(const std::vector<uint64_t>& x) { return std::accumulate(x.begin(), x.end(), uint64_t{0}); }
 
-/// A transfer between two members.
+/// A transfer between two members on different machines.
 struct crossing {
   uint32_t from = 0, to = 0;
   uint64_t part = 0, bytes = 0;
   friend auto operator<=>(const crossing&, const crossing&) = default;
 };
 
-/// The transfers that the plans of all members send, and those that they receive.
+/// All transfers that the plans of all members send, and all that they receive.
 struct crossings {
   std::vector<crossing> sent, received;
 };
@@ -189,14 +189,15 @@ BOOST_AUTO_TEST_CASE(a_gather_takes_less_than_a_ring_where_machines_have_several
 BOOST_AUTO_TEST_CASE(a_sum_takes_the_cheaper_of_contributions_and_one_sum_that_is_passed_on) {
   const auto pieces = even_pieces(8, 6'400);
   const homes where = machines_of({4, 4});
-  const uint64_t half = 4 * 6'400;  // elements that the members of a machine own
-  // The fp32 sum goes to the second machine, and the elements that the first one's members own come back.
+  const uint64_t half = 4 * 6'400;  // number of elements that the members of one machine own
+  // The sums in fp32 are sent to the second machine, and the sums of the elements that the first machine's members own
+  // are sent back.
   BOOST_TEST(
       (wire_bytes(with(operation::reduce_scatter, pieces), where) == std::vector<uint64_t>{half * 4, 2 * half * 4}));
-  // An unrounded sum of bf16 is as large as two contributions, of four.
+  // An unrounded fp32 sum is as large as two of the four contributions in bf16.
   BOOST_TEST((wire_bytes(with(operation::reduce_scatter, pieces, dtype::bf16), where) ==
               std::vector<uint64_t>{half * 2, 2 * half * 4}));
-  // Machines of two members each send bf16 contributions directly to the owners on the first machine.
+  // In the case of two members on each machine, the bf16 contributions are sent directly to the owners.
   const homes small = machines_of({2, 2});
   const auto four = even_pieces(4, 6'400);
   BOOST_TEST((wire_bytes(with(operation::reduce_scatter, four, dtype::bf16), small) ==

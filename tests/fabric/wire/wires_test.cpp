@@ -1,4 +1,5 @@
-// Tests that the fake links keep a byte_mover's contract, and end when they are told to.
+// Tests that the fake links of tests/fakes/wires.hpp pass the tests of byte_mover, and end when stop() or lose() is
+// called.
 #include <boost/mpl/list.hpp>
 #include <boost/test/unit_test.hpp>
 
@@ -11,7 +12,7 @@ namespace {
 
 using namespace troupe;
 
-/// A world of fake links with an order drawn from a seed.
+/// Processes that are connected by fake links, whose order of events depends on a seed.
 template <uint64_t seed>
 class fake_world {
  public:

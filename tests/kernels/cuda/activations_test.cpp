@@ -8,7 +8,7 @@ BOOST_AUTO_TEST_SUITE(activations)
 
 namespace {
 
-/// Arrays of `count` elements of one type, with equal initial numbers on the host and on the device.
+/// Arrays of `count` elements of one type, with equal initial values on the host and on the device.
 class twin_arrays {
  public:
   twin_arrays(core::dtype type, uint64_t count, size_t arrays, uint64_t shift) : type_(type), count_(count) {
@@ -32,8 +32,8 @@ class twin_arrays {
   std::vector<device_array<std::byte>> device_;
 };
 
-/// Compares every function, into arrays of its own and in place; array k begins `shift` * k elements after an even
-/// address.
+/// Compares every activation function of the device with the CPU's, into separate arrays and in place; array k begins
+/// `shift` * k elements after an even address.
 void compare_all(core::dtype type, uint64_t count, uint64_t shift = 0) {
   for (const size_t out : {0U, 1U}) {
     twin_arrays a(type, count, 2, shift);

@@ -27,7 +27,7 @@ std::vector<std::byte> on_device(const std::vector<std::byte>& in, core::dtype f
   return y.back();
 }
 
-/// Compares casts. Those that pass through fp32 only are integer arithmetic, so NaN keep their bits, too.
+/// Compares the device's casts with the CPU's. Casts through fp32 only are integer arithmetic, so NaN keep their bits.
 void compare(const std::vector<std::byte>& in, core::dtype from, core::dtype to, uint64_t shift_in = 0,
              uint64_t shift_out = 0) {
   BOOST_TEST_CONTEXT(core::name_of(from) << " to " << core::name_of(to) << ", " << in.size() << " bytes, shifted by "
@@ -40,7 +40,7 @@ void compare(const std::vector<std::byte>& in, core::dtype from, core::dtype to,
   }
 }
 
-/// Returns random bytes: every pattern of bits is equally likely.
+/// Returns random bytes, in which every bit pattern is equally likely.
 std::vector<std::byte> random_bits(uint64_t bytes, uint64_t seed) {
   std::mt19937_64 random(seed);
   std::vector<std::byte> out(bytes);

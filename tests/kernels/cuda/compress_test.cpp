@@ -1,4 +1,4 @@
-// Tests grids, ranges and masks on the device.
+// Tests quantisation grids, value ranges and pruning masks on the device.
 #include "kernels/compress/fake_quantise.hpp"
 #include "kernels/compress/pruning.hpp"
 #include "kernels/cuda/kernels.hpp"
@@ -21,7 +21,7 @@ std::vector<quantiser> all_quantisers() {
   return out;
 }
 
-/// Groups of neighbouring elements of one type.
+/// An array of groups of neighbouring elements of one type, on the host.
 struct values {
   core::dtype type = core::dtype::f32;
   uint64_t groups = 1, size = 0;
@@ -58,8 +58,8 @@ std::vector<std::byte> on_device(const values& x, const quantiser& q, const rang
   return y.back();
 }
 
-/// Compares a quantiser on both sides; `known` ranges may be empty. A group that keeps its values keeps the bits of its
-/// NaN.
+/// Compares a quantiser on the device with the CPU's; `known` ranges may be empty. In a group that is not quantised,
+/// NaN keep their bits.
 void compare(const values& x, const quantiser& q, const ranges& known = {},
              const stochastic_rounding* rounding = nullptr, bool in_place = false, uint64_t shift = 0) {
   BOOST_TEST_CONTEXT(x.groups << " groups of " << x.size << " elements of " << core::name_of(x.type) << ", kind "
@@ -75,7 +75,7 @@ std::vector<uint8_t> some_kept(uint64_t count, uint64_t seed) {
   return keep;
 }
 
-/// Calls `mask(x, keep)` on both sides.
+/// Calls `mask(x, keep)` on the device and on the host, and compares the results.
 template <class Device, class Host>
 void compare_masks(core::dtype type, uint64_t count, const std::vector<uint8_t>& keep, uint64_t shift,
                    Device&& on_device, Host&& on_host) {

@@ -1,5 +1,5 @@
 // Tests cross-entropy on the device: results are within a bound of fp64, their bits do not depend on other rows or on
-// addresses, and odd logits or targets have the CPU's results.
+// addresses, and out-of-range logits or targets have the CPU's results.
 #include "kernels/layers/cross_entropy.hpp"
 
 #include <limits>
@@ -16,10 +16,11 @@ namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
-/// Widths around packs, warps and what a thread takes at once; the last one is most of a vocabulary, and odd.
+/// Widths around the sizes of vector loads, warps and the elements that a thread loads at once; the last one is large
+/// and odd.
 constexpr uint64_t widths[] = {1, 2, 7, 8, 9, 31, 65, 256, 513, 1000, 2047, 4099, 12'289};
 
-/// Returns logits of which some are far off; with `large`, so far that no power of e of them is finite.
+/// Returns logits with a few large outliers; with `large`, they are so large that their exponentials are infinite.
 std::vector<float> logits_of(uint64_t count, uint64_t seed, bool large = false) {
   std::mt19937_64 random(seed);
   std::normal_distribution<float> normal(0, 3);
@@ -80,7 +81,7 @@ outcome run_joined(const std::vector<float>& statistics, uint64_t ranks, uint64_
   return {log_sums.back(), loss.back()[0]};
 }
 
-/// Returns the largest error of a log-sum, and of a loss apart from its own rounding: 2^-18 and half a unit.
+/// Returns the largest allowed error of a log-sum: 2^-18, and half a unit of the last place of fp32.
 double log_sum_bound(double exact) { return 0x1p-18 + 0x1p-23 * std::abs(exact); }
 
 void require_near_fp64(core::dtype type, const std::vector<float>& values, const std::vector<int64_t>& targets) {
@@ -127,7 +128,7 @@ BOOST_AUTO_TEST_CASE(logits_whose_powers_overflow_keep_the_bound) {
 }
 
 BOOST_AUTO_TEST_CASE(a_row_has_the_bits_that_it_has_alone_wherever_it_begins) {
-  const uint64_t rows = 9;  // more than the host's grid has blocks
+  const uint64_t rows = 9;  // more rows than the grid has blocks on the host
   for (const auto type : fp32_dtypes)
     for (const uint64_t width : {1U, 9U, 65U, 1001U, 4099U}) {
       BOOST_TEST_INFO_SCOPE("width " << width);
@@ -161,7 +162,7 @@ BOOST_AUTO_TEST_CASE(parts_of_a_vocabulary_have_the_loss_of_all_of_it) {
       std::vector<float> statistics;
       uint64_t first = 0;
       for (const uint64_t own : cut) {
-        // A rank's columns follow each other, with columns of other ranks between its rows.
+        // In memory, the rows of a rank's vocabulary shard are separated by columns of other ranks.
         const uint64_t stride = own + 3;
         std::vector<float> zeros(rows * stride);
         auto part = stored_as(type, zeros);

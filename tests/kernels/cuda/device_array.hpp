@@ -1,5 +1,5 @@
-// Owns memory of the CUDA device for tests: the input of a kernel, its results, and a check that it wrote nothing
-// outside. Owns the one stream that all tests use. The CPU's kernels determine which numbers are right.
+// Owns memory of the CUDA device for tests: a kernel's inputs and its results, and the check that it wrote nothing
+// outside of them. Owns the one stream that all tests use. The expected results come from the CPU's kernels.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -28,8 +28,8 @@ inline void require(const core::result<void>& launched) {
   BOOST_REQUIRE_MESSAGE(launched.has_value(), (launched ? std::string() : launched.error().text));
 }
 
-/// Returns the stream of all tests. The default stream would wait for everything; with this one a kernel that ignores
-/// its stream is found.
+/// Returns the stream of all tests. It does not synchronise with the default stream, so a kernel that ignores its
+/// stream argument causes wrong results.
 inline cudaStream_t test_stream() {
   static cudaStream_t const on = [] {
     cudaStream_t made = nullptr;
@@ -39,8 +39,8 @@ inline cudaStream_t test_stream() {
   return on;
 }
 
-/// Elements on the device, `shift` of them after an address that is a multiple of 256. The bytes on both sides have a
-/// value that back() checks.
+/// An array on the device that begins `shift` elements after an address that is a multiple of 256. The bytes before and
+/// after it have a fixed value that back() checks.
 template <class T>
 class device_array {
  public:
@@ -61,7 +61,7 @@ class device_array {
 
   [[nodiscard]] T* data() { return reinterpret_cast<T*>(memory_ + before_); }
 
-  /// Waits for the stream and returns the elements; fails the test if bytes outside of the array were written.
+  /// Waits for the stream and returns the elements; fails the test if the kernel wrote bytes outside of the array.
   [[nodiscard]] std::vector<T> back() {
     std::vector<std::byte> all(before_ + count_ * sizeof(T) + guard_bytes);
     require(cudaMemcpyAsync(all.data(), memory_, all.size(), cudaMemcpyDeviceToHost, test_stream()), "copy");
@@ -78,7 +78,8 @@ class device_array {
 
  private:
 #ifdef TROUPE_CUDA_ON_HOST
-  static constexpr uint64_t guard_bytes = 0;  ///< AddressSanitizer guards the bytes after the array, against reads too
+  static constexpr uint64_t guard_bytes = 0;  ///< AddressSanitizer detects accesses after the array instead, including
+                                              ///< reads
 #else
   static constexpr uint64_t guard_bytes = 256;
 #endif

@@ -1,4 +1,4 @@
-// Tests dropout by name, and scaling by a given mask.
+// Tests dropout on the device: masks drawn from a layer's name, and scaling by a given mask.
 #include "kernels/layers/dropout.hpp"
 
 #include "kernels/cuda/kernels.hpp"

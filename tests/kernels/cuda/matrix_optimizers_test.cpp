@@ -1,4 +1,5 @@
-// Tests the optimizers of two halves: LAMB, which needs norms, and Muon, which needs whole matrices.
+// Tests the optimizers with two phases on the device: LAMB, which needs norms between them, and Muon, which needs whole
+// matrices.
 #include "core/math.hpp"
 #include "tests/kernels/cuda/optimizer_state.hpp"
 

@@ -22,7 +22,7 @@ void compare_sums(core::dtype type, const std::vector<std::byte>& values, uint64
   require_same(out.back(), wanted);
 }
 
-/// Returns `*found` after a search; it was `before` at the start.
+/// Returns `*found` after the search for a non-finite value; `*found` is `before` at the start.
 uint32_t searched(core::dtype type, const std::vector<std::byte>& values, uint32_t before = 0, uint64_t shift = 0) {
   device_array<std::byte> x(values, shift * core::size_of(type));
   device_array<uint32_t> found(std::vector<uint32_t>{before});
@@ -56,7 +56,7 @@ BOOST_AUTO_TEST_CASE(arrays_may_begin_at_any_element) {
 }
 
 BOOST_AUTO_TEST_CASE(sums_of_many_arrays_are_formed_at_once) {
-  constexpr uint64_t arrays = 500;  // more than one launch takes
+  constexpr uint64_t arrays = 500;  // more arrays than one launch can process
   for (const auto type : float_dtypes) {
     std::vector<std::vector<double>> wanted;
     std::vector<device_array<std::byte>> in;

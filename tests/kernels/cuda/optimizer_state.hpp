@@ -1,5 +1,5 @@
-// Owns one parameter's state on the host and on the device, and updates of both; shared by the tests of the CUDA
-// optimizers.
+// Owns the optimizer state of one parameter on the host and on the device, and updates of both; shared by the tests of
+// the CUDA optimizers.
 #pragma once
 
 #include <array>
@@ -14,13 +14,13 @@
 
 namespace troupe::kernels::cuda::tests {
 
-/// Layout and contents of the arrays of an update.
+/// The array types, sizes, alignment and kind of values of one update.
 struct piece_shape {
   uint64_t count = 0;
   core::dtype gradient = core::dtype::bf16, copy = core::dtype::bf16;
   bool has_copy = true;
-  bool has_second = true;  ///< false: the second moment is null
-  bool is_hard = false;    ///< numbers include infinities, NaN and the largest numbers
+  bool has_second = true;  ///< false: the pointer to the second moment is null
+  bool is_hard = false;    ///< true: values include infinities, NaN and the largest numbers
   uint64_t shift = 0;      ///< array k begins k * shift elements after an even address
 };
 
@@ -30,7 +30,7 @@ inline std::string text_of(const piece_shape& s) {
          ", shifted by " + std::to_string(s.shift);
 }
 
-/// Weights, moments, gradient and copy of one parameter, on the host.
+/// Weights, moments, gradient and 16-bit copy of one parameter, on the host.
 struct parameter {
   std::vector<float> master, first, second;
   std::vector<std::byte> gradient, copy;
@@ -59,7 +59,7 @@ struct parameter {
   }
 };
 
-/// Weights, moments, gradient and copy of one parameter, on the device.
+/// Weights, moments, gradient and 16-bit copy of one parameter, on the device.
 struct device_parameter {
   device_array<float> master, first, second;
   device_array<std::byte> gradient, copy;
@@ -105,7 +105,7 @@ void for_each_shape(F&& f) {
   for (const uint64_t count : ragged_counts) f(piece_shape{.count = count});
 }
 
-/// Returns a step number, a rate and a scale that vary with the shape.
+/// Returns a step number, a learning rate and a gradient scale that vary with the shape.
 inline optimizer_step step_of(const piece_shape& s) {
   return {.step = s.count % 4 + 1, .lr = 1e-2, .gradient_scale = s.count % 7 == 0 ? 1.0 : 0.37};
 }

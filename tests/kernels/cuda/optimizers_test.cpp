@@ -1,4 +1,4 @@
-// Tests the optimizers whose elements do not depend on their neighbours.
+// Tests on the device the optimizers whose elements do not depend on each other.
 #include "tests/kernels/cuda/optimizer_state.hpp"
 
 namespace troupe::kernels::cuda::tests {
@@ -6,7 +6,7 @@ BOOST_AUTO_TEST_SUITE(optimizers)
 
 namespace {
 
-/// Compares one update on each side, then a second one from the results of the first.
+/// Compares one update on the device with the CPU's, then a second one that starts from the results of the first.
 void compare(const optimizer_options& o, const piece_shape& s) {
   BOOST_TEST_CONTEXT(text_of(s)) {
     parameter wanted(s);
@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(a_step_at_which_the_scale_is_not_finite_has_the_cpus_number
 
 BOOST_AUTO_TEST_CASE(pieces_of_many_optimizers_types_and_sizes_are_updated_at_once) {
   std::vector<piece_shape> shapes;
-  for (uint64_t k = 0; k < 300; ++k)  // more than one launch takes
+  for (uint64_t k = 0; k < 300; ++k)  // more pieces than one launch can process
     shapes.push_back({.count = k % 7 == 0 ? 0 : (k * k * 37) % 9001,
                       .gradient = fp32_dtypes[k % 3],
                       .copy = fp32_dtypes[k / 3 % 3],
@@ -102,7 +102,7 @@ BOOST_AUTO_TEST_CASE(pieces_of_many_optimizers_types_and_sizes_are_updated_at_on
   for (const auto& s : shapes) got.emplace_back(wanted.emplace_back(s), s);
   std::vector<piece_update<float>> all;
   for (size_t k = 0; k < shapes.size(); ++k) {
-    // Two of three pieces share an optimizer, whose launches are then full.
+    // Two of three pieces use the same optimizer, so its launches have the largest possible number of pieces.
     const auto& o = optimizers[k % 3 == 0 ? k / 3 % optimizers.size() : 0];
     const optimizer_step step{.step = k + 1, .lr = 1e-3 * static_cast<double>(k), .gradient_scale = 0.5};
     all.push_back({o, step, got[k].piece(shapes[k])});

@@ -18,7 +18,8 @@ arrays contributions(core::dtype type, uint64_t ranks, uint64_t count) {
   return out;
 }
 
-/// Value of `place`: the sum goes to an array of its own; other values are the rank whose array receives it.
+/// Value of `place` for a sum that is written to a separate array; other values are the rank whose array receives the
+/// sum.
 constexpr uint64_t of_its_own = ~uint64_t{0};
 
 std::vector<std::byte> on_host(arrays inputs, std::vector<std::byte> output, const reduce_options& o,
@@ -30,7 +31,8 @@ std::vector<std::byte> on_host(arrays inputs, std::vector<std::byte> output, con
   return out;
 }
 
-/// Sums on the device. Array r begins `shift` * r elements after an even address, the output `shift` elements.
+/// Sums on the device. Array r begins `shift` * r elements after an even address, the output `shift` elements after
+/// one.
 std::vector<std::byte> on_device(const arrays& inputs, const std::vector<std::byte>& output, const reduce_options& o,
                                  uint64_t shift = 0, uint64_t place = of_its_own) {
   std::vector<device_array<std::byte>> in;

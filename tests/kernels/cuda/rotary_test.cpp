@@ -11,7 +11,8 @@ BOOST_AUTO_TEST_SUITE(rotary)
 
 namespace {
 
-/// Heads of some tokens and their layout; strides are in elements, 0: the heads of tokens are adjacent.
+/// The attention heads of some tokens and their memory layout. Strides are in elements; 0 means that the heads of
+/// consecutive tokens are adjacent.
 struct heads_shape {
   uint64_t rows = 2, columns = 5, heads = 3, width = 16;
   uint64_t from_stride = 0, to_stride = 0;

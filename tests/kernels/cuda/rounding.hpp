@@ -1,5 +1,5 @@
-// Owns inputs as fp64 and the error of rounding to a stored type; shared by the tests of CUDA twins whose sums have an
-// order of their own.
+// Owns conversions of inputs to fp64 and the error of rounding to a stored type; shared by the tests of CUDA kernels
+// whose summation order differs from the CPU's.
 #pragma once
 
 #include <cmath>
@@ -11,7 +11,7 @@
 
 namespace troupe::kernels::cuda::tests {
 
-/// Returns stored elements of `type` as fp64, which loses nothing.
+/// Converts stored elements of `type` to fp64, which is exact.
 inline std::vector<double> wide(core::dtype type, const std::vector<std::byte>& stored) {
   std::vector<double> out(stored.size() / core::size_of(type));
   cast_reference(stored.data(), type, reinterpret_cast<std::byte*>(out.data()), core::dtype::f64, out.size());
@@ -22,8 +22,8 @@ inline const std::byte* bytes_of(const std::vector<double>& values) {
   return reinterpret_cast<const std::byte*>(values.data());
 }
 
-/// Returns the largest error of rounding a number of the size of `x` to `type`, and 1 % more for a number that is near
-/// the next power of two.
+/// Returns the largest error of rounding a number near `x` to `type`, plus 1 % because the number may be just above the
+/// next power of two.
 inline double half_unit(core::dtype type, double x) {
   const double share = type == core::dtype::f32 ? 0x1p-24 : type == core::dtype::bf16 ? 0x1p-8 : 0x1p-11;
   const double least = type == core::dtype::f16 ? 0x1p-25 : 0x1p-134;

@@ -1,5 +1,5 @@
-// Tests norms of rows on the device: they are within a bound of fp64, sums over rows have the CPU's bits, and the bits
-// of a row depend on nothing outside of it.
+// Tests layer norm and RMS norm of rows on the device: results are within a bound of fp64, sums over rows have the
+// CPU's bits, and the bits of a row do not depend on data outside of the row.
 #include "kernels/layers/row_norm.hpp"
 
 #include "kernels/cuda/kernels.hpp"
@@ -17,8 +17,8 @@ constexpr double epsilon = 1e-5;
 struct shape {
   uint64_t rows, width;
 };
-/// Shapes around packs, warps, the rows that a block takes at once, and runs; with one row, with one column, and, in
-/// fp32 and 16 bits, with one pack for each thread, two, and more.
+/// Shapes around the sizes of vector loads, warps, the rows of a block and the runs of a sum; shapes with one row or
+/// one column; and widths at which each thread has one, two or more vector loads in fp32 and in 16 bits.
 constexpr shape shapes[] = {{1, 1},   {3, 1},   {5, 7},    {1, 8},    {66, 24},  {9, 33},   {130, 96}, {7, 255},
                             {4, 256}, {2, 768}, {3, 1001}, {5, 2048}, {2, 3000}, {2, 4104}, {1, 6000}, {2, 8200}};
 
@@ -35,7 +35,7 @@ struct sample {
     dy = numbers(all, 4);
     past = numbers(all, 5);
   }
-  /// Returns one row of the sample.
+  /// Returns row `r` as a sample of one row.
   [[nodiscard]] sample row(uint64_t r) const {
     sample out = *this;
     out.size.rows = 1;
@@ -56,7 +56,7 @@ struct sample {
   }
 };
 
-/// Where dx, or y, is written: into an array of its own or over an input.
+/// The array that receives the result: `own` is a separate array, the others are inputs that it overwrites.
 enum class place { own, x, dy, past };
 
 struct outcome {
@@ -65,7 +65,8 @@ struct outcome {
   bool operator==(const outcome&) const = default;
 };
 
-/// Runs forward and backward, with arrays that begin `shift` elements after a well aligned address.
+/// Runs forward and backward with arrays that begin `shift` elements after an aligned address. `to` selects the array
+/// that receives dx.
 outcome run(bool centred, const sample& s, bool with_past, uint64_t shift = 0, place to = place::own) {
   const uint64_t bytes = shift * core::size_of(s.type);
   const uint64_t rows = s.size.rows, width = s.size.width;
@@ -97,7 +98,7 @@ outcome run(bool centred, const sample& s, bool with_past, uint64_t shift = 0, p
   return out;
 }
 
-/// The bound 2^-19 covers sums of up to 27 roundings and the numbers computed from them.
+/// Relative error bound: up to 27 roundings in fp32 in a sum and in the numbers computed from it.
 constexpr double bound = 0x1p-19;
 
 void require_near_fp64(bool centred, const sample& s, bool with_past, const outcome& o) {
@@ -114,8 +115,8 @@ void require_near_fp64(bool centred, const sample& s, bool with_past, const outc
   for (uint64_t r = 0; r < rows; ++r) {
     double size = 0;
     for (uint64_t i = 0; i < width; ++i) size += std::abs(x[r * width + i]) / static_cast<double>(width);
-    // The error of a mean far from zero is large compared with the rest of the row, and the variance grows by its
-    // square.
+    // A mean far from zero has an error that is large compared with the row's deviations, and the variance's error is
+    // its square.
     const double off = centred ? bound * size : 0, rstd_bound = bound + off * rstd[r] * off * rstd[r];
     if (centred) BOOST_REQUIRE_SMALL(o.mean[r] - mean[r], off);
     BOOST_REQUIRE_SMALL(o.rstd[r] - rstd[r], rstd_bound * rstd[r]);
@@ -126,7 +127,7 @@ void require_near_fp64(bool centred, const sample& s, bool with_past, const outc
       BOOST_REQUIRE_SMALL(y[i] - exact_y[i], error + half_unit(s.type, exact_y[i]));
     }
   }
-  // Backward receives the numbers that forward has kept.
+  // Backward receives the means and reciprocal deviations that the device's forward stored.
   const std::vector<double> kept_mean(o.mean.begin(), o.mean.end()), kept_rstd(o.rstd.begin(), o.rstd.end());
   if (centred)
     layer_norm_backward_reference(in, gradient, kept_mean.data(), kept_rstd.data(), bytes_of(exact_dx), dweight.data(),
@@ -152,7 +153,7 @@ void require_near_fp64(bool centred, const sample& s, bool with_past, const outc
   }
 }
 
-/// Requires that sums over rows have the CPU's bits, for the device's mean and rstd.
+/// Requires that sums over rows have the CPU's bits if both use the device's mean and rstd.
 void require_cpus_sums(bool centred, const sample& s, bool with_past, const outcome& o) {
   const norm_input in{
       .x = s.x.data(), .weight = s.weight.data(), .type = s.type, .rows = s.size.rows, .width = s.size.width};

@@ -1,4 +1,4 @@
-// Tests that sums over rows, of columns and of groups, have the CPU's bits.
+// Tests that the device's sums over rows, of columns and of groups of rows, have the CPU's bits.
 #include "kernels/cuda/kernels.hpp"
 #include "kernels/sums/column_sums.hpp"
 #include "kernels/sums/grouped_sums.hpp"
@@ -23,9 +23,9 @@ void compare_columns(core::dtype type, core::dtype out_type, uint64_t rows, uint
   require_same(out_type, out.back(), wanted);
 }
 
-/// Compares sums of groups of `sizes` rows, whose rows are in random order.
+/// Compares the device's sums of groups of `sizes` rows with the CPU's; the rows of a group are at random indices.
 void compare_groups(core::dtype type, uint64_t width, const std::vector<uint64_t>& sizes, uint64_t shift = 0) {
-  std::vector<int64_t> begin{5};  // as if earlier groups belonged to another rank
+  std::vector<int64_t> begin{5};  // the five rows before belong to groups of another rank
   for (const uint64_t size : sizes) begin.push_back(begin.back() + static_cast<int64_t>(size));
   std::vector<int64_t> order(static_cast<size_t>(begin.back()));
   for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int64_t>(i);

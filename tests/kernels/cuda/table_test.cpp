@@ -1,5 +1,5 @@
-// Tests kernels/cuda/table.hpp: each entry calls its twin on the thread's stream, and the result of a launch is
-// reported.
+// Tests kernels/cuda/table.hpp: each entry calls the CUDA kernel of its operation on the thread's stream, and a launch
+// error is reported.
 #include "kernels/cuda/table.hpp"
 
 #include <array>

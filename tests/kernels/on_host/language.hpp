@@ -1,6 +1,6 @@
-// Defines the words of the CUDA language that the CUDA twins use, for the host's compiler; included before every .cu.
-// Owns their meaning on the host; leaves the order of threads to machine.hpp and `<<<>>>`, which is rewritten, to
-// launches.cmake.
+// Defines the keywords and functions of the CUDA language that the kernels use, for the host's compiler; included
+// before every .cu. Owns their behaviour on the host; leaves the order of threads to machine.hpp and `<<<>>>`, which is
+// rewritten, to launches.cmake.
 #pragma once
 
 #include <algorithm>
@@ -46,7 +46,7 @@ T exchanged(unsigned mask, const char* word, T value, unsigned from) {
   return value;
 }
 
-/// Returns the first lane of the calling lane's segment of `width` lanes.
+/// Returns the index of the first lane in the calling lane's segment of `width` lanes.
 inline unsigned segment(unsigned width) { return lane() / width * width; }
 
 }  // namespace troupe::cuda_on_host
@@ -88,7 +88,7 @@ T __ldg(const T* from) {
   return *from;
 }
 
-/// Plain accesses are atomic here, because threads are switched at barriers and shuffles only.
+/// A plain access is atomic here, because the host switches threads at barriers and shuffles only.
 template <class T>
 T atomicAdd(T* at, std::type_identity_t<T> value) {
   return std::exchange(*at, *at + value);

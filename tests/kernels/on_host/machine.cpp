@@ -29,8 +29,8 @@
 #error "a fiber's registers are saved for x86-64 alone"
 #endif
 
-// void troupe_change_stack(void** left, void* entered): pushes the registers that a call must keep on the stack that is
-// left, and continues on the stack `entered`.
+// void troupe_change_stack(void** left, void* entered): saves the callee-saved registers on the current stack, stores
+// that stack's pointer in `*left`, and continues on the stack `entered`.
 asm(R"(
   .text
   .p2align 4
@@ -61,14 +61,15 @@ namespace {
 constexpr size_t stack_bytes = size_t{128} << 10, page_bytes = 4096;
 constexpr int saved_registers = 6;
 constexpr unsigned block_threads_max = 1024;
-constexpr size_t shared_bytes_max = size_t{48} << 10;  ///< without a request for more
+constexpr size_t shared_bytes_max = size_t{48} << 10;  ///< limit of dynamic shared memory for a kernel that has not
+                                                       ///< requested a larger one
 
-/// The position of a stack while another one runs.
+/// The saved pointer and the bounds of a stack that is not running.
 struct context {
   void* at = nullptr;
   const void* bottom = nullptr;
   size_t bytes = 0;
-  void* fake_stack = nullptr;  ///< AddressSanitizer's
+  void* fake_stack = nullptr;  ///< AddressSanitizer's fake stack of this context
 };
 
 void start_change(context& left, const context& entered) {
@@ -86,14 +87,14 @@ void finish_change(const context& entered) {
 #endif
 }
 
-/// Continues with `entered`; returns when another stack changes back to `left`.
+/// Switches from the stack `left` to the stack `entered`; returns when another stack switches back to `left`.
 void change(context& left, const context& entered) {
   start_change(left, entered);
   troupe_change_stack(&left.at, entered.at);
   finish_change(left);
 }
 
-/// A stack that runs threads of a block one after the other, and that can wait in the middle of a thread.
+/// A stack that runs threads of a block one after the other, and that can be suspended in the middle of a thread.
 class fiber : public context {
  public:
   explicit fiber(void (*entry)()) : entry_(entry) {
@@ -108,13 +109,13 @@ class fiber : public context {
   fiber& operator=(const fiber&) = delete;
   ~fiber() { ::munmap(memory_, page_bytes + stack_bytes); }
 
-  /// Discards everything on the stack.
+  /// Resets the stack, so that its next run begins at the entry function.
   void restart() {
 #ifdef __SANITIZE_ADDRESS__
     __asan_unpoison_memory_region(bottom, bytes);
 #endif
     void** top = reinterpret_cast<void**>(static_cast<std::byte*>(memory_) + page_bytes + stack_bytes);
-    *--top = nullptr;  // the entry has no return address
+    *--top = nullptr;  // return address of the entry function, which never returns
     *--top = reinterpret_cast<void*>(entry_);
     for (int r = 0; r < saved_registers; ++r) *--top = nullptr;
     at = top;
@@ -128,11 +129,12 @@ class fiber : public context {
   void* memory_ = nullptr;
 };
 
-/// Lanes of a warp that wait for each other; their mask is the name of the meeting.
+/// Lanes of a warp that wait for each other at a shuffle; `mask` identifies the group of lanes.
 struct lane_meeting {
   unsigned mask = 0, arrived = 0;
   const char* word = nullptr;
-  unsigned turn = 0;  ///< number of the meeting; even and odd ones use two rows, so that the last row stays readable
+  unsigned turn = 0;  ///< number of the current shuffle; even and odd ones use separate rows, so that the previous
+                      ///< results stay readable
   uint64_t brought[2][warp_lanes] = {};
   std::vector<fiber*> waiting;
 };
@@ -142,7 +144,7 @@ uint64_t seed_asked_for() {
   return asked == nullptr ? 1 : std::strtoull(asked, nullptr, 10);
 }
 
-/// The only device: its order, its fibers, and the block that runs.
+/// The only simulated device: the random order of threads, its fibers, and the block that runs.
 class machine {
  public:
   void order_by(uint64_t seed) { random_.seed(seed); }
@@ -150,7 +152,8 @@ class machine {
   void run(const launch& how, const std::function<void()>& thread);
   void meet_block();
   const uint64_t* meet_lanes(unsigned mask, const char* word, uint64_t brought);
-  /// Ends the launch with `why`; the texts outlive the thread, which is left at this point.
+  /// Ends the launch with the concatenation of `why` as its error; the current thread never continues, so its
+  /// destructors do not run.
   [[noreturn]] void refuse(std::initializer_list<const char*> why);
   void work();
 
@@ -159,8 +162,8 @@ class machine {
 
   std::mutex one_launch;
   cudaError_t launch_error = cudaSuccess;
-  std::string failure;   ///< failure of a kernel; empty: none
-  std::string reported;  ///< the failure that was last returned
+  std::string failure;   ///< error of a kernel, or empty if there is none
+  std::string reported;  ///< the error text that was returned last, kept alive for the caller
   std::vector<cudaStream_t> streams;
 
  private:
@@ -180,9 +183,10 @@ class machine {
   std::vector<std::unique_ptr<fiber>> fibers_;
   std::vector<fiber*> idle_, ready_, at_barrier_;
   fiber* current_ = nullptr;
-  std::vector<unsigned> order_;  ///< order of the block's threads
+  std::vector<unsigned> order_;  ///< [position]; the thread that starts at this position, a random permutation of the
+                                 ///< block
   size_t begun_ = 0, ended_ = 0;
-  std::vector<std::deque<lane_meeting>> meetings_;  ///< [warp]
+  std::vector<std::deque<lane_meeting>> meetings_;  ///< [warp]; groups of lanes that wait for each other at a shuffle
 };
 
 machine& device() {
@@ -195,7 +199,7 @@ void work_on_device() {
   device().work();
 }
 
-/// Returns the bounds of this thread's own stack.
+/// Returns the bounds of the operating system's stack of the calling thread.
 context own_stack() {
   thread_local const context known = [] {
     context out;
@@ -244,7 +248,7 @@ void machine::run_block(unsigned block) {
       failure = stuck();
       break;
     }
-    if (next == nullptr) {  // an idle fiber begins a thread
+    if (next == nullptr) {  // starts a new thread on an idle fiber
       if (idle_.empty()) idle_.push_back(fibers_.emplace_back(std::make_unique<fiber>(work_on_device)).get());
       next = idle_.back();
       idle_.pop_back();
@@ -253,7 +257,7 @@ void machine::run_block(unsigned block) {
     change(main_, *next);
   }
   if (failure.empty()) return;
-  idle_.clear();  // threads that never end are discarded
+  idle_.clear();  // threads that cannot end are discarded
   ready_.clear();
   at_barrier_.clear();
   for (const auto& f : fibers_) {
@@ -262,12 +266,12 @@ void machine::run_block(unsigned block) {
   }
 }
 
-/// True if a thread that has not begun runs next, drawn among one such thread and those that are ready.
+/// Draws at random whether a thread that has not begun runs next, or one of the threads that are ready.
 bool machine::takes_new_thread() {
   return begun_ < order_.size() && (ready_.empty() || random_() % (ready_.size() + 1) == 0);
 }
 
-/// Returns a thread that need not wait any more, drawn at random; null if there is none.
+/// Returns a random thread that can continue, or null if there is none.
 fiber* machine::next_ready() {
   if (ready_.empty()) return nullptr;
   std::swap(ready_[random_() % ready_.size()], ready_.back());
@@ -281,7 +285,8 @@ void machine::enter_thread(fiber& f) {
   threadIdx = place_in(f.thread, how_->block);
 }
 
-/// Runs threads for the whole life of a fiber: one to its end, then the next one that has not begun, or the main stack.
+/// Runs one thread of the block to its end, then the next that has not begun; switches to the main stack if a suspended
+/// thread is to continue. Never returns.
 void machine::work() {
   for (fiber& self = *current_;;) {
     self.thread = order_[begun_++];
@@ -294,7 +299,7 @@ void machine::work() {
   }
 }
 
-/// Makes the current thread wait and another one run; uses the main stack only if none is ready.
+/// Suspends the current thread and runs another one; switches to the main stack only if no thread is ready.
 void machine::leave_current() {
   fiber& self = *current_;
   if (fiber* const next = takes_new_thread() ? nullptr : next_ready(); next == &self) {
@@ -345,10 +350,10 @@ void machine::refuse(std::initializer_list<const char*> why) {
   failure = "block " + std::to_string(blockIdx.x) + ", thread " + std::to_string(current_->thread) + ": ";
   for (const char* part : why) failure += part;
   change(*current_, main_);
-  std::abort();  // no stack changes back to this thread
+  std::abort();  // not reached, because no stack switches back to this thread
 }
 
-/// Returns a text about the threads that can never continue, and what they wait for.
+/// Returns an error text about the threads that can never continue, and the operation that each of them waits for.
 std::string machine::stuck() const {
   std::string out = "block " + std::to_string(blockIdx.x) + ": ";
   if (!at_barrier_.empty())

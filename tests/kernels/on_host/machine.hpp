@@ -1,6 +1,7 @@
 // Runs launches of CUDA kernels on the host: blocks one after the other, the threads of a block as fibers that are
-// switched only at barriers and shuffles, both in an order drawn from a seed. Owns barriers, shuffles and dynamic
-// shared memory, and refuses launches, barriers and shuffles that a device would get wrong or hang at.
+// switched only at barriers and shuffles, both in a random order that depends on a seed. Owns barriers, shuffles and
+// dynamic shared memory, and refuses launches, barriers and shuffles for which a device would hang or return wrong
+// results.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +23,7 @@ namespace troupe::cuda_on_host {
 
 inline constexpr unsigned warp_lanes = 32;
 
-/// Sets the seed from which the order of blocks and threads of all later launches is drawn.
+/// Sets the seed that determines the order of blocks and threads of all later launches.
 void order_by(uint64_t seed);
 
 /// The launch configuration between `<<<` and `>>>`.
@@ -35,22 +36,23 @@ struct launch {
       : grid(blocks), block(threads), shared_bytes(bytes), on(stream) {}
 };
 
-/// Calls `thread` for every thread of the grid. cudaGetLastError() returns an error of the launch,
-/// cudaStreamSynchronize() that of a rule broken by a thread.
+/// Calls `thread` for every thread of the grid. If the launch is invalid, cudaGetLastError() returns its error; if a
+/// thread breaks a rule, cudaStreamSynchronize() returns an error.
 void run(const launch& how, const std::function<void()>& thread);
 
-/// Replaces `kernel<<<how>>>`: returns a function of the kernel's arguments that runs the launch.
+/// Replaces `kernel<<<how>>>`: returns a function that takes the kernel's arguments and runs the launch.
 template <class Kernel>
 auto launched_as(const launch& how, Kernel kernel) {
   return [=](const auto&... arguments) { run(how, [&] { kernel(arguments...); }); };
 }
 
-/// Waits until all threads of the block have called it.
+/// Blocks the calling thread until all threads of its block have called this function (__syncthreads).
 void meet_block();
-/// Waits until all lanes of the warp that `mask` names have called `word`; returns the number that each of them
-/// brought, by lane. The numbers are valid until the calling lane's next barrier or shuffle.
+/// Blocks the calling thread until all lanes of the warp in `mask` have called the CUDA function `word`; returns the
+/// array of their values `brought`, indexed by lane. The array is valid until the calling lane's next barrier or
+/// shuffle.
 const uint64_t* meet_lanes(unsigned mask, const char* word, uint64_t brought);
-/// Ends the launch, which fails with the text `why`.
+/// Ends the current launch with the error text `why`.
 [[noreturn]] void refuse(const char* why);
 
 /// Returns the lane of the calling thread in its warp.
@@ -58,7 +60,7 @@ unsigned lane();
 /// Returns the launch's dynamic shared memory, whose bytes are 0xFF at the start of each block.
 std::byte* dynamic_shared();
 
-/// True if the stream was created and not destroyed.
+/// Returns true if the stream was created and has not been destroyed.
 bool knows(cudaStream_t on);
 
 }  // namespace troupe::cuda_on_host

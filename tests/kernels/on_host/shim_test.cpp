@@ -1,5 +1,5 @@
-// Tests the shim of the CUDA language: the meaning of its words, an order drawn from a seed, and that planted mistakes
-// are reported by name.
+// Tests the shim that compiles CUDA kernels for the host: its functions behave like the device's, the seed determines
+// the order of threads, and each deliberately wrong kernel is reported with its error.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,13 +21,13 @@ namespace {
 using kernels::cuda::tests::device_array;
 using kernels::cuda::tests::test_stream;
 
-/// Returns the text of how the stream's work ended.
+/// Returns the error text of the last launch, or else that of the stream.
 std::string ending() {
   const cudaError_t launched = cudaGetLastError(), done = cudaStreamSynchronize(test_stream());
   return cudaGetErrorString(launched != cudaSuccess ? launched : done);
 }
 
-/// The stderr output of a child process, and whether the sanitizers ended it.
+/// The stderr output of a child process, and whether the process ended with an error.
 struct last_words {
   std::string text;
   bool failed = false;
@@ -60,7 +60,7 @@ void require_found(const last_words& got, const char* kind, const char* place) {
   BOOST_TEST(got.text.find(place) != std::string::npos, got.text);
 }
 
-/// Returns the order in which threads of `blocks` blocks run with `seed`.
+/// Returns the order in which the threads of `blocks` blocks run under `seed`.
 std::vector<uint32_t> coming(uint64_t seed, unsigned blocks) {
   order_by(seed);
   device_array<uint32_t> order(std::vector<uint32_t>(blocks * 64)), next(std::vector<uint32_t>(1));

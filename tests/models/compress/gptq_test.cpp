@@ -1,5 +1,4 @@
-// Compares GPTQ with a readable version without a Cholesky factor, which removes each column from the inverse by
-// itself.
+// Compares GPTQ with a readable implementation that uses no Cholesky factor but removes each column from the inverse.
 #include "models/compress/gptq.hpp"
 
 #include <ATen/ops/eye.h>
@@ -24,7 +23,7 @@ namespace {
 
 using matrix = std::vector<std::vector<double>>;
 
-/// Returns pseudo-random inputs with columns of very different sizes that are correlated.
+/// Returns pseudo-random inputs whose columns are correlated and differ greatly in magnitude.
 at::Tensor inputs(int64_t rows, int64_t columns) {
   const at::Tensor x = at::empty({rows, columns}, at::kFloat);
   auto* to = x.mutable_data_ptr<float>();
@@ -67,7 +66,8 @@ matrix inverse(matrix a) {
   return out;
 }
 
-/// Rounds column after column: the later columns compensate the error, then the column leaves the inverse.
+/// Runs GPTQ column by column: rounds a column, compensates its error in the later columns, and removes it from the
+/// inverse.
 std::vector<int> readable_twin(const at::Tensor& w, const at::Tensor& products, const checkpoint::stored_form& form) {
   const auto rows = static_cast<size_t>(w.size(0)), n = static_cast<size_t>(w.size(1)), group = form.group();
   matrix h(n, std::vector<double>(n)), now(rows, std::vector<double>(n));
@@ -102,7 +102,7 @@ std::vector<int> readable_twin(const at::Tensor& w, const at::Tensor& products, 
   return q;
 }
 
-/// Returns the squared error of the outputs: the trace of δ · products · δᵀ.
+/// Returns the squared error of the outputs: the trace of delta * products * delta^T, with delta = values - w.
 double lost(const at::Tensor& w, const at::Tensor& values, const at::Tensor& products) {
   const at::Tensor delta = values.sub(w);
   return at::mm(delta, products).mul(delta).sum().item<double>();
@@ -126,7 +126,8 @@ BOOST_AUTO_TEST_CASE(codes_are_those_of_a_readable_twin) {
     size_t other = 0;
     for (size_t i = 0; i < twin.size(); ++i) other += twin[i] != ours->q[i] ? 1 : 0;
     BOOST_TEST(other <= twin.size() / 100, form->name()
-                                               // One version sums in fp32, the other in double.
+                                               // the implementations may differ in few codes, because one sums in fp32
+                                               // and the other in double
                                                << ": " << other << " codes differ");
   }
 }
@@ -215,7 +216,7 @@ BOOST_AUTO_TEST_CASE(folded_scales_change_no_output_of_a_norm_and_the_layers_beh
   const at::Tensor scales = smooth_scales(c, seen.inputs().front(), at);
   fold(c, scales, at);
   BOOST_TEST(outputs().sub(before).abs().max().item<float>() < 1e-4F);
-  // Scaling gives inputs and weights one range, up to a factor that all channels share.
+  // After scaling, the ratio between the largest input and the largest weight is the same in all channels.
   const at::Tensor ratio = x.mul(memory[0]).abs().amax(0).div(memory[1].abs().amax(0));
   BOOST_TEST(ratio.max().item<float>() / ratio.min().item<float>() < 1.001F);
 }

@@ -1,4 +1,5 @@
-// Tests weights that compensate the errors of earlier layers: on one matrix, and over whole small models.
+// Tests refitting of weights, which compensates the quantisation errors of earlier layers: on one matrix, and over
+// whole small models.
 #include "models/compress/refit.hpp"
 
 #include <ATen/ops/empty.h>
@@ -31,7 +32,7 @@ at::Tensor numbers(int64_t rows, int64_t columns, uint64_t seed) {
 }
 double length(const at::Tensor& t) { return t.norm().item<double>(); }
 
-/// Owns a folder of a model with random weights; its vectors are near their initial values.
+/// Owns a folder with a model of random weights; biases and norms are near their usual initial values.
 struct random_model {
   tests::scratch_folder folder;
   model_spec spec;
@@ -62,7 +63,7 @@ struct random_model {
     return nullptr;
   }
 
-  /// Returns |current - original| / |original| of the head's inputs, after a method has rounded all weights.
+  /// Returns |current - original| / |original| for the inputs of the head, after all weights were quantised.
   double drift(const unit_walk& walk) const {
     double lost = 0, all = 0;
     BOOST_TEST(walk.each([&](window_range w) -> core::result<void> {
@@ -77,7 +78,7 @@ struct random_model {
     return std::sqrt(lost / all);
   }
 
-  /// Returns the drift of the outputs if every weight is rounded to nearest.
+  /// Returns drift() after every weight is rounded to the nearest value of its format.
   double rounded() const {
     const auto source = take(checkpoint::open_source(folder / "model"));
     std::filesystem::create_directory(folder / "rounded");
@@ -103,7 +104,7 @@ struct random_model {
     return drift(*walk);
   }
 
-  /// Returns the drift of the outputs if GPTQ chooses the weights; sets `weights` to the number of stored weights.
+  /// Returns drift() after GPTQ has chosen the weights; sets `weights` to the number of stored weights.
   double solved(size_t& weights) const {
     const auto source = take(checkpoint::open_source(folder / "model"));
     auto store = take(checkpoint::weight_store::open(folder / "work", "a test"));
@@ -112,7 +113,7 @@ struct random_model {
     BOOST_TEST_REQUIRE(ok.has_value(), (ok ? std::string() : ok.error().text));
     const auto made = take(store.prepared());
     weights = made.weights.size();
-    BOOST_TEST(made.importance.size() == 1U);  // the embedding's, which the export uses to search scales
+    BOOST_TEST(made.importance.size() == 1U);  // that of the embedding, which the export reads when it searches scales
     return drift(*walk);
   }
 };
@@ -121,7 +122,7 @@ struct random_model {
 
 BOOST_AUTO_TEST_CASE(a_refitted_weight_gives_the_outputs_that_it_gave_before_its_inputs_changed) {
   const auto w = numbers(24, 32, 1), before = numbers(500, 32, 2);
-  // The inputs change in two ways: one that the inputs predict linearly, and one that they do not.
+  // In the first case the change of the inputs is a linear function of the inputs, in the second case it is not.
   const at::Tensor told = at::mm(before, numbers(32, 32, 3)).mul(0.05);
   for (const bool foretold : {true, false}) {
     BOOST_TEST_INFO_SCOPE("foretold " << foretold);
@@ -154,7 +155,7 @@ BOOST_AUTO_TEST_CASE(hidden_states_of_a_whole_model_end_nearer_to_the_original_s
       {R"({"model_type": "gpt2", "n_layer": 3, "n_embd": 64, "n_head": 2, "n_positions": 32, "vocab_size": 96})", 12},
       {R"({"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64, "intermediate_size": 96, "vocab_size": 96,
            "num_attention_heads": 2, "max_position_embeddings": 32})",
-       15}};  // the head is not tied
+       15}};  // 15 weights, because the head is not tied
   for (const auto& [json, weights] : weights_of) {
     const random_model m(json);
     size_t solved = 0;

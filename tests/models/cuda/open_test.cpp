@@ -1,5 +1,5 @@
-// Tests models/cuda/open.hpp with the library as it is built: one sentence names what this machine lacks, and the
-// program continues without the library.
+// Tests models/cuda/open.hpp with the library as it is built: the error names what this machine lacks, and the program
+// continues without the library.
 #include "models/cuda/open.hpp"
 
 #include <ATen/Context.h>
@@ -83,7 +83,7 @@ BOOST_AUTO_TEST_CASE(the_library_is_opened_without_a_driver_and_says_that_there_
   BOOST_TEST(said(built) == why);
 }
 
-// This test runs after the test that opens the library.
+// The test case requires that an earlier one has opened the library.
 BOOST_AUTO_TEST_CASE(settings_of_a_session_are_torchs_while_it_is_open) {
   if (device::provided(device::device_kind::cuda) == nullptr)
     return tests::say_skipped("settings of LibTorch", "libtroupe_cuda.so was not opened");

@@ -1,4 +1,4 @@
-// Compares gradients of whole models with differences of their losses, in fp64.
+// Compares the gradients of whole models with central differences of their losses, in fp64.
 #include <boost/test/unit_test.hpp>
 
 #include "tests/models/model_fixture.hpp"
@@ -15,7 +15,7 @@ void check_derivatives(const std::string& json, uint64_t rows, uint64_t columns)
   owned_batch data(rows, columns, model.spec.vocabulary);
   tensor_sink sink(model.model->table(), core::dtype::f64);
   model.step(data.batch, sink);
-  // a central difference along a random direction of each parameter
+  // Each parameter is moved along a random direction, by a small step forwards and backwards.
   std::mt19937_64 random(11);
   std::normal_distribution<double> normal;
   for (uint32_t p = 0; p < model.weights.size(); ++p) {

@@ -1,4 +1,4 @@
-// Tests Hugging Face folders: written ones are read back, inconsistent ones are refused.
+// Tests Hugging Face model folders: written folders are read back, inconsistent ones are refused.
 #include "models/families/hugging_face.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -34,7 +34,7 @@ struct tiny_model {
     for (size_t i = 0; i < out.size(); ++i) out[i] = value(parameter, first + i);
     return {};
   }
-  /// Returns the values as tensors to write, for tests that damage some of them.
+  /// Returns the values as tensors to write, for tests that modify some of them.
   [[nodiscard]] std::vector<checkpoint::tensor_to_write> tensors() const {
     std::vector<checkpoint::tensor_to_write> out;
     for (uint32_t p = 0; p < table.parameters.size(); ++p) {
@@ -86,7 +86,7 @@ BOOST_AUTO_TEST_CASE(a_written_folder_reads_back) {
   const auto spec = read_spec(scratch.path());
   require_ok(spec);
   BOOST_TEST(spec->width == 8U);
-  BOOST_TEST(contains(spec->hugging_face_json, "cls_index"));  // unknown keys are kept
+  BOOST_TEST(contains(spec->hugging_face_json, "cls_index"));  // unknown keys are preserved
   BOOST_TEST(contains(spec->hugging_face_json, "GPT2LMHeadModel"));
   const auto source = weights_source::open(scratch.path(), *spec, m.table);
   require_ok(source);
@@ -181,7 +181,7 @@ BOOST_AUTO_TEST_CASE(prefixes_that_stand_there_twice_are_understood_and_two_name
   const tiny_model m;
   const tests::scratch_folder at;
   auto tensors = m.tensors();
-  for (auto& t : tensors) t.name = "model." + t.name;  // model.transformer.wte.weight
+  for (auto& t : tensors) t.name = "model." + t.name;  // such as model.transformer.wte.weight
   require_ok(checkpoint::write_weights_folder(at.path(), tensors));
   const auto source = weights_source::open(at.path(), m.spec, m.table);
   require_ok(source);

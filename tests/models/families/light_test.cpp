@@ -1,5 +1,5 @@
-// Checks that a segment which keeps the lesser part of its activations gives the bits of one that keeps all: outputs,
-// hidden gradients and every parameter's gradient, in one backward and in two parts, and if its output was not
+// Checks that a segment which keeps only some activations (keeps_light) has the bits of one that keeps all: outputs,
+// hidden gradients and every parameter's gradient, with backward as a whole and in two parts, and if its output was not
 // computed.
 #include <ATen/ops/equal.h>
 
@@ -34,7 +34,7 @@ bool has_light(const core::model_table& table, uint32_t unit, uint32_t segment) 
   return table.units[unit].segments[segment].light.flops > 0;
 }
 
-/// Returns gradients of the parameters and of the embedding's output, and the outputs of segments.
+/// Returns the outputs of all segments, the gradient of the embedding's output, and the gradients of the parameters.
 std::vector<at::Tensor> results_of(const std::string& json, core::dtype type, keeps what, parts how) {
   bound_model m(json, type, rows, columns);
   tensor_sink sink(m.model->table(), type);
@@ -94,12 +94,13 @@ BOOST_AUTO_TEST_CASE(attention_has_a_lesser_part_and_an_mlp_whose_activation_is_
     const auto& block = m.model->table().units[1];
     BOOST_TEST(has_light(m.model->table(), 1, 0));
     BOOST_TEST(has_light(m.model->table(), 1, 1) == fused);
-    BOOST_TEST(block.segments[0].light.bytes == rows * columns * 64 * 4);  // the input and the mixed heads
+    // The segment's input, and attention's output before the projection.
+    BOOST_TEST(block.segments[0].light.bytes == rows * columns * 64 * 4);
     if (fused) BOOST_TEST(block.segments[1].light.bytes == rows * columns * 32 * 4);
   }
 }
 
-// The flops of recomputation are those of the linear layers that follow a norm, and of no others.
+// The segment recomputes the linear layers that follow a norm, and no others.
 BOOST_AUTO_TEST_CASE(its_flops_are_those_of_the_layers_that_are_made_again) {
   for (const auto& json : families) {
     const bound_model m(json, core::dtype::f32, rows, columns);

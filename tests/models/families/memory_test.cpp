@@ -1,4 +1,4 @@
-// Checks that the bytes a segment keeps for its backward equal those of the model's table.
+// Checks that the bytes which a segment keeps for its backward equal those in the model's table.
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
 
@@ -17,12 +17,12 @@ BOOST_AUTO_TEST_SUITE(memory)
 
 namespace {
 
-/// Counts live bytes on top of LibTorch's allocator, from its first use to the end of the program. For one thread.
+/// Counts the live bytes of all LibTorch tensors, from its first use to the end of the program. Only for one thread.
 class counting_allocator final : public c10::Allocator {
  public:
   static counting_allocator& installed() {
     static auto* the = [] {
-      auto* made = new counting_allocator;  // outlives every tensor
+      auto* made = new counting_allocator;  // is never destroyed, because tensors may outlive the test
       c10::SetCPUAllocator(made, /*priority=*/1);
       return made;
     }();
@@ -38,7 +38,7 @@ class counting_allocator final : public c10::Allocator {
   [[nodiscard]] c10::DeleterFnPtr raw_deleter() const override { return &free_counted; }
   void copy_data(void* to, const void* from, size_t bytes) const override { default_copy_data(to, from, bytes); }
   [[nodiscard]] int64_t live() const { return live_; }
-  /// Returns the peak of live bytes since the last call.
+  /// Returns the peak of live bytes since the last call of this function.
   int64_t most() { return std::exchange(most_, live_); }
 
  private:
@@ -68,15 +68,16 @@ void check_saved_bytes(const std::string& json, core::dtype type, uint64_t rows 
       const auto run = m.model->forward(u, s, data.batch, hidden, m.binding);
       const double kept = static_cast<double>(counting_allocator::installed().live() - before);
       const bool head = u + 1 == units.size();
-      // The table counts the input, which was allocated before; the output is the next segment's input.
+      // The table includes the input, which was allocated before the measurement, but not the output, which is the next
+      // segment's input; in size, the two cancel. The head's output is a scalar.
       const double wanted = static_cast<double>(units[u].segments[s].saved_bytes) - (head ? hidden_bytes : 0);
       BOOST_TEST(std::abs(kept / wanted - 1) < 0.02,
                  units[u].segments[s].name << " keeps " << kept << " bytes, the table says " << wanted);
     }
 }
 
-/// Checks the bytes that segments keep if they keep the lesser part (`keeps_light`), and that backward then takes at
-/// most as many bytes more as the table says, apart from the gradients that it needs even if all is kept.
+/// Checks the bytes that segments keep with `keeps_light`, and that their backward then needs at most the additional
+/// bytes that the table predicts, apart from gradients.
 void check_light_bytes(const std::string& json, core::dtype type) {
   auto& counted = counting_allocator::installed();
   bound_model m(json, type, 2, 128);
@@ -99,7 +100,8 @@ void check_light_bytes(const std::string& json, core::dtype type) {
       (void)run->backward(gradient, sink);
       peaks[light] = counted.most() - before;
     }
-    // If all is kept, backward recomputes the norm's output too, but later than the tensors that coexist with it here.
+    // A segment that keeps all activations recomputes the norm's output too, but later, when the measured tensors are
+    // freed.
     const auto more = static_cast<double>(peaks[1] - peaks[0]);
     const double beside =
         static_cast<double>(segment.light.bytes + segment.light.beside) - static_cast<double>(segment.saved_bytes);
@@ -108,8 +110,8 @@ void check_light_bytes(const std::string& json, core::dtype type) {
   }
 }
 
-/// Checks the peak bytes of a head in row tiles during backward, apart from the rows that every head needs: those of
-/// the norm and their gradient.
+/// Checks the peak bytes of a head in row tiles during backward, not counting the norm's rows and their gradient, which
+/// every head needs.
 void check_tile_bytes(const std::string& json, core::dtype type, uint64_t head_tile_rows) {
   auto& counted = counting_allocator::installed();
   bound_model m(json, type, 40, 128, head_tile_rows);
@@ -122,9 +124,9 @@ void check_tile_bytes(const std::string& json, core::dtype type, uint64_t head_t
   const int64_t before = counted.live();
   (void)counted.most();
   (void)run->backward(at::full({}, 1.0, run->output().options()), sink);
-  // The tolerance allows for widened tiles of the gradient's factors (widened_products.hpp).
+  // The tolerance covers the factors of the gradient, which are converted to fp32 tile by tile (widened_products.hpp).
   double scratch = type == core::dtype::bf16 ? 4.0 * 1024 * (m.spec.vocabulary + m.spec.width) : 0;
-  // If oneDNN computes fp32 products, it copies a panel of the logits' gradient, which it reads transposed.
+  // If oneDNN computes fp32 products, it copies a panel of the logits' gradient, because it reads it transposed.
   const auto vocabulary = static_cast<int64_t>(m.spec.vocabulary), width = static_cast<int64_t>(m.spec.width);
   if (products_by(at::kFloat, vocabulary, panel_rows, width) == product_library::onednn)
     scratch += 4.0 * panel_rows * static_cast<double>(m.spec.vocabulary);
@@ -134,7 +136,7 @@ void check_tile_bytes(const std::string& json, core::dtype type, uint64_t head_t
   BOOST_TEST(taken >= wanted, "takes " << taken << " bytes, the table says " << wanted);
 }
 
-/// Checks the peak bytes of an MLP in row tiles, in forward and in backward, apart from the gradient of its input.
+/// Checks the peak bytes of an MLP in row tiles, in forward and in backward, not counting the gradient of its input.
 void check_mlp_tile_bytes(const std::string& json, core::dtype type, uint64_t mlp_tile_rows) {
   auto& counted = counting_allocator::installed();
   bound_model m(json, type, 40, 128, 0, mlp_tile_rows);
@@ -151,14 +153,15 @@ void check_mlp_tile_bytes(const std::string& json, core::dtype type, uint64_t ml
   before = counted.live();
   (void)counted.most();
   (void)run->backward(gradient, sink);
-  // allows for oneDNN's copy of a panel that it reads transposed, or for tiles of widened factors
+  // The tolerance covers oneDNN's copy of a panel that it reads transposed, or tiles of factors converted to fp32.
   const double scratch = 4.0 * panel_rows * m.spec.inner;
   const auto taken = static_cast<double>(counted.most() - before);
   BOOST_TEST(taken <= 1.02 * (wanted + rows) + scratch, "takes " << taken << ", the table says " << wanted);
   BOOST_TEST(taken >= wanted, "takes " << taken << " bytes, the table says " << wanted);
 }
 
-/// Checks every segment's bytes between the two parts of its backward; after the second part nothing is kept.
+/// Checks the bytes that every segment keeps between the two parts of its backward, and that it keeps none after the
+/// second.
 void check_weight_bytes(const std::string& json, core::dtype type, uint64_t rows = 2, uint64_t head_tile_rows = 0,
                         uint64_t mlp_tile_rows = 0) {
   const auto live = [] { return counting_allocator::installed().live(); };

@@ -17,7 +17,7 @@ namespace {
 
 const std::filesystem::path fixtures = std::filesystem::path(troupe::places::source_dir) / "tests" / "models" / "fixtures";
 
-constexpr double tolerance = 1e-5;  // ||difference|| / ||reference|| per tensor, fp32
+constexpr double tolerance = 1e-5;  // the largest allowed ||difference|| / ||reference|| of a tensor in fp32
 
 at::Tensor load(const checkpoint::safetensors_file& file, const std::string& name) {
   const auto* entry = file.find(name);
@@ -30,7 +30,7 @@ at::Tensor load(const checkpoint::safetensors_file& file, const std::string& nam
 
 std::string gradient_name(const std::string& parameter) { return std::string("grad.").append(parameter); }
 
-/// A model with the weights of the fixture, and the results of transformers with them.
+/// A model with the weights of the fixture, and the results that transformers computed with them.
 struct peer_model {
   peer_model(const std::string& name, core::dtype type, const std::string& file = "expected.safetensors")
       : expected(take(checkpoint::safetensors_file::open(fixtures / name / file))),
@@ -59,7 +59,7 @@ struct peer_model {
   uint64_t rows, columns;
   bound_model ours;
   owned_batch data;
-  std::vector<uint32_t> starts;  // starts of documents, in a fixture of packed rows
+  std::vector<uint32_t> starts;  // first columns of the documents, if the fixture has packed rows
 };
 
 constexpr const char* names[] = {"gpt2", "gpt2_untied", "llama", "llama_tied_bias"};
@@ -112,7 +112,8 @@ void check_narrow_types(const std::string& name) {
     peer_model m(name, type);
     tensor_sink sink(m.ours.model->table(), type);
     const double loss = m.ours.step(m.data.batch, sink);
-    const double close = type == core::dtype::bf16 ? 3e-2 : 4e-3;  // a few roundings of 2^-9 and 2^-12
+    // Several times the rounding errors 2^-9 of bf16 and 2^-12 of fp16.
+    const double close = type == core::dtype::bf16 ? 3e-2 : 4e-3;
     BOOST_TEST(std::abs(loss / load(m.expected, "loss").item<double>() - 1) <= close);
     for (uint32_t p = 0; p < sink.gradients.size(); ++p) {
       const auto& info = m.ours.model->table().parameters[p];

@@ -1,5 +1,5 @@
-// Checks that a head and MLPs in row tiles give the bits of untiled ones: loss, hidden gradients and every parameter's
-// gradient.
+// Checks that a head and MLPs computed in row tiles have the bits of untiled ones: loss, hidden gradients and every
+// parameter's gradient.
 #include "models/table/row_tiles.hpp"
 
 #include <ATen/ops/empty.h>
@@ -27,7 +27,7 @@ const std::vector<std::string> families = {
         "resid_pdrop": 0.1, "embd_pdrop": 0.2, "attn_pdrop": 0.3})",
     R"({"model_type": "llama", "num_hidden_layers": 1, "hidden_size": 32, "num_attention_heads": 4, "vocab_size": 67,
         "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 32})"};
-/// Models whose activations ATen computes, and models with biases.
+/// Models whose activation functions LibTorch computes, and models with biases in the MLP.
 const std::vector<std::string> others = {
     R"({"model_type": "gpt2", "n_layer": 1, "n_embd": 32, "n_head": 4, "n_positions": 32, "vocab_size": 67,
         "activation_function": "gelu", "resid_pdrop": 0.1, "embd_pdrop": 0, "attn_pdrop": 0})",
@@ -42,7 +42,7 @@ const std::vector<std::string> others = {
         "num_key_value_heads": 2, "intermediate_size": 45, "max_position_embeddings": 32, "hidden_act": "silu",
         "mlp_bias": true})"};
 constexpr core::dtype types[] = {core::dtype::f32, core::dtype::bf16, core::dtype::f16, core::dtype::f64};
-/// Numbers of rows and columns that give two panels and a part of a third.
+/// Numbers of rows and columns that result in two panels and a part of a third.
 constexpr uint64_t rows = 150, columns = 32;
 static_assert(rows * columns > 2 * panel_rows && rows * columns < 3 * panel_rows);
 
@@ -53,8 +53,8 @@ struct result {
 
 enum class parts : uint8_t { whole, split };
 
-/// Runs forward and backward of two micro-batches; the contributions of the second one, and of the second use of a tied
-/// weight, are added.
+/// Runs forward and backward of two micro-batches. The gradients of the second one, and of the second use of a tied
+/// weight, are added to the first ones.
 result backward_of(const std::string& json, core::dtype type, uint64_t head_tile_rows, uint64_t mlp_tile_rows,
                    parts how, core::dtype sums = core::dtype::f32) {
   bound_model m(json, type, rows, columns, head_tile_rows, mlp_tile_rows);
@@ -186,7 +186,7 @@ BOOST_AUTO_TEST_CASE(rows_of_one_panel_are_multiplied_as_without_panels) {
     }
 }
 
-// Each panel sums 257 ones; rounded to bf16 panel by panel the sum would be 256 each.
+// Each panel sums 257 ones (in bf16); 257 rounds to 256, so the total would be too low if each panel were rounded.
 BOOST_AUTO_TEST_CASE(sums_of_several_panels_are_rounded_once) {
   const auto n = static_cast<int64_t>(3 * panel_rows);
   for (const core::dtype type : {core::dtype::bf16, core::dtype::f16}) {
@@ -201,7 +201,8 @@ BOOST_AUTO_TEST_CASE(sums_of_several_panels_are_rounded_once) {
   }
 }
 
-// A library that multiplies in bf16 returns 256 for each panel's 257; if products are widened, only the sum is rounded.
+// A library that multiplies in bf16 returns 256 for the sum of 257 ones in a panel; if products are computed in fp32,
+// only the total is rounded.
 BOOST_AUTO_TEST_CASE(sums_of_rounded_panels_are_added_in_fp32_and_rounded_once_more) {
   const auto n = static_cast<int64_t>(3 * panel_rows);
   at::Tensor a = at::zeros({n, 16}, at::kBFloat16);
@@ -223,7 +224,7 @@ BOOST_AUTO_TEST_CASE(sums_over_panels_are_near_those_in_fp64) {
     at::Tensor product = at::empty({24, 40}, a.options()), of_columns = at::empty({40}, a.options());
     row_sums sums(product, n, panel_sums::rounded);
     column_sums columns_of(of_columns, n);
-    // adds tiles of two panels
+    // Each call adds a tile of two panels.
     for (int64_t first = 0, tile = 2 * static_cast<int64_t>(panel_rows); first < n; first += tile) {
       const int64_t count = std::min(tile, n - first);
       sums.add(a.narrow(0, first, count), g.narrow(0, first, count));
@@ -262,7 +263,7 @@ BOOST_AUTO_TEST_CASE(tiles_of_an_mlp_hold_what_is_in_front_of_its_activation) {
   BOOST_TEST(mlp_tile_rows_for(spec, 1000, 10 * panel_rows, 4, 0) == 0U);
 }
 
-// An MLP in tiles keeps and recomputes the same with and without the lesser part, so `light` saves nothing.
+// An MLP in tiles keeps and recomputes the same data whether or not `light` is requested, so `light` saves no memory.
 BOOST_AUTO_TEST_CASE(an_mlp_in_tiles_forms_its_first_products_again_and_its_gradients_with_its_inputs) {
   for (const auto& json : families) {
     model_spec spec = take(parse_model_spec(json));
@@ -282,7 +283,7 @@ BOOST_AUTO_TEST_CASE(an_mlp_in_tiles_forms_its_first_products_again_and_its_grad
   }
 }
 
-// The output of an MLP in tiles is not exchanged in pieces, because pieces of its product are not tiles.
+// The output of an MLP in tiles is exchanged as a whole, because the pieces of an exchange would not be its tiles.
 BOOST_AUTO_TEST_CASE(the_sum_behind_an_mlp_in_tiles_comes_at_once) {
   for (const auto& json : families) {
     model_spec spec = take(parse_model_spec(json));

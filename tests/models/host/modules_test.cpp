@@ -1,4 +1,5 @@
-// Tests a host's modules as units: their table, the dry run, gradients, buffers and random numbers; and refusals.
+// Tests a host program's torch modules as units: their table, the dry run, gradients, buffers, random numbers and
+// refusals.
 #include <ATen/ATen.h>
 #include <torch/nn/functional/loss.h>
 #include <torch/nn/modules/activation.h>
@@ -53,7 +54,7 @@ std::string refusal(const module_factory& make, const host_batch& first, uint32_
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-/// An instance of the modules with its own parameters.
+/// An instance of the modules whose parameters are bound to separate memory.
 struct bound_modules {
   bound_modules(const module_factory& make, const host_batch& first)
       : from(prepared(make, first)),
@@ -214,10 +215,11 @@ BOOST_AUTO_TEST_CASE(both_parts_of_a_backward_give_the_bits_of_one) {
 BOOST_AUTO_TEST_CASE(the_dry_run_agrees_with_counts_by_hand) {
   const auto p = prepared(convolutional, images());
   const auto flops = [&](uint32_t u) { return p->table().units[u].segments[0].forward_flops; };
-  BOOST_TEST(flops(0) == 2.0 * (4 * 6 * 4 * 4) * 9);  // outputs times the window over one input channel of its group
+  // Number of outputs, times the 3 x 3 window over the single input channel of a group.
+  BOOST_TEST(flops(0) == 2.0 * (4 * 6 * 4 * 4) * 9);
   BOOST_TEST(flops(3) == 2.0 * 4 * 96 * 96);
   BOOST_TEST(flops(4) == 0.0);
-  // A linear unit allocates only its output; its input and weight were there before.
+  // A linear unit allocates only its output; its input and its weight exist before it runs.
   BOOST_TEST(p->table().units[3].segments[0].saved_bytes == uint64_t{4 * 96 * 4});
 
   const auto memory = [] {
@@ -252,10 +254,9 @@ BOOST_AUTO_TEST_CASE(gradients_are_autograds_also_of_released_and_shared_paramet
   }
   at::Tensor gradient = at::full({}, 1.0);
   for (auto run = runs.rbegin(); run != runs.rend(); ++run) gradient = (*run)->backward(gradient, sink);
-  BOOST_TEST(!gradient.defined());  // the input's gradient is not needed
+  BOOST_TEST(!gradient.defined());  // the first unit's input needs no gradient
 
-  // The reference is autograd over the same modules in one piece, with the same random numbers in the unit that draws
-  // some.
+  // The reference is LibTorch's autograd over the whole model at once, with the same random seeds for each unit.
   const auto alone = convolutional();
   std::vector<at::Tensor> leaves;
   for (const auto& u : alone.units)
@@ -291,7 +292,7 @@ BOOST_AUTO_TEST_CASE(recomputing_a_micro_batch_gives_the_same_bits_and_changes_n
       },
       first);
   const at::Tensor running = buffers[0].clone(), zero = at::zeros_like(running);
-  BOOST_TEST(running.equal(zero));  // the dry run left no trace
+  BOOST_TEST(running.equal(zero));  // the dry run has not changed the buffers
   const auto once = m.forward(batch_of(first));
   const at::Tensor after = buffers[0].clone();
   BOOST_TEST(!after.equal(zero));
@@ -306,7 +307,7 @@ BOOST_AUTO_TEST_CASE(recomputing_a_micro_batch_gives_the_same_bits_and_changes_n
   evaluation.training = false;
   const at::Tensor before = buffers[0].clone();
   const auto calm = m.forward(evaluation);
-  BOOST_TEST(calm[5]->output().equal(calm[4]->output()));  // no dropout
+  BOOST_TEST(calm[5]->output().equal(calm[4]->output()));  // dropout is off in evaluation
   BOOST_TEST(buffers[0].equal(before));
 }
 
@@ -352,7 +353,7 @@ BOOST_AUTO_TEST_CASE(a_module_that_the_host_put_into_evaluation_stays_there) {
     micro_batch batch = batch_of(first);
     batch.training = training;
     const auto runs = m.forward(batch);
-    BOOST_TEST(runs[5]->output().equal(runs[4]->output()));  // no dropout
+    BOOST_TEST(runs[5]->output().equal(runs[4]->output()));  // dropout is off, because the unit is in eval mode
     BOOST_TEST(!runs[1]->output().equal(runs[0]->output()));
   }
 }
@@ -411,7 +412,7 @@ BOOST_AUTO_TEST_CASE(invalid_models_and_factories_that_differ_by_rank_are_refuse
   refused([&] { return only(unit("a", shared)); }, "separate modules for each rank", 2);
 }
 
-/// Returns the modules of `convolutional` as factories: each is built only where it is computed.
+/// Returns the modules of `convolutional` as factories, so that each is built only on the ranks that compute it.
 module_model convolutional_by_factories() {
   const auto square = shared("square", [] { return nn::Linear(96, 96); });
   return {
@@ -471,11 +472,11 @@ BOOST_AUTO_TEST_CASE(a_unit_is_built_for_the_dry_run_and_once_on_each_rank_that_
     at::Tensor forward(const at::Tensor& x) { return layer_(x); }
 
    private:
-    std::array<int, 3>& counts_;  // made, alive, most alive
+    std::array<int, 3>& counts_;  // instances built, instances alive, largest number alive
     nn::Linear layer_;
   };
   std::array<int, 3> all = {};
-  std::array<int, 3> made = {};  // [unit]
+  std::array<int, 3> made = {};  // instances built, by module
   const auto make = [&] {
     const auto factory = [&](size_t u) {
       return [&all, &made, u] {
@@ -490,8 +491,8 @@ BOOST_AUTO_TEST_CASE(a_unit_is_built_for_the_dry_run_and_once_on_each_rank_that_
   const host_batch first = {at::randn({4, 8}), at::randn({4, 8})};
   const auto p = take(prepared_modules::make(make, 2, core::dtype::f32, 7, first));
   BOOST_TEST((made == std::array{1, 1, 1}));
-  BOOST_TEST(all[1] == 0);  // no instance is left
-  BOOST_TEST(all[2] == 2);  // the shared one, and one more
+  BOOST_TEST(all[1] == 0);  // all instances of the dry run are destroyed
+  BOOST_TEST(all[2] == 2);  // the shared module and one other
   p->keep(0, {true, true, false, false});
   p->keep(1, {false, false, true, true});
   std::vector<float> of_first(64), of_second(64);
@@ -499,7 +500,8 @@ BOOST_AUTO_TEST_CASE(a_unit_is_built_for_the_dry_run_and_once_on_each_rank_that_
   BOOST_REQUIRE(p->read(2, 0, of_first, 0));
   BOOST_REQUIRE(p->read(4, 0, of_second, 1));
   BOOST_REQUIRE(p->read(2, 0, of_second, 1));
-  BOOST_TEST(of_first == of_second, boost::test_tools::per_element());  // the copies of both ranks start equal
+  // Both ranks initialise the shared module equally.
+  BOOST_TEST(of_first == of_second, boost::test_tools::per_element());
   BOOST_TEST((made == std::array{2, 3, 2}));
   const auto one = take(p->take(0)), other = take(p->take(1));
   BOOST_TEST((made == std::array{2, 3, 2}));

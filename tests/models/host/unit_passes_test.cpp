@@ -1,5 +1,5 @@
-// Tests passes over a host's units: what fuse_activation joins and what not, that bits are kept, what a pass sees, the
-// order that contracts give, and refusals.
+// Tests passes over a host program's units: which units fuse_activation fuses and which not, that bits are preserved,
+// what a pass can read, the order that contracts determine, and refusals.
 #include "models/host/unit_pass.hpp"
 
 #include <ATen/ATen.h>
@@ -49,7 +49,7 @@ std::string names_of(const module_model& m) {
   return out;
 }
 
-/// Runs forward and backward of consecutive units and returns the results for comparison of bits.
+/// Runs forward and backward of consecutive units and returns the results for bitwise comparison.
 std::vector<at::Tensor> computed(const std::vector<module_unit>& units, const at::Tensor& given) {
   at::Tensor x = given.detach().requires_grad_(true), y = x;
   for (const auto& u : units) y = u.forward(y);
@@ -139,7 +139,7 @@ BOOST_AUTO_TEST_CASE(units_keep_their_names_parameters_and_random_numbers) {
     std::vector<float> x(a.parameters[q].numel()), y(x.size());
     BOOST_REQUIRE(plain->read(q, 0, x));
     BOOST_REQUIRE(joined->read(q, 0, y));
-    // Also the initial values of modules that factories build.
+    // The comparison includes the initial values of modules that factories build.
     BOOST_TEST((x == y), a.parameters[q].name << " begins with other values");
   }
 }
@@ -162,7 +162,7 @@ BOOST_AUTO_TEST_CASE(what_somebody_else_may_read_stays_apart) {
   BOOST_TEST(names_behind({unit("a", layer), unit("b", nn::Sigmoid())}) == "a b");
   BOOST_TEST(names_behind({unit("a", layer), unit("b", nn::ReLU())}, {.nodes = {}, .tensor = 2}) ==
              "a b: units stay apart over tensor ranks");
-  // A host's own code may call the entries of a Sequential one by one.
+  // Code of the host may call the entries of a Sequential separately, so they must not be fused.
   const nn::Sequential both(nn::Linear(16, 16), nn::ReLU());
   BOOST_TEST(names_behind({unit("a", both, twice)}) == "a");
   BOOST_TEST(names_behind({unit("a", both, twice), unit("b", both)}) == "a b");

@@ -1,5 +1,5 @@
-// Tests layers of a host's modules that are cut in place: summands add up to the whole module's output and gradients,
-// the original modules can be restored, and unsuitable policies are refused by name.
+// Tests sharding of a host program's layers in place: the outputs and gradients of all ranks add up to those of the
+// whole module, the original modules can be restored, and unsuitable policies are refused by name.
 #include "models/inject/injection.hpp"
 
 #include <torch/nn/modules/activation.h>
@@ -25,7 +25,7 @@ using core::tp_style;
 
 struct result {
   at::Tensor output;
-  std::vector<at::Tensor> gradients;  // of the parameters, then of the input
+  std::vector<at::Tensor> gradients;  // gradients of the parameters, followed by that of the input
 };
 
 template <class Forward>
@@ -45,7 +45,7 @@ double off(const at::Tensor& got, const at::Tensor& wanted) {
   return (got - wanted).norm().item<double>() / wanted.norm().item<double>();
 }
 
-/// Compares the sum over 2 and over 3 tensor coordinates with the whole module.
+/// Compares the sums over 2 and over 3 tensor ranks with the whole module.
 template <class Forward>
 void check(const std::shared_ptr<nn::Module>& module, const injection_policy& policy, at::Tensor x, Forward forward) {
   for (const auto& [type, most] : {std::pair{at::kFloat, 1e-5}, std::pair{at::kDouble, 1e-12}}) {
@@ -240,14 +240,15 @@ BOOST_AUTO_TEST_CASE(a_probe_batch_finds_a_wrong_policy_and_names_the_unit) {
   BOOST_TEST(refused_model(block_policy(), blocks) == "accepted");
   BOOST_TEST(refused_model(block_policy(), blocks, 3) == "accepted");
   auto policy = block_policy();
-  policy.rules[1].parts = {};  // queries, keys and values are not separated: shapes fit, numbers do not
+  // Queries, keys and values are not split separately: shapes are valid, but values are wrong.
+  policy.rules[1].parts = {};
   const std::string text = refused_model(policy, blocks);
   BOOST_TEST(has(text, "unit 'attention 0', cut over 2 ranks"), text);
   BOOST_TEST(has(text, "wanted an output as without the cut"), text);
   policy = block_policy();
-  std::swap(policy.rules[3].style, policy.rules[4].style);  // a row layer before a column layer
+  std::swap(policy.rules[3].style, policy.rules[4].style);  // makes a row-parallel layer precede a column-parallel one
   BOOST_TEST(has(refused_model(policy, blocks), "unit 'mlp 0', cut over 2 ranks"));
-  const auto dropped = [] {  // drops other elements on each rank than the whole module does
+  const auto dropped = [] {  // a rank drops other elements than the unsharded module does
     auto out = host_blocks();
     const auto mlp = std::make_shared<host_mlp>();
     out.units[2] = unit("mlp 0", mlp, [](host_mlp& m, const at::Tensor& x) {
@@ -257,7 +258,7 @@ BOOST_AUTO_TEST_CASE(a_probe_batch_finds_a_wrong_policy_and_names_the_unit) {
   };
   BOOST_TEST(
       has(refused_model(block_policy(), dropped), "random numbers must not be drawn between column and row layers"));
-  const auto squared = [] {  // the output is not linear in the summands
+  const auto squared = [] {  // the unit's output is not linear in the partial sums
     auto out = host_blocks();
     const auto mlp = std::make_shared<host_mlp>();
     out.units[2] = unit("mlp 0", mlp, [](host_mlp& m, const at::Tensor& x) { return m.forward(x).square(); });
@@ -268,12 +269,12 @@ BOOST_AUTO_TEST_CASE(a_probe_batch_finds_a_wrong_policy_and_names_the_unit) {
 
 namespace {
 
-/// Returns what the heuristic finds in a unit when it is probed: styles of its linear layers, or the refusal.
+/// Returns the result of the heuristic for a unit that `make` builds: styles of its linear layers, or the refusal.
 std::string found(const std::function<module_unit()>& make, const injection_policy& policy = {.heuristic = true}) {
   const host_batch batch{at::randint(block_vocabulary, {2, 6}, at::kLong),
                          at::randint(block_vocabulary, {2, 6}, at::kLong)};
   const auto model = [&] {
-    auto out = host_blocks();  // other units are cut as well
+    auto out = host_blocks();  // units besides the tested one are sharded as well
     out.units.insert(out.units.begin() + 3, make());
     return inject(std::move(out), policy);
   };
@@ -286,14 +287,14 @@ std::string found(const std::function<module_unit()>& make, const injection_poli
   return out;
 }
 
-struct whole_block : nn::Module {  // has attention and MLP in one unit
+struct whole_block : nn::Module {  // contains attention and MLP in one unit
   at::Tensor forward(const at::Tensor& x) { return mlp->forward(attention->forward(x)); }
   std::shared_ptr<host_attention> attention = register_module("attention", std::make_shared<host_attention>());
   std::shared_ptr<host_mlp> mlp = register_module("mlp", std::make_shared<host_mlp>());
 };
 
-/// Returns a unit of a norm and two linear layers; the first layer's output is `packed` times as wide as the second
-/// one's input.
+/// Returns a unit of a norm and two linear layers; the first layer's output is `packed` times as wide as the input of
+/// the second.
 module_unit packed_unit(int64_t packed, std::function<at::Tensor(const at::Tensor&)> middle) {
   const nn::Sequential layers(nn::LayerNorm(nn::LayerNormOptions({block_width})), nn::Linear(block_width, packed * 24),
                               nn::Linear(24, block_width));
@@ -314,7 +315,7 @@ BOOST_AUTO_TEST_CASE(the_probe_finds_how_columns_are_packed_and_which_rows_are_c
     });
   };
   BOOST_TEST(found(gated) == "columns row ");
-  const auto interleaved = [] {  // the three parts of each head are adjacent
+  const auto interleaved = [] {  // the query, key and value of each head are adjacent
     return packed_unit(3, [](const at::Tensor& t) {
       const at::Tensor each = t.reshape({t.size(0), t.size(1), -1, 3, 4});
       return (each.select(3, 0).tanh() * each.select(3, 1) + each.select(3, 2)).flatten(2);
@@ -360,9 +361,9 @@ BOOST_AUTO_TEST_CASE(a_ranks_table_has_the_widest_shares_and_what_is_exchanged_b
   const auto& mlp = t.units[2];
   BOOST_TEST(mlp.name == "mlp 0");
   BOOST_TEST((mlp.segments[0].input_gradient == core::segment_exchange{core::exchange_op::sum, hidden}));
-  BOOST_TEST((parameters[mlp.parameters[0]].share == core::tensor_share::summed));  // the norm of the MLP
+  BOOST_TEST((parameters[mlp.parameters[0]].share == core::tensor_share::summed));  // weight of the norm before the MLP
   BOOST_TEST((parameters[mlp.parameters[2]].shape == std::vector<int64_t>{13, block_width}));
-  BOOST_TEST((parameters[mlp.parameters[5]].share == core::tensor_share::summed));  // the bias of the row layer
+  BOOST_TEST((parameters[mlp.parameters[5]].share == core::tensor_share::summed));  // bias of the row-parallel layer
   const auto& norm = t.units[5];
   BOOST_TEST((parameters[norm.parameters[0]].share == core::tensor_share::alike));
   BOOST_TEST((norm.segments[0].output == core::segment_exchange{}));

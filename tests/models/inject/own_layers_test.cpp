@@ -1,5 +1,5 @@
-// Tests Troupe's layers in place of a host's: equal outputs and gradients, which layers are replaced and why others are
-// not, and the return to the host's layers.
+// Tests the replacement of a host program's layers by Troupe's: equal outputs and gradients, which layers are replaced
+// and why others are not, and the restoration of the host's layers.
 #include "models/inject/own_layers.hpp"
 
 #include <torch/nn/modules/activation.h>
@@ -21,7 +21,7 @@ namespace nn = torch::nn;
 
 struct result {
   at::Tensor output;
-  std::vector<at::Tensor> gradients;  // of the parameters, then of the input
+  std::vector<at::Tensor> gradients;  // gradients of the parameters, followed by that of the input
 };
 
 template <class Forward>
@@ -91,7 +91,7 @@ BOOST_AUTO_TEST_CASE(the_norm_has_the_weights_that_the_layer_has_at_its_forward)
   }
   const at::Tensor after = layers->forward(x);
   BOOST_TEST(!at::equal(after, before));
-  // A host asks for its own type of layer.
+  // A host may cast a module to its original type.
   BOOST_TEST(off(layers[0]->as<nn::LayerNorm>()->forward(x).tanh(), after) <= 1e-5);
   BOOST_CHECK_THROW(layers->forward(at::randn({2, block_width + 1})), std::exception);
   BOOST_CHECK_THROW(layers->forward(x.to(at::kDouble)), std::exception);

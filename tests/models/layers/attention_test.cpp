@@ -1,4 +1,5 @@
-// Compares the fused attention with one composed of LibTorch's operations, with documents, dropout and groups.
+// Compares fused attention with an attention composed of LibTorch operations, with documents, dropout and grouped
+// queries.
 #include "models/layers/attention.hpp"
 
 #include <ATen/ops/randn.h>
@@ -17,7 +18,7 @@ namespace {
 constexpr int64_t rows = 2, columns = 150;
 constexpr attention_shape shape{4, 2, 10};
 
-/// Provides a segment without parameters, and a batch of two rows, the first of three documents.
+/// Provides a segment without parameters, and a batch of two rows, the first of which has three documents.
 struct attention_fixture {
   core::model_table table;
   std::vector<uint32_t> starts;
@@ -38,7 +39,7 @@ struct attention_fixture {
   struct results {
     at::Tensor y, gradient;
   };
-  /// Runs forward and backward of `attention` on qkv, (rows, columns, 80), with the gradient dy.
+  /// Runs forward and backward of `attention` on qkv, of shape (rows, columns, 80), with the output gradient dy.
   template <class F>
   results run(F attention, const at::Tensor& qkv, const at::Tensor& dy, float dropout) const {
     const parameter_binding none(table, core::dtype::f32);

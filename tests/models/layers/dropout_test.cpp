@@ -1,4 +1,4 @@
-// Tests dropout: masks depend on their key and not on how a batch is cut, and gradients pass through them.
+// Tests dropout: masks depend on their key and not on how a batch is split, and backward uses forward's mask.
 #include <boost/test/unit_test.hpp>
 
 #include "tests/models/model_fixture.hpp"
@@ -13,7 +13,7 @@ const std::string json =
     R"({"model_type": "gpt2", "n_layer": 1, "n_embd": 24, "n_head": 3, "n_positions": 200, "vocab_size": 20,
         "resid_pdrop": 0.3, "embd_pdrop": 0.2, "attn_pdrop": 0.4})";
 
-/// Returns the hidden state before the head.
+/// Returns the hidden state that the head receives.
 at::Tensor hidden_of(bound_model& m, const micro_batch& batch) {
   at::Tensor hidden;
   const auto& units = m.model->table().units;

@@ -1,4 +1,5 @@
-// Checks that backward in two parts has the bits of backward at once, whatever happens between the parts.
+// Checks that backward in two parts (input gradients, then weight gradients) has the bits of backward as a whole,
+// whatever happens between the parts.
 #include <c10/util/Exception.h>
 
 #include <boost/test/unit_test.hpp>
@@ -25,7 +26,8 @@ const std::vector<std::string> families = {
         "num_key_value_heads": 4, "intermediate_size": 48, "max_position_embeddings": 16, "hidden_act": "gelu"})"};
 constexpr core::dtype types[] = {core::dtype::f32, core::dtype::bf16, core::dtype::f64};
 
-/// A segment that ran forward: its unit, its number, and its input, which its backward may not need.
+/// A segment whose forward has run: its unit, its index in the unit, and a copy of its input that the test may
+/// overwrite.
 struct segment_at {
   uint32_t unit = 0, segment = 0;
   at::Tensor input;
@@ -33,7 +35,7 @@ struct segment_at {
 };
 using flight = std::vector<segment_at>;
 
-/// A model whose parameters are bound separately, some of them frozen if `freezes`.
+/// A model whose parameters the test can bind and release; if `freezes` is true, some of them are frozen.
 struct rig {
   rig(const std::string& json, core::dtype type, bool freezes)
       : model(json, type, 2, 8), table(model.model->table()), binding(frozen(freezes), type) {
@@ -46,7 +48,7 @@ struct rig {
     for (uint32_t q = 0; q < model.weights.size(); ++q) binding.release(q);
   }
 
-  /// Runs forward with every segment's input in memory that can be overwritten.
+  /// Runs forward with a separate copy of every segment's input, so that the test can overwrite it.
   flight forward(const micro_batch& batch) {
     flight out;
     at::Tensor hidden;
@@ -66,7 +68,8 @@ struct rig {
   parameter_binding binding;
 
  private:
-  // Freezes every third parameter: some weights without their bias, and the reverse.
+  // Freezes every third parameter, so that some weights are frozen without their bias, and some biases without their
+  // weight.
   const core::model_table& frozen(bool freezes) {
     for (size_t q = 0; freezes && q < table.parameters.size(); q += 3) table.parameters[q].trainable = false;
     return table;
@@ -78,7 +81,8 @@ void whole(flight& f, gradient_sink& sink, std::vector<at::Tensor>& inputs) {
   for (auto x = f.rbegin(); x != f.rend(); ++x) inputs.push_back(g = x->run->backward(g, sink));
 }
 
-/// Runs the input parts of backward and overwrites each segment's input as soon as that is allowed.
+/// Runs the input parts of backward and overwrites each segment's input after them, because the weight part must not
+/// read it.
 void input_parts(flight& f, std::vector<at::Tensor>& inputs) {
   at::Tensor g = rig::loss_gradient(f);
   for (auto x = f.rbegin(); x != f.rend(); ++x) {
@@ -109,7 +113,7 @@ void check_same(const rig& r, const tensor_sink& got, const tensor_sink& wanted)
 }  // namespace
 
 // The gradients of two micro-batches are added; the input parts of both run first, and all parameters are released
-// before the weight parts.
+// before the weight parts run.
 BOOST_AUTO_TEST_CASE(both_parts_give_the_bits_of_backward_at_once) {
   for (const auto& json : families)
     for (const core::dtype type : types)
@@ -151,7 +155,7 @@ BOOST_AUTO_TEST_CASE(one_recomputation_serves_both_parts) {
     }
 }
 
-// Sums are wider than the parameters, as if micro-batches are summed first.
+// Gradients are summed in fp32 and parameters are bf16, as in jobs that sum micro-batches first.
 BOOST_AUTO_TEST_CASE(gradients_of_another_type_are_the_same_too) {
   rig r(families.front(), core::dtype::bf16, false);
   const owned_batch data(2, 8, 50);
@@ -180,8 +184,8 @@ BOOST_AUTO_TEST_CASE(a_weight_part_without_its_input_part_is_an_error) {
   }
 }
 
-// Forward leaves some rows to multiply(): the output equals that of all rows up to rounding in products, and backward
-// has the same bits for a given gradient.
+// Forward computes the first rows, and multiply() the others. The output equals that of a whole forward up to rounding,
+// and for a given output gradient backward has the same bits.
 BOOST_AUTO_TEST_CASE(an_output_in_pieces_of_rows_is_that_of_all_rows) {
   for (const auto& json : families)
     for (const core::dtype type : types) BOOST_TEST_CONTEXT(json << ", " << core::name_of(type)) {
@@ -197,7 +201,7 @@ BOOST_AUTO_TEST_CASE(an_output_in_pieces_of_rows_is_that_of_all_rows) {
           const auto pieces = m.model->forward(1, s, first, hidden, m.binding);
           const at::Tensor g = at::full({}, 0.5, hidden.options()).expand(hidden.sizes()).mul(whole->output());
           pieces->multiply(5, 6);
-          pieces->multiply(11, 6);  // only five rows are left
+          pieces->multiply(11, 6);  // only five rows remain, fewer than the requested six
           BOOST_TEST(relative_difference(pieces->output(), whole->output()) <= most);
           const at::Tensor next = whole->output().clone();
           tensor_sink of_whole(m.model->table(), type), of_pieces(m.model->table(), type);

@@ -1,4 +1,4 @@
-// Tests the arrays of a micro-batch in one run of bytes: each is read back where it was written.
+// Tests that the arrays of a micro-batch, stored one after the other in one buffer, are read back unchanged.
 #include "models/segment/batch_numbers.hpp"
 
 #include <ATen/ops/empty.h>

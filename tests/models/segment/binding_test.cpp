@@ -1,4 +1,4 @@
-// Tests parameters whose bytes are bound and released, and gradients that are written to the sink's memory.
+// Tests parameters whose memory is bound and released, and gradients that are written to the sink's memory.
 #include <c10/util/Exception.h>
 
 #include <boost/test/unit_test.hpp>
@@ -149,7 +149,7 @@ BOOST_AUTO_TEST_CASE(releasing_between_forward_and_backward_changes_no_bit) {
       for (uint32_t p = 0; p < m.weights.size(); ++p) {
         m.binding.release(p);
         elsewhere.push_back(m.weights[p].clone());
-        m.weights[p].fill_(std::nan(""));  // makes a use of the old bytes visible
+        m.weights[p].fill_(std::nan(""));  // makes any access to the old memory visible
         m.binding.bind(p, elsewhere.back().mutable_data_ptr());
       }
       run_backward(runs, at::full({}, 4.0, hidden.options()), moved);
@@ -237,7 +237,8 @@ BOOST_AUTO_TEST_CASE(a_wider_target_holds_the_narrow_contribution) {
   tensor_sink narrow(m.model->table(), core::dtype::bf16), wide(m.model->table(), core::dtype::f32);
   m.step(data.batch, narrow);
   m.step(data.batch, wide);
-  for (uint32_t p = 1; p < m.weights.size(); ++p)  // 0 is tied: it has two contributions, added in the target's type
+  // Parameter 0 is excluded, because it is tied and adds two contributions in the target's type.
+  for (uint32_t p = 1; p < m.weights.size(); ++p)
     BOOST_TEST(same_bits(narrow.gradients[p].to(at::kFloat), wide.gradients[p]), m.model->table().parameters[p].name);
 }
 
@@ -252,7 +253,8 @@ BOOST_AUTO_TEST_CASE(accumulating_adds_exactly_the_contributions) {
     m.step(second.batch, b);
     m.step(first.batch, both);
     m.step(second.batch, both);
-    for (uint32_t p = 1; p < m.weights.size(); ++p)  // the tied one adds four contributions, in another order
+    // The tied parameter 0 adds its four contributions in another order.
+    for (uint32_t p = 1; p < m.weights.size(); ++p)
       BOOST_TEST(same_bits(a.gradients[p].add(b.gradients[p]), both.gradients[p]), m.model->table().parameters[p].name);
   }
 }

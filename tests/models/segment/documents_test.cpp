@@ -1,4 +1,4 @@
-// Checks that documents packed into one row are computed as if each were alone.
+// Checks that documents packed into one row have the same results as if each were in a separate row.
 #include <c10/util/Exception.h>
 
 #include <boost/test/unit_test.hpp>
@@ -20,8 +20,8 @@ const std::string llama =
     R"({"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 4, "vocab_size": 30,
         "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 400})";
 
-/// Two rows of 300 columns: the first has three documents, of which one is a single token and one spans several blocks
-/// of queries; the second is one document.
+/// The batch has two rows of 300 columns. The first has three documents, of which one is a single token and one spans
+/// several blocks of queries; the second is one document.
 constexpr uint64_t columns = 300;
 const std::vector<std::vector<uint32_t>> begins = {{0, 140, 141}, {0}};
 
@@ -35,7 +35,7 @@ std::vector<uint32_t> starts_of(const std::vector<std::vector<uint32_t>>& rows) 
   return out;
 }
 
-/// Returns the hidden state before the head.
+/// Returns the hidden state that the head receives.
 at::Tensor hidden_of(bound_model& m, const micro_batch& batch) {
   at::Tensor hidden;
   const auto& units = m.model->table().units;
@@ -45,7 +45,7 @@ at::Tensor hidden_of(bound_model& m, const micro_batch& batch) {
   return hidden;
 }
 
-/// Calls `visit` for each document of each row, in order, as a batch of this document alone.
+/// Calls `visit` for each document of each row, in order, with a batch that contains only this document.
 template <class F>
 void for_each_document(const owned_batch& data, F visit) {
   for (uint64_t row = 0; row < begins.size(); ++row)
@@ -107,7 +107,8 @@ BOOST_AUTO_TEST_CASE(starts_of_whole_rows_leave_the_bits_of_no_starts) {
 }
 
 BOOST_AUTO_TEST_CASE(dropout_is_the_same_in_forward_and_backward_of_packed_rows) {
-  // The test compares the derivative along the gradient itself, in fp64: it would differ if backward drew another mask.
+  // The test compares the derivative along the gradient, in fp64; it would differ if backward drew another dropout mask
+  // than forward.
   const std::string dropping =
       R"({"model_type": "gpt2", "n_layer": 1, "n_embd": 24, "n_head": 3, "n_positions": 300, "vocab_size": 30,
           "embd_pdrop": 0.1, "attn_pdrop": 0.3, "resid_pdrop": 0.1})";

@@ -1,4 +1,4 @@
-// Checks that products of the layers are right, whichever library computes them.
+// Checks that matrix products of the layers are correct, whichever library computes them.
 #include "models/segment/products.hpp"
 
 #include <ATen/ops/abs.h>
@@ -33,7 +33,7 @@ namespace {
 
 using namespace troupe::models;
 
-/// Returns the largest error of `got` against the product in fp64, relative to the largest possible sum of magnitudes.
+/// Returns the largest error of `got` against the product in fp64, relative to the sum of the magnitudes of its terms.
 double worst(const at::Tensor& got, const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) {
   at::Tensor want = at::mm(a.to(at::kDouble), b.to(at::kDouble));
   at::Tensor size = at::mm(a.to(at::kDouble).abs(), b.to(at::kDouble).abs());
@@ -41,7 +41,7 @@ double worst(const at::Tensor& got, const at::Tensor& a, const at::Tensor& b, co
     want = want.add(bias.to(at::kDouble));
     size = size.add(bias.to(at::kDouble).abs());
   }
-  // fp16's smallest step is 2^-24: smaller numbers have an error of at most half of that
+  // 2^-24 is the smallest step of fp16, so rounding tiny numbers has an error of up to half of it
   const double least = got.scalar_type() == at::kHalf ? 0x1p-25 : 0.0;
   return got.to(at::kDouble).sub(want).abs().sub(least).div(size).max().const_data_ptr<double>()[0];
 }
@@ -50,7 +50,7 @@ struct factors {
   int64_t m, k, n;
 };
 
-/// Counts the peak of bytes that ATen allocates during the object's lifetime. For one thread.
+/// Measures the peak of bytes that LibTorch allocates during the object's lifetime. Only for one thread.
 class peak_of_torch final : public c10::Allocator {
  public:
   peak_of_torch() { c10::SetCPUAllocator(this, /*priority=*/1); }
@@ -84,7 +84,7 @@ class peak_of_torch final : public c10::Allocator {
   size_t peak_ = 0;
 };
 
-/// Returns the processor seconds that this thread spends in `f`.
+/// Returns the processor seconds that this thread spends in `f`, whatever other programs run.
 template <class F>
 double processor_seconds(F&& f) {
   const auto now = [] {
@@ -109,7 +109,7 @@ BOOST_AUTO_TEST_CASE(products_of_any_shape_layout_and_type_are_within_rounding_o
         const at::Tensor a = (turned & 1) != 0 ? at::randn({k, m}).to(type).t() : at::randn({m, k}).to(type);
         const at::Tensor b = (turned & 2) != 0 ? at::randn({n, k}).to(type).t() : at::randn({k, n}).to(type);
         const at::Tensor bias = at::randn({n}).to(type);
-        // The bound allows for a sum of k products in fp32, in any order, and one rounding to the type.
+        // The bound covers a sum of k products in fp32, in any order, and one rounding to the type.
         const double bound = type == at::kBFloat16 ? 0x1p-7
                              : type == at::kHalf   ? 0x1p-10
                                                    : double(k + 2) * (type == at::kFloat ? 0x1p-24 : 0x1p-53);
@@ -157,7 +157,7 @@ BOOST_AUTO_TEST_CASE(widened_products_of_more_than_a_tile_are_within_one_roundin
     const at::Tensor bias = at::randn({n}).to(type);
     at::Tensor out = at::empty({m, n}, type);
     widened_product_out(out, a, b, bias);
-    // fp32 is exact enough here to predict the one rounding, except for sums near a tie.
+    // The sum in fp32 is exact enough to predict the single rounding, except for sums near the middle of two numbers.
     const at::Tensor want = at::addmm(bias.to(at::kFloat), a.to(at::kFloat), b.to(at::kFloat));
     const double unit = type == at::kBFloat16 ? 0x1p-8 : 0x1p-11;
     const at::Tensor error = out.to(at::kFloat).sub(want).abs().sub(want.abs().mul(unit));
@@ -167,7 +167,7 @@ BOOST_AUTO_TEST_CASE(widened_products_of_more_than_a_tile_are_within_one_roundin
 }
 
 BOOST_AUTO_TEST_CASE(a_widened_product_is_rounded_once_after_all_tiles_and_the_bias) {
-  // 257 has nine bits, one more than bf16 holds. Three such sums of a tile are 771, and 772 after one rounding.
+  // 257 has nine bits, one more than bf16 can represent. Three such sums of a tile add up to 771, which rounds to 772.
   at::Tensor a = at::zeros({1, 3 * widened_depth}, at::kBFloat16);
   for (int64_t i = 0; i < 3; ++i) a.narrow(1, i * widened_depth, 257).fill_(1);
   const at::Tensor ones = at::ones({3 * widened_depth, 1}, at::kBFloat16), bias = at::ones({1}, at::kBFloat16);
@@ -191,18 +191,18 @@ BOOST_AUTO_TEST_CASE(the_scratch_of_a_widened_product_does_not_grow_with_it) {
   };
   const size_t one = peak(1);
   BOOST_TEST(one >= size_t{8} << 20);
-  BOOST_TEST(one <= size_t{16} << 20);  // includes the library's own memory
+  BOOST_TEST(one <= size_t{16} << 20);  // the limit includes the library's own buffers
   BOOST_TEST(peak(3) == one);
 }
 
-// LibTorch's own products in a type that the processor has no instructions for take 10 to 200 times as long.
+// LibTorch's own products in a type without processor instructions need 10 to 200 times as long as in fp32.
 BOOST_AUTO_TEST_CASE(products_in_16_bits_take_less_than_thrice_the_time_of_fp32s) {
 #ifdef __SANITIZE_ADDRESS__
   BOOST_TEST_MESSAGE("the address sanitizer slows our loops down and not the library's: times are not compared");
   return;
 #endif
   constexpr int64_t n = 256;
-  constexpr int tries = 50;  // the fastest counts, because other programs only increase times
+  constexpr int tries = 50;  // the fastest try counts, because other programs can only make a try slower
   const at::Tensor a = at::randn({n, n}), b = at::randn({n, n});
   for (const auto type : {at::kBFloat16, at::kHalf})
     for (const int turned : {0, 1, 2}) {

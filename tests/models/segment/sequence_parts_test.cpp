@@ -1,4 +1,4 @@
-// Checks that the parts which ranks of a sequence group exchange, joined again, equal the original.
+// Checks that the parts which the ranks of a sequence group exchange equal the original when they are joined.
 #include "models/segment/sequence_parts.hpp"
 
 #include <ATen/ops/arange.h>
@@ -38,7 +38,7 @@ at::Tensor swapped(const std::vector<at::Tensor>& given, int64_t to) {
   return at::stack(out);
 }
 
-/// Provides an empty gradient scope, because these functions have no gradients of parameters.
+/// Provides an empty gradient scope, because the tested functions have no parameters.
 struct scope_fixture {
   core::model_table table{{}, {{"block", {}, {core::segment_info{"attention", {}, 0, 0}}}}, {}, 0, {}};
   parameter_binding none{table, core::dtype::f64};
@@ -75,7 +75,7 @@ BOOST_AUTO_TEST_CASE(all_columns_of_own_heads_arrive_in_order_and_own_columns_of
         const auto kv = static_cast<int64_t>(parts.heads.kv[r]), own = kv * parts.heads.group;
         const auto room = static_cast<int64_t>(parts.heads.widest()) * parts.heads.group;
         BOOST_TEST(at::equal(got.narrow(2, 0, own * 3), queries.narrow(2, head * 3, own * 3)));
-        for (int64_t k = 0; k < kv; ++k) {  // each query head finds the key head that it shares
+        for (int64_t k = 0; k < kv; ++k) {  // compares the key head that each query head of this rank uses
           BOOST_TEST_INFO_SCOPE("k " << k);
           const int64_t whole = (head + k * parts.heads.group) / (heads / kv_heads);
           BOOST_TEST(at::equal(got.narrow(2, (room + k) * 3, 3), keys.narrow(2, whole * 3, 3)));
@@ -125,7 +125,8 @@ BOOST_AUTO_TEST_CASE(keys_of_all_columns_are_joined_in_their_order) {
 BOOST_AUTO_TEST_CASE(key_heads_are_there_as_often_as_ranks_want_them) {
   BOOST_TEST(heads_of(spec_of(8, 4), {4}).repeats == 1U);
   BOOST_TEST(heads_of(spec_of(8, 2), {4}).repeats == 2U);
-  // 2 repeats would be too few, and 5 do not divide a group evenly.
+  // Two copies of each key head are too few for five ranks, and five do not divide the six query heads of a key head
+  // evenly.
   BOOST_TEST(heads_of(spec_of(12, 2), {5}).repeats == 3U);
   BOOST_TEST(check_sequence(spec_of(4, 4), 16, {4}).has_value());
   BOOST_TEST(!check_sequence(spec_of(4, 4), 16, {5}).has_value());

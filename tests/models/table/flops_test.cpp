@@ -1,4 +1,4 @@
-// Compares forward flops and parameters of every unit with counts by hand and published formulas.
+// Compares the forward flops and parameters of every unit with counts by hand and with published formulas.
 #include <boost/test/unit_test.hpp>
 #include <numeric>
 
@@ -31,8 +31,8 @@ constexpr double close = 1e-2;
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(the_costs_of_gpt2_small_agree_with_counts_by_hand) {
-  // GPT-2 small: 12 layers of width 768, 1,024 positions, a vocabulary of 50,257; Hugging Face counts 124,439,808
-  // parameters
+  // The model is GPT-2 small: 12 layers of width 768, 1,024 positions, a vocabulary of 50,257; Hugging Face counts
+  // 124,439,808 parameters.
   const double b = 8, t = 1024, c = 768, v = 50257, layers = 12;
   const auto table = make_model_table(spec_of(R"({"model_type": "gpt2"})"), 8, 1024, 4);
   BOOST_TEST(table.numel() == 124'439'808U);
@@ -40,14 +40,14 @@ BOOST_AUTO_TEST_CASE(the_costs_of_gpt2_small_agree_with_counts_by_hand) {
   BOOST_TEST(parameters(table, table.units[0]) == uint64_t{50257 + 1024} * 768);
   BOOST_TEST(parameters(table, table.units[1]) == uint64_t{12 * 768 * 768 + 13 * 768});
 
-  // a token needs 24 C^2 in the matrices of a block, and 2 products of C with T / 2 keys on average
+  // A token needs 24 C^2 flops in the matrices of a block, and 2 products of C with T / 2 keys on average.
   const double block = b * t * (24 * c * c + 2 * 2 * c * t / 2), head = b * t * 2 * c * v;
   BOOST_TEST(forward_flops(table.units[0]) == 0.0);
   BOOST_TEST(forward_flops(table.units[1]) == block, boost::test_tools::tolerance(close));
   BOOST_TEST(forward_flops(table.units[13]) == head, boost::test_tools::tolerance(close));
 
-  // Megatron's formula for forward and backward, 72 B T l C^2 (1 + T / 6C + V / 12lC), counts scores of future keys as
-  // well.
+  // Megatron's formula for forward and backward, 72 B T l C^2 (1 + T / 6C + V / 12lC), also counts the scores of future
+  // keys.
   double sum = 0;
   for (const auto& u : table.units) sum += 3 * forward_flops(u);
   const double megatron = 72 * b * t * layers * c * c * (1 + t / (6 * c) + v / (12 * layers * c));
@@ -56,7 +56,7 @@ BOOST_AUTO_TEST_CASE(the_costs_of_gpt2_small_agree_with_counts_by_hand) {
 }
 
 BOOST_AUTO_TEST_CASE(the_costs_of_a_llama_with_grouped_queries_agree_with_counts_by_hand) {
-  // TinyLlama: Hugging Face counts 1,100,048,384 parameters.
+  // The model is TinyLlama, for which Hugging Face counts 1,100,048,384 parameters.
   const auto table = make_model_table(
       spec_of(R"({"model_type": "llama", "hidden_size": 2048, "num_hidden_layers": 22, "num_attention_heads": 32,
                   "num_key_value_heads": 4, "intermediate_size": 5632, "max_position_embeddings": 2048,

@@ -1,4 +1,5 @@
-// Compares the table of layers with the model families: parameters, widths, heads, and the order of their use.
+// Compares the table of layers with the model families: parameters, widths, heads, and the order in which layers are
+// used.
 #include <boost/test/unit_test.hpp>
 #include <numeric>
 #include <set>
@@ -15,7 +16,7 @@ using core::layer_info;
 using core::layer_kind;
 using core::weight_layout;
 
-/// Configurations of every family, with both values of each choice that adds or shares parameters.
+/// Configurations of every family, with both values of each option that adds or shares parameters.
 const std::vector<std::string> families = {
     R"({"model_type": "gpt2", "n_layer": 2, "n_embd": 24, "n_head": 3, "n_positions": 16, "vocab_size": 30})",
     R"({"model_type": "gpt2", "n_layer": 1, "n_embd": 24, "n_head": 4, "n_inner": 40, "n_positions": 16,
@@ -48,7 +49,8 @@ BOOST_AUTO_TEST_CASE(the_layers_of_a_segment_hold_its_parameters_in_its_order) {
         BOOST_TEST_INFO_SCOPE("u " << u);
         const auto layers = table.layers_of(u, s);
         BOOST_TEST_REQUIRE(!layers.empty());
-        BOOST_TEST(layers.data() == table.layers.data() + seen);  // layers are in the order of forward, without gaps
+        // The table lists layers in forward order, without gaps.
+        BOOST_TEST(layers.data() == table.layers.data() + seen);
         seen += layers.size();
         std::vector<uint32_t> parameters;
         for (const auto& l : layers) parameters.insert(parameters.end(), l.parameters.begin(), l.parameters.end());
@@ -136,7 +138,8 @@ BOOST_AUTO_TEST_CASE(a_block_reads_as_hugging_face_names_it) {
   BOOST_TEST(!find(llama, "lm_head").bias.has_value());
 }
 
-// Reading a parameter that is not bound throws with its name, so the first missing one shows what is read next.
+// An access to a parameter that is not bound throws an error with its name, so the first missing one is the next that
+// the segment reads.
 BOOST_AUTO_TEST_CASE(segments_read_their_parameters_in_the_order_of_the_layers) {
   for (const auto& json : families) {
     bound_model m(json, core::dtype::f64, 2, 8);

@@ -1,4 +1,4 @@
-// Tests the reading of Hugging Face's keys, and the model's table that results.
+// Tests how Hugging Face's configuration keys are read, and the model table that results.
 #include "models/table/model_spec.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -49,7 +49,7 @@ BOOST_AUTO_TEST_CASE(absent_gpt2_keys_take_the_defaults_of_transformers) {
   BOOST_TEST(s.embedding_dropout == 0.1F);
   BOOST_TEST(s.attention_dropout == 0.1F);
   BOOST_TEST(s.residual_dropout == 0.1F);
-  BOOST_TEST(make_model_table(s, 1, 1024, 4).numel() == 124439808U);  // GPT-2 small's number of parameters
+  BOOST_TEST(make_model_table(s, 1, 1024, 4).numel() == 124439808U);  // number of parameters of GPT-2 small
 }
 
 BOOST_AUTO_TEST_CASE(absent_llama_keys_take_the_defaults_of_transformers) {
@@ -61,7 +61,7 @@ BOOST_AUTO_TEST_CASE(absent_llama_keys_take_the_defaults_of_transformers) {
   BOOST_TEST(!s.tied);
   BOOST_TEST(!s.attention_bias);
   BOOST_TEST(s.attention_dropout == 0.0F);
-  BOOST_TEST(make_model_table(s, 1, 16, 2).numel() == 6738415616U);  // Llama 7B's number of parameters
+  BOOST_TEST(make_model_table(s, 1, 16, 2).numel() == 6738415616U);  // number of parameters of Llama 7B
 }
 
 BOOST_AUTO_TEST_CASE(a_null_key_is_an_absent_one) {
@@ -124,7 +124,7 @@ BOOST_AUTO_TEST_CASE(all_problems_of_the_keys_are_reported_the_first_in_front) {
   BOOST_TEST(problems[2].what.text == "model key 'n_head': wanted a divisor of n_embd 64, got 3");
   BOOST_TEST(parse_model_spec(json).error().text == problems[0].what.text);
   BOOST_TEST(problems_of(R"({"model_type": "gpt2"})").empty());
-  // Rules about a refused key are not checked: a width that was refused has no divisors.
+  // A refused key is not checked by further rules: a refused width, for example, is not tested for divisors.
   BOOST_TEST(problems_of(R"({"model_type": "gpt2", "n_embd": 0, "n_head": 3})").size() == 1U);
   BOOST_TEST(problems_of("[").front().key == "");
 }
@@ -142,8 +142,8 @@ BOOST_AUTO_TEST_CASE(gpt2s_sizes_are_read_by_the_names_of_transformers_attribute
   BOOST_TEST(bad.error().text.find("model key 'hidden_size': wanted a whole number") == 0);
 }
 
-// The keys are those of openai-community/gpt2, gpt2-medium, distilgpt2, huggyllama/llama-7b, SmolLM2 and Llama 2, and
-// those that transformers 4.46 to 5 write with save_pretrained().
+// The files contain the keys of openai-community/gpt2, gpt2-medium, distilgpt2, huggyllama/llama-7b, SmolLM2 and Llama
+// 2, and those that transformers 4.46 to 5 write with save_pretrained().
 BOOST_AUTO_TEST_CASE(ordinary_files_of_transformers_and_the_hub_are_read) {
   const std::vector<std::string> ordinary{
       R"({"activation_function": "gelu_new", "architectures": ["GPT2LMHeadModel"], "attn_pdrop": 0.1,
@@ -201,7 +201,7 @@ BOOST_AUTO_TEST_CASE(a_key_to_ignore_that_is_not_there_is_told_with_the_keys_tha
   BOOST_TEST(absent(R"("a": 1, "b": 1, "c": 1, "d": 1, "e": 1, "f": 1, "model_type": "gpt2")", {"z"}) ==
              "has no key 'z' to ignore; its unknown keys: 'a', 'b', 'c', 'd', 'e', ...");
   BOOST_TEST(absent(R"("model_type": "mistral", "x": 1)", {"z"}) == "has no key 'z' to ignore");
-  // One key is within an object, and one has a dot in its own name, as in a GGUF file.
+  // The first key is inside an object; the second has a dot in its own name, as in a GGUF file.
   const std::string inner = R"("rope_scaling": {"rope_type": "yarn", "factor": 2}, "llama.expert_count": 8)";
   BOOST_TEST(absent(inner, {"rope_scaling.factor", "llama.expert_count"}) == "");
   BOOST_TEST(absent(inner, {"factor"}) != "");
@@ -230,7 +230,7 @@ BOOST_AUTO_TEST_CASE(a_key_that_changes_the_model_is_refused_and_one_that_no_tab
   const std::string rope = R"("rope_parameters": {"rope_type": "default", "mrope_section": [1]})";
   BOOST_TEST(refused(rope).find("--ignore-key rope_parameters.mrope_section") != std::string::npos, refused(rope));
   BOOST_TEST(refused(rope, std::vector<std::string>{"rope_parameters.mrope_section"}) == "");
-  // Files that are only copied need nothing but the sizes.
+  // A model that is only copied needs no more than its sizes, so an unsupported rope type is accepted.
   const auto scaled = parse_model_sizes(R"({"model_type": "llama", "rope_scaling": {"rope_type": "yarn"}})");
   BOOST_REQUIRE(scaled.has_value() && scaled->has_value());
   BOOST_TEST((*scaled)->width == 4096U);
@@ -310,7 +310,7 @@ BOOST_AUTO_TEST_CASE(the_cost_of_a_segment_is_that_of_its_products) {
   const auto table = make_model_table(parsed(small_gpt2), 2, 16, 4);
   const double tokens = 2 * 16;
   BOOST_TEST(table.units[1].segments[1].forward_flops == 2 * tokens * 64 * 256 * 2);
-  // The flops are those of projections, and, for each query head, of scores and sums over (T + 1) / 2 keys.
+  // The flops are those of the four projections, and, for each query head, of scores and sums over (T + 1) / 2 keys.
   BOOST_TEST(table.units[1].segments[0].forward_flops == 2 * tokens * 64 * 64 * 4 + 4 * tokens * 17 / 2 * 64);
   BOOST_TEST(table.units.back().segments[0].forward_flops == 2 * tokens * 64 * 256);
   for (const auto& segment : table.units[1].segments) BOOST_TEST(segment.saved_bytes >= tokens * 64 * 4 * 4);

@@ -1,4 +1,4 @@
-// Tests the table of a model together with its teacher.
+// Tests the table of a model together with its distillation teacher.
 #include "models/table/teacher.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -39,7 +39,7 @@ BOOST_AUTO_TEST_CASE(a_teacher_stands_in_front_frozen_and_its_head_beside_the_mo
   }
   BOOST_TEST(both.units[0].name == "teacher embedding");
   BOOST_TEST(both.units[3].name == "embedding");
-  // the segment that reads a layer's parameters is the one that the table names
+  // The parameters of each segment's layers must be the parameters that the segment's entry lists.
   size_t seen = 0;
   for (uint32_t u = 0; u < both.units.size(); ++u)
     for (uint32_t s = 0; s < both.units[u].segments.size(); ++s) {
@@ -72,7 +72,8 @@ BOOST_AUTO_TEST_CASE(layers_are_compared_by_the_list_or_evenly) {
   BOOST_TEST(shown(hidden_pairs(2, 12, {3, 11})) == "0:2 1:4 2:12 ");
   BOOST_TEST(shown(map_pairs(2, 12, {3, 11})) == "1:4 2:12 ");
   BOOST_TEST(shown(hidden_pairs(3, 12, {})) == "0:0 1:4 2:8 3:12 ");
-  BOOST_TEST(shown(map_pairs(3, 12, {})) == "1:4 2:8 3:12 ");  // block i of k learns from i k + k - 1, counted from 0
+  // Block i of k learns from the teacher's block 12 (i + 1) / k - 1, counted from 0.
+  BOOST_TEST(shown(map_pairs(3, 12, {})) == "1:4 2:8 3:12 ");
   BOOST_TEST(shown(hidden_pairs(2, 5, {})) == "0:0 1:2 2:4 ");
 }
 
@@ -99,7 +100,7 @@ BOOST_AUTO_TEST_CASE(what_is_compared_is_computed_in_one_stage) {
   BOOST_TEST(beside(by, 5) == "0 1 2 3 4 5 ");
   by.hidden = hidden_pairs(2, 5, {});
   BOOST_TEST(beside(by, 2) == "0 1 1 2 2 2 ");
-  by.hidden = hidden_pairs(2, 5, {2, 3});  // 0:1 1:3 2:4
+  by.hidden = hidden_pairs(2, 5, {2, 3});  // the pairs are 0:1, 1:3 and 2:4
   BOOST_TEST(beside(by, 2) == "0 0 1 1 2 2 ");
   by.hidden = {};
   by.maps = map_pairs(2, 5, {0, 4});

@@ -1,5 +1,4 @@
-// Compares a rank's table of a family that is cut over the tensor axis with the whole table and the cut of each
-// parameter.
+// Compares the table of one tensor rank with the table of the whole model and the sharding of each parameter.
 #include "models/table/tp_split.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -43,7 +42,7 @@ core::model_table table_of(const model_spec& spec, const tensor_split& split = {
   return make_model_table(spec, rows, columns, element_bytes, split);
 }
 
-/// Returns ways to cut a model over `degree` ranks.
+/// Returns different ways to shard a model over `degree` ranks.
 std::vector<tensor_split> splits(uint32_t degree) {
   return {{.degree = degree},
           {.degree = degree, .grain = 8},
@@ -156,7 +155,7 @@ BOOST_AUTO_TEST_CASE(a_cut_vocabulary_has_its_loss_in_a_segment_of_its_own) {
     BOOST_TEST(head[1].parameters.empty());
     BOOST_TEST((head[1].output.op == exchange_op::none && head[1].input_gradient.op == exchange_op::none));
     BOOST_TEST(head[0].saved_bytes + head[1].saved_bytes < whole.units.back().segments.front().saved_bytes);
-    // Embedding and head have the same widths of the tied weight.
+    // The tied weight has the same shard sizes in the embedding and in the head.
     const auto plan = tp_plan_of(whole, {.degree = 2});
     const auto& rows_of =
         cut_of(plan, whole, spec.family == &families::gpt2 ? "transformer.wte.weight" : "model.embed_tokens.weight");
@@ -166,7 +165,7 @@ BOOST_AUTO_TEST_CASE(a_cut_vocabulary_has_its_loss_in_a_segment_of_its_own) {
 }
 
 BOOST_AUTO_TEST_CASE(queries_follow_the_key_value_heads_that_they_share) {
-  const auto spec = spec_of(families[2]);  // 6 heads, 2 key-value heads of 4
+  const auto spec = spec_of(families[2]);  // 6 query heads and 2 key-value heads of width 4
   const auto whole = table_of(spec);
   const auto plan = tp_plan_of(whole, {.degree = 3});
   const auto widths = [&](const std::string& name) {
@@ -181,7 +180,7 @@ BOOST_AUTO_TEST_CASE(queries_follow_the_key_value_heads_that_they_share) {
 }
 
 BOOST_AUTO_TEST_CASE(a_packed_weight_is_cut_part_by_part_with_its_bias) {
-  const auto whole = table_of(spec_of(families[0]));  // 3 heads of 8
+  const auto whole = table_of(spec_of(families[0]));  // 3 heads of width 8
   const auto plan = tp_plan_of(whole, {.degree = 2});
   const auto& weight = cut_of(plan, whole, "transformer.h.0.attn.c_attn.weight");
   const auto& bias = cut_of(plan, whole, "transformer.h.0.attn.c_attn.bias");
@@ -208,7 +207,7 @@ BOOST_AUTO_TEST_CASE(more_ranks_than_there_is_to_cut_are_refused) {
   BOOST_TEST(refused.error().text == "wanted at most 3 ranks, one for each attention head, got 4");
   BOOST_TEST(check_split(spec, {.degree = 4, .blocks = {{false, true}, {false, true}}}).has_value());
   BOOST_TEST(check_split(spec, {.degree = 3}).has_value());
-  // Some of the ranks have none of the 2 key-value heads.
+  // Some of the 6 ranks have none of the 2 key-value heads, which is allowed.
   BOOST_TEST(check_split(spec_of(families[2]), {.degree = 6}).has_value());
 }
 

@@ -1,5 +1,6 @@
-// Tests schedules that leave the order of micro-batches: sums begin and end with the micro-batches that a stage writes
-// first and last, whatever their numbers, and transfers between stages of different orders match.
+// Tests pipeline schedules in which stages process micro-batches out of order: a stage's gradient sums begin with the
+// micro-batch that it writes first and end with the one that it writes last, whatever their numbers, and the transfers
+// between stages of different orders match.
 #include <algorithm>
 #include <map>
 
@@ -17,11 +18,12 @@ namespace {
 
 /// All stages run backward from the last micro-batch to the first (PyTorch's LoopedBFS).
 constexpr auto reversed = "0F0,0F1,0F2,0F3,0B3,0B2,0B1,0B0\n1F0,1F1,1F2,1F3,1B3,1B2,1B1,1B0\n";
-/// Every part of each stage has its own order; micro-batch 3 is the last one in none of them.
+/// The forward, input-gradient and weight-gradient parts of a stage each have their own order of micro-batches;
+/// micro-batch 3 is the last one in none of them.
 constexpr auto split =
     "0F2,0F0,0F3,0F1,0I1,0I3,0W3,0I0,0I2,0W2,0W1,0W0\n"
     "1F3,1F0,1I3,1F1,1I1,1W1,1F2,1W3,1I2,1I0,1W0,1W2\n";
-/// Each rank has two stages, one of which keeps the order.
+/// Each rank has two stages; only one of the two processes the micro-batches in ascending order.
 constexpr auto chunks =
     "0F0,0F1,0F2,0F3,3F0,3F1,3F2,3F3,3B0,3B1,3B2,3B3,0B3,0B1,0B2,0B0\n"
     "1F0,1F1,1F2,1F3,2F0,2F1,2F2,2F3,2B0,2B1,2B2,2B3,1B3,1B1,1B2,1B0\n";
@@ -45,7 +47,7 @@ shared_plans proved(const shared_table& table, const plan_options& o) {
   return plans;
 }
 
-/// Returns the micro-batches of a rank's reductions, by bucket.
+/// Returns, for each gradient bucket of a rank, the micro-batches of its reductions in the order of the plan.
 std::map<uint32_t, std::vector<uint32_t>> reduced(const rank_plan& p) {
   std::map<uint32_t, std::vector<uint32_t>> out;
   for (const uint32_t id : p.lanes[static_cast<size_t>(lane::fabric)])
@@ -59,7 +61,7 @@ void check_sums(const rank_plan& p, const std::vector<uint32_t>& wanted) {
                "rank " << p.rank << ", bucket " << bucket);
 }
 
-/// Changes every rank's plan in the same way and returns the checker's error.
+/// Applies `change` to every rank's plan and returns the checker's error.
 template <class F>
 std::string broken(const shared_plans& whole, F change) {
   plans all;
@@ -97,7 +99,8 @@ BOOST_AUTO_TEST_CASE(a_schedule_in_order_says_nothing_of_sums) {
   BOOST_TEST(layout_of(gpt_table(4, 32, 100, false), o)->bucket_order.empty());
 }
 
-// A bucket that two stages write to is complete after the second one has written.
+// Both stages add gradients to the bucket of the tied weight, so its last micro-batch is the last one of the second
+// stage.
 BOOST_AUTO_TEST_CASE(a_weight_of_two_stages_is_summed_when_both_have_written_it) {
   const auto table = gpt_table(6, 32, 100, true);
   for (uint32_t stage = 0; stage <= 3; ++stage)
@@ -134,7 +137,7 @@ BOOST_AUTO_TEST_CASE(what_crosses_comes_in_the_order_of_the_sender) {
   BOOST_TEST(order(0, kind::receive) == order(2, kind::send));
 }
 
-// The last weight part of stage 0 is that of micro-batch 0.
+// In the split schedule, stage 0 computes the weight gradients of micro-batch 0 last.
 BOOST_AUTO_TEST_CASE(updates_before_the_vote_wait_for_what_their_stage_writes_last) {
   const auto table = gpt_table(6, 32, 100, true);
   for (uint32_t stage = 0; stage <= 3; ++stage)
@@ -175,7 +178,8 @@ BOOST_AUTO_TEST_CASE(sums_in_files_begin_with_the_first_and_end_with_the_last_of
 BOOST_AUTO_TEST_CASE(a_reduction_before_the_last_contribution_of_its_stage_is_refused) {
   const auto table = gpt_table(4, 32, 100, false);
   const auto plans = proved(table, ordered(reversed, 6, 0, true));
-  // The reduction waits for the micro-batch with the last number as if that came last, but its backward is the first.
+  // The change makes the reduction wait for micro-batch 3, the one with the highest number; in the reversed order its
+  // backward runs first.
   const auto early = broken(plans, [](rank_plan& p) {
     for (auto& x : p.instructions) {
       if (x.kind != kind::reduce) continue;

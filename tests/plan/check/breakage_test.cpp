@@ -1,4 +1,4 @@
-// Breaks valid plans at one random place: the checker must find every break. If a change may be harmless, the test
+// Breaks valid plans at one random position: the checker must find every break. If a change may be harmless, the test
 // decides on an explicit graph whether it is, and then expects the plan to pass. Half of the breaks are on one rank;
 // half are the same on all ranks, so that no rank disagrees with another.
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 
 struct breakage_kind {
   bool (saboteur::*change)();
-  bool on_one_rank = false;  ///< the break is an error only if another rank's plan differs
+  bool on_one_rank = false;  ///< true: the change is an error only because another rank's plan differs
 };
 const std::map<std::string, breakage_kind> all_breakages = {
     {"drop a dependency", {&saboteur::drop_dependency}},
@@ -56,7 +56,8 @@ const std::map<std::string, breakage_kind> all_breakages = {
     {"change a size", {&saboteur::change_size}},
 };
 
-/// The result of one change: whether there was one, whether the check should pass, and its answer.
+/// The result of one change: whether the plan changed, whether the change is harmless, and whether the checker accepted
+/// it.
 struct trial {
   bool changed = false, harmless = true;
   std::string text;
@@ -71,7 +72,7 @@ trial attempt(const shared_plans& whole, const breakage_kind& kind, std::mt19937
   plans broken;
   for (const auto& p : whole) broken.push_back(*p);
   std::vector<saboteur> saboteurs;
-  saboteurs.reserve(broken.size());  // excuses point to the elements
+  saboteurs.reserve(broken.size());  // the excuses hold pointers to the elements, so the vector must not reallocate
   auto layout = broken.front().layout;
   for (size_t r = 0; r < broken.size(); ++r) {
     if (!alike && r != chosen) continue;
@@ -84,7 +85,7 @@ trial attempt(const shared_plans& whole, const breakage_kind& kind, std::mt19937
     }
   }
   if (alike)
-    for (auto& p : broken) p.layout = layout;  // the ranks agree on the change
+    for (auto& p : broken) p.layout = layout;  // all ranks share the changed layout
   random.discard(64);
   if (!out.changed) return out;
   const auto now = shared(broken);
@@ -139,7 +140,8 @@ BOOST_AUTO_TEST_CASE(every_break_of_a_step_that_updates_before_its_vote_is_caugh
     auto options = random_options(*table, random);
     options.mode = mode::train;
     options.updates.speculate = true;
-    // Swapped states are updated before the vote only if no update is undone.
+    // Sub-groups whose states are in a swap file are updated before the gradient-norm vote only if no update is ever
+    // undone.
     const bool undoes = !options.tiers.swaps();
     options.updates.may_skip = undoes && seed % 4 != 0;
     options.updates.may_clip = undoes && seed % 4 != 1;
@@ -181,7 +183,8 @@ BOOST_AUTO_TEST_CASE(every_break_of_a_step_that_asks_a_teacher_is_caught) {
   BOOST_TEST(caught["change a subject"] >= 50U);
 }
 
-// Leaves breaks between stages to cuts_test.cpp, and between ranks of a group to shared_cuts_test.cpp.
+// Breaks of transfers between stages are tested in cuts_test.cpp, breaks of exchanges between the ranks of a group in
+// shared_cuts_test.cpp.
 BOOST_AUTO_TEST_CASE(every_break_of_one_rank_of_a_pipeline_or_a_group_is_caught) {
   for (uint64_t seed = 2000; seed < 2200; ++seed) {
     std::mt19937_64 random(seed);

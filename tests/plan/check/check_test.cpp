@@ -21,7 +21,7 @@ void passes(const shared_table& table, const plan_options& o) {
                                                   << o.accumulation << ": " << (proved ? "" : proved.error().text));
 }
 
-/// Changes one rank's plan and expects a refusal that contains `what`.
+/// Changes one rank's plan and expects the checker's error to contain `what`.
 template <class F>
 void refused(const shared_table& table, const plan_options& o, F change, const std::string& what) {
   auto plans = plans_of(table, o);
@@ -48,7 +48,7 @@ double seconds_of(const shared_plans& plans) {
 
 }  // namespace
 
-// The grid has all degrees, stages and orders, and within it the settings that depend on one of them.
+// The loops combine all ZeRO stages, rank counts and accumulation settings with the settings that depend on them.
 BOOST_AUTO_TEST_CASE(every_plan_of_a_large_grid_is_proved) {
   for (const bool tied : {false, true})
     for (uint32_t ranks = 1; ranks <= 4; ++ranks)
@@ -92,7 +92,7 @@ BOOST_AUTO_TEST_CASE(plans_of_random_models_and_options_are_proved) {
       std::mt19937_64 random(seed);
       const auto table = random_table(random);
       const auto options = random_options(*table, random);
-      if (!make_layout(table, options)) continue;  // there are fewer blocks than ranks
+      if (!make_layout(table, options)) continue;  // the model has fewer blocks than there are ranks
       passes(table, options);
       ++proved;
     }
@@ -219,7 +219,7 @@ BOOST_AUTO_TEST_CASE(a_second_copy_that_is_read_too_early_or_made_twice_is_refus
       if (x.kind == k && x.near) return x.id;
     return none;
   };
-  // A gather that claims to read all shards would use the wrong communicator.
+  // A gather that is marked as reading all shards needs a communicator of more ranks than its own.
   refused(
       table, o, [&](rank_plan& p) { p.instructions[near_one(p, kind::gather)].near = false; },
       "has a communicator that its rank does not belong to");
@@ -243,7 +243,7 @@ BOOST_AUTO_TEST_CASE(a_second_copy_that_is_read_too_early_or_made_twice_is_refus
       "keeps the wrong number of bytes");
 }
 
-// Checks each list as the layout has it, then with one error.
+// Checks the correct list of pieces first, then the same list with one error.
 BOOST_AUTO_TEST_CASE(a_vote_that_counts_a_replica_twice_is_refused) {
   auto o = small_options(4, 3);
   o.mesh = in_groups(2, 2);
@@ -252,7 +252,7 @@ BOOST_AUTO_TEST_CASE(a_vote_that_counts_a_replica_twice_is_refused) {
   BOOST_TEST_REQUIRE(rules::vote(*l, sound).has_value());
   auto twice = sound;
   twice.push_back(sound.front());
-  twice.back().owner += 2;  // the same block of the other replica
+  twice.back().owner += 2;  // names the same block on the other replica
   const auto counted = rules::vote(*l, twice);
   BOOST_TEST_REQUIRE(!counted.has_value());
   BOOST_TEST(counted.error().text.find("do not cover each square sum, loss and range exactly once") !=
@@ -363,8 +363,9 @@ BOOST_AUTO_TEST_CASE(a_slot_taken_before_its_last_reader_is_named) {
       "of the pool of buckets without waiting for reduce bucket");
 }
 
-// Rank 1 owns no elements that need norms. Its `measure` would move no bytes before the vote has ended, because rank
-// 0's waits for the vote. But rank 1 asks whether the step is skipped when it starts the collective.
+// Rank 1 owns no elements that need norms. Its `measure` would move no bytes before the vote (the all-gather of
+// gradient square sums) has ended, because rank 0's waits for the vote. But rank 1 evaluates whether the step is
+// skipped when it starts the collective, which is too early.
 BOOST_AUTO_TEST_CASE(a_collective_that_the_vote_holds_back_on_another_rank_alone_is_named) {
   auto o = small_options(2, 2);
   o.updates.rules = {{2, update_need::parameter_norms}, {2, update_need::elements}};
@@ -381,8 +382,8 @@ BOOST_AUTO_TEST_CASE(an_update_that_an_overflow_does_not_stop_is_named) {
       "runs even if the vote finds an overflow");
 }
 
-// If micro-batches are summed in one place, a later one must wait for an earlier one's reduction, though both are on
-// one lane.
+// If all micro-batches are reduced into one sum, the reduction of a later one must wait for that of an earlier one,
+// even if both are on one lane.
 BOOST_AUTO_TEST_CASE(reductions_that_add_to_one_sum_wait_for_each_other) {
   refused(
       chain_table({4096, 4096}), small_options(1, 2, 2),
@@ -395,7 +396,7 @@ BOOST_AUTO_TEST_CASE(reductions_that_add_to_one_sum_wait_for_each_other) {
 }
 
 BOOST_AUTO_TEST_CASE(a_micro_batch_begins_only_when_the_one_before_is_done) {
-  // The order is load, forward, backward, load, forward, backward, then the rest.
+  // The plan's instructions are load, forward, backward, load, forward, backward, and then the rest.
   refused(
       chain_table({4096}), small_options(1, 0, 2),
       [](rank_plan& p) {
@@ -425,7 +426,7 @@ BOOST_AUTO_TEST_CASE(an_unguarded_instruction_may_not_wait_for_one_that_a_skippe
   BOOST_TEST(proved.error().text.find("always runs but waits for update sub-group 0") != std::string::npos);
 }
 
-// A plan may come from anywhere: errors of its tables are found before they are used for look-ups.
+// A plan may come from an untrusted source, so the checker must validate its tables before it uses them for look-ups.
 BOOST_AUTO_TEST_CASE(shared_tables_that_do_not_fit_together_are_refused_without_being_read) {
   const auto with_table = [](job_layout& l, auto change) {
     auto t = *l.table;
@@ -454,7 +455,7 @@ BOOST_AUTO_TEST_CASE(shared_tables_that_do_not_fit_together_are_refused_without_
     const auto layout = layout_of(chain_table({4096, 4096}), small_options(2, 3));
     auto broken = std::make_shared<job_layout>(*layout);
     changes[i](*broken);
-    for (const size_t others : {0U, 1U}) {  // changes one rank's plan, then all ranks'
+    for (const size_t others : {0U, 1U}) {  // 0: changes one rank's plan only; 1: changes all plans
       auto plans = plans_of(layout);
       for (size_t r = others; r < 2; ++r) {
         auto p = std::make_shared<rank_plan>(*plans[r]);

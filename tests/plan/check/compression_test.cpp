@@ -1,5 +1,5 @@
-// Tests the compressed copies that units multiply with: they are written for each use, and every wrong copy is refused
-// with the instruction named.
+// Tests the compressed copies of weights that units multiply with: a copy is written for each use, and the checker
+// refuses every wrong copy and names the instruction.
 #include <array>
 #include <functional>
 #include <map>
@@ -17,7 +17,7 @@ using namespace troupe::plan;
 
 namespace {
 
-/// Returns options for two blocks and a tied head; the matrices of block 0 and the shared one are compressed in every
+/// Returns options for two blocks and a tied head; the matrices of block 0 and the tied matrix are compressed in every
 /// unit that reads them.
 plan_options options_at(uint32_t stage, bool recomputes) {
   plan_options o;
@@ -35,8 +35,8 @@ void proved(const shared_plans& plans) {
   BOOST_REQUIRE_MESSAGE(verdict.has_value(), (verdict ? "" : verdict.error().text));
 }
 
-/// Returns plans of two tensor ranks by two data ranks. Tensor ranks share groups in units 1 and 3; the ranges of unit
-/// 3 are exchanged twice.
+/// Returns the plans of two tensor ranks by two data ranks. Tensor ranks share quantisation groups in units 1 and 3;
+/// the value ranges of unit 3 are exchanged twice.
 shared_plans tensor_plans(uint32_t stage, bool recomputes) {
   auto o = options_at(stage, recomputes);
   o.mesh = {{core::axis::shard, 2}, {core::axis::tensor, 2}};
@@ -68,11 +68,11 @@ BOOST_AUTO_TEST_CASE(each_use_of_a_unit_has_copies_of_the_parameters_that_it_rea
         const bool reads = x.kind == kind::forward || x.kind == kind::recompute || x.kind == kind::backward;
         if (reads) BOOST_TEST((x.compressed != none) == (x.subject != 2), p.describe(x.id));
       }
-      // The count is units x ways x micro-batches. Below stage 3 a copy stays valid from one use of a unit to the next:
-      // the head's from forward to backward, the first unit's from one micro-batch to the next.
+      // The count is units x passes (forward, backward) x micro-batches. Below stage 3 a copy stays valid from one use
+      // of a unit to the next: the head's from forward to backward, the first unit's from one micro-batch to the next.
       BOOST_TEST(copies == 3U * 2 * 2 - (stage < 3 ? 3 : 0));
-      // Only one unit has copies at a time: the largest has the shared matrix, or block 0's two and the scratch space
-      // of one.
+      // Only one unit has copies at a time. The largest unit has the copy of the tied matrix, or the copies of block
+      // 0's two matrices and the scratch memory to compress one of them.
       const uint64_t bytes = std::max<uint64_t>(64 * 32, 3 * 32 * 32 + 4 * 32 * 32 + 128) * 4;
       BOOST_TEST(p.memory.compressed == bytes);
       BOOST_TEST(p.memory.masks == 48U);
@@ -103,7 +103,7 @@ BOOST_AUTO_TEST_CASE(a_use_without_its_copies_or_with_those_of_another_is_refuse
   refused([&](rank_plan& p) { nth(p, kind::forward, 0).buffer = nth(p, kind::forward, 3).buffer; }, "instruction");
   refused([&](rank_plan& p) { p.buffers[nth(p, kind::compress, 1).compressed].bytes += 64; },
           "has a slot that is not its own");
-  // ends a copy's life before the backward that multiplies with it
+  // The slot of the copy ends before the backward that multiplies with it.
   refused(
       [&](rank_plan& p) {
         for (const auto& x : p.instructions)
@@ -123,17 +123,18 @@ BOOST_AUTO_TEST_CASE(uses_that_take_turns_segment_by_segment_share_their_copies)
       if (table->parameters[q].shape.size() == 2) o.compressed.weights.push_back({u, q, 0});
   const auto plans = plans_of(layout_of(table, o));
   proved(plans);
-  std::map<std::array<uint32_t, 3>, uint64_t> copies;  // by unit, micro-batch and way
+  std::map<std::array<uint32_t, 3>, uint64_t> copies;  // number of compressions, by unit, micro-batch and pass
   uint64_t in_turns = 0;
   for (const auto& p : plans)
     for (const auto& x : p->instructions) {
       const std::array<uint32_t, 3> key{x.subject, x.micro, static_cast<uint32_t>(way_of(x.use))};
       if (x.kind == kind::compress && ++copies[key] > 1) ++in_turns;
     }
-  BOOST_TEST(in_turns == 0U);  // each pass through a unit has one copy, however its segments are paired
+  // Each pass through a unit compresses its weights once, even if its segments alternate with those of another pass.
+  BOOST_TEST(in_turns == 0U);
 }
 
-// A separate weight part would need the parameters, which may be released by then.
+// A separate weight part of backward would read the parameters, which may be released by then.
 BOOST_AUTO_TEST_CASE(a_unit_whose_masks_are_learned_goes_backward_at_once) {
   const auto table = gpt_table(4, 32, 64, /*tied=*/false);
   for (const char* schedule : {"zb_h1", "zb_v"}) {
@@ -142,14 +143,14 @@ BOOST_AUTO_TEST_CASE(a_unit_whose_masks_are_learned_goes_backward_at_once) {
     o.compressed.weights = {{.unit = 4, .parameter = table->units[4].parameters[2], .mask_bytes = 40, .learns = true}};
     const auto plans = plans_of(layout_of(table, o));
     proved(plans);
-    std::map<uint32_t, uint64_t> parts;  // [unit]; number of weight parts
+    std::map<uint32_t, uint64_t> parts;  // number of weight parts, by unit
     for (const auto& p : plans)
       for (const auto& x : p->instructions) {
         if (x.kind == kind::weigh) ++parts[x.subject];
         if (x.kind == kind::backward && x.subject == 4) BOOST_TEST((x.use == use::backward), p->describe(x.id));
       }
     BOOST_TEST(!parts.contains(4));
-    BOOST_TEST(parts.contains(5));  // a unit of the same stage
+    BOOST_TEST(parts.contains(5));  // a unit of the same stage that has no learned masks
   }
 }
 
@@ -165,7 +166,8 @@ BOOST_AUTO_TEST_CASE(tensor_ranks_agree_on_ranges_once_a_step_before_the_first_u
     BOOST_TEST(x.bytes == 2 * p.layout->range_bytes(x.subject));
     BOOST_TEST(p.layout->communicators[x.communicator].members.size() == 2U);
   }
-  const std::map<uint32_t, uint64_t> wanted = {{1, 1}, {3, 2}};  // tensor ranks share no groups of unit 0
+  // {unit, exchanges}; tensor ranks share no groups of unit 0.
+  const std::map<uint32_t, uint64_t> wanted = {{1, 1}, {3, 2}};
   BOOST_TEST((surveys == wanted && agreements == wanted));
 }
 

@@ -1,5 +1,5 @@
-// Checks that plans of any cut of a model into stages are proved, and that every break of a transfer between stages is
-// found.
+// Checks that the checker accepts the plans of any cut of a model into pipeline stages, and finds every break of a
+// transfer between stages.
 #include <sys/resource.h>
 
 #include <ctime>
@@ -33,12 +33,12 @@ const std::map<std::string, bool (pipeline_saboteur::*)()> breakages = {
     {"name another slot", &pipeline_saboteur::name_another_slot},
 };
 
-/// Writes and proves plans within 20 s of processor time and 2 GiB.
+/// Generates and checks the plans, and requires that both use at most 20 s of processor time and 2 GiB.
 void is_written_and_proved_in_time(const shared_table& table, const plan_options& o) {
   const std::clock_t began = std::clock();
   const auto plans = plans_of(table, o);
   const auto proved = check(plans);
-  // Processor time, whatever else the machine computes.
+  // std::clock() counts processor time, which does not depend on the load of the machine.
   const double took_s = double(std::clock() - began) / CLOCKS_PER_SEC;
   BOOST_TEST(proved.has_value(), (proved ? "" : proved.error().text));
   size_t instructions = 0;
@@ -49,7 +49,7 @@ void is_written_and_proved_in_time(const shared_table& table, const plan_options
                                    << instructions << " instructions in " << took_s << " s, " << used.ru_maxrss / 1024
                                    << " MiB");
   BOOST_TEST(took_s <= 20.0);
-  BOOST_TEST(used.ru_maxrss <= 2 << 20);  // KiB, including all earlier tests
+  BOOST_TEST(used.ru_maxrss <= 2 << 20);  // in KiB; the peak of the process, which includes all earlier tests
 }
 
 }  // namespace
@@ -77,7 +77,8 @@ BOOST_AUTO_TEST_CASE(ranks_that_differ_in_the_data_coordinate_alone_compute_and_
             BOOST_TEST_INFO_SCOPE("i " << i);
             const auto &x = mine->instructions[a[i]], &y = first.instructions[b[i]];
             BOOST_TEST_REQUIRE(mine->describe(x.id) == first.describe(y.id));
-            // a release that keeps a second copy has the size of this rank's own part
+            // The releases of two ranks may differ in size: one that stores a second copy has the size of its rank's
+            // own part.
             BOOST_TEST_REQUIRE((x.bytes == y.bytes || (x.kind == kind::release && x.near)), mine->describe(x.id));
             BOOST_TEST_REQUIRE((x.flops == y.flops && x.guard == y.guard && x.use == y.use && x.segment == y.segment &&
                                 x.sequence == y.sequence),

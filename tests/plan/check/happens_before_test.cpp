@@ -9,7 +9,7 @@ using namespace troupe::plan;
 
 namespace {
 
-/// Compares happens_before with the oracle for many pairs of instructions of any two ranks.
+/// Compares happens_before with the oracle's graph search for many pairs of instructions of any two ranks.
 void compare(const shared_plans& plans, branch taken, std::mt19937_64& random) {
   const auto order = troupe::plan::happens_before::build(plans, taken);
   BOOST_REQUIRE(order.has_value());

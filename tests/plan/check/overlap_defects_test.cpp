@@ -1,4 +1,5 @@
-// Checks that each known defect of overlap is refused with the instruction and, if bytes are concerned, the bytes.
+// Checks that the checker refuses each known defect of overlap, and names the instruction and, if bytes are concerned,
+// the bytes.
 #include "tests/plan/overlap_defects.hpp"
 
 #include "plan/check/check.hpp"

@@ -1,5 +1,5 @@
-// Checks that plans of any cut of a model that ranks compute together are proved, and that every break of its exchanges
-// is found.
+// Checks that the checker accepts the plans of any cut of a model over tensor and sequence ranks, and finds every break
+// of their exchanges.
 #include <map>
 #include <string>
 
@@ -40,14 +40,14 @@ bool break_pieces(std::vector<moved_piece>& moved, std::mt19937_64& random) {
   moved_piece& x = moved[random() % moved.size()];
   moved_piece& y = moved[random() % moved.size()];
   switch (random() % 5) {
-    case 0:  // swaps the targets of two parts
+    case 0:  // swaps the targets of two pieces
       std::swap(x.to, y.to);
       return x.to != y.to;
     case 1:
       std::swap(x.owner, y.owner);
       std::swap(x.from, y.from);
       return x.owner != y.owner && moved.size() > 1;
-    case 2:  // removes the offset
+    case 2:  // sets the offset of a piece to 0
       return std::exchange(x.to, 0) != 0;
     case 3:
       x.from += x.count;

@@ -1,5 +1,5 @@
-// Tests units of a teacher in a plan: they run forward in training steps, before the model's own, without backward and
-// without saving.
+// Tests the units of a distillation teacher in a plan: they run only forward, only in training steps and before the
+// model's units, and their parameters are not saved.
 #include "plan/check/check.hpp"
 
 #include <functional>
@@ -13,7 +13,7 @@ using namespace troupe::plan;
 
 namespace {
 
-/// Returns a model of one block with two units of a teacher before it.
+/// Returns a model of one block, preceded by two units of a teacher.
 shared_table taught() {
   auto table = *gpt_table(2, 32, 64, /*tied=*/false);
   table.teacher_units = 2;
@@ -47,7 +47,7 @@ BOOST_AUTO_TEST_CASE(a_teacher_computes_forward_in_steps_that_train_alone_and_is
           BOOST_TEST((x.kind == kind::forward), p->describe(x.id));
           ++forwards;
         }
-        BOOST_TEST(forwards == (what == mode::train ? 3U * 2 : 0U));  // segments x micro-batches
+        BOOST_TEST(forwards == (what == mode::train ? 3U * 2 : 0U));  // three segments times two micro-batches
         for (const auto& block : p->snapshots)
           for (const auto& piece : block.pieces) BOOST_TEST(!p->table().parameters[piece.parameter].of_teacher);
       }

@@ -1,5 +1,5 @@
-// Checks that sums of tied gradients are refused if they come early, twice, never or without their summands, on one
-// rank or on all ranks alike.
+// Checks that the checker refuses sums of tied gradients that run too early, twice, never or without their summands, on
+// one rank or on all ranks alike.
 #include <map>
 #include <string>
 
@@ -20,14 +20,14 @@ std::string verdict_of(const std::vector<rank_plan>& plans) {
   return proved ? "passed" : proved.error().text;
 }
 
-/// Changes the plans of all ranks and expects a refusal that contains `what`.
+/// Changes the plans of all ranks and expects the checker's error to contain `what`.
 template <class F>
 void refused(const shared_table& table, const plan_options& o, F change, const std::string& what) {
   std::vector<rank_plan> plans;
   for (const auto& p : plans_of(table, o)) plans.push_back(*p);
   BOOST_TEST_REQUIRE(verdict_of(plans) == "passed");
   for (auto& p : plans) change(p);
-  for (auto& p : plans) p.layout = plans.front().layout;  // changed alike
+  for (auto& p : plans) p.layout = plans.front().layout;  // all ranks share the changed layout
   const std::string text = verdict_of(plans);
   BOOST_TEST(text.find(what) != std::string::npos, text << " does not say: " << what);
 }
@@ -124,7 +124,7 @@ BOOST_AUTO_TEST_CASE(a_norm_before_the_sum_is_found) {
   refused(
       s.table, per_use(small_options(2, 1)),
       [](rank_plan& p) {
-        // swaps the sum with the norm that reads it
+        // The change swaps the sum with the norm instruction that reads it.
         auto& sum = first_of(p, kind::tied_sum);
         const auto norm = std::ranges::find_if(p.instructions, [&](const instruction& x) {
           return x.kind == kind::norm && x.subject == p.layout->bucket_of[0];
@@ -155,7 +155,8 @@ BOOST_AUTO_TEST_CASE(ties_that_leave_a_use_out_are_found) {
       "not in the order of units");
 }
 
-// The partition treats copies as parameters like all others: the rank that has least so far gets the uneven block.
+// The partition treats the copy of a tied parameter like any other parameter: the rank with the fewest elements so far
+// receives the uneven block.
 BOOST_AUTO_TEST_CASE(a_copy_that_is_cut_otherwise_is_found) {
   refused(
       four_uses(), per_use(small_options(2, 1)),

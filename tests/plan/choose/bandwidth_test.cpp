@@ -25,8 +25,8 @@ BOOST_AUTO_TEST_CASE(half_is_reached_if_transfers_take_as_long_as_the_arithmetic
     BOOST_TEST_CONTEXT("e " << e) BOOST_TEST(transfer_efficiency(300, bandwidth_for(e, 300, v100), v100) == e, close);
 }
 
-// The paper reads from its curves an efficiency of one half at 70 GB/s for parameters and four times that for optimizer
-// states, and 2 GB/s for activations of width 2048.
+// ZeRO-Infinity's efficiency curves show one half at 70 GB/s for parameters, at four times that for optimizer states,
+// and at 2 GB/s for activations of width 2048.
 BOOST_AUTO_TEST_CASE(the_papers_readings_of_its_curves_follow) {
   const auto one = intensity_of(trillion);
   BOOST_TEST(bandwidth_for(0.5, one.parameters, v100) < 70 * gigabyte);

@@ -1,4 +1,4 @@
-// Tests the memory that batch sizes require, and the error if it is too much.
+// Tests the memory that batch sizes require, and the error for a batch that does not fit.
 #include "plan/choose/batch_need.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint64_t gibi = uint64_t{1} << 30;
 
-/// Returns two units of one segment each, which keep 100 and 300 bytes of a sample.
+/// Returns two units of one segment each, which keep 100 and 300 bytes of each sample.
 troupe::core::model_table two_units() {
   troupe::core::model_table t;
   t.units.push_back({"a", {}, {{"a", {}, 0, 100}}});
@@ -56,7 +56,7 @@ BOOST_AUTO_TEST_CASE(batches_that_fit_and_unknown_memory_are_not_refused) {
   BOOST_TEST(refusal_of(two_units(), {.rows = 1'000'000'000'000, .columns = 64}, 0, "memory").key == "");
 }
 
-// The estimate must not exceed the real size of plans, because it would refuse jobs that work.
+// The estimate is a lower bound: if it exceeded the real size of plans, jobs that work would be refused.
 BOOST_AUTO_TEST_CASE(a_plan_has_at_least_the_instructions_that_are_counted) {
   auto o = small_options(2, 1, 4);
   const auto table = gpt_table(2, 64, 256, true);

@@ -1,4 +1,5 @@
-// Tests the choice of passes: by time under a limit of memory, with the change that each of them made.
+// Tests which passes compile() chooses for the shortest step under a memory limit, and how it describes the effect of
+// each pass.
 #include "plan/choose/compile.hpp"
 
 #include "models/table/model_spec.hpp"
@@ -56,7 +57,8 @@ BOOST_AUTO_TEST_CASE(a_limit_is_kept_to_by_the_shortest_step_that_does) {
     const auto x = compiled_by(r);
     BOOST_TEST(x.chosen.fits, percent);
     BOOST_TEST(x.chosen.memory.total() <= r.limits.total);
-    BOOST_TEST(x.chosen.step_s >= 0.99 * before_s);  // less memory is not faster, up to gains that are not worth it
+    // A tighter memory limit makes no step faster, except for gains below the search's threshold.
+    BOOST_TEST(x.chosen.step_s >= 0.99 * before_s);
     before_s = x.chosen.step_s;
     const auto proved = check(plans_of(r.table, x.chosen.options));
     BOOST_TEST(proved.has_value(), (proved ? "" : proved.error().text));
@@ -65,7 +67,8 @@ BOOST_AUTO_TEST_CASE(a_limit_is_kept_to_by_the_shortest_step_that_does) {
   BOOST_TEST(!compiled_by(r).chosen.fits);
 }
 
-// Recomputed from a lesser part, activations cost less time for the same bytes than with whole units.
+// Keeping a part of each unit's activations and recomputing the rest saves the same bytes in less time than recomputing
+// whole units.
 BOOST_AUTO_TEST_CASE(units_keep_less_before_they_are_computed_again_and_the_last_one_never_is) {
   auto r = request_of(1, 0);
   auto table = *r.table;
@@ -135,8 +138,8 @@ BOOST_AUTO_TEST_CASE(exchanges_are_split_where_that_saves_time_and_the_pass_says
   r.passes = {"split_exchanges"};
   const auto split = compiled_by(r);
   BOOST_TEST(split.chosen.options.exchange_pieces > 1U);
-  // Exchanges of an MLP take as long as its last product, those of attention longer. So the time of the products is
-  // hidden, except that of the last piece.
+  // The exchange after the MLP takes as long as the product before it, the one after attention longer. So the time of
+  // the products is hidden, except that of the last piece.
   const auto& block = r.table->units[1].segments;
   const double products_s = 2 * 4 * (block[0].output.flops + block[1].output.flops) / r.costs.flops_per_s;
   const double hidden = 1 - 1.0 / split.chosen.options.exchange_pieces;

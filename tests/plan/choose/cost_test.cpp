@@ -18,7 +18,7 @@ const instruction& first_of(const rank_plan& p, kind k) {
 
 }  // namespace
 
-// Segments of the samples have 1e6 flops and 4096 saved bytes.
+// Each segment of the sample models has 1e6 flops and keeps 4096 bytes.
 BOOST_AUTO_TEST_CASE(an_instruction_costs_its_flops_and_the_bytes_it_touches) {
   const auto p = plans_of(chain_table({10'000, 10'000}), small_options(2, 2))[0];
   const auto tolerance = boost::test_tools::tolerance(1e-12);
@@ -28,7 +28,7 @@ BOOST_AUTO_TEST_CASE(an_instruction_costs_its_flops_and_the_bytes_it_touches) {
   BOOST_TEST(predicted_seconds(*p, first_of(*p, kind::load), plain) == 0.0);
 }
 
-// Two ranks share the device.
+// Two ranks share the device and its bandwidth.
 BOOST_AUTO_TEST_CASE(on_a_device_an_instruction_costs_the_memory_that_it_moves_bytes_in) {
   const auto tolerance = boost::test_tools::tolerance(1e-12);
   cost_model card = plain;
@@ -87,7 +87,8 @@ BOOST_AUTO_TEST_CASE(a_played_step_keeps_lanes_dependencies_and_collectives) {
         for (const auto& order : plans[r]->lanes)
           for (size_t i = 1; i < order.size(); ++i) {
             BOOST_TEST_INFO_SCOPE("i " << i);
-            // The lane that gives a block to the disk continues at once; the disk writes one block after the other.
+            // The lane continues as soon as it has queued a block for the disk; the disk writes one block after the
+            // other.
             const auto &before = at[order[i - 1]], &x = at[order[i]];
             const bool handed_over = plans[r]->instructions[order[i - 1]].kind == kind::write;
             BOOST_TEST((handed_over ? before.start_s <= x.start_s : before.end_s <= x.moving_s + 1e-12));
@@ -100,7 +101,7 @@ BOOST_AUTO_TEST_CASE(a_played_step_keeps_lanes_dependencies_and_collectives) {
     }
 }
 
-// Two units of 1 ms forward and 2 ms backward run on one rank; nothing else takes time.
+// Two units of 1 ms forward and 2 ms backward run on one rank; no other instruction takes time.
 BOOST_AUTO_TEST_CASE(a_step_without_communication_is_the_sum_of_its_computations) {
   cost_model free_bytes = plain;
   free_bytes.copy_bytes_per_s = 1e30;

@@ -12,13 +12,14 @@ constexpr machine_shape eight{.gpus_per_node = 8, .nodes = 1};
 
 using enum state_home;
 
-// Places of optimizer and parameters, and zero_init, in the order in which DeepSpeed prints them.
+// Memory tier of the optimizer states, memory tier of the parameters, and zero_init, in the order in which DeepSpeed
+// prints the combinations.
 constexpr estimated_placement placements[] = {{host, host, true},    {host, host, false},    {host, device, true},
                                               {host, device, false}, {device, device, true}, {device, device, false}};
 
 }  // namespace
 
-// The figures come from DeepSpeed's own functions.
+// The expected bytes were printed by DeepSpeed's own estimate functions.
 BOOST_AUTO_TEST_CASE(stage_2_needs_the_bytes_that_deepspeed_says) {
   const struct {
     uint64_t parameters;

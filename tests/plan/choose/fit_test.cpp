@@ -19,7 +19,7 @@ constexpr open_choices everything{.sub_group = true,
                                   .resident_parameters = true,
                                   .ratio = true};
 
-/// Returns a request for a small GPT with all its states in files.
+/// Returns a request for a small GPT with all its states in swap files.
 fit_request request_for(uint32_t ranks = 2) {
   fit_request r;
   r.table = gpt_table(4, 64, 512, true);
@@ -38,7 +38,7 @@ fitted chosen(const fit_request& r) {
   return *out;
 }
 
-/// Checks that the plans of a choice pass the checker with its limit as their budget.
+/// Checks that the plans of the chosen options pass the checker with the request's limit as their memory budget.
 void prove(const fit_request& r, const fitted& x) {
   auto options = x.options;
   options.memory_budget_bytes = r.limits.states;
@@ -65,7 +65,7 @@ BOOST_AUTO_TEST_CASE(every_choice_fits_and_passes_the_checker_down_to_the_least_
       BOOST_TEST(x.fits);
       BOOST_TEST(x.missing == 0U);
       BOOST_TEST(x.memory.states() <= limit);
-      BOOST_TEST(x.step_s >= last * 0.99);  // less memory is not faster
+      BOOST_TEST(x.step_s >= last * 0.99);  // a tighter memory limit makes no step faster
       last = x.step_s;
       prove(r, x);
     }
@@ -91,11 +91,12 @@ BOOST_AUTO_TEST_CASE(memory_that_is_left_keeps_states_out_of_files) {
   BOOST_TEST(!all.options.tiers.swap_gradients);
   const auto p = plans_of(r.table, all.options)[0];
   BOOST_TEST(traffic_of(*p, swapped::shards).read == 0U);
-  // Parameters that stay in memory are still written to their file.
+  // Parameters that stay in memory are still written to their swap file.
   BOOST_TEST(all.traffic.read == all.traffic.written);
 }
 
-// Parameters are read for forward and backward of each micro-batch: the more micro-batches, the sooner they are kept.
+// Forward and backward read the parameters for each micro-batch: with more micro-batches, parameters are kept in memory
+// before other states.
 BOOST_AUTO_TEST_CASE(states_that_are_read_most_often_are_kept_first) {
   auto r = request_for();
   r.open = {.resident_parameters = true, .ratio = true};

@@ -1,4 +1,4 @@
-// Tests plan/choose/knob_search.hpp with invented prices: which settings a search ends with.
+// Tests with invented costs which settings the search of plan/choose/knob_search.hpp ends with.
 #include "plan/choose/knob_search.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -14,7 +14,7 @@ struct priced {
   uint64_t bytes;
   double saves_s;
 };
-/// [knob][setting]: the bytes it takes, and the seconds it saves of a step of 100 s.
+/// [knob][setting]: the bytes that the setting needs, and the seconds that it saves of a step of 100 s.
 using prices = std::vector<std::vector<priced>>;
 
 constexpr double slowest_s = 100;
@@ -23,12 +23,12 @@ struct searched {
   std::vector<plan::knob> knobs;
   prices all;
   uint64_t limit;
-  plan::knob_search::levels at;  // settings of the answer
+  plan::knob_search::levels at;  // the settings that the search returned, one per knob
 
   searched(prices p, uint64_t bytes) : all(std::move(p)), limit(bytes) {
     for (const auto& k : all) knobs.emplace_back().settings.resize(k.size());
   }
-  /// Makes the knob's last price that of hiding copies, which its settings from `from` on also do.
+  /// Makes the last setting of `knob` the one that hides copies, and its settings from `from` on hide copies as well.
   void hides(size_t knob, size_t from) {
     knobs[knob].settings.pop_back();
     knobs[knob].hiding_from = from;
@@ -76,8 +76,8 @@ BOOST_AUTO_TEST_CASE(what_does_not_help_the_step_is_not_traded_for) {
 }
 
 BOOST_AUTO_TEST_CASE(a_knob_that_can_hide_copies_does_for_an_equal_step) {
-  // Hiding saves 1 s of 100; the other knob's setting, which is given up for it, saves more. Steps that differ by less
-  // than `worth_it` of the step count as equal.
+  // Hiding copies saves 1 s of 100; the other knob's setting, which must be given up for it, saves more. The search
+  // treats steps as equal if they differ by less than the fraction `worth_it`.
   for (const auto& [given_up, hides] : {std::pair{1.1, true}, {1.5, false}}) {
     searched s({{{0, 0}, {4, 1}}, {{0, 0}, {4, given_up}}}, 5);
     s.hides(0, 1);

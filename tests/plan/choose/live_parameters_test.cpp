@@ -1,4 +1,4 @@
-// Checks that the parameters gathered at the same time never exceed the model, with or without shared ones.
+// Checks that the parameters gathered at the same time never exceed the model's parameters, with or without tied ones.
 #include "plan/choose/live_parameters.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -20,7 +20,7 @@ BOOST_AUTO_TEST_CASE(a_shared_parameter_counts_once) {
   o.gathering.prefetch_bucket = o.gathering.max_live = o.gathering.max_reuse_distance =
       1'000'000'000;  // no unit is released
   const auto p = plans(true, o).front();
-  BOOST_TEST(p->peak_live_elements > p->table().numel());  // two slots hold the shared parameter
+  BOOST_TEST(p->peak_live_elements > p->table().numel());  // two slots hold the tied parameter
   BOOST_TEST(peak_live_parameters(*p) == p->table().numel());
 }
 

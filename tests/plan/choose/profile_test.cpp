@@ -1,4 +1,4 @@
-// Tests files of measured times of units, and their use instead of modelled ones.
+// Tests files of measured unit times, and that the cost model uses them instead of computed times.
 #include "plan/choose/profile.hpp"
 
 #include "tests/plan/samples.hpp"
@@ -59,7 +59,7 @@ BOOST_AUTO_TEST_CASE(a_profile_is_of_one_model_batch_and_type) {
   BOOST_TEST(!is_of(p, *table, dtype::bf16));
   BOOST_TEST(!is_of(p, *gpt_table(4, 32, 100, false), dtype::f32));
   BOOST_TEST(!is_of(p, *gpt_table(3, 64, 100, false), dtype::f32));
-  auto larger = *table;  // a larger micro-batch
+  auto larger = *table;  // has twice the saved bytes, as with a larger micro-batch
   for (auto& u : larger.units)
     for (auto& s : u.segments) s.saved_bytes *= 2;
   BOOST_TEST(!is_of(p, larger, dtype::f32));

@@ -1,4 +1,4 @@
-// Tests how the ranks' votes on their measurements are joined.
+// Tests how the measurements of all ranks are combined into one result.
 #include "plan/choose/profile_votes.hpp"
 
 #include <limits>
@@ -15,7 +15,7 @@ namespace {
 struct measured_job {
   std::vector<std::shared_ptr<const rank_plan>> plans;
   cost_model costs;
-  std::vector<rank_vote> votes;  // rank r's instructions took r + 1 times the modelled time
+  std::vector<rank_vote> votes;  // [rank]; rank r measured r + 1 times the modelled seconds
 };
 
 measured_job three_ranks() {

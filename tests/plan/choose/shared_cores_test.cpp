@@ -10,7 +10,7 @@ using namespace troupe::plan;
 
 namespace {
 
-/// Returns the core seconds that a step takes on all ranks.
+/// Returns the core seconds that one step uses, summed over all ranks.
 double work_of(rank_plans plans, const cost_model& costs) {
   double out = 0;
   for (const auto& p : plans)

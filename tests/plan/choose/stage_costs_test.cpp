@@ -1,4 +1,5 @@
-// Compares costs of units and stages that are known before a plan is written with those of written plans.
+// Compares the costs of units and stages that are estimated before a plan is generated with the costs of generated
+// plans.
 #include "plan/choose/stage_costs.hpp"
 
 #include "plan/choose/cost.hpp"
@@ -10,7 +11,7 @@ using namespace troupe::plan;
 
 namespace {
 
-/// Returns the compute lane's seconds in a plan of one rank.
+/// Returns the busy seconds of the compute lane in the plan of one rank.
 double compute_s(const shared_table& table, const plan_options& o, const cost_model& costs) {
   double out = 0;
   const auto plan = plans_of(table, o).front();

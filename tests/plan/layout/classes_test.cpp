@@ -1,5 +1,5 @@
-// Checks that ranks of a class have equal plans except for whose elements they name, and that one plan of each class
-// proves as much as all ranks' plans.
+// Checks that all ranks of a class have equal plans except for the elements that they own, and that checking one plan
+// of each class proves as much as checking all ranks' plans.
 #include "plan/layout/classes.hpp"
 
 #include <algorithm>
@@ -136,12 +136,12 @@ BOOST_AUTO_TEST_CASE(a_broken_plan_of_a_class_is_found) {
 
 namespace {
 
-/// Returns a parameter of which the rank updates a part.
+/// Returns a parameter that this rank updates at least partly.
 uint32_t own_of(const rank_plan& p) { return p.sub_groups.back().pieces.back().parameter; }
 
 }  // namespace
 
-// The model is so wide that each of 4,096 ranks has elements of each matrix; one rank's elements are moved.
+// The model is so wide that each of 4,096 ranks owns elements of each matrix; each change moves elements of one rank.
 BOOST_AUTO_TEST_CASE(one_rank_among_thousands_that_has_its_elements_elsewhere_is_found) {
   constexpr uint32_t ranks = 4096, wrong = 3000;
   auto options = small_options(ranks, 3);
@@ -177,7 +177,7 @@ BOOST_AUTO_TEST_CASE(one_rank_among_thousands_that_has_its_elements_elsewhere_is
   }
 }
 
-// A piece that a collective moves is compared with the slice of the rank that owns it, and with no other rank's.
+// The check compares a piece that a collective moves with the slice of the rank that owns it only.
 BOOST_AUTO_TEST_CASE(a_piece_of_one_rank_among_thousands_from_elsewhere_is_found) {
   constexpr uint32_t ranks = 4096, wrong = 3000;
   const auto layout = layout_of(chain_table({uint64_t{ranks} * 1024, uint64_t{ranks} * 2048}), small_options(ranks, 2));

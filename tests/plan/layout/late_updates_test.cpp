@@ -33,7 +33,7 @@ BOOST_AUTO_TEST_CASE(columns_are_chosen_and_gradients_land_at_fixed_updates) {
   BOOST_TEST(story == "wwc---L----Lc-");  // updates 3 and 11 choose columns; 6 and 10 apply deferred gradients
 }
 
-// A choice of columns never finds gradients that were deferred under an older choice.
+// All gradients deferred under one choice of columns must be applied before the next choice.
 BOOST_AUTO_TEST_CASE(all_gradients_have_landed_before_a_choice) {
   for (const uint64_t interval : {1U, 2U, 3U, 7U})
     for (const uint64_t choices : {1U, 2U, 5U})
@@ -66,7 +66,7 @@ BOOST_AUTO_TEST_CASE(deferred_gradients_are_an_owner_of_their_own) {
           if (own > 0) bytes += own * sizeof(float) + columns * 9;
         }
         BOOST_TEST(!defers(*p, 2));
-        BOOST_TEST(p->memory.deferred == bytes);  // slices are whole blocks here
+        BOOST_TEST(p->memory.deferred == bytes);  // the slices of this model are whole blocks
       }
       BOOST_TEST(elements == 64U * 96 + 4096);
     }

@@ -9,8 +9,8 @@ using namespace troupe::plan;
 
 namespace {
 
-// Returns plans of two parameters of one unit over two ranks. They have 2 and 3 blocks: each rank gets one of each, and
-// the remaining one goes to rank 1, which owns 476 elements when rank 0 owns 1024.
+// Returns plans for one unit of two parameters over two ranks. The parameters have 2 and 3 blocks: each rank owns one
+// block of each, and the remaining block goes to rank 1, which owns 476 elements when rank 0 owns 1024.
 shared_plans example(const plan_options& o) {
   table_writer w;
   const uint32_t a = w.parameter(1500), b = w.parameter(3000);

@@ -1,4 +1,4 @@
-// Checks that the slices of one rank, whose coordinates are looked up once, equal those that the layout returns for it.
+// Checks that rank_slices, which looks up a rank's coordinates once, returns the same slices as the layout.
 #include "plan/layout/rank_slices.hpp"
 
 #include "plan/layout/layout.hpp"

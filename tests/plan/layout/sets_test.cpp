@@ -11,7 +11,7 @@ namespace {
 
 using groups = std::vector<std::vector<uint64_t>>;
 
-/// Returns the sizes of each set's parameters.
+/// Returns, for each set, the sizes of its parameters.
 groups sizes_of(const rank_plan& p, const std::vector<parameter_set>& all) {
   groups out;
   for (const auto& s : all) {
@@ -25,7 +25,7 @@ std::shared_ptr<const rank_plan> plan_of(const shared_table& table, const plan_o
   return plans_of(table, o)[0];
 }
 
-/// Returns the buckets of a model whose gradients are computed in this order.
+/// Returns the gradient buckets of a model whose gradients are computed in the given order, as lists of sizes.
 groups buckets_of(std::vector<uint64_t> in_order_of_backward, uint64_t limit) {
   std::vector<uint64_t> numels(in_order_of_backward.rbegin(), in_order_of_backward.rend());
   auto o = small_options(1, 0);
@@ -58,7 +58,7 @@ bool equal(const std::vector<bool>& a, const std::vector<bool>& b) { return a ==
 
 }  // namespace
 
-// DeepSpeed flushes a bucket before a gradient that would take it beyond the limit.
+// DeepSpeed flushes a bucket before it adds a gradient that would exceed the limit.
 BOOST_AUTO_TEST_CASE(a_bucket_may_reach_its_limit_but_not_exceed_it) {
   BOOST_TEST(equal(buckets_of({4, 6, 1}, 10), {{4, 6}, {1}}));
   BOOST_TEST(equal(buckets_of({4, 7, 3}, 10), {{4}, {7, 3}}));

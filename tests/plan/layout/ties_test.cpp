@@ -1,5 +1,5 @@
-// Tests copies of tied parameters in the layout: partitioned as their originals, alone in their buckets, without blocks
-// in the vote.
+// Tests the copies of tied parameters in the layout: a copy is partitioned like its original, has a bucket to itself,
+// and contributes no square sums to the gradient norm.
 #include "plan/layout/ties.hpp"
 
 #include <algorithm>

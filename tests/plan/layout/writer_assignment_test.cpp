@@ -1,4 +1,5 @@
-// Tests plan/layout/writer_assignment.hpp: DeepSpeed's results, and that every byte has exactly one writer.
+// Tests plan/layout/writer_assignment.hpp: the assignment equals DeepSpeed's, and every byte of a checkpoint has
+// exactly one writer.
 #include "plan/layout/writer_assignment.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -41,7 +42,7 @@ BOOST_AUTO_TEST_CASE(under_pure_data_parallelism_work_is_shared_out_as_in_deepsp
   BOOST_TEST(shown(assign_writers(l)) == "(2,0) (1,0) (1,0) (1,0) (2,1) (1,0) (1,0) (1,0)");
   l.stage = 3;
   BOOST_TEST(shown(assign_writers(l)) == "(1,0) (1,0) (1,0) (1,0) (1,0) (1,0) (1,0) (1,0)");
-  // Each machine has one rank, so sockets are machines.
+  // Each machine has one rank, so the socket of a rank is its whole machine.
   BOOST_TEST(shown(assign_writers({.ranks = 2, .machines = 2, .unit = writer_unit::socket})) == "(2,0) (2,1)");
 }
 

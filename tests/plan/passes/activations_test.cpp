@@ -1,5 +1,5 @@
-// Tests inputs of recomputed units that are kept elsewhere until backward: their places, the time of their return,
-// their memory.
+// Tests the offloading of recomputed units' inputs until backward: the tier that stores them, the time of their return,
+// the memory that they need.
 #include <map>
 
 #include "plan/check/check.hpp"
@@ -132,7 +132,8 @@ BOOST_AUTO_TEST_CASE(nothing_is_offloaded_without_recompute_and_by_plans_that_do
     require_sound(all);
     BOOST_TEST(all[0]->lanes[static_cast<size_t>(lane::io)].empty());
     BOOST_TEST(all[0]->memory.offloaded_activations == 0U);
-    BOOST_TEST(all[0]->swap_file_bytes == head * window);  // the file belongs to the whole run
+    // The swap file is sized for the whole run, not for this kind of step.
+    BOOST_TEST(all[0]->swap_file_bytes == head * window);
   }
 }
 

@@ -1,4 +1,4 @@
-// Tests the table of passes: the order that follows from contracts, and a new pass that is added.
+// Tests the table of optimisation passes: the order that follows from their contracts, and the addition of a new pass.
 #include "plan/passes/pass.hpp"
 
 #include <algorithm>
@@ -14,10 +14,10 @@ using namespace troupe::plan;
 
 namespace {
 
-// The pass of these tests: moves the gathers of a use one use ahead.
+// The pass that these tests add: moves each gather to one use earlier.
 std::string gather_sooner(draft& d, const rank_plan&) {
   uint32_t moved = 0;
-  handle before = none;  // the last computation before the use to which a gather is moved
+  handle before = none;  // the last computation before the use that the gather is moved to
   for (size_t i = 1; i < d.marks.size(); ++i) {
     for (handle x = d.next(d.marks[i - 1].ends), next; x != d.marks[i].computes; x = next) {
       next = d.next(x);
@@ -33,7 +33,7 @@ std::string gather_sooner(draft& d, const rank_plan&) {
   return std::to_string(moved) + " gathers one use sooner";
 }
 
-// A wrong pass: forwards wait neither for their parameters nor for the tokens.
+// A pass with an error: forwards wait neither for their parameters nor for the tokens.
 std::string wait_for_nothing(draft& d, const rank_plan&) {
   for (handle x = d.begin; x != none; x = d.next(x))
     if (!d.is_mark(x) && d.at(x).kind == kind::forward) d.depend_on_nothing(x);
@@ -44,7 +44,8 @@ std::string nothing(draft&, const rank_plan&) { return {}; }
 
 pass_order beside_ours(std::span<const pass> own) {
   pass_order out;
-  for (const pass& x : own) out.push_back(&x);  // first, so that only its contract decides its place
+  // The tested passes come first in the list, so that only their contracts determine their order.
+  for (const pass& x : own) out.push_back(&x);
   for (const pass& x : all_passes()) out.push_back(&x);
   return out;
 }
@@ -72,7 +73,7 @@ std::string refusal_of(const std::vector<pass>& own) {
   return order ? "" : order.error().text;
 }
 
-/// Returns the error of a plan that is made with pass `own`; empty if it can be made.
+/// Returns the error of plan generation with pass `own`, or an empty text if it succeeds.
 std::string failure_of(const pass& own) {
   auto o = small_options(1, 3);
   o.passes = {std::make_shared<const pass>(own)};

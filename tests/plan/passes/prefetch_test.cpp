@@ -1,5 +1,5 @@
-// Tests the rules of residency on four units A B C D of 1000 elements each, used A B C D D C B A: a sequence that is
-// small enough to follow by hand.
+// Tests which units stay gathered, on four units A B C D of 1000 elements each, used A B C D D C B A: a sequence that
+// is small enough to follow by hand.
 #include "plan/passes/prefetch.hpp"
 
 #include "plan/check/check.hpp"
@@ -15,7 +15,7 @@ namespace {
 using uses = std::vector<uint32_t>;
 
 struct played : troupe::plan::residency {
-  uint64_t peak_live_elements = 0;  ///< peak gathered elements of the resulting plan
+  uint64_t peak_live_elements = 0;  ///< the largest number of gathered elements at any time in the resulting plan
 };
 
 played play(const plan_options& o, const std::vector<uint64_t>& numels = {1000, 1000, 1000, 1000}) {
@@ -59,8 +59,8 @@ BOOST_AUTO_TEST_CASE(without_prefetch_and_reuse_every_use_gathers_and_releases) 
   BOOST_TEST(r.peak_live_elements == 1000U);
 }
 
-// DeepSpeed checks the budget before it adds a unit, so one unit may exceed it. A resident unit costs nothing and is
-// kept for the use that was passed over.
+// DeepSpeed checks the budget before it adds a unit, so one unit may exceed it. A unit that is still gathered adds
+// nothing to the budget and is kept for the use that prefetching skipped.
 BOOST_AUTO_TEST_CASE(prefetch_may_overshoot_its_budget_by_one_unit_and_passes_over_resident_units) {
   auto o = nothing_ahead();
   o.gathering.prefetch_bucket = 1500;
@@ -97,7 +97,7 @@ BOOST_AUTO_TEST_CASE(max_live_limits_prefetch_but_never_a_fetch) {
   BOOST_TEST(none_ahead.peak_live_elements == 1000U);
 }
 
-// The elements of the uses in between are counted, but not those of the use that reaches the limit.
+// The reuse distance counts the elements of the uses in between, but not those of the use that reaches the limit.
 BOOST_AUTO_TEST_CASE(a_unit_used_again_within_the_reuse_distance_is_kept) {
   auto o = nothing_ahead();
   o.gathering.max_reuse_distance = 1;
@@ -139,7 +139,7 @@ BOOST_AUTO_TEST_CASE(nothing_is_gathered_below_stage_3) {
   BOOST_TEST(r.peak_live_elements == 0U);
 }
 
-// Each computation has 1e6 flops forward and more backward.
+// Each computation has 1e6 flops in forward and more in backward.
 BOOST_AUTO_TEST_CASE(gathers_are_as_late_as_so_much_computation_hides_them) {
   auto o = nothing_ahead();
   const auto live = [&](double flops, double flops_per_byte = 0) {
@@ -151,7 +151,7 @@ BOOST_AUTO_TEST_CASE(gathers_are_as_late_as_so_much_computation_hides_them) {
   BOOST_TEST(live(1e6) == 2000U);
   BOOST_TEST(live(1e6 + 1) == 3000U);
   BOOST_TEST(live(2e6 + 1) == 4000U);
-  BOOST_TEST(live(0, 1e6 / 4000) == 2000U);  // flops for each byte of a unit
+  BOOST_TEST(live(0, 1e6 / 4000) == 2000U);  // one computation's flops per byte of a unit
   BOOST_TEST(live(0, 1.1e6 / 4000) == 3000U);
   o.overlap = false;
   BOOST_TEST(live(2e6 + 1) == 1000U);
@@ -163,7 +163,7 @@ BOOST_AUTO_TEST_CASE(wherever_a_gather_stands_then_so_much_computation_is_behind
   for (int k = 0; k < 400; ++k) {
     auto o = small_options(1 + static_cast<uint32_t>(random() % 3), 3, 1 + static_cast<uint32_t>(random() % 3));
     o.gathering.max_reuse_distance = random() % 2;
-    o.gathering.prefetch_bucket = 10'000'000;  // is ignored
+    o.gathering.prefetch_bucket = 10'000'000;  // this setting is ignored
     o.gathering.hidden = {static_cast<double>(random() % 3'000'000), static_cast<double>(random() % 40)};
     o.recompute = random() % 2 == 0;
     const auto model = random_table(random, 3);
@@ -176,12 +176,14 @@ BOOST_AUTO_TEST_CASE(wherever_a_gather_stands_then_so_much_computation_is_behind
       const auto& computed = p->lanes[static_cast<size_t>(lane::compute)];
       for (const auto& x : p->instructions) {
         if (x.kind != kind::gather || x.after.size() != 1) continue;
-        // A gather that may not pass the next one is earlier.
+        // A gather must not overtake the next one, so it may start earlier than its own computation requires.
         const auto next = std::find_if(p->instructions.begin() + x.id + 1, p->instructions.end(),
                                        [](const instruction& y) { return y.kind == kind::gather; });
         if (next != p->instructions.end() && !next->after.empty() && next->after[0] <= x.after[0]) continue;
         const double lead = o.gathering.hidden.flops + o.gathering.hidden.flops_per_byte * static_cast<double>(x.bytes);
-        double between = 0, first = -1;  // flops after its dependency, and of the first computation that has any
+        // `between` sums the flops from the gather's dependency to its use; `first` has the flops of the first
+        // computation.
+        double between = 0, first = -1;
         for (const uint32_t c : computed) {
           const auto& y = p->instructions[c];
           if (y.subject == x.subject && c > x.id && y.kind != kind::release) break;

@@ -1,4 +1,5 @@
-// Tests updates before the vote: their place in the step, their dependencies, and the checker's errors for wrong ones.
+// Tests optimizer updates before the vote (the all-gather of gradient square sums): their position in the step, their
+// dependencies, and the checker's errors for wrong ones.
 #include <algorithm>
 
 #include "plan/check/check.hpp"
@@ -50,7 +51,7 @@ std::vector<const instruction*> all_of(const rank_plan& p, kind k) {
   return out;
 }
 
-/// Moves instruction `id` to another place in the order, and removes its dependencies on instructions that are later
+/// Moves instruction `id` to another position in the order, and removes its dependencies on instructions that are later
 /// now.
 void move(rank_plan& p, uint32_t id, uint32_t place) {
   std::vector<uint32_t> order;
@@ -61,8 +62,8 @@ void move(rank_plan& p, uint32_t id, uint32_t place) {
   reorder(p, order);
 }
 
-/// Returns a model whose unit 0 has no gradients of its own and reads a parameter of unit 1. Its backward runs after
-/// the reduction of that parameter's gradient, and so does, at stage 3, the gather of the parameter for it.
+/// Returns a model whose unit 0 reads a frozen parameter and a parameter of unit 1. Its backward, and at stage 3 the
+/// gather for it, run after the reduction of the latter's gradient.
 shared_table read_by_a_frozen_unit() {
   table_writer w;
   w.unit({{w.parameter(9216)}});
@@ -74,7 +75,7 @@ shared_table read_by_a_frozen_unit() {
   return std::make_shared<const troupe::core::model_table>(table);
 }
 
-/// Changes the last rank's plan and expects a refusal that contains `what`.
+/// Changes the last rank's plan and expects the checker's error to contain `what`.
 template <class F>
 void refused(const plan_options& o, F change, const std::string& what) {
   auto plans = plans_of(gpt_table(2, 64, 256, true), o);
@@ -241,8 +242,8 @@ BOOST_AUTO_TEST_CASE(swaps_around_an_update_that_is_done_again_are_proved) {
         std::erase_if(p.instructions[out(p)].after, [&](uint32_t on) { return p.instructions[on].kind == kind::redo; });
       },
       "which changes what it writes");
-  // If the file has only one place for states, no sub-group is updated before the vote: the update would overwrite the
-  // states that have to be read again.
+  // If the swap file has only one copy of the states, no sub-group is updated before the gradient norm is known: the
+  // update would overwrite the states that a skipped or clipped step must read again.
   auto single = o;
   single.tiers.two_places = false;
   auto plans = plans_of(gpt_table(2, 64, 256, true), single);
@@ -250,7 +251,7 @@ BOOST_AUTO_TEST_CASE(swaps_around_an_update_that_is_done_again_are_proved) {
     for (uint32_t g = 0; g < p->sub_groups.size(); ++g) BOOST_TEST(!p->speculates(g));
 }
 
-// Also tests gradients that wait in the file: their first sub-groups are read while backward runs.
+// The loop also covers gradients in the swap file: the states of the first sub-groups are read while backward runs.
 BOOST_AUTO_TEST_CASE(the_first_sub_groups_are_read_before_the_vote_though_updates_wait_for_it) {
   for (const bool gradients : {false, true}) {
     BOOST_TEST_INFO_SCOPE("gradients " << gradients);
@@ -309,7 +310,7 @@ BOOST_AUTO_TEST_CASE(a_step_that_clips_undoes_its_updates_and_does_each_again_be
       BOOST_TEST(redos[g]->id > undos.back()->id);
     }
     BOOST_TEST(publishes.empty() == (stage == 3));
-    // Some publish sets have no element of this rank.
+    // Some publish sets contain no element of this rank.
     const auto waits = [&](const instruction* x) {
       return std::ranges::any_of(x->after, [&](uint32_t on) { return p.instructions[on].kind == kind::redo; });
     };
@@ -317,7 +318,7 @@ BOOST_AUTO_TEST_CASE(a_step_that_clips_undoes_its_updates_and_does_each_again_be
   }
 }
 
-// Tests plans without the undo copies that a clipped step needs, and with them.
+// The test covers plans without the undo copies that a clipped step needs, and with them.
 BOOST_AUTO_TEST_CASE(a_step_that_may_be_clipped_keeps_undo_copies_though_none_is_skipped) {
   auto o = ahead(2, 3);
   o.updates.may_skip = false;
@@ -328,7 +329,7 @@ BOOST_AUTO_TEST_CASE(a_step_that_may_be_clipped_keeps_undo_copies_though_none_is
   o.updates.may_skip = true;
   BOOST_TEST(clipping.front()->undo_bytes > 0U);
   BOOST_TEST(clipping.front()->undo_bytes == plans_of(table, o).front()->undo_bytes);
-  // The predicted step is not clipped.
+  // The plan is for steps that are predicted not to clip.
   o.updates.may_clip = false;
   const auto costs = default_costs(o.types.parameter);
   BOOST_TEST(predict(clipping, costs).step_s == predict(plans_of(table, o), costs).step_s);
@@ -359,7 +360,8 @@ BOOST_AUTO_TEST_CASE(undo_copies_are_counted_as_an_owner_of_their_own) {
     const auto& m = plans[r]->memory;
     uint64_t elements = 0;
     for (const auto& g : plans[r]->sub_groups) elements += g.elements;
-    BOOST_TEST(m.undo >= elements * 14);  // master, two moments, and the parameter's copy
+    // An undo copy of an element has 4 bytes of master weight, 8 of two moments and 2 of the 16-bit parameter.
+    BOOST_TEST(m.undo >= elements * 14);
     BOOST_TEST(m.undo <= elements * 14 + plans[r]->table().parameters.size() * 4 * 64);
     BOOST_TEST(m.total() == without[r]->memory.total() + m.undo);
     const auto owners = owners_of(m, {});
@@ -372,7 +374,7 @@ BOOST_AUTO_TEST_CASE(updates_hide_behind_backward) {
   const auto table = gpt_table(8, 64, 256, false);
   auto o = ahead(2, 3);
   auto costs = default_costs(o.types.parameter);
-  costs.copy_bytes_per_s /= 8;  // makes the optimizer run on a slow host
+  costs.copy_bytes_per_s /= 8;  // makes the optimizer step slow
   costs.flops_per_s /= 100;
   const double speculated_s = predict(plans_of(table, o), costs).step_s;
   o.updates.speculate = false;
@@ -386,7 +388,7 @@ BOOST_AUTO_TEST_CASE(an_update_ahead_of_its_gradients_is_named) {
         "whose result it reads");
 }
 
-// Below stage 3 backward reads the parameters themselves.
+// Below ZeRO stage 3, backward reads the parameters that the update overwrites.
 BOOST_AUTO_TEST_CASE(an_update_ahead_of_a_reader_of_its_parameters_is_named) {
   auto plans = plans_of(read_by_a_frozen_unit(), ahead(2, 2));
   const auto sound = troupe::plan::check(plans);
@@ -403,7 +405,7 @@ BOOST_AUTO_TEST_CASE(an_update_ahead_of_a_reader_of_its_parameters_is_named) {
              proved.error().text);
 }
 
-// Peers still gather the slices that this rank would overwrite in shared memory.
+// Other ranks still read the slices that this rank's update would overwrite in shared memory.
 BOOST_AUTO_TEST_CASE(an_update_ahead_of_a_gather_of_its_slices_is_named) {
   auto o = ahead(2, 3);
   o.updates.sub_group = o.gradients.reduce_bucket = 1;
@@ -452,7 +454,7 @@ BOOST_AUTO_TEST_CASE(an_update_that_is_not_done_again_with_clipped_gradients_is_
   refused(o, guarded(kind::undo, guard::skipped), "is not undone though the vote clips its gradients");
   refused(o, guarded(kind::undo, guard::clipped), "is not undone though the vote finds an overflow");
   refused(
-      ahead_of_a_clip(2, 3),  // without publishes, which would name the last undo first
+      ahead_of_a_clip(2, 3),  // has no publishes, because the error would name the last undo first
       [](rank_plan& p) {
         const auto *undo = all_of(p, kind::undo).back(), *redo = all_of(p, kind::redo).front();
         std::swap(static_cast<operation&>(p.instructions[undo->id]), static_cast<operation&>(p.instructions[redo->id]));

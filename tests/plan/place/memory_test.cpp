@@ -1,4 +1,5 @@
-// Compares the memory table with formulas written here, and with DeepSpeed's sizes for each stage.
+// Compares the memory table of a plan with formulas written in this file, and with DeepSpeed's sizes for each ZeRO
+// stage.
 #include <algorithm>
 
 #include "core/math.hpp"
@@ -12,7 +13,7 @@ using troupe::core::size_of;
 
 namespace {
 
-/// Returns the number of elements including the gaps of 64-byte alignment, for elements of at least 2 bytes.
+/// Returns the number of elements of 2 bytes that `n` elements occupy with their padding to 64 bytes.
 uint64_t padded(uint64_t n) { return troupe::core::round_up(n, 32); }
 
 uint64_t padded_whole(const rank_plan& p) {
@@ -26,8 +27,8 @@ uint64_t padded_own(const rank_plan& p) {
   return n;
 }
 
-/// Bytes of gradient slots that are open or being reduced at the same time, in serial order; and bytes of the largest
-/// slot.
+/// The bytes of gradient slots that are filled or being reduced at the same time, if instructions run in serial order,
+/// and the bytes of the largest slot.
 struct slots_in_use {
   uint64_t peak = 0, largest = 0;
 };
@@ -75,7 +76,7 @@ BOOST_AUTO_TEST_CASE(resident_bytes_are_the_formulas_for_every_stage_dtype_and_a
     const auto& o = p.options();
     const uint64_t whole = padded_whole(p), own = padded_own(p), state = o.stage == 0 ? whole : own;
     const uint64_t master = o.types.parameter == dtype::f64 ? 8 : 4;
-    // Gradients stay in place for the whole step at stages 0 and 1, or whenever micro-batches are summed first.
+    // Gradients stay in one slot for the whole step at stages 0 and 1, or whenever micro-batches are summed first.
     const bool stays = o.accumulation == 1 ? o.stage <= 1 : o.gradients.sum_micro_first;
     BOOST_TEST(p.memory.parameters == (o.stage == 3 ? own : whole) * size_of(o.types.parameter));
     BOOST_TEST(p.memory.master == (size_of(o.types.parameter) >= 4 ? 0 : state * master));
@@ -89,8 +90,8 @@ BOOST_AUTO_TEST_CASE(resident_bytes_are_the_formulas_for_every_stage_dtype_and_a
   });
 }
 
-// Pools have, beyond their contents, at most two slots more than gradients are open at once, and the parameters that
-// are resident at once.
+// Beyond its contents, a pool may hold two more gradient slots than are in use at once, and the parameters that are
+// resident at once.
 BOOST_AUTO_TEST_CASE(pools_are_little_larger_than_their_contents) {
   for (const bool overlap : {false, true})
     for (const uint64_t bucket : {1ULL, 20'000ULL, 60'000ULL, 500'000'000ULL})
@@ -113,8 +114,9 @@ BOOST_AUTO_TEST_CASE(pools_are_little_larger_than_their_contents) {
         }
 }
 
-// The bounds are DeepSpeed's static sizes for P elements that fill their blocks, in the stage's own order of sums:
-// 16-bit gradients, or 2 bytes more for each gradient that is kept in fp32 (the "18 to 20 P" of its documentation).
+// The bounds are DeepSpeed's static sizes for P elements that fill their blocks, in the stage's own summation order:
+// 16-bit gradients, or 2 bytes more for each gradient that is kept in fp32 (the "18 to 20 P" of DeepSpeed's
+// documentation).
 BOOST_AUTO_TEST_CASE(no_stage_needs_more_than_the_references_static_sizes_and_named_buffers) {
   for_each_case(chain_table({8192, 4096, 16'384, 4096}), [](const rank_plan& p) {
     const auto& o = p.options();
@@ -128,7 +130,7 @@ BOOST_AUTO_TEST_CASE(no_stage_needs_more_than_the_references_static_sizes_and_na
   });
 }
 
-// Each block has two segments of 4096 bytes; the second one may keep 1000 bytes and then recomputes 5000 in backward.
+// Each block has two segments that keep 4096 bytes; the second one may keep 1000 bytes and recompute 5000 in backward.
 BOOST_AUTO_TEST_CASE(units_that_keep_less_hold_less_and_take_the_rest_while_they_go_back) {
   troupe::core::model_table light = *gpt_table(3, 64, 256, false);
   for (size_t u = 1; u + 1 < light.units.size(); ++u) light.units[u].segments[1].light = {1000, 5000, 5e5};
@@ -146,13 +148,15 @@ BOOST_AUTO_TEST_CASE(units_that_keep_less_hold_less_and_take_the_rest_while_they
     BOOST_TEST_INFO_SCOPE("light units " << light_units);
     o.light_before.unit = light_units;
     const auto blocks = std::min<uint64_t>(3, std::max<uint32_t>(1, light_units) - 1);
-    // The last block's second segment is complete during its backward, while everything before it is still kept.
+    // The second segment of the last block keeps all 4096 bytes during its backward, while the activations of all
+    // earlier blocks are still kept.
     const uint64_t kept = 8 * 4096 - blocks * 3096;
     BOOST_TEST(held() == (blocks == 3 ? kept - 4096 + 5000 : kept));
     BOOST_TEST(flops(kind::forward) == forward);
     BOOST_TEST(flops(kind::backward) == backward + static_cast<double>(blocks) * 5e5);
   }
-  // If a whole unit is recomputed, the product of its last segment is left to that segment's backward.
+  // If a whole unit is recomputed, the recompute omits the product of its last segment, which that segment's backward
+  // computes.
   o.light_before = {2, 2};
   BOOST_TEST(held() == 8 * 4096U - 2 * 3096);
   o.recompute = true;
@@ -164,12 +168,12 @@ BOOST_AUTO_TEST_CASE(units_that_keep_less_hold_less_and_take_the_rest_while_they
 }
 
 BOOST_AUTO_TEST_CASE(activations_of_one_micro_batch_are_held_or_of_one_unit_when_recomputing) {
-  const auto table = gpt_table(3, 64, 256, false);  // two segments of 4096 bytes in a block
+  const auto table = gpt_table(3, 64, 256, false);  // a block has two segments of 4096 bytes
   auto o = small_options(2, 1, 4);
   BOOST_TEST(plans_of(table, o)[0]->memory.activations == 8 * 4096U);
   o.recompute = true;
   BOOST_TEST(plans_of(table, o)[0]->memory.activations == 2 * 4096U);
-  o.kept_units = {1, 3};  // hold their activations while another one is computed again
+  o.kept_units = {1, 3};  // these units keep their activations while another unit is recomputed
   BOOST_TEST(plans_of(table, o)[0]->memory.activations == (2 * 2 + 2) * 4096U);
   o.kept_units.clear();
   o.recompute = false;

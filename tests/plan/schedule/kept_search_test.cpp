@@ -1,4 +1,4 @@
-// Checks that a kept search is used again while nothing has changed, and only then.
+// Checks that a stored result of a schedule search is reused while its inputs are unchanged, and only then.
 #include "plan/schedule/kept_search.hpp"
 
 #include "tests/plan/schedule/tables.hpp"
@@ -57,7 +57,8 @@ BOOST_AUTO_TEST_CASE(a_table_that_does_not_keep_to_the_request_is_not_taken) {
   BOOST_TEST_REQUIRE(found.has_value());
   const std::string text = write_search(r, *found);
   BOOST_TEST(read_search(r, text, found->table).has_value());
-  BOOST_TEST(!read_search(r, text, named_table("gpipe", 4, 1, 6)).has_value());  // keeps too much memory
+  // This schedule exceeds the memory limit.
+  BOOST_TEST(!read_search(r, text, named_table("gpipe", 4, 1, 6)).has_value());
   BOOST_TEST(!read_search(r, text, named_table("1f1b", 4, 1, 5)).has_value());
   BOOST_TEST(!read_search(r, text, named_table("forward_only", 4, 1, 6)).has_value());
   BOOST_TEST(!read_search(r, text + "more\n", found->table).has_value());

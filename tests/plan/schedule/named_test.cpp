@@ -14,7 +14,8 @@ using namespace troupe::plan;
 
 namespace {
 
-std::string digest(const pipeline_table& t) {  // 64-bit FNV-1a, as the recipe of the fixtures computes it
+// 64-bit FNV-1a, which the script that generates the fixtures also computes.
+std::string digest(const pipeline_table& t) {
   uint64_t out = 0xCBF29CE484222325ULL;
   for (const char c : write_table(t)) out = (out ^ static_cast<unsigned char>(c)) * 0x100000001B3ULL;
   std::string text(16, '0');

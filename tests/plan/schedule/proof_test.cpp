@@ -81,7 +81,8 @@ BOOST_AUTO_TEST_CASE(what_waits_in_a_circle_is_told_as_one) {
   BOOST_TEST(fault_of(t) == "rank 1: deadlock: 1W0 waits for 1I0 of rank 1 after 1W0");
   t = {1, {0, 1}, {{{type::forward, 0, 0}, {type::backward, 0, 0}}, {{type::backward, 1, 0}, {type::forward, 1, 0}}}};
   BOOST_TEST(fault_of(t) == "rank 1: deadlock: 1B0 waits for 1F0 of rank 1 after 1B0");
-  // Rank 0 runs its backward 0 before the forward 1 on which rank 1's backward 0 waits.
+  // In the 1F1B order that follows, rank 0 runs its backward 0 before its forward 1, but rank 1's backward 0 waits for
+  // that forward.
   t = named_table("1f1b", 2, 1, 2);
   swap(t, 0, {type::forward, 0, 1}, {type::backward, 0, 0});
   swap(t, 1, {type::backward, 1, 0}, {type::forward, 1, 1});
@@ -96,7 +97,7 @@ BOOST_AUTO_TEST_CASE(the_order_of_micro_batches_is_told_from_another) {
   swap(t, 0, {type::backward_input, 0, 2}, {type::backward_input, 0, 3});
   BOOST_TEST(find_reordering(t)->text == "0I3 leaves the order of micro-batches");
   BOOST_TEST(find_reordering(t)->rank == 0U);
-  // A whole backward includes the weight part, and here runs before a weight part of an earlier micro-batch.
+  // A whole backward includes the weight part; micro-batch 1's runs before the weight part of micro-batch 0.
   t = {2,
        {0},
        {{{type::forward, 0, 0},
@@ -108,7 +109,8 @@ BOOST_AUTO_TEST_CASE(the_order_of_micro_batches_is_told_from_another) {
   BOOST_TEST(find_reordering(t)->text == "0B1 leaves the order of micro-batches");
 }
 
-// Drops an action or swaps two: either the change is harmless or the checker reports it, and playing never deadlocks.
+// Each seed drops an action or swaps two: the change is either harmless or reported by the checker, and an accepted
+// schedule never deadlocks.
 BOOST_AUTO_TEST_CASE(random_changes_are_caught_or_harmless) {
   uint32_t caught = 0;
   for (uint64_t seed = 0; seed < 300; ++seed) BOOST_TEST_CONTEXT("seed " << seed) {

@@ -40,7 +40,8 @@ uint64_t one_micro_batch(const search_request& r) {
   return out;
 }
 
-// Returns all orders of F, I and W on one rank of one stage that fit the memory.
+// Returns all orders of forward (F), input-gradient (I) and weight-gradient (W) actions of one stage on one rank that
+// fit the memory limit.
 std::vector<std::vector<action>> all_orders(const search_request& r, uint32_t stage) {
   std::vector<std::vector<action>> out;
   std::vector<action> order;
@@ -62,8 +63,8 @@ std::vector<std::vector<action>> all_orders(const search_request& r, uint32_t st
   return out;
 }
 
-// Returns the time at which the last action ends if the ranks run these orders; `least` if it is not less, or if ranks
-// wait in a circle.
+// Returns the time at which the last action ends if the ranks run these orders, or `least` if that time is not lower or
+// the ranks wait for each other in a cycle.
 double total_of(const search_request& r, const std::vector<const std::vector<action>*>& orders, double least) {
   double forward[3][4], backward[3][4], now[3] = {};
   size_t next[3] = {};
@@ -151,7 +152,7 @@ BOOST_AUTO_TEST_CASE(never_slower_than_a_named_schedule_of_no_more_memory_and_fa
       const uint32_t v = seed % 5 == 0 ? 2 : 1;
       auto r = random_request(random, p, v, m);
       const auto named = play_table(named_table("1f1b", p, v, m), r.costs);
-      // The peak of 1F1B, one and a half times the peak, or twice the peak.
+      // The limit is the peak of 1F1B, one and a half times the peak, or twice the peak.
       r.memory_bytes = peak_of(named) * (2 + random() % 3) / 2;
       const auto found = search_schedule(r);
       BOOST_REQUIRE(found.has_value());

@@ -41,7 +41,7 @@ double slowest(const stage_offsets& o, const std::vector<unit_cost>& units, cons
 
 }  // namespace
 
-// Even cuts equal DeepSpeed's.
+// DeepSpeed's partition of uniform units must result in the same offsets.
 BOOST_AUTO_TEST_CASE(even_cuts_are_deepspeeds) {
   BOOST_TEST(same(cut_evenly(10, 4), {0, 3, 6, 8, 10}));
   BOOST_TEST(same(cut_evenly(7, 3), {0, 3, 5, 7}));
@@ -89,7 +89,7 @@ BOOST_AUTO_TEST_CASE(the_best_cut_fits_the_memory_or_says_that_none_does) {
   const std::vector<unit_cost> units(6, unit_cost{1, 10, 5});
   const auto cut = cut_best(units, 2, {0, 0, 0, 0, {4, 1}, 70});
   BOOST_REQUIRE(cut.has_value());
-  BOOST_TEST(same(cut->offsets, {0, 2, 6}));  // a unit takes 30 bytes on the first stage, 15 on the last
+  BOOST_TEST(same(cut->offsets, {0, 2, 6}));  // a unit needs 30 bytes on the first stage and 15 on the last
   BOOST_TEST(cut->slowest == 1U);
   const auto none = cut_best(units, 2, {0, 0, 0, 0, {4, 4}, 70});
   BOOST_TEST((none.error().kind == troupe::core::error_kind::no_space));
@@ -123,7 +123,8 @@ BOOST_AUTO_TEST_CASE(no_cut_is_better_than_the_best) {
 }
 
 BOOST_AUTO_TEST_CASE(activations_have_a_limit_of_their_own) {
-  // The fastest cut is after the third unit; two micro-batches in flight allow at most two units in the first stage.
+  // The cut after the third unit is the fastest, but the first stage has two micro-batches in flight, so its limit
+  // allows only two units.
   const std::vector<unit_cost> units(6, {1, 1000, 10});
   stage_limits limits;
   limits.in_flight = {2, 1};

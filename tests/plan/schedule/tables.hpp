@@ -1,4 +1,4 @@
-// Provides tables of pipelines for tests.
+// Provides pipeline schedules, their costs and fixtures for tests.
 #pragma once
 
 #include <boost/test/unit_test.hpp>
@@ -24,8 +24,8 @@ inline pipeline_table named_table(std::string_view name, uint32_t ranks, uint32_
   return std::move(*table);
 }
 
-/// Returns equal costs for all stages. Each stage keeps one byte from the start of F to the end of B or I, and one from
-/// the end of I to the end of W.
+/// Returns equal costs for all stages. Each stage keeps one byte from the start of F (forward) to the end of B
+/// (backward) or I (its input part), and one from the end of I to the end of W (its weight part).
 inline pipeline_costs even_costs(uint32_t stages, double f, double b, double w, double transfer_s = 0) {
   return {std::vector<stage_cost>(stages, {f, b, w, 1, 1}), transfer_s};
 }

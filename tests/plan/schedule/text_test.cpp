@@ -38,7 +38,8 @@ BOOST_AUTO_TEST_CASE(idle_cells_blanks_and_both_ends_of_lines_are_read) {
   BOOST_TEST(write_table(*t) == "0F0,0B0\n1F0,1B0\n");
 }
 
-// The published notation of ZB1P, for one rank of two stages: B is the input part if there is a W as well.
+// In the notation of the ZB1P paper, B is the input part of backward if the schedule also contains a W. The text is one
+// rank of two stages.
 BOOST_AUTO_TEST_CASE(the_older_notation_is_read) {
   const auto t = read_table("0F0,1F0,1BW0,0B0,0W0", "a.csv");
   BOOST_REQUIRE_MESSAGE(t.has_value(), (t ? "" : t.error().text));

@@ -1,5 +1,5 @@
-// Tests bubbles and peaks of the published schedules, in whole numbers. Idle time is that of the worst rank, between
-// its own first and last action.
+// Tests idle times and memory peaks of published pipeline schedules, in whole numbers. The idle time is that of the
+// worst rank, between its own first and last action.
 #include "plan/schedule/timing.hpp"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ double worst_idle(const table_timing& t) {
   return out;
 }
 
-// Bytes of an activation, and of its weight part.
+// Bytes of an activation that wait for backward, and bytes of them that wait for the weight part.
 constexpr uint64_t whole = 100, part = 60;
 
 table_timing play(std::string_view name, uint32_t p, uint32_t v, uint32_t m, const costs& c) {
@@ -33,7 +33,7 @@ table_timing play(std::string_view name, uint32_t p, uint32_t v, uint32_t m, con
   return play_table(named_table(name, p, v, m), even);
 }
 
-// Calls `check` for all sizes of the table: p from 2 to 8, m from p to 4p.
+// Calls `check` for p from 2 to 8 ranks and m from p to 4p micro-batches.
 void for_each_size(auto&& check) {
   for (uint32_t p = 2; p <= 8; ++p)
     for (uint32_t m = p; m <= 4 * p; ++m)
@@ -45,7 +45,8 @@ void for_each_size(auto&& check) {
 
 BOOST_AUTO_TEST_CASE(times_of_one_table_by_hand) {
   const auto t = play_table(named_table("1f1b", 2, 1, 2), even_costs(2, 1, 2, 3, 10));
-  // Times of rank 0: F0 0-1, F1 1-2, B0 27-32, B1 33-38; of rank 1: F0 11-12, B0 12-17, F1 17-18, B1 18-23.
+  // The actions of rank 0 run at F0 0-1, F1 1-2, B0 27-32, B1 33-38; those of rank 1 at F0 11-12, B0 12-17, F1 17-18,
+  // B1 18-23.
   BOOST_TEST(t.ranks[1].actions[2].start_s == 17.0);
   BOOST_TEST(t.ranks[0].actions[2].start_s == 27.0);
   BOOST_TEST(t.ranks[0].actions[3].start_s == 33.0);
@@ -99,7 +100,7 @@ BOOST_AUTO_TEST_CASE(looped_bfs) {
 BOOST_AUTO_TEST_CASE(interleaved_1f1b) {
   for_each_size([](uint32_t p, uint32_t m, const costs& c) {
     const uint32_t rounds = m / p, v = 3;
-    if (m % rounds != 0) return;  // groups would differ in size
+    if (m % rounds != 0) return;  // the groups of micro-batches would differ in size
     const auto t = play("interleaved_1f1b", p, v, m, c);
     BOOST_TEST(worst_idle(t) == (p - 1) * (c.f + c.b + c.w));
     for (uint32_t s = 0; s < p; ++s)
@@ -117,7 +118,7 @@ BOOST_AUTO_TEST_CASE(zb_h1) {
 
 BOOST_AUTO_TEST_CASE(zb_h2) {
   for_each_size([](uint32_t p, uint32_t m, const costs& c) {
-    if (m < 2 * p - 1) return;  // the schedule has as many micro-batches in flight at once
+    if (m < 2 * p - 1) return;  // the schedule keeps 2p - 1 micro-batches in flight
     const auto t = play("zb_h2", p, 1, m, c);
     BOOST_TEST(worst_idle(t) == (p - 1) * (c.f + c.b - 2 * c.w));
     for (uint32_t s = 0; s < p; ++s) BOOST_TEST(t.ranks[s].peak_bytes == (2 * (p - s) - 1) * whole + 2 * s * part);
@@ -128,7 +129,7 @@ BOOST_AUTO_TEST_CASE(zb_v) {
   for_each_size([](uint32_t p, uint32_t m, const costs& c) {
     const auto t = play("zb_v", p, 2, m, c);
     for (const auto& r : t.ranks) BOOST_TEST(r.peak_bytes <= 2 * p * whole);
-    if (m < 2 * p) return;  // the schedule has as many chunks in flight at once
+    if (m < 2 * p) return;  // the schedule keeps 2p chunks in flight
     if (c.b == c.w) BOOST_TEST(worst_idle(t) == 0.0);
     for (const auto& r : t.ranks) BOOST_TEST(r.peak_bytes == 2 * p * whole);
   });
@@ -149,7 +150,7 @@ BOOST_AUTO_TEST_CASE(micro_batches_in_flight_are_counted_for_each_stage) {
   BOOST_TEST((micros_in_flight(named_table("1f1b", 3, 1, 5)) == counts{3, 2, 1}));
   BOOST_TEST((micros_in_flight(named_table("1f1b", 3, 1, 2)) == counts{2, 2, 1}));
   BOOST_TEST((micros_in_flight(named_table("forward_only", 3, 1, 5)) == counts{1, 1, 1}));
-  // A micro-batch is in flight until its weight part has ended.
+  // A micro-batch is in flight until its weight-gradient part has ended.
   BOOST_TEST((micros_in_flight(named_table("zb_h1", 2, 1, 6)) == counts{2, 2}));
 }
 

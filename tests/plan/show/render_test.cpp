@@ -32,7 +32,7 @@ size_t count_of(const std::string& text, const std::string& what) {
   return n;
 }
 
-/// Returns a model whose names contain everything that quoting must handle.
+/// Returns a model whose names contain every character that must be escaped.
 shared_table odd_names() {
   auto table = *chain_table({4096, 4096});
   table.units[0].name = "a \"quoted\\ \n name\t";

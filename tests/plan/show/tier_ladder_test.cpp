@@ -32,7 +32,7 @@ BOOST_AUTO_TEST_CASE(the_cheapest_tiers_that_fit_are_taken) {
   std::vector<uint64_t> needed;
   for (const auto& x : try_tiers(request_for(3, 1)).rungs) needed.push_back(x.found.memory.states());
   BOOST_REQUIRE(needed.size() == 6U);
-  BOOST_TEST(needed[0] == needed[1]);  // two columns of the same memory
+  BOOST_TEST(needed[0] == needed[1]);  // the first two combinations of tiers use the same memory
   BOOST_TEST(needed[2] > needed[3]);
   BOOST_TEST(needed[3] > needed[4]);
   BOOST_TEST(needed[4] > needed[5]);

@@ -1,5 +1,5 @@
-// Tests models cut over the tensor axis: every ZeRO stage and every cut into stages has its exchanges, and a plan that
-// leaves one out, repeats it or moves it is refused.
+// Tests models that are sharded over the tensor axis: the plans of every ZeRO stage and every cut into pipeline stages
+// have the model's exchanges, and the checker refuses a plan that omits, repeats or moves one.
 #include "plan/write/exchanges.hpp"
 
 #include "models/table/model_spec.hpp"
@@ -135,7 +135,7 @@ BOOST_AUTO_TEST_CASE(pieces_share_the_flops_and_rows_of_a_segment_and_lie_beside
     ++exchanges;
     moved += x.bytes;
   }
-  BOOST_TEST(exchanges == 3U * 6);  // three pieces for attention and MLP of three blocks
+  BOOST_TEST(exchanges == 3U * 6);  // three pieces per exchange, two exchanges per block
   BOOST_TEST(products == 2U * 6);
   BOOST_TEST(moved == 6U * 4 * 2 * 16 * 96);
   const auto second = std::ranges::find_if(p.instructions, [](const auto& x) { return x.kind == kind::multiply; });
@@ -155,7 +155,8 @@ BOOST_AUTO_TEST_CASE(a_repeated_exchange_is_in_every_recompute_once) {
   const auto plans = plans_of(table, o);
   size_t repeated = 0;
   for (const auto& x : plans[1]->instructions) repeated += x.again ? 1 : 0;
-  BOOST_TEST(repeated == 3U * 3);  // after attention; the exchange after the MLP ends the unit
+  // A recompute repeats the exchanges after attention; the exchange after the MLP ends the unit and is not repeated.
+  BOOST_TEST(repeated == 3U * 3);
   for (uint32_t i = 0; i < repeated; ++i) {
     BOOST_TEST_INFO_SCOPE("i " << i);
     std::vector<rank_plan> broken;
@@ -173,7 +174,7 @@ BOOST_AUTO_TEST_CASE(a_repeated_exchange_is_in_every_recompute_once) {
   }
 }
 
-/// Gives Muon's update rule to the model's matrices: parameters of two dimensions.
+/// Sets Muon's update rule for the model's matrices, that is, parameters of two dimensions.
 void want_matrices(const core::model_table& whole, plan_options& o) {
   for (size_t q = 0; q < whole.parameters.size(); ++q)
     if (const auto& shape = whole.parameters[q].shape; shape.size() == 2)
@@ -252,11 +253,12 @@ BOOST_AUTO_TEST_CASE(what_recomputed_units_exchanged_stays_on_the_device_whereve
   const auto table = cut_table(gpt2, 2);
   auto o = options_for(*table, 2, 1, 0, 1);
   o.recompute = true;
-  uint64_t exchanged = 0, most = 0;  // bytes that earlier units exchanged; peak bytes with those of the computing unit
+  // `exchanged` sums the bytes that earlier units exchanged; `most` is the peak, including the computing unit's bytes.
+  uint64_t exchanged = 0, most = 0;
   for (const auto& unit : table->units) {
     uint64_t computing = 0;
     for (const auto& s : unit.segments) {
-      // Recomputed in the segment's backward.
+      // The last segment is recomputed by its backward.
       const bool is_made_again = &s == &unit.segments.back() && s.light.flops > 0;
       computing += is_made_again ? s.light.bytes + s.light.beside : s.saved_bytes;
     }
@@ -309,7 +311,7 @@ BOOST_AUTO_TEST_CASE(an_exchange_that_is_left_out_doubled_or_early_is_found) {
     for (const auto& x : broken[0].instructions)
       if (x.kind == kind::exchange) all.push_back(x.id);
     const uint32_t chosen = all[random() % all.size()];
-    for (const uint32_t r : {0U, 1U}) {  // both ranks of one tensor group, so that no member disagrees
+    for (const uint32_t r : {0U, 1U}) {  // changes both ranks of one tensor group, so that no member disagrees
       BOOST_TEST_INFO_SCOPE("r " << r);
       auto& x = broken[r].instructions[chosen];
       BOOST_TEST_REQUIRE((x.kind == kind::exchange));

@@ -1,4 +1,5 @@
-// Tests values of whole parameters that optimizers need, and that frozen parameters have none.
+// Tests the instructions that compute whole-parameter values (norms, matrices) for optimizers that need them, and that
+// frozen parameters have none.
 #include <algorithm>
 
 #include "plan/check/check.hpp"
@@ -19,7 +20,7 @@ uint32_t first(const rank_plan& p, kind k) {
   return it == p.instructions.end() ? none : it->id;
 }
 
-// Each parameter has more than one block, so that every rank owns a part of each.
+// Each parameter has more than one block, so that every rank owns a part of it.
 const std::vector<uint64_t> sizes = {8192, 4096, 8192, 4096, 8192, 4096};
 
 shared_plans plans_with(const std::vector<parameter_update>& optimizer, uint32_t ranks, uint32_t stage) {

@@ -1,4 +1,5 @@
-// Tests plans of a pipeline: every named schedule with every ZeRO stage is proved and has all transfers between stages.
+// Tests plans of a pipeline: the checker accepts every named schedule with every ZeRO stage, and all transfers between
+// stages exist.
 #include <algorithm>
 
 #include <limits>
@@ -39,7 +40,7 @@ shared_plans proved(const shared_table& table, const plan_options& o) {
   return plans;
 }
 
-/// Bytes of every stage that wait for backward, and for its weight part, in whole numbers.
+/// Bytes of every stage that wait for backward, and bytes of them that wait for its weight part, in whole numbers.
 constexpr uint64_t whole = 100, part = 60;
 
 /// Returns a model of `stages` units with equal costs: `f` forward, `f + f - w` for the input part, `w` for the weight
@@ -50,7 +51,7 @@ shared_table even_table(uint32_t stages, double f, double w) {
   return std::make_shared<const core::model_table>(std::move(table));
 }
 
-/// Returns costs by which only flops take time.
+/// Returns a cost model in which only flops need time.
 cost_model whole_number_costs() {
   const double none = std::numeric_limits<double>::infinity();
   return {.flops_per_s = 1,
@@ -61,7 +62,7 @@ cost_model whole_number_costs() {
           .latency_s = 0};
 }
 
-/// Returns a rank's idle time between the first and the last instruction of its compute lane.
+/// Returns a rank's idle seconds between the first and the last instruction of its compute lane.
 double idle_of(const timeline& t, uint32_t rank) {
   const auto& lane_of_rank = t.plans[rank]->lanes[static_cast<size_t>(lane::compute)];
   double busy = 0;
@@ -132,7 +133,7 @@ BOOST_AUTO_TEST_CASE(micro_batches_in_flight_are_those_of_the_schedule) {
     }
 }
 
-// The costs (F, I, W) are 10, 10, 10 and 10, 12, 8.
+// The costs are (forward, input part, weight part) = (10, 10, 10) and (10, 12, 8).
 BOOST_AUTO_TEST_CASE(plans_take_the_time_and_keep_the_bytes_of_their_tables) {
   for (const auto& schedule : named_schedules())
     for (uint32_t ranks = 2; ranks <= 5; ++ranks)
@@ -185,7 +186,7 @@ BOOST_AUTO_TEST_CASE(only_where_nobody_waits_for_the_gradient_a_backward_stays_w
     BOOST_TEST_INFO_SCOPE("r " << r);
     const rank_plan& p = *plans[r];
     BOOST_TEST(count(p, kind::weigh) == count(p, kind::backward));
-    // A send that another rank waits for does not wait for a weight part of the same micro-batch.
+    // A send that another rank waits for must not wait for a weight part of the same micro-batch.
     for (const auto& x : p.instructions)
       if (x.kind == kind::send && x.use == use::backward)
         for (const auto& w : p.instructions)
@@ -260,7 +261,8 @@ BOOST_AUTO_TEST_CASE(a_stage_holds_only_its_own) {
     uint64_t parameters = 0, alone = 0;
     for (const auto& p : plans) parameters += p->memory.parameters + p->memory.moments;
     for (const auto& p : whole) alone += p->memory.parameters + p->memory.moments;
-    // the stages have the elements of an uncut job on as many data ranks; gaps between parameters may differ
+    // All stages together own the elements of a job without a pipeline on as many data ranks; only the padding between
+    // parameters may differ.
     BOOST_TEST(parameters <= alone + 4096);
     BOOST_TEST(parameters + 4096 >= alone);
   }

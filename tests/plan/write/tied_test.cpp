@@ -1,5 +1,5 @@
-// Tests plans of models whose tied weights have a gradient for each use: every schedule, stage and tier is proved, and
-// the gradients of a tied weight are exchanged and added once a step.
+// Tests plans of models whose tied weights have a separate gradient for each use: the checker accepts every schedule,
+// ZeRO stage and memory tier, and the gradients of a tied weight are exchanged and added once a step.
 #include "plan/check/check.hpp"
 #include "plan/layout/ties.hpp"
 #include "plan/schedule/timing.hpp"
@@ -55,7 +55,7 @@ BOOST_AUTO_TEST_CASE(the_first_and_the_last_stage_exchange_and_the_ones_between_
     BOOST_TEST((p.layout->communicators[met.communicator].members == std::vector<uint32_t>{0, 2}));
   }
   BOOST_TEST(count(*plans[1], kind::tie) + count(*plans[1], kind::tied_sum) == 0U);
-  // The square sums of the original are those of the sum; the copy has none.
+  // The gradient norm counts the original of the tied weight, whose gradient is the sum, and omits the copy.
   const auto &first = *plans[0], &last = *plans[2];
   const auto norms = [](const rank_plan& p, uint32_t q) {
     return std::ranges::count_if(p.instructions, [&](const instruction& x) {
@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(plans_of_random_models_with_copies_are_proved) {
       follow_originals(*table, options.updates.rules);
       if (random() % 3 == 0) options.updates.speculate = true;
       options.updates.may_clip = seed % 2 == 0;
-      if (!make_layout(table, options)) continue;  // there are fewer blocks than ranks
+      if (!make_layout(table, options)) continue;  // the model has fewer blocks than there are ranks
       (void)proved(table, options);
       ++proved_plans;
     }

@@ -1,5 +1,5 @@
-// Tests storage/handle/block_runner.hpp: ownership of the memory that transfers use. Leaves the transferred bytes to
-// io_handle_test.cpp.
+// Tests storage/handle/block_runner.hpp: how long it owns the memory that transfers use. The transferred bytes are
+// tested in io_handle_test.cpp.
 #include "storage/handle/block_runner.hpp"
 
 #include <sys/mman.h>
@@ -23,7 +23,8 @@ using both_engines = std::tuple<std::integral_constant<tests::engine, tests::eng
 
 constexpr size_t block_bytes = 16384, blocks = 256;
 
-/// Maps fresh pages at addresses that were freed; maps none where the addresses are in use.
+/// Maps new pages at addresses that were unmapped, to find later accesses to them; maps none where the addresses are in
+/// use.
 class fresh_pages {
  public:
   fresh_pages() = default;
@@ -88,7 +89,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(intermediate_memory_is_kept_until_nothing_is_in_fl
   };
   auto runner = storage::block_runner::open(options);
   BOOST_REQUIRE_MESSAGE(runner, runner.error().text);
-  // Allocated here, so that nothing is mapped after the runner has ended.
+  // Both vectors are allocated here, so that no memory is mapped after the runner has ended.
   std::vector<std::byte> into(content.size() + sector), then(into.size());
   const auto begin = reinterpret_cast<uintptr_t>(into.data()) % sector == 0 ? size_t{1} : size_t{0};
   (*runner)->add({storage::io_kind::read, *made, 0, std::span(into).subspan(begin, content.size()), 0});
@@ -100,13 +101,13 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(intermediate_memory_is_kept_until_nothing_is_in_fl
   std::ranges::copy(into, then.begin());
 
   BOOST_TEST(ended > 0U);
-  BOOST_TEST(early.count() == 0U);  // the addresses are in use while a request is in flight
+  BOOST_TEST(early.count() == 0U);  // the memory must stay mapped while a request is running
   BOOST_TEST(early.untouched());
   for (const auto& memory : on_the_way) late.take(memory);
-  BOOST_TEST(late.count() == on_the_way.size());  // the addresses are free after the end
+  BOOST_TEST(late.count() == on_the_way.size());  // all of the memory is unmapped after the end
   const auto time = storage::file::open_best(folder / "b", storage::file_access::create);
   BOOST_REQUIRE(time && time->reopened(storage::file_access::read_write, storage::file_mode::buffered)
-                            ->write_at(0, content));  // gives late writes time to arrive
+                            ->write_at(0, content));  // this write only gives late transfers time to arrive
   BOOST_TEST(late.untouched());
   BOOST_TEST((into == then));
 }

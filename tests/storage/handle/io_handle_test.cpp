@@ -1,5 +1,5 @@
-// Tests storage/handle/io_handle.hpp on both engines: the behaviour of DeepSpeed's handle, and cases that it leaves
-// undefined.
+// Tests storage/handle/io_handle.hpp with both I/O engines: the behaviour of DeepSpeed's handle, and cases that
+// DeepSpeed leaves undefined.
 #include "storage/handle/io_handle.hpp"
 
 #include <poll.h>
@@ -109,7 +109,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(wait_gives_an_outcome_for_each_operation, Engine, 
     BOOST_TEST(begun.erase(w.operation) == 1U);
   }
   BOOST_TEST(handle->pending() == 0U);
-  BOOST_TEST(handle->wait().empty());  // no request is pending, which is no error
+  BOOST_TEST(handle->wait().empty());  // without pending requests, wait() returns an empty list and no error
 
   std::vector<std::byte> back(data.size());
   for (size_t i = 0; i < 40; ++i)
@@ -199,7 +199,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(threads_that_share_a_handle_wait_for_their_own_ope
       }
     });
   for (int i = 0; i < 20; ++i)
-    BOOST_TEST_CONTEXT("i " << i) BOOST_TEST(handle->wait().empty());  // takes no results of another thread
+    // Synchronous requests of other threads must not appear here.
+    BOOST_TEST_CONTEXT("i " << i) BOOST_TEST(handle->wait().empty());
   for (auto& t : threads) t.join();
   for (const auto& w : wrong) BOOST_TEST(w == "");
 }
@@ -263,7 +264,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(after_its_end_no_memory_is_touched, Engine, each_e
   handle.reset();
   const auto then = into;
   good(must(storage::io_handle::open(small(Engine::value)))
-           ->write(data, folder / "b"));  // gives late reads time to arrive
+           ->write(data, folder / "b"));  // this write only gives late reads time to arrive
   BOOST_TEST((into == then));
 }
 
@@ -290,7 +291,7 @@ BOOST_AUTO_TEST_CASE(handles_may_share_pinned_memory) {
   const auto buffer = must(first->new_pinned(5 << 20));
   BOOST_TEST(reinterpret_cast<uintptr_t>(buffer.data()) % storage::huge_memory::alignment_bytes == 0U);
   BOOST_TEST(second->is_pinned(buffer));
-  BOOST_TEST(second->is_pinned(buffer.subspan(100, 1000)));  // a part of the buffer
+  BOOST_TEST(second->is_pinned(buffer.subspan(100, 1000)));  // a range inside of the pinned buffer
   BOOST_TEST(!other->is_pinned(buffer));
   const auto elsewhere = bytes(100, 0);
   BOOST_TEST(!second->is_pinned(elsewhere));

@@ -1,4 +1,4 @@
-// Tests storage/handle/throughput.hpp on the file system of the tests, whose speed does not matter.
+// Tests storage/handle/throughput.hpp on the file system of the tests; the measured speed is irrelevant.
 #include "storage/handle/throughput.hpp"
 
 #include <boost/test/unit_test.hpp>

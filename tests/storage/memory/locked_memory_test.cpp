@@ -1,4 +1,4 @@
-// Tests storage/memory/locked_memory.hpp: memory that cannot be locked is reported, not refused.
+// Tests storage/memory/locked_memory.hpp: a failure to lock memory is reported as a remark and is no error.
 #include "storage/memory/locked_memory.hpp"
 
 #include <sys/mman.h>
@@ -19,7 +19,7 @@ using namespace troupe;
 
 namespace {
 
-// Returns the remark of a process without privileges that may lock `limit` bytes.
+// Returns the remark of lock_memory() for `bytes` in an unprivileged process that may lock `limit` bytes.
 std::string said_with_limit(rlim_t limit, uint64_t bytes) {
   std::array<int, 2> ends{-1, -1};
   BOOST_REQUIRE(::pipe(ends.data()) == 0);
@@ -54,7 +54,7 @@ uint64_t locked_kib() {
   return 0;
 }
 
-/// False under sanitizers, which make mlock a call that does nothing and succeeds.
+/// Returns false under sanitizers, which replace mlock by a function that only returns success.
 bool mlock_locks() {
   alignas(4096) static std::byte page[4096];
   const auto before = locked_kib();

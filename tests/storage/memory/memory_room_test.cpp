@@ -1,4 +1,4 @@
-// Tests total and free memory on machines that a folder describes.
+// Tests total and free memory, read from folders that imitate the /proc and cgroup files of different machines.
 #include "storage/memory/memory_room.hpp"
 
 #include <boost/test/unit_test.hpp>

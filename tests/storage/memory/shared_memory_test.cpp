@@ -60,7 +60,7 @@ BOOST_AUTO_TEST_CASE(nobody_can_change_its_size) {
 BOOST_AUTO_TEST_CASE(descriptors_whose_size_could_change_are_refused) {
   const int unsealed = ::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   BOOST_REQUIRE(::ftruncate(unsealed, 4096) == 0);
-  const auto refused = memory::open(unsealed);  // closes the descriptor
+  const auto refused = memory::open(unsealed);  // closes the descriptor even though it fails
   BOOST_REQUIRE(!refused);
   BOOST_TEST(refused.error().text == "shared memory: wanted a descriptor of memory with a sealed size");
   BOOST_TEST(::fcntl(unsealed, F_GETFD) == -1);

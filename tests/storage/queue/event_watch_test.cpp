@@ -1,4 +1,5 @@
-// Tests storage/queue/event_watch.hpp: one call each time that a descriptor becomes readable after it was asked for.
+// Tests storage/queue/event_watch.hpp: a callback runs once each time that a descriptor becomes readable after resume()
+// was called for it.
 #include "storage/queue/event_watch.hpp"
 
 #include <sys/eventfd.h>
@@ -49,8 +50,8 @@ BOOST_AUTO_TEST_CASE(each_is_called_once_until_it_asks_again) {
   BOOST_REQUIRE(watch->add(second.descriptor, [&] { of_second.one_more(); }));
   first.signal();
   of_first.wait_for(1);
-  // The first descriptor is still readable but not asked for: when the second one's call is made, the first has had
-  // none.
+  // The first descriptor is readable again, but resume() was not called for it. Once the second callback has run, the
+  // first one must not have run again.
   first.signal();
   second.signal();
   of_second.wait_for(1);

@@ -110,7 +110,7 @@ BOOST_AUTO_TEST_CASE(a_file_is_opened_again_after_it_lost_its_name) {
 }
 
 BOOST_AUTO_TEST_CASE(a_full_disk_is_an_error_of_its_own) {
-  // /dev/full is a device that is always full.
+  // /dev/full is a device on which every write fails with ENOSPC.
   const auto f = must(storage::file::open("/dev/full", file_access::read_write, file_mode::buffered));
   const auto refused = f.write_at(0, bytes_of("abc"));
   BOOST_REQUIRE(!refused);
@@ -144,7 +144,7 @@ BOOST_AUTO_TEST_CASE(a_copy_keeps_the_file_open_and_identities_are_never_used_ag
 }
 
 BOOST_AUTO_TEST_CASE(a_file_system_without_direct_io_says_so_and_the_best_mode_is_buffered) {
-  // procfs has no direct I/O and exists on every Linux.
+  // procfs, which every Linux has, does not support direct I/O.
   const auto refused = storage::file::open("/proc/self/status", file_access::read, file_mode::direct);
   BOOST_REQUIRE(!refused);
   BOOST_TEST((refused.error().kind == core::error_kind::mismatch), refused.error().text);

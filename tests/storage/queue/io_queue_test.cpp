@@ -1,4 +1,5 @@
-// Tests storage/queue/io_queue.hpp: the promises of every queue, checked for all three; then the choice between them.
+// Tests storage/queue/io_queue.hpp: the guarantees of every queue, checked for all three engines, and the choice
+// between the engines.
 #include "storage/queue/io_queue.hpp"
 
 #include <linux/capability.h>
@@ -51,7 +52,7 @@ bool readable(const io_queue& queue) {
   return ::poll(&look, 1, 0) == 1;
 }
 
-// Moves `memory` in blocks, with as many in flight as there are credits; returns the first error, or none.
+// Transfers `memory` in blocks, with as many blocks in flight as the queue allows; returns the first error, or nothing.
 std::optional<core::error> move_all(io_queue& queue, const file& on, io_kind kind, std::span<std::byte> memory) {
   uint64_t next = 0;
   std::optional<core::error> first;
@@ -219,7 +220,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(the_event_tells_when_to_ask, Engine, tests::every_
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(cancelled_requests_all_come_back, Engine, tests::every_engine) {
   constexpr engine which = Engine::value;
-  // The pipe has no writer: reads of it end only by cancellation or by the pipe's end.
+  // The pipe has no data, so reads of it end only by cancellation or when its write end is closed.
   int ends[2] = {-1, -1};
   BOOST_REQUIRE(::pipe(ends) == 0);
   const auto pipe = file::open("/proc/self/fd/" + std::to_string(ends[0]), file_access::read, file_mode::buffered);
@@ -247,7 +248,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(cancelled_requests_all_come_back, Engine, tests::e
       ++stopped;
     }
   if (which == engine::uring) BOOST_TEST(stopped == 8U);
-  if (which == engine::modelled) BOOST_TEST(stopped == 7U);  // the disk was processing the first request
+  if (which == engine::modelled) BOOST_TEST(stopped == 7U);  // the disk had already started the first request
   // The queue still works after the cancellation.
   const auto f = *file::in_memory("after");
   BOOST_REQUIRE(queue->submit(write_request(f, 0, memory, 42)));
@@ -423,7 +424,7 @@ BOOST_AUTO_TEST_CASE(too_little_lockable_memory_leaves_the_pools_unregistered) {
   std::vector<std::string> remarks;
   std::optional<core::error> failed;
   std::thread unprivileged([&] {
-    // CAP_IPC_LOCK lifts the limit; each thread has its own capabilities.
+    // The capability CAP_IPC_LOCK lifts the limit, so this thread drops its capabilities, which are per thread.
     __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
     const __user_cap_data_struct none[2] = {};
     ::syscall(SYS_capset, &header, none);

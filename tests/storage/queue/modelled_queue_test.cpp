@@ -1,4 +1,4 @@
-// Tests the clock and the faults of tests/fakes/modelled_queue.hpp.
+// Tests the clock and the faults of the simulated disk in tests/fakes/modelled_queue.hpp.
 #include "tests/fakes/modelled_queue.hpp"
 
 #include <algorithm>
@@ -34,7 +34,7 @@ struct story {
   uint64_t faults = 0;
 };
 
-// Writes sixteen pieces at the same time.
+// Writes sixteen pieces concurrently to a disk with this model.
 story write_sixteen(const disk_model& model) {
   story out;
   const auto queue = disk(model);

@@ -1,4 +1,4 @@
-// Tests storage/queue/transfer.hpp: the bookkeeping of one request, without any system call.
+// Tests storage/queue/transfer.hpp: the state of one request, without any system call.
 #include "storage/queue/transfer.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -49,7 +49,7 @@ BOOST_AUTO_TEST_CASE(a_write_of_nothing_is_an_error) {
 BOOST_AUTO_TEST_CASE(interruptions_are_repeated_a_limited_number_of_times) {
   auto t = reading();
   for (unsigned i = 0; i < interruptions_max; ++i) BOOST_REQUIRE(!t.account(i % 2 == 0 ? -EINTR : -EAGAIN));
-  BOOST_TEST(!t.account(1));  // a transferred byte restarts the count
+  BOOST_TEST(!t.account(1));  // each transferred byte resets the count of retries
   for (unsigned i = 0; i < interruptions_max; ++i) BOOST_REQUIRE(!t.account(-EINTR));
   BOOST_TEST(t.account(-EINTR));
   BOOST_REQUIRE(t.completion().error);

@@ -1,4 +1,4 @@
-// Tests storage/swap/swap_file.hpp: plain access and digests.
+// Tests storage/swap/swap_file.hpp: reads, writes and page digests.
 #include "storage/swap/swap_file.hpp"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ void flip(const storage::swap_file& where, uint64_t offset) {
   BOOST_REQUIRE(raw.sync());
 }
 
-// Reads and writes any range at any address, and compares with a copy in memory.
+// Reads and writes random ranges at random addresses, and compares the file with a copy in memory.
 void random_access(storage::swap_file& on, uint64_t seed, unsigned times) {
   std::mt19937_64 random(seed);
   std::vector<std::byte> copy(on.bytes()), memory(on.bytes() + 64), got(on.bytes() + 64);
@@ -74,7 +74,7 @@ BOOST_AUTO_TEST_CASE(long_ranges_go_through_the_bounce_in_pieces) {
   const uint64_t bytes = 3 * storage::swap_file::bounce_bytes + 2 * page;
   const auto on = *storage::swap_file::in_memory("long", bytes);
   random_access(*on, 3, 12);
-  // aligned memory
+  // The next write and read use aligned memory, which needs no bounce buffer.
   auto memory = *huge_memory::allocate(bytes);
   tests::fill({memory.data(), bytes}, 4);
   BOOST_REQUIRE(on->write(0, {memory.data(), bytes}));
@@ -111,7 +111,7 @@ BOOST_AUTO_TEST_CASE(a_flipped_byte_is_found_wherever_it_lies) {
     BOOST_TEST(found.error().text.find("flipped: page at " + std::to_string(at / page * page) +
                                        ": the data that was read") == 0U,
                found.error().text);
-    // A part of a bad page cannot be written, the whole page can.
+    // A page with a wrong digest can only be overwritten as a whole.
     BOOST_TEST(!on->write(at / page * page + 5, {&one, 1}));
     flip(*on, at);
     BOOST_TEST(on->write(at / page * page + 5, {&one, 1}).has_value());

@@ -1,4 +1,4 @@
-// Tests storage/swap/swap_queue.hpp: its promises when the disk fails, with io_uring, threads and the modelled disk.
+// Tests storage/swap/swap_queue.hpp: its guarantees when the disk fails, with io_uring, threads and the simulated disk.
 #include <boost/test/unit_test.hpp>
 #include <cerrno>
 #include <filesystem>
@@ -40,7 +40,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_flipped_byte_on_disk_is_found_with_file_and_offs
     flip(where, at);
     BOOST_TEST(!run(*queue, whole).error);
   }
-  // Pages that were never written are compared with zeros.
+  // A page that was never written must contain zeros, so a flipped bit in it is an error.
   flip(where, 30 * page);
   BOOST_TEST(run(*queue, {io_kind::read, {{where.file, 30 * page, all(memory).first(page)}}, 3}).error.has_value());
 }
@@ -114,7 +114,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_full_disk_is_not_tried_again, Engine, tests::eve
   BOOST_REQUIRE(done.error);
   BOOST_TEST((done.error->kind == core::error_kind::no_space));
   BOOST_TEST(done.error->text.find(name_of(where) + ": write at ") == 0U, done.error->text);
-  BOOST_TEST(calls <= 2U);  // only the requests in flight: no further block began
+  BOOST_TEST(calls <= 2U);  // only the requests in flight failed; no further block started
   BOOST_TEST(queue->counters().retries == 0U);
 }
 
@@ -142,7 +142,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_disk_that_is_pulled_out_ends_every_request_and_l
     uint64_t failed = 0;
     for (const auto& c : over) failed += c.error ? 1 : 0;
     BOOST_TEST(failed >= 2U);
-    // The last requests are pending while queue, files and folder are destroyed, in any order.
+    // The last requests are pending while queue, file and folder are destroyed.
     BOOST_REQUIRE(queue->submit({io_kind::read, {{where.file, 0, all(memory)}}, 9}));
   }
   BOOST_TEST(!std::filesystem::exists(folder));
@@ -166,8 +166,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_write_that_failed_is_not_read_as_if_it_had_not_b
   const auto page_read = [&](uint64_t at) {
     return run(*queue, {io_kind::read, {{where.file, at * page, all(memory).first(page)}}, 2}).error.has_value();
   };
-  BOOST_TEST(!page_read(0));  // the page was written
-  BOOST_TEST(page_read(15));  // the write never began: the page has its older content
+  BOOST_TEST(!page_read(0));  // this page was written successfully
+  BOOST_TEST(page_read(15));  // this page was never written, so it has its older content
   BOOST_TEST(!run(*queue, {io_kind::write, {{where.file, 0, all(memory)}}, 1}).error);
   BOOST_TEST(!page_read(15));
 }

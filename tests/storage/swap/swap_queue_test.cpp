@@ -1,4 +1,4 @@
-// Tests storage/swap/swap_queue.hpp: its promises when nothing fails, with io_uring, threads and the modelled disk.
+// Tests storage/swap/swap_queue.hpp: its guarantees without faults, with io_uring, threads and the simulated disk.
 #include "storage/swap/swap_queue.hpp"
 
 #include <algorithm>
@@ -93,7 +93,7 @@ BOOST_AUTO_TEST_CASE(a_file_is_forgotten_when_its_last_request_ends_and_nobody_e
   const auto queue = opened(tests::engine::uring, {});
   if (!queue) return;
   const auto lasting = *swap_file::in_memory("lasting", page);
-  const bool registers = queue->below().keep(lasting->handle());  // false: the kernel has no table of files
+  const bool registers = queue->below().keep(lasting->handle());  // false: the kernel does not support registered files
   for (unsigned i = 0; i < 2 * registered_files_max; ++i) {
     BOOST_TEST_INFO_SCOPE("i " << i);
     auto passing = *swap_file::in_memory("passing", page);
@@ -101,7 +101,7 @@ BOOST_AUTO_TEST_CASE(a_file_is_forgotten_when_its_last_request_ends_and_nobody_e
     BOOST_TEST(!run(*queue, {io_kind::write, {{std::move(passing), 0, all(memory)}}, 1}).error);
     BOOST_TEST(!run(*queue, {io_kind::write, {{lasting, 0, all(memory)}}, 2}).error);
     BOOST_TEST(watch.expired());
-    // a file that was not forgotten would occupy a place of the table
+    // A registered file that was not forgotten would occupy a table entry, and the table would become full.
     const auto other = *swap_file::in_memory("other", page);
     BOOST_TEST(queue->below().keep(other->handle()) == registers);
     queue->below().forget(other->handle());
@@ -212,7 +212,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_watch_wakes_a_user_only_after_it_asked_again, En
   options.depth = 3;
   const auto queue = opened(Engine::value, options);
   if (!queue) return;
-  // Acts as an actor does: one message each time that the descriptor became readable, then `poll` and `resume`.
+  // The test behaves like an actor: it receives a message each time that the descriptor becomes readable, then calls
+  // `poll` and `resume`.
   std::mutex mutex;
   std::condition_variable mailed;
   unsigned mails = 0;

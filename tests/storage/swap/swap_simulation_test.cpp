@@ -1,5 +1,5 @@
-// Simulates swapping on a disk that delays, reorders, cuts, fails, tears, loses and fills up, by a seed. In every case
-// a read returns the bytes written last or an error that names file and offset: never other bytes.
+// Simulates swapping on a disk that randomly delays, reorders, shortens, fails, tears and loses transfers, and can be
+// full. In every case a read returns the bytes that were written last, or an error that names file and offset.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>
@@ -23,9 +23,9 @@ namespace {
 
 constexpr uint64_t page = swap_page_bytes;
 constexpr uint64_t file_pages = 48;
-constexpr uint64_t slots = 6;       // requests at the same time
-constexpr uint64_t slot_pages = 8;  // pages of the longest request
-constexpr unsigned deeds = 80;      // operations in one life
+constexpr uint64_t slots = 6;       // number of requests in flight
+constexpr uint64_t slot_pages = 8;  // number of pages of the longest request
+constexpr unsigned deeds = 80;      // number of operations of one seed
 
 struct tally {
   uint64_t requests = 0, failed = 0, retries = 0, misses = 0, faults = 0;
@@ -39,7 +39,7 @@ class life {
     disk_.jitter_ns = 1'000'000;
     disk_.busy = odds(0.3);
     disk_.cut = odds(0.3);
-    if (seed % 4 != 0) {  // a quarter of the disks only delay, interrupt and cut
+    if (seed % 4 != 0) {  // a quarter of the disks only delay, interrupt and shorten
       disk_.fail = odds(0.2);
       disk_.torn = odds(0.2);
       disk_.lost = odds(0.2);
@@ -79,7 +79,7 @@ class life {
       }
       look();
       if (flips_ && draw(10) == 0) flip();
-      if (seed_ % 4 != 0 && draw(100) == 0) queue_->cancel_all();  // reads of a stopped write's pages may fail
+      if (seed_ % 4 != 0 && draw(100) == 0) queue_->cancel_all();  // reads of pages whose write was cancelled may fail
     }
     if (draw(4) != 0) {
       queue_->drain(over_);
@@ -90,7 +90,7 @@ class life {
     tally_.retries = counted.retries;
     tally_.misses = counted.digest_misses;
     tally_.faults = model_->faults();
-    queue_.reset();  // requests are still in progress in a quarter of the lives
+    queue_.reset();  // in a quarter of the seeds, requests are still running
     for (const auto& [token, r] : asked_) lose(r);
     for (uint64_t p = 0; p < file_pages; ++p) {
       std::vector<std::byte> got(page);
@@ -115,7 +115,7 @@ class life {
     return std::span(memory.data() + slot * slot_pages * page, slot_pages * page);
   }
 
-  // Submits a read or a write of pages that no other request uses, in one or two parts.
+  // Submits a read or a write of random pages that no other request uses, in one or two parts.
   void ask() {
     std::set<uint64_t> taken;
     for (const auto& [token, r] : asked_) taken.insert(r.slot);
@@ -175,7 +175,7 @@ class life {
     require(seed_ % 4 != 0, "the disk did nothing wrong: " + error.text);
   }
 
-  // Rewrites the pages of a write that was in progress when its queue ended, because they may have any content.
+  // Rewrites the pages of a write that was running when its queue was destroyed, because their contents are undefined.
   void lose(const asked& r) {
     if (r.kind != io_kind::write) return;
     for (uint64_t p = r.first; p < r.first + r.pages; ++p)
@@ -200,7 +200,7 @@ class life {
   std::mt19937_64 random_;
   disk_model disk_;
   bool full_ = false, flips_ = false;
-  std::vector<std::byte> content_;  // bytes written last, whether or not they arrived
+  std::vector<std::byte> content_;  // the bytes written last, whether or not their writes succeeded
   std::set<uint64_t> flipped_;
   std::shared_ptr<storage::swap_file> file_;
   storage::modelled_queue* model_ = nullptr;
@@ -233,7 +233,7 @@ BOOST_AUTO_TEST_CASE(five_hundred_disks_give_the_right_bytes_or_a_named_error) {
   BOOST_TEST_MESSAGE(all.requests << " requests, " << all.failed << " failed, " << all.retries << " retries, "
                                   << all.misses << " digests that differed, " << all.faults << " faults");
   if (last - first < 100) return;
-  // The disks must fail often, and most requests must succeed.
+  // Disks must fail often, but most requests must succeed, so that the test covers both.
   BOOST_TEST(all.faults > 1000U);
   BOOST_TEST(all.misses > 100U);
   BOOST_TEST(all.retries > all.misses / 2);

@@ -1,4 +1,4 @@
-// Tests storage/swap/swap_space.hpp: the folder, its lock, its room, and leftovers.
+// Tests storage/swap/swap_space.hpp: its folder, the folder's lock, its disk space, and files left by killed runs.
 #include "storage/swap/swap_space.hpp"
 
 #include <sys/fsuid.h>
@@ -106,7 +106,7 @@ BOOST_AUTO_TEST_CASE(a_second_run_is_refused_with_the_process_that_holds_the_loc
   BOOST_TEST((error.kind == core::error_kind::bad_input));
   BOOST_TEST(says(error, "is in use: this process holds the lock on '" + (scratch / "troupe-swap/lock").string() + "'"),
              error.text);
-  // The error names the other process by its number.
+  // The error names the process whose id is in the lock file.
   std::ofstream(scratch / "troupe-swap/lock") << "4711\n";
   BOOST_TEST(says(refusal(in(scratch.path())), "is in use: process 4711 holds"));
   std::ofstream(scratch / "troupe-swap/lock") << "nonsense\n";
@@ -120,7 +120,7 @@ BOOST_AUTO_TEST_CASE(leftovers_of_a_killed_run_are_removed_by_the_next) {
   if (child == 0) {
     auto space = storage::swap_space::open(in(scratch / "nvme"));
     const bool made = space && (*space)->create("a", 8192) && (*space)->create("b", 4096);
-    ::_exit(made ? 0 : 1);  // runs no destructor
+    ::_exit(made ? 0 : 1);  // ends the process without running destructors, like a kill
   }
   int status = -1;
   BOOST_REQUIRE(::waitpid(child, &status, 0) == child);
@@ -162,7 +162,7 @@ BOOST_AUTO_TEST_CASE(links_in_place_of_our_files_are_refused_and_not_followed) {
     fs::remove(scratch / "troupe-swap/a.swap");
   }
   BOOST_TEST(tests::scratch_folder::read(scratch / "victim/precious") == "keep");
-  // The user's own folder may be a link, because that is how disks are given names.
+  // The folder that the user configures may be a symbolic link, because administrators name disks so.
   fs::create_symlink(scratch / "victim", scratch / "disk");
   BOOST_TEST(opened(scratch / "disk")->create("a", 4096).has_value());
   BOOST_TEST(fs::exists(scratch / "disk"));
@@ -183,7 +183,7 @@ BOOST_AUTO_TEST_CASE(unusable_folders_are_refused_with_their_names) {
   bad({});
   scratch.write("troupe-swap", "a file in its place");
   bad(scratch.path());
-  // Takes another user's permissions, because root may write everywhere.
+  // The test runs this call as another user, because root may write everywhere.
   const tests::scratch_folder closed;
   fs::permissions(closed.path(), fs::perms::owner_read | fs::perms::owner_exec);
   const int before = ::setfsuid(::geteuid() == 0 ? 65534 : ::geteuid());
@@ -259,11 +259,12 @@ BOOST_AUTO_TEST_CASE(files_are_usable_until_they_are_released) {
   BOOST_TEST(file->write(0, wrote).has_value());
   BOOST_TEST(file->read(0, got).has_value());
   BOOST_TEST((got == wrote));
-  opened(scratch.path());  // the folder is free for the next space
+  opened(scratch.path());  // another space can use the folder now
 }
 
 BOOST_AUTO_TEST_CASE(runs_that_follow_each_other_closely_take_turns) {
-  // A run that ends removes the folder while others try to make it: each gets the whole folder or is refused.
+  // A run that ends removes the folder while other threads try to create it: each attempt must succeed alone or be
+  // refused.
   const tests::scratch_folder scratch("/dev/shm");
   std::atomic<int> inside{0};
   std::atomic<unsigned> had{0};

@@ -109,13 +109,10 @@ int launch_command::run(const std::filesystem::path& programs) const {
     const auto& h = (*hosts)[n];
     const std::filesystem::path program =
         program_.empty() || n == 0 ? programs / "troupe" : std::filesystem::path(program_);
-    remote_program p{.folder = folder, .variables = {{"TROUPE_LAUNCH", "1"}}, .command = {}};
-    if (hosts->size() > 1) {
-      p.variables.insert(p.variables.end(), {{"RANK", fmt::format("{}", n)},
-                                             {"WORLD_SIZE", fmt::format("{}", hosts->size())},
-                                             {"MASTER_ADDR", leader->host},
-                                             {"MASTER_PORT", fmt::format("{}", leader->port)}});
-    }
+    remote_program p{.folder = folder,
+                     .variables = launch_variables(static_cast<uint32_t>(n), static_cast<uint32_t>(hosts->size()),
+                                                   leader->host, leader->port),
+                     .command = {}};
     if (!h.is_whole) p.variables.emplace_back("CUDA_VISIBLE_DEVICES", fmt::format("{}", fmt::join(h.slots, ",")));
     p.command = {(program.parent_path() / "troupe-agent").string(), "hold", n == 0 ? "--leads" : "--tell",
                  program.string()};

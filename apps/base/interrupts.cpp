@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -34,12 +35,23 @@ interrupts::interrupts(save_requests asked) {
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   try {
     watcher_ = std::thread([this, set] {
-      for (int signal = 0; sigwait(&set, &signal) == 0 && !done_.load();) take(signal);
+      for (siginfo_t info{};;) {
+        const int signal = ::sigwaitinfo(&set, &info);
+        if (done_.load() || (signal < 0 && errno != EINTR)) return;
+        if (signal > 0 && !passes_on(signal, info.si_pid)) take(signal);
+      }
     });
   } catch (const std::system_error& e) {
     throw std::runtime_error("threads: wanted one that waits for signals, but the system refused it: " +
                              e.code().message() + " (the user's limit, ulimit -u, or that of the container)");
   }
+}
+
+void interrupts::pass_to_parent() { parent_ = ::getppid(); }
+
+bool interrupts::passes_on(int signal, pid_t sender) const {
+  const pid_t parent = parent_.load();
+  return parent != 0 && sender != parent && ::getppid() == parent && ::kill(parent, signal) == 0;
 }
 
 void interrupts::take(int signal) {

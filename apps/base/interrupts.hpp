@@ -3,6 +3,8 @@
 // SIGTERM stops at once. The library never touches signals.
 #pragma once
 
+#include <sys/types.h>
+
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -23,6 +25,9 @@ class interrupts {
   interrupts(const interrupts&) = delete;
   interrupts& operator=(const interrupts&) = delete;
 
+  /// Sends signals of others than the parent process to the parent, which then sends them to the process of the job
+  /// that acts on them. Call it in a process that a supervisor or an agent has started.
+  void pass_to_parent();
   /// Notes that steps have begun, which only changes the message for an interruption.
   void steps_begin() { steps_ = true; }
   [[nodiscard]] bool requested() const { return count_.load() > 0; }
@@ -35,10 +40,13 @@ class interrupts {
 
  private:
   void take(int signal);
+  /// Returns true if the signal, which `sender` has sent, went to the parent process.
+  [[nodiscard]] bool passes_on(int signal, pid_t sender) const;
 
   int64_t last_ns_ = 0;  ///< time of the last interrupt; used only by the watching thread
   std::atomic<int> count_{0};
   std::atomic<bool> done_{false}, terminated_{false}, save_{false}, steps_{false};
+  std::atomic<pid_t> parent_{0};  ///< the process that gets the signals of others; 0: none
   std::function<void()> second_;
   std::thread watcher_;
 };

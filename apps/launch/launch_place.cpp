@@ -347,7 +347,61 @@ bool speaks_of_one(const environment& given, const launcher_kind& kind) {
   return is_said && !is_contradicted;
 }
 
+/// Returns the number in a variable; 0 if it has none.
+uint32_t number_or_0(const environment& given, const std::string& name) {
+  const auto* const text = variables(given).text(name);
+  return text == nullptr ? 0 : number_in(*text).value_or(0);
+}
+
+/// Refuses a program of several whose place no launcher tells: alone, it would train as if it were the whole job.
+core::result<void> check_alone(const environment& given) {
+  struct sign {
+    const char* name;
+    uint32_t at_least;  ///< the least number that implies a second program
+    const char* missing;
+  };
+  constexpr sign signs[] = {
+      {"WORLD_SIZE", 2, "RANK, or JOB_COMPLETION_INDEX of an indexed job of Kubernetes"},
+      {"LOCAL_RANK", 1, "RANK and WORLD_SIZE"},
+      {"OMPI_COMM_WORLD_RANK", 1, "OMPI_COMM_WORLD_SIZE"},
+      {"MV2_COMM_WORLD_RANK", 1, "MV2_COMM_WORLD_SIZE"},
+      {"JSM_NAMESPACE_RANK", 1, "JSM_NAMESPACE_SIZE"},
+      {"PMI_SIZE", 2, "PMI_RANK"},
+      {"PMI_RANK", 1, "PMI_SIZE"},
+      {"PMIX_RANK", 1, "RANK and WORLD_SIZE"},
+      {"PET_NNODES", 2, "RANK and WORLD_SIZE, which torchrun sets"},
+      {"PET_NODE_RANK", 1, "RANK and WORLD_SIZE, which torchrun sets"},
+  };
+  const auto refuse = [](const std::string& name, const std::string& value, const std::string& missing) {
+    return core::fail(
+        error_kind::bad_input,
+        fmt::format("the environment: {}: several programs were started, as `{}` says: wanted {} too, got "
+                    "none; unset {} if this program is the only one",
+                    name, value, missing, name));
+  };
+  for (const auto& s : signs)
+    if (number_or_0(given, s.name) >= s.at_least) return refuse(s.name, given.at(s.name), s.missing);
+  // A list of names in JSON.
+  const auto* const hosts = variables(given).text("SM_HOSTS");
+  if (hosts != nullptr && hosts->find(',') != std::string::npos)
+    return refuse("SM_HOSTS", *hosts, "RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, which SageMaker does not set");
+  return {};
+}
+
 }  // namespace
+
+std::vector<std::pair<std::string, std::string>> launch_variables(uint32_t node, uint32_t nodes,
+                                                                  const std::string& leader, uint16_t port) {
+  const std::string number = std::to_string(node), all = std::to_string(nodes);
+  std::vector<std::pair<std::string, std::string>> out{
+      {"TROUPE_LAUNCH", "1"}, {"TORCHELASTIC_RUN_ID", ""}, {"RANK", number},       {"WORLD_SIZE", all},
+      {"LOCAL_RANK", "0"},    {"LOCAL_WORLD_SIZE", "1"},   {"GROUP_RANK", number}, {"GROUP_WORLD_SIZE", all}};
+  if (nodes > 1) {
+    out.emplace_back("MASTER_ADDR", leader);
+    out.emplace_back("MASTER_PORT", std::to_string(port));
+  }
+  return out;
+}
 
 core::result<std::optional<launch_place>> read_launch_place(const environment& given) {
   for (const auto& kind : launcher_kinds()) {
@@ -360,6 +414,7 @@ core::result<std::optional<launch_place>> read_launch_place(const environment& g
     if (v.found()) return core::fail(v.found()->in("the environment from " + p.launcher));
     return p;
   }
+  TROUPE_TRY(check_alone(given));
   return std::nullopt;
 }
 

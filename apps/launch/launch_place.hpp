@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/error.hpp"
@@ -39,7 +40,14 @@ struct launch_place {
 };
 
 /// Returns the place of this program; nothing without a launcher, or if it has started this program alone. Errors:
-/// bad_input, which names the variable.
+/// bad_input, which names the variable: also a variable that says that several programs were started, if the place of
+/// this one is missing.
 core::result<std::optional<launch_place>> read_launch_place(const environment& given);
+
+/// Returns the variables by which `troupe launch` tells machine `node` of `nodes` its place. They also override the
+/// variables that another launcher has left in the environment which the program inherits. `leader` and `port` are the
+/// first machine's.
+std::vector<std::pair<std::string, std::string>> launch_variables(uint32_t node, uint32_t nodes,
+                                                                  const std::string& leader, uint16_t port);
 
 }  // namespace troupe::apps

@@ -111,6 +111,7 @@ int train_to(console& out, const train_arguments& given) {
   const train_arguments a = with_load_keys(given);
   const auto link = cluster::take_link_place();
   interrupts stop(interrupts::save_requests::taken);
+  if (link) stop.pass_to_parent();
   std::optional<orphan_watch> watched;
   if (link) watched.emplace(link->place);  // constructed here, so that its thread inherits the blocked signals
   auto loaded = load_configuration(a, a.steps, intent::run, config::reading::job, states_beyond_memory, !link);

@@ -1,5 +1,5 @@
-// Warns about keys that are given, and that other keys leave without effect. Leaves the reasons to keys/idle.cpp, which
-// `explain` shows for all keys; only keys of the sections named here, which no other rule warns about, cause a warning.
+// Warns about keys that are given, and that other keys leave without effect: all keys of some sections, and keys of
+// further sections whose switch is missing. Leaves most reasons to keys/idle.cpp, which `explain` shows for all keys.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -32,16 +32,71 @@ void retention(const settings& given, const job_config& config, reporter& report
                           what, c.every_steps));
 }
 
+/// A key without which the keys of a section, or one key, have no effect.
+struct section_switch {
+  std::string_view of;  ///< the section, or the key
+  std::string_view key;
+};
+constexpr section_switch switches[] = {
+    {"fp16", "fp16.enabled"},
+    {"bf16", "bf16.enabled"},
+    {"elasticity", "elasticity.enabled"},
+    {"compile", "compile.deepcompile"},
+    {"on_spike", "on_spike.action"},
+    {"tensorboard", "tensorboard.enabled"},
+    {"csv_monitor", "csv_monitor.enabled"},
+    {"flops_profiler", "flops_profiler.enabled"},
+    {"comms_logger", "comms_logger.enabled"},
+    {"cluster.lost_after", "cluster.processes"},
+    {"cluster.spares", "cluster.processes"},
+    {"cluster.on_loss", "cluster.processes"},
+    {"cluster.restarts", "cluster.processes"},
+    {"checkpoint.memory", "cluster.processes"},
+    {"cluster.store", "cluster.hosts"},
+    {"cluster.page_token_file", "cluster.page"},
+    {"cluster.page_tls", "cluster.page"},
+};
+
+/// Returns the reason why a key has no effect if the switch of its section is missing; else an empty text. A switch
+/// that is given, even as `false` or `auto`, was not forgotten.
+std::string without_switch(const settings& given, const job_config& config, const key_info& row) {
+  const auto at =
+      std::ranges::find_if(switches, [&](const section_switch& s) { return s.of == row.section() || s.of == row.key; });
+  if (at == std::end(switches) || at->key == row.key) return {};
+  if (given.given.contains(at->key) || given.was_refused(at->key) || given.lists.contains(at->key)) return {};
+  const key_info* const named = key_named(at->key);
+  const bool is_flag = named != nullptr && named->type == value_type::boolean;
+  const bool is_off = is_flag ? !given.is_on(at->key) : !idle(row, config).empty();
+  return is_off ? fmt::format("{} is not given", at->key) : "";
+}
+
+/// Warns about keys that another key of the same section replaces.
+void replaced(const settings& given, const job_config& config, reporter& report) {
+  const auto warn = [&](std::string_view key, std::string text) {
+    report.warn(given.where(key), std::string(key), std::move(text));
+  };
+  if (config.prescale_gradients && config.gradient_predivide_factor != 1)
+    warn("gradient_predivide_factor",
+         "no effect: prescale_gradients is true, which divides by the number of data ranks before the sum");
+  const auto& log = config.comms_logger;
+  if (log.enabled && log.prof_all && !log.prof_ops.empty())
+    warn("comms_logger.prof_ops", "no effect: comms_logger.prof_all is true; set it to false to log only these");
+  if (log.enabled && !log.prof_all && log.prof_ops.empty())
+    warn("comms_logger.prof_all", "false: no collective is logged, because comms_logger.prof_ops is empty");
+}
+
 }  // namespace
 
 void idle_rules(const settings& given, const job_config& config, reporter& report) {
   constexpr std::string_view sections[] = {"activation_checkpointing", "evaluation", "pipeline", "telemetry"};
   for (const auto& [key, s] : given.given) {
     if (s.value == nullptr || s.held_back || s.row->support.acts != effect::acts) continue;
-    if (std::ranges::find(sections, s.row->section()) == std::end(sections) || is_default(*s.row, *s.value)) continue;
-    if (const std::string why = idle(*s.row, config); !why.empty())
-      report.warn(s.name_at, key, fmt::format("no effect: {}", why));
+    if (is_default(*s.row, *s.value)) continue;
+    const bool is_listed = std::ranges::find(sections, s.row->section()) != std::end(sections);
+    const std::string why = is_listed ? idle(*s.row, config) : without_switch(given, config, *s.row);
+    if (!why.empty()) report.warn(s.name_at, key, fmt::format("no effect: {}", why));
   }
+  replaced(given, config, report);
   retention(given, config, report);
 }
 

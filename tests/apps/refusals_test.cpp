@@ -256,6 +256,19 @@ BOOST_AUTO_TEST_CASE(integers_of_options_are_read_as_those_of_files_are) {
   BOOST_TEST(f.troupe({"schedule", "1f1b", "--transfer", "0x1"}).code == 2);
 }
 
+BOOST_AUTO_TEST_CASE(certificates_of_no_days_are_refused_and_those_of_a_replaced_authority_are_named) {
+  const command_folder f;
+  const auto zero = f.troupe({"cert", "init", "certs", "--days", "0"});
+  BOOST_TEST(zero.code == 2);
+  BOOST_TEST(has(zero.err, "days of a certificate: wanted 1 to 3650, got 0"), zero.err);
+  BOOST_TEST(f.troupe({"cert", "init", "certs"}).err == "");
+  BOOST_TEST(f.troupe({"cert", "issue", "certs", "b", "a"}).code == 0);
+  const auto again = f.troupe({"cert", "init", "certs", "--force"});
+  BOOST_TEST(again.code == 0);
+  BOOST_TEST(has(again.err, "troupe cert renew certs a b makes new ones"), again.err);
+  BOOST_TEST(f.troupe({"cert", "renew", "certs", "a", "b"}).code == 0);
+}
+
 BOOST_AUTO_TEST_CASE(numbers_that_are_not_finite_are_refused_in_words) {
   const command_folder f;
   for (const std::string wrong : {"nan", "inf"})

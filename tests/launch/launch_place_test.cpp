@@ -59,7 +59,8 @@ const environment mpirun = {{"OMPI_COMM_WORLD_SIZE", "4"},
 
 BOOST_AUTO_TEST_CASE(without_a_launcher_there_is_no_place) {
   BOOST_TEST(is_none({}));
-  BOOST_TEST(is_none({{"WORLD_SIZE", "8"}, {"MASTER_ADDR", "n1"}}));
+  BOOST_TEST(is_none({{"WORLD_SIZE", "1"}, {"MASTER_ADDR", "n1"}}));
+  BOOST_TEST(is_none({{"LOCAL_RANK", "0"}, {"PET_NNODES", "1"}, {"PET_NODE_RANK", "0"}, {"SM_HOSTS", "[\"algo-1\"]"}}));
   BOOST_TEST(is_none({{"RANK", "0"}, {"WORLD_SIZE", "1"}}));
   // The environment of a batch script has these variables without a step: it is a single program.
   BOOST_TEST(is_none({{"SLURM_JOB_ID", "5"}, {"SLURM_NTASKS", "8"}, {"SLURM_PROCID", "0"}}));
@@ -95,6 +96,42 @@ BOOST_AUTO_TEST_CASE(one_program_of_this_machine_is_not_taken_for_the_only_one) 
        "WORLD_SIZE: wanted a number");
   says(refused({{"FLUX_TASK_RANK", "0"}, {"FLUX_TASK_LOCAL_ID", "0"}, {"FLUX_JOB_NNODES", "1"}}),
        "FLUX_JOB_SIZE: wanted a number");
+}
+
+BOOST_AUTO_TEST_CASE(one_program_of_several_whose_place_is_missing_is_refused) {
+  const auto of_several = [](const environment& given, const std::string& missing) {
+    const auto& [name, value] = *given.begin();
+    says(refused(given), "the environment: " + name + ": several programs were started, as `" + value +
+                             "` says: wanted " + missing + " too, got none; unset " + name +
+                             " if this program is the only one");
+  };
+  of_several({{"WORLD_SIZE", "8"}}, "RANK, or JOB_COMPLETION_INDEX of an indexed job of Kubernetes");
+  of_several({{"LOCAL_RANK", "1"}, {"LOCAL_WORLD_SIZE", "2"}}, "RANK and WORLD_SIZE");
+  for (const std::string prefix : {"OMPI_COMM_WORLD_", "MV2_COMM_WORLD_", "JSM_NAMESPACE_", "PMI_"})
+    of_several({{prefix + "RANK", "1"}}, prefix + "SIZE");
+  of_several({{"PMI_SIZE", "2"}}, "PMI_RANK");
+  of_several({{"PMIX_RANK", "1"}}, "RANK and WORLD_SIZE");
+  for (const char* name : {"PET_NNODES", "PET_NODE_RANK"})
+    of_several({{name, "2"}}, "RANK and WORLD_SIZE, which torchrun sets");
+  of_several({{"SM_HOSTS", "[\"algo-1\",\"algo-2\"]"}},
+             "RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, which SageMaker does not set");
+  // RANK and WORLD_SIZE say that a program is the only one, whatever else is set.
+  BOOST_TEST(is_none({{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"PET_NNODES", "2"}, {"PMIX_RANK", "1"}}));
+}
+
+BOOST_AUTO_TEST_CASE(troupe_launch_overrides_the_variables_of_other_launchers) {
+  const auto started = [](environment left, uint32_t node, uint32_t nodes) {
+    for (const auto& [name, value] : launch_variables(node, nodes, "n0", 29'500)) left[name] = value;
+    return left;
+  };
+  const environment other = {{"LOCAL_SIZE", "2"}, {"CROSS_RANK", "1"}, {"CROSS_SIZE", "2"}, {"LOCAL_RANK", "1"}};
+  for (const auto& left : {environment{}, torchrun, step, mpirun, other}) {
+    const auto p = place(started(left, 1, 2));
+    BOOST_TEST(p.launcher == "troupe launch");
+    BOOST_TEST((p.node == 1 && p.nodes == 2 && p.local_rank == 0 && p.is_one_each()));
+    BOOST_TEST((p.leader == "n0" && p.port == 29'500));
+    BOOST_TEST(is_none(started(left, 0, 1)));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(other_kinds_of_mpirun_say_their_place) {

@@ -278,6 +278,24 @@ BOOST_AUTO_TEST_CASE(whatever_ends_a_job_all_its_processes_end) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_signal_to_any_process_of_a_job_is_one_to_the_job) {
+  for (const uint32_t place : {0U, 1U}) {
+    const command_folder folder(endless);
+    const auto path = folder.folder.path();
+    process run(train("out", {}), path);
+    BOOST_REQUIRE(run.wait_for("\"step\":5,"));
+    ::kill(places_in(path).at(place), SIGUSR1);
+    BOOST_TEST(run.wait_for("\"event\":\"checkpoint\""));
+    ::kill(places_in(path).at(place), SIGTERM);
+    const auto ended = run.end();
+    BOOST_TEST_CONTEXT("process " << place) {
+      BOOST_TEST(ended.code == 128 + SIGTERM, ended.err);
+      BOOST_TEST(has(ended.err, "interrupted: the run ends after this step"), ended.err);
+      BOOST_TEST(places_in(path).empty());
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_run_that_kills_its_processes_again_and_again_ends_with_the_cause) {
   const command_folder folder(
       replaced(replaced(job, "steps: 70", "steps: 100000"), "lost_after: 1s", "lost_after: 20s"));

@@ -50,6 +50,50 @@ BOOST_AUTO_TEST_CASE(keys_of_what_is_switched_off_are_said) {
   BOOST_TEST(told("telemetry: {trace_from_step: 100}") == "");
 }
 
+BOOST_AUTO_TEST_CASE(keys_whose_sections_switch_is_missing_are_said) {
+  const auto is_said = [](const std::string& line, const std::string& key, const std::string& missing) {
+    const std::string got = told(line);
+    BOOST_TEST(got.ends_with(": warning: " + key + ": no effect: " + missing + " is not given\n"), line << ": " << got);
+    BOOST_TEST(got.find('\n') == got.size() - 1, got);
+  };
+  is_said("fp16: {loss_scale: 128}", "fp16.loss_scale", "fp16.enabled");
+  is_said("bf16: {check_grad_overflow: false}", "bf16.check_grad_overflow", "bf16.enabled");
+  is_said("elasticity: {max_train_batch_size: 64}", "elasticity.max_train_batch_size", "elasticity.enabled");
+  is_said("compile: {memory_budget: 4096}", "compile.memory_budget", "compile.deepcompile");
+  is_said("on_spike: {back_steps: 3}", "on_spike.back_steps", "on_spike.action");
+  is_said("tensorboard: {output_path: logs}", "tensorboard.output_path", "tensorboard.enabled");
+  is_said("csv_monitor: {job_name: first}", "csv_monitor.job_name", "csv_monitor.enabled");
+  is_said("flops_profiler: {profile_step: 3}", "flops_profiler.profile_step", "flops_profiler.enabled");
+  is_said("comms_logger: {verbose: true}", "comms_logger.verbose", "comms_logger.enabled");
+  is_said("cluster: {spares: 2}", "cluster.spares", "cluster.processes");
+  is_said("cluster: {on_loss: stop}", "cluster.on_loss", "cluster.processes");
+  is_said("cluster: {restarts: {max: 3}}", "cluster.restarts.max", "cluster.processes");
+  is_said("checkpoint: {memory: {every_steps: 3}}", "checkpoint.memory.every_steps", "cluster.processes");
+  is_said("cluster: {store: 'etcd://a:1'}", "cluster.store", "cluster.hosts");
+  is_said("cluster: {page_token_file: token}", "cluster.page_token_file", "cluster.page");
+  // A switch that is given was not forgotten, and a default changes nothing.
+  for (const char* line : {"fp16: {enabled: false, loss_scale: 128}", "fp16: {enabled: auto, loss_scale: 128}",
+                           "flops_profiler: {enabled: false, profile_step: 3}", "fp16: {hysteresis: 2}",
+                           "on_spike: {action: none, back_steps: 3}", "cluster: {processes: one, spares: 2}",
+                           "cluster: {processes: ranks, spares: 2}"})
+    BOOST_TEST(told(line) == "", line);
+}
+
+BOOST_AUTO_TEST_CASE(keys_that_another_key_of_their_section_replaces_are_said) {
+  BOOST_TEST(
+      told("prescale_gradients: true\ngradient_predivide_factor: 2") ==
+      "j.yaml:10:28: warning: gradient_predivide_factor: no effect: prescale_gradients is true, which divides by "
+      "the number of data ranks before the sum\n");
+  BOOST_TEST(told("gradient_predivide_factor: 2") == "");
+  BOOST_TEST(told("comms_logger: {enabled: true, prof_ops: [all_reduce]}") ==
+             "j.yaml:9:41: warning: comms_logger.prof_ops: no effect: comms_logger.prof_all is true; set it to false "
+             "to log only these\n");
+  BOOST_TEST(told("comms_logger: {enabled: true, prof_all: false}") ==
+             "j.yaml:9:41: warning: comms_logger.prof_all: false: no collective is logged, because "
+             "comms_logger.prof_ops is empty\n");
+  BOOST_TEST(told("comms_logger: {enabled: true, prof_all: false, prof_ops: [all_reduce]}") == "");
+}
+
 BOOST_AUTO_TEST_CASE(checkpoints_that_no_rule_keeps_are_said) {
   const std::string last = "warning: checkpoint.keep_last: ", every = "warning: checkpoint.keep_every: ",
                     requested =

@@ -233,13 +233,14 @@ class accelerate_file {
     return std::max<uint64_t>(out, 1);
   }
 
-  /// Returns the name of the strategy; version 2 of FSDP has `reshard_after_forward: true` or `false`. FULL_SHARD if no
-  /// strategy is given.
+  /// Returns the name of the strategy; version 2 of FSDP has `reshard_after_forward: true` or `false`, where a number
+  /// is no strategy's. FULL_SHARD if no strategy is given.
   [[nodiscard]] std::string strategy() const {
     if (!strategy_) return std::string(sharding_strategies[0]);
     const std::string text = upper(strategy_->value->text);
     if (text == "TRUE") return "FULL_SHARD";
     if (text == "FALSE") return "SHARD_GRAD_OP";
+    if (is_second_ && strategy_->name.ends_with("reshard_after_forward")) return text;
     if (text.size() == 1 && text[0] >= '1' && text[0] <= '5')
       return std::string(sharding_strategies[static_cast<size_t>(text[0] - '1')]);
     return text;

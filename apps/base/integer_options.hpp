@@ -49,6 +49,18 @@ inline std::string wrong_number(const std::string& text) {
   return "wanted a finite number, got " + (text.empty() ? "nothing" : text.substr(0, 80));
 }
 
+/// Returns the check of an option that takes a number above 0, or of at least 0 if `or_zero`.
+inline CLI::Validator positive_number(bool or_zero) {
+  const auto check = [or_zero](std::string& text) {
+    const auto number =
+        config::number_in({.kind = config::node_kind::plain, .at = {}, .text = text, .items = {}, .entries = {}});
+    if (number && (*number > 0 || (or_zero && *number == 0))) return std::string();
+    return std::string(or_zero ? "wanted a number of at least 0, got " : "wanted a number above 0, got ") +
+           text.substr(0, 80);
+  };
+  return CLI::Validator(check, "");
+}
+
 /// Makes every option of `app` and of its commands that takes a number read it by these rules.
 inline void read_numbers_as_files_do(CLI::App& app) {
   for (CLI::Option* option : app.get_options())

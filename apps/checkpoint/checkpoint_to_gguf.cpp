@@ -35,6 +35,7 @@ core::result<void> write_gguf(const gguf_arguments& a) {
   from.wants_weights = true;
   TROUPE_ASSIGN(const auto opened, open_described(from, a.model_config));
   const auto& s = opened.source;
+  note_unclean(a.source, s);
   TROUPE_ASSIGN(auto options, gguf_options_of(opened, *type, a.tokenizer));
   conversion writing(a.source, a.output);
   options.progress = writing.progress();

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <vector>
 
@@ -143,6 +144,16 @@ core::result<gguf_metadata> gguf_vocabulary(const checkpoint::tensor_source& s, 
     return fail(error_kind::mismatch, fmt::format("the tokenizer '{}' has {} tokens, the model {}", place,
                                                   vocabulary->entries.size(), tokens));
   return keys_of(*vocabulary, tokens);
+}
+
+bool is_byte_vocabulary(const gguf_metadata& keys) {
+  const auto *words = keys.find(tokens_key), *merges = keys.find("tokenizer.ggml.merges");
+  if (words == nullptr || merges == nullptr || merges->texts != std::vector<std::string>{merge_of_nothing})
+    return false;
+  const auto bytes = data::byte_vocabulary().entries;
+  return std::equal(bytes.begin(), bytes.end(), words->texts.begin(),
+                    words->texts.begin() + static_cast<ptrdiff_t>(std::min(bytes.size(), words->texts.size())),
+                    [](const auto& entry, const std::string& word) { return entry.text == word; });
 }
 
 }  // namespace troupe::apps

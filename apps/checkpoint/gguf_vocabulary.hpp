@@ -20,4 +20,7 @@ inline constexpr const char* bytes_name = "bytes";
 core::result<checkpoint::gguf_metadata> gguf_vocabulary(const checkpoint::tensor_source& s, const std::string& wanted,
                                                         uint64_t tokens);
 
+/// True if the keys are those that gguf_vocabulary() returns for the byte tokenizer.
+bool is_byte_vocabulary(const checkpoint::gguf_metadata& keys);
+
 }  // namespace troupe::apps

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <span>
+#include <utility>
 
 #include "checkpoint/files/atomic_file.hpp"
 #include "checkpoint/files/file_system.hpp"
@@ -256,7 +257,31 @@ core::result<void> check_unknown_family(const described_checkpoint& c) {
                                  *layers, seen.size(), *seen.rbegin()));
 }
 
+/// Returns the techniques that had changed how a run reads its weights after `updates` updates.
+std::vector<std::string_view> techniques_after(uint64_t updates, const config::compression_section& c) {
+  std::vector<std::string_view> out;
+  if (c.weights.enabled && c.weights.schedule_offset <= updates) out.emplace_back("weight_quantization");
+  const std::array<std::pair<std::string_view, const config::pruning_section*>, 4> prunings{
+      {{"sparse_pruning", &c.sparse},
+       {"row_pruning", &c.rows},
+       {"head_pruning", &c.heads},
+       {"channel_pruning", &c.channels}}};
+  for (const auto& [name, section] : prunings)
+    if (section->enabled && section->schedule_offset <= updates) out.push_back(name);
+  return out;
+}
+
 }  // namespace
+
+void note_unclean(const source_arguments& a, const checkpoint::tensor_source& s) {
+  const auto job = own_configuration(s);
+  if (!job) return;
+  const auto techniques = techniques_after(s.run.applied_updates.value_or(0), job->compression);
+  if (techniques.empty()) return;
+  note(a, fmt::format("warning: '{}': its run computes with {}, and the weights are written without: `troupe compress` "
+                      "with --clean writes masks and grids into them",
+                      checkpoint::shown_place(s), fmt::join(techniques, ", ")));
+}
 
 core::result<described_checkpoint> open_described(const source_arguments& a, const fs::path& model_config) {
   TROUPE_ASSIGN(auto source, open_checkpoint_at(a, model_config));

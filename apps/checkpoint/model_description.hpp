@@ -62,6 +62,10 @@ core::result<described_checkpoint> open_described(const source_arguments& a, con
 /// only the embedding's shape and the number of layers.
 core::result<void> check_parameters(const described_checkpoint& c);
 
+/// Notes the compression techniques that the checkpoint's run computed with and that its weights do not contain: masks
+/// and grids, which only `troupe compress --clean` writes into them.
+void note_unclean(const source_arguments& a, const checkpoint::tensor_source& s);
+
 /// Writes the description as config.json into `folder`; does nothing if the model is unknown.
 core::result<void> write_description(const model_description& m, const std::filesystem::path& folder);
 

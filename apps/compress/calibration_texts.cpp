@@ -42,6 +42,7 @@ core::result<std::shared_ptr<data::tokenizer>> tokenizer_of(const compress_argum
   if (a.tokenizer == bytes_name) return shared(data::make_byte_tokenizer());
   if (!a.tokenizer.empty()) return shared(data::open_tokenizer(a.tokenizer));
   TROUPE_ASSIGN(const auto metadata, checkpoint::gguf_metadata_of(from.source));
+  if (is_byte_vocabulary(metadata)) return shared(data::make_byte_tokenizer());
   if (metadata.text("tokenizer.ggml.model") == "gpt2") {
     const auto* words = metadata.find("tokenizer.ggml.tokens");
     const auto* merges = metadata.find("tokenizer.ggml.merges");
@@ -121,12 +122,38 @@ class reading {
     const auto job = own_configuration(from_.source);
     const bool own = a_.validate.empty() && job && has_own_validation(*job);
     holds_out_ = a_.validate.empty() && !own;
+    if (own) own_ = &*job;
     if (!a_.calibrate.empty()) TROUPE_TRY(calibration());
     TROUPE_TRY(own ? own_validation(*job) : other_validation());
     return std::move(out_);
   }
 
  private:
+  /// Returns the share of the calibration text, from its end, to which nothing is fitted, because the loss is computed
+  /// over it.
+  [[nodiscard]] double share_held_out() const {
+    if (holds_out_) return held_out_share;
+    std::error_code e;
+    const bool is_runs_text = own_ != nullptr && std::ranges::any_of(own_->data.sources, [&](const auto& s) {
+                                return fs::equivalent(a_.calibrate, s.text, e);
+                              });
+    return is_runs_text ? own_->data.validation_fraction : 0;
+  }
+
+  /// Returns how the text that the run held out differs here from what the run computed its losses over; empty: not.
+  [[nodiscard]] std::string changes_of(const data::corpus& now, const config::job_config& job) const {
+    std::string out;
+    const auto& before = from_.source.run.data;
+    for (size_t i = 0; before && i < std::min(now.sources(), before->sources.size()); ++i)
+      if (now.source(i).size() != before->sources[i].tokens) {
+        out += fmt::format(", of a text that has {} tokens and had {} in the run", now.source(i).size(),
+                           before->sources[i].tokens);
+        break;
+      }
+    if (job.data.document_mask) out += ", without the run's data.document_mask";
+    return out;
+  }
+
   [[nodiscard]] uint64_t validation_windows(uint64_t there) const {
     const uint64_t parameters = models::make_model_table(spec_, 1, 1, sizeof(float)).numel();
     const uint64_t tokens =
@@ -137,7 +164,7 @@ class reading {
   core::result<void> calibration() {
     TROUPE_ASSIGN(auto stream, open_text(a_.calibrate, tokenizer_, !a_.tokenizer.empty(), spec_, "--calibrate"));
     const auto& s = *stream;
-    const auto held_out = holds_out_ ? static_cast<uint64_t>(held_out_share * static_cast<double>(s.size())) : 0;
+    const auto held_out = static_cast<uint64_t>(share_held_out() * static_cast<double>(s.size()));
     const uint64_t end = s.size() - held_out, room = end / (columns_ + 1);
     if (room < a_.samples || (holds_out_ && held_out < columns_ + 1))
       return fail(
@@ -145,7 +172,7 @@ class reading {
           fmt::format("--calibrate: {} windows of {} tokens need {} tokens each{}, '{}' has {}: give a longer text, "
                       "fewer --samples or a shorter --sequence",
                       a_.samples, columns_, columns_ + 1,
-                      holds_out_ ? " before the tenth that is held out for the loss" : "", core::shown(a_.calibrate),
+                      held_out > 0 ? " before the part that is held out for the loss" : "", core::shown(a_.calibrate),
                       end));
     TROUPE_ASSIGN(auto windows, windows_of(s, 0, end, a_.samples, columns_));
     out_.calibration = std::move(windows);
@@ -199,7 +226,8 @@ class reading {
       const auto from = corpus.validation(there * i / count);
       TROUPE_TRY(from.stream->copy(from.first, std::span(w.tokens).subspan(i * (columns_ + 1), columns_ + 1)));
     }
-    out_.held_out = fmt::format("what its run held out, {} of {} windows of {} tokens", count, there, columns_);
+    out_.held_out = fmt::format("what its run held out, {} of {} windows of {} tokens{}", count, there, columns_,
+                                changes_of(corpus, job));
     out_.bytes_per_token = corpus.tokens_are_bytes() ? 1 : bytes_per_token(corpus.source(0), *tokenizer, w);
     return {};
   }
@@ -210,6 +238,7 @@ class reading {
   std::shared_ptr<data::tokenizer> tokenizer_;
   uint64_t columns_ = 0;
   bool holds_out_ = false;
+  const config::job_config* own_ = nullptr;  ///< the run's configuration if the loss is over what the run held out
   calibration_texts out_;
 };
 

@@ -50,13 +50,14 @@ class calibrated final : public compress_calibration {
     return texts_.bytes_per_token > 0 ? "nats/byte" : "nats/token";
   }
 
-  core::result<double> loss(const checkpoint::tensor_source& of, const fs::path& beside) override {
+  core::result<double> loss(const checkpoint::tensor_source& of, const fs::path& beside, bool rounds_inputs) override {
     const auto folder = beside / "validation";
     std::error_code e;
     fs::create_directories(folder, e);
     if (e) return fail(error_kind::io, fmt::format("cannot make '{}': {}", folder.string(), e.message()));
     say("validation loss");
     TROUPE_ASSIGN(const auto walk, models::unit_walk::open(spec_, of, texts_.validation, folder, go_on));
+    if (rounds_inputs) walk->round_inputs();
     const auto loss = walk->loss();
     clear();
     fs::remove_all(folder, e);

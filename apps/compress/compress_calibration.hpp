@@ -30,7 +30,9 @@ class compress_calibration {
   [[nodiscard]] virtual std::string held_out() const = 0;
   [[nodiscard]] virtual std::string loss_unit() const = 0;  ///< returns the unit of the losses: nats/byte or nats/token
   /// Computes the loss of `of` over the held-out text. `beside`: folder in which hidden states are stored temporarily.
-  virtual core::result<double> loss(const checkpoint::tensor_source& of, const std::filesystem::path& beside) = 0;
+  /// `rounds_inputs`: true if the inputs of linear layers are rounded to 8 bits, too.
+  virtual core::result<double> loss(const checkpoint::tensor_source& of, const std::filesystem::path& beside,
+                                    bool rounds_inputs) = 0;
 
   /// Runs the compression method that `--method` names. `beside` is a folder that only this work uses; the call
   /// continues work that an ended process left in it. Error `stopped` if the user interrupts the work.

@@ -41,6 +41,7 @@ core::result<described_checkpoint> open_to_compress(const compress_arguments& a,
   // cleaning reads the run's configuration, which a source of weights alone does not have
   from.wants_weights = !a.clean;
   auto opened = open_described(from, a.model_config);
+  if (opened && !a.clean) note_unclean(a.source, opened->source);
   if (!opened || !a.clean) return opened;
   TROUPE_ASSIGN(auto cleaned, clean(std::move(*opened)));
   TROUPE_ASSIGN(auto trained, trained_grids(cleaned));

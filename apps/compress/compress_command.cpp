@@ -103,7 +103,7 @@ class compression {
  private:
   core::result<void> make(const fs::path& beside) {
     compress_work work{.source = from_.source, .prepared = {}};
-    TROUPE_TRY(measure(from_.source, beside, before_));
+    TROUPE_TRY(measure(from_.source, beside, false, before_));
     if (with_ != nullptr) {
       TROUPE_ASSIGN(auto prepared, with_->prepare(target_, beside));
       work = std::move(prepared);
@@ -114,7 +114,7 @@ class compression {
     if (keeps_trained()) remark_ = as_trained(summary, work.prepared, trained_);
     if (tells_loss()) {
       TROUPE_ASSIGN(const auto made, checkpoint::open_source(out));
-      TROUPE_TRY(measure(made, beside, after_));
+      TROUPE_TRY(measure(made, beside, target_.rounds_inputs(), after_));
     }
     TROUPE_TRY(writing_.commit());
     if (a_.source.verbosity != verbosity::quiet) tell(summary);
@@ -125,9 +125,10 @@ class compression {
   [[nodiscard]] bool keeps_trained() const { return !trained_.empty() && a_.method == "rtn"; }
   [[nodiscard]] bool tells_loss() const { return with_ != nullptr && !with_->held_out().empty(); }
 
-  core::result<void> measure(const checkpoint::tensor_source& of, const fs::path& beside, std::optional<double>& to) {
+  core::result<void> measure(const checkpoint::tensor_source& of, const fs::path& beside, bool rounds_inputs,
+                             std::optional<double>& to) {
     if (!tells_loss()) return {};
-    TROUPE_ASSIGN(const auto loss, with_->loss(of, beside));
+    TROUPE_ASSIGN(const auto loss, with_->loss(of, beside, rounds_inputs));
     to = loss;
     return {};
   }

@@ -76,6 +76,10 @@ class folder_target final : public compress_target {
     return compress_summary{std::move(report), {}};
   }
 
+  [[nodiscard]] bool rounds_inputs() const override {
+    return options_.scheme.layout == checkpoint::compressed_layout::int_quantized;
+  }
+
   [[nodiscard]] std::string opened_by(const std::string& out) const override {
     return fmt::format("transformers.AutoModelForCausalLM.from_pretrained({}) opens it", core::json_string(out));
   }

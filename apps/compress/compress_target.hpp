@@ -47,6 +47,8 @@ class compress_target {
                                                const checkpoint::prepared_weights& prepared,
                                                const std::filesystem::path& out,
                                                const checkpoint::progress_function& progress) const = 0;
+  /// True if programs that open the output also round the inputs of linear layers to 8 bits.
+  [[nodiscard]] virtual bool rounds_inputs() const { return false; }
   /// Returns the command line with which another program, such as llama.cpp, opens the output `out`.
   [[nodiscard]] virtual std::string opened_by(const std::string& out) const = 0;
 

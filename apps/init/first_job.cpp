@@ -94,11 +94,15 @@ class maker {
                            machine_.processor.empty() ? "this machine" : machine_.processor, machine_.cores,
                            core::human_bytes(double(machine_.memory_bytes)),
                            machine_.gpus > 0 ? fmt::format(", {} GPUs", machine_.gpus) : ""));
-    if (!a_.from.empty()) TROUPE_TRY(put_source(text_, given_, a_.from, folder_, a_.ignored_keys));
+    if (!a_.from.empty()) {
+      TROUPE_ASSIGN(const auto steps, put_source(text_, given_, a_.from, folder_, a_.ignored_keys));
+      steps_done_ = steps;
+    }
     TROUPE_TRY(put_model());
     TROUPE_TRY(put_ignored_keys());
     TROUPE_TRY(put_data());
     put_rest();
+    TROUPE_TRY(check_steps());
     TROUPE_TRY(fit());
     return first_job{text_.yaml(), std::move(remarks_)};
   }
@@ -167,6 +171,7 @@ class maker {
 
   core::result<void> put_data() {
     if (!a_.text.empty()) {
+      if (is_other_text()) text_.put("checkpoint.load.changed_data", "true");
       text_.drop("data.sources");
       text_.put("data.text", relative_to(folder_, a_.text));
     } else if (!has("data.text") && !has("data.sources")) {
@@ -179,6 +184,28 @@ class maker {
       text_.put("data.validation_fraction", usual_validation);
       validates_by_itself_ = true;
     }
+    return {};
+  }
+
+  /// True if `--text` is not the text of the run that the new one continues.
+  [[nodiscard]] bool is_other_text() const {
+    if (!has("checkpoint.load.path") || (!has("data.text") && !has("data.sources"))) return false;
+    std::error_code e;
+    const fs::path whole = fs::absolute(a_.text, e).lexically_normal();
+    return text_.value_of("data.text") != config::quoted(whole.string());
+  }
+
+  /// Refuses `--steps` that the continued run has done already; without the option, a remark says so.
+  core::result<void> check_steps() {
+    const uint64_t steps = number_of("steps");
+    if (steps_done_ == 0 || steps > steps_done_) return {};
+    if (a_.steps > 0)
+      return fail(
+          error_kind::bad_input,
+          fmt::format("--steps: wanted more than the {} that '{}' has done, which the new run continues, got {}",
+                      steps_done_, core::shown(a_.from.string()), a_.steps));
+    remarks_.push_back(fmt::format("nothing is left to train: '{}' has done {} steps of {}; give more by --steps",
+                                   core::shown(a_.from.string()), steps_done_, steps));
     return {};
   }
 
@@ -269,7 +296,10 @@ class maker {
       if (!has("gradient_clipping")) text_.put("gradient_clipping", "1.0");
     }
     if (!has("checkpoint.every_steps")) text_.put("checkpoint.every_steps", "200");
+    const std::string batch = text_.value_of("train_batch_size");
     put_batch();
+    if (has("checkpoint.load.path") && !batch.empty() && text_.value_of("train_batch_size") != batch)
+      text_.put("checkpoint.load.changed_batch", "true");
     if (!has("zero_optimization.stage")) text_.put("zero_optimization.stage", "3");
     put_sequence();
   }
@@ -411,6 +441,7 @@ class maker {
   job_text text_;
   std::map<std::string, std::string> given_;  ///< keys that the imported configuration sets, with their values
   std::vector<std::string> remarks_;
+  uint64_t steps_done_ = 0;  ///< number of steps of the run that the new one continues
   bool vocabulary_is_open_ = false;
   bool validates_by_itself_ = false;  ///< true if data.validation_fraction was chosen here
   /// Number of samples of a rank in a step, and number in its micro-batch; 0: the source sets them.

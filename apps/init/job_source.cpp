@@ -62,12 +62,14 @@ uint64_t samples_of_a_step(const checkpoint::source_run& run) {
 
 }  // namespace
 
-core::result<void> put_source(job_text& text, std::map<std::string, std::string>& given, const fs::path& from,
-                              const fs::path& folder, const std::vector<std::string>& ignored_keys) {
+core::result<uint64_t> put_source(job_text& text, std::map<std::string, std::string>& given, const fs::path& from,
+                                  const fs::path& folder, const std::vector<std::string>& ignored_keys) {
   std::error_code e;
   const bool is_yaml = from.extension() == ".yaml" || from.extension() == ".yml";
-  if ((from.extension() == ".json" || is_yaml) && fs::is_regular_file(from, e) && !checkpoint::is_index_name(from))
-    return import_deepspeed(text, given, from, folder);
+  if ((from.extension() == ".json" || is_yaml) && fs::is_regular_file(from, e) && !checkpoint::is_index_name(from)) {
+    TROUPE_TRY(import_deepspeed(text, given, from, folder));
+    return 0;
+  }
   source_arguments a;
   a.path = from.string();
   a.ignored_keys = ignored_keys;
@@ -79,7 +81,7 @@ core::result<void> put_source(job_text& text, std::map<std::string, std::string>
   const auto format = checkpoint::recognise(from);
   if (format && (*format)->is_model_folder && fs::is_directory(from, e) && !opened->source.run.steps) {
     text.put("model.path", near(folder, from));
-    return {};
+    return 0;
   }
   if (auto ok = put_run(text, opened->source.run.config); !ok)
     return fail(ok.error().in(fmt::format("'{}'", from.string())));
@@ -96,7 +98,7 @@ core::result<void> put_source(job_text& text, std::map<std::string, std::string>
     text.put("model.dequantise", "true");
   const bool own = fs::exists(opened->source.folder / "manifest.json", e);
   text.put("checkpoint.load.path", near(folder, own ? opened->source.folder : from));
-  return {};
+  return opened->source.run.steps.value_or(0);
 }
 
 }  // namespace troupe::apps

@@ -1,6 +1,7 @@
 // Reads the keys of a job from other files: configurations of DeepSpeed or Accelerate, and checkpoints of any format.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -13,9 +14,10 @@ namespace troupe::apps {
 
 /// Puts the keys of `from` into `text`; `ignored_keys` of its config.json are ignored. For a configuration of DeepSpeed
 /// or Accelerate, puts only its path into `text`, and adds its keys and values to `given`. Paths are relative to
-/// `folder`. Errors (bad_input): `from` is neither a configuration nor a checkpoint.
-core::result<void> put_source(job_text& text, std::map<std::string, std::string>& given,
-                              const std::filesystem::path& from, const std::filesystem::path& folder,
-                              const std::vector<std::string>& ignored_keys);
+/// `folder`. Returns the number of steps that the run of a checkpoint has done; 0: none, or unknown. Errors
+/// (bad_input): `from` is neither a configuration nor a checkpoint.
+core::result<uint64_t> put_source(job_text& text, std::map<std::string, std::string>& given,
+                                  const std::filesystem::path& from, const std::filesystem::path& folder,
+                                  const std::vector<std::string>& ignored_keys);
 
 }  // namespace troupe::apps

@@ -139,6 +139,9 @@ std::string io_text(const io_report& r, bar_style style) {
   if (const io_point* p = advised(r.points))
     out += fmt::format("\nfor the topology (within {:.0f} % of the best sum, with the least memory):\n\n{}",
                        io_equal_within * 100, aio_section(*p));
+  else if (!r.points.empty())
+    out +=
+        fmt::format("\nno setting is one for the topology: aio.block_size is a multiple of {}\n", aio_block_multiple);
   return out;
 }
 

@@ -101,7 +101,8 @@ const io_point* best(const std::vector<io_point>& points, io_kind kind) {
 }
 
 const io_point* advised(const std::vector<io_point>& points) {
-  const auto all = decisive(points);
+  auto all = decisive(points);
+  std::erase_if(all, [](const io_point* p) { return p->setting.block_bytes % aio_block_multiple != 0; });
   double highest = 0;
   for (const auto* p : all) highest = std::max(highest, sum(*p));
   const auto cost = [](const io_point& p) {

@@ -17,7 +17,8 @@ inline constexpr size_t io_settings_max = 1024;  ///< largest number of settings
 /// Relative difference of two rates that count as equal; the setting with fewer threads and less memory is then
 /// advised.
 inline constexpr double io_equal_within = 0.03;
-inline constexpr size_t io_finalists_max = 12;  ///< largest number of settings that get further passes
+inline constexpr uint64_t aio_block_multiple = 4096;  ///< `aio.block_size` must be a multiple of this
+inline constexpr size_t io_finalists_max = 12;        ///< largest number of settings that get further passes
 
 struct io_arguments {
   std::string folder;
@@ -65,8 +66,8 @@ std::vector<const io_point*> decisive(const std::vector<io_point>& points);
 const io_point* best(const std::vector<io_point>& points, storage::io_kind kind);
 
 /// Returns the setting to write into `aio`, which serves both directions: the one with the fewest threads and the least
-/// memory among the decisive() points whose sum of medians is within `io_equal_within` of the highest. Null without
-/// points.
+/// memory among the decisive() points whose sum of medians is within `io_equal_within` of the highest. Points whose
+/// block size `aio` refuses do not count. Null without others.
 const io_point* advised(const std::vector<io_point>& points);
 
 }  // namespace troupe::apps

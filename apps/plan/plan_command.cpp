@@ -9,6 +9,7 @@
 #include "apps/base/common_options.hpp"
 #include "apps/base/exit_code.hpp"
 #include "apps/base/idle_options.hpp"
+#include "apps/base/integer_options.hpp"
 #include "apps/plan/show_plan.hpp"
 
 namespace troupe::apps {
@@ -40,9 +41,9 @@ plan_command::plan_command(CLI::App& app) {
   command_->add_flag("--measure", arguments_.measure, "predict with this machine's rates, measured now as a run does");
   command_
       ->add_option("--disk-read", arguments_.disk_read_gb_per_s, "GB/s that predictions assume (see troupe io bench)")
-      ->check(CLI::PositiveNumber);
+      ->check(positive_number(false));
   command_->add_option("--disk-write", arguments_.disk_write_gb_per_s, "GB/s of writing, likewise")
-      ->check(CLI::PositiveNumber);
+      ->check(positive_number(false));
   command_->add_flag("--estimate", arguments_.estimate,
                      "DeepSpeed's memory estimates and ZeRO-Infinity's bandwidth model beside the plan's own peak");
   command_->add_flag("--explain", arguments_.explain, "what each pass added, moved and removed, and why");

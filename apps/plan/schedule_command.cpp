@@ -8,6 +8,7 @@
 
 #include "apps/base/exit_code.hpp"
 #include "apps/base/idle_options.hpp"
+#include "apps/base/integer_options.hpp"
 #include "core/source_file.hpp"
 #include "plan/schedule/named.hpp"
 #include "plan/schedule/proof.hpp"
@@ -44,8 +45,8 @@ void show_times(const plan::pipeline_table& t, const plan::pipeline_costs& costs
   const auto times = plan::play_table(t, costs);
   double busy = 0;
   for (const auto& r : times.ranks) busy += r.busy_s;
-  std::fprintf(stderr, "proved; %g units of time, %.1f %% of them idle\n", times.total_s,
-               100 * (1 - busy / (times.total_s * double(times.ranks.size()))));
+  const double idle = times.total_s > 0 ? 1 - busy / (times.total_s * double(times.ranks.size())) : 0;
+  std::fprintf(stderr, "proved; %g units of time, %.1f %% of them idle\n", times.total_s, 100 * idle);
   for (size_t r = 0; r < times.ranks.size(); ++r)
     std::fprintf(stderr, "rank %zu: idle %g between its first action and its last, at most %llu activations\n", r,
                  times.ranks[r].idle_s, static_cast<unsigned long long>(times.ranks[r].peak_bytes));
@@ -55,7 +56,7 @@ void show_cut(const plan::pipeline_table& t, uint32_t units) {
   const auto offsets = plan::cut_evenly(units, t.stages());
   for (uint32_t k = 0; k < t.stages(); ++k)
     std::fprintf(stderr, "stage %u on rank %u: units %u to %u\n", k, t.rank_of_stage[k], offsets[k],
-                 std::max(offsets[k] + 1, offsets[k + 1]) - 1);
+                 offsets[k + 1] - 1);
 }
 
 }  // namespace
@@ -74,9 +75,9 @@ schedule_command::schedule_command(CLI::App& app)
   command_->add_option("--costs", costs_, "times of a stage: forward, gradient of the input, gradient of the weights")
       ->expected(3)
       ->delimiter(',')
-      ->check(CLI::NonNegativeNumber)
+      ->check(positive_number(true))
       ->capture_default_str();
-  command_->add_option("--transfer", transfer_, "time between two ranks")->check(CLI::NonNegativeNumber);
+  command_->add_option("--transfer", transfer_, "time between two ranks")->check(positive_number(true));
   command_->add_option("--units", units_, "show how this number of units is divided evenly over the stages");
   command_->add_flag("--transfers", with_transfers_, "write sends and receives, too");
 }
@@ -118,6 +119,9 @@ int schedule_command::run() const {
   if (!made) return failed(made.error());
   if (const auto fault = plan::find_fault(*made))
     return failed({core::error_kind::bug, fmt::format("the schedule of rank {}: {}", fault->rank, fault->text)});
+  if (command_->count("--units") > 0 && units_ < made->stages())
+    return failed({core::error_kind::bad_input,
+                   fmt::format("--units: wanted at least {}, one for each stage, got {}", made->stages(), units_)});
   std::printf("%s", plan::write_table(with_transfers_ ? plan::with_transfers(*made) : *made).c_str());
   show_times(*made, costs_of(made->stages(), costs_, transfer_));
   if (units_ > 0) show_cut(*made, units_);

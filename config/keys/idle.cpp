@@ -37,8 +37,8 @@ std::string of_records(const key_info& key, const job_config& c) {
     return "there is no data.validation_fraction";
   if (key.key == "activation_checkpointing.number_checkpoints" && !c.activation_checkpointing.enabled)
     return "activation_checkpointing.enabled is false";
-  if (key.key == "telemetry.trace_from_step" && c.steps > 0 && c.telemetry.trace_from_step > c.steps)
-    return fmt::format("the run ends after step {}, before it", c.steps);
+  if (key.key == "telemetry.trace_from_step" && c.steps > 0 && c.telemetry.trace_from_step >= c.steps)
+    return fmt::format("steps are counted from 0 here, and the run has {}", c.steps);
   return {};
 }
 

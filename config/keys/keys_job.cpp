@@ -284,7 +284,7 @@ void add_telemetry_keys(key_rows& t) {
       .by_default("2")
       .at_least(0)
       .into<&job::telemetry, &telemetry::trace_from_step>()
-      .means("The first step of the trace.");
+      .means("The first step of the trace, counted from 0.");
   t.row("telemetry.trace_steps", integer)
       .by_default("3")
       .at_least(0)

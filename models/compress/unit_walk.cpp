@@ -80,6 +80,14 @@ core::result<std::unique_ptr<unit_walk>> unit_walk::open(const model_spec& spec,
   return out;
 }
 
+void unit_walk::round_inputs() {
+  const auto& layers = table().layers;
+  input_grids_.assign(layers.size(), std::nullopt);
+  for (size_t i = 0; i < layers.size(); ++i)
+    if (layers[i].kind == core::layer_kind::linear && layers[i].unit != head())
+      input_grids_[i] = input_rounding{.grid = {.kind = kernels::quantiser_kind::symmetric, .bits = 8}};
+}
+
 core::result<const hidden_windows*> unit_walk::hidden(walk_stream of) const {
   auto& out = hidden_[static_cast<size_t>(of)];
   if (!out) {
@@ -99,6 +107,7 @@ micro_batch unit_walk::batch_of(window_range windows) const {
   out.columns = windows_.columns;
   out.samples = std::span(samples_).first(windows.rows);
   out.training = false;
+  if (!input_grids_.empty()) out.input_grids = &input_grids_;
   return out;
 }
 

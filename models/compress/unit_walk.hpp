@@ -18,6 +18,7 @@
 #include "models/compress/input_statistics.hpp"
 #include "models/compress/unit_weights.hpp"
 #include "models/families/language_model.hpp"
+#include "models/segment/segment.hpp"
 
 namespace troupe::models {
 
@@ -55,6 +56,10 @@ class unit_walk {
   static core::result<std::unique_ptr<unit_walk>> open(const model_spec& spec, const checkpoint::tensor_source& source,
                                                        const token_windows& windows,
                                                        const std::filesystem::path& folder, go_on_function go_on);
+
+  /// Makes all later forward passes round the inputs of linear layers before the head to 8 bits, each row to a grid of
+  /// its own, as a program does that runs weights with codes of activations.
+  void round_inputs();
 
   /// Returns the number of segments before the head, which are computed in order.
   [[nodiscard]] uint64_t steps() const { return places_.size(); }
@@ -97,6 +102,7 @@ class unit_walk {
   mutable std::array<std::optional<hidden_windows>, 2> hidden_;  ///< files of hidden states, by walk_stream
   std::vector<uint64_t> samples_;
   std::vector<std::pair<uint32_t, uint32_t>> places_;
+  std::vector<std::optional<input_rounding>> input_grids_;  ///< [layer of the table]; empty: no input is rounded
   std::unique_ptr<language_model> model_;
   std::unique_ptr<parameter_binding> binding_;
   std::unique_ptr<unit_weights> weights_;

@@ -153,6 +153,28 @@ BOOST_AUTO_TEST_CASE(what_was_trained_on_a_grid_is_stored_bit_for_bit) {
   BOOST_TEST(has(rounded.out, "stored values differ from the trained ones by at most "), rounded.out);
 }
 
+BOOST_AUTO_TEST_CASE(weights_that_are_written_without_the_masks_of_their_run_are_named) {
+  const run_folder run(
+      llama, technique("sparse_pruning", "schedule_offset: 1", "params: {dense_ratio: 0.6}, modules: [q_proj]") +
+                 technique("row_pruning", "schedule_offset: 9", "params: {dense_ratio: 0.5}, modules: [up_proj]") +
+                 technique("weight_quantization", "quantize_weight_in_forward: true, quantize_groups: 4",
+                           "params: {start_bits: 8, target_bits: 4}, modules: [down_proj]"));
+  BOOST_TEST_REQUIRE(run.f.troupe({"train", "job.yaml", "--quiet"}).code == 0);
+  const std::string named =
+      "its run computes with weight_quantization, sparse_pruning, and the weights are written without: `troupe "
+      "compress` with --clean";
+  const auto warns = [&](const std::vector<std::string>& command) {
+    const auto r = run.f.troupe(command);
+    BOOST_TEST(r.code == 0, r.err);
+    return has(r.err, named);
+  };
+  BOOST_TEST(warns({"checkpoint", "to-hf", "run/checkpoints", "hf"}));
+  BOOST_TEST(warns({"checkpoint", "to-gguf", "run/checkpoints", "all.gguf"}));
+  BOOST_TEST(warns({"compress", "run/checkpoints", "few.gguf", "--to", "gguf:q8_0", "--validate", "none"}));
+  BOOST_TEST(!warns({"compress", "run/checkpoints", "cleaned", "--clean"}));
+  BOOST_TEST(!warns({"checkpoint", "to-hf", "cleaned", "cleaned-hf"}));
+}
+
 BOOST_AUTO_TEST_CASE(what_a_family_cannot_say_and_what_was_not_compressed_is_refused) {
   const run_folder heads(
       gpt2, technique("head_pruning", "schedule_offset: 0, method: topk, num_heads: 4",

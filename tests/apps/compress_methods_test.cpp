@@ -73,6 +73,31 @@ BOOST_AUTO_TEST_CASE(the_loss_is_over_what_the_run_held_out_and_little_is_lost_i
   BOOST_TEST(!fs::exists(f.folder / ".loss.gguf.work"));
 }
 
+BOOST_AUTO_TEST_CASE(a_gguf_file_of_bytes_reads_a_text_as_bytes) {
+  const auto& f = trained();
+  BOOST_TEST_REQUIRE(f.troupe({"compress", "run", "bytes.gguf", "--to", "gguf:f32", "--validate", "none"}).code == 0);
+  const auto r =
+      f.troupe({"compress", "bytes.gguf", "fewer.gguf", "--to", "gguf:q8_0", "--validate", "calibration.txt"});
+  BOOST_TEST(r.code == 0, r.err);
+  BOOST_TEST(has(r.out, " nats/byte\n"), r.out);
+}
+
+BOOST_AUTO_TEST_CASE(a_loss_over_a_text_that_has_changed_or_was_masked_says_so) {
+  const command_folder f([] {
+    auto yaml = replaced(smallest, "data: {text: corpus.txt}",
+                         "data: {text: corpus.txt, validation_fraction: 0.1, document_mask: true}");
+    return replaced(yaml, "output: out\n", "output: run\ncheckpoint: {every_steps: 6}\n");
+  }());
+  BOOST_TEST_REQUIRE(f.troupe({"train", "job.yaml", "--quiet"}).code == 0);
+  const auto masked = f.troupe({"compress", "run", "a.gguf", "--to", "gguf:q8_0"});
+  BOOST_TEST(masked.code == 0, masked.err);
+  BOOST_TEST(has(masked.out, " tokens, without the run's data.document_mask\n"), masked.out);
+  f.folder.write("corpus.txt", scratch_folder::read(f.folder / "corpus.txt") + made_up_text(500));
+  const auto changed = f.troupe({"compress", "run", "b.gguf", "--to", "gguf:q8_0"});
+  BOOST_TEST(changed.code == 0, changed.err);
+  BOOST_TEST(has(changed.out, " tokens, of a text that has "), changed.out);
+}
+
 BOOST_AUTO_TEST_CASE(every_method_writes_files_that_are_read_back_and_gptq_has_the_same_bits_each_time) {
   const auto& f = trained();
   const auto compress = [&](const std::string& out, const std::string& to, const std::string& method) {
@@ -145,6 +170,10 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_done_is_one_sentence_and_leaves_nothing) {
   check_refused({"--to", "gguf:q4_0", "--method", "gptq", "--calibrate", "nowhere.txt"}, "nowhere.txt");
   check_refused({"--to", "gguf:q4_0", "--method", "gptq", "--calibrate", "calibration.txt", "--samples", "9999"},
                 "--calibrate: 9999 windows of 64 tokens need 65 tokens each, 'calibration.txt' has 60000");
+  const size_t held_out = file("corpus.txt").size() / 10;
+  check_refused({"--to", "gguf:q4_0", "--method", "gptq", "--calibrate", "corpus.txt", "--samples", "9999"},
+                "need 65 tokens each before the part that is held out for the loss, 'corpus.txt' has " +
+                    std::to_string(file("corpus.txt").size() - held_out) + ":");
   // The number of windows is 2^64 / 65 + 1: its product with 65 overflows to a small number.
   check_refused(
       {"--to", "gguf:q4_0", "--method", "gptq", "--calibrate", "calibration.txt", "--samples", "283796062672454641"},

@@ -177,6 +177,29 @@ BOOST_AUTO_TEST_CASE(a_file_that_train_would_refuse_is_not_written) {
   is_good(at, "more.yaml");
 }
 
+BOOST_AUTO_TEST_CASE(a_run_is_continued_with_another_batch_another_text_and_more_steps_only) {
+  command_folder at;
+  BOOST_TEST_REQUIRE(
+      at.troupe({"train", "job.yaml", "--set", "checkpoint.every_steps=2", "--steps", "4", "--quiet"}).code == 0);
+  at.folder.write("other.txt", made_up_text(30000));
+  const auto made =
+      at.troupe({"init", "new.yaml", "--from", "out", "--text", "other.txt", "--samples", "16", "--steps", "6"});
+  BOOST_TEST_REQUIRE(made.code == 0, made.err);
+  BOOST_TEST(value_in(at, "new.yaml", "checkpoint.load.changed_batch") == "true");
+  BOOST_TEST(value_in(at, "new.yaml", "checkpoint.load.changed_data") == "true");
+  const auto did = at.troupe({"train", "new.yaml", "--json"});
+  BOOST_TEST(did.code == 0, did.err);
+  BOOST_TEST(has(did.out, "\"step\":5"), did.out);
+  BOOST_TEST_REQUIRE(at.troupe({"init", "same.yaml", "--from", "out", "--text", "corpus.txt", "--steps", "6"}).code ==
+                     0);
+  BOOST_TEST(!has(scratch_folder::read(at.folder / "same.yaml"), "changed_"));
+  const auto few = at.troupe({"init", "few.yaml", "--from", "out", "--steps", "4"});
+  BOOST_TEST(few.code == 2);
+  BOOST_TEST(has(few.err, "--steps: wanted more than the 4 that 'out' has done, which the new run continues, got 4"),
+             few.err);
+  BOOST_TEST(!fs::exists(at.folder / "few.yaml"));
+}
+
 BOOST_AUTO_TEST_CASE(keys_of_a_model_that_are_not_known_are_passed_over_by_a_flag_that_the_refusal_names) {
   command_folder at;
   BOOST_TEST_REQUIRE(at.troupe({"train", "job.yaml", "--steps", "1", "--export", "hf", "--quiet"}).code == 0);

@@ -83,6 +83,18 @@ BOOST_AUTO_TEST_CASE(advised_is_the_frugal_among_the_near_equal) {
   BOOST_TEST(apps::advised({}) == nullptr);
 }
 
+BOOST_AUTO_TEST_CASE(block_sizes_that_the_section_refuses_are_not_advised) {
+  auto r = made_up();
+  for (auto& p : r.points) p.setting.block_bytes += 512;
+  BOOST_TEST(apps::advised(r.points) == nullptr);
+  BOOST_TEST(!json::parse(apps::io_json(r)).contains("aio"));
+  const auto text = apps::io_text(r, apps::bar_style::ascii);
+  BOOST_TEST(has(text, "no setting is one for the topology: aio.block_size is a multiple of 4096\n"), text);
+  BOOST_TEST(!has(text, "aio:"), text);
+  r.points[3].setting.block_bytes -= 512;
+  BOOST_TEST(apps::advised(r.points) == &r.points[3]);
+}
+
 BOOST_AUTO_TEST_CASE(one_lucky_pass_beside_many_wins_nothing) {
   auto r = made_up();
   r.points[0].read = {9e9};
@@ -212,8 +224,8 @@ BOOST_AUTO_TEST_CASE(interrupted_it_leaves_nothing_behind) {
   const scratch_folder folder;
   for (const auto& [signal, code] :
        {std::pair(SIGINT, 130), std::pair(SIGTERM, 143), std::pair(SIGKILL, 128 + SIGKILL)}) {
-    process p({troupe::places::troupe_binary, "io", "tune", folder.path().string(), "--size", "8M", "--block-size", "64K",
-               "--queue-depth", "1", "--loops", "1000"},
+    process p({troupe::places::troupe_binary, "io", "tune", folder.path().string(), "--size", "8M", "--block-size",
+               "64K", "--queue-depth", "1", "--loops", "1000"},
               folder.path());
     BOOST_TEST(p.wait_until_takes(SIGINT));
     BOOST_TEST(p.wait_for_work(std::chrono::milliseconds(30)));

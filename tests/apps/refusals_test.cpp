@@ -195,6 +195,9 @@ BOOST_AUTO_TEST_CASE(words_that_mean_nothing_are_refused_by_either_program_with_
     BOOST_TEST(r.code == 2, (arguments.empty() ? "" : arguments.back()) << " ended with " << r.code);
     BOOST_TEST(r.err != "");
   }
+  const auto stopped = f.troupe({"plan", "job.yaml", "--disk-read", "0"});
+  BOOST_TEST(stopped.code == 2);
+  BOOST_TEST(has(stopped.err, "--disk-read: wanted a number above 0, got 0"), stopped.err);
   for (const auto& arguments : std::vector<std::vector<std::string>>{
            {"--help"}, {"--version"}, {"train", "--help"}, {"plan", "--help"}, {"checkpoint", "verify", "--help"}})
     BOOST_TEST(f.troupe(arguments).code == 0, arguments.back());

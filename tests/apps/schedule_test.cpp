@@ -68,6 +68,18 @@ BOOST_AUTO_TEST_CASE(options_that_a_schedule_does_not_follow_are_refused) {
     BOOST_TEST(r.code == 2);
     BOOST_TEST(has(r.err, words[1] + " would do nothing here"), r.err);
   }
+  for (const char* units : {"0", "3"}) {
+    const auto few = typed(f, {"1f1b", "--ranks", "4", "--units", units});
+    BOOST_TEST(few.code == 2);
+    BOOST_TEST(has(few.err, std::string("--units: wanted at least 4, one for each stage, got ") + units), few.err);
+  }
+  for (const char* option : {"--transfer", "--costs"}) {
+    const auto less = typed(f, {"1f1b", option, "-1"});
+    BOOST_TEST(less.code == 2);
+    BOOST_TEST(has(less.err, std::string(option) + ": wanted a number of at least 0, got -1"), less.err);
+  }
+  const auto free_of_cost = typed(f, {"1f1b", "--costs", "0,0,0"});
+  BOOST_TEST(has(free_of_cost.err, "proved; 0 units of time, 0.0 % of them idle"), free_of_cost.err);
   const auto none = f.troupe({"schedule", "--units", "8"});
   BOOST_TEST(none.code == 2);
   BOOST_TEST(has(none.err, "--units would do nothing here: it is for a schedule, and none is named"), none.err);

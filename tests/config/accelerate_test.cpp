@@ -54,6 +54,9 @@ BOOST_AUTO_TEST_CASE(an_answer_for_fsdp_2_is_zero_3_or_2) {
              std::string::npos);
   BOOST_TEST(accepted(fsdp("fsdp_version: 2;fsdp_reshard_after_forward: false")).config.zero_optimization.stage == 2U);
   BOOST_TEST(accepted(fsdp("fsdp_version: 2")).config.zero_optimization.stage == 3U);
+  // PyTorch reads a number as the ranks that keep a second copy, not as one of version 1's strategies.
+  for (const std::string number : {"2", "3"})
+    refused(fsdp("fsdp_version: 2;fsdp_reshard_after_forward: " + number), "or true or false, got " + number);
   BOOST_TEST(accepted("distributed_type: FSDP\nnum_processes: 2\n").config.zero_optimization.stage == 3U);
 }
 

@@ -45,9 +45,11 @@ BOOST_AUTO_TEST_CASE(keys_of_what_is_switched_off_are_said) {
              head + "12: warning: pipeline.schedule" + none + "parallel.pipeline is 1\n");
   BOOST_TEST(told("pipeline: {schedule: 1f1b, profile: always}") == "");
   BOOST_TEST(warnings_of(smallest_with("data: 2", "data: 2, pipeline: 2") + "pipeline: {schedule: gpipe}\n") == "");
-  BOOST_TEST(told("telemetry: {trace_from_step: 101}") ==
-             head + "13: warning: telemetry.trace_from_step" + none + "the run ends after step 100, before it\n");
-  BOOST_TEST(told("telemetry: {trace_from_step: 100}") == "");
+  for (const std::string step : {"100", "101"})
+    BOOST_TEST(told("telemetry: {trace_from_step: " + step + "}") ==
+               head + "13: warning: telemetry.trace_from_step" + none +
+                   "steps are counted from 0 here, and the run has 100\n");
+  BOOST_TEST(told("telemetry: {trace_from_step: 99}") == "");
 }
 
 BOOST_AUTO_TEST_CASE(keys_whose_sections_switch_is_missing_are_said) {

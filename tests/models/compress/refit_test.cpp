@@ -7,8 +7,10 @@
 #include <ATen/ops/mm.h>
 #include <ATen/ops/norm.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
+#include <string>
 
 #include "checkpoint/convert/open_source.hpp"
 #include "core/math.hpp"
@@ -118,7 +120,54 @@ struct random_model {
   }
 };
 
+/// Counts the rows that layers multiplied, and those whose elements are not on a grid of 8 bits of their own.
+class grid_check final : public input_watch {
+ public:
+  void takes(uint32_t /*weight*/, const at::Tensor& rows) override {
+    for (int64_t i = 0; i < rows.size(0); ++i) {
+      const double largest = rows[i].abs().max().item<double>();
+      const auto off = [&](double codes) {
+        const at::Tensor q = rows[i].mul(codes / largest);
+        return q.sub(q.round()).abs().max().item<double>();
+      };
+      ++rows_;
+      if (std::min(off(127), off(128)) > 1e-3) ++off_grid_;  // the largest code is 127, the least -128
+    }
+  }
+  [[nodiscard]] uint64_t rows() const { return rows_; }
+  [[nodiscard]] uint64_t off_grid() const { return off_grid_; }
+
+ private:
+  uint64_t rows_ = 0, off_grid_ = 0;
+};
+
 }  // namespace
+
+BOOST_AUTO_TEST_CASE(a_walk_that_rounds_inputs_multiplies_rows_of_8_bits_and_has_a_loss_near_by) {
+  for (const std::string json :
+       {R"({"model_type": "gpt2", "n_layer": 2, "n_embd": 64, "n_head": 2, "n_positions": 32, "vocab_size": 96})",
+        R"({"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64, "intermediate_size": 96, "vocab_size": 96,
+            "num_attention_heads": 2, "max_position_embeddings": 32})"}) {
+    const random_model m(json);
+    const auto source = take(checkpoint::open_source(m.folder / "model"));
+    std::filesystem::create_directory(m.folder / "loss");
+    const auto loss = [&](bool rounds) {
+      const auto walk = take(unit_walk::open(m.spec, source, m.windows, m.folder / "loss", {}));
+      if (rounds) walk->round_inputs();
+      grid_check seen;
+      BOOST_TEST_REQUIRE(walk->weights().load(walk->place(0).first).has_value());
+      BOOST_TEST_REQUIRE(walk->run(0, walk_stream::current, nullptr, true).has_value());
+      BOOST_TEST_REQUIRE(walk->weights().load(walk->place(1).first).has_value());
+      BOOST_TEST_REQUIRE(walk->forward(1, {0, 4}, walk_stream::current, &seen).has_value());
+      BOOST_TEST(seen.rows() > 0U);
+      BOOST_TEST((seen.off_grid() == 0) == rounds);
+      return take(walk->loss());
+    };
+    const double plain = loss(false), rounded = loss(true);
+    BOOST_TEST(plain != rounded);
+    BOOST_TEST(std::abs(rounded / plain - 1) < 0.02);
+  }
+}
 
 BOOST_AUTO_TEST_CASE(a_refitted_weight_gives_the_outputs_that_it_gave_before_its_inputs_changed) {
   const auto w = numbers(24, 32, 1), before = numbers(500, 32, 2);

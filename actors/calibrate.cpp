@@ -10,6 +10,7 @@
 #include "actors/device_of.hpp"
 #include "core/clock.hpp"
 #include "device/stream.hpp"
+#include "models/cuda/use.hpp"
 #include "models/segment/products.hpp"
 #include "models/segment/torch_device.hpp"
 
@@ -30,14 +31,24 @@ double measured_matmul_flops(const config::job_config& config) {
                            : type == core::dtype::bf16 ? at::kBFloat16
                            : type == core::dtype::f16  ? at::kHalf
                                                        : at::kFloat;
-  const one_aten_thread alone;  // computes on one thread, as a lane does
+  const one_aten_thread alone;    // computes on one thread, as a lane does
+  const struct cache_of_device {  // other programs and the pools of a run need the memory that Torch would keep
+    bool is_used;
+    ~cache_of_device() {
+      if (is_used) models::empty_cuda_cache();
+    }
+  } cache{where.kind == core::device_kind::cuda};
   auto& stream = device::stream::current(where);
   const auto like = at::dtype(t).device(models::torch_device(where));
   at::Tensor a, b;
-  const auto seconds = [&] {  // seconds of one product; 0 if the device has failed
-    const int64_t before = core::now_ns();
-    const at::Tensor c = models::product(a, b);
-    return stream.finish() ? double(core::now_ns() - before) * 1e-9 : 0;
+  const auto seconds = [&] {  // seconds of one product; 0 if the device has failed or lacks memory
+    try {
+      const int64_t before = core::now_ns();
+      const at::Tensor c = models::product(a, b);
+      return stream.finish() ? double(core::now_ns() - before) * 1e-9 : 0;
+    } catch (const c10::Error&) {
+      return 0.0;
+    }
   };
   int64_t n = least_width;
   const auto set_up = [&](int64_t width) {  // computes one product, because the first of a size initialises the library
@@ -45,7 +56,7 @@ double measured_matmul_flops(const config::job_config& config) {
       a = at::ones({width, width}, like);
       b = at::ones({width, width}, like);
       return seconds() > 0;
-    } catch (const c10::OutOfMemoryError&) {  // in a run, LibTorch may use only the memory that the plan's pools leave
+    } catch (const c10::Error&) {  // in a run, LibTorch may use only the memory that the plan's pools leave
       return false;
     }
   };

@@ -22,7 +22,7 @@ namespace {
 /// returns 0 if it cannot be opened.
 double measured_products(const troupe::config::job_config& config) {
   if (config.device != troupe::core::device_kind::cpu)
-    if (const auto ok = troupe::models::open_cuda(troupe::apps::own_folder()); !ok) {
+    if (const auto ok = troupe::models::open_cuda(troupe::apps::own_folder(), config.cuda.devices.front()); !ok) {
       std::fprintf(stderr, "troupe: warning: %s\n", ok.error().text.c_str());
       return 0;
     }

@@ -25,6 +25,8 @@ struct block {
 struct backend {
   /// Returns the number of devices of the kind. Errors: limit, with the missing part (driver, device).
   core::result<uint32_t> (*count)();
+  /// Returns an error if device `index`, less than the count, cannot compute. Errors: limit, with the missing part.
+  core::result<void> (*check)(uint32_t index);
   const properties& (*properties_of)(uint32_t index);
   /// Allocates `bytes` bytes, more than 0.
   core::result<block> (*allocate)(uint32_t index, tier where, uint64_t bytes);

@@ -17,6 +17,8 @@ constexpr uint64_t page_bytes = 4096;
 
 core::result<uint32_t> count() { return 1; }
 
+core::result<void> check_one(uint32_t /*index*/) { return {}; }
+
 const properties& facts(uint32_t /*index*/) {
   static const properties all = [] {
     const auto room = storage::all_memory();
@@ -54,6 +56,7 @@ void finish_event(void* /*event*/) {}
 }  // namespace
 
 const backend cpu_backend{.count = count,
+                          .check = check_one,
                           .properties_of = facts,
                           .allocate = allocate,
                           .discard = discard,

@@ -19,6 +19,7 @@ core::result<void> check(device_id device) {
     return core::fail(core::error_kind::limit,
                       "device " + name + ": wanted cuda.devices with an index below " + std::to_string(*count) +
                           ", the number of GPUs that this process sees (CUDA_VISIBLE_DEVICES hides others)");
+  if (const auto ok = found->check(device.index); !ok) return core::fail(ok.error().in("device " + name));
   return {};
 }
 

@@ -25,20 +25,27 @@ struct thread_stream {  // a thread's streams of one device
   explicit thread_stream(device_id device) : own(device) {}
   stream own;
   stream* current = &own;
+  bool is_torchs = false;  // true: Torch has been told of `own`
 };
 
 thread_stream& stream_of_thread(device_id device) {
   thread_local std::list<thread_stream> mine;  // a list, because addresses of its entries never change
   for (auto& s : mine)
     if (s.own.device() == device) return s;
-  thread_stream& made = mine.emplace_back(device);
-  backend_of(device).make_current(made.own.native());
-  return made;
+  return mine.emplace_back(device);
 }
 
 }  // namespace
 
-stream& stream::current(device_id device) { return *stream_of_thread(device).current; }
+stream& stream::current(device_id device) {
+  thread_stream& mine = stream_of_thread(device);
+  // A current_stream is Torch's already, and at its end restores the stream that Torch had on this thread before.
+  if (mine.current == &mine.own && !mine.is_torchs) {
+    backend_of(device).make_current(mine.own.native());
+    mine.is_torchs = true;
+  }
+  return *mine.current;
+}
 
 current_stream::current_stream(stream& s)
     : place_(stream_of_thread(s.device()).current),

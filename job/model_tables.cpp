@@ -1,6 +1,7 @@
 #include "job/model_tables.hpp"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "core/text.hpp"
@@ -52,11 +53,25 @@ core::result<void> drops_where_it_can(const config::job_config& c, const models:
                                                      core::text_of("%g", double{spec.attention_dropout}));
 }
 
+/// Refuses heads on a GPU whose rows LibTorch's memory-efficient attention cannot load: the kernel takes four elements
+/// at a time, of every type.
+core::result<void> has_heads_that_it_can(const config::job_config& c, const models::model_spec& spec) {
+  constexpr uint32_t width_step = 4;
+  if (c.device == core::device_kind::cpu || spec.head_width % width_step == 0) return {};
+  const auto& keys = spec.family->keys;
+  const bool is_given = !keys.head_width.name.empty() && spec.heads * spec.head_width != spec.width;
+  return core::fail(core::error_kind::bad_input,
+                    "model." + std::string(is_given ? keys.head_width.name : keys.heads.name) +
+                        ": device: cuda supports only heads whose width is a multiple of " +
+                        std::to_string(width_step) + ", got a width of " + std::to_string(spec.head_width));
+}
+
 core::result<core::model_table> read_table(blueprint& b) {
   const auto& c = *b.config;
   TROUPE_ASSIGN(auto model, read_model(c));
   b.spec = std::move(model.spec);
   TROUPE_TRY(drops_where_it_can(c, b.spec));
+  TROUPE_TRY(has_heads_that_it_can(c, b.spec));
   b.sequence = model.sequence;
   const uint64_t element_bytes = core::size_of(c.parameter_dtype());
   set_tiles(c, c.train_micro_batch_size_per_gpu * b.sequence, {}, b.spec);

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <atomic>
 #include <ranges>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "core/clock.hpp"
@@ -56,11 +58,16 @@ bool device_lane::wait(const plan::instruction& x, const plan::instruction& on) 
   return on_host;
 }
 
-core::result<progress> device_lane::start_hands(const plan::instruction& x) {
+template <class Work>
+auto device_lane::guarded(Work work) -> decltype(work()) {
   try {
-    return hands_->start(x);
+    return work();
   } catch (const c10::OutOfMemoryError& e) {
     return core::fail(room_->spent(e.what_without_backtrace()));
+  } catch (const c10::Error& e) {
+    TROUPE_TRY(device::stream::current(device_).finish());  // tells a lost device apart from an error of one operation
+    const std::string_view said = e.what_without_backtrace();  // its first line is the error, the others are advice
+    return core::fail(core::error_kind::io, "LibTorch: " + std::string(said.substr(0, said.find('\n'))));
   }
 }
 
@@ -69,7 +76,7 @@ core::result<progress> device_lane::start(const plan::instruction& x) {
   // waits for the last instruction of each lane first, because that wait covers the lane's earlier instructions
   for (const uint32_t on : std::views::reverse(x.after)) waited |= wait(x, context_->plan().instructions[on]);
   if (waited) context_->spans[x.id].start_ns.store(core::now_ns(), std::memory_order_relaxed);
-  auto did = start_hands(x);
+  auto did = guarded([&] { return hands_->start(x); });
   if (!did || use_ == device_use::none) return did;
   if (done_.size() == events_.size()) events_.emplace_back();
   stream_->record(events_[done_.size()]);
@@ -81,7 +88,7 @@ core::result<progress> device_lane::start(const plan::instruction& x) {
 core::result<void> device_lane::settle() {
   if (use_ != device_use::none) TROUPE_TRY(stream_->finish());
   if (use_ == device_use::asks) tell_times();
-  return hands_->settle();
+  return guarded([&] { return hands_->settle(); });
 }
 
 // Sets the times of instructions to those of their work on the device: work begins when it has been enqueued and both

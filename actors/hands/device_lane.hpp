@@ -60,8 +60,10 @@ class device_lane final : public executor {
   void abort(const core::error& why) override { hands_->abort(why); }
 
  private:
-  /// Calls `start` of the executor, and turns Torch's exception for exhausted device memory into an error.
-  core::result<progress> start_hands(const plan::instruction& x);
+  /// Calls the executor by `work`, and turns an exception of Torch into an error: exhausted device memory, a lost
+  /// device, or Torch's own sentence.
+  template <class Work>
+  auto guarded(Work work) -> decltype(work());
   /// Waits, on the stream or on the host, for instruction `on`, which `x` depends on. Returns true if the host waited.
   bool wait(const plan::instruction& x, const plan::instruction& on);
   void tell_times() const;

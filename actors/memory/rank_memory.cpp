@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "actors/memory/pools.hpp"
-#include "device/properties.hpp"
 #include "device/stream.hpp"
 #include "plan/layout/layout.hpp"
 
@@ -27,10 +26,6 @@ core::result<std::shared_ptr<rank_memory>> rank_memory::allocate(std::shared_ptr
   m->sizes_ = sizes;
   m->place_ = place;
   const std::string rank = "rank " + std::to_string(m->plan_->rank);
-  if (const auto& facts = device::properties_of(place.device); facts.alignment_bytes % plan::swap_page_bytes != 0)
-    return core::fail(core::error_kind::limit, rank + ": memory: wanted windows at multiples of " +
-                                                   std::to_string(plan::swap_page_bytes) + " bytes, " + facts.name +
-                                                   " aligns to " + std::to_string(facts.alignment_bytes));
   const bool shares = !place.shared.bytes.empty();
   const auto layout = shared_layout_of(*m->plan_, sizes);
   for (uint32_t k = 0; k < plan::num_owners; ++k) {
@@ -48,6 +43,10 @@ core::result<std::shared_ptr<rank_memory>> rank_memory::allocate(std::shared_ptr
     if (!got) return core::fail(got.error().in(rank));
     m->pools_[k] = std::move(*got);
   }
+  for (const auto which : window_pools)
+    if (reinterpret_cast<uintptr_t>(m->at(which)) % plan::swap_page_bytes != 0)
+      return core::fail(core::error_kind::bug, rank + ": memory: wanted windows at multiples of " +
+                                                   std::to_string(plan::swap_page_bytes) + " bytes");
   m->find_cached();
   return m;
 }

@@ -58,10 +58,7 @@ constexpr const char* tuning_rate = "2.0e-5";
 /// Number of tokens in a sample for a trained model that can read longer samples.
 constexpr uint32_t longest_sequence = 1024;
 
-uint32_t ranks_for(const machine_offer& m) {
-  if (m.gpus > 0) return m.gpus;
-  return m.cores >= 32 ? 8 : m.cores >= 8 ? 4 : m.cores >= 2 ? 2 : 1;
-}
+uint32_t ranks_for(const machine_offer& m) { return m.cores >= 32 ? 8 : m.cores >= 8 ? 4 : m.cores >= 2 ? 2 : 1; }
 
 std::string relative_to(const fs::path& folder, const fs::path& path) {
   std::error_code e;
@@ -90,10 +87,9 @@ class maker {
 
   core::result<first_job> make() {
     text_.note("yaml-language-server: $schema=" + schema_place());
-    text_.note(fmt::format("Made for {} ({} cores, {} free{}); `troupe plan` and `troupe train` take it.",
+    text_.note(fmt::format("Made for {} ({} cores, {} free); `troupe plan` and `troupe train` take it.",
                            machine_.processor.empty() ? "this machine" : machine_.processor, machine_.cores,
-                           core::human_bytes(double(machine_.memory_bytes)),
-                           machine_.gpus > 0 ? fmt::format(", {} GPUs", machine_.gpus) : ""));
+                           core::human_bytes(double(machine_.memory_bytes))));
     if (!a_.from.empty()) {
       TROUPE_ASSIGN(const auto steps, put_source(text_, given_, a_.from, folder_, a_.ignored_keys));
       steps_done_ = steps;
@@ -454,8 +450,6 @@ machine_offer look_at_machine() {
   const auto facts = read_machine("/");
   machine_offer out;
   out.cores = std::max(1U, core::usable_cores());
-  const bool computes_there = TROUPE_HAS_CUDA != 0;
-  out.gpus = computes_there ? static_cast<uint32_t>(facts.gpus.size()) : 0;
   out.processor = facts.processor;
   const auto room = storage::free_memory();
   out.memory_bytes = room ? room->bytes : facts.available_bytes;

@@ -26,7 +26,7 @@ struct first_job_answers {
 };
 
 struct machine_offer {  ///< processors and memory of this machine that a job may use
-  uint32_t cores = 1, gpus = 0;
+  uint32_t cores = 1;
   uint64_t memory_bytes = 0;
   std::string processor;
 };

@@ -8,6 +8,7 @@
 
 #include "apps/base/programs.hpp"
 #include "core/cores.hpp"
+#include "models/cuda/library_file.hpp"
 
 namespace troupe::apps {
 namespace fs = std::filesystem;
@@ -41,7 +42,7 @@ tried_facts try_everything(const std::string& folder) {
   std::error_code e;
   const fs::path here = own_folder();
   const auto trainer = trainer_program(here, "troupe train");
-  t.cuda_library = try_cuda_library(trainer ? trainer->parent_path() : here);
+  t.cuda_library = try_cuda_library(cuda_opener_folder());
   t.train_program = trainer ? trainer->string() : trainer.error().text;
   if (!trainer && trainer.error().kind == core::error_kind::mismatch) t.train_mend = "pip install 'troupe[train]'";
   t.train_program_there = trainer && fs::is_regular_file(*trainer, e);
@@ -57,7 +58,7 @@ tried_facts try_everything(const std::string& folder) {
 
 build_versions versions() {
   return {TROUPE_VERSION,          "g++ " __VERSION__,   TROUPE_CAF_VERSION,
-          TROUPE_LIBTORCH_VERSION, TROUPE_LIBTORCH_CUDA, TROUPE_HAS_CUDA != 0};
+          TROUPE_LIBTORCH_VERSION, TROUPE_LIBTORCH_CUDA, !models::find_cuda_library(cuda_opener_folder()).empty()};
 }
 
 std::string doctor_text(const build_versions& v, const std::vector<finding>& all) {

@@ -10,10 +10,10 @@
 
 namespace troupe::apps {
 
-/// Versions that this troupe was built with; facts of the build, so nothing is loaded for them.
+/// Versions that this troupe was built with; nothing is loaded for them.
 struct build_versions {
   std::string troupe, compiler, caf, libtorch, libtorch_cuda;
-  bool cuda = false;  ///< true: this program is built with CUDA kernels
+  bool cuda = false;  ///< true: libtroupe_cuda.so, which has the CUDA kernels, is installed with it
 };
 build_versions versions();
 

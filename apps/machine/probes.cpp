@@ -12,6 +12,7 @@
 #include <cstring>
 #include <memory>
 
+#include "apps/base/programs.hpp"
 #include "apps/machine/machine.hpp"
 #include "models/cuda/library_file.hpp"
 #include "storage/memory/huge_memory.hpp"
@@ -127,6 +128,12 @@ cuda_facts try_cuda() {
     if (name(text, sizeof text, i) == 0) c.devices.emplace_back(text);
   }
   return c;
+}
+
+fs::path cuda_opener_folder() {
+  const fs::path here = own_folder();
+  const auto trainer = trainer_program(here, "troupe train");
+  return trainer ? trainer->parent_path() : here;
 }
 
 cuda_library_facts try_cuda_library(const fs::path& folder) {

@@ -57,6 +57,9 @@ struct cuda_library_facts {
   attempt open;    ///< result of loading the library, which also loads LibTorch for CUDA and NVIDIA's libraries
 };
 
+/// Returns the folder whose program opens libtroupe_cuda.so: that of troupe-train, or this program's own without one.
+std::filesystem::path cuda_opener_folder();
+
 /// Looks for libtroupe_cuda.so next to a program in `folder`, and opens it.
 cuda_library_facts try_cuda_library(const std::filesystem::path& folder);
 

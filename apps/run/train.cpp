@@ -118,7 +118,8 @@ int train_to(console& out, const train_arguments& given) {
   if (!loaded) return 2;
   // Opens CUDA before any other use of LibTorch, which checks only once whether CUDA is available.
   if (loaded->config.device == core::device_kind::cuda)
-    if (const auto ok = models::open_cuda(own_folder()); !ok) return failed(ok.error());
+    if (const auto ok = models::open_cuda(own_folder(), loaded->config.cuda.devices.front()); !ok)
+      return failed(ok.error());
   const auto open = open_degrees_of(*loaded);
   const bool chooses = std::getenv(degrees_variable) != nullptr;
   if (loaded->config.cluster.is_on() && !link && !chooses)

@@ -336,7 +336,7 @@ void add_job_keys(key_rows& t) {
       .by_default("cpu")
       .one_of({"cpu", "cuda"})
       .by_hand(device_field())
-      .means("What every rank computes on. cuda is planned for, and refused by runs so far (docs/gpu.md).");
+      .means("What every rank computes on: the processor, or an NVIDIA GPU (docs/gpu.md).");
   t.row("cuda", section).means("Settings of `device: cuda`.");
   t.row("cuda.devices", integers)
       .by_default("[0]")

@@ -16,7 +16,8 @@ void use(const program& p) { lent = p; }
 
 const program& used_program() { return lent; }
 
-const backend cuda_backend{.count = usable_devices,
+const backend cuda_backend{.count = visible_devices,
+                           .check = check_device,
                            .properties_of = facts_of,
                            .allocate = allocate,
                            .discard = discard,

@@ -14,9 +14,6 @@
 namespace troupe::device::cuda {
 namespace {
 
-/// Alignment of memory of every tier: the one that cudaMalloc guarantees.
-constexpr uint64_t memory_alignment_bytes = 256;
-
 tl::unexpected<core::error> missing(std::string text) { return core::fail(core::error_kind::limit, std::move(text)); }
 
 /// Returns CUDA's version number as text: 13020 is 13.2.
@@ -44,16 +41,34 @@ tl::unexpected<core::error> no_device() {
   return missing("the NVIDIA driver finds no GPU: check the list of `nvidia-smi`, or set device: cpu");
 }
 
-core::result<void> check_code(int index) {
+/// Makes a device the one of the calling thread's CUDA calls for as long as this object lives.
+class used_device {
+ public:
+  explicit used_device(int index) : is_known_(cudaGetDevice(&before_) == cudaSuccess) { cudaSetDevice(index); }
+  ~used_device() {
+    if (is_known_) cudaSetDevice(before_);
+    cudaGetLastError();  // clears an error of the device that was checked, which is reported already
+  }
+  used_device(const used_device&) = delete;
+  used_device& operator=(const used_device&) = delete;
+
+ private:
+  int before_ = 0;
+  bool is_known_;
+};
+
+}  // namespace
+
+core::result<void> check_device(uint32_t index) {
   cudaDeviceProp facts{};
-  if (const cudaError_t status = cudaGetDeviceProperties(&facts, index); status != cudaSuccess)
+  if (const cudaError_t status = cudaGetDeviceProperties(&facts, static_cast<int>(index)); status != cudaSuccess)
     return missing("CUDA cannot read the properties of GPU " + std::to_string(index) + ": " + text_of(status));
   const int capability = facts.major * 10 + facts.minor;
   const std::string name = std::string(facts.name) + " has compute capability " + std::to_string(facts.major) + "." +
                            std::to_string(facts.minor);
   if (capability < least_capability)
     return missing(name + ", wanted 8.0 or more: hide it by CUDA_VISIBLE_DEVICES, or set device: cpu");
-  use_device(static_cast<uint32_t>(index));
+  const used_device here(static_cast<int>(index));
   const cudaError_t status = find_code();
   if (status == cudaSuccess) return {};
   cudaGetLastError();  // clears the error, which is reported here, for later calls
@@ -65,9 +80,7 @@ core::result<void> check_code(int index) {
   return missing("CUDA does not start on " + std::string(facts.name) + ": " + text_of(status));
 }
 
-}  // namespace
-
-core::result<uint32_t> usable_devices() {
+core::result<uint32_t> visible_devices() {
   int driver = 0, runtime = 0, count = 0;
   cudaRuntimeGetVersion(&runtime);
   if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0)
@@ -79,7 +92,6 @@ core::result<uint32_t> usable_devices() {
   if (status == cudaErrorNoDevice || (status == cudaSuccess && count == 0)) return no_device();
   if (status != cudaSuccess)
     return missing("CUDA does not start: " + text_of(status) + "; run `troupe doctor` for details");
-  for (int i = 0; i < count; ++i) TROUPE_TRY(check_code(i));
   return static_cast<uint32_t>(count);
 }
 

@@ -35,6 +35,17 @@ bool is_calls_own(cudaError_t status) {
          status == cudaErrorInvalidConfiguration || status == cudaErrorInvalidResourceHandle;
 }
 
+core::error error_of(cudaError_t status, const char* doing) {
+  const std::string what = std::string(doing) + ": " + text_of(status);
+  if (status == cudaErrorMemoryAllocation)
+    return {core::error_kind::limit,
+            "out of the GPU's memory while " + what + "; `troupe plan FILE --fit` lists settings that need less"};
+  if (is_calls_own(status)) return {core::error_kind::io, "the GPU reported an error while " + what};
+  return {core::error_kind::io, "the GPU was lost while " + what +
+                                    "; restart the run, which resumes from its newest "
+                                    "checkpoint; `dmesg | grep -i xid` shows what the driver reported"};
+}
+
 }  // namespace
 
 std::string text_of(cudaError_t status) {
@@ -44,14 +55,13 @@ std::string text_of(cudaError_t status) {
 void note(cudaError_t status, const char* doing) {
   if (status == cudaSuccess) return;
   cudaGetLastError();  // clears the error, which is stored here, for later calls
-  const std::string what = std::string(doing) + ": " + text_of(status);
-  if (is_calls_own(status))
-    keep({core::error_kind::io, "the GPU reported an error while " + what}, false);
-  else
-    keep({core::error_kind::io, "the GPU was lost while " + what +
-                                    "; restart the run, which resumes from its newest "
-                                    "checkpoint; `dmesg | grep -i xid` shows what the driver reported"},
-         true);
+  keep(error_of(status, doing), !is_calls_own(status));
+}
+
+void note_for_good(cudaError_t status, const char* doing) {
+  if (status == cudaSuccess) return;
+  cudaGetLastError();  // clears the error, which is stored here, for later calls
+  keep(error_of(status, doing), true);
 }
 
 void note(const core::result<void>& done) {

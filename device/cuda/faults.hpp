@@ -17,9 +17,11 @@ std::string text_of(cudaError_t status);
 /// call fails, too.
 void note(cudaError_t status, const char* doing);
 void note(const core::result<void>& done);
+/// Stores an error as note() does; every later call of the process fails, because the missing part has no substitute.
+void note_for_good(cudaError_t status, const char* doing);
 
-/// Returns the first fault that was stored. A fault of the device itself stays for as long as the process lives; any
-/// other is returned once.
+/// Returns the first fault that was stored. A fault of the device itself, or one for good, stays for as long as the
+/// process lives; any other is returned once.
 core::result<void> take_fault();
 
 }  // namespace troupe::device::cuda

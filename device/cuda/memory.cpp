@@ -1,14 +1,12 @@
 #include "device/cuda/memory.hpp"
 
 #include <cuda_runtime_api.h>
-#include <sys/resource.h>
 
 #include <cstring>
 #include <string>
 #include <utility>
 
 #include "core/math.hpp"
-#include "core/text.hpp"
 #include "device/cuda/backend.hpp"
 #include "device/cuda/driver.hpp"
 #include "device/cuda/faults.hpp"
@@ -30,10 +28,9 @@ struct piece {
   piece& operator=(const piece&) = delete;
 };
 
-block block_of(std::shared_ptr<piece> made, uint64_t bytes) {
-  auto* const at = static_cast<std::byte*>(made->at);
-  return {std::move(made), at, bytes, std::nullopt};
-}
+/// Pinned memory starts at a whole page, because files are read into it without the page cache; cudaHostAlloc itself
+/// aligns small pieces to 512 bytes.
+constexpr uint64_t page_bytes = 4096;
 
 core::result<block> on_device(uint32_t index, uint64_t bytes) {
   use_device(index);
@@ -44,7 +41,10 @@ core::result<block> on_device(uint32_t index, uint64_t bytes) {
   // The host waits, because the streams of threads are not ordered with the stream that clears the memory.
   if (status == cudaSuccess) status = cudaMemset(made->at, 0, bytes);
   if (status == cudaSuccess) status = cudaDeviceSynchronize();
-  if (status == cudaSuccess) return block_of(std::move(made), bytes);
+  if (status == cudaSuccess) {
+    auto* const data = static_cast<std::byte*>(made->at);
+    return block{std::move(made), data, bytes, std::nullopt};
+  }
   cudaGetLastError();  // clears the error, which is reported here, for later calls
   if (status != cudaErrorMemoryAllocation)
     return core::fail(core::error_kind::io, "cannot allocate memory of the GPU: " + text_of(status));
@@ -56,28 +56,22 @@ core::result<block> on_device(uint32_t index, uint64_t bytes) {
                                                  "; `troupe plan FILE --fit` lists settings that need less");
 }
 
-/// Returns the number of bytes that this process may lock, as the shell's ulimit prints it.
-std::string lock_limit() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return "unlimited";
-  return core::human_bytes(limit.rlim_cur);
-}
-
 core::result<block> on_host(uint32_t index, uint64_t bytes) {
   use_device(index);
   auto made = std::make_shared<piece>();
   made->give_back = cudaFreeHost;
-  const cudaError_t status = cudaHostAlloc(&made->at, bytes, cudaHostAllocPortable);
+  const cudaError_t status = cudaHostAlloc(&made->at, bytes + page_bytes, cudaHostAllocPortable);
   if (status != cudaSuccess) {
     made->at = nullptr;
     cudaGetLastError();  // clears the error, which is reported here, for later calls
     return core::fail(core::error_kind::limit, "cannot pin " + std::to_string(bytes) +
                                                    " bytes of host memory for the GPU: " + text_of(status) +
-                                                   "; the limit of locked memory (ulimit -l) is " + lock_limit() +
-                                                   ": raise it (in a container: docker run --ulimit memlock=-1)");
+                                                   "; `free -h` shows what the host has left, `troupe plan FILE --fit` "
+                                                   "lists settings that need less");
   }
-  std::memset(made->at, 0, bytes);
-  return block_of(std::move(made), bytes);
+  auto* const data = reinterpret_cast<std::byte*>(core::round_up(reinterpret_cast<uintptr_t>(made->at), page_bytes));
+  std::memset(data, 0, bytes);
+  return block{std::move(made), data, bytes, std::nullopt};
 }
 
 }  // namespace

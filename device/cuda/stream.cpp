@@ -20,7 +20,8 @@ constexpr double ns_per_ms = 1e6;
 std::shared_ptr<void> make_stream(uint32_t index) {
   use_device(index);
   cudaStream_t made = nullptr;
-  note(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking), "making a stream");
+  // Work of the thread would go to the legacy stream, which no event orders with the other lanes' streams.
+  note_for_good(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking), "making a stream");
   return {made, [](void* x) {
             if (x != nullptr) cudaStreamDestroy(stream_at(x));
           }};
@@ -34,7 +35,7 @@ void record(void* stream, std::shared_ptr<void>& event) {
   // An event object with copies is not recorded again, because its copies represent the point recorded before.
   if (event == nullptr || event.use_count() > 1) {
     cudaEvent_t made = nullptr;
-    note(cudaEventCreateWithFlags(&made, cudaEventDefault), "making an event");
+    note(cudaEventCreateWithFlags(&made, cudaEventBlockingSync), "making an event");  // lanes wait without spinning
     event = {made, [](void* x) {
                if (x != nullptr) cudaEventDestroy(event_at(x));
              }};

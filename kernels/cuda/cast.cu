@@ -22,7 +22,7 @@ core::result<void> cast(const std::byte* in, core::dtype from, std::byte* out, c
                         stream on) {
   if (count == 0) return {};
   if (from == to) {
-    cudaMemcpyAsync(out, in, count * core::size_of(from), cudaMemcpyDeviceToDevice, on);
+    cudaMemcpyAsync(out, in, count * core::size_of(from), cudaMemcpyDefault, on);  // memory of the device, or pinned
   } else {
     with_float_dtype(from, [&]<class From>(std::type_identity<From>) {
       with_float_dtype(to, [&]<class To>(std::type_identity<To>) {

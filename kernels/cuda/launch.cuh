@@ -21,12 +21,21 @@ inline unsigned blocks_for(uint64_t threads) {
 __device__ inline uint64_t first_index() { return uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
 __device__ inline uint64_t stride() { return uint64_t{gridDim.x} * blockDim.x; }
 
+/// Returns the error of a call that wanted `wanted` and got `status`: limit if the device's memory is exhausted, else
+/// io.
+inline core::error error_of(const char* kernel, const std::string& wanted, cudaError_t status) {
+  const std::string place = std::string("CUDA kernel ") + kernel + ": ";
+  if (status == cudaErrorMemoryAllocation)
+    return {core::error_kind::limit, place + "out of the GPU's memory: wanted " + wanted +
+                                         "; `troupe plan FILE --fit` lists settings that need less"};
+  return {core::error_kind::io, place + "wanted " + wanted + ", got " + cudaGetErrorString(status)};
+}
+
 /// Returns an error if the last kernel launch has failed; `kernel` is its name for the message.
 inline core::result<void> launched(const char* kernel) {
   const cudaError_t status = cudaGetLastError();
   if (status == cudaSuccess) return {};
-  return core::fail(core::error_kind::io,
-                    std::string("CUDA kernel ") + kernel + ": wanted a launch, got " + cudaGetErrorString(status));
+  return core::fail(error_of(kernel, "a launch", status));
 }
 
 /// Returns an error for fp64, in which layers are computed on the CPU alone.

@@ -1,5 +1,5 @@
 // Device memory that one call of a CUDA twin needs between its stages. The memory is allocated and freed in the order
-// of the call's stream, so no thread waits; the device's pool keeps it for the next call.
+// of the call's stream, so no thread waits; its allocator (scratch_memory.hpp) keeps it for the next call.
 #pragma once
 
 #include <cstddef>
@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/scratch_memory.hpp"
 
 namespace troupe::kernels::cuda {
 
@@ -15,20 +17,31 @@ class scratch {
   /// Allocates `bytes` in the order of the stream `on`. `kernel` names the call in an error.
   static core::result<scratch> take(size_t bytes, CUstream_st* on, const char* kernel) {
     scratch out(on);
+    const auto& from = used_scratch();
+    const std::string wanted = std::to_string(bytes) + " bytes of scratch memory";
+    if (from.take != nullptr) {
+      auto got = from.take(bytes, on);
+      if (!got) return core::fail(got.error().in(std::string("CUDA kernel ") + kernel + ": wanted " + wanted));
+      out.memory_ = *got;
+      return out;
+    }
     cudaError_t status = keep_pool();
     if (status == cudaSuccess) status = cudaMallocAsync(&out.memory_, bytes, on);
     if (status == cudaSuccess) return out;
     cudaGetLastError();  // clears the error, which is reported here, for later calls
     out.memory_ = nullptr;
-    return core::fail(core::error_kind::io, std::string("CUDA kernel ") + kernel + ": wanted " + std::to_string(bytes) +
-                                                " bytes of scratch memory, got " + cudaGetErrorString(status));
+    return core::fail(error_of(kernel, wanted, status));
   }
   scratch(scratch&& other) noexcept : memory_(std::exchange(other.memory_, nullptr)), on_(other.on_) {}
   scratch(const scratch&) = delete;
   scratch& operator=(const scratch&) = delete;
   scratch& operator=(scratch&&) = delete;
   ~scratch() {
-    if (memory_ != nullptr) cudaFreeAsync(memory_, on_);
+    if (memory_ == nullptr) return;
+    if (const auto give = used_scratch().give; give != nullptr)
+      give(memory_, on_);
+    else
+      cudaFreeAsync(memory_, on_);
   }
 
   template <class T>

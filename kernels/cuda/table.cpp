@@ -73,6 +73,7 @@ constexpr operations on_cuda{
 
 const operations& table_with(const surroundings& s) {
   around = s;
+  used_scratch() = s.scratch;
   return on_cuda;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/cuda/kernels.hpp"
+#include "kernels/cuda/scratch_memory.hpp"
 #include "kernels/operations.hpp"
 
 namespace troupe::kernels::cuda {
@@ -13,6 +14,8 @@ struct surroundings {   ///< functions of the program that the table calls
   /// Computes orthogonalise.hpp's iteration with Torch's products.
   void (*orthogonalise)(std::span<float> matrix, uint64_t rows, uint64_t cols, uint32_t steps,
                         std::span<float> scratch);
+  /// Allocates memory between the stages of a kernel.
+  scratch_memory scratch{};
 };
 
 /// Returns the table, which lives as long as the process. Called once: there is one table in a process.

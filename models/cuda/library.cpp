@@ -26,13 +26,39 @@ kernels::cuda::stream current_stream() {
   return static_cast<kernels::cuda::stream>(device::cuda::used_program().current_stream(used_index()));
 }
 
+/// Returns the first line of LibTorch's message: the error; the other lines are advice.
+std::string first_line_of(const c10::Error& e) {
+  const std::string_view said = e.what_without_backtrace();
+  return std::string(said.substr(0, said.find('\n')));
+}
+
+/// Allocates memory that LibTorch manages: its allocator may hold all that the device has left.
+core::result<void*> take_scratch(size_t bytes, kernels::cuda::stream on) {
+  try {
+    return c10::cuda::CUDACachingAllocator::raw_alloc_with_stream(bytes, on);
+  } catch (const c10::OutOfMemoryError&) {
+    return core::fail(core::error_kind::limit,
+                      "out of the GPU's memory; `troupe plan FILE --fit` lists settings that need less");
+  } catch (const c10::Error& e) {
+    return core::fail(core::error_kind::io, "LibTorch: " + first_line_of(e));
+  }
+}
+
+void give_scratch(void* memory, kernels::cuda::stream /*on*/) { c10::cuda::CUDACachingAllocator::raw_delete(memory); }
+
+/// Stores an exception of LibTorch as a fault, because destructors call this function.
 void* make_current(void* stream) {
-  const auto index = c10::cuda::current_device();
-  const auto before = c10::cuda::getCurrentCUDAStream(index);
-  c10::cuda::setCurrentCUDAStream(stream == nullptr
-                                      ? c10::cuda::getDefaultCUDAStream(index)
-                                      : c10::cuda::getStreamFromExternal(static_cast<cudaStream_t>(stream), index));
-  return before.stream();
+  try {
+    const auto index = c10::cuda::current_device();
+    const auto before = c10::cuda::getCurrentCUDAStream(index);
+    c10::cuda::setCurrentCUDAStream(stream == nullptr
+                                        ? c10::cuda::getDefaultCUDAStream(index)
+                                        : c10::cuda::getStreamFromExternal(static_cast<cudaStream_t>(stream), index));
+    return before.stream();
+  } catch (const c10::Error& e) {
+    device::cuda::note(core::result<void>(core::fail(core::error_kind::io, "LibTorch: " + first_line_of(e))));
+    return nullptr;
+  }
 }
 
 device::backend backend_with_torch() {
@@ -49,23 +75,25 @@ core::result<void> limit_memory(uint32_t index, uint64_t bytes) {
                                                        static_cast<c10::DeviceIndex>(index));
     return {};
   } catch (const c10::Error& e) {
-    const std::string_view said = e.what_without_backtrace();  // its first line is the error, the others are advice
     return core::fail(core::error_kind::io, "device cuda:" + std::to_string(index) +
-                                                ": the limit of the GPU's memory cannot be set: " +
-                                                std::string(said.substr(0, said.find('\n'))));
+                                                ": the limit of the GPU's memory cannot be set: " + first_line_of(e));
   }
 }
 
 cuda_library library_with(const device::cuda::program& p) {
   device::cuda::use(p);
-  settle({});
+  choose_workspace();
   static const device::backend devices = backend_with_torch();
-  static const kernels::operations& table = kernels::cuda::table_with(
-      {.current = current_stream, .note = device::cuda::note, .orthogonalise = orthogonalise});
+  static const kernels::operations& table =
+      kernels::cuda::table_with({.current = current_stream,
+                                 .note = device::cuda::note,
+                                 .orthogonalise = orthogonalise,
+                                 .scratch = {.take = take_scratch, .give = give_scratch}});
   // panel_rows is 0 because one product multiplies all rows: cuBLAS adds in fp32 and rounds once.
   static const operations products{
       .memory = &table, .product_out = &product_out, .add_product = &add_product, .panel_rows = 0};
-  static const cuda_process process{.settle = settle, .limit_memory = limit_memory};
+  static const cuda_process process{
+      .settle = settle, .restore = restore, .limit_memory = limit_memory, .empty_cache = empty_cache};
   return {&devices, &table, &products, &attention, &process};
 }
 

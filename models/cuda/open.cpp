@@ -75,13 +75,13 @@ core::result<void> take_linked_cuda() {
   return take(RTLD_DEFAULT);
 }
 
-core::result<void> open_cuda(const fs::path& folder) {
+core::result<void> open_cuda(const fs::path& folder, uint32_t index) {
   TROUPE_TRY(take_linked_cuda());
   if (!is_provided()) {
     TROUPE_ASSIGN(auto library, opened(folder));
     TROUPE_TRY(take(library));
   }
-  return device::check({device::device_kind::cuda});
+  return device::check({device::device_kind::cuda, index});
 }
 
 }  // namespace troupe::models

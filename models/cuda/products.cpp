@@ -6,13 +6,22 @@
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/mm.h>
+#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
+#include <c10/util/Exception.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <optional>
+#include <utility>
 
+#include "device/cuda/faults.hpp"
 #include "kernels/optimizer/newton_schulz.hpp"
+
+namespace at::cuda {
+void clearCublasWorkspaces();  // of ATen/cuda/CUDAContextLight.h, which includes headers of libraries not used here
+}  // namespace at::cuda
 
 namespace troupe::models::cuda {
 namespace {
@@ -23,19 +32,77 @@ at::Tensor matrix_at(float* data, int64_t rows, int64_t cols) {
   return at::from_blob(data, {rows, cols}, {cols, 1}, 0, {}, at::dtype(at::kFloat).device(here), here);
 }
 
+/// The host's settings of Torch, which sessions change and restore.
+struct torch_settings {
+  at::CuBLASReductionOption bf16, fp16;
+  std::optional<bool> tf32;  ///< nullopt if Torch does not tell: the host has set several precisions that disagree
+  bool deterministic, warns_only, fills;
+};
+
+std::optional<torch_settings>& settings_of_host() {
+  static std::optional<torch_settings> kept;
+  return kept;
+}
+
+std::optional<bool> allows_tf32() {
+  try {
+    return at::globalContext().allowTF32CuBLAS();
+  } catch (const c10::Error&) {
+    return std::nullopt;
+  }
+}
+
+constexpr bool allows_reduced(at::CuBLASReductionOption x) {
+  return x == at::CuBLASReductionOption::AllowReducedPrecisionWithSplitK;
+}
+constexpr bool allows_split(at::CuBLASReductionOption x) {
+  return x != at::CuBLASReductionOption::DisallowReducedPrecisionDisallowSplitK;
+}
+
 }  // namespace
 
+void choose_workspace() { ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 0); }
+
 void settle(const cuda_settings& s) {
-  // One workspace of one size: cuBLAS then uses the same algorithm, and the same order of sums, at every call.
-  ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 0);
+  (void)device::cuda::take_fault();  // drops what a session that has ended did not wait for; a lost device stays lost
   at::Context& torch = at::globalContext();
+  if (!settings_of_host())
+    settings_of_host() = {torch.allowBF16ReductionCuBLAS(),
+                          torch.allowFP16ReductionCuBLAS(),
+                          allows_tf32(),
+                          torch.deterministicAlgorithms(),
+                          torch.deterministicAlgorithmsWarnOnly(),
+                          torch.deterministicFillUninitializedMemory()};
   torch.setAllowBF16ReductionCuBLAS(false);
   torch.setAllowFP16ReductionCuBLAS(false);
   torch.setAllowTF32CuBLAS(s.tf32);
-  static bool was_deterministic = false;  // keeps a host's own setting if no session requests determinism
-  if (s.deterministic || was_deterministic) torch.setDeterministicAlgorithms(s.deterministic, /*warn_only=*/false);
-  if (s.deterministic) torch.setDeterministicFillUninitializedMemory(false);  // would write NaN to all new memory
-  was_deterministic = s.deterministic;
+  if (!s.deterministic) return;  // a host's own setting stays
+  torch.setDeterministicAlgorithms(true, /*warn_only=*/false);
+  torch.setDeterministicFillUninitializedMemory(false);  // would write NaN to all new memory
+}
+
+void restore() {
+  if (const auto host = std::exchange(settings_of_host(), std::nullopt)) {
+    at::Context& torch = at::globalContext();
+    torch.setAllowBF16ReductionCuBLAS(allows_reduced(host->bf16), allows_split(host->bf16));
+    torch.setAllowFP16ReductionCuBLAS(allows_reduced(host->fp16), allows_split(host->fp16));
+    if (host->tf32) torch.setAllowTF32CuBLAS(*host->tf32);
+    torch.setDeterministicAlgorithms(host->deterministic, host->warns_only);
+    torch.setDeterministicFillUninitializedMemory(host->fills);
+  }
+  try {
+    at::cuda::clearCublasWorkspaces();
+  } catch (const c10::Error&) {  // a lost device; its memory ends with the process
+    return;
+  }
+  empty_cache();
+}
+
+void empty_cache() {
+  try {
+    c10::cuda::CUDACachingAllocator::emptyCache();
+  } catch (const c10::Error&) {  // a lost device; its memory ends with the process
+  }
 }
 
 void product_out(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) {

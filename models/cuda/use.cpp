@@ -47,6 +47,10 @@ core::result<void> check_same(const char* key, bool there, bool wanted) {
 
 void provide(const cuda_process& of_library) { uses().library = &of_library; }
 
+void empty_cuda_cache() {
+  if (const cuda_process* const library = uses().library; library != nullptr) library->empty_cache();
+}
+
 core::result<std::unique_ptr<cuda_use>> cuda_use::begin(device::device_id device, const cuda_settings& s) {
   if (s.deterministic) TROUPE_TRY(check_workspace());
   auto& all = uses();
@@ -65,6 +69,7 @@ cuda_use::~cuda_use() {
   auto& all = uses();
   const std::lock_guard guard(all.lock);
   std::erase(all.open, this);
+  if (all.library != nullptr && all.open.empty()) all.library->restore();
 }
 
 core::result<void> cuda_use::share_memory(uint64_t bytes) {

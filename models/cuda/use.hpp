@@ -19,12 +19,18 @@ struct cuda_settings {  ///< how Torch's operations compute
 /// The functions that the CUDA library of models/ registers, so that the program can use devices of kind cuda.
 struct cuda_process {
   void (*settle)(const cuda_settings& s);
+  /// Restores Torch's settings of before `settle`, and returns the memory that Torch keeps.
+  void (*restore)();
   /// Limits Torch's operations to `bytes` of the device's memory, including the memory that Torch caches.
   core::result<void> (*limit_memory)(uint32_t index, uint64_t bytes);
+  void (*empty_cache)();  ///< returns memory that Torch keeps for later allocations
 };
 
 /// Registers the library's functions. Called once, before the first session on such a device.
 void provide(const cuda_process& of_library);
+
+/// Returns memory of the device that Torch keeps for later allocations; does nothing without the library.
+void empty_cuda_cache();
 
 /// Returns `bytes` as a fraction of `all_bytes`, at most 1; 1 if `all_bytes` is unknown (0).
 constexpr double part_of_memory(uint64_t bytes, uint64_t all_bytes) {

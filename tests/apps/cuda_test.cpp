@@ -1,5 +1,7 @@
 // Tests `device: cuda` at the command line, on a machine that lacks a part of it: one sentence, at once, and no run.
 #include <filesystem>
+#include <regex>
+#include <set>
 
 #include "tests/apps/topology.hpp"
 #include "tests/skipped.hpp"
@@ -14,7 +16,36 @@ namespace fs = std::filesystem;
 
 const std::string on_gpu = smallest + "device: cuda\n";
 
+/// Returns the examples that README.md, the pages and the Makefile train on a GPU.
+std::set<std::string> examples_on_gpus() {
+  const fs::path root = troupe::places::source_dir;
+  std::vector<fs::path> files = {root / "README.md", root / "Makefile"};
+  for (const auto& page : fs::directory_iterator(root / "docs"))
+    if (page.path().extension() == ".md") files.push_back(page.path());
+  static const std::regex command("examples/(\\w+\\.yaml)[^\n]*device=cuda");
+  std::set<std::string> out;
+  for (const auto& file : files) {
+    const std::string text = scratch_folder::read(file);
+    for (std::sregex_iterator at(text.begin(), text.end(), command), end; at != end; ++at) out.insert(at->str(1));
+  }
+  return out;
+}
+
 }  // namespace
+
+BOOST_AUTO_TEST_CASE(the_examples_that_the_pages_train_on_a_gpu_are_planned_for_one) {
+  auto examples = examples_on_gpus();
+  BOOST_TEST((examples.contains("smallest.yaml") && examples.contains("gcide.yaml")));
+  examples.insert("elastic.yaml");
+  const scratch_folder folder;
+  for (const auto& example : examples) {
+    BOOST_TEST_INFO_SCOPE(example);
+    const auto file = fs::path(troupe::places::source_dir) / "examples" / example;
+    const auto r = run({troupe::places::troupe_binary, "plan", file.string(), "--set", "device=cuda"}, folder.path());
+    BOOST_TEST(r.code == 0, r.err);
+    BOOST_TEST(r.out.find("device memory") != std::string::npos, r.out);
+  }
+}
 
 BOOST_AUTO_TEST_CASE(a_job_for_a_gpu_ends_with_the_sentence_that_names_what_is_missing) {
   const command_folder f(on_gpu);

@@ -204,6 +204,16 @@ BOOST_AUTO_TEST_CASE(a_poor_finding_says_its_cost_and_the_command_that_mends_it)
   BOOST_TEST(doctor_json(versions(), all).find("\"fit\": true") != std::string::npos);
 }
 
+BOOST_AUTO_TEST_CASE(the_kernels_of_gpus_are_there_where_the_library_is) {
+  const auto built = std::filesystem::path(troupe::places::troupe_binary).parent_path();
+  const scratch_folder folder;
+  std::filesystem::copy_file(built / "troupe", folder / "troupe");
+  const auto said = [&] { return troupe::tests::run({(folder / "troupe").string(), "doctor"}, folder.path()).out; };
+  BOOST_TEST(said().find(", CUDA kernels: no)\n") != std::string::npos, said());
+  folder.write("libtroupe_cuda.so", "no library");
+  BOOST_TEST(said().find(", CUDA kernels: yes)\n") != std::string::npos, said());
+}
+
 BOOST_AUTO_TEST_CASE(what_training_on_a_gpu_lacks_is_named_with_what_brings_it) {
   const server s;  // the server has an H100
   const auto m = read_machine(s.root.path());

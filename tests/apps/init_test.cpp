@@ -253,13 +253,12 @@ BOOST_AUTO_TEST_CASE(a_machine_with_less_memory_gets_tiers_that_fit_it_or_is_tol
   a.file = at.folder / "job.yaml";
   a.samples = 2;
   const uint64_t gib = uint64_t{1} << 30;
-  const auto made =
-      apps::make_first_job(a, {.cores = 2, .gpus = 0, .memory_bytes = 3 * gib / 2, .processor = "a \"small\" one"});
+  const auto made = apps::make_first_job(a, {.cores = 2, .memory_bytes = 3 * gib / 2, .processor = "a \"small\" one"});
   BOOST_TEST_REQUIRE(made.has_value(), (made ? "" : made.error().text));
   BOOST_TEST(has(made->yaml, "device: nvme"), made->yaml);
   at.folder.write("job.yaml", made->yaml);
   is_good(at, "job.yaml");
-  const auto told = apps::make_first_job(a, {.cores = 2, .gpus = 0, .memory_bytes = gib / 8, .processor = ""});
+  const auto told = apps::make_first_job(a, {.cores = 2, .memory_bytes = gib / 8, .processor = ""});
   BOOST_TEST_REQUIRE(!told.has_value());
   BOOST_TEST(has(told.error().text, "no tier fits"), told.error().text);
 }

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "core/clock.hpp"
+#include "core/math.hpp"
 #include "device/cuda/backend.hpp"
 #include "device/cuda/code.hpp"
 #include "device/stream.hpp"
@@ -14,11 +16,14 @@ namespace {
 
 int current_index = 0;
 
+/// Address of pinned memory inside a page, as CUDA returns small pieces.
+constexpr size_t pinned_offset_bytes = 512;
+
 cudaError_t taken(void** memory, size_t bytes, cudaError_t refused) {
-  constexpr size_t alignment_bytes = 256;
+  constexpr size_t alignment_bytes = 4096;
   if (refused != cudaSuccess) return refused;
   if (bytes > fake().gpus.front().bytes) return cudaErrorMemoryAllocation;
-  *memory = std::aligned_alloc(alignment_bytes, bytes);
+  *memory = std::aligned_alloc(alignment_bytes, core::round_up(bytes, alignment_bytes));
   if (*memory != nullptr) std::memset(*memory, 0x55, bytes);  // new memory of CUDA holds anything
   return *memory == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
 }
@@ -34,8 +39,18 @@ void provide_fake_cuda() {
   static const cuda::program lent{provided(device_kind::cpu), [](uint32_t index) {
                                     return stream::current({device_kind::cuda, index}).native();
                                   }};
+  static const backend with_torch = [] {
+    backend out = cuda::cuda_backend;
+    out.make_current = [](void* stream) { return std::exchange(torch_stream(), stream); };
+    return out;
+  }();
   cuda::use(lent);
-  provide(device_kind::cuda, cuda::cuda_backend);
+  provide(device_kind::cuda, with_torch);
+}
+
+void*& torch_stream() {
+  thread_local void* current = nullptr;
+  return current;
 }
 
 }  // namespace troupe::device::tests
@@ -64,6 +79,10 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* facts, int index) {
   std::copy(gpu.name.begin(), gpu.name.end(), facts->name);
   return cudaSuccess;
 }
+cudaError_t cudaGetDevice(int* index) {
+  *index = troupe::device::tests::current_index;
+  return cudaSuccess;
+}
 cudaError_t cudaSetDevice(int index) {
   troupe::device::tests::current_index = index;
   return cudaSuccess;
@@ -77,9 +96,14 @@ cudaError_t cudaFree(void* memory) {
   return cudaSuccess;
 }
 cudaError_t cudaHostAlloc(void** memory, size_t bytes, unsigned /*flags*/) {
-  return troupe::device::tests::taken(memory, bytes, fake().of_pinned_memory);
+  using namespace troupe::device::tests;
+  const cudaError_t status = taken(memory, bytes + pinned_offset_bytes, fake().of_pinned_memory);
+  if (status == cudaSuccess) *memory = static_cast<char*>(*memory) + pinned_offset_bytes;
+  return status;
 }
-cudaError_t cudaFreeHost(void* memory) { return cudaFree(memory); }
+cudaError_t cudaFreeHost(void* memory) {
+  return cudaFree(static_cast<char*>(memory) - troupe::device::tests::pinned_offset_bytes);
+}
 cudaError_t cudaMemset(void* memory, int byte, size_t bytes) {
   std::memset(memory, byte, bytes);
   return cudaSuccess;
@@ -94,8 +118,8 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
   return fake().of_copies;
 }
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* out, unsigned /*flags*/) {
-  *out = reinterpret_cast<cudaStream_t>(new char);
-  return cudaSuccess;
+  *out = fake().of_streams == cudaSuccess ? reinterpret_cast<cudaStream_t>(new char) : nullptr;
+  return fake().of_streams;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t on) {
   delete reinterpret_cast<char*>(on);

@@ -24,12 +24,15 @@ struct fake_machine {
   cudaError_t start = cudaSuccess;
   std::vector<fake_gpu> gpus{{}};
   cudaError_t of_device_memory = cudaSuccess, of_pinned_memory = cudaSuccess, of_copies = cudaSuccess,
-              of_waits = cudaSuccess;
+              of_waits = cudaSuccess, of_streams = cudaSuccess;
   uint64_t free_bytes = uint64_t{1} << 30;
 };
 
 /// The machine of this process, which a test changes and puts back.
 fake_machine& fake();
+
+/// Returns the stream that Torch's operations of the calling thread would be queued on.
+void*& torch_stream();
 
 /// Registers the backend, once.
 void provide_fake_cuda();

@@ -21,6 +21,16 @@ BOOST_AUTO_TEST_CASE(memory_of_every_tier_is_zeros_at_the_devices_alignment) {
   });
 }
 
+BOOST_AUTO_TEST_CASE(memory_of_the_host_starts_at_a_whole_page_because_files_are_read_into_it) {
+  on_every_device([](device_id d) {
+    for (const tier where : {tier::huge, tier::pinned})
+      for (const uint64_t bytes : {uint64_t{1}, uint64_t{4096}, uint64_t{100'000}}) {
+        BOOST_TEST_INFO_SCOPE("bytes " << bytes);
+        BOOST_TEST(reinterpret_cast<uintptr_t>(taken(d, where, bytes).data()) % 4096 == 0U);
+      }
+  });
+}
+
 BOOST_AUTO_TEST_CASE(zero_bytes_give_no_memory) {
   on_every_device([](device_id d) {
     for (const tier where : tiers) {

@@ -98,6 +98,27 @@ BOOST_AUTO_TEST_CASE(work_behind_an_event_sees_the_work_before_it) {
   });
 }
 
+BOOST_AUTO_TEST_CASE(torch_has_the_stream_that_a_thread_continues_and_then_the_one_that_it_had_before) {
+  provide_fake_cuda();
+  const device_id gpu{device_kind::cuda};
+  device::stream others(gpu);
+  std::thread([&] {
+    char of_host{};
+    torch_stream() = &of_host;
+    {
+      const current_stream here(others);
+      BOOST_TEST(torch_stream() == others.native());
+      BOOST_TEST(&device::stream::current(gpu) == &others);
+      BOOST_TEST(torch_stream() == others.native());
+    }
+    BOOST_TEST(torch_stream() == &of_host);
+    auto& own = device::stream::current(gpu);
+    BOOST_TEST(torch_stream() == own.native());
+    { const current_stream here(others); }
+    BOOST_TEST(torch_stream() == own.native());
+  }).join();
+}
+
 BOOST_AUTO_TEST_CASE(every_thread_has_a_stream_of_its_own) {
   on_every_device([](device_id d) {
     auto& mine = device::stream::current(d);

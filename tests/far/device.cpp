@@ -10,7 +10,9 @@
 #include <type_traits>
 #include <vector>
 
+#include "core/math.hpp"
 #include "device/backend.hpp"
+#include "device/cuda/driver.hpp"
 #include "device/stream.hpp"
 #include "kernels/operations.hpp"
 #include "models/layers/attention.hpp"
@@ -27,13 +29,12 @@ namespace {
 
 using device::device_kind;
 
-constexpr uint64_t alignment_bytes = 4096;
 constexpr uint64_t total_bytes = uint64_t{1} << 34;
 
 core::result<uint32_t> count() { return 1; }
 
 const device::properties& facts(uint32_t /*index*/) {
-  static const device::properties all{"far", alignment_bytes, total_bytes};
+  static const device::properties all{"far", device::cuda::memory_alignment_bytes, total_bytes};
   return all;
 }
 
@@ -53,7 +54,7 @@ side side_for(device::tier where) {
 }
 
 core::result<device::block> allocate(uint32_t /*index*/, device::tier where, uint64_t bytes) {
-  const uint64_t size = (bytes + alignment_bytes - 1) / alignment_bytes * alignment_bytes;
+  const uint64_t size = core::round_up(bytes, device::cuda::memory_alignment_bytes);
   auto made = std::make_shared<piece>(side_for(where), size);
   std::byte* const at = made->at;
   return device::block{std::move(made), at, size, std::nullopt};
@@ -75,6 +76,7 @@ void copy(void* stream, std::byte* to, const std::byte* from, uint64_t bytes) {
 }
 
 constexpr device::backend far_backend{.count = count,
+                                      .check = [](uint32_t) { return core::result<void>(); },
                                       .properties_of = facts,
                                       .allocate = allocate,
                                       .discard = discard,
@@ -259,11 +261,13 @@ constexpr models::cuda_process far_process{.settle =
                                                  asked_of_torch().settings = s;
                                                  asked_of_torch().kernels = counting().kernels;
                                                },
+                                           .restore = [] { ++asked_of_torch().restored; },
                                            .limit_memory = [](uint32_t index, uint64_t bytes) -> core::result<void> {
                                              asked_of_torch().index = index;
                                              asked_of_torch().bytes = bytes;
                                              return {};
-                                           }};
+                                           },
+                                           .empty_cache = [] { ++asked_of_torch().emptied; }};
 
 }  // namespace
 

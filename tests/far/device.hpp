@@ -14,10 +14,15 @@ void provide();
 
 /// Makes Torch's later allocations of device memory fail, or succeed again.
 void refuse_memory(bool refused);
+/// Makes Torch's later allocations of device memory throw another error than that of exhausted memory, or succeed
+/// again.
+void fail_torch(bool fails);
 
 struct asked {                     ///< what sessions have set for Torch as a whole
   models::cuda_settings settings;  ///< the last settings
   uint64_t kernels = 0;            ///< kernels called before these settings
+  uint64_t restored = 0;           ///< times that the settings of before were restored
+  uint64_t emptied = 0;            ///< times that Torch's cache was emptied
   uint32_t index = 0;
   uint64_t bytes = 0;  ///< limit of Torch's memory on the device
 };

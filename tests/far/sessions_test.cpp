@@ -89,6 +89,20 @@ BOOST_AUTO_TEST_CASE(dropout_of_attention_weights_is_refused_by_its_key) {
       refused.error().text);
 }
 
+BOOST_AUTO_TEST_CASE(heads_that_attention_cannot_load_are_refused_by_their_key) {
+  const auto refused_of = [](const std::string& model, const settings& set) {
+    const small_job job(model);
+    const auto opened = actors::session::open({.config = job.config(set + on_device)});
+    return opened ? std::string() : opened.error().text;
+  };
+  const std::string wanted = ": device: cuda supports only heads whose width is a multiple of 4, got a width of ";
+  const std::string gpt2 = refused_of(tiny_gpt2, {"model.n_embd=24"});
+  BOOST_TEST(gpt2.find("model.n_head" + wanted + "6") != std::string::npos, gpt2);
+  const std::string llama = refused_of(tiny_llama, {"model.head_dim=6"});
+  BOOST_TEST(llama.find("model.head_dim" + wanted + "6") != std::string::npos, llama);
+  BOOST_TEST(refused_of(tiny_gpt2, {"model.n_embd=48"}).empty());
+}
+
 BOOST_AUTO_TEST_CASE(documents_and_dropout_have_the_bits_of_the_cpu) {
   const small_job job(tiny_gpt2_with_dropout), of_llama(tiny_llama);
   const settings documents = {"data.document_mask=true",
@@ -142,12 +156,28 @@ BOOST_AUTO_TEST_CASE(a_lost_device_ends_the_step_and_gives_no_states) {
       const auto read = s->states().get_full_fp32_param(s->table().parameters[3].name);
       const auto saved = s->save({.root = folder / "lost"});
       const auto stepped = s->step();
+      const double flops = actors::measured_matmul_flops(*job.config(on_device));
       far::be_prompt();
+      BOOST_TEST(flops == 0);
       BOOST_REQUIRE((!read && !saved && !stepped));
       for (const auto& said : {read.error().text, saved.error().text, stepped.error().text})
         BOOST_TEST(said.find("the far device was lost") != std::string::npos, said);
       BOOST_TEST(!std::filesystem::exists(folder / "lost" / "latest"));
     }
+}
+
+BOOST_AUTO_TEST_CASE(an_exception_of_torch_ends_the_step_with_its_first_line) {
+  const small_job job;
+  const auto s = job.open(stage(1) + two_ranks + on_device);
+  step_of(*s);
+  far::fail_torch(true);
+  const auto stepped = s->step();
+  far::fail_torch(false);
+  BOOST_REQUIRE(!stepped);
+  const std::string& said = stepped.error().text;
+  BOOST_TEST((stepped.error().kind == core::error_kind::io), said);
+  BOOST_TEST(said.find(": forward embedding: LibTorch: cuBLAS error: not initialised") != std::string::npos, said);
+  BOOST_TEST(said.find("advice") == std::string::npos, said);
 }
 
 BOOST_AUTO_TEST_CASE(work_that_a_device_refused_ends_the_step_whoever_waits_first) {
@@ -188,6 +218,7 @@ BOOST_AUTO_TEST_CASE(memory_that_torch_does_not_find_is_told_with_the_instructio
 BOOST_AUTO_TEST_CASE(torch_is_asked_for_settings_before_the_first_product_and_has_what_the_plan_leaves) {
   const small_job job;
   const auto before = far::counted().kernels;
+  const uint64_t restored = far::last_asked().restored;
   {
     const auto s = job.open(stage(3) + settings{"cuda.tf32=true", "cuda.deterministic=true"} + on_device);
     const auto& asked = far::last_asked();
@@ -204,7 +235,12 @@ BOOST_AUTO_TEST_CASE(torch_is_asked_for_settings_before_the_first_product_and_ha
                "cuda.tf32: wanted true, the value of another session of this process, because LibTorch has one value "
                "for the whole process, got false");
     step_of(*s);
+    const uint64_t emptied = asked.emptied;
+    BOOST_TEST(actors::measured_matmul_flops(*job.config(on_device)) > 0);
+    BOOST_TEST(asked.emptied == emptied + 1);
+    BOOST_TEST(asked.restored == restored);
   }
+  BOOST_TEST(far::last_asked().restored == restored + 1);
   const settings limited = stage(3) + settings{"cuda.memory_limit=64MiB"} + on_device;
   const auto first = job.open(limited);
   const uint64_t share = far::last_asked().bytes;

@@ -155,6 +155,7 @@ void be_late(uint64_t seed) {
 bool is_late() { return all().late; }
 void come_late(bool on) { all().comes_late = on; }
 void lose() { all().lost = true; }
+bool is_lost() { return all().lost; }
 void refuse_once() { all().refused = true; }
 
 std::shared_ptr<void> make_stream() {

@@ -20,8 +20,9 @@ void be_late(uint64_t seed);
 /// While on, each wait of the host for a whole stream starts 1 ms late (10 ms under the address sanitizer), so that an
 /// access that does not wait for the stream's work comes before that work.
 void come_late(bool on);
-/// Makes every wait for a stream fail from now on, until streams become prompt or late again.
+/// Makes every wait for a stream fail, and Torch's allocations throw, until streams become prompt or late again.
 void lose();
+[[nodiscard]] bool is_lost();
 /// Makes the next wait for a stream fail, as if some of its work was refused.
 void refuse_once();
 

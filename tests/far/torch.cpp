@@ -42,7 +42,7 @@ namespace {
 const c10::Device far_device(c10::kCUDA, 0);
 const c10::DispatchKeySet far_keys(c10::DispatchKey::CUDA);
 
-std::atomic<bool> refuses{false};
+std::atomic<bool> refuses{false}, torch_fails{false};
 
 /// Bytes that belong to the stream of the thread that allocated them, as in Torch's own allocator: they may be reused
 /// when the work requested of that stream before the release is done, and that of the other streams that Torch has
@@ -60,6 +60,8 @@ class far_allocator final : public c10::Allocator {
     if (bytes == 0) return {nullptr, nullptr, [](void*) {}, far_device};
     TORCH_CHECK_WITH(OutOfMemoryError, !refuses, "CUDA out of memory. Tried to allocate ", bytes,
                      " bytes. GPU 0 has a total capacity of 16.00 GiB.");
+    TORCH_CHECK(!torch_fails, "cuBLAS error: not initialised\nadvice for those who debug");
+    TORCH_CHECK(!is_lost(), "CUDA error: unspecified launch failure\nadvice for those who debug");
     auto* const held = new held_bytes{take(side::device, bytes, filled::nans), bytes, torch_stream()};
     return {held->at, held, &release, far_device};
   }
@@ -126,6 +128,7 @@ C10_REGISTER_GUARD_IMPL(CUDA, far_guard);
 }  // namespace
 
 void refuse_memory(bool refused) { refuses = refused; }
+void fail_torch(bool fails) { torch_fails = fails; }
 
 struct far_hooks final : at::CUDAHooksInterface {
   explicit far_hooks(at::CUDAHooksArgs /*args*/) {}

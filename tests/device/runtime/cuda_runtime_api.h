@@ -27,7 +27,7 @@ enum cudaError_t {
 enum cudaMemcpyKind { cudaMemcpyDefault = 4 };
 
 inline constexpr unsigned cudaStreamNonBlocking = 1;
-inline constexpr unsigned cudaEventDefault = 0;
+inline constexpr unsigned cudaEventBlockingSync = 1;
 inline constexpr unsigned cudaHostAllocPortable = 1;
 
 struct cudaDeviceProp {
@@ -40,6 +40,7 @@ cudaError_t cudaDriverGetVersion(int* version);
 cudaError_t cudaRuntimeGetVersion(int* version);
 cudaError_t cudaGetDeviceCount(int* count);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* facts, int index);
+cudaError_t cudaGetDevice(int* index);
 cudaError_t cudaSetDevice(int index);
 cudaError_t cudaDeviceSynchronize();
 cudaError_t cudaMalloc(void** memory, size_t bytes);

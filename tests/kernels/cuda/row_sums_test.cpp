@@ -1,5 +1,6 @@
 // Tests that the device's sums over rows, of columns and of groups of rows, have the CPU's bits.
 #include "kernels/cuda/kernels.hpp"
+#include "kernels/cuda/scratch_memory.hpp"
 #include "kernels/sums/column_sums.hpp"
 #include "kernels/sums/grouped_sums.hpp"
 #include "tests/kernels/cuda/device_array.hpp"
@@ -43,7 +44,48 @@ void compare_groups(core::dtype type, uint64_t width, const std::vector<uint64_t
   require_same(type, out.back(), wanted);
 }
 
+/// Allocator of scratch memory that counts what it has lent.
+struct counting_scratch {
+  static inline int lent = 0, taken = 0;
+  counting_scratch() {
+    lent = taken = 0;
+    used_scratch() = {.take = [](size_t bytes, CUstream_st*) -> core::result<void*> {
+                        void* out = nullptr;
+                        require(cudaMalloc(&out, bytes), "allocation");
+                        ++lent, ++taken;
+                        return out;
+                      },
+                      .give =
+                          [](void* memory, CUstream_st* on) {
+                            require(cudaStreamSynchronize(on), "kernel");
+                            require(cudaFree(memory), "release");
+                            --lent;
+                          }};
+  }
+  ~counting_scratch() { used_scratch() = {}; }
+  counting_scratch(const counting_scratch&) = delete;
+  counting_scratch& operator=(const counting_scratch&) = delete;
+};
+
 }  // namespace
+
+BOOST_AUTO_TEST_CASE(memory_between_stages_is_the_programs_and_given_back) {
+  const counting_scratch scratch;
+  compare_columns(core::dtype::f32, core::dtype::f32, 300, 24, 24);
+  BOOST_TEST(counting_scratch::taken == 1);
+  BOOST_TEST(counting_scratch::lent == 0);
+  used_scratch().take = [](size_t, CUstream_st*) -> core::result<void*> {
+    return core::fail(core::error_kind::limit, "out of the GPU's memory");
+  };
+  device_array<float> in(std::vector<float>(300 * 24)), out(std::vector<float>(24));
+  const auto refused = cuda::column_sums(reinterpret_cast<std::byte*>(in.data()), core::dtype::f32, 300, 24, 24,
+                                         reinterpret_cast<std::byte*>(out.data()), core::dtype::f32, test_stream());
+  BOOST_REQUIRE(!refused);
+  BOOST_TEST((refused.error().kind == core::error_kind::limit));
+  BOOST_TEST(refused.error().text.find("CUDA kernel column_sums: wanted ") == 0U, refused.error().text);
+  BOOST_TEST(refused.error().text.find(" bytes of scratch memory: out of the GPU's memory") != std::string::npos,
+             refused.error().text);
+}
 
 BOOST_AUTO_TEST_CASE(sums_of_columns_of_every_type_and_shape_have_the_cpus_bits) {
   for (const auto type : fp32_dtypes)

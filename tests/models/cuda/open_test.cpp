@@ -88,6 +88,10 @@ BOOST_AUTO_TEST_CASE(settings_of_a_session_are_torchs_while_it_is_open) {
   if (device::provided(device::device_kind::cuda) == nullptr)
     return tests::say_skipped("settings of LibTorch", "libtroupe_cuda.so was not opened");
   const device::device_id gpu{device::device_kind::cuda};
+  at::Context& torch = at::globalContext();
+  const bool tf32 = torch.allowTF32CuBLAS(), deterministic = torch.deterministicAlgorithms();
+  const bool fills = torch.deterministicFillUninitializedMemory();
+  const auto reduction = torch.allowBF16ReductionCuBLAS();
   for (const bool on : {true, false}) {
     BOOST_TEST_INFO_SCOPE("on " << on);
     const auto use = models::cuda_use::begin(gpu, {.tf32 = on, .deterministic = on});
@@ -102,6 +106,8 @@ BOOST_AUTO_TEST_CASE(settings_of_a_session_are_torchs_while_it_is_open) {
                shared.error().text);
     BOOST_TEST(shared.error().text.find('\n') == std::string::npos);
   }
+  BOOST_TEST((torch.allowTF32CuBLAS() == tf32 && torch.deterministicAlgorithms() == deterministic));
+  BOOST_TEST((torch.deterministicFillUninitializedMemory() == fills && torch.allowBF16ReductionCuBLAS() == reduction));
 }
 
 BOOST_AUTO_TEST_CASE(a_share_of_memory_is_a_part_of_all_that_there_is) {

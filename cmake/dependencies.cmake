@@ -39,9 +39,19 @@ if(NOT CMAKE_FIND_PACKAGE_NAME STREQUAL "troupe")
   find_package(rapidcheck REQUIRED)
   find_package(benchmark REQUIRED)
   find_program(VALGRIND_PROGRAM valgrind REQUIRED)
-  set(wanted QUIET)
-  if(TROUPE_CUDA)
-    set(wanted REQUIRED)
+  find_package(CUDAToolkit QUIET)  # NVIDIA's, of no Debian package
+  if(NOT TARGET CUDA::cudart_static AND LIBTORCH_CUDART)
+    # NVIDIA's wheels have no libcudart.so, without which the module above finds nothing: the runtime beside LibTorch's.
+    get_filename_component(_cudart ${LIBTORCH_CUDART} DIRECTORY)
+    find_library(TROUPE_CUDART_STATIC cudart_static PATHS ${_cudart} NO_DEFAULT_PATH)
+    if(TROUPE_CUDART_STATIC)
+      add_library(CUDA::cudart_static STATIC IMPORTED)
+      set_target_properties(CUDA::cudart_static PROPERTIES IMPORTED_LOCATION ${TROUPE_CUDART_STATIC}
+        INTERFACE_LINK_LIBRARIES "Threads::Threads;${CMAKE_DL_LIBS};rt")
+      target_include_directories(CUDA::cudart_static SYSTEM INTERFACE ${_cudart}/../include)
+    endif()
   endif()
-  find_package(CUDAToolkit ${wanted})  # NVIDIA's, of no Debian package
+  if(TROUPE_CUDA AND NOT TARGET CUDA::cudart_static)
+    message(FATAL_ERROR "TROUPE_CUDA wants CUDA's static runtime; got no libcudart_static.a: run `make setup DEVICE=cuda`")
+  endif()
 endif()

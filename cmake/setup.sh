@@ -2,8 +2,8 @@
 # What a fresh Debian 12 needs: setup.sh [PACKAGE... | --cuda]
 # Without arguments: the packages of cmake/packages.txt and LibTorch in .venv. With arguments: only those of its packages
 # that are marked `?`, for the one make target that asks. With --cuda: what libtroupe_cuda.so is made with and needs, of
-# requirements-cuda.txt what this system lacks, beside LibTorch. Installs what is missing, says what and why; a second run takes
-# a blink.
+# requirements-cuda.txt what this system lacks, beside LibTorch, or all if LibTorch cannot be opened with this system's.
+# Installs what is missing, says what and why; a second run takes a blink.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 
@@ -56,31 +56,54 @@ has() {
   fi
 }
 
-cuda_parts() {
+# cuda_lines [all]: those lines of requirements-cuda.txt whose file this system lacks; with `all` every library, too
+cuda_lines() {
+  take=
+  while read -r line; do
+    case "$line" in
+      "# brings "*)
+        file=${line#"# brings "}
+        if has "$file" && { [ "${1-}" != all ] || [ "$file" = nvcc ]; }; then take=; else take=yes; fi
+        ;;
+      "#"*) ;;
+      *) [ -z "$take" ] || printf '%s\n' "$line" ;;
+    esac
+  done <"$root/requirements-cuda.txt"
+}
+
+# install_cuda LINES: what of them is not in .venv yet
+install_cuda() {
   stamp=$root/.venv/installed-cuda
-  libraries=$(PATH=$PATH:/sbin:/usr/sbin ldconfig -p)
-  wanted=$(
-    take=
-    while read -r line; do
-      case "$line" in
-        "# brings "*)
-          file=${line#"# brings "}
-          file=${file%%:*}
-          if has "$file"; then take=; else take=yes; fi
-          ;;
-        "#"*) ;;
-        *) [ -z "$take" ] || printf '%s\n' "$line" ;;
-      esac
-    done <"$root/requirements-cuda.txt"
-  )
-  [ -n "$wanted" ] || return 0
-  if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ]; then return 0; fi
+  touch "$stamp"
+  printf '%s\n' "$1" | grep . | grep -qvxFf "$stamp" || return 0
   echo "setup: installing NVIDIA's libraries that this system lacks into .venv:"
-  printf '%s\n' "$wanted" | sed -n 's/^\([a-z0-9-]*\)==\([^ ]*\).*/  \1 \2/p'
-  printf '%s\n' "$wanted" >"$stamp.new"
+  printf '%s\n' "$1" | sed -n 's/^\([a-z0-9-]*\)==\([^ ]*\).*/  \1 \2/p'
+  printf '%s\n' "$1" >"$stamp.new"
   "$root/.venv/bin/python3" -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes \
     --only-binary :all: -r "$stamp.new" || die "pip could not install NVIDIA's libraries"
   mv "$stamp.new" "$stamp"
+  # nvcc links out of lib64, which its wheels call lib.
+  for toolkit in "$root"/.venv/lib/python3*/site-packages/nvidia/cu13; do
+    [ ! -e "$toolkit/bin/nvcc" ] || [ -e "$toolkit/lib64" ] || ln -s lib "$toolkit/lib64"
+  done
+}
+
+# Tries to load LibTorch for CUDA with all its symbols, without a GPU: a library of the right name may be too old.
+opens_torch() {
+  "$root/.venv/bin/python3" -c 'import ctypes, glob, os, sys
+try:
+    for library in glob.glob(sys.argv[1] + "/.venv/lib/python3*/site-packages/torch/lib/libtorch_cuda.so"):
+        ctypes.CDLL(library, os.RTLD_NOW)
+except OSError as e:
+    sys.exit(f"setup: LibTorch for CUDA does not open: {e}")' "$root"
+}
+
+cuda_parts() {
+  libraries=$(PATH=$PATH:/sbin:/usr/sbin ldconfig -p)
+  install_cuda "$(cuda_lines)"
+  opens_torch && return 0
+  install_cuda "$(cuda_lines all)"
+  opens_torch || die "NVIDIA's libraries in .venv do not fit LibTorch: remove .venv and run make setup DEVICE=cuda again"
 }
 
 installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' | sed -n 's/^installed //p' | tr '\n' ' ')

@@ -18,7 +18,6 @@
 #include "models/layers/attention.hpp"
 #include "models/segment/operations.hpp"
 #include "models/segment/products.hpp"
-#include "models/table/row_tiles.hpp"
 #include "tests/far/arena.hpp"
 #include "tests/far/counters.hpp"
 #include "tests/far/streams.hpp"
@@ -223,10 +222,11 @@ void far_product(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, cons
   });
 }
 
+/// Adds a product, also one of 16-bit factors to fp32, as cuBLAS does.
 void far_add_product(at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
   ask_here([to = on_host(out), a = on_host(a), b = on_host(b)]() mutable {
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
-    models::add_product_on_cpu(to, a, b);
+    models::add_product_on_cpu(to, a.to(to.scalar_type()), b.to(to.scalar_type()));
   });
 }
 
@@ -276,10 +276,9 @@ const asked& last_asked() { return asked_of_torch(); }
 void provide() {
   at::set_num_threads(1);  // for Torch's thread of backward; lanes limit their own threads themselves
   static const kernels::operations table = far_kernels();
-  static const models::operations products{.memory = &table,
-                                           .product_out = &far_product,
-                                           .add_product = &far_add_product,
-                                           .panel_rows = static_cast<int64_t>(models::panel_rows)};
+  // All rows of a call are one panel, as on a GPU.
+  static const models::operations products{
+      .memory = &table, .product_out = &far_product, .add_product = &far_add_product, .panel_rows = 0};
   device::provide(device_kind::cuda, far_backend);
   kernels::provide(device_kind::cuda, table);
   static const models::attention_operations attention{&far_attention, &far_attention_backward};

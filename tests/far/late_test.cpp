@@ -13,6 +13,7 @@
 
 #include "tests/far/device.hpp"
 #include "tests/far/late.hpp"
+#include "tests/parity/many_rows.hpp"
 #include "tests/parity/places.hpp"
 #include "tests/places.hpp"
 
@@ -35,7 +36,7 @@ uint64_t seeds() {
 }
 
 struct drawn_job {
-  bool is_llama = false;
+  bool is_llama = false, has_tiles = false;
   settings set;
 };
 
@@ -54,7 +55,9 @@ drawn_job draw(uint64_t seed) {
   out.set = out.set + one_of({{}, {"bf16.enabled=true"}, {"fp16.enabled=true", "fp16.initial_scale_power=8"}});
   out.set = out.set + one_of({{}, {"gradient_accumulation_steps=3"}});
   out.set = out.set + one_of({{}, {"activation_checkpointing.enabled=true"}});
-  out.set = out.set + one_of({{}, {"cluster.row_tile_bytes=1", "cluster.mlp_tile_bytes=1"}});
+  out.has_tiles = random() % 2 == 0;
+  if (out.has_tiles) out.set = out.set + tiles_of_one_panel + settings{"train_micro_batch_size_per_gpu=130"};
+  if (!out.is_llama) out.set.emplace_back("model.attn_pdrop=0");
   out.set = out.set + one_of({{}, {"gradient_clipping=0.1"}, {"gradient_clipping=0"}});
   const settings lion = {"optimizer={type: Lion, params: {lr: 1.0e-3}}"},
                  muon = {"optimizer={type: Muon, params: {lr: 1.0e-2}}"};
@@ -110,13 +113,19 @@ BOOST_AUTO_TEST_CASE(an_update_by_lamb_reads_norms_that_are_there) {
       }
 }
 
-BOOST_AUTO_TEST_CASE(whatever_the_order_of_streams_the_bits_are_those_of_the_cpu) {
-  const small_job gpt2, llama(tiny_llama);
+// Jobs with tiles are compared with the device's prompt streams, because it adds the products of tiles of 16-bit types
+// otherwise than the CPU.
+BOOST_AUTO_TEST_CASE(whatever_the_order_of_streams_the_bits_are_those_of_the_cpu_or_of_prompt_streams) {
+  const small_job gpt2, llama(tiny_llama), rows_of_gpt2 = job_of_many_rows(short_gpt2),
+                                           rows_of_llama = job_of_many_rows(short_llama);
   for (uint64_t seed = 0; seed < seeds(); ++seed) {
     const drawn_job drawn = draw(seed);
-    const small_job& job = drawn.is_llama ? llama : gpt2;
+    const small_job& job =
+        drawn.is_llama ? (drawn.has_tiles ? rows_of_llama : llama) : (drawn.has_tiles ? rows_of_gpt2 : gpt2);
     BOOST_TEST_CONTEXT("seed " << seed << (drawn.is_llama ? ", llama " : ", gpt2 ") << text_of(drawn.set)) {
-      check_same(trained_late(job, drawn.set, seed), train(job, drawn.set, steps));
+      BOOST_TEST((tiled_units(*job.open(drawn.set + on_late)) > 0) == drawn.has_tiles);
+      check_same(trained_late(job, drawn.set, seed),
+                 train(job, drawn.has_tiles ? drawn.set + on_late : drawn.set, steps));
     }
   }
 }

@@ -5,6 +5,7 @@
 #include "tests/far/device.hpp"
 #include "tests/far/late.hpp"
 #include "tests/parity/document_lines.hpp"
+#include "tests/parity/many_rows.hpp"
 #include "tests/parity/places.hpp"
 
 BOOST_AUTO_TEST_SUITE(sessions)
@@ -72,12 +73,36 @@ BOOST_AUTO_TEST_CASE(every_optimizer_has_the_bits_of_the_cpu) {
     check(job, stage(2) + two_ranks + settings{"optimizer=" + each});
 }
 
-BOOST_AUTO_TEST_CASE(recomputation_tiles_and_early_updates_have_the_bits_of_the_cpu) {
+BOOST_AUTO_TEST_CASE(recomputation_and_early_updates_have_the_bits_of_the_cpu) {
   const small_job job(tiny_gpt2_with_dropout);
   const settings no_attention_dropout = {"model.attn_pdrop=0"};
   check(job, stage(3) + two_ranks + again + no_attention_dropout);
-  check(job, stage(1) + settings{"cluster.row_tile_bytes=1", "cluster.mlp_tile_bytes=1"} + no_attention_dropout);
   check(job, stage(2) + settings{"gradient_clipping=0"} + no_attention_dropout);
+}
+
+BOOST_AUTO_TEST_CASE(row_tiles_of_one_panel_have_the_bits_of_the_cpu_in_fp32) {
+  const settings tiled = many_rows + tiles_of_one_panel;
+  const small_job gpt2 = job_of_many_rows(short_gpt2), llama = job_of_many_rows(short_llama);
+  const settings no_attention_dropout = {"model.attn_pdrop=0"};
+  BOOST_TEST(tiled_units(*llama.open(tiled + on_device)) == 3);
+  BOOST_TEST(tiled_units(*gpt2.open(tiled + no_attention_dropout + on_device)) == 3);
+  check(llama, tiled + stage(3) + two_ranks + again);
+  check(gpt2, tiled + stage(1) + three_micro_batches + no_attention_dropout);
+}
+
+// The device adds the products of several tiles in fp32, and multiplies all rows at once without tiles.
+BOOST_AUTO_TEST_CASE(products_of_more_rows_than_a_panel_are_near_those_of_the_cpu) {
+  const small_job job = job_of_many_rows(short_llama);
+  for (const settings& tiles : {settings{}, tiles_of_one_panel})
+    for (const auto& [type, bound] : {std::pair(settings{}, 1e-4), std::pair(bf16, 2e-2)}) {
+      const settings set = stage(2) + many_rows + tiles + type;
+      BOOST_TEST_CONTEXT(text_of(set)) {
+        const auto got = train(job, set + on_device, steps);
+        check_near(got, train(job, set, steps), bound);
+        const far::late_device late(5);
+        check_same(train(job, set + on_device, steps), got);
+      }
+    }
 }
 
 BOOST_AUTO_TEST_CASE(dropout_of_attention_weights_is_refused_by_its_key) {

@@ -52,6 +52,7 @@ class CheckTest(unittest.TestCase):
                      "| losses | **failed**: fp32: losses 1.0e-03 apart, at most 1e-05 is allowed |",
                      "| sanitizer | left out: compute-sanitizer is not installed |", "| speed | not run |"):
             self.assertIn(line, page)
+        self.assertIn("\n| kernels | passed |\n", page)  # read by tests/docs/gpu_test.cpp
         self.assertEqual(check.page_name(FACTS), "gpu-2026-11-29-nvidia-h100-80gb-hbm3.md")
 
     def test_a_kernel_that_is_slow_fails_but_for_those_of_compression(self):

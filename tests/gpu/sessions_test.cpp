@@ -3,6 +3,7 @@
 
 #include "tests/gpu/settings.hpp"
 #include "tests/parity/document_lines.hpp"
+#include "tests/parity/many_rows.hpp"
 
 BOOST_AUTO_TEST_SUITE(sessions)
 
@@ -76,10 +77,24 @@ BOOST_AUTO_TEST_CASE(every_optimizer_is_near_the_cpus) {
       }
 }
 
-BOOST_AUTO_TEST_CASE(tiles_recomputation_and_early_updates_are_near_the_cpus) {
+BOOST_AUTO_TEST_CASE(row_tiles_are_near_the_cpus) {
+  for (const std::string& model : {short_gpt2, short_llama})
+    for (const settings& type : {settings{}, bf16})
+      for (const settings& tiles : {settings{}, tiles_of_one_panel}) {
+        const small_job job = job_of_many_rows(model);
+        const bool is_gpt2 = model == short_gpt2;
+        const settings set =
+            stage(2) + many_rows + type + tiles + (is_gpt2 ? settings{"model.attn_pdrop=0"} : settings{});
+        BOOST_TEST_CONTEXT((is_gpt2 ? "gpt2 " : "llama ") << text_of(set)) {
+          BOOST_TEST(tiled_units(*job.open(set + on_gpu)) == (tiles.empty() ? 0 : 3));
+          check_near(train(job, set + on_gpu, steps), train(job, set, steps), bound_of(type));
+        }
+      }
+}
+
+BOOST_AUTO_TEST_CASE(recomputation_and_early_updates_are_near_the_cpus) {
   const small_job job;
-  for (const settings& each : {stage(1) + settings{"cluster.row_tile_bytes=1", "cluster.mlp_tile_bytes=1"},
-                               stage(3) + data_ranks(2) + settings{"activation_checkpointing.enabled=true"},
+  for (const settings& each : {stage(3) + data_ranks(2) + settings{"activation_checkpointing.enabled=true"},
                                stage(2) + settings{"gradient_clipping=0"}})
     BOOST_TEST_CONTEXT(text_of(each)) {
       check_near(train(job, each + on_gpu, steps), train(job, each, steps), bound_of({}));

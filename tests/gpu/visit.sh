@@ -52,8 +52,9 @@ pack() {
 check() {
   python3 "$root/tests/gpu/check.py" --find || exit
   [ -d "$root/build/release/lib" ] || fail "wanted what visit.sh pack makes, unpacked: no folder $root/build/release/lib"
-  python3 -m pip install --quiet --disable-pip-version-check --no-index --no-deps --no-compile --force-reinstall \
-    "$root"/dist/troupe-*.whl
+  # The variable is for a Python that the system's packages own, as Ubuntu's; pip that does not know it ignores it.
+  PIP_BREAK_SYSTEM_PACKAGES=1 python3 -m pip install --quiet --disable-pip-version-check --no-index --no-deps --no-compile \
+    --force-reinstall "$root"/dist/troupe-*.whl
   packages=$(python3 -c 'import sysconfig; print(sysconfig.get_path("platlib"))')
   scripts=$(python3 -c 'import sysconfig; print(sysconfig.get_path("scripts"))')
   torch=$(python3 -c 'import importlib.util as u; print(u.find_spec("torch").submodule_search_locations[0])') ||

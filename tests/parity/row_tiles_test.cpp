@@ -1,5 +1,6 @@
-// Checks that computing the head (cluster.row_tile_bytes) and MLPs (cluster.mlp_tile_bytes) in tiles of rows changes no
-// bit of a run: losses, norms, weights and moments equal those of the run without tiles.
+// Checks that row tiles of the head (cluster.row_tile_bytes) and of MLPs (cluster.mlp_tile_bytes) change no bit of a
+// run: losses, norms, weights and moments equal those of the run without tiles.
+#include "tests/parity/many_rows.hpp"
 #include "tests/parity/run_result.hpp"
 
 BOOST_AUTO_TEST_SUITE(row_tiles)
@@ -11,18 +12,8 @@ namespace {
 
 constexpr uint64_t steps = 2;
 
-// The models have few blocks and a small width, so that the batch can have many rows for the tiles to divide.
-const std::string gpt2 =
-    "model: {model_type: gpt2, n_layer: 2, n_embd: 16, n_head: 2, n_positions: 16, vocab_size: 96, embd_pdrop: 0.1, "
-    "attn_pdrop: 0.1, resid_pdrop: 0.1}\n";
-const std::string llama =
-    "model: {model_type: llama, num_hidden_layers: 2, hidden_size: 16, num_attention_heads: 2, num_key_value_heads: 1, "
-    "intermediate_size: 24, max_position_embeddings: 16, vocab_size: 96}\n";
-
 const std::string zero = "zero_optimization.";
-/// Settings with 4,800 tokens for each rank and micro-batch, which are two panels of rows and a part of a third.
-const settings many_rows = {"train_micro_batch_size_per_gpu=300"};
-/// Tile sizes in bytes: `one` results in tiles of one panel; `two` in tiles of two or more panels.
+/// Sizes of tiles in bytes: `one` gives one panel; `two` gives two, in types of four bytes and of two.
 const std::string one = "1", two = std::to_string(2 * 2048 * 96 * 4);
 
 settings tiles(const std::string& bytes) { return {"cluster.row_tile_bytes=" + bytes}; }
@@ -40,11 +31,9 @@ const settings small_pieces = {zero + "reduce_bucket_size=8192", zero + "sub_gro
 const settings checkpointing = {"activation_checkpointing.enabled=true"};
 const settings selective = checkpointing + settings{"activation_checkpointing.selective=true"};
 
-small_job job_with(const std::string& model) { return small_job(model, made_up_text(60'000)); }
-
-/// Compares a run without tiles with runs that add the settings of `others`, which enable tiles.
+/// Compares a run without tiles with runs that have tiles and the settings of `others`.
 void check_tiles(const std::string& model, const settings& common, const std::vector<settings>& others) {
-  const small_job job = job_with(model);
+  const small_job job = job_of_many_rows(model);
   const auto reference = train(job, many_rows + common, steps);
   BOOST_TEST(reference.losses.front() != reference.losses.back());
   for (const settings& each : others) BOOST_TEST_CONTEXT(text_of(common + each)) {
@@ -74,7 +63,7 @@ double peak_beside_plan(const small_job& job, const settings& set) {
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(every_type_has_the_same_bits_in_tiles) {
-  for (const std::string& model : {gpt2, llama})
+  for (const std::string& model : {short_gpt2, short_llama})
     for (const settings& type : {settings{},
                                  {"bf16.enabled=true"},
                                  {"fp16.enabled=true", "fp16.initial_scale_power=8"},
@@ -85,7 +74,7 @@ BOOST_AUTO_TEST_CASE(every_type_has_the_same_bits_in_tiles) {
 BOOST_AUTO_TEST_CASE(ranks_stages_micro_batches_and_recomputation_leave_the_bits) {
   for (const std::string order : {"per_step", "per_micro_batch"})
     for (const settings& type : {settings{}, {"bf16.enabled=true"}})
-      check_tiles(gpt2, type + job_of(2, 2, order),
+      check_tiles(short_gpt2, type + job_of(2, 2, order),
                   {tiles(one) + stage(0), tiles(one) + stage(1) + small_pieces + checkpointing,
                    tiles(two) + mlp_tiles + stage(2) + small_pieces + selective,
                    tiles(one) + mlp_tiles + stage(3) + small_pieces + checkpointing});
@@ -93,7 +82,7 @@ BOOST_AUTO_TEST_CASE(ranks_stages_micro_batches_and_recomputation_leave_the_bits
 
 BOOST_AUTO_TEST_CASE(pipelines_and_split_backwards_leave_the_bits) {
   for (const settings& type : {settings{}, {"bf16.enabled=true"}})
-    check_tiles(llama, type + job_of(1, 3, "per_micro_batch"),
+    check_tiles(short_llama, type + job_of(1, 3, "per_micro_batch"),
                 {tiles(one) + cut(2, "1f1b"), tiles(one) + mlp_tiles + cut(2, "zb_h1") + stage(1),
                  mlp_tiles + cut(2, "zb_v", 2) + stage(3), tiles(two) + mlp_tiles + cut(3, "gpipe") + checkpointing});
 }
@@ -101,12 +90,12 @@ BOOST_AUTO_TEST_CASE(pipelines_and_split_backwards_leave_the_bits) {
 // Each sequence rank has 2,400 rows; of three context ranks, ranks 1 and 2 have fewer than rank 0.
 BOOST_AUTO_TEST_CASE(ranks_with_columns_of_their_own_have_tiles_of_their_own) {
   for (const char* axis : {"parallel.sequence=2", "parallel.context=2", "parallel.context=3"})
-    check_tiles(llama, settings{axis, "train_micro_batch_size_per_gpu=450"}, {tiles(one) + mlp_tiles});
+    check_tiles(short_llama, settings{axis, "train_micro_batch_size_per_gpu=450"}, {tiles(one) + mlp_tiles});
 }
 
 // If norms are sharded, the MLP is a segment without its norm, and the residual connection belongs to another segment.
 BOOST_AUTO_TEST_CASE(tensor_ranks_leave_the_bits_of_mlps) {
-  for (const std::string& model : {gpt2, llama})
+  for (const std::string& model : {short_gpt2, short_llama})
     for (const settings& how : {settings{}, settings{"parallel.sharded_norms=true"}, checkpointing})
       check_tiles(model, settings{"parallel.tensor=2", "tied_gradients=per_use"} + how,
                   {mlp_tiles, mlp_tiles + cut(2, "zb_h1") + stage(1)});
@@ -118,7 +107,7 @@ BOOST_AUTO_TEST_CASE(compressed_weights_and_inputs_leave_the_bits_of_mlps) {
   const std::string weights = "compression_training.weight_quantization.",
                     inputs = "compression_training.activation_quantization.";
   check_tiles(
-      gpt2,
+      short_gpt2,
       {weights + "shared_parameters.enabled=true", weights + "shared_parameters.quantize_weight_in_forward=true",
        weights + "shared_parameters.schedule_offset=0", weights + "different_groups.all.params.start_bits=4",
        weights + "different_groups.all.params.target_bits=4", inputs + "shared_parameters.enabled=true",
@@ -127,15 +116,15 @@ BOOST_AUTO_TEST_CASE(compressed_weights_and_inputs_leave_the_bits_of_mlps) {
 }
 
 BOOST_AUTO_TEST_CASE(documents_swapped_states_and_early_updates_leave_the_bits) {
-  check_tiles(llama, {"data.document_mask=true"}, {tiles(one) + mlp_tiles});
-  check_tiles(gpt2, {"gradient_clipping=0.1"}, {tiles(one) + mlp_tiles + settings{"cluster.early_updates=true"}});
-  check_tiles(gpt2, {"parallel.data=2"},
+  check_tiles(short_llama, {"data.document_mask=true"}, {tiles(one) + mlp_tiles});
+  check_tiles(short_gpt2, {"gradient_clipping=0.1"}, {tiles(one) + mlp_tiles + settings{"cluster.early_updates=true"}});
+  check_tiles(short_gpt2, {"parallel.data=2"},
               {mlp_tiles + stage(3) + checkpointing + settings{"cluster.offload_activations=cpu"},
                mlp_tiles + stage(3) + settings{"compile.deepcompile=true"}});
 }
 
 BOOST_AUTO_TEST_CASE(an_evaluation_in_tiles_has_the_same_losses) {
-  const small_job job = job_with(llama);
+  const small_job job = job_of_many_rows(short_llama);
   const settings held_out = many_rows + settings{"data.validation_fraction=0.5"};
   const auto loss_of = [&](const settings& set) {
     const auto s = job.open(held_out + set);
@@ -149,7 +138,7 @@ BOOST_AUTO_TEST_CASE(an_evaluation_in_tiles_has_the_same_losses) {
 // The loss of a head in tiles is available only after its backward, also in steps that are skipped or end the run.
 BOOST_AUTO_TEST_CASE(steps_that_are_skipped_and_losses_that_are_not_finite_are_noticed) {
   const settings huge_scale = {"fp16.enabled=true", "fp16.initial_scale_power=26", "fp16.hysteresis=1"};
-  const small_job job = job_with(gpt2);
+  const small_job job = job_of_many_rows(short_gpt2);
   const auto skips = train(job, many_rows + huge_scale, steps);
   BOOST_TEST(skips.skipped > 0U);
   check_same(train(job, many_rows + huge_scale + tiles(one), steps), skips);
@@ -165,7 +154,7 @@ BOOST_AUTO_TEST_CASE(what_activations_take_is_what_the_plan_says) {
   const std::string model =
       "model: {model_type: gpt2, n_layer: 1, n_embd: 32, n_head: 4, n_positions: 24, vocab_size: 8192, embd_pdrop: 0, "
       "attn_pdrop: 0, resid_pdrop: 0}\n";
-  const small_job job = job_with(model);
+  const small_job job = job_of_many_rows(model);
   const settings bytes = {"data.tokenizer=bytes-as-ids"};
   for (const settings& type : {settings{}, {"bf16.enabled=true"}}) {
     BOOST_TEST(peak_beside_plan(job, bytes + type + tiles(one)) < 0.6 * peak_beside_plan(job, bytes + type));
@@ -176,7 +165,7 @@ BOOST_AUTO_TEST_CASE(what_activations_take_with_mlps_in_tiles_is_what_the_plan_s
   const std::string model =
       "model: {model_type: llama, num_hidden_layers: 3, hidden_size: 32, num_attention_heads: 2, num_key_value_heads: "
       "1, intermediate_size: 512, max_position_embeddings: 24, vocab_size: 96}\n";
-  const small_job job = job_with(model);
+  const small_job job = job_of_many_rows(model);
   for (const settings& how : {settings{}, settings{"bf16.enabled=true"}, checkpointing, selective})
     BOOST_TEST_CONTEXT(text_of(how)) {
       const double tiled = peak_beside_plan(job, how + mlp_tiles), whole = activations_peak(job, how);
@@ -187,7 +176,7 @@ BOOST_AUTO_TEST_CASE(what_activations_take_with_mlps_in_tiles_is_what_the_plan_s
 }
 
 BOOST_AUTO_TEST_CASE(tiles_of_mlps_and_pieces_of_exchanges_are_refused_together_by_name) {
-  const small_job job(gpt2);
+  const small_job job(short_gpt2);
   BOOST_CHECK_EXCEPTION(
       (void)job.config({"parallel.tensor=2", "tensor_parallel.exchange_pieces=2", "cluster.mlp_tile_bytes=1"}),
       std::runtime_error, [](const std::exception& e) {
@@ -198,7 +187,7 @@ BOOST_AUTO_TEST_CASE(tiles_of_mlps_and_pieces_of_exchanges_are_refused_together_
 }
 
 BOOST_AUTO_TEST_CASE(a_vocabulary_that_is_cut_is_refused_by_name) {
-  const small_job job(gpt2);
+  const small_job job(short_gpt2);
   const auto names_it = [](const std::exception& e) {
     return std::string(e.what()).find("cluster.row_tile_bytes: wanted 0 with parallel.tensor above 1, got 1") !=
            std::string::npos;

@@ -1,14 +1,15 @@
 """The first weights of a GPT-2 of models.py as a Hugging Face folder, so that Troupe begins where the peers begin.
 
 hugging_face.py FOLDER JSON: the model's keys. The seed is the peers' own.
+Needs PyTorch alone, so that a machine without other packages runs it.
 """
+import ctypes
 import json
 import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import torch
-from safetensors.torch import save_file
 
 import models
 
@@ -32,9 +33,23 @@ def tensors(config):
     return out
 
 
+def save(named, file):
+    """The format of safetensors: the length of the header in 8 bytes, the header padded to a multiple of 8, all fp32 values."""
+    header, end = {"__metadata__": {"format": "pt"}}, 0
+    for name, value in named.items():
+        begin, end = end, end + value.nbytes
+        header[name] = {"dtype": "F32", "shape": list(value.shape), "data_offsets": [begin, end]}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    with file.open("wb") as out:
+        out.write(len(text).to_bytes(8, "little") + text)
+        for value in named.values():
+            out.write(ctypes.string_at(value.data_ptr(), value.nbytes))
+
+
 def write(folder, config):
     folder.mkdir(parents=True, exist_ok=True)
-    save_file(tensors(config), folder / "model.safetensors", metadata={"format": "pt"})
+    save(tensors(config), folder / "model.safetensors")
     known = {"architectures": ["GPT2LMHeadModel"], "activation_function": "gelu_new", "layer_norm_epsilon": 1e-5, "n_inner": None}
     (folder / "config.json").write_text(json.dumps(known | {"tie_word_embeddings": models.is_tied(config)} | config))
 

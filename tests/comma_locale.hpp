@@ -18,7 +18,7 @@ class comma_locale {
  public:
   comma_locale() : streams_(std::locale(std::locale::classic(), new commas)) {
     folder_.write("source", "LC_NUMERIC\ndecimal_point \",\"\nthousands_sep \".\"\ngrouping 3;3\nEND LC_NUMERIC\n");
-    // localedef warns about the missing categories and writes the others
+    // The program localedef warns about missing categories and writes the other ones.
     const std::string make = "localedef -c -i '" + (folder_ / "source").string() + "' '" +
                              (folder_ / "comma").string() + "' >/dev/null 2>&1";
     (void)!std::system(make.c_str());

@@ -1,5 +1,5 @@
 // Runs a real etcd of one member for tests, in a folder of its own and on unused ports. The destructor ends the server.
-// Tests ask `is_installed` first and are skipped by name on a machine without etcd.
+// Tests call `is_installed` first; on a machine without etcd they are skipped by name.
 #pragma once
 
 #include <fmt/format.h>
@@ -22,9 +22,10 @@ class etcd_server {
 
   struct settings {
     std::string address = "127.0.0.1";
-    /// Prefix of etcd's command line; it runs etcd where `address` exists.
+    /// Prefix of the command line of etcd, for example a command that runs it in the network namespace of `address`.
     std::vector<std::string> by = {"/usr/bin/env"};
-    /// Folder of a host's certificate; clients need a certificate of the same authority; empty: no TLS.
+    /// Folder of a host's certificate; clients then need a certificate of the same authority. Empty: the server uses no
+    /// TLS.
     std::string tls{};
   };
   etcd_server() : etcd_server(settings{}) {}

@@ -20,7 +20,7 @@ inline uint16_t free_port() {
   for (uint32_t tries = 0; tries < count; ++tries) {
     const auto port = static_cast<uint16_t>(first + next++ % count);
     const int s = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    const int again = 1;  // connections that have ended do not block their port
+    const int again = 1;  // lets a server listen on a port whose earlier connections are still in TIME_WAIT
     (void)::setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &again, sizeof again);
     sockaddr_in at{};
     at.sin_family = AF_INET;

@@ -56,8 +56,8 @@ inline models::injection_policy block_policy() {
                     {R"(mlp .*\.down)", tp_style::row}}};
 }
 
-/// Returns a model with an embedding, `blocks` pairs of attention and MLP, a norm and a head. The modules are torch's
-/// and this file's own and use nothing of Troupe.
+/// Returns a model with an embedding, `blocks` pairs of attention and MLP, a norm and a head. All modules are torch's
+/// or defined in this file; none is Troupe's.
 inline models::module_model host_blocks(double dropout = 0, int blocks = 2) {
   using models::unit;
   std::vector<models::module_unit> units = {unit("words", torch::nn::Embedding(block_vocabulary, block_width))};

@@ -7,14 +7,15 @@
 
 namespace troupe::tests {
 
-/// Returns `bytes` characters without a period, of `letters` different values from 'A' on.
+/// Returns a pseudo-random text of `bytes` characters, with `letters` different characters from 'A' on.
 inline std::string made_up_text(size_t bytes, uint32_t letters = 26) {
   std::string out;
   uint32_t x = 12345;
   while (out.size() < bytes) {
     x = x * 1664525U + 1013904223U;
     out += static_cast<char>('A' + (x >> 16) % letters);
-    if (out.size() % 3 == 0) out += out[out.size() - 2];  // a repetition that a model can learn
+    // Repeats the second last character, so that a model can learn something.
+    if (out.size() % 3 == 0) out += out[out.size() - 2];
   }
   out.resize(bytes);
   return out;

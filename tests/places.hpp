@@ -5,7 +5,7 @@
 
 namespace troupe::places {
 
-extern const char* const source_dir;  ///< the root of the sources
+extern const char* const source_dir;  ///< path of the root of the source tree
 extern const char* const build_dir;
 extern const char* const torch_dir;
 extern const char* const troupe_binary;
@@ -18,11 +18,11 @@ extern const char* const own_compression_binary;
 extern const char* const tensor_files_binary;
 extern const char* const host_program_binary;
 extern const char* const saver_binary;
-extern const char* const worker;         ///< program that acts as a process of a job (tests/cluster)
-extern const char* const whole;          ///< library that contains all of Troupe
-extern const char* const control_steps;  ///< program whose instructions valgrind counts
-extern const char* const cluster_job;    ///< examples/cluster.yaml
-/// Object files of the CUDA kernels, separated by semicolons; empty without nvcc.
+extern const char* const worker;         ///< path of the program that acts as a process of a job (tests/cluster)
+extern const char* const whole;          ///< path of the library that contains all of Troupe
+extern const char* const control_steps;  ///< path of the program whose instructions valgrind counts (tests/control)
+extern const char* const cluster_job;    ///< path of examples/cluster.yaml
+/// Paths of the object files of the CUDA kernels, separated by semicolons; empty if the build has no nvcc.
 extern const char* const kernels_cuda_objects;
 
 }  // namespace troupe::places

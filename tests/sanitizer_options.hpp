@@ -15,9 +15,9 @@ inline constexpr bool has_address_sanitizer = false;
 
 /// Option that skips the search for leaks at exit, which requires a thread and /proc.
 inline constexpr const char* no_leak_check = "detect_leaks=0";
-/// Option that allows LD_PRELOAD to load libraries before the sanitizer's.
+/// Option that permits LD_PRELOAD libraries to be loaded before the sanitizer's runtime.
 inline constexpr const char* any_link_order = "verify_asan_link_order=0";
-/// Options that release memory as soon as it is freed and keep no record of who allocated it.
+/// Options that make the sanitizer return freed memory at once and keep no stack traces of allocations.
 inline constexpr const char* no_kept_memory =
     "quarantine_size_mb=0:thread_local_quarantine_size_kb=0:malloc_context_size=0:detect_stack_use_after_return=0";
 

@@ -1,4 +1,5 @@
-// Trains small jobs in tests of whole runs: text, configuration, and the values of a run for comparison bit by bit.
+// Trains small jobs in tests of whole runs: provides the text, the configuration, and the values of a run that tests
+// compare bit by bit.
 #pragma once
 
 #include <boost/test/unit_test.hpp>
@@ -23,8 +24,8 @@ inline settings operator+(settings a, const settings& b) {
   return a;
 }
 
-/// A model of six blocks, so that only a small part is gathered at a time at stage 3. Every matrix spans several blocks
-/// of 1,024 elements.
+/// A model of six blocks, so that ZeRO stage 3 gathers only a small part of it at a time. Every matrix spans several
+/// blocks of 1,024 elements.
 inline const std::string tiny_gpt2 =
     "model: {model_type: gpt2, n_layer: 6, n_embd: 32, n_head: 4, n_positions: 24, vocab_size: 96, embd_pdrop: 0, "
     "attn_pdrop: 0, resid_pdrop: 0}\n";
@@ -63,7 +64,7 @@ class small_job {
     return actors::session::open(config(set));
   }
 
-  /// Opens a session. Throws if the job is refused.
+  /// Opens a session. Throws if the configuration is refused.
   [[nodiscard]] std::unique_ptr<actors::session> open(const settings& set) const {
     auto s = try_open(set);
     if (!s) throw std::runtime_error(s.error().text);

@@ -1,4 +1,4 @@
-// Generates a text for tests of loss spikes: a model learns it within some steps, except for five samples.
+// Generates a text for tests of loss spikes: a model learns it within a few steps, except for five samples.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@ namespace troupe::tests {
 /// Number of tokens of a sample of this text.
 inline constexpr size_t surprising_sequence = 16;
 
-/// Returns 4,096 letters that repeat in order, and in it five samples of other characters, which a trained model does
-/// not expect.
+/// Returns 4,096 letters that repeat in a fixed order, except for five samples of other characters, on which a trained
+/// model has a high loss.
 inline std::string surprising_text() {
   std::string out;
   for (size_t i = 0; i < 4096; ++i) out += static_cast<char>('A' + i % 8);

@@ -9,9 +9,9 @@
 
 namespace troupe::tests {
 
-/// Returns a user id that no other process has, so that the limit counts only the child.
+/// Returns a user id that no other process uses, so that the limit counts only the child's threads.
 inline uid_t user_of_one() { return static_cast<uid_t>(1000000000) + static_cast<uid_t>(::getpid()); }
-inline constexpr uid_t nobody = 65534;  // fallback where a container maps few users
+inline constexpr uid_t nobody = 65534;  // user id used instead in a container that maps too few user ids
 
 inline void limit_threads(rlim_t n) {
   const rlimit limit{n, n};

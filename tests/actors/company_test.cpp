@@ -1,4 +1,4 @@
-// Tests ranks on real threads: runs that end well, and every kind of failure.
+// Tests the actors of whole ranks on real threads: runs that succeed, and every kind of failure.
 #include <boost/test/unit_test.hpp>
 #include <future>
 #include <stdexcept>
@@ -17,7 +17,7 @@ using clock_type = std::chrono::steady_clock;
 
 double since(clock_type::time_point t) { return std::chrono::duration<double>(clock_type::now() - t).count(); }
 
-// A script that acts only on rank 1, in instructions of one kind.
+// Calls a function for the instructions of one kind on rank 1, and lets all other instructions succeed.
 struct at_rank_1 {
   plan::kind kind;
   std::function<core::result<progress>()> act;
@@ -168,7 +168,7 @@ BOOST_AUTO_TEST_CASE(silence_is_named_after_stall_after_with_instruction_and_par
   BOOST_TEST_REQUIRE((by_itself || by_its_partner), text);
   const std::string quiet = "nothing has ended for ";
   const double quiet_s = std::stod(text.substr(text.find(quiet) + quiet.size()));
-  BOOST_TEST((quiet_s >= 0.2 && quiet_s <= took_s + 0.05), text);  // rounded to a tenth of a second
+  BOOST_TEST((quiet_s >= 0.2 && quiet_s <= took_s + 0.05), text);  // the message rounds the time to a tenth of a second
   BOOST_TEST(took_s >= 0.2);
   BOOST_TEST(took_s < 20);
 }
@@ -248,7 +248,7 @@ BOOST_AUTO_TEST_CASE(two_hundred_companies_start_run_fail_or_not_and_end) {
       what = at_rank_1{plan::kind::vote, [] { return core::result<progress>(core::fail(core::error_kind::io, "no")); }};
     threaded_company c(plans, what);
     if (i % 4 == 2) caf::anon_send_exit(c.lane(0, plan::lane::shard), caf::exit_reason::kill);
-    if (i % 4 == 3) continue;  // ended before anything ran
+    if (i % 4 == 3) continue;  // the company is destroyed before any run
     BOOST_TEST((c.run().failure != nullptr) == (i % 4 != 0));
   }
   BOOST_TEST(since(began) < 60);

@@ -1,4 +1,5 @@
-// Tests the cost of control (idle time between instructions), from contexts whose times the test writes by hand.
+// Tests the cost of control (idle time between instructions), computed from step contexts whose times the test writes
+// directly.
 #include <boost/test/unit_test.hpp>
 
 #include "plan/lane_order.hpp"
@@ -29,8 +30,8 @@ run_contexts one_by_one(const plan::shared_plans& plans) {
   return out;
 }
 
-// Returns the seconds for which the compute lane of a context was idle though it could have continued, by the
-// definition.
+// Returns the seconds for which the compute lane was idle although an instruction was ready to start, computed directly
+// from the definition of control's cost.
 double compute_waits_s(const rank_spans& c) {
   const auto ready = readiness_of(c);
   double s = 0;
@@ -71,7 +72,8 @@ BOOST_AUTO_TEST_CASE(idle_compute_with_a_free_core_is_control) {
   const double waits = compute_waits_s(spans_of(ranks).front());
   BOOST_TEST(waits > 0);
   const auto s = summarise(spans_of(ranks), 2);
-  // Both ranks did equal work at equal times on one lane each: of two cores one was free only when neither rank worked.
+  // Both ranks did equal work at equal times on one lane each, so one of two cores was free only while both ranks were
+  // idle.
   const auto free = summarise(spans_of(ranks), 3);
   BOOST_TEST(free.control.idle_s == waits, nearly);
   BOOST_TEST(free.control.no_core_s == 0);
@@ -93,7 +95,7 @@ BOOST_AUTO_TEST_CASE(waiting_for_another_lane_is_not_control) {
   auto ranks = one_by_one(small_plans(1, 3));
   auto& c = *ranks.front();
   const auto before = control_of(spans_of(ranks), 0);
-  // The last dependency of the first forward takes longer, and everything after it comes later.
+  // The last dependency of the first forward ends later, and all later instructions are moved by the same time.
   const auto& forward = c.plan().instructions[c.plan().lanes[static_cast<size_t>(plan::lane::compute)].front()];
   const auto first = readiness_of(spans_of(ranks).front())[forward.id];
   const int64_t there = first.at_ns;

@@ -1,4 +1,4 @@
-// Tests one lane alone: messages that come early, late or from other runs, and its calls of the executor.
+// Tests one lane actor alone: messages that arrive early, late or from other runs, and its calls of the executor.
 #include <boost/test/unit_test.hpp>
 
 #include "tests/actors/one_thread.hpp"
@@ -12,10 +12,10 @@ namespace {
 struct seen {
   std::vector<uint32_t> started;
   std::vector<std::string> aborted;
-  bool slow = false;            // true: instructions stay pending until a wake names them
-  std::string refuse;           // if set: the text with which start() fails
-  std::vector<size_t> settled;  // number of started instructions at each settle()
-  std::string unsettled;        // if set: the text with which settle() fails
+  bool slow = false;            // true: instructions stay pending until the executor's wake-up names them
+  std::string refuse;           // text of the error with which start() fails; empty: it succeeds
+  std::vector<size_t> settled;  // number of instructions that had started at each call of settle()
+  std::string unsettled;        // text of the error with which settle() fails; empty: it succeeds
 };
 
 class watched_executor final : public executor {
@@ -66,7 +66,7 @@ struct fixture {
     o.run = run;
     return context_of(p, o);
   }
-  /// Returns all instructions of other lanes that this lane's instructions wait for.
+  /// Returns all instructions of other lanes for which this lane's instructions wait.
   std::vector<uint32_t> awaited() const {
     std::vector<uint32_t> out;
     for (uint32_t id : mine())

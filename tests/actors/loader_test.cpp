@@ -1,5 +1,5 @@
-// Tests that the loader returns the micro-batches that data/ cuts, a limited number ahead of need, and survives failed
-// requests.
+// Tests that the loader returns the micro-batches that data/ makes, prepares a limited number of them in advance, and
+// survives failed requests.
 #include "actors/loader.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -95,7 +95,7 @@ BOOST_AUTO_TEST_CASE(the_next_batch_is_prepared) {
   const auto actor = world.spawn(loader_impl, setup);
   for (uint64_t step = 0; step < 5; ++step)
     for (uint32_t micro = 0; micro < 2; ++micro) ask(actor, {step, step, micro, 1, plan::plan_choice::train});
-  BOOST_TEST(cuts == 11U);  // the first on demand, then always the next, which the next request takes
+  BOOST_TEST(cuts == 11U);  // the first request makes two batches, and each of the nine later ones makes the next
 }
 
 BOOST_AUTO_TEST_CASE(the_ranks_of_all_stages_get_the_same_micro_batch_which_is_cut_once) {
@@ -132,12 +132,12 @@ BOOST_AUTO_TEST_CASE(no_more_batches_are_prepared_than_the_limit) {
   // The batches prepared after these ten requests are never requested.
   for (uint64_t step = 0; step < 100; step += 10) ask(actor, {1, step, 0, 0, plan::plan_choice::train});
   BOOST_TEST(cuts.size() == 20U);
-  // Only the last three are kept: a request for an older one cuts it again.
+  // Only the three newest prepared batches are kept, so a request for an older one makes it again.
   cuts.clear();
   const auto cut_on_demand = [&](uint64_t step) {
     cuts.clear();
     ask(actor, {2, step, 1, 0, plan::plan_choice::train});
-    return cuts.size() == 2;  // the requested one, and the next
+    return cuts.size() == 2;  // both the requested batch and the next one were made
   };
   BOOST_TEST(cut_on_demand(60));
   BOOST_TEST(!cut_on_demand(90));
@@ -147,7 +147,7 @@ BOOST_AUTO_TEST_CASE(no_more_batches_are_prepared_than_the_limit) {
 BOOST_AUTO_TEST_CASE(prepared_batches_are_dropped_when_the_data_moves_to_another_place) {
   const auto actor = world.spawn(loader_impl, setup);
   ask(actor, {1, 0, 0, 0, plan::plan_choice::train});
-  ask(actor, {1, 0, 1, 0, plan::plan_choice::train});  // step 1 is ready now
+  ask(actor, {1, 0, 1, 0, plan::plan_choice::train});  // the loader has already prepared the batch of step 1
   caf::scoped_actor self{world.system(), true};
   auto told = self->request(actor, caf::infinite, move_data{1, 100, {{104, 110}}});
   world.run();
@@ -159,7 +159,8 @@ BOOST_AUTO_TEST_CASE(prepared_batches_are_dropped_when_the_data_moves_to_another
   for (const uint32_t rank : {0U, 2U}) {
     BOOST_TEST_INFO_SCOPE("rank " << rank);
     const auto got = ask(actor, {2, 1, 0, rank, plan::plan_choice::train});
-    BOOST_TEST(got->samples.front() == (rank == 0 ? 100U : 110U));  // the fifth request
+    // Rank 2 begins at the fifth sample, which is 110 because 104 to 109 are left out.
+    BOOST_TEST(got->samples.front() == (rank == 0 ? 100U : 110U));
     BOOST_TEST(got->tokens == data::make_batch(*setup.corpus, shape, 1, 0, rank).tokens,
                boost::test_tools::per_element());
   }

@@ -1,5 +1,5 @@
-// Compares docs/messages.md with actors/messages.hpp: every message and every actor has its row, with the receivers and
-// answers that the typed interfaces declare, and no row describes something that does not exist.
+// Compares docs/messages.md with actors/messages.hpp: every message and every actor has a row, with the receivers and
+// answers that the typed interfaces declare, and no row describes a message or an actor that does not exist.
 #include <boost/test/unit_test.hpp>
 #include <fstream>
 #include <map>

@@ -28,14 +28,15 @@ class one_thread {
     while (scheduler().try_run_once()) {
     }
   }
-  /// Advances the clock by `time`, event by event: everything due at one moment is done before the clock moves on.
+  /// Advances the clock by `time`, event by event: all events that are due at one time are processed before the clock
+  /// advances.
   void pass(std::chrono::nanoseconds time) {
     auto& clock = scheduler().clock();
     const auto until = clock.now() + time;
     for (run(); !clock.schedule().empty() && clock.schedule().begin()->first <= until; run()) clock.trigger_timeout();
     clock.current_time = until;
   }
-  /// Advances the clock by `time` in one leap, as seen by a process that was stopped meanwhile.
+  /// Advances the clock by `time` at once, as a process that was stopped observes it.
   void stop(std::chrono::nanoseconds time) {
     scheduler().clock().current_time += time;
     pass(std::chrono::nanoseconds(0));

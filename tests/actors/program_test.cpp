@@ -1,4 +1,4 @@
-// Tests a plan's dependencies in the form that lanes count, and the counting.
+// Tests a plan's dependencies in the form in which lanes count them, and the counting.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <set>
@@ -55,7 +55,8 @@ BOOST_AUTO_TEST_CASE(an_edge_is_left_out_only_where_its_lane_knows_by_another) {
       for (uint32_t on : x.after) {
         if (tells(on, x.id)) continue;
         ++left_out;
-        // The end of the instruction follows from a later one in its lane, which runs one instruction at a time.
+        // The lane of the awaited instruction runs one instruction at a time, so the end of a later one in that lane
+        // implies it.
         BOOST_TEST((all[on].lane == plan::lane::compute || all[on].lane == plan::lane::shard));
         if (all[on].lane == x.lane) continue;
         const auto& sooner = p->plan->lanes[static_cast<size_t>(x.lane)];
@@ -80,7 +81,7 @@ BOOST_AUTO_TEST_CASE(a_lane_starts_nothing_beyond_its_window) {
   BOOST_TEST(s.next().value() == p->plan->lanes[0][0]);
   BOOST_TEST(s.next().value() == p->plan->lanes[0][1]);
   BOOST_TEST(!s.next().has_value());
-  s.extend(1);  // smaller than the window, which never shrinks
+  s.extend(1);  // the argument is smaller than the current window, which never shrinks
   BOOST_TEST(!s.next().has_value());
   s.extend(100);
   BOOST_TEST(s.next().value() == p->plan->lanes[0][2]);
@@ -101,7 +102,7 @@ BOOST_AUTO_TEST_CASE(an_instruction_starts_when_its_last_dependency_has_ended) {
     s.ended(on);
   }
   BOOST_TEST(s.next().value() == first.id);
-  BOOST_TEST(s.num_ended() == 0U);  // the instruction that ended belongs to another lane
+  BOOST_TEST(s.num_ended() == 0U);  // the instruction that ended belongs to another lane and is not counted
 }
 
 BOOST_AUTO_TEST_CASE(lanes_that_tell_each_other_reach_the_end_of_every_plan) {

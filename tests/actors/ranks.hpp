@@ -28,7 +28,7 @@ inline std::shared_ptr<step_context> context_of(std::shared_ptr<const plan::rank
   return std::make_shared<step_context>(std::make_shared<const program>(std::move(p)), order, rules);
 }
 
-/// Contexts of all ranks, indexed by rank. A test writes their times and votes by hand.
+/// Step contexts of all ranks, indexed by rank. Tests write the times and the votes in them directly.
 using run_contexts = std::vector<std::shared_ptr<step_context>>;
 inline std::vector<telemetry::rank_spans> spans_of(const run_contexts& ranks) {
   std::vector<telemetry::rank_spans> out;
@@ -41,7 +41,7 @@ inline rank_reports reports_of(const run_contexts& ranks) {
   return out;
 }
 
-/// Returns the first instruction of the plan for which `wanted` holds; fails the test if there is none.
+/// Returns the first instruction of the plan that satisfies `wanted`; fails the test if there is none.
 template <class F>
 const plan::instruction& find_instruction(const plan::rank_plan& p, F wanted) {
   const auto it = std::find_if(p.instructions.begin(), p.instructions.end(), wanted);
@@ -50,7 +50,7 @@ const plan::instruction& find_instruction(const plan::rank_plan& p, F wanted) {
 }
 
 /// Function called before each instruction of any lane but control. It returns `done` to end the instruction at once,
-/// `pending` to end it at a later wake, or an error to fail it.
+/// `pending` to end it after a later wake-up message, or an error to fail it.
 using script = std::function<core::result<progress>(const step_context&, const plan::instruction&)>;
 
 /// Executor that ends instructions at once, without work. On the fabric lane it waits for the other ranks but moves no
@@ -76,11 +76,12 @@ class scripted_executor final : public executor {
 
  private:
   script says_;
-  memberships communicators_;  // of the fabric lane; empty on the other lanes
+  memberships communicators_;  // communicators of the fabric lane; empty on the other lanes
   std::shared_ptr<step_context> context_;
 };
 
-/// Returns the parts of ranks whose lanes follow the script. The ranks share a communicator and see each other's pulse.
+/// Returns the parts of ranks whose executors follow the script. The ranks share a communicator and see each other's
+/// progress.
 inline std::vector<rank_parts> scripted_ranks(const plan::shared_plans& plans, const script& says, const patience& p) {
   const auto ranks = static_cast<uint32_t>(plans.size());
   const auto groups = in_process_groups(*plans.front()->layout);
@@ -107,10 +108,11 @@ inline loader_setup empty_batches() {
   return loader;
 }
 
-/// Returns a patience with `limit` for every wait, except waits for disks and the loader, which have no limit.
+/// Returns limits for waits: `limit` for every wait, except that waits for disks and for the loader have no limit.
 inline patience at_most(std::chrono::nanoseconds limit) { return {limit, limit, limit, {}}; }
 
-/// Company whose ranks have threads of their own, as in production. The destructor ends the threads.
+/// Owns a company (all actors of one process) whose ranks have threads of their own, as in production. The destructor
+/// ends the threads.
 class threaded_company {
  public:
   explicit threaded_company(plan::shared_plans plans, const script& says = {},

@@ -1,4 +1,4 @@
-// Tests silence and work of a rank, by its spans and by the clock that watches them.
+// Tests the detection of silent and of working ranks, from their spans and by the clock that watches them.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <limits>
@@ -46,7 +46,7 @@ patience some_patience() {
   return p;
 }
 
-// Result of looking once a second: the first finding that is not fine, and when.
+// Result of checking the ranks once a second: the first finding other than `fine`, and its time.
 struct looked {
   finding found = finding::fine;
   int64_t at_s = 0;
@@ -116,7 +116,7 @@ BOOST_AUTO_TEST_CASE(silence_is_found_after_its_limit_and_not_before) {
   c.begin(0);
   const auto got = look_from(c, 1, 20, all);
   BOOST_TEST((got.found == finding::stalled));
-  BOOST_TEST(got.at_s == 5);  // the rank was first seen to be quiet after a second
+  BOOST_TEST(got.at_s == 5);  // silence is counted from the first look, which is made after one second
 }
 
 BOOST_AUTO_TEST_CASE(progress_of_any_rank_starts_the_clock_anew) {
@@ -158,7 +158,7 @@ BOOST_AUTO_TEST_CASE(a_watcher_that_was_not_scheduled_starts_the_clock_anew) {
   const std::vector<pulse> all{{7, 10, activity::waiting, {}}};
   silence_clock c;
   BOOST_TEST((look_from(c, 1, 4, all).found == finding::fine));
-  // A look that was due at 5 s comes at 60 s.
+  // A check that was due at 5 s is made only at 60 s.
   BOOST_TEST((c.look(60 * second, 5 * second, 7, all, some_patience()) == finding::fine));
   const auto got = look_from(c, 61, 100, all);
   BOOST_TEST((got.found == finding::stalled));
@@ -177,7 +177,7 @@ BOOST_AUTO_TEST_CASE(limits_follow_what_was_measured_and_a_prediction_only_makes
   BOOST_TEST((work(std::chrono::milliseconds(5)) == seconds(60)));
   BOOST_TEST((work(seconds(3)) == seconds(300)));
   BOOST_TEST((*limit_of(p, activity::waiting, {}) == seconds(30)));
-  p.stall_after = seconds(3600);  // a host program's longer limit applies to every wait
+  p.stall_after = seconds(3600);  // the limit that a host program sets is longer and applies to every wait
   BOOST_TEST((work(std::chrono::milliseconds(5)) == seconds(3600)));
   BOOST_TEST(!limit_of(p, activity::asking, {}));
 }
@@ -190,7 +190,8 @@ BOOST_AUTO_TEST_CASE(a_skipped_step_measures_nothing_and_another_its_longest_ins
     context = context_of(p, {}, skipping);
     end_all_but({});
     context->spans[first(plan::kind::backward).id].end_ns = 1001;
-    context->spans[first(plan::kind::gather).id].end_ns = 5001;  // a wait for other ranks, which is not work
+    // The gather waited for other ranks, which does not count as work.
+    context->spans[first(plan::kind::gather).id].end_ns = 5001;
     if (skipped) context->votes[0] = std::numeric_limits<double>::infinity();
     const auto longest = longest_work(*context);
     BOOST_TEST(longest.has_value() == !skipped);

@@ -1,4 +1,4 @@
-// Tests the stages of one rank: actors of their own on one thread, which run in the plan's order.
+// Tests the stages of one rank: each is an actor of its own, all run on one thread, and they follow the plan's order.
 #include "actors/stage_thread.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(stages_that_hear_only_what_they_are_told_keep_the_order_of_
         stages[chunk].begin(made, plan::lane::compute, chunk);
         stages[chunk].extend(stages[chunk].size());
       }
-      // All instructions of other lanes have ended: then only the stages make each other wait.
+      // All instructions of other lanes are marked as ended, so that the stages wait only for each other.
       for (const auto& x : p->instructions)
         for (const uint32_t seat : made->told[x.id])
           for (uint32_t chunk = 0; chunk < 2 && x.lane != plan::lane::compute; ++chunk)
@@ -92,8 +92,8 @@ BOOST_AUTO_TEST_CASE(stages_that_hear_only_what_they_are_told_keep_the_order_of_
 
 BOOST_AUTO_TEST_CASE(the_stages_of_a_rank_compute_on_one_thread_that_is_no_other_ranks) {
   std::mutex mutex;
-  std::map<uint32_t, std::set<std::thread::id>> threads;  // [rank]
-  std::map<uint32_t, std::vector<uint32_t>> order;        // [rank]
+  std::map<uint32_t, std::set<std::thread::id>> threads;  // [rank]: threads on which its stages ran
+  std::map<uint32_t, std::vector<uint32_t>> order;        // [rank]: instructions in the order in which they ran
   const auto plans = chunked("zb_v");
   threaded_company c(plans, [&](const step_context& at, const plan::instruction& x) -> core::result<progress> {
     const std::lock_guard lock(mutex);

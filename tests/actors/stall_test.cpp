@@ -1,4 +1,5 @@
-// Tests the message of a stuck rank: which lane is in which instruction, and which ranks it waits for.
+// Tests the message about a rank that does not progress: which lane is in which instruction, and for which ranks it
+// waits.
 #include <boost/test/unit_test.hpp>
 
 #include "tests/actors/ranks.hpp"
@@ -54,7 +55,7 @@ BOOST_AUTO_TEST_CASE(a_rank_that_waits_for_another_does_not_name_itself) {
   const uint32_t self = p->rank, other = self + 1;
   const std::string begin = "fabric lane is in " + p->describe(gather.id) + " and waits for rank ";
   BOOST_TEST(says(told({self, other}), begin + std::to_string(other)), told({self, other}));
-  // The rank's own share is still to be done.
+  // If only this rank's own contribution is missing, the message names this rank.
   BOOST_TEST(says(told({self}), begin + std::to_string(self)), told({self}));
 }
 
@@ -90,7 +91,7 @@ BOOST_AUTO_TEST_CASE(lanes_that_have_ended_everything_are_not_mentioned) {
 BOOST_AUTO_TEST_CASE(in_a_pipeline_stages_chunks_and_micro_batches_are_named) {
   const auto plans =
       plan::plans_of(plan::chain_table(std::vector<uint64_t>(6, 3000)), plan::options_of_pipeline("interleaved", 2, 2));
-  p = plans[2];  // the first rank of stages 1 and 3
+  p = plans[2];  // this plan belongs to the first rank with stages 1 and 3
   context = context_of(p);
   const auto is = [&](plan::kind kind, uint32_t stage) {
     return
@@ -106,7 +107,7 @@ BOOST_AUTO_TEST_CASE(in_a_pipeline_stages_chunks_and_micro_batches_are_named) {
   BOOST_TEST(says(text, "fabric lane (stage 1, chunk 0) is in receive input of "), text);
   BOOST_TEST(says(text, ", micro 0 and waits for rank 0 (stage 0)"), text);
   BOOST_TEST(says(text, "compute lane (stage 3, chunk 1) is in forward "), text);
-  // For a collective of all ranks, the message names each missing rank with all its stages.
+  // If a collective of all ranks waits, the message names each missing rank with all its stages.
   const auto& vote = find_instruction(*p, [](const auto& x) { return x.kind == plan::kind::vote; });
   for (const auto& x : p->instructions)
     if (x.id != vote.id) end(x.id);

@@ -1,5 +1,5 @@
-// Tests that the telemetry actor writes the trace of the chosen steps, feeds the recorder, writes the files of the end,
-// and warns once about a file that it cannot write; its queue is bounded.
+// Tests that the telemetry actor writes the trace of the chosen steps, passes values to the recorder, writes the files
+// at the end of a run, and warns once about a file that it cannot write; its queue is bounded.
 #include "actors/telemetry.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -221,7 +221,8 @@ BOOST_AUTO_TEST_CASE(records_that_come_while_the_writers_are_behind_are_dropped_
   const auto offer = [&](uint64_t step) {
     if (auto place = queue.admit()) post_step(actor, step, std::move(place));
   };
-  for (uint64_t step = 0; step < record_queue_limit + 10; ++step) offer(step);  // no actor runs during the loop
+  // The actor does not run during this loop, so the queue fills.
+  for (uint64_t step = 0; step < record_queue_limit + 10; ++step) offer(step);
   BOOST_TEST(queue.num_dropped() == 10U);
   world.run();
   for (uint64_t step = 100; step < 120; ++step) offer(step);
@@ -231,7 +232,7 @@ BOOST_AUTO_TEST_CASE(records_that_come_while_the_writers_are_behind_are_dropped_
   BOOST_TEST(std::count(written.begin(), written.end(), '\n') == record_queue_limit + 20);
 }
 
-// A loss after a save in memory costs no record of a step that is not repeated.
+// After a loss that is recovered from a save in memory, no record is missing for a step that is not repeated.
 BOOST_AUTO_TEST_CASE(a_record_is_waited_for_while_those_before_it_are_written_and_given_up_where_none_is) {
   using std::chrono::seconds;
   record_queue queue;
@@ -246,7 +247,8 @@ BOOST_AUTO_TEST_CASE(a_record_is_waited_for_while_those_before_it_are_written_an
     if (now.count() % 3 == 0) waiting[written++] = nullptr;
   };
   BOOST_TEST(wait_for_record(last, queue, seconds(4), clock, write_one_in_three));
-  BOOST_TEST(now.count() == 24);  // far more than the patience
+  // The queue makes progress, so the wait may last longer than its limit of 4 s without progress.
+  BOOST_TEST(now.count() == 24);
 
   const record_queue::place stuck = queue.admit();
   BOOST_TEST(!wait_for_record(stuck, queue, seconds(4), clock, [&] { now += seconds(1); }));

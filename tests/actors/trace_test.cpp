@@ -1,4 +1,4 @@
-// Tests figures and traces that are computed from spans: contexts whose times the test writes by hand.
+// Tests statistics and traces computed from spans: the test writes the times of the contexts by hand.
 #include <boost/test/unit_test.hpp>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t begin_ns = 1'000'000;
 
-// Returns contexts whose instructions run one after the other, `length_ns` each, `gap_ns` between them.
+// Returns contexts whose instructions run one after the other; each takes `length_ns`, and `gap_ns` separates them.
 run_contexts one_by_one(const plan::shared_plans& plans, int64_t length_ns, int64_t gap_ns) {
   run_contexts out;
   for (const auto& p : plans) {
@@ -57,7 +57,7 @@ BOOST_AUTO_TEST_CASE(a_step_without_overlap_exposes_all_its_communication) {
         std::count_if(p.instructions.begin(), p.instructions.end(), [&](const auto& x) { return x.kind == k; }));
   };
   BOOST_TEST(s.gathers == count(plan::kind::gather));
-  BOOST_TEST(s.gathers >= 3U);  // one for every unit at least
+  BOOST_TEST(s.gathers >= 3U);  // every unit has at least one gather
   BOOST_TEST(s.gathers == s.releases);
   BOOST_TEST(s.reductions == p.layout->buckets.size());
 }
@@ -71,7 +71,8 @@ BOOST_AUTO_TEST_CASE(communication_under_compute_is_hidden_and_posting_early_is_
   // Rank 0 posts long before rank 1: the time until rank 1 posts counts as waiting, not as moving data.
   ranks[0]->spans[gather.id].start_ns = begin_ns - 500'000;
   BOOST_TEST(summarise(spans_of(ranks)).communication_s == all, boost::test_tools::tolerance(1e-9));
-  // A compute instruction drawn over the gather's time on both ranks hides it.
+  // A compute instruction of the same duration as the gather overlaps with it on both ranks, so the gather is not
+  // exposed.
   ranks[0]->spans[gather.id].start_ns = ranks[1]->spans[gather.id].start_ns.load();
   const auto& forward = find_instruction(p, [](const auto& x) { return x.kind == plan::kind::forward; });
   for (const auto& c : ranks) c->spans[forward.id].start_ns = c->spans[gather.id].start_ns.load();

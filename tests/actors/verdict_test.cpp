@@ -22,7 +22,7 @@ struct ballot {
   std::vector<double> votes;
 };
 
-// Computes the loss scale and the clipping factor a second time from the formulas: g times 1 / (S x clip).
+// Computes the factor for the gradients from the formula 1 / (S x clip), independently of the code under test.
 double wanted_scale(double square_sum, double scale, double limit) {
   const double norm = std::sqrt(square_sum) / scale;
   return 1 / (scale * std::max(1.0, (norm + 1e-6) / limit));
@@ -83,8 +83,8 @@ BOOST_AUTO_TEST_CASE(a_gradient_above_the_limit_is_scaled_down_to_it) {
     }
 }
 
-// Updates that ran with the factor of a step that clips nothing must be repeated exactly if the step's factor has other
-// bits.
+// Early updates use the factor of a step without clipping. They must be repeated exactly if the bits of the step's
+// factor differ.
 BOOST_AUTO_TEST_CASE(a_step_is_clipped_if_its_factor_is_another_one) {
   job::scaling_rules rules;
   rules.clip = 2;
@@ -152,7 +152,7 @@ BOOST_AUTO_TEST_CASE(ranks_that_saw_the_same_vote_agree) {
   run_contexts ranks;
   for (const auto& p : plans) {
     ranks.push_back(context_of(p));
-    ranks.back()->votes[0] = std::nan("");  // equal bits agree, even those of NaN, which equals nothing
+    ranks.back()->votes[0] = std::nan("");  // NaN is not equal to itself, but ranks agree if their bits are equal
   }
   BOOST_TEST(!disagreement(reports_of(ranks)).has_value());
 }

@@ -1,4 +1,5 @@
-// Tests the watch of whole ranks on a clock that the test moves: which waits have a limit, its length, and the report.
+// Tests the detection of stalls in whole ranks, on a clock that the test advances: which waits have a limit, how long
+// it is, and the report.
 #include <boost/test/unit_test.hpp>
 
 #include "plan/layout/communicators.hpp"
@@ -13,9 +14,10 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Ranks that run only when the test lets them. One instruction is held until the test releases it.
+/// Ranks that make progress only when the test calls them. One instruction is held until the test releases it.
 struct ranks_on_hold {
-  /// `last_shows`: if set, the last rank is in another process, and only this pulse of it is visible.
+  /// `last_shows`: if set, the last rank is in another process, and other ranks see only the progress that this
+  /// function returns.
   explicit ranks_on_hold(plan::shared_plans which, const std::function<pulse()>& last_shows = {})
       : plans(std::move(which)) {
     patience p;
@@ -102,7 +104,7 @@ BOOST_AUTO_TEST_CASE(a_compute_instruction_that_never_ends_is_named_after_a_limi
   ranks_on_hold c(small_plans(2));
   c.hold(1, plan::kind::backward);
   c.order();
-  c.let_go(2s);  // the longest instruction of the step before takes two seconds
+  c.let_go(2s);  // the longest instruction of this step, which sets the limit for the next, takes two seconds
   BOOST_REQUIRE(c.ended_well());
   c.hold(1, plan::kind::backward);
   c.order();
@@ -154,7 +156,7 @@ BOOST_AUTO_TEST_CASE(ranks_that_were_stopped_all_together_continue_where_they_we
   ranks_on_hold c(small_plans(2), [] { return pulse{1, 0, activity::waiting, {}}; });
   c.order();
   for (int i = 0; i < 5; ++i) {
-    c.world.pass(4s);  // silent, but not as long as the limit
+    c.world.pass(4s);  // the ranks are silent, but for less than the limit
     c.world.stop(1h);
   }
   BOOST_TEST(!c.answer.has_value());

@@ -60,12 +60,12 @@ BOOST_AUTO_TEST_CASE(a_run_tells_its_state_pauses_goes_on_saves_and_stops) {
   BOOST_TEST(paused["phase"] == "paused");
   ::usleep(200'000);
   BOOST_TEST(r.ask("status")["step"] == paused["step"]);
-  // A paused run also saves on request.
+  // Requests for a checkpoint also work while the run is paused.
   const std::string saved = r.ask("save")["done"];
   BOOST_TEST(has(saved, "out/checkpoints/step-"), saved);
   BOOST_TEST(std::filesystem::exists(r.f.folder /
                                      ("out/checkpoints/" + saved.substr(saved.rfind('/') + 1) + "/manifest.json")));
-  BOOST_TEST(r.ask("save")["done"] == saved);  // the save of the step that is saved already
+  BOOST_TEST(r.ask("save")["done"] == saved);  // the step is already saved, so the request returns the same checkpoint
   (void)r.ask("resume");
   for (int i = 0; i < 200 && r.ask("status")["step"] == paused["step"]; ++i) ::usleep(10'000);
   BOOST_TEST(r.ask("status")["step"].get<uint64_t>() > paused["step"].get<uint64_t>());
@@ -75,7 +75,7 @@ BOOST_AUTO_TEST_CASE(a_run_tells_its_state_pauses_goes_on_saves_and_stops) {
   (void)r.ask("stop");
   const auto ended = r.run.end();
   BOOST_TEST(ended.code == 0, ended.err);
-  // The run was asked for checkpoints, so that its end is one, too.
+  // Because checkpoints were requested, the run also saves its last step.
   const auto end = ended.out.rfind("{\"event\":\"end\",\"steps\":");
   BOOST_TEST_REQUIRE(end != std::string::npos, ended.out);
   const auto summary = json::parse(ended.out.substr(end));
@@ -160,7 +160,8 @@ BOOST_AUTO_TEST_CASE(many_clients_and_bad_ones_hold_up_nobody) {
     BOOST_TEST(*told == std::string("{\"you said\":\"") + what + "\"}");
   }
   char one = 0;
-  BOOST_TEST(::recv(endless, &one, 1, 0) <= 0);  // the request was too long
+  // The server has closed the connection because the request was too long.
+  BOOST_TEST(::recv(endless, &one, 1, 0) <= 0);
   ::close(silent);
   ::close(endless);
 }
@@ -169,7 +170,7 @@ BOOST_AUTO_TEST_CASE(the_process_that_leads_answers_for_all_also_while_ranks_han
   const command_folder f(replaced(long_run, "{data: 2}", "{data: 2}\ncluster: {processes: ranks, lost_after: 20s}"));
   process run({troupe::places::troupe_binary, "train", "job.yaml", "--json"}, f.folder.path());
   BOOST_REQUIRE(run.wait_for("\"step\":3,"));
-  // The other process is stopped, so that rank 0 waits for rank 1.
+  // Stopping the other process makes rank 0 wait for rank 1.
   pid_t other = 0;
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
     std::ifstream in(entry.path() / "environ", std::ios::binary);
@@ -181,7 +182,7 @@ BOOST_AUTO_TEST_CASE(the_process_that_leads_answers_for_all_also_while_ranks_han
   }
   BOOST_REQUIRE(other > 0);
   ::kill(other, SIGSTOP);
-  // The loop allows for a busy machine, on which rank 0 starts to wait late.
+  // On a busy machine rank 0 may start to wait late, so the request is repeated.
   finished told;
   for (int tries = 0; tries < 100 && !has(told.out, "waits for rank 1"); ++tries) {
     ::usleep(100'000);
@@ -207,7 +208,7 @@ BOOST_AUTO_TEST_CASE(the_status_says_which_process_has_which_ranks_and_who_waits
   const auto x = nlohmann::json::parse(f.troupe({"status", "out", "--json"}).out);
   BOOST_TEST_REQUIRE(x.at("processes").size() == 3U);
   const pid_t lost = x["processes"][1]["pid"];
-  ::kill(lost, SIGKILL);  // the spare process replaces it
+  ::kill(lost, SIGKILL);  // after this loss, the spare process takes over the ranks
   BOOST_TEST(run.wait_for_error("term 2: 2 data ranks"));
   auto after = nlohmann::json::object();
   for (int tries = 0; tries < 100 && after.value("term", 0) != 2; ++tries) {

@@ -1,5 +1,6 @@
-// Runs the README's example: states four times the budget of host memory, on disk, with the bits of the run in memory.
-// The kernel enforces the budget: RLIMIT_DATA is the program's memory without states, plus the budget.
+// Runs the README's example of training beyond memory: states of four times the budget of host memory, on disk, with
+// the bits of the run in memory. The kernel enforces the budget: RLIMIT_DATA is the memory that the program uses
+// without states, plus the budget.
 #include "tests/apps/topology.hpp"
 #include "tests/places.hpp"
 
@@ -17,11 +18,13 @@ using nlohmann::json;
 
 namespace {
 
-/// Bytes of activations that malloc keeps between two uses, and of the io lanes themselves: a sixth of the states.
+/// Allowance for activations that malloc keeps between two uses and for the io lanes themselves, in bytes: a sixth of
+/// the states.
 constexpr uint64_t slack_bytes = uint64_t{24} << 20;
 constexpr uint64_t budget_bytes = uint64_t{36} << 20;
-/// Limit of a thread's stack, which counts as a whole, however little of it is used. The number of threads that live at
-/// once differs by several between equal runs: with the system's 8 MiB each they would outweigh the measured bytes.
+/// Limit of a thread's stack. RLIMIT_DATA counts whole stacks, however little of them is used, and the number of
+/// simultaneous threads differs by several between equal runs; stacks of the system's 8 MiB would outweigh the measured
+/// bytes.
 constexpr rlimit stacks{uint64_t{1} << 20, uint64_t{1} << 20};
 
 const std::vector<std::string> in_memory = {"--set", "zero_optimization.offload_param.device=none",
@@ -32,7 +35,7 @@ const std::vector<std::string> in_memory = {"--set", "zero_optimization.offload_
 struct watched {
   finished did;
   std::vector<json> lines;
-  uint64_t data_bytes = 0;  // the largest sample
+  uint64_t data_bytes = 0;  // largest sample of the program's private writable memory
 };
 
 watched train(const scratch_folder& folder, const std::vector<std::string>& more, uint64_t data_limit) {
@@ -111,7 +114,7 @@ BOOST_AUTO_TEST_CASE(checkpoints_beside_a_budget_take_of_it_what_it_can_spare) {
   BOOST_TEST_REQUIRE(saves.did.code == 0, saves.did.err);
   BOOST_TEST(std::filesystem::exists(folder / "out/checkpoints/step-00000002/manifest.json"));
   BOOST_TEST(std::filesystem::exists(folder / "out/checkpoints/step-00000003/manifest.json"));
-  // A staging size that the user sets is kept, and the refusal names it as the memory that does not fit.
+  // A staging size set by the user is not reduced, and the refusal names it as the memory that does not fit.
   const auto too_much = train(
       folder, {"--set", "checkpoint.every_steps=2", "--set", "checkpoint.staging_bytes=64MiB", "--set", "output=out"}, 0);
   BOOST_TEST(too_much.did.code == 2);

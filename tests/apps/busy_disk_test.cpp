@@ -1,5 +1,5 @@
-// Tests which steps are saved while the disk is still busy with the checkpoint before. The disk accepts nothing until a
-// test lets it, so that the result does not depend on time.
+// Tests which steps are saved while the disk is still busy with the previous checkpoint. A replaced fdatasync() blocks
+// until a test releases it, so that the result does not depend on time.
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -43,7 +43,7 @@ gate disk;
 
 }  // namespace
 
-/// Replaces the C library's function, by which storage syncs a file.
+/// Replaces the C library's fdatasync(), with which storage/ syncs a file, and blocks while the simulated disk is busy.
 extern "C" int fdatasync(int file) {
   disk.pass();
   return static_cast<int>(::syscall(SYS_fdatasync, file));
@@ -56,7 +56,7 @@ using namespace troupe::tests;
 
 namespace {
 
-/// A run that saves after each second step; the disk is busy from the beginning of the run.
+/// A run that saves after every second step; the disk is busy from the start of the run.
 class busy_run {
  public:
   explicit busy_run(const std::string& more)
@@ -88,7 +88,7 @@ class busy_run {
       save();
     }
   }
-  /// Returns when all saves are written.
+  /// Waits until all saves are written.
   void wait() { BOOST_TEST(session_->wait_for_saves().has_value()); }
 
   [[nodiscard]] const std::vector<uint64_t>& steps_written() const { return written_; }
@@ -123,7 +123,7 @@ BOOST_AUTO_TEST_CASE(training_waits_for_the_disk_so_that_a_checkpoint_that_stays
   run.step();
   BOOST_TEST(run.steps_written().empty());
   disk.open();
-  run.save();  // without the wait the save of step 2 would still be under way here
+  run.save();  // without the wait, the save of step 2 would still be in progress here
   run.train(1);
   run.step();
   run.save(at_the_end);
@@ -176,7 +176,7 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_that_is_due_while_the_loss_is_not_finite_is_wr
              broken->text);
   BOOST_TEST(run.saved().what_is_safe().starts_with("step 2 is safe in '"));
   run.save(apps::checkpoints::moment::asked);
-  BOOST_TEST(run.warnings().size() == 2U);  // one by itself, one as the answer to the request
+  BOOST_TEST(run.warnings().size() == 2U);  // one warning came from the regular save and one answers the request
   steps({5}, 6);
   BOOST_TEST(!run.saved().broken().has_value());
   BOOST_TEST(run.steps_written() == (std::vector<uint64_t>{2, 6}), boost::test_tools::per_element());

@@ -31,7 +31,9 @@ BOOST_AUTO_TEST_CASE(verify_names_what_is_broken) {
   BOOST_TEST(good.code == 0, good.err);
   BOOST_TEST(has(good.out, "step-00000006: good: 6 tensors in 6 pieces, 336 B read, 336 B against their digests\n"),
              good.out);
-  fs::path shard;  // the shard that holds a piece: blocks of 1,024 elements leave the other empty
+  // Path of the shard that contains the pieces; the tensors are smaller than one block of 1,024 elements, so the other
+  // shard is empty.
+  fs::path shard;
   for (const char* name : {"shard-00000.bin", "shard-00001.bin"})
     if (fs::file_size(c.folder / "ck/step-00000006" / name) > 8192) shard = fs::path("ck/step-00000006") / name;
   c.flip(shard, 4096 + 3);
@@ -54,7 +56,7 @@ BOOST_AUTO_TEST_CASE(verify_says_so_where_the_format_has_no_digests) {
   BOOST_TEST(archive.code == 0, archive.err);
   BOOST_TEST(has(archive.out, "against the archives' CRC-32"), archive.out);
   const auto values = scratch_folder::read(c.folder / "w.pt");
-  const auto first = c.tensors[3].data;  // the embedding's master weights
+  const auto first = c.tensors[3].data;  // bytes of the embedding's master weights
   const auto at = values.find(std::string(reinterpret_cast<const char*>(first.data()), first.size()));
   BOOST_TEST_REQUIRE(at != std::string::npos);
   c.flip("w.pt", static_cast<std::streamoff>(at));
@@ -98,7 +100,7 @@ BOOST_AUTO_TEST_CASE(weights_come_out_as_files_that_others_read) {
   const auto config = json::parse(scratch_folder::read(c.folder / "hf/config.json"));
   BOOST_TEST(config["n_embd"] == 4);
   BOOST_TEST(config["dtype"] == "float32");
-  // A Hugging Face folder is a checkpoint, too, and names its own model.
+  // A Hugging Face folder is also accepted as a checkpoint, and its config.json names the model.
   BOOST_TEST_REQUIRE(c.troupe({"to-hf", "hf", "again"}).code == 0);
   BOOST_TEST(scratch_folder::read(c.folder / "again/config.json") == scratch_folder::read(c.folder / "hf/config.json"));
 }
@@ -118,7 +120,7 @@ BOOST_AUTO_TEST_CASE(a_folder_written_for_deepspeed_comes_back_equal) {
     BOOST_TEST(has(same.out, "6 tensors compared, 336 B: equal\n"), same.out);
   }
   BOOST_TEST(scratch_folder::read(c.folder / "latest_universal") == "universal");
-  // A folder that Troupe wrote names its optimizer; a folder of DeepSpeed need not.
+  // A folder that Troupe wrote names its optimizer; a folder of DeepSpeed may lack the name.
   const auto whole = c.troupe({"to-deepspeed", "two", "whole"});
   BOOST_TEST(whole.code == 0, whole.err);
   BOOST_TEST(c.troupe({"diff", "ck", "whole", "--quiet"}).code == 0);
@@ -163,7 +165,7 @@ BOOST_AUTO_TEST_CASE(deepspeeds_folders_are_shown_verified_and_converted_as_its_
     const auto back = c.troupe({"diff", folder, name});
     BOOST_TEST(back.code == 0, back.out);
     const auto script = c.troupe({"diff", name, folder + ".safetensors"});
-    // DeepSpeed's script leaves out stage 1's frozen parameters.
+    // DeepSpeed's script omits the frozen parameters of stage 1.
     BOOST_TEST(has(script.out, std::string(name) == "stage1_bf16" ? "'frozen.weight' (weight) is only in the first\n11"
                                                                   : "12 tensors compared, "),
                script.out);
@@ -256,7 +258,7 @@ BOOST_AUTO_TEST_CASE(options_that_would_do_nothing_are_refused_by_name) {
   for (const std::vector<std::string>& words :
        {std::vector<std::string>{"reshape", "ck", "out", "--heads", "4"}, {"inspect", "ck", "--print-map", "--json"}})
     BOOST_TEST(c.troupe(words).code == 2, words.back());
-  // A folder with only weights has no optimizer.
+  // A folder with only weights does not name an optimizer.
   BOOST_TEST_REQUIRE(c.troupe({"to-fp32", "ck", "w"}).code == 0);
   c.folder.write("w/config.json", tiny_model);
   for (const std::vector<std::string>& words : {std::vector<std::string>{"reshape", "w", "out", "--job", "job.json"},
@@ -292,8 +294,8 @@ BOOST_AUTO_TEST_CASE(options_that_would_do_nothing_are_refused_by_name) {
 BOOST_AUTO_TEST_CASE(a_pickle_that_needs_a_class_is_refused_by_its_name_and_nothing_runs) {
   using namespace std::string_literals;
   const checkpoints c;
-  // The file has torch.save's legacy stream: magic, version, system, the object, its storages' keys. The object is a
-  // dictionary with a tensor whose storage would be the result of os.system("touch touched").
+  // The file is in torch.save's legacy format: magic number, version, system, the object, the keys of its storages. The
+  // object is a dictionary with a tensor whose storage would be the result of os.system("touch touched").
   const auto pickle = [](const std::string& body) { return "\x80\x02" + body + "."; };
   const auto call = "cos\nsystem\nX\x0d\0\0\0touch touched\x85R"s;
   c.folder.write("bad.pt", pickle("\x8a\nl\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19") + pickle("M\xe9\x03") + pickle("}") +

@@ -1,4 +1,4 @@
-// Owns a folder with checkpoints of a small model and runs `troupe checkpoint` in it; shared by the tests of that
+// Creates a folder with checkpoints of a small model and runs `troupe checkpoint` in it; shared by the tests of that
 // command.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace troupe::tests {
 
-/// Config of a model family that Troupe does not know, so that two tensors are a complete model.
+/// Configuration of a model type that Troupe does not know, so that two tensors are a complete model.
 inline const std::string tiny_model = R"({"model_type":"tiny","n_embd":4,"vocab_size":6})";
 
 /// A folder with the checkpoints ck/step-00000005 and ck/step-00000006 of a small model's embedding and norm.
@@ -58,7 +58,7 @@ struct checkpoints {
     f.seekp(at);
     f.put(static_cast<char>(byte ^ 1));
   }
-  /// Returns the names in the folder, without those that the constructor wrote.
+  /// Returns the names of all entries in the folder except those that the constructor wrote.
   [[nodiscard]] std::vector<std::string> written() const {
     std::vector<std::string> out;
     for (const auto& e : std::filesystem::directory_iterator(folder.path()))
@@ -78,8 +78,8 @@ struct checkpoints {
   }
 };
 
-/// Writes the header of one tensor of `elements` fp16 elements and extends the file to its full length; the file is
-/// sparse and needs no disk space for the elements.
+/// Writes the header of one tensor of `elements` fp16 elements and extends the file to its full length. The file is
+/// sparse, so the elements occupy no disk space.
 inline void write_sparse_safetensors(const std::filesystem::path& path, uint64_t elements) {
   std::string header = R"({"w":{"dtype":"F16","shape":[)" + std::to_string(elements) + R"(],"data_offsets":[0,)" +
                        std::to_string(elements * 2) + "]}}";

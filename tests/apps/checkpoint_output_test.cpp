@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Makes modes of files binding for the program that is executed next, even if it runs as root.
+/// Makes file permissions apply to the program that is executed next, even if it runs as root.
 void obey_modes() { ::prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, 0, 0, 0); }
 
 }  // namespace
@@ -77,8 +77,8 @@ BOOST_AUTO_TEST_CASE(the_input_is_never_replaced) {
   fs::create_directory_symlink("dd", c.folder / "link");
   fs::create_directory(c.folder / "away");
   fs::create_symlink("../dd/model.safetensors", c.folder / "away/model.safetensors");
-  // The input is named in four ways: by its bare name from inside the folder, by itself, through a link to its folder,
-  // from a folder of links.
+  // The command names its input in four ways: by its name within its folder, by its path, through a link to its folder,
+  // and from a folder of links.
   const auto inside =
       run({troupe::places::troupe_binary, "checkpoint", "to-fp32", "model.safetensors", "../dd", "--force"},
           c.folder / "dd");
@@ -106,7 +106,7 @@ BOOST_AUTO_TEST_CASE(two_conversions_into_one_output_are_one_too_many) {
     BOOST_TEST(fs::exists(room));
     first.send(SIGKILL);
     BOOST_TEST(first.end().code == 128 + SIGKILL);
-    BOOST_TEST(fs::exists(room));  // the next conversion removes what a crash left
+    BOOST_TEST(fs::exists(room));  // the next conversion removes the folder that the killed one left
     const auto r = c.troupe({"to-fp32", "ck", out});
     BOOST_TEST(r.code == 0, r.err);
     BOOST_TEST(!fs::exists(room));
@@ -126,7 +126,7 @@ BOOST_AUTO_TEST_CASE(the_name_of_another_universal_folder_stays_unless_told_othe
   BOOST_TEST(c.troupe({"to-universal", "ck", "second", "--force"}).code == 0);
   BOOST_TEST(scratch_folder::read(c.folder / "latest_universal") == "second");
   fs::remove_all(c.folder / "second");
-  BOOST_TEST(c.troupe({"to-universal", "ck", "second"}).code == 0);  // `latest_universal` names this folder already
+  BOOST_TEST(c.troupe({"to-universal", "ck", "second"}).code == 0);  // `latest_universal` already names this folder
 }
 
 BOOST_AUTO_TEST_CASE(an_unknown_file_extension_is_refused_and_makes_no_folder_of_that_name) {

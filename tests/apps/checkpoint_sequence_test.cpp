@@ -1,4 +1,4 @@
-// Runs the README's commands for checkpoints, read from the README: train, kill, resume at other degrees, export.
+// Runs the README's commands for checkpoints as the README states them: train, kill, resume at other degrees, export.
 #include <signal.h>
 
 #include <cmath>
@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Returns the words of the lines that begin with `troupe` in the README's section, without comments.
+/// Returns the words of each line that begins with `troupe` in the README's section, without comments.
 std::vector<std::vector<std::string>> commands_of_the_readme() {
   const auto readme = scratch_folder::read(fs::path(troupe::places::source_dir) / "README.md");
   const auto section = readme.find("## Saving and resuming");
@@ -48,7 +48,7 @@ std::map<uint64_t, double> losses_of(const finished& run) {
   return out;
 }
 
-/// A folder in which the README's relative paths lead to the example.
+/// A folder in which the README's relative paths refer to the example.
 struct checkout {
   scratch_folder folder;
   checkout() {
@@ -59,8 +59,8 @@ struct checkout {
   finished troupe(const std::vector<std::string>& arguments) const {
     return run(with({troupe::places::troupe_binary}, arguments), folder.path());
   }
-  /// Kills the run once it has reported a checkpoint; tries again if the run has done more than half of its steps by
-  /// then.
+  /// Starts the run and kills it once it has reported a checkpoint. Repeats this if the run had already done more than
+  /// half of its steps.
   void train_and_kill(const std::vector<std::string>& command) const {
     for (int tries = 0; tries < 10; ++tries) {
       BOOST_TEST_INFO_SCOPE("tries " << tries);
@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(the_readmes_commands_lead_from_four_ranks_over_a_kill_to_tw
   BOOST_TEST_REQUIRE(wanted.size() == 40U);
 
   cut.train_and_kill(train);
-  // A run with equal degrees and another stage has equal bits.
+  // A run with the same degrees and another ZeRO stage must have equal bits.
   const auto same = cut.troupe(with(train, {"--json", "--steps", "25", "--set", "zero_optimization.stage=1"}));
   BOOST_TEST_REQUIRE(same.code == 0, same.err);
   const auto again = losses_of(same);
@@ -93,7 +93,7 @@ BOOST_AUTO_TEST_CASE(the_readmes_commands_lead_from_four_ranks_over_a_kill_to_tw
   BOOST_TEST(again.begin()->first > 5U);
   BOOST_TEST(again.rbegin()->first == 25U);
   for (const auto& [step, loss] : again) BOOST_TEST(loss == wanted.at(step));
-  // A run with half the ranks, as in the README, is equal up to rounding.
+  // A run with half the ranks, as in the README, must be equal except for rounding.
   const auto fewer = cut.troupe(with(resume, {"--json"}));
   BOOST_TEST_REQUIRE(fewer.code == 0, fewer.err);
   const auto on_two = losses_of(fewer);
@@ -111,10 +111,11 @@ BOOST_AUTO_TEST_CASE(the_readmes_commands_lead_from_four_ranks_over_a_kill_to_tw
     const auto r = cut.troupe({"checkpoint", "diff", to_hf[2], exported});
     BOOST_TEST(r.code == 0, r.out);
   }
-  // The GGUF file stores each block of 32 weights with 8 bits.
+  // The GGUF file stores weights with 8 bits, in blocks of 32 that share a scale.
   const auto rounded = cut.troupe({"checkpoint", "diff", to_hf[2], to_gguf[3], "--tolerance", "0.01"});
   BOOST_TEST(rounded.code == 0, rounded.out);
-  // A run that resumes from DeepSpeed's form has the bits of one that resumes from Troupe's own.
+  // A run that resumes from the checkpoint in DeepSpeed's format must have the bits of a run that resumes from Troupe's
+  // format.
   const auto more = [&](const std::string& from, const std::string& output) {
     return losses_of(
         cut.troupe(with(resume, {"--json", "--steps", "42", "--resume", from, "--set", "output=" + output})));

@@ -44,10 +44,10 @@ void holds(const command_folder& f, const std::vector<std::string>& wanted, cons
   BOOST_TEST(checkpoints_in(f.folder.path(), name) == wanted, boost::test_tools::per_element());
 }
 
-/// A job that is long enough to be interrupted in the middle.
+/// A job with enough steps to be interrupted before its end.
 const std::string endless = replaced(smallest, "steps: 6", "steps: 100000");
 
-/// Kills a run once it has printed `said`; tries again if little of the run was left by then.
+/// Kills a run once it has printed `said`. Repeats this if the run was then almost at its end.
 void kill_once_said(const command_folder& f, const std::string& said) {
   for (int tries = 0; tries < 10; ++tries) {
     BOOST_TEST_INFO_SCOPE("tries " << tries);
@@ -60,13 +60,13 @@ void kill_once_said(const command_folder& f, const std::string& said) {
   BOOST_FAIL("the run could not be killed before it was done");
 }
 
-/// Returns the step of the checkpoint that `latest` names.
+/// Returns the step of the checkpoint named by `latest`.
 uint64_t newest_step(const command_folder& f) {
   const auto latest = scratch_folder::read(f.folder / "out/checkpoints/latest");
   return std::stoull(latest.substr(latest.find_first_of("0123456789")));
 }
 
-/// Stops a run by SIGTERM in its third step or later.
+/// Stops a run with SIGTERM in its third step or later, and returns its result.
 finished terminated(const command_folder& f) {
   process p({troupe::places::troupe_binary, "train", "job.yaml", "--json"}, f.folder.path());
   BOOST_TEST_REQUIRE(p.wait_for("\"step\":2,"));
@@ -83,8 +83,8 @@ BOOST_AUTO_TEST_CASE(a_run_that_is_terminated_saves_and_says_so_by_its_exit_code
   const uint64_t last = losses_of(r.out).rbegin()->first;
   const std::string more = std::to_string(last + 2);
 
-  // The run resumes with another batch size: the refusal names the file, the difference and the ways to continue, and
-  // each of them works.
+  // The run is resumed with another batch size. The refusal must name the file, the difference and the ways to
+  // continue, and each of these ways must work.
   const std::string batch = "train_micro_batch_size_per_gpu=2";
   const auto refused = f.troupe({"train", "job.yaml", "--json", "--steps", more, "--set", batch});
   BOOST_TEST(refused.code == 1);
@@ -143,7 +143,7 @@ BOOST_AUTO_TEST_CASE(other_peoples_files_beside_the_curves_survive_a_run_that_re
   f.folder.write("out/csv/results.csv", mine);
   BOOST_TEST_REQUIRE(f.troupe({"train", "job.yaml", "--quiet", "--steps", "3"}).code == 0);
   BOOST_TEST(scratch_folder::read(f.folder / "out/csv/results.csv") == mine);
-  // A file that is in the way ends the run before it writes anything.
+  // A foreign file with the name of an output file makes the run fail before it writes anything.
   f.folder.write("out/csv/Validation_Samples_loss.csv", mine);
   const std::string before = scratch_folder::read(f.folder / "out/config.yaml");
   const auto refused = f.troupe({"train", "job.yaml", "--steps", "5"});
@@ -164,10 +164,10 @@ BOOST_AUTO_TEST_CASE(sigusr1_asks_for_a_checkpoint_and_training_continues) {
   p.send(SIGINT);
   const auto r = p.end();
   BOOST_TEST(r.code == 130, r.err);
-  // A run that was asked for a checkpoint keeps its end, too.
+  // A run from which a checkpoint was requested also saves its last step.
   const uint64_t last = losses_of(r.out).rbegin()->first;
   BOOST_TEST(newest_step(f) == last);
-  // The run resumes from its own checkpoint, and is interrupted again: its end is kept.
+  // The run resumes from its own checkpoint and is interrupted again; it must save its last step once more.
   process again({troupe::places::troupe_binary, "train", "job.yaml", "--set", "steps_per_print=1"}, f.folder.path());
   BOOST_TEST_REQUIRE(again.wait_for("step " + std::to_string(last + 1) + "/"));
   again.send(SIGINT);
@@ -207,7 +207,8 @@ BOOST_AUTO_TEST_CASE(minutes_are_counted_from_the_last_checkpoint) {
     BOOST_TEST(r.code == 0, r.err);
   };
   with("checkpoint.every_minutes=1.0e-9");
-  BOOST_TEST(checkpoints_in(f.folder.path()).size() == 7U);  // one for every step, and `latest`
+  // The folder has one checkpoint for every step, and `latest`.
+  BOOST_TEST(checkpoints_in(f.folder.path()).size() == 7U);
   with("checkpoint.every_minutes=1000000");
   holds(f, {"latest", "step-00000006"});
 }
@@ -226,16 +227,16 @@ BOOST_AUTO_TEST_CASE(a_fresh_run_sets_earlier_checkpoints_aside) {
   BOOST_TEST((first == second));
   holds(f, {"latest", "step-00000005", "step-00000010"}, "checkpoints.1");
   holds(f, {"latest", "step-00000005", "step-00000010"});
-  // The run goes back to an earlier checkpoint of its own: the later ones belong to another history.
+  // The run resumes from an earlier checkpoint of its own, so the later checkpoints belong to another history.
   const auto third = train({"--resume", "out/checkpoints/step-00000005", "--steps", "7"});
   BOOST_TEST(third.begin()->first == 6U);
   for (const auto& [step, loss] : third) BOOST_TEST(loss == first.at(step));
   holds(f, {"latest", "step-00000010"}, "checkpoints.2");
   holds(f, {"latest", "step-00000005", "step-00000007"});
-  // The output folder of a run stands for its newest checkpoint.
+  // If --resume names the output folder of a run, the run's newest checkpoint is loaded.
   const auto fourth = train({"--resume", "out", "--steps", "8"});
   BOOST_TEST(fourth.begin()->first == 8U);
-  // A run with no steps left to do does not fail.
+  // A run without any steps left to do must not fail.
   const auto r = f.troupe({"train", "job.yaml", "--steps", "8"});
   BOOST_TEST(r.code == 0);
   BOOST_TEST(has(r.err, "nothing is left to train"), r.err);
@@ -263,7 +264,7 @@ BOOST_AUTO_TEST_CASE(a_job_that_finds_another_jobs_last_checkpoint_names_the_key
   BOOST_TEST(curve.code == 2, curve.err);
   BOOST_TEST(has(curve.err, "scheduler.type is WarmupLR, was none"), curve.err);
   BOOST_TEST(has(curve.err, "parameter_groups is [{match: "), curve.err);
-  // Neither what is recorded nor the length of the run makes another job.
+  // Neither the files that a run records nor its number of steps make it a different job.
   const auto same = with({"telemetry.json_lines=true", "sample.tokens=4", "checkpoint.every_steps=2", "steps=4"});
   BOOST_TEST(same.code == 0, same.err);
   BOOST_TEST(has(same.err, "nothing is left to train"), same.err);
@@ -280,7 +281,7 @@ BOOST_AUTO_TEST_CASE(a_run_without_checkpoints_begins_where_the_configuration_sa
     return losses_of(r.out).begin()->first;
   };
   BOOST_TEST(train("7") == 6U);
-  BOOST_TEST(train("9") == 8U);  // its own checkpoints are newer than that one
+  BOOST_TEST(train("9") == 8U);  // the run's own checkpoints are newer than the configured one
 }
 
 BOOST_AUTO_TEST_CASE(a_killed_run_and_the_one_that_resumes_it_have_one_curve) {
@@ -328,17 +329,17 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_that_cannot_be_written_ends_the_run_only_where
         (asynchronous ? "true" : "false") + ", on_error: ";
     const command_folder on(job + "continue}\n"), stop(job + "stop}\n");
     const auto went_on = on.troupe({"train", "job.yaml", "--json"}, small_files);
-    BOOST_TEST(went_on.code == 3, went_on.err);  // all steps are done, and the last is in no checkpoint
+    BOOST_TEST(went_on.code == 3, went_on.err);  // the run did all steps, but no checkpoint contains the last one
     BOOST_TEST(losses_of(went_on.out).size() == 3U);
     BOOST_TEST(has(went_on.out, "\"checkpoints\":{\"written\":0,\"failed\":"), went_on.out);
-    // An asynchronous save may still be under way when the next is due; the next is then made later.
+    // If an asynchronous save is still in progress when the next one is due, the next one is made later.
     const std::vector<const char*> told =
         asynchronous ? std::vector{"step 1: "} : std::vector{"step 1: ", "step 2: ", "step 3: "};
     for (const char* which : told)
       BOOST_TEST_CONTEXT(which)
       BOOST_TEST(has(went_on.err, std::string("warning: checkpoint of ") + which), went_on.err);
     const auto stopped = stop.troupe({"train", "job.yaml", "--json"}, small_files);
-    BOOST_TEST(stopped.code == 3, stopped.err);  // the steps are in no checkpoint
+    BOOST_TEST(stopped.code == 3, stopped.err);  // no checkpoint contains the steps of the run
     BOOST_TEST((asynchronous || losses_of(stopped.out).size() < 3U));
     BOOST_TEST(has(stopped.err, "error: checkpoint of step 1: "), stopped.err);
     for (const auto* f : {&on, &stop})

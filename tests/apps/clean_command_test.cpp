@@ -1,5 +1,5 @@
-// Tests `troupe compress --clean`: the model of a run that pruned and quantised is made smaller permanently, and keeps
-// its losses.
+// Tests `troupe compress --clean`: the model of a run with pruning and quantisation becomes permanently smaller, and
+// its losses stay the same.
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -62,7 +62,7 @@ struct run_folder {
     }
     return out;
   }
-  /// Returns the loss of the cleaned weights: of a run of one step that changes nothing.
+  /// Returns the loss of the cleaned weights, measured by a run of one step with learning rate 0.
   [[nodiscard]] double loss_of_cleaned(const std::string& type = "") const {
     f.folder.write("plain.yaml", "model: {path: cleaned}\n" + training + "output: plain\n" + type);
     return loss({"train", "plain.yaml", "--json", "--resume", "cleaned", "--load-module-only", "--steps", "1", "--set",
@@ -76,7 +76,7 @@ struct run_folder {
     const auto text = checkpoint::read_small_file(checkpoint::real_files(), f.folder / "cleaned/config.json", 1 << 20);
     BOOST_TEST_REQUIRE(text.has_value());
     if (!key.empty()) BOOST_TEST(json::parse(*text)[key] == width);
-    // The cleaned checkpoint has the states, too: a run resumes at its step.
+    // The cleaned checkpoint also contains the optimizer states, so a run can resume at its step.
     const auto more = f.troupe({"train", "plain.yaml", "--json", "--fresh", "--resume", "cleaned", "--steps", "6"});
     BOOST_TEST(more.code == 0, more.err);
     BOOST_TEST(has(more.out, "\"step\":6"), more.out);

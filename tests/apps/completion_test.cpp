@@ -1,4 +1,4 @@
-// Tests what shells complete, and the manual: by asking `troupe completion`, and in real shells on a terminal.
+// Tests shell completion and the manual: by calling `troupe completion`, and in real shells on a terminal.
 #include <algorithm>
 #include <sstream>
 
@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Returns the words that may complete the last one.
+/// Returns the words that may complete the last of `words`.
 std::vector<std::string> suggested(const command_folder& at, std::vector<std::string> words) {
   words.insert(words.begin(), {"completion", "--words"});
   const auto did = at.troupe(words);
@@ -37,7 +37,7 @@ bool has_program(const std::string& name) {
   return false;
 }
 
-/// A shell with completion on a terminal, in a folder with job.yaml.
+/// A shell with completion, which runs on a pseudo-terminal in a folder with job.yaml.
 class shell {
  public:
   shell(const std::vector<std::string>& command, const std::string& begin, const command_folder& at)
@@ -51,10 +51,10 @@ class shell {
     BOOST_TEST_REQUIRE(terminal_.shows("ready"), terminal_.shown());
   }
 
-  /// Types a line and Tab, and checks the completed line: its words, each in <>.
+  /// Types a line and the Tab key, and compares the completed line with `words`, in which each word is in <>.
   void completes(const std::string& typed, const std::string& words) {
     terminal_.type(typed + "\t");
-    // The shell reads the following text after it has completed the word.
+    // The following text reaches the shell only after it has completed the word.
     terminal_.type("\x01printf '<%s>' \x05; printf 'en''d\\n'\n");
     BOOST_TEST(terminal_.shows(words + "end"), typed << ": wanted " << words << ", got\n" << terminal_.shown());
   }
@@ -67,7 +67,7 @@ void completes_all(shell& s) {
   s.completes("troupe sche", "<troupe><schedule>");
   s.completes("troupe checkpoint ver", "<troupe><checkpoint><verify>");
   s.completes("troupe cert iss", "<troupe><cert><issue>");
-  s.completes("troupe agent --jo", "<troupe><agent><--jo>");  // --join or --job
+  s.completes("troupe agent --jo", "<troupe><agent><--jo>");  // the word may be completed to --join or to --job
   s.completes("troupe train --load-m", "<troupe><train><--load-module-only>");
   s.completes("troupe train jo", "<troupe><train><job.yaml>");
   s.completes("troupe train 'job.yaml' --set zero_opt", "<troupe><train><job.yaml><--set><zero_optimization.>");
@@ -99,7 +99,7 @@ BOOST_AUTO_TEST_CASE(commands_options_files_and_keys_are_offered_in_their_places
   BOOST_TEST(has_word(suggested(at, {"cert", "issue", "--"}), "--days"));
   BOOST_TEST(has_word(suggested(at, {"plan", "--format=su"}), "--format=summary"));
   BOOST_TEST(has_word(suggested(at, {"data", "inspect", "--dtype", ""}), "uint32"));
-  for (const char* command : {"tokenize", "inspect"})  // the argument is a word, or a file
+  for (const char* command : {"tokenize", "inspect"})  // the argument of these commands is a word or a file
     for (const char* value : {"bytes", "job.yaml"})
       BOOST_TEST(has_word(suggested(at, {"data", command, "--tokenizer", ""}), value));
   BOOST_TEST(has_word(suggested(at, {"plan", "--set", ""}), "zero_optimization."));

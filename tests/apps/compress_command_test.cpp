@@ -1,4 +1,4 @@
-// Tests `troupe compress`: a folder like a Llama's is made smaller and read back by the other commands.
+// Tests `troupe compress`: it makes a folder with a model of Llama's form smaller, and other commands read the result.
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -124,7 +124,7 @@ output: run
         refused.err);
     BOOST_TEST(sentences_of(refused.err) == 1U, refused.err);
 
-    // A run from the compressed weights has the weights of a run from the folder `whole`, to which they were expanded.
+    // A run from the compressed weights must start with the weights of the folder `whole`, to which they were expanded.
     command.push_back("--dequantise");
     const auto r = f.troupe(command);
     BOOST_TEST_REQUIRE(r.code == 0, r.err);
@@ -136,7 +136,7 @@ output: run
     const auto same = f.troupe({"checkpoint", "diff", "run/checkpoints", "plain/checkpoints", "--tolerance", "0"});
     BOOST_TEST(same.code == 0, same.out);
   }
-  // An export after dequantising contains whole weights, and its config.json names no quantisation.
+  // An export of dequantised weights contains full-precision weights, and its config.json names no quantisation.
   f.folder.write("keyed.yaml", "model: {path: out, dequantise: true}" + rest);
   BOOST_TEST_REQUIRE(f.troupe({"train", "keyed.yaml", "--quiet", "--fresh", "--export", "exported"}).code == 0);
   BOOST_TEST(!json::parse(scratch_folder::read(f.folder / "exported/config.json")).contains("quantization_config"));

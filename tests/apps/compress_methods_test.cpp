@@ -1,5 +1,5 @@
-// Tests `troupe compress` with a text: GGUF files, methods that compute with the model, losses, and a process that is
-// killed.
+// Tests `troupe compress` with a calibration text: GGUF files, methods that compute with the model, losses, and a
+// process that is killed.
 #include <csignal>
 
 #include "tests/apps/topology.hpp"
@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Returns the folder of a run of a few steps whose last tenth of the data was held out.
+/// Returns the folder of a run of a few steps, whose validation data were the last tenth of the text.
 const command_folder& trained() {
   static const command_folder f([] {
     auto yaml = replaced(smallest, "data: {text: corpus.txt}", "data: {text: corpus.txt, validation_fraction: 0.1}");
@@ -125,7 +125,7 @@ BOOST_AUTO_TEST_CASE(a_process_that_is_killed_continues_at_its_segment_with_the_
   auto whole = command;
   whole[3] = "whole.gguf";
   BOOST_TEST_REQUIRE(run(whole, f.folder.path()).code == 0);
-  // The command is tried again if it is done before it can be killed.
+  // If the command is done before it can be killed, the test tries again.
   for (int tries = 0; tries < 10 && !fs::exists(f.folder / ".killed.gguf.work/journal.json"); ++tries) {
     fs::remove(f.folder / "killed.gguf");
     process p(command, f.folder.path());
@@ -135,7 +135,7 @@ BOOST_AUTO_TEST_CASE(a_process_that_is_killed_continues_at_its_segment_with_the_
     (void)p.end();
   }
   BOOST_TEST(!fs::exists(f.folder / "killed.gguf"));
-  // Hidden states that are changed meanwhile would lead to other weights.
+  // If the stored hidden states were changed meanwhile, the command would compute other weights.
   const auto work = f.folder / ".killed.gguf.work";
   fs::copy(work, f.folder / "kept", fs::copy_options::recursive);
   for (const char* name : {"windows-0.bin", "windows-1.bin"}) {

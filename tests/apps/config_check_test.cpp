@@ -1,4 +1,4 @@
-// Tests the report of `troupe config check` about a good file.
+// Tests the report of `troupe config check` about a valid file.
 #include "tests/apps/topology.hpp"
 
 BOOST_AUTO_TEST_SUITE(config_check)

@@ -1,4 +1,5 @@
-// Tests `device: cuda` at the command line, on a machine that lacks a part of it: one sentence, at once, and no run.
+// Tests `device: cuda` at the command line, on a machine that lacks CUDA or a part of it: the command prints one
+// sentence at once and starts no run.
 #include <filesystem>
 #include <regex>
 #include <set>

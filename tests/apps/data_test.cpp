@@ -18,7 +18,7 @@ namespace {
 const std::string gpt2 = std::string(troupe::places::source_dir) + "/tests/data/fixtures/gpt2";
 const std::string pieces = std::string(troupe::places::source_dir) + "/tests/data/fixtures/unigram.model";
 
-/// Returns ten documents of the corpus's own words, one per line.
+/// Returns ten documents made of the corpus's words, one JSON object on each line.
 std::string json_lines(const std::string& text) {
   std::string out;
   for (size_t i = 0; i < 10; ++i)

@@ -1,4 +1,4 @@
-// Tests `parallel: auto` on the command line: the list of candidates, the choice that a run keeps in its folder,
+// Tests `parallel: auto` on the command line: the list of candidates, the choice that a run stores in its folder, and
 // refusals.
 #include <nlohmann/json.hpp>
 
@@ -97,7 +97,7 @@ BOOST_AUTO_TEST_CASE(a_run_says_what_it_chose_keeps_it_and_has_the_bits_of_the_r
   BOOST_TEST(chosen.at("measured_s").is_number());
   const std::string config = scratch_folder::read(f.folder / "out" / "config.yaml");
   BOOST_TEST(has(config, "  tensor: " + std::to_string(chosen.at("tensor").get<int>()) + "\n"), config);
-  // A second run with the same file, folder and profile makes the same choice without trying anything again.
+  // A second run with the same file, folder and profile must make the same choice without measuring again.
   const auto again = f.troupe({"train", "job.yaml", "--fresh", "--json"});
   BOOST_TEST(scratch_folder::read(f.folder / "out" / "degrees.csv") == kept);
   auto same = written_out(chosen);

@@ -12,7 +12,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Closes the standard descriptors; the test's pipes stay open under other numbers.
+/// Closes stdin, stdout and stderr; the pipes of the test stay open under other numbers.
 void close_standard_descriptors() {
   (void)!::dup(STDOUT_FILENO);
   (void)!::dup(STDERR_FILENO);

@@ -1,4 +1,4 @@
-// Tests `troupe doctor`: facts read from a machine's files, its findings, and the command on this machine.
+// Tests `troupe doctor`: the facts that it reads from a machine's files, its findings, and the command on this machine.
 #include "apps/machine/doctor.hpp"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ constexpr const char* limits =
     "Max open files            1024                 524288               files     \n"
     "Max locked memory         8388608              unlimited            bytes     \n";
 
-// Files of a server with two processors and a GPU, on which the program runs in a container.
+// Files of a server with two processors and a GPU; the program runs in a container on that server.
 struct server {
   scratch_folder root;
   server() {
@@ -215,7 +215,7 @@ BOOST_AUTO_TEST_CASE(the_kernels_of_gpus_are_there_where_the_library_is) {
 }
 
 BOOST_AUTO_TEST_CASE(what_training_on_a_gpu_lacks_is_named_with_what_brings_it) {
-  const server s;  // the server has an H100
+  const server s;  // this server has an NVIDIA H100
   const auto m = read_machine(s.root.path());
   auto t = all_well();
   t.cuda.version = "13.0";

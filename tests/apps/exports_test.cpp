@@ -1,5 +1,5 @@
-// Tests every command that writes weights, and what each one compares, keeps and refuses: the model's parameters, a
-// tied head with values of its own, values beyond the written type, keys of config.json, tokenizer files.
+// Tests all commands that write weights, and what each of them compares, keeps and refuses: the model's parameters, a
+// tied head with values of its own, values beyond the range of the written type, keys of config.json, tokenizer files.
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/convert/open_source.hpp"
@@ -34,7 +34,7 @@ std::vector<float> values_of(const fs::path& path, const std::string& name) {
   return out;
 }
 
-/// Returns the loss that is printed by a run of one step that changes nothing.
+/// Returns the loss printed by a run of one step that does not change the weights.
 double loss_of(const command_folder& at, const std::vector<std::string>& more = {}) {
   std::vector<std::string> all{"train", "job.yaml", "--fresh", "--json"};
   all.insert(all.end(), more.begin(), more.end());
@@ -45,7 +45,7 @@ double loss_of(const command_folder& at, const std::vector<std::string>& more = 
   return std::stod(r.out.substr(at_loss + 7));
 }
 
-/// Writes the GGUF file `from` with more keys to `to`.
+/// Copies the GGUF file `from` to `to` and adds keys.
 void add_keys(const fs::path& from, const fs::path& to,
               const std::vector<std::pair<std::string, checkpoint::gguf_value>>& keys) {
   const auto file = core::source_file::open(from);
@@ -175,18 +175,18 @@ BOOST_AUTO_TEST_CASE(weights_that_peft_wraps_are_named_as_such_by_every_writer_a
     f.check_well(f.checkpoint({"inspect", "hf"}), words);
     f.check_well(f.checkpoint({"to-fp32", "hf", "copied.safetensors", "--force"}), words);
   };
-  // PEFT's get_peft_model() saves the layer, its adapter, and a prefix.
+  // PEFT's get_peft_model() saves the layer and its adapter, under names with a prefix.
   f.named(projection + "weight").name = projection + "base_layer.weight";
   for (auto& t : f.tensors) t.name = "base_model.model." + t.name;
   add("base_model.model." + projection + "lora_A.default.weight");
   check_named("holds a model wrapped by PEFT, with tensors such as 'base_model.model.");
-  // PEFT's inject_adapter_in_model() saves no prefix.
+  // PEFT's inject_adapter_in_model() saves names without a prefix.
   f.tensors = tensors;
   f.named(projection + "weight").name = projection + "base_layer.weight";
   add(projection + "lora_B.default.weight");
   check_named(
       "holds a model wrapped by PEFT, with tensors such as 'model.layers.0.self_attn.q_proj.base_layer.weight'");
-  // The folder has an adapter under the name of a model.
+  // The folder contains only an adapter, under the file name of a model.
   f.tensors.clear();
   add("base_model.model." + projection + "lora_A.weight");
   check_named("holds a PEFT adapter, not a whole model, with tensors such as 'base_model.model.model.layers.0.");
@@ -267,7 +267,7 @@ BOOST_AUTO_TEST_CASE(a_tied_head_with_values_of_its_own_stays_untied_everywhere)
       "config.json ties the head to the embedding, but 'lm_head.weight' and 'model.embed_tokens.weight' have different "
       "values: the head keeps its own";
   const double tied = loss_of(f);
-  // The head has the values of the embedding.
+  // The head of this model has the values of the embedding.
   auto head = f.named("model.embed_tokens.weight");
   head.name = "lm_head.weight";
   f.tensors.push_back(head);
@@ -275,7 +275,7 @@ BOOST_AUTO_TEST_CASE(a_tied_head_with_values_of_its_own_stays_untied_everywhere)
   BOOST_TEST(loss_of(f) == tied);
   f.check_well(f.checkpoint({"to-hf", "hf", "same"}));
   BOOST_TEST(!has(f.checkpoint({"inspect", "same"}).out, "lm_head"));
-  // The head has values of its own.
+  // The head of this model has values of its own.
   auto& own = f.named("lm_head.weight");
   for (size_t i = 0; i < own.data.size() / sizeof(float); ++i)
     whole_folder::set(own, i, static_cast<float>(i % 91) / 500 - 0.09F);
@@ -284,7 +284,7 @@ BOOST_AUTO_TEST_CASE(a_tied_head_with_values_of_its_own_stays_untied_everywhere)
   std::memcpy(wanted.data(), own.data.data(), own.data.size());
   for (const auto& [out, command] : whole_folder::exports("hf", true)) {
     f.check_well(f.troupe(command), sentence);
-    if (out == "out_c.gguf" || out == "out_ct") continue;  // these formats have fewer bits
+    if (out == "out_c.gguf" || out == "out_ct") continue;  // these formats store fewer bits and cannot be equal
     BOOST_TEST((values_of(f.folder / out, "lm_head.weight") == wanted), out);
   }
   BOOST_TEST(json::parse(scratch_folder::read(f.folder / "out_hf/config.json"))["tie_word_embeddings"] == false);
@@ -297,7 +297,7 @@ BOOST_AUTO_TEST_CASE(a_tied_head_with_values_of_its_own_stays_untied_everywhere)
   BOOST_TEST(json::parse(scratch_folder::read(f.folder / "exported/config.json"))["tie_word_embeddings"] == false);
   const double untied = loss_of(f);
   BOOST_TEST(untied != tied);
-  // The export's config.json says that the head is not tied, and a job that ties it is refused.
+  // The export's config.json states that the head is not tied, and a job that ties it is refused.
   f.folder.write("untied.yaml", replaced(job_of_hf, "path: hf", "path: out_hf"));
   const auto again = f.troupe({"train", "untied.yaml", "--fresh", "--json"});
   BOOST_TEST(again.code == 0, again.err);
@@ -354,14 +354,14 @@ BOOST_AUTO_TEST_CASE(values_beyond_the_written_type_are_refused_or_clamped_and_c
   BOOST_TEST((half[5] == 65504 && half[6] == -65504));
   const auto of_norm = values_of(f.folder / "half", norm.name);
   BOOST_TEST((of_norm[1] == 65504 && of_norm[2] == 0));
-  // GGUF's blocks have a scale in fp16.
+  // GGUF stores the scales of blocks in fp16, so this value is out of range.
   whole_folder::set(t, 5, 3e38F);
   f.write();
   f.check_refused(f.checkpoint({"to-gguf", "hf", "q.gguf", "--tokenizer", "bytes"}),
                   "--allow-overflow clamps values that are", 1);
   f.check_well(f.checkpoint({"to-gguf", "hf", "q.gguf", "--tokenizer", "bytes", "--allow-overflow"}),
                "1 values outside the range of the type were clamped");
-  // A run that computes in fp16 does not begin with infinities.
+  // A run that computes in fp16 must not begin with weights that become infinite.
   f.check_refused(f.troupe({"train", "job.yaml", "--fresh", "--set", "fp16.enabled=true"}),
                   "which is out of range for fp16", 1);
 }
@@ -384,7 +384,7 @@ BOOST_AUTO_TEST_CASE(aliases_of_config_json_act_and_keys_that_nothing_reads_are_
     command.insert(command.end(), {"--ignore-key", "n_embed"});
     f.check_well(f.troupe(command));
   }
-  // A name that the file does not have is an error, and so is a name if no file describes the model.
+  // A key that is not in the file must be an error, and so must a key if no file describes the model.
   const std::string wrong = "has no key 'n_embd_' to ignore; its unknown keys: 'n_embed'";
   for (auto [out, command] : whole_folder::all_exports("hf", false)) {
     command.insert(command.end(), {"--force", "--ignore-key", "n_embed", "--ignore-key", "n_embd_"});
@@ -404,7 +404,8 @@ BOOST_AUTO_TEST_CASE(aliases_of_config_json_act_and_keys_that_nothing_reads_are_
   for (const char* command : {"plan", "train"})
     f.check_refused(f.troupe({command, "job.yaml", "--set", set}),
                     "model.ignore_keys: the config.json of '" + (f.folder / "hf").string() + "' " + wrong);
-  // Keys that are known are compared with checkpoints, in which they may appear later.
+  // The key ignore_keys may also name keys that Troupe knows, because checkpoints that are loaded later may contain
+  // them.
   f.check_well(f.troupe({"plan", "job.yaml", "--set", "model.ignore_keys=[n_embed, n_positions]"}));
   keys.erase("n_embed");
   keys["sliding_window"] = 8;
@@ -443,7 +444,7 @@ BOOST_AUTO_TEST_CASE(a_source_that_describes_another_model_is_refused_by_key) {
       "model.ignore_keys: the job's own model has no key 'model_typ' to ignore; all of its keys are known; the model "
       "of '" +
           (f.folder / "hf").string() + "' has no key 'model_typ'");
-  // These keys belong to GGUF files only.
+  // These keys have a meaning only in GGUF files.
   for (const auto& [key, value] : std::vector<std::pair<std::string, checkpoint::gguf_value>>{
            {"llama.rope.freq_base", checkpoint::gguf_value::of(5e5F)},
            {"llama.expert_count", checkpoint::gguf_value::of(uint32_t{8})},

@@ -1,5 +1,5 @@
-// Tests `troupe checkpoint` on folders that other programs saved: the messages about them, and their names, printed as
-// a file for `--map` and read back.
+// Tests `troupe checkpoint` with folders that other programs saved: the messages about them, and their tensor names,
+// which are printed as a file for `--map` and read back.
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -21,7 +21,7 @@ namespace {
 
 const fs::path fixtures = fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures";
 
-/// Returns name, kind and moment of every tensor.
+/// Returns the name, the kind and the moment of every tensor.
 std::vector<std::string> names_in(const json& inspected) {
   std::vector<std::string> out;
   for (const auto& t : inspected["tensors"])
@@ -38,7 +38,7 @@ json inspected(const command_folder& at, const fs::path& folder, const std::vect
   return json::parse(did.out);
 }
 
-/// Copies a folder of the Trainer to `ck` and leaves its optimizer the states of the embedding alone.
+/// Copies a folder of the Trainer to `ck` and removes all optimizer states except those of the embedding.
 void write_embedding_states_alone(const command_folder& at) {
   namespace ck = checkpoint;
   fs::copy(fixtures / "trainer/trainer_gpt2/checkpoint-3", at.folder / "ck", fs::copy_options::recursive);
@@ -176,7 +176,7 @@ BOOST_AUTO_TEST_CASE(what_of_a_trainers_folder_is_taken_over_is_said) {
   const auto begun = at.troupe({"init", "from.yaml", "--from", folder.string(), "--text", "corpus.txt"});
   BOOST_TEST(begun.code == 0, begun.err);
   BOOST_TEST(has(scratch_folder::read(at.folder / "from.yaml"), "trainer_gpt2"));
-  // The folder lacks the description of the model: only weights are read.
+  // The folder lacks the description of the model, so only its weights are read.
   fs::copy(folder / "checkpoint-3", at.folder / "ck", fs::copy_options::recursive);
   fs::remove(at.folder / "ck/config.json");
   const auto unknown = at.troupe({"checkpoint", "inspect", "ck"});
@@ -207,7 +207,7 @@ BOOST_AUTO_TEST_CASE(a_run_resumes_from_the_newest_checkpoint_of_a_trainers_outp
   BOOST_TEST(has(shown.out, "output/checkpoint-3: transformers Trainer, step 3"), shown.out);
   BOOST_TEST(has(shown.out, "\n'output': checkpoint-3, a checkpoint with optimizer states, is used"), shown.out);
   BOOST_TEST(shown.err == "");
-  // The folder contains a save that was interrupted.
+  // The folder contains an interrupted save.
   fs::create_directory(at.folder / "output/checkpoint-4");
   fs::copy(at.folder / "output/model.safetensors", at.folder / "output/checkpoint-4/model.safetensors");
   const auto refused = at.troupe({"train", "job.yaml", "--resume", "output", "--fresh", "--steps", "5"});
@@ -287,7 +287,7 @@ BOOST_AUTO_TEST_CASE(a_start_from_a_damaged_newest_checkpoint_says_how_an_older_
   check("; --fallback-to-previous takes step-00000002 instead");
   at.folder.write("out/checkpoints/latest", "of no checkpoint\n");
   check("; --fallback-to-previous takes step-00000002 instead");
-  for (size_t i = starts.size(); i-- > 0;) {  // the own folder is last, because that run saves there
+  for (size_t i = starts.size(); i-- > 0;) {  // the run's own folder is the last, because that run saves in it
     auto start = starts[i];
     start.emplace_back("--fallback-to-previous");
     const auto taken = at.troupe(start);

@@ -1,5 +1,5 @@
-// Tests `troupe checkpoint to-gguf` and the other commands on GGUF files: conversion there and back, vocabularies,
-// refusals.
+// Tests `troupe checkpoint to-gguf` and the other commands with GGUF files: conversion from and to other formats,
+// vocabularies, refusals.
 #include "checkpoint/gguf/header.hpp"
 #include "checkpoint/safetensors/weights_folder.hpp"
 #include "tests/apps/checkpoint_folder.hpp"
@@ -14,7 +14,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A Hugging Face folder `hf` with a whole GPT-2 of one block, in which `troupe checkpoint` runs.
+/// A folder `hf` in Hugging Face's format with a complete GPT-2 of one block; `troupe checkpoint` runs in its parent
+/// folder.
 struct whole_model {
   scratch_folder folder;
 
@@ -59,7 +60,7 @@ struct whole_model {
     BOOST_TEST(r.code == 0, r.err);
   }
 
-  /// Checks that the error is one sentence with these words, and that the folder has no new files.
+  /// Checks that the error is one sentence with these words, and that the command created no files.
   void check_refused(const std::vector<std::string>& arguments, const std::string& words, int code = 2) const {
     const auto names = [&] {
       std::vector<std::string> out;
@@ -88,7 +89,7 @@ BOOST_AUTO_TEST_CASE(weights_go_there_and_back) {
   BOOST_TEST(config.find("GPT2LMHeadModel") != std::string::npos, config);
   for (const char* key : {R"("n_embd": 32)", R"("n_head": 2)", R"("n_positions": 8)", R"("vocab_size": 256)"})
     BOOST_TEST_CONTEXT(key) BOOST_TEST(config.find(key) != std::string::npos, config);
-  // The copy has the vocabulary of the first file.
+  // The converted file must have the vocabulary of the first one.
   m.check_well({"to-gguf", "m.gguf", "q.gguf", "--type", "q8_0"});
   m.check_well({"diff", "hf", "q.gguf", "--tolerance", "0.01"});
   BOOST_TEST(m.troupe({"diff", "hf", "q.gguf"}).code == 1);

@@ -1,4 +1,4 @@
-// Tests the hardening of a release build of the programs, which is read from the programs themselves.
+// Tests that the programs of a release build are hardened, by examining the program files.
 #include "tests/apps/topology.hpp"
 #include "tests/places.hpp"
 
@@ -17,8 +17,8 @@ BOOST_AUTO_TEST_CASE(programs_are_placed_anywhere_bound_at_once_and_watch_their_
     BOOST_TEST_INFO_SCOPE(program);
     const auto r = run({"/usr/bin/readelf", "--wide", "--segments", "--dynamic", "--dyn-syms", program}, "/");
     BOOST_TEST_REQUIRE(r.code == 0, r.err);
-    // The program is position-independent; all relocations are done and read-only before main; the stack is not
-    // executable.
+    // The program must be position-independent, all its relocations must be done and read-only before main, and its
+    // stack must not be executable.
     BOOST_TEST(has(r.out, "Elf file type is DYN (Position-Independent Executable file)"), program);
     BOOST_TEST(has(r.out, "GNU_RELRO"), program);
     BOOST_TEST(has(r.out, "BIND_NOW"), program);

@@ -1,4 +1,4 @@
-// Tests every command's help: it fits one screen, has an example that works and the exit codes; and no output is
+// Tests the help of every command: it fits on one screen and has a working example and the exit codes; and no output is
 // coloured.
 #include <sstream>
 
@@ -23,7 +23,7 @@ std::vector<std::string> words_of(const std::string& text) {
   return out;
 }
 
-/// Appends all commands below `above`, as a shell is offered them: every word with a meaning is a command.
+/// Appends all commands below `above`, found by shell completion: every suggested word with a description is a command.
 void add_commands(const command_folder& at, const std::vector<std::string>& above, std::vector<std::string>& out) {
   auto words = above;
   words.insert(words.begin(), {"completion", "--words"});
@@ -55,13 +55,13 @@ std::string example_in(const std::string& help) {
   return at == std::string::npos ? "" : help.substr(at + 9, help.find('\n', at) - at - 9);
 }
 
-/// True for commands that measure for minutes, or that need other machines.
+/// Returns true for commands that measure for minutes or need other machines.
 bool is_costly(const std::string& command) {
   for (const char* one : {"io tune", "agent", "launch", "replace"})
     if (command == one) return true;
   return false;
 }
-/// True for commands that ask a run that is under way.
+/// Returns true for commands that send a request to a running job.
 bool asks_a_run(const std::string& command) {
   for (const char* one : {"status", "diagnose", "pause", "resume", "save", "stop"})
     if (command == one) return true;
@@ -100,7 +100,7 @@ BOOST_AUTO_TEST_CASE(the_examples_work_from_an_installed_folder) {
   std::vector<std::string> commands;
   add_commands(at, {}, commands);
 
-  fs::remove(at.folder / "job.yaml");  // `init` creates it
+  fs::remove(at.folder / "job.yaml");  // the file must not exist, because `init` creates it
   process live({troupe::places::troupe_binary, "train", "examples/smallest.yaml", "--steps", "1000000", "--set", "output=run", "--set",
                 "checkpoint.every_steps=1000000", "--json"},
                at.folder.path());
@@ -115,7 +115,7 @@ BOOST_AUTO_TEST_CASE(the_examples_work_from_an_installed_folder) {
   for (const auto& command : commands) {
     if (is_costly(command) || asks_a_run(command)) continue;
     const std::string example = example_in(help_of(at, command));
-    // Files that an earlier example wrote are removed.
+    // Files written by an earlier example are removed.
     type(
         "rm -rf corpus.bin corpus.bin.json weights.safetensors hf model.gguf ds universal latest_universal reshaped "
         "small.gguf");
@@ -123,7 +123,7 @@ BOOST_AUTO_TEST_CASE(the_examples_work_from_an_installed_folder) {
       type("troupe data tokenize examples/corpus.txt --tokenizer bytes --output corpus.bin");
     if (command == "cert init") type("rm -rf certs");
     const auto did = type(example);
-    // A machine may lack software that `doctor` recommends.
+    // The machine may lack software that `doctor` recommends, in which case its exit code is 1.
     BOOST_TEST((did.code == 0 || (command == "doctor" && did.code == 1)), example << ": " << did.code << "\n"
                                                                                   << did.out.substr(0, 1000));
   }
@@ -152,7 +152,7 @@ BOOST_AUTO_TEST_CASE(wrong_usage_is_2_and_nothing_is_coloured_even_on_a_terminal
       command.insert(command.begin(), troupe::places::troupe_binary);
       pseudo_terminal terminal(command, at.folder.path(), [&] { ::setenv("NO_COLOR", no_color, 1); });
       terminal.end();
-      // A line may be erased (ESC [K), but no letter has a colour (ESC [ ... m).
+      // The output may erase a line (ESC [K), but must not set colours (ESC [ ... m).
       const std::string& shown = terminal.shown();
       for (size_t escape = shown.find("\x1b["); escape != std::string::npos; escape = shown.find("\x1b[", escape + 1))
         BOOST_TEST(shown[shown.find_first_not_of("0123456789;", escape + 2)] != 'm', shown);

@@ -1,5 +1,5 @@
-// Tests `troupe init`: the file it writes is right, fits and trains; values given by options, people and other files
-// stay.
+// Tests `troupe init`: the file that it writes is valid, fits the machine and trains; values from options, users and
+// other files are not changed.
 #include <nlohmann/json.hpp>
 
 #include "apps/init/first_job.hpp"
@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Returns the effective value of a key of a file.
+/// Returns the effective value of a key of a configuration file.
 std::string value_in(const command_folder& at, const std::string& file, const std::string& key) {
   const auto did = at.troupe({"config", "explain", file, "--json"});
   BOOST_TEST_REQUIRE(did.code == 0, did.err);
@@ -293,7 +293,7 @@ BOOST_AUTO_TEST_CASE(a_trained_models_tokenizer_is_used_with_a_rate_and_a_length
     more.insert(more.begin(), {"init", "tune.yaml", "--force", "--text", "corpus.txt", "--from", "words"});
     return at.troupe(more);
   };
-  // Without a tokenizer, bytes are refused unless `--tokenizer bytes-as-ids` requests them.
+  // Without a tokenizer the data are refused, unless `--tokenizer bytes-as-ids` requests bytes as tokens.
   const auto none = begin({});
   BOOST_TEST(none.code == 2);
   BOOST_TEST(has(none.err, "the model's vocabulary has 532 words, which are not bytes"), none.err);
@@ -308,7 +308,7 @@ BOOST_AUTO_TEST_CASE(a_trained_models_tokenizer_is_used_with_a_rate_and_a_length
   BOOST_TEST(has(value_in(at, "tune.yaml", "data.tokenizer"), "words"));
   BOOST_TEST(value_in(at, "tune.yaml", "optimizer.params.lr") == "2e-05");
   BOOST_TEST(value_in(at, "tune.yaml", "data.sequence_length") == "1024");
-  // Tokens are compared with the model's tokenizer where they are described.
+  // If a description of the tokens exists, it is compared with the model's tokenizer.
   const auto of_tokens = [&](const fs::path& tokenizer) {
     const auto written = at.troupe(
         {"data", "tokenize", "corpus.txt", "--tokenizer", tokenizer.string(), "--output", "tokens.bin", "--quiet"});
@@ -322,7 +322,7 @@ BOOST_AUTO_TEST_CASE(a_trained_models_tokenizer_is_used_with_a_rate_and_a_length
   BOOST_TEST(others.code == 2);
   BOOST_TEST(has(others.err, "tokens.bin' holds tokens of sentencepiece"), others.err);
   BOOST_TEST(has(others.err, "but the requested tokenizer is another gpt2 (532 tokens)"), others.err);
-  // Weights in a file of torch.save are as trained as those in safetensors.
+  // Weights in a file of torch.save count as trained, as those in safetensors do.
   BOOST_TEST(at.troupe({"checkpoint", "to-fp32", "words", "words/pytorch_model.bin", "--quiet"}).code == 0);
   fs::remove(at.folder / "words/model.safetensors");
   const auto of_torch = begin({"--samples", "4"});
@@ -330,7 +330,7 @@ BOOST_AUTO_TEST_CASE(a_trained_models_tokenizer_is_used_with_a_rate_and_a_length
   BOOST_TEST(has(value_in(at, "tune.yaml", "model.path"), "/words"));
   BOOST_TEST(value_in(at, "tune.yaml", "optimizer.params.lr") == "2e-05");
   BOOST_TEST(value_in(at, "tune.yaml", "data.sequence_length") == "1024");
-  // A tokenizer that cannot be read ends the command.
+  // A tokenizer that cannot be read makes the command fail.
   at.folder.write("words/tokenizer.json", R"({"pre_tokenizer": {"type": "Whitespace"}})");
   fs::remove(at.folder / "tune.yaml");
   const auto other = begin({});
@@ -370,7 +370,7 @@ BOOST_AUTO_TEST_CASE(an_answer_of_accelerate_is_a_source_too) {
   BOOST_TEST_REQUIRE(made.code == 0, made.err);
   is_good(at, "job3.yaml");
   BOOST_TEST(value_in(at, "job3.yaml", "zero_optimization.stage") == "2");
-  // three ranks, as the answer says, whatever this machine's cores
+  // The user's answer requests three ranks, whatever the number of cores of this machine.
   BOOST_TEST(value_in(at, "job3.yaml", "parallel.data") == "3");
   BOOST_TEST(value_in(at, "job3.yaml", "train_batch_size") == "18");
   BOOST_TEST(value_in(at, "job3.yaml", "bf16.enabled") == "true");

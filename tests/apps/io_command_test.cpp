@@ -1,4 +1,4 @@
-// Tests `troupe io ...`: the choice and output for made-up rates, and the command as a user sees it.
+// Tests `troupe io ...`: the choice of settings and the output for invented rates, and the command as a user sees it.
 #include <signal.h>
 
 #include <boost/test/unit_test.hpp>
@@ -29,7 +29,8 @@ storage::throughput_setting setting(uint64_t block_bytes, unsigned depth, unsign
   return s;
 }
 
-/// Returns a report with rates in GB/s; the first point reads best, the third writes best.
+/// Returns a report with rates in GB/s, in which the first point has the best read rate and the third the best write
+/// rate.
 apps::io_report made_up() {
   apps::io_report r;
   r.folder = "/disk";
@@ -73,8 +74,8 @@ BOOST_AUTO_TEST_CASE(the_best_is_the_highest_median_of_its_direction) {
 
 BOOST_AUTO_TEST_CASE(advised_is_the_frugal_among_the_near_equal) {
   auto r = made_up();
-  // Sums of the rates are 5, 5.9, 6 and 5.85: the first is too far off; the fourth has as few requests in flight as
-  // any, and one thread.
+  // The sums of the rates are 5, 5.9, 6 and 5.85. The first is too far below the best; the others use one thread each,
+  // and of these the second needs the least memory.
   BOOST_TEST(apps::advised(r.points) == &r.points[1]);
   r.points[1].write = {1e9};
   BOOST_TEST(apps::advised(r.points) == &r.points[3]);
@@ -203,7 +204,7 @@ BOOST_AUTO_TEST_CASE(a_folder_is_measured_and_left_as_it_was) {
   const auto read = troupe_io(with({"bench", folder.path().string(), "--read"}, little), folder);
   BOOST_TEST(has(read.out, "best read: "));
   BOOST_TEST(!has(read.out, "best write: "));
-  BOOST_TEST(!has(read.out, "█"));  // a pipe is no terminal
+  BOOST_TEST(!has(read.out, "█"));  // the output is a pipe, not a terminal, so no bars are drawn
   BOOST_TEST(read.err == "");
 }
 

@@ -1,5 +1,5 @@
-// Tests the end of a run: the files that it should have kept exist, or its exit code is 3 and it reports which step is
-// safe. Also tests the output folder, in which only one run at a time may keep files.
+// Tests the end of a run: either all files that the run should have written exist, or its exit code is 3 and it reports
+// which step is safe. Also tests that only one run at a time may write files to an output folder.
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -29,7 +29,7 @@ process started(const command_folder& f, std::vector<std::string> more) {
 
 BOOST_AUTO_TEST_SUITE(kept_end)
 
-// The disk is full when the last checkpoint of a run is written.
+// The disk becomes full when the run writes its last checkpoint.
 BOOST_AUTO_TEST_CASE(a_run_whose_last_checkpoint_could_not_be_written_ends_with_code_3_and_says_which_step_is_safe) {
   const command_folder f(quick + "checkpoint: {every_steps: 2, retry_for: 0}\n");
   const auto none = f.troupe({"train", "job.yaml", "--json"}, small_files);
@@ -83,7 +83,7 @@ BOOST_AUTO_TEST_CASE(the_last_checkpoint_is_tried_again_until_it_can_be_written)
   BOOST_TEST(fs::exists(f.folder / "out/checkpoints/best/manifest.json"));
 }
 
-// The first update breaks the weights, and bf16 skips every later step.
+// The first update destroys the weights, and every later step is skipped in bf16.
 BOOST_AUTO_TEST_CASE(a_run_whose_loss_stays_nan_keeps_its_last_good_checkpoint_and_ends_with_code_1) {
   const command_folder f(replaced(quick, "steps: 2", "steps: 6") +
                          "bf16: {enabled: true}\n"
@@ -98,13 +98,13 @@ BOOST_AUTO_TEST_CASE(a_run_whose_loss_stays_nan_keeps_its_last_good_checkpoint_a
              r.err);
   const std::string left_out = ": left out, as the loss has been nan since step ";
   BOOST_TEST(has(r.err, "warning: checkpoint of step 2" + left_out + "2;"), r.err);
-  BOOST_TEST(r.err.find(left_out) == r.err.rfind(left_out), r.err);  // reported once
+  BOOST_TEST(r.err.find(left_out) == r.err.rfind(left_out), r.err);  // the message occurs only once
   BOOST_TEST(has(r.out, "ended after 6 steps"), r.out);
   BOOST_TEST(!has(r.out, "done after"), r.out);
   BOOST_TEST(fs::exists(good + "/manifest.json"));
   for (const auto& x : fs::directory_iterator(f.folder / "out/checkpoints"))
     if (const std::string name = x.path().filename(); name.starts_with("step-")) BOOST_TEST(name == "step-00000001");
-  // The run resumes there and says again that nothing later is good.
+  // The resumed run must again report that no later checkpoint is good.
   const auto again = f.troupe({"train", "job.yaml", "--json"});
   BOOST_TEST(again.code == 1, again.err);
   BOOST_TEST(has(again.err, "the loss has been nan since step 2; the newest checkpoint from before, of step 1, is '"),
@@ -225,7 +225,7 @@ BOOST_AUTO_TEST_CASE(a_run_keeps_its_output_folder_whatever_becomes_of_its_check
   p.send(SIGINT);
   const auto r = p.end();
   BOOST_TEST(r.code == 130, r.err);
-  // The run writes its checkpoint into a folder of checkpoints that it has created again.
+  // The run must create the removed folder of checkpoints again and write its checkpoint there.
   BOOST_TEST(has(r.out, "\"written\":1,\"failed\":0,"), r.out);
   BOOST_TEST(fs::exists(f.folder / "out/checkpoints/latest"));
 }

@@ -1,4 +1,5 @@
-// Tests a run to which the system refuses threads or memory, or that is stopped while it opens: one sentence each.
+// Tests runs to which the system refuses threads or memory, or that are stopped while they start: each prints one
+// sentence.
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -14,11 +15,11 @@ using namespace troupe::tests;
 
 namespace {
 
-/// A job with 829 billion parameters: the plan is quickly written, but no machine has the memory.
+/// A job with 829 billion parameters: the plan is made quickly, but no machine has the memory.
 const std::string enormous =
     replaced(smallest, "n_layer: 2, n_embd: 64, n_head: 4", "n_layer: 120, n_embd: 24000, n_head: 120");
 
-/// A job whose first values take seconds to fill and 800 MB of memory.
+/// A job whose initial weights take seconds to compute and 800 MB of memory.
 const std::string large =
     replaced(replaced(smallest, "n_layer: 2, n_embd: 64, n_head: 4", "n_layer: 16, n_embd: 1024, n_head: 4"),
              "optimizer: {type: AdamW, params: {lr: 1.0e-3}}", "optimizer: {type: SGD, params: {lr: 1.0e-3}}");
@@ -43,12 +44,12 @@ BOOST_AUTO_TEST_CASE(refused_threads_end_the_run_with_one_sentence) {
     BOOST_TEST(has(r.err, "troupe: error: threads: wanted "), threads << ": " << r.err);
     BOOST_TEST(!std::filesystem::exists(f.folder / "out"), threads);
   }
-  BOOST_TEST(refused >= 6U);  // two ranks start 16 threads
+  BOOST_TEST(refused >= 6U);  // two ranks start 16 threads, so many limits must be refused
   BOOST_TEST(trained >= 1U);
 }
 
-// OMP_NUM_THREADS has no effect: no lane uses a team of threads, because libgomp ends the process if it cannot start a
-// thread.
+// OMP_NUM_THREADS must have no effect: no lane uses OpenMP threads, because libgomp ends the process if it cannot start
+// one.
 BOOST_AUTO_TEST_CASE(a_run_takes_the_same_number_of_threads_whatever_openmp_is_told) {
   for (const rlim_t threads : {16, 17, 18, 19}) {
     const auto code_with = [threads](const char* team) {
@@ -67,7 +68,7 @@ BOOST_AUTO_TEST_CASE(a_run_takes_the_same_number_of_threads_whatever_openmp_is_t
 
 BOOST_AUTO_TEST_CASE(more_memory_than_the_machine_has_is_refused_before_it_is_touched) {
   const command_folder f(enormous);
-  // The batch is small, so that only the states do not fit.
+  // The batch is small, so that only the states exceed the memory.
   const auto r =
       f.troupe({"train", "job.yaml", "--set", "data.sequence_length=16", "--set", "train_micro_batch_size_per_gpu=1"});
   BOOST_TEST(r.code == 1);

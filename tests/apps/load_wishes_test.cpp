@@ -1,6 +1,6 @@
-// Tests flags, keys and `--set` that describe a run's beginning: each acts wherever the run begins, or is refused, or
-// the run reports that it has no effect. The walk over all keys checks where a run begins, which the session then
-// loads.
+// Tests all flags, keys and `--set` options that determine where a run begins: wherever a run begins, each of them
+// acts, is refused, or is reported as having no effect. The test over all keys examines the choice of the beginning,
+// which the session then loads.
 #include <algorithm>
 #include <map>
 
@@ -19,7 +19,7 @@ namespace {
 
 using load_keys = config::checkpoint_load_section;
 
-/// Values that are not the default, for each key of checkpoint.load except the path.
+/// Values other than the default, for each key of checkpoint.load except the path.
 const std::map<std::string, std::string> other_values{{"tag", "other"},
                                                       {"module_only", "true"},
                                                       {"optimizer_states", "false"},
@@ -30,7 +30,7 @@ const std::map<std::string, std::string> other_values{{"tag", "other"},
                                                       {"changed_seed", "true"},
                                                       {"changed_data", "true"}};
 
-/// True if `key` has the value of `other_values`.
+/// Returns true if `key` has its value from `other_values`.
 bool was_taken(const load_keys& load, const std::string& key) {
   if (key == "tag") return load.tag == "other";
   if (key == "module_only") return load.module_only;
@@ -43,7 +43,7 @@ bool was_taken(const load_keys& load, const std::string& key) {
   return key == "changed_data" && load.changed_data;
 }
 
-/// A run's output folder, with or without a checkpoint of its own, and another folder of checkpoints.
+/// The output folder of a run, with or without a checkpoint of its own, and another folder of checkpoints.
 struct two_folders {
   scratch_folder at;
   std::filesystem::path own = at / "out/checkpoints", other = at / "elsewhere";
@@ -54,7 +54,7 @@ struct two_folders {
   }
 };
 
-/// Returns where a run with these keys begins; `said` receives its messages.
+/// Returns where a run with these keys begins; `said` receives the messages that are printed.
 core::result<apps::run_start> start_of(const two_folders& f, const std::string& in_file,
                                        const std::vector<std::string>& by_hand, bool is_named_by_hand,
                                        std::string& said, const std::string& map = "") {
@@ -88,7 +88,8 @@ BOOST_AUTO_TEST_CASE(every_key_of_the_load_acts_at_every_start_or_is_refused) {
       const std::string path = "path: " + f.other.string();
       std::string said;
       const auto says = [&](const std::string& text) { return has(said, text); };
-      // First with --resume, then with a folder in the file and no checkpoint of the run's own: every key acts.
+      // Every key acts if --resume names a folder, or if the file names a folder and the run has no checkpoint of its
+      // own.
       const auto named = start_of(f, path, {given}, true, said);
       BOOST_TEST_REQUIRE(named.has_value());
       BOOST_TEST(was_taken(named->load, key), key);
@@ -101,8 +102,8 @@ BOOST_AUTO_TEST_CASE(every_key_of_the_load_acts_at_every_start_or_is_refused) {
         BOOST_TEST(said.empty(), said);
         continue;
       }
-      // The run has a checkpoint of its own: a key given by hand acts or is refused; a key beside a path applies to
-      // that path.
+      // The run has a checkpoint of its own. A key on the command line must act or be refused; a key in the file next
+      // to a path applies to that path.
       BOOST_TEST_REQUIRE(in_file.has_value());
       BOOST_TEST(in_file->own);
       BOOST_TEST((was_taken(in_file->load, key) || says("(" + key + "); --resume " + f.other.string())), said);
@@ -148,7 +149,7 @@ BOOST_AUTO_TEST_CASE(keys_that_the_file_sets_for_its_own_path_do_not_apply_to_th
     BOOST_TEST(reset->warnings.size() == (is_for_all ? 0U : 1U), key);
     if (!is_for_all)
       BOOST_TEST(has(reset->warnings.front().text, "have no effect (" + key + "): "), reset->warnings.front().text);
-    // The recorded configuration repeats the run.
+    // A run with the recorded configuration must be the same run.
     const auto again = config::load_text(config::effective_yaml(*reset), "config.yaml", f.at.path());
     BOOST_TEST_REQUIRE(again.has_value());
     BOOST_TEST(was_taken(again->config.checkpoint.load, key) == is_for_all, key);
@@ -219,7 +220,7 @@ BOOST_AUTO_TEST_CASE(map_without_resume_is_refused_and_compressed_weights_are_ta
           .code == 0);
   BOOST_TEST_REQUIRE(
       f.troupe({"compress", "hf", "packed.gguf", "--to", "gguf:q8_0", "--tokenizer", "bytes", "--quiet"}).code == 0);
-  // Starts of a run: its own folder; a foreign folder by --resume or by a key.
+  // A run can begin from its own folder, or from a foreign folder named by --resume or by a key.
   const std::vector<std::vector<std::string>> own = {{}}, foreign = {{"--set", "output=a", "--resume", "packed.gguf"},
                                                                      {"--set", "output=b", "--set",
                                                                       "checkpoint.load.path=packed.gguf"}};
@@ -240,7 +241,7 @@ BOOST_AUTO_TEST_CASE(map_without_resume_is_refused_and_compressed_weights_are_ta
     BOOST_TEST(refused.code == 2, refused.err);
     BOOST_TEST(has(refused.err, "--map requires --resume"), refused.err);
   }
-  // The run's own checkpoint is not compressed: the flag permits a case that does not occur.
+  // The run's own checkpoint is not compressed, so the flag permits a case that does not occur, and is accepted.
   const auto resumed = train(own[0], {"--dequantise"});
   BOOST_TEST(resumed.code == 0, resumed.err);
   BOOST_TEST(has(scratch_folder::read(f.folder / "out/config.yaml"), "dequantise: true"));
@@ -296,10 +297,10 @@ BOOST_AUTO_TEST_CASE(a_wish_about_a_load_is_refused_where_nothing_is_loaded) {
       BOOST_TEST_REQUIRE(!refused.has_value());
       BOOST_TEST(has(refused.error().text, "checkpoint.load." + key + " (--"), refused.error().text);
       BOOST_TEST(has(refused.error().text, "would do nothing here"), refused.error().text);
-      // A job that lost a rank before its first checkpoint begins again.
+      // A job that lost a rank before its first checkpoint must begin again.
       BOOST_TEST(start.choose(nothing, true).has_value());
     }
-  // A script may always set keys that only permit something.
+  // A script may always set keys that only permit a case.
   for (const std::string key : {"strict", "fallback_to_previous", "changed_batch"}) {
     BOOST_TEST_INFO_SCOPE(key);
     apps::checkpoint_start start(at / "out/checkpoints", load_keys(), {false, false, {key}});
@@ -352,7 +353,7 @@ BOOST_AUTO_TEST_CASE(flags_of_the_load_act_where_a_run_resumes_from_its_own_fold
   // The run has another optimizer: the refusal names a key and a flag that exist, and both work as the refusal
   // describes.
   const auto other = again({"--set", "optimizer.type=Lion"});
-  BOOST_TEST(other.code == 0, other.err);  // Lion's only moment is in the checkpoint
+  BOOST_TEST(other.code == 0, other.err);  // the checkpoint contains Lion's only moment, so the run can load it
   BOOST_TEST(has(other.err,
                  "was trained with adamw, and this run's optimizer is lion: its states are used as those of the "
                  "same names; set checkpoint.load.optimizer_states: false (--no-load-optimizer-states) to begin"),

@@ -1,4 +1,4 @@
-// Tests files that are truncated while a run reads them, and a standard output that cannot be written.
+// Tests data files that are truncated while a run reads them, and a standard output that cannot be written.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -21,7 +21,7 @@ void into_a_full_device() {
   if (full < 0 || ::dup2(full, STDOUT_FILENO) < 0) ::_exit(125);
 }
 
-/// Returns the end of a run whose text is truncated to nothing after its second step.
+/// Returns the result of a run whose text file is truncated to 0 bytes after the second step.
 finished cut_under_way(const command_folder& f, const std::string& text, const std::vector<std::string>& more = {}) {
   std::vector<std::string> command{troupe::places::troupe_binary, "train", "job.yaml", "--steps", "100000", "--json"};
   command.insert(command.end(), more.begin(), more.end());
@@ -41,7 +41,7 @@ BOOST_AUTO_TEST_CASE(a_text_cut_under_a_run_ends_it_with_its_name_and_its_states
   BOOST_TEST(has(r.err, "corpus.txt': it had 20000 bytes when it was opened and has become shorter"), r.err);
   BOOST_REQUIRE(fs::exists(f.folder / "out/checkpoints/latest"));
   const auto last = scratch_folder::read(f.folder / "out/checkpoints/latest");
-  // The text is restored: the run resumes from its checkpoint and ends as a run without the accident does.
+  // After the text is restored, the run resumes from its checkpoint and ends like a run with the text unchanged.
   f.folder.write("corpus.txt", text);
   const uint64_t step = std::stoull(last.substr(last.find_first_of("0123456789")));
   BOOST_TEST(step >= 2U);

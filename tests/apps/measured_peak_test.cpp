@@ -1,4 +1,5 @@
-// Tests the peak that model-FLOPs use is compared with: the test supplies the measurements, so no clock plays a part.
+// Tests the measured peak with which model-FLOPs utilisation is compared. The test supplies the measurements, so the
+// result does not depend on a clock.
 #include "apps/base/measured_peak.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -11,7 +12,7 @@ using namespace troupe;
 
 namespace {
 
-/// A run on two ranks whose steps do 100 operations a second, and whose measurements come from a list.
+/// A run on two ranks whose steps take one second; the measurements of the peak come from a list.
 struct run {
   explicit run(std::vector<double> measurements)
       : peak([this, measurements] { return measurements.at(measured++); }, 2) {}

@@ -1,5 +1,5 @@
-// Tests that the reader of a run's output decides neither how far the run comes nor when it ends; the run reports lost
-// lines.
+// Tests that a slow or missing reader of a run's output neither delays the run nor ends it, and that the run reports
+// lost lines.
 #include <fcntl.h>
 #include <sys/ioctl.h>
 
@@ -89,7 +89,7 @@ BOOST_AUTO_TEST_CASE(a_pipe_that_is_full_and_unread_holds_up_neither_a_run_nor_i
     const pipe_ends ends;
     process run({places::troupe_binary, "train", "job.yaml", "--json"}, f.folder.path(),
                 [&] { give_stdout(ends.out); });
-    // The loop waits for more steps than a pipe of 4 KiB holds lines.
+    // The loop waits for more steps than a pipe of 4 KiB can buffer lines.
     for (int i = 0; i < 3000 && lines_of(scratch_folder::read(f.folder / "out/steps.jsonl")) < 100; ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     run.send(SIGTERM);

@@ -1,5 +1,5 @@
-// Tests a run that serves a page: the content of its page, state and metrics, whom it refuses, and that no client
-// delays it.
+// Tests a run that serves a web page: the content of the page, its state and metrics, which requests are refused, and
+// that no client delays the run.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <openssl/ssl.h>
@@ -33,7 +33,7 @@ namespace {
 const std::string paged_run =
     replaced(replaced(smallest, "steps: 6", "steps: 100000"), "{data: 2}", "{data: 2}\ncluster: {page: 0}");
 
-/// Shell command that makes a certificate that is its own authority, and its key.
+/// Shell command that creates a key and a self-signed certificate.
 const std::string make_certificate =
     "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=localhost -days 2 "
     "-keyout k.pem -out c.pem 2>openssl.log";
@@ -51,8 +51,8 @@ int connect_to(uint16_t port) {
   return -1;
 }
 
-/// Completes a TLS handshake and closes the connection while bytes of the server are unread, so that this side's kernel
-/// resets it.
+/// Completes a TLS handshake and closes the connection while bytes from the server are unread, so that the kernel of
+/// this side sends a reset.
 void visit_rudely(uint16_t port) {
   const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context(SSL_CTX_new(TLS_client_method()), &SSL_CTX_free);
   const std::unique_ptr<SSL, decltype(&SSL_free)> ssl(SSL_new(context.get()), &SSL_free);
@@ -63,7 +63,7 @@ void visit_rudely(uint16_t port) {
   ::close(fd);
 }
 
-/// Returns the server's answer to these bytes; empty if there is none.
+/// Sends these bytes and returns the server's answer; empty if there is none.
 std::string told(uint16_t port, const std::string& bytes, bool ends = false) {
   const int fd = connect_to(port);
   if (fd < 0) return {};
@@ -104,8 +104,8 @@ struct shown_run {
   }
 };
 
-/// Parses the metrics' text format strictly (HELP and TYPE before values, a family in one piece, names, labels and
-/// numbers) and returns each sample.
+/// Parses the text format of the metrics strictly (HELP and TYPE before values, families not interleaved, names, labels
+/// and numbers), and returns each sample.
 std::map<std::string, double> strictly_read(const std::string& text) {
   static const std::regex head("# (HELP|TYPE) ([a-zA-Z_:][a-zA-Z0-9_:]*) (.+)");
   static const std::regex value(
@@ -200,7 +200,7 @@ BOOST_AUTO_TEST_CASE(a_run_shows_its_page_its_state_and_its_metrics) {
   }
   BOOST_TEST(r.f.troupe({"stop", "out"}).code == 0);
   BOOST_TEST(r.run.end().code == 0);
-  BOOST_TEST(connect_to(r.port) < 0);  // nothing listens any more
+  BOOST_TEST(connect_to(r.port) < 0);  // the port must be closed
 }
 
 BOOST_AUTO_TEST_CASE(strangers_and_hostile_bytes_are_refused_while_the_run_goes_on) {
@@ -219,7 +219,7 @@ BOOST_AUTO_TEST_CASE(strangers_and_hostile_bytes_are_refused_while_the_run_goes_
     BOOST_TEST(status_of(get(r.port, path)) == 404, path);
   BOOST_TEST(status_of(told(r.port, "GET /" + std::string(9000, 'a'))) == 431);
   BOOST_TEST(status_of(told(r.port, "GET / HTTP/1.1\r\n" + std::string(5000, 'a'), true)) == 0);
-  std::mt19937 random(1);  // NOLINT: the same bytes every time
+  std::mt19937 random(1);  // NOLINT: a fixed seed, so that every test run sends the same bytes
   for (int i = 0; i < 1000; ++i) {
     BOOST_TEST_INFO_SCOPE("i " << i);
     std::string bytes = i % 2 == 0 ? "GET / HTTP/1.1\r\nHost: localhost\r\n" : "";
@@ -228,8 +228,8 @@ BOOST_AUTO_TEST_CASE(strangers_and_hostile_bytes_are_refused_while_the_run_goes_
     const auto answer = told(r.port, bytes + "\r\n\r\n", true);
     BOOST_TEST((answer.empty() || status_of(answer) >= 200));
   }
-  // Connections that send nothing do not matter: others are served, the descriptors stay bounded, and the steps
-  // continue.
+  // Connections that send nothing must have no effect: other clients are served, the number of descriptors is bounded,
+  // and training continues.
   std::vector<int> idle;
   for (int i = 0; i < 900; ++i) idle.push_back(connect_to(r.port));
   const auto before = json::parse(body_of(get(r.port, "/state.json")))["step"].get<uint64_t>();
@@ -280,7 +280,8 @@ BOOST_AUTO_TEST_CASE(beyond_loopback_a_page_is_served_through_tls_alone) {
   BOOST_TEST(status_of(metrics) == 200);
   BOOST_TEST(has(metrics, "troupe_step "));
   BOOST_TEST(has(through_tls("/?token=" + token, ""), "; Secure"));
-  BOOST_TEST(!has(told(r.port, "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"), "HTTP/1.1 "));  // not without TLS
+  // A server with TLS does not answer plain HTTP.
+  BOOST_TEST(!has(told(r.port, "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"), "HTTP/1.1 "));
   for (int i = 0; i < 50; ++i) visit_rudely(r.port);
   std::vector<int> idle;
   for (int i = 0; i < 200; ++i) idle.push_back(connect_to(r.port));
@@ -293,7 +294,8 @@ BOOST_AUTO_TEST_CASE(beyond_loopback_a_page_is_served_through_tls_alone) {
 BOOST_AUTO_TEST_CASE(what_cannot_be_served_is_refused_before_training) {
   const auto refused = [](const std::string& keys, const std::string& why, bool write_token = false) {
     const command_folder f(replaced(paged_run, "{page: 0}", "{" + keys + "}"));
-    if (write_token) f.folder.write("token", "0123456789abcdef");  // readable by all users
+    // Other users can read the file, so the token must be refused.
+    if (write_token) f.folder.write("token", "0123456789abcdef");
     const auto ended = f.troupe({"train", "job.yaml"});
     BOOST_TEST(ended.code == 2, ended.out + ended.err);
     BOOST_TEST(has(ended.err, why), ended.err);

@@ -1,4 +1,5 @@
-// Tests models in folders of pipeline parallelism and back: other programs' files, training that resumes, comparison.
+// Tests conversion of models to folders of pipeline parallelism and back: files of other programs, training that
+// resumes, and comparison.
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -34,7 +35,7 @@ std::string job_of(const std::string& model) {
          "output: out\n";
 }
 
-/// Returns the loss of step 3 of a run that resumes from `from`.
+/// Returns the loss of step 3 of a run that resumes from the folder `from`.
 double next_loss(const command_folder& f, const std::string& from, const std::string& output) {
   const auto r = f.troupe({"train", "job.yaml", "--json", "--steps", "3", "--resume", from, "--set", "output=" + output,
                            "--set", "checkpoint.every_steps=0"});
@@ -57,7 +58,7 @@ void check_refused(const finished& r, int code, const std::string& part) {
 
 const fs::path fixtures = fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures";
 
-/// Returns the names of the tensors in a file of to-fp32, or in a folder's one file.
+/// Returns the names of the tensors in a file of to-fp32, or in the only file of a folder.
 std::vector<std::string> names_in(const fs::path& file) {
   const auto tensors = troupe::checkpoint::safetensors_file::open(file);
   BOOST_TEST_REQUIRE(tensors.has_value());
@@ -67,8 +68,8 @@ std::vector<std::string> names_in(const fs::path& file) {
   return out;
 }
 
-/// Returns a file's name with the tensor-parallel rank, which DeepSpeed leaves out if there is only one; it finds files
-/// either way.
+/// Inserts the tensor-parallel rank into a file name. DeepSpeed omits it if there is only one rank, and finds the files
+/// in both forms.
 std::string with_rank(std::string name) {
   const auto at = name.starts_with("layer_") ? name.find("-model_states") : std::string::npos;
   return at == std::string::npos ? name : name.insert(at, "-model_00");
@@ -112,7 +113,7 @@ BOOST_AUTO_TEST_CASE(every_command_gives_the_same_of_a_run_in_stages_as_of_one_t
   const auto inspected = json::parse(f.troupe({"checkpoint", "inspect", stages, "--json"}).out);
   BOOST_TEST(inspected["files"].size() == 4U);
   const auto tensors = inspected["tensors"].size();
-  BOOST_TEST(tensors == 3 * 40U);  // a tied weight counts once
+  BOOST_TEST(tensors == 3 * 40U);  // a tied weight is counted once
   check_well(f.troupe({"checkpoint", "verify", stages}), "good: " + std::to_string(tensors) + " tensors");
   check_well(f.troupe({"checkpoint", "diff", whole, stages}), std::to_string(tensors) + " tensors compared, ");
   const std::vector<std::vector<std::string>> commands = {{"to-hf"},
@@ -164,7 +165,7 @@ BOOST_AUTO_TEST_CASE(layers_that_deepspeed_wrote_get_names_by_their_model_or_by_
     BOOST_TEST((names_in(f.folder / file) == wanted), file);
   BOOST_TEST((scratch_folder::read(f.folder / "by_map.safetensors") ==
               scratch_folder::read(f.folder / "by_model.safetensors")));
-  // The folders are converted back to the files that DeepSpeed's own loader looks for, with its keys.
+  // The folders are converted to the files and keys that DeepSpeed's own loader expects.
   f.folder.write("ds.json", R"({"train_batch_size": 6, "optimizer": {"type": "AdamW", "params": {"lr": 0.003}}})");
   check_well(f.troupe({"checkpoint", "to-deepspeed", theirs, "whole", "--map", "names.yaml", "--job", "ds.json"}));
   check_well(f.troupe({"checkpoint", "reshape", "whole", "again", "--pp", "2", "--stage", "1", "--map-back",

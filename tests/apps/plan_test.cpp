@@ -1,4 +1,4 @@
-// Tests `troupe plan` in all its formats, and the host program of apps/examples.
+// Tests `troupe plan` in all its output formats, and the example host program in apps/examples.
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <regex>
@@ -18,7 +18,7 @@ BOOST_AUTO_TEST_CASE(the_summary_says_what_fits_and_how_long_it_takes) {
        {"proved", "predicted step ", "predicted to be hidden behind compute: gathers ", "parameters whole at once"})
     BOOST_TEST_CONTEXT(part) BOOST_TEST(has(r.out, part), r.out);
   BOOST_TEST(!std::filesystem::exists(f.folder / "out"));
-  // A parameter that two units share counts once, however many slots hold it.
+  // A parameter that two units share is counted once, however many slots contain it.
   unsigned long long at_most = 0, of = 1;
   const auto line = r.out.find("at most ");
   BOOST_TEST_REQUIRE(line != std::string::npos);
@@ -27,7 +27,7 @@ BOOST_AUTO_TEST_CASE(the_summary_says_what_fits_and_how_long_it_takes) {
   BOOST_TEST(at_most <= of, r.out);
 }
 
-// The job has far more ranks than this machine could run, and each of them is counted.
+// The job has far more ranks than this machine could run; the output must count all of them.
 BOOST_AUTO_TEST_CASE(thousands_of_ranks_are_planned_by_class) {
   const command_folder f;
   const auto r = f.troupe({"plan", "job.yaml", "--set", "model.n_layer=6", "--set", "model.n_embd=1024", "--set",
@@ -329,7 +329,8 @@ BOOST_AUTO_TEST_CASE(the_layers_of_a_model_are_shown_as_a_table_and_as_json) {
   BOOST_TEST(std::regex_match(packed, std::regex("[a-z_.1]+ +linear +64 +192 +in x out +weight, bias +4 \\+ 4 +"
                                                  "query 64, key 64, value 64")),
              packed);
-  BOOST_TEST(has(table.out, "out x in  transformer.wte.weight"), table.out);  // the head's weight, which is tied
+  // The row is that of the head's weight, which is tied.
+  BOOST_TEST(has(table.out, "out x in  transformer.wte.weight"), table.out);
 
   const auto json = f.troupe({"plan", "job.yaml", "--layers", "--json"});
   const auto layers = nlohmann::json::parse(json.out);
@@ -342,7 +343,7 @@ BOOST_AUTO_TEST_CASE(the_layers_of_a_model_are_shown_as_a_table_and_as_json) {
   BOOST_TEST(c_attn.at("weight").at("trained") == true);
   BOOST_TEST(c_attn.at("parts").at(1) == nlohmann::json({{"role", "key"}, {"width", 64}}));
   BOOST_TEST(layers.back().at("bias").is_null());
-  // A model that is too large for any machine has a table of layers, too.
+  // A model that is too large for any machine also has a table of layers.
   const auto large = f.troupe({"plan", "job.yaml", "--layers", "--set", "model.n_embd=12288", "--set",
                                "model.n_layer=96", "--set", "parallel.data=1"});
   BOOST_TEST_REQUIRE(large.code == 0, large.err);
@@ -391,7 +392,8 @@ BOOST_AUTO_TEST_CASE(a_host_program_trains_layers_of_its_own_over_tensor_ranks) 
 
 BOOST_AUTO_TEST_CASE(planning_needs_neither_libtorch_nor_actors) {
   const command_folder f;
-  const auto alone = f.folder / "troupe";  // a copy without the program next to it that loads both
+  // Path of a copy of the program that is not next to the program which loads LibTorch and CAF.
+  const auto alone = f.folder / "troupe";
   std::filesystem::copy_file(troupe::places::troupe_binary, alone);
   const auto libraries = run({"/usr/bin/ldd", alone.string()}, f.folder.path());
   BOOST_TEST_REQUIRE(libraries.code == 0, libraries.err);

@@ -49,7 +49,7 @@ process::~process() {
 
 void process::send(int signal) const { ::kill(pid_, signal); }
 
-// Reads what is available within `timeout_ms`. Returns false if both pipes have ended, or nothing came in time.
+// Reads what is available within `timeout_ms`. Returns false if both pipes are closed, or if nothing arrived in time.
 bool process::read_some(int timeout_ms) {
   pollfd fds[] = {{out_, POLLIN, 0}, {err_, POLLIN, 0}};
   if ((out_ < 0 && err_ < 0) || ::poll(fds, 2, timeout_ms) <= 0) return false;
@@ -90,7 +90,7 @@ bool process::has_said(const std::string& text) {
 std::chrono::milliseconds process::processor_time() const {
   std::ifstream file("/proc/" + std::to_string(pid_) + "/stat");
   std::string field, rest;
-  std::getline(file, rest, ')');  // the name may hold spaces
+  std::getline(file, rest, ')');  // the process name before the parenthesis may contain spaces
   for (int i = 0; i < 11; ++i) file >> field;
   long user = 0, system = 0;
   file >> user >> system;
@@ -125,7 +125,7 @@ bool process::wait_for_work(std::chrono::milliseconds more) {
 uint64_t process::data_bytes() const {
   std::ifstream file("/proc/" + std::to_string(pid_) + "/status");
   for (std::string line; std::getline(file, line);)
-    if (line.starts_with("VmData:")) return std::stoull(line.substr(7)) * 1024;  // in KiB
+    if (line.starts_with("VmData:")) return std::stoull(line.substr(7)) * 1024;  // /proc states the size in KiB
   return 0;
 }
 
@@ -136,7 +136,7 @@ std::string process::opened(int number) const {
 
 finished process::end(std::chrono::seconds limit) {
 #ifdef __SANITIZE_ADDRESS__
-  limit *= 10;  // the sanitizer makes programs several times slower
+  limit *= 10;  // sanitizers make programs several times slower
 #endif
   const auto until = std::chrono::steady_clock::now() + limit;
   while (out_ >= 0 || err_ >= 0) {

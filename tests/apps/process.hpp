@@ -1,5 +1,5 @@
-// Owns a child process: runs it to its end, or reads its output and sends it signals meanwhile. Returns its output and
-// its exit code.
+// Owns a child process: runs it to its end, or reads its output and sends it signals while it runs. Returns its output
+// and exit code.
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,7 @@ struct finished {
 
 class process {
  public:
-  /// `prepare` runs in the child before the program does. Throws if the process cannot be started.
+  /// `prepare` runs in the child process before the program is executed. Throws if the process cannot be started.
   process(const std::vector<std::string>& command, const std::filesystem::path& folder,
           const std::function<void()>& prepare = {});
   ~process();
@@ -26,21 +26,23 @@ class process {
   process& operator=(const process&) = delete;
 
   void send(int signal) const;
-  /// Reads until stdout contains `text`; false if the program ended without it.
+  /// Reads stdout until it contains `text`. Returns false if the program ends before that.
   bool wait_for(const std::string& text);
-  /// Reads until stderr contains `text` at least `times` times; false if the program ended without it.
+  /// Reads stderr until it contains `text` at least `times` times. Returns false if the program ends before that.
   bool wait_for_error(const std::string& text, size_t times = 1);
-  /// True if stderr contains `text`; waits for it for 0.1 s at most.
+  /// Returns true if stderr contains `text`; waits at most 0.1 s for it.
   bool has_said(const std::string& text);
-  /// Waits until the program has used `more` processor time; false if the program ended before.
+  /// Waits until the program has used `more` processor time. Returns false if the program ends before that.
   bool wait_for_work(std::chrono::milliseconds more);
-  /// Waits until the program blocks this signal or has a handler for it; false if the program ended before.
+  /// Waits until the program blocks this signal or has a handler for it. Returns false if the program ends before that.
   bool wait_until_takes(int signal);
-  /// Bytes of the program's private writable memory, as RLIMIT_DATA counts them; 0 once the program has ended.
+  /// Returns the bytes of the program's private writable memory, as RLIMIT_DATA counts them; 0 once the program has
+  /// ended.
   [[nodiscard]] uint64_t data_bytes() const;
-  /// Path of the file on which the program's descriptor `number` is open; empty if the descriptor is not open.
+  /// Returns the path of the file on which the program's descriptor `number` is open; empty if the descriptor is not
+  /// open.
   [[nodiscard]] std::string opened(int number) const;
-  /// Reads to the end of the output. Kills the program and throws if it runs longer than `limit`.
+  /// Reads the output to its end and returns it. Kills the program and throws if it runs longer than `limit`.
   finished end(std::chrono::seconds limit = std::chrono::seconds(60));
 
  private:

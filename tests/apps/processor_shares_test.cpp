@@ -1,4 +1,4 @@
-// Tests that processes of a job get neighbouring processors, all of them, each once.
+// Tests that processes of a job get adjacent processor cores, and that each core is assigned exactly once.
 #include "apps/run/processor_shares.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -19,7 +19,7 @@ BOOST_AUTO_TEST_CASE(shares_follow_packages_then_cores) {
   std::set<uint32_t> all;
   for (const auto& share : eight) {
     BOOST_TEST(share.size() == 2U);
-    BOOST_TEST(share[1] == share[0] + 1);  // both threads of a core
+    BOOST_TEST(share[1] == share[0] + 1);  // the share consists of both hardware threads of a core
     all.insert(share.begin(), share.end());
   }
   BOOST_TEST(all.size() == 16U);

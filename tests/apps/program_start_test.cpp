@@ -1,4 +1,4 @@
-// Tests that a program copes with how it is started: as process 1, with a small stack, on a system without /proc.
+// Tests programs that are started in unusual ways: as process 1, with a small stack, on a system without /proc.
 #include "apps/base/program_start.hpp"
 
 #include <fcntl.h>
@@ -22,12 +22,13 @@ using namespace troupe::tests;
 
 namespace {
 
-/// Runs `program` as a container runs process 1, with a process that reaps; returns that process's number.
+/// Runs `program` as process 1 of a container, together with a process that reaps orphans; returns the number of that
+/// process.
 template <class Program>
 pid_t as_first_process(Program program) {
   const pid_t first = ::fork();
   if (first != 0) return first;
-  ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // process 1 reaps orphans without this call
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // a real process 1 adopts orphans without this call
   if (const auto code = apps::serve_as_first_process(1)) ::_exit(*code);
   ::_exit(program());
 }
@@ -37,7 +38,7 @@ int code_of(pid_t first) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/// Returns the number of a process that has ended and whose parent has ended before it.
+/// Returns the number of an ended process whose parent ended before it.
 pid_t leave_an_orphan() {
   int told[2];
   if (::pipe2(told, O_CLOEXEC) != 0) return -1;
@@ -69,7 +70,8 @@ std::function<void()> stack_of(rlim_t soft, rlim_t hard) {
 BOOST_AUTO_TEST_CASE(process_1_reaps_orphans_and_gives_the_code_of_its_program) {
   const pid_t first = as_first_process([] {
     const pid_t orphan = leave_an_orphan();
-    for (int i = 0; i < 6000 && ::kill(orphan, 0) == 0; ++i) ::usleep(10'000);  // a zombie still has its number
+    // A zombie still has its number, so kill() fails only after it is reaped.
+    for (int i = 0; i < 6000 && ::kill(orphan, 0) == 0; ++i) ::usleep(10'000);
     return orphan > 0 && ::kill(orphan, 0) != 0 && errno == ESRCH ? 7 : 8;
   });
   BOOST_TEST(code_of(first) == 7);

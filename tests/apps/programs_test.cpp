@@ -1,5 +1,5 @@
-// Tests where `troupe` finds the other programs: in its own folder, or in the Python package that it was installed
-// with.
+// Tests where `troupe` looks for the other programs: in its own folder, or in the Python package with which it was
+// installed.
 #include "apps/base/programs.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 const std::string built_with = TROUPE_LIBTORCH_VERSION, wanted = built_with.substr(0, built_with.find('+'));
 
-/// A Python environment with `bin/` and, below `packages`, the files that pip installs.
+/// A Python environment with a folder `bin` and, in the folder `packages`, the files that pip installs.
 struct environment {
   explicit environment(std::string where = "lib/python3.11/site-packages", const std::string& version = TROUPE_VERSION)
       : packages(std::move(where)) {

@@ -1,4 +1,4 @@
-// Owns a program on a pseudo-terminal of its own; types text into it and reads its output.
+// Runs a program on a pseudo-terminal, types text into it and reads its output. Owns the process and the terminal.
 #pragma once
 
 #include <poll.h>
@@ -18,7 +18,7 @@ namespace troupe::tests {
 
 class pseudo_terminal {
  public:
-  /// `prepare` runs in the child before the program does.
+  /// `prepare` runs in the child process before the program is executed.
   pseudo_terminal(const std::vector<std::string>& command, const std::filesystem::path& folder,
                   const std::function<void()>& prepare = {}) {
     winsize size{};
@@ -51,8 +51,8 @@ class pseudo_terminal {
       throw std::runtime_error("nobody reads what is typed");
   }
 
-  /// Reads until `text` appears in the output after the text found by the previous successful call. Returns false if
-  /// the program ends without it, or after a minute.
+  /// Reads until `text` appears in the output after the text that the previous successful call found. Returns false if
+  /// the program ends before that, or after a minute.
   bool shows(const std::string& text) {
     const auto until = std::chrono::steady_clock::now() + std::chrono::minutes(1);
     for (;;) {
@@ -64,7 +64,7 @@ class pseudo_terminal {
     }
   }
 
-  /// Reads to the end of the output. Returns the exit code, or 128 + signal.
+  /// Reads the output to its end. Returns the exit code, or 128 + the number of the signal that ended the program.
   int end() {
     while (read_some()) {
     }

@@ -1,5 +1,4 @@
-// Tests every refusal at the command line: one clear sentence on stderr, an exit code that is not 0, no files left
-// behind.
+// Tests every refusal at the command line: one clear sentence on stderr, an exit code other than 0, and no files left.
 #include <fstream>
 
 #include "tests/apps/topology.hpp"
@@ -26,9 +25,9 @@ const std::string config_json =
 struct refusal {
   std::string name;
   std::string yaml;
-  std::string wanted;                                           // part of the message
-  int code = 2;                                                 // 1: a limit was met, 2: the input is wrong
-  std::vector<std::pair<std::string, std::string>> files = {};  // further files of the folder
+  std::string wanted;                                           // text that the message must contain
+  int code = 2;  // expected exit code; 1: a limit was exceeded, 2: the input is wrong
+  std::vector<std::pair<std::string, std::string>> files = {};  // names and contents of additional files in the folder
 };
 
 std::string deep(int levels) { return std::string(size_t(levels), '[') + std::string(size_t(levels), ']'); }
@@ -235,7 +234,7 @@ BOOST_AUTO_TEST_CASE(integers_that_would_wrap_around_are_refused_in_words) {
   BOOST_TEST(!std::filesystem::exists(f.folder / "out"));
 }
 
-// CLI11 reads 010 as 8 and 0x10 as 16.
+// CLI11 alone would read 010 as 8 and 0x10 as 16.
 BOOST_AUTO_TEST_CASE(integers_of_options_are_read_as_those_of_files_are) {
   const command_folder f;
   for (const std::string wrong : {"0x10", "0b11", "1_000", "1.5", "six"}) {
@@ -311,7 +310,8 @@ BOOST_AUTO_TEST_CASE(check_refuses_what_train_refuses_and_all_of_it_at_once) {
 BOOST_AUTO_TEST_CASE(absurd_batches_are_refused_with_the_size_they_would_need) {
   const struct {
     const char *set, *wanted;
-    int checked;  // exit code of `config check`: 0, with a warning, if another machine may hold the batch
+    // Exit code of `config check`: 0, with a warning, if another machine may have the memory for the batch.
+    int checked;
   } cases[] = {
       {"train_micro_batch_size_per_gpu=1000000000000", "1000000000000 samples of 64 tokens on 2 ranks, which need ", 2},
       {"train_micro_batch_size_per_gpu=500000000", "500000000 samples of 64 tokens on 2 ranks, which need ", 0},

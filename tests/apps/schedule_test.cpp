@@ -1,4 +1,4 @@
-// Tests `troupe schedule` as people type it.
+// Tests the command `troupe schedule` as users type it.
 #include <fstream>
 
 #include "tests/apps/topology.hpp"

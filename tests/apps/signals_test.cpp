@@ -1,4 +1,4 @@
-// Tests that every program and every kind of job handle the signals of core/signal_table.hpp alike.
+// Tests that every program and every kind of job handle the signals listed in core/signal_table.hpp in the same way.
 #include <chrono>
 #include <csignal>
 #include <memory>
@@ -31,7 +31,7 @@ struct signalled_run {
   }
 };
 
-void ignore_hangups() { std::signal(SIGHUP, SIG_IGN); }  // as nohup does
+void ignore_hangups() { std::signal(SIGHUP, SIG_IGN); }  // nohup starts programs in this way
 
 struct waiting_agent {
   command_folder f;
@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(a_cpu_limit_that_tells_again_hurries_nobody) {
   BOOST_TEST(has(ended.out, "\"checkpoints\":{\"written\":1,"), ended.out);
 }
 
-// GNU timeout signals its child and then its process group, to which the child belongs.
+// GNU timeout sends its signal to its child and then to its process group, which contains the child.
 BOOST_AUTO_TEST_CASE(a_signal_that_comes_twice_at_once_is_one_request) {
   for (const auto& more : kinds_of_job) {
     signalled_run r(more);
@@ -98,7 +98,7 @@ BOOST_AUTO_TEST_CASE(a_run_without_checkpoints_names_the_signal_that_ended_it) {
   }
 }
 
-// An evaluation of the whole text lasts much longer than the test may.
+// An evaluation of the whole text takes much longer than the test is allowed to.
 BOOST_AUTO_TEST_CASE(a_signal_during_an_evaluation_ends_it_between_two_batches_and_the_step_is_saved) {
   for (const auto& more : kinds_of_job) {
     command_folder f(replaced(replaced(signalled_job, "corpus.txt}", "corpus.txt, validation_fraction: 0.9}"),
@@ -132,7 +132,7 @@ BOOST_AUTO_TEST_CASE(a_run_saves_by_either_signal_that_asks_and_ignores_the_othe
 BOOST_AUTO_TEST_CASE(nohup_keeps_a_run_whose_terminal_closes) {
   for (const auto& more : kinds_of_job) {
     signalled_run r(more, ignore_hangups);
-    r.run.send(SIGHUP);  // it would be delivered first, as it has the lower number
+    r.run.send(SIGHUP);  // if SIGHUP was not ignored, it would be delivered first, as it has the lower number
     r.run.send(SIGTERM);
     BOOST_TEST(r.run.end().code == 128 + SIGTERM);
   }
@@ -176,8 +176,9 @@ BOOST_AUTO_TEST_CASE(a_command_that_writes_stops_by_the_same_signals) {
     std::raise(SIGHUP);
     BOOST_TEST(apps::stop_request::made());
     BOOST_TEST(apps::stopped_code() == 128 + SIGHUP);
-    for (const int number : {SIGTERM, SIGTERM, SIGINT}) std::raise(number);  // within a second: the same request
-    std::raise(SIGHUP);  // the second signal is handled in a scope of its own
+    // Signals within a second count as one request.
+    for (const int number : {SIGTERM, SIGTERM, SIGINT}) std::raise(number);
+    std::raise(SIGHUP);  // a repeated signal must not end the process within that second
   }
   apps::asked_by_signal = 0;
 }

@@ -24,7 +24,7 @@ struct spiking_folder : command_folder {
 };
 
 struct told {
-  std::map<uint64_t, double> losses;  ///< the last loss of each step
+  std::map<uint64_t, double> losses;  ///< loss of each step; a step that was repeated has its last loss
   std::vector<json> spikes;
   json end;
 };
@@ -76,7 +76,7 @@ BOOST_AUTO_TEST_CASE(a_run_goes_back_says_so_and_has_the_losses_of_one_that_was_
   BOOST_REQUIRE_MESSAGE(by_hand.code == 0, by_hand.err);
   for (const auto& [step, loss] : told_by(by_hand.out).losses) BOOST_TEST(got.losses.at(step) == loss);
 
-  // The run resumes with its decision of what to leave out, though the job file does not name it.
+  // The resumed run keeps the decision which samples to leave out, although the job file does not name them.
   const auto more = f.troupe({"train", "job.yaml", "--json", "--steps", "42"});
   BOOST_REQUIRE_MESSAGE(more.code == 0, more.err);
   BOOST_TEST(told_by(more.out).losses.contains(42));
@@ -97,7 +97,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_is_to_stop_ends_with_1_and_its_last_checkpoint) 
   for (const auto& x : std::filesystem::directory_iterator(f.folder / "out/checkpoints"))
     if (const std::string name = x.path().filename(); name.starts_with("step-"))
       newest = std::max<uint64_t>(newest, std::stoull(name.substr(5)));
-  BOOST_TEST(newest == last / 4 * 4);  // the states after the spike are not saved
+  BOOST_TEST(newest == last / 4 * 4);  // the states after the spike must not be saved
 }
 
 BOOST_AUTO_TEST_CASE(people_read_one_line_of_a_spike_and_where_it_went_back_to) {
@@ -105,7 +105,7 @@ BOOST_AUTO_TEST_CASE(people_read_one_line_of_a_spike_and_where_it_went_back_to) 
   const auto run = f.troupe({"train", "job.yaml"});
   BOOST_TEST(has(run.out, ", the median before it is "), run.out);
   BOOST_TEST(has(run.out, " are left out ("), run.out);
-  BOOST_TEST(run.code == 1);  // there is more than one spike
+  BOOST_TEST(run.code == 1);  // the second spike exceeds on_spike.times_max
   BOOST_TEST(has(run.err, "the run has gone back 1 times already, as often as on_spike.times_max allows"), run.err);
 }
 

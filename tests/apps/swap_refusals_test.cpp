@@ -1,5 +1,5 @@
-// Tests swap files at the command line: a wrong folder or budget is refused before the first step, in one sentence; a
-// later failure ends the run cleanly; after the next start none of its files are left on the disk.
+// Tests swap files at the command line: a wrong folder or budget is refused before the first step in one sentence, a
+// later failure ends the run in an orderly way, and the next start removes all files that it left on disk.
 #include "tests/apps/topology.hpp"
 #include "tests/places.hpp"
 
@@ -49,7 +49,8 @@ struct swapping_folder : command_folder {
   [[nodiscard]] bool is_clean() const { return !fs::exists(folder / "nvme/troupe-swap"); }
 };
 
-/// Checks that the error is one sentence that contains all of `parts`; progress lines of long work may precede it.
+/// Checks that the error is one sentence that contains all of `parts`; lines about the progress of long work may
+/// precede it.
 void check_refused(const finished& got, const std::vector<std::string>& parts) {
   BOOST_TEST(got.code != 0);
   BOOST_TEST(got.code < 128);
@@ -88,14 +89,15 @@ BOOST_AUTO_TEST_CASE(a_swap_folder_that_is_a_symbolic_link_is_refused) {
 
 BOOST_AUTO_TEST_CASE(a_disk_that_is_too_small_is_refused_with_the_need_by_category_and_the_free_space) {
   const swapping_folder job;
-  // The test uses a file system in memory if there is one, because it is smaller than the disk.
+  // The test uses a file system in memory if one exists, because it is smaller than the disk.
   const bool in_memory = fs::is_directory("/dev/shm");
   const scratch_folder small(in_memory ? fs::path("/dev/shm") : fs::temp_directory_path());
-  constexpr uint64_t layer_bytes = 12ULL * 2048 * 2048 * 12;  // weights and two moments
+  constexpr uint64_t layer_bytes = 12ULL * 2048 * 2048 * 12;  // bytes of a layer's weights and two moments
   const uint64_t layers = 2 * fs::space(small.path()).available / layer_bytes + 2;
   const auto got =
       job.at(small.path(), {"--set", "model.n_embd=2048", "--set", "model.n_layer=" + std::to_string(layers), "--set",
-                            "cluster.host_memory_budget=4GiB"});  // large enough that memory is no obstacle
+                            // The budget is so large that only the disk is too small.
+                            "cluster.host_memory_budget=4GiB"});
   check_refused(got, {"swap folder", "wanted", "master weights", "first moments", "second moments", "free"});
   BOOST_TEST(!fs::exists(small / "troupe-swap"));
 }
@@ -157,7 +159,8 @@ BOOST_AUTO_TEST_CASE(memory_that_may_not_be_locked_is_reported_once_and_the_run_
   const swapping_folder job;
   const auto got = job.at(job.folder / "nvme", {}, [] {
     const rlimit none{0, 0};
-    (void)::prctl(PR_CAPBSET_DROP, CAP_IPC_LOCK, 0, 0, 0);  // root without this capability is not exempt either
+    // Root must not be exempt from the limit, so the capability is dropped.
+    (void)::prctl(PR_CAPBSET_DROP, CAP_IPC_LOCK, 0, 0, 0);
     if (::setrlimit(RLIMIT_MEMLOCK, &none) != 0) ::_exit(125);
   });
   BOOST_TEST(got.code == 0, got.err);

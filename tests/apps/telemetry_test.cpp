@@ -1,4 +1,4 @@
-// Tests the files in which a run records itself, and its messages when it cannot write them.
+// Tests the files in which a run records its steps, and its messages if they cannot be written.
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -97,7 +97,8 @@ BOOST_AUTO_TEST_CASE(a_run_in_stages_tells_of_each_of_them_and_of_the_whole_mode
   uint64_t gathers = 0;
   for (const auto& s : stages) {
     gathers += s.at("gathers").get<uint64_t>();
-    BOOST_TEST(s.at("sent_bytes").get<uint64_t>() > 4U * 4 * 64 * 64 * 4);  // a step's activations, and their headers
+    // A step sends its activations with their headers.
+    BOOST_TEST(s.at("sent_bytes").get<uint64_t>() > 4U * 4 * 64 * 64 * 4);
     for (const char* idle : {"planned_idle", "measured_idle"}) {
       BOOST_TEST_INFO_SCOPE(idle);
       BOOST_TEST(s.at(idle).get<double>() > 0);
@@ -120,7 +121,7 @@ BOOST_AUTO_TEST_CASE(a_script_reads_json_alone_and_quiet_stays_quiet) {
   const auto quiet = f.troupe({"train", "job.yaml", "--quiet", "--set", "data.validation_fraction=0.1"});
   BOOST_TEST(lines_of(quiet.out) == 1U, quiet.out);
   BOOST_TEST(quiet.err.empty(), quiet.err);
-  // The first run's curves are kept under another name when the second run writes its own.
+  // When the second run writes its own curves, it renames those of the first run.
   BOOST_TEST(fs::exists(f.folder / "out/steps.jsonl.previous"));
   BOOST_TEST(num_files(f.folder / "out/events") == 2U);
 }

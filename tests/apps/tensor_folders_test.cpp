@@ -1,5 +1,5 @@
-// Tests checkpoints of runs whose parameters are cut over tensor ranks: every command accepts them, they are converted
-// to other programs' folders with as many ranks, and jobs of any tensor degree resume from either.
+// Tests checkpoints of runs with tensor parallelism: every command accepts them, they can be converted to other
+// programs' folders with the same number of ranks, and jobs of any tensor-parallel degree resume from either.
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -16,7 +16,8 @@ namespace {
 const std::string gpt2 =
     "model_type: gpt2, n_layer: 2, n_embd: 16, n_head: 4, n_positions: 8, vocab_size: 250, embd_pdrop: 0, "
     "attn_pdrop: 0, resid_pdrop: 0";
-/// A model of six heads that share three of keys and values, over two ranks: two on the first, one on the second.
+/// A model of six query heads and three key-value heads; of two tensor-parallel ranks the first has two key-value heads
+/// and the second has one.
 const std::string llama =
     "model_type: llama, num_hidden_layers: 2, hidden_size: 24, num_attention_heads: 6, num_key_value_heads: 3, "
     "intermediate_size: 21, max_position_embeddings: 8, vocab_size: 250";
@@ -34,7 +35,7 @@ std::string job_of(const std::string& model) {
          "output: out\n";
 }
 
-/// Returns the loss of step 3 of a run that resumes from `from`.
+/// Returns the loss of step 3 of a run that resumes from the folder `from`.
 double next_loss(const command_folder& f, const std::string& from, int tensor) {
   const auto output = "next_of_" + from + std::to_string(tensor);
   const auto r = f.troupe({"train", "job.yaml", "--json", "--steps", "3", "--resume", from, "--set", "output=" + output,
@@ -85,7 +86,7 @@ BOOST_AUTO_TEST_CASE(every_command_takes_a_checkpoint_of_tensor_ranks) {
           check_well(f.troupe(line));
           check_well(f.troupe({"checkpoint", "diff", ours, command.front()}), " tensors compared, ");
         }
-      // The folder `exported` has the weights that the ranks had in memory.
+      // The folder `exported` contains the weights that the ranks had in memory.
       check_well(f.troupe({"checkpoint", "diff", "exported", "to-hf"}), ": equal");
       const double wanted = next_loss(f, ours, 2);
       for (const std::string from : {"to-universal", "to-deepspeed", "reshape"})

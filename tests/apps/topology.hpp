@@ -1,4 +1,4 @@
-// Owns the job files (topologies) and the folders of tests of the command line, and runs `troupe` in them.
+// Provides the job files and folders for tests of the command line, and runs `troupe` in them.
 #pragma once
 
 #include <boost/test/unit_test.hpp>
@@ -14,7 +14,7 @@
 
 namespace troupe::tests {
 
-/// The smallest job file of the README, on a text of its own.
+/// The smallest job file of the README, but with a text file of the test.
 inline const std::string smallest =
     "model: {model_type: gpt2, n_layer: 2, n_embd: 64, n_head: 4, n_positions: 64, vocab_size: 256}\n"
     "data: {text: corpus.txt}\n"
@@ -32,7 +32,7 @@ inline std::string replaced(std::string text, const std::string& piece, const st
   return text.replace(at, piece.size(), instead);
 }
 
-/// A folder with corpus.txt and job.yaml.
+/// Owns a folder with corpus.txt and job.yaml, and runs `troupe` in it.
 struct command_folder {
   scratch_folder folder;
 
@@ -48,8 +48,8 @@ struct command_folder {
   }
 };
 
-/// Returns the number of lines, without the progress lines of opening a run (they end with " s"), which are printed
-/// only on a busy machine.
+/// Returns the number of lines in `err`, not counting the progress lines printed while a run starts (they end with "
+/// s"), which appear only on a busy machine.
 inline size_t sentences_of(const std::string& err) {
   size_t out = 0;
   std::istringstream lines(err);

@@ -31,7 +31,7 @@ std::string shortest(double x) {
   return {text, std::to_chars(text, text + sizeof text, x).ptr};
 }
 
-// Returns a function that makes the disk full for a process: no file gets more than `bytes` bytes.
+// Returns a function that simulates a full disk for a process: it limits every file to `bytes` bytes.
 std::function<void()> files_at_most(rlim_t bytes) {
   return [bytes] {
     ::signal(SIGXFSZ, SIG_IGN);
@@ -40,7 +40,7 @@ std::function<void()> files_at_most(rlim_t bytes) {
   };
 }
 
-// A job whose steps take long enough for signals to arrive within one.
+// A job whose steps take so long that a signal can arrive within a step.
 const std::string slow =
     replaced(replaced(smallest, "n_layer: 2, n_embd: 64, n_head: 4", "n_layer: 4, n_embd: 256, n_head: 4"), "steps: 6",
              "steps: 100000");
@@ -177,7 +177,7 @@ BOOST_AUTO_TEST_CASE(the_end_says_where_the_model_is_and_which_command_goes_on_w
   BOOST_TEST(has(saved.out, "model: "), saved.out);
   const auto next = saved.out.find("next: troupe checkpoint to-hf ");
   BOOST_TEST_REQUIRE(next != std::string::npos, saved.out);
-  // The command named in the message works as it is written.
+  // The command that the message names must work as printed.
   std::istringstream words(saved.out.substr(next + 13, saved.out.find('\n', next) - next - 13));
   std::vector<std::string> command;
   for (std::string word; words >> word;) command.push_back(word);
@@ -185,7 +185,7 @@ BOOST_AUTO_TEST_CASE(the_end_says_where_the_model_is_and_which_command_goes_on_w
   const auto exported = f.troupe({"train", "job.yaml", "--set", "output=again", "--export", "a folder"});
   BOOST_TEST(has(exported.out, "model: a folder\nnext: troupe checkpoint to-gguf 'a folder' model.gguf\n"),
              exported.out);
-  // A run that has nothing left to train exports, too, and says where.
+  // A run with no steps left must also export, and print the folder.
   const auto over = f.troupe({"train", "job.yaml", "--export", "later"});
   BOOST_TEST(over.code == 0, over.err);
   BOOST_TEST(has(over.out, "model: later\nnext: troupe checkpoint to-gguf later model.gguf\n"), over.out);
@@ -273,7 +273,7 @@ BOOST_AUTO_TEST_CASE(a_run_whose_checkpoints_leave_out_frozen_parameters_resumes
     BOOST_TEST(has(again.err, left_out + ": their values are those that seed 1 gives, as at the start of the run"),
                again.err);
   }
-  // The frozen parameter has the bits of a run that never ended.
+  // The frozen parameter must have the bits of a run that was not interrupted.
   const auto exported = f.troupe({"train", "job.yaml", "--quiet", "--export", "resumed"});
   BOOST_TEST_REQUIRE(exported.code == 0, exported.err);
   const auto whole = f.troupe({"train", "job.yaml", "--quiet", "--set", "output=whole", "--export", "whole_model"});
@@ -282,7 +282,7 @@ BOOST_AUTO_TEST_CASE(a_run_whose_checkpoints_leave_out_frozen_parameters_resumes
     return scratch_folder::read(f.folder.path() / folder / "model.safetensors");
   };
   BOOST_TEST((weights_in("resumed") == weights_in("whole_model")));
-  // A parameter that was trained before is not that of the start.
+  // A parameter that was trained before it was frozen must not have its initial value.
   const std::vector<std::string> trained = {"train", "job.yaml", "--quiet", "--set", "output=trained", "--set"};
   const auto with = [&](const std::string& set, const char* steps) {
     auto words = trained;
@@ -303,7 +303,7 @@ BOOST_AUTO_TEST_CASE(a_run_whose_checkpoints_leave_out_frozen_parameters_resumes
 
 BOOST_AUTO_TEST_CASE(a_terminal_sees_a_bar) {
   const command_folder f;
-  // The `script` program of util-linux provides a terminal.
+  // The program `script` of util-linux provides a terminal.
   const auto r =
       run({"/usr/bin/script", "-qec", std::string(troupe::places::troupe_binary) + " train job.yaml", "/dev/null"},
           f.folder.path());
@@ -353,10 +353,11 @@ BOOST_AUTO_TEST_CASE(an_interrupted_script_is_told_so) {
   const auto events = events_of(r.out);
   BOOST_TEST(events.back().at("stopped") == true);
   BOOST_TEST(events.back().at("checkpoints").at("written") == 1);
-  BOOST_TEST(events.back().at("steps") == events.size() - 2);  // all events but the checkpoint and the end
+  // The list has one event for each step, one for the checkpoint and one for the end.
+  BOOST_TEST(events.back().at("steps") == events.size() - 2);
 }
 
-// The process is stopped in the middle of a step, for longer than silence may last.
+// The process is stopped in the middle of a step, for longer than the limit after which a rank counts as stalled.
 BOOST_AUTO_TEST_CASE(a_run_that_is_stopped_and_continued_trains_on) {
   const command_folder f(slow + "gradient_accumulation_steps: 8\ncluster: {stall_after: 200ms}\n");
   process p({troupe::places::troupe_binary, "train", "job.yaml"}, f.folder.path());
@@ -375,14 +376,15 @@ BOOST_AUTO_TEST_CASE(a_run_that_is_stopped_and_continued_trains_on) {
 }
 
 BOOST_AUTO_TEST_CASE(two_interrupts_end_at_once) {
-  // The step has hundreds of micro-batches: only a stop in its middle ends it soon.
+  // The step has hundreds of micro-batches, so the run can end soon only if it stops within the step.
   const command_folder f(slow + "gradient_accumulation_steps: 400\n");
   process p({troupe::places::troupe_binary, "train", "job.yaml"}, f.folder.path());
   BOOST_TEST_REQUIRE(p.wait_for("instructions a step"));
-  BOOST_TEST_REQUIRE(p.wait_for_work(std::chrono::milliseconds(300)));  // the step has begun
+  BOOST_TEST_REQUIRE(p.wait_for_work(std::chrono::milliseconds(300)));  // the step has begun by then
   p.send(SIGINT);
   BOOST_TEST_REQUIRE(p.wait_for_error("ends after this step"));
-  std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // two signals within a second are one request
+  // Signals within a second count as one request, so the test waits longer.
+  std::this_thread::sleep_for(std::chrono::milliseconds(1100));
   p.send(SIGTERM);
   const auto r = p.end(std::chrono::seconds(20));
   BOOST_TEST(!has(r.out, "step 1/"), r.out);
@@ -393,7 +395,7 @@ BOOST_AUTO_TEST_CASE(two_interrupts_end_at_once) {
 BOOST_AUTO_TEST_CASE(a_full_disk_is_an_error_and_leaves_no_half_of_a_file) {
   const command_folder f;
   const auto r = f.troupe({"train", "job.yaml", "--quiet", "--steps", "1", "--export", "hf"}, files_at_most(100000));
-  BOOST_TEST(r.code == 3);  // the step is done, and its weights were not exported
+  BOOST_TEST(r.code == 3);  // the step is done, but its weights were not exported
   BOOST_TEST(sentences_of(r.err) == 1U, r.err);
   BOOST_TEST(has(r.err, "troupe: error: "), r.err);
   BOOST_TEST(!std::filesystem::exists(f.folder / "hf/model.safetensors"));

@@ -1,5 +1,5 @@
-// Owns Hugging Face folders with a whole small model, as its config.json describes it, for tests that change one thing
-// in them.
+// Creates Hugging Face folders with a complete small model, as config.json describes it, for tests that change one part
+// of it.
 #pragma once
 
 #include <functional>
@@ -47,7 +47,7 @@ class whole_folder : public command_folder {
       if (t.name == name) return t;
     throw std::runtime_error("no tensor " + name);
   }
-  /// Writes the current tensors as the weights of folder `to`.
+  /// Writes the current tensors as the weights of the folder `to`.
   void write(const std::string& to = "hf") const {
     check_ok(checkpoint::write_weights_folder(folder / to, all_to_write(tensors), uint64_t{1} << 30U));
   }
@@ -67,8 +67,7 @@ class whole_folder : public command_folder {
 
   using commands = std::map<std::string, std::vector<std::string>>;
 
-  /// Returns the arguments of the commands that write only weights from folder `from`, keyed by the name of their
-  /// output.
+  /// Returns the arguments of all commands that write only weights from the folder `from`, by the name of their output.
   static commands exports(const std::string& from, bool is_llama) {
     commands out{{"out_hf", {"checkpoint", "to-hf", from, "out_hf"}},
                  {"out.gguf", {"checkpoint", "to-gguf", from, "out.gguf", "--type", "f32", "--tokenizer", "bytes"}},
@@ -77,8 +76,8 @@ class whole_folder : public command_folder {
     if (is_llama) out["out_ct"] = {"compress", from, "out_ct", "--to", "compressed-tensors:int8"};
     return out;
   }
-  /// Returns exports() and the commands that also require an optimizer's states. A folder of weights has no such
-  /// states, which these commands report after all other checks.
+  /// Returns the commands of exports() and those that also require optimizer states. A folder of weights has none,
+  /// which these commands report after all other checks.
   static commands all_exports(const std::string& from, bool is_llama) {
     auto out = exports(from, is_llama);
     out["out_ds"] = {"checkpoint", "to-deepspeed", from, "out_ds", "--job", "job.yaml"};

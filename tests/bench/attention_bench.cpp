@@ -1,6 +1,6 @@
-// Measures attention's forward and backward on one thread, at the shape of tests/bench/step.yaml: the kernel, its twin
-// composed of LibTorch's operations, and LibTorch's flash attention, whose backward is timed without the copies that
-// pack its gradients.
+// Measures attention's forward and backward on one thread, at the shape of tests/bench/step.yaml: the kernel, the same
+// computation composed of LibTorch's operations, and LibTorch's flash attention, whose backward is timed without the
+// copies that pack its gradients.
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
@@ -24,7 +24,7 @@ constexpr int64_t rows = 4;
 
 enum class way { kernel, composed, flash };
 
-/// Returns the multiplications and additions of a product over the keys that a query may see.
+/// Returns the multiplications and additions of one matrix product over the keys that each query may attend to.
 double product_flops(int64_t columns, const models::attention_shape& s) {
   return static_cast<double>(rows * s.heads * columns * (columns + 1) * s.head_width);
 }

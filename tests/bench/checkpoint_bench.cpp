@@ -32,8 +32,8 @@ constexpr uint64_t mib = uint64_t{1} << 20;
 constexpr uint64_t tensor_bytes = 32 * mib, staging_block_bytes = 4 * mib, staging_blocks = 16;
 constexpr unsigned rounds = 7, fio_depth = 32;
 
-// Set by a signal: the folder is removed and the huge pages are freed even if the program is interrupted or its output
-// closed.
+// Set by a signal handler, so that the folder is removed and the huge pages are freed even if the program is
+// interrupted or its output is closed.
 volatile std::sig_atomic_t interrupted = 0;
 
 template <class T>
@@ -58,8 +58,8 @@ std::string name_of(uint64_t number) {
   return out.append(std::to_string(number));
 }
 
-/// Returns the GB/s of one save. Pieces are staged in blocks, which are written while the next are staged, as by a
-/// writer lane.
+/// Saves the payload and returns the rate in GB/s. Pieces are staged in blocks; while some blocks are written, the next
+/// are staged, as in a writer lane.
 double save(const std::filesystem::path& root, std::span<const std::byte> payload, std::span<std::byte> staging) {
   auto& files = checkpoint::real_files();
   std::vector<uint64_t> tickets(staging_blocks, 0);
@@ -86,7 +86,7 @@ double save(const std::filesystem::path& root, std::span<const std::byte> payloa
   return static_cast<double>(payload.size()) / static_cast<double>(core::now_ns() - start);
 }
 
-/// Returns the GB/s of one load, with digests compared.
+/// Loads the checkpoint, compares its digests and returns the rate in GB/s.
 double load(const std::filesystem::path& root, std::span<std::byte> into) {
   auto& files = checkpoint::real_files();
   const int64_t start = core::now_ns();
@@ -102,7 +102,7 @@ double load(const std::filesystem::path& root, std::span<std::byte> into) {
   return static_cast<double>(into.size()) / ns;
 }
 
-/// A run that saves and loads: GPT-2 with 124 M parameters on two ranks, 1.5 GB with the moments.
+/// A run that saves and loads: GPT-2 with 124 M parameters on two ranks; a checkpoint with the moments has 1.5 GB.
 class training {
  public:
   training()
@@ -110,11 +110,12 @@ class training {
             "model: {model_type: gpt2, n_layer: 12, n_embd: 768, n_head: 12, n_positions: 1024, vocab_size: 50257, "
             "embd_pdrop: 0, attn_pdrop: 0, resid_pdrop: 0}\n"),
         session_(job_.open({"parallel.data=2", "zero_optimization.stage=3", "data.tokenizer=bytes-as-ids"})) {
-    must(session_->save({.root = job_.folder().path() / "first"}));  // writes the plan, touches the staging memory
+    // The first save writes the plan and touches the staging memory.
+    must(session_->save({.root = job_.folder().path() / "first"}));
     std::filesystem::remove_all(job_.folder().path() / "first");
   }
 
-  /// Returns the GB/s of a save and of the load that follows.
+  /// Saves and then loads a checkpoint; returns the rates of both in GB/s.
   std::pair<double, double> turn(const std::filesystem::path& root) {
     const int64_t start = core::now_ns();
     const auto folder = must(session_->save({.root = root}));

@@ -1,4 +1,5 @@
-// Owns a program that answers each line with a line, for peers whose start takes long compared with the measurement.
+// Owns a program that answers each line with a line, for reference programs that take long to start compared with the
+// measurement.
 #pragma once
 
 #include <fcntl.h>
@@ -16,7 +17,7 @@ namespace troupe::tests {
 
 class coprocess {
  public:
-  /// `log`: path of the file that receives the program's stderr.
+  /// `log`: path of the file to which the program's stderr is written.
   coprocess(std::vector<std::string> command, const std::string& log) {
     std::array<int, 2> to{-1, -1}, from{-1, -1};
     if (::pipe2(to.data(), O_CLOEXEC) != 0 || ::pipe2(from.data(), O_CLOEXEC) != 0) return;
@@ -47,7 +48,7 @@ class coprocess {
   coprocess(const coprocess&) = delete;
   coprocess& operator=(const coprocess&) = delete;
 
-  /// Returns the next line, without its newline; empty if the program has ended.
+  /// Reads the next line and returns it without its newline; empty if the program has ended.
   std::optional<std::string> hear() {
     std::array<char, 256> line{};
     if (from_ == nullptr || std::fgets(line.data(), line.size(), from_) == nullptr) return std::nullopt;

@@ -1,6 +1,6 @@
-// Measures the speed of the CUDA twins, compared with a plain copy within the device's memory, on 64 Mi elements: far
-// beyond any cache. Counts the bytes that a kernel must move. Prints a table in Markdown.
-// Usage: bench_cuda [words...]: rows with one of the words in their names; none: all
+// Measures the rate of the CUDA kernels, compared with a plain copy within the device's memory, on 64 Mi elements,
+// which is far more than any cache. Counts the bytes that a kernel must move. Prints a table in Markdown. Usage:
+// bench_cuda [words...] prints the rows whose names contain one of the words, or all rows without words.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -34,14 +34,15 @@ void require(const core::result<void>& launched) {
   std::exit(1);
 }
 
-/// Allocates device memory that is never freed.
+/// Allocates device memory and never frees it.
 std::byte* memory(uint64_t bytes) {
   void* out = nullptr;
   require(cudaMalloc(&out, bytes), "allocation");
   return static_cast<std::byte*>(out);
 }
 
-/// Returns device memory with `elements` numbers around 0 of `type`; all have the sign of `sign` unless it is 0.
+/// Returns device memory with `elements` random numbers around 0 of `type`; if `sign` is not 0, all numbers have that
+/// sign.
 std::byte* numbers(dtype type, int sign = 0) {
   std::vector<float> values(elements);
   for (uint64_t i = 0; i < elements; ++i) {
@@ -58,7 +59,7 @@ std::byte* numbers(dtype type, int sign = 0) {
   return out;
 }
 
-/// Returns a mask on the device in which one of two neighbours is 0; which one has no pattern.
+/// Returns a mask on the device in which one of each two neighbouring entries, in irregular order, is 0.
 uint8_t* mask(uint64_t entries) {
   std::vector<uint8_t> keep(entries);
   for (uint64_t i = 0; i < entries; ++i) keep[i] = static_cast<uint8_t>((core::mix64(i / 2) + i) & 1);
@@ -67,7 +68,7 @@ uint8_t* mask(uint64_t entries) {
   return out;
 }
 
-/// Returns the median seconds of one call.
+/// Returns the median duration of one call in seconds.
 double seconds_of(const std::function<void()>& work) {
   cudaEvent_t begin = nullptr, end = nullptr;
   require(cudaEventCreate(&begin), "event");
@@ -98,7 +99,7 @@ struct device_arrays {
   std::byte *f64 = numbers(dtype::f64), *f32 = numbers(dtype::f32), *bf16 = numbers(dtype::bf16),
             *f16 = numbers(dtype::f16), *out = memory(elements * sizeof(double)), *second = numbers(dtype::f32, 1),
             *first = numbers(dtype::f32);
-  std::vector<std::byte*> ranks;  // contributions of 8 ranks, bf16
+  std::vector<std::byte*> ranks;  // contributions of 8 ranks to a reduction, in bf16
   double *sums = reinterpret_cast<double*>(memory(elements / core::partition_grain * sizeof(double))),
          *more_sums = reinterpret_cast<double*>(memory(elements / core::partition_grain * sizeof(double)));
   uint32_t* found = reinterpret_cast<uint32_t*>(memory(sizeof(uint32_t)));
@@ -151,7 +152,7 @@ void add_sums_and_casts(std::vector<row>& rows, device_arrays& a) {
   squares("fp64", a.f64, dtype::f64);
 }
 
-/// Adds the layers' operations on single elements, in bf16.
+/// Adds rows for the element-wise operations of layers, in bf16.
 void add_layers(std::vector<row>& rows, device_arrays& a) {
   namespace cuda = kernels::cuda;
   constexpr dtype type = dtype::bf16;
@@ -177,7 +178,8 @@ void add_layers(std::vector<row>& rows, device_arrays& a) {
   rows.push_back({"turn_tokens, heads of 128, bf16", 4, [=] { return cuda::turn_tokens(all, angles, nullptr); }});
 }
 
-/// Returns an AdamW update of `whole` in pieces of the sizes that a block of GPT-2 124 M has.
+/// Returns an AdamW update of `whole`, divided into pieces of the sizes that the parameters of a block of GPT-2 124 M
+/// have.
 std::function<core::result<void>()> in_pieces(const kernels::optimizer_piece<float>& whole,
                                               const kernels::optimizer_step& step) {
   constexpr std::array<uint64_t, 12> sizes{768, 768, 1'769'472, 2304, 589'824,   768,
@@ -257,7 +259,7 @@ void add_compression(std::vector<row>& rows, device_arrays& a) {
   };
   ranges("groups of 4096, fp32", 4096);
   ranges("groups of 128, fp32", 128);
-  // Memory is read and written in units of 32 bytes: a unit with one element to mask counts as a whole.
+  // A device accesses memory in units of 32 bytes, so a unit that contains one masked element counts as a whole.
   rows.push_back({"mask_elements, half of fp32", 9, [&a] {
                     return cuda::mask_elements(a.first, dtype::f32, {a.element_mask, elements}, nullptr);
                   }});
@@ -269,7 +271,7 @@ void add_compression(std::vector<row>& rows, device_arrays& a) {
                   }});
 }
 
-/// Returns device memory with these values.
+/// Copies these values to device memory and returns its address.
 template <class T>
 T* on_device(const std::vector<T>& values) {
   auto* const out = reinterpret_cast<T*>(memory(values.size() * sizeof(T)));
@@ -332,7 +334,7 @@ void add_row_sums(std::vector<row>& rows, device_arrays& a) {
                       return cuda::column_sums(a.bf16, dtype::bf16, elements / width, width, width, a.out, dtype::bf16,
                                                nullptr);
                     }});
-  // Tokens are as frequent as words: the share of the n-th falls with 1 / n.
+  // Tokens occur as often as words do: the frequency of the n-th is proportional to 1 / n.
   constexpr uint64_t width = 768, count = elements / width, vocabulary = 50'257;
   std::vector<std::vector<int64_t>> places(vocabulary);
   for (uint64_t i = 0; i < count; ++i) {
@@ -369,7 +371,7 @@ int main(int argc, char** argv) {
   device_arrays arrays;
   std::vector<row> rows;
   add_sums_and_casts(rows, arrays);
-  add_compression(rows, arrays);  // before the optimizers, which change numbers
+  add_compression(rows, arrays);  // runs before the optimizers, because they change the arrays
   add_norms(rows, arrays);
   add_row_sums(rows, arrays);
   add_losses(rows, arrays);

@@ -26,15 +26,15 @@ using fabric::operation;
 constexpr uint64_t start = ~uint64_t{0};
 constexpr uint64_t stop = start - 1;
 
-/// One rank with its own thread and mailbox; posts one operation per `start` message.
+/// One rank with a thread and a mailbox of its own; posts one operation for each `start` message.
 struct member {
   tests::mailbox box;
   std::unique_ptr<fabric::communicator> communicator;
   fabric::request request;
-  uint64_t starts = 0;  ///< starts that came while an operation was unfinished
+  uint64_t starts = 0;  ///< number of start messages that arrived during an operation
   bool posted = false;
 
-  /// Runs one operation. Returns false when told to stop.
+  /// Runs one operation. Returns false if it receives a stop message instead.
   bool run_one() {
     while (true) {
       if (!posted && starts > 0) {
@@ -56,7 +56,7 @@ struct member {
   }
 };
 
-/// Returns pieces of `count` elements in equal parts.
+/// Returns the ranks' pieces of `count` elements for the operation, all of equal size.
 std::vector<fabric::piece> even_pieces(operation op, uint32_t ranks, uint64_t count) {
   std::vector<fabric::piece> out;
   for (uint32_t r = 0; r < ranks; ++r) {
@@ -93,21 +93,21 @@ void collective(benchmark::State& state, operation op) {
     for (member& m : members) m.box.push(start);
     return members[0].run_one();
   };
-  all();  // once before the measurement, as between processes
+  all();  // one operation is run before the measurement
   for (auto _ : state) benchmark::DoNotOptimize(all());
   for (uint32_t r = 1; r < ranks; ++r) members[r].box.push(stop);
   for (auto& t : threads) t.join();
   state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(bytes));
 }
 
-/// A rank with a process of its own, woken through a descriptor.
+/// One rank in a process of its own, which is woken through a descriptor.
 struct process_member {
   std::shared_ptr<fabric::shared_group> group;
   std::unique_ptr<fabric::communicator> communicator;
   fabric::request request;
   int ring;
 
-  /// Runs one operation. Returns false when the communicator has ended.
+  /// Runs one operation. Returns false if the communicator has ended.
   bool run_one() {
     if (!communicator->post(request)) return false;
     while (true) {
@@ -159,7 +159,7 @@ void between_processes(benchmark::State& state, operation op) {
   }
   {
     process_member first = begin(0);
-    first.run_one();  // each process maps the pages when it first touches them
+    first.run_one();  // each process maps memory pages when it first touches them
     for (auto _ : state) benchmark::DoNotOptimize(first.run_one());
   }
   for (const pid_t child : children) ::waitpid(child, nullptr, 0);
@@ -180,7 +180,7 @@ void copy(benchmark::State& state) {
 
 double least(const std::vector<double>& v) { return *std::min_element(v.begin(), v.end()); }
 
-/// Sets up many repetitions, of which the least counts, because the machine may be busy.
+/// Requests many repetitions, of which the fastest counts, because the machine may be busy.
 void many(benchmark::internal::Benchmark* b) {
   b->Unit(benchmark::kMicrosecond)->UseRealTime()->MinTime(0.05)->Repetitions(15)->ReportAggregatesOnly();
   b->ComputeStatistics("least", least);

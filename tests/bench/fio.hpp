@@ -1,5 +1,5 @@
-// Runs fio as the reference of Troupe's storage benchmarks: sequential transfers of 1 MiB from huge pages, past the
-// page cache.
+// Runs fio as the reference of Troupe's storage benchmarks: sequential transfers of 1 MiB from huge pages, with direct
+// I/O.
 #pragma once
 
 #include <array>
@@ -14,8 +14,8 @@
 
 namespace troupe::tests {
 
-/// Reserves the huge pages that fio's buffers need, which only root may do; the destructor restores the previous
-/// number.
+/// Reserves the huge pages that fio's buffers need, which only root may do; the destructor restores the previous number
+/// of pages.
 class fio_room {
  public:
   fio_room() {
@@ -35,7 +35,7 @@ class fio_room {
   }
   fio_room(const fio_room&) = delete;
   fio_room& operator=(const fio_room&) = delete;
-  /// Returns why fio cannot run, as a sentence; empty if it can.
+  /// Returns a sentence that states why fio cannot run; empty if it can.
   [[nodiscard]] const std::string& why_not() const { return why_not_; }
 
  private:
@@ -46,7 +46,7 @@ class fio_room {
   std::string why_not_;
 };
 
-/// Returns fio's rate in GB/s; `rw` is `read` or `write`. Empty if fio fails.
+/// Runs fio and returns its rate in GB/s; `rw` is `read` or `write`. Empty if fio fails.
 inline std::optional<double> fio_rate(const std::filesystem::path& path, const std::string& rw, unsigned depth,
                                       uint64_t bytes) {
   const std::string command =

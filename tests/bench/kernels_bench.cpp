@@ -1,5 +1,4 @@
-// Measures the speed of the CPU kernels, compared with a plain copy of memory. Counts the bytes that a kernel must
-// move.
+// Measures the rate of the CPU kernels, compared with a plain copy of memory. Counts the bytes that a kernel must move.
 #include <benchmark/benchmark.h>
 
 #include <cstddef>
@@ -27,9 +26,9 @@ namespace {
 using namespace troupe;
 
 constexpr uint64_t adamw_elements = 100'000'000;
-constexpr uint64_t message_elements = 16'777'216;  // 64 MiB of fp32
+constexpr uint64_t message_elements = 16'777'216;  // number of elements of a message: 64 MiB of fp32
 
-/// Allocates arrays aligned to a cache line, as pools align them.
+/// Allocates arrays aligned to a cache line, as Troupe's pools do.
 template <class T>
 struct aligned_allocator {
   using value_type = T;
@@ -44,7 +43,7 @@ using array = std::vector<T, aligned_allocator<T>>;
 const std::byte* bytes(const auto& v) { return reinterpret_cast<const std::byte*>(v.data()); }
 std::byte* bytes(auto& v) { return reinterpret_cast<std::byte*>(v.data()); }
 
-/// Cuts `count` at the partition grain and runs `f(first, elements)` on `threads` threads.
+/// Divides `count` elements at multiples of the partition grain and runs `f(first, elements)` on `threads` threads.
 void on_threads(uint64_t threads, uint64_t count, const std::function<void(uint64_t, uint64_t)>& f) {
   const uint64_t part = core::round_up(core::div_up(count, threads), core::partition_grain);
   std::vector<std::thread> running;
@@ -151,7 +150,8 @@ void dropout_mask_16_mi(benchmark::State& state) {
 }
 BENCHMARK(dropout_mask_16_mi)->Unit(benchmark::kMillisecond);
 
-/// Quantises a weight of 1024 columns in groups of `group` columns; counts the bytes read and written.
+/// Measures fake quantisation of a weight of 1024 columns in groups of `group` columns; counts the bytes read and
+/// written.
 void fake_quantise(benchmark::State& state, kernels::quantiser q, uint64_t group, bool is_stochastic) {
   array<float> in(message_elements), out(message_elements);
   for (uint64_t i = 0; i < in.size(); ++i) in[i] = static_cast<float>(i * 7919 % 2001) / 400.0F - 2.5F;
@@ -177,10 +177,11 @@ void keep_largest_half_of_16_mi(benchmark::State& state) {
 }
 BENCHMARK(keep_largest_half_of_16_mi)->Unit(benchmark::kMillisecond);
 
-// Shapes of layers' work between products, from the model of step.yaml: 1024 tokens, 384 wide, 1536 inside.
+// Shapes of the layers' work between matrix products, from the model of step.yaml: 1024 tokens, width 384, inner width
+// 1536.
 constexpr uint64_t tokens = 1024, model_width = 384, inner_width = 1536;
 
-/// Returns numbers around 0 of `type`.
+/// Returns random numbers around 0 of `type`.
 array<std::byte> activations(core::dtype type, uint64_t count) {
   array<float> values(count);
   for (uint64_t i = 0; i < count; ++i) values[i] = static_cast<float>(i * 7919 % 2001) / 400.0F - 2.5F;
@@ -251,8 +252,8 @@ void column_sums(benchmark::State& state, core::dtype type, bool /*backward*/) {
     kernels::column_sums(x.data(), type, tokens, inner_width, inner_width, bytes(out), core::dtype::f32);
 }
 
-/// Measures cross-entropy over GPT-2's vocabulary. Backward is timed with forward: alone it would read the gradients of
-/// the repetition before.
+/// Measures cross-entropy over GPT-2's vocabulary. Backward is timed together with forward, because alone it would read
+/// the gradients of the previous repetition.
 void cross_entropy(benchmark::State& state, core::dtype type, bool backward) {
   constexpr uint64_t rows = 256, vocabulary = 50'257;
   const auto start = activations(type, rows * vocabulary);

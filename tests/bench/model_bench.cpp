@@ -79,7 +79,7 @@ int main(int argc, char** argv) {
   batch.by_token = &order;
 
   std::map<std::string, std::vector<double>> times;
-  for (int repeat = -1; repeat < repeats; ++repeat) {  // the first round is a warm-up
+  for (int repeat = -1; repeat < repeats; ++repeat) {  // the first repetition is a warm-up and is not counted
     std::map<std::string, double> spent;
     const auto timed = [&](const std::string& name, auto&& work) {
       const std::clock_t start = std::clock();

@@ -35,7 +35,7 @@ std::unique_ptr<tls_mover> open_mover(const term_secret& secret, uint32_t place)
   return std::move(*out);
 }
 
-/// Starts one transfer and waits for its end.
+/// Starts one transfer and waits until it has ended.
 template <class Start>
 void wait_for(Start start) {
   std::promise<core::result<void>> done;
@@ -49,14 +49,14 @@ double used_seconds(int who) {
   return double(u.ru_utime.tv_sec + u.ru_stime.tv_sec) + 1e-6 * double(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
 }
 
-/// Runs the other process: in each round a first transfer of 16 bytes contains the size and the number of the transfers
-/// to receive; it ends after a round of none.
+/// Runs the receiving process. In each round, a first transfer of 16 bytes contains the size and the number of the
+/// following transfers; the process ends after a round with number 0.
 void receive_all(const term_secret& secret, uint16_t port) {
   const auto mover = open_mover(secret, 1);
   if (auto ok = mover->connect({{0, {"127.0.0.1", port}}}); !ok) fail(ok.error().text);
-  std::vector<std::byte> memory;  // new for the first round of a size, which is not timed
+  std::vector<std::byte> memory;  // resized in the first round of a size, which is not timed
   for (uint64_t round = 0;; ++round) {
-    std::array<uint64_t, 2> order{};  // bytes, how many
+    std::array<uint64_t, 2> order{};  // size in bytes and number of the following transfers
     wait_for([&](auto tell) { mover->receive(0, {0, round, 0}, std::as_writable_bytes(std::span(order)), tell); });
     memory.resize(order[0]);
     for (uint64_t i = 0; i < order[1]; ++i)

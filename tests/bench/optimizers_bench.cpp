@@ -1,5 +1,5 @@
-// Measures one update of every optimizer on one thread, and the cost of Muon's matrices. Counts the bytes that an
-// update must move: each half of LAMB and Muon reads its part again.
+// Measures one update of every optimizer on one thread, and the cost of Muon's matrix operations. Counts the bytes that
+// an update must move: both passes of LAMB and Muon read the data.
 #include <benchmark/benchmark.h>
 
 #include <cstddef>
@@ -19,7 +19,7 @@ using namespace troupe;
 
 constexpr uint64_t elements = 10'000'000;
 
-/// Allocates arrays aligned to a cache line, as pools align them.
+/// Allocates arrays aligned to a cache line, as Troupe's pools do.
 template <class T>
 struct aligned_allocator {
   using value_type = T;
@@ -30,7 +30,7 @@ struct aligned_allocator {
 };
 using array = std::vector<float, aligned_allocator<float>>;
 
-/// One parameter in bf16 with fp32 states.
+/// A parameter in bf16 with optimizer states in fp32.
 struct parameter {
   array master = array(elements, 1.0F);
   array first = array(elements, 0.5F);
@@ -93,7 +93,7 @@ array random_numbers(uint64_t count) {
   return out;
 }
 
-/// Arguments: rows, inner length, columns.
+/// Measures a product of matrices. Arguments: rows, inner length, columns.
 void matrix_product(benchmark::State& state) {
   const auto m = static_cast<uint64_t>(state.range(0));
   const auto k = static_cast<uint64_t>(state.range(1));
@@ -115,7 +115,7 @@ BENCHMARK(matrix_product)
     ->Args({128, 512, 128})
     ->Unit(benchmark::kMillisecond);
 
-/// Arguments: rows, columns.
+/// Measures the orthogonalisation of a matrix. Arguments: rows, columns.
 void orthogonalise(benchmark::State& state) {
   const auto rows = static_cast<uint64_t>(state.range(0));
   const auto cols = static_cast<uint64_t>(state.range(1));

@@ -23,14 +23,15 @@
 namespace {
 
 using clock_type = std::chrono::steady_clock;
-constexpr double span_s = 0.04;  // seconds of one measurement; a longer product is measured alone
+// Duration of one measurement in seconds; a product that takes longer is measured alone.
+constexpr double span_s = 0.04;
 constexpr int spans = 5;
-constexpr size_t array_elements = 64 << 20;  // 256 MiB of fp32: far beyond any cache
+constexpr size_t array_elements = 64 << 20;  // elements of an array: 256 MiB of fp32, far more than any cache
 
 double seconds(clock_type::duration d) { return std::chrono::duration<double>(d).count(); }
 
-/// Returns the median seconds of one call on `threads` threads at once, each with its own `make(thread)`; the slowest
-/// thread counts.
+/// Runs `make(thread)` on each of `threads` threads at once and returns the median duration of a call in seconds; the
+/// slowest thread counts.
 double time_of(int threads, const std::function<std::function<void()>(int)>& make) {
   std::barrier together(threads);
   std::vector<std::vector<double>> spent(static_cast<size_t>(threads));
@@ -60,7 +61,8 @@ double time_of(int threads, const std::function<std::function<void()>(int)>& mak
   return slowest;
 }
 
-// Computes oneDNN's product of dense tensors, for which plain `mm` uses MKL in fp32; LibTorch offers it only by name.
+// Computes a product of dense tensors with oneDNN. LibTorch offers this operation only by name; plain `mm` uses MKL in
+// fp32.
 at::Tensor onednn_product(const at::Tensor& x, const at::Tensor& w) {
   using signature = at::Tensor(const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&, std::string_view,
                                c10::List<std::optional<at::Scalar>>, std::optional<std::string_view>);

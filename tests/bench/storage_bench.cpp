@@ -32,12 +32,12 @@ using namespace troupe::storage;
 
 constexpr uint64_t block_bytes = uint64_t{1} << 20;
 constexpr unsigned depth = 32;
-// Least ratios to fio, to DeepSpeed and to unregistered memory. Registered memory must not be slower; three hundredths
-// are the spread of the disk's own medians.
+// Least accepted ratios to fio, to DeepSpeed, and of registered to unregistered memory. Registered memory must not be
+// slower; three hundredths are the spread of the disk's own medians.
 constexpr double bound_fio = 0.95, bound_deepspeed = 1.0, bound_registered = 0.97;
 
-// Set by a signal: the scratch file is removed and the huge pages are freed even if the program is interrupted or its
-// output closed.
+// Set by a signal handler, so that the scratch file is removed and the huge pages are freed even if the program is
+// interrupted or its output is closed.
 volatile std::sig_atomic_t interrupted = 0;
 
 [[noreturn]] void give_up(const core::error& e) { throw std::runtime_error(e.text); }
@@ -66,12 +66,12 @@ struct place {
 
 struct contender {
   std::string name;
-  std::function<std::optional<double>(io_kind)> rate;  ///< GB/s of one pass
+  std::function<std::optional<double>(io_kind)> rate;  ///< runs one pass and returns its rate in GB/s
   std::vector<double> runs{};
 };
 
-/// Returns the rate of a pass that works like a run's swap files: `depth` blocks of a pool, each reused when its
-/// request is over.
+/// Runs a pass that transfers data as a run's swap files do and returns its rate in GB/s: `depth` blocks of a pool,
+/// each reused when its request has ended.
 double queue_pass(queue_engine engine, const place& where, io_kind kind, std::span<std::byte> pool, bool registered) {
   io_queue_options options;
   options.engine = engine;
@@ -107,7 +107,7 @@ double queue_pass(queue_engine engine, const place& where, io_kind kind, std::sp
   return static_cast<double>(where.bytes) / ns;
 }
 
-/// A pass that works like DeepSpeed's handle: the whole file in one operation, from one pinned buffer.
+/// Runs passes that transfer data as DeepSpeed's handle does: the whole file in one operation, from one pinned buffer.
 class handle_pass {
  public:
   explicit handle_pass(place where) : where_(std::move(where)) {
@@ -146,7 +146,7 @@ void print(const contender& c) {
   std::printf("   median %.2f\n", median(c.runs));
 }
 
-/// Prints the ratio of the medians, and the smallest and largest ratio of the pairs.
+/// Prints the ratio of the two medians, and the smallest and largest ratio of a round's two rates.
 void compare(const contender& ours, const contender& theirs, double bound) {
   if (ours.runs.empty() || theirs.runs.size() != ours.runs.size()) return;
   std::vector<double> pairs;
@@ -157,7 +157,7 @@ void compare(const contender& ours, const contender& theirs, double bound) {
               *least, *most, bound, ratio >= bound ? "held" : "MISSED");
 }
 
-/// Starts DeepSpeed's handle; returns null, with the reason printed, if DeepSpeed cannot run.
+/// Starts DeepSpeed's handle; returns null and prints the reason if DeepSpeed cannot run.
 std::unique_ptr<tests::coprocess> open_deepspeed(const place& where, const std::string& log) {
   const char* python = ".peer/bin/python";
   const char* script = "tests/bench/deepspeed_io.py";

@@ -33,13 +33,13 @@ constexpr size_t call_bytes = 1200, names_bytes = 250, note_bytes = 140, answer_
   std::exit(1);
 }
 
-int64_t used_ns() {  // processor time of this thread
+int64_t used_ns() {  // returns the processor time of this thread in nanoseconds
   timespec t{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
   return int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
 }
 
-/// Models the messages of a process in a step, before and after it has received the call.
+/// Models one process: the messages that it sends in a step, before and after it has received the call.
 class modelled_process {
  public:
   modelled_process(uint32_t place, uint32_t processes, shared_descriptor memory)
@@ -54,7 +54,7 @@ class modelled_process {
     } else if (std::holds_alternative<started>(m)) {
       if (place_ == 0) out.push_back(next_call());
     } else if (const auto* x = std::get_if<call>(&m)) {
-      if (x->number % 2 == 0) return out;  // a call about names, which no process answers
+      if (x->number % 2 == 0) return out;  // a call about file names, which no process answers
       keep(out);
       out.push_back({answer{term_, 0, place_, std::string(note_bytes, 'n')}});
       out.push_back({answer{term_, x->number, place_, std::string(answer_bytes, 'a')}});
@@ -92,7 +92,8 @@ supervised_job job_of(uint32_t processes) {
 
 shared_descriptor some_memory() { return own(::memfd_create("bench", MFD_CLOEXEC)); }
 
-/// Returns the microseconds of the decisions alone, without bytes and sockets, for each process and step.
+/// Returns the microseconds that decisions alone take, without messages as bytes and sockets, for each process and
+/// step.
 double state_us(uint32_t processes, uint64_t steps) {
   supervision s(job_of(processes));
   std::vector<modelled_process> members;
@@ -117,7 +118,7 @@ double state_us(uint32_t processes, uint64_t steps) {
   return double(used) / 1e3 / double(steps) / processes;
 }
 
-/// Runs the other ends of all links on one thread.
+/// Runs the processes' ends of all links on one thread.
 void play(std::vector<std::unique_ptr<socket_link>>& ends, uint64_t steps) {
   const auto processes = static_cast<uint32_t>(ends.size());
   std::vector<modelled_process> members;
@@ -142,8 +143,8 @@ void play(std::vector<std::unique_ptr<socket_link>>& ends, uint64_t steps) {
   }
 }
 
-/// Returns the microseconds with links, for each process and step, in a loop like that of launch.cpp but without the
-/// reaping of processes.
+/// Returns the microseconds including the links, for each process and step, in a loop like that of launch.cpp but
+/// without waiting for child processes.
 double with_links_us(uint32_t processes, uint64_t steps) {
   std::vector<std::unique_ptr<socket_link>> ours, theirs;
   for (uint32_t p = 0; p < processes; ++p) {
@@ -188,7 +189,7 @@ double with_links_us(uint32_t processes, uint64_t steps) {
 int main(int argc, char** argv) {
   const auto processes = static_cast<uint32_t>(argc > 1 ? std::atoi(argv[1]) : 256);
   const auto steps = static_cast<uint64_t>(argc > 2 ? std::atoi(argv[2]) : 100);
-  rlimit files{};  // two ends for each process, and the saves that are kept
+  rlimit files{};  // each process needs two descriptors for its link, and kept saves need more
   ::getrlimit(RLIMIT_NOFILE, &files);
   files.rlim_cur = files.rlim_max;
   ::setrlimit(RLIMIT_NOFILE, &files);

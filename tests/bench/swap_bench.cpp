@@ -40,7 +40,7 @@ std::shared_ptr<swap_space> space_of(const std::filesystem::path& folder, uint64
   return must(swap_space::open(options));
 }
 
-// Returns the seconds of a pass over the whole file in requests of a window each.
+// Transfers the whole file in requests of one window each and returns the duration in seconds.
 double pass(swap_queue& queue, const std::shared_ptr<swap_file>& on, io_kind kind, std::span<std::byte> memory) {
   const uint64_t window = memory.size() / windows;
   std::vector<swap_completion> over;
@@ -67,7 +67,7 @@ double median(std::vector<double> v) {
   return v[v.size() / 2];
 }
 
-// Returns the rate of computing digests without I/O, over memory that no cache holds.
+// Returns the rate of computing digests without I/O, over memory larger than any cache.
 double digest_rate(std::span<const std::byte> memory) {
   std::vector<uint64_t> into(memory.size() / swap_page_bytes);
   const int64_t from = core::now_ns();

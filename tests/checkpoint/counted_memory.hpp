@@ -1,5 +1,5 @@
-// Counters of the test program's heap; the operators new and delete that safetensors_fuzz_test.cpp replaces update
-// them.
+// Declares counters of the test program's heap, which the replaced operators new and delete of
+// safetensors_fuzz_test.cpp update.
 #pragma once
 
 #include <atomic>
@@ -9,15 +9,15 @@ namespace troupe::tests {
 
 extern std::atomic<size_t> live_bytes;
 extern std::atomic<size_t> peak_bytes;
-extern std::atomic<size_t> asked_bytes;  ///< bytes ever allocated, whether freed or not
+extern std::atomic<size_t> asked_bytes;  ///< number of bytes ever allocated, including bytes that were freed
 
 /// Measures the peak of the heap since the construction of the mark, beyond the heap's size at that time.
 class memory_mark {
  public:
   memory_mark() : before_(live_bytes), asked_before_(asked_bytes) { peak_bytes = before_; }
   [[nodiscard]] size_t taken() const { return peak_bytes - before_; }
-  /// Bytes of all allocations since the construction of the mark; shows values that are copied again and again and
-  /// freed each time.
+  /// Returns the bytes of all allocations since the construction of the mark. A large number reveals values that are
+  /// copied repeatedly and freed each time.
   [[nodiscard]] size_t asked() const { return asked_bytes - asked_before_; }
 
  private:

@@ -1,4 +1,4 @@
-// Limits the size of every file that this process writes while the object lives, as a full disk does.
+// Limits the size of every file that this process writes during the lifetime of an object, to simulate a full disk.
 #pragma once
 
 #include <sys/resource.h>

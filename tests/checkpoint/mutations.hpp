@@ -11,24 +11,25 @@
 
 namespace troupe::tests {
 
-/// Returns the number of mutations of a test: TROUPE_MUTATIONS, which longer soaks set, but at least 1,000, which is
-/// also the default.
+/// Returns the number of mutations of a test: the value of TROUPE_MUTATIONS, which longer runs set, but at least 1,000,
+/// which is also the default.
 inline size_t mutations() {
   const char* wanted = std::getenv("TROUPE_MUTATIONS");
   return wanted == nullptr ? 1000 : std::max<size_t>(1000, std::strtoull(wanted, nullptr, 10));
 }
 
-/// The bytes that decide most about how a format is parsed; mutated() uses and damages them more often than others.
+/// The bytes that matter most to a format's parser; mutated() inserts and damages them more often than others.
 struct mutation_hints {
-  std::string_view telling;                   ///< bytes with a meaning in the format
-  size_t hot_bytes = std::string_view::npos;  ///< three of four damages fall into this many first bytes
+  std::string_view telling;                   ///< bytes with a meaning in the format, which are inserted preferably
+  /// Number of bytes at the beginning in which three of four damages are made.
+  size_t hot_bytes = std::string_view::npos;
 };
 
 inline constexpr mutation_hints json_hints{"{}[]\",:0987654321eE-+.\\u nulltrefas\xFF\xEF", 520};
 inline constexpr mutation_hints pickle_hints{
     "(.0123NJKMGXabcd}ehjl]qrRsut)QBC\x80\x81\x85\x86\x87\x8a\x8b\x8c\x93\x94\x95PK\1\2"};
 
-/// Returns the text after one to four random damages.
+/// Returns the text after one to four random kinds of damage.
 inline std::string mutated(std::string text, std::mt19937_64& random, const mutation_hints& hints) {
   const auto below = [&](size_t n) { return static_cast<size_t>(random() % n); };
   for (size_t damages = 1 + below(4); damages > 0 && !text.empty(); --damages) {
@@ -43,7 +44,7 @@ inline std::string mutated(std::string text, std::mt19937_64& random, const muta
       case 2:
         text.insert(at, 1, hints.telling[below(hints.telling.size())]);
         break;
-      case 3:  // a length or an offset whose bits are all ones
+      case 3:  // writes a length or an offset whose bits are all ones
         for (size_t i = at; i < std::min(text.size(), at + 1 + below(8)); ++i) text[i] = '\xFF';
         break;
       case 4:
@@ -63,7 +64,7 @@ inline std::string mutated(std::string text, std::mt19937_64& random, const muta
   return text;
 }
 
-/// Calls `look` with `count` mutations of a valid text, each with its number.
+/// Calls `look` with `count` mutations of a valid text, together with the number of each.
 inline void for_mutations(const std::string& valid, uint64_t seed, const mutation_hints& hints,
                           const std::function<void(size_t, const std::string&)>& look, size_t count = mutations()) {
   std::mt19937_64 random(seed);

@@ -1,4 +1,5 @@
-// Owns tensors with known bytes, split over writers and saved in the native format; shared by the tests of that format.
+// Creates tensors with known bytes, divides them among writers and saves them in the native format; shared by the tests
+// of that format.
 #pragma once
 
 #include <algorithm>
@@ -41,8 +42,8 @@ inline std::vector<sample_tensor> sample_tensors(uint64_t seed) {
   return out;
 }
 
-/// Returns the range (first, count) of elements that writer `w` of `writers` owns: blocks of 1,024 elements in order,
-/// as runs split them.
+/// Returns the range (first, count) of elements that writer `w` of `writers` saves: blocks of 1,024 elements in order,
+/// as runs divide them.
 inline std::pair<uint64_t, uint64_t> share_of(uint64_t elements, uint32_t w, uint32_t writers) {
   const uint64_t blocks = core::div_up(elements, core::partition_grain);
   const uint64_t first = std::min(elements, blocks * w / writers * core::partition_grain);
@@ -50,7 +51,7 @@ inline std::pair<uint64_t, uint64_t> share_of(uint64_t elements, uint32_t w, uin
   return {first, last - first};
 }
 
-/// Writes pieces as runs do, each as a block of its own. Only finish() waits for the writes.
+/// Writes pieces as runs do, each as a separate block. Only finish() waits for the writes.
 class piece_writer {
  public:
   explicit piece_writer(checkpoint::shard_writer to) : to_(std::move(to)) {}
@@ -75,12 +76,12 @@ class piece_writer {
   struct alignas(checkpoint::piece_alignment_bytes) page {
     std::array<std::byte, checkpoint::piece_alignment_bytes> bytes;
   };
-  std::deque<std::vector<page>> memory_;  // blocks being written; outlives the file
+  std::deque<std::vector<page>> memory_;  // blocks that are being written; they must outlive the file
   checkpoint::shard_writer to_;
   uint64_t end_bytes_ = checkpoint::shard_header_bytes;
 };
 
-/// Saves `tensors` over `writers` files and returns the checkpoint's folder; `m` may contain run state and ties.
+/// Saves `tensors` with `writers` files and returns the checkpoint's folder; `m` may contain the run's state and ties.
 inline core::result<std::filesystem::path> save_sample(checkpoint::file_system& files,
                                                        const std::filesystem::path& root, uint64_t step,
                                                        const std::vector<sample_tensor>& tensors, uint32_t writers,
@@ -110,13 +111,14 @@ inline core::result<std::filesystem::path> save_sample(checkpoint::file_system& 
   return save->commit(std::move(m));
 }
 
-/// Elements [first, first + count) of a tensor, and the byte `at` of some memory from which on they are to be stored.
+/// Elements [first, first + count) of a tensor, and the offset in bytes, `at`, at which they are to be stored in
+/// memory.
 struct wanted_part {
   const checkpoint::tensor_entry* tensor = nullptr;
   uint64_t first = 0, count = 0, at = 0;
 };
 
-/// Loads all parts in one call, which reads no byte twice, and fills `into` in the tensors' own types.
+/// Loads all parts in one call, which must read no byte twice, and stores them in `into` in the types of the tensors.
 inline core::result<checkpoint::read_report> load_parts(checkpoint::file_system& files,
                                                         const checkpoint::tensor_source& from,
                                                         const std::vector<wanted_part>& wanted,
@@ -132,7 +134,7 @@ inline core::result<checkpoint::read_report> load_parts(checkpoint::file_system&
   return checkpoint::read_scattered(files, from, tensors);
 }
 
-/// Loads all of `tensors`, one reader after another, and compares every byte.
+/// Loads all of `tensors` with `readers` readers, one after another, and compares every byte.
 inline void check_loads(checkpoint::file_system& files, const checkpoint::checkpoint_folder& from,
                         const std::vector<sample_tensor>& tensors, uint32_t readers) {
   const auto source = checkpoint::source_of(from);
@@ -143,7 +145,7 @@ inline void check_loads(checkpoint::file_system& files, const checkpoint::checkp
     for (const auto& t : tensors) {
       const auto& e = t.entry;
       const uint64_t size = core::size_of(e.type), n = t.data.size() / size;
-      // The readers' ranges do not begin at the boundaries of the writers' shares.
+      // The readers' ranges begin at other elements than the writers' shares.
       const uint64_t first = n * r / readers, count = n * (r + 1) / readers - first;
       wanted.push_back({checkpoint::find_tensor(source, e.name, e.kind, e.moment), first, count, expected.size()});
       expected.insert(expected.end(), t.data.begin() + static_cast<ptrdiff_t>(first * size),
@@ -158,7 +160,7 @@ inline void check_loads(checkpoint::file_system& files, const checkpoint::checkp
   }
 }
 
-/// Checks that the checkpoint that `latest` names is complete and contains exactly `tensors`.
+/// Checks that the checkpoint named by `latest` is complete and contains exactly `tensors`.
 inline void check_newest(checkpoint::file_system& files, const std::filesystem::path& root, uint64_t step,
                          const std::vector<sample_tensor>& tensors) {
   const auto found = checkpoint::open_checkpoint(files, root);

@@ -72,7 +72,8 @@ class random_source {
            std::vector<int64_t> shape) {
     checkpoint::tensor_entry entry{std::move(name), kind, std::move(moment), type, std::move(shape), {}};
     const uint64_t numel = core::numel_of(entry.shape), element = core::size_of(type);
-    std::mt19937_64 values(std::hash<std::string>()(entry.name + entry.moment));  // a weight is its master, rounded
+    // The seed depends on the tensor's name only, so that a weight is its master weight, rounded.
+    std::mt19937_64 values(std::hash<std::string>()(entry.name + entry.moment));
     for (uint64_t first = 0; first < numel;) {
       const uint64_t count = 1 + random_() % (numel - first);
       content_.resize(content_.size() + random_() % 5);

@@ -1,5 +1,5 @@
-// Owns tensors with known bytes, and checks that a result succeeded or names the reason of its failure; shared by the
-// tests of checkpoint/.
+// Creates tensors with known bytes, and checks that a result succeeded, or that its error contains the expected words;
+// shared by the tests of checkpoint/.
 #pragma once
 
 #include <boost/test/unit_test.hpp>

@@ -1,5 +1,5 @@
-// Tests real processes on several machines. An agent's process plays each machine: it is killed together with the
-// processes it has started, is stopped, and comes back.
+// Tests real processes on several simulated machines. Each machine is a process that runs an agent; a test kills it
+// together with the processes that it has started, stops it, and lets it come back.
 #include "cluster/agent.hpp"
 
 #include <sys/prctl.h>
@@ -25,7 +25,7 @@ using namespace troupe::cluster;
 
 namespace {
 
-/// Returns a job with ranks 0 and 1 on the first machine and one on each of the others.
+/// Returns a job with ranks 0 and 1 on the first machine and one rank on each other machine.
 supervised_job four_ranks(int64_t lost_after_ms) {
   supervised_job out;
   out.processes = out.data = 4;
@@ -38,7 +38,7 @@ supervised_job four_ranks(int64_t lost_after_ms) {
   return out;
 }
 
-/// Starts a machine: a process that starts one agent after the other, as long as they are lost.
+/// Starts a machine: a process that starts an agent, and another one each time the agent is lost.
 pid_t start_machine(const std::filesystem::path& meeting, const std::string& host) {
   const pid_t machine = ::fork();
   if (machine != 0) return machine;
@@ -66,8 +66,7 @@ struct outcome {
   std::string terms, said;
 };
 
-/// Runs a job of four ranks. `lost_after_ms` is long in tests in which no silence, on however busy a machine, may count
-/// as a loss.
+/// Runs a job of four ranks. `lost_after_ms` is long by default, so that on a busy machine no silence counts as a loss.
 outcome run(const std::string& steps, const std::string& fate, int64_t lost_after_ms = 20'000) {
   const tests::scratch_folder folder;
   const auto log = (folder.path() / "log").string(), said = (folder.path() / "said").string();
@@ -135,7 +134,7 @@ BOOST_AUTO_TEST_CASE(an_agent_that_was_told_to_end_waits_for_no_other_first_host
   for (agent_state* x : {&told, &saves, &gone}) BOOST_TEST(x->hear(job_order{}, 0).has_value());
   told.take_signal(SIGTERM);
   saves.take_signal(SIGUSR1);
-  BOOST_TEST(!told.code().has_value());  // the process that leads saves, and decides when the job is over
+  BOOST_TEST(!told.code().has_value());  // only the leading process saves and decides when the job is over
   BOOST_TEST((told.code_alone() == 128 + SIGTERM));
   BOOST_TEST(!saves.code_alone().has_value());
   BOOST_TEST(!gone.code_alone().has_value());

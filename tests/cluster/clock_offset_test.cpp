@@ -1,5 +1,5 @@
-// Tests two clocks, of which one is ahead, with beats between them that take uneven times: the offset that each end
-// computes is never further from the truth than its stated error.
+// Tests two clocks, one of which is ahead, with beats between them that have random delays: the error of the offset
+// that each side computes never exceeds the stated error.
 #include "cluster/clock_offset.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -32,14 +32,14 @@ BOOST_AUTO_TEST_CASE(each_end_knows_the_others_clock_within_the_error_that_it_sa
     BOOST_TEST_INFO_SCOPE("round " << round);
     const auto ahead = static_cast<int64_t>(random() % (2000 * s)) - 1000 * s;
     troupe::cluster::clock_offset mine, theirs;
-    int64_t now = 5000 * s;  // the clock here; the other one is `ahead`
+    int64_t now = 5000 * s;  // time of this side's clock in nanoseconds; the other clock is `ahead` of it
     for (int i = 0; i < 20; ++i) {
       BOOST_TEST_INFO_SCOPE("i " << i);
       const auto way = [&] { return static_cast<int64_t>(random() % (i % 7 == 3 ? 200 * ms : 2 * ms)); };
       const auto out = mine.next(now);
       now += way();
       theirs.hear(out, now + ahead);
-      now += static_cast<int64_t>(random() % s);  // the answer is held back
+      now += static_cast<int64_t>(random() % s);  // the other side sends its answer with a delay
       const auto back = theirs.next(now + ahead);
       now += way();
       mine.hear(back, now);
@@ -49,7 +49,8 @@ BOOST_AUTO_TEST_CASE(each_end_knows_the_others_clock_within_the_error_that_it_sa
       if (const auto other = theirs.at(now + ahead)) BOOST_TEST(std::abs(other->offset_ns + ahead) <= other->error_ns);
     }
     BOOST_TEST(mine.at(now)->error_ns < 3 * ms);
-    BOOST_TEST(mine.at(now + 1000 * s)->error_ns > 40 * ms);  // clocks drift apart
+    // The error must grow with time, because clocks drift apart.
+    BOOST_TEST(mine.at(now + 1000 * s)->error_ns > 40 * ms);
   }
 }
 

@@ -27,7 +27,7 @@ struct pair {
   shared_descriptor raw;
 };
 
-/// Drives both ends until `count` parcels have come, and returns them.
+/// Sends and receives on both ends until `count` parcels have arrived, and returns them.
 std::vector<parcel> all_of(socket_link& from, socket_link& to, size_t count) {
   std::vector<parcel> out;
   while (out.size() < count) {

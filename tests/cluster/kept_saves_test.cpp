@@ -10,7 +10,7 @@ BOOST_AUTO_TEST_SUITE(kept_saves)
 
 namespace {
 
-/// Adds two files of a save: one of machine 0, and one of machine 1 with a copy on machine 0.
+/// Adds two files of a save: one on machine 0, and one on machine 1 with a copy on machine 0.
 void write_save(troupe::cluster::kept_saves& to, const std::string& name) {
   const std::string written = "/s/" + name + ".writing";
   to.add(written + "/first", 10, {}, 0);
@@ -53,7 +53,7 @@ BOOST_AUTO_TEST_CASE(a_copy_may_be_told_of_after_its_save_is_whole) {
   BOOST_TEST(all.newest({0}) == "/s/1");
 }
 
-// A run to which a host comes back continues at the step that fewer ranks have saved, and saves that step again.
+// A run to which a host returns continues at the step that fewer ranks have saved, and saves that step again.
 BOOST_AUTO_TEST_CASE(a_step_that_is_saved_once_more_by_other_ranks_keeps_nothing_of_the_save_before) {
   troupe::cluster::kept_saves all;
   all.add("/s/1.a/first", 30, {}, 0);
@@ -64,7 +64,7 @@ BOOST_AUTO_TEST_CASE(a_step_that_is_saved_once_more_by_other_ranks_keeps_nothing
   all.add("/s/1.b/second", 20, {}, 1);
   all.add("/s/1.b/manifest", 6, {}, 0);
   all.whole("/s/1", "/s/1.b");
-  all.add("/s/1.a/odd", 5, {}, 1);  // a copy that comes late
+  all.add("/s/1.a/odd", 5, {}, 1);  // a copy of the previous save's file arrives late
   const auto files = all.of("/s/1");
   BOOST_TEST(files.size() == 3U);
   BOOST_TEST(files.at("/s/1/first")->bytes == 20U);
@@ -72,7 +72,8 @@ BOOST_AUTO_TEST_CASE(a_step_that_is_saved_once_more_by_other_ranks_keeps_nothing
   BOOST_TEST((files.at("/s/1/second")->machines == std::vector<uint32_t>{1}));
 }
 
-// The first machine's copies come from it directly, and may overtake its message that the save before is whole.
+// The copies on the first machine are reported directly to it, and may arrive before its message that the previous save
+// is complete.
 BOOST_AUTO_TEST_CASE(files_of_the_next_save_may_be_told_of_before_the_one_before_is_whole) {
   troupe::cluster::kept_saves all;
   all.add("/s/1.writing/first", 10, {}, 0);
@@ -90,7 +91,7 @@ BOOST_AUTO_TEST_CASE(what_was_written_in_vain_goes) {
   BOOST_TEST(all.of("/s/lost.writing").empty());
 }
 
-// A process whose part fails sends no message here, and the parts of the others have already been reported.
+// A process whose part fails sends no message in this test, and the parts of the others have already been reported.
 BOOST_AUTO_TEST_CASE(files_of_saves_that_fail_one_after_the_other_do_not_pile_up) {
   using troupe::cluster::begun_saves_max;
   troupe::cluster::kept_saves all;
@@ -104,8 +105,8 @@ BOOST_AUTO_TEST_CASE(files_of_saves_that_fail_one_after_the_other_do_not_pile_up
   BOOST_TEST(memory.use_count() == 1);
 }
 
-// A file outside of the folders of saves is reported at each step under another name: once such files were kept for
-// ever.
+// A file outside of the folders of saves is reported at each step under another name. Such files were once never
+// released.
 BOOST_AUTO_TEST_CASE(files_that_belong_to_no_save_do_not_pile_up_and_take_no_save_along) {
   troupe::cluster::kept_saves all;
   const auto memory = troupe::cluster::own(::open("/dev/null", O_RDONLY | O_CLOEXEC));

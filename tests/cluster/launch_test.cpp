@@ -1,4 +1,5 @@
-// Tests real processes under a real supervisor: killed, stopped, started again. They count steps (worker.cpp).
+// Tests real processes under a real supervisor: they are killed, stopped and started again. The processes only count
+// steps (worker.cpp).
 #include "cluster/launch.hpp"
 
 #include <sys/wait.h>
@@ -30,12 +31,12 @@ supervised_job three_ranks() {
   supervised_job out;
   out.processes = out.data = 3;
   out.feasible = tests::any_number;
-  out.lost_after_ns = 20'000'000'000;  // no silence counts as a loss, however busy the machine is
+  out.lost_after_ns = 20'000'000'000;  // long, so that on a busy machine no silence counts as a loss
   out.backoff_ns = 200'000'000;
   return out;
 }
 
-/// Runs the job in a process of its own.
+/// Runs the job in a child process.
 outcome run(const supervised_job& job, const std::string& steps, const std::string& fate) {
   const tests::scratch_folder folder;
   const std::string log = (folder.path() / "log").string();
@@ -94,7 +95,7 @@ BOOST_AUTO_TEST_CASE(a_process_that_was_stopped_for_a_while_gives_its_ranks_up_a
   job.lost_after_ns = 1'000'000'000;
   const auto did = run(job, "100", "1@5:1000");
   BOOST_TEST(did.code == 0);
-  // The silence may be long enough for a loss on a busy machine.
+  // On a busy machine the stopped process may be silent long enough to count as lost.
   BOOST_TEST((tests::degrees(did.terms) == "3 3" || tests::degrees(did.terms) == "3 2 3"), did.terms);
 }
 

@@ -1,5 +1,5 @@
-// Tests the state of a process: the calls that it waits for, and the terms that it does not begin. Leaves the begin and
-// end of terms to tests/sim.
+// Tests the state of a process: which calls it waits for, and which terms it does not begin. The begin and the end of
+// terms are tested in tests/sim.
 #include "cluster/process_state.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -12,7 +12,8 @@ namespace {
 
 beat answer_to(int64_t said_ns) { return {.of_ns = said_ns}; }
 
-/// Returns the first of three processes, in term 1: it has two ranks, each of the others one, and there is a spare.
+/// Returns the state of the first of three processes in term 1: it has two ranks, each of the others has one, and there
+/// is a spare.
 process_state leader() {
   process_state out(0, 1'000'000'000, 0);
   begin_term t;
@@ -34,7 +35,7 @@ process_state leader() {
   return out;
 }
 
-constexpr int64_t ms = 1'000'000;  // the tests set cluster.lost_after to 1 s
+constexpr int64_t ms = 1'000'000;  // nanoseconds in a millisecond; in the tests cluster.lost_after is 1 s
 
 process_state idle() { return {0, 1000 * ms, 0}; }
 
@@ -74,7 +75,7 @@ BOOST_AUTO_TEST_CASE(a_term_that_lay_on_its_way_while_nothing_was_heard_begins_o
   for (int64_t t = 0; t <= 900; t += 50) mine.look(t * ms);
   mine.hear({first_term()}, 910 * ms);
   BOOST_TEST(!mine.next_term().has_value());
-  mine.hear({answer_to(50 * ms)}, 920 * ms);  // an answer to a beat that was sent long ago
+  mine.hear({answer_to(50 * ms)}, 920 * ms);  // answers a beat that was sent long before
   mine.look(920 * ms);
   BOOST_TEST(!mine.next_term().has_value());
   mine.hear({answer_to(900 * ms)}, 930 * ms);
@@ -96,7 +97,7 @@ BOOST_AUTO_TEST_CASE(a_term_that_was_ended_while_its_beginning_lay_on_its_way_ne
 BOOST_AUTO_TEST_CASE(a_first_beat_that_lay_on_its_way_makes_its_term_no_younger) {
   auto mine = idle();
   mine.look(50 * ms);
-  // The agent was stopped meanwhile: the supervisor may have received nothing since 0 ms.
+  // The agent may have been stopped until now, so the supervisor may have received nothing since 0 ms.
   mine.hear({beat{}}, 300 * ms);
   mine.hear({first_term()}, 300 * ms);
   mine.look(300 * ms);
@@ -105,14 +106,15 @@ BOOST_AUTO_TEST_CASE(a_first_beat_that_lay_on_its_way_makes_its_term_no_younger)
   mine.look(400 * ms);
   BOOST_TEST(mine.next_term().has_value());
   BOOST_TEST(!mine.look(850 * ms).ended.has_value());
-  const auto what = mine.look(950 * ms);  // 0.8 of lost_after since the answered beat was sent, not since 300 ms
+  // 0.8 of lost_after have passed since the answered beat was sent at 100 ms, not since 300 ms.
+  const auto what = mine.look(950 * ms);
   BOOST_TEST(what.ended.has_value());
 }
 
 BOOST_AUTO_TEST_CASE(a_process_that_did_not_run_for_a_while_begins_no_term_before_it_is_answered) {
   auto mine = idle();
   mine.look(50 * ms);
-  mine.hear({first_term()}, 2000 * ms);  // messages that came meanwhile are read before it looks
+  mine.hear({first_term()}, 2000 * ms);  // the process reads messages that arrived meanwhile before it calls look()
   BOOST_TEST(!mine.next_term().has_value());
   mine.look(2000 * ms);
   mine.hear({answer_to(1990 * ms)}, 2010 * ms);

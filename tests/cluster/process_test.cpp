@@ -1,4 +1,4 @@
-// Tests how a process of a job ends: the supervisor receives a code, or none if the process has given none.
+// Tests how a process of a job ends: the supervisor receives its exit code, or none if the process has set none.
 #include "cluster/process.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -31,7 +31,7 @@ std::vector<message> all_from(socket_link& end) {
   }
 }
 
-/// Returns the code of the last message; empty if it is no `leaving`.
+/// Returns the exit code in the last message; empty if that message is not `leaving`.
 std::optional<int32_t> code_in(const std::vector<message>& all) {
   const auto* const last = all.empty() ? nullptr : std::get_if<leaving>(&all.back());
   return last == nullptr ? std::nullopt : std::optional(last->code);
@@ -63,7 +63,7 @@ BOOST_AUTO_TEST_CASE(a_process_that_an_exception_ends_says_no_code) {
   }
   ends = {};
   const auto said = all_from(supervisor);
-  BOOST_TEST(said.size() == 1U);  // hello
+  BOOST_TEST(said.size() == 1U);  // the only message is `hello`
   BOOST_TEST(!code_in(said).has_value());
 }
 

@@ -1,5 +1,6 @@
-// Tests hosts without ranks: no term waits for them, and they replace a host that is lost or to be replaced, with the
-// degrees unchanged. A replaced host is idle, unless it alone has files of a save or there are too few others.
+// Tests hosts without ranks: no term waits for them, and they replace a host that is lost or is to be replaced, without
+// a change of the degrees. A replaced host gets no ranks, unless it has the only copies of files of a save or there are
+// too few others.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -16,21 +17,22 @@ using namespace troupe::cluster;
 
 namespace {
 
-/// Hosts a, b and c with a rank each, and d, which waits as a spare.
+/// Runs the supervision of a job with hosts a, b and c, which have a rank each, and host d, which is a spare.
 class job_with_a_spare {
  public:
   explicit job_with_a_spare(const supervised_job& of = job()) : s_(of) { s_.begin(0); }
 
   void join(uint32_t machine) {
     if (machine > 0) s_.joined(machine, ++now_);
-    s_.hear(machine, {hello{100 + machine, "1", "job"}, {}}, ++now_);  // place p runs on machine p
+    s_.hear(machine, {hello{100 + machine, "1", "job"}, {}}, ++now_);  // the process with number p runs on machine p
     begin_term();
   }
   void part(uint32_t machine) {
     s_.parted(machine, "was lost", ++now_);
     end_term();
   }
-  /// Makes a save in memory. Every file has a copy on the next machine of the term, or no file has one.
+  /// Reports a save in memory to the supervision. Either every file has a copy on the next machine of the term, or no
+  /// file has one.
   void save(bool with_copies = true) {
     const auto seats = s_.seats();
     const std::string folder = "/saves/" + std::to_string(++saves_), written = folder + ".writing";
@@ -50,7 +52,8 @@ class job_with_a_spare {
     end_term();
   }
 
-  /// Begins a term between two steps, in which processes of `machines` fail before they are ready, one after the other.
+  /// Ends a term between two steps; in the next term, the processes of `machines` fail one after the other before they
+  /// are ready.
   void boundary_refused_by(const std::vector<uint32_t>& machines, const std::string& why) {
     end_quietly([&] { s_.hear(s_.leader(), {between_steps{s_.term(), 0}, {}}, ++now_); });
     BOOST_TEST(hosts() == "abc");
@@ -62,7 +65,7 @@ class job_with_a_spare {
     end_term();
   }
 
-  /// Returns the hosts of the term, in the order of ranks.
+  /// Returns the letters of the term's hosts, in the order of ranks.
   [[nodiscard]] std::string hosts() const {
     std::string out;
     for (const seat& s : s_.seats()) out += "abcd"[s.machine];
@@ -84,7 +87,8 @@ class job_with_a_spare {
     out.secret = [] { return std::string("s"); };
     return out;
   }
-  /// Makes the process of this machine fail, and returns the reason that the others receive for the end of the run.
+  /// Makes the process of this machine fail, and returns the reason for the end of the run that the other processes
+  /// receive.
   [[nodiscard]] std::string fail(uint32_t machine, const std::string& why) {
     (void)s_.take();
     s_.hear(machine, {failed{s_.term(), core::error_kind::bad_input, why}, {}}, ++now_);
@@ -98,8 +102,8 @@ class job_with_a_spare {
     BOOST_TEST(agents_hear == out);
     return out;
   }
-  /// Loses the link between two hosts of the term: a third host's process may be the first to fail, and does not know
-  /// of the link.
+  /// Simulates the loss of the link between two hosts of the term. The process of a third host fails first, and does
+  /// not know which link was lost.
   void lose_link(uint32_t one, uint32_t other) {
     const auto seats = s_.seats();
     const auto fail = [&](uint32_t machine, uint32_t lost) {
@@ -114,7 +118,7 @@ class job_with_a_spare {
   }
   [[nodiscard]] const std::string& said() const { return said_; }
   [[nodiscard]] const std::string& continued_from() const { return folder_; }
-  /// Returns host, code and reason of the last agent that was left out.
+  /// Returns the host, the exit code and the reason of the last agent that was left out.
   [[nodiscard]] const std::string& dismissed() const { return dismissed_; }
 
  private:
@@ -188,7 +192,7 @@ BOOST_AUTO_TEST_CASE(a_spare_host_takes_the_place_of_one_that_is_lost_with_the_s
   j.part(1);
   BOOST_TEST(j.hosts() == "acd");
   BOOST_TEST(j.continued_from() == "/saves/1");
-  j.join(1);  // the host has come back, and waits
+  j.join(1);  // the host has come back and is a spare
   BOOST_TEST((j.hosts() == "acd" && j.state(1) == "spare"));
   j.save();
   j.part(2);
@@ -236,10 +240,11 @@ BOOST_AUTO_TEST_CASE(a_host_that_comes_back_and_cannot_take_part_is_left_out_and
     BOOST_TEST(j.dismissed() == "c2: cannot read 'text'");
   }
   BOOST_TEST(j.said().find("warning: process 2 on c is left out: cannot read 'text'") != std::string::npos, j.said());
-  j.join(2);  // once more than allowed
+  j.join(2);  // this failure exceeds the allowed number
   BOOST_TEST(j.state(2) == "absent");
   BOOST_TEST(j.dismissed() == "c2: it was left out 3 times and is not tried again: cannot read 'text'");
-  BOOST_TEST(j.fail(1, "no space") == "process 1 on b: no space");  // a failure of a process that has run ends the run
+  // If a process has already run, its failure ends the run.
+  BOOST_TEST(j.fail(1, "no space") == "process 1 on b: no space");
 }
 
 BOOST_AUTO_TEST_CASE(hosts_that_come_together_and_cannot_take_part_are_all_left_out) {
@@ -265,14 +270,14 @@ BOOST_AUTO_TEST_CASE(a_host_that_cannot_take_part_ends_no_run_whose_other_proces
   BOOST_TEST(j.hosts() == "ab");
   j.part(1);
   BOOST_TEST(j.hosts() == "a");
-  j.join(1);                           // another agent of b, which lacks the text
-  (*j).closed(0, "was killed", 1000);  // host a starts its process again
+  j.join(1);                           // another agent of host b starts, which lacks the text
+  (*j).closed(0, "was killed", 1000);  // host a will start its process again
   BOOST_TEST(j.hosts() == "b");
   (void)(*j).take();
   (*j).hear(1, {failed{(*j).term(), core::error_kind::bad_input, "cannot read 'text'"}, {}}, 1001);
   (*j).hear(1, {quiet{(*j).term()}, {}}, 1002);
   BOOST_TEST(!(*j).is_over());
-  j.wait(job.backoff_ns + 2000);  // the process is started
+  j.wait(job.backoff_ns + 2000);  // the process of host a is started
   j.join(0);
   BOOST_TEST(j.hosts() == "a");
   BOOST_TEST((*j).is_running());
@@ -283,15 +288,15 @@ BOOST_AUTO_TEST_CASE(a_host_is_replaced_at_a_boundary_and_rests) {
   for (const uint32_t m : {0U, 1U, 2U, 3U}) j.join(m);
   j.replace("b");
   BOOST_TEST(j.hosts() == "abc");
-  j.save();  // the save that the term's end keeps
+  j.save();  // the end of the term keeps this save
   j.boundary();
   BOOST_TEST(j.hosts() == "acd");
   BOOST_TEST(j.continued_from() == "/saves/1");
   BOOST_TEST(j.state(1) == "resting");
   j.save();
-  j.part(1);  // its agent ends: no save is lost
+  j.part(1);  // the agent of the replaced host ends, which loses no save
   BOOST_TEST(j.hosts() == "acd");
-  j.join(1);  // repaired
+  j.join(1);  // host b comes back repaired
   BOOST_TEST(j.state(1) == "spare");
 }
 
@@ -368,7 +373,7 @@ BOOST_AUTO_TEST_CASE(a_host_that_no_spare_can_replace_any_more_stays_and_is_name
   job_with_a_spare j;
   for (const uint32_t m : {0U, 1U, 2U, 3U}) j.join(m);
   j.replace("b");
-  j.replace("c");  // the spare is now b
+  j.replace("c");  // b is the only spare that is left for c
   j.save();
   j.boundary();
   BOOST_TEST(j.hosts() == "abd");
@@ -392,7 +397,7 @@ BOOST_AUTO_TEST_CASE(fewer_data_ranks_stay_fewer_when_a_host_is_replaced) {
 
 BOOST_AUTO_TEST_CASE(a_job_that_has_lost_its_first_host_begins_without_it_and_takes_it_back) {
   auto job = job_with_a_spare::job();
-  job.lost = {2};  // the host that led is third here
+  job.lost = {2};  // in this job the host that led has the number 2
   job_with_a_spare x(job);
   x.join(0);
   BOOST_TEST(x.hosts().empty());
@@ -427,7 +432,7 @@ BOOST_AUTO_TEST_CASE(a_job_that_waits_no_longer_begins_when_the_host_that_was_ab
   job.gathers_ns = 1'000'000'000;
   job_with_a_spare x(job);
   x.join(0);
-  (*x).joined(1, 10);  // its process is being started
+  (*x).joined(1, 10);  // the agent has joined, but its process is still being started
   x.wait(1'100'000'000);
   BOOST_TEST(x.hosts().empty());
   x.part(1);
@@ -454,10 +459,10 @@ BOOST_AUTO_TEST_CASE(a_host_that_rests_and_is_cut_off_could_lead_and_one_that_wa
   told.join(1);
   told.part(1);
   BOOST_TEST((*told).misses_hosts(100));
-  // A host that is only quiet is counted from the moment at which it gives its ranks up.
+  // A host that is only silent counts as missing from the moment at which it gives up its ranks.
   job_with_a_spare quiet;
   for (const uint32_t m : {0U, 1U, 2U, 3U}) quiet.join(m);
-  BOOST_TEST(!(*quiet).misses_hosts(3'900'000'000));  // lost_after is 5 s
+  BOOST_TEST(!(*quiet).misses_hosts(3'900'000'000));  // less than lost_after, which is 5 s, has passed
   BOOST_TEST((*quiet).misses_hosts(4'100'000'000));
 }
 

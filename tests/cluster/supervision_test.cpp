@@ -1,5 +1,5 @@
 // Tests the supervision alone, with modelled processes: messages are delayed, and processes are lost and come back at
-// any message. Every run must end, and no two terms may ever be at work at once.
+// any message. Every run must end, and two terms must never run at the same time.
 #include "cluster/supervision.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -30,7 +30,7 @@ supervised_job job_of(uint32_t processes, uint32_t spares = 0) {
   return out;
 }
 
-/// Models processes as their supervisor sees them. Messages of one process in one direction stay in order.
+/// Models the supervisor's processes and links. Messages of one process in one direction stay in order.
 class world {
  public:
   explicit world(const supervised_job& job) : supervision_(job), members_(job.places()) {
@@ -38,7 +38,7 @@ class world {
     act();
   }
 
-  // Each of the following functions is a step of the world, and returns true if there was something to do.
+  // Each of the following functions does one step of the model, and returns true if there was something to do.
   bool deliver_up(uint32_t p) {
     auto& m = members_[p];
     if (m.up.empty()) return false;
@@ -56,7 +56,7 @@ class world {
     take(p, what);
     return true;
   }
-  /// Ends a step of the process that leads.
+  /// Ends a step of the leading process.
   void step(uint32_t p, uint64_t last) {
     auto& m = members_[p];
     if (!m.alive || m.term == 0 || !m.runs || !m.leads || m.done) return;
@@ -84,7 +84,7 @@ class world {
     supervision_.tick(now_);
     act();
   }
-  /// Delivers all messages that are under way.
+  /// Delivers all messages that are in flight.
   void settle() {
     for (bool any = true; any;) {
       any = false;
@@ -98,7 +98,7 @@ class world {
   [[nodiscard]] bool two_terms() const { return two_terms_; }
   [[nodiscard]] uint64_t steps_of(uint32_t p) const { return members_[p].steps; }
   [[nodiscard]] std::string ended_with(uint32_t p) const { return members_[p].ended_with; }
-  /// Returns the earlier terms that a process was told of, in the form "3@0,2@2; 4 steps, 1 again".
+  /// Returns the earlier terms that a process was informed of, in the form "3@0,2@2; 4 steps, 1 again".
   [[nodiscard]] std::string before_of(uint32_t p) const {
     const run_so_far& x = members_[p].before;
     std::string out;
@@ -195,7 +195,7 @@ BOOST_AUTO_TEST_CASE(a_process_that_is_lost_as_it_starts_is_started_again_within
   w.deliver_up(0);
   w.lose(1);
   w.deliver_up(2);
-  BOOST_TEST(w.supervisor().term() == 0U);  // the first term waits for the process
+  BOOST_TEST(w.supervisor().term() == 0U);  // the first term waits until this process has joined
   w.pass(600 * ms);
   w.settle();
   BOOST_TEST(w.supervisor().term() == 1U);
@@ -224,7 +224,7 @@ BOOST_AUTO_TEST_CASE(a_loss_is_named_and_costs_a_rank_until_the_process_is_back)
   BOOST_TEST(w.ended_with(0) == "rank 1 (process 1) was killed by signal 9");
   BOOST_TEST(w.supervisor().term() == 2U);
   BOOST_TEST(ranks_of(w.supervisor()) == 2U);
-  w.pass(600 * ms);  // the process is started again
+  w.pass(600 * ms);  // the supervisor starts the process again
   w.settle();
   w.step(0, 99);
   w.settle();
@@ -257,7 +257,7 @@ BOOST_AUTO_TEST_CASE(replicas_stay_whole_and_ranks_left_over_wait) {
   BOOST_TEST((w.supervisor().of(2) == standing::idle));
 }
 
-// All processes are lost at once, e.g. on a suspended laptop or a paused machine: the supervisor keeps the saves in
+// All processes are lost at once, for example because the machine was suspended. The supervisor keeps the saves in
 // memory.
 BOOST_AUTO_TEST_CASE(processes_that_are_all_lost_at_once_are_started_again_and_continue_from_the_newest_save) {
   world w(job_of(3));
@@ -324,7 +324,7 @@ BOOST_AUTO_TEST_CASE(processes_that_are_lost_all_at_once_again_and_again_end_the
   BOOST_TEST((strict.code() == 1));
 }
 
-// A pipeline over two processes has no whole replica without the second process.
+// In a pipeline over two processes, no replica is complete without the second process.
 BOOST_AUTO_TEST_CASE(ranks_that_are_too_few_wait_for_those_that_are_started_again_unless_the_file_says_how_few_may_be) {
   supervised_job job = job_of(2);
   job.data = 1;
@@ -440,7 +440,7 @@ BOOST_AUTO_TEST_CASE(a_connection_that_breaks_between_machines_costs_a_term_and_
     BOOST_TEST(ranks_of(w.supervisor()) == 2U);
   }
   for (const uint32_t p : {0U, 1U}) w.fail(p, "connection reset by peer", core::error_kind::peer_lost);
-  w.settle();  // counts as losses without a step between them
+  w.settle();  // without a step in between, the failures count as losses
   BOOST_TEST((w.code() == 1));
   BOOST_TEST(w.ended_with(0).find("connection reset by peer") != std::string::npos, w.ended_with(0));
 }
@@ -454,7 +454,7 @@ BOOST_AUTO_TEST_CASE(a_job_that_waits_for_its_first_term_can_be_stopped) {
   BOOST_TEST(waits.supervisor().stops_before_it_began(143));
   waits.pass(0);
   BOOST_TEST((waits.code() == 143));
-  world starts(job);  // the job does not wait for a process that does not listen yet
+  world starts(job);  // if no process listens yet, the job does not wait before it stops
   BOOST_TEST(starts.supervisor().stops_before_it_began(143));
   starts.pass(0);
   BOOST_TEST((starts.code() == 143 && starts.supervisor().of(0) == standing::absent));
@@ -470,7 +470,7 @@ BOOST_AUTO_TEST_CASE(losses_with_no_step_in_between_end_the_run) {
   for (uint32_t i = 0; i < 8 && !w.code(); ++i) {
     w.lose(1);
     w.settle();
-    w.pass(31'000 * ms);  // longer than any wait before a start
+    w.pass(31'000 * ms);  // longer than the longest delay before a process is started again
     w.settle();
     w.supervisor().hear(0, {between_steps{w.supervisor().term(), 0}, {}}, 1);
     w.pass(0);
@@ -491,7 +491,7 @@ BOOST_AUTO_TEST_CASE(a_silent_process_is_lost_and_one_that_could_not_be_heard_is
   }
   BOOST_TEST((s.of(1) == standing::absent));
   BOOST_TEST((s.of(0) == standing::working));
-  s.tick(60'000 * ms);  // the supervisor itself was stopped meanwhile
+  s.tick(60'000 * ms);  // the long gap means that the supervisor itself was stopped
   BOOST_TEST((s.of(0) == standing::working));
 }
 
@@ -534,7 +534,8 @@ BOOST_AUTO_TEST_CASE(any_losses_at_any_message_end_in_a_whole_run_or_a_named_cau
     well += *w.code() == 0;
     BOOST_TEST((*w.code() == 0 || !w.said().empty()), "seed " << seed);
   }
-  BOOST_TEST(well > 1200U);  // the other runs lost a process before the first step, or too often
+  // In the other runs a process was lost before the first step, or processes were lost too often.
+  BOOST_TEST(well > 1200U);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

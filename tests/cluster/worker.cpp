@@ -1,6 +1,7 @@
-// Runs a process of a job that trains nothing: it counts steps, each of which all processes of the term must answer.
-// The arguments describe what happens to it: LOG STEPS PLACE@STEP:SIGNAL LOST_AFTER_MS. Each term that begins appends a
-// line to LOG. The others wait for a lost process, which comes back once they run a term without it.
+// Runs a process of a job that trains nothing: it counts steps, and each step needs an answer from all processes of the
+// term. The arguments LOG STEPS PLACE@STEP:SIGNAL LOST_AFTER_MS state which process is disturbed, at which step and by
+// which signal. Each term appends a line to LOG when it begins. The other processes wait for a lost one, which comes
+// back once they run a term without it.
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,10 +18,10 @@ using namespace troupe::cluster;
 
 namespace {
 
-/// A number that is no signal: SIGSTOP, and SIGCONT 0.9 s later.
+/// Value that stands for two signals: SIGSTOP, and SIGCONT 0.9 s later.
 constexpr int stop_for_a_while = 1000;
-/// Added to a signal for the parent of this process, the agent of its machine; after SIGSTOP, SIGCONT follows once the
-/// others run a term without it.
+/// Number added to a signal that is sent to the parent of this process, the agent of its machine. After SIGSTOP,
+/// SIGCONT follows once the others run a term without it.
 constexpr int of_the_agent = 2000;
 
 struct fate {
@@ -29,21 +30,21 @@ struct fate {
   int signal = 0;
 };
 
-/// Waits until `terms` terms have begun, half a minute at most.
+/// Waits until `terms` terms have begun, but at most 30 s.
 void wait_for_terms(const char* log, int terms) {
   for (int i = 0; i < 3000 && std::ranges::count(tests::text_of(log), '\n') < terms; ++i) ::usleep(10'000);
 }
 
-/// True if the first term had more ranks than `data`.
+/// Returns true if the first term had more than `data` ranks.
 bool misses_ranks(const char* log, uint32_t data) {
   uint32_t first = 0;
   (void)std::sscanf(tests::text_of(log).c_str(), "term 1: %u", &first);
   return first > data;
 }
 
-constexpr uint64_t waiting_steps_max = 1500;  // number of steps of 20 ms
+constexpr uint64_t waiting_steps_max = 1500;  // largest number of steps of 20 ms that a process waits
 
-/// Runs one term; returns true once the last step is done.
+/// Runs one term; returns true if its last step was the last of the job.
 bool run(process& me, const term_order& term, const char* log, uint64_t steps, const fate& f) {
   const bool leads = term.order.seats.front().place == me.place();
   uint64_t step = term.order.folder.empty() ? 0 : std::stoull(term.order.folder);

@@ -1,4 +1,5 @@
-// Reads the worker's log of a job's terms, and provides the rule of a job that may have any number of ranks.
+// Reads the log that workers write about a job's terms, and defines the rule of a job that may have any number of
+// ranks.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +24,7 @@ inline std::string text_of(const std::filesystem::path& path) {
   return all.str();
 }
 
-/// Returns the data-parallel degrees of the terms of a log, in order, separated by spaces.
+/// Returns the data-parallel degrees of the terms in a log, in order, separated by spaces.
 inline std::string degrees(const std::string& terms) {
   std::istringstream in(terms);
   std::string out;

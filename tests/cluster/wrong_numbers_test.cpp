@@ -1,4 +1,4 @@
-// Tests processes and jobs that a program starts with invalid numbers and links: each is refused with a sentence, and
+// Tests jobs and processes that a program creates with invalid numbers and links: each is refused with a sentence, and
 // no process is started.
 #include <boost/test/unit_test.hpp>
 

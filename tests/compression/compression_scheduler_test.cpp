@@ -1,5 +1,5 @@
-// Tests which techniques act after how many updates, as a host program reads it, and a session that computes with those
-// techniques.
+// Tests which compression techniques are active after how many updates, as a host program queries it, and that a
+// session computes with these techniques.
 #include "compression/compression_scheduler.hpp"
 
 #include "actors/run/compression_state.hpp"

@@ -1,4 +1,4 @@
-// Tests the example that compresses, trains, cleans and saves modules of its own.
+// Tests the example program that compresses, trains, cleans and saves its own modules.
 #include <boost/test/unit_test.hpp>
 
 #include "tests/apps/process.hpp"

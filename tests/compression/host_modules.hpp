@@ -1,4 +1,5 @@
-// Owns small modules of a host program, their batches and configurations, for tests of compression in a program.
+// Creates small modules of a host program, their batches and configurations, for tests of compression in such a
+// program.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -20,7 +21,7 @@ inline models::loss_function classes_loss() {
   return [](const at::Tensor& y, const at::Tensor& target) { return torch::nn::functional::cross_entropy(y, target); };
 }
 
-/// Returns the batch of a micro-batch of a step on a rank; the same arguments return the same batch.
+/// Returns the batch for one micro-batch of a step on one rank; equal arguments result in equal batches.
 inline models::host_batch picture_batch(uint64_t step, uint32_t micro, uint32_t rank) {
   const at::Tensor n = at::arange(picture_rows * picture_side * picture_side, at::kFloat);
   const auto at = static_cast<double>(step * 7 + micro * 3 + rank);
@@ -56,7 +57,7 @@ inline std::shared_ptr<const config::job_config> compressing(const std::string& 
   return std::make_shared<const config::job_config>(std::move(loaded->config));
 }
 
-/// Returns the section of a pruning technique with one group.
+/// Returns the configuration section of one pruning technique with one group.
 inline std::string pruned(const std::string& technique, const std::string& method, const std::string& modules,
                           const std::string& related = "", const std::string& more = "schedule_offset: 1") {
   return technique + ": {shared_parameters: {enabled: true, method: " + method + ", " + more +

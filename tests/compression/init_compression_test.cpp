@@ -1,6 +1,6 @@
-// Tests a host program's own attention and MLPs, quantised while tensor ranks, stages and shards hold them, with the
-// layers that are injected: the bits of one stage and one shard, the numbers of one tensor rank. Also tests model
-// families by their configuration.
+// Tests a host program's own attention and MLP modules that are quantised under tensor parallelism, pipeline stages and
+// sharding, with the layers that are injected: they have the bits of one stage and one shard, and the values of one
+// tensor-parallel rank. Also tests known model types.
 #include "compression/init_compression.hpp"
 
 #include "compression/redundancy_clean.hpp"
@@ -24,12 +24,12 @@ settings quantised(const std::string& bits, const std::string& offset, const std
           weights + "different_groups.all.modules=" + modules};
 }
 
-/// Returns the blocks, with the policy and with Troupe's norms, as factories, from which stages of a pipeline build
-/// them.
+/// Returns factories of the blocks, with the partition policy and Troupe's norms; the stages of a pipeline build their
+/// blocks with them.
 actors::host_model blocks() {
   return {[] { return models::inject(host_blocks(0.1), block_policy()); }, &block_batch, &block_batch};
 }
-/// Returns the blocks without a policy that describes how they are cut.
+/// Returns factories of the blocks without a policy that states how they are cut.
 actors::host_model plain() {
   return {[] { return host_blocks(0.1); }, &block_batch, &block_batch};
 }

@@ -1,5 +1,5 @@
-// Tests a host program's own modules whose compression is made permanent: their outputs are those of the run, whatever
-// the technique and the order, and they are smaller if modules are related. Also tests refusals.
+// Tests a host program's own modules whose compression is made permanent: their outputs equal those of the run,
+// whatever the techniques and their order, and they become smaller if related modules are named. Also tests refusals.
 #include "compression/redundancy_clean.hpp"
 
 #include <torch/nn/modules/activation.h>
@@ -68,7 +68,8 @@ shapes shapes_of(const models::module_model& m) {
   return out;
 }
 
-/// Trains a few steps, cleans, and compares the outputs with those of the run. Returns the shapes that have changed.
+/// Trains a few steps, makes the compression permanent, and compares the outputs with those of the run. Returns the
+/// shapes that have changed.
 shapes check_cleaned(const factory& make, const std::string& section, const std::string& keys = "",
                      double most = 1e-6) {
   shapes changed;
@@ -90,7 +91,7 @@ shapes check_cleaned(const factory& make, const std::string& section, const std:
   return changed;
 }
 
-/// An attention that has as many heads as fit into the width of its weights.
+/// An attention module that computes its number of heads from the width of its weights.
 struct apart_attention : torch::nn::Module {
   at::Tensor forward(const at::Tensor& x) {
     const at::Tensor t = x.flatten(1).narrow(1, 0, 36).reshape({x.size(0), 3, 12});
@@ -161,7 +162,7 @@ BOOST_AUTO_TEST_CASE(filters_go_with_their_norm_and_the_channels_of_the_next_con
                          {"norm.bias", {4}},
                          {"corners.weight", {4, 4, 3, 3}}};
   BOOST_TEST((check_cleaned(pictures, filters, ranks) == halved));
-  // Scores are learned of a convolution, its norm and the following layers, all in one unit.
+  // Scores are learned for a convolution, its norm and the following layers, which are all in one unit.
   const factory one_unit = [] {
     struct whole : torch::nn::Module {
       at::Tensor forward(const at::Tensor& x) { return head(b(n(a(x)).relu()).relu().flatten(1)); }
@@ -271,7 +272,7 @@ BOOST_AUTO_TEST_CASE(sizes_that_modules_say_are_those_that_are_left) {
   BOOST_TEST(as(3, std::type_identity<nn::Conv2dImpl>()).in_channels() == 4);
   BOOST_TEST(as(6, std::type_identity<nn::LinearImpl>()).out_features() == 10);
   BOOST_TEST(as(8, std::type_identity<nn::LinearImpl>()).in_features() == 10);
-  // The host program's optimizers keep the parameter.
+  // The parameter must stay the same object, because the host program's optimizers refer to it.
   BOOST_TEST(parameter.is_same(mine.units[0].module->parameters()[0]));
   BOOST_TEST(parameter.size(0) == 4);
   BOOST_TEST(parameter.requires_grad());
@@ -373,7 +374,7 @@ BOOST_AUTO_TEST_CASE(layers_that_cannot_become_smaller_are_refused_before_the_ru
 }
 
 BOOST_AUTO_TEST_CASE(what_would_compute_something_else_is_refused_and_leaves_the_masked_model) {
-  // A sigmoid maps the zeros of removed rows to 1/2.
+  // A sigmoid maps the zeros of pruned rows to 1/2, so these rows cannot be removed.
   const auto make = with_between([] { return torch::nn::Sigmoid(); });
   const auto s = open(make, pruned("row_pruning", "l1", "first", "second"));
   const auto early = compression::redundancy_clean(make(), *s);
@@ -388,7 +389,7 @@ BOOST_AUTO_TEST_CASE(what_would_compute_something_else_is_refused_and_leaves_the
   BOOST_TEST(has(refused.error().text, "the model with what is left: wanted outputs as before"));
   BOOST_TEST((shapes_of(mine) == was));
   check_near(outputs_of(mine), before, 1e-6);
-  // The forward relies on sizes of its own.
+  // The module's forward relies on the original sizes, so it cannot be made smaller.
   const factory counting = [] {
     auto m = picture_model();
     m.units[7] = models::unit("relu at last", [](const at::Tensor& x) { return x.reshape({-1, 20}).relu(); });

@@ -1,5 +1,5 @@
-// Tests modules that begin with layers of deeper modules: by DeepSpeed's rule, in plain modules, in units, and in every
-// instance that a session makes.
+// Tests modules that are initialized with layers of deeper modules: by DeepSpeed's rule, in plain modules, in units,
+// and in every instance that a session creates.
 #include "compression/student_initialization.hpp"
 
 #include <torch/nn/modules/container/modulelist.h>

@@ -1,7 +1,7 @@
-// Steps that do nothing but control themselves. Usage: control_steps RANKS UNITS STEPS
-// Prints one JSON object: instructions of a step on all ranks, and seconds of each part of control's work with a
-// plan. Under `valgrind --tool=callgrind --collect-atstart=no --toggle-collect=count_steps` the steps alone are
-// counted.
+// Runs steps whose instructions do no work, to measure the cost of control alone. Usage: control_steps RANKS UNITS
+// STEPS. Prints one JSON object: the instructions of a step on all ranks, and the seconds of each part of control's
+// work with a plan. `valgrind --tool=callgrind --collect-atstart=no --toggle-collect=count_steps` counts only the
+// steps.
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -14,7 +14,7 @@
 
 using namespace troupe;
 
-/// Callgrind counts this function: all steps but the first, which allocates memory that later ones reuse.
+/// Runs the steps that callgrind counts: all but the first, which allocates memory that later steps reuse.
 extern "C" [[gnu::noinline]] bool count_steps(actors::idle_company& company, uint64_t steps) {
   for (uint64_t s = 0; s < steps; ++s)
     if (!company.step()) return false;
@@ -23,8 +23,8 @@ extern "C" [[gnu::noinline]] bool count_steps(actors::idle_company& company, uin
 
 namespace {
 
-/// Units of two segments with the parameters of a block, sized so that everything of a step happens: gathers ahead,
-/// releases, a bucket and a sub-group for each unit.
+/// Returns units of two segments with the parameters of a transformer block. The sizes are chosen so that a step
+/// contains every kind of work: early gathers, releases, and one bucket and one sub-group for each unit.
 std::shared_ptr<const core::model_table> table_of(uint32_t units) {
   core::model_table t;
   for (uint32_t u = 0; u < units; ++u) {

@@ -1,5 +1,5 @@
-// The cost of control in machine instructions, compared with tests/control/bounds.txt. Counted under valgrind over
-// hands that do nothing, so that neither the machine nor its load changes the result.
+// Compares the cost of control, in machine instructions, with tests/control/bounds.txt. valgrind counts the
+// instructions of executors that do no work, so that neither the machine nor its load changes the result.
 #include <boost/test/unit_test.hpp>
 #include <cstdio>
 #include <fstream>
@@ -18,9 +18,12 @@ namespace {
 
 constexpr int steps = 5;
 constexpr double plan_rank_instructions_max = 2.3e6;
-constexpr double tolerance = 0.10;         // other versions of the compiler and of CAF stay within it
-constexpr double renew_below = 0.75;       // of the bound: then the row no longer guards anything
-constexpr double growth_tolerance = 0.25;  // per instruction, from the smallest to the largest
+// Allowed excess over a bound; other versions of the compiler and of CAF differ by less.
+constexpr double tolerance = 0.10;
+// Least share of a bound that a count must reach; a bound far above its count would detect nothing.
+constexpr double renew_below = 0.75;
+// Allowed growth of the cost per instruction from the smallest job to the largest.
+constexpr double growth_tolerance = 0.25;
 
 struct bound {
   int ranks = 0, units = 0;
@@ -40,7 +43,7 @@ std::vector<bound> bounds() {
   return out;
 }
 
-// Machine instructions per instruction of the plan.
+// Returns the number of machine instructions per instruction of the plan.
 double measured(int ranks, int units) {
   std::ostringstream command;
   command << "'" TROUPE_VALGRIND
@@ -61,7 +64,7 @@ double measured(int ranks, int units) {
   return std::stod(collected) / double(steps) / double(in_plan);
 }
 
-// Machine instructions of `troupe plan` over so many ranks.
+// Returns the number of machine instructions that `troupe plan` executes for a job with so many ranks.
 double planned(int ranks) {
   const troupe::tests::scratch_folder folder;
   folder.write("corpus.txt", "text\n");
@@ -88,7 +91,7 @@ double planned(int ranks) {
 
 }  // namespace
 
-// Five plans, their classes and their proofs; up to 64 ranks each has a plan of its own.
+// A job has five plans, with their classes and their checks; in jobs of up to 64 ranks each rank has a plan of its own.
 BOOST_AUTO_TEST_CASE(a_rank_more_adds_a_bounded_number_of_machine_instructions_to_a_plan) {
   constexpr int few = 96, many = 192;
   const double of_a_rank = (planned(many) - planned(few)) / (many - few);

@@ -1,5 +1,5 @@
-// Production supervisor, node agent, ranks, lanes and loader over hands that do nothing, on one thread: only control
-// remains. No Torch, and no clock or chance that matters: two runs execute the same instructions.
+// Runs production's supervisor, node agent, ranks, lanes and loader on one thread, over executors that do no work, so
+// that only control remains. Torch, clocks and random numbers have no effect: two runs execute the same instructions.
 #pragma once
 
 #include <caf/scheduler/test_coordinator.hpp>
@@ -13,7 +13,8 @@
 
 namespace troupe::actors {
 
-/// Ends instructions at once; on the fabric lane it meets the others under production's identities and moves nothing.
+/// Ends instructions at once. On the fabric lane it waits for the other ranks under production's identities, but moves
+/// no data.
 class idle_executor final : public executor {
  public:
   explicit idle_executor(memberships communicators) : communicators_(std::move(communicators)) {}
@@ -30,11 +31,11 @@ class idle_executor final : public executor {
   }
 
  private:
-  memberships communicators_;  // none: not the fabric lane
+  memberships communicators_;  // communicators of the fabric lane; empty on the other lanes
   std::shared_ptr<step_context> context_;
 };
 
-/// One actor system without threads; `plans` holds a training plan for each rank.
+/// Owns one actor system without threads; `plans` contains a training plan for each rank.
 class idle_company {
  public:
   explicit idle_company(const std::vector<std::shared_ptr<const plan::rank_plan>>& plans) {
@@ -65,7 +66,7 @@ class idle_company {
   idle_company(const idle_company&) = delete;
   idle_company& operator=(const idle_company&) = delete;
 
-  /// Runs one step of all ranks; true if it ended well.
+  /// Runs one step of all ranks. Returns true if the step succeeded.
   bool step() {
     auto order = std::make_shared<step_order>();
     order->run = ++runs_;
@@ -97,7 +98,7 @@ class idle_company {
   std::shared_ptr<company> actors_;
   std::vector<std::shared_ptr<const plan::rank_plan>> plans_;
   uint64_t runs_ = 0;
-  std::vector<uint64_t> collectives_;  // [communicator]: of all runs
+  std::vector<uint64_t> collectives_;  // [communicator]: number of collectives in all runs so far
 };
 
 }  // namespace troupe::actors

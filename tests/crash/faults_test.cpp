@@ -1,4 +1,5 @@
-// A disk that fails or is full at any one operation: one error, committed checkpoints stay, and the run can continue.
+// Tests a disk that fails or is full at any one operation: it causes one error, committed checkpoints stay, and the run
+// can continue.
 #include "tests/crash/story.hpp"
 #include "tests/fakes/file_system.hpp"
 
@@ -20,7 +21,7 @@ std::vector<std::string> names_in(fake_files& files) {
   return out;
 }
 
-/// The newest checkpoint that a reader finds, by its seed; 0: none.
+/// Returns the seed of the newest checkpoint that a reader finds; 0: there is none.
 uint64_t newest_seed(fake_files& files) {
   const auto found = open_checkpoint(files, at);
   if (!found) return 0;
@@ -30,7 +31,7 @@ uint64_t newest_seed(fake_files& files) {
   return found->content.run.seed.value_or(0);
 }
 
-/// Tells the story with a fault at operation `n`; the run continues after errors.
+/// Runs the story with a fault at operation `n`. The run continues after errors.
 void tell_with_fault(uint64_t n, error_kind why) {
   fake_files files;
   files.fail_once_at(n, why);
@@ -47,7 +48,7 @@ void tell_with_fault(uint64_t n, error_kind why) {
       ++errors;
       BOOST_TEST(static_cast<int>(saved.error().kind) == static_cast<int>(why), saved.error().text);
       BOOST_TEST((n >= begun && n < files.operations()));
-      // the new one only where nothing but the last sync failed
+      // The new checkpoint may be the newest only if nothing but the last sync failed.
       const bool committed = now == c.seed;
       BOOST_TEST((now == newest || committed), "operation " << n << ": " << saved.error().text);
       if (!committed && !before.empty()) BOOST_TEST(names_in(files) == before, boost::test_tools::per_element());

@@ -1,4 +1,4 @@
-// Processes that are killed while they save, at every operation and at any instant.
+// Tests processes that are killed while they save, at every operation and at any instant.
 #include <unistd.h>
 
 #include <algorithm>
@@ -36,8 +36,8 @@ void check_after(const finished& f, const std::filesystem::path& root) {
   story::check(real_files(), root, done);
 }
 
-/// A folder in memory, for runs that are killed at a numbered operation: written data survives a kill on any file
-/// system, and in memory a sync costs nothing.
+/// Returns a folder in memory for runs that are killed at a numbered operation: written data survives a kill on any
+/// file system, and a sync in memory costs nothing.
 std::filesystem::path memory_folder() {
   const std::filesystem::path shared = "/dev/shm";
   return ::access(shared.c_str(), W_OK) == 0 ? shared : std::filesystem::temp_directory_path();
@@ -79,7 +79,7 @@ BOOST_AUTO_TEST_CASE(a_process_killed_at_random_instants_leaves_the_newest_commi
       const scratch_folder folder;
       const auto root = folder / "checkpoints";
       const auto f = save(root, "after:" + std::to_string(after));
-      BOOST_TEST((f.code == 128 + SIGKILL || f.code == 0), f.err);  // a quicker one may be done before
+      BOOST_TEST((f.code == 128 + SIGKILL || f.code == 0), f.err);  // a fast process may be done before the kill
       check_after(f, root);
     }
   }

@@ -1,5 +1,5 @@
-// The real file system, but it ends its process with SIGKILL at the n-th operation. Everything before is done, as a
-// killed process leaves it.
+// Implements the real file system, but ends its process with SIGKILL at the n-th operation. All earlier operations are
+// complete, as in a killed process.
 #pragma once
 
 #include <unistd.h>
@@ -17,10 +17,12 @@ class killing_files : public checkpoint::file_system {
  public:
   using path = std::filesystem::path;
 
-  /// `torn`: in the middle of the operation if it is a write, with half of it done or in flight; else before it.
+  /// If `torn` is true and the n-th operation is a write, the process dies in its middle, when half of the bytes are
+  /// written or in flight; otherwise the process dies before the operation.
   explicit killing_files(uint64_t n, bool torn) : n_(n), torn_(torn) {}
 
-  [[nodiscard]] const std::vector<std::string>& points() const { return points_; }  ///< names of the operations so far
+  /// Returns the names of all operations so far.
+  [[nodiscard]] const std::vector<std::string>& points() const { return points_; }
 
   core::result<std::unique_ptr<checkpoint::output_file>> create(const path& p) override {
     point("create", p);

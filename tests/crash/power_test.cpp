@@ -1,4 +1,5 @@
-// A machine that loses power, on a file system that loses or tears unsynced data, writes in flight included.
+// Tests a machine that loses power, on a file system that loses or tears data that were not synced, including writes in
+// flight.
 #include "tests/crash/story.hpp"
 #include "tests/crash/wanted_cases.hpp"
 #include "tests/fakes/file_system.hpp"

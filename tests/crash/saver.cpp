@@ -1,6 +1,6 @@
-// A process that saves checkpoints and is killed meanwhile: `saver ROOT WHEN`. WHEN is `never`, `at:N`
-// or `torn:N` (operation number N), `after:N` (microseconds). Prints `committed` after each commit; at the end the
-// names of all operations, and how long it took.
+// Saves checkpoints until it is killed: `saver ROOT WHEN`. WHEN is `never`, `at:N` or `torn:N` (number of the
+// operation), or `after:N` (microseconds). Prints `committed` after each commit, and at the end the names of all
+// operations and the time they took.
 #include <fmt/core.h>
 #include <time.h>
 
@@ -15,7 +15,7 @@ using namespace troupe::tests;
 
 namespace {
 
-/// Lets the kernel kill this process after that time, whatever it does then.
+/// Makes the kernel kill this process after that time, whatever the process does then.
 bool kill_me_after(uint64_t microseconds) {
   sigevent how{};
   how.sigev_notify = SIGEV_SIGNAL;
@@ -29,7 +29,7 @@ bool kill_me_after(uint64_t microseconds) {
 
 void say(const std::string& line) {
   fmt::print("{}\n", line);
-  std::fflush(stdout);  // a killed process flushes nothing
+  std::fflush(stdout);  // a process that is killed does not flush its buffers
 }
 
 }  // namespace

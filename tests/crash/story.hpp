@@ -1,4 +1,5 @@
-// The operations of a run on its folder of checkpoints, and the state that must be there whenever it is interrupted.
+// Defines the operations of a run on its folder of checkpoints, and the state that the folder must have after an
+// interruption at any instant.
 #pragma once
 
 #include <functional>
@@ -10,7 +11,7 @@
 
 namespace troupe::tests {
 
-/// Three steps, the second saved again with other bytes, over three files each; retention and clean-up.
+/// Three steps, of which the second is saved again with other bytes, in three files each; then retention and clean-up.
 struct story {
   struct chapter {
     uint64_t step, seed;
@@ -32,8 +33,8 @@ struct story {
     return save_sample(files, at, c.step, samples(c.seed), writers, m, checkpoint::random_save_id());
   }
 
-  /// Returns the number of chapters whose commit returned; if it was interrupted, the next may be committed, too. Calls
-  /// `note` for each; `why` gets the error that ends it.
+  /// Returns the number of chapters whose commit returned; if the story was interrupted, the next chapter may be
+  /// committed, too. Calls `note` after each chapter; `why` receives the error that ended the story.
   static size_t tell(checkpoint::file_system& files, const std::filesystem::path& at,
                      const std::function<void()>& note = {}, std::string* why = nullptr) {
     size_t done = 0;
@@ -51,15 +52,15 @@ struct story {
     return done;
   }
 
-  /// After a crash behind `done` commits: the newest committed one verifies, before and after the clean-up, which
-  /// reports everything that was half-written, and `latest` names it.
+  /// Checks a folder after a crash that followed `done` commits: the newest committed checkpoint verifies before and
+  /// after the clean-up, the clean-up reports everything that was half-written, and `latest` names that checkpoint.
   static void check(checkpoint::file_system& files, const std::filesystem::path& at, size_t done) {
     for (int cleaned = 0; cleaned < 2; ++cleaned) {
       const auto found = checkpoint::open_checkpoint(files, at);
       if (!found) {
         BOOST_TEST(done == 0U, found.error().text);
       } else {
-        // the chapter that was under way may be complete
+        // The chapter that was interrupted may be complete.
         const size_t last = std::min(done, chapters.size() - 1);
         const uint64_t seed = found->content.run.seed.value_or(0);
         BOOST_REQUIRE(seed >= 1);
@@ -78,10 +79,11 @@ struct story {
       if (cleaned == 0) clean(files, at);
     }
     const auto all = files.list(at);
-    if (!all) return;  // the crash came before there was a folder
+    if (!all) return;  // the crash happened before the folder was created
     for (const auto& e : *all) {
       BOOST_TEST((e.name == "latest" || checkpoint::step_of(e.name)), e.name << " stayed");
-      if (e.kind == checkpoint::entry_kind::folder) check_whole(files, at / e.name);  // never a part under its name
+      // A checkpoint's name never belongs to a part of one.
+      if (e.kind == checkpoint::entry_kind::folder) check_whole(files, at / e.name);
     }
   }
 

@@ -1,4 +1,4 @@
-// The real program, killed at random instants while it saves every step, and started again each time.
+// Kills the real program at random instants while it saves every step, and starts it again each time.
 #include <csignal>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -20,7 +20,7 @@ using nlohmann::json;
 
 namespace {
 
-/// Losses by step, of a run that may have ended in the middle of a line.
+/// Returns the losses of a run by step; the last line of its output may be incomplete.
 std::map<uint64_t, double> losses_of(const std::string& out) {
   std::map<uint64_t, double> losses;
   std::istringstream lines(out);
@@ -31,8 +31,9 @@ std::map<uint64_t, double> losses_of(const std::string& out) {
   return losses;
 }
 
-/// The step of the checkpoint that a run begins with, every byte of which is good; 0: none yet. A kill between the first
-/// checkpoint's name and `latest` leaves one that nothing names: a run takes it.
+/// Returns the step of the checkpoint with which a run begins, and checks all its bytes; 0: there is none yet. If the
+/// first run was killed after it named its checkpoint and before it wrote `latest`, the next run begins with that
+/// checkpoint although `latest` does not name it.
 uint64_t newest_step(const std::filesystem::path& root) {
   const bool named = std::filesystem::exists(root / latest_file_name);
   const auto found = open_checkpoint(real_files(), root, {.fallback_to_previous = !named});
@@ -43,7 +44,7 @@ uint64_t newest_step(const std::filesystem::path& root) {
   return found->content.run.step;
 }
 
-/// Kills a run of this topology with more steps `kills` times, and compares its losses with those of an uncut run.
+/// Kills a run of this job, with more steps, `kills` times, and compares its losses with those of a run without kills.
 void check_killed(uint64_t kills, const std::string& yaml) {
   const uint64_t steps = 4 * kills + 4;
   const std::string job = replaced(yaml, "steps: 6", "steps: " + std::to_string(steps)) +
@@ -59,7 +60,8 @@ void check_killed(uint64_t kills, const std::string& yaml) {
   uint64_t reached = 0;
   const auto compare = [&](const finished& f) {
     const auto got = losses_of(f.out);
-    if (!got.empty()) BOOST_TEST(got.begin()->first == reached + 1);  // after the newest committed one, no other
+    // The run must begin after the newest committed checkpoint.
+    if (!got.empty()) BOOST_TEST(got.begin()->first == reached + 1);
     for (const auto& [step, loss] : got) BOOST_TEST(loss == wanted.at(step), "step " << step);
   };
   for (uint64_t round = 0; round < kills; ++round) {
@@ -92,8 +94,9 @@ BOOST_AUTO_TEST_CASE(a_run_killed_at_random_instants_resumes_with_the_losses_of_
   check_killed(std::max<uint64_t>(1, wanted_cases("TROUPE_KILLS", 40) / 10), smallest);
 }
 
-// The swap files of a killed run are gone or stale: a run has its states from the checkpoint, whichever place was valid.
-// A norm above the limit in some steps makes these redo their updates.
+// Swap files of a killed run are removed or stale, so a run reads its states from the checkpoint, whichever of the two
+// copies in the swap files was valid. In some steps the norm exceeds the limit, and the updates of these steps are
+// repeated.
 BOOST_AUTO_TEST_CASE(a_run_with_two_places_in_its_swap_files_resumes_with_the_same_losses_when_it_is_killed) {
   const std::string nvme = "{device: nvme, nvme_path: swap}";
   check_killed(std::max<uint64_t>(1, wanted_cases("TROUPE_KILLS", 40) / 20),

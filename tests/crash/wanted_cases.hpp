@@ -1,4 +1,4 @@
-// The number of cases that a test draws: few by default; `make soak` sets more in the environment.
+// Determines the number of cases that a test draws: few by default; `make soak` sets more in the environment.
 #pragma once
 
 #include <cstdint>

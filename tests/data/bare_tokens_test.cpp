@@ -1,4 +1,4 @@
-// Tests files of tokens without a description.
+// Tests files of tokens without a description file.
 #include "data/bare_tokens.hpp"
 
 #include "tests/data/text.hpp"
@@ -67,7 +67,7 @@ BOOST_AUTO_TEST_CASE(wider_tokens_than_those_asked_for_are_seen) {
     BOOST_TEST(
         opened(narrow(bare_tokens_below<uint16_t>(uint32_t(std::min<uint64_t>(vocabulary, 65536)), 1000), vocabulary))
             ->size() == 1000U);
-  BOOST_TEST(opened(narrow(std::string(4000, '\0'), 256))->size() == 2000U);  // one token repeated
+  BOOST_TEST(opened(narrow(std::string(4000, '\0'), 256))->size() == 2000U);  // a file may repeat one token
 }
 
 BOOST_AUTO_TEST_CASE(documents_that_nothing_tells_apart_are_refused_where_they_matter) {

@@ -1,4 +1,4 @@
-// Tests that a step's samples depend only on the global batch, and that a position is enough to resume.
+// Tests that a step's samples depend only on the global batch, and that a position in the data is enough to resume.
 #include "data/batch.hpp"
 
 #include <algorithm>
@@ -15,11 +15,11 @@ using namespace troupe::tests;
 
 namespace {
 
-/// A text of 16-bit tokens whose value is their own position, so that a row shows its origin.
+/// A text of 16-bit tokens in which each token's value is its position, so that a row shows where it comes from.
 struct counted_text {
   scratch_folder at;
   std::shared_ptr<const data::token_stream> stream;
-  /// Returns a corpus that trains on the first `train` tokens; the last ones are held out.
+  /// Returns a corpus that trains on the first `train` tokens; the remaining tokens are held out for validation.
   data::corpus corpus(uint16_t train, uint64_t sequence, uint64_t seed) const {
     const double held_out = double(stream->size() - train) / double(stream->size());
     auto made = data::corpus::make({{stream}}, {.validation_fraction = held_out, .sequence = sequence, .seed = seed});
@@ -33,7 +33,7 @@ struct counted_text {
   }
 };
 
-/// Returns the rows of a whole step, micro-batch by micro-batch, rank by rank.
+/// Returns the rows of a whole step in the order of micro-batches, and within each of ranks.
 std::vector<std::vector<int64_t>> rows_of_step(const data::corpus& corpus, const data::batch_shape& shape,
                                                uint64_t step) {
   std::vector<std::vector<int64_t>> rows;
@@ -86,7 +86,8 @@ BOOST_AUTO_TEST_CASE(every_way_to_cut_the_global_batch_takes_the_same_rows_in_th
 
 BOOST_AUTO_TEST_CASE(steps_continue_where_the_last_one_ended_across_epochs) {
   const counted_text text(500);
-  const auto corpus = text.corpus(451, 10, 2);  // 45 samples, 8 a step: epochs end inside steps
+  // The corpus has 45 samples and a step has 8, so epochs end within steps.
+  const auto corpus = text.corpus(451, 10, 2);
   const data::batch_shape shape{.rows = 2, .ranks = 2, .micros = 2};
   std::vector<int64_t> starts;
   for (uint64_t step = 0; step < 45; ++step)
@@ -119,7 +120,7 @@ BOOST_AUTO_TEST_CASE(training_never_sees_the_validation_text) {
 
 BOOST_AUTO_TEST_CASE(validation_covers_each_window_once_in_the_order_of_the_text) {
   const counted_text text(3000);
-  const auto corpus = text.corpus(2700, 16, 1);  // 18 windows of 16
+  const auto corpus = text.corpus(2700, 16, 1);  // the held-out part has 18 windows of 16 tokens
   BOOST_REQUIRE_EQUAL(data::validation_batches(corpus, 4), 5U);
   uint64_t window = 0;
   for (uint64_t i = 0; i < 5; ++i) {
@@ -170,7 +171,7 @@ BOOST_AUTO_TEST_CASE(training_batches_come_with_the_order_of_their_inputs) {
   const auto b = data::make_batch(corpus, {.rows = 4, .ranks = 1, .micros = 1}, 0, 0, 0);
   BOOST_TEST((b.by_token == core::order_of_inputs(b.tokens, 8)));
   BOOST_TEST(b.by_token.order.size() == 32U);
-  BOOST_TEST(b.by_column.order.empty());  // no documents
+  BOOST_TEST(b.by_column.order.empty());  // the corpus has no documents, so this order is empty
   BOOST_TEST(data::make_validation_batch(corpus, 2, 0).by_token.order.empty());
 }
 

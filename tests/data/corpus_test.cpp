@@ -1,4 +1,5 @@
-// Tests several sources as one order, the starts of documents, and the part that each source holds out.
+// Tests several sources that are combined into one order, the starts of documents, and the part of each source that is
+// held out.
 #include "data/corpus.hpp"
 
 #include <algorithm>
@@ -17,7 +18,7 @@ using namespace troupe::tests;
 
 namespace {
 
-/// Returns a source of the tokens base, base + 1, ...
+/// Returns a source with the tokens base, base + 1, and so on.
 std::shared_ptr<const data::token_stream> counted(const scratch_folder& at, const std::string& name, uint16_t base,
                                                   uint16_t tokens) {
   std::vector<uint16_t> all(tokens);
@@ -70,7 +71,7 @@ BOOST_AUTO_TEST_CASE(sources_come_by_weight_and_each_has_its_own_epochs) {
     BOOST_TEST((std::set<uint64_t>(from_b.begin() + std::ptrdiff_t(20 * epoch),
                                    from_b.begin() + std::ptrdiff_t(20 * epoch) + 20))
                    .size() == 20U);
-  const data::sample_order alone({0, 1001}, 10, 6);  // a second source does not reshuffle the first
+  const data::sample_order alone({0, 1001}, 10, 6);  // a second source must not change the order of the first
   for (uint64_t i = 0; i < 100; ++i) BOOST_TEST_CONTEXT("i " << i) BOOST_REQUIRE(from_a[i] == alone.first_token_at(i));
 }
 
@@ -103,7 +104,8 @@ BOOST_AUTO_TEST_CASE(each_source_holds_out_its_own_end_and_all_of_it_is_evaluate
     BOOST_TEST((first < 10'000 ? first >= 1600 : first >= 10'400));
     firsts.insert(first);
     from_b += first >= 10'000;
-    BOOST_TEST(std::abs(double(from_b) - double(i + 1) * 9 / 48) < 1);  // a short evaluation reads both
+    // Windows of both sources alternate, so that even a short evaluation reads both.
+    BOOST_TEST(std::abs(double(from_b) - double(i + 1) * 9 / 48) < 1);
   }
   BOOST_TEST(firsts.size() == 48U);
 }

@@ -1,4 +1,4 @@
-// Tests that texts of any length become tokens in bounded pieces, and that each document's end is marked.
+// Tests that texts of any length are tokenized in pieces of bounded size, and that the end of each document is marked.
 #include "data/documents.hpp"
 
 #include <sys/mman.h>
@@ -19,21 +19,21 @@ using namespace troupe::tests;
 
 namespace {
 
-/// Returns a SentencePiece model with one piece more, a symbol that a user defined.
+/// Returns a SentencePiece model with one more piece, a symbol defined by a user.
 std::string with_symbol(std::string model, const std::string& text) {
   const std::string piece =
       std::string("\x0A") + static_cast<char>(text.size()) + text + "\x15" + std::string(4, '\0') + "\x18\x04";
   return std::move(model) + "\x0A" + static_cast<char>(piece.size()) + piece;
 }
 
-/// Returns a fixture's model with another normalizer: whether it adds a space before a text, and whether it removes
-/// spaces at the ends of a text and repeated ones.
+/// Returns a fixture's model with another normalizer, which adds a space before a text if `added`, and removes repeated
+/// spaces and those at both ends if `removed`.
 std::string with_spaces(const std::string& model, bool added, bool removed) {
   return content_of(fixture_path(model)) + "\x1A\x04\x18" + static_cast<char>(added) + "\x20" +
          static_cast<char>(removed);
 }
 
-/// Returns the model of the fixture bpe.model that removes spaces at the ends of a text and adds none.
+/// Returns the model of the fixture bpe.model that removes spaces at both ends of a text and adds none.
 std::string model_without_space_before_text() { return with_spaces("bpe.model", false, true); }
 
 std::shared_ptr<data::tokenizer> opened_tokenizer(const std::filesystem::path& path) {
@@ -42,7 +42,7 @@ std::shared_ptr<data::tokenizer> opened_tokenizer(const std::filesystem::path& p
   return std::move(*t);
 }
 
-/// Returns `bytes` bytes of letters, breaks, spaces and other signs.
+/// Returns `bytes` bytes of letters, line breaks, spaces and other characters.
 std::string mixed_text(size_t bytes, uint64_t seed) {
   std::mt19937_64 random(seed);
   const std::vector<std::string> parts{"the ", "ferry", "\n", "\n\n",     " \n",  "  ",
@@ -79,7 +79,8 @@ BOOST_AUTO_TEST_CASE(without_such_a_place_a_piece_ends_between_two_characters) {
 }
 
 BOOST_AUTO_TEST_CASE(a_piece_is_found_without_looking_beyond_the_longest) {
-  // A search to the end of a repetitive text for each of its pieces would be slow: here that end cannot be read.
+  // Searching a repetitive text to its end for each of its pieces would be slow. In this text, reading near the end
+  // would crash.
   constexpr size_t all = size_t{1} << 30, readable = data::longest_piece_bytes + 4096;
   void* const mapped = ::mmap(nullptr, all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   BOOST_REQUIRE(mapped != MAP_FAILED);
@@ -99,8 +100,8 @@ BOOST_AUTO_TEST_CASE(byte_pairs_in_pieces_are_those_of_the_whole_text) {
   auto pairs = tokenizer_of("gpt2");
   std::vector<std::string> texts;
   for (const uint64_t seed : {1U, 2U, 3U}) texts.push_back(mixed_text(4 * data::piece_bytes, seed));
-  // The texts have lines that are all indented, also by an ideographic space; words of another script; one blank after
-  // a break.
+  // The texts have lines that are all indented, some by an ideographic space, words of another script, and a single
+  // space after a line break.
   for (const std::string part : {"the ferry's bell\n   ", "\xE3\x80\x80\xE6\x97\xA5\xE6\x9C\xAC\n",
                                  "\xE6\x97\xA5 \xE6\x9C\xAC\n", "a\n b", " 's", "x \xFFy\n\xFE"}) {
     texts.emplace_back();
@@ -163,7 +164,7 @@ BOOST_AUTO_TEST_CASE(a_long_text_has_the_pieces_of_the_whole_whatever_a_model_do
 }
 
 BOOST_AUTO_TEST_CASE(a_part_ends_with_no_character_that_becomes_a_space_or_nothing) {
-  const auto t = tokenizer_of("unigram.model");  // it rewrites a tab as a space
+  const auto t = tokenizer_of("unigram.model");  // this model replaces a tab with a space
   for (const char* end : {"a", ".", "\xE6\x97\xA5", "\xFF"}) BOOST_TEST(t->may_end_part(end), end);
   for (const char* open : {"", " ", "\t", "\xE2\x96\x81"}) BOOST_TEST(!t->may_end_part(open), open);
   const auto text = std::string(data::piece_bytes, 'x') + "y z w";
@@ -189,7 +190,7 @@ BOOST_AUTO_TEST_CASE(a_text_that_such_a_model_cannot_encode_in_pieces_is_refused
   std::string text(2 * data::longest_piece_bytes, 'x');
   check_refused({.path = at.write("t.txt", text), .vocab_size = 560, .tokens_of = t}, core::error_kind::bad_input,
                 "document 1: 1048576 bytes, from token 0 of the document on, have no blank before which");
-  // A piece with a space inside may lie across any blank.
+  // If a piece of the vocabulary contains a space, a text may not be divided at spaces.
   const auto crossing =
       opened_tokenizer(at.write("c.model", with_symbol(model_without_space_before_text(), "e\xE2\x96\x81\x62")));
   BOOST_TEST(crossing->cut_signs().value() == "");
@@ -252,7 +253,7 @@ BOOST_AUTO_TEST_CASE(a_folder_of_texts_and_json_lines_is_read_in_order_and_each_
     BOOST_TEST(all_tokens(*stream) == wanted, boost::test_tools::per_element());
     BOOST_TEST(stream->documents() == 4U);
   }
-  // The bytes come from memory-mapped files and from unpacked ones.
+  // The sources are memory-mapped files and expanded ones.
   BOOST_TEST(as_text(*opened({.path = at / "in"})) == "firstsecondthirdfourth");
 }
 

@@ -1,4 +1,4 @@
-// Tests gzip, dictzip and zstd: valid files, damaged ones, and decompression bombs.
+// Tests gzip, dictzip and zstd: valid files, damaged files, and decompression bombs.
 #include "data/expand.hpp"
 
 #include <zstd.h>
@@ -15,7 +15,7 @@ using core::error_kind;
 
 namespace {
 
-/// Returns a text of ordinary compressibility, longer than an expansion's block.
+/// Returns a text of ordinary compressibility that is longer than a block of the expansion.
 std::string prose(size_t bytes) {
   std::string out;
   for (uint64_t i = 0; out.size() < bytes; ++i) out += std::to_string(core::mix64(i) % 100'000) + " words\n";
@@ -23,13 +23,13 @@ std::string prose(size_t bytes) {
   return out;
 }
 
-/// Returns one frame of zstd, with a checksum or without.
+/// Returns one zstd frame, with or without a checksum.
 std::string zstd(const std::string& text, bool has_checksum = true, int window_log = 0) {
   const std::unique_ptr<ZSTD_CCtx, size_t (*)(ZSTD_CCtx*)> c(ZSTD_createCCtx(), ZSTD_freeCCtx);
   ZSTD_CCtx_setParameter(c.get(), ZSTD_c_checksumFlag, has_checksum ? 1 : 0);
   if (window_log > 0) ZSTD_CCtx_setParameter(c.get(), ZSTD_c_windowLog, window_log);
   std::string out(ZSTD_compressBound(text.size()), '\0');
-  // The frame is written as a stream: a frame of a known length may have a smaller window.
+  // The frame is written as a stream, because a frame of known length may have a smaller window.
   ZSTD_inBuffer in{text.data(), text.size(), 0};
   ZSTD_outBuffer to{out.data(), out.size(), 0};
   ZSTD_compressStream2(c.get(), &to, &in, ZSTD_e_continue);
@@ -119,7 +119,8 @@ BOOST_AUTO_TEST_CASE(damage_in_the_text_is_found) {
   const scratch_folder at;
   const std::string text = prose(5000);
   const std::string packed = gzip(text);
-  for (size_t i = 10; i < packed.size(); i += 1 + packed.size() / 60) {  // the header's time and system carry no text
+  // The first bytes are skipped, because the header's time and system do not affect the text.
+  for (size_t i = 10; i < packed.size(); i += 1 + packed.size() / 60) {
     std::string broken = packed;
     broken[i] = static_cast<char>(broken[i] ^ 0x24);
     check_refused({.path = at.write("bad.gz", broken)}, error_kind::bad_input, "not a valid gzip");
@@ -158,7 +159,7 @@ BOOST_AUTO_TEST_CASE(the_limit_holds_for_text_that_is_not_packed) {
   BOOST_TEST(opened({.path = text, .max_bytes = 600})->size() == 600U);
   check_refused({.path = at.write("a.jsonl", "{\"text\": \"a\"}\n"), .max_bytes = 12}, error_kind::limit,
                 "has 14 bytes");
-  const auto tokens = at.write("a.bin", std::string(600, '\1'));  // tokens stay where they are
+  const auto tokens = at.write("a.bin", std::string(600, '\1'));  // files of tokens are not expanded
   BOOST_TEST(opened({.path = tokens, .max_bytes = 1, .vocab_size = 65536})->size() == 300U);
 }
 

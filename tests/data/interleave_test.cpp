@@ -1,4 +1,5 @@
-// Tests that proportions hold within one sample over any prefix, whatever the weights.
+// Tests that in any prefix of the order each source's share deviates from its weight by less than one sample, whatever
+// the weights.
 #include "data/interleave.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -68,7 +69,7 @@ BOOST_AUTO_TEST_CASE(every_prefix_holds_the_proportions_within_one_sample) {
     for (uint64_t n = 1; n <= 2 * sum; ++n) {
       BOOST_TEST_INFO_SCOPE("n " << n);
       const auto place = mix.at(n - 1);
-      BOOST_REQUIRE(place.index == come[place.source]);  // each source's samples come in their order
+      BOOST_REQUIRE(place.index == come[place.source]);  // the samples of each source must keep their order
       ++come[place.source];
       for (size_t i = 0; i < shares.size(); ++i) {
         BOOST_TEST_INFO_SCOPE("i " << i);

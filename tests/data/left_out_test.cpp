@@ -1,5 +1,5 @@
-// Tests the order of samples without those that are left out, compared with a written list; and the choice of what is
-// left out, from the beginning and in a run that resumes.
+// Tests the order of samples without those that are left out, compared with a written list; and the choice of what to
+// leave out, at the beginning of a run and in a run that resumes.
 #include "data/left_out.hpp"
 
 #include <rapidcheck.h>
@@ -29,7 +29,7 @@ bool holds(const std::vector<core::sample_range>& ranges, uint64_t position) {
   return std::ranges::any_of(ranges, [&](const auto& r) { return position >= r.begin && position < r.end; });
 }
 
-/// Returns the first `count` positions that are not in the ranges.
+/// Returns the first `count` positions that are in none of the ranges.
 std::vector<uint64_t> written_down(const std::vector<core::sample_range>& ranges, size_t count) {
   std::vector<uint64_t> out;
   for (uint64_t p = 0; out.size() < count; ++p)
@@ -107,11 +107,11 @@ BOOST_AUTO_TEST_CASE(the_samples_of_steps_are_left_out_and_those_behind_them_fol
   BOOST_TEST((out[0].samples == std::vector<core::sample_range>{{20, 40}}));
   const data::left_out skipped{std::span<const core::left_out_steps>(out)};
   BOOST_TEST(skipped.position_of(19) == 19U);
-  BOOST_TEST(skipped.position_of(20) == 40U);  // step 3 takes the samples of step 5
+  BOOST_TEST(skipped.position_of(20) == 40U);  // step 3 gets the samples that would otherwise belong to step 5
 }
 
 BOOST_AUTO_TEST_CASE(each_of_the_list_speaks_of_the_run_without_those_before_it) {
-  // The step that spiked first takes other samples, and spikes once more.
+  // The step that spiked first gets other samples and spikes again, so its samples are left out again.
   const auto out = decided({{3, 4}, {3, 3}, {2, 3}}, {}, {.rows = 10});
   BOOST_REQUIRE(out.size() == 3U);
   BOOST_TEST((out[1].samples == std::vector<core::sample_range>{{40, 50}}));
@@ -129,7 +129,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_resumes_anywhere_leaves_out_what_it_would_have_u
     const auto from_the_start = data::decide_left_out(asked, {}, {.rows = rows});
     RC_ASSERT(from_the_start.has_value());
     const auto done = *rc::gen::inRange<uint64_t>(0, 60);
-    // The batch shape is that of a checkpoint of step `done`, perhaps with another global batch.
+    // The run resumes after step `done`, perhaps with another global batch.
     data::batch_shape resumed{.rows = *rc::gen::element(rows, rows + 3)};
     resumed.first_step = done;
     resumed.first_sample = done * rows;
@@ -157,7 +157,8 @@ BOOST_AUTO_TEST_CASE(what_the_run_decided_itself_stays_and_may_be_named) {
   resumed.first_sample = 60;
   BOOST_TEST((decided({{9, 9}}, recorded, resumed) == recorded));
   BOOST_TEST((decided({{9, 9}, {3, 4}}, recorded, resumed) == recorded));
-  const auto without = decided({}, recorded, resumed);  // step 9 has not been reached yet
+  // Step 9 has not been reached yet, so it can be removed from the list.
+  const auto without = decided({}, recorded, resumed);
   BOOST_REQUIRE(without.size() == 1U);
   BOOST_TEST((without[0] == recorded[1]));
 }

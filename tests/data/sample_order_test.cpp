@@ -1,5 +1,5 @@
-// Tests that the shuffle is a bijection, keyed by seed and epoch, and evenly spread, and that a text that is too short
-// is refused.
+// Tests that the shuffle is a bijection, depends on seed and epoch and is evenly distributed, and that a text that is
+// too short is refused.
 #include "data/sample_order.hpp"
 
 #include <algorithm>
@@ -66,8 +66,8 @@ BOOST_AUTO_TEST_CASE(seed_and_epoch_each_change_the_order) {
   BOOST_TEST(one.epoch_of(1000) == 1U);
 }
 
-// The test counts 10 places x 10 samples over 20,000 seeds: each cell expects 2,000. Chi-squared of 81 degrees of
-// freedom stays below 140 with probability 0.9999, and the seeds are fixed.
+// The test counts 10 positions x 10 samples over 20,000 seeds, so each cell expects 2,000. With 81 degrees of freedom,
+// chi-squared is below 140 with probability 0.9999, and the seeds are fixed.
 BOOST_AUTO_TEST_CASE(every_sample_comes_first_as_often_as_any_other) {
   constexpr uint64_t n = 10;
   std::vector<double> hits(n * n, 0);
@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(neighbours_in_the_order_are_far_apart_in_the_text) {
     const auto b = static_cast<int64_t>(order.sample_at(i + 1));
     close += std::abs(a - b) < 1000 ? 1 : 0;
   }
-  // Two points of a line of 100,000 are within 1,000 of each other with probability 0.02.
+  // Two random positions among 100,000 are within 1,000 of each other with probability 0.02.
   BOOST_TEST(close > 1'600U);
   BOOST_TEST(close < 2'400U);
 }

@@ -1,4 +1,4 @@
-// Makes gzip files and reads whole streams back; shared by the tests of data/.
+// Creates gzip files and reads whole streams of tokens; shared by the tests of data/.
 #pragma once
 
 #include <zlib.h>
@@ -14,7 +14,7 @@
 
 namespace troupe::tests {
 
-/// Returns one gzip member; `extra` is its extra field, as dictzip writes one.
+/// Returns one gzip member; `extra` is the content of its extra field, which dictzip uses.
 inline std::string gzip(const std::string& text, const std::string& extra = "") {
   z_stream z{};
   BOOST_REQUIRE_EQUAL(deflateInit2(&z, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
@@ -37,7 +37,7 @@ inline std::string gzip(const std::string& text, const std::string& extra = "") 
   return out;
 }
 
-/// Returns tokens as a `.bin` file stores them.
+/// Returns the bytes of tokens in a `.bin` file.
 template <class Token>
 std::string as_bytes(const std::vector<Token>& tokens) {
   if (tokens.empty()) return {};
@@ -56,7 +56,7 @@ inline std::string as_text(const data::token_stream& stream) {
   return out;
 }
 
-/// Returns the opened stream, or fails the test with the text of the error.
+/// Opens a source and returns its stream; fails the test with the text of the error.
 inline std::shared_ptr<const data::token_stream> opened(const data::source_options& options) {
   auto stream = data::open_tokens(options);
   BOOST_REQUIRE_MESSAGE(stream, stream.error().text);

@@ -1,4 +1,4 @@
-// Tests that the description of a `.bin` is used only if it fits.
+// Tests that the description of a `.bin` file is used only if it matches the file.
 #include "data/token_file.hpp"
 
 #include <random>
@@ -17,7 +17,7 @@ using core::error_kind;
 
 namespace {
 
-/// A file of tokens and its description.
+/// A file of tokens and its description file.
 struct described_file {
   scratch_folder at;
   std::filesystem::path path;
@@ -44,7 +44,7 @@ BOOST_AUTO_TEST_CASE(a_description_reads_back) {
 
 BOOST_AUTO_TEST_CASE(documents_begin_behind_the_end_of_text) {
   described_file f({1, 2, 531, 3, 531, 531, 4, 531}, 4);
-  for (const auto& path : {f.path, f.at / "in"}) {  // the description is not read as a text of the folder
+  for (const auto& path : {f.path, f.at / "in"}) {  // the description file is not read as a text of the folder
     const auto stream = opened({.path = path, .vocab_size = 532, .keep_documents = true});
     BOOST_TEST(stream->documents() == 4U);
     BOOST_TEST(!stream->tokens_are_bytes());
@@ -89,7 +89,7 @@ BOOST_AUTO_TEST_CASE(a_packed_file_keeps_the_description_of_the_file_that_was_pa
   const described_file f({1, 2, 531}, 1);
   const auto packed = f.at.write("packed/t.bin.gz", gzip(as_bytes<uint16_t>({1, 2, 531})));
   f.at.write("packed/t.bin.json", data::as_text(f.about));
-  for (const auto& path : {packed, f.at / "packed"}) {  // the description is not read as a text of the folder
+  for (const auto& path : {packed, f.at / "packed"}) {  // the description file is not read as a text of the folder
     const auto stream = opened({.path = path, .vocab_size = 532, .keep_documents = true});
     BOOST_TEST(stream->documents() == 1U);
     BOOST_TEST(stream->maker().value().tokenizer.digest == f.about.tokenizer.digest);

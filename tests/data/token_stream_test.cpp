@@ -1,4 +1,4 @@
-// Tests sources of tokens, and refusals.
+// Tests sources of tokens, and the sources that are refused.
 #include "data/token_stream.hpp"
 
 #include <sys/stat.h>
@@ -68,7 +68,8 @@ BOOST_AUTO_TEST_CASE(copies_cross_the_borders_of_files_whether_mapped_or_copied)
   for (int i = 0; i < 40; ++i) {
     std::string text(i % 13 == 5 ? data::copied_below_bytes + 77 : 50'000 + static_cast<size_t>(i), '\0');
     for (size_t j = 0; j < text.size(); ++j)
-      text[j] = static_cast<char>(core::mix64(whole.size() + j) | 1);  // texts have no zeros
+      // Makes every byte odd, because a text contains no zeros.
+      text[j] = static_cast<char>(core::mix64(whole.size() + j) | 1);
     at.write("in/" + std::to_string(100 + i), text);
     whole += text;
   }
@@ -153,7 +154,7 @@ BOOST_AUTO_TEST_CASE(a_link_out_of_the_folder_is_refused_and_one_inside_is_read_
   std::filesystem::create_symlink("../secret.txt", at / "in" / "c.txt");
   check_refused({.path = at / "in"}, error_kind::bad_input, "leads out of the data folder");
   std::filesystem::remove(at / "in" / "c.txt");
-  // A neighbour whose name begins with the folder's name is outside, too.
+  // A neighbouring folder whose name begins with the source folder's name is outside of it.
   std::filesystem::create_symlink("../in2/x.txt", at / "in" / "c.txt");
   check_refused({.path = at / "in"}, error_kind::bad_input, "leads out of the data folder");
 }

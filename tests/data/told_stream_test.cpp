@@ -1,5 +1,6 @@
-// Tests the description of a source that was expanded or encoded: another process reads the same tokens from it. A
-// source that the other process can read itself is not described; other bytes are refused.
+// Tests the description of an expanded or encoded source with which another process reads the same tokens through a
+// file descriptor. A source that the other process can read itself is not described, and a descriptor of other bytes is
+// refused.
 #include "data/told_stream.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -16,7 +17,8 @@ using data::told_streams;
 
 BOOST_AUTO_TEST_CASE(an_expanded_text_has_the_same_tokens_and_documents_elsewhere) {
   const scratch_folder at;
-  const std::string half(data::copied_below_bytes, 'a');  // smaller files of a folder are read into memory
+  // Files of this size are not copied into memory when the folder is opened.
+  const std::string half(data::copied_below_bytes, 'a');
   at.write("in/a.txt.gz", gzip(half));
   at.write("in/b.txt.gz", gzip(half + "!"));
   auto mine = opened({.path = at / "in"});
@@ -27,7 +29,7 @@ BOOST_AUTO_TEST_CASE(an_expanded_text_has_the_same_tokens_and_documents_elsewher
   const auto yours = told_streams::stream_of(*facts, *descriptor);
   BOOST_REQUIRE_MESSAGE(yours.has_value(), (yours ? "" : yours.error().text));
   const auto text = as_text(*mine), mine_file = mine->maker().value().file;
-  mine.reset();  // the process that read the source may end
+  mine.reset();  // the other process must not need the process that expanded the source
   BOOST_TEST((as_text(**yours) == text));
   BOOST_TEST(((*yours)->documents() == 2U && (*yours)->tokens_are_bytes() && (*yours)->vocab_size() == 256U));
   BOOST_TEST(((*yours)->maker()->file == mine_file && (*yours)->maker()->tokenizer.kind == "bytes"));
@@ -35,7 +37,8 @@ BOOST_AUTO_TEST_CASE(an_expanded_text_has_the_same_tokens_and_documents_elsewher
   std::vector<uint32_t> starts(20);
   (*yours)->document_starts(half.size() - 5, tokens, starts);
   BOOST_TEST(starts.back() == 5U);
-  const auto again = told_streams::facts_of(**yours);  // this process may be the first of the next term
+  // A process that received a source must be able to pass it on in the next term.
+  const auto again = told_streams::facts_of(**yours);
   BOOST_TEST((again == facts));
 }
 

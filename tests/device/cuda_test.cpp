@@ -1,5 +1,5 @@
-// device/cuda on a machine that CUDA's runtime describes: each thing that may be missing or go wrong is one sentence
-// that names it; the suites of memory and streams run on it, too.
+// Tests device/cuda on a machine that a fake of CUDA's runtime simulates: each missing part and each failure is one
+// sentence that names it. The suites of memory and streams run on this device, too.
 #include "device/cuda/backend.hpp"
 
 #include <sys/wait.h>
@@ -41,7 +41,7 @@ void check_refused(const std::string& wanted) {
 
 BOOST_FIXTURE_TEST_CASE(a_machine_with_driver_and_gpu_is_taken, fresh_machine) {
   BOOST_TEST(check(gpu).has_value());
-  fake().driver = 13000;  // a later minor version of the runtime is run by the same driver
+  fake().driver = 13000;  // the driver also runs later minor versions of the runtime
   fake().runtime = 13050;
   BOOST_TEST(check(gpu).has_value());
   const auto beyond = check({device_kind::cuda, 1});

@@ -1,5 +1,5 @@
-// The devices that this suite runs on. A backend adds its own here and has to pass every case: nothing in them reads or
-// writes memory but through streams.
+// Lists the devices on which this suite runs. A backend adds its own devices here and must pass every case: the cases
+// read and write device memory only through streams.
 #pragma once
 
 #include <boost/test/unit_test.hpp>
@@ -43,7 +43,7 @@ inline std::vector<std::byte> noise(uint64_t bytes, uint64_t seed) {
   return out;
 }
 
-/// The first `bytes` of `m` as they are now.
+/// Returns the first `bytes` bytes of `m` as they are now.
 inline std::vector<std::byte> held(const memory& m, uint64_t bytes) {
   std::vector<std::byte> out(bytes, std::byte{0x5A});
   stream s(m.device());

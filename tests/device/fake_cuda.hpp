@@ -1,5 +1,5 @@
-// A machine with CUDA devices, as CUDA's runtime tells it: what is installed, and which call fails. Its memory is the
-// host's. Owns the backend of device/cuda over it.
+// Simulates CUDA's runtime on a machine with CUDA devices: a test sets what is installed and which call fails. Device
+// memory is host memory. Owns the backend of device/cuda over it.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -16,7 +16,7 @@ struct fake_gpu {
   std::string name = "Test GPU";
   uint64_t bytes = uint64_t{8} << 30;
   int major = 9, minor = 0;
-  cudaError_t code = cudaSuccess;  ///< of asking for a kernel
+  cudaError_t code = cudaSuccess;  ///< result of the query for a kernel
 };
 
 struct fake_machine {
@@ -28,7 +28,7 @@ struct fake_machine {
   uint64_t free_bytes = uint64_t{1} << 30;
 };
 
-/// The machine of this process, which a test changes and puts back.
+/// Returns the simulated machine of this process, which a test changes and restores.
 fake_machine& fake();
 
 /// Returns the stream that Torch's operations of the calling thread would be queued on.

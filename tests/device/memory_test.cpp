@@ -1,4 +1,4 @@
-// device/memory.hpp on every backend.
+// Tests device/memory.hpp on every backend.
 #include "device/memory.hpp"
 
 #include "tests/device/devices.hpp"

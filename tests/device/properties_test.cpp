@@ -1,4 +1,4 @@
-// device/properties.hpp on every backend.
+// Tests device/properties.hpp on every backend.
 #include "device/properties.hpp"
 
 #include "tests/device/devices.hpp"

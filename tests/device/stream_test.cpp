@@ -1,4 +1,4 @@
-// device/stream.hpp on every backend: copies in order, events that other streams wait for.
+// Tests device/stream.hpp on every backend: copies in order, and events for which other streams wait.
 #include "device/stream.hpp"
 
 #include <thread>
@@ -40,7 +40,7 @@ BOOST_AUTO_TEST_CASE(a_stream_keeps_its_order) {
     std::vector<std::vector<std::byte>> sent;
     for (uint64_t i = 0; i < 20; ++i) sent.push_back(noise(bytes, 10 + i));
     device::stream s(d);
-    for (uint64_t i = 0; i < 20; ++i) {  // each overwrites what the copy before reads
+    for (uint64_t i = 0; i < 20; ++i) {  // each copy overwrites the source of the previous copy
       s.copy(place.data(), sent[i].data(), bytes);
       s.copy(out.data() + i * bytes, place.data(), bytes);
     }
@@ -56,14 +56,14 @@ BOOST_AUTO_TEST_CASE(an_event_is_over_when_the_work_before_it_is_done) {
     const auto wanted = noise(uint64_t{8} << 20, 4);
     const auto place = taken(d, tier::device, wanted.size()), back = taken(d, tier::pinned, wanted.size());
     event at;
-    BOOST_TEST(at.is_over());  // never recorded
+    BOOST_TEST(at.is_over());  // an event that was never recorded counts as reached
     device::stream s(d);
     s.wait(at);
     s.copy(place.data(), wanted.data(), wanted.size());
     s.copy(back.data(), place.data(), wanted.size());
     s.record(at);
     while (!at.is_over()) std::this_thread::yield();
-    BOOST_TEST(std::equal(wanted.begin(), wanted.end(), back.data()));  // pinned memory is the host's
+    BOOST_TEST(std::equal(wanted.begin(), wanted.end(), back.data()));  // the host can read pinned memory
     s.record(at);
     s.finish();
     BOOST_TEST(at.is_over());
@@ -81,14 +81,14 @@ BOOST_AUTO_TEST_CASE(work_behind_an_event_sees_the_work_before_it) {
       event written, read;
       writes.copy(place.data(), wanted.data(), bytes);
       writes.record(written);
-      std::thread([&] {  // another lane's
+      std::thread([&] {  // a thread of another lane
         reads.wait(written);
         reads.copy(out.data(), place.data(), bytes);
         reads.record(read);
       })
           .join();
       const std::vector<std::byte> zeros(bytes);
-      writes.wait(read);  // the place is used again only then
+      writes.wait(read);  // the copy waits until the memory may be overwritten
       writes.copy(place.data(), zeros.data(), bytes);
       writes.finish();
       reads.finish();

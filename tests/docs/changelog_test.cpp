@@ -1,4 +1,5 @@
-// Tests that the newest version of CHANGELOG.md is the one that is built, with the formats that it writes.
+// Tests that the newest version in CHANGELOG.md is the version of this build, and that it lists the formats which this
+// version writes.
 #include <fmt/format.h>
 
 #include <boost/test/unit_test.hpp>

@@ -1,6 +1,6 @@
-// Runs the commands that the pages ask a reader to type: every page in a folder of its own, its blocks in their order.
-// Topologies are checked, or saved if the page calls them a file; commands are run, and the output on the page is
-// compared with the real one, except for measured times and rates.
+// Runs the commands that the pages ask a reader to type: each page in a folder of its own, its blocks in order. Job
+// files are checked, or saved if the page names a file for them; commands are run, and their output is compared with
+// the page's, except for measured times and rates.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <regex>
@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Blocks that are not run, by page and first line; the page gives the reason in <!-- not run: ... -->.
+/// Blocks that are not run, by page and first line; the page states the reason in <!-- not run: ... -->.
 const std::set<std::string> not_run = {
     "README.md: apt-get install",
     "README.md: pip install dist/",
@@ -54,7 +54,7 @@ const std::map<std::string, std::string> beforehand = {
      "troupe data tokenize books --tokenizer tokenizers/gpt2 --output code.bin --quiet"},
 };
 
-/// A reader's folder for one page: the examples, made smaller, and data to train on.
+/// Owns a reader's folder for one page: the examples, made smaller, and data to train on.
 class reader {
  public:
   explicit reader(const std::string& page) {
@@ -70,7 +70,7 @@ class reader {
     }
   }
 
-  /// Runs a shell command; both streams are in `out`.
+  /// Runs a shell command; `out` of the result contains stdout and stderr.
   [[nodiscard]] finished type(const std::string& command) const {
     const std::string path = fs::path(troupe::places::troupe_binary).parent_path().string() + ":" + std::getenv("PATH");
     return run({"/bin/sh", "-c", "exec 2>&1\n" + command}, folder_.path(), [&] { ::setenv("PATH", path.c_str(), 1); });
@@ -79,7 +79,7 @@ class reader {
   [[nodiscard]] std::string read(const std::string& name) const { return scratch_folder::read(folder_ / name); }
 
  private:
-  /// Copies an example; two steps with files on disk test as much as twenty.
+  /// Copies an example and limits it to two steps: two steps with files on disk test as much as twenty.
   void copy_example(const fs::path& file) {
     auto text = scratch_folder::read(file);
     text = std::regex_replace(text, std::regex("/var/tmp/troupe"), "../nvme");
@@ -90,7 +90,7 @@ class reader {
   scratch_folder folder_;
 };
 
-/// Returns a section as a whole topology: missing keys are those of the smallest example.
+/// Returns a section of a job file as a complete job file: missing keys come from the smallest example.
 std::string completed(const std::string& yaml, const std::string& smallest) {
   const auto key_of = [](const std::string& line) { return line.substr(0, line.find(':')); };
   std::set<std::string> given;
@@ -137,7 +137,7 @@ void check_sh(const reader& r, const block& b) {
   }
 }
 
-/// Checks a console block: commands follow "$ ", their output is below them.
+/// Checks a console block: lines after "$ " are commands, and the lines below a command are its output.
 void check_console(const reader& r, const block& b) {
   for (auto line = b.lines.begin(); line != b.lines.end();) {
     BOOST_TEST_REQUIRE(line->starts_with("$ "), b.place() << ": no command prints '" << *line << "'");
@@ -152,12 +152,12 @@ void check_console(const reader& r, const block& b) {
 
 void check_yaml(const reader& r, const block& b) {
   if (const auto file = b.marks.find("file"); file != b.marks.end()) {
-    r.write(file->second, b.text());  // for the following commands
+    r.write(file->second, b.text());  // later commands of the page read this file
     return;
   }
   r.write("sample.yaml", completed(b.text(), r.read("examples/smallest.yaml")));
   const auto did = r.type("troupe config check sample.yaml");
-  BOOST_TEST(did.out == "sample.yaml: good\n", b.place() << ": " << did.out);  // and no warning
+  BOOST_TEST(did.out == "sample.yaml: good\n", b.place() << ": " << did.out);  // the output contains no warning
 }
 
 }  // namespace
@@ -207,7 +207,7 @@ BOOST_AUTO_TEST_CASE(options_that_the_pages_name_exist) {
           BOOST_TEST(did.code == 0, page << ": " << code << ": " << did.out);
           command += " " + word;
         } else {
-          break;  // an argument, not a subcommand
+          break;  // the word is an argument, not a subcommand
         }
       }
     }

@@ -1,5 +1,4 @@
-// Reads the pages of the documentation as blocks of code with their marks; leaves compiling and running the blocks to
-// other tests.
+// Splits the pages of the documentation into blocks of code with their marks. Other tests compile and run the blocks.
 #pragma once
 
 #include <filesystem>
@@ -12,9 +11,9 @@ namespace troupe::tests {
 /// Text between two lines of ``` on a page.
 struct block {
   std::string page;
-  size_t line = 0;       ///< line of the opening ```, from 1
-  std::string language;  ///< one of cpp, cmake, sh, console, yaml, json and text
-  /// Comments directly above the block, which readers do not see: <!-- key: value -->
+  size_t line = 0;       ///< number of the line with the opening ```, counted from 1
+  std::string language;  ///< language of the block: cpp, cmake, sh, console, yaml, json or text
+  /// Values by key from the comments directly above the block, <!-- key: value -->, which readers do not see.
   std::map<std::string, std::string> marks;
   std::vector<std::string> lines;
 
@@ -24,10 +23,10 @@ struct block {
 
 std::vector<std::string> lines_of(const std::filesystem::path& file);
 
-/// Returns README.md, CONTRIBUTING.md and docs/*.md, without the benchmarks, which record the state of their day.
+/// Returns README.md, CONTRIBUTING.md and docs/*.md, but not the pages of benchmark results, which are not updated.
 std::vector<std::string> pages();
 
-/// Returns the blocks of a page, in their order.
+/// Returns the blocks of a page in the page's order.
 std::vector<block> blocks_of(const std::string& page);
 
 /// Returns the texts between single backquotes in the page's sentences and tables.

@@ -1,5 +1,5 @@
-// Tests code on the pages: its language is one that is checked, and C++ and CMake are copies of the examples, which are
-// built.
+// Tests the code on the pages: each block is in a language that is checked, and blocks of C++ and CMake are copies of
+// the examples, which are built.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <set>

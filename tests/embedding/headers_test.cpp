@@ -22,7 +22,7 @@ std::vector<std::string> lines_of(const fs::path& file) {
 
 const fs::path source = troupe::places::source_dir;
 
-// Returns the headers in cmake/public_headers.txt and, in turn, the headers that they include.
+// Returns the headers in cmake/public_headers.txt and all headers that they include, directly or indirectly.
 std::set<std::string> installed_headers() {
   std::vector<std::string> waiting;
   for (const auto& line : lines_of(source / "cmake/public_headers.txt"))
@@ -43,9 +43,9 @@ std::set<std::string> installed_headers() {
 
 bool begins(const std::string& line, const std::string& head) { return line.rfind(head, 0) == 0; }
 
-// True if the line is a declaration that needs a `///` of its own, or shares that of the declarations right above:
-// functions at namespace scope and types. Members may be clear from their names; private parts and continuation lines
-// are not declarations.
+// Returns true if the line declares a type or a function at namespace scope. Such a declaration needs a `///` comment
+// of its own, or one that it shares with the declarations directly above. Members may be clear from their names;
+// private parts and continuation lines are not declarations.
 bool declares(const std::string& line) {
   static const std::regex type("^(class|struct|enum class) (\\[\\[\\w+\\]\\] )?\\w+( final)?( : [^;{]+)? \\{");
   static const std::regex function(
@@ -63,8 +63,8 @@ bool documented(const std::vector<std::string>& lines, size_t at) {
     const auto& above = lines[at];
     if (begins(above, "///")) return true;
     if (begins(above, "template") || begins(above, "requires") || begins(above, "  requires")) continue;
-    if (begins(above, " ")) continue;  // the declaration above goes over several lines
-    // Declarations of one group follow one comment, without an empty line between them.
+    if (begins(above, " ")) continue;  // the line above continues a declaration of several lines
+    // Declarations that share one comment follow each other without an empty line.
     if (!declares(above) && !begins(above, "[[")) return false;
   }
   return false;

@@ -1,5 +1,5 @@
 // Installs the tree, moves it, and uses it from a project outside of it while the checkout and LibTorch's folder are
-// hidden: examples/embedding is configured, built and run there, and so is the installed command.
+// hidden: examples/embedding is configured, built and run with it, and the installed command is run.
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <filesystem>
@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::chrono::seconds limit{840};
 
-// Returns a folder of this build with a fixed name: the compiler's cache recognises files only by their paths.
+// Returns a folder of this build whose path is always the same, because the compiler's cache recognises files only by
+// their paths.
 std::filesystem::path scratch() {
   const auto of_build = std::to_string(std::hash<std::string>()(troupe::places::build_dir));
   return std::filesystem::temp_directory_path() / ("troupe-installed-" + of_build);

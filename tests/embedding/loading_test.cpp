@@ -1,5 +1,5 @@
-// Tests that loading Troupe does nothing to the program that loads it. All of Troupe is in one library, which is loaded
-// here between two snapshots of the process; Torch is loaded before, so that its effects are not counted.
+// Tests that loading Troupe changes nothing in the program that loads it. The test loads one library with all of Troupe
+// between two snapshots of the process; it loads Torch before, so that Torch's effects are not counted.
 #include <c10/core/Allocator.h>
 #include <dlfcn.h>
 #include <malloc.h>
@@ -18,9 +18,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Limit for tables of strings, registries and CAF's statics; a pool or a thread's arena is far larger.
+// Limit in bytes of the heap that loading may use for tables of strings, registries and CAF's static objects; a pool or
+// a thread's arena would be far larger.
 constexpr size_t heap_bytes_max = size_t{1} << 20;
-constexpr size_t anonymous_bytes_max = size_t{16} << 20;  // relocated tables of the library and of what it links
+// Limit in bytes of relocated tables of the library and of its dependencies.
+constexpr size_t anonymous_bytes_max = size_t{16} << 20;
 
 std::set<std::string> names_in(const fs::path& folder) {
   std::set<std::string> out;
@@ -70,13 +72,13 @@ BOOST_AUTO_TEST_CASE(loading_all_of_troupe_leaves_the_process_as_it_was) {
   }
   for (int s = 1; s < NSIG; ++s) BOOST_TEST(::sigismember(&after.mask, s) == ::sigismember(&before.mask, s));
   BOOST_TEST((after.allocator == before.allocator));
-#ifndef __SANITIZE_ADDRESS__  // the sanitizer's heap and shadow memory differ
+#ifndef __SANITIZE_ADDRESS__  // the address sanitizer's heap and shadow memory change the numbers
   BOOST_TEST(after.heap_bytes < before.heap_bytes + heap_bytes_max);
   BOOST_TEST(after.anonymous_bytes < before.anonymous_bytes + anonymous_bytes_max);
 #endif
   BOOST_TEST_MESSAGE("heap " << long(after.heap_bytes) - long(before.heap_bytes) << " bytes, anonymous memory "
                              << long(after.anonymous_bytes) - long(before.anonymous_bytes) << " bytes");
-  // The library is all of Troupe: symbols that only a session uses are there.
+  // The library must contain all of Troupe, including symbols that only a session uses.
   BOOST_TEST(::dlsym(library, "_ZN6troupe6actors7sessionD1Ev") != nullptr);
 }
 

@@ -16,9 +16,9 @@
 namespace troupe::far {
 namespace {
 
-constexpr uint64_t arena_bytes = uint64_t{1} << 34;  // address space, not memory
+constexpr uint64_t arena_bytes = uint64_t{1} << 34;  // size of the reserved address space, most of which has no memory
 constexpr uint64_t page_bytes = 4096;
-constexpr int freed_pattern = 0xFF;  // NaN in every floating type
+constexpr int freed_pattern = 0xFF;  // freed bytes are set to it; in every floating type the pattern is NaN
 
 uint64_t rounded(uint64_t bytes) { return (bytes + page_bytes - 1) / page_bytes * page_bytes; }
 
@@ -71,7 +71,7 @@ class arena {
   std::byte* open_ = nullptr;
   std::byte* given_ = nullptr;
   uint64_t used_ = 0;
-  std::map<uint64_t, std::vector<std::byte*>> free_;  // by size
+  std::map<uint64_t, std::vector<std::byte*>> free_;  // freed pieces by their size in bytes
   std::mutex lock_;
 };
 
@@ -87,7 +87,7 @@ struct arenas {
 
   arenas() {
     void* warm[1];
-    backtrace(warm, 1);  // loads the libraries that it needs outside of the handler
+    backtrace(warm, 1);  // the first call loads libraries, which the signal handler may not do
     struct sigaction action {};
     action.sa_sigaction = say_touch;
     action.sa_flags = SA_SIGINFO | SA_NODEFER;
@@ -98,18 +98,18 @@ struct arenas {
 };
 
 arenas& all() {
-  static arenas* const kept = new arenas;  // never freed, for threads that end after main
+  static arenas* const kept = new arenas;  // never freed, because threads may end after main
   return *kept;
 }
 
-// Reports the access and ends the program; makes only calls that a signal handler may make.
+// Reports the forbidden access and ends the program; calls only functions that a signal handler may call.
 void say_touch(int /*signal*/, siginfo_t* info, void* /*context*/) {
   if (all().device.has(info->si_addr)) {
     dprintf(STDERR_FILENO, "memory of the device was touched by the host:\n");
     say_frames();
     _exit(1);
   }
-  std::signal(SIGSEGV, SIG_DFL);  // another fault: the instruction is tried again and ends the program
+  std::signal(SIGSEGV, SIG_DFL);  // for any other fault, the instruction is executed again and ends the program
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Counters that troupe::far::counted returns. Internal to tests/far.
+// Defines the counters that troupe::far::counted returns. Internal to tests/far.
 #pragma once
 
 #include <atomic>
@@ -10,7 +10,7 @@ struct counters {
   std::atomic<uint64_t> kernels{0}, torch{0}, copies{0}, uploads{0}, downloads{0}, items{0}, waits{0}, compute_waits{0},
       bytes_up{0}, bytes_down{0};
 };
-/// True if the thread has called a product; the thread is a compute lane's then.
+/// True if the thread has called a matrix product, which only threads of compute lanes do.
 inline thread_local bool computes = false;
 
 inline counters& counting() {

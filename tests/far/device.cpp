@@ -37,7 +37,7 @@ const device::properties& facts(uint32_t /*index*/) {
   return all;
 }
 
-struct piece {  // a piece of an arena
+struct piece {  // one piece of an arena, with its address and size
   side where;
   std::byte* at;
   uint64_t bytes;
@@ -61,7 +61,8 @@ core::result<device::block> allocate(uint32_t /*index*/, device::tier where, uin
 
 bool discard(void* /*owner*/) { return false; }
 
-/// Copies bytes on a stream. The host waits if memory that is not pinned takes part, as with CUDA.
+/// Copies bytes on a stream. As with CUDA, the host waits for the copy if one of the two memories is not pinned or the
+/// device's.
 void copy(void* stream, std::byte* to, const std::byte* from, uint64_t bytes) {
   ++counting().copies;
   if (bytes == 0) return;
@@ -89,7 +90,7 @@ constexpr device::backend far_backend{.count = count,
                                       .finish_event = finish_event,
                                       .elapsed_ns = elapsed_ns};
 
-/// Requests work on the stream of the calling thread's kernels.
+/// Queues work on the stream on which the calling thread's kernels run.
 void ask_here(std::function<void()> work) {
   ++counting().kernels;
   ask(device::stream::current({device_kind::cuda}).native(), std::move(work));
@@ -97,7 +98,7 @@ void ask_here(std::function<void()> work) {
 
 const kernels::operations& on_cpu() { return kernels::operations_of({device_kind::cpu}); }
 
-/// Returns an argument as the device's own work sees it: addresses are replaced by those that it can access.
+/// Returns an argument of a kernel with all addresses replaced by those that the device can access.
 template <class T>
 T reached(const T& x) {
   return x;
@@ -154,14 +155,14 @@ std::vector<kernels::squared_elements> reached(std::span<const kernels::squared_
   return out;
 }
 
-/// Returns an argument as the work keeps it: lists of the host are copied, as a launch copies them.
+/// Returns an argument as queued work must store it: lists in host memory are copied, as a kernel launch copies them.
 template <class T>
 T kept(const T& x) {
   return x;
 }
 std::vector<kernels::query_run> kept(std::span<const kernels::query_run> x) { return {x.begin(), x.end()}; }
 
-/// Calls the CPU's kernel on the device's memory; one for each entry of a table.
+/// Calls the CPU's kernel for one entry of a table, with addresses at which the device's memory can be accessed.
 template <auto Table, auto Entry>
 struct opened;
 template <class Owner, class... Args, auto Table, void (*Owner::*Entry)(Args...)>
@@ -171,7 +172,7 @@ struct opened<Table, Entry> {
   }
 };
 
-/// Sums contributions: their list is in the host's memory, the contributions are in the device's.
+/// Sums contributions, which are in the device's memory; the list of their addresses is in the host's memory.
 void far_sum_in_rank_order(std::span<const std::byte* const> inputs, std::byte* output, uint64_t count,
                            const kernels::reduce_options& options) {
   std::vector<const std::byte*> at;
@@ -235,8 +236,8 @@ const models::attention_operations& attention_on_cpu() {
   return table;
 }
 
-/// Runs the CPU's attention, which calls the table's kernels. Keeps output and sums, as a GPU's does; backward requires
-/// them.
+/// Runs the CPU's attention, which calls the kernels of the table. Like a GPU, keeps the output and the sums, which
+/// backward requires.
 at::Tensor far_attention(const models::attention_work& work, const models::attention_tensors& in,
                          models::attention_results& kept) {
   at::Tensor y = attention_on_cpu().forward(work, in, kept);
@@ -274,7 +275,7 @@ constexpr models::cuda_process far_process{.settle =
 const asked& last_asked() { return asked_of_torch(); }
 
 void provide() {
-  at::set_num_threads(1);  // for Torch's thread of backward; lanes limit their own threads themselves
+  at::set_num_threads(1);  // limits the threads of Torch's backward; lanes limit their own threads themselves
   static const kernels::operations table = far_kernels();
   // All rows of a call are one panel, as on a GPU.
   static const models::operations products{

@@ -1,4 +1,4 @@
-// Makes the far device's streams late for as long as an object lives.
+// Makes the simulated device's streams late during the lifetime of an object.
 #pragma once
 
 #include "tests/far/streams.hpp"

@@ -1,5 +1,5 @@
-// Tests whole sessions on the far device with late streams: the CPU's bits for any order that streams and events allow,
-// and other bits, or a report, if one of the waits between lanes is left out.
+// Tests whole sessions on the simulated device with late streams: the results have the CPU's bits in any order that
+// streams and events allow, and have other bits, or cause an error, if one of the waits between lanes is left out.
 #include "actors/hands/device_lane.hpp"
 
 #include <cstdlib>
@@ -25,11 +25,11 @@ using namespace troupe::tests;
 namespace {
 
 constexpr uint64_t steps = 3;
-// A min_coeff so small that no ratio is bounded.
+// Settings of LAMB with a min_coeff so small that it limits no ratio.
 const settings lamb = {"optimizer={type: LAMB, params: {lr: 1.0e-2, min_coeff: 1.0e-6}}"};
 const settings on_late = {"device=cuda"};
 
-/// Returns the number of jobs to draw: 6, or TROUPE_SEEDS, at most 500.
+/// Returns the number of jobs to draw: 6, or the value of TROUPE_SEEDS, but at most 500.
 uint64_t seeds() {
   const char* const wanted = std::getenv("TROUPE_SEEDS");
   return wanted == nullptr ? 6 : std::min<uint64_t>(500, std::strtoull(wanted, nullptr, 10));
@@ -61,7 +61,7 @@ drawn_job draw(uint64_t seed) {
   out.set = out.set + one_of({{}, {"gradient_clipping=0.1"}, {"gradient_clipping=0"}});
   const settings lion = {"optimizer={type: Lion, params: {lr: 1.0e-3}}"},
                  muon = {"optimizer={type: Muon, params: {lr: 1.0e-2}}"};
-  // Swap files hold states only of optimizers that update element by element.
+  // Swap files can only contain states of optimizers that update element by element.
   out.set = out.set + (in_files ? one_of({{}, lion}) : one_of({{}, {}, lion, lamb, muon}));
   return out;
 }
@@ -76,7 +76,7 @@ bool same(const run_result& a, const run_result& b) {
          same_bits(a.second, b.second);
 }
 
-/// The names of the waits between lanes that sessions have placed, and the name of the wait to leave out.
+/// The names of the waits between lanes that sessions have inserted, and the name of the wait that is left out.
 struct wait_book {
   std::mutex lock;
   std::set<std::string> seen;
@@ -104,7 +104,8 @@ struct watched_waits {
 
 }  // namespace
 
-// LAMB's trust ratio is a number on the host, computed from norms that kernels of the lane itself write.
+// LAMB's trust ratio is computed on the host from norms that kernels of the shard lane write, so the host must wait for
+// them.
 BOOST_AUTO_TEST_CASE(an_update_by_lamb_reads_norms_that_are_there) {
   const small_job job;
   for (const settings& place : {stage(0), stage(0) + settings{"parallel.data=2"}, stage(2)})
@@ -137,7 +138,7 @@ struct row {
   settings set;
 };
 
-/// Returns a table of a step's launches, waits of the host and bytes moved, with one line for each job.
+/// Returns a table with the launches, the waits of the host and the bytes moved in a step, one line for each job.
 std::string table_of(const small_job& job, const std::vector<row>& rows) {
   std::string out = "| job | launches | waits of the host | bytes up | bytes down |\n|---|---|---|---|---|\n";
   for (const row& each : rows) {
@@ -161,7 +162,7 @@ std::string read(const std::filesystem::path& file) {
 
 }  // namespace
 
-// The table is written again if TROUPE_WRITE_COUNTS is set.
+// If TROUPE_WRITE_COUNTS is set, the test writes the table instead of comparing with it.
 BOOST_AUTO_TEST_CASE(a_step_launches_waits_and_moves_what_the_table_says) {
   const settings three_micro_batches = {"gradient_accumulation_steps=3"}, two_ranks = {"parallel.data=2"};
   const settings host_updates = {zero + "offload_optimizer.device=cpu"};
@@ -189,19 +190,20 @@ BOOST_AUTO_TEST_CASE(a_lane_that_computes_waits_once_a_step_when_it_has_asked_fo
     }
 }
 
-// The test has a job for each way in which lanes depend on each other.
+// The test runs a job for each way in which lanes depend on each other.
 BOOST_AUTO_TEST_CASE(each_wait_that_is_left_out_shows) {
   const small_job job;
   const settings two_ranks = {"parallel.data=2"}, three_micro_batches = {"gradient_accumulation_steps=3"};
   const std::vector<settings> places = {
       stage(3) + two_ranks, stage(1) + two_ranks + three_micro_batches,
       stage(2) + two_ranks + settings{zero + "offload_optimizer.device=cpu"},
-      // There is one window of states; some slices of weights stay in memory and are copied to and from the file.
+      // This job has one window of states, and some slices of weights stay in memory and are copied to and from the
+      // file.
       stage(3) + states_in_files() +
           settings{zero + "offload_optimizer.buffer_count=4", zero + "offload_param.max_in_cpu=20000"},
       stage(2) + two_ranks + lamb, stage(2) + two_ranks + settings{"optimizer={type: Muon, params: {lr: 1.0e-2}}"}};
-  // Each of these waits is implied by another one: the last reduction waits for everything that the last release waits
-  // for.
+  // Leaving out these waits has no effect, because another wait implies each of them: the last reduction already waits
+  // for all work for which the last release waits.
   const std::map<std::string, std::string> implied = {
       {"vote after release, on the host", "reduce after backward, on the host"}};
   const watched_waits watched;
@@ -220,7 +222,7 @@ BOOST_AUTO_TEST_CASE(each_wait_that_is_left_out_shows) {
           try {
             if (!same(trained_late(job, place, seed), wanted)) shown.insert(wait);
           } catch (const std::runtime_error&) {
-            shown.insert(wait);  // the step was refused
+            shown.insert(wait);  // the error also shows that the wait was missing
           }
         }
         far::come_late(false);

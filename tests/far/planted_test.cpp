@@ -1,5 +1,5 @@
-// Tests mistakes in the order of a device's work, each with the right way for comparison: late streams show every
-// mistake as wrong numbers, and show none in the right way.
+// Tests deliberate mistakes in the order of a device's work, each next to the correct order: with late streams every
+// mistake causes wrong numbers, and the correct order causes none.
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
@@ -43,14 +43,15 @@ bool all_are(const device::memory& m, float x) {
   return std::ranges::all_of(floats(m), [x](float y) { return y == x; });
 }
 
-/// Copies by a kernel on the calling thread's stream.
+/// Copies with a kernel on the calling thread's stream.
 void copy_by_kernel(const std::byte* from, std::byte* to) {
   kernels::operations_of(on_far).cast(from, core::dtype::f32, to, core::dtype::f32, count);
 }
 
 at::Tensor torch_memory() { return at::empty({count}, at::dtype(at::kFloat).device(at::kCUDA, 0)); }
 
-/// Checks that `f(way)` returns true for the right way with all seeds, and false for the wrong way with at least one.
+/// Checks that `f(way)` returns true for the correct order with all seeds, and false for the wrong order with at least
+/// one.
 void check(const std::function<bool(way)>& f) {
   int noticed = 0;
   for (uint64_t seed = 0; seed < 24; ++seed) {

@@ -1,5 +1,5 @@
-// Tests whole runs on the far device: the CPU's losses, norms, weights and moments, bit for bit, and no access to the
-// device's memory by the host.
+// Tests whole runs on the simulated device: they have the CPU's losses, norms, weights and moments bit for bit, and the
+// host never accesses the device's memory.
 #include "actors/calibrate.hpp"
 #include "plan/memory_places.hpp"
 #include "tests/far/device.hpp"
@@ -27,8 +27,8 @@ const settings again = {"activation_checkpointing.enabled=true"};
 const settings bf16 = {"bf16.enabled=true"}, fp16 = {"fp16.enabled=true", "fp16.initial_scale_power=8"};
 const settings three_micro_batches = {"gradient_accumulation_steps=3"};
 
-/// Checks that a run on the device has the CPU's bits, whether its streams are prompt or late, and that the device
-/// computed it.
+/// Checks that a run on the device has the CPU's bits, whether its streams are prompt or late, and that the device did
+/// the computation.
 void check(const small_job& job, const settings& set) {
   BOOST_TEST_CONTEXT(text_of(set)) {
     const auto wanted = train(job, set, steps);
@@ -40,7 +40,7 @@ void check(const small_job& job, const settings& set) {
   }
 }
 
-/// Returns the losses of all micro-batches, and every output.
+/// Returns the losses of all micro-batches and all outputs of an evaluation.
 std::vector<float> evaluated(actors::session& s) {
   std::vector<float> out;
   auto report = s.evaluate(actors::evaluation_request{
@@ -331,7 +331,8 @@ BOOST_AUTO_TEST_CASE(a_run_saved_on_one_device_is_resumed_on_the_other) {
         {
           const auto s = job.open(first);
           for (uint64_t i = 0; i + 1 < steps / 2; ++i) step_of(*s);
-          BOOST_REQUIRE(s->save_async({.root = folder / "beside"}));  // saves the states before this step
+          // The save must contain the states before the next step.
+          BOOST_REQUIRE(s->save_async({.root = folder / "beside"}));
           step_of(*s);
           BOOST_REQUIRE(s->wait_for_saves());
           BOOST_REQUIRE(s->save({.root = folder / "after"}));

@@ -20,13 +20,13 @@
 namespace troupe::far {
 namespace {
 
-/// How late the host starts each wait for a stream. An access that does not wait for the stream must come sooner, and
-/// the address sanitizer makes it several times slower.
+/// Delay of the host before each wait for a stream. An access that does not wait for the stream must happen within that
+/// time, and the address sanitizer makes it several times slower.
 constexpr std::chrono::milliseconds lateness{troupe::tests::has_address_sanitizer ? 10 : 1};
 
 struct queue;
 
-struct point {  // a point of a stream, to which an event refers
+struct point {  // a point in a stream's work, to which an event refers
   queue* on = nullptr;
   bool over = false;
   int64_t ns = 0;
@@ -44,17 +44,17 @@ struct queued {
 struct queue {
   int64_t number = 0;
   std::deque<queued> asked{};
-  bool listed = false;  // true: in the list of queues that may have work
+  bool listed = false;  // true: the queue is in the list of queues that may have work
 };
 
 struct scheduler {
   std::recursive_mutex lock;
   std::atomic<bool> late{false};
   std::mt19937_64 random;
-  uint64_t one_in = 0;                          // one in so many requests leads to work at once; 0: none
-  bool wanders = false;                         // true: does other work while the host waits
-  std::vector<std::shared_ptr<queue>> streams;  // [number]; never freed, because they are small
-  std::vector<queue*> busy;                     // all that have work, and some that no longer have any
+  uint64_t one_in = 0;  // one in this many requests causes queued work to be done at once; 0: none does
+  bool wanders = false;                         // true: other work is done as well while the host waits
+  std::vector<std::shared_ptr<queue>> streams;  // [number]: a stream; never freed, because streams are small
+  std::vector<queue*> busy;                     // all queues that have work, and some that no longer have any
 
   std::atomic<bool> lost{false}, refused{false}, comes_late{false};
 
@@ -72,7 +72,7 @@ struct scheduler {
     return !q.asked.empty() && (!q.asked.front().waits_for || q.asked.front().waits_for->over);
   }
 
-  /// Runs the first entry of a queue that may continue.
+  /// Runs the first entry of a queue whose dependencies are fulfilled.
   static void step(queue& q) {
     queued x = std::move(q.asked.front());
     q.asked.pop_front();
@@ -87,7 +87,7 @@ struct scheduler {
     x.reached->over = true;
   }
 
-  /// Runs one step that `q` needs, perhaps of another queue.
+  /// Runs one entry that must be done before `q` can continue, which may be in another queue.
   static void advance(queue& q) {
     if (may_go_on(q)) return step(q);
     if (!q.asked.empty()) advance(*q.asked.front().waits_for->on);
@@ -125,7 +125,7 @@ struct scheduler {
 };
 
 scheduler& all() {
-  static auto* const kept = new scheduler;  // never freed, for threads that end after main
+  static auto* const kept = new scheduler;  // never freed, because threads may end after main
   return *kept;
 }
 
@@ -197,7 +197,7 @@ core::result<void> finish(void* stream) {
   const std::lock_guard guard(s.lock);
   queue& q = s.of(stream);
   if (!q.asked.empty() && computes) ++counting().compute_waits;
-  // The wait does not include work that other threads request meanwhile.
+  // The wait does not include work that other threads queue after this point.
   const auto end = std::make_shared<point>(&q);
   s.add(q, {.reached = end});
   s.until([&] { return end->over; }, q);

@@ -1,6 +1,6 @@
-// Streams and events of the far device. Prompt streams do work at once, as the CPU's do. Late streams only queue it:
-// work is done when the host waits for it, or when a seed decides so, in any order that streams and events allow. Owns
-// the queues.
+// Implements streams and events of the simulated device. Prompt streams do work at once, as the CPU's do. Late streams
+// only queue work: it is done when the host waits for it, or when random numbers decide so, in any order that streams
+// and events allow. Owns the queues.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@
 
 namespace troupe::far {
 
-/// Makes streams prompt, after all requested work is done. Requires that no thread uses the device.
+/// Does all queued work and makes streams prompt. Requires that no thread uses the device.
 void be_prompt();
-/// Makes streams late. With seed 0, work is done only when the host waits for it, and no other work with it; other
-/// seeds may do more work, earlier, and in an order of their own.
+/// Makes streams late. With seed 0, work is done only when the host waits for it, and no other work is done with it;
+/// with other seeds, more work may be done, earlier and in another order.
 void be_late(uint64_t seed);
 [[nodiscard]] bool is_late();
-/// While on, each wait of the host for a whole stream starts 1 ms late (10 ms under the address sanitizer), so that an
-/// access that does not wait for the stream's work comes before that work.
+/// If `on` is true, each wait of the host for a whole stream starts 1 ms late (10 ms with the address sanitizer), so
+/// that an access that does not wait for the stream's work happens before that work.
 void come_late(bool on);
 /// Makes every wait for a stream fail, and Torch's allocations throw, until streams become prompt or late again.
 void lose();
@@ -26,7 +26,8 @@ void lose();
 /// Makes the next wait for a stream fail, as if some of its work was refused.
 void refuse_once();
 
-/// Handles are those of device::backend; null is the stream of threads that have no stream of their own, as in CUDA.
+/// Creates a stream and returns its handle. Handles are those of device::backend; null is the stream of threads without
+/// a stream of their own, as in CUDA.
 std::shared_ptr<void> make_stream();
 void ask(void* stream, std::function<void()> work);
 void record(void* stream, std::shared_ptr<void>& event);
@@ -38,8 +39,9 @@ int64_t elapsed_ns(void* from, void* to);
 
 /// Returns the stream on which Torch's operations of the calling thread run.
 void* torch_stream();
-void* make_torch_stream(void* stream);  ///< returns the previous stream
-/// Returns the number by which Torch knows a stream; numbered() returns the stream of a number.
+/// Sets the stream of Torch's operations on this thread and returns the previous one.
+void* make_torch_stream(void* stream);
+/// Returns the number that identifies a stream in Torch; numbered() returns the stream with a number.
 int64_t number_of(void* stream);
 void* numbered(int64_t number);
 

@@ -44,9 +44,9 @@ const c10::DispatchKeySet far_keys(c10::DispatchKey::CUDA);
 
 std::atomic<bool> refuses{false}, torch_fails{false};
 
-/// Bytes that belong to the stream of the thread that allocated them, as in Torch's own allocator: they may be reused
-/// when the work requested of that stream before the release is done, and that of the other streams that Torch has
-/// named.
+/// Memory that belongs to the stream of the thread that allocated it, as in Torch's own allocator: it may be reused
+/// when the work queued on that stream before its release is done, and also that of the other streams that Torch has
+/// recorded for it.
 struct held_bytes {
   std::byte* at;
   uint64_t bytes;
@@ -145,14 +145,14 @@ struct far_hooks final : at::CUDAHooksInterface {
 
 namespace {
 
-/// Copies the bytes of `t` to `to`, which has its sizes and strides; both are addressed from the host.
+/// Copies the bytes of `t` to `to`, which has the same sizes and strides; the host can access both.
 void move_bytes(const at::Tensor& to, const at::Tensor& t) {
   if (t.numel() == 0 || to.const_data_ptr() == t.const_data_ptr()) return;
   std::memcpy(to.data_ptr(), t.const_data_ptr(),
               at::detail::computeStorageNbytes(t.sizes(), t.strides(), t.itemsize()));
 }
 
-/// When on_far() copies the result of a CPU operation into its place in the device's memory: at once, or later.
+/// Time at which on_far() copies the result of a CPU operation to the device's memory: at once or later.
 enum class result : uint8_t { is_there, comes_later };
 at::Tensor on_far(const at::Tensor& t, result when) {
   at::Tensor out = at::detail::empty_strided_generic(t.sizes(), t.strides(), &memory(), far_keys, t.scalar_type());
@@ -160,10 +160,10 @@ at::Tensor on_far(const at::Tensor& t, result when) {
   return out;
 }
 
-/// True if `t` is a result whose size the operation itself determines.
+/// Returns true if `t` is a result whose size the operation itself determines.
 bool is_unsized(const at::Tensor& t) { return t.defined() && t.is_cuda() && t.storage().nbytes() == 0; }
 
-/// Returns the argument that a result is, if the operation writes into one of its arguments; else null.
+/// If the operation writes its result into one of its arguments, returns that argument; otherwise returns null.
 const c10::IValue* written_argument(const c10::FunctionSchema& schema, const c10::Argument& result,
                                     const std::vector<c10::IValue>& given) {
   const auto* const alias = result.alias_info();
@@ -183,7 +183,7 @@ c10::IValue result_on_far(const c10::IValue& x, result when) {
   return all;
 }
 
-/// Calls `f` with every tensor of an argument, and returns the argument made of its results.
+/// Replaces every tensor in an argument by `f` of it, and returns the new argument.
 template <class F>
 c10::IValue each_tensor(const c10::IValue& x, F f) {
   if (x.isTensor()) return f(x.toTensor());
@@ -207,7 +207,7 @@ c10::IValue argument_now(const c10::IValue& x) {
   });
 }
 
-/// Returns the argument with zeros instead of numbers that are not known yet.
+/// Returns the argument with zeros for all numbers that are not known yet.
 c10::IValue argument_of_zeros(const c10::IValue& x) {
   return each_tensor(x, [](const at::Tensor& t) -> at::Tensor {
     if (!t.defined() || !t.is_cuda()) return t;
@@ -217,7 +217,8 @@ c10::IValue argument_of_zeros(const c10::IValue& x) {
   });
 }
 
-/// Returns the argument for an operation that is done later; copies host tensors, so that later changes are not seen.
+/// Returns the argument for an operation that is done later; copies host tensors, so that later changes have no effect
+/// on it.
 c10::IValue argument_later(const c10::IValue& x) {
   return each_tensor(x, [](const at::Tensor& t) -> at::Tensor {
     if (!t.defined() || t.is_cuda()) return on_host(t);
@@ -232,8 +233,8 @@ std::vector<c10::IValue> by_the_cpu(const c10::OperatorHandle& op, std::vector<c
   return arguments;
 }
 
-/// Results that are computed later: their indices among the operation's results, and the targets of their bytes, in
-/// order.
+/// Results that are computed later: their indices among the operation's results, and in the same order the tensors into
+/// which they are copied.
 struct late_results {
   std::vector<size_t> which{};
   std::vector<at::Tensor> to{};
@@ -252,8 +253,8 @@ struct late_results {
   }
 };
 
-/// Implements any operation: runs the CPU's on the same bytes when the stream comes to it. The shapes of late results
-/// are those of a run on zeros.
+/// Implements any operation by running the CPU's operation on the same bytes when the stream reaches it. The shapes of
+/// late results are determined by running the operation on zeros first.
 void on_stream(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   ++counting().torch;
   const auto& schema = op.schema();
@@ -266,7 +267,7 @@ void on_stream(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     const auto kind = x.type()->kind();
     return kind != c10::TypeKind::TensorType && kind != c10::TypeKind::ListType;
   });
-  if (gives_numbers) finish(torch_stream());  // a real device's operation would wait, too
+  if (gives_numbers) finish(torch_stream());  // a real device's operation would also wait here
   const bool later = is_late() && !gives_numbers;
   const result when = later ? result::comes_later : result::is_there;
   std::vector<c10::IValue> arguments;
@@ -304,7 +305,7 @@ at::Tensor empty_strided(c10::SymIntArrayRef sizes, c10::SymIntArrayRef strides,
                                            far_keys, type.value_or(at::kFloat));
 }
 
-/// Copies a tensor. The host waits for a copy from or to its own memory.
+/// Copies a tensor. If one of the two is in host memory, the host waits for the copy.
 at::Tensor& copy_into(at::Tensor& to, const at::Tensor& from, bool /*without_wait*/) {
   if (from.is_cpu()) ++counting().uploads;
   if (to.is_cpu()) ++counting().downloads;

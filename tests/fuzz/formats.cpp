@@ -1,5 +1,5 @@
-// Entry points of libFuzzer: each format's reader accepts or refuses the bytes, and accepted ones can be read to the
-// last value. Allocations are bounded by -malloc_limit_mb.
+// Defines entry points of libFuzzer: each format's reader accepts or refuses the bytes, and an accepted file can be
+// read to its last value. -malloc_limit_mb bounds the allocations.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -58,7 +58,8 @@ using namespace troupe::tests;
   for (const auto& e : file->entries()) wanted(file->bytes(e).has_value());
 }
 
-/// Every tensor can be read at both ends, in the model's order, unless a scale is no number.
+/// Checks that the first and the last element of every tensor can be read, in the model's order, unless a scale is not
+/// a number.
 [[maybe_unused]] void fuzz_gguf(bytes input) {
   const auto source = read_gguf_source(written("input.gguf", input));
   if (!source) return;
@@ -74,7 +75,8 @@ using namespace troupe::tests;
   }
 }
 
-/// config.json, a zero byte, and the weights; without the zero byte the weights of an earlier input.
+/// Reads an input of config.json, a zero byte and the weights. Without the zero byte the weights of an earlier input
+/// are used.
 [[maybe_unused]] void fuzz_compressed(bytes input) {
   const auto end = std::ranges::find(input, std::byte{0});
   const auto config = input.first(static_cast<size_t>(end - input.begin()));
@@ -86,14 +88,14 @@ using namespace troupe::tests;
   for (const auto& t : source->tensors) {
     const uint64_t elements = std::min<uint64_t>(core::numel_of(t.shape), 1U << 16);
     std::vector<std::byte> out(elements * core::size_of(t.type));
-    (void)reader.read(t, 0, elements, out);  // scales may be none
+    (void)reader.read(t, 0, elements, out);  // fails if the scales are missing
   }
 }
 
 [[maybe_unused]] void fuzz_manifest(bytes input) {
   const std::string_view body(reinterpret_cast<const char*>(input.data()), input.size());
   (void)parse_manifest(body);
-  const auto read = parse_manifest(sealed(body));  // behind a good seal, so that the rest is reached
+  const auto read = parse_manifest(sealed(body));  // a valid digest is added, so that the parser reads the rest
   if (!read) return;
   wanted(check_manifest(*read).has_value());
   for (const auto& t : read->tensors) {
@@ -104,8 +106,8 @@ using namespace troupe::tests;
   }
 }
 
-/// One of the two files of a checkpoint of one rank; the first byte chooses, the other one is missing or an earlier
-/// input.
+/// Reads one of the two files of a checkpoint of one rank. The first byte selects the file; the other file is missing
+/// or comes from an earlier input.
 [[maybe_unused]] void fuzz_deepspeed(bytes input) {
   if (input.empty()) return;
   const bool model = (std::to_integer<unsigned>(input.front()) & 1U) == 0;
@@ -119,7 +121,7 @@ using namespace troupe::tests;
   }
 }
 
-/// Names of files, one a line, and behind a zero byte the contents of all of them.
+/// Reads names of files, one on each line, followed by a zero byte and the content that all of them get.
 [[maybe_unused]] void fuzz_checkpoint_names(bytes input) {
   constexpr size_t most_names = 32, longest_name = 200;
   const std::string_view all(reinterpret_cast<const char*>(input.data()), input.size());
@@ -141,14 +143,14 @@ using namespace troupe::tests;
   for (const auto& name : made) fs::remove(fuzz_folder() / name);
 }
 
-/// The journal of a method that was stopped, beside 64 KiB that it has made.
+/// Reads the journal of an interrupted compression method, next to the 64 KiB that the method has written.
 [[maybe_unused]] void fuzz_journal(bytes input) {
   const std::string purpose = "made up";
   const std::vector<std::byte> made(1U << 16);
   written("journal.json", input);
   written("weights.bin", made);
   const auto store = weight_store::open(fuzz_folder(), purpose);
-  if (!store) return;  // a journal or bytes without their digests
+  if (!store) return;  // the digest of the journal or of the bytes is missing
   const auto prepared = store->prepared();
   wanted(prepared.has_value());
   for (const auto& [tensor, weight] : prepared->weights)

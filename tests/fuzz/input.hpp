@@ -1,4 +1,5 @@
-// Shared by all fuzz programs: a folder of the process, an input as a file in it, and how to report a broken promise.
+// Provides what all fuzz programs share: a folder for the process, a function that writes an input into a file there,
+// and one that reports a violated property.
 #pragma once
 
 #include <unistd.h>
@@ -14,12 +15,12 @@ namespace troupe::tests {
 
 using bytes = std::span<const std::byte>;
 
-/// Stops the run: libFuzzer keeps the input that led here.
+/// Ends the process if `holds` is false; libFuzzer then keeps the input that caused it.
 inline void wanted(bool holds) {
   if (!holds) std::abort();
 }
 
-/// A folder of this process.
+/// Returns the folder of this process.
 inline const std::filesystem::path& fuzz_folder() {
   static const std::filesystem::path at = [] {
     auto path = std::filesystem::temp_directory_path() / ("troupe-fuzz-" + std::to_string(::getpid()));

@@ -1,5 +1,6 @@
-// Files beside a pipeline's run, made by libFuzzer: a profile of units, a table of actions. Each is read or refused with
-// its line, and what was read is written so that it reads as the same.
+// Defines entry points of libFuzzer for files that a pipeline's run reads: a profile of units, a table of actions. Each
+// file is accepted, or refused with its line; an accepted file is written again, and the written text must read as
+// equal values.
 #include <string>
 #include <string_view>
 
@@ -16,7 +17,7 @@ const std::string file_name = "input.csv";
 
 std::string_view text_of(bytes input) { return {reinterpret_cast<const char*>(input.data()), input.size()}; }
 
-/// A refusal begins with the file and a line, from 1.
+/// Checks that a refusal begins with the file and a line, counted from 1.
 void wanted_place(const core::error& e) {
   wanted(e.text.starts_with(file_name + ":"));
   const char first = e.text.size() > file_name.size() + 1 ? e.text[file_name.size() + 1] : '0';

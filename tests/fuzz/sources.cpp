@@ -1,5 +1,5 @@
-// Entry points of libFuzzer for files of text that others write: each reader accepts or refuses the bytes, and gives no
-// more text than it may.
+// Defines entry points of libFuzzer for text files of other programs: each reader accepts or refuses the bytes, and
+// returns no more text than allowed.
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -18,7 +18,7 @@ using namespace troupe::tests;
 
 constexpr uint64_t text_max = uint64_t{1} << 20;
 
-/// Stops after so many rows and calls without one.
+/// Limit of rows, and of calls that return no row, after which reading stops.
 constexpr uint64_t rows_max = 100'000;
 
 void fuzz_rows(data::source_kind kind, const char* name, bytes input) {
@@ -39,16 +39,17 @@ void fuzz_rows(data::source_kind kind, const char* name, bytes input) {
 [[maybe_unused]] void fuzz_arrow(bytes input) { fuzz_rows(data::source_kind::arrow, "input.arrow", input); }
 [[maybe_unused]] void fuzz_tar(bytes input) { fuzz_rows(data::source_kind::tar, "input.tar", input); }
 
-/// Megatron's index beside 4 KiB of tokens.
+/// Reads an index of Megatron's format, next to 4 KiB of tokens.
 [[maybe_unused]] void fuzz_indexed(bytes input) {
   static const std::vector<std::byte> tokens(4096);
   const auto content = core::source_file::open(written("input.bin", tokens));
   if (!content) return;
   const auto pair = data::indexed_pair::open(written("input.idx", input), *content, true);
   if (!pair) return;
-  wanted(pair->documents() <= input.size() && pair->starts().size() <= pair->documents());  // empty ones have none
+  // Empty documents contain no sequence.
+  wanted(pair->documents() <= input.size() && pair->starts().size() <= pair->documents());
   uint64_t given = 0;
-  // Sequences may share tokens, so an index of some bytes can ask for many.
+  // Sequences may share tokens, so an index of a few bytes can refer to many tokens.
   const auto ok = pair->give(4, uint64_t{1} << 31, [&](std::span<const std::byte> block) -> core::result<void> {
     given += block.size();
     if (given < 64 * text_max) return {};

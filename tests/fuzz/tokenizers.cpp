@@ -1,4 +1,5 @@
-// Folders of tokenizers made by libFuzzer: opened or refused, and opened ones encode and decode any text.
+// Defines an entry point of libFuzzer for folders of tokenizers: each is accepted or refused, and an accepted one
+// encodes and decodes any text.
 #include <array>
 #include <fstream>
 #include <iterator>
@@ -20,7 +21,7 @@ using namespace troupe::tests;
 constexpr std::array names{"vocab.json", "merges.txt", "tokenizer.json", "t.model", "t.bin.json"};
 constexpr std::array seeds{"0_vocab", "1_merges", "2_pipeline", "3_pieces", "4_tokens"};
 
-/// The sound files of the corpus, without the byte that chooses one.
+/// Returns the valid files of the corpus, without the byte that selects one.
 const std::array<std::string, names.size()>& sound_files() {
   static const auto files = [] {
     std::array<std::string, names.size()> out;
@@ -38,7 +39,7 @@ const std::array<std::string, names.size()>& sound_files() {
   return files;
 }
 
-/// Restores the sound file after each input: a vocabulary that is refused would hide the merges.
+/// Restores the valid file after each input: a refused vocabulary would prevent the reading of later inputs' merges.
 struct one_of_a_sound_folder {
   one_of_a_sound_folder(size_t i, bytes content) : number(i), sound(sound_files()[i]) { written(names[i], content); }
   ~one_of_a_sound_folder() { written(names[number], std::as_bytes(std::span(sound))); }
@@ -48,7 +49,7 @@ struct one_of_a_sound_folder {
   const std::string& sound;
 };
 
-/// One file of a folder whose others are sound; the first byte chooses it.
+/// Reads a folder in which one file is the input and the others are valid; the first byte selects the file.
 void fuzz_tokenizer(bytes input) {
   if (input.empty()) return;
   const size_t number = std::to_integer<size_t>(input.front()) % names.size();

@@ -1,5 +1,5 @@
-// The GPU that the tests of this program need. Without one the program says so in one sentence and ends with 77, which
-// ctest counts as skipped.
+// Looks for the GPU that the tests of this program need. Without a GPU the program prints the reason in one sentence
+// and exits with code 77, which ctest counts as skipped.
 #include <dlfcn.h>
 
 #include <boost/test/unit_test.hpp>
@@ -16,14 +16,15 @@ using namespace troupe;
 
 constexpr int skipped_code = 77;
 
-/// libtroupe_cuda.so is there for every name, as in a host that links troupe::cuda. A linked library would keep this
-/// program from starting where one of NVIDIA's is missing, which is then a sentence, too.
+/// Loads libtroupe_cuda.so with all its symbols visible, as in a host program that links troupe::cuda. The library is
+/// not linked, because this program could then not start where one of NVIDIA's libraries is missing; such a machine
+/// gets a sentence, too.
 core::result<void> find_gpu() {
   if (::dlopen("libcuda.so.1", RTLD_LAZY) == nullptr)
     return core::fail(core::error_kind::limit, "this machine has no GPU: no NVIDIA driver is loaded");
-  // build/PRESET/tests/gpu/tests_gpu
+  // The program's path is build/PRESET/tests/gpu/tests_gpu.
   const auto build = std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path().parent_path();
-  // Where this fails, open_cuda says why.
+  // If the library cannot be loaded, open_cuda reports the reason.
   ::dlopen((build / models::cuda_library_file).c_str(), RTLD_NOW | RTLD_GLOBAL);
   return models::open_cuda(build);
 }

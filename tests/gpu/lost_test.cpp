@@ -1,5 +1,5 @@
-// A GPU that is lost in the middle of a run. CUDA gives it up for as long as the process lives, so this suite runs in a
-// process of its own, and only where it is asked for by name.
+// Tests a GPU that is lost in the middle of a run. CUDA does not recover it within the process, so this suite runs in a
+// process of its own, and only if it is requested by name.
 #include "kernels/operations.hpp"
 
 #include "tests/gpu/settings.hpp"
@@ -11,7 +11,7 @@ using namespace troupe::tests;
 
 namespace {
 
-/// A kernel writes where no memory is.
+/// Launches a kernel that writes to an address without memory, which makes CUDA fail in this process.
 void lose_the_gpu() {
   constexpr uint64_t count = 1024;
   auto* const nowhere = reinterpret_cast<std::byte*>(uintptr_t{1} << 20);

@@ -1,5 +1,5 @@
-// A GPU whose memory is spent: a session that is opened then, and a step, end with one sentence, and who comes behind
-// them trains.
+// Tests a GPU whose memory is full: opening a session and running a step each fail with one sentence, and later
+// sessions train.
 #include "device/memory.hpp"
 
 #include "tests/gpu/settings.hpp"
@@ -11,7 +11,8 @@ using namespace troupe::tests;
 
 namespace {
 
-/// 160 MB of states, and logits of 32 MiB: far more than the pieces that are left when all is taken.
+/// A model with 160 MB of states and logits of 32 MiB: far more than the fragments that stay free when the test has
+/// allocated all memory.
 const std::string wide_gpt2 =
     "model: {model_type: gpt2, n_layer: 2, n_embd: 512, n_head: 8, n_positions: 128, vocab_size: 8192, embd_pdrop: 0, "
     "attn_pdrop: 0, resid_pdrop: 0}\n";
@@ -27,7 +28,7 @@ std::vector<device::memory> all_that_is_free() {
   return out;
 }
 
-/// Says that memory is spent, in one line.
+/// Checks that the text is one line that reports that the device's memory is exhausted.
 void check_sentence(const std::string& text) {
   BOOST_TEST(text.find("out of the GPU's memory") != std::string::npos, text);
   BOOST_TEST(text.find('\n') == std::string::npos, text);

@@ -1,4 +1,5 @@
-// Whole sessions on a GPU: the same bits wherever their states lie, near the CPU's, and saved across devices.
+// Tests whole sessions on a GPU: the bits do not depend on where states are stored, losses are near the CPU's, and
+// checkpoints load across devices.
 #include <cmath>
 
 #include "tests/gpu/settings.hpp"
@@ -17,11 +18,11 @@ const settings bf16 = {"bf16.enabled=true"};
 
 settings micro_batches(int n) { return {"gradient_accumulation_steps=" + std::to_string(n)}; }
 
-/// How far losses and norms may be from the CPU's, whose products add in another order.
+/// Returns the largest allowed difference of losses and norms from the CPU's, whose products add in another order.
 double bound_of(const settings& type) { return type == bf16 ? 2e-2 : 1e-5; }
-constexpr double optimizer_bound = 1e-4;  // their steps are larger
+constexpr double optimizer_bound = 1e-4;  // limit for the other optimizers, whose steps are larger
 
-/// Every stage, and every place of the states.
+/// Returns settings for every ZeRO stage with every tier of the states.
 std::vector<settings> places() {
   return {stage(0),
           stage(1),

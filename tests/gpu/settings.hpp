@@ -1,4 +1,4 @@
-// Settings that the tests on a GPU share.
+// Defines settings that the tests on a GPU share.
 #pragma once
 
 #include <string>
@@ -7,7 +7,8 @@
 
 namespace troupe::tests {
 
-/// LibTorch's backward of attention adds in one order only where it is told to.
+/// Settings for a deterministic run: without cuda.deterministic, LibTorch's backward of attention adds in varying
+/// order.
 inline const settings on_gpu = {"device=cuda", "cuda.deterministic=true"};
 inline const settings host_optimizer = {zero + "offload_optimizer.device=cpu"};
 

@@ -1,4 +1,4 @@
-// Tests passes that a configuration requests: names, schedules, budgets.
+// Tests the optimization passes that a configuration requests: their names, schedules and memory budgets.
 #include "job/compile.hpp"
 #include "job/changed_steps.hpp"
 
@@ -65,7 +65,7 @@ BOOST_AUTO_TEST_CASE(a_choice_keeps_to_the_memory_and_the_peaks_that_ranks_have_
     return changed->compiled.chosen.memory.total();
   };
   const uint64_t free = total_of(0, 0), less = free * 98 / 100, over = free / 100;
-  BOOST_TEST(total_of(0, over) == free);  // without a limit
+  BOOST_TEST(total_of(0, over) == free);  // the result without a limit on memory
   BOOST_TEST(total_of(less, 0) <= less);
   BOOST_TEST(total_of(less, over) <= less - over);
   const auto refused = job::change_steps(*b, all, {.price = {}, .memory_bytes = less, .over_bytes = less});
@@ -92,7 +92,7 @@ BOOST_AUTO_TEST_CASE(passes_chosen_elsewhere_are_used_in_all_steps_or_in_none) {
   BOOST_TEST(used.train.layout().options.recompute == chosen.recompute);
 
   job::blueprint refused = *made;
-  refused.options[train].updates.rules.resize(1);  // rules of another model
+  refused.options[train].updates.rules.resize(1);  // changes the options so that they belong to another model
   for (auto& of_rank : refused.pools) std::fill(std::begin(of_rank.bytes), std::end(of_rank.bytes), 0);
   const auto options = refused.options[train];
   BOOST_TEST_REQUIRE(!job::use_chosen_passes(refused, chosen).has_value());

@@ -1,5 +1,5 @@
-// Tests open degrees: every candidate as its own job would be planned, the fastest that fits, and the use of the run's
-// folder.
+// Tests degrees that a configuration leaves open: every candidate is planned as a job of its own, the fastest that fits
+// is chosen, and the run's folder stores the choice.
 #include "job/degrees.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(a_way_that_cannot_run_has_the_sentence_of_the_job_that_says
   BOOST_TEST_REQUIRE(!alone.has_value());
   BOOST_TEST(way.refusal == alone.error().text);
   BOOST_TEST(has(way.refusal, "parallel.tensor"), way.refusal);
-  BOOST_TEST(!way_of(list, "pipeline 8").runs());  // the model has six units
+  BOOST_TEST(!way_of(list, "pipeline 8").runs());  // the model has only six units
   BOOST_TEST(way_of(list, "pipeline 4 x tensor 2").runs());
 }
 
@@ -155,7 +155,7 @@ BOOST_AUTO_TEST_CASE(measured_steps_of_the_folder_decide_and_the_same_file_folde
   BOOST_TEST_REQUIRE(b.has_value());
   BOOST_TEST(config::degrees_text(b->config->parallel) == list.ways[slowest].degrees);
   BOOST_TEST(b->config->open_degrees.empty());
-  // Steps that were measured for another job are not used.
+  // Steps that were measured with another configuration must not be used.
   const auto other = listed(config_of({in(folder.path().string()), "model.n_embd=64"}));
   BOOST_TEST(!other.is_measured());
   BOOST_TEST(other.profile.empty());

@@ -1,4 +1,5 @@
-// Tests the decision whether updates run before the vote, if the run decides it.
+// Tests the decision whether optimizer updates run before the vote (gradient norm and overflow), if the run is to
+// decide it.
 #include "job/early_updates.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -14,14 +15,14 @@ BOOST_AUTO_TEST_CASE(the_order_changes_when_a_window_of_steps_calls_for_the_othe
     bool out = false;
     for (uint32_t k = 0; k < undone_steps::window; ++k) {
       BOOST_TEST_INFO_SCOPE("k " << k);
-      BOOST_TEST(!out);  // not before the whole window of steps has ended
+      BOOST_TEST(!out);  // the decision must not change before the whole window of steps has ended
       out = x.note(k < undone, early, worth);
     }
     return out;
   };
   BOOST_TEST(changes(false, 0));
   BOOST_TEST(changes(false, 2));
-  BOOST_TEST(!changes(false, 3));  // above three quarters of the limit
+  BOOST_TEST(!changes(false, 3));  // three undone steps are more than three quarters of the limit
   BOOST_TEST(!changes(true, 4));
   BOOST_TEST(changes(true, 5));
 }

@@ -1,4 +1,5 @@
-// Compares the degree with which a job continues after a loss with the one found by loading the file with each degree.
+// Compares the degree with which a job continues after a loss with the degree found by loading the file with each
+// candidate.
 #include "job/feasible_degree.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -32,7 +33,7 @@ config::job_config config_of(const std::string& lines) {
   return std::move(*out);
 }
 
-/// Returns the degree as text, such as "2", or the sentence why there is none.
+/// Returns the degree as text, such as "2", or the sentence that states why there is none.
 std::string greatest(const std::string& lines, uint32_t ranks_left) {
   const auto got = job::greatest_feasible(config_of(lines), ranks_left);
   if (!got) BOOST_TEST((got.error().kind == core::error_kind::peer_lost));

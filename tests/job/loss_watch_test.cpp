@@ -1,4 +1,4 @@
-// Tests when a loss is a spike.
+// Tests which losses count as a spike.
 #include "job/loss_watch.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -31,7 +31,7 @@ bool is_spike(const std::vector<double>& recent, const job::ended_step& step) {
 BOOST_AUTO_TEST_CASE(a_loss_above_the_factor_times_the_median_is_a_spike) {
   BOOST_TEST(!is_spike({1, 2, 9}, {.loss = 6}));
   BOOST_TEST(is_spike({1, 2, 9}, {.loss = 6.01}));
-  BOOST_TEST(is_spike({1, 3, 2, 9}, {.loss = 7.51}));  // the median of four is the mean of the middle ones
+  BOOST_TEST(is_spike({1, 3, 2, 9}, {.loss = 7.51}));  // the median of four losses is the mean of the two in the middle
   BOOST_TEST(!is_spike({1, 3, 2, 9}, {.loss = 7.5}));
   BOOST_TEST(job::judge_loss(watch(), std::vector<double>{3, 1, 2}, {.loss = 1}).usual == 2.0);
 }
@@ -40,7 +40,7 @@ BOOST_AUTO_TEST_CASE(nothing_is_compared_before_enough_losses_are_there) {
   BOOST_TEST(!is_spike({}, {.loss = 1e9}));
   BOOST_TEST(!is_spike({1, 1}, {.loss = 1e9}));
   BOOST_TEST(is_spike({1, 1, 1}, {.loss = 1e9}));
-  BOOST_TEST(!is_spike({0, -1, 0}, {.loss = 1e9}));  // no median to compare with
+  BOOST_TEST(!is_spike({0, -1, 0}, {.loss = 1e9}));  // no spike, because the median is not positive
 }
 
 BOOST_AUTO_TEST_CASE(a_loss_that_is_not_finite_is_a_spike_at_any_step) {

@@ -1,4 +1,4 @@
-// Tests when a run with swapped states measures the machine it runs on.
+// Tests whether a run with swapped states measures the machine on which it runs.
 #include "job/measured_costs.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -9,7 +9,7 @@ using namespace troupe;
 
 namespace {
 
-/// Returns a configuration that leaves no choice to the plan.
+/// Returns a configuration that sets all values which the plan could otherwise choose.
 config::job_config settled() {
   config::job_config c;
   auto& z = c.zero_optimization;

@@ -1,4 +1,4 @@
-// Tests sizes that the plan chooses if nothing is swapped.
+// Tests the sizes that the plan chooses if no states are swapped.
 #include "job/open_sizes.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -61,7 +61,8 @@ BOOST_AUTO_TEST_CASE(parameters_are_published_in_parts_beside_updates_by_default
   for (const uint32_t stage : {1U, 2U}) {
     BOOST_TEST_INFO_SCOPE("stage " << stage);
     const auto o = sized(stage, true);
-    BOOST_TEST(o.updates.allgather_bucket == plan::unit_bucket_min);  // an eighth of the unit would be less
+    // An eighth of the unit would be less than the smallest bucket.
+    BOOST_TEST(o.updates.allgather_bucket == plan::unit_bucket_min);
     BOOST_TEST(o.updates.sub_group == plan::unit_bucket_min / 2);
     BOOST_TEST(sized(stage, false).updates.allgather_bucket == 123'456'789U);
     config::zero_section z;

@@ -1,4 +1,5 @@
-// Tests rates and betas of parameter groups and of Muon's two parts, under every schedule that has rates of its own.
+// Tests learning rates and betas of parameter groups and of Muon's two parts, under every schedule that sets rates
+// itself.
 #include "job/optimizer_groups.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -20,7 +21,7 @@ constexpr const char* two_rates =
     "optimizer: {type: AdamW, params: {lr: 1.0e-2}}\nparameter_groups: [{match: 'h\\.1\\.', lr: 1.0e-3}]\n";
 constexpr const char* muon = "optimizer: {type: Muon, params: {muon_lr: 0.02, adam_lr: 0.002}}\n";
 
-/// Returns the settings after `applied` updates.
+/// Returns the settings of all groups after `applied` updates.
 std::vector<job::group_setting> settings_after(const std::string& yaml, uint64_t applied) {
   auto loaded = config::load_text(begin + yaml, "job.yaml", "/base", {});
   BOOST_REQUIRE_MESSAGE(loaded, config::render(loaded ? std::vector<config::diagnostic>() : loaded.error()));
@@ -42,7 +43,7 @@ BOOST_AUTO_TEST_CASE(groups_keep_the_ratio_of_their_rates_under_every_schedule) 
   const auto curve = [](const std::string& type, const std::string& params) {
     return "scheduler: {type: " + type + ", params: {" + params + "}}\n";
   };
-  // Rates are compared at the end of the warm-up, or at the top of the cycle.
+  // The rates are compared at the end of the warm-up, or at the highest rate of the cycle.
   for (const auto& [schedule, first] : std::vector<std::pair<std::string, double>>{
            {curve("WarmupLR", "warmup_num_steps: 10"), 0.01},
            {curve("WarmupLR", "warmup_num_steps: 10, warmup_max_lr: 0.05"), 0.05},
@@ -52,7 +53,7 @@ BOOST_AUTO_TEST_CASE(groups_keep_the_ratio_of_their_rates_under_every_schedule) 
            {curve("OneCycle", "cycle_min_lr: 0.01, cycle_max_lr: 0.1, cycle_first_step_size: 11"), 0.1},
            {curve("LRRangeTest", "lr_range_test_min_lr: 0.01, lr_range_test_step_size: 11"), 0.02}})
     check_ratio(two_rates + schedule, 11, first, first / 10);
-  // The key warmup_min_lr is a rate, too.
+  // The key warmup_min_lr is a learning rate, too.
   check_ratio(std::string(two_rates) + curve("WarmupLR", "warmup_num_steps: 10, warmup_min_lr: 0.004"), 0, 0.004,
               0.0004);
 }

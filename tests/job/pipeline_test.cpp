@@ -1,5 +1,5 @@
-// Tests the stages and the order of a pipeline that a configuration results in: plans of all kinds of steps are
-// checked, and combinations that are not possible are refused with their key.
+// Tests the stages and the schedule of a pipeline that result from a configuration: plans of all kinds of steps are
+// checked, and impossible combinations are refused with the name of their key.
 #include "job/pipeline.hpp"
 #include "job/step_options.hpp"
 
@@ -23,7 +23,7 @@ namespace {
 
 using settings = std::vector<std::string>;
 
-/// A model of six blocks between embedding and head that share no weight: eight units.
+/// A model of eight units (embedding, six blocks, head), in which embedding and head share no weight.
 const std::string untied =
     "model: {model_type: gpt2, n_layer: 6, n_embd: 32, n_head: 4, n_positions: 24, vocab_size: 96, "
     "tie_word_embeddings: false}\n"
@@ -60,7 +60,7 @@ const plan::plan_options& options_of(const job::blueprint& b, plan::plan_choice 
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-/// True if the stages of the training plan begin at these units.
+/// Returns true if the stages of the training plan begin at these units.
 bool cut_at(const job::blueprint& b, const std::vector<uint32_t>& first) {
   return b.pipeline.training.first_unit == first;
 }
@@ -128,7 +128,7 @@ BOOST_AUTO_TEST_CASE(units_are_cut_as_the_partition_says) {
 }
 
 BOOST_AUTO_TEST_CASE(by_parameters_only_what_trains_is_weighed) {
-  // All trainable parameters are in the last two units.
+  // Only the last two units have trainable parameters.
   const std::string frozen = R"(parameter_groups=[{match: 'transformer\.(wte|wpe|h\.[0-4])', trainable: false}])";
   BOOST_TEST(cut_at(planned({"pipeline.partition=parameters", frozen}), {0, 7}));
 }
@@ -197,7 +197,7 @@ BOOST_AUTO_TEST_CASE(a_profile_in_the_folder_of_the_run_says_what_units_take) {
   BOOST_TEST(modelled.pipeline.profile.empty());
   plan::model_profile p{.dtype = "fp32", .steps = 5, .units = plan::units_to_profile(*modelled.table)};
   for (auto& u : p.units) u.forward_s = u.backward_input_s = u.backward_weight_s = 1e-3;
-  p.units.front().forward_s = 0.02;  // the embedding alone takes as long as all others
+  p.units.front().forward_s = 0.02;  // the embedding alone takes as long as all other units
   folder.write("profile.csv", plan::write_profile(p));
   const auto measured = planned({at});
   BOOST_TEST(measured.pipeline.profile == folder / "profile.csv");
@@ -314,7 +314,7 @@ BOOST_AUTO_TEST_CASE(an_order_that_changes_bits_has_to_be_allowed) {
                        .pipeline.is_cut());
 }
 
-// Head and embedding are on one rank and run in turns.
+// Head and embedding are stages of the same rank, which run alternately.
 BOOST_AUTO_TEST_CASE(a_weight_that_stages_of_a_rank_sum_in_turns_has_to_be_allowed) {
   const settings shared = {"model.tie_word_embeddings=true", "tied_gradients=in_bucket", "pipeline.schedule=zb_v"};
   const auto with = [&](const settings& more) {
@@ -330,7 +330,7 @@ BOOST_AUTO_TEST_CASE(a_weight_that_stages_of_a_rank_sum_in_turns_has_to_be_allow
   BOOST_TEST(planned(with({"gradient_order=per_step", "pipeline.any_order=true"})).pipeline.is_cut());
   BOOST_TEST(planned(with({"gradient_order=per_micro_batch"})).pipeline.is_cut());
   BOOST_TEST(planned(with({"gradient_order=per_step", "tied_gradients=per_use"})).pipeline.is_cut());
-  // A single micro-batch has only one order.
+  // A single micro-batch leaves only one order of addition.
   BOOST_TEST(planned(with({"gradient_order=per_step", "gradient_accumulation_steps=1"})).pipeline.is_cut());
 }
 

@@ -1,5 +1,6 @@
-// Tests a list of degrees that a run is to have one after the other: degrees that its batch, processes or hosts do not
-// allow are refused before anything listens or starts; a planned change over hosts has the bits of one process.
+// Tests a list of degrees that a run is to have one after another: degrees that its batch, processes or hosts do not
+// allow are refused before the job listens or starts a process; a planned change over hosts has the bits of one
+// process.
 #include <fmt/format.h>
 
 #include <boost/test/unit_test.hpp>
@@ -16,8 +17,8 @@ using namespace troupe::tests;
 
 namespace {
 
-/// Returns the program of one of three hosts, all of which are this machine. The batch is 12; `train_batch_size` of the
-/// file is 4.
+/// Returns the command of one of three hosts, all of which are this machine. The batch is set to 12; in the file
+/// `train_batch_size` is 4.
 words program(uint32_t rank, uint16_t port, const std::string& degrees) {
   return words{"/usr/bin/env", fmt::format("RANK={}", rank), "WORLD_SIZE=3", "MASTER_ADDR=127.0.0.1",
                fmt::format("MASTER_PORT={}", port)} +

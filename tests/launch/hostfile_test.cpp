@@ -1,5 +1,5 @@
-// Tests that hostfiles and filters have the meaning that they have in DeepSpeed, and that arguments passed to another
-// program through a shell stay unchanged.
+// Tests that hostfiles and filters have the same meaning as in DeepSpeed, and that arguments passed to another program
+// through a shell are not changed.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -74,7 +74,7 @@ BOOST_AUTO_TEST_CASE(lines_that_are_none_are_refused_with_their_number) {
 }
 
 BOOST_AUTO_TEST_CASE(filters_keep_or_leave_out_as_those_of_deepspeed) {
-  BOOST_TEST(included("n2@n1:0,2") == "n1:0,2 n2:0,1");  // in the order of the file
+  BOOST_TEST(included("n2@n1:0,2") == "n1:0,2 n2:0,1");  // hosts are listed in the order of the file
   BOOST_TEST(included("n3") == "n3:0");
   BOOST_TEST(excluded("n2") == "n1:0,1,2,3 n3:0");
   BOOST_TEST(excluded("n1:1,3@n3:0") == "n1:0,2 n2:0,1");

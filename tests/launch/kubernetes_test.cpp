@@ -1,5 +1,5 @@
-// Tests examples/kubernetes/job.yaml: its parts agree with each other, and the environment of its pods and the file in
-// it make one job. Uses no cluster.
+// Tests examples/kubernetes/job.yaml without a cluster: its parts must be consistent, and the environment of its pods
+// and the job file in it must describe one job.
 #include <yaml-cpp/yaml.h>
 
 #include <boost/test/unit_test.hpp>
@@ -39,14 +39,16 @@ BOOST_AUTO_TEST_CASE(the_parts_of_the_example_agree) {
   const auto job = all.kind("Job"), service = all.kind("Service"), pod = job["spec"]["template"]["spec"];
   BOOST_TEST(text(job["apiVersion"]) == "batch/v1");
   BOOST_TEST(text(job["spec"]["completionMode"]) == "Indexed");
-  BOOST_TEST(text(job["spec"]["completions"]) == text(job["spec"]["parallelism"]));  // all pods run at once
+  // All pods must run at the same time.
+  BOOST_TEST(text(job["spec"]["completions"]) == text(job["spec"]["parallelism"]));
   BOOST_TEST(text(service["spec"]["clusterIP"]) == "None");
   BOOST_TEST(service["spec"]["publishNotReadyAddresses"].as<bool>());
   BOOST_TEST(text(service["spec"]["selector"]["job-name"]) == text(job["metadata"]["name"]));
   BOOST_TEST(text(pod["subdomain"]) == text(service["metadata"]["name"]));
   BOOST_TEST(text(pod["restartPolicy"]) == "OnFailure");
   BOOST_TEST(pod["terminationGracePeriodSeconds"].as<int>() >= 60);
-  BOOST_TEST((!pod["securityContext"] || !pod["securityContext"]["fsGroup"]));  // it would let a group read the keys
+  // The key fsGroup would let a group read the keys of the certificates.
+  BOOST_TEST((!pod["securityContext"] || !pod["securityContext"]["fsGroup"]));
   std::map<std::string, std::string> mounts;
   for (const auto& m : pod["containers"][0]["volumeMounts"]) mounts[text(m["name"])] = text(m["mountPath"]);
   for (const auto& v : pod["volumes"]) {
@@ -68,7 +70,7 @@ BOOST_AUTO_TEST_CASE(its_pods_make_one_job_of_its_file) {
   const auto pods = job["spec"]["completions"].as<uint32_t>();
   for (uint32_t i = 0; i < pods; ++i) {
     BOOST_TEST_INFO_SCOPE("i " << i);
-    const std::string host = name + "-" + std::to_string(i);  // the name of a pod of an indexed job
+    const std::string host = name + "-" + std::to_string(i);  // Kubernetes names the pods of an indexed job in this way
     apps::environment e{{"JOB_COMPLETION_INDEX", std::to_string(i)}, {"HOSTNAME", host}};
     for (const auto& v : container["env"]) e[text(v["name"])] = text(v["value"]);
     const auto place = apps::read_launch_place(e);

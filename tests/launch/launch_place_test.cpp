@@ -1,5 +1,5 @@
-// Tests that each launcher's environment variables are read as one place: node, local rank, machines, the first one's
-// address.
+// Tests that the environment variables of each launcher result in the same description of a process: node, local rank,
+// number of machines, address of the first machine.
 #include <boost/test/unit_test.hpp>
 
 #include <string>
@@ -62,7 +62,7 @@ BOOST_AUTO_TEST_CASE(without_a_launcher_there_is_no_place) {
   BOOST_TEST(is_none({{"WORLD_SIZE", "1"}, {"MASTER_ADDR", "n1"}}));
   BOOST_TEST(is_none({{"LOCAL_RANK", "0"}, {"PET_NNODES", "1"}, {"PET_NODE_RANK", "0"}, {"SM_HOSTS", "[\"algo-1\"]"}}));
   BOOST_TEST(is_none({{"RANK", "0"}, {"WORLD_SIZE", "1"}}));
-  // The environment of a batch script has these variables without a step: it is a single program.
+  // A batch script has these variables although no step was started, so it is a single program.
   BOOST_TEST(is_none({{"SLURM_JOB_ID", "5"}, {"SLURM_NTASKS", "8"}, {"SLURM_PROCID", "0"}}));
 }
 
@@ -82,12 +82,12 @@ BOOST_AUTO_TEST_CASE(what_a_launcher_of_one_program_has_left_is_no_place) {
   }
   BOOST_TEST(is_none({{"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "1"}}));
   BOOST_TEST(is_none({{"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "1"}, {"SLURM_PROCID", "0"}}));
-  // An outer variable of one program does not matter if another launcher has started several.
+  // Variables of an outer launcher with a single program are ignored if another launcher has started several programs.
   BOOST_TEST(place(with(mpirun, {{"RANK", "-1"}, {"WORLD_SIZE", "1"}})).launcher == "mpirun");
   BOOST_TEST(place(with(step, {{"OMPI_COMM_WORLD_SIZE", "1"}})).launcher == "srun");
 }
 
-// The launcher's other programs may be on other machines: alone, each would train as if it were the whole job.
+// The launcher's other programs may be on other machines; alone, each would train as if it were the whole job.
 BOOST_AUTO_TEST_CASE(one_program_of_this_machine_is_not_taken_for_the_only_one) {
   says(refused({{"MPI_LOCALNRANKS", "1"}, {"MPI_LOCALRANKID", "0"}}), "PMI_SIZE: wanted a number");
   says(refused({{"MPI_LOCALNRANKS", "1"}, {"MPI_LOCALRANKID", "0"}, {"PMI_RANK", "0"}}), "PMI_SIZE: wanted a number");
@@ -179,7 +179,7 @@ BOOST_AUTO_TEST_CASE(flux_says_the_number_of_machines_and_not_what_is_started_on
   BOOST_TEST(p.launcher == "flux run");
   BOOST_TEST((p.node == 2 && p.nodes == 3 && p.local_rank == 0 && p.tasks == 6));
   BOOST_TEST((p.tasks_of == numbers{2, 2, 2}));
-  // The launcher flux itself may be started by srun.
+  // Flux itself may be started by srun.
   BOOST_TEST(place(with(step, {{"FLUX_JOB_SIZE", "2"},
                                {"FLUX_JOB_NNODES", "2"},
                                {"FLUX_TASK_RANK", "1"},
@@ -199,9 +199,9 @@ BOOST_AUTO_TEST_CASE(pals_says_the_number_of_the_machine) {
   const auto p = place(task);
   BOOST_TEST(p.launcher == "mpiexec of PALS");
   BOOST_TEST((p.node == 1 && p.nodes == 2 && p.local_rank == 0 && p.tasks == 4));
-  // Variables of MPICH in addition do not change the place.
+  // Additional variables of MPICH do not change the result.
   BOOST_TEST(place(with(task, {{"MPI_LOCALNRANKS", "2"}, {"MPI_LOCALRANKID", "0"}})).launcher == "mpiexec of PALS");
-  // Slurm sets these variables for Cray's programs, and it knows the machines' names.
+  // Slurm also sets the variables of Cray's launcher, but Slurm knows the names of the machines.
   BOOST_TEST(place(with(step, task)).launcher == "srun");
   BOOST_TEST(is_none({{"PALS_RANKID", "0"}, {"PALS_NODEID", "0"}, {"PMI_SIZE", "1"}}));
   says(refused(with(task, {{"PALS_NODEID", "2"}})), "PALS_NODEID: wanted less than");
@@ -210,7 +210,8 @@ BOOST_AUTO_TEST_CASE(pals_says_the_number_of_the_machine) {
 }
 
 BOOST_AUTO_TEST_CASE(programs_that_pals_starts_for_pmix_are_not_taken_for_one_program_each) {
-  // Each machine has one program: rank 0 sees only zeros and ones, although its job has others.
+  // Each machine has one program. The values of rank 0 look like those of a single program, although the job has
+  // others.
   for (const char* rank : {"0", "1"}) {
     const environment task = {
         {"PALS_RANKID", rank}, {"PALS_NODEID", rank}, {"PALS_LOCAL_RANKID", "0"}, {"PALS_LOCAL_SIZE", "1"}};
@@ -218,7 +219,7 @@ BOOST_AUTO_TEST_CASE(programs_that_pals_starts_for_pmix_are_not_taken_for_one_pr
          "the environment from mpiexec of PALS: PMI_SIZE: wanted a number, because PALS_RANKID is set, got none: start "
          "mpiexec with PALS_PMI=pmi, or unset PALS_RANKID where PALS has not started this program");
   }
-  // PALS_LOCAL_SIZE is used if PMI_LOCAL_SIZE is missing.
+  // If PMI_LOCAL_SIZE is missing, PALS_LOCAL_SIZE is used.
   const auto p = place({{"PALS_RANKID", "3"},
                         {"PALS_NODEID", "1"},
                         {"PALS_LOCAL_RANKID", "1"},
@@ -234,7 +235,8 @@ BOOST_AUTO_TEST_CASE(mpirun_lays_ranks_next_to_each_other_or_in_turns) {
   const auto last = place(with(mpirun, {{"OMPI_COMM_WORLD_RANK", "3"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "1"}}));
   BOOST_TEST((last.node == 1 && last.local_rank == 1));
   says(refused(with(mpirun, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "3"}})), "wanted the same number on every machine");
-  // Rank 2 of six on three machines is the first of the second machine, or, if ranks are placed in turns, of the third.
+  // Rank 2 of six ranks on three machines is the first rank of the second machine, or of the third machine if ranks are
+  // assigned round-robin.
   const environment of_six = with(mpirun, {{"OMPI_COMM_WORLD_SIZE", "6"}});
   BOOST_TEST(place(of_six).node == 1U);
   for (const char* policy : {"OMPI_MCA_rmaps_base_mapping_policy", "OMPI_MCA_rmaps_base_ranking_policy"}) {
@@ -254,7 +256,7 @@ BOOST_AUTO_TEST_CASE(a_pod_knows_its_number_and_the_names_of_the_others) {
                         {"MASTER_PORT", "4400"}});
   BOOST_TEST((p.node == 1 && p.nodes == 3 && p.is_one_each()));
   BOOST_TEST((p.names == texts{"troupe-0", "troupe-1", "troupe-2"}));
-  // Without WORLD_SIZE the job file's hosts give the number of pods, or the pod is alone.
+  // Without WORLD_SIZE, the hosts in the job file determine the number of pods, or there is only one pod.
   BOOST_TEST(place({{"JOB_COMPLETION_INDEX", "1"}}).nodes == 0U);
 }
 

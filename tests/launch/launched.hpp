@@ -1,5 +1,5 @@
 // Owns a job whose file contains nothing about machines except the paths of their certificates, and checks that its
-// losses are those of one process. Each test starts the job itself.
+// losses are those of one process. The tests start the job.
 #pragma once
 
 #include <fmt/format.h>
@@ -31,7 +31,7 @@ inline std::string host_name() {
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
 }
 
-/// Owns the job's folder; the constructor makes the certificates of `hosts`.
+/// Owns the job's folder; the constructor creates certificates for `hosts`.
 class launched {
  public:
   explicit launched(const words& hosts, const std::string& cluster = "") {
@@ -48,15 +48,15 @@ class launched {
   }
 
   [[nodiscard]] const std::filesystem::path& folder() const { return folder_.path(); }
-  /// Returns the arguments after `troupe train`, or after `troupe launch` and its options.
+  /// Returns the arguments that follow `troupe train`, or `troupe launch` and its options.
   [[nodiscard]] static words job(const std::string& output, const words& more = {}) {
     return words{"job.yaml", "--fresh", "--set", "output=" + output} + more;
   }
   [[nodiscard]] static words train(const std::string& output, const words& more = {}) {
     return words{troupe::places::troupe_binary, "train"} + job(output, more);
   }
-  /// Checks that `ranks` ranks, with the options `more`, have had the losses of one process, and that no process is
-  /// left.
+  /// Checks that the job ran with `ranks` ranks and, with the options `more`, had the losses of one process, and that
+  /// no process is left.
   void has_the_losses_of_one_process(const finished& did, uint32_t ranks, const words& more = {}) const {
     BOOST_TEST_REQUIRE(did.code == 0, did.out << did.err);
     const words alone{"--quiet", "--set", fmt::format("parallel.data={}", ranks), "--set", "cluster.processes=one"};

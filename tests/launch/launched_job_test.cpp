@@ -1,5 +1,5 @@
-// Tests that a launcher's place and a job's file are combined into one job, or into an error that says which of them to
-// change.
+// Tests that the description from a launcher and the job file are combined into one job, or into an error that says
+// which of them to change.
 #include <boost/test/unit_test.hpp>
 
 #include <string>
@@ -97,7 +97,7 @@ BOOST_AUTO_TEST_CASE(where_the_first_host_listens_at_every_address_the_others_go
     const auto second = job(nodes(2, 1, 1), listen);
     BOOST_TEST((second.role == agent && second.leader == "n1:4500"), second.leader);
     BOOST_TEST(job(nodes(2, 1), listen).settings.back() !=
-               "cluster.listen=n1:4500");  // the first host's own setting stays unchanged
+               "cluster.listen=n1:4500");  // the address that the file sets for the first host is kept
     auto lost = nodes(2, 1, 1);
     lost.leader.clear();
     BOOST_TEST(refused(lost, listen) ==
@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(a_file_that_names_its_hosts_and_a_launcher_that_agrees_are_
   BOOST_TEST(
       (second.role == agent && second.own_name == "n2.x" && second.name_of_leader == "n1.x" && second.names_hosts));
   BOOST_TEST((second.settings == texts{} && second.leader == "n1.x:4400"));
-  auto pod = nodes(0, 1, 1);  // an indexed job that does not know its number of pods
+  auto pod = nodes(0, 1, 1);  // models a pod of an indexed job that does not know the number of pods
   pod.tasks = 0;
   BOOST_TEST((job(pod, two_hosts).role == agent));
 }

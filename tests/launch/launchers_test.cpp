@@ -1,5 +1,5 @@
-// Starts a short job with real launchers: torchrun, mpirun, srun, and `troupe launch` through sshd. Each run has the
-// losses of one process, bit for bit, leaves no process behind, and is skipped by name if the machine lacks the
+// Starts a short job with real launchers: torchrun, mpirun, srun, and `troupe launch` through sshd. Each run must have
+// the losses of one process, bit for bit, and leave no process; it is skipped by name if the machine lacks the
 // launcher.
 #include <fmt/format.h>
 #include <unistd.h>
@@ -33,7 +33,7 @@ bool is_missing(const std::string& what) {
 
 const words for_long = {"--steps", "1000000", "--json"};
 
-/// A hostfile's job on this machine and, through a real sshd, on another address of it.
+/// A job that a hostfile places on this machine and, through a real sshd, on another address of this machine.
 struct by_ssh {
   launched job{{"127.0.0.1", "127.0.0.2"}};
   local_sshd sshd{job.folder() / "sshd", "127.0.0.2"};
@@ -48,7 +48,7 @@ struct by_ssh {
   }
 };
 
-/// Returns the number of our processes whose folder this is.
+/// Returns the number of this user's processes that run in this folder.
 size_t programs_in(const std::filesystem::path& folder) {
   size_t out = 0;
   std::error_code e;
@@ -61,13 +61,13 @@ size_t programs_in(const std::filesystem::path& folder) {
   return out;
 }
 
-/// True if the processes in the folder end within 5 s.
+/// Returns true if the processes in the folder end within 5 s.
 bool are_gone(const std::filesystem::path& folder) {
   for (int tries = 0; tries < 100 && programs_in(folder) > 0; ++tries) ::usleep(50'000);
   return programs_in(folder) == 0;
 }
 
-/// Returns the path of a torchrun that works: torch's, or the one that `make peer` installed; empty if there is none.
+/// Returns the path of a torchrun that works, from the installed torch or from `make peer`; empty if there is none.
 std::string torchrun() {
   for (const std::string& file :
        {find_program("torchrun"), std::string((std::string(troupe::places::source_dir) + "/.peer/bin/torchrun"))})
@@ -75,8 +75,8 @@ std::string torchrun() {
   return {};
 }
 
-/// Returns a bound for what ends without any wait. Under the address sanitizer the start of a program alone takes
-/// seconds.
+/// Returns the largest allowed duration of operations that need no waiting. With the address sanitizer, starting a
+/// program alone takes seconds.
 std::chrono::seconds promptly(int seconds) {
   return std::chrono::seconds(troupe::tests::has_address_sanitizer ? 10 * seconds : seconds);
 }
@@ -172,7 +172,8 @@ BOOST_AUTO_TEST_CASE(a_signal_before_the_other_hosts_have_come_ends_all_at_once)
   process early(x.launch("early", for_long), x.job.folder());
   BOOST_TEST_REQUIRE(early.wait_for_error("waits for agents on 127.0.0.2"));
   early.send(SIGTERM);
-  const auto did = early.end(std::chrono::seconds(9));  // less than the time that hosts with a job may take
+  // The limit is shorter than the time that hosts of a started job are given to end.
+  const auto did = early.end(std::chrono::seconds(9));
   BOOST_TEST(did.code == 143, did.code << did.err);
   BOOST_TEST(did.err.find("launched this agent") == std::string::npos, did.err);
   BOOST_TEST(are_gone(x.job.folder()));
@@ -183,7 +184,7 @@ BOOST_AUTO_TEST_CASE(a_launch_that_is_killed_leaves_no_process_on_any_host) {
   const by_ssh x;
   process killed(x.launch("killed", for_long), x.job.folder());
   BOOST_TEST_REQUIRE(killed.wait_for("\"step\":3,"));
-  BOOST_TEST(programs_in(x.job.folder()) >= 4U);  // two ranks, the process that leads, an agent
+  BOOST_TEST(programs_in(x.job.folder()) >= 4U);  // the processes are two with ranks, the leading one, and an agent
   killed.send(SIGKILL);
   (void)killed.end();
   BOOST_TEST(are_gone(x.job.folder()));
@@ -260,7 +261,7 @@ BOOST_AUTO_TEST_CASE(a_second_agent_of_a_host_is_refused_and_the_first_serves_on
       second.err.find("wanted one agent of each host: another one of b is in this job already") != std::string::npos,
       second.err);
   BOOST_TEST((std::chrono::steady_clock::now() - begun < promptly(6)));
-  agent.send(SIGTERM);  // a signal to any process applies to the whole job
+  agent.send(SIGTERM);  // a signal to any process of the job stops the whole job
   BOOST_TEST(first.end().code == 143);
   BOOST_TEST(agent.end().code == 143);
 }
@@ -276,7 +277,7 @@ BOOST_AUTO_TEST_CASE(a_process_of_another_host_that_leads_next_knows_the_job_by_
   process first(as(0), job.folder());
   process agent(as(1), job.folder());
   BOOST_TEST_REQUIRE(first.wait_for("\"step\":3,"));
-  // The process that leads next is not paused.
+  // A pause must end when another process leads the job.
   BOOST_TEST_REQUIRE(run({troupe::places::troupe_binary, "pause", "many"}, job.folder()).code == 0);
   ::kill(places_in(job.folder()).at(0), SIGKILL);
   const auto did = first.end(), other = agent.end();
@@ -303,7 +304,7 @@ BOOST_AUTO_TEST_CASE(an_agent_whose_copy_of_the_file_says_something_else_is_refu
   };
   refused({"--set", "seed=2"}, "wanted an agent with the first host's configuration, ");
   refused({"--set", "cluster.job=french"}, "wanted an agent of the job 'english', got one of the job 'french' on b");
-  process agent(as("1", {"--steps", "3"}), job.folder());  // the run has the 4 steps of the first host
+  process agent(as("1", {"--steps", "3"}), job.folder());  // the run must have the 4 steps that the first host sets
   const auto did = first.end();
   BOOST_TEST(did.code == 0, did.err);
   BOOST_TEST(agent.end().code == 0);
@@ -312,7 +313,7 @@ BOOST_AUTO_TEST_CASE(an_agent_whose_copy_of_the_file_says_something_else_is_refu
 
 BOOST_AUTO_TEST_CASE(a_job_of_two_machines_resumes_from_the_checkpoint_of_its_command_line) {
   const launched job({host_name()});
-  // The tag belongs to a path that the file does not have, so the file is valid only with --resume.
+  // The tag belongs to a path that is missing in the file, so the file is valid only together with --resume.
   std::ofstream(job.folder() / "tagged.yaml")
       << scratch_folder::read(job.folder() / "job.yaml") << "checkpoint: {load: {tag: newest}}\n";
   const words alone{"--quiet", "--set", "parallel.data=2", "--set", "cluster.processes=one"};

@@ -18,7 +18,7 @@
 namespace troupe::tests {
 namespace {
 
-/// Time until the daemons know each other.
+/// Largest duration until the daemons have found each other.
 constexpr auto ready_max = std::chrono::seconds(30);
 
 std::string short_host_name() {
@@ -83,7 +83,7 @@ local_slurm::~local_slurm() {
   for (const auto& daemon : all_) daemon->send(SIGTERM);
   for (const auto& daemon : all_) try {
       daemon->end(std::chrono::seconds(10));
-    } catch (const std::exception&) {  // the daemon did not end in time and is killed
+    } catch (const std::exception&) {  // the daemon did not end in time, so it is killed
     }
 }
 

@@ -46,7 +46,7 @@ local_sshd::local_sshd(const std::filesystem::path& folder, const std::string& a
       "UsePAM no\nPasswordAuthentication no\n",
       port_, address, folder_.string());
   const std::string serve = fmt::format("exec {} -D -e -f {}/conf", find_program("sshd"), folder_.string());
-  // The sshd of root requires a folder in /run, which not every machine has.
+  // If it runs as root, sshd requires a folder in /run, which not every machine has.
   const std::vector<std::string> command =
       ::geteuid() == 0
           ? std::vector<std::string>{"/usr/bin/env", "unshare",
@@ -70,7 +70,7 @@ void local_sshd::end_connections() const {
     if (scratch_folder::read(at / "cmdline").find(own) != std::string::npos) server = number(at);
   });
   each_process([&](const auto& at) {
-    const std::string stat = scratch_folder::read(at / "stat");  // PID (NAME) STATE PARENT ...
+    const std::string stat = scratch_folder::read(at / "stat");  // the file has the form: PID (NAME) STATE PARENT ...
     const auto name_ends = stat.rfind(')');
     if (name_ends != std::string::npos && std::atoi(stat.c_str() + name_ends + 4) == server)
       ::kill(number(at), SIGKILL);

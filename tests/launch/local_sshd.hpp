@@ -1,5 +1,5 @@
-// Runs an sshd on a port of this machine: an ordinary process with keys of its own, which admits only the user who runs
-// the test. Owns the process; its files are stored in the folder that the caller names.
+// Runs an sshd on a port of this machine, as a process of this user with its own keys, which accepts only the user who
+// runs the test. Owns the process; its files are stored in the folder that the caller names.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace troupe::tests {
 
-/// Returns the path of a program in the folders of PATH and of the system; empty if it is not found.
+/// Searches the folders of PATH and of the system for a program and returns its path; empty if it is not found.
 std::string find_program(const std::string& name);
 
 class local_sshd {
@@ -24,9 +24,9 @@ class local_sshd {
   /// Starts sshd and returns when it accepts connections to `address`. Throws on failure.
   local_sshd(const std::filesystem::path& folder, const std::string& address);
   [[nodiscard]] uint16_t port() const { return port_; }
-  /// Ends every connection at once; the server still accepts new ones.
+  /// Ends all connections; the server accepts new ones.
   void end_connections() const;
-  /// Returns options for ssh -o, each as KEY=VALUE.
+  /// Returns the options for ssh -o that connect to this server, each as KEY=VALUE.
   [[nodiscard]] std::vector<std::string> options() const;
 
  private:

@@ -1,5 +1,5 @@
-// Tests that a file without degrees uses the launcher's ranks for every key that requires them: valid jobs train with
-// the losses of one process, and invalid ones are refused with the launcher's numbers.
+// Tests that a job file without degrees uses the launcher's number of ranks for every key that depends on it: valid
+// jobs train with the losses of one process, and invalid ones are refused with the launcher's numbers.
 #include <fmt/format.h>
 
 #include <boost/test/unit_test.hpp>
@@ -17,7 +17,7 @@ using namespace troupe::tests;
 
 namespace {
 
-/// Keys that are valid with two ranks but not with one; `train_batch_size` is 4.
+/// Keys that are valid with two ranks but not with one, because `train_batch_size` is 4.
 const std::vector<words> of_two_ranks = {
     {"--set", "cluster.min_ranks=2"},
     {"--set", "train_micro_batch_size_per_gpu=2", "--set", "gradient_accumulation_steps=1"},

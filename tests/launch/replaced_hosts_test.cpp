@@ -1,4 +1,5 @@
-// Tests two hosts that are to be replaced in one term: each gets a spare host, or the second is refused by name.
+// Tests two hosts that are to be replaced in the same term: each is replaced by a spare host, or the second request is
+// refused with the host's name.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -28,7 +29,7 @@ BOOST_AUTO_TEST_CASE(of_two_hosts_that_one_spare_is_to_replace_one_is_refused_by
   process b(as(1), job.folder()), c(as(2), job.folder()), d(as(3), job.folder());
   BOOST_TEST_REQUIRE(first.wait_for("\"step\":3,"));
   const auto ask = [&](const words& question) { return run(words{troupe::places::troupe_binary} + question, job.folder()); };
-  BOOST_TEST_REQUIRE(ask({"pause", "many"}).code == 0);  // a pause, so that both requests come in one term
+  BOOST_TEST_REQUIRE(ask({"pause", "many"}).code == 0);  // pauses the job, so that both requests arrive in one term
   bool waits = false;
   for (int tries = 0; tries < 100 && !waits; ++tries) {
     ::usleep(100'000);
@@ -37,7 +38,7 @@ BOOST_AUTO_TEST_CASE(of_two_hosts_that_one_spare_is_to_replace_one_is_refused_by
   BOOST_TEST_REQUIRE(waits);
   process one({troupe::places::troupe_binary, "replace", "many", "b"}, job.folder()),
       other({troupe::places::troupe_binary, "replace", "many", "c"}, job.folder());
-  // The loop ends when one request is refused; the other one waits for the end of the pause.
+  // The loop ends when one request is refused; the other request waits until the pause ends.
   for (int tries = 0; tries < 100 && !one.has_said("wanted") && !other.has_said("wanted");) ++tries;
   BOOST_TEST(ask({"resume", "many"}).code == 0);
   const auto of_b = one.end(), of_c = other.end();

@@ -1,9 +1,8 @@
-// Implements `make cluster`: three hosts in network namespaces, an agent with its own certificate on each, ZeRO-2 over
-// three ranks on the dictionary's text. One host is cut off in the middle of a step. The others report which host it
-// was and what they waited for, and continue with two ranks; no process is restarted. The host is connected again and
-// rejoins. Then the same degrees run without any loss on one machine: losses and norms must be equal, bit for bit.
-//
-// cluster TROUPE JOB: the program, and the file of the job.
+// Implements `make cluster`: three hosts in network namespaces, each with an agent and a certificate, train with ZeRO-2
+// over three ranks on the dictionary's text. One host is cut off in the middle of a step. The other hosts report which
+// host it was and what they waited for, and continue with two ranks without restarting a process. The host is connected
+// again and rejoins. Then a run on one machine has the same degrees at the same steps without a loss: losses and norms
+// must be equal bit for bit. Usage: cluster TROUPE JOB, the program and the job file.
 #include <unistd.h>
 
 #include <chrono>
@@ -35,7 +34,7 @@ int cluster(const std::string& troupe, const std::string& file, const hosts* net
   bool good = expect(job.first().wait_for(step(1)), "the first step");
   std::fprintf(stderr, "cluster: start to first step %.2f s\n", seconds_since(began));
   good = good && expect(job.first().wait_for(step(cut_in_step - 1)), "the steps before the cut");
-  ::usleep(20'000);  // continues into the next step
+  ::usleep(20'000);  // waits, so that the cut happens within the next step
   const auto before = job.places();
   good = good && expect(before.size() == 3, "three processes");
   if (!good) {

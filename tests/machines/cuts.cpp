@@ -1,8 +1,7 @@
-// Cuts hosts of a job off for a while, mutes them, or kills or stops their agents, at random instants. Each run must
-// end with the losses of an undisturbed run with the same degrees, and leave nothing behind. If the machine allows no
-// network namespaces, a host is cut off by stopping its processes, and none is muted.
-//
-// cuts TROUPE FOLDER: the program, and a folder for the job's file. TROUPE_CUTS: number of runs.
+// Cuts off hosts of a job for a while, mutes them, or kills or stops their agents, at random instants. Each run must
+// end with the losses of an undisturbed run with the same degrees, and leave no processes or files. If the machine
+// allows no network namespaces, a host is cut off by stopping its processes, and no host is muted. Usage: cuts TROUPE
+// FOLDER, the program and a folder for the job file. TROUPE_CUTS sets the number of runs.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -45,8 +44,8 @@ struct drawn {
   uint32_t lasts_ms;
 };
 
-/// Draws a disturbance. Its duration ranges from a moment, over one that makes ranks give up, to one that makes the job
-/// lose the host.
+/// Draws a disturbance from the number of the run. Its duration is between 0 and twice the time after which the job
+/// counts a host as lost.
 drawn draw(uint64_t number, bool has_network) {
   const uint64_t x = troupe::core::mix64(number + 91);
   drawn out{static_cast<deed>(number % 4), static_cast<uint32_t>(1 + x % 2), 1 + x / 2 % 60, x / 1000 % 20'000, 0};
@@ -77,7 +76,7 @@ void disturb(job_on_hosts& job, const drawn& d, const hosts* network) {
   }
 }
 
-/// Runs the job, disturbs it as drawn, and returns what was wrong; empty if the run ended as it should.
+/// Runs the job with the disturbance and returns what was wrong; empty if the run ended correctly.
 std::string run_disturbed(const std::string& troupe, const std::string& folder, const drawn& d, const hosts* network) {
   job_on_hosts job({troupe, folder + "/cuts.yaml", {"data.text=" + folder + "/cuts.txt"}}, network);
   const bool is_there = job.first().wait_for(fmt::format("\"step\":{},", d.step));
@@ -111,7 +110,7 @@ int cuts(const std::string& troupe, const std::string& folder, const hosts* netw
     try {
       wrong = run_disturbed(troupe, folder, d, network);
     } catch (const std::exception& e) {
-      wrong = e.what();  // the job did not end
+      wrong = e.what();  // the exception means that the job did not end
     }
     if (wrong.empty()) continue;
     ++bad;

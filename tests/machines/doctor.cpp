@@ -1,8 +1,7 @@
-// Runs `troupe doctor --cluster` on three hosts in network namespaces with an agent on each. The doctor names a host
-// that is missing, one with another job file and another folder at the output's path, and a slow one. After all is
-// repaired it finds nothing, and the agents that it has examined then serve the job.
-//
-// doctor TROUPE JOB: the program, and the file of the job.
+// Runs `troupe doctor --cluster` on three hosts in network namespaces with an agent on each. The doctor must name a
+// host that is missing, a host with another job file and another folder at the output's path, and a slow host. After
+// all of this is repaired it must find nothing, and the agents that it has examined must then serve the job. Usage:
+// doctor TROUPE JOB, the program and the job file.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -68,7 +67,7 @@ class tried {
   finished doctor(const words& more) {
     return run(hosts::on(0, joined(joined({troupe_, "doctor", "--cluster", job_}, keys()), more)), folder_.path());
   }
-  /// Returns condition and topic of each finding that is not fine, as "wrong config of c".
+  /// Returns the condition and the topic of each finding that is not fine, for example "wrong config of c".
   static words topics(const finished& did) {
     words out;
     const auto x = nlohmann::json::parse(did.out, nullptr, false);
@@ -78,7 +77,8 @@ class tried {
         out.push_back(fmt::format("{} {}", f["condition"].get<std::string>(), f["topic"].get<std::string>()));
     return out;
   }
-  /// Checks the findings, except slow pairs, which a busy machine has for a moment; one_is_slow() tests those.
+  /// Checks the findings except slow pairs of hosts, which a busy machine can have for a moment and which one_is_slow()
+  /// tests.
   void expect_topics(const finished& did, int code, const words& wanted) {
     auto got = topics(did);
     std::erase_if(got, [](const std::string& x) { return x.starts_with("poor "); });
@@ -104,7 +104,7 @@ class tried {
   void one_is_slow() {
     const auto b = agent(1), c = agent(2);
     network_.slow(2, 20'000'000);
-    const auto did = doctor({"--json"});  // a busy machine may report a slow pair, too
+    const auto did = doctor({"--json"});  // on a busy machine the doctor may also report a slow pair
     const auto got = topics(did);
     expect(did.code == 0 && std::ranges::find(got, "poor network of c") != got.end(),
            fmt::format("poor network of c, got {}", fmt::join(got, ", ")));

@@ -1,6 +1,6 @@
-// Tests the cluster doctor's conclusions from facts about hosts and pairs of hosts, without any host: which host
-// differs from the others, what is printed, which pairs are measured at the same time, what agents report about their
-// job.
+// Tests the conclusions of the cluster doctor from facts about hosts and pairs of hosts, without any host: which host
+// differs from the others, what is printed, which pairs are measured at the same time, and what agents report about
+// their job.
 #include <boost/test/unit_test.hpp>
 #include <nlohmann/json.hpp>
 
@@ -46,7 +46,7 @@ examined_cluster four_hosts() {
   return all;
 }
 
-/// Returns condition and topic of each finding that is not fine.
+/// Returns the condition and the topic of each finding that is not fine.
 std::vector<std::string> topics(const examined_cluster& all) {
   std::vector<std::string> out;
   for (const auto& f : examine(all))
@@ -71,12 +71,12 @@ BOOST_AUTO_TEST_CASE(the_host_that_differs_from_most_is_named_with_what_differs)
   all.hosts[2].facts->version = "troupe 2";
   BOOST_TEST((topics(all) == lines{"wrong version of c"}));
   all = four_hosts();
-  all.hosts[0].facts->program = "other";  // a difference of the first host is found as well
+  all.hosts[0].facts->program = "other";  // the first host is compared like all others
   BOOST_TEST((topics(all) == lines{"wrong program of a"}));
   all = four_hosts();
   all.hosts[3].facts->configuration = "other";
   BOOST_TEST((topics(all) == lines{"wrong config of d"}));
-  all.hosts[3].facts->configuration = "";  // an empty configuration: the host takes the first host's
+  all.hosts[3].facts->configuration = "";  // a host without a configuration receives the first host's
   BOOST_TEST((topics(all) == lines{}));
   all.hosts[1].facts->instructions = "Some avx2 fma avx512f";
   BOOST_TEST((topics(all) == lines{"wrong processor of b"}));
@@ -104,7 +104,8 @@ BOOST_AUTO_TEST_CASE(a_host_that_cannot_listen_where_the_file_says_is_named) {
   all.hosts[1].cannot_listen = "cluster.hosts[].bind: cannot listen at 10.9.9.9";
   std::erase_if(all.pairs, [](const examined_pair& p) { return p.from == 1 || p.to == 1; });
   BOOST_TEST((topics(all) == lines{"wrong address of b"}));
-  for (const auto& f : examine(all)) BOOST_TEST(f.topic != "network");  // not every pair is connected
+  // The network of a host is judged only if all pairs were connected.
+  for (const auto& f : examine(all)) BOOST_TEST(f.topic != "network");
   BOOST_TEST(cluster_json(all, examine(all)).find(R"("cannot_listen": "cluster.hosts[].bind)") != std::string::npos);
 }
 
@@ -140,7 +141,7 @@ BOOST_AUTO_TEST_CASE(a_slow_or_late_host_is_named_once_and_a_slow_pair_by_both_e
   BOOST_TEST((topics(all) == lines{"poor network of c"}));
   all = four_hosts();
   for (auto& p : all.pairs)
-    if (p.from == 3) p.bytes_per_s = 1e7;  // slow in one direction
+    if (p.from == 3) p.bytes_per_s = 1e7;  // host 3 is slow only as the sender
   BOOST_TEST((topics(all) == lines{"poor network of d"}));
   all = four_hosts();
   for (auto& p : all.pairs)
@@ -152,7 +153,7 @@ BOOST_AUTO_TEST_CASE(a_slow_or_late_host_is_named_once_and_a_slow_pair_by_both_e
   all.pairs[0].bytes_per_s = 1e7;
   BOOST_TEST((topics(all) == lines{"poor network from a to b"}));
   BOOST_TEST(doubtful_pairs(all, 9) == std::vector<size_t>{0}, boost::test_tools::per_element());
-  all.pairs[0].bytes_per_s = 1e9;  // the pair was busy for a moment
+  all.pairs[0].bytes_per_s = 1e9;  // the slow first measurement was due to a busy moment
   BOOST_TEST(doubtful_pairs(all, 9).empty());
   all = four_hosts();
   all.pairs[5].problem = "refused";
@@ -246,7 +247,7 @@ BOOST_AUTO_TEST_CASE(a_pair_is_measured_over_the_movers_that_data_uses) {
     BOOST_TEST((speed->delay_s > 0 && speed->delay_s < 0.1));
     BOOST_TEST(speed->bytes_per_s > 1e6);
   }
-  BOOST_TEST(!meters[0]->measure(7).has_value());  // no agent listens there
+  BOOST_TEST(!meters[0]->measure(7).has_value());  // no agent listens at this address
 }
 
 BOOST_AUTO_TEST_SUITE_END()

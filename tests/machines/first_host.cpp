@@ -1,10 +1,9 @@
-// Cuts off or mutes the first host of a job that uses an etcd while it trains. Another host must lead within two
-// leases; the first host ends its processes by itself and serves when it is connected again; the run ends with the
-// losses of an undisturbed one with the same degrees. Then cuts off the etcd together with another host: the first host
-// cannot know whether it leads, waits, and leads again. Requires network namespaces and an etcd; without either it
-// prints the reason and exits with 77.
-//
-// first_host TROUPE FOLDER: the program, and a folder for the job's file.
+// Cuts off or mutes the first host of a job that uses an etcd while the job trains. Another host must lead within the
+// duration of two leases; the first host must end its processes and serve as an agent when it is connected again; the
+// run must end with the losses of an undisturbed run with the same degrees. Then cuts off the etcd together with
+// another host: the first host cannot know whether it still leads, waits, and leads again. Requires network namespaces
+// and an etcd; without them it prints the reason and exits with 77. Usage: first_host TROUPE FOLDER, the program and a
+// folder for the job file.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -26,7 +25,7 @@ namespace {
 constexpr uint32_t store_host = job_on_hosts::number;
 constexpr uint32_t lease_s = 2;
 
-struct seen {  ///< result of one disturbance
+struct seen {  ///< collects the result of one disturbance
   bool good = true;
   bool expect(bool is_so, const std::string& what) {
     if (!is_so) std::printf("first_host: not seen: %s\n", what.c_str());
@@ -39,7 +38,7 @@ double seconds_since(std::chrono::steady_clock::time_point t) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - t).count();
 }
 
-/// Returns the host that becomes the leader; 0: none within some leases.
+/// Returns the number of the host that becomes the leader; 0 if none does within several leases.
 uint32_t new_leader(job_on_hosts& job) {
   for (int tries = 0; tries < 600; ++tries)
     for (const uint32_t host : {1U, 2U})
@@ -47,8 +46,8 @@ uint32_t new_leader(job_on_hosts& job) {
   return 0;
 }
 
-/// Returns the degrees of the run: those of the first host's terms up to the step at which the next leader resumed,
-/// then those that the next leader reported.
+/// Returns the degrees of the whole run: those of the first host's terms until the step at which the next leader
+/// resumed, followed by those that the next leader reported.
 std::string degrees_of(const std::string& told_by_first, const std::string& then) {
   const uint64_t next = std::stoull(then.substr(then.find('@') + 1));
   std::string out = "3@0", last = "3";
@@ -65,7 +64,7 @@ std::string degrees_of(const std::string& told_by_first, const std::string& then
   return out;
 }
 
-/// Stops the job and checks its end. `leader` is the host that leads at the end.
+/// Stops the job and checks its results. `leader` is the host that leads at the end.
 void look_at_end(seen& s, job_on_hosts& job, uint32_t leader) {
   finished ended, first;
   job.stop();
@@ -111,7 +110,8 @@ bool lose_first_host(job_on_hosts& job, const char* how, Disturb&& disturb, Mend
   return s.good;
 }
 
-/// Cuts off the store's host and another one for a while; the previous leader, or another host, must lead then.
+/// Cuts off the etcd's host and another one for a while, and checks that afterwards the previous leader or another host
+/// leads.
 bool lose_store_and_a_host(job_on_hosts& job, const hosts& network) {
   seen s;
   if (!s.expect(job.first().wait_for("\"step\":50,"), "the steps before")) return false;

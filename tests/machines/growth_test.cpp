@@ -1,6 +1,6 @@
 // Checks that the resources of a job do not grow with its steps or terms: counts open files, shared memory, threads and
-// resident memory of each of its processes early and late, while the run is paused. Runs a few hundred steps here,
-// thousands in `make soak`.
+// resident memory of each of its processes early and late, while the run is paused. `make test` runs a few hundred
+// steps, `make soak` thousands.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -26,8 +26,9 @@ namespace {
 
 struct held {
   uint64_t descriptors = 0, memory_files = 0, threads = 0;
-  uint64_t resident_bytes = 0;  ///< without memory that processes share
-  /// Bytes of mapped memory files as a whole, because a ring of messages is resident only where it was written once.
+  uint64_t resident_bytes = 0;  ///< resident bytes without memory shared by several processes
+  /// Bytes of mapped memory files, counted as a whole: pages of a message buffer become resident only when they are
+  /// first written, so resident bytes would vary.
   uint64_t shared_bytes = 0;
 };
 
@@ -58,7 +59,8 @@ held held_by(const std::filesystem::path& process) {
   return out;
 }
 
-/// Returns the resources of each process of the job that runs in `folder`, by "place 1", "train", "agent certs/b".
+/// Returns the resources of each process of the job that runs in `folder`; the keys are "place 1", "train", "agent
+/// certs/b".
 std::map<std::string, held> held_in(const std::filesystem::path& folder) {
   std::map<std::string, held> out;
   std::error_code e;
@@ -76,8 +78,8 @@ std::map<std::string, held> held_in(const std::filesystem::path& folder) {
   return out;
 }
 
-/// How much more a process may hold late than early. A save in memory or on the disk may be in progress at one of the
-/// two moments.
+/// Resources that a process may have in addition at the late count. A save in memory or on disk may be in progress at
+/// either count.
 struct allowed {
   uint64_t resident_bytes;
   uint64_t descriptors = 6, memory_files = 4;
@@ -99,7 +101,7 @@ void same(const std::map<std::string, held>& before, const std::map<std::string,
       BOOST_TEST(is.descriptors <= was.descriptors + more.descriptors);
       BOOST_TEST(is.memory_files <= was.memory_files + more.memory_files);
       BOOST_TEST(is.threads <= was.threads + 1);
-      // The sanitizer's red zones double the size of small allocations.
+      // The red zones of the address sanitizer double the size of small allocations.
       BOOST_TEST(is.resident_bytes <= was.resident_bytes + (has_address_sanitizer ? 2 : 1) * more.resident_bytes);
       BOOST_TEST(is.shared_bytes <= was.shared_bytes + more.shared_bytes);
     }
@@ -111,7 +113,7 @@ struct watched {
   std::filesystem::path folder;
   std::string output;
 
-  /// Waits for `step` and for `ranks` ranks, 0: any number, pauses the run and returns the resources of its processes.
+  /// Waits for `step` and for `ranks` ranks (0: any number), pauses the run and returns the resources of its processes.
   std::map<std::string, held> paused_after(process& run, uint64_t step, size_t ranks = 0) const {
     BOOST_TEST_REQUIRE(run.wait_for(fmt::format("step {}/", step)));
     pause();
@@ -119,12 +121,12 @@ struct watched {
       BOOST_TEST_REQUIRE(ask({"resume", output}).code == 0);
       pause();
     }
-    ::usleep(300'000);  // waits for writes that overlap with training
+    ::usleep(300'000);  // waits for writes that overlap with training to end
     auto out = held_in(folder);
     BOOST_TEST_REQUIRE(ask({"resume", output}).code == 0);
     return out;
   }
-  /// Returns the number of ranks of the current term; 0 if no process answers, as between two terms.
+  /// Returns the number of ranks in the current term; 0 if no process answers, which happens between two terms.
   [[nodiscard]] size_t ranks_there() const {
     const auto told = ask({"diagnose", output, "--json"});
     size_t out = 0;
@@ -155,20 +157,20 @@ const std::string tiny =
     "zero_optimization: {stage: 2}\n"
     "telemetry: {report: false, trace: false}\n";
 
-/// Returns the step of the late count; `make soak` sets a later one.
+/// Returns the step at which resources are counted late; `make soak` sets a later one.
 uint64_t late_step() { return wanted_cases("TROUPE_STEPS", 400); }
 
-/// Returns the term of the late count, one with two ranks; `make soak` sets a later one.
+/// Returns the term in which resources are counted late, one with two ranks; `make soak` sets a later one.
 uint64_t late_term() { return wanted_cases("TROUPE_TERMS", 36) / 2 * 2; }
 
-/// Allowed growth of resident memory between the two counts: the allocator keeps less than a thousand bytes for each
-/// step.
+/// Allowed growth between the two counts: the allocator keeps less than a thousand bytes for each step.
 constexpr allowed few_bytes{uint64_t{3} << 20};
-/// Allowed growth between terms: a term maps and allocates a third of a MiB. Threads that end leave arenas to the
-/// allocator, and a term that has just begun has fewer saves in memory.
+/// Allowed growth between terms: a term maps and allocates a third of a MiB, threads that end leave malloc arenas, and
+/// a term that has just begun has fewer saves in memory.
 constexpr allowed less_than_terms{uint64_t{8} << 20, 10, 8};
 
-/// Checks that a run holds as much after step `late` as after step `early`. `ranks`: number of ranks at both; 0: any.
+/// Checks that a run has no more resources after step `late` than after step `early`, except those in `more`. `ranks`:
+/// number of ranks at both counts; 0: any number.
 void stays_as_it_is(const std::vector<std::string>& keys, uint64_t early, uint64_t late,
                     const allowed& more = few_bytes, const std::vector<std::string>& further = {}, size_t ranks = 0) {
   const command_folder f(tiny);
@@ -221,7 +223,7 @@ struct three_hosts {
 
   three_hosts() : job(command(file), nullptr) {}
 
-  /// Kills a process and waits until the job has three ranks again.
+  /// Kills the process with this number and waits until the job has three ranks again.
   void lose_and_regain(uint32_t place) const {
     const auto before = job.places();
     BOOST_TEST_REQUIRE(before.contains(place));

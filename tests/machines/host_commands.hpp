@@ -1,5 +1,5 @@
-// Builds the commands that a user types on the hosts of a job: create certificates, set the keys of the first host,
-// start agents.
+// Builds the commands that a user types on the hosts of a job: create certificates, set the configuration keys of the
+// first host, start agents.
 #pragma once
 
 #include <filesystem>
@@ -11,8 +11,8 @@
 
 namespace troupe::tests {
 
-/// Runs `troupe cert` to create an authority in `folder` and certificates of `hosts`, each in a folder of the host's
-/// name within the authority's folder. Throws if the program fails.
+/// Runs `troupe cert` to create a certificate authority in `folder` and certificates for `hosts`, each in a subfolder
+/// named after the host. Throws if the program fails.
 inline void make_certificates(const std::string& troupe, const std::filesystem::path& folder,
                               const std::vector<std::string>& hosts, const std::string& authority = "certs") {
   std::vector<std::string> issue{troupe, "cert", "issue", authority};
@@ -21,7 +21,7 @@ inline void make_certificates(const std::string& troupe, const std::filesystem::
     if (const auto made = run(command, folder); made.code != 0) throw std::runtime_error("certificates: " + made.err);
 }
 
-/// Returns the configuration keys of the job's first host, which accepts agents at `place`.
+/// Returns the configuration keys of a job's first host, which listens for agents at the address `place`.
 inline std::vector<std::string> first_host_keys(const std::string& place, const std::string& host = "a",
                                                 const std::string& authority = "certs") {
   const std::string own = authority + "/" + host + "/";
@@ -29,7 +29,7 @@ inline std::vector<std::string> first_host_keys(const std::string& place, const 
           "cluster.tls.key=" + own + "host.key"};
 }
 
-/// Appends each key to `command`, with `--set` before it.
+/// Appends each key to `command`, preceded by `--set`.
 inline void set_keys(std::vector<std::string>& command, const std::vector<std::string>& keys) {
   for (const auto& key : keys) {
     command.emplace_back("--set");
@@ -37,8 +37,8 @@ inline void set_keys(std::vector<std::string>& command, const std::vector<std::s
   }
 }
 
-/// Returns the command of an agent that joins the job whose first host, named `first`, listens at `place`. Folder `tls`
-/// holds the agent's certificate.
+/// Returns the command that starts an agent and joins the job whose first host, named `first`, listens at the address
+/// `place`. The folder `tls` contains the agent's certificate.
 inline std::vector<std::string> agent_command(const std::string& troupe, const std::string& place,
                                               const std::string& first, const std::string& tls) {
   return {troupe, "agent", "--join", place, "--first", first, "--tls", tls};

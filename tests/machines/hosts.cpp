@@ -75,7 +75,7 @@ std::vector<std::string> hosts::on(uint32_t host, std::vector<std::string> comma
 void hosts::cut(uint32_t host) const { must(fmt::format("ip link set {} down", bridge_port(host))); }
 void hosts::heal(uint32_t host) const { must(fmt::format("ip link set {} up", bridge_port(host))); }
 
-// The route has a longer prefix than the interface, so packets to all hosts are dropped.
+// The route has a longer prefix than the interface's, so packets to all other hosts are dropped.
 void hosts::mute(uint32_t host) const { must(fmt::format("ip -n h{} route add blackhole 10.77.0.0/28", host)); }
 void hosts::unmute(uint32_t host) const { must(fmt::format("ip -n h{} route del blackhole 10.77.0.0/28", host)); }
 

@@ -75,7 +75,7 @@ void job_on_hosts::heal(uint32_t host) {
   agents_[host]->send(SIGCONT);
 }
 
-// Retries, because no process answers between two terms.
+// The loop retries, because no process answers between two terms.
 void job_on_hosts::stop() const {
   for (int tries = 0; tries < 100; ++tries) {
     if (run({job_.troupe, "stop", "lost"}, folder_.path()).code == 0) return;
@@ -100,7 +100,7 @@ std::string job_on_hosts::left_behind() const {
   for (const auto& [place, pid] : places()) out += fmt::format("process {} of place {}; ", pid, place);
   for (const auto& e : std::filesystem::recursive_directory_iterator(folder_.path())) {
     const std::string name = e.path().filename();
-    if (name == ".lock") continue;  // a folder of checkpoints keeps its .lock
+    if (name == ".lock") continue;  // every folder of checkpoints keeps its file .lock
     if (e.is_socket() || name.ends_with(".lock") || name.find(".writing") != std::string::npos ||
         name.ends_with(".tmp"))
       out += e.path().string() + "; ";

@@ -1,4 +1,4 @@
-// Writes the file of a job on three hosts that uses an etcd.
+// Creates the job file of a job on three hosts that uses an etcd.
 #pragma once
 
 #include <fmt/format.h>
@@ -8,8 +8,8 @@
 
 namespace troupe::tests {
 
-/// Returns the file's text. `lost_after_s` is `cluster.lost_after` in whole seconds, which is also the length of the
-/// lease.
+/// Returns the content of the job file. `lost_after_s` is the value of `cluster.lost_after` in whole seconds, which is
+/// also the duration of the lease.
 inline std::string job_with_store(uint32_t steps, const std::string& store, uint32_t lost_after_s = 2) {
   return fmt::format(
       "model: {{model_type: gpt2, n_layer: 2, n_embd: 64, n_head: 4, n_positions: 64, vocab_size: 256}}\n"

@@ -1,6 +1,6 @@
 // Trains on three hosts, started as a user starts them, with a batch that two ranks cannot divide: after one host is
-// lost, one of the others has no ranks, but the only copies of some files of the newest save. The loss costs at most
-// one step and changes no bit.
+// lost, only one host has ranks, and another one without ranks has the only copies of some files of the newest save.
+// The loss must cost at most one step and change no bit.
 #include <boost/test/unit_test.hpp>
 
 #include "tests/machines/small_job.hpp"
@@ -15,7 +15,8 @@ BOOST_AUTO_TEST_CASE(a_host_left_without_ranks_serves_its_files_and_the_end_wait
   BOOST_TEST_REQUIRE(job.first().wait_for("\"step\":20,"));
   job.agent(2).send(SIGKILL);
   BOOST_TEST_REQUIRE(job.first().wait_for("\"step\":60,"));
-  const auto ended = job.first().end(std::chrono::seconds(15));  // far less than lost_after
+  // The end must not wait for lost_after, which is much longer.
+  const auto ended = job.first().end(std::chrono::seconds(15));
   BOOST_TEST_REQUIRE(ended.code == 0, ended.err);
   BOOST_TEST(ended.err.find("cannot be used") == std::string::npos, ended.err);
   const auto terms = terms_told(ended.err);

@@ -1,5 +1,5 @@
-// Tests how a host keeps the lead of a job, and how it takes over from the first host, without network and processes,
-// with a store in memory.
+// Tests how a host remains the leader of a job, and how another host takes over from the first one, without network and
+// processes, with a store in memory.
 #include <boost/test/unit_test.hpp>
 
 #include <chrono>

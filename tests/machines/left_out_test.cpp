@@ -1,5 +1,5 @@
-// Trains on three hosts, started as a user starts them. One comes back that can no longer read the text: it is told why
-// and left out, the run continues, and the host is accepted after the text is repaired.
+// Trains on three hosts, started as a user starts them. One host comes back without being able to read the text: it
+// receives the reason and is left out, the run continues, and the host is accepted after the text is repaired.
 #include <boost/test/unit_test.hpp>
 
 #include <filesystem>

@@ -1,7 +1,6 @@
-// Starts a job with a real mpirun on three hosts in network namespaces, two ranks on each, mapped in blocks and in
-// turns: every machine finds out which one it is, and the job has the losses of one process.
-//
-// mpirun_hosts TROUPE TEXT: the program, and a text to train on.
+// Starts a job with a real mpirun on three hosts in network namespaces, two ranks on each, mapped in blocks and
+// round-robin: every machine must determine its number, and the job must have the losses of one process. Usage:
+// mpirun_hosts TROUPE TEXT, the program and a text to train on.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -25,7 +24,7 @@ constexpr uint16_t port = 4400;
 
 using words = std::vector<std::string>;
 
-/// Prefix of a shell line that may change the host's name in its own UTS namespace.
+/// Prefix of a shell command that may change the host name in a UTS namespace of its own.
 const words own_name = {"unshare", "--uts", "sh", "-c"};
 
 class tried {
@@ -37,7 +36,7 @@ class tried {
         << "zero_optimization: {stage: 2}\ntelemetry: {json_lines: true, report: false}\ncluster:\n"
         << "  tls: {ca: certs/a/ca.crt, certificate: certs/a/host.crt, key: certs/a/host.key}\n";
     std::ofstream hostfile(folder_ / "hosts");
-    std::ofstream agent(folder_ / "agent");  // replaces ssh
+    std::ofstream agent(folder_ / "agent");  // mpirun calls this script instead of ssh
     agent << "#!/bin/sh\nhost=$1\nshift\ncase $host in\n";
     for (uint32_t h = 0; h < number; ++h) {
       hostfile << hosts::address(h) << " slots=2\n";

@@ -1,6 +1,6 @@
-// Tests checkpoint.use_node_local_storage: machines without a shared file system, here processes that each mount their
-// own folder at one path, write a checkpoint together and read each other's files, whichever of them leads. Requires
-// mount namespaces, root's or a user's; skipped by name if the machine allows neither.
+// Tests checkpoint.use_node_local_storage: machines without a shared file system write a checkpoint together and read
+// each other's files, whichever of them leads. The machines are processes that mount different folders at the same
+// path. Requires mount namespaces; skipped by name if the machine allows none, neither to root nor to other users.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -24,7 +24,7 @@ namespace {
 
 constexpr const char* shared_name = "out";
 
-/// Returns the prefix of a command that gets its own mount namespace; empty: this machine allows none.
+/// Returns the prefix of a command that runs in a mount namespace of its own; empty if this machine allows none.
 std::vector<std::string> own_mounts() {
   for (const std::string how : {"unshare --mount", "unshare --mount --map-root-user"})
     if (std::system((how + " sh -c 'mount --bind /tmp /tmp' 2>/dev/null").c_str()) == 0)
@@ -41,7 +41,7 @@ class machines {
     make_certificates(troupe::places::troupe_binary, folder_, {"a", "b", "c"});
   }
 
-  /// Trains on `hosts`, of which the first leads. `agents_end` receives the exit codes and outputs of the agents.
+  /// Trains on `hosts`, of which the first leads. `agents_end` receives the agents' exit codes and outputs.
   [[nodiscard]] finished train(const std::vector<std::string>& hosts, uint32_t steps, bool is_local = true,
                                std::vector<finished>* agents_end = nullptr,
                                const std::vector<std::string>& more = {}) const {
@@ -105,7 +105,7 @@ BOOST_AUTO_TEST_CASE(each_machine_keeps_its_files_and_any_of_them_resumes_with_t
   const machines all(folder.path(), mounts);
   const auto begun = all.train({"a", "b"}, 10);
   BOOST_TEST_REQUIRE(begun.code == 0, begun.err);
-  // Each disk has one file of each of two checkpoints.
+  // Each disk must have one file of each of the two checkpoints.
   BOOST_TEST(num_shards(all.disk_of("a")) == 2U);
   BOOST_TEST(num_shards(all.disk_of("b")) == 2U);
   for (const char* host : {"a", "b"}) {
@@ -127,7 +127,7 @@ BOOST_AUTO_TEST_CASE(each_machine_keeps_its_files_and_any_of_them_resumes_with_t
                               "(checkpoint.use_node_local_storage): host b wrote it") != std::string::npos,
              missing.err);
 
-  // First the other host leads, which has copies of the manifest; then a third host takes part, which has no file.
+  // At first the other host leads, which has copies of the manifest; then a third host joins, which has no file.
   const auto swapped = all.train({"b", "a"}, 15);
   BOOST_TEST_REQUIRE(swapped.code == 0, swapped.err);
   const auto more = all.train({"b", "a", "c"}, 20);
@@ -193,7 +193,8 @@ BOOST_AUTO_TEST_CASE(other_names_for_a_checkpoint_that_the_disks_of_machines_hol
   BOOST_TEST_REQUIRE(agents.size() == 1U);
   BOOST_TEST(agents[0].code == 2);
   BOOST_TEST(agents[0].err.find(wanted) != std::string::npos, agents[0].err);
-  BOOST_TEST(steps_of(all.disk_of("a")).rbegin()->first == 5U);  // no step was trained on top
+  // The refused run must not have trained any further step.
+  BOOST_TEST(steps_of(all.disk_of("a")).rbegin()->first == 5U);
 
   const auto without = all.train({"a", "b"}, 10, true, nullptr, {"--resume", checkpoints});
   BOOST_TEST(without.code == 0, without.err);

@@ -1,4 +1,4 @@
-// Checks that the log of refused strangers does not grow with their number.
+// Checks that the log of refused connections does not grow with their number.
 #include "apps/agent/refusal_log.hpp"
 
 #include <boost/test/unit_test.hpp>

@@ -1,4 +1,4 @@
-// Writes the file of a job that trains a small model on three hosts, as a user would write it.
+// Creates the job file of a job that trains a small model on three hosts, as a user would write it.
 #pragma once
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@ struct small_job {
   std::string lost_after = "20s";
 };
 
-/// Writes the job's file and its text, corpus.txt, into `folder`, and returns the command that starts the job.
+/// Writes the job file and its text, corpus.txt, into `folder`, and returns the command that starts the job.
 inline command_of_job written(const small_job& x, const scratch_folder& folder) {
   std::ofstream(folder / "corpus.txt") << made_up_text(60'000);
   std::ofstream(folder / "job.yaml")

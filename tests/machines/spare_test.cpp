@@ -1,5 +1,5 @@
-// Trains on two hosts with a spare third one, started as a user starts them. The third replaces a host that is shut
-// down or lost, with the same degrees; losses and norms equal those of an undisturbed run.
+// Trains on two hosts with a third one as a spare, started as a user starts them. The spare replaces a host that is
+// shut down or lost, without a change of the degrees; losses and norms must equal those of an undisturbed run.
 #include <boost/test/unit_test.hpp>
 
 #include "tests/machines/small_job.hpp"
@@ -25,7 +25,7 @@ struct two_and_a_spare {
     command.insert(command.end(), question.begin(), question.end());
     return run(command, job.folder().path());
   }
-  /// Waits until the third host has joined.
+  /// Waits until the spare host has joined.
   void begin() {
     BOOST_TEST_REQUIRE(job.first().wait_for("\"step\":5,"));
     for (int tries = 0; tries < 100; ++tries) {
@@ -67,7 +67,7 @@ BOOST_AUTO_TEST_CASE(a_host_is_replaced_while_the_run_goes_on_and_no_step_is_don
   BOOST_TEST(done.out == "host b has no ranks from term 2 on: its agent may end\n");
   const auto status = x.ask({"status", "lost"}).out;
   BOOST_TEST(status.find(": resting\n") != std::string::npos, status);
-  x.job.agent(1).send(SIGTERM);  // ends only the agent
+  x.job.agent(1).send(SIGTERM);  // ends the agent; the run continues on the other hosts
   const auto gone = x.job.agent(1).end();
   BOOST_TEST(gone.code == 0, gone.err);
   const auto again = x.ask({"replace", "lost", "c"});

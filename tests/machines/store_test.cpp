@@ -1,6 +1,6 @@
-// Trains on three hosts with an etcd, started as a user starts them. After the first host is lost another one leads
-// from the newest checkpoint on the disk, with the losses and norms of an undisturbed run of the same degrees; the lost
-// host comes back as an agent; an etcd that does not answer ends no job.
+// Trains on three hosts with an etcd, started as a user starts them. After the first host is lost, another one must
+// lead from the newest checkpoint on the disk, with the losses and norms of an undisturbed run with the same degrees;
+// the lost host must come back as an agent; and an etcd that does not answer must not end the job.
 #include <fmt/format.h>
 
 #include <boost/test/unit_test.hpp>
@@ -44,7 +44,7 @@ bool has_etcd() {
   return false;
 }
 
-/// Returns the seconds since a time in ns.
+/// Returns the seconds since `ns`, a time in nanoseconds.
 double since(int64_t ns) { return double(troupe::core::now_ns() - ns) / 1e9; }
 
 }  // namespace
@@ -59,20 +59,21 @@ BOOST_AUTO_TEST_CASE(another_host_leads_where_the_first_is_lost_and_takes_it_bac
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   const int64_t lost_ns = troupe::core::now_ns();
   job.kill_first();
-  const auto newest = scratch_folder::read(latest);  // "step-00000020"
+  const auto newest = scratch_folder::read(latest);  // name of the newest checkpoint, such as "step-00000020"
   const auto from = std::stoull(newest.substr(newest.find('-') + 1));
-  uint32_t leader = 0;  // host 1 or host 2
+  uint32_t leader = 0;  // number of the host that leads, 1 or 2
   for (int tries = 0; leader == 0 && tries < 600; ++tries)
     for (const uint32_t host : {1U, 2U})
       if (job.agent(host).has_said("leads the job now, at")) leader = host;
   BOOST_TEST_REQUIRE(leader != 0U);
   const double led_s = since(lost_ns);
-  BOOST_TEST(led_s < 2 * 2 + 1.5);  // two leases; etcd checks for expired leases twice a second
+  // Takes at most two leases of 2 s, and 1.5 s because etcd checks for expired leases twice a second.
+  BOOST_TEST(led_s < 2 * 2 + 1.5);
   auto& first = job.agent(leader);
   BOOST_TEST_REQUIRE(first.wait_for("\"event\":\"step\""));
   BOOST_TEST_MESSAGE(
       fmt::format("another host leads after {:.1f} s, the next step is done after {:.1f} s", led_s, since(lost_ns)));
-  job.start_first();  // started with --fresh, as before
+  job.start_first();  // starts with --fresh, as the first time
   BOOST_TEST_REQUIRE(job.first().wait_for_error("this host serves as its agent"));
   BOOST_TEST_REQUIRE(first.wait_for_error(": 3 data ranks after step"));
   job.stop();

@@ -1,5 +1,5 @@
-// Checks that a job whose ranks are on several hosts has the losses and norms of one process, bit for bit: each ZeRO
-// stage, and each way to cut a model, across hosts. The hosts are processes of one machine that share no memory and use
+// Checks that a job whose ranks are on several hosts has the losses and norms of one process bit for bit, for each ZeRO
+// stage and each way to cut a model across hosts. The hosts are processes of one machine that share no memory and use
 // TLS.
 #include <fmt/format.h>
 #include <unistd.h>
@@ -39,7 +39,7 @@ struct way {
 };
 
 const std::string all_of_it = "zero_optimization.stage3_param_persistence_threshold=0";
-/// All tested configurations, the most different ones first: `make test` runs only the first `ways_here`.
+/// All tested configurations, beginning with those that differ most: `make test` runs only the first `ways_here`.
 const std::vector<way> all_ways = {
     {"hosts of several ranks, ZeRO 3", two_of_two, {"parallel.data=4", "zero_optimization.stage=3", all_of_it}},
     {"ZeRO 2, bf16", three, {"bf16.enabled=true"}},
@@ -58,8 +58,8 @@ const std::vector<way> all_ways = {
 };
 constexpr uint64_t ways_here = 4;
 
-/// Returns the keys of a way. No states are saved in memory, so that the network traffic is what the plan predicts,
-/// byte for byte.
+/// Returns the keys of a configuration. No states are saved in memory, so that the network traffic is exactly the
+/// number of bytes that the plan predicts.
 std::vector<std::string> keys_of(const way& w) {
   auto out = w.keys;
   out.push_back("cluster.hosts=" + w.hosts);
@@ -75,7 +75,7 @@ std::vector<std::string> train(const way& w, const char* output, const std::vect
   return out;
 }
 
-/// Returns the command of the first of two hosts with one rank each.
+/// Returns the command of the first host of a job with two hosts and one rank on each.
 std::vector<std::string> train_two(const std::string& place, std::vector<std::string> keys = {}) {
   for (auto& k : first_host_keys(place)) keys.push_back(std::move(k));
   keys.push_back("cluster.hosts=" + two);
@@ -87,7 +87,7 @@ void certify(const std::filesystem::path& folder) {
   make_certificates(troupe::places::troupe_binary, folder, {"a", "b", "c"});
 }
 
-/// Returns the line about network traffic in a program's output; "none" if there is none.
+/// Returns the line about network traffic in a program's output, or "none" if there is no such line.
 std::string network_line(const std::string& printed) {
   const auto at = printed.find("over the network in a step:");
   return at == std::string::npos ? "none" : printed.substr(at, printed.find('\n', at) - at);
@@ -207,7 +207,7 @@ BOOST_AUTO_TEST_CASE(an_agent_that_does_not_belong_to_the_job_is_told_why) {
   }
 }
 
-// A host's clock differs from the first host's: its times are converted to the first one's.
+// The clocks of the hosts differ, so the times of one are converted to the first host's clock.
 BOOST_AUTO_TEST_CASE(a_trace_of_hosts_with_different_clocks_has_one_time_line_and_says_what_was_added) {
   const scratch_folder folder;
   const std::vector<std::string> ahead = {"/usr/bin/env", "unshare", "--time",      "--monotonic",
@@ -235,9 +235,9 @@ BOOST_AUTO_TEST_CASE(a_trace_of_hosts_with_different_clocks_has_one_time_line_an
   BOOST_TEST_MESSAGE("offset " << offset_us << " us, error " << error_us << " us");
   BOOST_TEST(std::abs(offset_us + 1000e6) <= error_us);
   BOOST_TEST(error_us < 100e3);
-  // A step of a rank begins before the other rank's has ended, apart from the clock's error: the vote of each needs
-  // both.
-  std::map<std::pair<int, int>, std::pair<double, double>> steps;  // by step and rank: begin, end
+  // A rank's step must begin before the other rank's step has ended, except for the error of the clocks, because the
+  // vote of the step involves both.
+  std::map<std::pair<int, int>, std::pair<double, double>> steps;
   for (const auto& e : trace.at("traceEvents")) {
     if (e.at("ph") != "X") continue;
     const double from = e.at("ts"), to = from + e.at("dur").get<double>();

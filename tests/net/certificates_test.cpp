@@ -107,7 +107,7 @@ BOOST_AUTO_TEST_CASE(keys_that_others_may_read_are_refused_and_never_shown) {
                std::string::npos);
   }
   BOOST_TEST_REQUIRE(::chmod(files.key.c_str(), 0600) == 0);
-  // The file's bytes are no key; the error does not print them.
+  // The file's content is not a key, and the error must not print it.
   auto text = scratch_folder::read(files.key);
   const std::string middle = text.substr(60, 30);
   text[70] = text[70] == 'A' ? 'B' : 'A';

@@ -1,4 +1,5 @@
-// Sends thousands of strangers to the ports of a job while it runs. TROUPE_MUTATIONS sets their number.
+// Opens thousands of connections that do not belong to a job to the ports of that job while it runs. TROUPE_MUTATIONS
+// sets their number.
 #include <fcntl.h>
 #include <sys/resource.h>
 
@@ -30,7 +31,7 @@ size_t open_descriptors() {
   return static_cast<size_t>(std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator()));
 }
 
-/// Waits until at most `wanted` descriptors are open, for 5 s at most; returns the number of open ones.
+/// Waits, at most 5 s, until at most `wanted` descriptors are open; returns the number of open ones.
 size_t descriptors_after(size_t wanted) {
   for (int i = 0; i < 500 && open_descriptors() > wanted; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -44,7 +45,7 @@ void allow_many_descriptors() {
   ::setrlimit(RLIMIT_NOFILE, &files);
 }
 
-/// Returns the first message of an honest client's TLS handshake.
+/// Returns the first message of a valid client's TLS handshake.
 std::string client_hello() {
   const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> c(SSL_CTX_new(TLS_client_method()), SSL_CTX_free);
   const std::unique_ptr<SSL, decltype(&SSL_free)> s(SSL_new(c.get()), SSL_free);
@@ -76,7 +77,7 @@ std::string mutated(std::string bytes, std::mt19937& random) {
   return bytes;
 }
 
-/// Sends requests over a link and receives answers, repeatedly, in its own threads.
+/// Sends requests over a link and receives answers repeatedly, in threads of its own.
 class conversation {
  public:
   explicit conversation(linked_hosts& l)
@@ -85,7 +86,7 @@ class conversation {
   void end() {
     has_asked_ = true;
     if (asks_.joinable()) asks_.join();
-    over_ = true;  // the last request was answered
+    over_ = true;  // ends after the last request was answered
     if (answers_.joinable()) answers_.join();
   }
   [[nodiscard]] uint64_t rounds() const { return rounds_; }
@@ -117,7 +118,7 @@ class conversation {
   std::thread asks_, answers_;
 };
 
-/// Opens connections of each kind of stranger in turn; some stay open for a while, within their handshake.
+/// Opens connections of each hostile kind in turn; some of them stay open for a while during their handshake.
 void bother(uint16_t port, size_t cases, uint32_t seed) {
   std::mt19937 random(seed);
   const std::string hello = client_hello();
@@ -139,9 +140,10 @@ void bother(uint16_t port, size_t cases, uint32_t seed) {
         s->say("GET /" + std::string(random() % 3000, 'x') + " HTTP/1.1\r\n\r\n");
         break;
       case 3:
-        break;  // closes at once, or stays silent
+        break;  // closes the connection at once, or sends nothing
       case 4:
-        s->say(std::string_view(hello).substr(0, 1 + random() % (hello.size() - 1)));  // slow: the rest never comes
+        // Sends an incomplete message, whose rest never follows.
+        s->say(std::string_view(hello).substr(0, 1 + random() % (hello.size() - 1)));
         break;
       default:
         s->say(hello);
@@ -170,7 +172,7 @@ class liar {
     (void)tls_->write(std::as_bytes(std::span(bytes)));
     (void)tls_->flush();
   }
-  /// Sends bytes on the socket without TLS, in the middle of the TLS connection.
+  /// Sends bytes on the socket without encryption, in the middle of the TLS connection.
   void spoil(std::string_view bytes) const { socket_.say(bytes); }
 
  private:
@@ -191,7 +193,7 @@ BOOST_AUTO_TEST_CASE(a_thousand_strangers_at_both_ports_change_nothing_and_leave
   allow_many_descriptors();
   (void)hosts();
   {
-    linked_hosts once;  // allocates what libraries keep after their first use
+    linked_hosts once;  // makes libraries allocate what they keep after their first use
     mesh too(2);
   }
   const size_t before = open_descriptors();
@@ -203,13 +205,13 @@ BOOST_AUTO_TEST_CASE(a_thousand_strangers_at_both_ports_change_nothing_and_leave
     std::vector<std::byte> to(bytes.size());
     const uint16_t control = must(l.b->listen("127.0.0.1", 0));
     const size_t cases = wanted_cases();
-    do {  // repeats, because on a busy machine the strangers may end before the conversation begins
+    do {  // repeats the test, because on a busy machine all connections may end before the conversation begins
       std::thread other([&] { bother(control, cases, 11); });
       bother(m[1].port(), cases, 12);
       other.join();
     } while (talk.rounds() <= 10);
     talk.end();
-    // Waiting for a stranger would take the 5 s that a handshake is allowed.
+    // If a request had to wait for a hostile connection, it would take the 5 s that a handshake is allowed.
     BOOST_TEST(talk.longest_ns() < 4'000'000'000);
     endings ends;
     m[0].receive(1, {1, 1, 1}, to, ends.one());
@@ -232,7 +234,7 @@ BOOST_AUTO_TEST_CASE(a_thousand_idle_connections_keep_nobody_out) {
   BOOST_TEST(must(l.a->connect("127.0.0.1", port, "node2", ""))->name() == "node2");
   BOOST_TEST(core::now_ns() - begin < 4'000'000'000);
   BOOST_TEST(idle.front()->is_closed());
-  BOOST_TEST(open_descriptors() < before + 1000 + 300);  // the oldest connections were closed
+  BOOST_TEST(open_descriptors() < before + 1000 + 300);  // the oldest connections must have been closed
   BOOST_TEST_REQUIRE(l.of_b->send({cluster::beat{}, {}}).has_value());
   BOOST_TEST(next_parcels(*l.of_a).has_value());
 }
@@ -266,7 +268,7 @@ BOOST_AUTO_TEST_CASE(frames_that_lie_end_their_connection_and_touch_no_memory_bu
       other->say(std::string_view(words).substr(0, random() % words.size()));
       other->spoil(mutated(words.substr(0, 500), random));
     } else {
-      if (i % 8 != 0) {  // changes a byte of a frame's header; otherwise makes any mutation
+      if (i % 8 != 0) {  // changes a byte of a frame's header; one message in eight gets an arbitrary mutation instead
         words[heads[random() % 4] + random() % sizeof(data_frame)] =
             static_cast<char>(random() % 3 == 0 ? 0xff : random());
       } else {
@@ -274,7 +276,7 @@ BOOST_AUTO_TEST_CASE(frames_that_lie_end_their_connection_and_touch_no_memory_bu
       }
       other->say(words);
     }
-    other.reset();  // ends the connection, unless the malformed frame did
+    other.reset();  // ends the connection, unless the malformed frame has ended it
     BOOST_TEST_REQUIRE(ends.wait());
     ended_well += ends.failed() == 0 ? 1 : 0;
     BOOST_TEST((std::all_of(memory.begin(), memory.begin() + guard, [](std::byte b) { return b == std::byte{0x5a}; })));

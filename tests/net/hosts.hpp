@@ -1,4 +1,4 @@
-// Makes the certificates of an invented job, once for each test program, and endpoints that use them.
+// Creates the certificates of an invented job, once for each test program, and endpoints that use them.
 #pragma once
 
 #include <poll.h>
@@ -17,7 +17,7 @@
 
 namespace troupe::net {
 
-/// Owns two certificate authorities, "ours" and "theirs", and the certificates of four hosts of each.
+/// Owns two certificate authorities, "ours" and "theirs", and certificates of four hosts for each of them.
 class made_up_hosts {
  public:
   made_up_hosts() {
@@ -57,7 +57,7 @@ inline bool is_readable(int number, int within_ms) {
   return ::poll(&on, 1, within_ms) == 1;
 }
 
-/// Waits for an incoming link, at most `within_ms`, and returns it; fails the test if none or several came.
+/// Waits at most `within_ms` for an incoming link and returns it; fails the test if none or several arrive.
 inline std::unique_ptr<tls_link> next_link(endpoint& at, int within_ms = 5000) {
   BOOST_TEST_REQUIRE(is_readable(at.number(), within_ms));
   auto all = at.accepted();
@@ -65,7 +65,7 @@ inline std::unique_ptr<tls_link> next_link(endpoint& at, int within_ms = 5000) {
   return std::move(all[0]);
 }
 
-/// Waits for messages of a link, at most `within_ms`. Returns at least one, or the error that ended the link.
+/// Waits at most `within_ms` for messages on a link. Returns at least one message, or the error that ended the link.
 inline core::result<std::vector<cluster::parcel>> next_parcels(tls_link& from, int within_ms = 60000) {
   const int64_t until = core::now_ns() + int64_t{within_ms} * 1'000'000;
   while (core::now_ns() < until) {
@@ -76,7 +76,7 @@ inline core::result<std::vector<cluster::parcel>> next_parcels(tls_link& from, i
   return core::fail(core::error_kind::stalled, "nothing came");
 }
 
-/// Two endpoints on this machine and a link between them.
+/// Owns two endpoints on this machine and a link between them.
 struct linked_hosts {
   linked_hosts() : a(must(endpoint::open({hosts().of("node1")}))), b(must(endpoint::open({hosts().of("node2")}))) {
     const uint16_t port = must(a->listen("127.0.0.1", 0));

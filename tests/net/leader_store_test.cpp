@@ -1,5 +1,5 @@
-// Tests the store that records who leads a job: one suite for a store in memory and for a real etcd; and servers that
-// are no etcd, do not answer, or hold other data.
+// Tests the store that records which host leads a job: the same suite for a store in memory and for a real etcd; and
+// servers that are not an etcd, do not answer, or contain other data.
 #include <boost/test/unit_test.hpp>
 
 #include <chrono>
@@ -25,10 +25,10 @@ namespace {
 
 constexpr uint32_t lease_s = 3;
 
-/// A store and its clock.
+/// A store and the functions that control its clock.
 struct any_store {
   std::function<std::unique_ptr<leader_store>()> open;
-  std::function<void(int64_t)> pass;  ///< lets so many seconds pass
+  std::function<void(int64_t)> pass;  ///< makes the given number of seconds pass
   std::function<void()> expire;       ///< waits until the lease of the leader has expired
 };
 
@@ -56,36 +56,37 @@ bool refreshed(leader_store& from) {
 void play(const any_store& x) {
   const auto a = x.open(), b = x.open();
   BOOST_TEST((leader(*a) == std::nullopt));
-  BOOST_TEST(!refreshed(*a));  // no lease was taken
+  BOOST_TEST(!refreshed(*a));  // host a has not taken the lease yet
   const auto first = take(*a, host("a")), second = take(*b, host("b")), again = take(*a, host("a"));
   BOOST_TEST((first.is_mine && first.who == host("a")));
   BOOST_TEST((!second.is_mine && second.who == host("a")));
-  BOOST_TEST((!again.is_mine && again.who == host("a")));  // a leads through an earlier call
+  BOOST_TEST((!again.is_mine && again.who == host("a")));  // the call takes nothing, because host a already leads
   for (int i = 0; i < 3; ++i) {
     BOOST_TEST_INFO_SCOPE("i " << i);
     x.pass(1);
     BOOST_TEST(refreshed(*a));
   }
   BOOST_TEST((leader(*b) == host("a")));
-  x.expire();  // no host refreshes the lease
+  x.expire();  // the lease expires because no host refreshes it
   BOOST_TEST(take(*b, host("b")).is_mine);
   BOOST_TEST(!refreshed(*a));
   BOOST_TEST((leader(*a) == host("b")));
-  BOOST_TEST(a->give_up(std::nullopt).has_value());  // the lease that a lost stays b's
+  // Host a no longer has the lease, so giving it up must not affect b.
+  BOOST_TEST(a->give_up(std::nullopt).has_value());
   BOOST_TEST(refreshed(*b));
   BOOST_TEST(b->give_up(std::nullopt).has_value());
   BOOST_TEST((leader(*a) == std::nullopt));
   BOOST_TEST(take(*a, host("a"), begins).is_mine);
   BOOST_TEST(a->give_up(130).has_value());
-  const auto late = take(*b, host("b"));  // b was cut off when the job ended
+  const auto late = take(*b, host("b"));  // models a host that was cut off when the job ended
   BOOST_TEST((!late.is_mine && !late.who && late.over == 130 && b->read()->over == 130));
-  BOOST_TEST(take(*b, host("b"), begins).is_mine);  // another job of this name
+  BOOST_TEST(take(*b, host("b"), begins).is_mine);  // a later job with the same name can begin
   BOOST_TEST((b->read()->over == std::nullopt && leader(*a) == host("b")));
   BOOST_TEST(b->give_up(std::nullopt).has_value());
   BOOST_TEST((a->read()->over == std::nullopt));
 }
 
-/// Returns the etcd that all tests of this program share; null if none is installed.
+/// Returns the etcd that all tests of this program use; null if none is installed.
 const tests::etcd_server* etcd() {
   if (!tests::etcd_server::is_installed()) {
     troupe::tests::say_skipped("leader store in a real etcd", "no etcd is installed", "etcd-server");
@@ -115,7 +116,7 @@ BOOST_AUTO_TEST_CASE(one_host_leads_at_a_time_in_a_store_of_memory) {
   play({[&] { return store.open(lease_s); }, [&](int64_t s) { store.pass(s); }, [&] { store.pass(lease_s + 1); }});
 }
 
-/// Checks that a host which was replaced as the leader cannot record the end of the job.
+/// Checks that a host that was replaced as the leader can no longer record the end of the job.
 void play_late_end(const any_store& x) {
   const auto a = x.open(), b = x.open();
   BOOST_TEST(take(*a, host("a"), begins).is_mine);
@@ -193,7 +194,8 @@ BOOST_AUTO_TEST_CASE(a_key_that_another_program_has_written_is_named) {
   if (server == nullptr) return;
   const auto to = core::read_store(server->store())->members.front();
   const auto put = post({addresses_of(to)->front(), to}, "/v3/kv/put",
-                        R"({"key":"L3Ryb3VwZS90YWtlbi9sZWFkZXI=","value":"aGVsbG8="})",  // /troupe/taken/leader, hello
+                        // Base64 of the key /troupe/taken/leader and of the value hello.
+                        R"({"key":"L3Ryb3VwZS90YWtlbi9sZWFkZXI=","value":"aGVsbG8="})",
                         core::now_ns() + store_answer_ns_max);
   BOOST_TEST_REQUIRE(put.has_value());
   const auto store = opened(server->store(), "taken");
@@ -210,7 +212,7 @@ BOOST_AUTO_TEST_CASE(a_store_that_is_not_there_or_silent_is_an_error_in_time) {
   BOOST_TEST_REQUIRE(!nobody);
   BOOST_TEST((nobody.error().kind == core::error_kind::peer_lost));
   BOOST_TEST(nobody.error().text.starts_with("no member of etcd://127.0.0.1:1,127.0.0.1:2 answers: 127.0.0.1:1: "));
-  const int silent = *listen_at(*numeric_address("127.0.0.1", 0));  // a server that never accepts
+  const int silent = *listen_at(*numeric_address("127.0.0.1", 0));  // opens a port that accepts no connection
   const std::string at = "etcd://" + address_of(silent)->text();
   const int64_t begun = core::now_ns();
   const auto none = opened(at, "job")->read();
@@ -235,7 +237,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_is_no_etcd_is_an_error_whatever_it_says) {
           std::this_thread::sleep_for(std::chrono::milliseconds(2));
           continue;
         }
-        std::this_thread::sleep_for(std::chrono::milliseconds(20));  // lets the request arrive
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));  // waits until the request has arrived
         char question[4096];
         while (::recv(s, question, sizeof question, MSG_DONTWAIT) > 0) {
         }

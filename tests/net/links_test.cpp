@@ -108,9 +108,10 @@ BOOST_AUTO_TEST_CASE(what_waits_for_an_end_that_does_not_read_is_bounded_and_nob
   BOOST_TEST_REQUIRE(!sent.has_value());
   BOOST_TEST((sent.error().kind == core::error_kind::limit));
   BOOST_TEST(taken >= 15U);
-  BOOST_TEST(taken <= 20U);  // 512 MiB, and what the other end and the system buffer
+  BOOST_TEST(taken <= 20U);  // the limit of queued bytes is 512 MiB; the other end and the system buffer some more
   BOOST_TEST(l.of_b->is_sending());
-  BOOST_TEST(core::now_ns() - begin < 60'000'000'000);  // the sender fills memory, and does not block
+  // The sender must not block but report that its limit is reached.
+  BOOST_TEST(core::now_ns() - begin < 60'000'000'000);
   const auto came = all_of(*l.of_a, taken);
   BOOST_TEST(std::get<call>(came.back().what).number == taken - 1);
 }
@@ -155,7 +156,8 @@ BOOST_AUTO_TEST_CASE(where_nobody_listens_or_no_host_is_that_is_said) {
   BOOST_TEST_REQUIRE(!nobody.has_value());
   BOOST_TEST((nobody.error().kind == core::error_kind::peer_lost));
   BOOST_TEST(nobody.error().text == "127.0.0.1:" + std::to_string(port) + ": Connection refused");
-  const std::string longer_than_names_are = std::string(64, 'x') + ".invalid";  // no name server is asked
+  // The name is too long to be valid, so the test asks no name server.
+  const std::string longer_than_names_are = std::string(64, 'x') + ".invalid";
   const auto nowhere = a->connect(longer_than_names_are, port, "node2", "");
   BOOST_TEST_REQUIRE(!nowhere.has_value());
   BOOST_TEST(nowhere.error().text.find("no address of the host '" + longer_than_names_are + "'") != std::string::npos,

@@ -91,7 +91,7 @@ BOOST_AUTO_TEST_CASE(transfers_take_turns_so_a_short_one_overtakes_a_long_one) {
   endings first, second;
   const auto ends = std::pair(first.one(), second.one());
   std::atomic<size_t> told_before = 1;
-  // Both receives start, and end, on one thread, so only the turns decide.
+  // Both receives start and end on one thread, so their order depends only on how transfers take turns.
   m[1].on_note([&](uint32_t, std::string_view) {
     m[1].receive(0, {1, 0, 0}, a, ends.first);
     m[1].receive(0, {1, 1, 0}, b, [&](const core::result<void>& how) {
@@ -124,7 +124,7 @@ BOOST_AUTO_TEST_CASE(ends_that_mean_other_numbers_of_bytes_are_both_told) {
     BOOST_TEST(here.error() == which + "to place 1: wanted 10 bytes on both ends, got 20 at the other end");
     BOOST_TEST(there.error() == which + "from place 0: wanted 20 bytes on both ends, got 10 at the other end");
   }
-  endings ends;  // other transfers continue
+  endings ends;  // ends of later transfers, which must not be affected
   m[1].receive(0, {5, 0, 0}, a, ends.one());
   m[0].send(1, {5, 0, 0}, std::span(b).first(10), ends.one());
   BOOST_TEST_REQUIRE(ends.wait());
@@ -149,7 +149,7 @@ BOOST_AUTO_TEST_CASE(stopping_in_the_middle_of_transfers_returns_at_once_and_not
     m[1].stop({core::error_kind::stopped, "enough"});
     const int64_t took_ns = core::now_ns() - begin;
     stopped = true;
-    quick += took_ns < 100'000'000 ? 1 : 0;  // slow only if the thread was not scheduled
+    quick += took_ns < 100'000'000 ? 1 : 0;  // a transfer takes longer only if the thread was not scheduled
     BOOST_TEST(told == 2);
     const auto before = to;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -198,12 +198,12 @@ BOOST_AUTO_TEST_CASE(a_place_that_is_lost_is_told_and_others_go_on) {
   BOOST_TEST(ends.failed() == 0U);
 }
 
-/// Returns the time in ns until the peer of a killed process is notified.
+/// Returns the nanoseconds until a process is notified that its peer was killed.
 int64_t told_of_a_killed_process_ns() {
   std::array<int, 2> pipe{}, back{};
   BOOST_TEST_REQUIRE((::pipe(pipe.data()) == 0 && ::pipe(back.data()) == 0));
   const pid_t child = ::fork();
-  if (child == 0) {  // the process of the higher place, which connects
+  if (child == 0) {  // the process with the higher number opens the connection
     mover_peer peer{"127.0.0.1", 0};
     if (::read(pipe[0], &peer.port, sizeof peer.port) != sizeof peer.port) ::_exit(1);
     auto mine = tls_mover::open({key_of(1), "127.0.0.1"});
@@ -235,7 +235,7 @@ int64_t told_of_a_killed_process_ns() {
   return took_ns;
 }
 
-// A busy machine may delay a thread that long once, but hardly three times.
+// A busy machine may delay a thread for half a second once, but hardly three times.
 BOOST_AUTO_TEST_CASE(a_process_that_is_killed_is_told_within_half_a_second) {
   bool is_quick = false;
   for (int tries = 0; tries < 3 && !is_quick; ++tries) is_quick = told_of_a_killed_process_ns() < 500'000'000;
@@ -257,7 +257,7 @@ BOOST_AUTO_TEST_CASE(processes_of_another_job_term_or_secret_cannot_connect) {
   refused(key_of(1, 8));
   refused(key_of(1, 7, "another-job"));
   refused(key_of(1, 7, "a-job", 2));
-  // Expects place 1 at the address of another place.
+  // The mover expects process 1 at the address, but finds another process there.
   const auto third = must(tls_mover::open({key_of(2), "127.0.0.1"}));
   const auto wrong = third->connect({{1, at}});
   BOOST_TEST(!wrong.has_value());

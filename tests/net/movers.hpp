@@ -1,4 +1,4 @@
-// Connects byte movers on this machine to each other, and provides transfers whose end a test can wait for.
+// Connects byte movers on this machine with each other, and provides transfers whose end a test can wait for.
 #pragma once
 
 #include <boost/test/unit_test.hpp>
@@ -24,7 +24,7 @@ inline term_key key_of(uint32_t place, unsigned char secret = 7, const std::stri
   return {term_secret(bytes), job, term, place};
 }
 
-/// Counts ended transfers and keeps the text of the first error. Thread-safe.
+/// Counts transfers that have ended and stores the text of the first error. Thread-safe.
 class endings {
  public:
   fabric::transfer_end one() {

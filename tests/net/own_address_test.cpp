@@ -1,5 +1,5 @@
-// Tests which of its addresses a machine chooses for a name: the one that the name means; the machine's only one if
-// that is loopback alone; none if the name means nothing or another machine.
+// Tests which of its addresses a machine chooses for a name: the address to which the name resolves; the machine's only
+// address if the name resolves to loopback; none if the name resolves to another machine or not at all.
 #include "net/own_address.hpp"
 
 #include <unistd.h>
@@ -22,8 +22,8 @@ std::string refusal(const std::string& host) {
   return got.error().text;
 }
 
-/// Checks the result for a name that says no more than that this machine is meant: its address that is not loopback,
-/// and an error if it has several interfaces.
+/// Checks the result for a name that identifies this machine but none of its addresses: the machine's address other
+/// than loopback, or an error if it has several interfaces.
 void has_the_only_address(const std::string& host) {
   auto all = net::own_addresses();
   std::erase_if(all, [](const auto& a) { return a.is_loopback; });
@@ -45,7 +45,7 @@ BOOST_AUTO_TEST_CASE(an_address_is_taken_as_it_is_and_localhost_is_loopback) {
 }
 
 BOOST_AUTO_TEST_CASE(a_name_for_loopback_stands_for_the_only_other_address) {
-  has_the_only_address("127.77");  // short notation of 127.0.0.77
+  has_the_only_address("127.77");  // the address is short for 127.0.0.77
   has_the_only_address("*");
 }
 
@@ -62,7 +62,7 @@ BOOST_AUTO_TEST_CASE(a_name_that_means_nothing_or_another_machine_is_refused) {
   BOOST_TEST(nothing.starts_with("set cluster.interface, or give an address of this machine instead of "
                                  "nosuchhost.invalid, which has no address ("),
              nothing);
-  const auto other = refusal("203.0.28931");  // short notation of 203.0.113.3
+  const auto other = refusal("203.0.28931");  // the address is short for 203.0.113.3
   BOOST_TEST(
       other.starts_with("set cluster.interface, or give an address of this machine instead of 203.0.28931, which "
                         "resolves to 203.0.113.3, not an address of this machine; interfaces with an address: "),

@@ -1,4 +1,4 @@
-// Tests the error texts of both ends for each kind of refused stranger.
+// Tests the error texts at both ends for each kind of refused connection.
 #include <boost/test/unit_test.hpp>
 #include <condition_variable>
 #include <mutex>
@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// An endpoint that listens and keeps its messages about refused connections.
+/// An endpoint that listens and stores its messages about refused connections.
 class gate {
  public:
   explicit gate(identity me, admission admit = {}) {
@@ -29,7 +29,7 @@ class gate {
     port_ = must(at_->listen("127.0.0.1", 0));
   }
   [[nodiscard]] uint16_t port() const { return port_; }
-  /// Returns the next message without the leading "a connection was refused: 127.0.0.1:4242: ".
+  /// Returns the next message without its beginning, "a connection was refused: 127.0.0.1:4242: ".
   std::string next_sentence() {
     std::unique_lock lock(mutex_);
     BOOST_TEST_REQUIRE(came_.wait_for(lock, std::chrono::seconds(10), [&] { return !said_.empty(); }));
@@ -45,11 +45,11 @@ class gate {
   std::mutex mutex_;
   std::condition_variable came_;
   std::vector<std::string> said_;
-  std::unique_ptr<endpoint> at_;  // last member, because its thread uses the others
+  std::unique_ptr<endpoint> at_;  // declared after the members that its thread uses, so that the thread ends first
   uint16_t port_ = 0;
 };
 
-/// Returns the error that `who` receives when it connects to the gate.
+/// Returns the error that a client with the certificate `who` receives when it connects to the endpoint.
 std::string refusal_of(const gate& at, identity who, const std::string& wanted = "node1") {
   const auto from = must(endpoint::open({std::move(who)}));
   const auto link = from->connect("127.0.0.1", at.port(), wanted, "hello");
@@ -60,7 +60,8 @@ std::string refusal_of(const gate& at, identity who, const std::string& wanted =
   return link.error().text.substr(head.size());
 }
 
-/// Returns a certificate of our authority that is valid at another time.
+/// Returns an identity whose certificate, of our authority, is valid for five days that begin `begins_in_days` days
+/// from now.
 identity at_another_time(const tests::scratch_folder& f, const std::string& host, int64_t begins_in_days) {
   fs::copy(hosts().path() / "ours", f.path(), fs::copy_options::recursive | fs::copy_options::overwrite_existing);
   made_up_hosts::must(

@@ -1,5 +1,5 @@
-// Opens a socket as a client that is not a process of the job: sends any bytes, or TLS with any certificate, and reads
-// the answer. Every wait is bounded by the timeout of the constructor.
+// Opens a connection as a client that is not a process of the job: sends any bytes, or uses TLS with any certificate,
+// and reads the answer. The timeout of the constructor limits every wait.
 #pragma once
 
 #include <arpa/inet.h>
@@ -21,8 +21,8 @@ namespace troupe::net {
 
 class stranger {
  public:
-  /// Connects to `port`. `within_ms` bounds each wait. `from` selects one of this machine's loopback addresses,
-  /// 127.0.0.1 + `from`; each address has ports for some thousand clients a minute.
+  /// Connects to `port`. `within_ms` limits each wait. The connection comes from the loopback address 127.0.0.1 +
+  /// `from`; each address has ports for some thousand connections a minute.
   explicit stranger(uint16_t port, int within_ms = 5000, uint32_t from = 0)
       : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in to{};
@@ -49,7 +49,7 @@ class stranger {
 
   [[nodiscard]] int socket() const { return socket_; }
 
-  /// Sends all bytes. Returns false if the other end has closed.
+  /// Sends all bytes. Returns false if the other end has closed the connection.
   bool say(std::string_view bytes) const {
     while (!bytes.empty()) {
       const ssize_t n = ssl_ != nullptr ? SSL_write(ssl_.get(), bytes.data(), static_cast<int>(bytes.size()))
@@ -59,7 +59,7 @@ class stranger {
     }
     return true;
   }
-  /// Reads until the other end closes, the timeout passes, or `stops_at` bytes have come.
+  /// Reads until the other end closes the connection, the timeout passes, or `stops_at` bytes have arrived.
   [[nodiscard]] std::string hear(size_t stops_at = SIZE_MAX) const {
     std::string out;
     std::array<char, 4096> part{};
@@ -72,7 +72,8 @@ class stranger {
     }
     return out;
   }
-  /// Discards incoming bytes until the other end closes. Returns true if it closes before the timeout.
+  /// Discards arriving bytes until the other end closes the connection. Returns true if that happens before the
+  /// timeout.
   [[nodiscard]] bool is_closed() const {
     std::array<char, 4096> part{};
     for (;;) {
@@ -97,8 +98,8 @@ class stranger {
   }
 
  private:
-  /// Throws if a socket call has failed. Does not use Boost.Test, because strangers also run in threads that it does
-  /// not support.
+  /// Throws if `done` is false, after a failed socket call. Does not use Boost.Test, which does not support the threads
+  /// in which some connections run.
   static void must(bool done) {
     if (!done) throw std::runtime_error("a stranger's socket");
   }

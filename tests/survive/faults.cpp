@@ -1,9 +1,9 @@
-// A library that is loaded before a program of a job (LD_PRELOAD) and disturbs it at a drawn instant, with an
-// unexpected exception or exit. Instants are counted in C++ allocations of all threads: few instructions are between
-// any two of them. TROUPE_TEST_FAULT has the form "WHO DEED NUMBER MARK". WHO is the place of a process, or `front` for
-// the program without a place. DEED is `throw`, `exit` or `count`. NUMBER is the number of allocations, for `exit`
-// followed by :CODE. MARK is a file that the fault creates, so that it happens only once; `count` writes the number of
-// allocations into MARK when the program ends.
+// A library that is loaded before a program of a job (LD_PRELOAD) and disturbs it at a random instant with an
+// unexpected exception or exit. Instants are counted in C++ allocations of all threads, because few instructions are
+// between two of them. TROUPE_TEST_FAULT has the form "WHO DEED NUMBER MARK". WHO is the number of a process in its
+// job, or `front` for the program that has none. DEED is `throw`, `exit` or `count`. NUMBER is the number of
+// allocations, for `exit` followed by :CODE. MARK is a file that the fault creates, so that it happens only once;
+// `count` writes the number of allocations into MARK when the program ends.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -51,7 +51,7 @@ __attribute__((destructor)) void write_count() {
   }
 }
 
-/// Counts an allocation; true if it is the one that must fail. Ends the process instead if the fault is an exit.
+/// Counts an allocation. Returns true if this allocation must throw; ends the process instead if the fault is an exit.
 bool meets() {
   if (wanted.what == deed::none) return false;
   if (allocations.fetch_add(1, std::memory_order_relaxed) + 1 != wanted.number) return false;

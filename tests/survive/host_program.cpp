@@ -1,7 +1,5 @@
-// A host's program for tests: does what only a host's own program can, in one process or in several, and prints every
-// number with all its bits.
-//
-// host_program JOB.yaml calls|modules|tags
+// Runs a host program for tests: calls what only a program that embeds Troupe can call, in one process or in several,
+// and prints every number with all its bits. Usage: host_program JOB.yaml calls|modules|tags
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
 #include <fmt/format.h>
@@ -64,7 +62,7 @@ void weights(const actors::session& s) {
   say("weights {:016x}", all);
 }
 
-/// Moves states, saves, loads and changes a run between its steps.
+/// Offloads and loads states, saves, loads and changes settings of a run between its steps.
 void calls(actors::session& s, const std::filesystem::path& folder) {
   const auto checkpoints = folder / "own";
   steps(s, 2);
@@ -131,7 +129,7 @@ void tags(actors::session& s, const std::filesystem::path& folder) {
   steps(s, 1);
 }
 
-/// Trains in a process that has ranks. `link` is null if all ranks are in this process.
+/// Trains in a process that has ranks. `link` is null if this process has all ranks.
 int train(const config::loaded& loaded, const std::shared_ptr<cluster::process>& link, const std::string& what) {
   actors::session_options options{.config = std::make_shared<const config::job_config>(loaded.config)};
   options.process = link;

@@ -1,5 +1,5 @@
-// Checks that a host's own program does in several processes what it does in one, with the same bits: it moves states
-// out of memory, loads while it runs, names checkpoints, changes passes, trains its own modules.
+// Checks that a host program gets the same bits in several processes as in one: it offloads states, loads checkpoints
+// while it runs, names checkpoints, changes passes and trains its own modules.
 #include <unistd.h>
 
 #include <boost/test/unit_test.hpp>
@@ -47,7 +47,7 @@ finished ran(const command_folder& folder, const std::string& job, const char* n
   return run({troupe::places::host_program_binary, std::string(name) + ".yaml", what}, folder.folder.path());
 }
 
-/// Returns the lines of steps without repetitions: a step that was repeated after a loss must have the same bits.
+/// Returns the printed lines of steps, each once: a step that was repeated after a loss must have the same bits.
 std::set<std::string> lines_once(const std::string& out) {
   std::set<std::string> found;
   std::istringstream lines(out);

@@ -33,7 +33,7 @@ std::optional<told_terms> terms_told(const std::string& out) {
     told_terms x;
     for (size_t i = 0; i < ranks.size() && i < steps.size(); ++i)
       x.degrees += (i == 0 ? "" : ",") + ranks[i] + "@" + steps[i];
-    x.line = rest.substr(0, rest.find('"'));  // of JSON, too
+    x.line = rest.substr(0, rest.find('"'));  // the line may be part of a JSON string and then ends at the quote
     found = x;
   }
   return found;

@@ -1,5 +1,5 @@
-// Observes a job of several processes that was started as a user starts it: finds each process by its place, reads the
-// recorded steps, compares runs.
+// Observes a job of several processes that was started as a user starts it: finds each process by its number in the
+// job, reads the recorded steps, and compares runs.
 #pragma once
 
 #include <sys/types.h>
@@ -18,7 +18,8 @@
 
 namespace troupe::tests {
 
-/// Maps each step to its loss and norm as `telemetry.json_lines` writes them: with enough digits to restore every bit.
+/// Maps each step to its loss and gradient norm, which `telemetry.json_lines` writes with enough digits to restore
+/// every bit.
 using recorded_steps = std::map<uint64_t, std::pair<double, double>>;
 
 inline recorded_steps steps_of(const std::filesystem::path& output) {
@@ -33,7 +34,8 @@ inline recorded_steps steps_of(const std::filesystem::path& output) {
   return out;
 }
 
-/// Returns the programs that run in `folder` and have `variable` in their environment, by the variable's value.
+/// Returns the ids of the processes that run in `folder` and have `variable` in their environment, by the variable's
+/// value.
 inline std::map<std::string, pid_t> programs_in(const std::filesystem::path& folder, const std::string& variable) {
   std::map<std::string, pid_t> out;
   std::error_code e;
@@ -49,7 +51,7 @@ inline std::map<std::string, pid_t> programs_in(const std::filesystem::path& fol
   return out;
 }
 
-/// Returns the processes of the job that runs in `folder`, by place.
+/// Returns the ids of the processes of the job that runs in `folder`, by their number in the job.
 inline std::map<uint32_t, pid_t> places_in(const std::filesystem::path& folder) {
   std::map<uint32_t, pid_t> out;
   for (const auto& [link, pid] : programs_in(folder, "TROUPE_LINK"))
@@ -57,15 +59,15 @@ inline std::map<uint32_t, pid_t> places_in(const std::filesystem::path& folder) 
   return out;
 }
 
-/// The summary of the terms at the end of a run's output.
+/// Summary of the terms at the end of a run's output.
 struct told_terms {
-  std::string degrees;  ///< degrees of the terms, in the form of --degrees
+  std::string degrees;  ///< degrees of the terms, in the format of the option --degrees
   std::string line;
 };
-/// Parses the summary of the terms from a run's output; nothing if the job had only one process.
+/// Returns the summary of the terms in a run's output; nothing if the job had only one process.
 std::optional<told_terms> terms_told(const std::string& out);
 
-/// Returns the first difference between two runs; nothing if they are equal.
+/// Returns a text with the first difference between two runs; nothing if they are equal.
 std::optional<std::string> first_difference(const recorded_steps& wanted, const recorded_steps& got);
 
 }  // namespace troupe::tests

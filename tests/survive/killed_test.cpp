@@ -1,5 +1,5 @@
-// Kills and stops processes of a job at drawn instants: the run ends with the losses of an undisturbed run of the same
-// degrees, and leaves nothing behind.
+// Kills and stops processes of a job at random instants: the run must end with the losses of an undisturbed run with
+// the same degrees, and leave no processes or files.
 #include <unistd.h>
 
 #include <boost/test/unit_test.hpp>
@@ -38,20 +38,20 @@ std::vector<std::string> train(const std::string& output, const std::vector<std:
   return out;
 }
 
-/// A job that runs until it is stopped: a test that is not always scheduled has time to kill a process. A lost process
+/// A job that runs until it is stopped, because a test on a busy machine may be late to kill a process. A lost process
 /// comes back long after the next term has begun, and only killed processes count as lost.
 const std::string endless =
     replaced(replaced(job, "steps: 70", "steps: 1000000"), "lost_after: 1s, restarts: {backoff: 100ms}",
              "lost_after: 20s, restarts: {backoff: 30s}");
 
-/// Stops the job; retries, because no process answers between two terms.
+/// Stops the job. Retries, because no process answers between two terms.
 void stop(const command_folder& folder) {
   for (int tries = 0; tries < 100; ++tries, ::usleep(100'000))
     if (folder.troupe({"stop", "lost"}).code == 0) return;
   BOOST_TEST(false, "nobody leads the job that could stop it");
 }
 
-/// Checks that an ended run has the losses of an undisturbed one with its degrees.
+/// Checks that an ended run has the losses of an undisturbed run with the same degrees at the same steps.
 void equals_twin(const command_folder& folder, const finished& ended, std::vector<std::string> more = {}) {
   const auto path = folder.folder.path();
   BOOST_REQUIRE_MESSAGE(ended.code == 0, ended.err);
@@ -68,8 +68,8 @@ void equals_twin(const command_folder& folder, const finished& ended, std::vecto
   BOOST_TEST(!different, (different ? *different : "") << " of " << terms->line << "\n" << ended.err);
 }
 
-/// Sends `signal` to the process of `place` `later_us` microseconds after step `step`, and compares the run with its
-/// twin. A run without an end is stopped once it is in another term.
+/// Sends `signal` to the process with the number `place` `later_us` microseconds after step `step`, and compares the
+/// run with an undisturbed one. A run without an end is stopped once it is in another term.
 finished disturbed(const std::string& yaml, uint32_t place, uint64_t step, uint64_t later_us, int signal,
                    const std::vector<std::string>& more = {}) {
   const command_folder folder(yaml);
@@ -116,7 +116,8 @@ BOOST_AUTO_TEST_CASE(a_replica_of_a_pipeline_goes_as_a_whole) {
   BOOST_TEST(has(ended.err, "2 -> 1"), ended.err);
 }
 
-// The batch of every degree is cut as the file's is, as after a loss before any states were saved.
+// For each degree the batch is divided as for the degree in the file; a loss before the first save leads to the same
+// case.
 BOOST_AUTO_TEST_CASE(degrees_that_begin_with_fewer_ranks_have_the_bits_of_the_file_at_each_of_them) {
   const command_folder folder(job);
   const auto path = folder.folder.path();
@@ -141,14 +142,14 @@ BOOST_AUTO_TEST_CASE(a_process_that_is_killed_while_the_run_is_paused_is_recover
   BOOST_REQUIRE(train_run.wait_for("\"step\":5,"));
   BOOST_REQUIRE(folder.troupe({"pause", "lost"}).code == 0);
   ::kill(places_in(path).at(2), SIGKILL);
-  BOOST_TEST(train_run.wait_for_error("term 2: 2 data ranks"));  // while the run is still paused
+  BOOST_TEST(train_run.wait_for_error("term 2: 2 data ranks"));  // the run is still paused when the process is lost
   BOOST_REQUIRE(folder.troupe({"resume", "lost"}).code == 0);
   stop(folder);
   equals_twin(folder, train_run.end());
 }
 
-// A term decides the order of updates: the next term begins with updates that wait, whichever place of the states was
-// valid.
+// Each term decides again whether updates run before the vote, and begins with updates after it, whichever of the two
+// copies of the states was valid.
 BOOST_AUTO_TEST_CASE(a_process_that_is_killed_while_updates_begin_early_is_recovered_from_with_the_same_bits) {
   const std::string yaml =
       "model: {model_type: gpt2, n_layer: 2, n_embd: 64, n_head: 4, n_positions: 64, vocab_size: 256}\n"
@@ -171,7 +172,7 @@ BOOST_AUTO_TEST_CASE(a_process_that_is_killed_while_updates_begin_early_is_recov
   }
 }
 
-// All processes are killed at once: the saves in memory outlive them, and no step before the newest save is repeated.
+// All processes are killed at once. The saves in memory survive them, and no step before the newest save is repeated.
 BOOST_AUTO_TEST_CASE(processes_that_are_all_killed_at_once_are_started_again_and_continue) {
   const command_folder folder(replaced(endless, "backoff: 30s", "backoff: 100ms"));
   const auto path = folder.folder.path();
@@ -199,7 +200,7 @@ BOOST_AUTO_TEST_CASE(processes_that_are_all_killed_at_once_are_started_again_and
     BOOST_TEST(!has(one.path().filename(), ".removing-"), one.path());
 }
 
-// The test simulates a suspended machine, on which the supervisor did not run either.
+// The test stops all processes including the supervisor, as a suspended machine does.
 BOOST_AUTO_TEST_CASE(a_job_that_is_stopped_as_a_whole_continues_when_it_runs_again) {
   const command_folder folder(
       replaced(endless, "lost_after: 20s, restarts: {backoff: 30s}", "lost_after: 1s, restarts: {backoff: 100ms}"));
@@ -220,7 +221,7 @@ BOOST_AUTO_TEST_CASE(a_job_that_is_stopped_as_a_whole_continues_when_it_runs_aga
   equals_twin(folder, run.end());
 }
 
-// The file belongs to the user, who may prepare the next run in it.
+// A user may change the job file during the run to prepare the next one.
 BOOST_AUTO_TEST_CASE(a_process_that_is_started_again_has_the_configuration_that_the_run_began_with) {
   const command_folder folder(replaced(endless, "backoff: 30s", "backoff: 100ms"));
   const auto path = folder.folder.path();
@@ -229,7 +230,7 @@ BOOST_AUTO_TEST_CASE(a_process_that_is_started_again_has_the_configuration_that_
   folder.folder.write("job.yaml", replaced(endless, "seed: 1", "seed: 2"));
   ::kill(places_in(path).at(1), SIGKILL);
   BOOST_TEST(run.wait_for_error(": 3 data ranks after step"));
-  folder.folder.write("job.yaml", endless);  // for the twin
+  folder.folder.write("job.yaml", endless);  // the undisturbed run needs the original file
   stop(folder);
   const auto ended = run.end();
   BOOST_TEST(!has(ended.err, "left out"), ended.err);
@@ -271,7 +272,7 @@ BOOST_AUTO_TEST_CASE(whatever_ends_a_job_all_its_processes_end) {
     process run(train("out", {}), folder.folder.path());
     BOOST_REQUIRE(run.wait_for("\"step\":5,"));
     run.send(signal);
-    const auto ended = run.end();  // returns when the last of its processes has closed the pipe
+    const auto ended = run.end();  // the call returns when the last process has closed the pipe
     for (int i = 0; i < 500 && !places_in(folder.folder.path()).empty(); ++i) ::usleep(10'000);
     BOOST_TEST(places_in(folder.folder.path()).empty(), "signal " << signal);
     BOOST_TEST(ended.code == 128 + signal);

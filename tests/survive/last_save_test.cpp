@@ -1,6 +1,6 @@
-// Tests a process that is lost while the last checkpoint or the export is written: the job resumes from its states in
-// memory, repeats the last step and writes them, or it ends with an exit code above 0. It never reports success with
-// less.
+// Tests a process that is lost while the last checkpoint or the export is written: either the job resumes from its
+// states in memory, repeats the last step and writes the files, or it ends with an exit code above 0. It must never
+// report success without the files.
 #include <signal.h>
 
 #include <boost/test/unit_test.hpp>
@@ -14,7 +14,7 @@ using namespace troupe::tests;
 
 namespace {
 
-/// A job so large that a save takes a while.
+/// A job with a model so large that a save takes a noticeable time.
 const std::string large_job =
     "model: {model_type: gpt2, n_layer: 2, n_embd: 256, n_head: 4, n_positions: 32, vocab_size: 256}\n"
     "data: {text: corpus.txt}\nseed: 1\nsteps: 3\ntrain_batch_size: 6\n"
@@ -22,7 +22,7 @@ const std::string large_job =
     "telemetry: {trace: false, report: false}\n"
     "parallel: {data: 3}\ncluster: {processes: ranks, lost_after: 2s}\noutput: out\n";
 
-/// Runs a job and sends `signal` to the process in `place` as soon as the last step was printed.
+/// Runs a job and sends `signal` to the process with the number `place` as soon as the last step was printed.
 finished lose_at_the_end(const command_folder& f, uint32_t place, int signal, const std::vector<std::string>& more) {
   std::vector<std::string> all{troupe::places::troupe_binary, "train", "job.yaml", "--json"};
   all.insert(all.end(), more.begin(), more.end());
@@ -79,7 +79,7 @@ BOOST_AUTO_TEST_CASE(a_loss_that_nothing_recovers_from_ends_the_job_with_a_code_
       f, 1, SIGSTOP, {"--set", "cluster.on_loss=stop", "--set", "checkpoint.every_steps=2", "--set",
                       "checkpoint.asynchronous=false"});
   const uint64_t newest = newest_step(f.folder / "out/checkpoints");
-  BOOST_TEST((r.code == 0) == (newest == 3U), r.err);  // the save may have been complete before
+  BOOST_TEST((r.code == 0) == (newest == 3U), r.err);  // the save may have been complete before the loss
   if (r.code == 0) return;
   BOOST_TEST(r.code == 1, r.err);
   BOOST_TEST(newest == 2U);

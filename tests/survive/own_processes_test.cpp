@@ -1,5 +1,5 @@
-// Checks that a host's own program with ranks in several processes (examples/embedding/own_processes.cpp), one of which
-// is killed, has the losses of the same program in one process.
+// Checks that a host program with ranks in several processes (examples/embedding/own_processes.cpp) has the losses of
+// the same program in one process, although one of its processes is killed.
 #include <unistd.h>
 
 #include <boost/test/unit_test.hpp>
@@ -27,7 +27,7 @@ const std::string job =
     "telemetry: {json_lines: true, report: false}\n"
     "cluster: {processes: ranks, spares: 1, lost_after: 2s, restarts: {backoff: 100ms}}\n";
 
-/// Returns the validation losses of a run, in order.
+/// Returns the validation losses that a run printed, in order.
 std::vector<std::string> validated(const std::string& out) {
   std::vector<std::string> found;
   std::istringstream lines(out);
@@ -38,7 +38,7 @@ std::vector<std::string> validated(const std::string& out) {
 
 }  // namespace
 
-// Place 0 leads. When it is lost, another process returns from `serve` and steps, evaluates and saves.
+// Process 0 leads the job. When it is lost, another process returns from `serve` and then steps, evaluates and saves.
 BOOST_AUTO_TEST_CASE(a_hosts_program_whose_process_is_killed_has_the_losses_of_one_process) {
   for (const uint32_t place : {0U, 1U}) {
     BOOST_TEST_CONTEXT("place " << place) {
@@ -52,7 +52,7 @@ BOOST_AUTO_TEST_CASE(a_hosts_program_whose_process_is_killed_has_the_losses_of_o
       process many({troupe::places::own_processes_binary, "job.yaml"}, path);
       BOOST_REQUIRE(many.wait_for("step 10:"));
       const auto places = places_in(path);
-      BOOST_REQUIRE(places.size() == 4U);  // three with ranks, one spare
+      BOOST_REQUIRE(places.size() == 4U);  // three processes have ranks and one is a spare
       ::kill(places.at(place), SIGKILL);
       const auto ended = many.end();
       BOOST_REQUIRE_MESSAGE(ended.code == 0, ended.err);

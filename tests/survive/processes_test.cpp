@@ -1,5 +1,5 @@
 // Checks that a job has the same bits in one process and in many: losses, norms, and every byte of its checkpoints, for
-// each way to cut a model and to keep its states.
+// each way to cut a model and to store its states.
 #include <fmt/format.h>
 
 #include <boost/test/unit_test.hpp>
@@ -27,7 +27,7 @@ const std::string job =
     "evaluation: {every_steps: 4, batches: 2}\n"
     "sample: {prompt: the, tokens: 6}\n";
 
-/// Returns the content of a checkpoint's files after their first page, which contains the save's random number.
+/// Returns the content of a checkpoint's files, except their first page, which contains a random number.
 std::map<std::string, std::string> saved_in(const std::filesystem::path& output) {
   constexpr size_t page = 4096;
   std::map<std::string, std::string> out;
@@ -78,7 +78,7 @@ void equal_in_many(const way& w) {
   }
 }
 
-/// Tests the first `here` ways; all in `make soak`. The most different ways come first.
+/// Tests the first `here` configurations, or all in `make soak`. The list begins with those that differ most.
 void equal_in_many(uint64_t here, const std::vector<way>& ways) {
   const uint64_t wanted = std::min<uint64_t>(wanted_cases("TROUPE_WAYS", here), ways.size());
   for (uint64_t i = 0; i < wanted; ++i) equal_in_many(ways[i]);
@@ -207,7 +207,8 @@ BOOST_AUTO_TEST_CASE(a_model_that_learns_from_another_has_the_bits_of_one_proces
 }
 
 BOOST_AUTO_TEST_CASE(degrees_that_are_open_are_chosen_before_there_are_processes) {
-  // The model is so large that both ways are tried, which happens if their predictions are near each other.
+  // The model is large enough that the predictions of both configurations are close to each other, so that both are
+  // measured.
   const command_folder folder(
       replaced(job, "n_embd: 32, n_head: 4, n_positions: 32", "n_embd: 64, n_head: 4, n_positions: 64"));
   const auto did = folder.troupe({"train", "job.yaml", "--set", "output=many", "--set",
@@ -255,8 +256,8 @@ BOOST_AUTO_TEST_CASE(what_does_not_go_together_with_processes_is_refused_by_name
   }
 }
 
-// The file gives all sizes, so that nothing is measured and early updates are predicted to pay on every machine. The
-// loss scale doubles with each step: the first window has no overflow, the later ones have several.
+// The file sets all sizes, so that nothing is measured and early updates are predicted to be faster on every machine.
+// The loss scale doubles with each step: the first window of steps has no overflow, and later ones have several.
 BOOST_AUTO_TEST_CASE(a_job_that_updates_early_and_waits_again_has_the_bits_of_one_process) {
   const command_folder folder(
       "model: {model_type: gpt2, n_layer: 2, n_embd: 64, n_head: 4, n_positions: 64, vocab_size: 256}\n"
@@ -290,7 +291,8 @@ BOOST_AUTO_TEST_CASE(a_job_that_updates_early_and_waits_again_has_the_bits_of_on
     BOOST_TEST_REQUIRE(ends != std::string::npos, run->out);
     BOOST_TEST_REQUIRE(begins < ends, run->out);
     const auto between = run->out.substr(begins, ends - begins);
-    BOOST_TEST(has(between, "skipped (loss scale"), run->out);  // some undone steps are among the early updates
+    // Some of the updates that were undone after an overflow must be early ones.
+    BOOST_TEST(has(between, "skipped (loss scale"), run->out);
   }
   const auto output = folder.folder.path();
   const auto wanted = saved_in(output / "waits");

@@ -1,5 +1,5 @@
-// Tests a loss that spikes in a job of several processes: the run goes back to the newest save in memory, in another
-// term, and has the bits of one process that went back to a checkpoint of the same step.
+// Tests a loss spike in a job of several processes: the run returns to the newest save in memory, in another term, and
+// has the bits of a run in one process that returned to a checkpoint of the same step.
 #include <boost/test/unit_test.hpp>
 
 #include "tests/apps/topology.hpp"
@@ -44,7 +44,8 @@ BOOST_AUTO_TEST_CASE(processes_go_back_to_a_save_in_memory_or_to_a_checkpoint_wi
   BOOST_TEST(has(memory.out, ", from memory; the samples of step"), memory.out);
   same_steps(out / "one", out / "memory");
   const auto disk = trained(f, "disk", {"cluster.processes=ranks", "checkpoint.memory.every_steps=0"});
-  const auto first = disk.out.find("back after step ");  // later the loaded states are kept in memory
+  // Only the first return loads a checkpoint, whose states are then kept in memory.
+  const auto first = disk.out.find("back after step ");
   BOOST_REQUIRE(first != std::string::npos);
   BOOST_TEST(!has(disk.out.substr(first, disk.out.find('\n', first) - first), "from memory"));
   same_steps(out / "one", out / "disk");

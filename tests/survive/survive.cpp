@@ -1,9 +1,7 @@
-// Implements `make survive`: ZeRO-2 on the dictionary's text in three processes of one rank. One is killed in the
-// middle of a step; the others report which one it was and what they waited for, and continue with two ranks; no
-// process is restarted; a new one joins. Then the same degrees run without any loss: losses and norms must be equal,
-// bit for bit.
-//
-// survive TROUPE JOB: the program, and the file of the job.
+// Implements `make survive`: a job trains with ZeRO-2 on the dictionary's text in three processes of one rank. One
+// process is killed in the middle of a step; the others report which one it was and what they waited for, and continue
+// with two ranks without a restart; a new process joins. Then a run has the same degrees at the same steps without a
+// loss: losses and norms must be equal bit for bit. Usage: survive TROUPE JOB, the program and the job file.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -53,7 +51,7 @@ int survive(const std::string& troupe, const std::string& job) {
     std::fprintf(stderr, "%s", run.end().err.c_str());
     return 1;
   }
-  // Stops the process for a moment first, so that the others wait for it in the next step, and not between two steps.
+  // Stopping the process first makes the others wait for it within the next step instead of between two steps.
   ::kill(before.at(killed_place), SIGSTOP);
   ::usleep(300'000);
   ::kill(before.at(killed_place), SIGKILL);

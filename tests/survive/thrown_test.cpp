@@ -1,5 +1,6 @@
-// Tests unexpected exceptions and exits in any process of a job at drawn instants (faults.cpp): the run ends with all
-// its steps and its last checkpoint, or with an exit code above 0; never with 0 and less, and it never hangs.
+// Tests unexpected exceptions and exits in any process of a job at random instants (faults.cpp): either the run does
+// all its steps and writes its last checkpoint, or it ends with an exit code above 0. It must neither hang nor end with
+// 0 without them.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -36,7 +37,7 @@ const std::string job =
     "telemetry: {json_lines: true, report: false}\n"
     "cluster: {processes: ranks, lost_after: 5s, restarts: {backoff: 50ms}}\n";
 
-/// Runs the job with a fault in the process `who`.
+/// Runs the job with the fault `deed` in the process `who`.
 finished faulted(const command_folder& f, const std::string& who, const std::string& deed) {
   const auto library = std::filesystem::path(places::host_program_binary).replace_filename("survive_faults.so");
   const std::string fault = fmt::format("{} {} {}", who, deed, (f.folder.path() / ("mark." + who)).string());
@@ -49,7 +50,7 @@ finished faulted(const command_folder& f, const std::string& who, const std::str
       .end(std::chrono::seconds(90));
 }
 
-/// Returns the number of allocations of the process `who` in a whole undisturbed run.
+/// Returns the number of allocations that the process `who` makes in an undisturbed run.
 uint64_t allocations_of(const std::string& who) {
   const command_folder f(job);
   const auto ended = faulted(f, who, "count 0:0");
@@ -88,10 +89,11 @@ BOOST_AUTO_TEST_CASE(exceptions_and_exits_at_drawn_instants_cost_a_term_or_end_w
   const uint64_t cases = wanted_cases("TROUPE_LOSSES", 9);
   for (uint64_t i = 0; i < cases; ++i) {
     const uint64_t draw = core::mix64(i + 5);
-    // The faults are spread over the whole of each run, including its start and its end.
+    // The instants of the faults are distributed over each process's whole run, including its start and its end.
     const uint64_t of = i % whose.size(), at = 1 + (i * 1000 + draw % 1000) * all[of] / (cases * 1000);
     const bool exits = i / whose.size() % 2 == 1;
-    // The exit code of the front is the job's: if it exits with 0 by itself, no process is left to report another code.
+    // The exit code of the front program is that of the job: if a fault makes it exit with 0, no process is left to
+    // report another code.
     const uint64_t code = whose[of] == "front" ? 1 + draw / 1000 % 2 : draw / 1000 % 3;
     ends_whole_or_says_so(whose[of], exits ? fmt::format("exit {}:{}", at, code) : fmt::format("throw {}:0", at));
   }

@@ -1,4 +1,4 @@
-// Tests the times of instructions alone, computed from spans in which they wait for each other.
+// Tests the durations of instructions without waiting, computed from spans in which instructions wait for each other.
 #include "telemetry/instruction_times.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -32,7 +32,7 @@ BOOST_AUTO_TEST_CASE(a_played_step_gives_back_the_prices_that_it_was_played_with
     for (size_t r = 0; r < step.size(); ++r)
       for (const auto& x : step[r].plan->instructions) {
         BOOST_TEST_INFO_SCOPE("r " << r);
-        // A collective takes as long as the slowest of its members reports, and its latency comes before it.
+        // The duration of a collective is that of its slowest member, and may include its latency.
         const double price = plan::predicted_seconds(*step[r].plan, x, costs);
         const double room = x.sequence == plan::none ? 2e-9 : costs.latency_s + 2e-9;
         BOOST_TEST(own[r][x.id] > price - 2e-9, step[r].plan->describe(x.id));

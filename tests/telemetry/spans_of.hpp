@@ -1,4 +1,4 @@
-// Provides steps whose spans the cost model predicts, for a small GPT on a few ranks.
+// Provides steps of a small GPT on a few ranks, with the spans that the cost model predicts.
 #pragma once
 
 #include <cmath>
@@ -28,7 +28,7 @@ inline std::vector<rank_spans> played_gpt(uint32_t ranks, uint32_t stage = 3, ui
   return played(plan::plans_of(plan::gpt_table(2, 64, 256, false), plan::small_options(ranks, stage, accumulation)));
 }
 
-/// Returns the predicted spans of a GPT of six units that is cut into stages.
+/// Returns the predicted spans of a step of a GPT with six units that is cut into stages.
 inline std::vector<rank_spans> played_pipeline(const std::string& schedule = "1f1b", uint32_t ranks = 2,
                                                uint32_t chunks = 1, uint32_t stage = 3) {
   return played(

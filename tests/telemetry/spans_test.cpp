@@ -1,4 +1,4 @@
-// Tests sums of times, and DeepSpeed's timers computed from spans.
+// Tests sums of spans' times, and DeepSpeed's timers computed from spans.
 #include "telemetry/spans.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -27,7 +27,7 @@ BOOST_AUTO_TEST_CASE(a_collective_moves_once_the_last_member_is_there) {
     step[1].spans[x.id] = {400, 900};
     BOOST_TEST(moving(step[0], x.id, posted_times(step)).start_ns == 400);
     BOOST_TEST(moving(step[1], x.id, posted_times(step)).length_ns() == 500);
-    step[1].spans[x.id] = {950, 960};  // clocks of two processes may differ: times are never negative
+    step[1].spans[x.id] = {950, 960};  // clocks of two processes may differ, but no duration may be negative
     BOOST_TEST(moving(step[0], x.id, posted_times(step)).length_ns() == 0);
   }
 }
@@ -43,7 +43,8 @@ BOOST_AUTO_TEST_CASE(the_breakdown_sums_the_lanes_that_a_timer_covers) {
       if (x.kind == plan::kind::forward) forward += ms;
       if (x.kind == plan::kind::backward || x.kind == plan::kind::recompute) backward += ms;
     }
-    // A lane runs one instruction at a time, so a sum equals a union, up to a nanosecond of rounding for each.
+    // A lane runs one instruction at a time, so the sum of durations equals their union, except for a nanosecond of
+    // rounding for each.
     BOOST_TEST(std::abs(b.forward_ms - forward) < 1e-3);
     BOOST_TEST(std::abs(b.backward_inner_ms - backward) < 1e-3);
     BOOST_TEST(b.backward_allreduce_ms > 0);

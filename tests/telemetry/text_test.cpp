@@ -1,4 +1,4 @@
-// Tests that foreign text stays text, and that numbers can be read back.
+// Tests that text from outside is escaped, and that printed numbers can be read back.
 #include "telemetry/text.hpp"
 
 #include <boost/test/unit_test.hpp>

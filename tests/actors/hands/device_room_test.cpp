@@ -1,5 +1,4 @@
-// Tests the memory of a device that a plan leaves to LibTorch, and the error of an instruction that finds no more of
-// it.
+// Tests the device memory that a plan leaves to LibTorch, and the error of an instruction that needs more than is left.
 #include "actors/hands/device_room.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -17,8 +16,8 @@ constexpr uint64_t gib = uint64_t{1} << 30;
 plan::memory_table two_gib() {
   plan::memory_table out;
   out.parameters = out.gradients = gib;
-  out.activations = 7 * gib;  // predicted; Torch allocates them
-  out.votes = gib;            // in the host's memory
+  out.activations = 7 * gib;  // predicted size of the activations, which LibTorch allocates
+  out.votes = gib;            // size of the pool of votes, which is in host memory
   return out;
 }
 

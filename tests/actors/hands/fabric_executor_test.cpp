@@ -12,7 +12,7 @@ using namespace troupe::actors;
 
 namespace {
 
-// A communicator whose peer copies until this rank has left: the memory of the request must be valid until then.
+// A communicator whose peer copies until this rank has left, so the memory of the request must stay valid until then.
 class copies_until_left final : public fabric::communicator {
  public:
   copies_until_left(std::span<const fabric::piece> expected, bool& whole) : expected_(expected), whole_(whole) {}
@@ -55,7 +55,8 @@ BOOST_AUTO_TEST_CASE(memory_that_a_collective_reads_outlives_the_membership_in_t
   BOOST_TEST(whole);
 }
 
-// A gather stays within its group; a gradient is reduced within the group and over the replicas.
+// A gather communicates only within its group of shards; a gradient is reduced within the group and then over the
+// replicas.
 BOOST_AUTO_TEST_CASE(groups_receive_the_bytes_of_their_formulas) {
   for (const auto& [replicas, shards] : {std::pair(2U, 2U), std::pair(4U, 2U), std::pair(2U, 4U)}) {
     auto options = plan::small_options(replicas * shards, 3);
@@ -80,7 +81,7 @@ BOOST_AUTO_TEST_CASE(groups_receive_the_bytes_of_their_formulas) {
   }
 }
 
-// Second copies (hpZ) leave only the first gather of a unit in a step to all ranks.
+// If second copies of the shards (hpZ) exist, only the first gather of a unit in a step communicates with all ranks.
 BOOST_AUTO_TEST_CASE(second_copies_are_gathered_from_neighbours) {
   auto options = plan::small_options(8, 3, 2);
   options.gathering.near = 2;

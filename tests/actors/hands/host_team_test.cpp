@@ -1,4 +1,4 @@
-// Tests threads that share a lane's work: each part is done once, whatever the number of threads.
+// Tests the threads that share a lane's work: each part of the work is done once, whatever the number of threads.
 #include "actors/hands/host_team.hpp"
 
 #include <atomic>
@@ -23,7 +23,7 @@ BOOST_AUTO_TEST_CASE(every_part_is_done_once_before_the_call_returns) {
 BOOST_AUTO_TEST_CASE(parts_run_beside_each_other) {
   troupe::actors::host_team team(2);
   std::atomic<int> begun = 0;
-  // Neither part returns before the other has begun.
+  // Each part waits until the other one has begun, so the call would hang if the parts ran one after the other.
   team.run(2, [&](uint64_t) {
     ++begun;
     while (begun < 2) std::this_thread::yield();

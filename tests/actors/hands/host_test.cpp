@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(sessions_at_the_same_time_compute_as_if_they_were_alone) {
     BOOST_TEST(got[0] == first, boost::test_tools::per_element());
     BOOST_TEST(got[1] == second, boost::test_tools::per_element());
     BOOST_TEST(got[2] == second, boost::test_tools::per_element());
-    a.reset();  // the other sessions continue to count
+    a.reset();  // ends one session; the other sessions' allocations are still counted
     BOOST_TEST((c10::GetAllocator(c10::DeviceType::CPU) != allocator));
     BOOST_TEST(b->memory()[0].activations_peak_bytes > 0U);
   }
@@ -101,7 +101,8 @@ BOOST_AUTO_TEST_CASE(threads_of_the_host_keep_their_number_of_aten_threads) {
   BOOST_TEST(at::get_num_threads() == 3);
   int during = 0, after = 0, late = 0;
   std::promise<void> used, closed;
-  std::thread host_thread([&, wait = closed.get_future()] {  // uses ATen for the first time while the session lives
+  // The thread uses ATen for the first time while a session is open.
+  std::thread host_thread([&, wait = closed.get_future()] {
     during = at::get_num_threads();
     used.set_value();
     wait.wait();
@@ -135,10 +136,11 @@ BOOST_AUTO_TEST_CASE(a_lane_keeps_to_one_thread_whatever_it_calls) {
   int multiplied = 0, looped = 0;
   std::thread([&] {
     actors::keep_to_one_aten_thread();
-    const at::Tensor a = at::ones({64, 64});  // large enough for oneDNN
+    const at::Tensor a = at::ones({64, 64});  // this size is large enough for oneDNN
     (void)models::product(a, a);
     multiplied = at::get_num_threads();
-    at::internal::lazy_init_num_threads();  // as a host program's at::parallel_for(), compiled with OpenMP, does
+    // A host program's at::parallel_for() makes this call if it was compiled with OpenMP.
+    at::internal::lazy_init_num_threads();
     looped = at::get_num_threads();
   }).join();
   BOOST_TEST(multiplied == 1);
@@ -196,7 +198,8 @@ BOOST_AUTO_TEST_CASE(the_loader_answers_a_host_and_the_run_is_not_disturbed) {
         .receive(
             [](const actors::batch_ready& m) {
               BOOST_TEST(m.batch->step == 2U);
-              BOOST_TEST(m.batch->tokens.size() == 2U * 17);  // rows x (sequence + 1)
+              // One micro-batch has 2 rows of sequence length + 1 tokens.
+              BOOST_TEST(m.batch->tokens.size() == 2U * 17);
             },
             [](caf::error&) { BOOST_ERROR("no batch"); });
   }

@@ -37,7 +37,7 @@ std::shared_ptr<const plan::rank_plan> swapped_plan(core::dtype parameter, bool 
   return plan::plans_of(small_plans(2, 3, 2).front()->layout->table, o)[1];
 }
 
-/// A rank whose io lane the test runs itself: no actor, one thread.
+/// A rank whose io lane the test runs itself on one thread, without an actor.
 class hands {
  public:
   using disturbance = std::function<int64_t(const storage::io_request&, int64_t)>;
@@ -74,7 +74,7 @@ class hands {
       if (*ended == id) return {};
     }
   }
-  /// Polls the queue, as the lane does between steps, until no write is under way.
+  /// Polls the queue, as the io lane does between steps, until no write is in progress.
   void play_until_settled() {
     std::atomic<bool> settled{false};
     std::thread outside([&] {
@@ -100,7 +100,7 @@ class hands {
     const auto& x = plan_->instructions[id];
     return {memory_->window(*plan_, x.staged), plan_->buffers[x.staged].bytes};
   }
-  /// Returns the swaps of one kind and direction, in the order of their lane.
+  /// Returns the swaps of one kind and direction in the order in which the io lane starts them.
   std::vector<uint32_t> swaps(plan::swapped what, plan::kind kind) const {
     std::vector<uint32_t> out;
     for (uint32_t id : plan_->lanes[static_cast<size_t>(plan::lane::io)])
@@ -210,7 +210,7 @@ BOOST_AUTO_TEST_CASE(states_of_a_sub_group_that_were_written_are_read_again_and_
     wrote.push_back(copy_of(h.window(id)));
     BOOST_REQUIRE(h.run(id).has_value());
   }
-  h.play_until_settled();  // the last write outlives its step, and windows are cleared below
+  h.play_until_settled();  // the last write continues after its step; the test clears the windows below
   h.begin();
   for (size_t k = 0; k < in.size(); ++k) {
     BOOST_TEST_INFO_SCOPE("k " << k);
@@ -220,7 +220,7 @@ BOOST_AUTO_TEST_CASE(states_of_a_sub_group_that_were_written_are_read_again_and_
     const auto which =
         std::find_if(out.begin(), out.end(), [&](uint32_t id) { return h.plan().instructions[id].subject == group; });
     const auto& expected = wrote[static_cast<size_t>(which - out.begin())];
-    // The gradient is written with its bucket, hence never in this test, and reads as zeros.
+    // Gradients are written only together with their bucket, which this test never does, so they are read as zeros.
     const uint64_t from = plan::part_offset(*h.plan().layout, h.plan().blocks[group], plan::state_part::master);
     BOOST_TEST(std::equal(expected.begin() + static_cast<long>(from), expected.end(),
                           h.window(in[k]).begin() + static_cast<long>(from)));
@@ -248,7 +248,7 @@ BOOST_AUTO_TEST_CASE(a_write_without_dependents_ends_at_once_and_a_reader_of_its
   const auto did = h.start(last);
   BOOST_REQUIRE(did.has_value());
   BOOST_TEST((*did == progress::done));
-  h.begin();  // begins the next step
+  h.begin();
   for (uint32_t id : h.swaps(plan::swapped::states, plan::kind::swap_in))
     if (h.plan().instructions[id].subject == group) {
       BOOST_REQUIRE(h.run(id).has_value());

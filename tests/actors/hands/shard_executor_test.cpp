@@ -14,12 +14,13 @@ using namespace troupe::actors;
 
 namespace {
 
-/// Gradients of the uses, in the order of units. In fp32 only this order of addition results in `wanted`: the 1 is lost
-/// when added to 1e8.
+/// Gradients of the uses of one tied parameter, in the order of units. In fp32 only this order of addition results in
+/// `wanted`, because 1 is lost when it is added to 1e8.
 constexpr float gradients[] = {1e8F, 1, -1e8F, 0.5F};
 constexpr float wanted = 0.5F;
 
-/// Returns the gradient of a use at its place before the sum, as far as this rank has it.
+/// Returns the memory in which this rank has the gradient of one use of the tied parameter before the sum: among its
+/// own gradients if it has the use's unit, otherwise in the window of received gradients.
 std::span<float> gradient_of(const rank_memory& memory, const plan::rank_plan& p, uint32_t q, uint32_t slot) {
   const auto& l = *p.layout;
   const uint64_t count = p.own_states(l.ties[0].parameters[l.pipeline_at(p.rank)]).count;

@@ -127,7 +127,7 @@ BOOST_AUTO_TEST_CASE(an_empty_slot_is_no_tensor) {
 BOOST_AUTO_TEST_CASE(rows_of_a_tensor_come_piece_by_piece) {
   slot s;
   const at::Tensor sent = at::arange(30, at::kFloat).view({2, 5, 3});
-  // The pieces are made for 12 rows, the tensor has 10: the last piece holds fewer rows.
+  // The pieces are sized for 12 rows, but the tensor has 10, so the last piece contains fewer rows.
   for (const auto& [first, count] : {std::pair<int64_t, int64_t>{0, 4}, {4, 4}, {8, 4}})
     BOOST_TEST_CONTEXT("first " << first << ", count " << count)
     BOOST_REQUIRE(put_rows(sent, first, count, s.of(512), "block 1"));

@@ -13,7 +13,7 @@ using namespace troupe::actors;
 
 namespace {
 
-/// A part of a save that records the calls to it.
+/// A rank's part of a save that records the calls to it.
 class noted_part final : public save_part {
  public:
   explicit noted_part(std::vector<std::string>& log) : log_(log) {}
@@ -45,7 +45,7 @@ class noted_save final : public save_target {
   std::vector<std::string> log;
 };
 
-/// States whose weights are in memory and whose moments are not.
+/// A source of states that has the weights in memory and the moments in files.
 class half_in_files final : public state_source {
  public:
   [[nodiscard]] core::dtype type_of(plan::state_part) const override { return core::dtype::f32; }
@@ -68,7 +68,7 @@ BOOST_AUTO_TEST_CASE(a_slot_is_waited_for_before_it_is_filled_again_and_the_part
   auto options = small_plans(1).front()->options();
   options.mode = plan::mode::save;
   options.saving.on = true;
-  options.saving.staging_bytes = 1;  // one slot, as large as the largest block
+  options.saving.staging_bytes = 1;  // makes one staging slot, as large as the largest block
   const auto p = plan::plans_of(small_plans(1).front()->layout->table, options).front();
   BOOST_TEST_REQUIRE(p->snapshots.size() > 3U);
   const auto memory = rank_memory::allocate(p, plan::pools_of(*p)).value();
@@ -89,7 +89,7 @@ BOOST_AUTO_TEST_CASE(a_slot_is_waited_for_before_it_is_filled_again_and_the_part
   BOOST_TEST((log.front() == "begin 0" && log.back() == "end"));
   const auto at = [&](const std::string& what) { return std::ranges::find(log, what) - log.begin(); };
   const auto none = static_cast<long>(log.size());
-  std::map<uint64_t, uint32_t> last;  // slot -> block written from it
+  std::map<uint64_t, uint32_t> last;  // maps each slot to the block that was last written from it
   for (const auto& x : p->instructions) {
     const std::string block = std::to_string(x.subject);
     if (x.kind == plan::kind::write && x.subject == 1) BOOST_TEST(at("write 1") == none);

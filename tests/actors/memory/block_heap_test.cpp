@@ -24,7 +24,8 @@ bool whole(const taken& b) {
   return std::all_of(b.at, b.at + b.bytes, [&](std::byte x) { return x == b.mark; });
 }
 
-/// Allocates and frees at random by `seed`, and checks every block before it is freed.
+/// Allocates and frees blocks in a random order that depends on `seed`, and checks the content of every block before it
+/// is freed.
 void exercise(heap_of_blocks& heap, unsigned seed, uint64_t bytes_max) {
   std::mt19937 draw(seed);
   std::vector<taken> blocks;

@@ -15,11 +15,12 @@ using namespace troupe::actors;
 
 namespace {
 
-constexpr uint32_t num_owners = 64;  // the tests use owners below it
+constexpr uint32_t num_owners = 64;  // exclusive limit of the owner numbers that the tests use
 
 c10::Allocator* installed() { return c10::GetAllocator(c10::DeviceType::CPU); }
 
-// Runs `f` on a thread of its own, because attribution belongs to a thread.
+// Runs `f` on a thread of its own, whose allocations are attributed to `owner`, because attribution is a property of a
+// thread.
 template <class F>
 void on_thread_of(uint32_t owner, F f) {
   std::thread([&] {

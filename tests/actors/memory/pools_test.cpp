@@ -1,4 +1,4 @@
-// Tests the pools of a rank: sizes by the plan's table, memory by the plan's tiers.
+// Tests the pools of a rank: their sizes follow the plan's table, and their memory is of the plan's tiers.
 #include "actors/memory/pools.hpp"
 
 #include <boost/test/unit_test.hpp>

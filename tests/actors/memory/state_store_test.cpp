@@ -1,5 +1,5 @@
-// Tests moving elements of states to and from plans of all stages, types and tiers, against plain copies and the bytes
-// that a step would see.
+// Tests copying elements of states to and from plans of all stages, types and tiers, compared with plain copies and
+// with the bytes that a step uses.
 #include "actors/memory/state_store.hpp"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ using bytes = std::vector<std::byte>;
 constexpr state_part all_parts[] = {state_part::gradient, state_part::master, state_part::first_moment,
                                     state_part::second_moment, state_part::copy};
 
-/// A rank's memory and file, and a plain copy of everything that was written.
+/// A rank's memory and swap file, and a plain copy of all values that were written there.
 struct rank_of_states {
   explicit rank_of_states(const std::shared_ptr<const plan::rank_plan>& plan) {
     auto taken = rank_memory::allocate(plan, plan::pools_of(*plan));
@@ -37,8 +37,7 @@ struct rank_of_states {
     }
   }
 
-  /// True if the part is stored with the weight: in fp32 the master weight is the weight, one copy at the weight's
-  /// place.
+  /// Returns true if the part has no memory of its own but that of the weight: in fp32 the weight is the master weight.
   [[nodiscard]] bool is_alias(state_part part) const {
     return part == state_part::master && memory->plan().options().master_is_parameter();
   }
@@ -85,7 +84,8 @@ struct rank_of_states {
       }
   }
 
-  /// Compares the bytes at the addresses that a step uses, in memory or in a window that a block was read into.
+  /// Compares the states with the bytes at the addresses that a step uses: in memory, or in a window into which a block
+  /// was read.
   void check_step_sees_it() const {
     const auto& p = memory->plan();
     const state_store store(*memory);
@@ -114,7 +114,7 @@ struct rank_of_states {
       }
   }
 
-  /// Checks the slices kept in memory and returns the number of slices compared.
+  /// Checks the slices that stay in memory and returns the number of slices compared.
   [[nodiscard]] uint64_t check_caches() const {
     const auto& p = memory->plan();
     uint64_t caches = 0;
@@ -154,7 +154,7 @@ BOOST_AUTO_TEST_CASE(elements_that_were_written_are_read_again_wherever_they_lie
       for (auto& x : options.updates.rules) x.need = plan::update_need::elements;
     if (seed % 4 == 0) plan::put_in_groups(options);
     const auto layout = plan::make_layout(table, options);
-    if (!layout) continue;  // the model is too small for its ranks, or all frozen
+    if (!layout) continue;  // the model is too small for so many ranks, or all its parameters are frozen
     for (uint32_t r = 0; r < options.ranks(); ++r) {
       const auto made = *plan::generate(*layout, r);
       BOOST_TEST_CONTEXT("seed " << seed << ", rank " << r << ", stage " << options.stage) {

@@ -1,4 +1,4 @@
-// Tests that calls and answers of processes are equal after encoding and decoding, and that any other bytes are
+// Tests that calls and answers between processes are equal after encoding and decoding, and that other bytes are
 // refused.
 #include "actors/processes/calls.hpp"
 

@@ -125,7 +125,7 @@ BOOST_AUTO_TEST_CASE(a_copy_that_cannot_be_written_is_refused_by_its_taker_and_t
 BOOST_AUTO_TEST_CASE(the_loss_of_the_other_or_the_end_of_the_term_ends_whoever_waits) {
   for (const bool is_lost : {true, false}) {
     BOOST_TEST_INFO_SCOPE("is lost " << is_lost);
-    two_machines m;  // process b does not serve its files
+    two_machines m;  // process b serves no files, so the read waits until the link ends
     std::vector<std::byte> part(10);
     core::result<void> did;
     std::thread reads([&] { did = m.a.wire->read(1, "/x", 0, part); });

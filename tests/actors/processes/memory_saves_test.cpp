@@ -1,5 +1,5 @@
-// Tests saves that are kept in memory: a process that has the files that a supervisor keeps reads the save; all
-// processes change names alike.
+// Tests checkpoints that are kept in memory: a process that received the files kept by the supervisor can read the
+// checkpoint, and all processes rename the files in the same way.
 #include "actors/processes/memory_saves.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -13,7 +13,7 @@ using namespace troupe::actors;
 
 namespace {
 
-/// The supervisor's end of a process's link, with the files and saves that it has received.
+/// The supervisor's end of the link to a process, with the files and saves received there.
 struct listener {
   std::pair<cluster::shared_descriptor, cluster::shared_descriptor> ends = *cluster::make_pair();
   cluster::socket_link supervisor{ends.first};
@@ -70,7 +70,7 @@ BOOST_AUTO_TEST_CASE(another_process_reads_a_save_from_the_files_that_were_kept)
   first.hear_saves(1);
   BOOST_TEST(first.saves.front().folder == report.folder.string());
   BOOST_TEST(first.saves.front().step == 3U);
-  for (const auto& [path, file] : first.files)  // every file belongs to the save
+  for (const auto& [path, file] : first.files)  // every file must be in the folder of the save
     BOOST_TEST(std::filesystem::path(path).parent_path() == first.saves.front().written);
   first.rename(first.saves.front());
 
@@ -90,7 +90,7 @@ BOOST_AUTO_TEST_CASE(two_saves_stay_and_the_others_follow_the_names) {
     std::vector<kept_name> names;
     save_to(saves, rig, step, names);
     BOOST_TEST(names.size() == (step > saves_in_memory_kept ? 2U : 1U));
-    // The part of a process that has joined is stored under the working name of the leading process's save.
+    // The part of a process that has joined is stored under the name that the leading process uses until the commit.
     BOOST_REQUIRE(others.prepare(names.front().from).has_value());
     BOOST_REQUIRE(others.files().create(std::filesystem::path(names.front().from) / "shard").has_value());
     BOOST_REQUIRE(others.follow(names).has_value());

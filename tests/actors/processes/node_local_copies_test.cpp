@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Returns the data that another machine, whose checkpoints are in `root`, receives of a checkpoint.
+/// Returns the message about a committed checkpoint as it is sent to another machine, whose checkpoints are in `root`.
 committed_call sent_to(const fs::path& root, const fs::path& checkpoint) {
   auto out = copy_of(checkpoint, "shard-00000.bin a\n");
   BOOST_TEST_REQUIRE(out.has_value());
@@ -40,7 +40,8 @@ BOOST_AUTO_TEST_CASE(a_failure_says_whether_the_copy_or_the_removal_of_older_one
   BOOST_TEST(failure_of(keep_copy(sent_to(other, first), false)) == "none");
   BOOST_TEST(fs::exists(other / first.filename() / "manifest.json"));
 
-  // The first checkpoint is gone on the machine that leads; here a folder in it is in the way of its removal.
+  // The leading machine has removed the first checkpoint; on this machine an unknown folder in the checkpoint prevents
+  // its removal.
   fs::create_directories(other / first.filename() / "notes");
   const auto second = save();
   BOOST_TEST(!fs::exists(first));

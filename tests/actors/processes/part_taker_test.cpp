@@ -1,5 +1,4 @@
-// Tests that parts written by other processes reach the save they belong to, and that a save whose parts never come
-// ends.
+// Tests that parts written by other processes are added to their save, and that a save whose parts never arrive ends.
 #include "actors/processes/part_taker.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -19,8 +18,7 @@ const ranks_here first_here{true, false}, second_here{false, true};
 
 plan::plan_options two_ranks() { return with_staging(2, 1, 100'000); }
 
-/// A save that a process leads; the other process's part has been written, and the notification of its end is in
-/// `notes`.
+/// A save that one process leads. The other process has written its part, and its notification is in `notes`.
 struct written {
   save_rig rig{two_ranks(), some_table(true)};
   fake_files files;

@@ -1,5 +1,5 @@
-// Tests the sign by which machines detect that they write into one output folder: seen and written at the same time,
-// not seen, not allowed, and never left behind.
+// Tests the temporary file by which machines detect that they share an output folder: the file is seen while others are
+// written, is not seen, or must not be written, and it is always removed.
 #include "actors/processes/shared_output.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -42,7 +42,7 @@ BOOST_AUTO_TEST_CASE(it_is_above_a_folder_that_is_not_there_yet) {
 
 BOOST_AUTO_TEST_CASE(another_folder_of_that_name_is_refused_soon) {
   const tests::scratch_folder folder;
-  auto told = output_sign::put(folder.path())->call();  // the temporary sign is already gone
+  auto told = output_sign::put(folder.path())->call();  // the temporary file is removed when this statement ends
   for (const char* content : {"", "of another job"}) {
     BOOST_TEST_INFO_SCOPE(content);
     if (*content != '\0') std::ofstream(told.path) << content;
@@ -56,7 +56,7 @@ BOOST_AUTO_TEST_CASE(another_folder_of_that_name_is_refused_soon) {
 }
 
 BOOST_AUTO_TEST_CASE(a_folder_that_may_not_be_written_is_refused) {
-  std::ifstream in("/proc/self/comm");  // a file in a folder into which not even root may write
+  std::ifstream in("/proc/self/comm");  // reads a file in a folder in which not even root can create files
   const std::string content((std::istreambuf_iterator<char>(in)), {});
   const auto seen = look_for_sign({"/proc/self/comm", content}, 1);
   BOOST_TEST_REQUIRE(!seen.has_value());

@@ -1,4 +1,4 @@
-// Tests that links that are slow but not lost are named once, by both ends.
+// Tests that a link that is slow but not lost is reported once, by both ends.
 #include "actors/processes/slow_links.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -15,13 +15,13 @@ using actors::slow_links;
 
 namespace {
 
-/// Three processes on three hosts, whose clock and counters the test advances.
+/// Models three processes on three hosts; the test advances their clock and their counters of bytes.
 class run_of_links {
  public:
-  /// Sets the rate of the link from `from` to `to` to so many bytes per second; all others have 100 MB/s.
+  /// Sets the rate of the link from `from` to `to`, in bytes per second; all other links have 100 MB/s.
   void set(uint32_t from, uint32_t to, double bytes_per_s) { rate_of(from, to) = bytes_per_s; }
 
-  /// Runs steps of one second in which every link moves `bytes`; returns all links that were named.
+  /// Runs steps of one second in which every link moves `bytes`; returns all links that were reported as slow.
   std::vector<slow_link> steps(uint32_t count, uint64_t bytes = 5'000'000) {
     std::vector<slow_link> out;
     for (uint32_t k = 0; k < count; ++k) {
@@ -56,7 +56,7 @@ constexpr uint32_t enough = slow_links::window * slow_links::windows_until_named
 BOOST_AUTO_TEST_CASE(one_slow_direction_is_named_once_after_two_windows) {
   run_of_links run;
   run.set(2, 0, 10e6);
-  BOOST_TEST(run.steps(enough).empty());  // the first step begins the first window
+  BOOST_TEST(run.steps(enough).empty());  // the first step only begins the first window of measurement
   const auto named = run.steps(1);
   BOOST_TEST_REQUIRE(named.size() == 1U);
   BOOST_TEST((named[0].from == 2 && named[0].to == 0));
@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(a_link_that_was_well_again_is_named_again) {
   run_of_links run;
   run.set(1, 2, 10e6);
   BOOST_TEST(run.steps(enough + 1).size() == 1U);
-  run.set(1, 2, 40e6);  // better, but still slow
+  run.set(1, 2, 40e6);  // the link is faster than before, but still slow
   BOOST_TEST(run.steps(enough).empty());
   run.set(1, 2, 10e6);
   BOOST_TEST(run.steps(enough).empty());
@@ -94,7 +94,8 @@ BOOST_AUTO_TEST_CASE(all_links_of_a_slow_host_are_named_the_slowest_first) {
 BOOST_AUTO_TEST_CASE(a_link_that_costs_little_or_moves_little_or_is_slow_for_a_moment_is_not_named) {
   run_of_links cheap, quiet, brief, equal;
   cheap.set(2, 0, 10e6);
-  BOOST_TEST(cheap.steps(10 * enough, 1'000'000).empty());  // moving these bytes takes a tenth of a step
+  // The transfers take only a tenth of a step, so their rate does not matter.
+  BOOST_TEST(cheap.steps(10 * enough, 1'000'000).empty());
   quiet.set(2, 0, 1e3);
   BOOST_TEST(quiet.steps(10 * enough, 1000).empty());
   for (int k = 0; k < 10; ++k) {
@@ -107,7 +108,7 @@ BOOST_AUTO_TEST_CASE(a_link_that_costs_little_or_moves_little_or_is_slow_for_a_m
   for (const uint32_t from : {0U, 1U, 2U})
     for (const uint32_t to : {0U, 1U, 2U})
       if (from != to) equal.set(from, to, 6e6);
-  BOOST_TEST(equal.steps(10 * enough).empty());  // a slow network has no slow link
+  BOOST_TEST(equal.steps(10 * enough).empty());  // if all links are slow, none is reported
 }
 
 BOOST_AUTO_TEST_CASE(a_sentence_names_the_hosts_and_ranks_of_both_ends) {

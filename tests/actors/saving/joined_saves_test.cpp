@@ -32,7 +32,7 @@ const ranks_here first_here{true, false, false}, others_here{false, true, true};
 
 plan::plan_options three_ranks(uint32_t stage) { return with_staging(3, stage, 100'000); }
 
-/// Joins the save that `leader` has begun; the invitation passes through the bytes that processes exchange.
+/// Joins the save that `leader` has begun; the invitation is encoded and decoded as between two processes.
 std::shared_ptr<save_job> join(const save_rig& r, checkpoint::file_system& files, const save_job& leader,
                                save_job::tell_part tell, const save_request& request = {},
                                const ranks_here& here = others_here) {
@@ -43,7 +43,7 @@ std::shared_ptr<save_job> join(const save_rig& r, checkpoint::file_system& files
   return save_job::join(files, *invitation, *asked, leader.step(), r.plans, {}, here, std::move(tell));
 }
 
-/// Returns a function that passes part results to the leader, through the bytes that processes exchange.
+/// Returns a function that passes results of parts to the leader, encoded and decoded as between two processes.
 save_job::tell_part to(save_job& leader) {
   return [&leader](const part_result& part) {
     const auto came = decode_part_result(encode(part));
@@ -161,7 +161,7 @@ BOOST_AUTO_TEST_CASE(two_processes_save_every_step_to_memory_and_a_third_that_is
   save_request request;
   request.keep_last = 1;
   uint64_t made = 0;
-  fs::path before;  // folder of the other process's previous save
+  fs::path before;  // folder in which the other process wrote its previous save
   for (uint64_t step = 1; step <= 5; ++step) {
     BOOST_TEST_INFO_SCOPE("step " << step);
     const save_rig r(three_ranks(2), some_table(true), static_cast<uint32_t>(step));
@@ -194,7 +194,8 @@ BOOST_AUTO_TEST_CASE(two_processes_save_every_step_to_memory_and_a_third_that_is
     const auto wanted = r.save(alone, step);
     expect_same_checkpoint(alone, wanted.folder, late, report.folder);
   }
-  BOOST_TEST(leading.use().made + other.use().made == made);  // the memory of two saves serves all saves
+  // Later saves allocate no memory beyond that of the first two.
+  BOOST_TEST(leading.use().made + other.use().made == made);
 }
 
 BOOST_AUTO_TEST_CASE(a_process_without_ranks_may_lead) {
@@ -234,7 +235,7 @@ BOOST_AUTO_TEST_CASE(a_part_that_fails_elsewhere_fails_the_save_with_its_sentenc
   BOOST_TEST(report.failure->text == told[0].failure->text);
   BOOST_TEST(report.folder.empty());
   r.expect_in(files, 1);
-  BOOST_TEST(files.list(r.root)->size() == 2U);  // step 1 and `latest`
+  BOOST_TEST(files.list(r.root)->size() == 2U);  // the files are the checkpoint of step 1 and `latest`
 }
 
 BOOST_AUTO_TEST_CASE(a_save_is_over_when_it_is_abandoned_though_parts_elsewhere_never_come) {
@@ -253,7 +254,7 @@ BOOST_AUTO_TEST_CASE(a_save_is_over_when_it_is_abandoned_though_parts_elsewhere_
   BOOST_TEST(says(failure->text, "it was cut off: process 1 is gone"));
   BOOST_TEST(files.list(r.root)->empty());
 
-  // The other process was only slow: it finds no folder, and the leader ignores its part.
+  // The other process is slow but not lost: its folder is removed meanwhile, and the leader ignores its part.
   r.run(joined, SIZE_MAX, others_here);
   BOOST_TEST(joined->is_over());
   BOOST_TEST(late.failure.has_value());
@@ -273,7 +274,7 @@ BOOST_AUTO_TEST_CASE(a_joined_save_that_is_abandoned_tells_of_each_of_its_ranks_
     to (**leader)(part);
   });
   joined->abandon({core::error_kind::stopped, "Ctrl-C"});
-  r.run(joined, SIZE_MAX, others_here);  // too late: does nothing
+  r.run(joined, SIZE_MAX, others_here);  // the save has already ended, so the call has no effect
   BOOST_TEST(told == (std::vector<uint32_t>{1, 2}), boost::test_tools::per_element());
   BOOST_TEST(joined->is_over());
   (*leader)->abandon({core::error_kind::stopped, "Ctrl-C"});
@@ -297,7 +298,7 @@ BOOST_AUTO_TEST_CASE(a_part_that_is_not_as_the_plan_says_fails_the_save_and_one_
     const auto joined = join(r, files, **leader, [&](part_result part) {
       if (part.rank == 2) spoil(part);
       to (**leader)(part);
-      to (**leader)(part);  // a second time changes nothing
+      to (**leader)(part);  // the repeated result changes nothing
     });
     r.run(joined, SIZE_MAX, others_here);
     r.run(*leader, SIZE_MAX, first_here);
@@ -370,7 +371,7 @@ BOOST_AUTO_TEST_CASE(bytes_that_are_cut_short_or_changed_are_refused) {
     for (size_t n = 0; n < valid.size(); ++n) look(valid.substr(0, n), false);
     tests::for_mutations(valid, 5, {"pir\x01\xFF\x10", 64}, [&](size_t, const std::string& text) {
       if (text != valid) look(text, false);
-      look(sealed(text), true);  // damage that the digest does not show
+      look(sealed(text), true);  // the damaged text has a valid digest
     });
   }
 }

@@ -1,4 +1,4 @@
-// Tests a checkpoint as the writer lanes of all ranks make it, on a file system that fails and loses power on demand.
+// Tests a checkpoint written by the writer lanes of all ranks, on a file system that fails and loses power on demand.
 #include "actors/saving/save_job.hpp"
 
 #include <atomic>
@@ -18,7 +18,7 @@ namespace {
 
 using rig = save_rig;
 
-/// A disk that blocks each file's first write until the rank has reported that it waits.
+/// A file system that blocks each file's first write until the rank has reported that it waits for it.
 struct pausing_files : fake_files {
   struct pausing_output : checkpoint::output_file {
     pausing_output(std::unique_ptr<output_file> to, const std::atomic<bool>& said)
@@ -90,7 +90,7 @@ BOOST_AUTO_TEST_CASE(older_checkpoints_go_after_the_commit_as_the_request_says) 
              boost::test_tools::per_element());
 }
 
-// A failure of the disk does not fail the step: instructions end well, and the save reports the error.
+// A failure of the disk must not fail the step: instructions succeed, and the save reports the error.
 BOOST_AUTO_TEST_CASE(an_operation_that_fails_costs_the_new_checkpoint_and_nothing_else) {
   const auto table = some_table();
   const rig before(with_staging(2, 3, 1), table), after(with_staging(2, 3, 1), table, 5);
@@ -166,7 +166,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_is_given_up_leaves_no_part_of_a_checkpoint_but_k
     BOOST_REQUIRE(report.failure.has_value());
     BOOST_TEST((report.failure->kind == core::error_kind::stopped));
     r.expect_in(files, 1);
-    BOOST_TEST(files.list("/checkpoints")->size() == 2U);  // step 1 and `latest`
+    BOOST_TEST(files.list("/checkpoints")->size() == 2U);  // the files are the checkpoint of step 1 and `latest`
   }
 }
 
@@ -209,7 +209,7 @@ BOOST_AUTO_TEST_CASE(a_save_whose_ranks_never_begin_ends_when_it_is_abandoned) {
   (*job)->abandon({core::error_kind::peer_lost, "rank 1 is gone"});
   BOOST_TEST((*job)->is_over());
   BOOST_TEST((*job)->wait().failure->text.find("rank 1 is gone") != std::string::npos);
-  r.run(*job);  // too late: does nothing
+  r.run(*job);  // the save has already ended, so the call has no effect
   BOOST_TEST(files.list("/checkpoints")->empty());
 }
 

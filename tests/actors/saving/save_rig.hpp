@@ -42,7 +42,7 @@ struct save_rig {
     }
   }
 
-  /// Begins a save as the leading process; `here`: as in save_job::begin().
+  /// Begins a save as the leading process; `here` are the ranks of this process, and if it is empty, all ranks.
   core::result<std::shared_ptr<save_job>> begin(checkpoint::file_system& files, uint64_t step,
                                                 save_request request = {}, const ranks_here& here = {}) const {
     request.root = root;
@@ -51,8 +51,8 @@ struct save_rig {
     return save_job::begin(files, request, run, plans, groups, {}, here);
   }
 
-  /// Executes the first `last` writer instructions of every rank `here` (empty: all ranks). Then ends the run of each
-  /// lane that was woken, and aborts the other lanes.
+  /// Executes the first `last` writer instructions of every rank in `here` (empty: all ranks). Then ends the run of
+  /// each lane whose executor has asked to be woken, and aborts the other lanes.
   void run(const std::shared_ptr<save_job>& job, size_t last = SIZE_MAX, const ranks_here& here = {}) const {
     std::vector<std::unique_ptr<writer_executor>> lanes;
     std::vector<uint64_t> wakes(plans.size(), 0);
@@ -91,7 +91,7 @@ struct save_rig {
     return (*job)->wait();
   }
 
-  /// Checks that the newest checkpoint contains every state of this rig.
+  /// Checks that the newest checkpoint contains every state that this object has filled in.
   void expect_in(checkpoint::file_system& files, uint64_t step, bool frozen = true) const {
     const auto folder = checkpoint::open_checkpoint(files, root);
     BOOST_REQUIRE_MESSAGE(folder.has_value(), (folder ? "" : folder.error().text));

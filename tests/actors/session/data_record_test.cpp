@@ -1,4 +1,4 @@
-// Tests that a run resumes with the data to which its checkpoint's position belongs, or reports how the data differ.
+// Tests that a run resumes with the data that its checkpoint's position refers to, or reports how the data differ.
 #include "actors/loading/data_record.hpp"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 const settings held_out = {"data.validation_fraction=0.1"};
 const std::string corpus_alone = "text: corpus.txt";
 
-/// A run of three steps, saved; `data` is the content of its section `data`, apart from the windows.
+/// A run of three steps with a checkpoint; `data` is the section `data` of its configuration without the windows.
 struct saved_run {
   small_job job;
   std::string data;
@@ -43,7 +43,7 @@ struct saved_run {
     return std::make_shared<const config::job_config>(loaded->config);
   }
 
-  /// Returns the warnings of resuming, or the refusal.
+  /// Resumes the run with these settings and returns the warnings, or the text of the refusal.
   [[nodiscard]] std::string resumed(const settings& set, const std::string& with = corpus_alone,
                                     bool changed_data = false) const {
     std::string said;
@@ -69,7 +69,7 @@ BOOST_AUTO_TEST_CASE(the_same_data_elsewhere_are_the_same_data) {
   BOOST_TEST(run.resumed({}) == "");
   run.job.folder().write("moved/again/text.txt", made_up_text(4096));
   BOOST_TEST(run.resumed({}, "text: moved/again") == "");
-  std::string tokens;  // the text as a file of tokens stores it
+  std::string tokens;  // the text with each byte as a 16-bit token
   for (const char c : made_up_text(4096)) (tokens += c) += '\0';
   run.job.folder().write("text.bin", tokens);
   BOOST_TEST(run.resumed({}, "text: text.bin") == "");
@@ -156,7 +156,7 @@ BOOST_AUTO_TEST_CASE(another_end_of_text_is_refused_where_both_are_known) {
   BOOST_TEST_REQUIRE(known.has_value());
   BOOST_TEST_REQUIRE(known->run.data->end_of_text.has_value());
   BOOST_TEST(!known->run.data->end_of_text->has_value());
-  known->run.data->end_of_text.reset();  // as an earlier version wrote it
+  known->run.data->end_of_text.reset();  // earlier versions did not store this value
   std::ofstream(folder / "manifest.json") << checkpoint::format_manifest(*known).value();
   fs::remove(run.root / "latest");
   BOOST_TEST(actors::session::open({.config = run.config({}, "text: text.bin"), .resume = folder}).has_value());

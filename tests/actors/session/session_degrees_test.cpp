@@ -1,4 +1,4 @@
-// Tests degrees that a configuration leaves open, as a host program sees them.
+// Tests degrees that a configuration does not set, as a host program sees them.
 #include "tests/small_job.hpp"
 
 BOOST_AUTO_TEST_SUITE(session_degrees)

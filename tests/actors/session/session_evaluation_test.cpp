@@ -1,4 +1,4 @@
-// Tests evaluation: the losses of its micro-batches and the model's outputs, whatever the cut into stages.
+// Tests evaluation: the losses of its micro-batches and the model's outputs do not depend on the cut into stages.
 #include "tests/small_job.hpp"
 
 BOOST_AUTO_TEST_SUITE(session_evaluation)
@@ -96,7 +96,8 @@ BOOST_AUTO_TEST_CASE(losses_are_those_of_the_uncut_run_whatever_number_is_asked_
   const double untrained = uncut->evaluate().value();
   const auto first = step_of(*uncut), second = step_of(*uncut);
   const auto all = evaluated(*uncut, {});
-  BOOST_TEST_REQUIRE(all.losses.size() == 7U);  // 25 windows: 6 times 2 x 2, and one more
+  // The 25 windows are six micro-batches of 2 x 2 and one of a single window.
+  BOOST_TEST_REQUIRE(all.losses.size() == 7U);
   BOOST_TEST(all.loss != untrained);
   double sum = 0;
   for (const double loss : all.losses) sum += loss * (loss == all.losses.back() ? 0.25 : 1);
@@ -118,7 +119,7 @@ BOOST_AUTO_TEST_CASE(losses_are_those_of_the_uncut_run_whatever_number_is_asked_
 }
 
 BOOST_AUTO_TEST_CASE(every_window_counts_once_whatever_the_batch_and_the_number_of_ranks) {
-  const small_job job(tiny_llama, made_up_text(4970));  // 497 tokens are held out: 31 windows
+  const small_job job(tiny_llama, made_up_text(4970));  // the held-out tokens, 497 of 4970, are 31 windows
   const auto loss_of = [&](const std::string& rows, const std::string& ranks, const settings& more) {
     const settings batch = {"data.validation_fraction=0.1", "train_micro_batch_size_per_gpu=" + rows,
                             "parallel.data=" + ranks};
@@ -135,7 +136,7 @@ BOOST_AUTO_TEST_CASE(every_window_counts_once_whatever_the_batch_and_the_number_
 
 BOOST_AUTO_TEST_CASE(outputs_of_ranks_without_windows_are_not_handed_over) {
   const small_job job(tiny_llama);
-  // The 25 windows are 4 batches of 3 x 2, and one more.
+  // The 25 held-out windows are 4 batches of 3 ranks x 2 windows, and one batch of a single window.
   const auto s = job.open({"data.validation_fraction=0.1", "parallel.data=3"});
   const auto got = outputs_of(*s, 0, 0);
   BOOST_TEST_REQUIRE(got.size() == 4U * 3 + 1);

@@ -1,4 +1,4 @@
-// Tests that a host's hooks may throw: a step is recorded as done before they are called.
+// Tests that a host program's hooks may throw: a step is recorded as done before they are called.
 #include <filesystem>
 #include <stdexcept>
 
@@ -21,7 +21,7 @@ std::unique_ptr<actors::session> open_with(const small_job& job, const settings&
   return std::move(*s);
 }
 
-// Settings with fp16 and all other state that a step changes: schedule, loss scale, optimizer.
+// Settings with fp16 and with all other values that a step changes: learning rate, loss scale, optimizer states.
 const settings moving = {"fp16.enabled=true", "scheduler.type=WarmupLR", "scheduler.params.warmup_max_lr=1.0e-2",
                          "scheduler.params.warmup_num_steps=8", "data.validation_fraction=0.1"};
 
@@ -50,7 +50,8 @@ BOOST_AUTO_TEST_CASE(a_step_whose_hook_throws_is_done_once_and_changes_no_later_
   BOOST_TEST(parameter_of(*s, 0) == parameter_of(*plain, 0), boost::test_tools::per_element());
 }
 
-// A step logs before it calls on_step, within the call: a log hook that threw there once made the batch apply twice.
+// A step writes its log line before it calls on_step. A log hook that threw in that call once made the step be applied
+// twice.
 BOOST_AUTO_TEST_CASE(a_step_whose_log_line_throws_is_done_once) {
   const small_job job;
   const settings verbose = moving + settings{"comms_logger.enabled=true", "comms_logger.verbose=true"};

@@ -1,4 +1,5 @@
-// Tests that resident bytes equal the formulas of docs/numerics.md, stay within ZeRO's own arithmetic, and are freed.
+// Tests that the bytes a session keeps between steps equal the formulas of docs/numerics.md, do not exceed ZeRO's own
+// arithmetic, and are freed.
 #include <c10/core/Allocator.h>
 
 #include <algorithm>
@@ -24,8 +25,8 @@ const std::string two_blocks =
 
 struct job_case {
   uint32_t stage, ranks, accumulation;
-  std::string order;  // gradient_order
-  std::string type;   // fp32, bf16, fp16, fp64
+  std::string order;  // value of the key gradient_order
+  std::string type;   // type of the parameters: fp32, bf16, fp16 or fp64
 
   [[nodiscard]] settings set() const {
     settings out = {"zero_optimization.stage=" + std::to_string(stage),
@@ -70,7 +71,8 @@ std::vector<job_case> cases() {
 constexpr uint64_t alignment_elements = 32;
 uint64_t padded(uint64_t elements) { return core::round_up(elements, alignment_elements); }
 
-// Each parameter is cut at multiples of 1,024 elements; how many blocks a rank gets is the plan's choice.
+// Returns the number of elements that a rank owns. Each parameter is divided at multiples of 1,024 elements, and the
+// plan chooses how many of these blocks a rank owns.
 uint64_t slice_elements(const plan::rank_plan& p, uint32_t rank, bool with_padding) {
   uint64_t n = 0;
   for (uint32_t q = 0; q < p.table().parameters.size(); ++q) {
@@ -83,8 +85,8 @@ uint64_t slice_elements(const plan::rank_plan& p, uint32_t rank, bool with_paddi
 }
 
 struct sizes {
-  uint64_t parameters = 0;  // P of docs/numerics.md
-  uint64_t full = 0;        // F of docs/numerics.md
+  uint64_t parameters = 0;  // number of parameters, P in docs/numerics.md
+  uint64_t full = 0;        // number of elements including padding, F in docs/numerics.md
   uint64_t blocks = 0;
 };
 sizes sizes_of(const core::model_table& t) {
@@ -141,8 +143,8 @@ void check_formulas(const job_case& c, const actors::session& session) {
   }
 }
 
-// Returns ZeRO's static bytes of all ranks together: two bytes of parameter and of gradient, twelve of master and
-// moments. All ranks, as a rank may own up to a block more than its even share.
+// Returns the static bytes of all ranks together by ZeRO's formula: two bytes for each parameter, two for its gradient,
+// twelve for its master weight and moments. A single rank may own up to one block more than its even share.
 uint64_t static_bytes(uint32_t stage, uint64_t ranks, uint64_t parameters) {
   switch (stage) {
     case 0:
@@ -174,8 +176,8 @@ size_t threads() {
   return static_cast<size_t>(std::distance(begin(tasks), end(tasks)));
 }
 
-// Waits until the process has at most `wanted` threads: a thread that has finished its work exists for a moment longer,
-// and there is no event to wait for.
+// Waits until the process has at most `wanted` threads. A thread that has finished its work still exists for a moment,
+// and no event reports its end.
 bool threads_fall_to(size_t wanted) {
   const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(5);
   while (threads() > wanted && std::chrono::steady_clock::now() < patience) std::this_thread::yield();
@@ -230,7 +232,7 @@ BOOST_AUTO_TEST_CASE(segments_that_keep_less_take_what_the_plan_says) {
       step_of(*s);
       const auto planned = static_cast<double>(s->training_plan(0).memory.activations);
       const auto peak = static_cast<double>(s->memory()[0].activations_peak_bytes);
-      // The plan does not count the gradients of a segment's results: at most as wide as its widest product.
+      // The plan does not count the gradients of a segment's results, which are at most as wide as its widest product.
       const double gradients = 64.0 * 24 * 3 * 2 * 96 * sizeof(float);
       BOOST_TEST(peak >= 0.98 * planned);
       BOOST_TEST(peak <= planned + gradients);
@@ -259,7 +261,7 @@ BOOST_AUTO_TEST_CASE(offloaded_inputs_do_not_count_as_activation_memory) {
       return s->memory()[0];
     };
     const auto kept = memory_with("none"), host = memory_with("cpu"), files = memory_with("nvme");
-    // When the head's backward begins, its own input and those of all blocks are offloaded.
+    // When the head's backward begins, its own input and the inputs of all blocks are offloaded to host memory.
     BOOST_TEST(host.activations_peak_bytes + blocks * input <= kept.activations_peak_bytes);
     BOOST_TEST(files.activations_peak_bytes == host.activations_peak_bytes);
     BOOST_TEST(kept.resident.offloaded_activations == 0U);
@@ -274,7 +276,7 @@ BOOST_AUTO_TEST_CASE(offloaded_inputs_do_not_count_as_activation_memory) {
 BOOST_AUTO_TEST_CASE(sessions_give_back_memory_allocator_and_threads) {
   const small_job job(two_blocks);
   const auto* allocator = c10::GetAllocator(c10::DeviceType::CPU);
-  step_of(*job.open({"parallel.data=2"}));  // what a process starts only once stays
+  step_of(*job.open({"parallel.data=2"}));  // starts what a process starts only once and never ends
   const size_t threads_before = threads();
   for (int i = 0; i < 2; ++i) {
     BOOST_TEST_INFO_SCOPE("i " << i);

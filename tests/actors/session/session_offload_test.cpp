@@ -1,4 +1,4 @@
-// Tests states that the host program offloads between steps and brings back.
+// Tests states that the host program offloads between steps and loads back.
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 
@@ -19,7 +19,7 @@ settings stage(int s) {
   return {"zero_optimization.stage=" + std::to_string(s), "zero_optimization.sub_group_size=4000"};
 }
 
-/// Returns all weights, moments and gradients of a session.
+/// Returns all weights, moments and gradients of a session, one list for each state.
 std::vector<std::vector<double>> everything(actors::session& s) {
   std::vector<std::vector<double>> out;
   for (uint32_t q = 0; q < s.table().parameters.size(); ++q) {

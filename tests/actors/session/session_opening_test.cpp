@@ -1,4 +1,4 @@
-// Tests opening a session: stopped by the host in every phase, refused without enough memory.
+// Tests opening a session: the host program stops it in every phase, and it is refused if memory is insufficient.
 #include <map>
 
 #include "actors/opening/memory_need.hpp"
@@ -55,7 +55,8 @@ BOOST_AUTO_TEST_CASE(an_opening_reports_its_phases_and_can_be_ended_in_each) {
   }
 }
 
-// The model is wide so that every phase has work: the opening asks the host during the work, not only before it.
+// The model is wide, so that every phase takes long enough: opening a session must ask the host during the work, not
+// only before it.
 BOOST_AUTO_TEST_CASE(an_opening_asks_the_host_during_its_work) {
   const std::string wide =
       "model: {model_type: gpt2, n_layer: 4, n_embd: 1024, n_head: 4, n_positions: 24, vocab_size: 256, embd_pdrop: 0, "

@@ -29,7 +29,8 @@ std::vector<std::vector<float>> moments_of(const actors::session& s) {
   return out;
 }
 
-// Writes a Hugging Face folder with the seed's weights, except for one element that is NaN, and returns its path.
+// Writes a Hugging Face folder with the weights of the job's seed, except for one element that is NaN, and returns its
+// path.
 std::filesystem::path write_poisoned(const small_job& job, const std::string& parameter) {
   auto s = job.open({});
   const auto folder = job.folder() / "poisoned";
@@ -116,7 +117,7 @@ BOOST_AUTO_TEST_CASE(the_loss_scale_doubles_after_a_window_of_good_steps) {
   auto s = job.open({"fp16.enabled=true", "fp16.initial_scale_power=4", "fp16.loss_scale_window=2"});
   std::vector<double> scales;
   for (int i = 0; i < 7; ++i) scales.push_back(step_of(*s).loss_scale);
-  // The first window counts from the step before the run, as in DeepSpeed.
+  // The first loss-scale window begins one step before the run, as in DeepSpeed.
   const std::vector<double> wanted = {16, 16, 16, 32, 32, 64, 64};
   BOOST_TEST(scales == wanted, boost::test_tools::per_element());
 }

@@ -1,5 +1,5 @@
-// Tests asynchronous saves as a host program sees them: no bit of training changes, which states are saved, a disk that
-// fails.
+// Tests asynchronous saves as a host program sees them: they change no bit of the training, which states they contain,
+// and a disk that fails.
 #include <boost/test/unit_test.hpp>
 
 #include "checkpoint/commit/commit.hpp"
@@ -89,7 +89,8 @@ BOOST_AUTO_TEST_CASE(one_save_runs_at_a_time) {
   BOOST_REQUIRE(!second.has_value());
   BOOST_TEST((second.error().kind == core::error_kind::limit));
   BOOST_TEST(second.error().text.find("step 1") != std::string::npos);
-  BOOST_REQUIRE(s->save({.root = job.folder() / "saved"}).has_value());  // waits for the first save
+  // The call also waits for the first save to end.
+  BOOST_REQUIRE(s->save({.root = job.folder() / "saved"}).has_value());
   BOOST_TEST(heard.reports.size() == 2U);
 }
 
@@ -109,10 +110,11 @@ BOOST_AUTO_TEST_CASE(a_failed_save_is_reported_once_and_training_continues) {
     BOOST_TEST(heard.reports.size() == 2U);
     BOOST_REQUIRE(heard.reports.back().failure.has_value());
     BOOST_TEST(heard.reports.back().folder.empty());
-    (void)ended;  // an error, unless a step has reported it before
+    (void)ended;  // contains an error, unless a step has already reported it
   }
   BOOST_TEST(manifest_of(root).run.step == 1U);
-  BOOST_TEST(std::distance(std::filesystem::directory_iterator(root), {}) == 2);  // step 1 and `latest`
+  // The entries are the checkpoint of step 1 and `latest`.
+  BOOST_TEST(std::distance(std::filesystem::directory_iterator(root), {}) == 2);
   for (const uint64_t l : losses_of(*s, 2)) losses.push_back(l);
   BOOST_TEST(losses == expected, boost::test_tools::per_element());
   BOOST_REQUIRE(s->save({.root = root}).has_value());
@@ -147,7 +149,7 @@ BOOST_AUTO_TEST_CASE(a_stopped_run_commits_a_copied_save_and_drops_an_unfinished
   BOOST_TEST(!s->save({.root = root}).has_value());
   BOOST_TEST(!s->save_under_way());
   s.reset();
-  // The save is committed or absent, never half-written; it is reported once if it had begun.
+  // The save must be committed or absent, never half-written; a save that had begun is reported once.
   if (std::filesystem::exists(root / "latest"))
     BOOST_TEST(manifest_of(root).run.step >= 1U);
   else

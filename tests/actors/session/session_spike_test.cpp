@@ -1,5 +1,5 @@
-// Tests samples that are left out, and a run that goes back after a spike of its loss: its bits are those of a run that
-// was resumed from that checkpoint by hand without the samples.
+// Tests samples that are left out of training, and a run that returns to a checkpoint after a spike of its loss: it has
+// the bits of a run that was resumed by hand from that checkpoint without the samples.
 #include <boost/test/unit_test.hpp>
 
 #include <map>
@@ -29,7 +29,7 @@ std::unique_ptr<actors::session> opened(const small_job& job, const settings& se
   return std::move(*s);
 }
 
-/// Bits of the loss of each step; a step that is repeated has its last loss.
+/// Maps each step to the bits of its loss; a step that is repeated has its last loss.
 using losses_by_step = std::map<uint64_t, uint64_t>;
 
 /// Trains until `steps` steps are done and returns their losses; saves every fourth step in `root`, unless it is empty.
@@ -131,7 +131,8 @@ BOOST_AUTO_TEST_CASE(a_changed_list_is_applied_or_refused_where_a_run_resumes) {
     return again ? std::to_string((*again)->left_out().back().samples.front().begin) : again.error().text;
   };
   BOOST_TEST(tried("[{steps: 2}]") == "4");
-  BOOST_TEST(tried("[{steps: 2}, {steps: 6}]") == "24");  // the 6th step takes the samples of the 7th
+  // Step 2 is left out, so the sixth step trains on the samples of the seventh.
+  BOOST_TEST(tried("[{steps: 2}, {steps: 6}]") == "24");
   BOOST_TEST(tried("[]").find("data.skip: the samples of step 2, which this run left out before step 5") !=
              std::string::npos);
   BOOST_TEST(
@@ -160,7 +161,8 @@ BOOST_AUTO_TEST_CASE(a_run_that_went_back_has_the_bits_of_one_resumed_by_hand_wi
     BOOST_TEST(first.last == first.step);
     BOOST_TEST(first.loss > 3 * first.usual);
     BOOST_TEST(s->left_out().size() == spikes.size());
-    // The first folder that the run went back to is unchanged, because no later spike went back further.
+    // The folder of the earliest checkpoint to which the run returned is unchanged, because no later spike went back
+    // further.
     const auto earliest = std::ranges::min_element(spikes, {}, &actors::loss_spike::back_to)->back_to;
     BOOST_REQUIRE(earliest == first.back_to);
     const auto weights = parameter_of(*s, 1);
@@ -178,7 +180,7 @@ BOOST_AUTO_TEST_CASE(a_watched_run_that_resumes_spikes_where_it_would_have_undis
   const auto wanted = run_to(*opened(job, two_ranks + watched), 40, root, &wanted_spikes);
   BOOST_REQUIRE(wanted_spikes.size() >= 2U);
   losses_by_step got;
-  // Each session ends as if it was killed: steps that were not saved are repeated.
+  // Each session ends as if it was killed, so the next one repeats the steps that were not saved.
   for (const uint64_t until : {11U, 19U, 30U, 40U}) {
     BOOST_TEST_INFO_SCOPE("until " << until);
     const bool begins = got.empty();
@@ -257,7 +259,7 @@ BOOST_AUTO_TEST_CASE(without_a_saved_state_a_spike_ends_the_run_by_name) {
   BOOST_TEST(why.find("there is no checkpoint of this run") != std::string::npos, why);
 }
 
-// The learning rate breaks the weights: the loss is not finite, and no sample is the cause.
+// The learning rate destroys the weights: the loss is not finite, but no sample is the cause.
 BOOST_AUTO_TEST_CASE(a_loss_that_is_not_finite_is_a_spike_and_going_back_has_a_limit) {
   const small_job job;
   for (const settings& more : {settings{}, settings{"bf16.enabled=true"}, settings{"fp16.enabled=true"}}) {

@@ -1,4 +1,5 @@
-// Tests the files that a host program's session records, refuses and leaves behind, without the command line.
+// Tests the files that a host program's session writes, refuses to write, and leaves when it ends, without the command
+// line.
 #include <filesystem>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -44,7 +45,8 @@ BOOST_AUTO_TEST_CASE(a_comma_locale_of_the_host_changes_no_file) {
     for (int i = 0; i < 3; ++i) step_of(*s);
     (void)s->finish();
   }
-  // A comma between two digits is a decimal sign that the locale put there: lists have a blank, a bracket or a quote.
+  // A comma between two digits is a decimal point written in the locale's form: in lists, a comma is next to a space, a
+  // bracket or a quote.
   const std::regex decimal_comma("\"(ts|dur|flops|loss|lr|grad_norm|waited_us)\": *-?[0-9]+,[0-9]");
   for (const char* name : {"out/steps.jsonl", "out/trace.json"}) {
     const std::string text = scratch_folder::read(job.folder() / name);
@@ -102,7 +104,8 @@ BOOST_AUTO_TEST_CASE(loading_an_earlier_step_cuts_the_curves_there) {
     for (int i = 0; i < steps; ++i) step_of(*s);
   };
   train(2);
-  BOOST_TEST_REQUIRE(s->save({.root = job.folder() / "saved"}).has_value());  // outside of the output folder
+  // The checkpoint is written outside of the output folder.
+  BOOST_TEST_REQUIRE(s->save({.root = job.folder() / "saved"}).has_value());
   train(3);
   BOOST_TEST_REQUIRE(s->load(job.folder() / "saved").has_value());
   train(1);

@@ -1,4 +1,5 @@
-// Tests a session as a host program sees it, apart from steps: evaluation, generation, stopping, refusals, export.
+// Tests a session as a host program sees it, apart from training steps: evaluation, generation, stopping, refusals,
+// export.
 #include <c10/core/Allocator.h>
 
 #include <algorithm>
@@ -110,7 +111,7 @@ BOOST_AUTO_TEST_CASE(a_stopped_run_returns_one_error_from_then_on) {
   auto s = job.open({"parallel.data=2", "zero_optimization.stage=3"});
   step_of(*s);
   std::thread([&] { s->stop("the host had enough"); }).join();
-  // The stop is a message of its own: a few steps may be done before it arrives, but not many.
+  // The request to stop is an asynchronous message, so a few steps may be done before it arrives, but not many.
   core::result<actors::step_report> r = s->step();
   for (int i = 0; i < 1000 && r.has_value(); ++i) r = s->step();
   BOOST_TEST_REQUIRE(!r.has_value());
@@ -134,7 +135,7 @@ BOOST_AUTO_TEST_CASE(a_configuration_that_cannot_open_is_refused_in_one_sentence
   struct refusal {
     std::string model, text;
     settings set;
-    std::string wanted;  // part of the error's text
+    std::string wanted;  // text that the error must contain
   };
   const std::string big =
       "model: {model_type: gpt2, n_layer: 1, n_embd: 8, n_head: 1, n_positions: 8, vocab_size: 96, embd_pdrop: 0}\n";
@@ -162,7 +163,7 @@ BOOST_AUTO_TEST_CASE(a_configuration_that_cannot_open_is_refused_in_one_sentence
         BOOST_TEST_REQUIRE(!s.has_value());
         text = s.error().text;
         BOOST_TEST(files_below(job.folder().path()) == files);
-      } catch (const std::runtime_error& e) {  // the configuration was refused already
+      } catch (const std::runtime_error& e) {  // small_job throws if the configuration is refused when it is read
         text = e.what();
         if (text.ends_with('\n')) text.pop_back();
       }
@@ -178,7 +179,8 @@ BOOST_AUTO_TEST_CASE(an_exported_model_opens_with_the_same_weights_and_trains) {
   auto a = job.open({"parallel.data=2", "zero_optimization.stage=3", "data.validation_fraction=0.1"});
   for (int i = 0; i < 3; ++i) step_of(*a);
   const auto folder = (job.folder() / "exported").string();
-  BOOST_TEST_REQUIRE(a->export_hugging_face(folder, 40000).has_value());  // more than one file
+  // The shard size of 40,000 bytes results in several files.
+  BOOST_TEST_REQUIRE(a->export_hugging_face(folder, 40000).has_value());
   BOOST_TEST(std::filesystem::exists(job.folder() / "exported/model.safetensors.index.json"));
 
   auto loaded = config::load_text("model: {path: exported}\n" + training_keys, "job.yaml", job.folder().path(),

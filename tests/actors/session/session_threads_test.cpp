@@ -1,4 +1,4 @@
-// Tests a session and threads: calls from several host threads, and threads that the system refuses to start.
+// Tests sessions and threads: calls from several host threads, and threads that the operating system refuses to start.
 #include <ATen/Parallel.h>
 #include <fenv.h>
 #include <sys/wait.h>
@@ -27,7 +27,7 @@ namespace {
 
 constexpr std::chrono::seconds patience{60};
 
-/// A host's thread that runs one task after another and lives until it is released.
+/// Runs tasks one after another on one host thread, which lives until the object releases it.
 class worker {
  public:
   worker() : thread_([this] { work(); }) {}
@@ -38,7 +38,7 @@ class worker {
   worker(const worker&) = delete;
   worker& operator=(const worker&) = delete;
 
-  /// Runs the task on the thread. Returns false if the task did not return.
+  /// Runs the task on the thread and waits for it. Returns false if the task does not return in time.
   bool call(std::function<void()> f) {
     std::packaged_task<void()> task(std::move(f));
     auto done = task.get_future();
@@ -81,8 +81,8 @@ uint64_t resident_bytes() {
   return resident * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
-/// True if the process has this number of threads; waits for threads that have ended, which are counted until the
-/// kernel has removed them.
+/// Returns true if the process reaches this number of threads; waits for threads that have ended, because the kernel
+/// counts them until it has removed them.
 bool ends_with(size_t threads) {
   for (int i = 0; i < 500 && entries_of("/proc/self/task") != threads; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -90,7 +90,7 @@ bool ends_with(size_t threads) {
 }
 bool ends_alone() { return ends_with(1); }
 
-/// Returns the result of `f`, run in a child process and passed as its exit code; 99 if the child does not end.
+/// Runs `f` in a child process and returns its result, which is passed as the exit code; 99 if the child does not end.
 int in_a_child(const std::function<int()>& f) {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(f());
@@ -143,7 +143,7 @@ BOOST_AUTO_TEST_CASE(a_thread_registered_with_its_hosts_actor_system_stays_regis
   auto s = job.open({});
   step_of(*s);
   s.reset();
-  BOOST_TEST(caf::logger::current_logger() == nullptr);  // CAF sets it again when this thread next needs it
+  BOOST_TEST(caf::logger::current_logger() == nullptr);  // CAF sets the logger again when this thread next needs it
   caf::logger::set_current_actor_system(&system);
   actors::session_options options;
   options.config = job.config({});
@@ -172,8 +172,8 @@ BOOST_AUTO_TEST_CASE(no_session_opens_without_threads_and_nothing_is_left) {
   }
 }
 
-// Each session trains, evaluates, generates and saves; sessions with stages, with states in files and in a host's actor
-// system take turns.
+// Each session trains, evaluates, generates and saves. The test alternates sessions with pipeline stages, with states
+// in files, and in a host program's actor system.
 BOOST_AUTO_TEST_CASE(sessions_that_are_opened_and_closed_again_and_again_leave_nothing_behind) {
   constexpr uint64_t early = 20;
   [[maybe_unused]] constexpr uint64_t beyond_the_first_sessions_bytes = uint64_t{8} << 20;
@@ -250,7 +250,7 @@ BOOST_AUTO_TEST_CASE(neither_steps_nor_the_measurement_for_lanes_opens_an_openmp
   const auto config = job.config({"parallel.data=2"});
   const int code = in_a_child([&] {
     at::set_num_threads(3);
-    // LibTorch starts threads of its own at the first such call of a process
+    // LibTorch starts threads of its own at the first such call of a process.
     const size_t of_host = entries_of("/proc/self/task");
     if (!(actors::measured_matmul_flops(*config) > 0)) return 2;
     if (!ends_with(of_host)) return 3;
@@ -266,7 +266,7 @@ BOOST_AUTO_TEST_CASE(neither_steps_nor_the_measurement_for_lanes_opens_an_openmp
   BOOST_TEST(code == 0, code);
 }
 
-// Other processes took the threads after the check and before the lanes started.
+// The test simulates that other processes start threads between the session's check and the start of its lanes.
 BOOST_AUTO_TEST_CASE(a_company_without_enough_threads_is_dismissed_and_its_system_ends) {
   for (const rlim_t threads : {1, 2, 4, 6}) {
     const int code = in_a_child([&] {

@@ -1,5 +1,5 @@
-// Tests states of whole runs that are read and changed by name: the values are equal at every stage and tier, and
-// training continues from the values set.
+// Tests states of whole runs that are read and changed by name: the values do not depend on the ZeRO stage and the
+// tier, and training continues from the changed values.
 #include "actors/session/state_access.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -72,7 +72,7 @@ std::vector<float> changed(std::vector<float> x, float by) {
   return x;
 }
 
-/// The losses of a run, then every state that can be read.
+/// Results of a run: the losses, then every state that can be read.
 struct outcome {
   std::vector<double> losses;
   std::vector<named_values> all;
@@ -150,7 +150,8 @@ BOOST_AUTO_TEST_CASE(the_pieces_that_ranks_update_make_up_the_whole) {
         sound(states.set_local_fp32_param(rank, matrix, changed(mine, 2)));
         sound(states.set_local_optimizer_state(rank, matrix, "exp_avg", std::vector<float>(own.count, 0.25F)));
         covered += own.count;
-        if (own.count == whole.size()) {  // stage 0: both ranks have all elements, and the values that were set
+        // At stage 0 both ranks own all elements, so the other rank must have the new values.
+        if (own.count == whole.size()) {
           BOOST_TEST((sound(states.get_local_fp32_param(1 - rank, matrix)) == changed(mine, 2)));
           covered = whole.size();
           break;
@@ -176,7 +177,7 @@ BOOST_AUTO_TEST_CASE(a_run_resumed_from_a_save_trains_like_the_changed_run) {
         const auto states = s->states();
         sound(states.set_full_fp32_param(matrix, changed(sound(states.get_full_fp32_param(matrix)), 0.5F)));
         sound(s->save_async(request));
-        // The save holds the states as they were before this change.
+        // The save contains the states before this change.
         sound(s->states().set_full_fp32_param(vector, changed(sound(s->states().get_full_fp32_param(vector)), 3)));
         sound(s->states().set_full_fp32_param(vector, std::vector<float>(32, 0.0F)));
         sound(s->wait_for_saves());
@@ -186,7 +187,8 @@ BOOST_AUTO_TEST_CASE(a_run_resumed_from_a_save_trains_like_the_changed_run) {
         actors::session_options options;
         options.config = job.config(i % 2 == 0 ? set : all[0].set + two_ranks + precisions[1].set);
         options.resume = request.root;
-        options.load.swap_batch_bytes = 10'000;  // many batches, and tensors that are a batch alone
+        // The limit results in many batches, and in tensors that fill a batch alone.
+        options.load.swap_batch_bytes = 10'000;
         options.load.load_from_fp32_weights = i < 2;
         auto s = sound(actors::session::open(std::move(options)));
         for (int k = 0; k < 2; ++k) losses[i].push_back(step_of(*s).loss);
@@ -261,7 +263,7 @@ BOOST_AUTO_TEST_CASE(unavailable_states_are_refused_with_the_reason) {
   const auto before = sound(states.get_full_fp32_param(vector));
   says(states.set_full_fp32_params(several), "got 1");
   BOOST_TEST((sound(states.get_full_fp32_param(vector)) == before));
-  // A frozen parameter has its own weights.
+  // A frozen parameter can also be set.
   const auto frozen = changed(sound(states.get_full_fp32_param("transformer.wte.weight")), 2);
   sound(states.set_full_fp32_param("transformer.wte.weight", frozen));
   BOOST_TEST((sound(states.get_full_fp32_param("transformer.wte.weight")) == frozen));

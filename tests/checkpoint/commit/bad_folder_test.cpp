@@ -1,4 +1,5 @@
-// Tests folders that are not checkpoints, and places where none can be written: one clear sentence, nothing written.
+// Tests folders that are not checkpoints, and folders in which none can be written: each causes one clear sentence, and
+// nothing is written.
 #include <sys/fsuid.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -21,7 +22,7 @@ namespace {
 
 constexpr auto bad = error_kind::bad_input;
 
-/// Makes this thread, and no other, access files as a user without rights while the object lives.
+/// Makes this thread alone access files as a user without special rights during the lifetime of the object.
 class as_nobody {
  public:
   as_nobody() : before_(static_cast<uid_t>(::setfsuid(65534))) {}
@@ -104,7 +105,7 @@ BOOST_AUTO_TEST_CASE(links_and_pipes_in_place_of_files_are_not_followed) {
     check_failed(open_checkpoint(real_files(), f / "c"), bad, path.string());
     fs::remove(path);
     BOOST_REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
-    // Opening a FIFO fails at once instead of waiting for a writer.
+    // Opening a FIFO must fail at once instead of waiting for a writer.
     check_failed(open_checkpoint(real_files(), f / "c"), bad, path.string());
     fs::remove(path);
     fs::create_directory(path);
@@ -113,7 +114,7 @@ BOOST_AUTO_TEST_CASE(links_and_pipes_in_place_of_files_are_not_followed) {
     fs::rename(real, path);
   }
   check_newest(real_files(), f / "c", 1, sample_tensors(1));
-  // A save does not write through links in its way, and clean-up and retention leave links alone.
+  // A save must not write through links in its folder, and clean-up and retention must leave links unchanged.
   const auto aside = f / "elsewhere";
   fs::create_directory(aside);
   f.write("elsewhere/mine", "as it was");
@@ -127,7 +128,7 @@ BOOST_AUTO_TEST_CASE(links_and_pipes_in_place_of_files_are_not_followed) {
   check_ok(apply_retention(real_files(), f / "c", {.keep_last = 1}));
   BOOST_TEST(scratch_folder::read(aside / "mine") == "as it was");
   BOOST_TEST(fs::is_symlink(f / "c/step-00000000"));
-  // A checkpoint that is stored elsewhere, behind a link, is replaced here; the target of the link stays.
+  // If a checkpoint's folder is a link to a folder elsewhere, a save replaces the link and leaves its target.
   fs::rename(f / "c/step-00000003", f / "far");
   fs::create_directory_symlink(f / "far", f / "c/step-00000003");
   check_newest(real_files(), f / "c", 3, sample_tensors(1));

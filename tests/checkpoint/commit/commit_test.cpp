@@ -1,4 +1,4 @@
-// Tests names, `latest`, retention and clean-up; leaves crashes and faults at every operation to tests/crash.
+// Tests names, `latest`, retention and clean-up. Crashes and faults at every operation are tested in tests/crash.
 #include "checkpoint/commit/commit.hpp"
 
 #include <map>
@@ -21,7 +21,7 @@ namespace {
 const std::filesystem::path checkpoints = "/runs/checkpoints";
 const auto& at = checkpoints;
 
-/// Returns the tensors of a seed, which are made only once.
+/// Returns the tensors of a seed; creates them at the first call with that seed.
 const std::vector<sample_tensor>& samples(uint64_t seed) {
   static std::map<uint64_t, std::vector<sample_tensor>> all;
   auto& out = all[seed];
@@ -42,7 +42,7 @@ BOOST_AUTO_TEST_CASE(a_full_disk_leaves_the_old_checkpoint_and_says_how_much_is_
   const auto found = open_checkpoint(files, at);
   check_ok(found);
   check_newest(files, at, found->content.run.step, samples(1));
-  BOOST_TEST(remove_leftovers(files, at)->empty());  // the failed save has removed its own files
+  BOOST_TEST(remove_leftovers(files, at)->empty());  // the failed save has already removed its own files
 }
 
 BOOST_AUTO_TEST_CASE(latest_that_names_nothing_or_another_manifest_is_refused) {
@@ -64,7 +64,7 @@ BOOST_AUTO_TEST_CASE(latest_that_names_nothing_or_another_manifest_is_refused) {
     const auto bytes = std::as_bytes(std::span(text));
     latest.assign(bytes.begin(), bytes.end());
   };
-  say("step-00000010");  // as a user does to go back
+  say("step-00000010");  // changes `latest` as a user does who returns to an earlier checkpoint
   check_newest(files, at, 10, samples(1));
   say("../other");
   check_failed(open_checkpoint(files, at), error_kind::bad_input, "does not begin with the name of a checkpoint");
@@ -96,7 +96,7 @@ BOOST_AUTO_TEST_CASE(a_damaged_checkpoint_is_passed_over_for_the_newest_good_one
 
   BOOST_TEST(step_of_newest(good, good_enough::verifies) == 30U);
   BOOST_TEST(said.empty());
-  {  // a damaged payload: found only by reading it
+  {  // damages a payload, which only a complete read detects
     const auto files = damaged({{shard, 4096}});
     check_ok(open(*files, good_enough::opens));
     BOOST_TEST(said.empty());
@@ -111,8 +111,8 @@ BOOST_AUTO_TEST_CASE(a_damaged_checkpoint_is_passed_over_for_the_newest_good_one
     BOOST_TEST(step_of_newest(*damaged({{"step-00000030/manifest.json", 300}}), check) == 20U);
     BOOST_TEST(step_of_newest(*damaged({{shard, 0}, {"step-00000020/manifest.json", 300}}), check) == 10U);
     BOOST_TEST(said.size() == 3U);
-    BOOST_TEST(step_of_newest(*damaged({{"latest", 0}}), check) == 30U);   // only `latest` itself is bad
-    BOOST_TEST(step_of_newest(*damaged({{"latest", 20}}), check) == 30U);  // the digest in `latest` is bad
+    BOOST_TEST(step_of_newest(*damaged({{"latest", 0}}), check) == 30U);   // only `latest` itself is damaged
+    BOOST_TEST(step_of_newest(*damaged({{"latest", 20}}), check) == 30U);  // the digest in `latest` is wrong
     const auto none = damaged({{shard, 0}, {"step-00000020/manifest.json", 300}, {"step-00000010/shard-00000.bin", 4}});
     check_failed(open(*none, check), error_kind::bad_input, "none of the 3 checkpoints in '/runs/checkpoints' is good");
   }
@@ -125,7 +125,7 @@ BOOST_AUTO_TEST_CASE(a_damaged_checkpoint_is_passed_over_for_the_newest_good_one
     check_ok(files->remove(at / "latest"));
     BOOST_TEST(step_of_newest(*files, good_enough::opens) == 20U);
   }
-  {  // after the user went back, newer ones are not taken
+  {  // if a user has changed `latest` to an earlier checkpoint, later ones are not opened
     const auto files = damaged({{"step-00000020/manifest.json", 300}});
     const std::string_view text = "step-00000020\n";
     const auto bytes = std::as_bytes(std::span(text));
@@ -134,7 +134,7 @@ BOOST_AUTO_TEST_CASE(a_damaged_checkpoint_is_passed_over_for_the_newest_good_one
   }
   fake_files empty;
   check_failed(open(empty, good_enough::opens), error_kind::bad_input, "'/runs/checkpoints'");
-  // A run can resume from the checkpoint that was taken: its saves replace the damaged ones.
+  // A run can resume from the checkpoint that was opened, and its saves replace the damaged checkpoints.
   const auto files = damaged({{shard, 0}, {"latest", 3}});
   check_ok(remove_leftovers(*files, at));
   check_ok(open(*files, good_enough::verifies));
@@ -146,7 +146,7 @@ BOOST_AUTO_TEST_CASE(after_a_run_went_back_the_one_committed_before_is_taken_not
   fake_files good;
   for (const uint64_t step : {10, 20, 30, 40}) check_ok(save_sample(good, at, step, samples(step), 1));
   for (const uint64_t step : {15, 25})
-    check_ok(save_sample(good, at, step, samples(step), 1));  // a run that resumed from step 10
+    check_ok(save_sample(good, at, step, samples(step), 1));  // models a run that resumed from step 10
   const auto taken = [&](std::initializer_list<const char*> damaged) -> uint64_t {
     const auto files = good.after_power_cut(survival::everything);
     for (const char* path : damaged) (*files->content(at / path))[0] ^= std::byte{1};
@@ -156,9 +156,9 @@ BOOST_AUTO_TEST_CASE(after_a_run_went_back_the_one_committed_before_is_taken_not
     return found->content.run.step;
   };
   BOOST_TEST(taken({}) == 25U);
-  BOOST_TEST(taken({"step-00000025/shard-00000.bin"}) == 15U);  // a choice by step number would be 20
+  BOOST_TEST(taken({"step-00000025/shard-00000.bin"}) == 15U);  // a choice by step number would return 20
   BOOST_TEST(taken({"step-00000025/shard-00000.bin", "step-00000015/manifest.json"}) == 20U);
-  BOOST_TEST(taken({"latest"}) == 25U);  // a choice by step number would be 40
+  BOOST_TEST(taken({"latest"}) == 25U);  // a choice by step number would return 40
   BOOST_TEST(taken({"latest", "step-00000025/manifest.json"}) == 15U);
   BOOST_TEST(taken({"latest", "step-00000025/manifest.json", "step-00000015/shard-00000.bin"}) == 40U);
 }
@@ -202,9 +202,9 @@ BOOST_AUTO_TEST_CASE(retention_keeps_the_last_the_multiples_and_the_one_that_lat
     BOOST_TEST(steps_to_remove(steps, 10, {.keep_last = 1}) == not_named);
     BOOST_TEST(steps_to_remove(steps, 50, {.keep_last = 9}) == none);
     if (timed)
-      for (auto& s : steps) s.committed_unix_ns = 0;  // as in older manifests
+      for (auto& s : steps) s.committed_unix_ns = 0;  // older manifests do not store this time
   }
-  // A run went back to step 20 and saved 25; one of the checkpoints has no time of commit.
+  // A run resumed from step 20 and saved step 25; one of the checkpoints has no time of commit.
   const std::vector<committed_step> back{{10, 0}, {20, 100}, {30, 200}, {40, 300}, {25, 400}};
   const std::vector<uint64_t> stale{10, 20, 30};
   BOOST_TEST(steps_to_remove(back, 25, {.keep_last = 2}) == stale);
@@ -213,7 +213,7 @@ BOOST_AUTO_TEST_CASE(retention_keeps_the_last_the_multiples_and_the_one_that_lat
 BOOST_AUTO_TEST_CASE(a_run_that_went_back_keeps_its_later_saves_and_not_the_higher_steps) {
   fake_files files;
   for (const uint64_t step : {10, 20, 30, 40}) check_ok(save_sample(files, at, step, samples(1), 1));
-  for (const uint64_t step : {11, 12}) {  // a host program resumed from step 10
+  for (const uint64_t step : {11, 12}) {  // models a host program that resumed from step 10
     check_ok(save_sample(files, at, step, samples(2), 1));
     check_ok(apply_retention(files, at, {.keep_last = 2, .keep_every = 20}));
   }
@@ -224,7 +224,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_went_back_keeps_its_later_saves_and_not_the_high
   const std::vector<std::string> wanted{"latest", "step-00000011", "step-00000012", "step-00000020", "step-00000040"};
   BOOST_TEST(names == wanted, boost::test_tools::per_element());
   check_newest(files, at, 12, samples(2));
-  // The times of commits increase, however fast the commits follow each other.
+  // The times of commits must increase, however fast the commits follow each other.
   const auto first = open_folder(files, at / "step-00000011"), second = open_folder(files, at / "step-00000012");
   BOOST_TEST_REQUIRE((first && second));
   BOOST_TEST(first->content.committed_unix_ns < second->content.committed_unix_ns);
@@ -272,12 +272,12 @@ BOOST_AUTO_TEST_CASE(checkpoints_with_tags_are_named_replaced_and_found_and_rete
   save(2, 2, "", latest_update::always);
   save(3, 3, "epoch-1.5", latest_update::always);
   check_newest(files, at, 3, samples(3));
-  save(4, 1, "best", latest_update::if_replaced);  // replaces the checkpoint of step 1
+  save(4, 1, "best", latest_update::if_replaced);  // the save replaces the checkpoint of step 1
   check_newest(files, at, 3, samples(3));
   const auto best = open_checkpoint(files, at / "best");
   check_ok(best);
   BOOST_TEST(best->content.run.step == 4U);
-  save(5, 2, "epoch-1.5", latest_update::if_replaced);  // `latest` names that folder already
+  save(5, 2, "epoch-1.5", latest_update::if_replaced);  // `latest` already names that folder
   check_newest(files, at, 5, samples(2));
   save(6, 1, "", latest_update::if_replaced);
   save(7, 1, "", latest_update::if_replaced);
@@ -289,7 +289,7 @@ BOOST_AUTO_TEST_CASE(checkpoints_with_tags_are_named_replaced_and_found_and_rete
   check_newest(files, at, 5, samples(2));
   BOOST_TEST(remove_leftovers(files, at)->empty());
 
-  // A damaged checkpoint with a tag is passed over, too, and any flipped byte of `latest` is detected.
+  // A damaged checkpoint with a tag is skipped, too, and any flipped byte of `latest` is detected.
   auto& latest = *files.content(at / "latest");
   for (size_t i = 0; i < latest.size(); ++i) {
     latest[i] ^= std::byte{1};

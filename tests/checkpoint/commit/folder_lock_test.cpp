@@ -1,4 +1,4 @@
-// Tests two runs that use one folder of checkpoints.
+// Tests two runs that use the same folder of checkpoints at the same time.
 #include "checkpoint/commit/folder_lock.hpp"
 
 #include <sys/stat.h>
@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(the_lock_is_a_plain_file_of_its_owner_and_nothing_else) {
   const mode_t mask = ::umask(002);
   ::umask(mask);
   BOOST_TEST((status.st_mode & 07777) == (0666U & ~mask));
-  BOOST_TEST(status.st_size == 0);  // no process is recorded as its holder
+  BOOST_TEST(status.st_size == 0);  // the file does not record which process holds the lock
   std::filesystem::remove(lock);
 
   const auto victim = folder.write("victim", "as it was");
@@ -156,7 +156,7 @@ BOOST_AUTO_TEST_CASE(a_file_system_without_locks_is_written_to_and_the_lock_says
     BOOST_TEST(WIFEXITED(status));
     BOOST_TEST(WEXITSTATUS(status) == 0);
   }
-  // Any other error refuses the run: a process that may not lock does not run.
+  // Any other error refuses the run: a process that cannot lock the folder must not use it.
   const scratch_folder folder;
   const pid_t child = ::fork();
   if (child == 0) {
@@ -175,7 +175,7 @@ BOOST_AUTO_TEST_CASE(leftovers_are_removed_under_the_lock_only) {
   const auto unfinished = root / ("step-00000020.writing-" + to_hex(random_save_id()));
   std::filesystem::create_directory(unfinished);
   {
-    holder other(root);  // the unfinished folder may be a save of this process
+    holder other(root);  // the unfinished folder may belong to a save that this process is writing
     check_failed(claim_folder(root), error_kind::bad_input, "is in use");
     BOOST_TEST(std::filesystem::exists(unfinished));
   }
@@ -186,7 +186,7 @@ BOOST_AUTO_TEST_CASE(leftovers_are_removed_under_the_lock_only) {
   BOOST_TEST(!std::filesystem::exists(unfinished));
   BOOST_TEST(claimed->lock.root() == root);
   check_newest(real_files(), root, 10, sample_tensors(1));
-  check_ok(apply_retention(real_files(), root, {.keep_last = 1}));  // retention leaves the lock's file alone
+  check_ok(apply_retention(real_files(), root, {.keep_last = 1}));  // retention must not remove the lock's file
   BOOST_TEST(std::filesystem::exists(root / ".lock"));
 }
 

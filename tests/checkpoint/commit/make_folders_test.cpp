@@ -1,5 +1,5 @@
-// Tests folders that several threads make at once: a save's folder is made by its writer and by copies that arrive
-// there.
+// Tests folders that several threads create at once: a writer creates the folder of a save, and so do the copies that
+// arrive there.
 #include <boost/test/unit_test.hpp>
 
 #include <barrier>
@@ -20,7 +20,7 @@ namespace {
 
 constexpr int threads = 4;
 
-/// Returns the number of rounds in which a thread failed to make the folder or find it made.
+/// Returns the number of rounds in which a thread could neither create the folder nor find it existing.
 int failures_of(file_system& files, const std::filesystem::path& root, int rounds) {
   std::barrier together(threads);
   std::vector<int> failed(threads, 0);

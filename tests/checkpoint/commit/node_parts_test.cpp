@@ -1,4 +1,4 @@
-// Tests a checkpoint whose files are on the disks of two machines, as each of them sees it alone.
+// Tests a checkpoint whose files are on the disks of two machines, each of which sees only its own disk.
 #include "checkpoint/commit/node_parts.hpp"
 
 #include "checkpoint/convert/open_source.hpp"
@@ -18,7 +18,7 @@ using core::error_kind;
 
 namespace {
 
-/// A checkpoint of two writers: host a leads, host b has the second file below its .parts.
+/// A checkpoint of two writers: machine a leads; machine b has the second file, in a subfolder of its folder of parts.
 struct two_machines {
   scratch_folder a, b;
   fs::path step;

@@ -23,14 +23,15 @@ namespace {
 
 constexpr const char* config = R"({"model_type": "llama", "dtype": "float32"})";
 
-/// A folder like a Llama's, with numbers that look random.
+/// A folder with a model of Llama's form, whose weights look random.
 class plain_model {
  public:
   explicit plain_model(int64_t inner = 96) {
     for (const char* layer : {"0", "1"}) {
       const std::string at = std::string("model.layers.") + layer;
       add(at + ".self_attn.q_proj.weight", {64, 64});
-      add(at + ".self_attn.k_proj.weight", {33, 64});  // its zero points do not fill a whole number of words
+      // Makes a tensor whose zero points do not fill a whole number of words.
+      add(at + ".self_attn.k_proj.weight", {33, 64});
       add(at + ".self_attn.v_proj.weight", {32, 64});
       add(at + ".self_attn.q_proj.bias", {64});
       add(at + ".mlp.gate_proj.weight", {inner, 64});
@@ -87,7 +88,7 @@ compress_options options_for(const fs::path& out, const scheme_wish& wish) {
   return o;
 }
 
-/// Compresses into a folder and opens that folder; `told` receives the report.
+/// Compresses the weights into a folder and opens that folder; `told` receives the report.
 tensor_source compressed(const tensor_source& from, const fs::path& out, const scheme_wish& wish,
                          compression_report* told = nullptr) {
   const auto options = options_for(out, wish);
@@ -109,8 +110,8 @@ std::vector<float> floats_in(const tensor_source& s, const std::string& name) {
   return out;
 }
 
-/// Returns the largest relative error of values that are spread evenly: a step is 2^(1-b) of the range, an error at
-/// most half a step.
+/// Returns the largest relative error of values that are evenly distributed: the distance between two codes is 2^(1-b)
+/// of the range, and an error is at most half of it.
 double most_error(const weight_scheme& s) {
   switch (s.codes().kind) {
     case kernels::code_kind::e4m3:
@@ -171,7 +172,8 @@ BOOST_AUTO_TEST_CASE(what_is_read_back_is_as_near_as_the_report_says_and_the_res
 BOOST_AUTO_TEST_CASE(a_folder_is_bits_and_scales_of_its_layers_and_the_rest_within_2_percent) {
   plain_model model(2048);
   const auto from = model.open();
-  // Returns the bits of a weight, the bits of a group's scale and zero point, and the weights in a group; 0: a row.
+  // Returns three numbers: the bits of a weight, the bits of a group's scale and zero point, and the number of weights
+  // in a group (0: a whole row).
   const auto sizes_of = [](const scheme_wish& w) -> std::array<double, 3> {
     const double scale = w.type == core::dtype::f32 ? 32 : 16;
     if (w.format == "mxfp4") return {4, 8, 32};
@@ -214,7 +216,7 @@ BOOST_AUTO_TEST_CASE(what_was_compressed_once_stays_as_it_is_in_the_same_format)
 }
 
 BOOST_AUTO_TEST_CASE(several_files_and_one_hold_the_same_and_blocks_of_any_size_do_not_show) {
-  plain_model model(32 * 300);  // the rows are longer than a block's part
+  plain_model model(32 * 300);  // a row then has more elements than a block processes
   const auto from = model.open();
   const scratch_folder at;
   const scheme_wish wish{"int3", 32, true, core::dtype::bf16};

@@ -269,7 +269,7 @@ BOOST_AUTO_TEST_CASE(a_group_that_names_a_module_counts_before_one_that_names_it
   at.set_config([](json& q) {
     auto other = q["config_groups"]["group_0"];
     other["weights"]["num_bits"] = 8;
-    q["config_groups"]["a"] = other;  // comes before group_0 and covers all linear layers
+    q["config_groups"]["a"] = other;  // the group precedes group_0 and matches all linear layers
     q["config_groups"]["group_0"]["targets"] = {"re:.*up_proj"};
   });
   check_ok(at.open());
@@ -350,7 +350,8 @@ BOOST_AUTO_TEST_CASE(damaged_folders_are_refused_or_read_within_a_multiple_of_th
         source_reader reader(*s);
         for (const auto& t : s->tensors) {
           std::vector<std::byte> out(core::numel_of(t.shape) * core::size_of(t.type));
-          (void)reader.read(t, 0, core::numel_of(t.shape), out);  // may fail, e.g. if the scales are missing
+          // The read may fail, for example if the scales are missing.
+          (void)reader.read(t, 0, core::numel_of(t.shape), out);
         }
       }
       BOOST_TEST_REQUIRE(memory.taken() < 64 * (config.size() + weights.size()) + (size_t{1} << 20), name << " " << i);

@@ -1,5 +1,5 @@
-// Tests folders whose weights are codes of methods that Troupe does not decode: recognised by config.json and by their
-// tensors alone.
+// Tests folders whose weights are encoded by methods that Troupe does not decode: such folders must be recognised by
+// config.json or by their tensors alone.
 #include "checkpoint/compressed/foreign.hpp"
 
 #include "checkpoint/convert/open_source.hpp"
@@ -40,7 +40,7 @@ std::string file_of(const std::vector<stored_tensor>& tensors) {
 const stored_tensor norm{"model.norm.weight", "F32", {8}, 32};
 const std::string linear = "model.layers.0.mlp.up_proj";
 
-/// A folder that a tool writes for one linear layer.
+/// A folder as a quantisation tool writes it for one linear layer.
 struct quantised {
   std::string method, config;
   std::vector<stored_tensor> tensors;

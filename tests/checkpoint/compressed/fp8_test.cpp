@@ -1,4 +1,4 @@
-// Tests folders of quant_method fp8, as DeepSeek publishes them: codes times the scales of their blocks.
+// Tests folders of quant_method fp8, as DeepSeek publishes them: a weight is its code times the scale of its block.
 #include "checkpoint/compressed/fp8.hpp"
 
 #include "checkpoint/compressed/source.hpp"
@@ -35,7 +35,7 @@ struct fp8_folder {
   std::string scale_name = ".weight_scale_inv";
   std::vector<int64_t> scale_shape{3, 3};
   std::vector<float> scales{0.5F, 1, 2, 4, 8, 16, 0.25F, 3, 0};
-  std::string more{};  ///< more keys of quantization_config
+  std::string more{};  ///< further keys of quantization_config
 
   void write(const scratch_folder& at) const {
     std::vector<std::byte> codes;
@@ -95,7 +95,7 @@ BOOST_AUTO_TEST_CASE(weights_are_codes_times_the_scale_of_their_block) {
     source_reader reader(*s);
     check_ok(reader.read(*t, 11, part.size(), std::as_writable_bytes(std::span(part))));
     BOOST_TEST(part == std::vector<float>(got.begin() + 11, got.begin() + 20), boost::test_tools::per_element());
-    BOOST_TEST(is_compressed_folder(at.path()).value());  // training therefore requires --dequantise
+    BOOST_TEST(is_compressed_folder(at.path()).value());  // training from a compressed folder requires --dequantise
   }
 }
 

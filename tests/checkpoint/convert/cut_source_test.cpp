@@ -1,4 +1,4 @@
-// Tests checkpoints whose tensors are masked and cut when they are read, and written again as Troupe's own.
+// Tests checkpoints whose tensors are masked and cut when they are read, and are then written in Troupe's own format.
 #include "checkpoint/convert/cut_source.hpp"
 
 #include "checkpoint/commit/commit.hpp"
@@ -59,8 +59,8 @@ BOOST_AUTO_TEST_CASE(changes_come_first_then_masks_then_cuts) {
       *x += 0.5F;
   };
   cut.mask.assign(5, 0xFF);
-  cut.mask[0] = 0xFE;  // masks element (0, 0)
-  cut.mask[3] = 0xFD;  // masks element 25, (3, 4)
+  cut.mask[0] = 0xFE;  // clears the mask bit of element (0, 0)
+  cut.mask[3] = 0xFD;  // clears the mask bit of element 25, which is (3, 4)
   cut.rows = {0, 3};
   cut.columns = {0, 2, 4};
   cuts["vector"].rows = {0, 3};
@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(what_is_written_as_a_checkpoint_of_ours_is_read_back_and_wh
   BOOST_TEST(again->format == "troupe");
   BOOST_TEST(again->run.steps.value() == 12U);
   BOOST_TEST(again->run.config == "steps: 20\n");
-  BOOST_TEST(!again->run.seed.has_value());  // the source does not state it
+  BOOST_TEST(!again->run.seed.has_value());  // the source does not contain the seed
   BOOST_TEST_REQUIRE(again->tensors.size() == 1U);
   BOOST_TEST((again->tensors[0].shape == std::vector<int64_t>{2, 7}));
   const auto got = values_of(*again, "matrix");

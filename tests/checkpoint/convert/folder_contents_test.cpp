@@ -1,4 +1,5 @@
-// Tests which part of a folder with several contents is read: folders as trainers leave them, made here.
+// Tests which part of a folder is read if it contains several checkpoints or exports; the test creates folders as
+// trainers leave them.
 #include "checkpoint/convert/folder_contents.hpp"
 
 #include "checkpoint/compressed/format.hpp"
@@ -25,7 +26,7 @@ namespace {
 const fs::path deepspeed_folder =
     fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures/deepspeed_gpt2/stage2_fp32/global_step3";
 
-/// Writes weights of a small model, as a trainer writes them.
+/// Writes weights of a small model in the form that a trainer writes.
 void write_weights(const fs::path& folder, dtype type = dtype::f32) {
   const std::vector<owned_tensor> weights{{"l.weight", type, {4, 2}}, {"l.bias", type, {4}}};
   check_ok(write_weights_folder(folder, all_to_write(weights), 1000));
@@ -87,13 +88,13 @@ BOOST_AUTO_TEST_CASE(the_newest_checkpoint_of_a_trainers_output_is_taken_and_not
       got.said);
   BOOST_TEST(has(inspect_text(*got.source), "holds 2 checkpoints, checkpoint-20, checkpoint-9: the newest is used\n"));
   BOOST_TEST(recognise(at.path()).value() == &hugging_face_format);
-  // A request for weights only opens the final ones, which are as exact as the checkpoint's.
+  // A request for weights alone opens the final ones, which are as exact as the checkpoint's.
   const auto weights = open(at.path(), false, wanted_of_folder::weights);
   check_ok(weights.source);
   BOOST_TEST(weights.source->folder == at.path());
   BOOST_TEST(has(weights.said, "the weights in this folder are used, not checkpoint-20, a checkpoint with"),
              weights.said);
-  // The checkpoint opens by its name, too.
+  // The checkpoint can also be opened by its name.
   check_ok(open_source(at.path(), {.tag = "checkpoint-9"}));
 }
 
@@ -105,13 +106,14 @@ BOOST_AUTO_TEST_CASE(weights_of_16_bits_are_not_taken_where_masters_of_32_lie_de
   at.write("checkpoint-3/latest", "global_step3");
   at.write("checkpoint-3/trainer_state.json", R"({"global_step": 3})");
   at.write("checkpoint-3/config.json", R"({"model_type": "gpt2"})");
-  write_weights(at / "checkpoint-3", dtype::bf16);  // written by stage3_gather_16bit_weights_on_model_save
+  // DeepSpeed writes this file for stage3_gather_16bit_weights_on_model_save.
+  write_weights(at / "checkpoint-3", dtype::bf16);
   for (const auto wants : {wanted_of_folder::weights, wanted_of_folder::checkpoint})
     for (const auto& path : {at.path(), at / "checkpoint-3"}) {
       const auto got = open(path, false, wants);
       check_step(got, 3);
       BOOST_TEST(find_tensor(*got.source, "transformer.wte.weight", tensor_kind::master) != nullptr);
-      BOOST_TEST(has(got.source->run.model, "gpt2"));  // the description is in the folder above DeepSpeed's
+      BOOST_TEST(has(got.source->run.model, "gpt2"));  // the model's description is in the parent of DeepSpeed's folder
     }
   const auto whole = open(at / "checkpoint-3");
   BOOST_TEST(!has(inspect_text(*whole.source), "trainer_state.json"));
@@ -123,7 +125,7 @@ BOOST_AUTO_TEST_CASE(weights_of_16_bits_are_not_taken_where_masters_of_32_lie_de
   const auto weights = open(at.path(), false, wanted_of_folder::weights);
   BOOST_TEST(has(weights.said, "the 32-bit weights of checkpoint-3 are used, not the 16-bit weights in this folder"),
              weights.said);
-  // Weights as exact as those of the checkpoint: the final ones are read.
+  // If the final weights are as exact as those of the checkpoint, the final ones are read.
   const scratch_folder narrow;
   write_weights(narrow.path(), dtype::bf16);
   write_checkpoint(narrow, "checkpoint-20", 20, dtype::bf16);
@@ -166,7 +168,7 @@ BOOST_AUTO_TEST_CASE(folders_of_deepspeed_after_peoples_hands_open_or_list_their
   const scratch_folder at;
   const auto copy = [&](const std::string& tag) { fs::copy(deepspeed_folder, at / tag, fs::copy_options::recursive); };
   copy("global_step3");
-  // The folder has no `latest`: the only checkpoint is read.
+  // The folder has no `latest`, so its only checkpoint is read.
   const auto only = open(at.path());
   check_step(only, 3);
   BOOST_TEST(has(only.said, "has no 'latest': the only checkpoint there, global_step3, is used"), only.said);
@@ -190,7 +192,7 @@ BOOST_AUTO_TEST_CASE(folders_of_deepspeed_after_peoples_hands_open_or_list_their
   check_failed(open_source(at.path(), {.tag = "gone"}), error_kind::bad_input, "it holds global_step10");
   at.write("latest", "/scratch/run/global_step10\n");
   check_failed(open_source(at.path()), error_kind::bad_input, "it holds global_step10, global_step9, global_step3");
-  // The checkpoint that `latest` names lacks a rank's file.
+  // The checkpoint that `latest` names lacks the file of one rank.
   at.write("latest", "global_step10\n");
   for (const auto& e : fs::directory_iterator(at / "global_step10"))
     if (has(e.path().filename().string(), "zero_pp_rank_0")) fs::remove(e.path());
@@ -204,7 +206,7 @@ BOOST_AUTO_TEST_CASE(folders_of_deepspeed_after_peoples_hands_open_or_list_their
   check_failed(open_source(at.path()), error_kind::bad_input, "--fallback-to-previous takes global_step9 instead");
   got = open(at.path(), true);
   BOOST_TEST(got.source->folder == at / "global_step9");
-  // No older checkpoint opens either.
+  // In the older checkpoints a file is missing, too, so none of them can be opened.
   for (const char* name : {"global_step9", "global_step3"})
     for (const auto& e : fs::directory_iterator(at / name))
       if (has(e.path().filename().string(), "zero_pp_rank_0")) fs::remove(e.path());
@@ -218,7 +220,7 @@ BOOST_AUTO_TEST_CASE(a_runs_output_folder_stands_for_its_checkpoints_even_where_
   check_ok(save_sample(real_files(), at / "checkpoints", 4, sample_tensors(1), 2));
   check_step(open(at.path()), 4);
   BOOST_TEST(checkpoints_below(at.path()) == at / "checkpoints");
-  write_weights(at.path(), dtype::bf16);  // an export of the weights
+  write_weights(at.path(), dtype::bf16);  // writes weights as an export does
   const auto got = open(at.path());
   check_step(got, 4);
   BOOST_TEST(has(got.said, "a checkpoint with optimizer states, is used"), got.said);

@@ -1,5 +1,5 @@
-// Tests that every format of the list is recognised and opened by its row, and which one wins if a path is like
-// several.
+// Tests that every format in the list is recognised and opened by its own entry, and which format is chosen if a path
+// matches several.
 #include "checkpoint/convert/formats.hpp"
 
 #include <map>
@@ -23,7 +23,7 @@ namespace {
 
 const fs::path fixtures = fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures";
 
-/// Checks that a path is of `wanted`, by its name in messages.
+/// Checks that a path is recognised as the format `wanted`, which is compared by its name in messages.
 void check_format(const fs::path& path, const source_format& wanted) {
   BOOST_TEST_CONTEXT(path.string()) {
     const auto got = recognise(path);
@@ -69,7 +69,8 @@ BOOST_AUTO_TEST_CASE(a_folder_that_is_like_several_formats_is_of_the_first_that_
   const scratch_folder at;
   at.write("any/model.safetensors.index.fp16.json", "{}");
   check_format(at / "any", hugging_face_format);
-  at.write("any/pytorch_model.bin.index.json", "{}");  // a certain sign precedes an index of any name
+  // An index with any name counts only if no certain mark of a format is found.
+  at.write("any/pytorch_model.bin.index.json", "{}");
   check_format(at / "any", torch_format);
   at.write("any/model.safetensors", "");
   check_format(at / "any", hugging_face_format);
@@ -85,10 +86,12 @@ BOOST_AUTO_TEST_CASE(a_folder_that_is_like_several_formats_is_of_the_first_that_
 
 BOOST_AUTO_TEST_CASE(a_file_is_recognised_by_its_first_bytes_and_an_index_by_its_first_shard) {
   const scratch_folder at;
-  // A GGUF file of 123 tensors: the ninth byte is their number, and the first one of the header of a safetensors file.
+  // A GGUF file of 123 tensors is ambiguous: its ninth byte, the number of tensors, is '{', with which a safetensors
+  // header begins.
   check_format(at.write("a", std::string("GGUF\3\0\0\0{\0", 10)), gguf_format);
   check_format(at.write("b", as_file("{}")), hugging_face_format);
-  check_format(at.write("c", std::string("PK\0\0\0\0\0\0{}", 10)), hugging_face_format);  // its header has 19280 bytes
+  // Read as safetensors, the file states a header of 19280 bytes.
+  check_format(at.write("c", std::string("PK\0\0\0\0\0\0{}", 10)), hugging_face_format);
   check_format(at.write("d", "PK\3\4"), torch_format);
   check_format(at.write("e", "\x80\2"), torch_format);
   const auto index = [](const std::string& shard) { return R"({"weight_map": {"w": ")" + shard + R"("}})"; };

@@ -1,4 +1,4 @@
-// Tests checkpoints written for other degrees and read again: at any degrees every tensor keeps its bytes.
+// Tests checkpoints written for other degrees and read again: every tensor keeps its bytes at any degrees.
 #include "checkpoint/convert/reshape.hpp"
 
 #include <fmt/format.h>
@@ -31,7 +31,7 @@ namespace {
 
 using shapes = std::vector<std::pair<std::string, std::vector<int64_t>>>;
 
-/// Returns fp32 masters and, if requested, two moments of each, in one file of noise.
+/// Returns fp32 master weights and, if requested, two moments of each, in one file of random bytes.
 tensor_source made(const scratch_folder& at, const shapes& parameters, bool has_optimizer = true) {
   tensor_source s;
   s.folder = at / "";
@@ -51,7 +51,8 @@ tensor_source made(const scratch_folder& at, const shapes& parameters, bool has_
     add(name, shape, tensor_kind::moment, "exp_avg_sq");
   }
   auto bytes = noise(offset, parameters.size());
-  for (size_t i = 3; i < bytes.size(); i += 4) bytes[i] &= std::byte{0xBF};  // numbers below 2, no infinity, no NaN
+  // Clears a bit of each exponent, so that all values are below 2 and none is infinite or NaN.
+  for (size_t i = 3; i < bytes.size(); i += 4) bytes[i] &= std::byte{0xBF};
   std::ofstream(at / "data", std::ios::binary)
       .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(offset));
   s.files = {{at / "data", offset}};
@@ -63,7 +64,7 @@ tensor_source made(const scratch_folder& at, const shapes& parameters, bool has_
 
 using contents = std::map<std::string, std::pair<std::vector<int64_t>, std::vector<std::byte>>>;
 
-/// Returns every tensor's bytes by its name and moment; masters and weights are one.
+/// Returns every tensor's bytes by its name and moment; master weights and weights share one entry.
 contents contents_of(const tensor_source& s) {
   contents out;
   source_reader reader(s);
@@ -96,7 +97,8 @@ shapes megatron_layer(const std::string& prefix) {
           {prefix + "mlp.dense_4h_to_h.weight", {8, 32}}};
 }
 
-/// Returns a pipeline's own names: layer 1 is the embedding, 3 to 6 are transformer layers, 8 is the final norm.
+/// Returns parameters under a pipeline's own names: layer 1 is the embedding, 3 to 6 are transformer layers, 8 is the
+/// final norm.
 shapes megatron_pipeline() {
   shapes out{{"1.word_embeddings.weight", {12, 8}}, {"1.position_embeddings.weight", {5, 8}}};
   for (int layer = 3; layer < 7; ++layer)
@@ -132,14 +134,15 @@ reshape_options to(const parallel_degrees& d, uint32_t stage = 2) {
   return o;
 }
 
-/// Returns the folder in which tests/peer/deepspeed_opens_reshaped.py expects the result, else the scratch folder.
+/// Returns the folder in which tests/peer/deepspeed_opens_reshaped.py expects the result, or the scratch folder if none
+/// is set.
 fs::path place(const scratch_folder& at) {
   const char* wanted = std::getenv("TROUPE_RESHAPED");
   return wanted == nullptr ? at / "" : fs::path(wanted);
 }
 
-/// Converts through a list of degrees, each from the folder before, at changing stages, and checks every folder's
-/// tensors.
+/// Converts a checkpoint through a list of degrees and stages, each time from the folder written before, and checks the
+/// tensors of every folder.
 void chain(const tensor_source& first, const scratch_folder& at,
            const std::vector<std::pair<parallel_degrees, uint32_t>>& steps) {
   const auto wanted = contents_of(first);
@@ -257,7 +260,7 @@ BOOST_AUTO_TEST_CASE(versions_of_query_key_value_are_changed_and_noted) {
   const auto rows = qkv_rows(qkv_version::v0, qkv_version::v2, 4, 2);
   for (size_t i = 0; i < rows.size(); ++i)
     BOOST_TEST(same_bytes(std::span(after).subspan(i * 32, 32), std::span(before).subspan(rows[i] * 32, 32)));
-  auto back = to({1, 1, 2});  // uses the folder's own description
+  auto back = to({1, 1, 2});  // the remaining options come from the folder's own description
   back.to_qkv_version = 0;
   back.heads = 4;
   check_ok(rewritten(*second, at / "b", back));
@@ -274,7 +277,7 @@ BOOST_AUTO_TEST_CASE(folders_for_other_programs_hold_the_same_as_the_whole) {
                                       {"gpt2", &model, {1, 2, 2}}}) {
     auto whole = to({1, 1, 1}, 1), cut = to(d, 1);
     whole.write.integer_step = cut.write.integer_step = true;
-    // DeepSpeedCheckpoint joins layers in this way, whatever version they state.
+    // DeepSpeedCheckpoint joins layers in the order of version 2, whatever version the folder states.
     whole.qkv_version = cut.qkv_version = 2;
     check_ok(rewritten(*from, place(at) / name / "whole", whole));
     check_ok(rewritten(*from, place(at) / name / "cut", cut));
@@ -292,7 +295,7 @@ BOOST_AUTO_TEST_CASE(only_a_block_at_a_time_is_in_memory) {
   const auto from = made(at, {{"0.word_embeddings.weight", {2048, 1024}}, {"1.mlp.dense_4h_to_h.weight", {512, 1024}}});
   const memory_mark mark;
   check_ok(rewritten(from, at / "a", to({1, 2, 1})));
-  BOOST_TEST(mark.taken() < size_t{12} << 20);  // the source has 30 MiB
+  BOOST_TEST(mark.taken() < size_t{12} << 20);  // the source has 30 MiB, so the conversion must not keep it in memory
 }
 
 BOOST_AUTO_TEST_CASE(each_rank_has_the_rows_that_the_rules_give_it) {
@@ -351,7 +354,7 @@ BOOST_AUTO_TEST_CASE(tied_names_and_groups_follow_their_parameters) {
   check_ok(file);
   const auto inner = file->tree().find(file->root(), "optimizer_state_dict");
   const auto masters = file->tree().find(*inner, "single_partition_of_fp32_groups");
-  BOOST_TEST(file->tree().items(*masters).size() == 2U);  // the last stage has ln_f in a group of its own
+  BOOST_TEST(file->tree().items(*masters).size() == 2U);  // ln_f is in a parameter group of its own on the last stage
 }
 
 BOOST_AUTO_TEST_CASE(layers_are_divided_over_stages) {
@@ -363,7 +366,7 @@ BOOST_AUTO_TEST_CASE(layers_are_divided_over_stages) {
   BOOST_TEST((stages_of(*map, 3).value() == stages{{1, 0}, {3, 0}, {4, 0}, {5, 1}, {6, 2}, {8, 2}}));
   BOOST_TEST((stages_of(*map, 6).value() == stages{{1, 0}, {3, 1}, {4, 2}, {5, 3}, {6, 4}, {8, 5}}));
   check_failed(stages_of(*map, 7), core::error_kind::bad_input, "6 layers cannot be divided over 7 stages");
-  // The partition may count layers without tensors, too, as another program does.
+  // The partition may also count layers without tensors, as other programs do.
   BOOST_TEST((stages_of(*map, 2, {0, 6}).value() == stages{{1, 0}, {3, 0}, {4, 0}, {5, 0}, {6, 1}, {8, 1}}));
   BOOST_TEST((stages_of(*map, 3, {0, 2, 8}).value() == stages{{1, 0}, {3, 1}, {4, 1}, {5, 1}, {6, 1}, {8, 2}}));
   const std::string wanted = "wanted the first layer of each of 2 stages, ascending from 0 on, got ";
@@ -397,7 +400,7 @@ BOOST_AUTO_TEST_CASE(an_averaged_parameter_whose_ranks_differ_is_their_mean) {
   check_ok(back);
   check_same(contents_of(*back), before, "equal values");
 
-  // The second rank gets values of its own: in its file the master's bytes are replaced.
+  // The test gives the second rank other values: it replaces the bytes of the master weight in that rank's file.
   const fs::path file = root / "global_step5/zero_pp_rank_0_mp_rank_01_optim_states.pt";
   std::string bytes = scratch_folder::read(file);
   const auto& old = before.at("mean/").second;
@@ -413,7 +416,7 @@ BOOST_AUTO_TEST_CASE(an_averaged_parameter_whose_ranks_differ_is_their_mean) {
   for (size_t i = 0; i < 7; ++i) first[i] = (first[i] + second[i]) / 2;
   std::memcpy(wanted["mean/"].second.data(), first.data(), old.size());
   check_same(contents_of(*back), wanted, "their mean");
-  // The mean survives another conversion.
+  // Another conversion keeps the mean.
   const auto again = rewritten(*back, at / "again", to({1, 1, 2}, 2));
   check_ok(again);
   const auto whole = read_deepspeed_source(at / "again");

@@ -72,7 +72,7 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_that_cannot_be_opened_is_passed_over_only_if_a
   for (const auto& line : said) all += line + '\n';
   for (const char* name : {"step-00000003", "shard-00001.bin", "step-00000002", "used instead: '"})
     BOOST_TEST_CONTEXT(name) BOOST_TEST(all.find(name) != std::string::npos, all);
-  // The older checkpoint is also offered if `latest` is missing or damaged.
+  // The message offers the older checkpoint also if `latest` is missing or damaged.
   for (const bool gone : {true, false}) {
     BOOST_TEST_INFO_SCOPE("gone " << gone);
     fs::remove(scratch.path() / "latest");
@@ -103,7 +103,7 @@ BOOST_AUTO_TEST_CASE(an_error_of_the_newest_says_how_an_older_one_is_taken_where
   BOOST_TEST(says({}, words));
   BOOST_TEST(
       says({.older_by = "fallback_to_previous=True"}, "; fallback_to_previous=True takes step-00000001 instead"));
-  // The option is not offered where it would have no effect.
+  // The message does not offer the option if it would have no effect.
   BOOST_TEST(!says({.older_by = ""}, "instead"));
   BOOST_TEST(!says({.tag = "step-00000002"}, "instead"));
   BOOST_TEST(text_of({}, newest).find("instead") == std::string::npos);
@@ -153,7 +153,7 @@ BOOST_AUTO_TEST_CASE(folders_and_files_of_hugging_face_hold_weights) {
       if (find_tensor(*s, t.name, tensor_kind::weight) != nullptr || path == scratch.path())
         BOOST_TEST(same_bytes(all_of(*s, t.name, tensor_kind::weight), t.data));
   }
-  // The hub's cache has links instead of files.
+  // The cache of Hugging Face's hub contains links instead of files.
   fs::create_directories(scratch / "cache");
   fs::create_symlink(scratch / "model-00001-of-00002.safetensors", scratch / "cache" / "model.safetensors");
   const auto linked = open_source(scratch / "cache");
@@ -227,7 +227,7 @@ BOOST_AUTO_TEST_CASE(pointers_of_git_lfs_are_refused_as_such_in_the_place_of_eve
                    "is a Git LFS pointer and not the file itself, which has 12345 bytes: run `git lfs pull`");
     }
   }
-  const scratch_folder scratch;  // a folder with one shard of several, and the description
+  const scratch_folder scratch;  // the folder has one of several shards, and the model's description
   const std::vector<owned_tensor> tensors{{"a", dtype::f32, {30, 4}}, {"b", dtype::f32, {7}}};
   check_ok(write_weights_folder(scratch.path(), all_to_write(tensors), 200));
   scratch.write("config.json", pointer);
@@ -259,7 +259,7 @@ BOOST_AUTO_TEST_CASE(deepspeed_folders_and_files_of_torch_open_with_or_without_t
     BOOST_TEST(find_tensor(*s, "transformer.wte.weight", tensor_kind::moment, "exp_avg") != nullptr);
     BOOST_TEST(s->run.steps.value() == 3U);
   }
-  // A single file of the folder opens alone: it has the module's tensors, including the tied head.
+  // A single file of the folder can be opened alone: it contains the module's tensors, including the tied head.
   const auto file = open_source(root / "global_step3" / "mp_rank_00_model_states.pt");
   check_ok(file);
   BOOST_TEST(file->format == "torch.save");

@@ -1,5 +1,5 @@
-// Tests weights on a grid of powers of two, which every format's scales represent exactly: they are read back bit for
-// bit.
+// Tests weights that are multiples of powers of two, which every format's scales represent exactly: they must be read
+// back bit for bit.
 #include "checkpoint/convert/trained_grid.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -22,7 +22,7 @@ namespace {
 
 constexpr uint64_t rows = 6, columns = 64, runs = rows * 2;
 
-/// Weights of 4 bits: element (r, c) stored as (out, in), and the transposed matrix as (in, out).
+/// Weights of 4 bits: matrices stored as (out, in) and, transposed, as (in, out).
 struct trained {
   scratch_folder folder;
   std::vector<float> weight = std::vector<float>(rows * columns), across = weight;
@@ -82,7 +82,7 @@ BOOST_AUTO_TEST_CASE(blocks_of_all_types_hold_the_trained_values_bit_for_bit) {
 
 BOOST_AUTO_TEST_CASE(a_scale_that_the_format_rounds_is_told_by_the_largest_difference) {
   trained t;
-  for (float& s : t.grid.scales) s = 0.1F;  // fp16 does not represent 0.1
+  for (float& s : t.grid.scales) s = 0.1F;  // fp16 cannot represent 0.1 exactly
   const auto tensors = std::vector<float>(rows * columns, 0.3F);
   check_ok(write_weights_folder(
       t.folder / "other",
@@ -109,12 +109,12 @@ BOOST_AUTO_TEST_CASE(nothing_is_put_where_codes_or_runs_do_not_fit) {
     BOOST_TEST_REQUIRE(done.has_value());
     return *done;
   };
-  auto halves = t.grid;  // twice the codes for the same weights
+  auto halves = t.grid;  // doubles the codes and halves the scales, which results in equal weights
   for (float& s : halves.scales) s /= 2;
   BOOST_TEST(!put(halves, gguf_type::q4_0));
   BOOST_TEST(put(halves, gguf_type::q8_0));
   auto narrow = t.grid;
-  narrow.group_size = 16;  // a block has two of these groups
+  narrow.group_size = 16;  // two of these groups are in one block of the format
   narrow.scales.resize(rows * columns / 16, 1);
   BOOST_TEST(!put(narrow, gguf_type::q8_0));
   BOOST_TEST(!put({32, {}}, gguf_type::q8_0));

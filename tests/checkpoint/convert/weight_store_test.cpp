@@ -1,4 +1,4 @@
-// Tests the weights that remain of a process that was killed while it stored them.
+// Tests compressed weights that a killed process has stored, and with which the next process continues.
 #include "checkpoint/convert/weight_store.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -87,7 +87,7 @@ BOOST_AUTO_TEST_CASE(a_journal_of_this_version_that_makes_no_sense_is_refused) {
     check_ok(s->commit(2));
   }
   const auto good = nlohmann::json::parse(scratch_folder::read(f / "work/journal.json"));
-  // Writes the journal with another value at `place`, and a digest that matches.
+  // Writes the journal with another value at `place` and a valid digest, and opens the store.
   const auto opened_with = [&](const std::string& place, const nlohmann::json& value) {
     auto all = good;
     all.erase("digest");
@@ -165,7 +165,7 @@ BOOST_AUTO_TEST_CASE(changed_bytes_are_refused_before_anything_is_made_of_them) 
   check_ok(s);
   BOOST_TEST(s->inputs_digest() == "of what is beside");
   check_ok(s->prepared());
-  // A file that changes while the store is open is refused when it is opened again.
+  // If a file changes while the store is open, the next attempt to open the store is refused.
   auto changed = weights;
   changed[0] = static_cast<char>(changed[0] ^ 1);
   f.write("work/weights.bin", changed);

@@ -1,4 +1,4 @@
-// Tests exports of a DeepSpeed folder in every form, which are read back.
+// Tests exports of a DeepSpeed folder in every form, and reads them back.
 #include "checkpoint/convert/weights_export.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -31,7 +31,7 @@ torch_tensor tensor_in(const torch_archive& file, std::string_view name) {
   return std::move(*t);
 }
 
-/// Returns the tensor's bytes in a file of torch.save.
+/// Returns the bytes of a tensor in a file of torch.save.
 std::vector<std::byte> bytes_in(const torch_archive& file, std::string_view name) {
   const auto t = tensor_in(file, name);
   return bytes_at(file, t.begin, t.numel * core::size_of(t.type));
@@ -73,11 +73,11 @@ BOOST_AUTO_TEST_CASE(shards_of_torch_files_have_an_index_and_keep_tied_names_tog
     check_ok(shard);
     bytes_in(*shard, name);
   }
-  // A later export into one file removes the index.
+  // A later export that writes a single file removes the index of the earlier export.
   check_ok(export_weights(*source, {.out = at / "out", .torch_files = true}));
   BOOST_TEST(!fs::exists(at / "out/pytorch_model.bin.index.json"));
   BOOST_TEST(fs::exists(at / "out/pytorch_model.bin"));
-  BOOST_TEST(files_in(at / "out") == 1U);  // the shards of the earlier export are gone
+  BOOST_TEST(files_in(at / "out") == 1U);  // the shards of the earlier export were removed
   check_failed(export_weights(*source, {.out = at / "out"}), core::error_kind::bad_input,
                "pytorch_model.bin' names weights that this export does not replace");
   BOOST_TEST(files_in(at / "out") == 1U);

@@ -1,5 +1,5 @@
-// Tests the files that make a rank of other degrees, and compares a folder of two stages, two tensor- and two
-// data-parallel ranks with the findings of DeepSpeedCheckpoint in it (tests/peer/make_megatron_fixtures.py).
+// Tests which files belong to a rank of other degrees. Compares a folder of two stages, two tensor-parallel and two
+// data-parallel ranks with the results of DeepSpeedCheckpoint for it (tests/peer/make_megatron_fixtures.py).
 #include "checkpoint/deepspeed/checkpoint_index.hpp"
 
 #include <fmt/format.h>
@@ -50,7 +50,7 @@ core::result<checkpoint::checkpoint_index> open_index(const fs::path& folder) {
   return checkpoint::checkpoint_index::open(folder);
 }
 
-/// Compares a tensor's pieces with a tensor of the fixture, and records that it was compared.
+/// Compares a tensor's pieces with a tensor of the fixture, and records which tensors were compared.
 class expectation {
  public:
   expectation() : file_(safetensors_file::open(fixtures / "folder.safetensors")) { check_ok(file_); }

@@ -1,5 +1,5 @@
-// Compares folders of the real DeepSpeed (tests/peer/make_checkpoint_fixtures.py) with its own converter and its own
-// optimizer, byte for byte.
+// Compares folders written by the real DeepSpeed (tests/peer/make_checkpoint_fixtures.py) with the output of its own
+// converter and its own optimizer, byte for byte.
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 #include <fstream>
@@ -42,7 +42,7 @@ std::vector<std::byte> bytes_of(const tensor_source& source, const tensor_entry&
   return out;
 }
 
-/// Checks that every tensor of `a` of those kinds is in `b`, with equal bits.
+/// Checks that every tensor of `a` of the given kinds is in `b`, with equal bits.
 void check_same(const tensor_source& a, const tensor_source& b, const std::vector<tensor_kind>& kinds) {
   for (const auto& t : a.tensors) {
     if (std::ranges::find(kinds, t.kind) == kinds.end()) continue;
@@ -73,7 +73,7 @@ BOOST_AUTO_TEST_CASE(weights_equal_those_of_its_own_converter) {
       BOOST_TEST((mine->entry->type == entry.type && mine->entry->shape == entry.shape), name << ": " << entry.name);
       BOOST_TEST(same_bytes(mine->bytes().value(), theirs->bytes(entry).value()), name << ": " << entry.name);
     }
-    // DeepSpeed's converter leaves out the frozen weights of stage 1.
+    // DeepSpeed's converter omits the frozen weights of stage 1.
     const size_t forgotten = theirs->find("frozen.weight") == nullptr ? 1 : 0;
     BOOST_TEST(forgotten == (name.starts_with("stage1") ? 1U : 0U));
     BOOST_TEST(ours->tensors().size() == theirs->entries().size() + forgotten);
@@ -82,7 +82,8 @@ BOOST_AUTO_TEST_CASE(weights_equal_those_of_its_own_converter) {
 
 BOOST_AUTO_TEST_CASE(moments_are_those_of_the_running_optimizer) {
   for (const auto& name : cases) {
-    if (name == "stage2_round_robin") continue;  // DeepSpeed links the weights by the order before its own shuffling
+    // DeepSpeed assigns these weights in the order before its own shuffling.
+    if (name == "stage2_round_robin") continue;
     const auto source = read_deepspeed_source(fixtures / name);
     const auto theirs = safetensors_file::open(fixtures / (name + ".moments.safetensors"));
     check_ok(source);
@@ -198,7 +199,7 @@ BOOST_AUTO_TEST_CASE(a_pipelines_layers_have_the_names_of_its_masters) {
     const auto* weight = find_tensor(*source, name, tensor_kind::weight);
     BOOST_REQUIRE_MESSAGE((master != nullptr && weight != nullptr), name);
     BOOST_TEST((find_tensor(*source, name, tensor_kind::moment, "exp_avg") != nullptr), name);
-    // The layer's file has the master weight, rounded.
+    // The layer's file must contain the master weight, rounded to bf16.
     BOOST_TEST((bytes_of(*source, *master, core::dtype::bf16) == bytes_of(*source, *weight, core::dtype::bf16)), name);
   }
   BOOST_TEST(source->tensors.size() == 4 * order.size());
@@ -235,7 +236,8 @@ BOOST_AUTO_TEST_CASE(kinds_are_distinguished_and_frozen_parameters_can_be_left_o
     const std::vector<std::string> order{"embed.weight", "first.weight",  "first.bias",    "norm.weight",
                                          "norm.bias",    "frozen.weight", "second.weight", "second.bias"};
     std::vector<std::string> found = source->parameter_order;
-    BOOST_TEST((std::erase(found, "scale") == 1U));  // a module's own parameters come before its children's
+    // PyTorch lists a module's own parameters before those of its children.
+    BOOST_TEST((std::erase(found, "scale") == 1U));
     BOOST_TEST(found == order, boost::test_tools::per_element());
   }
   const auto source = read_deepspeed_source(fixtures / "stage3_bf16");
@@ -261,7 +263,8 @@ BOOST_AUTO_TEST_CASE(the_run_state_is_read_as_far_as_the_files_have_it) {
 }
 
 BOOST_AUTO_TEST_CASE(the_optimizers_own_count_is_used_where_it_differs_from_the_engines) {
-  // BF16 and FP16 engines of stage 0 create the states by an update without gradients, which torch.optim counts.
+  // DeepSpeed's BF16 and FP16 engines of stage 0 create the states by an update without gradients, which torch.optim
+  // counts as a step.
   const auto ahead = read_deepspeed_source(fixtures / "stage0_bf16"),
              equal = read_deepspeed_source(fixtures / "stage0_fp32");
   check_ok(ahead);
@@ -294,7 +297,7 @@ BOOST_AUTO_TEST_CASE(broken_folders_are_refused_with_the_reason) {
   const auto mixed = copied("stage3_fp32", at);
   fs::copy_file(fixtures / "stage3_bf16/step2/bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt",
                 mixed / "step2/zero_pp_rank_1_mp_rank_00_optim_states.pt", fs::copy_options::overwrite_existing);
-  check_ok(read_deepspeed_source(mixed));  // an equal layout, so only the bytes differ
+  check_ok(read_deepspeed_source(mixed));  // the layouts are equal and only the bytes differ, which is accepted
   fs::copy_file(fixtures / "stage2_fp16/step2/zero_pp_rank_1_mp_rank_00_optim_states.pt",
                 mixed / "step2/zero_pp_rank_1_mp_rank_00_optim_states.pt", fs::copy_options::overwrite_existing);
   check_failed(read_deepspeed_source(mixed), bad, "its ZeRO stage is 2, 3 was wanted");

@@ -1,5 +1,6 @@
-// Tests folders written for DeepSpeed: the arithmetic of its partitions against DeepSpeed's own numbers, and folders of
-// any stage and degree read back. tests/peer/deepspeed_resumes_ours.py lets DeepSpeed itself resume from them.
+// Tests folders written for DeepSpeed: the arithmetic of its partitions is compared with DeepSpeed's own numbers, and
+// folders of any stage and degree are read back. tests/peer/deepspeed_resumes_ours.py lets DeepSpeed itself resume from
+// such folders.
 #include "checkpoint/deepspeed/writer.hpp"
 
 #include <array>
@@ -29,7 +30,7 @@ std::vector<uint64_t> paddings(std::vector<uint64_t> numels, uint32_t ranks) {
   return out;
 }
 
-/// Checks that `got` has every tensor of `wanted` with equal bits, except tensors of the kinds `but`.
+/// Checks that `got` contains every tensor of `wanted` with equal bits, except tensors of the kinds in `but`.
 void check_same(const tensor_source& got, const tensor_source& wanted, std::set<tensor_kind> but = {}) {
   for (const auto& t : wanted.tensors) {
     if (but.contains(t.kind)) continue;
@@ -40,7 +41,8 @@ void check_same(const tensor_source& got, const tensor_source& wanted, std::set<
   }
 }
 
-/// Returns two groups if there are two parameters: a random half of the parameters is in a group of its own.
+/// Returns two groups: a random half of the parameters with weight decay, and all others without; a single parameter
+/// results in one group.
 std::vector<deepspeed_parameter_group> two_groups(const tensor_source& s, uint64_t seed) {
   deepspeed_parameter_group plain, decayed;
   std::vector<std::string> names;
@@ -68,7 +70,8 @@ BOOST_AUTO_TEST_CASE(groups_are_aligned_to_twice_the_ranks_and_padded_at_their_e
 }
 
 BOOST_AUTO_TEST_CASE(a_partition_begins_and_ends_inside_parameters) {
-  const std::vector<uint64_t> numels{77, 63, 63};  // a group of tests/checkpoint/fixtures, as DeepSpeed cuts it
+  // The sizes of a group in tests/checkpoint/fixtures, which DeepSpeed has partitioned.
+  const std::vector<uint64_t> numels{77, 63, 63};
   const auto first = partition_of_group(numels, 2, 0), second = partition_of_group(numels, 2, 1);
   BOOST_TEST((first.stretches == std::vector<flat_stretch>{{0, 0, 77}, {1, 0, 25}}));
   BOOST_TEST((second.stretches == std::vector<flat_stretch>{{1, 25, 38}, {2, 0, 63}}));
@@ -110,7 +113,7 @@ BOOST_AUTO_TEST_CASE(any_checkpoint_comes_back_bit_for_bit_from_every_stage_and_
         BOOST_TEST_CONTEXT("seed " << seed << ", stage " << stage << ", ranks " << ranks) {
           deepspeed_write_options o{.stage = stage, .ranks = ranks, .weight_type = type};
           o.tag = "s" + std::to_string(stage) + "r" + std::to_string(ranks);
-          // A folder of stage 0 numbers parameters; it has neither their names nor the set of frozen ones.
+          // A folder of stage 0 stores parameters by number, with neither their names nor which of them are frozen.
           if (stage > 0) o.groups = two_groups(drawn.source, seed);
           o.exclude_frozen_parameters = stage == 0;
           o.sub_group_size = seed % 2 == 0 ? 20 : 1'000'000'000;
@@ -120,7 +123,7 @@ BOOST_AUTO_TEST_CASE(any_checkpoint_comes_back_bit_for_bit_from_every_stage_and_
           check_ok(back);
           std::set<tensor_kind> but;
           if (stage == 0) but = {tensor_kind::frozen};
-          if (stage == 3) but = {tensor_kind::weight};  // stage 3 stores only the masters
+          if (stage == 3) but = {tensor_kind::weight};  // stage 3 stores only the master weights
           check_same(*back, drawn.source, but);
           for (const auto& t : drawn.source.tied)
             BOOST_TEST(find_tensor(*back, t.name, tensor_kind::master) ==
@@ -192,7 +195,7 @@ BOOST_AUTO_TEST_CASE(a_weight_that_no_list_of_deepspeed_takes_is_refused_and_nev
     check_failed(write_deepspeed_folder(with, at / "deepspeed", {.stage = stage}), error_kind::bad_input,
                  "1 of its weights, such as 'late.weight', have neither an fp32 master weight nor moments");
   BOOST_TEST(!std::filesystem::exists(at / "deepspeed"));
-  // No optimizer updates integers, so they are a buffer of the module.
+  // No optimizer updates integers, so they are stored as a buffer of the module.
   with = drawn.source;
   with.tensors.push_back({"ticks", tensor_kind::weight, "", dtype::i64, {1}, {{0, 0, 1, 0, {}}}});
   check_ok(complete(with));
@@ -268,7 +271,8 @@ BOOST_AUTO_TEST_CASE(a_model_file_whose_weights_are_not_the_shards_masters_is_of
     random_source other(6, type, blank.path());
     const auto bytes = other.source.files[0].bytes;
     std::filesystem::resize_file(other.source.files[0].path, 0);
-    std::filesystem::resize_file(other.source.files[0].path, bytes);  // every weight is 0
+    // The extended file contains zeros, so every weight is 0.
+    std::filesystem::resize_file(other.source.files[0].path, bytes);
     auto later = drawn.source;
     for (auto* s : {&later, &other.source}) {
       s->run.steps = 16;
@@ -320,7 +324,7 @@ BOOST_AUTO_TEST_CASE(without_weights_to_compare_the_counters_and_the_tag_tell_di
   check_failed(mixed("global_step12", "global_step7", "made"), error_kind::bad_input,
                "_model_states.pt' counts 5 updates (global_steps 7 less the skipped ones), the optimizer 10 in '");
   check_failed(mixed("global_step12", "global_step13", "made"), error_kind::bad_input, "they are from different saves");
-  // Some engines create the states by an update without gradients, which the optimizer counts.
+  // Some engines create the states by an update without gradients, which the optimizer counts as a step.
   check_ok(mixed("global_step13", "global_step12", "made"));
   check_ok(mixed("global_step13", "global_step12", "global_step12-copy"));
   check_failed(mixed("global_step13", "global_step12", "global_step13-copy"), error_kind::bad_input,
@@ -392,10 +396,11 @@ BOOST_AUTO_TEST_CASE(steps_are_counted_in_states_or_in_groups_and_may_be_missing
   const auto empty = [] { return torch_value::dict(); };
   BOOST_TEST(read(empty().set("step", int64_t{3}), empty()).value() == 3U);
   BOOST_TEST(read(empty().set("step", 3.0), empty()).value() == 3U);
-  BOOST_TEST(read(empty(), empty().set("step", int64_t{4})).value() == 4U);  // FusedAdam
+  // FusedAdam stores the number of steps in this form.
+  BOOST_TEST(read(empty(), empty().set("step", int64_t{4})).value() == 4U);
   BOOST_TEST(read(empty().set("step", int64_t{3}), empty().set("step", int64_t{4})).value() == 3U);
   BOOST_TEST(read(empty(), empty(), "base_optimizer_state_step").value() == 5U);
-  BOOST_TEST(read(empty(), empty()).value() == 8U);  // SGD, Lion
+  BOOST_TEST(read(empty(), empty()).value() == 8U);  // SGD and Lion store no number of steps
   BOOST_TEST(read(empty().set("step", torch_value()), empty()).value() == 8U);
   check_failed(read(empty().set("step", int64_t{-1}), empty()), error_kind::bad_input, "a number of steps was wanted");
   check_failed(read(empty().set("step", 2.5), empty()), error_kind::bad_input, "a number of steps was wanted");

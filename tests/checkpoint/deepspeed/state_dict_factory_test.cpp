@@ -1,5 +1,5 @@
-// Tests joining and cutting the files of 1, 2 and 4 ranks against DeepSpeed's MegatronSDLoader
-// (tests/peer/make_megatron_fixtures.py), and lists of files in JSON.
+// Compares joining and splitting the files of 1, 2 and 4 ranks with DeepSpeed's MegatronSDLoader
+// (tests/peer/make_megatron_fixtures.py), and tests lists of files in JSON.
 #include "checkpoint/deepspeed/state_dict_factory.hpp"
 
 #include <fmt/format.h>
@@ -83,10 +83,12 @@ BOOST_AUTO_TEST_CASE(every_version_and_number_of_ranks_equals_the_reference) {
         for (const auto& t : loaded->module.tensors) {
           const std::string name = fmt::format("{:g}/{}to{}/{}/{}", version, from, to, rank, t.name);
           const auto* wanted = file.find(name);
-          if (version > 0 && wanted == nullptr) continue;  // only queries, keys and values depend on the version
+          // For later versions the fixture contains only queries, keys and values, because other tensors do not depend
+          // on it.
+          if (version > 0 && wanted == nullptr) continue;
           BOOST_REQUIRE_MESSAGE(wanted != nullptr, name);
           ++compared;
-          if (t.name == "final_linear.weight" && from > to) {  // the reference keeps only the first file's
+          if (t.name == "final_linear.weight" && from > to) {  // DeepSpeed's loader keeps only the first file's part
             BOOST_TEST((t.shape == std::vector<int64_t>{4 / to, 8}), name);
             continue;
           }
@@ -196,7 +198,7 @@ BOOST_AUTO_TEST_CASE(the_module_is_found_under_its_key) {
   check_ok(load("module.pt", "auto"));
   const auto model = load("model.pt", "auto");
   check_ok(model);
-  BOOST_TEST((model->version == qkv_version::v2));  // the version is the file's checkpoint_version
+  BOOST_TEST((model->version == qkv_version::v2));  // checkpoint_version in the file determines the version
   check_ok(load("bare.pt", std::nullopt));
   check_failed(load("bare.pt", "auto"), core::error_kind::bad_input, "'module' and 'model', got none");
   check_failed(load("module.pt", "net"), core::error_kind::bad_input, "no key 'net'");
@@ -271,7 +273,8 @@ BOOST_AUTO_TEST_CASE(a_state_dict_gives_its_module_and_takes_another_with_and_wi
     const auto changed = set_module(state, other, by);
     check_ok(changed);
     BOOST_TEST(get_module(*changed, by)->find(std::string("norm.weight")) == nullptr);
-    BOOST_TEST_REQUIRE(changed->find(std::string("mp_world_size")) != nullptr);  // values outside of the module stay
+    // Values outside of the module stay unchanged.
+    BOOST_TEST_REQUIRE(changed->find(std::string("mp_world_size")) != nullptr);
     BOOST_TEST(changed->find(std::string("mp_world_size"))->integer == 2);
     const auto back = set_module(*changed, *module, by);
     check_ok(back);
@@ -279,7 +282,7 @@ BOOST_AUTO_TEST_CASE(a_state_dict_gives_its_module_and_takes_another_with_and_wi
     const auto& tensor = again->find(std::string("norm.weight"))->tensor;
     BOOST_TEST((tensor == module->find(std::string("norm.weight"))->tensor));
   }
-  // A state dict without such a level is the module itself.
+  // If no key of the module is given, the state dict itself is the module.
   const auto plain = state_of("");
   BOOST_TEST(get_module(plain, std::nullopt)->find(std::string("norm.weight")) != nullptr);
   BOOST_TEST(set_module(plain, {}, std::nullopt)->find(std::string("norm.weight")) == nullptr);

@@ -23,7 +23,7 @@ std::optional<int64_t> integer_of(const torch_archive& file, std::string_view ke
   return v ? std::optional(file.tree().integer(*v)) : std::nullopt;
 }
 
-/// Checks that the file's `param` has that shape and the first bytes of `data`.
+/// Checks that the file's `param` has this shape and that its bytes are the first bytes of `data`.
 void check_param(const torch_archive& file, const std::vector<int64_t>& shape, const std::vector<std::byte>& data) {
   const auto v = file.tree().find(file.root(), "param");
   BOOST_REQUIRE(v.has_value());
@@ -42,7 +42,7 @@ BOOST_AUTO_TEST_CASE(every_state_of_every_parameter_has_a_file_of_its_own) {
     const scratch_folder at;
     const random_source drawn(seed, seed % 2 == 0 ? dtype::bf16 : dtype::f32, at.path());
     auto source = drawn.source;
-    source.parameter_order.clear();  // the writer needs only the names
+    source.parameter_order.clear();  // the writer needs only the names, not their order
     const auto folder = at / "universal/made";
     const auto written =
         write_universal_folder(source, folder, {.weight_type = seed % 2 == 0 ? dtype::bf16 : dtype::f32});
@@ -104,7 +104,7 @@ BOOST_AUTO_TEST_CASE(a_model_file_whose_weights_are_not_the_masters_is_of_anothe
   const random_source drawn(9, dtype::f32, at.path()), other(9, dtype::f32, blank.path());
   const auto& data = other.source.files[0];
   std::filesystem::resize_file(data.path, 0);
-  std::filesystem::resize_file(data.path, data.bytes);  // every weight is 0
+  std::filesystem::resize_file(data.path, data.bytes);  // the extended file contains zeros, so every weight is 0
   auto later = other.source;
   later.run.applied_updates = 11;
   check_ok(write_universal_folder(drawn.source, at / "own", {}));

@@ -1,4 +1,5 @@
-// Tests the meaning of names and keys in folders of torch.distributed.checkpoint, and which of them are left out.
+// Tests the meaning of tensor names and keys in folders of torch.distributed.checkpoint, and which tensors are left
+// out.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -21,18 +22,18 @@ using core::error_kind;
 
 namespace {
 
-/// A folder, made here, of tensors of two numbers, each in a file of its own, with the keys that lead to them.
+/// A folder of tensors of two numbers, each in a file of its own, with the keys under which a state dict contains them.
 struct keyed_folder {
   struct entry {
     std::vector<std::string> keys;
     core::dtype type = core::dtype::f32;
     std::vector<std::byte> bytes = noise(8, 1);
-    std::string torch_type = {};  ///< type in .metadata; empty: that of `type`
+    std::string torch_type = {};  ///< type stated in .metadata; empty: the value of `type`
     std::vector<int64_t> shape = {2};
   };
   std::vector<entry> entries;
   bool says_keys = true;
-  size_t strange_attributes = 0;  ///< number of further attributes of each tensor
+  size_t strange_attributes = 0;  ///< number of additional attributes of each tensor
 
   static std::string name_of(const std::vector<std::string>& keys) { return fmt::format("{}", fmt::join(keys, ".")); }
 

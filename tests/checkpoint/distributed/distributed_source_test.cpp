@@ -1,5 +1,5 @@
-// Tests folders of torch.distributed.checkpoint: some that PyTorch saved (tests/peer/troupe_resumes_distributed.py),
-// some made here, and damaged ones.
+// Tests folders of torch.distributed.checkpoint: folders that PyTorch saved (tests/peer/troupe_resumes_distributed.py),
+// folders that the test makes, and damaged ones.
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>
 #include <random>
@@ -33,8 +33,8 @@ namespace {
 
 const fs::path fixtures = fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures/distributed";
 
-/// A folder, made here, of one fp32 matrix of 4 x 2: its chunks as (offsets, sizes), and the description of where they
-/// are stored.
+/// A folder with one fp32 matrix of 4 x 2: its chunks as (offsets, sizes), and the metadata that state where they are
+/// stored.
 struct small_folder {
   struct chunk {
     std::vector<int64_t> offsets, sizes;
@@ -43,10 +43,10 @@ struct small_folder {
   std::string path = "__0_0.distcp";
   torch_value type = torch_value::global("torch", "float32");
   torch_value transforms = {};
-  int64_t more_bytes = 0;  ///< bytes added to every length
-  bool last_place = true;  ///< false: the last chunk has no place
+  int64_t more_bytes = 0;  ///< number of bytes added to the stated length of every chunk
+  bool last_place = true;  ///< false: the metadata omit where the last chunk is stored
 
-  /// Writes the folder and returns it.
+  /// Writes the folder to `at` and returns `at`.
   const scratch_folder& write(const scratch_folder& at) const {
     const auto of = [](const char* name) { return torch_value::object("torch.distributed.checkpoint.metadata", name); };
     fs::remove(at / "__0_0.distcp");
@@ -162,7 +162,8 @@ BOOST_AUTO_TEST_CASE(chunks_of_any_mesh_are_laid_together) {
       {{{0, 0}, {4, 2}}},
       {{{0, 0}, {4, 1}}, {{0, 1}, {4, 1}}},
       {{{0, 0}, {3, 1}}, {{3, 0}, {1, 1}}, {{0, 1}, {3, 1}}, {{3, 1}, {1, 1}}},
-      {{{0, 0}, {1, 2}}, {{1, 0}, {3, 1}}, {{1, 1}, {3, 1}}, {{4, 0}, {0, 2}}},  // no grid; the last chunk is empty
+      // The chunks form no grid, and the last one is empty.
+      {{{0, 0}, {1, 2}}, {{1, 0}, {3, 1}}, {{1, 1}, {3, 1}}, {{4, 0}, {0, 2}}},
   };
   for (const auto& mesh : meshes) {
     const scratch_folder at;

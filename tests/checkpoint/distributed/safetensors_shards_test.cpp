@@ -1,5 +1,5 @@
-// Tests folders of PyTorch's HuggingFaceStorageWriter: one that it saved on a mesh
-// (tests/peer/troupe_resumes_distributed.py), and small ones made here.
+// Tests folders of PyTorch's HuggingFaceStorageWriter: one that PyTorch saved on a mesh
+// (tests/peer/troupe_resumes_distributed.py), and small ones that the test makes.
 #include <fmt/format.h>
 
 #include <boost/test/unit_test.hpp>
@@ -25,7 +25,7 @@ namespace {
 
 const fs::path fixtures = fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures/distributed";
 
-/// Writes a rank's file with rows of one matrix.
+/// Writes the file of one rank, with rows of one matrix.
 void write_shard(const scratch_folder& at, int number, const owned_tensor& t, const std::string& info) {
   const std::vector<tensor_to_write> all{t.to_write()};
   std::vector<const tensor_to_write*> listed{&all[0]};

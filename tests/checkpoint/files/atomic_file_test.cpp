@@ -1,4 +1,4 @@
-// Tests files that are written whole or not at all.
+// Tests files that are either written completely or left unchanged.
 #include "checkpoint/files/atomic_file.hpp"
 
 #include <sys/stat.h>
@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(a_file_system_that_syncs_no_folders_is_no_error) {
   const scratch_folder at;
   check_ok(checkpoint::sync_folder(at.path()));
   BOOST_TEST(syncs_folders(at.path()));
-  // The file system /proc answers EINVAL, as CIFS does.
+  // The file system of /proc answers EINVAL to fsync of a folder, as CIFS does; this must count as success.
   check_ok(checkpoint::sync_folder("/proc"));
   BOOST_TEST(!syncs_folders("/proc"));
   check_failed(checkpoint::sync_folder(at / "nothing"), error_kind::io, "nothing");

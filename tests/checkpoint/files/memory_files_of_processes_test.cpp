@@ -1,4 +1,4 @@
-// Tests files in memory that processes share; leaves what they have in common with other file systems to
+// Tests files in memory that processes share. Properties that all file systems have are tested in
 // native_files_test.cpp.
 #include "checkpoint/files/memory_files.hpp"
 
@@ -45,7 +45,7 @@ std::string read(file_system& files, const fs::path& path) {
 
 bool is_open(int descriptor) { return ::fcntl(descriptor, F_GETFD) >= 0; }
 
-/// Returns options with which every file that is finished appears in `to`, as between two processes.
+/// Returns options with which every finished file also appears in `to`, as between two processes.
 memory_files_options shared_with(memory_files& to) {
   memory_files_options out;
   out.on_finished = [&to](const shared_file& f) {
@@ -92,7 +92,7 @@ BOOST_AUTO_TEST_CASE(memory_of_removed_files_is_used_again_and_only_bytes_of_the
   const std::string large(300'000, 'a');
   check_ok(write(files, "/one", large, large.size()));
   BOOST_TEST(files.use().made == 1U);
-  BOOST_TEST(files.use().used == 303'104U);  // counted in whole pages
+  BOOST_TEST(files.use().used == 303'104U);  // used memory is counted in whole pages
   check_ok(files.remove("/one"));
   BOOST_TEST(files.use().used == 0U);
   BOOST_TEST(files.use().kept == 303'104U);
@@ -100,9 +100,10 @@ BOOST_AUTO_TEST_CASE(memory_of_removed_files_is_used_again_and_only_bytes_of_the
   BOOST_TEST(files.use().made == 1U);
   BOOST_TEST(read(files, "/two") == std::string(200'000, 'b'));
   check_ok(files.remove("/two"));
-  check_ok(write(files, "/three", "few"));  // too few bytes for so much memory
+  check_ok(write(files, "/three", "few"));  // the kept memory is not reused, because it is much larger than the file
   BOOST_TEST(files.use().made == 2U);
-  check_ok(write(files, "/four", std::string(400'000, 'c')));  // too many bytes for it
+  // The kept memory is not reused, because it is too small for the file.
+  check_ok(write(files, "/four", std::string(400'000, 'c')));
   BOOST_TEST(files.use().made == 3U);
   files.forget_kept();
   BOOST_TEST(files.use().kept == 0U);
@@ -152,12 +153,12 @@ BOOST_AUTO_TEST_CASE(a_file_grows_whatever_was_expected_and_has_the_bytes_in_ord
 BOOST_AUTO_TEST_CASE(a_limit_is_kept_and_what_is_beyond_it_names_the_file) {
   memory_files files({.limit_bytes = 1'300'000});
   BOOST_TEST(files.free_bytes("/").value() <= 1'300'000U);
-  check_ok(write(files, "/a", "", 600'000));  // the file is empty, but its memory was reserved
+  check_ok(write(files, "/a", "", 600'000));  // the file is empty, but memory was reserved for it
   check_ok(write(files, "/b", "x", 600'000));
   check_failed(write(files, "/c", "x", 600'000), error_kind::no_space, "'/c': memory for files: wanted 602112 bytes");
   check_ok(files.remove("/b"));
   check_ok(files.remove("/a"));
-  check_ok(write(files, "/d", "x", 1 << 20));  // kept memory was freed to make room
+  check_ok(write(files, "/d", "x", 1 << 20));  // memory that was kept for reuse is freed to make room
   BOOST_TEST(files.use().kept == 0U);
 }
 
@@ -176,7 +177,7 @@ BOOST_AUTO_TEST_CASE(files_of_another_process_appear_where_they_are_adopted_and_
   BOOST_TEST(here.list("/run").value().size() == 1U);
   BOOST_TEST(read(there, "/run/writing/a") == "of another process");
 
-  // A process that has none of the files adopts all of them.
+  // A process that has none of the files receives all of them.
   memory_files late;
   check_ok(make_folders(late, "/run/done"));
   const auto all = here.files_in("/run/done");
@@ -186,7 +187,7 @@ BOOST_AUTO_TEST_CASE(files_of_another_process_appear_where_they_are_adopted_and_
   BOOST_TEST(read(late, "/run/done/a") == "of another process");
   BOOST_TEST(read(late, "/run/done/b") == "own");
 
-  // A name that is used again gets the new file's bytes.
+  // If a name is used again, it refers to the new file's bytes.
   check_ok(there.remove("/run/writing/a"));
   check_ok(here.make_folder("/run/writing"));
   check_ok(write(there, "/run/writing/a", "again"));
@@ -219,7 +220,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_adopted_is_refused_and_its_descriptor_closed
   check_ok(files.adopt("/a", good, 10));
   BOOST_TEST(is_open(good));
   check_ok(files.remove("/a"));
-  BOOST_TEST(!is_open(good));  // memory of another process is not kept
+  BOOST_TEST(!is_open(good));  // memory that another process allocated is closed, not kept for reuse
 }
 
 BOOST_AUTO_TEST_CASE(files_outlive_the_process_that_wrote_them_and_was_killed) {
@@ -253,7 +254,7 @@ BOOST_AUTO_TEST_CASE(checkpoints_are_saved_replaced_and_opened_as_a_source_that_
     check_ok(save_sample(files, at, step, samples, 3));
     check_ok(apply_retention(files, at, {1, 0}));
     check_newest(files, at, step, samples);
-    BOOST_TEST(files.list(at).value().size() == 2U);  // the checkpoint and `latest`
+    BOOST_TEST(files.list(at).value().size() == 2U);  // the entries are the checkpoint and `latest`
     if (step == 3) made_by_two = files.use().made;
 
     const auto source = open_native(files, at);
@@ -268,7 +269,8 @@ BOOST_AUTO_TEST_CASE(checkpoints_are_saved_replaced_and_opened_as_a_source_that_
       check_ok(read_scattered(real_files(), *source, wanted));
       BOOST_TEST((got == s.data));
     }
-    if (step == 6) {  // the checkpoint is removed meanwhile: refused, and no other checkpoint's bytes are read
+    // If the checkpoint is removed meanwhile, the read is refused and returns no bytes of another checkpoint.
+    if (step == 6) {
       check_ok(save_sample(files, at, 7, samples, 3));
       check_ok(apply_retention(files, at, {1, 0}));
       check_failed(verify_source(real_files(), *source).and_then([](const verify_report& r) -> core::result<void> {
@@ -278,7 +280,7 @@ BOOST_AUTO_TEST_CASE(checkpoints_are_saved_replaced_and_opened_as_a_source_that_
                    error_kind::bad_input, "No such file or directory");
     }
   }
-  BOOST_TEST(files.use().made == made_by_two);  // saves after the second touch no new page
+  BOOST_TEST(files.use().made == made_by_two);  // saves after the second reuse memory and touch no new page
 }
 
 BOOST_AUTO_TEST_CASE(several_threads_write_read_and_remove_at_once) {

@@ -1,5 +1,5 @@
-// Tests the real file system, that in memory and the fake one with one suite: all have the properties that saving
-// relies on.
+// Tests three file systems with one suite (the real one, the one in memory and the fake one): all have the properties
+// on which saves rely.
 #include "checkpoint/files/file_system.hpp"
 
 #include "checkpoint/files/memory_files.hpp"
@@ -16,7 +16,7 @@ using core::error_kind;
 
 namespace {
 
-/// Calls `f` with each file system and a folder that does not exist in it.
+/// Calls `f` with each of the file systems and a folder that does not exist in it.
 template <class F>
 void on_all(const F& f) {
   const scratch_folder scratch;

@@ -1,4 +1,5 @@
-// Tests that files written with many requests in flight have all bytes, however they were passed, and report errors.
+// Tests files that are written with many requests in flight: they contain all bytes, whatever the sizes of the writes,
+// and errors are reported.
 #include "checkpoint/files/queued_output.hpp"
 
 #include <array>
@@ -19,7 +20,8 @@ namespace {
 
 constexpr size_t kib = 1024;
 
-/// Returns options with few and small requests, so that every wait occurs; both engines, direct and buffered.
+/// Returns options for both I/O engines, direct and buffered, with few and small requests, so that every kind of wait
+/// occurs.
 std::vector<queued_output_options> ways() {
   std::vector<queued_output_options> out;
   for (const auto engine : {storage::queue_engine::best, storage::queue_engine::threads})
@@ -61,7 +63,7 @@ BOOST_AUTO_TEST_CASE(copied_and_aligned_writes_follow_each_other_and_a_file_ends
       const scratch_folder scratch;
       auto file = create_queued_output(scratch / "a", options);
       check_ok(file);
-      // The expected size is more than is written, or less.
+      // The announced size is larger or smaller than what is written.
       check_ok((*file)->expect(tail % 2 == 0 ? 600 * kib : 8 * kib));
       check_ok((*file)->write(from.part(0, 100)));
       check_ok((*file)->write(from.part(100, 4096 - 100)));

@@ -1,5 +1,5 @@
-// Tests GGUF files: the `gguf` package's files are read completely, Troupe's own are read back, hostile files are
-// refused.
+// Tests GGUF files: files of the `gguf` package are read completely, files that Troupe wrote are read back, and hostile
+// files are refused.
 #include <bit>
 #include <boost/test/unit_test.hpp>
 #include <cstring>
@@ -38,7 +38,7 @@ core::result<gguf_header> header_of(const fs::path& path) {
   return read_gguf_header(*file);
 }
 
-/// A file with one tensor of four fp32 elements, and the changes of a test.
+/// A file with one tensor of four fp32 elements, and the fields that a test may change.
 struct small_file {
   gguf_metadata metadata;
   std::vector<gguf_tensor> tensors{{"a", gguf_type::f32, {4}, 0}};
@@ -50,7 +50,7 @@ struct small_file {
   }
 };
 
-/// Returns the error of a file with these bytes; empty if the file is read.
+/// Returns the error of reading these bytes as a file; empty if the file is accepted.
 std::string refusal(const std::string& bytes) {
   const scratch_folder folder;
   const auto read = header_of(written(folder, bytes));
@@ -100,7 +100,7 @@ BOOST_AUTO_TEST_CASE(what_is_written_is_read_back) {
   BOOST_REQUIRE(writer);
   const auto source = bytes_of_file(peer_file);
   for (const auto& t : peer->tensors)
-    for (uint64_t done = 0; done < t.bytes();) {  // reads and writes in odd pieces
+    for (uint64_t done = 0; done < t.bytes();) {  // reads and writes in pieces of irregular sizes
       BOOST_TEST_INFO_SCOPE("done " << done);
       const uint64_t n = std::min<uint64_t>(1000, t.bytes() - done);
       const auto* from = source.data() + peer->data_begin + t.offset_bytes + done;
@@ -110,7 +110,7 @@ BOOST_AUTO_TEST_CASE(what_is_written_is_read_back) {
   BOOST_CHECK(!fs::exists(path));
   BOOST_REQUIRE(writer->commit());
   BOOST_CHECK_EQUAL(fs::file_size(path), writer->bytes());
-  BOOST_CHECK(bytes_of_file(path) == source);  // equal to the package's file in every byte
+  BOOST_CHECK(bytes_of_file(path) == source);  // the written file must equal the package's file in every byte
 }
 
 BOOST_AUTO_TEST_CASE(a_file_that_is_not_finished_leaves_nothing) {
@@ -148,7 +148,7 @@ BOOST_AUTO_TEST_CASE(claims_beyond_all_bounds_are_refused_before_anything_is_all
     auto bytes = small_file().text();
     put(bytes, at, uint64_t{1} << 63U);
     BOOST_TEST(refusal(bytes).find("at most") != std::string::npos, refusal(bytes));
-    put(bytes, at, uint64_t{60000});  // within the limit on lengths, but beyond the end of the file
+    put(bytes, at, uint64_t{60000});  // the length is below the format's limit, but exceeds the file
     BOOST_TEST(refusal(bytes) != "");
   }
   small_file with_text;

@@ -40,7 +40,7 @@ std::vector<float> values_of(const tensor_source& s, std::string_view name) {
   std::vector<float> out(core::numel_of(t->shape));
   source_reader reader(s);
   check_ok(reader.read_as(core::dtype::f32, *t, 0, out.size(), std::as_writable_bytes(std::span(out))));
-  // Reading the tensor in odd pieces returns equal values.
+  // Reading the tensor in pieces of irregular sizes must return equal values.
   std::vector<float> again(out.size());
   for (size_t at = 0; at < out.size();) {
     const size_t n = std::min<size_t>(1 + at % 77, out.size() - at);
@@ -51,7 +51,7 @@ std::vector<float> values_of(const tensor_source& s, std::string_view name) {
   return out;
 }
 
-/// Returns a tensor of small numbers that all differ.
+/// Returns a tensor of small numbers that are all different.
 owned_tensor numbered(std::string name, std::vector<int64_t> shape, core::dtype type = core::dtype::f32) {
   owned_tensor out(std::move(name), type, std::move(shape));
   const size_t width = core::size_of(type), count = out.data.size() / width;
@@ -62,7 +62,8 @@ owned_tensor numbered(std::string name, std::vector<int64_t> shape, core::dtype 
     if (width == 4)
       std::memcpy(&out.data[i * width], &bits, 4);
     else
-      std::memcpy(&out.data[i * width], reinterpret_cast<const char*>(&bits) + 2, 2);  // bf16
+      // Copies the upper 16 bits, which are the number in bf16.
+      std::memcpy(&out.data[i * width], reinterpret_cast<const char*>(&bits) + 2, 2);
   }
   return out;
 }
@@ -72,7 +73,7 @@ struct model_files {
   std::vector<owned_tensor> tensors;
 };
 
-/// Returns a GPT-2 of two blocks.
+/// Returns a GPT-2 model of two blocks.
 model_files gpt2_of(uint32_t width, uint32_t inner, uint32_t vocabulary) {
   model_files out{.sizes = {.architecture = "gpt2",
                             .blocks = 2,
@@ -175,7 +176,7 @@ BOOST_AUTO_TEST_CASE(every_type_is_read_as_numbers) {
   const auto s = open_source(peer_file);
   check_ok(s);
   BOOST_CHECK_EQUAL(s->format, "GGUF");
-  BOOST_CHECK_EQUAL(shown_place(*s), fs::path(peer_file).string());  // the file itself instead of its folder
+  BOOST_CHECK_EQUAL(shown_place(*s), fs::path(peer_file).string());  // messages name the file itself, not its folder
   const auto exact = values_of(*s, "F32");
   BOOST_CHECK_EQUAL(values_of(*s, "line").size(), 256U);
   for (const auto& [name, tolerance] :
@@ -208,7 +209,7 @@ BOOST_AUTO_TEST_CASE(a_scale_that_is_not_finite_is_refused_with_tensor_and_byte)
     if (t.name != "Q8_0" && t.name != "Q4_K") continue;
     std::fstream out(copy, std::ios::in | std::ios::out | std::ios::binary);
     out.seekp(static_cast<std::streamoff>(header->data_begin + t.offset_bytes + (t.name == "Q8_0" ? 34 * 9 : 0)));
-    out.write("\x00\x7E", 2);  // NaN
+    out.write("\x00\x7E", 2);  // writes NaN in fp16
   }
   const auto s = open_source(copy);
   check_ok(s);
@@ -234,12 +235,12 @@ BOOST_AUTO_TEST_CASE(an_f32_file_has_the_bits_that_went_in) {
     const bool halves = model.tensors.front().type == core::dtype::bf16;
     const auto back = exported(from, options_for(model, folder / "out.gguf", halves ? "bf16" : "f32"));
     diff_options how;
-    if (halves) how.tolerance = 0.0;  // norms and biases are fp32 in the file
+    if (halves) how.tolerance = 0.0;  // the file stores norms and biases in fp32, so only values are compared
     const auto report = diff_sources(real_files(), from, back, how);
     check_ok(report);
     BOOST_CHECK_EQUAL(report->tensors, model.tensors.size());
     for (const auto& d : report->differences) BOOST_ERROR(d.text);
-    // The file's own description makes an equal file.
+    // Writing with the description that the file contains must result in an equal file.
     const auto header = core::source_file::open(folder / "out.gguf");
     check_ok(header);
     const auto read = read_gguf_header(*header);
@@ -324,7 +325,8 @@ BOOST_AUTO_TEST_CASE(the_file_has_the_order_that_llama_cpp_reads) {
 }
 
 BOOST_AUTO_TEST_CASE(memory_does_not_grow_with_the_model) {
-  // The matrices are 128 MiB of zeros in a sparse file: one is transposed, which has a memory limit of its own.
+  // The matrices are 128 MiB of zeros in a sparse file; one of them must be transposed, for which a separate memory
+  // limit exists.
   const scratch_folder folder;
   gguf_model sizes = small_gpt2().sizes;
   sizes.blocks = 1;
@@ -423,7 +425,7 @@ BOOST_AUTO_TEST_CASE(a_file_is_bits_and_scales_of_its_matrices_and_the_rest_with
     (t.shape.size() == 2 && !t.name.ends_with("wpe.weight") ? matrices : rest) += t.data.size() / sizeof(float);
   const scratch_folder folder;
   const auto from = opened(folder, model);
-  // The bits of a weight include its share of the scales.
+  // The bits per weight include its share of the scales.
   for (const auto& [type, bits] : {std::pair{"q8_0", 8.5}, std::pair{"q4_0", 4.5}, std::pair{"q4_1", 5.0},
                                    std::pair{"q5_0", 5.5}, std::pair{"q5_1", 6.0}, std::pair{"q4_k", 4.5},
                                    std::pair{"q5_k", 5.5}, std::pair{"q6_k", 6.5625}, std::pair{"f16", 16.0}}) {

@@ -1,5 +1,5 @@
-// Tests how parameters are cut over tensor-parallel ranks: the rules by name, the arithmetic against values worked out
-// by hand, and round trips.
+// Tests how parameters are cut over tensor-parallel ranks: the rules by name, the arithmetic compared with values
+// computed by hand, and round trips.
 #include <fmt/format.h>
 
 #include <boost/test/unit_test.hpp>
@@ -31,7 +31,7 @@ values counted(size_t n, int from = 0) {
   return out;
 }
 
-/// Returns the values of the slices that a cut produces.
+/// Returns the elements of each rank's slice of `whole` under the cut.
 std::vector<values> taken(const tensor_cut& cut, const values& whole) {
   std::vector<values> out;
   for (const auto& s : cut.slices) out.emplace_back(core::numel_of(s), 0);
@@ -41,7 +41,7 @@ std::vector<values> taken(const tensor_cut& cut, const values& whole) {
   return out;
 }
 
-/// Returns the whole joined from `slices`, with -1 for elements that no slice provides.
+/// Returns the whole tensor joined from `slices`, with -1 for elements that no slice contains.
 values joined(const tensor_cut& cut, const std::vector<values>& slices) {
   values out(core::numel_of(cut.whole), -1);
   for (const auto& r : cut.runs)
@@ -64,12 +64,12 @@ tensor_cut merge(const cut_rule& rule, const std::vector<shape>& slices) {
 
 constexpr std::string_view qkv = "language_model.transformer.layers.0.attention.query_key_value.weight";
 
-/// Returns a tensor of the file, which begins at element `at`.
+/// Returns an entry for a tensor that begins at element `at` of the file.
 tensor_entry entry(const std::string& name, const shape& s, uint64_t at) {
   return {name, tensor_kind::master, "", core::dtype::i32, s, {{0, 0, core::numel_of(s), at * 4, {}}}};
 }
 
-/// Returns the tensor's values in a file whose element i is i.
+/// Returns the tensor's values, if element i of the file has the value i.
 values read(const tensor_entry& t) {
   values out;
   for (const auto& p : t.pieces)
@@ -119,7 +119,7 @@ BOOST_AUTO_TEST_CASE(layers_files_are_joined_by_their_own_rules) {
 
 BOOST_AUTO_TEST_CASE(queries_keys_and_values_of_version_0_are_cut_one_by_one) {
   const auto rule = megatron_rule(qkv, qkv_version::v0);
-  // The 6 rows have 1 element each: q0 q1 k0 k1 v0 v1.
+  // Each of the 6 rows has one element; their order is q0 q1 k0 k1 v0 v1.
   const auto cut = split(rule, {6, 1}, 2);
   BOOST_TEST(taken(cut, counted(6))[0] == (values{0, 2, 4}), boost::test_tools::per_element());
   BOOST_TEST(taken(cut, counted(6))[1] == (values{1, 3, 5}), boost::test_tools::per_element());
@@ -140,8 +140,8 @@ BOOST_AUTO_TEST_CASE(columns_are_cut_row_by_row) {
 }
 
 BOOST_AUTO_TEST_CASE(every_version_comes_back_from_every_number_of_ranks) {
-  // The whole has 8 heads of 3 rows. Splitting to `from`, joining to the whole and splitting to `to` equals a cut of
-  // the whole.
+  // The whole tensor has 8 heads of 3 rows. Splitting it for `from` ranks, joining the parts and splitting the result
+  // for `to` ranks must equal a direct split.
   const shape whole{8 * 3 * 3, 5};
   for (const auto version : {qkv_version::v0, qkv_version::v1, qkv_version::v2})
     for (const auto& [from, to] : std::vector<std::pair<uint32_t, uint32_t>>{{4, 2}, {4, 1}, {1, 4}, {2, 4}, {2, 2}}) {
@@ -213,7 +213,7 @@ BOOST_AUTO_TEST_CASE(vocabularies_lose_their_padding_and_get_it_back) {
 }
 
 BOOST_AUTO_TEST_CASE(versions_of_query_key_value_are_orders_of_rows) {
-  // The 2 heads have 2 rows each: version 0 is q00 q01 q10 q11 k00 ...
+  // Each of the 2 heads has 2 rows; the order of version 0 is q00 q01 q10 q11 k00 ...
   BOOST_TEST(
       qkv_rows(qkv_version::v0, qkv_version::v2, 2, 2) == (std::vector<uint32_t>{0, 1, 4, 5, 8, 9, 2, 3, 6, 7, 10, 11}),
       boost::test_tools::per_element());
@@ -244,7 +244,7 @@ BOOST_AUTO_TEST_CASE(patterns_choose_in_the_order_of_the_reference) {
   auto rules = rules_of(p);
   BOOST_TEST((rules.rule("h.3.norm.weight")->kind == cut_kind::replicated));
   BOOST_TEST((rules.rule("position.weight")->kind == cut_kind::averaged));
-  BOOST_TEST(rules.rule("a.position")->dimension == 0U);  // patterns match from the first character on
+  BOOST_TEST(rules.rule("a.position")->dimension == 0U);  // a pattern must match from the first character of the name
   BOOST_TEST(rules.rule("h.12.out.weight")->dimension == 1U);
   BOOST_TEST(rules.rule("h.0.gate_up.weight")->sub_parameters == 2U);
   BOOST_TEST(rules.rule("wte.weight")->original_rows == 11);
@@ -254,7 +254,7 @@ BOOST_AUTO_TEST_CASE(patterns_choose_in_the_order_of_the_reference) {
   BOOST_TEST(unmatched[0] == "vocabulary_parameter_patterns: .*lm_head");
   const auto parts = rules.rule("h.0.qkv");
   check_ok(parts);
-  // The 8 rows of 1 element form parts of 4, 2 and 2 rows; each rank has half of each part.
+  // The 8 rows of one element form parts of 4, 2 and 2 rows, and each rank has half of each part.
   BOOST_TEST(taken(split(*parts, {8, 1}, 2), counted(8))[1] == (values{2, 3, 5, 7}), boost::test_tools::per_element());
   BOOST_TEST(joined(merge(*parts, {{4, 1}, {4, 1}}), {{0, 1, 4, 6}, {2, 3, 5, 7}}) == counted(8),
              boost::test_tools::per_element());
@@ -268,7 +268,7 @@ BOOST_AUTO_TEST_CASE(published_widths_join_parts_of_any_width) {
   auto rules = rules_of(p);
   const auto rule = rules.rule("qkv");
   check_ok(rule);
-  // The third rank has nothing. Slices are flat; the view provides their shape.
+  // The third rank has no elements. Slices are flat; the view determines their shape.
   const auto cut = merge(*rule, {{6}, {4}, {0}});
   BOOST_TEST((cut.whole == shape{5, 2}));
   BOOST_TEST(joined(cut, {{0, 1, 2, 3, 6, 7}, {4, 5, 8, 9}, {}}) == counted(10), boost::test_tools::per_element());
@@ -342,7 +342,7 @@ BOOST_AUTO_TEST_CASE(a_jobs_own_cut_is_the_plainest_rule_with_its_widths) {
               cut_rule{.kind = cut_kind::along, .widths = {{8, 4, 0}, {2, 1, 0}}}));
   BOOST_TEST(
       (rule_of({tp_style::vocabulary, 0, {{5, 4, 4}}}) == cut_rule{.kind = cut_kind::along, .original_rows = 13}));
-  // Both descriptions of a cut put equal elements on equal ranks.
+  // Both descriptions of a cut must assign equal elements to equal ranks.
   for (const core::parameter_cut& cut : {core::parameter_cut{tp_style::column, 1, {{8, 4, 0}, {2, 1, 3}}},
                                          {tp_style::column, 1, {{6, 6, 6}}},
                                          {tp_style::row, 0, {{2, 1, 1}}}}) {
@@ -375,14 +375,14 @@ BOOST_AUTO_TEST_CASE(a_source_of_shares_is_cut_like_a_whole_one) {
   check_ok(complete(whole));
   const auto cut = split_ranks(whole, 2, rules);
   check_ok(cut);
-  // The second rank has columns 2 and 3: the last one of the first share, then the second share.
+  // The second rank has columns 2 and 3: column 2 is the last of the first part, and column 3 is the second part.
   const auto& second = cut->ranks[1].tensors[0];
   BOOST_TEST((second.shape == std::vector<int64_t>{3, 2}));
   BOOST_TEST(!second.cut.cuts());
   const std::vector<piece> wanted{{0, 0, 1, 108, {}}, {0, 1, 1, 136, {}}, {0, 2, 1, 120, {}},
                                   {0, 3, 1, 140, {}}, {0, 4, 1, 132, {}}, {0, 5, 1, 144, {}}};
   BOOST_TEST((second.pieces == wanted));
-  const auto one = split_ranks(whole, 1, rules);  // nothing to cut: the source is unchanged
+  const auto one = split_ranks(whole, 1, rules);  // with one rank nothing is cut, so the result equals the source
   check_ok(one);
   BOOST_TEST((one->ranks[0].tensors == whole.tensors));
 }

@@ -1,4 +1,4 @@
-// Damages a small checkpoint on the real disk in every way, and tests which check finds the damage, and when.
+// Damages a small checkpoint on the real disk in every way, and tests which check detects the damage, and when.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Two checkpoints of two files each in a folder of their own.
+/// Two checkpoints of two files each, in a folder of their own.
 struct disk {
   scratch_folder scratch;
   fs::path root = scratch / "checkpoints", newest;
@@ -49,7 +49,7 @@ struct disk {
     ::close(fd);
   }
 
-  /// The errors of opening, of loading everything and of verifying; empty if there is none.
+  /// The errors of opening the checkpoint, of loading all tensors and of verifying; each is empty if that succeeded.
   struct answers {
     std::string open, load;
     std::vector<damage> verify;
@@ -88,8 +88,8 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 
 /// The part of a data file to which a byte belongs.
 struct meaning {
-  const tensor_entry* tensor = nullptr;  ///< null: the header
-  uint64_t begin = 0;                    ///< first byte of the piece, or of its padding
+  const tensor_entry* tensor = nullptr;  ///< tensor to which the byte belongs; null: the byte is in the file's header
+  uint64_t begin = 0;                    ///< offset in the file of the first byte of the piece or of its padding
   bool padding = false;
 };
 
@@ -118,7 +118,7 @@ BOOST_AUTO_TEST_CASE(a_flipped_byte_of_a_data_file_is_found_at_open_load_or_veri
     for (auto part = parts.begin(); part != parts.end(); ++part) {
       const uint64_t begin = part->first, end = std::next(part) == parts.end() ? size : std::next(part)->first;
       const auto& what = part->second;
-      // The damaged bytes are the first, the last and some between; more of them in the header.
+      // The test damages the first and the last byte of each part and some between them, more in the header.
       const uint64_t steps = what.tensor == nullptr ? 40 : 5;
       for (uint64_t i = 0; i < steps; ++i) {
         const uint64_t byte = begin + (end - 1 - begin) * i / (steps - 1);
@@ -137,7 +137,7 @@ BOOST_AUTO_TEST_CASE(a_flipped_byte_of_a_data_file_is_found_at_open_load_or_veri
             BOOST_TEST(has(said.verify[0].text, path.string()), said.verify[0].text);
             BOOST_TEST(has(said.verify[0].text, "at byte " + std::to_string(what.begin)), said.verify[0].text);
             ++seen[what.padding ? "padding" : std::string(name_of(what.tensor->kind))];
-            // The padding belongs to no tensor: a load does not read it.
+            // Padding belongs to no tensor, so a load does not read it.
             BOOST_TEST(said.load.empty() == what.padding, said.load);
             if (!what.padding) {
               BOOST_TEST(has(said.load, path.string()), said.load);
@@ -183,7 +183,8 @@ BOOST_AUTO_TEST_CASE(truncated_extended_swapped_and_missing_files_are_refused_at
                d.ask().open);
     fs::rename(old, first);
   }
-  // The file is replaced by another one of the save, by another save's file with its name, and removed.
+  // The test replaces the file by another file of the save and by a file of that name from another save, and removes
+  // it.
   fs::rename(first, old);
   fs::copy_file(second, first);
   const bool same_size = fs::file_size(second) == size;
@@ -208,7 +209,7 @@ BOOST_AUTO_TEST_CASE(truncated_extended_swapped_and_missing_files_are_refused_at
     fs::rename(old, text);
   }
   fs::rename(text, old);
-  fs::copy_file(d.root / "step-00000010/manifest.json", text);  // a valid manifest, but of other files
+  fs::copy_file(d.root / "step-00000010/manifest.json", text);  // the manifest is valid, but describes other files
   BOOST_TEST(has(d.ask().open, "another save"), d.ask().open);
   fs::remove(text);
   BOOST_TEST(has(d.ask().open, quoted(text) + ": No such file"), d.ask().open);
@@ -266,8 +267,8 @@ BOOST_AUTO_TEST_CASE(a_damaged_piece_is_never_used) {
   };
   source_reader reader(source);
   for (int again = 0; again < 2; ++again) {
-    check_ok(read(reader, 0, p.first));  // the piece before it
-    // The read covers another byte of the piece than the bad one.
+    check_ok(read(reader, 0, p.first));  // the piece before the damaged one can be read
+    // The read requests another byte than the damaged one of the same piece, and must fail, too.
     check_failed(read(reader, p.first + p.count - 1, 1), error_kind::bad_input, words);
     check_failed(read(reader, 0, p.first + p.count), error_kind::bad_input, shown(t));
   }

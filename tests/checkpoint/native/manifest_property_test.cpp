@@ -1,4 +1,5 @@
-// Tests random checkpoints: their text describes them completely, and any other cut of them loads equal bytes.
+// Tests random checkpoints: their manifest describes them completely, and loading any other division of their tensors
+// returns equal bytes.
 #include <fmt/format.h>
 
 #include <numeric>
@@ -26,7 +27,7 @@ class dice {
   uint64_t any() { return random_(); }
   bool one_in(uint64_t n) { return below(n) == 0; }
 
-  /// Returns a text of letters that JSON, terminals and other languages treat in different ways.
+  /// Returns a random text with characters that JSON, terminals and languages treat in different ways.
   std::string text() {
     static const std::vector<std::string> letters{
         "a", "weight", ".", "0", "\"", "\\", "/", "\n", "\t", " ", "\x01", "é", "\xf0\x9f\x92\xa1", "\x7f"};
@@ -35,7 +36,7 @@ class dice {
     return out;
   }
 
-  /// Returns elements [0, n) cut into 1 to 5 parts, none of them empty unless n is 0.
+  /// Returns the elements [0, n) divided into 1 to 5 ranges, none of them empty unless n is 0.
   std::vector<std::pair<uint64_t, uint64_t>> cut(uint64_t n) {
     std::set<uint64_t> ends{n};
     for (uint64_t i = below(5); i > 0 && n > 0; --i) ends.insert(below(n));
@@ -52,7 +53,7 @@ class dice {
   std::mt19937_64 random_;
 };
 
-/// Returns a cut over 1 to 4 coordinates in 1 to 3 parts, with widths of 0 among them.
+/// Returns a cut over 1 to 4 tensor-parallel coordinates in 1 to 3 parts; some widths are 0.
 core::parameter_cut random_cut(dice& d, const std::vector<int64_t>& shape) {
   core::parameter_cut out{.style = d.one_in(2) ? core::tp_style::column : core::tp_style::row,
                           .dimension = static_cast<uint32_t>(d.below(shape.size())),
@@ -65,7 +66,7 @@ core::parameter_cut random_cut(dice& d, const std::vector<int64_t>& shape) {
 
 sample_tensor random_tensor(dice& d, size_t number) {
   tensor_entry e;
-  e.name = fmt::format("{}#{}", d.text(), number);  // every name is different
+  e.name = fmt::format("{}#{}", d.text(), number);  // the number makes every name different
   e.kind = static_cast<tensor_kind>(d.below(5));
   if (e.kind == tensor_kind::moment) e.moment = "exp_avg" + d.text();
   e.type = static_cast<core::dtype>(d.below(static_cast<uint64_t>(core::dtype::boolean) + 1));
@@ -76,7 +77,7 @@ sample_tensor random_tensor(dice& d, size_t number) {
   return {std::move(e), noise(bytes, d.any())};
 }
 
-/// Returns the bytes of the elements that a tensor's share owns, one after the other.
+/// Returns the bytes of the elements that a share of a tensor contains, in order.
 std::vector<std::byte> bytes_of_share(const sample_tensor& t, uint32_t share) {
   const uint64_t size = core::size_of(t.entry.type);
   const core::tp_slices own(t.entry.shape, t.entry.cut, share, core::tp_room::own);
@@ -130,7 +131,7 @@ run_state random_run(dice& d) {
   return r;
 }
 
-/// A checkpoint on a fake disk of its own, and its original tensors.
+/// A checkpoint on a fake disk, and the tensors that were saved in it.
 struct random_checkpoint {
   std::vector<sample_tensor> tensors;
   manifest m;
@@ -193,7 +194,7 @@ struct random_checkpoint {
   }
 };
 
-/// Loads every element of every tensor, at random cuts, in any order and with gaps in memory.
+/// Loads every element of every tensor, in random ranges and order, into memory with gaps between them.
 void check_other_cuts(random_checkpoint& c, const checkpoint_folder& from, dice& d) {
   struct place {
     size_t tensor;
@@ -234,7 +235,7 @@ void check_other_cuts(random_checkpoint& c, const checkpoint_folder& from, dice&
   }
 }
 
-/// Loads the shares of another cut of some tensors, and a range of each by the reader of one thread.
+/// Loads the shares of another cut of some tensors, and a range of each through the single-threaded reader.
 void check_other_shares(random_checkpoint& c, const checkpoint_folder& from, dice& d) {
   const auto source = source_of(from);
   source_reader reader(source, c.files);
@@ -279,7 +280,8 @@ BOOST_AUTO_TEST_CASE(a_random_checkpoint_comes_back_from_its_text_and_loads_at_a
       const auto again = format_manifest(*parsed);
       check_ok(again);
       BOOST_TEST(*again == *text);
-      BOOST_TEST(text->find_first_of("\x01\x7f") == text->find('\x7f'));  // control characters are escaped
+      // The text contains no control characters, because they are escaped.
+      BOOST_TEST(text->find_first_of("\x01\x7f") == text->find('\x7f'));
 
       const auto from = open_checkpoint(c.files, "/c");
       check_ok(from);

@@ -1,4 +1,5 @@
-// Tests the native format: a checkpoint saved at some degree loads at every other, and damage is refused by name.
+// Tests the native format: a checkpoint saved at one degree loads at every other, and damage is refused with the file's
+// name.
 #include <sys/resource.h>
 
 #include <fstream>
@@ -47,7 +48,7 @@ manifest full_manifest() {
   return m;
 }
 
-/// One checkpoint on a fake disk.
+/// A checkpoint on a fake disk.
 struct saved {
   explicit saved(uint32_t writers, uint64_t seed = 1) : tensors(sample_tensors(seed)) {
     const auto where = save_sample(files, root, 7, tensors, writers, full_manifest());
@@ -81,7 +82,7 @@ manifest with_shares(manifest m) {
   return m;
 }
 
-/// Limits the process to `more_bytes` more memory than it has.
+/// Limits the process to its current memory and `more_bytes` more.
 class memory_limit {
  public:
   explicit memory_limit(uint64_t more_bytes) {
@@ -100,7 +101,7 @@ class memory_limit {
   rlimit old_{};
 };
 
-/// Checks that a manifest is refused whose body was changed and whose seal is valid.
+/// Checks that a manifest with a changed body and a valid digest is refused.
 void check_refused(std::string body, const std::string& from, const std::string& to, error_kind kind,
                    const std::string& words) {
   const size_t at = body.find(from);
@@ -179,7 +180,7 @@ BOOST_AUTO_TEST_CASE(files_on_the_real_file_system_have_the_same_bytes) {
     const auto& there = *memory.content(*fake / entry.path().filename());
     const std::string here = scratch_folder::read(entry.path());
     ++compared;
-    if (entry.path().filename() == manifest_file_name) {  // equal except for the time of commit
+    if (entry.path().filename() == manifest_file_name) {  // manifests are equal except for the time of commit
       auto one = read_manifest(real_files(), *real), other = read_manifest(memory, *fake);
       BOOST_TEST_REQUIRE((one && other));
       one->content.committed_unix_ns = other->content.committed_unix_ns = 1;
@@ -189,7 +190,7 @@ BOOST_AUTO_TEST_CASE(files_on_the_real_file_system_have_the_same_bytes) {
     BOOST_TEST(same_bytes(std::as_bytes(std::span(here)), there), entry.path());
   }
   BOOST_TEST(compared == 4U);
-  // A link instead of a file is refused, because it could lead anywhere.
+  // A link instead of a file is refused, because its target could be any file.
   std::filesystem::rename(*real / "shard-00000.bin", scratch / "elsewhere");
   std::filesystem::create_symlink(scratch / "elsewhere", *real / "shard-00000.bin");
   check_failed(open_checkpoint(real_files(), *real), error_kind::bad_input, "shard-00000.bin");
@@ -233,7 +234,7 @@ BOOST_AUTO_TEST_CASE(what_a_run_left_out_is_kept_and_checked) {
   m.run.recent_losses = {0.1, 2.5, 1.0 / 3};
   const auto text = format_manifest(m);
   check_ok(text);
-  // The version is 3, because a program that knows only older versions would train on these samples.
+  // The version must be 3, because programs that know only older versions would train on the samples that are left out.
   BOOST_TEST(text->find("\"version\":3,") != std::string::npos);
   const auto again = parse_manifest(*text);
   check_ok(again);
@@ -318,7 +319,7 @@ BOOST_AUTO_TEST_CASE(a_flipped_byte_of_any_piece_is_refused_with_file_tensor_and
                        ", of tensor " + shown(t));
       byte ^= std::byte{16};
     }
-  // The padding must be zeros.
+  // Padding that is not zero must be detected.
   auto& content = *s.files.content(s.folder / "shard-00001.bin");
   content.back() ^= std::byte{1};
   BOOST_TEST(verify_checkpoint(s.files, s.folder)->damages == 1U);
@@ -390,7 +391,7 @@ BOOST_AUTO_TEST_CASE(only_a_manifest_with_shares_has_the_second_version) {
   const auto again = parse_manifest(second);
   check_ok(again);
   BOOST_TEST((*again == m));
-  // A reader of the first version does not know cuts.
+  // Programs that know only version 1 do not know shares of a cut, so a manifest of that version must not contain them.
   check_failed(parse_manifest(sealed(second.substr(second.find('\n') + 1), 1)), error_kind::bad_input,
                "tensor 'shares': a list of 5 values was wanted");
 }
@@ -462,7 +463,7 @@ BOOST_AUTO_TEST_CASE(mutated_manifests_behind_a_good_seal_are_refused_or_keep_ev
         case 2:
           now.insert(at, now.substr(random() % now.size(), random() % 200));
           break;
-        case 3:  // replaces a digit by another
+        case 3:  // replaces a digit by another one
           if (const size_t digit = now.find_first_of("0123456789", at); digit != std::string::npos)
             now[digit] = static_cast<char>('0' + random() % 10);
           break;
@@ -486,7 +487,7 @@ BOOST_AUTO_TEST_CASE(a_short_read_is_repeated_once_and_then_named) {
   const auto& t = s.tensors[0];
   const wanted_part whole{find_tensor(source, t.entry.name, t.entry.kind), 0, t.data.size() / 4, 0};
   std::vector<std::byte> into(t.data.size());
-  s.files.shorten_reads(5000);  // two reads of 5,000 bytes are enough
+  s.files.shorten_reads(5000);  // two reads of at most 5,000 bytes are enough for the tensor
   check_ok(load_parts(s.files, source, {whole}, into));
   BOOST_TEST(same_bytes(into, t.data));
   s.files.shorten_reads(4200);
@@ -542,7 +543,7 @@ BOOST_AUTO_TEST_CASE(inspect_shows_the_tree_and_the_files_of_each_tensor) {
 }
 
 BOOST_AUTO_TEST_CASE(digests_are_xxh3_128) {
-  // The digest of the empty input is given in xxHash's specification of XXH128 with seed 0.
+  // The expected value is the digest of an empty input in xxHash's specification of XXH128 with seed 0.
   BOOST_TEST(to_hex(digest_of(std::string_view())) == "99aa06d3014798d86001c324468d497f");
   const auto bytes = noise(100'000, 1);
   digest_stream stream;

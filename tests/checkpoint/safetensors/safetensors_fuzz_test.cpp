@@ -1,5 +1,5 @@
-// Tests mutated files: each opens and can be read to its last byte, or is refused; none makes the reader allocate more
-// than the file's size and a constant.
+// Tests mutated files: each is refused, or opens and can be read to its last byte; none makes the reader allocate more
+// than the file's size plus a constant.
 #include <malloc.h>
 
 #include <algorithm>
@@ -104,7 +104,7 @@ BOOST_AUTO_TEST_CASE(mutations_neither_crash_nor_allocate_beyond_the_file) {
       BOOST_TEST(file.error().text.size() < 1000U);
     }
   });
-  // Both outcomes occurred, so the mutations are neither harmless nor all alike.
+  // Both outcomes must occur; otherwise the mutations would be harmless or all alike.
   BOOST_TEST(opened > 20U);
   BOOST_TEST(refused > 500U);
   BOOST_TEST(sum > 0U);

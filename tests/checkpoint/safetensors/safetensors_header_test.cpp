@@ -41,7 +41,8 @@ BOOST_AUTO_TEST_CASE(every_dtype_has_the_format_s_name) {
                        core::dtype::i32, core::dtype::i16, core::dtype::i8, core::dtype::u8, core::dtype::boolean})
     BOOST_TEST_CONTEXT(core::name_of(t)) BOOST_TEST((safetensors_dtype(safetensors_name(t)) == t));
   BOOST_TEST((safetensors_dtype("BF16") == core::dtype::bf16));
-  BOOST_TEST(!safetensors_dtype("F8_E4M3"));  // stored as a flag of the entry; Troupe has no such type
+  // No element type of Troupe is fp8; the reader marks such an entry by a flag.
+  BOOST_TEST(!safetensors_dtype("F8_E4M3"));
 }
 
 BOOST_AUTO_TEST_CASE(anything_but_a_header_is_refused_with_the_reason) {

@@ -1,4 +1,4 @@
-// Tests safetensors files that are written and read back, and files that are refused.
+// Tests safetensors files that are written and read back, and files that must be refused.
 #include "checkpoint/safetensors/safetensors.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Tests Hugging Face folders: one file, shards, and an index that must not be trusted blindly.
+// Tests Hugging Face folders: a single file, shards, and an index, whose statements must be checked.
 #include "checkpoint/safetensors/weights_folder.hpp"
 
 #include "checkpoint/convert/open_source.hpp"
@@ -39,7 +39,7 @@ void check_holds(const fs::path& path, const std::vector<owned_tensor>& tensors)
   BOOST_TEST((folder->metadata() == pytorch_metadata));
 }
 
-/// Writes a folder with shards a.safetensors (tensor "a") and b.safetensors (tensor "b") and this weight_map.
+/// Writes a folder with the shards a.safetensors (tensor "a") and b.safetensors (tensor "b") and the given weight_map.
 void write_indexed(const scratch_folder& at, const std::string& weight_map) {
   for (const std::string name : {"a", "b"})
     check_ok(write_safetensors(at / (name + ".safetensors"), all_to_write({{name, dtype::f32, {2}}})));
@@ -61,7 +61,8 @@ BOOST_AUTO_TEST_CASE(a_larger_one_is_cut_into_shards_with_an_index) {
   check_ok(write_weights_folder(at / "out", all_to_write(model()), 1500));
   check_holds(at / "out", model());
   const auto text = scratch_folder::read(at / "out" / index_file_name);
-  BOOST_TEST(text.find("\"total_size\": 6080") != std::string::npos, text);  // 4000 + 1200 + 120 + 600 + 120 + 40
+  // The sum of the tensors' bytes: 4000 + 1200 + 120 + 600 + 120 + 40.
+  BOOST_TEST(text.find("\"total_size\": 6080") != std::string::npos, text);
   const auto index = parse_weights_index(text);
   check_ok(index);
   const auto shard = [](int n) { return "model-0000" + std::to_string(n) + "-of-00003.safetensors"; };
@@ -78,7 +79,7 @@ BOOST_AUTO_TEST_CASE(shards_follow_hugging_face_s_rule) {
   const auto plan = [](std::vector<uint64_t> sizes, uint64_t limit) { return plan_shards(sizes, limit); };
   using shards = std::vector<std::vector<size_t>>;
   BOOST_TEST((plan({4, 4, 4}, 8) == shards{{0, 1}, {2}}));
-  // A tensor that is too large gets a file of its own and does not close the open one.
+  // A tensor larger than the limit gets a file of its own, and later tensors are still added to the file before it.
   BOOST_TEST((plan({4, 9, 4, 1}, 8) == shards{{1}, {0, 2}, {3}}));
   BOOST_TEST((plan({0, 0}, 0) == shards{{0, 1}}));
   BOOST_TEST((plan({}, 8) == shards{{}}));

@@ -1,5 +1,5 @@
-// Tests values that a narrower type cannot hold: they are found and clamped, but values that were infinite before are
-// not.
+// Tests values that exceed the range of a narrower type: they are counted and clamped, but values that were already
+// infinite are kept.
 #include "checkpoint/source/element_cast.hpp"
 
 #include <boost/test/unit_test.hpp>

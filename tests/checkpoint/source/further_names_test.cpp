@@ -1,4 +1,4 @@
-// Tests which of a tensor's names stays where a checkpoint stores parameters under several.
+// Tests which name of a tensor is kept if a checkpoint stores the parameter under several names.
 #include "checkpoint/source/further_names.hpp"
 
 #include "checkpoint/safetensors/weights_folder.hpp"
@@ -17,7 +17,7 @@ namespace {
 const std::string embedding = "model.embed_tokens.weight", norm = "model.norm.weight", head = "lm_head.weight";
 using names = std::vector<std::string>;
 
-/// Returns what is left of a source with these tensors and these tied names, for a model of an embedding and a norm.
+/// Returns the result for a source with these tensors and these tied names, for a model of an embedding and a norm.
 without_further left_of(const scratch_folder& f, const names& tensors, std::vector<tied_name> tied) {
   std::vector<owned_tensor> all;
   for (const auto& name : tensors) all.emplace_back(name, core::dtype::f32, std::vector<int64_t>{4, 2});

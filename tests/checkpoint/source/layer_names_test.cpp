@@ -1,4 +1,4 @@
-// Tests that a pipeline's layers get the names of the model that they were cut from, or keep their own.
+// Tests that a pipeline's layers get the names of the model from which they were cut, or keep their own.
 #include "checkpoint/source/layer_names.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -19,7 +19,7 @@ struct named_shape {
   std::vector<int64_t> shape;
 };
 
-/// Returns a pipeline's folder whose tensors all have the same bytes: the test needs only the names.
+/// Returns a pipeline's folder whose tensors all have the same bytes, because the test compares only names.
 tensor_source pipeline_of(const std::vector<named_shape>& all, std::string client_state = "null") {
   tensor_source s;
   s.folder = "pipeline";
@@ -72,7 +72,8 @@ void check_named(const tensor_source& s, const std::vector<wanted_tensor>& wante
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(layers_in_the_models_order_get_the_models_names) {
-  // The first layer's names: both tables in one layer, each in its own layer, and one of them shared over stages.
+  // The names vary for the first layer: both tables in one layer, each in a layer of its own, and one of them shared by
+  // stages.
   for (const names& first : {names{"0.wte.weight", "0.wpe.weight"},
                              {"0.weight", "1.weight"},
                              {"tied_modules.embed.weight", "1.weight"},
@@ -120,7 +121,7 @@ BOOST_AUTO_TEST_CASE(kept_prefixes_come_out_of_the_client_state) {
   check_named(named, gpt2());
   BOOST_TEST(named.run.client_state == "null");
   BOOST_TEST(pipeline_of(layers, R"({"note":1,)" + kept + "}").run.client_state == R"({"note":1})");
-  // A state that is no list of prefixes belongs to the client.
+  // If the value is not a list of prefixes, it belongs to the client's own state.
   const std::string own = R"({"pipeline_layer_prefixes":[1]})";
   const auto strange = pipeline_of(layers, own);
   BOOST_TEST(strange.has_layer_names);

@@ -1,4 +1,4 @@
-// Tests the mapping of names of checkpoints and of models, in both directions.
+// Tests the mapping between names in checkpoints and names in models, in both directions.
 #include "checkpoint/source/name_map.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -45,19 +45,19 @@ BOOST_AUTO_TEST_CASE(tied_heads_and_buffers_are_expected_and_unknown_tensors_are
   auto source = list_of(gpt2);
   source.tied = {{"lm_head.weight", "transformer.wte.weight"}};
   BOOST_TEST(name_map(source).unexpected(gpt2).empty());
-  // The tie is reversed: the head has the bytes.
+  // In the reversed tie, the checkpoint stores the tensor under the head's name.
   source = list_of(
       {"lm_head.weight", "transformer.wpe.weight", "transformer.h.0.attn.c_attn.weight", "transformer.ln_f.weight"});
   source.tied = {{"transformer.wte.weight", "lm_head.weight"}};
   const name_map turned(source);
   BOOST_TEST(turned.find("transformer.wte.weight").value_or("none") == "transformer.wte.weight");
   BOOST_TEST(turned.unexpected(gpt2).empty());
-  // The model gets a copy of the embedding, masks of attention, and unknown tensors.
+  // The model's tensors include a copy of the embedding, attention masks, and a tensor that the model does not define.
   auto more = gpt2;
   for (const char* name : {"lm_head.weight", "transformer.h.0.attn.bias", "transformer.h.9.mlp.c_fc.weight"})
     more.push_back(name);
   BOOST_TEST(name_map(list_of(more)).unexpected(gpt2) == names{"transformer.h.9.mlp.c_fc.weight"});
-  // A head that the model has is an ordinary parameter.
+  // A head in the list of the model's parameters is an ordinary parameter.
   BOOST_TEST(name_map(list_of(llama)).unexpected(names(llama.begin(), llama.end() - 1)).empty());
   BOOST_TEST(name_map(list_of(llama)).find("lm_head.weight").value_or("none") == "lm_head.weight");
 }
@@ -67,7 +67,7 @@ BOOST_AUTO_TEST_CASE(two_tensors_of_one_bare_name_are_distinguished_or_not_taken
   BOOST_TEST(map.find("a.weight").value_or("none") == "a.weight");
   BOOST_TEST(map.find("model.a.weight").value_or("none") == "model.a.weight");
   BOOST_TEST(!map.find("b.weight").has_value());
-  // A name with only moments or buffers is no parameter.
+  // A name that has only moments or buffers is not a parameter.
   BOOST_TEST(!name_map(list_of({"x"}, tensor_kind::buffer)).find("x").has_value());
 }
 

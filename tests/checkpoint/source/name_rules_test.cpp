@@ -1,4 +1,4 @@
-// Tests the effect of each rule of a file of `--map`; leaves the file's form to
+// Tests the effect of each rule in a file for `--map`. The file's syntax is tested in
 // tests/config/document/name_map_file_test.cpp.
 #include "checkpoint/source/name_rules.hpp"
 
@@ -88,7 +88,7 @@ names:
     BOOST_TEST(rules->find_back(*there).value_or("none") == name);
   }
   BOOST_TEST(rules->find_back("gone").value_or("none") ==
-             "0.gone");  // by the layer, not by a rule that matches many names
+             "0.gone");  // the message names the layer instead of a rule that matches many names
   BOOST_TEST(rules->find_back("b.a.a").value_or("none") == "0.b.a.a");
   const auto few = rules_of("layers: {3: a}");
   check_ok(few);

@@ -1,4 +1,4 @@
-// Tests the recognition of names of tensors that PEFT makes, and the messages about them.
+// Tests how names of tensors that PEFT created are recognised, and the messages about them.
 #include "checkpoint/source/peft_names.hpp"
 
 #include <boost/test/unit_test.hpp>

@@ -1,4 +1,4 @@
-// Tests the names of a checkpoint printed as a file for `--map`, and the names that this file results in.
+// Tests the names of a checkpoint printed as a file for `--map`, and the names that result from using that file.
 #include "checkpoint/source/printed_map.hpp"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 
 using pairs = std::vector<std::pair<std::string, std::string>>;
 
-/// Checks that every name is mapped to its own, and returns the number of rows of the printed file.
+/// Checks that the printed file maps every name of a pair to the other, and returns the number of rows in the file.
 size_t check_leads(const pairs& names) {
   const auto text = printed_map(names);
   const auto lines = config::parse_name_map(text, "map");

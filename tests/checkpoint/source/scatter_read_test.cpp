@@ -1,5 +1,5 @@
-// Tests that a load of many blocks at once stores the requested bytes at their targets, and names the file that is
-// broken.
+// Tests that a load of many blocks at once stores the requested bytes at their targets, and that an error names the
+// damaged file.
 #include "checkpoint/source/scatter_read.hpp"
 
 #include <atomic>
@@ -19,8 +19,8 @@ namespace {
 
 constexpr uint64_t kib = 1024;
 
-/// Two files of noise with a tensor of bytes in each, with more blocks than a thread holds at a time; the second one's
-/// pieces begin and end at any byte.
+/// Two files of random bytes with a tensor in each, which has more blocks than a thread reads at a time. The pieces of
+/// the second tensor begin and end at arbitrary bytes.
 struct two_files {
   scratch_folder scratch;
   std::vector<std::byte> data[2] = {noise(file_bytes, 1), noise(file_bytes, 2)};
@@ -56,7 +56,7 @@ struct two_files {
   static uint64_t count(uint32_t f) { return f == 0 ? 1280 * kib : 1290 * kib + 9; }
   static uint64_t elements(uint32_t f) { return pieces_per_file * count(f); }
 
-  /// Returns a request for all elements, with the second tensor first in memory.
+  /// Returns a request for all elements of both tensors, with the second tensor first in memory.
   [[nodiscard]] std::vector<scattered_tensor> all(std::byte* to) const {
     const auto type = core::dtype::u8;
     return {{&source.tensors[0], {{0, elements(0), type, to + elements(1)}}},
@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(every_byte_arrives_whatever_the_alignment_of_files_and_memo
 
 BOOST_AUTO_TEST_CASE(parts_of_pieces_have_no_digest_and_the_same_bytes_are_read_once_for_all) {
   const two_files t;
-  // The request covers the last 100 bytes of a piece, the whole of the next, half of the third; and the second piece
+  // The request covers the last 100 bytes of a piece, the whole next piece, half of the third, and the second piece
   // again.
   const uint64_t n = t.count(0), first = n - 100, bytes = 100 + n + n / 2;
   std::vector<std::byte> into(bytes + n);

@@ -1,4 +1,5 @@
-// Tests the form that all checkpoints share: its rules, and reading elements from it in any floating type.
+// Tests the representation that checkpoints of all formats share: its rules, and reads of elements in any floating
+// type.
 #include "checkpoint/source/tensor_source.hpp"
 
 #include <cmath>
@@ -21,7 +22,7 @@ using core::error_kind;
 
 namespace {
 
-/// A file of known fp32 values 0, 1, 2 ... and a tensor of two pieces of it; the tensor's second piece is first in the
+/// A file of known fp32 values 0, 1, 2 ... and a tensor of two pieces in it; the second piece is stored first in the
 /// file.
 struct two_pieces {
   scratch_folder scratch;
@@ -62,7 +63,7 @@ BOOST_AUTO_TEST_CASE(elements_come_from_their_pieces_in_their_own_type_and_in_ot
   const auto& entry = t.source.tensors[0];
   std::vector<float> same(1'000);
   check_ok(reader.read(entry, 89'500, 1'000, std::as_writable_bytes(std::span(same))));
-  std::vector<double> wide(270'000);  // more elements than a block
+  std::vector<double> wide(270'000);  // the tensor has more elements than a block
   check_ok(reader.read_as(dtype::f64, entry, 0, 270'000, std::as_writable_bytes(std::span(wide))));
   bool right = true;
   for (uint64_t i = 0; i < 1'000; ++i) right = right && same[i] == two_pieces::value(89'500 + i);
@@ -195,8 +196,9 @@ BOOST_AUTO_TEST_CASE(every_16_bit_value_survives_the_way_to_wider_types_and_back
 BOOST_AUTO_TEST_CASE(narrowing_rounds_once_to_nearest_even) {
   const auto bf16_of = [](double v) { return cast_one<uint16_t>(dtype::f64, v, dtype::bf16)[0]; };
   const auto f16_of = [](float v) { return cast_one<uint16_t>(dtype::f32, v, dtype::f16)[0]; };
-  BOOST_TEST(bf16_of(1.0 + 0x1p-8) == 0x3F80);            // halfway: rounds to even
-  BOOST_TEST(bf16_of(1.0 + 0x1p-8 + 0x1p-40) == 0x3F81);  // rounding to fp32 first would lose the last digit
+  // The value is halfway between two bf16 numbers and is rounded to the even one.
+  BOOST_TEST(bf16_of(1.0 + 0x1p-8) == 0x3F80);
+  BOOST_TEST(bf16_of(1.0 + 0x1p-8 + 0x1p-40) == 0x3F81);  // rounding to fp32 first would lose the last binary digit
   BOOST_TEST(bf16_of(-(1.0 + 3 * 0x1p-8)) == 0xBF82);
   BOOST_TEST(f16_of(65'519.0F) == 0x7BFF);
   BOOST_TEST(f16_of(65'520.0F) == 0x7C00);

@@ -1,4 +1,5 @@
-// Tests a head that its model ties to the embedding: with equal values, other values, no embedding, states of its own.
+// Tests a head that the model ties to the embedding: with equal values, with other values, without an embedding, and
+// with states of its own.
 #include "checkpoint/source/tied_head.hpp"
 
 #include "checkpoint/safetensors/weights_folder.hpp"
@@ -24,7 +25,8 @@ owned_tensor matrix(const std::string& name, core::dtype type, float first) {
   }
   if (type == core::dtype::f32) return t;
   owned_tensor narrow(name, type, {4, 2});
-  for (size_t i = 0; i < 8; ++i) std::memcpy(&narrow.data[i * 2], &t.data[i * 4 + 2], 2);  // exact in bf16
+  // Copies the upper halves, which represent these values in bf16 exactly.
+  for (size_t i = 0; i < 8; ++i) std::memcpy(&narrow.data[i * 2], &t.data[i * 4 + 2], 2);
   return narrow;
 }
 

@@ -161,13 +161,14 @@ BOOST_AUTO_TEST_CASE(tensors_of_many_blocks_are_gathered_whatever_their_order) {
     std::vector<int64_t> shape, strides;
     core::dtype type = core::dtype::f32;
   };
-  const std::vector<view> views{{{1200, 3001}, {1, 1200}},                             // several blocks
-                                {{3, 20000}, {1, 60}},                                 // needs few elements of a read
-                                {{2100, 900}, {2 * 900, 2}},                           // gaps in rows
-                                {{40, 1, 30, 50}, {1500, 0, 50, 1}, core::dtype::u8},  // no gaps: one piece
+  const std::vector<view> views{{{1200, 3001}, {1, 1200}},  // the tensor spans several blocks
+                                {{3, 20000}, {1, 60}},  // a read contains few of the tensor's elements
+                                {{2100, 900}, {2 * 900, 2}},  // rows have gaps between elements
+                                // The elements have no gaps and are one piece.
+                                {{40, 1, 30, 50}, {1500, 0, 50, 1}, core::dtype::u8},
                                 {{5, 700, 3, 400}, {1, 5, 1400000, 3500}, core::dtype::i16},
-                                {{2000, 3, 7}, {7, 0, 1}},                  // repeated rows
-                                {{1300, 1300}, {1, 1}, core::dtype::f64}};  // overlapping rows
+                                {{2000, 3, 7}, {7, 0, 1}},                  // rows are repeated (stride 0)
+                                {{1300, 1300}, {1, 1}, core::dtype::f64}};  // rows overlap
   for (const auto& v : views) BOOST_TEST_CONTEXT(v.shape.at(0)) {
       const uint64_t width = core::size_of(v.type);
       uint64_t span = 1;
@@ -199,7 +200,7 @@ BOOST_AUTO_TEST_CASE(tensors_of_many_blocks_are_gathered_whatever_their_order) {
       BOOST_TEST(same);
       std::vector<piece> again;
       check_ok(all.add(again, s, 0, t));
-      BOOST_TEST((again == entry.pieces && s.files.size() <= 2U));  // adding a tensor again adds no file
+      BOOST_TEST((again == entry.pieces && s.files.size() <= 2U));  // adding a tensor again must not add a file
     }
 }
 

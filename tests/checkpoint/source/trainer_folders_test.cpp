@@ -1,6 +1,6 @@
-// Tests folders of transformers' Trainer and of Accelerate: some that they saved
-// (tests/peer/troupe_resumes_trainer.py), and small ones made here, whose optimizer does not fit, is damaged or calls a
-// function.
+// Tests folders of transformers' Trainer and of Accelerate: folders that these programs saved
+// (tests/peer/troupe_resumes_trainer.py), and small ones that the test makes, whose optimizer file does not match the
+// model, is damaged, or calls a function.
 #include <boost/test/unit_test.hpp>
 
 #include "checkpoint/convert/open_source.hpp"
@@ -31,7 +31,7 @@ namespace {
 
 const fs::path fixtures = fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures/trainer";
 
-/// Returns the parameters of the fixtures' models in the order of registration.
+/// Returns the names of the parameters of a fixture's model, in the order of registration.
 std::vector<std::string> registered(const std::string& name) {
   const std::string h = "transformer.h.0.", l = "model.layers.0.";
   if (name.ends_with("gpt2"))
@@ -68,8 +68,9 @@ bool says(const tensor_source& s, const std::string& words) { return remarks_of(
 /// A folder with a matrix, its bias and a norm, and an optimizer's file with one moment of each.
 struct small_folder {
   std::vector<std::vector<int64_t>> groups{{0}, {1, 2}};
-  std::vector<std::vector<int64_t>> shapes{{4, 2}, {4}, {2}};  ///< shapes of the states, by number
-  torch_value states = torch_value::dict();                    ///< replaces those states, unless it is empty
+  /// Shapes of the parameters with optimizer states, by the state's number.
+  std::vector<std::vector<int64_t>> shapes{{4, 2}, {4}, {2}};
+  torch_value states = torch_value::dict();                    ///< states to write instead, unless it is empty
   std::string step = R"({"global_step": 7, "log_history": [{"loss": 1.5, "step": 7}]})";
 
   const scratch_folder& write(const scratch_folder& at) const {
@@ -109,7 +110,7 @@ struct small_folder {
 
 const std::vector<wanted_tensor> small_order{{"l.weight", {4, 2}}, {"l.bias", {4}}, {"norm.weight", {2}}};
 
-/// Returns the result of name_states() for a folder that the test makes.
+/// Returns the result of name_states() for a folder that the test writes.
 core::result<tensor_source> named(const small_folder& folder, const scratch_folder& at,
                                   std::span<const wanted_tensor> order = small_order) {
   auto source = open_source(folder.write(at).path());
@@ -133,7 +134,8 @@ BOOST_AUTO_TEST_CASE(folders_that_were_saved_have_each_parameters_moments) {
       check_ok(got);
       const auto wanted = read_hugging_face_source(fixtures / (name + ".safetensors"));
       check_ok(wanted);
-      BOOST_TEST((got->numbered == nullptr) == (name == "accelerate_gpt2"));  // Accelerate's file has the order
+      // Accelerate's file contains the order of the parameters.
+      BOOST_TEST((got->numbered == nullptr) == (name == "accelerate_gpt2"));
       check_ok(name_states(*got, order_of(*wanted, registered(name))));
       BOOST_TEST(got->tensors.size() == wanted->tensors.size());
       for (const auto& t : got->tensors) {

@@ -1,4 +1,4 @@
-// Tests names with parts that wrappers of modules add, in a source of any format.
+// Tests tensor names that contain parts added by wrappers of modules, in a source of any format.
 #include "checkpoint/source/wrapper_names.hpp"
 
 #include "checkpoint/convert/open_source.hpp"

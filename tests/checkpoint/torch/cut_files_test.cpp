@@ -1,4 +1,4 @@
-// Tests files of weights that are truncated while they are open: the error names the file, wherever the reader is.
+// Tests files of weights that are truncated while they are open: the error names the file, whatever part is being read.
 #include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
@@ -39,7 +39,7 @@ core::source_file opened(const fs::path& path) {
   return std::move(*file);
 }
 
-/// Checks that the error is the one sentence about truncated files, with the file's name in it once.
+/// Checks that the error is the one sentence about truncated files, in which the file's name occurs once.
 template <class T>
 void check_cut(const core::result<T>& r, const fs::path& path, uint64_t had) {
   check_failed(r, error_kind::io,
@@ -66,8 +66,8 @@ BOOST_AUTO_TEST_CASE(an_archive_cut_after_its_opening_is_named_when_its_tensors_
   check_ok(file);
   const auto value = file->tree().find(file->root(), "last");
   BOOST_REQUIRE(value.has_value());
-  fs::resize_file(path, 4096 + 5);           // in the middle of a page
-  const auto tensor = file->tensor(*value);  // names and places are copies in memory
+  fs::resize_file(path, 4096 + 5);           // truncates the file in the middle of a page
+  const auto tensor = file->tensor(*value);  // names and offsets were copied into memory when the file was opened
   check_ok(tensor);
   std::vector<std::byte> bytes(10'000);
   check_cut(file->read(tensor->begin, bytes), path, had);
@@ -168,7 +168,7 @@ BOOST_AUTO_TEST_CASE(safetensors_cut_after_their_opening_are_named_and_files_tha
   fs::resize_file(path, had - 1);
   check_ok(last->file->read(*last->entry, 0, some));
   check_cut(last->bytes(), path, had);
-  check_ok(write_safetensors(path, all_to_write(tensors)));  // a new file with the old name
+  check_ok(write_safetensors(path, all_to_write(tensors)));  // writes a new file under the old name
   check_failed(last->bytes(), error_kind::io, "another file has taken its place");
 }
 

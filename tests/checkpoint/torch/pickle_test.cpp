@@ -1,4 +1,4 @@
-// Tests pickles as inert values: the meaning of opcodes, shared values, and refusals before any harm.
+// Tests pickles that are read as data, without execution: the meaning of opcodes, shared values, and refusals.
 #include <boost/test/unit_test.hpp>
 
 #include "checkpoint/torch/pickle_reader.hpp"
@@ -15,7 +15,7 @@ using namespace std::string_literals;
 
 namespace {
 
-/// Returns the values that a reader sees in a pickle, or the reason for its refusal.
+/// Returns the values that a reader finds in a pickle, or the reason why it is refused.
 std::string seen(const core::result<pickle_tree>& tree) {
   if (!tree) return tree.error().text;
   std::string out = std::to_string(tree->bytes_read());
@@ -30,7 +30,7 @@ std::string seen(const core::result<pickle_tree>& tree) {
 
 core::result<pickle_tree> read(std::string_view text) { return read_pickle(std::as_bytes(std::span(text))); }
 
-/// Returns a pickle of protocol 2 with that body.
+/// Returns a pickle of protocol 2 with the given body.
 std::string p2(const std::string& body) { return "\x80\x02" + body + "."; }
 
 int64_t integer_of(const std::string& body) {
@@ -142,7 +142,7 @@ BOOST_AUTO_TEST_CASE(ordered_dicts_sets_and_bytes_are_plain_values) {
 }
 
 BOOST_AUTO_TEST_CASE(protocol_4_is_read_as_protocol_2_is) {
-  // The text is the result of pickle.dumps({'a': {1}, 'b': b'x'}, 4).
+  // pickle.dumps({'a': {1}, 'b': b'x'}, 4) in Python returns this text.
   const std::string text = "\x80\4\x95\x14\0\0\0\0\0\0\0}\x94(\x8c\1a\x94\x8f\x94(K\1\x90\x8c\1b\x94\103\1x\x94u."s;
   const auto tree = read(text);
   check_ok(tree);
@@ -166,9 +166,9 @@ BOOST_AUTO_TEST_CASE(malformed_calls_and_foreign_opcodes_are_refused_with_their_
   refused("cos\n", "no end");
   refused("K\1K\1\x93", "not text");
   refused("K\1}b", "has none");
-  refused("\x82\1", "0x82");  // an extension (EXT1)
-  refused("Pabc\n", "0x50");  // a persistent id as text (PERSID)
-  refused("\x97", "0x97");    // an out-of-band buffer (NEXT_BUFFER)
+  refused("\x82\1", "0x82");  // opcode EXT1: an extension
+  refused("Pabc\n", "0x50");  // opcode PERSID: a persistent id as text
+  refused("\x97", "0x97");    // opcode NEXT_BUFFER: an out-of-band buffer
   refused("(}", "one value is wanted");
   refused("K\1K\1", "one value is wanted");
   refused("R", "values are wanted on the stack");
@@ -218,11 +218,12 @@ BOOST_AUTO_TEST_CASE(a_pickle_of_a_file_is_the_one_in_memory_however_long_it_is)
   const std::string_view front = "\x80\x02", tuple = "(", end = "t.", place("N\x94r\xFF\xFF\1\0", 7);
   const std::string cases[] = {
       of({front, "N."}),
-      of({front, tuple, numbers, end}),  // an instruction across every boundary between the blocks that are read
-      of({front, tuple, text(65'527), text(300'000), end}),  // a text up to the boundary, and one beyond the next
+      of({front, tuple, numbers, end}),  // an opcode spans every boundary between two blocks of a read
+      // One text ends at a block's boundary, and the next one extends beyond another.
+      of({front, tuple, text(65'527), text(300'000), end}),
       of({front, tuple, "c", m, "\n", n, "\n", numbers, end}),
-      of({front, place, text(200'000), "0."}),  // a memo place for which only the whole pickle makes room
-      of({front, tuple, numbers}),              // refused after the first boundary
+      of({front, place, text(200'000), "0."}),  // the memo index is allowed only because the whole pickle is so long
+      of({front, tuple, numbers}),              // the error is found after the first boundary
       of({front, "c", m, n}),
       of({front, "X\xFF\xFF\xFF\x0F", numbers}),
       ""};

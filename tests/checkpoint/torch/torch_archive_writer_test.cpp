@@ -1,4 +1,4 @@
-// Tests files written for torch.load, which are read back; tests/peer/load_torch_archive.py opens the same file with
+// Tests files written for torch.load by reading them back; tests/peer/load_torch_archive.py opens the same file with
 // torch.
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>

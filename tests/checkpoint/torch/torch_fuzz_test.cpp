@@ -1,5 +1,5 @@
-// Tests damaged and hostile files of torch.save: each opens and can be walked to its last value, or is refused; none
-// allocates beyond the stated multiple of its pickle, and nothing is executed.
+// Tests damaged and hostile files of torch.save: each is refused, or opens and can be read to its last value; none
+// allocates more than the stated multiple of its pickle's size, and nothing is executed.
 #include <array>
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>
@@ -32,7 +32,7 @@ namespace {
 const fs::path fixtures = fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures/deepspeed";
 constexpr size_t constant_bytes = 256 * 1024;
 
-/// Reads everything that a reader may read, and returns the number of values seen.
+/// Reads every value and both ends of every contiguous tensor, and returns the number of values.
 size_t walked(const torch_archive& file) {
   size_t seen = file.unknown_globals().size();
   for (pickle_ref v = 0; v < file.tree().size(); ++v) {
@@ -52,7 +52,8 @@ void damage(const fs::path& valid, uint64_t seed) {
   const std::string good = scratch_folder::read(valid);
   size_t opened = 0, seen = 0;
   for_mutations(good, seed, pickle_hints, [&](size_t i, const std::string& broken) {
-    fs::remove(at / "broken.pt");  // writing over a file makes some file systems wait for the disk
+    // Removes the file first, because overwriting makes some file systems wait for the disk.
+    fs::remove(at / "broken.pt");
     at.write("broken.pt", broken);
     const memory_mark mark;
     {
@@ -122,7 +123,7 @@ BOOST_AUTO_TEST_CASE(damaged_universal_folders_are_read_or_refused) {
   std::sort(files.begin(), files.end());
   std::mt19937_64 random(6);
   size_t read = 0;
-  const size_t count = mutations() / 10;  // each mutation reads thirty files
+  const size_t count = mutations() / 10;  // a tenth, because each mutation reads thirty files
   for (size_t i = 0; i < count; ++i) {
     const auto& victim = files[i % files.size()];
     const std::string good = scratch_folder::read(victim);

@@ -1,5 +1,5 @@
-// Tests values that torch.save may write besides plain tensors (tests/peer/make_checkpoint_fixtures.py), in both
-// containers.
+// Tests values other than plain tensors that torch.save can write (tests/peer/make_checkpoint_fixtures.py), in both
+// container formats.
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 
@@ -39,7 +39,8 @@ BOOST_AUTO_TEST_CASE(scalars_attributes_views_and_unknown_values_are_distinguish
     BOOST_TEST(view->begin == turned->begin + 4 * sizeof(float), name);
     BOOST_TEST((turned->strides == std::vector<int64_t>{1, 4}), name);
     BOOST_TEST((!turned->is_contiguous() && view->is_contiguous()), name);
-    // An unknown global is inert, is listed, and is refused by name only if a value depends on it.
+    // An unknown global is not executed but listed, and a file is refused, with the global's name, only if a requested
+    // value depends on it.
     BOOST_TEST(file->unknown_globals() == std::vector<std::string>{"fractions.Fraction"},
                boost::test_tools::per_element());
     check_failed(file->tensor(at("unknown")), core::error_kind::bad_input, "fractions.Fraction");

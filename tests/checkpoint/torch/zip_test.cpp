@@ -1,4 +1,4 @@
-// Tests archives that are written here and read back; each way of breaking one is refused by name.
+// Tests archives that the test writes and reads back; each kind of damage is refused with a text that names it.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cstring>
@@ -30,7 +30,7 @@ std::string small_archive(const scratch_folder& at) {
   return scratch_folder::read(at / "a.zip");
 }
 
-/// Returns the reason why `archive` is refused; empty if it is not.
+/// Returns the reason why `archive` is refused; empty if it is accepted.
 std::string refusal(const std::string& archive) {
   const auto list = read_zip(bytes_of_text(archive));
   return list ? "" : list.error().text;
@@ -47,7 +47,7 @@ bool says(const std::string& text, std::string_view part) { return text.find(par
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(the_checksum_is_the_standard_crc_32) {
-  BOOST_TEST(checkpoint::crc32(bytes_of_text("123456789")) == 0xCBF43926U);  // the published check value
+  BOOST_TEST(checkpoint::crc32(bytes_of_text("123456789")) == 0xCBF43926U);  // the published check value of CRC-32
   const std::string text = "The quick brown fox jumps over the lazy dog";
   BOOST_TEST(checkpoint::crc32(bytes_of_text(text)) == 0x414FA339U);
   for (size_t cut = 0; cut <= text.size(); ++cut)
@@ -140,8 +140,8 @@ BOOST_AUTO_TEST_CASE(places_outside_the_file_and_overlaps_are_refused) {
 }
 
 BOOST_AUTO_TEST_CASE(an_entry_beyond_four_gigabytes_takes_the_wide_fields) {
-  // Writing 4 GiB of zeros would be slow; the directory is made by hand instead, with the wide fields, of which only
-  // the offset is needed here.
+  // The archive's directory is built by hand, because writing 4 GiB of zeros would be slow. It has the 64-bit fields,
+  // of which this test needs only the offset.
   const scratch_folder at;
   std::string archive = small_archive(at);
   const size_t record = central_of(archive, "top/data/0");

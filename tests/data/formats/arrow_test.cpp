@@ -1,4 +1,4 @@
-// Tests Arrow's columns of text: the rows that pyarrow and `datasets` read, and wrong streams.
+// Tests text columns in Arrow files: the rows that pyarrow and `datasets` read, and invalid streams.
 #include "data/formats/arrow.hpp"
 
 #include <filesystem>
@@ -20,7 +20,7 @@ BOOST_AUTO_TEST_CASE(rows_are_those_that_pyarrow_reads) {
     check_rows(name);
 }
 
-// Polars stores texts as views, and its file begins with no schema.
+// Polars stores texts as views, and its files do not begin with a schema.
 BOOST_AUTO_TEST_CASE(rows_are_those_that_polars_has_written) {
   for (const char* name : {"polars.arrow", "polars_zstd.feather", "polars_stream.arrow", "polars_category.arrow"})
     check_rows(name);
@@ -32,7 +32,7 @@ BOOST_AUTO_TEST_CASE(a_data_set_as_datasets_saves_it_is_its_rows) {
     for (const auto& row : foreign(name).get<std::vector<std::string>>()) out += row;
     return out;
   };
-  // The folder on_disk also has dataset_info.json and state.json.
+  // The folder on_disk also contains dataset_info.json and state.json, which are not read.
   const auto folder = opened({.path = foreign_path("on_disk")});
   BOOST_TEST(as_text(*folder) == text_of("on_disk"));
   BOOST_TEST(folder->documents() == foreign("on_disk").size());
@@ -54,12 +54,12 @@ BOOST_AUTO_TEST_CASE(a_data_set_as_datasets_saves_it_is_its_rows) {
     check_refused({.path = at / "saved"}, core::error_kind::bad_input,
                   "state.json', which lists the files of its data set, cannot be read: ");
   }
-  // in other folders they are JSON files like any other
+  // Files with these names in other folders are JSON files like any other.
   at.write("in/state.json", "{\"text\": \"a state\"}");
   BOOST_TEST(as_text(*opened({.path = at / "in"})) == "a state");
 }
 
-// The schema at the beginning has no length, and the footer says where batches are stored.
+// The schema at the beginning of the file has no length, and the footer states where the batches are stored.
 BOOST_AUTO_TEST_CASE(a_file_whose_stream_begins_with_no_schema_is_read_by_its_footer) {
   const scratch_folder at;
   for (const char* name : {"file.arrow", "file_zstd.feather", "file_lz4.feather"}) {
@@ -105,7 +105,8 @@ BOOST_AUTO_TEST_CASE(streams_that_are_cut_off_or_go_on_are_named) {
 
 BOOST_AUTO_TEST_CASE(rows_of_a_batch_that_lies_are_named) {
   const scratch_folder at;
-  auto text = content_of(foreign_path("large.arrow"));  // 64-bit offsets: 0, the length of the first text
+  // 64-bit offsets of the first texts: 0, then the length of the first text.
+  auto text = content_of(foreign_path("large.arrow"));
   const auto rows = foreign("large.arrow").get<std::vector<std::string>>();
   const auto place = text.find(std::string(8, '\0') + as_bytes(std::vector<uint64_t>{rows[0].size()}));
   BOOST_REQUIRE(place != text.npos);
@@ -132,7 +133,7 @@ BOOST_AUTO_TEST_CASE(a_view_that_names_what_is_not_there_is_named) {
 
 BOOST_AUTO_TEST_CASE(buffers_of_views_are_closed_before_their_long_texts_exceed_the_memory_of_one) {
   const scratch_folder at;
-  std::filesystem::resize_file(at.write("texts", ""), data::max_row_bytes);  // only zeros, without blocks on the disk
+  std::filesystem::resize_file(at.write("texts", ""), data::max_row_bytes);  // creates a sparse file of zeros
   const auto file = core::source_file::open(at / "texts");
   BOOST_TEST_REQUIRE(file.has_value());
   constexpr uint32_t fitting = data::max_block_bytes / data::max_row_bytes;
@@ -149,26 +150,28 @@ BOOST_AUTO_TEST_CASE(buffers_of_views_are_closed_before_their_long_texts_exceed_
   };
   for (uint32_t buffer = 0; buffer < fitting; ++buffer) read(buffer);
   read(0);
-  BOOST_TEST(opened == fitting);  // all fit into the memory
-  read(fitting);                  // closes the others
+  BOOST_TEST(opened == fitting);  // all buffers fit into the memory limit and stay open
+  read(fitting);                  // opening one more buffer exceeds the limit, so the others are closed
   read(0);
   BOOST_TEST(opened == fitting + 2);
 }
 
 BOOST_AUTO_TEST_CASE(words_of_a_dictionary_and_where_they_end_have_one_limit) {
-  check_rows_refused(foreign_path("refused_words.arrow"),  // eight words of 64 MiB
+  check_rows_refused(foreign_path("refused_words.arrow"),  // the file contains a dictionary of eight words of 64 MiB
                      "a dictionary of more than 536870912 bytes with 4 for each of its words");
 }
 
 BOOST_AUTO_TEST_CASE(where_rows_have_no_text_the_reading_can_be_ended) {
-  const auto file = core::source_file::open(foreign_path("nulls.arrow"));  // 2 * 65,536 in one batch
+  // The file has 2 * 65,536 rows without text in one batch.
+  const auto file = core::source_file::open(foreign_path("nulls.arrow"));
   BOOST_REQUIRE(file);
   uint64_t calls = 0;
   const auto visit = [&](std::optional<std::string_view> text, uint64_t) {
     BOOST_TEST(!text.has_value());
     return ++calls < 5 ? core::result<void>{} : core::fail(core::error_kind::stopped, "enough");
   };
-  const auto ok = data::read_arrow(*file, "text", visit);  // also asks before each of three messages
+  // The reader also calls `visit` before each of three messages.
+  const auto ok = data::read_arrow(*file, "text", visit);
   BOOST_REQUIRE(!ok);
   BOOST_TEST(ok.error().text == "enough");
 }

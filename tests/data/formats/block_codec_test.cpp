@@ -1,5 +1,5 @@
-// Tests blocks and frames that the codecs' own libraries packed, and delta encodings made by hand: wrong ones are
-// refused by name, and a length that is stated but not there costs no memory.
+// Tests blocks and frames that the codecs' own libraries packed, and delta encodings made by hand: invalid ones are
+// refused by name, and a stated length without that many bytes costs no memory.
 #include "data/formats/block_codec.hpp"
 
 #include <fmt/format.h>
@@ -33,7 +33,7 @@ std::string frame(const std::string& packed, uint64_t bytes) {
   return expanded(data::block_codec::lz4_frame, packed, bytes);
 }
 
-/// Returns text of `count` words that repeat each other in part.
+/// Returns a text of `count` words, some of which are repeated.
 std::string words(size_t count) {
   std::string out;
   for (size_t i = 0; i < count; ++i) out += fmt::format("word {} of {}; ", i * i % 101, count);
@@ -48,7 +48,7 @@ std::string lz4_packed(const std::string& text) {
   return out;
 }
 
-/// Returns a frame of blocks of 64 KiB with a checksum of its content.
+/// Returns an LZ4 frame of 64 KiB blocks with a checksum of its content.
 std::string lz4_frame(const std::string& text, LZ4F_blockMode_t mode) {
   LZ4F_preferences_t how{};
   how.frameInfo.blockMode = mode;
@@ -96,7 +96,7 @@ BOOST_AUTO_TEST_CASE(a_block_that_lies_is_named) {
   BOOST_TEST(block(packed, text.size() + 1) ==
              fmt::format("refused: broken LZ4 block: wanted {} bytes, got {}", text.size() + 1, text.size()));
   BOOST_TEST(block("", 10) == damaged(10));
-  // a copy from 2 bytes back, where only one byte is there
+  // The block requests a copy from 2 bytes back, although only one byte precedes.
   BOOST_TEST(block("\x1F"
                    "a\x02\x00\x20\x50"
                    "bcdef"s,
@@ -155,15 +155,17 @@ BOOST_AUTO_TEST_CASE(lz4_frames_that_lie_are_named) {
 }
 
 BOOST_AUTO_TEST_CASE(delta_encoded_texts_are_read_to_the_last_and_no_further) {
-  // The 3 lengths are 2, then differences of -1 and 2, with -1 the least: widths 2, 0, 0, 0.
+  // The three lengths are 2, 1 and 3, encoded as 2 and the differences -1 and 2 to the least difference -1, with bit
+  // widths 2, 0, 0, 0.
   const std::string lengths = "\x80\x01\x04\x03\x04\x01\x02\0\0\0\x0C\0\0\0\0\0\0\0"s;
   BOOST_TEST(delta_error(lengths + "abcdef", false) == "[ab][c][def]");
   BOOST_TEST(delta_error(lengths + "abcde", false) == "[ab][c]");
   BOOST_TEST(delta_error(lengths.substr(0, lengths.size() - 1) + "", false).empty());
-  // The texts repeat 0, 2 and 1 bytes of the text before.
+  // The texts repeat 0, 2 and 1 bytes of the previous text.
   const std::string repeated = "\x80\x01\x04\x03\x00\x01\x02\0\0\0\x03\0\0\0\0\0\0\0"s;
   BOOST_TEST(delta_error(repeated + lengths + "abcdef", true) == "[ab][abc][adef]");
-  BOOST_TEST(delta_error(lengths + lengths + "abcdef", true).empty());  // the first text can repeat nothing
+  // The first text has no previous text whose bytes it could repeat.
+  BOOST_TEST(delta_error(lengths + lengths + "abcdef", true).empty());
   for (const std::string& broken :
        {"\x81\x01\x04\x01\x00"s, "\x80\x01\x00\x01\x00"s, "\x80\x01\x05\x01\x00"s, "\x80\x01\x08\x01\x00"s,
         "\x00\x04\x01\x00"s, "\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x01"s})

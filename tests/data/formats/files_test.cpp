@@ -125,7 +125,8 @@ BOOST_AUTO_TEST_CASE(packed_files_and_other_formats_are_no_text) {
     check_refused({.path = at.write("corpus.jsonl", bytes)}, core::error_kind::bad_input, what);
     check_refused({.path = at.write("corpus.json.gz", gzip(bytes))}, core::error_kind::bad_input, what);
   }
-  // The file is a record of TensorFlow with 5 bytes: their number, its masked CRC-32C, the bytes, their CRC.
+  // The file is a record of TensorFlow with 5 bytes: the length, the masked CRC-32C of the length, the bytes, and their
+  // CRC.
   check_refused({.path = at.write("a.txt",
                                   "\x05\0\0\0\0\0\0\0\xEA\xB2\x04\x3E"
                                   "hello\0\0\0\0"s)},

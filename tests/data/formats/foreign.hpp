@@ -1,5 +1,5 @@
-// Reads files that other programs wrote (tests/data/fixtures/sources) and the results of those programs' own readers,
-// and makes mutations of files; shared by tests.
+// Reads files that other programs wrote (tests/data/fixtures/sources) and the rows that those programs' own readers
+// returned, and makes mutations of files; shared by tests.
 #pragma once
 
 #include <boost/test/unit_test.hpp>
@@ -17,13 +17,13 @@ namespace troupe::tests {
 
 inline std::filesystem::path foreign_path(const std::string& name) { return fixture_path("sources") / name; }
 
-/// Returns the content of `name` as the format's own reader returned it.
+/// Returns the rows of the file `name`, as the format's own reader returned them.
 inline const nlohmann::json& foreign(const std::string& name) {
   static const auto all = nlohmann::json::parse(content_of(foreign_path("expected.json")));
   return all.at(name);
 }
 
-/// Returns the texts under `key` in the rows of a file, or the error.
+/// Returns the texts under `key` in all rows of a file, or the error.
 inline core::result<std::vector<std::string>> rows_of(const std::filesystem::path& path,
                                                       const std::string& key = "text",
                                                       uint64_t max_bytes = uint64_t{1} << 24) {
@@ -40,8 +40,8 @@ inline core::result<std::vector<std::string>> rows_of(const std::filesystem::pat
   return out;
 }
 
-/// Checks that the rows of file `name` are those that the format's own reader found; `as`: name of its entry in
-/// expected.json, if it differs.
+/// Checks that the rows of the file `name` are those that the format's own reader returned. `as`: name of the entry in
+/// expected.json, if it differs from `name`.
 inline void check_rows(const std::string& name, const std::string& key = "text", const std::string& as = "") {
   const auto got = rows_of(foreign_path(name), key);
   BOOST_REQUIRE_MESSAGE(got, got.error().text);
@@ -56,8 +56,8 @@ inline void check_rows_refused(const std::filesystem::path& path, const std::str
   BOOST_TEST(got.error().text.find(words) != std::string::npos, got.error().text);
 }
 
-/// Calls `look` with `count` broken forms of `sound`: truncated, with bytes changed, exchanged or removed, or with a
-/// number made huge. Every run makes the same ones.
+/// Calls `look` with `count` damaged forms of `sound`: truncated, with bytes changed, exchanged or removed, or with a
+/// number made huge. Every test run uses the same forms.
 inline void each_mutation(const std::string& sound, size_t count, const std::function<void(const std::string&)>& look) {
   std::mt19937_64 random(sound.size());
   for (size_t i = 0; i < count; ++i) {

@@ -1,4 +1,5 @@
-// Tests Megatron's pairs of .bin and .idx: the tokens and documents that its own reader finds, and wrong indexes.
+// Tests Megatron's pairs of .bin and .idx files: the tokens and documents that Megatron's own reader returns, and
+// invalid indexes.
 #include "data/formats/indexed_pair.hpp"
 
 #include "tests/data/formats/foreign.hpp"
@@ -30,7 +31,7 @@ std::string index_text(uint8_t type, const std::vector<sequence>& sequences, con
   return out + as_bytes(borders);
 }
 
-/// A folder with one pair of the uint16 tokens 0, 1, 2 ... 9.
+/// A folder with one pair of files that contain the uint16 tokens 0 to 9.
 struct pair_folder {
   scratch_folder at;
   std::filesystem::path bin = at.write("t.bin", raw<uint16_t>({0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
@@ -48,7 +49,7 @@ BOOST_AUTO_TEST_CASE(every_type_is_read_as_megatron_reads_it) {
     BOOST_TEST_INFO_SCOPE(type);
     const std::string name = std::string("megatron_") + type;
     for (const auto& path :
-         {foreign_path(name + ".bin"), foreign_path(name)}) {  // Megatron names pairs by their prefix, without .bin
+         {foreign_path(name + ".bin"), foreign_path(name)}) {  // Megatron names a pair by its path without .bin
       const auto stream = opened({.path = path, .vocab_size = 500, .keep_documents = true});
       const auto tokens = all_tokens(*stream);
       BOOST_TEST(tokens == foreign(name).at("tokens").get<std::vector<int64_t>>(), boost::test_tools::per_element());
@@ -72,7 +73,7 @@ BOOST_AUTO_TEST_CASE(pairs_of_a_folder_follow_each_other_whatever_their_types) {
       at.write(type + std::string(ending), content_of(foreign_path(name + ending)));
     for (const auto& t : foreign(name).at("tokens")) wanted.push_back(t.get<int64_t>());
   }
-  // The files are sorted by name: int32, int64, uint16; all three hold equal tokens.
+  // The files are read in the order of their names, int32, int64, uint16; all three contain equal tokens.
   const auto stream = opened({.path = at.path(), .vocab_size = 500, .keep_documents = true});
   BOOST_TEST(all_tokens(*stream) == wanted, boost::test_tools::per_element());
   BOOST_TEST(stream->documents() == 15U);
@@ -87,7 +88,7 @@ BOOST_AUTO_TEST_CASE(sequences_come_in_the_order_of_the_index) {
   std::vector<uint32_t> columns(5);
   stream->document_starts(0, tokens, columns);
   BOOST_TEST(columns == (std::vector<uint32_t>{0, 0, 2, 2, 2}), boost::test_tools::per_element());
-  f.index(index_text(8, {{3, 4}}, {0, 1}));  // covers only part of the file
+  f.index(index_text(8, {{3, 4}}, {0, 1}));  // the index covers only a part of the file
   BOOST_TEST(all_tokens(*opened({.path = f.bin, .vocab_size = 500})) == (std::vector<int64_t>{2, 3, 4}),
              boost::test_tools::per_element());
 }

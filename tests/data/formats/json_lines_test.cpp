@@ -1,4 +1,4 @@
-// Tests files with one text per line; any other line is named with its place.
+// Tests files with one JSON text per line; an error names any other line by its number.
 #include "data/formats/json_lines.hpp"
 
 #include <random>
@@ -58,7 +58,7 @@ BOOST_AUTO_TEST_CASE(a_null_text_is_no_document) {
   BOOST_TEST(*read("{\"text\": null}\n{\"text\": \"b\"}\n") == std::vector<std::string>{"b"},
              boost::test_tools::per_element());
   BOOST_TEST(read("[{\"text\": null}]")->empty());
-  BOOST_TEST(read("{\"text\": \"\"}")->size() == 1U);  // an empty text counts
+  BOOST_TEST(read("{\"text\": \"\"}")->size() == 1U);  // an empty text is also a row
 }
 
 BOOST_AUTO_TEST_CASE(an_array_is_read_element_by_element) {

@@ -1,4 +1,4 @@
-// Tests shards of MosaicML's streaming data sets.
+// Tests shards in the format of MosaicML's streaming data sets (MDS).
 #include "data/formats/mds.hpp"
 
 #include <cstring>
@@ -17,7 +17,7 @@ std::string mds_number(uint32_t x) {
   return out;
 }
 
-/// Returns a shard as MDSWriter writes it: the number of samples, where each begins, the columns, the samples.
+/// Returns a shard as MDSWriter writes it: the number of samples, the offset of each, the columns, the samples.
 std::string shard_of(const std::vector<std::string>& samples, const std::string& described) {
   uint64_t at = 4 + 4 * (samples.size() + 1) + described.size();
   std::string table = mds_number(static_cast<uint32_t>(samples.size())) + mds_number(static_cast<uint32_t>(at)), all;
@@ -28,7 +28,7 @@ std::string shard_of(const std::vector<std::string>& samples, const std::string&
   return table + described + all;
 }
 
-/// Returns a sample with a column of text between one of fixed size and one of bytes.
+/// Returns a sample with three columns: one of fixed size, the text, one of bytes.
 std::string mds_sample(const std::string& text, const std::string& bytes = "xyz") {
   return mds_number(static_cast<uint32_t>(text.size())) + mds_number(static_cast<uint32_t>(bytes.size())) + "12345678" +
          text + bytes;

@@ -1,4 +1,5 @@
-// Tests small Parquet files that demand much: their reader keeps asking whether to continue, and its memory has limits.
+// Tests small Parquet files that expand to many rows or bytes: their reader can be stopped at any time, and its memory
+// is limited.
 #include "data/formats/parquet.hpp"
 #include "tests/data/formats/foreign.hpp"
 #include "tests/data/formats/made_parquet.hpp"
@@ -12,10 +13,10 @@ using namespace troupe::tests::parquet_made;
 
 namespace {
 
-/// The largest number of rows of one run.
+/// Largest number of rows that one run of the run-length encoding can have.
 constexpr int64_t many = (int64_t{1} << 34) - 1;
 
-/// Returns the pages of `rows` rows of a dictionary with one word, which is empty.
+/// Returns pages with `rows` rows that all refer to the only word of a dictionary, an empty text.
 std::string empty_texts(int64_t rows) {
   return dictionary_page(1, 4, std::string(4, '\0')) +
          data_page(rows, 8, std::string(1, '\0') + zeros(static_cast<uint64_t>(rows), 0));
@@ -39,7 +40,7 @@ BOOST_AUTO_TEST_CASE(a_run_of_nulls_is_passed_over_at_once) {
 
 BOOST_AUTO_TEST_CASE(where_rows_have_no_text_the_reading_can_be_ended) {
   const scratch_folder at;
-  constexpr int64_t rows = 1 << 20;  // nulls, one bit each
+  constexpr int64_t rows = 1 << 20;  // number of null rows, which have one bit each
   const auto bits = varint(rows / 8 << 1 | 1) + std::string(rows / 8, '\0');
   const auto path = at.write("t.parquet", file_of_column(true, rows, 0, data_page(rows, 0, with_length(bits))));
   const auto content = core::source_file::open(path);
@@ -76,7 +77,7 @@ BOOST_AUTO_TEST_CASE(a_long_row_can_be_ended_in_the_middle) {
 BOOST_AUTO_TEST_CASE(a_dictionary_and_the_places_of_its_words_have_one_limit) {
   const scratch_folder at;
   const auto member = gzip(std::string(1 << 20, '\0'));
-  constexpr int64_t mib = 300;  // MiB of empty words, four bytes each
+  constexpr int64_t mib = 300;  // size in MiB of a dictionary of empty words, which take four bytes each
   const auto dictionary = dictionary_page(mib << 18, mib << 20, pages(mib, member));
   check_rows_refused(at.write("t.parquet", file_of_column(false, 1, 2, dictionary)),
                      "a dictionary of 78643200 words in 314572800 bytes: wanted at most 536870912 bytes");

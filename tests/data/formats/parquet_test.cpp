@@ -1,4 +1,4 @@
-// Tests Parquet's columns of text: the rows that `datasets` reads, and wrong files.
+// Tests text columns in Parquet files: the rows that `datasets` reads, and invalid files.
 #include "data/formats/parquet.hpp"
 
 #include "data/formats/parquet_footer.hpp"
@@ -70,7 +70,7 @@ BOOST_AUTO_TEST_CASE(files_and_pages_that_lie_are_named) {
   refused(sound.substr(0, sound.size() - 1), "wanted it to end with PAR1");
   refused("PAR1" + std::string("\xFF\xFF\xFF\x7FPAR1", 8), "a footer of 2147483647 bytes in a file of 12");
   refused(sound.substr(0, sound.size() - 4) + "PARE", "is encrypted");
-  auto flipped = sound;  // a byte in the middle of the column's pages, which have checksums
+  auto flipped = sound;  // the test flips a byte in the middle of the column's pages, which have checksums
   const auto pages = chunk_of("words_snappy.parquet");
   flipped[pages.begin + pages.bytes / 2] ^= 1;
   refused(flipped, "its bytes do not match its checksum");

@@ -1,4 +1,4 @@
-// Tests which files of a data set's repository are trained on.
+// Tests which files in the repository of a data set are used for training.
 #include "data/formats/repository.hpp"
 
 #include <filesystem>
@@ -18,7 +18,7 @@ struct listed_names {
   std::vector<std::string> files, left_out;
 };
 
-/// A folder `in` with these files; each file contains one line of JSON, whatever its name.
+/// A folder `in` with the given files, each of which contains one line of JSON, whatever its name.
 class made_repository {
  public:
   explicit made_repository(const std::vector<std::string>& names, const std::string& card = "",

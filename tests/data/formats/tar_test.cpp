@@ -1,4 +1,4 @@
-// Tests tars of samples: the texts that `webdataset` reads, and wrong tars.
+// Tests tar files of samples: the texts that `webdataset` reads, and invalid tar files.
 #include "data/formats/tar.hpp"
 
 #include "tests/data/formats/foreign.hpp"
@@ -11,7 +11,7 @@ using namespace troupe::tests;
 
 namespace {
 
-/// Returns one member with its header; `size` is the size that the header states.
+/// Returns one member with its header; `size` is the size stated in the header, if not the content's.
 std::string member(const std::string& name, const std::string& content, char type = '0', std::string size = "") {
   char octal[13];
   std::snprintf(octal, sizeof octal, "%011zo", content.size());

@@ -1,4 +1,5 @@
-// Tests that tables of rules that would lead the library outside its memory are refused, and that valid ones are not.
+// Tests that tables of normalization rules that would make SentencePiece read outside of its memory are refused, and
+// that valid tables are accepted.
 #include "data/tokenizers/sentencepiece_rules.hpp"
 
 #include <array>
@@ -20,7 +21,7 @@ constexpr uint32_t no_label = 0x80000000, leaf = 0x100;
 
 uint32_t unit(uint32_t label, uint32_t offset) { return label | offset << 10; }
 
-/// A table of rules: the size of the trie, one block of the trie, and the texts.
+/// A table of normalization rules: the size of its trie, one block of the trie, and the replacement texts.
 struct table {
   std::array<uint32_t, 256> units{};
   std::string texts = std::string("x\0", 2);
@@ -36,7 +37,7 @@ struct table {
   }
 };
 
-/// Returns rules for "a", "aa", "aaa" and so on.
+/// Returns a table with rules for "a", "aa", "aaa" and so on.
 table nested(uint32_t rules) {
   table t;
   const auto node = [](uint32_t k) { return 0x80 + k; };
@@ -44,7 +45,7 @@ table nested(uint32_t rules) {
   for (uint32_t k = 0; k < rules; ++k) {
     const uint32_t at = node(k) ^ 'a';
     t.units[at] = unit('a' | leaf, at ^ node(k + 1));
-    t.units[node(k + 1)] = no_label;  // the text at byte 0
+    t.units[node(k + 1)] = no_label;  // the rule's replacement is the text at byte 0
   }
   return t;
 }
@@ -64,18 +65,18 @@ BOOST_AUTO_TEST_CASE(rules_that_would_lead_the_library_outside_the_table_are_nam
   table t = nested(3);
   t.units[0x82] = no_label | 1;
   BOOST_TEST(t.fault() == "");
-  t.units[0x82] = no_label | 2;  // beyond the texts
+  t.units[0x82] = no_label | 2;  // the offset is beyond the texts
   BOOST_TEST(t.fault() == "rules that lead out of their table");
   t = nested(3);
-  t.units[0x82 ^ 'a'] = unit('a', 0x100);  // beyond the trie
+  t.units[0x82 ^ 'a'] = unit('a', 0x100);  // the offset is beyond the trie
   BOOST_TEST(t.fault() == "rules that lead out of their table");
   t = nested(3);
   t.units[0] = unit(0, 0x1FFFFF);
   BOOST_TEST(t.fault() == "rules that lead out of their table");
-  t.units[0] = unit(0, 0x100) | 0x200;  // an offset in whole blocks
+  t.units[0] = unit(0, 0x100) | 0x200;  // the flag 0x200 makes the offset count whole blocks
   BOOST_TEST(t.fault() == "rules that lead out of their table");
   t = nested(3);
-  t.units[0x82 ^ 'a'] = unit('a', 0x82 ^ 'a' ^ 0x80);  // back to the first node
+  t.units[0x82 ^ 'a'] = unit('a', 0x82 ^ 'a' ^ 0x80);  // the offset leads back to the first node, an infinite loop
   BOOST_TEST(t.fault() == "rules that never end");
   BOOST_TEST(nested(data::max_nested_rules + 1).fault() == "too many rules in a row");
   t = nested(3);
@@ -97,12 +98,12 @@ BOOST_AUTO_TEST_CASE(a_rule_with_a_blank_after_another_byte_is_found) {
   };
   BOOST_TEST(!has_inner_blank(nested(2)));
   for (const uint32_t sign : {uint32_t{' '}, uint32_t{'\n'}, uint32_t{'b'}}) {
-    table t = nested(2);  // node 0x81 is reached by "a"
+    table t = nested(2);  // node 0x81 is reached by the text "a"
     const uint32_t at = 0x81 ^ sign;
     t.units[at] = unit(sign | leaf, at ^ 0x90);
     t.units[0x90] = no_label;
     BOOST_TEST(has_inner_blank(t) == (sign != 'b'), sign);
-    t = nested(2);  // node 0x80 is the first one
+    t = nested(2);  // node 0x80 is the first node of the trie
     t.units[0x80 ^ sign] = unit(sign | leaf, 0x80 ^ sign ^ 0x90);
     t.units[0x90] = no_label;
     BOOST_TEST(!has_inner_blank(t), sign);
@@ -112,7 +113,7 @@ BOOST_AUTO_TEST_CASE(a_rule_with_a_blank_after_another_byte_is_found) {
 BOOST_AUTO_TEST_CASE(a_model_whose_rules_are_damaged_at_any_byte_is_refused_or_encodes) {
   const scratch_folder at;
   const auto model = content_of(fixture_path("unigram.model"));
-  const size_t begin = model.find("\x12\x8D\x08") + 3;  // field 2 of the normalizer, of 1037 bytes
+  const size_t begin = model.find("\x12\x8D\x08") + 3;  // offset of field 2 of the normalizer, which has 1037 bytes
   BOOST_REQUIRE(begin > 3U);
   std::string every_byte;
   for (int c = 0; c < 256; ++c) every_byte.append(1, static_cast<char>(c)).append("th");
@@ -123,7 +124,8 @@ BOOST_AUTO_TEST_CASE(a_model_whose_rules_are_damaged_at_any_byte_is_refused_or_e
       BOOST_TEST_INFO_SCOPE("i " << i);
       std::string broken = model;
       broken[begin + i] = static_cast<char>(broken[begin + i] ^ bits);
-      std::filesystem::remove(at / "m.model");  // writing over a file makes some file systems wait for the disk
+      // Removes the file first, because overwriting makes some file systems wait for the disk.
+      std::filesystem::remove(at / "m.model");
       auto t = data::open_tokenizer(at.write("m.model", broken));
       if (!t) {
         ++refused;

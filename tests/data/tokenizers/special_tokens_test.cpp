@@ -1,4 +1,4 @@
-// Tests special tokens, added words and chat templates of folders as people have them.
+// Tests special tokens, added words and chat templates in folders as users have them.
 #include "data/tokenizers/special_tokens.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -21,9 +21,9 @@ using troupe::tests::scratch_folder;
 
 namespace {
 
-constexpr uint32_t usual_end = 531;  // <|endoftext|> in the fixture
+constexpr uint32_t usual_end = 531;  // number of the token <|endoftext|> in the fixture
 
-/// A folder of GPT-2's files, whose end of text is 531.
+/// A folder with GPT-2's tokenizer files, in which token 531 ends a text.
 struct byte_pair_folder : scratch_folder {
   byte_pair_folder() {
     write("vocab.json", content_of(fixture_path("gpt2/vocab.json")));
@@ -34,7 +34,7 @@ struct byte_pair_folder : scratch_folder {
 std::optional<uint32_t> end_of(const scratch_folder& at) {
   const auto t = data::open_tokenizer(at.path());
   BOOST_REQUIRE_MESSAGE(t, t.error().text);
-  // The tokens that end texts are those that a GGUF file names, because one reader serves both.
+  // The tokens that end a text are also those that an exported GGUF file names, because one function reads both.
   const auto v = data::read_vocabulary(at.path());
   BOOST_REQUIRE_MESSAGE(v, v.error().text);
   BOOST_CHECK(v->special.end == (*t)->end_of_text());
@@ -69,7 +69,7 @@ BOOST_AUTO_TEST_CASE(the_end_of_texts_is_the_one_that_the_folder_names) {
   at.write("config.json", R"({"eos_token_id": 7})");
   BOOST_CHECK(end_of(at) == 7U);
   at.write("special_tokens_map.json", R"({"eos_token": "the"})");
-  BOOST_CHECK(end_of(at) == 7U);  // llama.cpp's converter asks config.json first
+  BOOST_CHECK(end_of(at) == 7U);  // llama.cpp's converter reads config.json first
   at.write("config.json", R"({"eos_token_id": null})");
   const auto by_map = end_of(at);
   BOOST_CHECK(by_map != usual_end);
@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(numbers_of_generation_config_and_lists_of_numbers_are_a_las
   BOOST_CHECK(end_of(at) == 10U);
   at.write("config.json", R"({"text_config": {"eos_token_id": 14}})");
   BOOST_CHECK(end_of(at) == 14U);
-  at.write("config.json", R"({"eos_token_id": 100000})");  // beyond the vocabulary
+  at.write("config.json", R"({"eos_token_id": 100000})");  // the number is beyond the vocabulary
   BOOST_CHECK(end_of(at) == 11U);
 }
 
@@ -133,7 +133,7 @@ BOOST_AUTO_TEST_CASE(added_words_beside_vocab_json_have_their_numbers_and_texts)
   BOOST_CHECK_EQUAL(v->entries[533].text, "<|user|>");
   BOOST_CHECK(v->entries[532].kind == data::token_kind::control);
   BOOST_CHECK(v->special.padding == 532U);
-  // A word in a text is one token; a special token in it is ordinary text.
+  // An added word in a text becomes one token; the name of a special token in a text is ordinary text.
   auto t = data::open_tokenizer(at.path());
   BOOST_REQUIRE_MESSAGE(t, t.error().text);
   BOOST_CHECK_EQUAL((*t)->vocab_size(), 534U);
@@ -228,12 +228,13 @@ BOOST_AUTO_TEST_CASE(a_sentencepiece_model_takes_its_end_of_texts_from_the_folde
 BOOST_AUTO_TEST_CASE(the_post_processor_says_whether_tokens_stand_around_a_text) {
   scratch_folder at;
   at.write("tokenizer.json", with_post(bos_and_eos_around));
-  auto s = special_of(at);  // no other file names them
+  auto s = special_of(at);  // no other file names these tokens
   BOOST_CHECK(s.begin == 3U);
   BOOST_CHECK(s.end == 4U);
   BOOST_CHECK(s.adds_begin == true);
   BOOST_CHECK(s.adds_end == true);
-  // The rule is that of llama.cpp's SpecialVocab: a template's end has priority over eos_token, which then ends a turn.
+  // The rule is that of llama.cpp's SpecialVocab: the end token in a chat template has priority, and eos_token then
+  // ends a turn.
   at.write("tokenizer_config.json", R"({"bos_token": "<s>", "eos_token": "<end>"})");
   s = special_of(at);
   BOOST_CHECK(s.end == 4U);

@@ -1,5 +1,5 @@
-// Tests Troupe's tokenizers against the real packages, on strings that are hard to cut; broken files; lossless round
-// trips.
+// Compares Troupe's tokenizers with the real packages on strings that are hard to split; also tests broken files and
+// lossless round trips.
 #include "data/tokenizers/tokenizer.hpp"
 
 #include <rapidcheck.h>
@@ -25,7 +25,7 @@ using namespace troupe::tests;
 
 namespace {
 
-/// Returns the tokenizer.json of the fixture's words and merges.
+/// Returns the content of a tokenizer.json with the fixture's vocabulary and merges.
 nlohmann::json whole_pipeline() {
   nlohmann::json out{{"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}}}};
   out["model"] = {{"type", "BPE"},
@@ -92,7 +92,8 @@ BOOST_AUTO_TEST_CASE(any_bytes_come_back_from_a_round_trip) {
 }
 
 BOOST_AUTO_TEST_CASE(scan_and_heap_merge_the_lowest_rank_from_the_left) {
-  // The tables have tokens 0 to 3 and pairs of them, drawn at random: ranks collide in every way.
+  // The merge tables have tokens 0 to 3 and random pairs of tokens, so that the ranks of overlapping pairs compete in
+  // all ways.
   std::mt19937_64 random(5);
   for (int round = 0; round < 300; ++round) {
     BOOST_TEST_INFO_SCOPE("round " << round);
@@ -101,11 +102,12 @@ BOOST_AUTO_TEST_CASE(scan_and_heap_merge_the_lowest_rank_from_the_left) {
     while (rank < 12)
       if (table.add(static_cast<uint32_t>(random() % token), static_cast<uint32_t>(random() % token), {rank, token}))
         ++rank, ++token;
-    std::vector<uint32_t> word(random() % (3 * data::scanned_word_tokens));  // short words are merged by scanning
+    // Short words are merged by scanning, longer ones by another algorithm.
+    std::vector<uint32_t> word(random() % (3 * data::scanned_word_tokens));
     for (auto& t : word) t = static_cast<uint32_t>(random() % 4);
     auto merged = word;
     data::merge_word(table, merged);
-    for (;;) {  // the definition: the lowest rank, from the left
+    for (;;) {  // the definition of BPE: merges the pair with the lowest rank, the leftmost of equal ones
       size_t best = word.size();
       uint32_t lowest = data::merge_table::no_rank;
       for (size_t i = 0; i + 1 < word.size(); ++i)
@@ -242,7 +244,7 @@ BOOST_AUTO_TEST_CASE(a_tokenizer_json_that_represents_not_every_byte_is_refused)
     at.write("v/tokenizer.json", pipeline.dump());
     check_no_tokenizer(at / "v", fault);
   }
-  // An added word is a text of its own and represents no byte.
+  // An added word is matched as a whole and represents no byte.
   pipeline["added_tokens"] = nlohmann::json::parse(R"([{"id": 600, "content": "\u0100"}])");
   at.write("v/tokenizer.json", pipeline.dump());
   check_no_tokenizer(at / "v", fault);
@@ -352,7 +354,7 @@ BOOST_AUTO_TEST_CASE(a_sentencepiece_model_of_a_class_with_other_numbers_is_refu
   BOOST_TEST(!!data::open_tokenizer(at / "m"));
   at.write("m/tokenizer_config.json", R"({"add_prefix_space": false})");
   check_no_tokenizer(at / "m", "add_prefix_space: wanted true, as in the SentencePiece model, got false");
-  // Without a class in tokenizer_config.json, transformers finds one by config.json.
+  // If tokenizer_config.json names no class, transformers chooses the class by config.json.
   at.write("m/tokenizer_config.json", "{}");
   at.write("m/config.json", R"({"tokenizer_class": "XLMRobertaTokenizer"})");
   check_no_tokenizer(at / "m", "config.json': " + wanted + "XLMRobertaTokenizer");

@@ -1,4 +1,5 @@
-// Reads the small tokenizers of tests/data/fixtures and the tokens that the real packages return for hard strings.
+// Reads the small tokenizers of tests/data/fixtures and the tokens that the real packages return for strings that are
+// hard to split.
 #pragma once
 
 #include <boost/test/unit_test.hpp>

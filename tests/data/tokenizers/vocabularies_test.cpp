@@ -1,4 +1,4 @@
-// Tests vocabularies as lists: of bytes, of GPT-2's files, of a tokenizer.json, of SentencePiece models.
+// Tests the lists of tokens of all kinds of vocabularies: bytes, GPT-2's files, a tokenizer.json, SentencePiece models.
 #include "data/tokenizers/vocabulary.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 const fs::path fixtures = (std::string(troupe::places::source_dir) + "/tests/data/fixtures");
 
-/// Checks that no two tokens have equal texts, which llama.cpp requires.
+/// Checks that no two tokens have the same text, which llama.cpp requires.
 void check_distinct(const vocabulary& v) {
   std::set<std::string> seen;
   for (const auto& e : v.entries)
@@ -102,7 +102,7 @@ BOOST_AUTO_TEST_CASE(a_way_to_cut_words_that_is_not_known_is_refused) {
   BOOST_TEST(refusal(path(replaced(good, "[\"a\",\"b\"]", "[\"a\"]"))).find("wanted pairs of words") !=
              std::string::npos);
   BOOST_TEST(refusal(path(replaced(good, "\"id\":4", "\"id\":-4"))).find("added_tokens") != std::string::npos);
-  // Keys of a wrong type are treated as missing.
+  // A key with a value of a wrong type is treated as missing.
   for (const char* odd : {"null", "3", "[]", "{}", "\"\""}) {
     for (const char* key : {"\"ByteLevel\"", "false,\"use_regex\":true", "\"BPE\"", "[[\"a\",\"b\"]]"})
       (void)refusal(path(replaced(good, key, odd)));

@@ -1,5 +1,5 @@
-// Compares bits that decrease one by one, and the values of weights meanwhile, with DeepSpeed 0.19.6's Quantizer by the
-// fixture of tests/peer/make_compression_fixtures.py.
+// Compares numbers of bits that decrease one by one, and the values of weights meanwhile, with those of DeepSpeed
+// 0.19.6's Quantizer, which the fixture of tests/peer/make_compression_fixtures.py contains.
 #include "job/compression/bit_schedule.hpp"
 
 #include <boost/test/unit_test.hpp>

@@ -1,4 +1,5 @@
-// Tests a model's parameters after masks are made permanent: which rows and columns are removed, and refusals.
+// Tests a model's parameters after pruning masks are made permanent: which rows and columns are removed, and which
+// modules are refused.
 #include "job/compression/clean.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -43,7 +44,7 @@ std::string rows_pruned(const std::string& modules, const std::string& related) 
          modules + "], related_modules: [[" + related + "]]}}}";
 }
 
-/// Returns a mask that keeps every second score, beginning with the first.
+/// Returns a mask that keeps every second entry, beginning with the first.
 std::optional<kernels::mask_bits> every_second(const job::pruned_module& m) {
   std::vector<uint8_t> keep(m.scores());
   for (size_t i = 0; i < keep.size(); i += 2) keep[i] = 1;
@@ -69,7 +70,7 @@ BOOST_AUTO_TEST_CASE(rows_go_from_a_module_and_its_bias_and_columns_from_the_one
                                        1, every_second);
   BOOST_TEST_REQUIRE(done.has_value());
   for (const std::string block : {"transformer.h.0.mlp.", "transformer.h.1.mlp."}) {
-    // GPT-2 stores weights as (in, out): outputs are columns.
+    // GPT-2 stores weights as (in, out), so outputs are columns.
     BOOST_TEST((find(**done, block + "c_fc.weight")->kept_columns == half));
     BOOST_TEST(find(**done, block + "c_fc.weight")->kept_rows.empty());
     BOOST_TEST((find(**done, block + "c_fc.bias")->kept_rows == half));
@@ -106,7 +107,7 @@ BOOST_AUTO_TEST_CASE(heads_go_from_queries_keys_values_and_the_projection_behind
   BOOST_TEST((*done)->head_width.value() == 2U);
 }
 
-// The reference cuts [q; k; v] as one matrix into equal blocks, which removes other rows.
+// DeepSpeed divides [q; k; v] as one matrix into equal blocks, which removes other rows.
 BOOST_AUTO_TEST_CASE(a_packed_weight_is_cut_head_by_head_inside_queries_keys_and_values) {
   core::layer_info l;
   l.out = 24;
@@ -117,7 +118,7 @@ BOOST_AUTO_TEST_CASE(a_packed_weight_is_cut_head_by_head_inside_queries_keys_and
   BOOST_TEST(job::rows_of_heads(l, kernels::packed_mask(std::vector<uint8_t>{1, 0, 0, 1}), 4).empty());
 }
 
-// The score 1.001 is 1 in bf16, and of equal scores the first stays.
+// The score 1.001 is 1 in bf16, and of equal scores the first is kept.
 BOOST_AUTO_TEST_CASE(scores_keep_what_they_keep_in_the_type_that_a_run_computes_with) {
   const std::vector<float> scores{0.5F, 1.0F, 1.001F, 0.25F};
   BOOST_TEST(kernels::is_kept(job::mask_of_scores(scores, 1, core::dtype::f32), 2));
@@ -159,7 +160,7 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused_with_the_module) {
                          "different_groups: {all: {params: {dense_ratio: 0.5}, modules: [lm_head]}}}"),
                  "wanted weights of a single module, because they are changed permanently, got that of lm_head, which "
                  "transformer.wte also reads"));
-  // Before a run, check_related() refuses the same modules, but allows weights that another module reads.
+  // Before a run, check_related() refuses the same modules, except that another module may read the weights.
   const auto at_start = [](const std::string& compression) {
     const auto ok = job::check_related(config_of(gpt2, compression), table_of(gpt2));
     return ok ? std::string("taken") : ok.error().text;

@@ -1,4 +1,5 @@
-// Tests shares of a compressed matrix: together they are the compressed whole, bit by bit, however it is cut.
+// Tests the shards of a compressed matrix: together they must equal the compressed whole matrix bit for bit, however it
+// is cut.
 #include "job/compression/weight_shares.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -29,7 +30,8 @@ std::vector<float> some_weights(uint64_t count) {
 const std::byte* bytes_of(const std::vector<float>& x) { return reinterpret_cast<const std::byte*>(x.data()); }
 std::byte* bytes_in(std::vector<float>& x) { return reinterpret_cast<std::byte*>(x.data()); }
 
-/// Returns the elements of a coordinate; padding has a value that no compressed element may touch.
+/// Returns the elements of one tensor-parallel rank's shard; padding has a value that must not affect any compressed
+/// element.
 std::vector<float> share_of(const std::vector<float>& whole, const core::tp_slices& slices) {
   std::vector<float> out(slices.elements(), 1000.0F);
   for (const auto& run : slices.runs(0, slices.elements()))
@@ -102,7 +104,8 @@ BOOST_AUTO_TEST_CASE(shares_are_the_compressed_whole_whatever_is_cut_and_however
           }
 }
 
-// Sums of a group's parts are added rank by rank in fp64, so that the fp32 results computed from them are equal.
+// The sums of a group's parts are added rank by rank in fp64, so that the fp32 results are equal however the group is
+// cut.
 BOOST_AUTO_TEST_CASE(groups_of_one_and_two_bits_are_those_of_the_whole_wherever_they_are_cut) {
   for (const uint32_t bits : {1U, 2U})
     for (const uint64_t groups : {1U, 4U, 40U, 64U})
@@ -125,7 +128,7 @@ BOOST_AUTO_TEST_CASE(what_is_no_number_on_one_rank_is_none_on_any) {
   kernels::share_ranges(shares[1], like.grid, type, bytes_of(b), std::span(ranges).last(1));
   std::vector<float> got(8);
   kernels::compress_share(shares[0], type, bytes_of(a), ranges, bytes_in(got), {});
-  BOOST_TEST(got == a, boost::test_tools::per_element());  // as the whole matrix, it keeps its values
+  BOOST_TEST(got == a, boost::test_tools::per_element());  // the shard is the whole matrix, so it keeps its values
 }
 
 BOOST_AUTO_TEST_SUITE_END()

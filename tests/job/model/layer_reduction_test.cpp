@@ -1,4 +1,4 @@
-// Tests which of a deeper model's tensors a shallower one begins with.
+// Tests which tensors of a deeper model initialize a shallower one.
 #include "job/model/layer_reduction.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -44,7 +44,8 @@ std::string refusal(const config::job_config& c, const core::model_table& model,
 
 BOOST_AUTO_TEST_CASE(a_layer_begins_with_the_teachers_and_other_modules_by_name) {
   const auto model = gpt2(2), source = gpt2(6);
-  for (const size_t cut : {size_t{0}, std::string("transformer.").size()}) {  // some files leave the prefix out
+  // Some files omit the prefix `transformer.`.
+  for (const size_t cut : {size_t{0}, std::string("transformer.").size()}) {
     BOOST_TEST_INFO_SCOPE("cut " << cut);
     const auto names = reduced_layers(reduced(2, {1, 4}), model, source_of(source, cut));
     BOOST_TEST_REQUIRE(names.has_value());
@@ -56,7 +57,7 @@ BOOST_AUTO_TEST_CASE(a_layer_begins_with_the_teachers_and_other_modules_by_name)
       };
       moved("h.1.", "h.4.");
       moved("h.0.", "h.1.");
-      const bool taken = name.find("wpe") == std::string::npos;  // no rule names it
+      const bool taken = name.find("wpe") == std::string::npos;  // no rule names this tensor
       BOOST_TEST((*names)[q].has_value() == taken, name);
       if (taken) BOOST_TEST(*(*names)[q] == name.substr(cut));
     }

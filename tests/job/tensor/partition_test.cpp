@@ -1,5 +1,5 @@
-// Tests the meaning of DeepSpeed's partition_config and presets for a family's model: the halves of blocks that are
-// cut, and refusals with their line.
+// Tests the meaning of DeepSpeed's partition_config and presets for a known model type: which halves of blocks are cut,
+// and refusals with their line.
 #include "job/tensor/partition.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -27,7 +27,7 @@ const std::string rest =
     "train_micro_batch_size_per_gpu: 2\n"
     "optimizer: {type: AdamW, params: {lr: 1.0e-2}}\n";
 
-/// The specs that correspond to GPT-2's own cut.
+/// The specs that describe the same cut as Troupe's own for GPT-2.
 const std::string columns = R"({patterns: ['.*c_attn\.weight$', '.*c_fc\.weight$'], partition_type: column})";
 const std::string rows = R"({patterns: ['.*c_proj\.weight$'], partition_type: ROW})";
 

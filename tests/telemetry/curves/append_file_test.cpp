@@ -1,4 +1,4 @@
-// Tests a file of records on full disks, in missing folders, and under names that are taken.
+// Tests a file to which records are appended: on full disks, in missing folders, and under names that already exist.
 #include "telemetry/curves/append_file.hpp"
 
 #include <signal.h>
@@ -17,7 +17,7 @@ using tests::scratch_folder;
 
 namespace {
 
-// Limits the size of this process's files, as on a full disk, with EFBIG instead of ENOSPC.
+// Limits the size of this process's files. Writes then fail with EFBIG, instead of ENOSPC as on a full disk.
 class full_disk {
  public:
   explicit full_disk(rlim_t bytes) {
@@ -67,7 +67,7 @@ BOOST_AUTO_TEST_CASE(records_in_a_file_that_was_removed_are_dropped_and_said_to_
   BOOST_TEST(did.error().text == "cannot write " + (f / "a.csv").string() + ": the file was removed during the run");
   BOOST_TEST(file->is_removed());
   BOOST_TEST(file->num_dropped() == 1U);
-  BOOST_TEST(file->flush().has_value());  // nothing waits
+  BOOST_TEST(file->flush().has_value());  // there are no records left to write
 }
 
 BOOST_AUTO_TEST_CASE(an_earlier_file_is_set_aside) {

@@ -1,4 +1,4 @@
-// Tests curves on disk: DeepSpeed's names, all kinds of files at once, folders that cannot be written.
+// Tests files of training curves: DeepSpeed's names, all kinds of files at once, folders that cannot be written.
 #include "telemetry/curves/curve_files.hpp"
 
 #include "telemetry/curves/cut_curve.hpp"
@@ -77,7 +77,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_resumes_has_one_curve) {
     BOOST_TEST(files.write(0, 16, rare).has_value());
     BOOST_TEST(files.write(0, 32, rare).has_value());
   }
-  f.write("steps.jsonl", scratch_folder::read(f / "steps.jsonl") + "{\"global_sam");  // a torn row
+  f.write("steps.jsonl", scratch_folder::read(f / "steps.jsonl") + "{\"global_sam");  // appends an incomplete row
   for (const auto& e : fs::directory_iterator(f / "events")) fs::remove(e.path());
   {
     auto files = open(16);
@@ -91,7 +91,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_resumes_has_one_curve) {
   const std::string head = tf_record(version_event(1700000000)) + tf_record(restart_event(1700000000, 17));
   for (const auto& e : fs::directory_iterator(f / "events"))
     BOOST_TEST(scratch_folder::read(e.path()).starts_with(head));
-  // A run that resumes loses no rows; a new run renames the old files.
+  // A run that resumes keeps all rows; a new run renames the existing files.
   open(32);
   BOOST_TEST(scratch_folder::read(f / "csv/Train_Samples_lr.csv").ends_with("32,2\n"));
   open(std::nullopt);
@@ -117,7 +117,7 @@ BOOST_AUTO_TEST_CASE(curves_that_are_open_go_back_with_their_run) {
   BOOST_TEST(scratch_folder::read(f / "steps.jsonl").ends_with(row(16) + "\n" + row(24) + "\n"));
   for (const auto& e : fs::directory_iterator(f / "events"))
     BOOST_TEST(scratch_folder::read(e.path()).find(tf_record(restart_event(1, 17))) != std::string::npos);
-  BOOST_TEST(files->go_back(2, 0).has_value());  // only weights were loaded: the run starts at step 0
+  BOOST_TEST(files->go_back(2, 0).has_value());  // only weights were loaded, so the run begins at step 0
   BOOST_TEST(!fs::exists(f / "steps.jsonl.previous"));
   write(8, 3);
   BOOST_TEST(scratch_folder::read(f / "csv/Train_Samples_lr.csv") == "step,lr\n8,3\n");

@@ -1,5 +1,5 @@
-// Compares the bytes of event files with published checksums and with an independent reader. The real reader is in
-// tests/peer/curves.py.
+// Compares the bytes of event files with published checksums and with an independent reader. The test with
+// TensorBoard's reader is in tests/peer/curves.py.
 #include "telemetry/curves/event_record.hpp"
 
 #include <bit>
@@ -21,7 +21,7 @@ T number_at(std::string_view s, size_t at) {
 }
 
 struct field {
-  uint64_t number = 0, whole = 0;  ///< varints and fixed numbers as bits
+  uint64_t number = 0, whole = 0;  ///< value of a varint, and the bits of a number of fixed size
   std::string_view bytes;
 };
 

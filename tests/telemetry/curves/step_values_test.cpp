@@ -1,4 +1,4 @@
-// Tests that labels are DeepSpeed's, and that lines can be read back.
+// Tests that the labels of a step's values are those of DeepSpeed, and that printed lines can be read back.
 #include "telemetry/curves/step_values.hpp"
 
 #include <boost/test/unit_test.hpp>

@@ -1,4 +1,4 @@
-// Tests the table of collectives: DeepSpeed's factors, the size of a message, filters.
+// Tests the table of collectives: DeepSpeed's bandwidth factors, message sizes, filters.
 #include "telemetry/figures/communication_log.hpp"
 
 #include <boost/test/unit_test.hpp>

@@ -1,4 +1,4 @@
-// Tests the text of the table of bytes by owner.
+// Tests the text of the table of allocated bytes by owner.
 #include "telemetry/figures/memory_table.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -21,7 +21,7 @@ BOOST_AUTO_TEST_CASE(a_line_per_rank_with_the_owners_that_have_bytes) {
 
 BOOST_AUTO_TEST_CASE(the_process_has_bytes_and_its_peak_is_no_less) {
   BOOST_TEST(process_resident_bytes() > 1'000'000U);
-  // The kernel updates the two values at different times.
+  // The kernel updates the peak and the current value at different times.
   BOOST_TEST(process_peak_bytes() + (1 << 20) >= process_resident_bytes());
 }
 

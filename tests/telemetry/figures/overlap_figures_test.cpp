@@ -1,4 +1,4 @@
-// Tests the parts of gathers, reductions, swaps and updates that computation hides.
+// Tests how much of gathers, reductions, swaps and updates overlaps with computation.
 #include "telemetry/figures/overlap_figures.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -21,7 +21,7 @@ plan::shared_plans overlap_plans() {
   return plan::plans_of(plan::gpt_table(2, 64, 256, false), o);
 }
 
-/// Returns spans in which each instruction takes a microsecond, one after the other in the order of the plan.
+/// Returns spans in which the instructions run one after another in the order of the plan, each for a microsecond.
 std::vector<rank_spans> one_after_the_other(const plan::shared_plans& plans) {
   std::vector<rank_spans> out;
   for (const auto& p : plans) {

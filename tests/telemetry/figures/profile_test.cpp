@@ -1,4 +1,4 @@
-// Tests the costs of units that are measured from the spans of a run, for any cut.
+// Tests the costs of units that are computed from the spans of a run, however the model is cut.
 #include "telemetry/figures/profile.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -47,7 +47,7 @@ BOOST_AUTO_TEST_CASE(parts_of_a_split_backward_have_times_of_their_own) {
   const auto table = plan::gpt_table(4, 64, 256, false);
   const auto units = plan::model_units(*table, plan::small_options(2, 3, 4), {});
   const auto p = profiled(played_pipeline("zb_h1"));
-  for (size_t u = 3; u < units.size(); ++u) {  // stage 0 may run both parts at once
+  for (size_t u = 3; u < units.size(); ++u) {  // units of stage 0 are skipped, because it may run both parts at once
     BOOST_TEST_INFO_SCOPE("u " << u);
     BOOST_TEST(p.units[u].backward_input_s > 0);
     BOOST_TEST(p.units[u].backward_weight_s >= 0);
@@ -79,7 +79,7 @@ BOOST_AUTO_TEST_CASE(the_rate_of_updates_counts_preparations_and_whole_matrices)
 
 BOOST_AUTO_TEST_CASE(of_each_instruction_the_least_time_over_the_steps_counts) {
   const auto quiet = played_pipeline("zb_h1");
-  // Returns steps in which one half of every rank's instructions, `turn` selects which, takes a thousand times as long.
+  // Returns steps in which half of every rank's instructions take a thousand times as long; `turn` selects which half.
   const auto disturbed = [&](uint32_t turn) {
     auto step = quiet;
     for (auto& r : step)

@@ -1,4 +1,4 @@
-// Tests the figures of the stages of a run's pipeline, and the other records of a model that is cut.
+// Tests the statistics of the stages of a pipeline, and the other records of a model that is cut into stages.
 #include "telemetry/figures/stage_figures.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -26,8 +26,8 @@ uint64_t num_of(const plan::rank_plan& p, plan::kind k) {
   return static_cast<uint64_t>(std::ranges::count(p.instructions, k, &plan::instruction::kind));
 }
 
-// Returns the spans of a step whose forwards take `seconds`, whose backwards take twice as long, and in which nothing
-// else takes time.
+// Returns the spans of a step in which a forward takes `seconds`, a backward takes twice as long, and nothing else
+// takes any time.
 std::vector<rank_spans> even_step(const std::string& schedule, uint32_t ranks, double seconds) {
   const auto plans = plan::plans_of(plan::chain_table(std::vector<uint64_t>(6, 1000)),
                                     plan::options_of_pipeline(schedule, ranks, 1, 0));
@@ -48,7 +48,7 @@ std::vector<rank_spans> even_step(const std::string& schedule, uint32_t ranks, d
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(the_idle_time_of_1f1b_is_that_of_its_closed_form) {
-  // Every rank is idle for (p - 1) / (m + p - 1) of a step.
+  // Each of p ranks is idle for (p - 1) / (m + p - 1) of a step with m micro-batches.
   for (const uint32_t ranks : {2U, 3U}) {
     BOOST_TEST_INFO_SCOPE("ranks " << ranks);
     const auto f = figures_of(even_step("1f1b", ranks, 1e-3));
@@ -65,7 +65,7 @@ BOOST_AUTO_TEST_CASE(the_idle_time_of_1f1b_is_that_of_its_closed_form) {
 BOOST_AUTO_TEST_CASE(idle_time_that_no_instruction_explains_is_beyond_the_plan) {
   auto step = even_step("1f1b", 2, 1e-3);
   const auto plain = figures_of(step);
-  // All instructions from the middle of the step on start 5 ms later, on all ranks.
+  // All instructions after the middle of the step begin 5 ms later, on all ranks.
   const auto middle_ns = static_cast<int64_t>(plain.measured_step_s / 2 * 1e9);
   for (auto& r : step)
     for (auto& i : r.spans)
@@ -103,7 +103,8 @@ BOOST_AUTO_TEST_CASE(stages_of_one_rank_share_its_idle_time_and_nothing_else) {
     BOOST_TEST(s.planned_idle_s == f.stages[s.stage % 2].planned_idle_s);
   }
   BOOST_TEST(gathers == num_of(*step[0].plan, plan::kind::gather) + num_of(*step[2].plan, plan::kind::gather));
-  BOOST_TEST(f.stages[1].sent_bytes == 8 * step[0].plan->layout->transfer_bytes(1));  // one half to either side
+  // Half of the bytes are sent to each neighbour.
+  BOOST_TEST(f.stages[1].sent_bytes == 8 * step[0].plan->layout->transfer_bytes(1));
 }
 
 BOOST_AUTO_TEST_CASE(a_model_that_is_not_cut_has_no_stages) {
@@ -161,7 +162,7 @@ BOOST_AUTO_TEST_CASE(the_log_counts_what_crosses_between_stages_once_and_with_it
     if (row.purpose.find("vote") != std::string::npos) BOOST_TEST(row.ranks == 4U);
     if (row.purpose == "gather") gathers += row.count;
   }
-  BOOST_TEST(transfers == 8U);  // four activations in one direction, four gradients in the other
+  BOOST_TEST(transfers == 8U);  // four activations are sent in one direction and four gradients in the other
   BOOST_TEST(gathers == num_of(*step[0].plan, plan::kind::gather) + num_of(*step[2].plan, plan::kind::gather));
 }
 

@@ -1,4 +1,4 @@
-// Tests the figures of units and their segments: work from the model's table, time from spans.
+// Tests the statistics of units and their segments: the work comes from the model's table, the time from spans.
 #include "telemetry/figures/unit_profile.hpp"
 
 #include <boost/test/unit_test.hpp>

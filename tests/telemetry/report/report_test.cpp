@@ -1,5 +1,5 @@
-// Tests the report page of a run: complete, self-contained, bounded, and text from files never becomes markup. The
-// layout was checked in a browser; the text is checked here.
+// Tests the report page of a run: it is complete, self-contained and bounded in size, and text from files never becomes
+// markup. The layout was checked in a browser; this test checks the text.
 #include "telemetry/report/report.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -19,7 +19,7 @@ namespace {
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-// Checks that every element that is opened is closed, in order.
+// Checks that all elements are closed in the reverse order in which they were opened.
 void check_nesting(const std::string& page) {
   const std::regex tag("<(/?)([a-zA-Z][a-zA-Z0-9]*)([^<>]*)>");
   std::stack<std::string> open;
@@ -87,7 +87,7 @@ BOOST_AUTO_TEST_CASE(a_page_has_every_part_and_its_elements_nest) {
         "<h2>Communication</h2>", "No step was skipped.", "The effective configuration", "The cat.",
         "<a href=\"trace.json\">", "prefers-color-scheme:dark", "width=device-width"})
     BOOST_TEST(has(page, part), part << " is missing");
-  BOOST_TEST(!has(page, ">moments<"));  // no rank has moments
+  BOOST_TEST(!has(page, ">moments<"));  // no rank has moments, so the page does not list them
   check_nesting(page);
 }
 
@@ -214,7 +214,8 @@ BOOST_AUTO_TEST_CASE(a_model_that_is_cut_has_its_stages_named_and_whole_copies_o
                            ">stages 1 and 3</text>", ", stage 2, chunk 1: ", "One rank of each stage"})
     BOOST_TEST(has(page, part), part);
   BOOST_TEST(has(page, "<dt>Global batch</dt><dd>6<"), page.substr(page.find("Global batch"), 60));
-  // 12 ranks in three stages: the first two data positions are drawn completely, the third in part.
+  // The job has 12 ranks in three stages; of the data-parallel positions, the page draws two completely and the third
+  // in part.
   auto o = plan::options_of_pipeline("1f1b", 3);
   o.mesh = {{core::axis::pipeline, 3}, {core::axis::shard, 4}};
   const std::string lanes = lanes_svg(played(plan::plans_of(plan::gpt_table(4, 64, 256, false), o)));

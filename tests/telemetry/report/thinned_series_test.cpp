@@ -1,4 +1,4 @@
-// Tests that a long curve keeps its extremes in bounded memory.
+// Tests that a long training curve is reduced to bounded memory and keeps its extremes.
 #include "telemetry/report/thinned_series.hpp"
 
 #include <boost/test/unit_test.hpp>

@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <memory>
+#include <numeric>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace troupe::data {
@@ -20,12 +23,15 @@ constexpr uint64_t header_bytes = 1024;
 constexpr uint32_t magic_of_gpt2 = 20240520, version_of_gpt2 = 1;
 constexpr uint32_t magic_of_llama3 = 20240801, version_of_llama3 = 7;
 
-/// Number of bytes that are examined at the file's beginning, middle and end; fewer than least_numbers numbers prove
-/// nothing.
+/// Number of bytes that are examined at the file's beginning, middle and end; fewer than least_words words of 16 bits
+/// prove nothing.
 constexpr uint64_t looked_at_bytes = uint64_t{1} << 16;
-constexpr size_t least_numbers = 32;
-/// Largest vocabulary for which the upper halves of tokens are checked; with a larger one they may be any number.
-constexpr uint64_t most_vocabulary = uint64_t{1} << 20;
+constexpr size_t least_words = 32;
+/// Largest upper half of a 32-bit token: a vocabulary has at most 2^24 tokens.
+constexpr uint16_t most_upper = 255;
+/// Numbers of lower halves beyond the upper ones that leave the width open, and that prove it. Among tokens of 16 bits
+/// the larger ones all lie at even places by chance in one of 2^24 files.
+constexpr size_t open_lower = 8, proving_lower = 24;
 
 core::result<std::optional<bare_tokens>> header_of(const core::source_file& file) {
   std::array<uint32_t, 3> head{};
@@ -44,54 +50,65 @@ core::result<std::optional<bare_tokens>> header_of(const core::source_file& file
   return out;
 }
 
-/// Properties of the numbers in a file that show the width of its tokens.
-struct seen_numbers {
-  /// True: every number with an odd index could be the upper half of a token within the vocabulary.
-  bool upper_small = true;
-  bool fourth_zero = true;  ///< true: of every four numbers the last three are 0
-  bool any_lower = false;   ///< true: some number with an even index is not 0
+/// The words of 16 bits in a file whose places, even or odd, show the width of its tokens. A word of ones, the upper
+/// half of a small negative number, is not counted.
+struct seen_words {
+  std::array<uint64_t, 65536> even{};  ///< how often a value lies at an even place
+  uint16_t largest_odd = 0;
+  bool is_fourth_zero = true;  ///< true: of every four words the last two are 0
   size_t count = 0;
-};
 
-template <class Number>
-void look(const std::vector<std::byte>& bytes, uint64_t most_upper, seen_numbers& to) {
-  const size_t n = bytes.size() / sizeof(Number);
-  for (size_t i = 0; i < n; ++i) {
-    Number x;
-    std::memcpy(&x, bytes.data() + i * sizeof x, sizeof x);
-    if (i % 2 == 1) to.upper_small = to.upper_small && x <= most_upper;
-    if (i % 4 != 0) to.fourth_zero = to.fourth_zero && x == 0;
-    if (i % 2 == 0) to.any_lower = to.any_lower || x != 0;
+  void look(std::span<const std::byte> bytes) {
+    const size_t n = bytes.size() / sizeof(uint16_t);
+    for (size_t i = 0; i < n; ++i) {
+      uint16_t x;
+      std::memcpy(&x, bytes.data() + i * sizeof x, sizeof x);
+      if (x == 0xFFFF) continue;
+      if (i % 2 == 0) ++even[x];
+      if (i % 2 == 1) largest_odd = std::max(largest_odd, x);
+      if (i % 4 >= 2) is_fourth_zero = is_fourth_zero && x == 0;
+    }
+    count += n;
   }
-  to.count += n;
-}
+
+  /// Number of words at even places that are clearly above all others.
+  [[nodiscard]] uint64_t lower_beyond() const {
+    const size_t from = largest_odd == 0 ? 1 : 2 * size_t{largest_odd} + 2;
+    return std::accumulate(even.begin() + static_cast<ptrdiff_t>(from), even.end(), uint64_t{0});
+  }
+};
 
 }  // namespace
 
-core::result<bare_tokens> look_at_tokens(const core::source_file& file, bin_width wanted, uint64_t vocab_size) {
+core::result<bare_tokens> look_at_tokens(const core::source_file& file, bin_width wanted) {
   TROUPE_ASSIGN(auto headed, header_of(file));
   if (headed) return *headed;
-  const bool narrow = wanted == bin_width::u16;
-  // the upper half of a 32-bit token is 0, or limited by the vocabulary if it has more than 2^16 tokens
-  const uint64_t most_upper = narrow && vocab_size <= most_vocabulary ? (vocab_size - 1) >> 16 : 0;
-  seen_numbers seen;
+  const auto seen = std::make_unique<seen_words>();
   std::vector<std::byte> block(std::min(looked_at_bytes, file.size() / 8 * 8));
   const uint64_t last = (file.size() - block.size()) / 8 * 8;
   for (const uint64_t at : last == 0 ? std::vector<uint64_t>{0} : std::vector<uint64_t>{0, last / 16 * 8, last}) {
     TROUPE_TRY(file.read(at, block));
-    narrow ? look<uint16_t>(block, most_upper, seen) : look<uint32_t>(block, most_upper, seen);
+    seen->look(block);
   }
   const bare_tokens as_wanted{0, wanted};
-  if (seen.count < least_numbers || !seen.upper_small || !seen.any_lower) return as_wanted;
-  const bool is_64 = !narrow || (seen.fourth_zero && file.size() % 8 == 0);
+  const uint64_t beyond = seen->count < least_words || seen->largest_odd > most_upper ? 0 : seen->lower_beyond();
+  const bool is_64 = seen->is_fourth_zero && file.size() % 8 == 0;
+  if (beyond < (seen->largest_odd == 0 ? 1 : open_lower) || (wanted == bin_width::u32 && !is_64)) return as_wanted;
+  const auto halves = is_64
+                          ? std::string("32 bits is 0")
+                          : fmt::format("16 bits is {}{}", seen->largest_odd == 0 ? "" : "at most ", seen->largest_odd);
+  const auto look =
+      fmt::format("look like numbers of {} bits, since every second number of {}", is_64 ? 64 : 32, halves);
+  const auto mend = is_64 ? "write them as 32-bit ones, for example by `numpy.fromfile(FILE, "
+                            "'int64').astype('uint32').tofile(NAME)`, and set data.bin_dtype: uint32"
+                          : "set data.bin_dtype: uint32 (`troupe data inspect --dtype uint32`)";
+  if (beyond >= proving_lower)
+    return fail(error_kind::bad_input, fmt::format("'{}': its tokens {}: {}", file.name(), look, mend));
   return fail(
       error_kind::bad_input,
-      fmt::format("'{}': its tokens look like numbers of {} bits, since every second number of {} bits is {}: {}",
-                  file.name(), is_64 ? 64 : 32, narrow ? 16 : 32,
-                  most_upper == 0 ? "0" : fmt::format("at most {}", most_upper),
-                  is_64 ? "write them as 32-bit ones, for example by `numpy.fromfile(FILE, "
-                          "'int64').astype('uint32').tofile(NAME)`, and set data.bin_dtype: uint32"
-                        : "set data.bin_dtype: uint32 (`troupe data inspect --dtype uint32`)"));
+      fmt::format("'{}': the width of its tokens is undecided: they {}, but only {} are above all others: if they "
+                  "have this width, {}; if they have 16 bits, put the description {} next to the file",
+                  file.name(), look, beyond, mend, description_path(file.name()).filename().string()));
 }
 
 }  // namespace troupe::data

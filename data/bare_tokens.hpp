@@ -16,8 +16,8 @@ struct bare_tokens {
 };
 
 /// Returns where the tokens of `file` begin and how wide they are. `wanted` is the width that is assumed for a file
-/// without a header; tokens are below `vocab_size`. Refused (bad_input): a header whose number of tokens does not fit
-/// the file's size; a file whose numbers, read with width `wanted`, show that its tokens are wider.
-core::result<bare_tokens> look_at_tokens(const core::source_file& file, bin_width wanted, uint64_t vocab_size);
+/// without a header. Refused (bad_input): a header whose number of tokens does not fit the file's size; a file whose
+/// words of 16 bits show that its tokens are wider than `wanted`, or leave that open.
+core::result<bare_tokens> look_at_tokens(const core::source_file& file, bin_width wanted);
 
 }  // namespace troupe::data

@@ -57,8 +57,20 @@ size_t find_place(std::string_view text, char sign, size_t from, size_t to, Fits
   return std::string_view::npos;
 }
 
-/// Bytes that decide where a piece ends: the longest piece and the character after it.
-constexpr uint64_t seen_by_first_piece_bytes = longest_piece_bytes + 8;
+/// Bytes that decide where a piece ends: the longest piece, the character after it and an added word across its end.
+constexpr uint64_t seen_by_first_piece_bytes = longest_piece_bytes + 4096;
+
+/// Refuses a text that is not UTF-8; its first byte is byte `begin` of document `number`. `is_cut`: its last character
+/// may lack bytes.
+core::result<void> check_characters(std::string_view text, uint64_t number, uint64_t begin, bool is_cut) {
+  constexpr size_t longest_character = 4;
+  const size_t good = core::utf8_prefix(text);
+  if (good == text.size() || (is_cut && text.size() - good < longest_character)) return {};
+  return core::refused(fmt::format(
+      "document {}: byte {} of its text ({:#04x}) is not UTF-8: convert the text, for example by `iconv -f LATIN1 -t "
+      "UTF-8`, or use its bytes as tokens (data.tokenizer: bytes)",
+      number, begin + good, static_cast<unsigned>(static_cast<unsigned char>(text[good]))));
+}
 
 template <class Token>
 void narrow(std::span<const uint32_t> tokens, std::vector<std::byte>& out) {
@@ -72,28 +84,36 @@ void narrow(std::span<const uint32_t> tokens, std::vector<std::byte>& out) {
 
 }  // namespace
 
-size_t first_piece(std::string_view text) {
+std::optional<size_t> first_piece_of_words(std::string_view text, const may_cut_at& may_cut) {
   if (text.size() <= piece_bytes) return text.size();
   const size_t last = std::min<size_t>(text.size(), longest_piece_bytes);
   const size_t soon = std::min<size_t>(last, 2 * piece_bytes);
-  const size_t line = find_place(text, '\n', piece_bytes, soon, [&](size_t at) { return !space_before(text, at); });
+  const auto permitted = [&](size_t at) { return !may_cut || may_cut(at); };
+  const size_t line = find_place(text, '\n', piece_bytes, soon,
+                                 [&](size_t at) { return !space_before(text, at) && permitted(at + 1); });
   if (line != text.npos) return line + 1;
-  const size_t blank = find_place(text, ' ', piece_bytes, last, [](size_t) { return true; });
+  const size_t blank = find_place(text, ' ', piece_bytes, last, permitted);
   if (blank != text.npos) return blank;
-  if (last == text.size()) return last;
+  return last == text.size() ? std::optional(last) : std::nullopt;
+}
+
+size_t first_piece(std::string_view text) {
+  if (const auto n = first_piece_of_words(text)) return *n;
+  const size_t last = longest_piece_bytes;
   for (size_t back = 0; back < 4; ++back)
     if (core::utf8_character(text.substr(last - back)) > 0) return last - back;
   return last;
 }
 
 std::optional<size_t> first_piece_before(std::string_view text, std::string_view signs,
-                                         const std::function<bool(std::string_view)>& may_end) {
+                                         const std::function<bool(std::string_view)>& may_end,
+                                         const may_cut_at& may_cut) {
   constexpr std::string_view shown_space = "\xE2\x96\x81";  // a model may treat it as the space that it represents
   if (text.size() <= piece_bytes) return text.size();
   const std::string_view searched = text.substr(0, longest_piece_bytes);
   for (size_t at = searched.find_first_of(signs, piece_bytes); at != searched.npos;
        at = searched.find_first_of(signs, at + 1)) {
-    if (space_before(text, at) || text.substr(0, at).ends_with(shown_space)) continue;
+    if (space_before(text, at) || text.substr(0, at).ends_with(shown_space) || (may_cut && !may_cut(at))) continue;
     const size_t start = character_before(text, at);
     if (!may_end || may_end(text.substr(start, at - start))) return at;
   }
@@ -118,22 +138,24 @@ core::result<void> document_encoder::add(const std::filesystem::path& file, text
   }
   auto ok = read_json_lines(std::move(content), progress_.file, text_key, [&](std::string_view text, uint64_t end) {
     text_window line(text);
-    return encode(line, end - std::min<uint64_t>(text.size(), end), true);
+    auto done = encode(line, end - std::min<uint64_t>(text.size(), end), true);
+    return done ? done : core::fail(done.error().in(progress_.file));
   });
   return ok ? tell(content.size()) : ok;
 }
 
 core::result<void> document_encoder::add(const std::filesystem::path& file, const core::source_file& content,
-                                         const std::string& text_key, uint64_t max_row_bytes) {
+                                         const std::string& text_key, uint64_t& row_bytes) {
   if (!has_rows(kind_of(file))) return add(file, text_window(content), text_key);
   progress_.file = file.string();
   progress_.bytes = content.size();
   told_ = untold_ = 0;
-  auto ok = read_rows(kind_of(file), content, text_key, max_row_bytes,
-                      [&](std::optional<std::string_view> text, uint64_t byte) {
+  auto ok = read_rows(kind_of(file), content, text_key, row_bytes,
+                      [&](std::optional<std::string_view> text, uint64_t byte) -> core::result<void> {
                         if (!text) return tell(byte);
                         text_window row(*text);
-                        return encode(row, byte, false);
+                        auto done = encode(row, byte, false);
+                        return done ? done : core::fail(done.error().in(progress_.file));
                       });
   return ok ? tell(content.size()) : ok;
 }
@@ -143,7 +165,7 @@ core::result<void> document_encoder::encode(text_window& document, uint64_t begi
   if (keep_starts_) starts_.push_back(first);
   for (uint64_t at = 0; at < document.size();) {
     TROUPE_ASSIGN(const auto rest, document.at(at, seen_by_first_piece_bytes));
-    TROUPE_ASSIGN(const size_t n, encode_piece(rest, first));
+    TROUPE_ASSIGN(const size_t n, encode_piece(rest, at, first));
     at += n;
     TROUPE_TRY(give(ids_));
     untold_ += n;
@@ -154,16 +176,28 @@ core::result<void> document_encoder::encode(text_window& document, uint64_t begi
   return end ? give(std::span(&*end, 1)) : core::result<void>{};
 }
 
-core::result<size_t> document_encoder::encode_piece(std::string_view text, uint64_t begin) {
-  const auto signs = tokenizer_.cut_signs();
+core::result<std::optional<size_t>> document_encoder::length_of_piece(std::string_view text) {
   const auto may_end = [&](std::string_view character) { return tokenizer_.may_end_part(character); };
-  const auto n = signs ? first_piece_before(text, *signs, may_end) : first_piece(text);
+  const auto may_cut = [&](size_t at) { return tokenizer_.may_cut(text, at); };
+  if (const auto signs = tokenizer_.cut_signs()) return first_piece_before(text, *signs, may_end, may_cut);
+  if (const auto n = first_piece_of_words(text, may_cut)) return n;
+  TROUPE_ASSIGN(const auto end, tokenizer_.last_word_end(text, longest_piece_bytes));
+  if (!end) return first_piece(text);
+  return *end > 0 ? end : std::nullopt;
+}
+
+core::result<size_t> document_encoder::encode_piece(std::string_view text, uint64_t at, uint64_t begin) {
+  const auto signs = tokenizer_.cut_signs();
+  TROUPE_ASSIGN(const auto n, length_of_piece(text));
+  const auto piece = text.substr(0, n.value_or(longest_piece_bytes));
+  if (tokenizer_.description().kind != "bytes") TROUPE_TRY(check_characters(piece, documents_ + 1, at, !n));
   if (!n)
-    return core::refused(fmt::format(
-        "document {}: {} bytes, from token {} of the document on, have no blank before which this SentencePiece model "
-        "lets a long text be cut{}: divide it into shorter documents",
-        documents_ + 1, longest_piece_bytes, tokens_ - begin, signs->ends_with('\n') ? ", nor such a line break" : ""));
-  const auto piece = text.substr(0, *n);
+    return core::refused(
+        fmt::format("document {}: {} bytes, from token {} of the document on, {}: divide it into shorter documents",
+                    documents_ + 1, longest_piece_bytes, tokens_ - begin,
+                    signs ? fmt::format("have no blank before which this SentencePiece model lets a long text be cut{}",
+                                        signs->ends_with('\n') ? ", nor such a line break" : "")
+                          : "are one word of the tokenizer"));
   ids_.clear();
   TROUPE_TRY(signs && tokens_ > begin ? tokenizer_.encode_next(piece, ids_) : tokenizer_.encode(piece, ids_));
   if (const auto end = tokenizer_.end_of_text(); end && std::ranges::find(ids_, *end) != ids_.end())

@@ -23,19 +23,27 @@ namespace troupe::data {
 /// word of GPT-2's pattern crosses such a place, so the tokens equal the tokens of the whole text. A tokenizer with
 /// cut_signs() has places of its own.
 inline constexpr uint64_t piece_bytes = uint64_t{1} << 16;
-/// Largest size of a piece: if a text has no line break or blank at which the piece may end, it is cut between two
-/// characters after this many bytes. Only such a cut may split a word.
+/// Largest size of a piece. If a text has no line break or blank at which the piece may end, it ends with the last word
+/// before; with a tokenizer of bytes, which has no words, between two characters.
 inline constexpr uint64_t longest_piece_bytes = uint64_t{1} << 20;
 /// Approximate size of the blocks of tokens that the sink receives, and of the text between two calls of the watch.
 inline constexpr uint64_t give_bytes = uint64_t{1} << 20;
 
-/// Returns the length in bytes of the first piece in which `text` is encoded.
+/// True if a text may be cut before its byte `at`. Empty: everywhere.
+using may_cut_at = std::function<bool(size_t at)>;
+
+/// Returns the length of the first piece of `text`, which ends at a line break or blank where it `may_cut`, or with the
+/// text. nullopt: no piece of at most longest_piece_bytes ends so.
+std::optional<size_t> first_piece_of_words(std::string_view text, const may_cut_at& may_cut = {});
+/// Returns the length in bytes of the first piece in which `text` is encoded by a tokenizer without words: without a
+/// place of first_piece_of_words() it ends between two characters.
 size_t first_piece(std::string_view text);
 /// Returns the length of the first piece for a tokenizer whose cut_signs() are `signs`: after at least piece_bytes, the
-/// next piece begins with a sign that follows no white space, but a character with which a piece `may_end`. nullopt: no
-/// piece of at most longest_piece_bytes ends so, nor does the text.
+/// next piece begins with a sign that follows no white space, but a character with which a piece `may_end`, where the
+/// text `may_cut`. nullopt: no piece of at most longest_piece_bytes ends so, nor does the text.
 std::optional<size_t> first_piece_before(std::string_view text, std::string_view signs,
-                                         const std::function<bool(std::string_view character)>& may_end = {});
+                                         const std::function<bool(std::string_view character)>& may_end = {},
+                                         const may_cut_at& may_cut = {});
 
 /// Progress of reading one file.
 struct reading_progress {
@@ -61,12 +69,13 @@ class document_encoder {  ///< encodes texts as tokens, document by document
 
   /// Encodes all documents of one file's `content`: the lines of a .jsonl with their text under `text_key`, or one
   /// text. Each document is followed by the tokenizer's end-of-text token, if it has one. Refused: a text that encodes
-  /// to this token, and one that a tokenizer with cut_signs() can neither encode whole nor in pieces.
+  /// to this token; one that the tokenizer can encode neither whole nor in pieces; one that is not UTF-8, unless its
+  /// bytes are the tokens.
   core::result<void> add(const std::filesystem::path& file, text_window&& content, const std::string& text_key);
   /// Encodes any kind of file that holds text (data/formats/files.hpp), named `file`; the texts of its rows
-  /// (data/formats/rows.hpp) may have `max_row_bytes` in total.
+  /// (data/formats/rows.hpp) may have `row_bytes` in total, which become less by them.
   core::result<void> add(const std::filesystem::path& file, const core::source_file& content,
-                         const std::string& text_key, uint64_t max_row_bytes);
+                         const std::string& text_key, uint64_t& row_bytes);
 
   /// Passes the remaining tokens to the sink; call after the last file.
   core::result<void> flush();
@@ -82,8 +91,10 @@ class document_encoder {  ///< encodes texts as tokens, document by document
   /// the reader has read the file up to `begin` to produce the document.
   core::result<void> encode(text_window& document, uint64_t begin, bool lies_there);
   /// Encodes the next piece of a document into ids_ and returns its length. `begin` is the number of the document's
-  /// first token, `text` the rest of the document or more than a piece of it.
-  core::result<size_t> encode_piece(std::string_view text, uint64_t begin);
+  /// first token, `text` the rest of the document from its byte `at` on, or more than a piece of it.
+  core::result<size_t> encode_piece(std::string_view text, uint64_t at, uint64_t begin);
+  /// Returns the length of the first piece of `text`; nullopt: the text can be cut nowhere.
+  core::result<std::optional<size_t>> length_of_piece(std::string_view text);
   core::result<void> give(std::span<const uint32_t> tokens);
   /// Calls the watch if enough bytes were read or encoded since its last call.
   core::result<void> tell_at_times(uint64_t bytes_done);

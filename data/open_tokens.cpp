@@ -131,7 +131,7 @@ class stream_builder {
                                                        "them: data.document_mask cannot find their borders",
                                                        path.string(), documents));
     } else {
-      TROUPE_ASSIGN(const auto bare, look_at_tokens(file, options_.bin, options_.vocab_size));
+      TROUPE_ASSIGN(const auto bare, look_at_tokens(file, options_.bin));
       place = {bare.begin_byte, static_cast<uint8_t>(bare.width)};
       if (options_.keep_documents)
         return fail(error_kind::bad_input,

@@ -25,11 +25,14 @@ constexpr std::array<const char*, 1> generation_files{"generation_config.json"};
 constexpr const char* more_templates = "additional_chat_templates";
 constexpr uint64_t max_companion_bytes = uint64_t{256} << 20;
 
-/// Copies one file; returns false if it does not exist.
+/// Copies one file; returns false if it does not exist. A link without target is an error.
 core::result<bool> copy_companion(const fs::path& from, const fs::path& to) {
   std::error_code e;
-  const auto path = fs::canonical(from, e);  // follows links, of which caches of the Hugging Face hub consist
-  if (e || !fs::is_regular_file(path, e)) return false;
+  const auto status = fs::symlink_status(from, e);
+  if (status.type() == fs::file_type::not_found || e == std::errc::filename_too_long) return false;
+  const auto path = e ? fs::path() : fs::canonical(from, e);  // caches of the Hugging Face hub consist of links
+  if (e) return core::fail(core::path_error(fs::is_symlink(status) ? "follow the link" : "read", from, e.value()));
+  if (!fs::is_regular_file(path, e)) return false;
   TROUPE_ASSIGN(const auto text, checkpoint::read_small_file(checkpoint::real_files(), path, max_companion_bytes));
   TROUPE_TRY(checkpoint::write_file_atomically(to, text));
   return true;
@@ -53,13 +56,20 @@ core::result<fs::path> copy_files(std::span<const char* const> names, std::span<
 
 core::result<void> copy_templates(const fs::path& from, const fs::path& to) {
   std::error_code e;
-  for (fs::directory_iterator at(from / more_templates, e), end; !e && at != end; at.increment(e)) {
+  const auto unreadable = [&] {
+    return core::fail(core::path_error("read the folder", from / more_templates, e.value()));
+  };
+  if (fs::symlink_status(from / more_templates, e).type() == fs::file_type::not_found) return {};
+  fs::directory_iterator at(from / more_templates, e);
+  if (e) return unreadable();
+  for (; at != fs::directory_iterator(); at.increment(e)) {
     if (at->path().extension() != ".jinja") continue;
     std::error_code made;
     fs::create_directories(to / more_templates, made);
     if (made) return core::fail(core::path_error("make the folder", to / more_templates, made.value()));
     TROUPE_TRY(copy_companion(at->path(), to / more_templates / at->path().filename()));
   }
+  if (e) return unreadable();
   return {};
 }
 

@@ -79,7 +79,7 @@ core::result<void> show(const inspect_arguments& a) {
   data::bare_tokens bare{.begin_byte = 0, .width = *dtype};
   if (!described && !indexed) {
     TROUPE_ASSIGN(const auto file, core::source_file::open(path));
-    TROUPE_ASSIGN(bare, data::look_at_tokens(file, *dtype, any_vocabulary));
+    TROUPE_ASSIGN(bare, data::look_at_tokens(file, *dtype));
   }
   const bool has_header = bare.begin_byte > 0;
   const auto describes = indexed      ? indexed->name

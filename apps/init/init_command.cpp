@@ -6,11 +6,12 @@
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <cstdio>
-#include <fstream>
 #include <iostream>
 #include <limits>
 
 #include "apps/base/exit_code.hpp"
+#include "checkpoint/files/atomic_file.hpp"
+#include "core/system_error.hpp"
 #include "core/text.hpp"
 #include "data/tokenizers/vocabulary.hpp"
 
@@ -65,10 +66,11 @@ core::result<void> ask_all(first_job_answers& a, const source_says& known) {
 core::result<void> write(const fs::path& file, const std::string& text) {
   std::error_code e;
   if (file.has_parent_path()) fs::create_directories(file.parent_path(), e);
-  std::ofstream out(file, std::ios::binary);
-  out << text;
-  if (out.flush()) return {};
-  return core::fail(core::error_kind::io, "cannot write " + file.string());
+  if (e) return core::fail(core::path_error("make the folder", file.parent_path(), e.value()));
+  const auto status = fs::status(file, e);
+  if (fs::exists(status) && !fs::is_regular_file(status))
+    return core::refused(fmt::format("cannot write '{}': a regular file was wanted", file.string()));
+  return checkpoint::write_file_atomically(fs::exists(status) ? fs::canonical(file, e) : file, text);
 }
 
 }  // namespace

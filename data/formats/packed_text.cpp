@@ -21,11 +21,6 @@ using namespace std::string_view_literals;
 
 constexpr const char* unpack = "decompress it, or compress it with gzip under a name that ends in .gz";
 constexpr const char* no_text = "no text can be read from it";
-constexpr const char* array_to_tokens =
-    "tokens are written for training by `numpy.load(FILE).astype('uint16').tofile('NAME.bin')`";
-constexpr const char* packed_to_tokens =
-    "its header has 24 bytes; tokens without it are written by `numpy.fromfile(FILE, 'uint16', "
-    "offset=24).tofile('NAME.bin')`";
 constexpr const char* rows_to_lines = "write its texts as JSON lines or Parquet";
 constexpr const char* as_utf8 = "convert it to UTF-8, for example by `iconv -f UTF-16 -t UTF-8`";
 constexpr const char* wide_as_utf8 = "convert it to UTF-8, for example by `iconv -f UTF-32 -t UTF-8`";
@@ -53,8 +48,6 @@ constexpr signature signatures[] = {
     {"Obj\x01"sv, 0, {}, {}, "an Avro file", rows_to_lines},
     {"SQLite format 3\0"sv, 0, {}, {}, "an SQLite database", rows_to_lines},
     {"\x89HDF\r\n\x1A\n"sv, 0, {}, {}, "an HDF5 file", rows_to_lines},
-    {"\x93NUMPY"sv, 0, {}, {}, "a NumPy array", array_to_tokens},
-    {"LITPKDS"sv, 0, {}, {}, "tokens in lit-gpt's packed form", packed_to_tokens},
     {"%PDF-"sv, 0, {}, {}, "a PDF document", "extract its text, for example by `pdftotext`"},
     {"\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1"sv, 0, {}, {}, "a Microsoft Office document", "save it as text"},
     {"{\\rtf"sv, 0, {}, {}, "a document in Rich Text Format", "save it as text"},
@@ -97,9 +90,54 @@ bool fits(const signature& s, std::string_view begin, std::string_view end) {
          (s.also.empty() || begin.substr(std::min(s.at, begin.size())).starts_with(s.also));
 }
 
-/// True for a pickle of protocol 2 to 5, which ends with its STOP.
+/// Returns how tokens of the NumPy type `type` ('<u4', 'int32') become a .bin: with the narrowest type of a .bin that
+/// holds every value of `type`; an unknown type may be wide. `array` is Python that yields the array.
+std::string array_to_tokens(std::string_view array, std::string_view type) {
+  constexpr std::string_view narrow[] = {"u1", "i1", "u2", "i2", "uint8", "int8", "uint16", "int16"};
+  constexpr std::string_view wide[] = {"u4", "i4", "u8", "i8", "int32", "int64", ""};
+  const auto name = type.substr(type.find_first_of("<>|=") == 0 ? 1 : 0);
+  const bool is_narrow = std::ranges::find(narrow, name) != std::end(narrow);
+  if (!is_narrow && std::ranges::find(wide, name) == std::end(wide))
+    return fmt::format("its type '{}' is none of tokens", core::shown(type));
+  return fmt::format("tokens are written for training by `{}.astype('{}').tofile('NAME.bin')`{}", array,
+                     is_narrow ? "uint16" : "uint32",
+                     is_narrow ? "" : ", which data.bin_dtype: uint32 (--dtype uint32) reads");
+}
+
+/// Returns the type in a NumPy array's header, the value of its 'descr'; an empty text if it is not a plain type.
+std::string_view type_of_array(std::string_view begin) {
+  constexpr std::string_view key = "'descr': '";
+  const size_t at = begin.find(key);
+  if (at == std::string_view::npos) return {};
+  const auto value = begin.substr(at + key.size());
+  return value.substr(0, std::min<size_t>(value.find('\''), 8));
+}
+
+/// Returns how tokens in lit-gpt's packed form become a .bin. The header has 24 bytes; byte 15 is the type's number.
+/// Source: Lightning-AI/lit-gpt, lit_gpt/packed_dataset.py.
+std::string packed_to_tokens(std::string_view begin) {
+  constexpr std::string_view types[] = {"", "uint8", "int8", "int16", "int32", "int64", "float32", "float64", "uint16"};
+  const size_t number = begin.size() > 15 ? static_cast<unsigned char>(begin[15]) : 0;
+  const auto type = number < std::size(types) ? types[number] : "";
+  return "its header has 24 bytes; " +
+         array_to_tokens(fmt::format("numpy.fromfile(FILE, '{}', offset=24)", type), type);
+}
+
+/// True for a list, dictionary or object in a pickle of protocol 0 or 1, whose number the file does not tell.
+bool is_old_pickle(std::string_view begin, std::string_view end) {
+  if (!end.ends_with('.')) return false;
+  if (begin.starts_with("ccopy_reg\n_reconstructor\n") || begin.starts_with("ccopyreg\n_reconstructor\n")) return true;
+  if (begin.starts_with("]q") || begin.starts_with("}q"))
+    return begin.size() > 2 && static_cast<unsigned char>(begin[2]) < ' ';
+  if (!begin.starts_with("(lp") && !begin.starts_with("(dp")) return false;
+  const size_t at = begin.find_first_not_of("0123456789", 3);
+  return at != 3 && at != std::string_view::npos && begin[at] == '\n';
+}
+
+/// True for a pickle, which ends with its STOP.
 bool is_pickle(std::string_view begin, std::string_view end) {
   constexpr std::string_view first = "}](cXK\x8A\x8C\x95NG\x88\x89\x93";  // opcodes with which a first value begins
+  if (is_old_pickle(begin, end)) return true;
   return begin.size() > 2 && begin[0] == '\x80' && begin[1] >= 2 && begin[1] <= 5 && end.ends_with('.') &&
          first.find(begin[2]) != std::string_view::npos;
 }
@@ -207,12 +245,16 @@ core::result<void> refuse_other_content(const std::filesystem::path& path, const
   for (const auto& s : signatures)
     if (fits(s, begin, end) && (kind != source_kind::tokens || s.begins.size() + s.also.size() > 3))
       return refused(s.what, s.mend);
-  if (is_pickle(begin, end) && kind != source_kind::tokens) return refused("a Python pickle", rows_to_lines);
+  if (begin.starts_with("\x93NUMPY"sv))
+    return refused("a NumPy array", array_to_tokens("numpy.load(FILE)", type_of_array(begin)));
+  if (begin.starts_with("LITPKDS")) return refused("tokens in lit-gpt's packed form", packed_to_tokens(begin));
+  const auto ending = ending_of(path);
+  if (ending == ".pkl" || ending == ".pickle" || (is_pickle(begin, end) && kind != source_kind::tokens))
+    return refused("a Python pickle", rows_to_lines);
   if (is_tfrecord(begin, file.size())) return refused("a TFRecord file", rows_to_lines);
   if (kind == source_kind::tokens && is_web_page(begin))
     return refused("a page in HTML", "it is a server's answer in place of the file: fetch the file again");
   if (kind == source_kind::tokens) return {};
-  const auto ending = ending_of(path);
   if (ending == ".csv" || ending == ".tsv")
     return refused("a table of separated values",
                    "write its texts as JSON lines or Parquet, or give it a name that ends in .txt to train on all of "

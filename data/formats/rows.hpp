@@ -16,10 +16,10 @@ bool has_rows(source_kind kind);
 /// Bytes that a row without text counts against the limit of text: the memory for the start of its document.
 inline constexpr uint64_t least_row_bytes = 8;
 
-/// Passes the text under `key` of each row to `visit`. Refused (limit): more than `max_bytes` of text, which a small
-/// file with repeated values can contain; a row counts as least_row_bytes at least. Also returns every error of the
-/// reader, with the file's name.
+/// Passes the text under `key` of each row to `visit`, and takes its bytes from `bytes_left`. Refused (limit): more
+/// text than is left, which a small file with repeated values can contain; a row counts as least_row_bytes at least.
+/// Also returns every error of the reader, with the file's name.
 core::result<void> read_rows(source_kind kind, const core::source_file& file, const std::string& key,
-                             uint64_t max_bytes, const row_visit& visit);
+                             uint64_t& bytes_left, const row_visit& visit);
 
 }  // namespace troupe::data

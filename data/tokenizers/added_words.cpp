@@ -25,6 +25,14 @@ std::optional<added_words::place> added_words::next(std::string_view text, size_
   return std::nullopt;
 }
 
+bool added_words::lies_across(std::string_view text, size_t at) const {
+  return std::ranges::any_of(words_, [&](const added_word& w) {
+    for (size_t begin = at - std::min(at, w.text.size() - 1); begin < at; ++begin)
+      if (text.substr(begin).starts_with(w.text)) return true;
+    return false;
+  });
+}
+
 std::string added_words::as_text() const {
   std::string out;
   for (const auto& w : words_) out += fmt::format("{} {}\n", w.id, w.text);

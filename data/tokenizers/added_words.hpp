@@ -26,6 +26,8 @@ class added_words {
   };
   /// Returns the first added word in `text` at or after byte `from`, the longest of several that begin there.
   [[nodiscard]] std::optional<place> next(std::string_view text, size_t from) const;
+  /// True if an added word begins before byte `at` of `text` and ends after it.
+  [[nodiscard]] bool lies_across(std::string_view text, size_t at) const;
   [[nodiscard]] bool is_empty() const { return words_.empty(); }
   [[nodiscard]] const std::vector<added_word>& words() const { return words_; }
   /// Returns the added words and their token numbers as a text, from which digests are computed.
@@ -37,7 +39,7 @@ class added_words {
 };
 
 /// Refuses, with the reason, a word that contains blanks or depends on the text around it: texts with it cannot be
-/// encoded as in transformers, because long texts are encoded in pieces that may end at a blank.
+/// encoded as in transformers yet.
 core::result<void> check_added_word(const added_word& word);
 
 }  // namespace troupe::data

@@ -110,6 +110,29 @@ class byte_pair_tokenizer final : public tokenizer {
     return {};
   }
 
+  [[nodiscard]] bool may_cut(std::string_view text, size_t at) const override {
+    return !vocabulary_.added.lies_across(text, at);
+  }
+
+  core::result<std::optional<size_t>> last_word_end(std::string_view text, size_t most) override {
+    size_t last = 0;
+    for (size_t at = 0; at <= most;) {
+      const auto added = vocabulary_.added.next(text, at);
+      const auto between = text.substr(at, added ? added->at - at : text.npos);
+      const auto sound = between.substr(0, core::utf8_prefix(between));
+      for (size_t word = 0; word < sound.size() && at + word <= most;) {
+        last = at + word;
+        TROUPE_ASSIGN(const auto n, cutter_.next(sound, word));
+        word += n;
+      }
+      if (!added || added->at > most) break;
+      last = added->at;
+      at = added->at + added->word->text.size();
+      if (at <= most) last = at;
+    }
+    return last;
+  }
+
   [[nodiscard]] std::string decode(std::span<const uint32_t> ids) const override {
     std::string out;
     for (const uint32_t id : ids)

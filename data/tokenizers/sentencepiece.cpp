@@ -107,6 +107,8 @@ class sentencepiece_tokenizer final : public tokenizer {
 
   [[nodiscard]] std::optional<std::string_view> cut_signs() const override { return cut_signs_; }
 
+  [[nodiscard]] bool may_cut(std::string_view text, size_t at) const override { return !added_.lies_across(text, at); }
+
   [[nodiscard]] std::string decode(std::span<const uint32_t> ids) const override {
     std::string text;
     std::vector<int> known;

@@ -51,6 +51,15 @@ class tokenizer {
   /// True if a part may end with `character` where one of cut_signs() follows: its tokens depend on no sign after it.
   [[nodiscard]] virtual bool may_end_part(std::string_view character) const { return !character.empty(); }
 
+  /// True if no added word of the vocabulary lies across byte `at` of `text`.
+  [[nodiscard]] virtual bool may_cut(std::string_view /*text*/, size_t /*at*/) const { return true; }
+
+  /// Returns the last end of a word within the first `most` bytes of `text`; the parts there have the tokens of the
+  /// whole. 0: there is none. nullopt: the tokenizer has no words, and the text may be cut anywhere.
+  virtual core::result<std::optional<size_t>> last_word_end(std::string_view /*text*/, size_t /*most*/) {
+    return std::nullopt;
+  }
+
   /// Appends the tokens of a part that begins with one of cut_signs() and follows a part that has tokens.
   virtual core::result<void> encode_next(std::string_view text, std::vector<uint32_t>& out) {
     return encode(text, out);

@@ -531,6 +531,23 @@ BOOST_AUTO_TEST_CASE(an_export_without_a_file_next_to_the_weights_says_that_the_
   BOOST_TEST(!fs::exists(f.folder / "out/export"));
 }
 
+BOOST_AUTO_TEST_CASE(a_file_next_to_the_weights_that_cannot_be_read_is_named) {
+  const whole_folder f;
+  const auto refused = [&](const std::string& words) {
+    const auto got = f.checkpoint({"to-hf", "hf", "copied"});
+    BOOST_TEST(got.code != 0);
+    BOOST_TEST(has(got.err, words), got.err);
+    std::filesystem::remove_all(f.folder / "copied");
+  };
+  const auto link = f.folder / "hf/tokenizer_config.json";
+  std::filesystem::create_symlink("gone.json", link);
+  refused("hf/tokenizer_config.json': No such file or directory");
+  std::filesystem::remove(link);
+  f.folder.write("hf/tokenizer_config.json", "{}");
+  f.folder.write("hf/additional_chat_templates", "a file in place of the folder");
+  refused("hf/additional_chat_templates': Not a directory");
+}
+
 BOOST_AUTO_TEST_CASE(the_order_of_parameters_follows_from_config_json_where_the_checkpoint_stores_none) {
   const whole_folder f;
   f.check_well(f.troupe({"train", "job.yaml", "--set", "checkpoint.every_steps=1"}));

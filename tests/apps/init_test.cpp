@@ -1,5 +1,8 @@
 // Tests `troupe init`: the file that it writes is valid, fits the machine and trains; values from options, users and
 // other files are not changed.
+#include <sys/resource.h>
+
+#include <csignal>
 #include <nlohmann/json.hpp>
 
 #include "apps/init/first_job.hpp"
@@ -47,6 +50,28 @@ BOOST_AUTO_TEST_CASE(a_text_is_enough_for_a_file_that_is_right_fits_and_trains) 
   const auto again = at.troupe({"init", "first.yaml", "--text", "corpus.txt"});
   BOOST_TEST(again.code == 2);
   BOOST_TEST(has(again.err, "--force"), again.err);
+}
+
+BOOST_AUTO_TEST_CASE(a_full_disk_leaves_the_old_file_and_is_named) {
+  const command_folder at;
+  at.folder.write("first.yaml", "old: true\n");
+  const std::vector<std::string> command{"init", "first.yaml", "--force", "--text", "corpus.txt", "--model", "1M"};
+  const auto got = at.troupe(command, [] {
+    ::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{16, 16};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  });
+  BOOST_TEST(got.code != 0);
+  BOOST_TEST(has(got.err, "first.yaml': File too large"), got.err);
+  BOOST_TEST(scratch_folder::read(at.folder / "first.yaml") == "old: true\n");
+  fs::create_directory(at.folder / "folder");
+  const auto folder = at.troupe({"init", "folder", "--force", "--text", "corpus.txt", "--model", "1M"});
+  BOOST_TEST(folder.code == 2);
+  BOOST_TEST(has(folder.err, "cannot write 'folder': a regular file was wanted"), folder.err);
+  fs::create_symlink("first.yaml", at.folder / "link.yaml");
+  BOOST_TEST(at.troupe({"init", "link.yaml", "--force", "--text", "corpus.txt", "--model", "1M"}).code == 0);
+  BOOST_TEST(fs::is_symlink(at.folder / "link.yaml"));
+  BOOST_TEST(scratch_folder::read(at.folder / "first.yaml") != "old: true\n");
 }
 
 BOOST_AUTO_TEST_CASE(options_are_what_the_file_says) {

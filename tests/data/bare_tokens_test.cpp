@@ -70,6 +70,43 @@ BOOST_AUTO_TEST_CASE(wider_tokens_than_those_asked_for_are_seen) {
   BOOST_TEST(opened(narrow(std::string(4000, '\0'), 256))->size() == 2000U);  // a file may repeat one token
 }
 
+BOOST_AUTO_TEST_CASE(the_width_is_seen_whatever_the_vocabulary_and_above_65535) {
+  const scratch_folder at;
+  for (const uint64_t vocabulary : {uint64_t{65536}, uint64_t{128000}, uint64_t{1} << 32}) {
+    for (const uint32_t most : {70'000U, 128'000U, 1U << 20, 1U << 24}) {
+      check_refused({.path = at.write("t.bin", bare_tokens_below<int32_t>(most, 400)), .vocab_size = vocabulary},
+                    error_kind::bad_input,
+                    "its tokens look like numbers of 32 bits, since every second number of 16 bits is at most");
+      check_refused({.path = at.write("t.bin", bare_tokens_below<int64_t>(most, 400)), .vocab_size = vocabulary},
+                    error_kind::bad_input,
+                    "numbers of 64 bits, since every second number of 32 bits is 0: write them as 32-bit ones");
+    }
+    BOOST_TEST(opened({.path = at.write("t.bin", bare_tokens_below<uint16_t>(65521, 400)), .vocab_size = vocabulary})
+                   ->size() == 400U);
+  }
+  // A label that is left out (-100) has an upper half of ones.
+  std::vector<int32_t> labels(400, -100);
+  for (size_t i = 0; i < labels.size(); i += 2) labels[i] = static_cast<int32_t>(i * 331);
+  check_refused({.path = at.write("t.bin", as_bytes(labels)), .vocab_size = 65536}, error_kind::bad_input,
+                "look like numbers of 32 bits");
+}
+
+BOOST_AUTO_TEST_CASE(a_width_that_few_tokens_show_is_undecided) {
+  const scratch_folder at;
+  std::vector<uint32_t> tokens(100, 3);
+  for (size_t i = 0; i < 10; ++i) tokens[i] = 70'000;
+  const auto path = at.write("t.bin", as_bytes(tokens));
+  check_refused({.path = path, .vocab_size = 128'000}, error_kind::bad_input,
+                "the width of its tokens is undecided: they look like numbers of 32 bits");
+  check_refused({.path = path, .vocab_size = 128'000}, error_kind::bad_input,
+                "only 10 are above all others: if they have this width, set data.bin_dtype: uint32");
+  BOOST_TEST(opened({.path = path, .bin = data::bin_width::u32, .vocab_size = 128'000})->size() == 100U);
+  // Ascending tokens of 16 bits are no tokens of 32 bits.
+  std::vector<uint16_t> ascending(5000);
+  for (size_t i = 0; i < ascending.size(); ++i) ascending[i] = static_cast<uint16_t>(1 + i % 100);
+  BOOST_TEST(opened({.path = at.write("a.bin", as_bytes(ascending))})->size() == 5000U);
+}
+
 BOOST_AUTO_TEST_CASE(documents_that_nothing_tells_apart_are_refused_where_they_matter) {
   const scratch_folder at;
   const auto path = at.write("t.bin", bare_tokens_below<uint16_t>(256, 100));

@@ -1,6 +1,7 @@
 // Tests that texts of any length are tokenized in pieces of bounded size, and that the end of each document is marked.
 #include "data/documents.hpp"
 
+#include <fmt/format.h>
 #include <sys/mman.h>
 
 #include <cstring>
@@ -45,8 +46,8 @@ std::shared_ptr<data::tokenizer> opened_tokenizer(const std::filesystem::path& p
 /// Returns `bytes` bytes of letters, line breaks, spaces and other characters.
 std::string mixed_text(size_t bytes, uint64_t seed) {
   std::mt19937_64 random(seed);
-  const std::vector<std::string> parts{"the ", "ferry", "\n", "\n\n",     " \n",  "  ",
-                                       "\t",   "don't", "9",  "\xC3\xA9", "\xFF", ". A"};
+  const std::vector<std::string> parts{
+      "the ", "ferry", "\n", "\n\n", " \n", "  ", "\t", "don't", "9", "\xC3\xA9", "\xF0\x9F\x98\x80", ". A"};
   std::string out;
   while (out.size() < bytes) out += parts[random() % parts.size()];
   return out;
@@ -103,7 +104,8 @@ BOOST_AUTO_TEST_CASE(byte_pairs_in_pieces_are_those_of_the_whole_text) {
   // The texts have lines that are all indented, some by an ideographic space, words of another script, and a single
   // space after a line break.
   for (const std::string part : {"the ferry's bell\n   ", "\xE3\x80\x80\xE6\x97\xA5\xE6\x9C\xAC\n",
-                                 "\xE6\x97\xA5 \xE6\x9C\xAC\n", "a\n b", " 's", "x \xFFy\n\xFE"}) {
+                                 "\xE6\x97\xA5 \xE6\x9C\xAC\n", "a\n b", " 's", "x \xC3\xA9y\n\xF0\x9F\x98\x80",
+                                 "\xE6\x97\xA5\xE6\x9C\xAC\xE3\x80\x82", "it's9", "ab!\xE2\x80\x83\xE2\x80\x83"}) {
     texts.emplace_back();
     while (texts.back().size() < 2 * data::longest_piece_bytes) texts.back() += part;
   }
@@ -234,6 +236,81 @@ BOOST_AUTO_TEST_CASE(a_text_that_becomes_the_end_of_text_is_refused) {
                    .tokens_of = t},
                   core::error_kind::bad_input, "document 2: a text in it becomes the end-of-text token");
   }
+}
+
+BOOST_AUTO_TEST_CASE(a_text_that_is_not_utf_8_is_refused_with_its_byte) {
+  const scratch_folder at;
+  const std::string late = std::string(3 * data::piece_bytes, 'a') + " b";
+  for (const char* name : {"gpt2", "bpe.model"}) {
+    const std::shared_ptr<data::tokenizer> t = tokenizer_of(name);
+    const auto refused = [&](const std::string& text, const std::string& words) {
+      check_refused({.path = at.write("latin.txt", text), .vocab_size = 560, .tokens_of = t},
+                    core::error_kind::bad_input, words);
+    };
+    refused("caf\xE9 noir", "latin.txt: document 1: byte 3 of its text (0xe9) is not UTF-8: convert the text");
+    refused("caf\xE9 noir", "`iconv -f LATIN1 -t UTF-8`");
+    refused("cut \xE2\x82", "byte 4 of its text (0xe2)");
+    refused("an overlong \xC0\xAF", "byte 12 of its text");
+    refused("\x82\xA4text\xA3one\xA1n\x05", "byte 0 of its text (0x82)");  // msgpack
+    if (t->cut_signs()) {
+      refused(std::string(9 * data::piece_bytes, ' ') + "\xFF", "(0xff) is not UTF-8");
+    } else {
+      refused(late + "\xFF", fmt::format("byte {} of its text (0xff)", late.size()));
+      refused(std::string(data::longest_piece_bytes, 'a') + "9aa\xFF!",
+              fmt::format("byte {} of its text (0xff)", data::longest_piece_bytes + 3));
+    }
+  }
+  // With bytes as tokens, a text is any bytes.
+  BOOST_TEST(as_text(*opened({.path = at.write("latin.txt", "caf\xE9")})) == "caf\xE9");
+}
+
+BOOST_AUTO_TEST_CASE(a_long_text_without_blanks_is_cut_between_words_or_refused) {
+  const scratch_folder at;
+  const auto read = [&](const std::string& text) {
+    return all_tokens(*opened({.path = at.write("t.txt", text), .vocab_size = 532, .tokens_of = tokenizer_of("gpt2")}));
+  };
+  for (const std::string part : {"theferry,", "bell's9", "\xE6\x97\xA5\xE6\x9C\xAC\xE3\x80\x82"}) {
+    std::string text;
+    while (text.size() < 2 * data::longest_piece_bytes) text += part;
+    auto wanted = encoded(*tokenizer_of("gpt2"), text);
+    wanted.push_back(531);
+    const auto got = read(text);
+    BOOST_TEST((std::vector<uint32_t>(got.begin(), got.end()) == wanted), part);
+  }
+  check_refused({.path = at.write("t.txt", "a " + std::string(2 * data::longest_piece_bytes, 'x')),
+                 .vocab_size = 532,
+                 .tokens_of = tokenizer_of("gpt2")},
+                core::error_kind::bad_input, "are one word of the tokenizer: divide it into shorter documents");
+}
+
+BOOST_AUTO_TEST_CASE(an_added_word_with_a_blank_is_seen_across_the_end_of_a_piece) {
+  const scratch_folder at;
+  for (const char* name : {"vocab.json", "merges.txt"})
+    at.write(std::string("added/") + name, content_of(fixture_path(std::string("gpt2/") + name)));
+  at.write("added/added_tokens.json", R"({"of the": 532})");
+  const auto t = opened_tokenizer(at / "added");
+  const std::string text = std::string(data::piece_bytes - 2, 'x') + "of the bell";
+  BOOST_TEST(!t->may_cut(text, data::piece_bytes));
+  BOOST_TEST(t->may_cut(text, data::piece_bytes - 2));
+  BOOST_TEST(t->may_cut(text, data::piece_bytes + 4));
+  check_refused({.path = at.write("t.txt", text), .vocab_size = 560, .tokens_of = t}, core::error_kind::bad_input,
+                "the text has the added token 'of the', which contains blanks");
+}
+
+BOOST_AUTO_TEST_CASE(the_rows_of_all_files_count_against_the_limit) {
+  const scratch_folder at;
+  for (const char* name : {"in/a.parquet", "in/b.parquet"})
+    at.write(name, content_of(fixture_path("sources") / "plain_none.parquet"));
+  const auto one = opened({.path = at / "in/a.parquet"})->size();
+  const auto least = [&](const std::filesystem::path& path) {
+    uint64_t most = one;
+    while (!data::open_tokens({.path = path, .max_bytes = most})) ++most;
+    return most;
+  };
+  const uint64_t single = least(at / "in/a.parquet");
+  check_refused({.path = at / "in", .max_bytes = 2 * single - 1}, core::error_kind::limit,
+                "b.parquet' holds more text");
+  BOOST_TEST(opened({.path = at / "in", .max_bytes = 2 * single})->size() == 2 * one);
 }
 
 BOOST_AUTO_TEST_CASE(a_folder_of_texts_and_json_lines_is_read_in_order_and_each_document_ends) {

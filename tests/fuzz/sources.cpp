@@ -24,8 +24,8 @@ constexpr uint64_t rows_max = 100'000;
 void fuzz_rows(data::source_kind kind, const char* name, bytes input) {
   const auto file = core::source_file::open(written(name, input));
   if (!file) return;
-  uint64_t given = 0, rows = 0;
-  const auto ok = data::read_rows(kind, *file, "text", text_max,
+  uint64_t left = text_max, given = 0, rows = 0;
+  const auto ok = data::read_rows(kind, *file, "text", left,
                                   [&](std::optional<std::string_view> text, uint64_t byte) -> core::result<void> {
                                     given += text ? text->size() : 0;
                                     wanted(given <= text_max && byte <= input.size());

@@ -159,4 +159,38 @@ BOOST_AUTO_TEST_CASE(packed_files_and_other_formats_are_no_text) {
     BOOST_TEST(as_text(*opened({.path = at.write("t.txt", text)})) == text);
 }
 
+BOOST_AUTO_TEST_CASE(pickles_of_every_protocol_are_no_text) {
+  const scratch_folder at;
+  const std::string list = "(lp0\nVtext\np1\na.", of_python_2 = "(dp1\nS'text'\np2\nI1\ns.";
+  for (const std::string& pickle :
+       {list, of_python_2, "]q\0(X\1\0\0\0aq\1e."s, "ccopy_reg\n_reconstructor\np0\n(c__main__\nA\np1\ntp2\nRp3\n."s})
+    for (const char* name : {"corpus.txt", "corpus.jsonl"})
+      check_refused({.path = at.write(name, pickle)}, core::error_kind::bad_input,
+                    "a Python pickle: write its texts as JSON lines or Parquet");
+  for (const char* name : {"a.pkl", "a.pickle", "A.PKL", "a.pkl.gz"})
+    check_refused({.path = at.write(name, std::string(name).ends_with(".gz") ? gzip("words.") : "words.")},
+                  core::error_kind::bad_input, "got a Python pickle");
+  for (const std::string text : {"(lp0\nno pickle", "(lp) is a word.", "(dpx\n.", "]queue.", "}q."})
+    BOOST_TEST(as_text(*opened({.path = at.write("t.txt", text)})) == text);
+}
+
+BOOST_AUTO_TEST_CASE(an_array_is_written_as_tokens_of_a_type_that_holds_its_values) {
+  const scratch_folder at;
+  const auto array = [](const std::string& type) {
+    return "\x93NUMPY\x01\0v\0{'descr': '"s + type + "', 'fortran_order': False, 'shape': (20,), }\n";
+  };
+  const auto says = [&](const std::string& content, const std::string& words) {
+    for (const char* name : {"a.npy", "a.bin"})
+      check_refused({.path = at.write(name, content), .vocab_size = 65536}, core::error_kind::bad_input, words);
+  };
+  for (const char* type : {"|u1", "<u2", "<i2"})
+    says(array(type), "`numpy.load(FILE).astype('uint16').tofile('NAME.bin')`");
+  for (const char* type : {"<u4", "<i4", ">u4", "<i8", "<u8"})
+    says(array(type), "`numpy.load(FILE).astype('uint32').tofile('NAME.bin')`, which data.bin_dtype: uint32");
+  says(array("<f4"), "a NumPy array: its type '<f4' is none of tokens");
+  const auto packed = [](char type) { return "LITPKDS\1\0\0\0\0\0\0\0"s + type + std::string(40, '\1'); };
+  says(packed('\x08'), "`numpy.fromfile(FILE, 'uint16', offset=24).astype('uint16').tofile('NAME.bin')`");
+  says(packed('\x04'), "`numpy.fromfile(FILE, 'int32', offset=24).astype('uint32').tofile('NAME.bin')`");
+}
+
 BOOST_AUTO_TEST_SUITE_END()

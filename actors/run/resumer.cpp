@@ -204,9 +204,12 @@ core::result<checkpoint::tensor_source> open_for(const core::model_table& table,
                                                  const load_options& options,
                                                  const std::function<void(const std::string&)>& say) {
   TROUPE_ASSIGN(auto map, config::read_name_map(options.map));
-  auto from = checkpoint::open_source(
-      path,
-      {.tag = options.tag, .fallback_to_previous = options.fallback_to_previous, .map = std::move(map), .say = say});
+  auto from =
+      checkpoint::open_source(path, {.tag = options.tag,
+                                     .fallback_to_previous = options.fallback_to_previous,
+                                     .map = std::move(map),
+                                     .say = say,
+                                     .needs_states = !options.load_module_only && options.load_optimizer_states});
   if (!from) return from;
   const auto is_compressed = [](const auto& f) { return f.view != nullptr && f.view->is_compressed(); };
   if (!options.dequantise && std::ranges::any_of(from->files, is_compressed))

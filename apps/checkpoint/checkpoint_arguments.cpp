@@ -36,6 +36,7 @@ checkpoint::source_options options_without_map(const source_arguments& a) {
   out.say = say_for(a);
   out.wants = a.wants_weights ? checkpoint::wanted_of_folder::weights : checkpoint::wanted_of_folder::checkpoint;
   out.as_stored = a.as_stored;
+  out.needs_states = !a.wants_weights && !a.as_stored;
   return out;
 }
 
@@ -58,6 +59,10 @@ core::result<checkpoint::tensor_source> open_checkpoint_at(const source_argument
   options.map = std::move(map);
   auto source = checkpoint::open_source(a.path, options);
   if (source && a.allow_overflow) source->clamped = std::make_shared<checkpoint::clamped_values>();
+  if (source && options.needs_states && source->lost_states)
+    return fail(
+        source->lost_states->why.kind,
+        fmt::format("{}; the weights alone are written by to-hf, to-fp32 and to-gguf", source->lost_states->why.text));
   if (!source || source->numbered == nullptr) return source;
   if (has_numbers != nullptr) *has_numbers = true;
   TROUPE_ASSIGN(const auto model, describe_model(*source, model_config, a.ignored_keys));

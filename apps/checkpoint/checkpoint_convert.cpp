@@ -85,10 +85,16 @@ core::result<checkpoint::tensor_source> open_for_fp32(const weights_arguments& a
     note(a.source,
          fmt::format("warning: '{}' {}: it is written under these names", checkpoint::shown_place(*s), *found));
   TROUPE_ASSIGN(const auto model, describe_model(*s, a.model_config, a.source.ignored_keys));
-  if (!s->has_layer_names) return with_tied_head(std::move(*s), model, a.output.out);
+  const bool is_compared = !a.model_config.empty() && !checkpoint::peft_finding(*s);
+  if (!s->has_layer_names) {
+    if (is_compared) TROUPE_TRY(check_given_description(a.source, *s, model));
+    return with_tied_head(std::move(*s), model, a.output.out);
+  }
   s = checkpoint::named_by_layers(std::move(*s), parameters_of(model));
   if (s && s->has_layer_names)
     note(a.source, "the tensors keep the names of the pipeline's layers; give others by --model-config or --map");
+  else if (s && is_compared)
+    TROUPE_TRY(check_given_description(a.source, *s, model));
   return s;
 }
 

@@ -329,6 +329,16 @@ core::result<void> check_parameters(const described_checkpoint& c) {
                           checkpoint::first_names(names)));
 }
 
+core::result<void> check_given_description(const source_arguments& a, checkpoint::tensor_source s,
+                                           model_description model) {
+  if (const auto sizes = models::parse_model_sizes(model.json, model.ignored_keys); !sizes)
+    return fail(sizes.error().in("--model-config"));
+  TROUPE_ASSIGN(auto single, checkpoint::without_further_names(std::move(s), parameters_of(model)));
+  described_checkpoint c{std::move(single.source), std::move(model)};
+  TROUPE_TRY(settle_head(a, c));
+  return check_parameters(c);
+}
+
 core::result<void> write_description(const model_description& m, const fs::path& folder) {
   if (m.json.empty()) return {};
   auto keys = parsed(m.json);

@@ -61,6 +61,10 @@ core::result<described_checkpoint> open_described(const source_arguments& a, con
 /// one, one of another shape, one of integers, a pipeline whose layers have no names. For an unknown family, compares
 /// only the embedding's shape and the number of layers.
 core::result<void> check_parameters(const described_checkpoint& c);
+/// Compares a source whose tensors keep their names with a description that --model-config gave, as check_parameters()
+/// does: further names of a parameter, and a head with values of its own, are no difference.
+core::result<void> check_given_description(const source_arguments& a, checkpoint::tensor_source s,
+                                           model_description model);
 
 /// Notes the compression techniques that the checkpoint's run computed with and that its weights do not contain: masks
 /// and grids, which only `troupe compress --clean` writes into them.

@@ -120,6 +120,7 @@ class values_file final : public input_file {
     if (file->bytes() != part.file.bytes)
       return fail(error_kind::io, fmt::format("'{}' was changed while it was read: it had {} bytes and has {} now",
                                               part.file.path.string(), part.file.bytes, file->bytes()));
+    TROUPE_ASSIGN(file, file_sums::checked(part.file.sums, std::move(file), part.file.path));
     std::vector<std::byte> out(count);
     TROUPE_TRY(read_exactly(*file, part.file.path, part.offset_bytes + offset, out));
     return out;

@@ -11,6 +11,8 @@
 #include "checkpoint/commit/format.hpp"
 #include "checkpoint/commit/open.hpp"
 #include "checkpoint/compressed/foreign.hpp"
+#include "checkpoint/safetensors/weights_folder.hpp"
+#include "checkpoint/safetensors/weights_index.hpp"
 #include "checkpoint/source/hugging_face.hpp"
 #include "checkpoint/source/layer_names.hpp"
 #include "checkpoint/source/left_out.hpp"
@@ -18,6 +20,8 @@
 #include "checkpoint/source/name_rules.hpp"
 #include "checkpoint/source/numbered_states.hpp"
 #include "checkpoint/source/peft_names.hpp"
+#include "checkpoint/source/source_reader.hpp"
+#include "checkpoint/source/torch.hpp"
 #include "checkpoint/source/trainer.hpp"
 #include "checkpoint/source/verify.hpp"
 #include "checkpoint/source/wrapper_names.hpp"
@@ -40,8 +44,15 @@ core::result<tensor_source> open_chosen(const fs::path& path, const folder_conte
 /// Opens the newest checkpoint; if it cannot be opened and fallback_to_previous is set, the newest that can.
 core::result<tensor_source> open_newest(const fs::path& path, const folder_contents& there,
                                         const source_options& options, std::vector<std::string>& notes);
+/// Opens one checkpoint among several. Refuses lost states if the options need them; with fallback_to_previous, also
+/// compares the CRC-32 of all zip archives, so that a damaged checkpoint is skipped before any of its bytes are used.
+core::result<tensor_source> open_among(const found_checkpoint& c, const source_options& options);
 /// Opens one checkpoint, whatever exists next to it: finds its format, opens it by the format's row, completes it.
 core::result<tensor_source> open_one(found_checkpoint c, const source_options& options);
+/// Chooses between the weights of one file, `single`, and those of the shards that an index in the same folder lists,
+/// and says so. Programs use the one file; for weights alone the shards are used if only they have more than 16 bits.
+core::result<tensor_source> chosen_of_two(tensor_source single, const found_checkpoint& c,
+                                          const source_options& options);
 /// Completes a source that the row of its format opened by what every format shares: states of a trainer, the model's
 /// description, the judgement of codes, the names without wrappers.
 core::result<tensor_source> completed(tensor_source s, const found_checkpoint& c, const source_options& options);
@@ -140,11 +151,12 @@ core::result<tensor_source> open_chosen(const fs::path& path, const folder_conte
 core::result<tensor_source> open_newest(const fs::path& path, const folder_contents& there,
                                         const source_options& options, std::vector<std::string>& notes) {
   const auto& all = there.checkpoints;
-  auto first = open_one(all.front(), options);
-  if (first || all.size() == 1) return first;
+  if (all.size() == 1) return open_one(all.front(), options);
+  auto first = open_among(all.front(), options);
+  if (first) return first;
   if (!options.fallback_to_previous) {
     const bool says_so = !options.offers_older() || first.error().text.find(options.older_by) != std::string::npos;
-    const auto opens = [&](const found_checkpoint& c) { return open_one(c, options).has_value(); };
+    const auto opens = [&](const found_checkpoint& c) { return open_among(c, options).has_value(); };
     const auto older = says_so ? all.end() : std::find_if(all.begin() + 1, all.end(), opens);
     if (older == all.end()) return first;
     return fail(first.error().kind,
@@ -157,7 +169,7 @@ core::result<tensor_source> open_newest(const fs::path& path, const folder_conte
                                   first.error().text);
     say(options, line);
     notes.push_back(line);
-    auto found = open_one(all[i], options);
+    auto found = open_among(all[i], options);
     if (found) {
       notes.push_back(fmt::format("used instead: '{}'", all[i].path.string()));
       say(options, notes.back());
@@ -169,6 +181,13 @@ core::result<tensor_source> open_newest(const fs::path& path, const folder_conte
                                               all.size(), path.string(), first.error().text));
 }
 
+core::result<tensor_source> open_among(const found_checkpoint& c, const source_options& options) {
+  TROUPE_ASSIGN(auto opened, open_one(c, options));
+  if (options.needs_states && opened.lost_states) return fail(opened.lost_states->why);
+  if (options.fallback_to_previous) TROUPE_TRY(compare_sums(real_files(), opened));
+  return opened;
+}
+
 core::result<tensor_source> open_one(found_checkpoint c, const source_options& options) {
   for (int steps = 0; !c.problem && c.format == nullptr; ++steps) {
     if (steps == max_steps_down)
@@ -178,7 +197,62 @@ core::result<tensor_source> open_one(found_checkpoint c, const source_options& o
   }
   if (c.problem) return fail(*c.problem);
   TROUPE_ASSIGN(auto opened, c.format->open(c.path, options));
-  return completed(std::move(opened), c, options);
+  TROUPE_ASSIGN(auto whole, completed(std::move(opened), c, options));
+  return chosen_of_two(std::move(whole), c, options);
+}
+
+/// A file of all weights in a folder, and the index of weights in several files next to it.
+struct weights_twice {
+  std::string_view single;
+  fs::path index;
+};
+
+/// Returns the two forms in which a folder holds its weights; nothing if it has one form, or if the index lists only
+/// the single file.
+std::optional<weights_twice> weights_twice_in(const fs::path& folder) {
+  const auto found = [&](std::string_view single, std::string_view usual,
+                         std::string_view infix) -> std::optional<weights_twice> {
+    const auto index = find_weights_index(folder, usual, infix);
+    if (!index) return std::nullopt;
+    const auto weights = read_weights_index(*index);
+    if (!weights || std::ranges::all_of(*weights, [&](const auto& w) { return w.second == single; }))
+      return std::nullopt;
+    return weights_twice{single, *index};
+  };
+  if (is_there(folder / single_file_name)) return found(single_file_name, index_file_name, safetensors_index_infix);
+  if (is_there(folder / torch_file_name)) return found(torch_file_name, torch_index_file_name, torch_index_infix);
+  return std::nullopt;
+}
+
+core::result<tensor_source> chosen_of_two(tensor_source single, const found_checkpoint& c,
+                                          const source_options& options) {
+  const auto both = c.format->has_trainer_files && is_folder(c.path) ? weights_twice_in(c.path) : std::nullopt;
+  if (!both) return single;
+  const auto tell = [&](tensor_source& s, const std::string& line) {
+    s.found.insert(s.found.begin(), line);
+    say(options, line);
+  };
+  const auto index = core::shown(both->index.filename().string());
+  if (options.wants == wanted_of_folder::weights && !matrices_of(single, true).empty()) {
+    auto shards = c.format->open(both->index, options);
+    if (shards) shards = completed(std::move(*shards), c, options);
+    if (!shards) {
+      tell(single, fmt::format("'{}': the 16-bit weights of {} are used, because the shards that {} lists cannot be "
+                               "read: {}",
+                               c.path.string(), both->single, index, shards.error().text));
+      return single;
+    }
+    if (is_more_exact(*shards, single)) {
+      tell(*shards, fmt::format("'{}': the 32-bit weights of the shards that {} lists are used, not the 16-bit weights "
+                                "of {}",
+                                c.path.string(), index, both->single));
+      return shards;
+    }
+  }
+  tell(single, fmt::format("'{}': {} is used, as transformers does, not the shards that {} lists: name that index to "
+                           "use them",
+                           c.path.string(), both->single, index));
+  return single;
 }
 
 /// Adds the states that Trainer and Accelerate keep next to the weights, named after the parameters if their order is
@@ -239,8 +313,22 @@ core::result<tensor_source> named_by_rules(tensor_source s, const fs::path& path
 }  // namespace
 
 core::error with_way_around(core::error e, const fs::path& path, const source_options& options) {
-  if (!options.offers_older() || e.text.find(digest_differs) == std::string::npos) return e;
+  if (!options.offers_older()) return e;
+  const auto says = [&](std::string_view part) { return e.text.find(part) != std::string::npos; };
+  if (!says(digest_differs) && !says(sum_differs)) return e;
   const auto there = look_into(path);
+  if (there && there->checkpoints.size() > 1 && says(sum_differs)) {
+    const auto& all = there->checkpoints;
+    std::error_code ec;
+    const fs::path real = fs::canonical(all.front().path, ec);
+    if (!says(all.front().path.string()) && (ec || !says(real.string()))) return e;
+    const auto opens = [&](const found_checkpoint& c) { return open_among(c, options).has_value(); };
+    const auto older = std::find_if(all.begin() + 1, all.end(), opens);
+    if (older != all.end())
+      e.text += fmt::format("; it is in the newest checkpoint of '{}': {} takes the newest that is whole instead",
+                            path.string(), options.older_by);
+    return e;
+  }
   if (!there || there->checkpoints.front().format != &troupe_format) return e;
   const auto& root = there->checkpoints.front().path;
   const auto newest = open_checkpoint(real_files(), root);

@@ -20,7 +20,7 @@ namespace troupe::checkpoint {
 core::result<tensor_source> open_source(const std::filesystem::path& path, const source_options& options = {});
 
 /// Returns the error `e` of reading a source that open_source() opened. If bytes of the newest checkpoint do not match
-/// their digest and an older checkpoint exists, the text also explains how to open that one.
+/// their digest or their CRC-32 and an older checkpoint exists, the text also explains how to open that one.
 core::error with_way_around(core::error e, const std::filesystem::path& path, const source_options& options);
 
 }  // namespace troupe::checkpoint

@@ -243,6 +243,7 @@ class distributed_reader {
     TROUPE_ASSIGN(const auto archive, open(item));
     TROUPE_ASSIGN(const auto t, archive.tensor(archive.root()));
     if (t.numel != 1 || t.type != *e.type) return refused("one number of its type was wanted");
+    TROUPE_TRY(archive.check_sum(t));
     return archive.read(t.begin, out);
   }
 

@@ -65,7 +65,7 @@ class open_files {
       for (auto& other : open_) other.reset();
       count_ = 0;
     }
-    TROUPE_ASSIGN(auto file, open_source_file(files_, from_, number));
+    TROUPE_ASSIGN(auto file, open_checked_file(files_, from_, number));
     auto opened = std::make_shared<open_file>();
     opened->direct = file->direct();
     opened->file = std::move(file);

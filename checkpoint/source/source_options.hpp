@@ -22,13 +22,16 @@ struct source_options {
   /// name of the checkpoint to open, if the folder has several; none: the newest, as look_into() finds it
   std::optional<std::string> tag{};
   /// If the newest checkpoint of a folder cannot be opened, opens the newest before it that can be. In a checkpoint
-  /// of Troupe all digests must then match, for which all of its bytes are read.
+  /// of Troupe all digests must then match, and in zip archives all CRC-32, for which all of their bytes are read.
   bool fallback_to_previous{false};
   /// rules of name_rules.hpp by which tensors are renamed; empty: no tensor is renamed
   core::name_lines map{};
   /// Called with a line for each checkpoint that was skipped, and for what exists next to the opened one.
   std::function<void(const std::string&)> say{};
   wanted_of_folder wants{wanted_of_folder::checkpoint};
+  /// For uses of the optimizer's states: the newest of several checkpoints counts as damaged if its file of states
+  /// cannot be read, although its weights could be used alone.
+  bool needs_states{false};
   /// For commands that show or compare what is stored: codes of methods that are not decoded here are a remark, not an
   /// error.
   bool as_stored{false};

@@ -50,6 +50,25 @@ core::result<std::unique_ptr<input_file>> open_source_file(file_system& files, c
   return file;
 }
 
+core::result<std::unique_ptr<input_file>> open_checked_file(file_system& files, const tensor_source& s,
+                                                            uint32_t number) {
+  TROUPE_ASSIGN(auto file, open_source_file(files, s, number));
+  const auto& of = s.files[number];
+  if (!of.is_stored() || s.has_digests) return file;
+  return file_sums::checked(of.sums, std::move(file), of.path);
+}
+
+core::result<void> compare_sums(file_system& files, const tensor_source& s) {
+  if (s.has_digests) return {};
+  for (uint32_t i = 0; i < s.files.size(); ++i) {
+    const auto& of = s.files[i];
+    if (!of.is_stored() || !of.host.empty()) continue;
+    TROUPE_ASSIGN(const auto file, open_source_file(files, s, i));
+    TROUPE_TRY(of.sums->compare(*file, of.path, 0, file->bytes()));
+  }
+  return {};
+}
+
 core::result<const input_file*> source_reader::opened(uint32_t number) {
   auto& slot = open_[number];
   if (slot == nullptr) {
@@ -57,7 +76,7 @@ core::result<const input_file*> source_reader::opened(uint32_t number) {
       for (auto& other : open_) other.reset();
       open_count_ = 0;
     }
-    TROUPE_ASSIGN(auto file, open_source_file(files_, from_, number));
+    TROUPE_ASSIGN(auto file, open_checked_file(files_, from_, number));
     slot = std::move(file);
     ++open_count_;
   }

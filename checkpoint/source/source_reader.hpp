@@ -66,5 +66,11 @@ core::error overflow_error(const std::string& tensor, const cast_overflow& lost,
 /// Opens file `number` of the source; refuses a file that has changed since the source was opened.
 core::result<std::unique_ptr<input_file>> open_source_file(file_system& files, const tensor_source& of,
                                                            uint32_t number);
+/// Opens a file as open_source_file() does, for the use of its bytes: the CRC-32 of a zip archive's entry is compared
+/// when some of its bytes are read for the first time (file_sums.hpp).
+core::result<std::unique_ptr<input_file>> open_checked_file(file_system& files, const tensor_source& of,
+                                                            uint32_t number);
+/// Compares the CRC-32 of all entries of the zip archives among the source's files that were not compared before.
+core::result<void> compare_sums(file_system& files, const tensor_source& of);
 
 }  // namespace troupe::checkpoint

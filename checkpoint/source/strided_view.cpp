@@ -66,6 +66,7 @@ struct strided_place {
   std::filesystem::path path;
   uint64_t file_bytes = 0, begin = 0, width = 1, elements = 0;
   std::vector<extent> extents;  ///< dimensions in the order of the tensor's shape
+  std::shared_ptr<file_sums> sums{};
 };
 
 class strided_file final : public input_file {
@@ -162,7 +163,8 @@ class strided_view final : public source_view {
     if ((*file)->bytes() != place_.file_bytes)
       return fail(error_kind::io, fmt::format("'{}' was changed while it was read: it had {} bytes and has {} now",
                                               place_.path.string(), place_.file_bytes, (*file)->bytes()));
-    return std::make_unique<strided_file>(std::move(*file), place_, this, kept_);
+    TROUPE_ASSIGN(auto checked, file_sums::checked(place_.sums, std::move(*file), place_.path));
+    return std::make_unique<strided_file>(std::move(checked), place_, this, kept_);
   }
   [[nodiscard]] bool is_compressed() const override { return false; }
 
@@ -203,7 +205,8 @@ core::result<void> strided_views::add(std::vector<piece>& out, tensor_source& s,
                       .begin = t.begin,
                       .width = core::size_of(t.type),
                       .elements = t.numel,
-                      .extents = {}};
+                      .extents = {},
+                      .sums = s.files[file].sums};
   uint64_t step = t.numel;
   for (size_t d = 0; d < t.shape.size(); ++d) {
     const auto count = static_cast<uint64_t>(t.shape[d]);

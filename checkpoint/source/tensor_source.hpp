@@ -15,6 +15,7 @@
 
 #include "checkpoint/native/manifest.hpp"
 #include "checkpoint/native/manifest_file.hpp"
+#include "checkpoint/source/file_sums.hpp"
 #include "checkpoint/source/source_view.hpp"
 #include "core/error.hpp"
 
@@ -28,6 +29,8 @@ struct source_file {  ///< one file that contains pieces
   /// Virtual file whose elements are computed from other files on reading.
   std::shared_ptr<const source_view> view{};
   std::string host{};  ///< machine whose disk alone has the file; empty: this machine can read it
+  /// CRC-32 of the entries of a zip archive; copies of the source share it.
+  std::shared_ptr<file_sums> sums = std::make_shared<file_sums>();
 
   /// True if the file is in the file system, not in memory and not virtual.
   [[nodiscard]] bool is_stored() const { return content == nullptr && view == nullptr; }
@@ -61,6 +64,12 @@ struct unread_tensor {
   std::string name, type;  ///< name of the tensor; name of the type in the file: `U32`, `complex64`
 };
 
+/// A file of optimizer states that cannot be read, such as one that was cut short.
+struct unreadable_states {
+  std::filesystem::path file;
+  core::error why;
+};
+
 /// One checkpoint of any format. Pieces cover every element once, ascending, as in a manifest; unlike a manifest's,
 /// they may begin at any byte of a file, and several may use the same bytes.
 struct tensor_source : tensor_list {
@@ -85,6 +94,8 @@ struct tensor_source : tensor_list {
   /// States of an optimizer that identifies parameters by number only, see numbered_states.hpp; null if there are none
   /// or if they are among the tensors.
   std::shared_ptr<const numbered_states> numbered{};
+  /// Set if the checkpoint has a file of optimizer states that cannot be read; its weights can be used alone.
+  std::optional<unreadable_states> lost_states{};
   /// sentences for the user: which contents of a foreign folder's files are imported and which are not
   std::vector<std::string> remarks{};
   /// Tensors of types that Troupe does not read; they are not in `tensors`, and a remark lists them.

@@ -128,6 +128,7 @@ class trainer_reader {
     auto numbered = std::make_shared<numbered_states>();
     const auto archive = torch_archive::open(file);
     core::result<void> did = archive ? core::result<void>() : fail(archive.error());
+    if (!archive) out_.lost_states = {file, archive.error()};
     if (archive) {
       auto states = read_optimizer_states(*archive, number);
       if (states) {

@@ -24,6 +24,7 @@ core::result<uint64_t> steps_at(const torch_archive& file, pickle_ref value) {
   TROUPE_ASSIGN(const auto t, file.tensor(value));
   if (t.numel != 1) return bad("one number was wanted");
   std::array<std::byte, 8> bytes{};
+  TROUPE_TRY(file.check_sum(t));
   TROUPE_TRY(file.read(t.begin, std::span(bytes).first(core::size_of(t.type))));
   const auto as = [&]<class number>(number n) {
     std::copy_n(bytes.begin(), sizeof n, std::as_writable_bytes(std::span(&n, 1)).begin());

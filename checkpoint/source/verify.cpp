@@ -66,6 +66,8 @@ class verifier {
                  : is_view           ? tensors(number, **file)
                                      : sums(number, **file));
     }
+    if (const auto& lost = source_.lost_states; lost && out_.damages++ < max_listed_damages)
+      out_.listed.push_back({lost->file.filename().string(), "", 0, lost->why.text});
     if (progress_ && !progress_(total_, total_)) return stopped();
     return std::move(out_);
   }
@@ -170,8 +172,8 @@ class verifier {
       if (sum == e.crc32) continue;
       const auto tensor = tensor_in(number, e);
       note(number, tensor, e.begin,
-           fmt::format("'{}': the {} bytes at byte {}, entry '{}'{}, do not match their CRC-32", path.string(), e.bytes,
-                       e.begin, e.name, tensor.empty() ? "" : fmt::format(", with tensor {}", tensor)));
+           fmt::format("'{}': the {} bytes at byte {}, entry '{}'{}, {}", path.string(), e.bytes, e.begin, e.name,
+                       tensor.empty() ? "" : fmt::format(", with tensor {}", tensor), sum_differs));
     }
     return {};
   }

@@ -8,6 +8,7 @@
 
 #include "checkpoint/safetensors/header.hpp"
 #include "checkpoint/torch/archive_names.hpp"
+#include "checkpoint/torch/zip_crc32.hpp"
 #include "checkpoint/torch/zip_layout.hpp"
 #include "core/lfs_pointer.hpp"
 
@@ -142,6 +143,21 @@ core::result<void> torch_archive::open_legacy() {
       return refused(fmt::format("storage '{}' appears twice", shown(keys->text(v))));
     at += elements * size->second;
   }
+  return {};
+}
+
+core::result<void> torch_archive::check_sum(const torch_tensor& t) const {
+  const auto* entry = find_entry(zip_.entries, fmt::format("{}data/{}", folder_, t.storage));
+  if (entry == nullptr || entry->crc32 == 0) return {};
+  std::vector<std::byte> block(std::min(entry->bytes, summed_bytes));
+  uint32_t sum = 0;
+  for (uint64_t done = 0; done < entry->bytes;) {
+    const auto part = std::span(block).first(std::min<uint64_t>(entry->bytes - done, block.size()));
+    TROUPE_TRY(read(entry->begin + done, part));
+    sum = crc32(part, sum);
+    done += part.size();
+  }
+  if (sum != entry->crc32) return fail(sum_error(name_, begin_ + entry->begin, *entry));
   return {};
 }
 

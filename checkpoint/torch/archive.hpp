@@ -54,6 +54,9 @@ class torch_archive {
   [[nodiscard]] core::result<void> read(uint64_t offset, std::span<std::byte> out) const {
     return file_.read(begin_ + offset, out);
   }
+  /// Compares the CRC-32 of the zip entry that contains the storage of `t`, unless its writer stored none; a legacy
+  /// stream has none. Errors: bad_input for other bytes; io.
+  [[nodiscard]] core::result<void> check_sum(const torch_tensor& t) const;
   [[nodiscard]] const std::string& name() const { return name_; }
 
   /// Returns the tensor that `v` describes by a call: _rebuild_tensor_v2 or _v3, _rebuild_parameter (also with state),

@@ -254,6 +254,12 @@ core::result<zip_list> read_zip(const core::source_file& file, uint64_t begin, u
 }
 core::result<zip_list> read_zip(bytes_view archive) { return read_list(archive_bytes(archive)); }
 
+core::error sum_error(const std::string& file, uint64_t at, const zip_entry& entry) {
+  return {error_kind::bad_input,
+          fmt::format("'{}': the {} bytes at byte {}, entry '{}', {}: the file is damaged, use a whole copy of it",
+                      file, entry.bytes, at, shown(entry.name), sum_differs)};
+}
+
 const zip_entry* find_entry(std::span<const zip_entry> entries, std::string_view name) {
   const auto at = std::ranges::lower_bound(entries, name, {}, &zip_entry::name);
   return at == entries.end() || at->name != name ? nullptr : &*at;

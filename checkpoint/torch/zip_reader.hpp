@@ -20,8 +20,17 @@ struct zip_entry {
   std::string_view name;
   uint64_t begin = 0;  ///< offset of the data's first byte from the first byte of the archive
   uint64_t bytes = 0;
-  uint32_t crc32 = 0;  ///< value in the directory; newer versions of torch may store another one
+  uint32_t crc32 = 0;  ///< value in the directory; 0 if the writer computed none, as torch.serialization allows
 };
+
+/// End of every sentence about bytes of an entry whose CRC-32 is wrong.
+inline constexpr std::string_view sum_differs = "do not match their CRC-32";
+/// Number of bytes that code which computes a CRC-32 reads at a time, few enough to stay in a core's cache.
+inline constexpr uint64_t summed_bytes = uint64_t{256} << 10;
+
+/// Returns the error (bad_input) for an entry of `file` whose bytes, from byte `at` of the file on, do not match their
+/// CRC-32.
+core::error sum_error(const std::string& file, uint64_t at, const zip_entry& entry);
 
 /// Largest number of entries of one archive.
 inline constexpr uint64_t max_zip_entries = uint64_t{1} << 24;

@@ -63,6 +63,10 @@ BOOST_AUTO_TEST_CASE(verify_says_so_where_the_format_has_no_digests) {
   const auto broken = c.troupe({"verify", "w.pt"});
   BOOST_TEST(broken.code == 1, broken.out);
   BOOST_TEST(has(broken.err, "with tensor 'transformer.wte.weight' (weight), do not match their CRC-32"), broken.err);
+  const auto refused = c.troupe({"to-fp32", "w.pt", "again.safetensors"});
+  BOOST_TEST(refused.code == 2, refused.out);
+  BOOST_TEST(has(refused.err, "do not match their CRC-32: the file is damaged"), refused.err);
+  BOOST_TEST(!fs::exists(c.folder / "again.safetensors"));
 }
 
 BOOST_AUTO_TEST_CASE(diff_compares_any_two_formats) {

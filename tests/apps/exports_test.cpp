@@ -80,7 +80,10 @@ BOOST_AUTO_TEST_CASE(weights_of_another_shape_than_config_json_says_are_refused_
       f.check_refused(f.troupe(command), words);
       BOOST_TEST(!fs::exists(f.folder / out), out);
     }
+    f.check_refused(f.checkpoint({"to-fp32", "hf", "w.safetensors", "--model-config", "other.json"}), words);
+    BOOST_TEST(!fs::exists(f.folder / "w.safetensors"));
   }
+  f.check_well(f.checkpoint({"to-fp32", "hf", "w.safetensors", "--model-config", "hf/config.json"}));
 }
 
 BOOST_AUTO_TEST_CASE(a_missing_norm_or_head_and_a_layer_too_many_are_refused_by_every_writer) {

@@ -22,6 +22,14 @@ inline std::vector<std::byte> bytes_in(const checkpoint::tensor_source& s, const
   return out;
 }
 
+/// True if reading the tensor, of a file with changed bytes, delivers all bytes or is refused by a CRC-32.
+inline bool is_read_or_refused(const checkpoint::tensor_source& s, const checkpoint::tensor_entry& t) {
+  const uint64_t numel = core::numel_of(t.shape);
+  std::vector<std::byte> out(numel * core::size_of(t.type));
+  const auto ok = checkpoint::source_reader(s).read(t, 0, numel, out);
+  return ok || ok.error().text.find(checkpoint::sum_differs) != std::string::npos;
+}
+
 /// Source whose tensors are stored in one file of `folder`. The first parameter, `layer.0.weight`, is a matrix. Weights
 /// have the type `weight_type`; if that is fp32, the masters are the weights. Values are small multiples of 1/8, which
 /// every floating type represents exactly.

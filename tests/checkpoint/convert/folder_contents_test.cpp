@@ -132,6 +132,47 @@ BOOST_AUTO_TEST_CASE(weights_of_16_bits_are_not_taken_where_masters_of_32_lie_de
   BOOST_TEST(open(narrow.path(), false, wanted_of_folder::weights).source->folder == narrow.path());
 }
 
+BOOST_AUTO_TEST_CASE(one_file_of_16_bits_next_to_shards_of_32_is_not_taken_as_exact_weights) {
+  const scratch_folder at;
+  const std::vector<owned_tensor> wide{{"l.weight", dtype::f32, {4, 2}}, {"l.bias", dtype::f32, {4}}};
+  check_ok(write_weights_folder(at.path(), all_to_write(wide), 40));  // two shards
+  BOOST_TEST_REQUIRE(fs::exists(at / "model.safetensors.index.json"));
+  const auto alone = open(at.path());
+  check_ok(alone.source);
+  BOOST_TEST(alone.said == "");
+
+  const scratch_folder narrow;
+  write_weights(narrow.path(), dtype::f16);
+  fs::copy_file(narrow / "model.safetensors", at / "model.safetensors");
+  const auto weights = open(at.path(), false, wanted_of_folder::weights);
+  check_ok(weights.source);
+  BOOST_TEST((find_tensor(*weights.source, "l.weight", tensor_kind::weight)->type == dtype::f32));
+  BOOST_TEST(has(weights.said,
+                 "the 32-bit weights of the shards that model.safetensors.index.json lists are used, not "
+                 "the 16-bit weights of model.safetensors"),
+             weights.said);
+  const auto whole = open(at.path());
+  check_ok(whole.source);
+  BOOST_TEST((find_tensor(*whole.source, "l.weight", tensor_kind::weight)->type == dtype::f16));
+  BOOST_TEST(has(whole.said, "model.safetensors is used, as transformers does, not the shards"), whole.said);
+  BOOST_TEST(has(inspect_text(*whole.source), "model.safetensors is used, as transformers does, not the shards"));
+
+  // An index whose shards are gone does not hide the one file.
+  const scratch_folder lost;
+  fs::copy_file(at / "model.safetensors", lost / "model.safetensors");
+  fs::copy_file(at / "model.safetensors.index.json", lost / "model.safetensors.index.json");
+  const auto left = open(lost.path(), false, wanted_of_folder::weights);
+  check_ok(left.source);
+  BOOST_TEST(has(left.said, "the 16-bit weights of model.safetensors are used, because the shards"), left.said);
+
+  // Shards of the same precision: the one file is used for weights, too.
+  fs::remove(at / "model.safetensors");
+  const scratch_folder same;
+  write_weights(same.path());
+  fs::copy_file(same / "model.safetensors", at / "model.safetensors");
+  BOOST_TEST(has(open(at.path(), false, wanted_of_folder::weights).said, "model.safetensors is used"));
+}
+
 BOOST_AUTO_TEST_CASE(a_checkpoint_whose_save_was_cut_short_is_refused_by_name_and_passed_over_where_that_is_wanted) {
   const auto check = [](const std::string& what, const std::string& why, const auto& spoil) {
     BOOST_TEST_CONTEXT(what) {

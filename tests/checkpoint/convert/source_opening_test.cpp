@@ -6,6 +6,7 @@
 #include "checkpoint/source/source_reader.hpp"
 #include "checkpoint/source/verify.hpp"
 #include "checkpoint/torch/archive_writer.hpp"
+#include "checkpoint/torch/zip_reader.hpp"
 #include "tests/checkpoint/native_samples.hpp"
 #include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"
@@ -114,6 +115,57 @@ BOOST_AUTO_TEST_CASE(an_error_of_the_newest_says_how_an_older_one_is_taken_where
   }
   fs::remove(scratch.path() / "step-00000001" / "manifest.json");
   BOOST_TEST(!says({}, "instead"));
+}
+
+BOOST_AUTO_TEST_CASE(bytes_of_an_archive_that_do_not_match_their_crc_32_are_not_used) {
+  const scratch_folder at;
+  const fs::path folder = at / "ck";
+  fs::copy(fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures/deepspeed/stage2_bf16", folder,
+           fs::copy_options::recursive);
+  fs::copy(folder / "step2", folder / "step1", fs::copy_options::recursive);
+  const std::string name = "ck/step2/bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt";
+  std::string content = scratch_folder::read(at / name);
+  const auto list = read_zip(std::as_bytes(std::span(content)));
+  check_ok(list);
+  const auto values_in = [](const zip_entry& e) { return e.name.find("/data/") == e.name.npos ? 0 : e.bytes; };
+  const auto longest = *std::ranges::max_element(list->entries, {}, values_in);
+  content[longest.begin + longest.bytes / 2] ^= 1;
+  at.write(name, content);
+
+  // Returns the errors of reading the tensors.
+  const auto errors_of = [](const tensor_source& s) {
+    std::vector<core::error> out;
+    for (const auto& t : s.tensors) {
+      std::vector<std::byte> bytes(bytes_of(t.type, t.shape).value());
+      source_reader reader(s);
+      if (auto ok = reader.read(t, 0, core::numel_of(t.shape), bytes); !ok) out.push_back(ok.error());
+    }
+    return out;
+  };
+  const auto newest = open_source(folder);
+  check_ok(newest);
+  const auto errors = errors_of(*newest);
+  BOOST_TEST_REQUIRE(!errors.empty());
+  for (const auto& e : errors) {
+    BOOST_TEST((e.kind == error_kind::bad_input));
+    BOOST_TEST(e.text.find((at / name).string()) != std::string::npos, e.text);
+    BOOST_TEST(e.text.find(std::string(sum_differs)) != std::string::npos, e.text);
+  }
+  BOOST_TEST(with_way_around(errors.front(), folder, {}).text ==
+             errors.front().text + "; it is in the newest checkpoint of '" + folder.string() +
+                 "': --fallback-to-previous takes the newest that is whole instead");
+
+  const auto older = open_source(folder, {.fallback_to_previous = true});
+  check_ok(older);
+  BOOST_TEST(errors_of(*older).empty());
+  for (const auto& f : older->files) BOOST_TEST(f.path.string().find("/step1/") != std::string::npos, f.path.string());
+
+  // A writer that computes no CRC-32 stores 0 in the directory; such an entry is used as it is.
+  content.replace(content.rfind(std::string(longest.name)) - 30, 4, 4, '\0');
+  at.write(name, content);
+  const auto unsummed = open_source(folder);
+  check_ok(unsummed);
+  BOOST_TEST(errors_of(*unsummed).empty());
 }
 
 BOOST_AUTO_TEST_CASE(damaged_bytes_of_the_newest_say_how_an_older_one_is_taken) {

@@ -1,9 +1,12 @@
 // Implements the part of degrees_first.hpp that runs in the process which chooses the degrees.
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 
 #include "apps/base/exit_code.hpp"
 #include "apps/run/degrees_first.hpp"
@@ -34,7 +37,11 @@ std::optional<int> hand_over_degrees(const std::vector<std::string>& keys, const
       return failed(ok.error());
   }
   const auto written = ::write(std::atoi(to), text.data(), text.size());  // never blocks: a pipe's buffer is larger
-  return written == static_cast<ssize_t>(text.size()) ? 0 : 1;
+  if (written == static_cast<ssize_t>(text.size())) return 0;
+  return failed({core::error_kind::io,
+                 fmt::format("the chosen degrees cannot be handed to the process that started this one: {}; start the "
+                             "run again, or give parallel.* without auto",
+                             written < 0 ? std::strerror(errno) : "the pipe took only a part")});
 }
 
 }  // namespace troupe::apps

@@ -121,6 +121,16 @@ BOOST_AUTO_TEST_CASE(a_run_goes_on_with_its_choice_and_with_other_degrees_that_a
   BOOST_TEST(has(fewer.out, "resumes after step 8"), fewer.out);
 }
 
+BOOST_AUTO_TEST_CASE(a_process_that_cannot_hand_over_its_degrees_says_so) {
+  const command_folder f(smallest);
+  const auto r = f.troupe({"train", "job.yaml"}, [] { ::setenv("TROUPE_DEGREES", "-1", 1); });
+  BOOST_TEST(r.code == 1, r.err);
+  BOOST_TEST(has(r.err,
+                 "troupe: error: the chosen degrees cannot be handed to the process that started this one: Bad "
+                 "file descriptor; "),
+             r.err);
+}
+
 BOOST_AUTO_TEST_CASE(without_a_profile_nothing_runs_and_nothing_is_kept) {
   const command_folder f(open_text);
   const auto r = f.troupe({"train", "job.yaml", "--set", "pipeline.profile=never"});

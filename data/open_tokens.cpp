@@ -147,8 +147,10 @@ class stream_builder {
                                                      first_file_->string(), path.string()));
     }
     stream_->tokens_are_bytes_ = bytes;
-    stream_->documents_ += documents - 1;  // add_bytes has counted one document
-    return add_bytes(path, std::move(file), begin, may_copy, place);
+    const uint64_t before = stream_->documents_;
+    TROUPE_TRY(add_bytes(path, std::move(file), begin, may_copy, place));
+    stream_->documents_ = before + documents;  // add_bytes counts one document, or none in an empty file
+    return {};
   }
 
   /// Refuses described tokens of another tokenizer than the requested one.

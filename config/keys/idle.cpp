@@ -35,8 +35,6 @@ std::string of_processes(const key_info& key, const job_config& c) {
 std::string of_records(const key_info& key, const job_config& c) {
   if (key.section() == "evaluation" && !c.data.sources.empty() && c.data.validation_fraction == 0)
     return "there is no data.validation_fraction";
-  if (key.key == "activation_checkpointing.number_checkpoints" && !c.activation_checkpointing.enabled)
-    return "activation_checkpointing.enabled is false";
   if (key.key == "telemetry.trace_from_step" && c.steps > 0 && c.telemetry.trace_from_step >= c.steps)
     return fmt::format("steps are counted from 0 here, and the run has {}", c.steps);
   return {};

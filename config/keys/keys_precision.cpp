@@ -125,8 +125,8 @@ void add_activation_checkpointing_keys(key_rows& t) {
   t.row("activation_checkpointing.number_checkpoints", integer)
       .at_least(1)
       .at_most(4096)
-      .into<&job::activation_checkpointing, &activations::number_checkpoints>()
-      .means("Units that keep their input; none: every one.");
+      .ignored("every unit keeps its input, and no buffer is reserved for checkpoints")
+      .means("Number of checkpoints for which DeepSpeed reserves one buffer.");
   const auto flag = [&](const char* name, const char* meaning) -> key_info& {
     return t.row(std::string("activation_checkpointing.") + name, boolean).by_default("false").means(meaning);
   };

@@ -50,6 +50,7 @@ core::result<block> on_device(uint32_t index, uint64_t bytes) {
     return core::fail(core::error_kind::io, "cannot allocate memory of the GPU: " + text_of(status));
   size_t free_bytes = 0, all_bytes = 0;
   const bool known = cudaMemGetInfo(&free_bytes, &all_bytes) == cudaSuccess;
+  if (!known) cudaGetLastError();  // clears the error of the question, which is of no use, for later calls
   return core::fail(core::error_kind::limit, "out of the GPU's memory: wanted " + std::to_string(bytes) +
                                                  " bytes at once" +
                                                  (known ? ", " + std::to_string(free_bytes) + " are free" : "") +

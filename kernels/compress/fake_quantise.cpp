@@ -151,7 +151,8 @@ HWY_INLINE magnitudes sum_above(const T* x, uint64_t count, float threshold, std
   };
   uint64_t i = 0;
   for (; i + sum_lanes <= count; i += sum_lanes) add(x + i);
-  if (i < count) {  // a zero adds nothing to the sum, and is above no threshold whose count is used
+  const uint64_t padding = i < count ? sum_lanes - (count - i) : 0;
+  if (padding > 0) {  // zeros add nothing to the sum; a negative threshold counts them
     std::array<T, sum_lanes> rest{};
     std::copy(x + i, x + count, rest.begin());
     add(rest.data());
@@ -160,7 +161,7 @@ HWY_INLINE magnitudes sum_above(const T* x, uint64_t count, float threshold, std
   (hn::StoreU(sums[V], wide(), lanes.data() + V * step), ...);
   magnitudes out{.sum = folded(lanes)};
   (hn::StoreU(counts[V], wide(), lanes.data() + V * step), ...);
-  out.count = folded(lanes);
+  out.count = folded(lanes) - (threshold < 0 ? static_cast<double>(padding) : 0);
   return out;
 }
 

@@ -58,6 +58,15 @@ BOOST_AUTO_TEST_CASE(documents_begin_behind_the_end_of_text) {
                 "holds 4 documents without an end-of-text token");
 }
 
+BOOST_AUTO_TEST_CASE(a_described_file_without_tokens_has_no_document) {
+  const described_file f({1, 2, 531, 3, 531}, 2);
+  auto none = f.about;
+  none.tokens = none.documents = 0;
+  f.at.write("in/a.bin", "");
+  f.at.write("in/a.bin.json", data::as_text(none));
+  BOOST_TEST(opened({.path = f.at / "in", .vocab_size = 532})->documents() == 2U);
+}
+
 BOOST_AUTO_TEST_CASE(the_width_is_the_descriptions) {
   described_file f({1, 0, 2, 0});
   f.about.width = data::bin_width::u32;

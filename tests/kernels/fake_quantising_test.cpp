@@ -76,6 +76,20 @@ BOOST_AUTO_TEST_CASE(ranges_have_the_bits_of_the_scalar_twin_and_are_what_a_grou
   });
 }
 
+BOOST_AUTO_TEST_CASE(a_threshold_of_minus_one_counts_the_values_and_no_padding) {
+  for_each_simd_target([] {
+    for (const auto type : float_dtypes)
+      for (const uint64_t count : {1U, 15U, 16U, 17U, 40U}) {
+        BOOST_TEST_INFO_SCOPE(core::name_of(type));
+        const std::vector<std::byte> zeros(count * core::size_of(type));
+        const auto all = sum_above({zeros.data(), type, 1, count}, -1);
+        BOOST_TEST_REQUIRE(all.has_value());
+        BOOST_TEST(all->count == static_cast<double>(count));
+        BOOST_TEST(all->sum == 0);
+      }
+  });
+}
+
 BOOST_AUTO_TEST_CASE(values_that_are_not_finite_have_the_bits_of_the_twin_within_a_known_range) {
   std::vector<float> x = awkward_floats(40, 3);
   for (size_t i = 0; i < 8; ++i) x[5 * i] = i % 3 == 0 ? nan : i % 3 == 1 ? infinity : -infinity;

@@ -52,7 +52,6 @@ constexpr section_switch switches[] = {
     {"cluster.on_loss", "cluster.processes"},
     {"cluster.restarts", "cluster.processes"},
     {"checkpoint.memory", "cluster.processes"},
-    {"cluster.store", "cluster.hosts"},
     {"cluster.page_token_file", "cluster.page"},
     {"cluster.page_tls", "cluster.page"},
 };
@@ -63,6 +62,8 @@ std::string without_switch(const settings& given, const job_config& config, cons
   const auto at =
       std::ranges::find_if(switches, [&](const section_switch& s) { return s.of == row.section() || s.of == row.key; });
   if (at == std::end(switches) || at->key == row.key) return {};
+  const bool is_memory_off = config.checkpoint.memory.every_steps == 0;
+  if (row.key == "checkpoint.memory.every_steps" && is_memory_off) return {};  // without processes, 0 is what happens
   if (given.given.contains(at->key) || given.was_refused(at->key) || given.lists.contains(at->key)) return {};
   const key_info* const named = key_named(at->key);
   const bool is_flag = named != nullptr && named->type == value_type::boolean;

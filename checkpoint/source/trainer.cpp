@@ -274,8 +274,8 @@ void say_other_trainer_step(tensor_source& s) {
   if (!fs::is_regular_file(file, ec)) return;
   const auto steps = step_of_state_file(file);
   if (!steps || *steps == *s.run.steps) return;
-  s.remarks.push_back(fmt::format("'{}' is of step {}, the {} checkpoint below it of step {}: the checkpoint's is used",
-                                  file.string(), *steps, s.format, *s.run.steps));
+  s.remarks.push_back(fmt::format("step {} of the {} checkpoint is used, not step {} of '{}' above it", *s.run.steps,
+                                  s.format, *steps, file.string()));
 }
 
 bool has_optimizer_file(const fs::path& folder) {

@@ -190,14 +190,14 @@ BOOST_AUTO_TEST_CASE(keys_that_a_type_does_not_read_have_no_effect) {
 }
 
 BOOST_AUTO_TEST_CASE(keys_of_what_is_switched_off_have_no_effect) {
-  const loaded l = must_load(smallest + "activation_checkpointing: {partition_activations: true}\n");
+  const loaded l = must_load(smallest + "pipeline: {schedule: gpipe}\n");
   const auto list = nlohmann::json::parse(troupe::config::explain_json(l))["values"];
   const auto of = [&](const std::string& key) {
     for (const auto& item : list)
       if (item["key"] == key) return item["effect"].get<std::string>() + ": " + item["reason"].get<std::string>();
     return std::string();
   };
-  BOOST_TEST(of("activation_checkpointing.partition_activations") == "no_effect: parallel.tensor is 1");
+  BOOST_TEST(of("pipeline.schedule") == "no_effect: parallel.pipeline is 1");
   BOOST_TEST(of("evaluation.batches") == "no_effect: there is no data.validation_fraction");
   BOOST_TEST(of("pipeline.profile") == "acts: ");
   BOOST_TEST(of("telemetry.trace_from_step") == "acts: ");

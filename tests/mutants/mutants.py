@@ -27,8 +27,8 @@ faults = [
     ("a reduction drops what the device's work came to", "fabric/movement.cpp",
      "  return stream.finish();", "  (void)stream.finish();\n  return {};", "far", "sessions"),
     ("an event stands before the work of its instruction", "actors/hands/device_lane.cpp",
-     "  auto did = start_hands(x);\n", "  if (use_ != device_use::none) stream_->record(context_->work[x.id]);\n"
-     "  auto did = start_hands(x);\n  if (use_ != device_use::none) return did;\n", "far", "late"),
+     "  auto did = guarded([&] { return hands_->start(x); });\n", "  if (use_ != device_use::none) stream_->record(context_->work[x.id]);\n"
+     "  auto did = guarded([&] { return hands_->start(x); });\n  if (use_ != device_use::none) return did;\n", "far", "late"),
     ("the loss is divided by the stages, too", "actors/verdict.cpp",
      "  v.loss /= contributions;", "  v.loss /= contributions * p.layout->num_stages();", "parity", "pipeline"),
     ("a sample that is left out is taken where a range begins", "data/left_out.cpp",

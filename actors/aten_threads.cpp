@@ -13,8 +13,8 @@ namespace {
 std::mutex mutex;
 
 /// Sets the number of ATen threads for the calling thread only. at::set_num_threads() sets two numbers: the calling
-/// thread's number, and the initial number of threads that use ATen later. A temporary thread restores the second
-/// number; its own number ends with it.
+/// thread's number, and the initial number of threads that use ATen later. A temporary thread sets the initial number
+/// back to its previous value; the number that this sets for the temporary thread itself ends with that thread.
 void set_here_only(int threads) {
   const std::lock_guard lock(mutex);
   std::promise<void> known, changed;
@@ -27,7 +27,7 @@ void set_here_only(int threads) {
       at::set_num_threads(everywhere);
     });
     known.get_future().wait();
-  } catch (const std::system_error&) {  // no thread is available: the session will not get its own threads either
+  } catch (const std::system_error&) {  // no thread is left, so no session can open: the initial number is not restored
   }
   at::set_num_threads(threads);
   if (!other.joinable()) return;
@@ -35,9 +35,10 @@ void set_here_only(int threads) {
   other.join();
 }
 
-/// Makes the calling thread use the process's number of ATen threads: once for LibTorch, and once for code outside of
-/// it into which ATen's header is compiled, such as a host's at::parallel_for(). Both must happen before the number is
-/// changed; a later initialisation would undo the change.
+/// Initialises the calling thread's number of ATen threads from the process's number, in both places that store it: in
+/// LibTorch, and in code outside of LibTorch that has compiled ATen's header, such as an at::parallel_for() of the
+/// host program. Must be called before the thread's number is changed, because a later initialisation would undo
+/// the change.
 void take_over() {
   (void)at::get_num_threads();
   at::internal::lazy_init_num_threads();

@@ -1,6 +1,6 @@
-// Limits ATen to one thread where Troupe calls it, because every lane has one thread and teams of threads change the
-// order of sums. Owns the number of threads of the calling thread only; the numbers of a host's threads, present and
-// future, stay unchanged.
+// Limits ATen to one thread where Troupe calls it, because every lane has one thread of its own and because several
+// threads would change the order of sums. Changes the number of threads of the calling thread only; the embedding
+// program's own threads, present and future, keep theirs.
 #pragma once
 
 namespace troupe::actors {
@@ -18,8 +18,8 @@ class one_aten_thread {
   int before_;
 };
 
-/// Limits ATen to the calling thread for as long as that thread exists; for a lane's own thread. Calls after the first
-/// cost nothing.
+/// Makes ATen compute with one thread in all later calls from the calling thread, until that thread ends. A lane calls
+/// this on its own thread; calls after the first return at once.
 void keep_to_one_aten_thread();
 
 }  // namespace troupe::actors

@@ -1,5 +1,6 @@
-// Adapts Troupe to CAF 0.17: the only header that names <caf/...>. A newer CAF changes this file and the spawn lines of
-// actors/*.cpp, nothing else. docs/messages.md lists the sender and receivers of each message.
+// Adapts Troupe to CAF 0.17, the actor framework: the only header that includes <caf/...>. Another version of CAF
+// requires changes in this file and in the lines of actors/*.cpp that spawn actors. docs/messages.md lists the sender
+// and receivers of each message.
 #pragma once
 
 #include <atomic>
@@ -14,7 +15,8 @@ static_assert(CAF_VERSION / 100 == 17, "actors/caf.hpp is written for CAF 0.17")
 
 namespace troupe::actors {
 
-/// Sends a message without waiting, from any thread: the only function of CAF that a completion thread may call.
+/// Sends a message without waiting. The only CAF call that a thread which completes I/O or collectives may make; any
+/// other thread may call it, too.
 template <class Handle, class... Ts>
 void post(const Handle& to, Ts&&... xs) {
   caf::anon_send(to, std::forward<Ts>(xs)...);
@@ -40,8 +42,8 @@ typename Inspector::result_type refuse_wire([[maybe_unused]] Inspector& f) {
 /// scheduling its receiver, which never runs again and cannot be ended.
 inline std::atomic<bool> allocation_has_failed{false};
 
-/// Configures an actor so that an unexpected error reply does not end it, and an exception's text is kept. Every actor
-/// calls this first.
+/// Configures an actor so that an unexpected error reply does not end it, and so that an exception in one of its
+/// handlers calls `on_exception(self, text)` before the actor ends. Every actor calls this first.
 template <class Self, class OnException>
 void be_robust(Self* self, OnException on_exception) {
   self->set_error_handler([](caf::error&) {});

@@ -17,8 +17,8 @@
 namespace troupe::actors {
 namespace {
 
-/// Width of the square matrices. On a device it grows until a product takes so long that the time to start it is
-/// negligible.
+/// Smallest and largest width of the square matrices whose product is timed. On a device other than the CPU the width
+/// is doubled until one product takes `long_enough_s`, so that the time to start the product is negligible.
 constexpr int64_t least_width = 512, most_width = 8192;
 constexpr double long_enough_s = 1e-3;
 
@@ -31,8 +31,8 @@ double measured_matmul_flops(const config::job_config& config) {
                            : type == core::dtype::bf16 ? at::kBFloat16
                            : type == core::dtype::f16  ? at::kHalf
                                                        : at::kFloat;
-  const one_aten_thread alone;    // computes on one thread, as a lane does
-  const struct cache_of_device {  // other programs and the pools of a run need the memory that Torch would keep
+  const one_aten_thread alone;    // ATen computes on one thread, as it does in a lane
+  const struct cache_of_device {  // frees the memory that Torch caches: other programs and a run's pools need it
     bool is_used;
     ~cache_of_device() {
       if (is_used) models::empty_cuda_cache();
@@ -41,7 +41,7 @@ double measured_matmul_flops(const config::job_config& config) {
   auto& stream = device::stream::current(where);
   const auto like = at::dtype(t).device(models::torch_device(where));
   at::Tensor a, b;
-  const auto seconds = [&] {  // seconds of one product; 0 if the device has failed or lacks memory
+  const auto seconds = [&] {  // returns the seconds of one product a * b; 0 if the device has failed or lacks memory
     try {
       const int64_t before = core::now_ns();
       const at::Tensor c = models::product(a, b);
@@ -51,12 +51,12 @@ double measured_matmul_flops(const config::job_config& config) {
     }
   };
   int64_t n = least_width;
-  const auto set_up = [&](int64_t width) {  // computes one product, because the first of a size initialises the library
+  const auto set_up = [&](int64_t width) {  // multiplies once, because the first product of a size sets up the library
     try {
       a = at::ones({width, width}, like);
       b = at::ones({width, width}, like);
       return seconds() > 0;
-    } catch (const c10::Error&) {  // in a run, LibTorch may use only the memory that the plan's pools leave
+    } catch (const c10::Error&) {  // no room: during a run, LibTorch may use only the memory that pools leave
       return false;
     }
   };

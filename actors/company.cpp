@@ -32,8 +32,9 @@ auto spawn_on_thread(caf::actor_system& system, Ts&&... xs) {
   }
 }
 
-/// Makes the lane actors of a rank. If the rank has several chunks, the compute lane is one stage per chunk, all on one
-/// thread.
+/// Spawns the lane actors of a rank. If the rank computes several chunks (stages of a pipelined model), its compute
+/// lane consists of one actor for each chunk, and these actors share one thread. `own`: true if lanes have threads of
+/// their own.
 void spawn_lanes(caf::actor_system& system, rank_parts& r, std::vector<std::shared_ptr<maker>>& makers, bool own) {
   auto& made = r.links->lanes;
   made.resize(r.lanes.size());
@@ -58,11 +59,12 @@ void spawn_all(const std::shared_ptr<company>& made, caf::actor_system& system, 
                lane_threads threads) {
   auto& c = *made;
   const bool own = threads == lane_threads::own;
-  // Actors request each other's handles at their first message: by then all are spawned. The pointer is weak to avoid a
-  // cycle.
+  // The functions below return the handles of other actors when an actor receives its first message; all actors are
+  // spawned by then. `later` is a weak pointer, because the company refers to the actors that own these functions.
   const std::weak_ptr<company> later = made;
   c.loader = system.spawn(loader_impl, std::move(loader));
-  // The telemetry actor waits for files, which must not block a worker of the scheduler.
+  // The telemetry actor waits for files, which must not block a worker of the scheduler, so it gets a thread of its
+  // own.
   if (telemetry.existing)
     c.telemetry = telemetry.existing;
   else
@@ -112,8 +114,8 @@ void dismiss(const company& c) {
   for_each_actor(c, [](const auto& handle) { caf::anon_send_exit(handle, caf::exit_reason::kill); });
 }
 
-// An actor whose allocations fail at its end may end without the message about it (CAF 0.17 does not send it again), so
-// its own flag decides; the messages only end the waits early.
+// Decides by CAF's flag is_cleaned_up whether an actor has ended, because an actor that lacks memory at its end may
+// send no down_msg (CAF 0.17 does not send it again). A down_msg that arrives only shortens a wait of look_interval.
 void dismiss_and_wait(caf::actor_system& system, const company& c) {
   constexpr std::chrono::milliseconds look_interval{50};
   const int64_t begin_ns = core::now_ns();

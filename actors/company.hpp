@@ -1,4 +1,5 @@
-// Assembles the actors of one process. Owns the decision which of them get a thread of their own.
+// Spawns all actors of one process, which together are called its company. Owns which of them get a thread of their
+// own.
 #pragma once
 
 #include <algorithm>
@@ -15,19 +16,21 @@
 
 namespace troupe::actors {
 
-/// The parts of one rank. The caller makes the executors: real ones or modelled ones.
+/// Input of assemble() for one rank: its setup, functions that make the executors of its lanes (real ones, or modelled
+/// ones in a simulation), and the object that receives the handles of its actors.
 struct rank_parts {
   rank_setup setup;
-  /// Functions that make the executors, by seat, as many as the programs have seats (num_seats); the function of the
-  /// control lane stays empty.
+  /// [seat, the number of a lane actor within its rank]: function that makes the executor of that lane actor. Must have
+  /// num_seats() elements; the control lane's element stays empty, because the rank actor runs that lane.
   std::vector<std::function<std::unique_ptr<executor>()>> lanes =
       std::vector<std::function<std::unique_ptr<executor>()>>(plan::num_lanes);
   std::shared_ptr<rank_links> links = std::make_shared<rank_links>();
 };
 
-/// Sets the parts up for `rank`, which joins its communicators among `all`: `join` (communicator, member, waker)
-/// returns a membership. Completions wake the collective lane, and the detection of stalls reads the missing ranks from
-/// the memberships. Returns the memberships, which the lane's executor must own, so that they end with it.
+/// Sets `x` up for `rank` and joins the rank to those communicators of `all` that list it as a member: `join`
+/// (communicator, member, waker) returns a membership. When a collective completes, a message wakes the rank's fabric
+/// lane; the detection of stalls asks the memberships which ranks are missing. Returns the memberships, which the
+/// fabric lane's executor must own, so that they end with it.
 template <class Join>
 memberships join_fabric(rank_parts& x, uint32_t rank, const std::vector<plan::communicator>& all, Join join) {
   x.setup.rank = rank;
@@ -55,41 +58,43 @@ memberships join_fabric(rank_parts& x, uint32_t rank, const std::vector<plan::co
   return out;
 }
 
-/// Returns a `join` function for groups of fabric/ of one kind, one group for each communicator. The groups must
-/// outlive the function.
+/// Returns the `join` argument of join_fabric() for `groups`: groups of fabric/ of one kind, one for each communicator.
+/// The groups must outlive the function.
 template <class Group>
 auto join_of(const std::vector<std::shared_ptr<Group>>& groups) {
   return [&groups](uint32_t c, uint32_t member, const fabric::waker& wake) { return groups[c]->join(member, wake); };
 }
 
-/// Handles of all actors, unchanged once assembled. Destroying this object releases the handles; `dismiss` ends the
-/// actors.
+/// Handles of all actors of one process, unchanged once assembled. Destroying this object only releases the handles;
+/// dismiss() ends the actors.
 struct company {
   supervisor_actor supervisor;
   node_agent_actor agent;
   loader_actor loader;
   telemetry_actor telemetry;
-  std::vector<std::shared_ptr<rank_links>> ranks;  ///< ranks of this process, in the order of their numbers
+  std::vector<std::shared_ptr<rank_links>> ranks;  ///< handles of the actors of each rank of this process, by rank
   std::vector<uint32_t> numbers;                   ///< [index in `ranks`]: number of the rank in the job
 };
 
-/// Threads of lanes and telemetry. `own`: each actor has a thread of its own, except that the stages of a rank share
-/// one. `scheduler`: they run on the system's scheduler like all other actors (simulation).
+/// Selects the threads of the lane actors and of the telemetry actor. `own`: each of them has a thread of its own, but
+/// the compute-lane actors of one rank (its pipeline stages) share one. `scheduler`: they run on the actor system's
+/// scheduler like all other actors, as in a simulation.
 enum class lane_threads : uint8_t { own, scheduler };
 
-/// The source of the telemetry actor: `setup`, from which a new actor is made, or `existing`, an actor that the company
-/// shares.
+/// The telemetry actor of a company: `existing`, which an earlier company of the same run has made, or, if that is
+/// empty, a new actor made from `setup`.
 struct telemetry_source {
   telemetry_setup setup{};
   telemetry_actor existing{};
 };
 
-/// Spawns loader, telemetry, supervisor, node agent, ranks and lanes. Errors: limit if the system refuses a thread; all
-/// actors have then ended.
+/// Spawns the actors of a company: loader, telemetry, supervisor, node agent, and for each rank the rank actor and its
+/// lanes. Errors: limit if the system refuses a thread; all spawned actors have then ended.
 core::result<std::shared_ptr<company>> assemble(caf::actor_system& system, std::vector<rank_parts> ranks,
                                                 loader_setup loader, telemetry_source telemetry, lane_threads threads);
 
-/// Returns the number of threads that the actors of a process with `ranks` ranks own.
+/// Returns the number of threads that the actors of a process with `ranks` ranks own: one for each lane but control,
+/// and one for telemetry.
 constexpr size_t threads_of(size_t ranks) { return ranks * (plan::num_lanes - 1) + 1; }
 
 /// Calls `visit` with the handle of every actor of the company.
@@ -109,11 +114,12 @@ void for_each_actor(const company& c, Visitor&& visit) {
 }
 
 /// Kills every actor of the company, at once or after its current message. Call before the actor system ends, because
-/// the system's end waits for the actors' threads. The handles stay valid until then, since lanes that still run read
-/// them.
+/// its end waits for the actors' threads. The handles stay valid until the actor system has ended, since lanes that
+/// still run read them.
 void dismiss(const company& c);
 
-/// How long actors may take to end in a process in which memory has run out. Others have no limit.
+/// Longest time in nanoseconds that dismiss_and_wait() waits for actors to end if memory has run out in the process;
+/// without that failure the wait has no limit.
 inline constexpr int64_t dismissal_ns_max = 5'000'000'000;
 
 /// Kills every actor of the company and waits until all have ended. Must not run on a thread of these actors. Throws

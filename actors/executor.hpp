@@ -1,5 +1,6 @@
-// Executes the instructions of a lane. The lane actor decides when; an executor does the work and does not depend on
-// actors. Real executors compute, move bytes and update; the modelled one (sim.hpp) only advances time.
+// Interface of an executor, which does the work of a lane's instructions and does not depend on actors; the lane actor
+// decides when each instruction starts. Real executors compute, move bytes and update; a modelled one
+// (sim/modelled_executor.hpp) only advances virtual time.
 #pragma once
 
 #include <chrono>
@@ -13,7 +14,7 @@
 
 namespace troupe::actors {
 
-enum class progress : uint8_t { pending, done };  ///< whether `start` or `advance` has finished the instruction
+enum class progress : uint8_t { pending, done };  ///< result of executor::start: whether the instruction has ended
 
 /// Makes the lane call `executor::advance(sequence)` after `delay`. Called on the lane's own thread.
 using timer = std::function<void(std::chrono::nanoseconds delay, uint64_t sequence)>;
@@ -23,23 +24,27 @@ class executor {
  public:
   virtual ~executor() = default;
 
-  /// Called once, before any other function. Executors that need no clock ignore it.
+  /// Called once, before any other function. An executor stores `t` if it needs to be called again after a delay;
+  /// others ignore it.
   virtual void attach([[maybe_unused]] timer t) {}
 
-  /// Called when a run begins; the context stays valid until the next begin.
+  /// Called when a run of a plan begins. `context`, the state of that run, stays valid until the next call of begin().
   virtual void begin(std::shared_ptr<step_context> context) = 0;
 
-  /// Runs the instruction (`done`), or begins it (`pending`: a later wake names its sequence).
+  /// Executes instruction `x` completely and returns `done`, or begins it and returns `pending`. While an instruction
+  /// is pending, the lane calls advance() with the number of each `wake` message that it receives.
   virtual core::result<progress> start(const plan::instruction& x) = 0;
 
-  /// Continues the pending operation `sequence` after a wake. Returns the instruction's id if it has now ended.
+  /// Continues pending work after a `wake` message with the number `sequence`, whose meaning each executor defines.
+  /// Returns the id of an instruction that has now ended; none: no instruction has.
   virtual core::result<std::optional<uint32_t>> advance(uint64_t sequence) = 0;
 
-  /// Called when all instructions of the run have ended on this lane. Returns when all work that they began is finished
-  /// and checked.
+  /// Called when all instructions of this lane have ended in a run. Returns when all work that they have begun, for
+  /// example on a device, is finished and free of errors.
   virtual core::result<void> settle() { return {}; }
 
-  /// Called when the run is being given up; no further instruction is started. May be called more than once.
+  /// Called when the run is given up because of error `why`; start() is not called any more in that run. May be called
+  /// more than once.
   virtual void abort([[maybe_unused]] const core::error& why) {}
 };
 

@@ -1,7 +1,7 @@
-// Guards a host's thread while it is inside CAF. CAF 0.17 leaves a counted pointer to a system's logger in a
-// thread-local of every thread that makes the system, spawns in it or talks to its actors, and the system's end waits
-// until no such pointer is left: for ever, if such a thread lives on. Every call of CAF on a host's thread is therefore
-// made while one of these objects exists.
+// Guards a thread of the host program while it calls CAF. CAF 0.17 leaves a counted pointer to an actor system's
+// logger in a thread-local variable of every thread that makes the system, spawns in it or talks to its actors. The end
+// of the actor system waits until no such pointer is left: for ever, if such a thread lives on. Every call of CAF on
+// such a thread is therefore made while one of these objects exists.
 #pragma once
 
 #include "actors/caf.hpp"
@@ -25,14 +25,14 @@ class host_thread {
   core::usual_float_environment numbers_;
 };
 
-/// An actor on a host's thread, for the duration of one call.
+/// An actor of CAF for blocking calls from a thread of the host program, for the duration of one call.
 class host_caller {
  public:
   explicit host_caller(caf::actor_system& system) : self_(system) {}
   caf::blocking_actor* operator->() const { return self_.ptr(); }
 
  private:
-  host_thread thread_;  // first member: destroyed after self_
+  host_thread thread_;  // first member, so that it is destroyed after self_
   caf::scoped_actor self_;
 };
 

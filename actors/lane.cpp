@@ -14,7 +14,7 @@ void fail(lane_self self, const core::error& why) {
   if (s.failed) return;
   s.failed = true;
   if (s.hands) s.hands->abort(why);
-  // If a lane fails before it has the handle of its rank, the rank detects that the lane has ended.
+  // Without the handle of its rank no message is sent; the rank then detects by its monitor that the lane has ended.
   if (s.links->rank) self->send(s.links->rank, run_failed{why.kind, why.text});
 }
 
@@ -34,16 +34,17 @@ void finish(lane_self self, uint32_t id) {
   }
 }
 
-// If the lane starts instructions ahead, adds the interval from `begin_ns` until now to the times in which it worked
-// (step_context::worked). Must be called before the run has ended, because other threads read `worked` after that.
+// If the lane may start instructions before earlier ones have ended (fabric, io), adds the interval from `begin_ns`
+// until now to step_context::worked, the times in which the lane itself was busy. Must be called before the run has
+// ended, because other threads read `worked` after that.
 void note_work(lane_self self, int64_t begin_ns) {
   auto& s = self->state;
   if (plan::starts_ahead(s.mine)) s.context->worked[static_cast<size_t>(s.mine)].push_back({begin_ns, now_ns(self)});
 }
 
-// Starts every instruction that may start. Continues without a message while its own instructions make each other
-// ready. Collectives and swaps are started ahead; every other lane runs one instruction at a time, which the plan's
-// checker relies on.
+// Starts every instruction of the lane that may start now, also those whose last dependency ends during this call. The
+// fabric and io lanes start an instruction while earlier ones are pending; every other lane runs one instruction at a
+// time, on which the plan's checker relies.
 void pump(lane_self self) {
   auto& s = self->state;
   while (!s.failed && !s.context->aborted.load(std::memory_order_relaxed)) {
@@ -90,7 +91,7 @@ lane_actor::behavior_type lane_impl(lane_self self, plan::lane mine, uint32_t ch
       [self](std::chrono::nanoseconds delay, uint64_t sequence) { self->delayed_send(self, delay, wake{sequence}); });
   return {
       [self](const begin_run& m) {
-        core::keep_usual_float_environment();  // in a host's actor system the thread may have another environment
+        core::keep_usual_float_environment();  // sets the floating-point mode, which the thread may lack
         auto& s = self->state;
         s.context = m.context;
         s.reported = s.num_pending = 0;
@@ -100,7 +101,8 @@ lane_actor::behavior_type lane_impl(lane_self self, plan::lane mine, uint32_t ch
         s.order.begin(m.context->program, s.mine, s.chunk);
         s.order.extend(m.window);
         s.hands->begin(m.context);
-        // No rank waits for a lane without instructions in this run; messages of a later run may have arrived already.
+        // Handles messages that arrived before this lane began the run. Messages of a later run are stored again: a run
+        // ends without waiting for a lane that has no instructions in it, so another lane may be a run ahead.
         for (const auto& e : std::exchange(s.early, {})) {
           if (e.run == m.context->order.run) s.order.ended(e.id);
           if (e.run > m.context->order.run) s.early.push_back(e);

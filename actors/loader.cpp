@@ -10,8 +10,9 @@ using loader_self = loader_actor::stateful_pointer<loader_state>;
 std::shared_ptr<const data::batch> cut(const loader_setup& s, const next_batch& k) {
   if (s.cut) return s.cut(k);
   if (k.which == plan::plan_choice::evaluate) {
-    // Evaluation run `step` takes the next micro-batches of the validation text, rank after rank. A rank for which none
-    // is left repeats an earlier one, which is not counted (data::validation_rows).
+    // An evaluation whose number is `step` reads the next micro-batches of the validation text, one for each rank in
+    // turn. If none is left for a rank, the rank repeats an earlier micro-batch, which the mean loss does not count
+    // (data::validation_rows).
     const uint64_t n = data::validation_batches(*s.corpus, s.shape.rows);
     const uint64_t index = (k.step * s.shape.ranks + k.rank) % std::max<uint64_t>(n, 1);
     return std::make_shared<const data::batch>(data::make_validation_batch(*s.corpus, s.shape.rows, index));
@@ -19,7 +20,8 @@ std::shared_ptr<const data::batch> cut(const loader_setup& s, const next_batch& 
   return std::make_shared<const data::batch>(data::make_batch(*s.corpus, s.shape, k.step, k.micro, k.rank));
 }
 
-/// Cuts a micro-batch. If it cannot be read, stores its step as the first lost step, unless an earlier step was lost.
+/// Cuts the micro-batch `k`. If its text cannot be read in training, stores its step in `first_lost_step`, unless an
+/// earlier step is stored there.
 std::shared_ptr<const data::batch> cut_noting(const loader_setup& s, const next_batch& k) {
   auto out = cut(s, k);
   if (out->failure && k.which != plan::plan_choice::evaluate && s.first_lost_step != nullptr)
@@ -33,14 +35,15 @@ bool same(const next_batch& a, const next_batch& b) {
   return a.step == b.step && a.micro == b.micro && a.rank == b.rank && a.which == b.which;
 }
 
-// Cuts a micro-batch and stores it. A micro-batch that is dropped to make room is cut again if it is requested.
+// Cuts the micro-batch `k` and appends it to `ready`, after dropping the oldest one if `ready` is full. A dropped
+// micro-batch is cut again if a rank requests it.
 std::deque<loader_state::prepared>::iterator keep(loader_state& s, const next_batch& k) {
   if (s.ready.size() >= s.setup.prefetch_batches) s.ready.pop_front();
   s.ready.push_back({k, cut_noting(s.setup, k)});
   return std::prev(s.ready.end());
 }
 
-// Returns the micro-batch that this rank will request after `k`.
+// Returns the micro-batch that a rank requests after `k`.
 next_batch following(const loader_setup& s, next_batch k) {
   if (++k.micro >= s.shape.micros || k.which == plan::plan_choice::evaluate) {
     k.micro = 0;

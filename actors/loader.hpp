@@ -1,6 +1,6 @@
-// The loader: one per data-parallel group. Cuts micro-batches out of the token stream before they are needed. The order
-// of samples is a pure function of one integer in data/, so the loader has no state that a checkpoint would have to
-// save.
+// The loader, one actor per process: cuts micro-batches out of the token stream for the ranks of the process, before
+// they are needed. The order of samples is a pure function of one integer in data/, so the loader has no state that a
+// checkpoint would have to save.
 #pragma once
 
 #include <atomic>
@@ -14,16 +14,17 @@
 
 namespace troupe::actors {
 
-struct loader_setup {  ///< source of a loader's micro-batches, and their shape
+struct loader_setup {  ///< corpus from which a loader cuts micro-batches, and their shape
   std::shared_ptr<const data::corpus> corpus;
   data::batch_shape shape;
   uint64_t prefetch_batches = 4;  ///< largest number of micro-batches that are ready at a time; at least 1
-  /// Number of ranks of this process that request the same micro-batch, as the stages of a pipeline do, for each
-  /// position among the ranks that use different samples; empty: one rank each.
+  /// [data position]: number of ranks of this process that request the same micro-batch, such as the stages of a
+  /// pipeline; a data position counts the ranks that train on different samples. Empty: one rank for each position.
   std::vector<uint32_t> readers;
-  /// Cuts a micro-batch in place of data/ (simulation, which has no text); may be empty.
+  /// Function that makes a micro-batch in place of the corpus: for a host program's own batches, and in
+  /// simulations. Empty: the corpus is used.
   std::function<std::shared_ptr<const data::batch>(const next_batch&)> cut;
-  /// number of the first training step that lacks a micro-batch; may be null
+  /// receives the number of the first training step of which a micro-batch could not be read; may be null
   std::shared_ptr<std::atomic<uint64_t>> first_lost_step;
 };
 
@@ -37,7 +38,7 @@ struct loader_state {        ///< a loader's state between messages
     uint32_t asked = 0;  ///< number of readers that have received the micro-batch
   };
   loader_setup setup;
-  /// Micro-batches that are cut and not yet sent to all readers; at most setup.prefetch_batches.
+  /// Prepared micro-batches that some reader has not received yet; at most setup.prefetch_batches.
   std::deque<prepared> ready;
 };
 

@@ -1,5 +1,5 @@
-// A rank's memberships of communicators, and the number of a collective operation in messages. Owns no memory and
-// decides nothing.
+// Defines a rank's memberships of communicators (groups of ranks that exchange data), and the number that identifies a
+// collective in messages. Owns no memory and decides nothing.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@
 
 namespace troupe::actors {
 
-/// A rank's members of the communicators of its layout, by communicator; null if the rank is no member.
+/// [communicator of the layout]: the rank's membership; null if the rank is not a member.
 using memberships = std::vector<std::shared_ptr<fabric::communicator>>;
 
-/// Identifies an operation of a communicator, over all runs. A wake carries it as one number.
+/// Identifies one collective of a communicator among those of all runs. A `wake` message carries it as one number.
 struct meeting_id {
   uint32_t communicator = 0;
   uint64_t sequence = 0;  ///< number of the operation among all operations of the communicator; below 2^40
@@ -26,7 +26,8 @@ struct meeting_id {
   bool operator==(const meeting_id&) const = default;
 };
 
-/// Returns a group within this process for each communicator of the layout, in the order of the communicators.
+/// Makes a group that exchanges within this process for each communicator of the layout, in the order of the
+/// communicators.
 inline std::vector<std::shared_ptr<fabric::in_process_group>> in_process_groups(const plan::job_layout& layout,
                                                                                 device::device_id device = {}) {
   std::vector<std::shared_ptr<fabric::in_process_group>> out;

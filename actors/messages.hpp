@@ -1,7 +1,7 @@
-// Declares all messages. docs/messages.md has one row for each, and a test compares that page with this file. Messages
-// carry numbers and handles; bytes move through shared memory, never through a mailbox. Messages with a pointer are
-// local: they stay within a process, and sending them over the network fails. Floating-point numbers are not in
-// messages (CAF 0.17 corrupts them on the wire), but in the objects that local messages point to.
+// Declares all messages between actors. docs/messages.md has one row for each, and a test compares that page with this
+// file. Messages carry numbers and handles; bulk data are passed through shared memory. A message with a pointer is
+// local to its process: sending it over the network fails. Messages contain no floating-point numbers, which CAF 0.17
+// corrupts on the network; the objects to which local messages point may.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@
 
 namespace troupe::actors {
 
-/// The result of a run of a plan; `result` is equal on all ranks.
+/// The result of a run of a plan, as the supervisor reports it; `result` is equal on all ranks.
 struct run_outcome {
   uint64_t run = 0;
   plan::plan_choice which = plan::plan_choice::train;
@@ -40,17 +40,18 @@ struct run_plan {
   plan::plan_choice which = plan::plan_choice::train;
   std::shared_ptr<const step_order> order;
 };
-/// rank -> node_agent: this rank's part of the run has ended well.
+/// rank -> node_agent: the rank has completed the run without an error.
 struct rank_ended {
   uint32_t rank = 0;
   std::shared_ptr<step_context> context;
 };
-/// node_agent -> supervisor: all ranks of the process have ended well.
+/// node_agent -> supervisor: all ranks of the process have completed the run without an error.
 struct node_ended {
   uint64_t run = 0;
   std::shared_ptr<rank_reports> ranks;
 };
-/// lane -> rank -> node_agent -> supervisor: the sender cannot continue; the first such message is the root cause.
+/// lane -> rank -> node_agent -> supervisor: the sender cannot continue the run; the supervisor treats the first such
+/// message as the root cause.
 struct run_failed {
   core::error_kind kind = core::error_kind::bug;
   std::string text;
@@ -61,17 +62,18 @@ struct give_up {
   std::string text;
 };
 
-/// host -> supervisor: asks the session's driver to save after the current step (step_report::save_asked).
+/// the caller of the session should save after the current step; the step's report passes this on
+/// (step_report::save_asked).
 struct save_now {};
 
 // ---- Messages within a rank, to its lanes and between them
 
-/// rank -> lane: a run begins; instructions at positions below `window` may start.
+/// rank -> lane: a run begins; the lane may start as many of its instructions as `window` says.
 struct begin_run {
   std::shared_ptr<step_context> context;
   uint32_t window = 0;
 };
-/// rank -> lane: instructions at positions below the new, larger `window` may start.
+/// rank -> lane: the lane may now have started `window` of the run's instructions, more than before.
 struct extend_window {
   uint64_t run = 0;
   uint32_t window = 0;
@@ -81,7 +83,8 @@ struct instruction_ended {
   uint64_t run = 0;
   uint32_t id = 0;
 };
-/// lane -> rank: `num_ended` of the lane's instructions have ended; sent in batches and at the end.
+/// lane -> rank: `num_ended` of the lane's instructions have ended so far in this run; sent after every 16
+/// (progress_batch) and at the end.
 struct lane_progress {
   uint64_t run = 0;
   uint32_t seat = 0;
@@ -94,8 +97,8 @@ struct wake {
 
 // ---- Messages to and from the loader, which cuts micro-batches out of the data
 
-/// rank -> loader: requests the micro-batch that the rank works on. `rank`: its position among the ranks that take
-/// different samples.
+/// rank -> loader: requests micro-batch `micro` of step `step`. `rank`: the rank's position among the ranks that train
+/// on different samples.
 struct next_batch {
   uint64_t run = 0, step = 0;
   uint32_t micro = 0, rank = 0;
@@ -107,13 +110,13 @@ struct batch_ready {
   uint32_t micro = 0;
   std::shared_ptr<const data::batch> batch;
 };
-/// loader -> itself: cut a micro-batch before it is needed.
+/// loader -> itself: the loader must cut micro-batch `next`, which no rank has requested yet.
 struct prepare_batch {
   next_batch next;
 };
 
-/// session -> loader: the step `first_step` begins at sample `first_sample`, whose number counts only samples that are
-/// not left out; drop the prepared micro-batches.
+/// session -> loader: from now on step `first_step` begins at sample `first_sample`, whose number does not count
+/// samples that are left out; the loader drops the micro-batches that it has prepared.
 struct move_data {
   uint64_t first_step = 0, first_sample = 0;
   std::vector<core::sample_range> left_out;
@@ -121,8 +124,8 @@ struct move_data {
 
 // ---- Messages to telemetry, and messages that a rank's timer sends
 
-/// session -> telemetry: a step's measurements and spans. `place` is the message's place in the record_queue, which
-/// limits unfinished records.
+/// session -> telemetry: measurements of a training step, and the spans (start and end) of its instructions. `place`: a
+/// reserved entry of the record_queue, which limits the number of records that telemetry has not handled.
 struct record_step {
   std::shared_ptr<const telemetry::step_values> values;
   std::shared_ptr<const std::vector<telemetry::rank_spans>> spans;
@@ -133,12 +136,13 @@ struct record_validation {
   std::shared_ptr<const telemetry::validation_values> values;
   record_queue::place place;
 };
-/// session -> telemetry: the run has gone back to the state after `step`, `global_samples` into the data; later records
-/// are removed from the curves.
+/// session -> telemetry: the run has gone back to the state after `step` steps and `global_samples` samples; the
+/// records of later steps are removed from the curves.
 struct go_back {
   uint64_t step = 0, global_samples = 0;
 };
-/// session -> telemetry: the run has ended; write the final files. No record follows.
+/// session -> telemetry: the run has ended, and telemetry must write its final files. The sender sends no further
+/// record.
 struct close_records {
   std::shared_ptr<const telemetry::run_end> end;
   uint64_t num_dropped = 0;  ///< number of records that were dropped because the writer's queue was full
@@ -233,7 +237,8 @@ typename I::result_type inspect(I& f, look_around& x) {
 
 }  // namespace troupe::actors
 
-// Troupe's block of type ids leaves first_custom_type_id and the next thousand ids to a host's own types.
+// Troupe's type ids begin 1000 after first_custom_type_id, so that the first thousand are free for an embedding
+// program's own messages.
 CAF_BEGIN_TYPE_ID_BLOCK(troupe, caf::first_custom_type_id + 1000)
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::run_failed))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::give_up))

@@ -1,5 +1,5 @@
-// The node agent: one per process. Forwards orders to the ranks of this process, reports their endings to the
-// supervisor, detects when one of them dies. Decides nothing.
+// The node agent, one actor per process: forwards the supervisor's orders to the ranks of this process, reports to the
+// supervisor when all of them have ended a run, and detects when one of them dies. Decides nothing.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace troupe::actors {
 
-struct numbered_rank {  ///< a rank of this process, whose first rank need not be rank 0
+struct numbered_rank {  ///< a rank of this process: its number in the job, and its actor
   uint32_t number = 0;
   rank_actor actor;
 };
@@ -19,13 +19,13 @@ struct node_agent_state {
 
   supervisor_actor supervisor;
   std::vector<numbered_rank> ranks;
-  std::shared_ptr<rank_reports> reports;  ///< reports of the current run, by rank once all ranks have ended
+  std::shared_ptr<rank_reports> reports;  ///< reports of the ranks that have ended the current run
   size_t running = 0;                     ///< number of ranks that have not ended the current run
   uint64_t run = 0;
 };
 
-/// Makes the behavior of a node agent. `ranks` returns the handles once all ranks are spawned; called at the first
-/// message.
+/// Makes the behavior of a node agent. `ranks` returns the handles of this process's ranks; it is called at the first
+/// message, when all ranks are spawned.
 node_agent_actor::behavior_type node_agent_impl(node_agent_actor::stateful_pointer<node_agent_state> self,
                                                 supervisor_actor supervisor,
                                                 std::function<std::vector<numbered_rank>()> ranks);

@@ -9,18 +9,18 @@
 namespace troupe::actors {
 namespace {
 
-/// True if each rank of a tensor group has its own columns of the logits.
+/// True if each rank of a tensor group has computed only its own columns of the logits.
 bool in_parts(const plan::job_layout& l) {
   const auto head = static_cast<uint32_t>(l.table->units.size()) - 1;
   return l.tensor_ranks() > 1 &&
          l.exchange_of(head, l.table->logits_segment(), plan::use::forward).op == core::exchange_op::gather;
 }
 
-/// [part]: the indices along a dimension of the whole output at which the slices of this part are placed. A part is one
-/// rank's output, or that of neighbouring ranks joined.
+/// [part]: the indices, along the joined dimension of the whole output, at which the slices of this part are placed. A
+/// part is the output of one rank, or the joined output of neighbouring ranks.
 using part_rows = std::vector<core::column_set>;
 
-/// Returns the indices of each part along `dimension` if the parts are simply concatenated.
+/// Returns the indices of each part along `dimension` for parts that are concatenated in order.
 part_rows side_by_side(const std::vector<model_output>& parts, size_t dimension) {
   part_rows out;
   int64_t first = 0;
@@ -31,7 +31,8 @@ part_rows side_by_side(const std::vector<model_output>& parts, size_t dimension)
   return out;
 }
 
-/// Concatenates the outputs `parts` along a dimension.
+/// Joins the outputs `parts` along `dimension`: slice i of a part is placed at the i-th of that part's indices in
+/// `rows`.
 model_output joined(const std::vector<model_output>& parts, size_t dimension, const part_rows& rows) {
   model_output out{parts.front().shape, {}};
   const auto elements = [](auto first, auto last) {
@@ -65,8 +66,8 @@ struct placed_outputs {
   [[nodiscard]] auto place() const { return std::tuple(samples, sequence, tensor); }
 };
 
-/// Joins neighbours for which `same` holds along a dimension, counted from the last one; `rows` returns the indices of
-/// each part along that dimension.
+/// Joins neighbouring outputs for which `same` holds, along the dimension that is `from_last` before the last one.
+/// `rows` returns the indices of each part along that dimension.
 template <class Same, class Rows>
 std::vector<placed_outputs> joined_where(std::vector<placed_outputs> all, Same same, size_t from_last, Rows rows) {
   std::vector<placed_outputs> out;
@@ -84,7 +85,7 @@ std::vector<placed_outputs> joined_where(std::vector<placed_outputs> all, Same s
   return out;
 }
 
-/// Returns, for each rank of a sequence group, the columns of a sample that the rank holds.
+/// Returns for each rank of a sequence group the columns (positions in a sample) that the rank holds.
 part_rows dealt_columns(const std::vector<model_output>& parts, size_t dimension, core::column_order order) {
   int64_t all = 0;
   for (const auto& part : parts) all += part.shape[dimension];

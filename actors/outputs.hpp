@@ -1,5 +1,5 @@
-// Joins the outputs of the ranks of a run for a host: ranks of tensor and sequence groups have parts of them. The
-// stages compute outputs, the session requests them.
+// Joins the model outputs of a run's ranks, because ranks of tensor and sequence groups have only parts of them.
+// Pipeline stages compute outputs; the session requests them for the host program.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,13 @@
 
 namespace troupe::actors {
 
-struct data_outputs {  ///< outputs of the ranks that compute the same samples
+struct data_outputs {  ///< outputs of all ranks that compute the same samples, joined
   uint32_t data = 0;   ///< position of these ranks among the data ranks
   std::vector<model_output> micros;
 };
 
-/// Moves the outputs of a run out of the reports and returns them by ascending position, each once and whole.
+/// Moves the outputs of a run out of the reports and returns them whole, once for each data position, by ascending
+/// position.
 std::vector<data_outputs> take_outputs(rank_reports& ranks);
 
 }  // namespace troupe::actors

@@ -15,14 +15,14 @@ uint32_t num_seats(const plan::rank_plan& p) {
 
 namespace {
 
-// True if the lane runs one instruction at a time. The control lane does not: it requests loads ahead.
+// True if the lane runs one instruction at a time: all lanes but fabric, io and control, which starts loads ahead.
 bool one_at_a_time(plan::lane l) { return !plan::starts_ahead(l) && l != plan::lane::control; }
 
-// Returns the instructions whose end must be reported to the lane of `x` before `x` starts; ends on the same lane need
-// no report. A line starts instructions in order, and in a lane that runs one instruction at a time the end of one
-// implies the end of all before it. So only the latest dependency on each such lane counts, and only if no instruction
-// before `x` needed a report of a later one. `heard` [lane]: position up to which the line of `x` has reports of the
-// lane's ends.
+// Returns those dependencies of `x` whose ends must be reported to the lane of `x` before `x` starts. A dependency on
+// the same lane needs no report if the lane runs one instruction at a time. On another such lane the end of an
+// instruction implies the end of all before it, so only the latest dependency on that lane is returned, and only if no
+// earlier instruction in the line of `x` has required a report of it or of a later one. `heard` [lane]: position up to
+// which the line has required reports.
 std::vector<uint32_t> to_hear(const plan::rank_plan& p, const std::vector<uint32_t>& position,
                               const plan::instruction& x, std::array<uint32_t, plan::num_lanes>& heard) {
   std::vector<uint32_t> out;
@@ -63,8 +63,9 @@ program::program(std::shared_ptr<const plan::rank_plan> p) : plan(std::move(p)) 
       for (const uint32_t at : line) {
         const uint32_t id = plan->lanes[l][at];
         auto on_these = to_hear(*plan, position, all[id], heard);
-        // The stages of a rank run one at a time, and the end of a stage's instruction is reported to the next stage.
-        // So the next stage needs no report of an instruction that an earlier stage has waited for.
+        // The pipeline stages of a rank run one at a time. If the previous instruction of the compute lane belongs to
+        // another stage, its end is reported to the stage of this instruction, which thereby needs no report of
+        // instructions that the earlier stage has waited for.
         if (before != plan::none && seat[before] != seat[id]) on_these.push_back(before);
         before = id;
         num_dependencies[id] = static_cast<uint32_t>(on_these.size());

@@ -13,13 +13,13 @@ namespace {
 
 using rank_self = rank_actor::stateful_pointer<rank_state>;
 
-// Returns "rank 2", or "rank 2 (stages 0 and 2)" if the model is cut and a run has begun.
+// Returns "rank 2", or "rank 2 (stages 0 and 2)" if the model is cut into pipeline stages and a run has begun.
 std::string own_name(const rank_state& s) {
   const auto stages = s.context ? plan::stages_text(*s.context->plan().layout, s.setup.rank) : std::string();
   return "rank " + std::to_string(s.setup.rank) + (stages.empty() ? "" : " (" + stages + ")");
 }
 
-// Returns the lane actors: all seats but control's.
+// Returns the lane actors: all but seat 0, that of the control lane, which the rank actor runs itself.
 std::span<const lane_actor> lanes_of(const rank_state& s) { return std::span(s.links->lanes).subspan(1); }
 
 void report_failure(rank_self self, core::error_kind kind, const std::string& text) {
@@ -30,8 +30,8 @@ void report_failure(rank_self self, core::error_kind kind, const std::string& te
   self->send(s.agent, run_failed{kind, own_name(s) + ": " + text});
 }
 
-// Reports the rank's current instructions and waits if it has lost a partner; its own lanes may detect the loss before
-// the supervisor reports it.
+// If another rank was lost during a run, tells the user what this rank's lanes were doing or waiting for. Called for
+// failures of the rank's own lanes, too, which may detect the loss before the supervisor reports it.
 void say_what_is_lost(rank_self self, core::error_kind kind, const std::string& text) {
   const auto& s = self->state;
   if (kind == core::error_kind::peer_lost && s.running && !s.failed && s.setup.tell)
@@ -52,7 +52,7 @@ void end_when_complete(rank_self self) {
   for (uint32_t l = 1; l < orders.size(); ++l)
     if (s.ended[l] < orders[l].size()) return;
   s.running = false;
-  (void)s.context->decide();  // decided now, because the next run may overwrite the votes before another caller asks
+  (void)s.context->decide();  // computes the vote's result before the next run overwrites the votes
   if (s.setup.ended) s.setup.ended(*s.context);
   self->send(s.agent, rank_ended{s.setup.rank, s.context});
   if (const auto longest = longest_work(*s.context)) s.longest_work = std::max(s.longest_work, *longest);
@@ -68,8 +68,8 @@ void load_ended(rank_self self, uint32_t id, std::shared_ptr<const data::batch> 
     self->send(s.links->lanes[seat], instruction_ended{s.context->order.run, id});
 }
 
-// Returns the micro-batch of a load. An evaluation takes one micro-batch after the other, for any number of them per
-// run.
+// Returns the request for the micro-batch of instruction `load`. In an evaluation, micro-batches are numbered over all
+// runs, in place of steps.
 next_batch batch_wanted(const rank_state& s, uint32_t load) {
   const auto& order = s.context->order;
   const uint32_t micro = s.context->plan().instructions[load].micro;
@@ -78,8 +78,8 @@ next_batch batch_wanted(const rank_state& s, uint32_t load) {
   return {order.run, order.step, micro, data, s.which};
 }
 
-// Runs the control lane: each load requests its micro-batch from the loader, or takes the batch of the order.
-// Micro-batches that are skipped are not loaded.
+// Runs the control lane: each `load` requests its micro-batch from the loader, or uses the batch that the order
+// contains. Micro-batches that the order omits are not loaded.
 void run_control(rank_self self) {
   auto& s = self->state;
   while (auto id = s.control.next()) {
@@ -91,8 +91,8 @@ void run_control(rank_self self) {
       continue;
     }
     const uint64_t run = order.run;
-    // The request has no time limit: a loader that reads from a slow disk is working, and a dead one answers with an
-    // error.
+    // Requests without a time limit: a loader that waits for a slow disk is working, and the request to a dead one ends
+    // with an error.
     self->request(s.loader, caf::infinite, batch_wanted(s, load))
         .then(
             [self, load, run](const batch_ready& m) {
@@ -107,8 +107,8 @@ void run_control(rank_self self) {
   end_when_complete(self);
 }
 
-// Sends a look_around unless one is under way: there is one at a time, however many runs begin meanwhile, and one from
-// an earlier run only schedules the next.
+// Sends this actor a delayed look_around, unless one is on its way: at most one is, however many runs begin meanwhile.
+// One that was sent in an earlier run checks nothing when it arrives, and only sends the next.
 void watch(rank_self self) {
   auto& s = self->state;
   if (std::exchange(s.looks, true)) return;
@@ -117,8 +117,8 @@ void watch(rank_self self) {
   self->delayed_send(self, every, look_around{s.context->order.run});
 }
 
-// Sets the functions from which the board reads the rank's pulse and the description of its lanes. Their pointers to
-// the run are weak, so that a rank that has ended has no pulse any more.
+// Sets the functions by which the pulse board reads the rank's progress and the description of its lanes. They refer to
+// the run weakly: without a run the pulse is empty.
 void show_pulse(const rank_state& s) {
   if (s.setup.pulses == nullptr) return;
   s.setup.pulses->show(s.setup.rank,
@@ -144,12 +144,12 @@ void look(rank_self self) {
   if (found != silence_clock::finding::stalled) s.looks_left = looks_per_stall;
   if (found == silence_clock::finding::fine) return;
   // If another rank computes, or waits for a disk or the loader, that rank is closer to the cause of the stall and
-  // reports it first; this rank waits for it only a limited number of looks.
+  // should report it; this rank reports only after it has let a limited number of looks pass.
   if (found == silence_clock::finding::stalled && culprit_is_elsewhere && s.looks_left-- > 0) return;
   const std::string text = core::text_of("nothing has ended for %.1f s: ", double(s.clock.quiet(now).count()) / 1e9) +
                            explain_stall(*s.context, s.setup.missing);
   if (found == silence_clock::finding::stalled) return report_failure(self, core::error_kind::stalled, text);
-  // only the rank whose request causes the wait reports it, because all other ranks wait for that rank
+  // Only a rank whose own request causes the wait reports it; all other ranks wait for that rank.
   if (s.setup.tell && activity_of(*s.context, s.setup.missing) == activity::asking)
     s.setup.tell(own_name(s) + ": " + text + "; the run waits");
 }

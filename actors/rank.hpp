@@ -1,5 +1,6 @@
-// The rank actor: owns the plans of one rank and the current run. Extends the windows of its lanes, fetches batches,
-// and regularly checks whether instructions still end (silence.hpp). Computes nothing.
+// The rank actor: owns the plans of one rank and the current run. Allows its lanes to start further instructions,
+// requests micro-batches from the loader, and regularly checks whether instructions still end (silence.hpp). Computes
+// nothing.
 #pragma once
 
 #include <array>
@@ -15,35 +16,36 @@
 
 namespace troupe::actors {
 
-/// Number of instructions that a lane may start ahead of its last report; several times progress_batch, so that lanes
-/// never wait for the extension of their window.
+/// Number of instructions that a lane may start beyond those that it has reported as ended; several times
+/// progress_batch, so that a lane never waits for the rank's permission to go on.
 inline constexpr uint32_t window_instructions = 64;
 
-/// The programs that a rank can run, by plan_choice. The session sets an entry before the first run of its kind and
-/// never changes it.
+/// [plan_choice, the kind of a run]: program that the rank executes in runs of this kind. The session sets or replaces
+/// entries only between runs.
 using rank_programs = std::array<std::shared_ptr<const program>, plan::num_plan_choices>;
 
-struct rank_setup {  ///< constants of a rank
+struct rank_setup {  ///< setup of a rank actor, constant after its spawn
   uint32_t rank = 0;
   std::shared_ptr<const rank_programs> programs;
   job::scaling_rules rules;
   actors::patience patience;
-  /// Instructions that a lane may start ahead of its last report; at least progress_batch, because a lane reports only
-  /// after that many.
+  /// Number of instructions that a lane may start beyond those that it has reported as ended; at least progress_batch,
+  /// because a lane reports only after that many.
   uint32_t window = window_instructions;
-  missing_members missing;  ///< returns the ranks that a collective waits for, which reports of a stall name
-  vote_memory votes;        ///< memory for the votes of all runs; empty: each run has plain memory
-  std::shared_ptr<pulse_board> pulses;  ///< pulses of all ranks; null: this rank runs alone
-  /// Called on the rank's thread when a run has ended well, before the end is reported. May be empty.
+  missing_members missing;  ///< returns the ranks that a collective waits for, to be named in reports of a stall
+  vote_memory votes;        ///< memory for the votes of all runs; empty: each run allocates its own
+  std::shared_ptr<pulse_board> pulses;  ///< shows all ranks' progress; null: no other rank is watched
+  /// Called when a run of this rank has completed without an error, before the rank reports that. May be empty.
   std::function<void(step_context&)> ended;
-  /// Called on the rank's thread when the run waits longer than usual for a disk or the loader; such a wait has no
-  /// limit. May be empty.
+  /// Called with a text if a run waits longer than usual for a disk or the loader, a wait that has no limit, or if
+  /// another rank is lost. May be empty.
   std::function<void(const std::string&)> tell;
 };
 
 struct rank_state {        ///< a rank's state between messages
   rank_state() = default;  // not an aggregate: CAF would try to initialise its first member with the actor
-  /// Sets `aborted` when the actor ends, for any reason, so that its lanes start nothing more.
+  /// When the actor ends during a run, for any reason, sets step_context::aborted, so that the lanes start no further
+  /// instruction.
   ~rank_state() {
     if (running) context->aborted = true;
   }
@@ -55,15 +57,16 @@ struct rank_state {        ///< a rank's state between messages
   loader_actor loader;
   std::shared_ptr<step_context> context;
   sequencer control;
-  /// Number of instructions that a seat may have started, and number that have ended, by seat
+  /// [seat, the number of a lane actor]: number of instructions of the run that the lane actor may have started, and
+  /// number that have ended.
   std::vector<uint32_t> window, ended;
   bool running = false, failed = false;
   plan::plan_choice which = plan::plan_choice::train;
   silence_clock clock;
-  /// True: the delayed look_around message, which checks for a stall, has been sent and has not arrived.
+  /// True: the rank has sent itself a delayed look_around, which checks for a stall, and the message has not arrived.
   bool looks = false;
   int64_t look_due_ns = 0;           ///< time at which the look_around message in progress is due
-  int looks_left = looks_per_stall;  ///< number of further checks in which another rank may report a stall first
+  int looks_left = looks_per_stall;  ///< further checks in which another rank may report a stall
   std::chrono::nanoseconds longest_work{0};  ///< duration of the longest instruction of the steps so far
 };
 

@@ -1,5 +1,5 @@
-// The result of a rank's run of a plan, as plain values: the only data about the run that other processes receive. Owns
-// the copy; the run's context, from which it is made, ends with the run.
+// The result of one rank's run of a plan as plain values, the only data about the run that other processes receive.
+// Owns the copying of these values out of step_context, which ends with the run.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace troupe::actors {
 /// Data that one rank's run of a plan produced: verdict, losses, times of instructions, and outputs of the model.
 struct rank_report {
   uint32_t rank = 0;
-  verdict decided;              ///< verdict in plans that train or evaluate; equal on all ranks
+  verdict decided;              ///< result of the vote, in plans that train or evaluate; equal on all ranks
   std::vector<double> losses;   ///< losses in plans that evaluate, by micro-batch and data position; equal on all ranks
   telemetry::rank_spans spans;  ///< start and end of the instructions of any plan
   std::vector<model_output> outputs;  ///< outputs by micro-batch, if the order requests them and in generation

@@ -1,5 +1,6 @@
-// Limits the number of records that the telemetry actor has not handled, because mailboxes are unbounded: the sender of
-// a record first reserves one of the queue's places, and the message owns this place until it is handled or dropped.
+// Limits the number of records that the telemetry actor has not handled, because mailboxes are unbounded. The sender of
+// a record first reserves one of a limited number of places, and the message owns that place until the record is
+// handled or dropped.
 #pragma once
 
 #include <atomic>
@@ -9,11 +10,12 @@
 
 namespace troupe::actors {
 
-/// Largest number of unfinished records: each keeps its step's spans alive. Further records are dropped and counted.
+/// Largest number of records that were sent and not handled; each keeps the measurements of its step in memory. Further
+/// records are dropped and counted.
 inline constexpr uint32_t record_queue_limit = 256;
 
-/// The limited number of records that one sender may have on the way. One thread calls `admit`; any thread may release
-/// places.
+/// Counts the records that one sender has sent and telemetry has not handled. One thread calls admit(); any thread may
+/// release the place of a record.
 class record_queue {
  public:
   using place = std::shared_ptr<const void>;
@@ -35,9 +37,9 @@ class record_queue {
   uint64_t num_dropped_ = 0;
 };
 
-/// Waits for a record of `queue`, and returns true if it was handled. Continues to wait while the writer handles one
-/// record after the other; returns false if the writer handles none within `patience`. `now` is a clock, `pause` lets
-/// some of its time pass.
+/// Waits until `record`, a place of `queue`, is released, and returns true. Waits as long as the telemetry actor
+/// handles other records meanwhile; returns false if it handles none for `patience`. `now` returns the time of a clock;
+/// `pause` lets some time pass.
 template <class Now, class Pause>
 bool wait_for_record(const std::weak_ptr<const void>& record, const record_queue& queue,
                      std::chrono::nanoseconds patience, Now now, Pause pause) {

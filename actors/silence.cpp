@@ -13,9 +13,9 @@ bool has_started(const step_context& c, uint32_t id) {
 }
 bool has_ended(const step_context& c, uint32_t id) { return c.spans[id].end_ns.load(std::memory_order_relaxed) != 0; }
 
-// Returns the activity of a lane in a collective. A started collective has been posted, so if this rank is missing it
-// is about to do its share. If no rank is missing, the collective is finished, and the message about this has not
-// reached the lane yet.
+// Returns the activity of a fabric lane that has started collective `x`, and has thereby posted it. If this rank is
+// among the missing ones, it is about to do its part. If no rank is missing, the collective is complete, and the
+// message about that has not reached the lane yet. In both cases the lane works.
 activity in_collective(const step_context& c, const plan::instruction& x, const missing_members& missing) {
   if (!missing) return activity::waiting;
   const auto who = missing(c.order.meeting_of(x));
@@ -23,7 +23,7 @@ activity in_collective(const step_context& c, const plan::instruction& x, const 
   return own ? activity::working : activity::waiting;
 }
 
-// Returns the activity of a lane whose instruction `x` is running, or may start.
+// Returns the activity of a lane whose instruction `x` is running, or whose dependencies have ended.
 activity in_instruction(const step_context& c, const plan::instruction& x, const missing_members& missing) {
   switch (x.lane) {
     case plan::lane::control:
@@ -59,11 +59,11 @@ activity activity_of(const step_context& context, const missing_members& missing
 
 namespace {
 
-// Returns " (stage 2, chunk 1)" if the model is cut.
+// Returns `place` in brackets, such as " (stage 2, chunk 1)"; empty if the model is not cut into stages.
 std::string in_brackets(const std::string& place) { return place.empty() ? "" : " (" + place + ")"; }
 
-// Returns the missing ranks as text: "rank 3 (stage 1)". A rank that waits for others has not done its share either; it
-// is not named if others are missing.
+// Returns a text such as " and waits for rank 3 (stage 1)" that names the ranks that collective `x` waits for. This
+// rank has not done its part either while it waits; it is not named if other ranks are missing.
 std::string absent_text(const plan::rank_plan& p, const plan::instruction& x, std::vector<uint32_t> who) {
   const auto& l = *p.layout;
   if (who.size() > 1) std::erase(who, p.rank);

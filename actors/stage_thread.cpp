@@ -10,7 +10,7 @@
 
 namespace troupe::actors {
 
-/// CAF's queue of the stages that have received a message while their mailbox was empty.
+/// The thread's queue of stages (actors) that CAF has scheduled because a message reached their empty mailbox.
 class stage_thread::queue final : public caf::execution_unit {
  public:
   explicit queue(caf::actor_system& system) : caf::execution_unit(&system) {}
@@ -32,7 +32,8 @@ class stage_thread::queue final : public caf::execution_unit {
     changed_.notify_one();
   }
 
-  /// Runs stages until the queue is closed; no stage is then left that could receive a message.
+  /// Runs queued stages, on the calling thread, until the queue is closed and empty; no stage is left then that could
+  /// receive a message.
   void run() {
     for (std::unique_lock lock(mutex_);;) {
       changed_.wait(lock, [this] { return !ready_.empty() || closed_; });
@@ -55,7 +56,8 @@ class stage_thread::queue final : public caf::execution_unit {
   bool closed_ = false;
 };
 
-/// Shared by all users of the thread; the last one closes the queue, possibly on the thread itself.
+/// Owned jointly by the stage_thread object and all stages spawned on it; the last owner closes the queue, possibly on
+/// the thread itself.
 struct stage_thread::tenancy {
   explicit tenancy(std::shared_ptr<queue> q) : jobs(std::move(q)) {}
   ~tenancy() { jobs->close(); }
@@ -76,7 +78,8 @@ class stage_thread::stage final : public lane_actor::stateful_base<lane_state> {
         make_executor_(std::move(make_executor)),
         links_(std::move(links)) {}
 
-  /// Runs the stage on this thread only, for every sender.
+  /// Puts a message into the stage's mailbox and makes the stage run on the shared thread, whichever thread sends the
+  /// message.
   void enqueue(caf::mailbox_element_ptr x, caf::execution_unit*) override {
     super::enqueue(std::move(x), on_->jobs.get());
   }

@@ -1,5 +1,5 @@
-// The thread that the stages of a rank share. Each stage is an actor with a mailbox; only one computes at a time, so
-// one thread serves all, and passing the turn from one stage to the next wakes no thread. Owns the thread and the queue
+// The thread that the pipeline stages of a rank share. Each stage is an actor with a mailbox; only one computes at a
+// time, so one thread serves all, and no thread is woken when the next stage continues. Owns the thread and the queue
 // of stages that have messages; the other lanes use detached actors of CAF 0.17.
 #pragma once
 
@@ -16,7 +16,7 @@ class stage_thread {
   /// waits for that, as for the thread of a detached actor. Throws std::system_error if the system refuses the thread.
   explicit stage_thread(caf::actor_system& system);
 
-  /// Spawns the stage of a chunk on this thread.
+  /// Spawns on this thread the compute-lane actor of chunk `chunk`, a part of the model that the rank computes.
   [[nodiscard]] lane_actor spawn(uint32_t chunk, std::function<std::unique_ptr<executor>()> make_executor,
                                  std::shared_ptr<rank_links> links);
 

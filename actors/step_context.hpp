@@ -1,5 +1,5 @@
-// One run of one plan on one rank: the state that its lanes share while it runs. Each field names its writer; readers
-// depend on the writer through the plan, so nothing here is locked.
+// State of one run of one plan on one rank, which the rank's lanes share while it runs. Each field names its writer. A
+// plan makes every reader depend on the writer, so no field is locked.
 #pragma once
 
 #include <atomic>
@@ -22,7 +22,8 @@
 
 namespace troupe::actors {
 
-/// Start and end of an instruction, in core::now_ns; 0 until then. Written by its lane, read by any thread.
+/// Times (core::now_ns) at which an instruction started and ended; 0 until it has. Written by the instruction's lane,
+/// read by any thread.
 struct span {
   std::atomic<int64_t> start_ns{0}, end_ns{0};
 };
@@ -35,27 +36,28 @@ struct model_output {
   std::vector<float> values;
 };
 
-/// The settings of one run of a plan, equal on all ranks.
+/// The order for one run of a plan: its settings, equal on all ranks.
 struct step_order {
   uint64_t run = 0;      ///< number of the run among all runs of any plan in this process, from 1
   uint64_t step = 0;     ///< number of optimizer steps before this one
   uint64_t applied = 0;  ///< number of updates applied before this step
-  /// Static ranges of inputs after `applied` updates, in the order of job::chosen_compression::layers; null: there are
-  /// none.
+  /// Ranges of the layers' inputs that were measured in earlier steps and by which inputs are quantised, in the order
+  /// of job::chosen_compression::layers; null: there are none.
   std::shared_ptr<const std::vector<kernels::activation_range>> input_ranges{};
-  std::vector<job::group_setting> settings;  ///< settings in this step, by optimizer group
+  std::vector<job::group_setting> settings;  ///< settings such as the learning rate in this step, by optimizer group
   double loss_scale = 1;
-  std::vector<uint64_t> collectives_before;  ///< number of collectives in earlier runs, by communicator; empty: none
-  /// batch with which the run computes instead of the loader's (generation); may be null
+  std::vector<uint64_t> collectives_before;  ///< number of collectives in earlier runs, by communicator
+  /// batch that every micro-batch of the run uses in place of the loader's (generation); may be null
   std::shared_ptr<const data::batch> given;
-  /// Number of micro-batches of an evaluation, whose `step` is the first of them; the plan's further micro-batches are
-  /// skipped. 0: as many as the plan has.
+  /// Number of micro-batches of an evaluation; the plan's further micro-batches are skipped, and `step` is the number
+  /// of the first. 0: as many as the plan has.
   uint32_t micros = 0;
-  bool keeps_logits = false;  ///< true: an evaluation stores step_context::logits
-  std::string output{};       ///< name of the output to store, if a host's last unit has several; empty: the only one
+  bool keeps_logits = false;  ///< true: an evaluation stores the model's output in step_context::logits
+  std::string output{};       ///< output to store if a model's last unit has several; empty: the only one
   bool computes_loss = true;  ///< false: an evaluation computes outputs only
   std::shared_ptr<save_target> save;  ///< the save that receives the states, in plans that save
-  /// Number of times that states were loaded into this session; a load drops state that is kept over steps.
+  /// Number of times that states were loaded into this session. When it changes, lanes drop state that they keep from
+  /// step to step.
   uint64_t loads = 0;
 
   [[nodiscard]] uint64_t before(uint32_t communicator) const {
@@ -67,57 +69,60 @@ struct step_order {
   }
 };
 
-/// Memory for the votes and norms of a rank's runs, used by one run after the other: a pool of the rank's memory, which
-/// every lane and the fabric can access, or plain memory in simulations.
+/// Memory for the numbers that a rank's runs exchange, the votes and LAMB's norms, reused by each run: a pool of the
+/// rank's memory, which every lane and the fabric can access, or ordinary memory in simulations.
 struct vote_memory {
   std::span<double> votes, norms;  ///< memory for the votes and for the norms of the rank's largest plan
   std::shared_ptr<const void> owner;
 };
-vote_memory plain_votes(const plan::rank_plan& p);  ///< returns plain memory for runs of `p`
+vote_memory plain_votes(const plan::rank_plan& p);  ///< returns newly allocated ordinary memory for runs of `p`
 
 struct step_context {  ///< one rank's run of one plan, shared by its lanes
-  /// Creates a run whose votes and norms are zero at the begin, and whose ranges of inputs in the votes are empty
-  /// (infinity, -infinity). `memory` belongs to the run until it has ended. Empty: plain memory.
+  /// Creates the state of a run, with votes and norms of zero and empty ranges of inputs (infinity, -infinity). The run
+  /// uses `memory` until it has ended; if `memory` is empty, it allocates ordinary memory.
   step_context(std::shared_ptr<const actors::program> what, const step_order& o, const job::scaling_rules& r,
                const vote_memory& memory = {});
 
   std::shared_ptr<const actors::program> program;
   step_order order;
   job::scaling_rules rules;
-  /// Numbers of the vote of all ranks. The shard lane writes this rank's square sums, the compute lane its losses and
-  /// ranges of inputs, the fabric lane the other ranks' numbers.
+  /// The numbers that all ranks exchange in the vote. The shard lane writes this rank's square sums, the compute lane
+  /// its losses and ranges of inputs, the fabric lane the numbers of the other ranks.
   std::span<double> votes;
-  /// LAMB's square sums of weights, then of updates. The shard lane writes this rank's numbers, the fabric lane the
-  /// other ranks' numbers.
+  /// Square sums per block that LAMB needs: first those of weights, then those of update directions. The shard lane
+  /// writes this rank's numbers, the fabric lane those of the other ranks.
   std::span<double> norms;
-  /// Completion of each instruction's work on a device with memory of its own, by instruction id; written by the
-  /// instruction's lane before the instruction ends (hands/device_lane.hpp).
+  /// [instruction id]: event that marks the end of the instruction's work on a device with memory of its own; written
+  /// by the instruction's lane before the instruction ends (hands/device_lane.hpp). Empty in a job on the CPU.
   std::vector<device::event> work;
-  /// Samples of each micro-batch, written by the rank before `load` ends
+  /// [micro-batch]: its samples, written by the rank before the instruction `load` ends
   std::vector<std::shared_ptr<const data::batch>> batches;
   /// Start and end of each instruction, by instruction id; written by the instruction's lane
   std::vector<span> spans;
-  /// Intervals, by lane, in which a lane that starts instructions ahead was moving bytes, written by that lane; empty
-  /// for other lanes, whose spans are such intervals.
+  /// [lane]: intervals in which a lane that starts instructions before earlier ones have ended (fabric, io) was moving
+  /// bytes, written by that lane. Empty for other lanes, which work during the whole span of an instruction.
   std::vector<telemetry::interval> worked[plan::num_lanes];
-  /// [parameter * micro-batches + micro-batch]: true if the parameter's bucket holds a contribution. Written by the
-  /// stages of the rank, which run in turns and may share a parameter. If one buffer of a bucket sums all micro-batches
-  /// (plan_options::buckets_stay), only the element of the first micro-batch is used. Empty unless the plan trains.
+  /// [parameter * number of micro-batches + micro-batch]: true if backward has written the parameter's gradient to its
+  /// bucket. Written by the pipeline stages of the rank, which run in turns and may share a parameter. If one buffer of
+  /// a bucket sums all micro-batches (plan_options::buckets_stay), only the element of micro-batch 0 is used. Empty
+  /// unless the plan trains.
   std::vector<bool> gradients_written;
-  /// Outputs by micro-batch, if the order requests them and in generation; written by the compute lane
+  /// [micro-batch]: the model's output, if the order requests it or the plan generates; written by the compute lane
   std::vector<model_output> logits;
-  std::atomic<uint64_t> num_ended{0};  ///< ended instructions of all lanes: shows that the run makes progress
-  std::atomic<bool> aborted{false};    ///< true: lanes start nothing more; set by the rank
+  std::atomic<uint64_t> num_ended{0};  ///< number of ended instructions of all lanes, by which other ranks see progress
+  std::atomic<bool> aborted{false};    ///< true: lanes start no further instruction; set by the rank actor
 
   [[nodiscard]] const plan::rank_plan& plan() const { return *program->plan; }
-  /// Returns the number of micro-batches that are computed; the plan's further ones are skipped.
+  /// Returns the number of micro-batches that the run computes; those beyond it in the plan are skipped.
   [[nodiscard]] uint32_t micros() const { return order.micros > 0 ? order.micros : plan().options().accumulation; }
 
-  /// Returns the vote's result; call only after `vote` has ended. The first caller computes it, in block order.
+  /// Returns the result of the vote; call only after the instruction `vote` has ended. The first caller computes it,
+  /// summing in the order of blocks.
   const verdict& decide();
-  /// True if an instruction with this guard acts; call only after `vote` has ended.
+  /// True if an instruction with guard `g` acts under the result of the vote; call only after the instruction `vote`
+  /// has ended, unless `g` is plan::guard::always.
   bool acts(plan::guard g);
-  /// Returns the factor on gradients if the step does not clip; known before the vote.
+  /// Returns the factor that updates multiply gradients by if the step does not clip; known before the vote.
   [[nodiscard]] double unclipped_scale() const;
 
  private:

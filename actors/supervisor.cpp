@@ -14,8 +14,8 @@ void fail(supervisor_self self, core::error why) {
   auto& s = self->state;
   if (s.failure) return;
   s.failure = std::make_shared<const core::error>(std::move(why));
-  // A rank that has lost a partner reports what it was waiting for, and therefore receives the reason; other failures
-  // are reported as `stopped`.
+  // If another rank was lost, the ranks are told so, because each then reports what it was waiting for; any other
+  // failure is passed on as `stopped`.
   const bool is_lost = s.failure->kind == core::error_kind::peer_lost;
   if (s.agent)
     self->send(s.agent, give_up{is_lost ? core::error_kind::peer_lost : core::error_kind::stopped, s.failure->text});

@@ -1,5 +1,6 @@
-// The supervisor: one per job. Executes one order at a time, checks that the results of the ranks are equal, and on the
-// first failure ends the run with this failure and tells all ranks to stop.
+// The supervisor, one actor for the ranks of each process: executes one order to run a plan at a time, checks that the
+// results of its ranks are equal, and on the first failure ends the run with that failure and tells all its ranks to
+// stop. In a job of several processes, cluster/supervision.hpp supervises the processes.
 #pragma once
 
 #include <memory>
@@ -11,7 +12,8 @@ namespace troupe::actors {
 
 struct supervisor_state {        ///< a supervisor's state between messages
   supervisor_state() = default;  // not an aggregate: CAF would try to initialise its first member with the actor
-  /// Answers a pending order when the actor ends, for any reason, because CAF drops a promise without an answer.
+  /// Answers an order that is still running when the actor ends, for any reason, because CAF would leave its sender
+  /// waiting.
   ~supervisor_state();
   static inline const char* name = "supervisor";
 

@@ -14,7 +14,7 @@ std::string whole_trace(const std::string& events, const std::vector<telemetry::
          telemetry::trace_names(ranks) + events + "\n]}\n";
 }
 
-// Complains once if the run's folder was removed during the run.
+// Reports once that the run's folder was removed during the run.
 void look_home(telemetry_state& s) {
   if (s.setup.home.empty() || s.told_gone) return;
   std::error_code e;
@@ -40,7 +40,7 @@ void trace(telemetry_state& s, const record_step& m) {
   }
 }
 
-// Writes a file. Returns false if there was nothing to write or it could not be written.
+// Writes `text` to `file`. Returns false if either is empty or the file could not be written, which is reported.
 bool write(const telemetry_state& s, const std::filesystem::path& file, const std::string& text) {
   if (file.empty() || text.empty()) return false;
   auto wrote = checkpoint::write_file_atomically(file, text);
@@ -48,8 +48,8 @@ bool write(const telemetry_state& s, const std::filesystem::path& file, const st
   return wrote.has_value();
 }
 
-// Writes a file into the run's folder; returns true if the file was written. Without the folder the file's name is
-// added to `missing`.
+// Writes `text` to `file` if the file's folder exists; returns true if the file was written. Without the folder, adds
+// the file's name to `missing`.
 bool write_if_at_home(const telemetry_state& s, const std::filesystem::path& file, const std::string& text,
                       std::string& missing) {
   std::error_code e;

@@ -1,5 +1,5 @@
-// The telemetry actor: one per process, on a thread of its own. Passes records to the recorder, writes the trace of
-// chosen steps and the final files, so that no lane ever waits for a file.
+// The telemetry actor, one per process, on a thread of its own: passes records to the recorder, writes the trace of
+// selected steps and the files at the end of the run, so that no lane ever waits for a file.
 #pragma once
 
 #include <filesystem>
@@ -12,7 +12,7 @@
 
 namespace troupe::actors {
 
-struct telemetry_setup {                          ///< files to write
+struct telemetry_setup {                          ///< files that telemetry writes, and where it reports
   std::filesystem::path home;                     ///< the run's folder; empty: the run has none
   std::filesystem::path trace_file;               ///< path of the trace; empty: no trace is written
   uint64_t from_step = 0, steps = 0;              ///< steps [from_step, from_step + steps) are traced

@@ -8,7 +8,7 @@ namespace troupe::actors {
 
 namespace {
 
-/// Returns the factor in the precision with which updates multiply.
+/// Returns `factor` rounded to the type of master weights, with which updates multiply: fp32 unless masters are fp64.
 double as_masters_take(const plan::rank_plan& p, double factor) {
   return p.options().master() == core::dtype::f64 ? factor : double(static_cast<float>(factor));
 }

@@ -14,7 +14,7 @@ namespace troupe::apps {
 
 class config_command {
  public:
-  /// Adds `config` and its subcommands; `parent` outlives this object, which does not move.
+  /// Adds `config` and its subcommands; `parent` must outlive this object, which must not be moved.
   explicit config_command(CLI::App& parent);
   config_command(const config_command&) = delete;
   config_command& operator=(const config_command&) = delete;

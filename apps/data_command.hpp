@@ -11,7 +11,7 @@ namespace troupe::apps {
 
 class data_command {
  public:
-  /// Adds `data` and its subcommands; `parent` outlives this object, which does not move.
+  /// Adds `data` and its subcommands; `parent` must outlive this object, which must not be moved.
   explicit data_command(CLI::App& parent);
   data_command(const data_command&) = delete;
   data_command& operator=(const data_command&) = delete;

@@ -61,7 +61,7 @@ class display {
   int64_t begin_ = core::now_ns(), next_ = begin_ + 200'000'000;
 };
 
-/// One of the arguments and its files.
+/// One input argument of the command, and the text files that it names.
 struct input {
   std::string name;
   data::source_listing listed;

@@ -1,6 +1,6 @@
-// Runs the agent of a machine: starts processes there, watches and reaps them, and passes messages between them and the
-// supervisor on the first machine. Executes the actions that agent_state.hpp returns. Owns the processes of this
-// machine and the link; leaves decisions about the job to supervision.hpp.
+// Runs the agent of a machine: starts the job's processes on that machine, watches and reaps them, and passes messages
+// between them and the supervisor, which runs on the first machine. Executes the actions that agent_state.hpp returns.
+// Owns these processes and the link to the supervisor; leaves decisions about the job to supervision.hpp.
 #pragma once
 
 #include <filesystem>
@@ -29,13 +29,15 @@ struct agent_options {
 /// Returns a descriptor of the job's configuration file, which is kept in memory. Errors: limit.
 core::result<shared_descriptor> file_of(const job_order& order);
 
-/// Returns the order's arguments, of which one names the job's file in memory. Programs started from now on receive the
-/// user's name for the file. Where the system has no /proc, the arguments are unchanged.
+/// Returns the order's arguments; the one with the configuration file's path is replaced by the path of `file`, which
+/// has the file's text in memory. Sets an environment variable from which programs that are started later learn the
+/// path that the user knows. On a system without /proc the arguments are unchanged.
 std::vector<std::string> arguments_with(const job_order& order, const shared_descriptor& file);
 
 /// Serves one job until it is over and returns its exit code; returns nothing if the supervisor dismissed the agent
-/// before there was a job. Errors: peer_lost, if the first machine is gone or silent for `cluster.lost_after`; then no
-/// process is left here, and the caller may join again. limit, if the system refuses a process.
+/// before there was a job. Errors: peer_lost, if the first machine is gone or silent for `cluster.lost_after`: all
+/// processes of the job on this machine have been killed, and the caller may join again. limit, if the system refuses a
+/// process.
 core::result<std::optional<int>> serve_as_agent(polled_link& supervisor, const agent_options& options);
 
 }  // namespace troupe::cluster

@@ -28,7 +28,7 @@ class agent_links {  ///< owns the links to the agents of one job, and handles t
   /// Handles all messages that have arrived from the agent of `machine`.
   void hear(uint32_t machine, int64_t now_ns);
   void drop(uint32_t machine) { links_[machine].reset(); }
-  /// Tells the agent to end while the job continues, and closes its link.
+  /// Tells the agent of machine `x.machine` to end with `x.code` while the job continues, and closes the link to it.
   void leave_out(const leave_out_agent& x, int64_t now_ns);
   /// Tells all connected agents that the job is over.
   void end_job(int32_t code, const std::string& why, int64_t now_ns);
@@ -36,8 +36,8 @@ class agent_links {  ///< owns the links to the agents of one job, and handles t
   /// Returns [machine]: link to the machine's agent; null if the agent is not connected.
   [[nodiscard]] const std::vector<std::unique_ptr<polled_link>>& all() const { return links_; }
   [[nodiscard]] bool is_empty() const;
-  /// Returns, after the end of the job, true if agents that had connected are disconnected and have not received the
-  /// end.
+  /// True if the job is over and some agent that had connected is disconnected and has not received the message that
+  /// the job is over.
   [[nodiscard]] bool some_are_away() const;
 
  private:

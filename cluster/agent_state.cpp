@@ -58,7 +58,7 @@ core::result<void> agent_state::hear(message m, int64_t now_ns) {
 void agent_state::pass_down(uint32_t place, message m) {
   std::vector<shared_descriptor> with;
   if (const auto* x = std::get_if<begin_term>(&m)) term_ = *x;
-  // Users of every machine read the reason: the text names both ends of a link that was lost.
+  // Prints on this machine's console, too, why the term ends, so that users of any machine see which link was lost.
   if (const auto* x = std::get_if<end_term>(&m); x != nullptr && !x->is_final && x->term > ended_term_) {
     ended_term_ = x->term;
     actions_.emplace_back(tell_people{fmt::format("term {} ends, another one follows: {}", x->term, x->text)});
@@ -70,7 +70,8 @@ void agent_state::pass_down(uint32_t place, message m) {
   actions_.emplace_back(tell_process{place, {std::move(m), std::move(with)}});
 }
 
-// Messages with descriptors stay on their machine.
+// Handles a message of a process of this machine. Descriptors cannot be sent to another machine: an offer is passed to
+// the term's other processes on this machine only, and the descriptors of a file of a save are stored here.
 void agent_state::hear_process(uint32_t place, parcel p) {
   if (const auto* x = std::get_if<offer>(&p.what)) {
     if (!term_ || x->term != term_->number) return;
@@ -92,10 +93,10 @@ void agent_state::take_signal(int number) {
   wanted_code_ = 128 + number;
 }
 
-// without a job the supervisor may stay silent for any time
+// Does nothing before the agent has a job: until then the supervisor may be silent for any time.
 core::result<void> agent_state::look(int64_t now_ns, bool something_came) {
   if (!order_) return {};
-  // this process was suspended, so it could not receive anything
+  // True if this process was suspended: it could not receive messages, so the supervisor may have sent some.
   const bool was_away = now_ns - looked_ns_ > order_->lost_after_ns / 2;
   if (something_came || was_away) heard_ns_ = now_ns;
   looked_ns_ = now_ns;

@@ -31,9 +31,9 @@ struct let_end {
 struct tell_people {
   std::string line;
 };
-/// Action of an agent. A machine_question, which comes before a job, requires a machine_answer. A job_order is the
-/// first action of a job: processes can be started after it. start_place and kill_place mean the same as the messages
-/// to an agent, and signalled is a signal for the process at its place.
+/// Action that the caller of agent_state must execute. machine_question: answer a question of `troupe doctor` with a
+/// machine_answer. job_order: prepare the job; it comes before the job's other actions. start_place, kill_place: start
+/// or kill the process with that number. signalled: send the signal to the process with that number.
 using agent_action = std::variant<tell_supervisor, tell_process, let_end, tell_people, job_order, start_place,
                                   kill_place, signalled, machine_question>;
 
@@ -50,7 +50,8 @@ class agent_state {
   /// Handles a signal by which the user ends the whole job or requests a save.
   void take_signal(int number);
   /// Handles the passing of time. `something_came`: whether the supervisor has sent anything since the last call.
-  /// Errors: peer_lost, if the supervisor has been silent for too long; then no process may be left here.
+  /// Errors: peer_lost, if the supervisor has been silent for `cluster.lost_after`; the caller must then kill all
+  /// processes of the job on this machine.
   core::result<void> look(int64_t now_ns, bool something_came);
 
   /// Returns the actions since the last call, in order.
@@ -62,10 +63,11 @@ class agent_state {
   /// Returns the exit code of an agent that has lost its supervisor: the job's, or the one of a signal that requested
   /// the end. Nothing: the agent waits for another supervisor.
   [[nodiscard]] std::optional<int> code_alone() const { return code_ ? code_ : wanted_code_; }
-  /// True if the supervisor has dismissed the agent without a job, after its questions.
+  /// True if the supervisor has asked only questions of `troupe doctor` and then dismissed the agent without a job.
   [[nodiscard]] bool is_let_go() const { return is_let_go_; }
   [[nodiscard]] int64_t over_ns() const { return over_ns_; }
-  /// Returns the error for a supervisor that is gone. `how`: the way it was lost.
+  /// Returns the error that the supervisor is gone. `how` completes the sentence "the first host: ", for example with
+  /// "was silent for 5.0 s".
   static core::error lost(const std::string& how) { return {core::error_kind::peer_lost, "the first host: " + how}; }
 
  private:
@@ -74,7 +76,7 @@ class agent_state {
 
   std::optional<job_order> order_;
   std::optional<begin_term> term_;
-  uint64_t ended_term_ = 0;  ///< last term whose end was printed
+  uint64_t ended_term_ = 0;  ///< number of the last term whose end was printed on this machine's console
   kept_saves saves_;
   std::optional<int> code_, wanted_code_;
   bool is_let_go_ = false;

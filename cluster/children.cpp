@@ -19,7 +19,7 @@
 namespace troupe::cluster {
 namespace {
 
-/// Time that a process whose link has ended, or that was killed, may take to end.
+/// Nanoseconds that children::kill and end_of_link wait for a process to end after SIGKILL or the end of its link.
 constexpr int64_t reaping_ns = 200'000'000;
 
 std::string end_of(int status) {
@@ -64,7 +64,9 @@ core::result<void> children::start(uint32_t place) {
   // The process gets its own process group: a terminal then sends signals only to this process, which passes them on.
   posix_spawnattr_t how;
   posix_spawn_file_actions_t files;
-  sigset_t held;  // blocked until the process reads its signals: a request for a save must not end it earlier
+  // Signals that request a save. The process starts with them blocked and handles them later: their default action
+  // would end it.
+  sigset_t held;
   sigemptyset(&held);
   for (const auto& s : core::signal_table)
     if (s.effect == core::signal_effect::saves) sigaddset(&held, s.number);
@@ -72,7 +74,8 @@ core::result<void> children::start(uint32_t place) {
   ::posix_spawnattr_setflags(&how, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
   ::posix_spawnattr_setsigmask(&how, &held);
   ::posix_spawn_file_actions_init(&files);
-  ::posix_spawn_file_actions_adddup2(&files, inherited, inherited);  // duplicated onto itself, so it stays open
+  // Duplicating a descriptor onto itself removes its close-on-exec flag, so that the started process inherits it.
+  ::posix_spawn_file_actions_adddup2(&files, inherited, inherited);
   std::vector<std::string> variables{fmt::format("{}={}", link_variable, link)};
   for (char** v = environ; *v != nullptr; ++v) variables.emplace_back(*v);
   std::vector<char*> envp;
@@ -89,8 +92,8 @@ core::result<void> children::start(uint32_t place) {
   return {};
 }
 
-// The wait is limited: a process that waits for a disk or a device may take long, and this process must send beats
-// meanwhile.
+// Waits for at most reaping_ns: a killed process that waits for a disk or a device may take long to end, and the
+// calling thread must go on sending beats.
 void children::kill(uint32_t place) {
   child& c = all_[place];
   if (c.pid > 0) {
@@ -117,7 +120,9 @@ void children::pass_signal(uint32_t place, int number) const {
   if (all_[place].pid > 0) ::kill(all_[place].pid, number);
 }
 
-/// Reports the end of the process, or `how` the link ended if the process has not.
+/// Handles the end of the link to a process: waits up to reaping_ns for the process to end, and reports how it ended
+/// or, if it still runs, `how` the link ended. Kills the process unless it has announced its end or let_end() was
+/// called.
 void children::end_of_link(uint32_t place, const std::string& how) {
   child& c = all_[place];
   if (c.pid == 0) return;

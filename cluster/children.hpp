@@ -37,16 +37,16 @@ class children {
   children(const children&) = delete;
   children& operator=(const children&) = delete;
 
-  /// Starts the process of `place`. Errors: limit, if the system refuses a process or a link, or the killed process of
-  /// this place has not ended yet.
+  /// Starts the process with number `place`. Errors: limit, if the system refuses a process or a link, or a killed
+  /// process with this number has not ended yet.
   core::result<void> start(uint32_t place);
-  /// Kills the process of `place`, without a callback; the process writes nothing afterwards. Waits at most 0.2 s for
-  /// its end: a process that the system still holds is reaped later, and no process starts at its place before.
+  /// Kills the process with number `place`, without a callback; the process writes nothing afterwards. Waits at most
+  /// 0.2 s for its end: a process that has not ended then is reaped later, and none with its number starts before.
   void kill(uint32_t place);
   void kill_all();
   void send(uint32_t place, parcel p);
   void pass_signal(uint32_t place, int number) const;
-  /// Lets processes that close their links take their time to end from now on.
+  /// Called when the job is over: processes whose links end after this call are not killed, but may take time to end.
   void let_end() { may_end_ = true; }
 
   [[nodiscard]] bool has(uint32_t place) const { return all_[place].pid > 0; }
@@ -74,7 +74,7 @@ class children {
   heard heard_;
   ended ended_;
   std::vector<child> all_;
-  std::vector<std::pair<uint32_t, pid_t>> dying_;  ///< places and ids of killed processes that have not ended
+  std::vector<std::pair<uint32_t, pid_t>> dying_;  ///< numbers and system ids of killed processes that have not ended
   bool may_end_ = false;
 };
 

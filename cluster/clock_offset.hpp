@@ -1,6 +1,6 @@
-// Estimates the offset of another process's clock from beats in both directions. Each beat says when its sender
-// received the other's last beat, so the time for which either end held it is subtracted from the round trip. Owns the
-// arithmetic; leaves sending beats to the link. No clock is set.
+// Estimates the offset of another process's clock from heartbeats in both directions. Each beat says when its sender
+// received the last beat of the receiver, so the time between receiving and answering is subtracted from the round
+// trip. Owns the arithmetic; leaves sending beats to the link. No clock is set.
 #pragma once
 
 #include <cstddef>

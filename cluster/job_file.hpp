@@ -7,7 +7,8 @@
 
 namespace troupe::cluster {
 
-/// Environment variable with the job's file as PATH:NAME.
+/// Environment variable with the job's configuration file as PATH:NAME. PATH: where programs open the file; NAME: the
+/// path that the user gave, for messages.
 inline constexpr const char* file_name_variable = "TROUPE_FILE";
 
 /// Tells programs that are started from now on, by the environment, that the user knows the file at `path` as `name`.
@@ -15,7 +16,7 @@ inline void name_job_file(const std::string& path, const std::string& name) {
   ::setenv(file_name_variable, (path + ":" + name).c_str(), 1);
 }
 
-/// Returns the user's name of the file at `path`; empty if that path is the name.
+/// Returns the path by which the user knows the file at `path`; empty if the user knows it by `path` itself.
 inline std::string name_of_job_file(const std::string& path) {
   const char* const said = std::getenv(file_name_variable);
   const std::string text = said == nullptr ? "" : said, head = path + ":";

@@ -19,7 +19,8 @@ void kept_saves::forget(std::string_view folder) {
 }
 
 void kept_saves::add(const std::string& path, uint64_t bytes, std::vector<shared_descriptor> with, uint32_t machine) {
-  // A copy of a file may be reported after its save was marked complete.
+  // A copy of a file may be reported, under the folder in which it was written, after its save was marked complete: the
+  // file then belongs to the save's final folder.
   const auto moved = std::ranges::find_if(written_, [&](const auto& w) { return lies_in(path, w.first); });
   const std::string at = moved == written_.end() ? path : moved->second + path.substr(moved->first.size());
   file& f = files_[at];
@@ -36,8 +37,8 @@ void kept_saves::add(const std::string& path, uint64_t bytes, std::vector<shared
   begun_.erase(begun_.begin());
 }
 
-// A step may be saved once more, by a term with other ranks and so with other files: the earlier files are dropped, and
-// so are later reports of them.
+// Drops all files that `folder` has already: they are of an earlier save of the same step, by a term with other ranks
+// and therefore other files. Reports of those files that come later no longer count for `folder`.
 void kept_saves::whole(const std::string& folder, const std::string& written) {
   forget(folder);
   std::erase_if(written_, [&](const auto& w) { return w.second == folder; });

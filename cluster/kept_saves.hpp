@@ -13,7 +13,7 @@
 
 namespace troupe::cluster {
 
-/// Number of complete saves that are kept.
+/// Number of complete saves in memory whose files are kept; an older one is dropped.
 inline constexpr size_t kept_saves_max = 2;
 /// Number of incomplete saves of which files are kept. One is being written; copies of the next may come before the
 /// message that the current one is complete; and a failed save is never reported.
@@ -34,14 +34,14 @@ class kept_saves {  ///< lists the saves in memory of one job, and the files tha
   /// limit and incomplete saves that were abandoned. Files of the next save may have been added already, because they
   /// come over other links.
   void whole(const std::string& folder, const std::string& written);
-  /// Removes the files of `machine`, which is lost.
+  /// Records that `machine` is lost: no file is on it any more.
   void lose(uint32_t machine);
 
   /// Returns the folder of the newest save of which every file is on one of `machines`; empty if there is none.
   [[nodiscard]] std::string newest(const std::vector<uint32_t>& machines) const;
   /// Returns the folder of the newest complete save, even if some of its files are lost; empty if there is none.
   [[nodiscard]] std::string newest() const { return saves_.empty() ? std::string() : saves_.back(); }
-  /// Returns the path of a file of the save that is on none of `machines`; empty if there is none.
+  /// Returns the path of one file of the save in `folder` that none of `machines` holds; empty if they hold all files.
   [[nodiscard]] std::string lost_file(std::string_view folder, const std::vector<uint32_t>& machines) const;
   /// Returns [path]: file of the save in `folder`.
   [[nodiscard]] std::map<std::string, const file*> of(std::string_view folder) const;
@@ -53,10 +53,10 @@ class kept_saves {  ///< lists the saves in memory of one job, and the files tha
   std::vector<std::string> saves_;  ///< folders of complete saves, the newest last
   struct begun {
     std::string folder;
-    uint64_t begun_at = 0;  ///< number of complete saves when the first file of this one was added
+    uint64_t begun_at = 0;  ///< number of saves of the job that were complete when this save's first file was added
   };
   std::vector<begun> begun_;  ///< folders of incomplete saves, the newest last
-  /// Folder in which a complete save was written, and its folder from then on.
+  /// Pairs, one for each complete save: the folder in which its files were written, and its final folder.
   std::vector<std::pair<std::string, std::string>> written_;
   uint64_t num_whole_ = 0;
 };

@@ -184,7 +184,7 @@ class launcher {
     else
       tell(options_.job.machine_of(place), signalled{number, place});
   }
-  /// Sends the signal that ends the run again if the leading process was lost before it took the signal: to the process
+  /// If the process that received a signal to end the run was lost, or no longer leads, sends the signal to the process
   /// that leads now.
   void pass_signal_again() {
     if (!stop_ || code_) return;
@@ -217,7 +217,7 @@ class launcher {
     is_replaced_ = on[first_child - 1].revents != 0;
     for (uint32_t m = 1; m < agents_.all().size(); ++m) {
       const auto& agent = agents_.all()[m];
-      // An agent that has just connected is read on the next pass.
+      // `on` was filled before the poll, so an agent that has connected since is not in it; the next pass reads it.
       const short came = agent != nullptr && agent->number() == on[2 + m].fd ? on[2 + m].revents : short{0};
       if (came == 0) continue;
       if ((came & POLLOUT) != 0) (void)agent->flush();
@@ -233,10 +233,10 @@ class launcher {
   std::optional<int> code_;
   int64_t over_ns_ = 0;
   bool is_replaced_ = false;
-  bool is_hurried_ = false;  ///< true: a signal has come after the end of the job
+  bool is_hurried_ = false;  ///< true: a signal to end came after the job was over; the launcher waits for no agent
   struct stop {
     int number;
-    uint32_t told;  ///< number (place) of the process that received the signal
+    uint32_t told;  ///< number of the process that received the signal
     bool was_lost = false;
   };
   std::optional<stop> stop_;  ///< set if a signal has requested the end of the job

@@ -1,5 +1,5 @@
 // Starts the processes of a job, watches and reaps them: executes the actions that supervision.hpp returns. Owns the
-// processes of this machine and the links to the agents of others (agent.hpp). Leaves every decision to
+// processes of this machine and the links to the agents of other machines (agent.hpp). Leaves every decision to
 // supervision.hpp, and the program's signals to the program.
 #pragma once
 
@@ -29,8 +29,8 @@ class arrivals {  ///< listens for agents of other machines, and returns those t
 };
 
 struct job_standing {    ///< progress of a job, which decides whether another machine may have to become the leader
-  bool has_run = false;  ///< true if steps of the job have been done, or were about to be
-  bool misses_hosts = false;  ///< true if machines are missing that could lead the job, as supervision::misses_hosts
+  bool has_run = false;  ///< true if some term of the job has begun its steps (supervision::has_run)
+  bool misses_hosts = false;  ///< true if machines that could lead the job are missing (supervision::misses_hosts)
 };
 
 struct launch_options {  ///< the job that launch() runs, and how it starts the job's processes
@@ -41,13 +41,13 @@ struct launch_options {  ///< the job that launch() runs, and how it starts the 
   std::function<void(const std::string&)> say;
   /// Non-blocking signalfd of the signals that are passed on to the leading process; null: none.
   shared_descriptor signals{};
-  arrivals* agents = nullptr;  ///< connecting agents, for a job on several machines
-  /// Descriptor that is readable when another machine leads the job: then all processes here are killed and the
-  /// launcher returns. Null: this machine leads until the end.
+  arrivals* agents = nullptr;  ///< source of agents that connect, for a job on several machines; null: one machine
+  /// Descriptor that is readable when another machine leads the job: then all processes of this machine are killed, and
+  /// the launcher returns. Null: this machine leads until the end.
   shared_descriptor replaced{};
   std::function<void(const job_standing&)> watch{};  ///< called on every pass of the loop; null: not called
   /// Arguments for the agents, and the text of the file that one of them names. This machine's processes get the same,
-  /// instead of `arguments`: a process that is started again reads the same text as the others, even if the file has
+  /// instead of `arguments`: a process that is started again reads the same text as all others, even if the file has
   /// changed. Without a text each process reads the file that `arguments` name.
   job_order order{};
 };

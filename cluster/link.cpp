@@ -99,7 +99,7 @@ core::result<void> socket_link::flush_locked() {
     m.msg_iov = &part;
     m.msg_iovlen = 1;
     alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * descriptors_max)> space{};
-    if (x.sent == 0 && !x.with.empty()) {  // descriptors are sent with the first byte
+    if (x.sent == 0 && !x.with.empty()) {  // the first byte of a frame carries the frame's descriptors (SCM_RIGHTS)
       m.msg_control = space.data();
       m.msg_controllen = CMSG_SPACE(sizeof(int) * x.with.size());
       cmsghdr* const c = CMSG_FIRSTHDR(&m);

@@ -1,6 +1,6 @@
-// Declares the link between the supervisor of a job and one of its processes: parcels in order, in both directions.
-// Owns their frames and the queue of bytes that the other end has not taken yet. Real links are socket pairs that a
-// process inherits, so there is no listening socket. tests/fakes/link.hpp has one for simulations.
+// Declares the link between the supervisor of a job and one of its processes: parcels (messages with descriptors) in
+// order, in both directions. Owns the frames of parcels and the queue of bytes that the other end has not read yet.
+// Links on one machine are socket pairs; a process inherits its end, so no socket listens.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ inline constexpr uint64_t frame_bytes_max = uint64_t{256} << 20, waiting_bytes_m
 /// Number of descriptors that one message can carry.
 inline constexpr size_t descriptors_max = 4;
 
-class link {  ///< one end of a message link between two processes
+class link {  ///< one end of a connection that carries messages between two processes
  public:
   virtual ~link() = default;
   /// Sends a parcel. Callable from any thread; never blocks. Errors: limit, beyond frame_bytes_max or
@@ -45,7 +45,7 @@ class frame_reader {
  public:
   void add(std::string_view bytes) { waiting_ += bytes; }
   void add(shared_descriptor d) { descriptors_.push_back(std::move(d)); }
-  /// Returns the next whole frame; nothing if it is incomplete. Errors: mismatch.
+  /// Returns the next frame (encoded message) of the received bytes; nothing if it is incomplete. Errors: mismatch.
   core::result<std::optional<parcel>> next();
 
  private:

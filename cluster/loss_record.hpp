@@ -12,22 +12,25 @@ namespace troupe::cluster {
 /// The losses of one run so far; used by one thread.
 class loss_record {
  public:
-  /// A run recovers from at most `losses_max` losses.
+  /// `losses_max`: number of losses that a run recovers from; the next one ends the run.
   explicit loss_record(uint32_t losses_max) : losses_max_(losses_max) {}
 
-  /// Counts a loss; losses that end together count once.
+  /// Counts a loss of one or several processes. The supervisor calls it once for all processes with ranks that are lost
+  /// while one term ends.
   void count() { ++losses_; }
-  /// Counts a loss without a step since the one before.
+  /// Counts a loss in the number of losses in a row; saved() sets that number back to 0, because a step was done.
   void count_fruitless() { ++fruitless_; }
   /// Records that the states after `step` steps are saved in memory.
   void saved(uint64_t step);
   /// Called when the steps of a term end at `now_ns`.
   void term_ended(int64_t now_ns) { without_term_ns_ = now_ns; }
-  /// Called when a term with `data` data ranks begins its steps at `now_ns`, after `step` steps. A run may continue
-  /// from a step before its last change of degrees; changes from that step on are undone.
+  /// Called when a term with `data` data-parallel ranks begins at `now_ns` with the states after `step` steps. Later
+  /// steps that were done before count as repeated, and recorded changes of the data-parallel degree at `step` or later
+  /// are removed.
   void term_began(uint64_t step, uint32_t data, int64_t now_ns);
 
-  /// Returns the counts of losses at time `now_ns`, for the process that leads the next term.
+  /// Returns the totals of the run at time `now_ns` (degrees, steps, repeated steps, time without a running term). The
+  /// processes of the next term receive them.
   [[nodiscard]] run_so_far so_far(int64_t now_ns) const;
   /// Returns the reason why the run may not recover from another loss; nothing if it may.
   [[nodiscard]] std::optional<std::string> beyond_limit() const;
@@ -36,7 +39,7 @@ class loss_record {
   uint32_t losses_max_;
   uint32_t losses_ = 0, fruitless_ = 0;
   run_so_far before_;
-  std::optional<int64_t> without_term_ns_;  // time since which no term runs, after the first one
+  std::optional<int64_t> without_term_ns_;  // time at which the last term's steps ended; set while no term runs
 };
 
 }  // namespace troupe::cluster

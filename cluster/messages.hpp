@@ -23,13 +23,13 @@ inline constexpr uint32_t no_place = ~uint32_t{0};
 
 // ---- Messages from a process to the supervisor
 
-/// First message of a process. Two processes of one job send the same version and configuration.
+/// First message of a process. Version and configuration must be equal on all processes of a job.
 struct hello {
   uint64_t process_id = 0;
   std::string version, configuration;
 };
-/// Sent in both directions: the sender is alive. The clock readings serve to compare clocks (clock_offset.hpp). Not
-/// sent from the thread of a lane.
+/// Heartbeat, sent in both directions: the sender is alive. Its clock readings serve to compare clocks
+/// (clock_offset.hpp). The thread that listens to the link sends it, so a process whose lanes compute still sends it.
 struct beat {
   int64_t said_ns = 0;   ///< time of sending by the sender's clock; 0: the sender compares no clocks
   int64_t heard_ns = 0;  ///< time by the sender's clock at which it received the receiver's last beat
@@ -46,20 +46,21 @@ struct offer {
 struct ready {
   uint64_t term = 0;
   std::string digest;
-  uint64_t step = 0;  ///< number of steps done when these ranks begin
+  uint64_t step = 0;  ///< number of steps that the run has done when these ranks begin their first step of the term
 };
 /// The ranks of this process have ended, and it uses no memory of the term any more.
 struct quiet {
   uint64_t term = 0;
 };
-/// A rank of this process cannot continue: the run ends, unless another process is lost or a link between machines.
+/// A rank of this process cannot continue. The run ends with this error, unless its cause is the loss of another
+/// process or of a link between machines.
 struct failed {
   uint64_t term = 0;
   core::error_kind kind = core::error_kind::bug;
   std::string text;
-  uint32_t lost_place = no_place;  ///< place of the process of another machine to which the sender has lost its link
+  uint32_t lost_place = no_place;  ///< number of the process on another machine to which the sender lost its link
 };
-/// A call of the leading process to all others of the term.
+/// A call (a request as text, which the session interprets) of the leading process to all other processes of the term.
 struct call {
   uint64_t term = 0, number = 0;
   std::string what;
@@ -74,7 +75,7 @@ struct answer {
 struct kept_file {
   std::string path;
   uint64_t bytes = 0;
-  /// Set in messages to a process: a process of the new term whose machine holds the file.
+  /// In messages to a process: number of a process of the new term whose machine holds the file.
   uint32_t place = 0;
 };
 /// Sent in both directions: the address at which a process receives bytes from processes of other machines; relayed to
@@ -115,13 +116,14 @@ struct leaving {
 
 // ---- Messages from the supervisor to a process
 
-/// Ranks [first, first + count) of the process at `place`, which runs on machine `machine`.
+/// A process of a term: the process with number `place`, which runs on machine `machine`, has the ranks
+/// [first, first + count). `count` is 0 for a process that only provides files of a save.
 struct seat {
   uint32_t place = 0, first = 0, count = 0;
   uint32_t machine = 0;
   friend bool operator==(const seat&, const seat&) = default;
 };
-struct run_so_far {  ///< totals of the previous terms, for a process that is new to the run
+struct run_so_far {  ///< totals of all previous terms, sent with begin_term because a process may be new to the run
   struct degree {
     uint64_t step = 0;  ///< number of steps done before this degree took effect
     uint32_t data = 0;
@@ -131,7 +133,7 @@ struct run_so_far {  ///< totals of the previous terms, for a process that is ne
   uint64_t steps_again = 0;     ///< number of `steps` that were done twice, in previous terms
   int64_t lost_ns = 0;          ///< nanoseconds without a running term since the first term began
 };
-struct begin_term {  ///< sent to each process that has a seat in the term
+struct begin_term {  ///< order to begin a term, sent to each process that takes part in the term
   uint64_t number = 0;
   uint32_t data = 0;        ///< number of data-parallel ranks in the term
   std::vector<seat> seats;  ///< seats in the order of ranks; the first process leads
@@ -140,7 +142,7 @@ struct begin_term {  ///< sent to each process that has a seat in the term
   std::string secret;       ///< secret with which this term's processes authenticate each other over the network
   run_so_far before{};
 };
-/// All processes of the term are ready, so the term's first step may begin.
+/// Sent to every process of a term when all of them are ready: the term's first step may begin.
 struct started {
   uint64_t term = 0;
 };
@@ -151,7 +153,8 @@ struct end_term {
   core::error_kind kind = core::error_kind::peer_lost;
   std::string text;
 };
-/// More processes are available: the leading process sends `between_steps` when it can.
+/// More processes are available, or a machine is to be replaced: the leading process sends `between_steps` at the next
+/// boundary between steps.
 struct join_wanted {
   uint64_t term = 0;
 };
@@ -163,7 +166,8 @@ struct place_row {  ///< state of one process of the job, for display
   uint32_t losses = 0;
   uint32_t first = 0, count = 0;  ///< first rank, and number of ranks, of the process in the term
 };
-/// States of all processes of the job, sent to the leading process whenever they change.
+/// States of all processes of the job, sent to the leading process at the start of a term, and at most once per
+/// heartbeat when they have changed.
 struct roster {
   uint64_t term = 0;
   std::vector<place_row> places;

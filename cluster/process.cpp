@@ -71,7 +71,7 @@ void process::send(message m, std::vector<shared_descriptor> with) {
     if (link_.has_waiting()) wake();
     return;
   }
-  // too many queued messages: the run fails instead of losing one silently
+  // The link refused the message because too much is queued: the run fails, instead of losing a message silently.
   if (sent.error().kind == core::error_kind::limit) fail(sent.error());
 }
 

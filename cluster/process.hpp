@@ -1,7 +1,7 @@
-// Connects one process of a job with the others, for its session: terms, calls between the leading process and the
-// others, shared memory, saves that are kept in memory. Owns the end of the link to the supervisor, the thread that
-// listens to it and the clock. Leaves the consequences of messages to process_state.hpp, and the content of calls to
-// the session.
+// Connects one process of a job with the other processes, for its session: terms, calls from the leading process and
+// their answers, shared memory, saves that are kept in memory. Owns the end of the link to the supervisor, the thread
+// that listens to it and the clock. Leaves the consequences of messages to process_state.hpp, and the content of calls
+// to the session.
 #pragma once
 
 #include <atomic>
@@ -27,14 +27,15 @@ struct process_setup {  ///< what a process reports about itself
   std::string version, configuration;
 };
 
-/// Environment variable with the link of a process that `troupe train` has started, as DESCRIPTOR:PLACE.
+/// Environment variable with the link of a process that `troupe train` has started, as DESCRIPTOR:PLACE: the number of
+/// the inherited descriptor, and the number of the process in its job.
 inline constexpr const char* link_variable = "TROUPE_LINK";
 /// Environment variable with the address at which a process receives bytes from other machines; set in a job on several
 /// machines.
 inline constexpr const char* address_variable = "TROUPE_ADDRESS";
 /// Environment variable with the number of the process's machine; set on machines other than the first.
 inline constexpr const char* machine_variable = "TROUPE_MACHINE";
-struct link_place {  ///< the inherited end of a link, and the process's place
+struct link_place {  ///< the inherited end of the link to the supervisor, and the number of this process in its job
   int descriptor = -1;
   uint32_t place = 0;
 };
@@ -45,8 +46,8 @@ std::optional<link_place> take_link_place();
 /// notification.
 class process {
  public:
-  /// Connects to the supervisor and sends `hello`. `end` is the inherited one. Without one, or with `lost_after_ns` of
-  /// 0 or less, the supervisor counts as lost at once: `next_term` returns the reason.
+  /// Connects to the supervisor and sends `hello`. `end`: the inherited end of the link. If `end` is null, or
+  /// `setup.lost_after_ns` is 0 or less, the supervisor counts as lost at once, and `next_term` returns the reason.
   process(shared_descriptor end, process_setup setup);
   process(const process&) = delete;
   process& operator=(const process&) = delete;
@@ -74,13 +75,15 @@ class process {
   core::result<void> ready(const std::string& digest, uint64_t step = 0);
   /// Reports that this process's ranks have ended and use no memory of other processes.
   void quiet();
-  /// Reports that a rank of this process failed: the run ends, unless another process is lost, or the link to one.
-  /// `lost_place`: the process of another machine to which this one has lost its link. Never blocks.
+  /// Reports that a rank of this process failed. The run ends with `why`, unless the cause is the loss of another
+  /// process, or of a link between machines. `lost_place`: number of the process of another machine to which this
+  /// process has lost its link. Never blocks.
   void fail(const core::error& why, uint32_t lost_place = no_place);
-  /// True if processes wait to join, so that the term should end at the next boundary (`change`).
+  /// True if processes wait to join or a machine is to be replaced, so that the leading process should end the term by
+  /// `change` at the next boundary between steps.
   [[nodiscard]] bool is_join_wanted() const;
-  /// Ends the term for one with `data` data ranks (0: as many as were planned last, if so many are possible). Called by
-  /// the leading process between two steps whose states are kept.
+  /// Ends the term, so that a term with `data` data ranks follows (0: as many as were planned last, if so many are
+  /// possible). Called by the leading process between two steps, when the states are saved in memory.
   void change(uint32_t data);
 
   // ---- functions that share memory and network addresses with the other processes of a term
@@ -91,11 +94,11 @@ class process {
   core::result<std::map<uint32_t, shared_descriptor>> take(const std::vector<uint32_t>& numbers);
   /// Announces the address at which this process receives bytes from processes of other machines.
   void give_address(const std::string& host, uint16_t port);
-  /// Waits for the addresses of other processes and returns them by place. Errors: the term has ended.
+  /// Waits for the addresses of other processes and returns them by process number. Errors: the term has ended.
   core::result<std::map<uint32_t, address>> addresses(const std::vector<uint32_t>& places);
 
-  // ---- functions for calls from the leading process, and for the answers of the others
-  /// Sends a call from the leading process to all others of the term. Returns the number that answers carry.
+  // ---- functions for calls from the leading process, and for the answers of the other processes
+  /// Sends a call from the leading process to all other processes of the term. Returns the number that answers carry.
   uint64_t tell(std::string what);
   /// Waits for `count` answers to call `number` and returns them in the order of arrival. Errors: the term has ended;
   /// bad_input, for a number that `tell` has not returned.
@@ -109,7 +112,8 @@ class process {
   // ---- functions that register saves in memory with the supervisor
   /// Registers a file of a save that is kept in memory. Errors: bad_input, if `with` is null.
   core::result<void> keep(const std::string& path, uint64_t bytes, const shared_descriptor& with);
-  /// Reports that the files written under `written` are complete; they belong to `folder` from now on.
+  /// Reports that a save in memory, of the states after `step` steps, is complete: its files were written under
+  /// `written` and belong to `folder` from now on.
   void keep_whole(const std::string& folder, const std::string& written, uint64_t step);
 
   // ---- functions for diagnosis and maintenance by a user
@@ -126,7 +130,7 @@ class process {
 
   /// Sets the function that describes this process's state when a user asks; it runs on the listening thread.
   void on_question(std::function<std::string()> describe);
-  /// Sets the exit code with which this process's part in the job ends as planned.
+  /// Records that this process ends as planned, with exit code `code`, which the destructor reports to the supervisor.
   void leave(int32_t code) { code_ = code; }
 
  private:
@@ -154,7 +158,7 @@ class process {
   std::function<void(const core::error&)> tell_end_;
   std::function<void(const answer&)> note_;
   std::function<std::string()> describe_;
-  std::thread listener_;  // last member: the thread uses the others
+  std::thread listener_;  // last member, so that it starts after all members that the thread uses exist
 };
 
 }  // namespace troupe::cluster

@@ -18,8 +18,8 @@ consequence process_state::hear(parcel p, int64_t now_ns) {
   look_at_clock(now_ns);
   if (const auto* x = std::get_if<beat>(&p.what)) {
     clock_.hear(*x, now_ns);
-    // The supervisor received that beat, so its silence is counted from the time of that beat at the earliest, however
-    // late the answer has come.
+    // This beat answers the one that this process sent at of_ns. Silence of the supervisor is counted from of_ns, not
+    // from now, because the answer may have been in transit for long.
     if (x->of_ns != 0)
       answered_ns_ = std::max(answered_ns_, std::min(x->of_ns, now_ns));
     else
@@ -55,10 +55,11 @@ consequence process_state::hear(parcel p, int64_t now_ns) {
   return out;
 }
 
-// The first reason counts, except that the end of the run replaces the end of the term.
+// Stores why the current term ended. Only the first reason is stored, except that the end of the run replaces the end
+// of the term.
 consequence process_state::end(const end_term& why) {
   consequence out;
-  if (why.term > term_ && !why.is_final) {  // this process has not begun that term
+  if (why.term > term_ && !why.is_final) {  // term `why.term` ends before this process has begun it
     std::erase_if(terms_, [&](const begin_term& t) { return t.number == why.term; });
     out.say = quiet{why.term};
     return out;
@@ -80,14 +81,16 @@ void process_state::look_at_clock(int64_t now_ns) {
   heard_ns_ = std::max(heard_ns_, answered_ns_);
   if (back_ns_ && answered_ns_ >= *back_ns_) {
     back_ns_.reset();
-    heard_ns_ = answered_ns_;  // the first beat may be older than its arrival, by its time in transit
+    // Until now heard_ns_ may have been the time at which the first beat arrived, which may have been in transit for
+    // long. From now on only answered beats count.
+    heard_ns_ = answered_ns_;
   }
   is_unheard_ = now_ns - heard_ns_ > give_up_ns(lost_after_ns_);
   if (now_ns - looked_ns_ > give_up_ns(lost_after_ns_)) back_ns_ = now_ns;
 }
 
 consequence process_state::look(int64_t now_ns) {
-  // this process was suspended for long, and the others may have continued without it
+  // True if this process was suspended for so long that the other processes may have continued without it.
   const bool was_away = now_ns - looked_ns_ > give_up_ns(lost_after_ns_);
   look_at_clock(now_ns);
   looked_ns_ = now_ns;
@@ -111,8 +114,8 @@ std::optional<core::error> process_state::is_over() const {
 std::optional<core::result<term_order>> process_state::next_term() {
   // The end of a term that this process has left already, or took no part in, has no effect here.
   if (ending_ && ending_->is_final) return core::fail(ending_->kind, ending_->text);
-  // A begin_term message may have been in transit for so long that others have ended its term. The term counts only
-  // after a beat that this process has sent since it began to run is answered.
+  // A begin_term message may have been in transit for so long that its term has ended in the meantime. Therefore the
+  // term begins only after the supervisor has answered a beat that this process sent after it began to run.
   if (terms_.empty() || is_unheard_ || back_ns_) {
     if (over_) return core::fail(*over_);
     return std::nullopt;
@@ -123,7 +126,8 @@ std::optional<core::result<term_order>> process_state::next_term() {
   term_ = out.order.number;
   leads_ = out.order.seats.front().place == place_;
   join_wanted_ = false;
-  // Messages of the new term that have come already are kept: other processes may have begun it earlier.
+  // Only messages of earlier terms are removed. Messages of the new term may have come already, from processes that
+  // have begun it earlier.
   const auto is_old = [&](const auto& x) { return x.term < term_; };
   const auto is_before = [&](const auto& x) { return x.first.first < term_; };
   std::erase_if(offers_, is_before);

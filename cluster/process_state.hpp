@@ -21,7 +21,7 @@ namespace troupe::cluster {
 struct file_in_memory {
   uint64_t bytes = 0;
   shared_descriptor with;  ///< descriptor of the file's memory; null if the file is on another machine
-  uint32_t place = 0;      ///< place of a process of the term whose machine holds the file
+  uint32_t place = 0;      ///< number of a process of the term whose machine holds the file
 };
 
 struct term_order {  ///< the supervisor's order to begin a term, with the files that the term continues from
@@ -33,7 +33,7 @@ struct term_order {  ///< the supervisor's order to begin a term, with the files
 struct consequence {
   std::optional<message> say;        ///< message to send to the supervisor
   std::optional<core::error> ended;  ///< error with which the ranks must stop; set if the term has just ended
-  std::optional<answer> note;        ///< note to give to the leading process's handler
+  std::optional<answer> note;        ///< note of another process, to pass to the handler that process::on_note set
   std::optional<uint64_t> question;  ///< number of a user's question about the state of this process
 };
 
@@ -88,15 +88,15 @@ class process_state {
   int64_t heard_ns_, looked_ns_, beat_due_ns_;
   int64_t answered_ns_ = INT64_MIN;  ///< time at which the last answered beat was sent
   uint64_t term_ = 0, started_ = 0;
-  bool is_unheard_ = false;  ///< true if the supervisor has been silent so long that it may plan without this process
+  bool is_unheard_ = false;  ///< true: the supervisor sent nothing for so long that it may plan without this process
   /// Time at which the process began to run, at first or again after a pause, until a beat sent since then is answered.
   std::optional<int64_t> back_ns_;
   bool leads_ = false, join_wanted_ = false, is_first_beat_ = false;
   std::deque<begin_term> terms_;
   std::map<std::string, file_in_memory> files_;
-  /// [term, number of the offer]: descriptor that a process has offered
+  /// [term, number of the offer]: descriptor of memory or an event that another process of the term has offered
   std::map<std::pair<uint64_t, uint32_t>, shared_descriptor> offers_;
-  /// [term, place]: network address that the process has sent
+  /// [term, number of the process]: network address that the process has sent
   std::map<std::pair<uint64_t, uint32_t>, address> addresses_;
   std::deque<call> calls_;
   std::vector<answer> answers_;

@@ -22,9 +22,9 @@ std::vector<uint32_t> places_with_ranks(const seating_facts& facts, uint32_t dat
   return out;
 }
 
-/// Returns processes without ranks, in addition to `places`, that have files of the newest save which all idle
-/// processes together have. Empty if `places` needs none of these files, or if only machines that were replaced have a
-/// file.
+/// Returns processes that must take part in the term without ranks, because the machines of `places`, the processes
+/// with ranks, lack some files of the newest save that all idle processes together have. Empty if they lack no file, or
+/// if some file is only on machines that were replaced.
 std::vector<uint32_t> keepers_for(const seating_facts& facts, const std::vector<uint32_t>& places) {
   const auto& job = facts.job;
   auto machines = machines_of(job, places);

@@ -1,5 +1,5 @@
-// Assigns the processes of a job to the next term: which get ranks, in which order, and which keep files of a save that
-// the others read. Plain functions of what the supervisor knows; leaves the term itself to supervision.hpp.
+// Assigns the processes of a job to the next term: which get ranks, in which order, and which have no ranks but provide
+// files of a save in memory. Plain functions of what the supervisor knows; leaves the term itself to supervision.hpp.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,14 @@ struct seating {
   [[nodiscard]] std::vector<uint32_t> all() const;
 };
 
-/// Facts on which a seating depends.
+/// Facts on which the assignment of ranks to processes depends.
 struct seating_facts {
   const supervised_job& job;
   const kept_saves& kept;
-  std::vector<uint32_t> idle;  ///< places whose processes run and have no ranks now, in ascending order
+  std::vector<uint32_t> idle;  ///< numbers of the processes that run and have no ranks now, ascending
   uint32_t last_leader = 0;    ///< number of the process that led the last term: it leads again, if it runs
   std::function<bool(uint32_t place)> had_ranks;
-  std::function<bool(uint32_t machine)> rests;  ///< returns true for machines that were replaced and hold no ranks
+  std::function<bool(uint32_t machine)> rests;  ///< returns true for machines that were replaced by spare machines
 };
 
 /// Returns the assignment of ranks for a term with `data` data ranks. Processes that had ranks come before processes

@@ -74,8 +74,8 @@ void supervision::begin_when_gathered() {
   if (awaited_machines().empty()) begin_next();
 }
 
-// Lost processes are started again within a second, and continue from the saves that the supervisor keeps in memory, or
-// from the newest checkpoint on the disk. Machines that have gone may join again in the meantime.
+// The wait is worth it: lost processes are started again after backoff_ns, lost machines may join again, and the run
+// then continues from a save that the supervisor keeps in memory, or from the newest checkpoint on the disk.
 bool supervision::gathers_again(uint32_t there) {
   if (there > 0 && !job_.waits_for_ranks) return false;
   uint32_t coming = 0;
@@ -119,7 +119,8 @@ void supervision::lose(uint32_t place, const std::string& how, int64_t now_ns) {
   if (over_) return;
   const std::string what = fmt::format("{} {}", ranks_of(place), how);
   actions_.push_back(say{what});
-  if (term_.is != phase::ending || !has_seat(place)) losses_.count();  // losses that end together count once
+  // Further processes with ranks that are lost while the term ends do not count again.
+  if (term_.is != phase::ending || !has_seat(place)) losses_.count();
   if (job_.starts_again && job_.recovers)
     m.start_ns = now_ns + std::min(backoff_max_ns, job_.backoff_ns << std::min(m.losses, 10U));
   ++m.losses;
@@ -149,7 +150,7 @@ void supervision::end(bool is_final, const core::error& why) {
   if (final_) return;
   if (is_final) final_ = why;
   if (term_.is == phase::running) losses_.term_ended(ticked_ns_);
-  if (term_.is == phase::none) {  // no process has ranks, so every process is told that the job is over
+  if (term_.is == phase::none) {  // no process has ranks, so the job ends here: no leading process would report `why`
     for (uint32_t p = 0; p < members_.size(); ++p)
       if (members_[p].is == standing::idle) send(p, end_term{0, true, why.kind, why.text});
     actions_.push_back(say{"error: " + why.text});
@@ -177,7 +178,7 @@ void supervision::go_on_if_quiet() {
   if (std::ranges::any_of(term_.seats, works)) return;
   if (!final_) return begin_next();
   const member& first = members_[leader()];
-  if (first.is == standing::absent) {  // no process is left to report the reason
+  if (first.is == standing::absent) {  // the leading process, which would report the reason, is gone
     actions_.push_back(say{final_->text});
     end_job(1);
   }
@@ -195,7 +196,8 @@ void supervision::begin_next() {
     if (!cause_.empty()) final_ = final_->in(cause_);
     for (uint32_t p = 0; p < members_.size(); ++p)
       if (is_idle(members_[p])) send(p, end_term{term_.number, true, final_->kind, final_->text});
-    if (term_.number > 0 && is_idle(members_[last_leader_])) return;  // this process leads, and ends the run itself
+    // The process that led the last term still runs: it reports the error and ends the run.
+    if (term_.number > 0 && is_idle(members_[last_leader_])) return;
     actions_.push_back(say{final_->text});
     return end_job(1);
   }
@@ -259,7 +261,7 @@ void supervision::end_job(int32_t code) {
 }
 
 void supervision::tick(int64_t now_ns) {
-  // if this process was suspended, it could not receive messages, and silence of other processes means nothing
+  // True if this process was suspended: it could not receive messages, so other processes may have sent some.
   const bool was_away = now_ns - ticked_ns_ > job_.lost_after_ns / 2;
   ticked_ns_ = now_ns;
   if (over_) return;
@@ -283,7 +285,7 @@ void supervision::tick(int64_t now_ns) {
     if (m.is == standing::idle || m.is == standing::working) {
       if (was_away) m.heard_ns = now_ns;
       if (machines_.is_silent(job_.machine_of(p), now_ns))
-        continue;  // the whole machine is silent, not this process alone
+        continue;  // the agent of the process's machine is silent, too: look_at_machines() decides about the machine
       if (now_ns - m.heard_ns > job_.lost_after_ns)
         lose(p,
              fmt::format("was silent for {:.1f} s (cluster.lost_after){}", double(now_ns - m.heard_ns) / 1e9,
@@ -399,8 +401,8 @@ roster supervision::people() const {
   return out;
 }
 
-// Sends the roster to the leading process, which users query, only if it has changed since it was last sent. Several
-// changes in between are sent as one.
+// Sends the states of all processes (the roster) to the leading process, which users query, if they have changed since
+// they were last sent. Called once per heartbeat, so several changes in between are sent as one.
 void supervision::tell_who_is_there() {
   if (term_.is != phase::running || over_) return;
   roster now = people();

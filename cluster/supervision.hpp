@@ -28,7 +28,7 @@ struct send_to {  ///< action: sends a message to a process
 struct start_process {  ///< action: starts the process with number `place`
   uint32_t place = 0;
 };
-struct kill_process {  ///< action: kills and reaps the process of this place
+struct kill_process {  ///< action: kills and reaps the process with number `place`
   uint32_t place = 0;
 };
 struct say {  ///< action: prints a line to the console's log
@@ -58,8 +58,8 @@ using action =
 enum class standing : uint8_t {
   absent,    ///< the process was lost, or never started, and is not started again yet
   starting,  ///< the process was started and has not sent hello
-  idle,      ///< the process runs and has no ranks
-  working,   ///< the process has ranks of the term
+  idle,      ///< the process runs and takes no part in a term
+  working,   ///< the process takes part in the term: it has ranks, or files of a save that other processes read
   left,      ///< the process has announced that it ends
 };
 /// Returns the name of a state, as status displays show it.
@@ -107,7 +107,8 @@ class supervision {
   [[nodiscard]] standing of(uint32_t place) const { return members_[place].is; }
   [[nodiscard]] bool is_over() const { return over_; }
   [[nodiscard]] uint32_t leader() const { return term_.seats.empty() ? 0 : term_.seats.front().place; }
-  /// Returns the machines that must join before the first term can begin.
+  /// Returns the machines that must join before a term can begin, while no process has ranks: before the first term, or
+  /// when too few processes were left to continue. Empty otherwise.
   [[nodiscard]] std::vector<uint32_t> awaited_machines() const;
   /// True if steps may be done now; `has_run` returns whether steps ever could be done.
   [[nodiscard]] bool is_running() const { return term_.is == phase::running; }
@@ -115,7 +116,7 @@ class supervision {
   /// True if the job has begun and some machines that could lead it are missing, or so quiet that they are about to be
   /// lost.
   [[nodiscard]] bool misses_hosts(int64_t now_ns) const;
-  /// True if another machine has replaced this one.
+  /// True if `machine` was replaced by a spare machine, or is to be replaced at the next boundary between steps.
   [[nodiscard]] bool is_resting(uint32_t machine) const { return machines_.rests(machine); }
   /// Returns a table of the job's processes, with one line for each.
   [[nodiscard]] std::string table() const;
@@ -128,10 +129,10 @@ class supervision {
     uint32_t losses = 0;
     std::optional<int64_t> start_ns;  ///< time at which the process is started again
     bool is_ready = false;
-    bool has_run = false;              ///< true if the process has been in a term that ran
+    bool has_run = false;              ///< true if the process took part in a term whose steps began
     std::optional<core::error> lacks;  ///< reason why the process gets no ranks; none: it may get ranks
     bool follows = false;              ///< true if the process has failed, perhaps because of another process's failure
-    uint32_t lost_place = no_place;    ///< place to which this process has lost its link in the term
+    uint32_t lost_place = no_place;    ///< number of the process to which this process has lost its link in the term
     uint64_t step = 0;                 ///< number of steps done when the process's ranks began the term
     uint64_t process_id = 0;
     std::string digest;
@@ -163,14 +164,14 @@ class supervision {
   void end_job(int32_t code);
   void begin_next();
   void begin_when_gathered();
-  /// If too few processes run for a term, waits for processes that are started again or reconnect. Returns false if the
-  /// next term cannot be begun with these either.
+  /// Called when too few processes, `there`, run for a term. Begins to wait for processes that are being started or
+  /// will be started again, and returns true. Returns false if these are too few as well, or if the job does not wait.
   [[nodiscard]] bool gathers_again(uint32_t there);
   /// True if the process with number `place` is being started, or will be started soon.
   [[nodiscard]] bool is_coming(uint32_t place) const;
   void go_on_if_quiet();
   void ask_to_join();
-  /// True if the process has not run yet, and the run continues without it.
+  /// True if the run has done steps, the process took part in none, and other processes can continue the run.
   [[nodiscard]] bool is_newcomer(uint32_t place) const;
   /// Leaves a process out of the run, because it cannot take part.
   void leave_out(uint32_t place, const core::error& why);
@@ -185,9 +186,10 @@ class supervision {
   [[nodiscard]] bool has_seat(uint32_t place) const;
   [[nodiscard]] bool has_ranks(uint32_t place) const;
   void look_at_machines(int64_t now_ns, bool was_away, bool beats);
-  /// Returns the numbers of the processes that run and have no ranks.
+  /// Returns the numbers of the processes that run and take no part in a term.
   [[nodiscard]] std::vector<uint32_t> idle_places() const;
-  /// Returns the seating of the next term. A resting machine whose files of the newest save no other has stops resting.
+  /// Returns which processes take part in the next term, and their ranks. If only replaced machines have some files of
+  /// the newest save, no machine counts as replaced any more, so that the term can read these files.
   seating seat_next(uint32_t data);
   void warn_of_save_lost(const std::string& continues_from);
   void say_who_stays(const std::vector<uint32_t>& places);
@@ -205,17 +207,19 @@ class supervision {
   current_term term_;
   uint32_t wanted_;  ///< largest number of data ranks that the next term may have
   uint32_t last_leader_ = 0;
-  bool replaces_ = false;  ///< true if the term is to end for one with other machines and as many ranks
+  bool replaces_ = false;  ///< true if the term is to end because a machine is replaced, with as many ranks as before
   std::string cause_;
   loss_record losses_;
   std::optional<core::error> final_;
-  std::optional<int64_t> final_ns_;  ///< time since which the leading process can report the run's final error
+  /// Time since which the leading process could have reported the run's final error. After cluster.lost_after without
+  /// a report the supervisor reports it.
+  std::optional<int64_t> final_ns_;
   /// Error of the first process that failed in a way that another process may have caused; the cause has not come yet.
   std::optional<core::error> followed_;
   int64_t followed_ns_ = 0;
   bool over_ = false, has_run_ = false;
   kept_saves kept_;
-  std::string told_roster_;  ///< the last roster that was sent, encoded, and its receiver
+  std::string told_roster_;  ///< bytes of the last roster that was sent, and the number of the process that received it
   std::string version_, configuration_;
   int64_t began_ns_ = 0;
   bool has_gathered_ = false;            ///< true if the next term waits for no machine any more

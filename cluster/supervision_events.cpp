@@ -17,8 +17,8 @@ using core::error_kind;
 /// True if another process may have caused a failure of this kind; that process then reports the cause, or is lost.
 bool may_follow_another(error_kind why) { return why == error_kind::peer_lost || why == error_kind::stopped; }
 
-/// Returns the first difference between two digests of the state that is equal on all processes: lines of `what:
-/// digest`.
+/// Returns a sentence about the first line in which two texts differ. The texts are digests of the plans and data of
+/// two processes, with lines of the form `what: digest`, which should be equal.
 std::string difference(std::string_view wanted, std::string_view got) {
   constexpr std::string_view colon = ": ";
   while (!wanted.empty() || !got.empty()) {
@@ -34,7 +34,7 @@ std::string difference(std::string_view wanted, std::string_view got) {
 
 }  // namespace
 
-// Messages with descriptors are relayed on their machine only.
+// Relays a message to all other processes of the term, if it carries descriptors only to those on the sender's machine.
 void supervision::relay_to_others(uint32_t from, const parcel& p) {
   for (const seat& s : term_.seats) {
     if (s.place == from || members_[s.place].is != standing::working) continue;
@@ -44,7 +44,7 @@ void supervision::relay_to_others(uint32_t from, const parcel& p) {
 
 void supervision::hear(uint32_t place, parcel p, int64_t now_ns) {
   member& m = members_[place];
-  if (m.is == standing::absent) return;  // the process is lost already, and this message is late
+  if (m.is == standing::absent) return;  // the process was lost before this message arrived
   m.heard_ns = now_ns;
   if (const auto* x = std::get_if<beat>(&p.what)) return m.clock.hear(*x, now_ns);
   if (over_ && !std::holds_alternative<leaving>(p.what)) return;
@@ -76,12 +76,12 @@ void supervision::hear(uint32_t place, parcel p, int64_t now_ns) {
     if (x->term != term_.number || m.is != standing::working) return;
     m.is = standing::idle;
     if (term_.is == phase::ending) return go_on_if_quiet();
-    cause_ = ranks_of(place) + " gave up its ranks";  // it had been stopped, or received no beats
+    cause_ = ranks_of(place) + " gave up its ranks";  // the process was suspended, or received no answers to its beats
     losses_.count();
     end(false, {error_kind::peer_lost, cause_});
   } else if (const auto* x = std::get_if<between_steps>(&p.what)) {
     if (x->term != term_.number || term_.is != phase::running) return;
-    if (x->data > 0) wanted_ = x->data;  // 0: the number planned last is still the most
+    if (x->data > 0) wanted_ = x->data;  // 0: wanted_ stays what it was
     cause_ = replaces_ && x->data == 0 ? "a host is replaced" : "the degrees change";
     end(false, {error_kind::peer_lost, cause_});
   }
@@ -110,11 +110,12 @@ void supervision::heard(uint32_t place, const hello& x) {
   }
 }
 
-// Ranks of one collective fail together: if one fails or stops, the others may report that before it reports the cause.
-// The run ends with the first cause; if that is a loss, the run continues.
+// Handles a process's report that its ranks have failed. Ranks of one collective fail together: if one rank fails,
+// other processes may report the consequence before its own process reports the cause. The run ends with the first
+// cause that is reported; if the cause is a loss, the run continues.
 void supervision::heard(uint32_t place, const failed& x, int64_t now_ns) {
   if (final_) return;
-  const bool is_before = x.term == 0;  // it took part in no term, so no other process can report the error
+  const bool is_before = x.term == 0;  // true: the process has taken part in no term, so it failed by itself
   const core::error why{x.kind, x.text};
   // An error names its process, except on a single machine if the process has not taken part in a term (all of its
   // processes refuse alike), or leads.
@@ -135,8 +136,8 @@ void supervision::heard(uint32_t place, const failed& x, int64_t now_ns) {
   if (std::ranges::all_of(term_.seats, follows)) end_followed();
 }
 
-// Handles a failure whose cause no process has reported. A connection between machines may end while both are alive,
-// and a process that has heard nothing for long leaves its term by itself: both count as a loss.
+// Handles a failure whose cause no process has reported. A connection between machines may end while both machines are
+// alive, and a process that has heard nothing for long leaves its term by itself: each case counts as a loss.
 void supervision::end_followed() {
   core::error why = *followed_;
   if (why.kind != error_kind::peer_lost) return end(true, why);
@@ -146,7 +147,7 @@ void supervision::end_followed() {
   end_by_loss(why);
 }
 
-// Both ends of a link may have reported its loss: name it once.
+// Names each lost link once, even if the processes at both of its ends have reported the loss.
 std::string supervision::lost_links() const {
   std::string out;
   for (const seat& s : term_.seats) {
@@ -176,7 +177,8 @@ void supervision::heard(uint32_t place, const ready& x) {
   if (std::ranges::all_of(term_.seats, [&](const seat& s) { return members_[s.place].is_ready; })) start_term();
 }
 
-// The leading process reports why a run ends; the others may leave before it, once the run is to end.
+// Handles the planned end of a process. The job ends when the leading process leaves, or any process with an error
+// code. Once the run is to end, other processes may leave before the leading one, which reports why the run ends.
 void supervision::heard(uint32_t place, const leaving& x, int64_t now_ns) {
   const bool ends_job = place == leader() || x.code != 0;
   if (!over_ && !final_ && !ends_job) return lose(place, "left before the run was over", now_ns);
@@ -186,7 +188,8 @@ void supervision::heard(uint32_t place, const leaving& x, int64_t now_ns) {
   go_on_if_quiet();
 }
 
-// The replacement takes effect at the next boundary, whose states are kept first, or when the term ends before that.
+// Marks the machine as replaced. It loses its ranks with the next term, which begins at the next boundary between
+// steps, when the states are saved in memory, or earlier if the term ends before.
 void supervision::heard(const replace_wanted& x) {
   const auto at = std::ranges::find(job_.hosts, x.host);
   if (at == job_.hosts.end()) return;
@@ -222,7 +225,7 @@ void supervision::parted(uint32_t machine, const std::string& how, int64_t now_n
   for (uint32_t p = 0; p < members_.size(); ++p) {
     if (job_.machine_of(p) != machine) continue;
     if (is_before)
-      members_[p] = {};  // the machine was lost before the first term, which therefore waits for the machine
+      members_[p] = {};  // no term runs, so no ranks were lost: the next term waits for the machine
     else
       closed(p, how, now_ns);
   }
@@ -233,7 +236,8 @@ void supervision::let_go(uint32_t machine, const std::string& how, int64_t now_n
   parted(machine, how, now_ns);
 }
 
-// No message of a silent machine's processes could be received, so their silence is counted anew.
+// Records a message from the agent of `machine`. If the machine was silent before, messages of its processes could not
+// arrive, so the time without a message from each of them is counted from now on.
 void supervision::heard_agent(uint32_t machine, int64_t now_ns) {
   const bool was_silent = machines_.hear(machine, now_ns);
   for (uint32_t p = 0; was_silent && p < members_.size(); ++p)
@@ -250,8 +254,8 @@ void supervision::say_who_stays(const std::vector<uint32_t>& places) {
           say{fmt::format("host {} keeps its ranks until other hosts have spare processes for them", job_.hosts[m])});
 }
 
-// Sends the files of a save to a process: each with the place of a process whose machine has the file, and with
-// descriptors if the receiver is on this machine.
+// Tells process `to.place` which files the save in `folder` has: for each file the number of a process of the term
+// whose machine has the file and, if the receiver is on this machine, the descriptors of the file's memory.
 void supervision::send_kept(const seat& to, const std::string& folder) {
   if (folder.empty()) return;
   for (const auto& [path, f] : kept_.of(folder)) {
@@ -278,8 +282,8 @@ bool supervision::is_newcomer(uint32_t place) const {
   return false;
 }
 
-// A process that cannot take part ends no run that continues without it. It does not count as a loss either: several
-// machines whose disks are not mounted may join together. Its ranks end with the term, like the ranks of all processes.
+// Leaves out a process that cannot take part, while the run continues without it. If it has ranks, the term ends. Does
+// not count as a loss, because several machines whose disks are not mounted may join together.
 void supervision::leave_out(uint32_t place, const core::error& why) {
   const std::string text = fmt::format("{} is left out: {}", process_of(place), why.text);
   actions_.push_back(say{"warning: " + text});
@@ -292,8 +296,8 @@ void supervision::leave_out(uint32_t place, const core::error& why) {
   }
 }
 
-// Drops the processes that were left out of the next term for a reason (`lacks`). Their machine is dropped with them if
-// none of the machine's other processes has run a term.
+// Kills the processes that were left out (those with `lacks`), unless they still have ranks. If no other process of
+// their machine has run a term or has ranks, the whole machine is left out.
 void supervision::drop_left_out() {
   for (uint32_t p = 0; p < members_.size(); ++p) {
     if (!members_[p].lacks || members_[p].is == standing::working) continue;

@@ -78,7 +78,8 @@ void clean_modules::cut() {
         set_sizes(*module, {static_cast<int64_t>(cut.outputs.size()), static_cast<int64_t>(cut.inputs.size())});
     undo_.push_back([module, before] { set_sizes(*module, before); });
     for (const auto& b : module->named_buffers(/*recurse=*/false))
-      // a vector with one element for each output, such as the running mean of a batch norm
+      // `b` is a vector with one element for each output of the module, such as the running mean of a batch norm, and
+      // loses the elements of removed outputs.
       if (!cut.outputs.empty() && b.value().dim() == 1 && b.value().size(0) == before.outputs)
         replace(b.value(), without(b.value(), 0, cut.outputs));
   }

@@ -1,6 +1,6 @@
 // Makes the compression of a host program's built modules permanent: rounds weights to their quantisation grids,
 // multiplies them by their pruning masks, then makes layers smaller. Owns how tensors and torch::nn modules are changed
-// and how a cut is undone; job/compression/clean.hpp chooses the changes.
+// and how the removal of rows and columns is undone; job/compression/clean.hpp chooses the changes.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,7 +15,8 @@ namespace troupe::compression {
 
 class clean_modules {
  public:
-  /// Requires that all units of `model` are built, and that `table` lists the parameters of `model`.
+  /// Stores the changes `what` to make. Requires that all units of `model` are built, and that `table` lists the
+  /// parameters of `model`.
   clean_modules(const models::module_model& model, const core::model_table& table,
                 std::shared_ptr<const job::cleaning> what);
 

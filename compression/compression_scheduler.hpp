@@ -1,6 +1,6 @@
 // DeepSpeed's `compression_scheduler` as a read-only view: which techniques act on which modules after how many
-// updates. A session does not need one: its compression depends on the number of applied updates. Owns the count;
-// leaves the rules to job/compression/compression.hpp.
+// updates. A session does not need one, because it reads the same rules by its own number of applied updates. Owns the
+// scheduler's count of updates; leaves the rules to job/compression/compression.hpp.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct scheduled_module {  ///< state of one module under one compression techni
   uint64_t schedule_offset = 0;  ///< number of updates before the technique begins
   bool enabled = false;          ///< true if the technique has begun; a technique never ends
   uint32_t bits = 0;             ///< current bits of a quantised module; 0 for a pruned module
-  double dense_ratio = 1;        ///< share of a pruned module's elements that is kept now
+  double dense_ratio = 1;  ///< fraction of a pruned module's elements that are not masked after the counted updates
 };
 
 /// Counts updates for DeepSpeed's `compression_scheduler`. Not thread-safe; uses no actor and no tensors.
@@ -47,7 +47,7 @@ class compression_scheduler {
   compression_scheduler() = default;
 
   job::chosen_compression chosen_;
-  // Schedules of the growing pruned share under snip_momentum; key: index in chosen_.pruned.
+  // Schedules by which the pruned fraction grows under the method snip_momentum; key: index in chosen_.pruned.
   std::map<size_t, kernels::prune_schedule> schedules_;
   uint64_t training_steps_ = 0;
 };

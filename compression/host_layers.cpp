@@ -20,7 +20,8 @@ namespace {
 
 namespace nn = torch::nn;
 
-/// Calls take(the module as its type) for the first of these types that the module has; false if it has none.
+/// Casts `m` to the first type of `Types` that it has, and calls `take` with the result. Returns false if `m` has none
+/// of the types.
 template <class... Types, class Take>
 bool as_any(nn::Module& m, Take take) {
   const auto one = [&]<class Type>(std::type_identity<Type>) {
@@ -31,7 +32,8 @@ bool as_any(nn::Module& m, Take take) {
   return (one(std::type_identity<Types>()) || ...);
 }
 
-/// Pointers to the widths that a module stores; null for a width that it does not store.
+/// Pointers to the numbers of outputs and inputs that a module's options store; null for a number that they do not
+/// store.
 struct said_sizes {
   int64_t *outputs = nullptr, *inputs = nullptr;
 };
@@ -84,7 +86,8 @@ core::result<void> host_layers::may_cut(const job::cleaning& what) const {
 
 core::result<host_layers> host_layers_of(const models::module_model& model, uint64_t seed) {
   TROUPE_TRY(models::check_units(model));
-  models::module_model own = model;  // a copy: units that are built in it end with it, and `model` stays as it was
+  // A copy, in which the loop builds units one at a time, so that `model` keeps its unbuilt units.
+  models::module_model own = model;
   models::table_builder rows(own);
   models::module_builder builder(seed);
   host_layers out;

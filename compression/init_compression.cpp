@@ -29,8 +29,8 @@ core::result<void> compresses(const std::shared_ptr<const config::job_config>& c
   return fail(error_kind::bad_input, "compression_training: init_compression requires an enabled technique, got none");
 }
 
-/// Returns the plan for cutting related modules. Returns every error of a run that compresses as `config` requests, and
-/// of redundancy_clean after that run.
+/// Checks everything that can be refused before the run, and returns the plan for removing rows and columns of related
+/// modules. Errors: those of a run that compresses as `config` requests, and of redundancy_clean after that run.
 core::result<std::shared_ptr<const job::cleaning>> check(const config::job_config& config, core::model_table table,
                                                          std::optional<uint64_t> rows, job::widths_said said) {
   TROUPE_TRY(job::check_layer_reduction(config, table));
@@ -41,7 +41,8 @@ core::result<std::shared_ptr<const job::cleaning>> check(const config::job_confi
   return job::plan_related(config, table, said);
 }
 
-/// Calls `factory` as a session does, and leaves torch's generator unchanged.
+/// Calls `factory` with torch's generator seeded by `seed`, as a session does, and restores the generator's state.
+/// `what` names the model in errors.
 core::result<models::module_model> made(const models::module_factory& factory, uint64_t seed, const char* what) {
   if (!factory) return fail(error_kind::bad_input, std::string("init_compression: ") + what + " has no factory");
   const models::random_turn turn({seed, 0, 0, 0, models::drawing_a_model});
@@ -62,8 +63,8 @@ void begin_with(const models::module_unit& unit, const unit_values& values) {
     if (values[i].defined()) own[i].tensor.detach().copy_(values[i]);
 }
 
-/// Returns a factory that calls `make` and sets these first values; units that have factories get them when they are
-/// built.
+/// Returns a factory that calls `make` and then copies `values`, [unit][parameter], into the parameters of the model; a
+/// unit with a factory of its own receives its values when it is built.
 models::module_factory beginning_with(models::module_factory make, std::vector<unit_values> values) {
   auto shared = std::make_shared<const std::vector<unit_values>>(std::move(values));
   return [make = std::move(make), shared] {
@@ -93,7 +94,8 @@ core::result<void> take_layers(actors::host_model& model, std::shared_ptr<const 
   TROUPE_ASSIGN(auto values, first_values(student, from, *config));
   model.make = beginning_with(std::move(model.make), std::move(values));
   auto rest = *config;
-  rest.compression.layers.enabled = false;  // the student has its first values already
+  // The factory of the model copies the teacher's layers, so the session must not do it again.
+  rest.compression.layers.enabled = false;
   config = std::make_shared<const config::job_config>(std::move(rest));
   return {};
 }

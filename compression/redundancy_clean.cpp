@@ -24,8 +24,8 @@ namespace {
 using core::error_kind;
 using core::fail;
 
-/// Returns the largest allowed difference of outputs of a type, relative to the largest output: sums of fewer numbers
-/// round differently.
+/// Returns the largest allowed difference between outputs before and after removed rows, relative to the largest
+/// output. The outputs differ slightly because sums over fewer numbers round differently.
 double most_apart(at::ScalarType type) { return type == at::kBFloat16 ? 3e-2 : type == at::kHalf ? 4e-3 : 1e-5; }
 
 core::error nothing_yet(uint64_t updates) {
@@ -39,7 +39,7 @@ uint64_t elements_of(const models::module_model& model, const core::model_table&
   return out;
 }
 
-/// Returns the outputs of the last unit, in evaluation mode.
+/// Runs the model on `batch` in evaluation mode, and returns the outputs of its last unit.
 core::result<models::named_values> outputs_of(const models::module_model& model, const core::model_table& table,
                                               const models::host_batch& batch) {
   const at::NoGradGuard no_grad;

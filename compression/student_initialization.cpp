@@ -15,7 +15,8 @@ namespace {
 
 using models::named_tensor;
 
-/// Returns a table with these parameters, in the form that job/model/layer_reduction.hpp reads.
+/// Returns a table with the names and shapes of the parameters `all`, the form that job/model/layer_reduction.hpp
+/// reads.
 core::model_table named_table(const std::vector<named_tensor>& all) {
   core::model_table out;
   for (const auto& p : all) {
@@ -39,7 +40,8 @@ std::vector<named_tensor> parameters_of(const models::module_model& model) {
   return out;
 }
 
-/// Returns the first values, [parameter of the student]; undefined for a parameter that keeps its own value.
+/// Returns the initial values of the student's parameters, [parameter of the student]; undefined for a parameter that
+/// the teacher does not initialise.
 core::result<std::vector<at::Tensor>> values_for(const core::model_table& student,
                                                  const std::vector<named_tensor>& teacher,
                                                  const config::job_config& config) {

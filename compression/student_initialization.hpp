@@ -26,8 +26,9 @@ core::result<uint64_t> student_initialization(const torch::nn::Module& student, 
 core::result<uint64_t> student_initialization(const models::module_model& student, const models::module_model& teacher,
                                               const config::job_config& config);
 
-/// Returns the first values of a student's parameters: [unit][parameter in the order of module_parts], undefined for a
-/// parameter that keeps its own value. The units of `student` need not be built; the tensors are those of the teacher.
+/// Returns the initial values of a student's parameters: [unit][parameter in the order of module_parts]; undefined for
+/// a parameter that the teacher does not initialise. The units of `student` need not be built; the returned tensors
+/// share the memory of the teacher's.
 core::result<std::vector<std::vector<at::Tensor>>> first_values(const models::module_model& student,
                                                                 const models::module_model& teacher,
                                                                 const config::job_config& config);

@@ -17,7 +17,8 @@ namespace troupe::config {
 namespace {
 
 struct spelling {
-  std::string_view accelerate, deepspeed;  ///< names of one key; empty `deepspeed`: Troupe cannot honour it
+  /// The key's names in an Accelerate file and in DeepSpeed's form; empty `deepspeed`: DeepSpeed has no such key.
+  std::string_view accelerate, deepspeed;
 };
 
 constexpr spelling in_section[] = {
@@ -67,7 +68,7 @@ constexpr std::string_view launcher_keys[] = {
     "commands",
 };
 
-/// Stores a value under a dotted name in `tree`, and creates the sections on the way that do not exist yet.
+/// Stores a value in `tree` under a dotted name, and creates each section of that name that `tree` lacks.
 void put(node& tree, std::string_view dotted, const entry& from) {
   const size_t dot = dotted.find('.');
   const std::string name(dotted.substr(0, dot));
@@ -96,7 +97,8 @@ node empty_like(const node& from) {
   return made;
 }
 
-/// FSDP's keys that control how modules are wrapped, prefetched and saved; a run's losses do not depend on them.
+/// FSDP's keys that have no effect in Troupe and cause no warning: they control how modules are wrapped, prefetched and
+/// saved, and a run's losses do not depend on them.
 constexpr std::string_view fsdp_harmless[] = {
     "auto_wrap_policy",  "transformer_layer_cls_to_wrap", "min_num_params",     "backward_prefetch",
     "forward_prefetch",  "backward_prefetch_policy",      "state_dict_type",    "use_orig_params",
@@ -105,7 +107,7 @@ constexpr std::string_view fsdp_harmless[] = {
 /// FSDP's strategies in the order in which Accelerate numbers them, from 1.
 constexpr std::array<std::string_view, 5> sharding_strategies{"FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD",
                                                               "HYBRID_SHARD_ZERO2"};
-/// Values of distributed_type for plain data parallelism over devices of one kind.
+/// Values of Accelerate's key distributed_type that mean plain data parallelism over devices of one kind.
 constexpr std::string_view data_parallel_types[] = {"NO",         "MULTI_CPU",   "MULTI_GPU", "MULTI_XPU",
                                                     "MULTI_NPU",  "MULTI_MLU",   "MULTI_HPU", "MULTI_MUSA",
                                                     "MULTI_SDAA", "MULTI_NEURON"};
@@ -168,7 +170,8 @@ class accelerate_file {
     }
   }
 
-  /// True if the section belongs to the `type` of this file; Accelerate itself ignores other sections.
+  /// True if Accelerate uses `section`: the section is not empty, and `distributed_type` of the file is `type`. A
+  /// section that is not empty but of another type has no effect, for which this function adds a warning.
   bool belongs(const entry& section, std::string_view type) {
     if (!says_something(*section.value)) return false;
     if (type_ != type) report_.warn(section.at, section.name, fmt::format("no effect: distributed_type is {}", type_));
@@ -233,8 +236,9 @@ class accelerate_file {
     return std::max<uint64_t>(out, 1);
   }
 
-  /// Returns the name of the strategy; version 2 of FSDP has `reshard_after_forward: true` or `false`, where a number
-  /// is no strategy's. FULL_SHARD if no strategy is given.
+  /// Returns the name of FSDP's sharding strategy; FULL_SHARD if the file has none. Version 1 of FSDP names it, or
+  /// numbers it from 1; version 2 has `reshard_after_forward: true` (FULL_SHARD) or `false` (SHARD_GRAD_OP). Any other
+  /// text is returned in upper case, and the caller refuses it.
   [[nodiscard]] std::string strategy() const {
     if (!strategy_) return std::string(sharding_strategies[0]);
     const std::string text = upper(strategy_->value->text);
@@ -297,7 +301,8 @@ class accelerate_file {
   reporter& report_;
   node made_;
   std::string type_;
-  bool is_second_ = false;  ///< true: FSDP version 2, which uses reshard_after_forward if both keys are given
+  /// True: FSDP version 2, whose reshard_after_forward takes precedence over the strategy key of version 1.
+  bool is_second_ = false;
   std::optional<entry> strategy_, offload_;
 };
 
@@ -319,7 +324,8 @@ node_ptr accelerate_root(const node& root, reporter& report) { return accelerate
 
 node_ptr accelerate_section(const node& section) {
   node made = empty_like(section);
-  // DeepSpeed's own keys come first, because the other keys are stored in the sections that these create.
+  // Adds DeepSpeed's own keys before Accelerate's, because put() stores a translated key in a section that may already
+  // be among DeepSpeed's keys.
   for (const entry& e : section.entries)
     if (std::ranges::find(in_section, e.name, &spelling::accelerate) == std::end(in_section)) made.entries.push_back(e);
   for (const entry& e : section.entries)

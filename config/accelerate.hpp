@@ -1,5 +1,5 @@
-// Reads files that Hugging Face's Accelerate writes, and returns their keys under DeepSpeed's names. Leaves the meaning
-// of keys to the key table.
+// Reads configuration files that Hugging Face's Accelerate writes, and returns their keys under DeepSpeed's names. The
+// key table (config/keys/) defines what the keys mean.
 #pragma once
 
 #include <filesystem>
@@ -9,7 +9,7 @@
 
 namespace troupe::config {
 
-/// Returns true if the root mapping of a file has keys that only Accelerate writes.
+/// Returns true if `root`, the root mapping of a configuration file, has keys that only Accelerate writes.
 bool is_accelerate_file(const node& root);
 /// Returns true if the file can be read and its root mapping has keys that only Accelerate writes.
 bool is_accelerate_file(const std::filesystem::path& file);
@@ -24,7 +24,7 @@ node_ptr accelerate_root(const node& root, reporter& report);
 /// (`zero_stage`, `offload_optimizer_device`) under DeepSpeed's names if DeepSpeed has them.
 node_ptr accelerate_section(const node& section);
 
-/// Returns the value of `deepspeed_config_file` in the section, or null.
+/// Returns the value of the key `deepspeed_config_file` in `section`; null if the key is missing or `none`.
 node_ptr accelerate_file_named(const node& section);
 
 }  // namespace troupe::config

@@ -11,7 +11,8 @@
 namespace troupe::config {
 namespace {
 
-/// Returns the value of a model key as JSON, by its key's type: `5e8` for an integer key is an integer.
+/// Returns the value of a key of the model as JSON, with the type of the key: `5e8` becomes an integer for an integer
+/// key.
 nlohmann::json to_json(const node& value, value_type type) {
   using nlohmann::json;
   switch (value.kind) {

@@ -7,10 +7,12 @@
 
 namespace troupe::config {
 
-/// Fills in `values` and `given` of `out` from the given values, the derived values and the finished `config`.
+/// Fills in `values` and `given` of `out` from the values that the file gives, the values that the rules have derived,
+/// and the finished `config`.
 void describe(const settings& given, const origins& derived, const std::vector<source>& sources, loaded& out);
 
-/// Sets to `auto`, in `out`, each value that differs between the possible divisions of the ranks over open degrees.
+/// Sets to `auto`, in `out`, each value that depends on the choice of the open degrees (the parallel degrees that are
+/// `auto`), since it differs between the possible choices.
 void mark_open(const open_degrees& open, loaded& out);
 
 /// Returns the inline model keys as JSON with Hugging Face's names; empty if there are none.

@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// Returns the reason why a key that generally acts has no effect in `c`; empty if it has an effect.
+/// Returns the reason why a key that has an effect in other configurations has none in `c`; empty if it has an effect.
 std::string idle_in(const effective_value& v, const job_config& c) {
   return v.row->support.acts == effect::acts ? idle(*v.row, c) : std::string();
 }
@@ -44,14 +44,14 @@ bool is_batch_key(std::string_view key) {
 
 bool is_given(const loaded& what, std::string_view key) { return std::ranges::binary_search(what.given, key); }
 
-/// True if the run chooses the key's value together with its open degrees.
+/// True if the run chooses the key's value together with its open degrees, the parallel degrees that are `auto`.
 bool is_open(const loaded& what, std::string_view key) {
   if (what.config.open_degrees.empty()) return false;
   const auto at = std::ranges::find(what.values, key, &effective_value::key);
   return at != what.values.end() && at->value == "auto";
 }
 
-/// Returns the requested effective values, in their order.
+/// Returns pointers to the effective values of all keys or of the given keys, in the order of the key table.
 std::vector<const effective_value*> values_of(const loaded& what, shown_keys keys) {
   std::vector<const effective_value*> out;
   for (const effective_value& v : what.values)
@@ -123,8 +123,8 @@ std::string given_yaml(const loaded& what) {
   return "# What a DeepSpeed configuration gives.\n" + tree.text();
 }
 
-/// True if the YAML of a run omits the key: the key belongs to another type or section, or was not given although its
-/// presence matters.
+/// True if the YAML of a run omits the key: the key has no field, belongs to a `type` of optimizer or scheduler or to a
+/// section that the run does not use, or was not given although its presence alone has an effect.
 bool is_left_out(const key_info& row, const job_config& c) {
   if (!row.has_field() || std::holds_alternative<model_key>(row.target.field)) return true;
   if (row.section() == "scheduler.params" && !row.read_by(core::name_of(c.scheduler.type))) return true;

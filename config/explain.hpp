@@ -8,7 +8,7 @@
 
 namespace troupe::config {
 
-enum class shown_keys : uint8_t { all, given };  ///< `given`: only keys that the file or a `--set` sets
+enum class shown_keys : uint8_t { all, given };  ///< `given`: only keys to which the file or a `--set` gives a value
 
 /// Returns every effective value as text for people.
 std::string explain_text(const loaded& what, shown_keys keys = shown_keys::all);
@@ -18,7 +18,8 @@ std::string explain_text(const loaded& what, shown_keys keys = shown_keys::all);
 /// for every missing capability the keys and values that wait for it.
 std::string explain_json(const loaded& what, shown_keys keys = shown_keys::all);
 
-/// Returns the Markdown table of docs/deepspeed.md: the keys that wait for missing capabilities.
+/// Returns the Markdown table of docs/deepspeed.md: the keys that have no effect yet because Troupe lacks a capability,
+/// by capability.
 std::string waiting_markdown();
 
 /// Returns errors and warnings as a JSON array of `{"severity", "file", "line", "column", "key", "text"}`; line 0 means

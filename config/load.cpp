@@ -49,7 +49,8 @@ class loading {
  private:
   load_result give_up() { return tl::unexpected(report_.in_order(diagnostic::error)); }
 
-  /// Returns the document's root, for text in any supported form; null if there is no root to continue with.
+  /// Parses a configuration's text in any supported form and returns its root mapping; null, with an error reported, if
+  /// there is none.
   node_ptr read_root(std::string_view text, uint32_t number) {
     const std::string& name = report_.sources[number].name;
     const bool is_yaml = name.ends_with(".yaml") || name.ends_with(".yml");
@@ -76,7 +77,8 @@ class loading {
     if (only.name.ends_with(".json") || looks_like_json(text) || json_in_base64(text)) only.kind = source::imported;
   }
 
-  /// Returns the mapping at `deepspeed_config` and removes it from the root; null if there is none.
+  /// Returns the value of the key `deepspeed_config` if it is a mapping, and removes the key from `root`; else returns
+  /// null.
   static node_ptr take_inside(node_ptr& root) {
     node rest = *root;
     const auto at = std::ranges::find(rest.entries, "deepspeed_config", &entry::name);
@@ -87,8 +89,8 @@ class loading {
     return inside;
   }
 
-  /// Adds the keys of a `deepspeed_config` mapping, which yield to the keys next to the mapping, and the keys of the
-  /// file that the mapping names, which yield to both.
+  /// Adds the keys of the mapping `inside`, the value of `deepspeed_config`, and of the file that the mapping names.
+  /// Keys next to `deepspeed_config` take precedence over the mapping, and the mapping over that file.
   void import_inside(settings& all, const node& inside) {
     put_under(all, collect(*accelerate_section(inside), report_, why_));
     if (const node_ptr file = accelerate_file_named(inside)) import_file(all, *file);
@@ -149,7 +151,8 @@ class loading {
     return read;
   }
 
-  /// Adds the keys of the file that `deepspeed_config` names, which yield to the keys given here.
+  /// Adds the keys of the file that the key `deepspeed_config` names. The keys of the job's own file and of `--set`
+  /// texts take precedence over them.
   void import_named(settings& all, const std::vector<settings>& overrides) {
     const setting* import = all.value_of("deepspeed_config");
     for (const settings& one : overrides)
@@ -195,7 +198,7 @@ class loading {
     all.root = root;
   }
 
-  /// A job with all its values, after the rules have been applied.
+  /// A job for one choice of its degrees, with all values and diagnostics after the rules between keys were applied.
   struct attempt {
     settings given;
     job_config config;
@@ -303,7 +306,7 @@ class loading {
     return out;
   }
 
-  /// Adds the errors that the caller's check `options_.also` reports, each at the key that it names.
+  /// Adds the errors and warnings that the caller's check `options_.also` returns, each at the position of its key.
   void ask_others(attempt& a) {
     const settings& given = a.given;
     const bool has_model = given.value_of("model.path") != nullptr || given.value_of("model.model_type") != nullptr;
@@ -316,7 +319,7 @@ class loading {
     }
   }
 
-  /// Stores a value in its field.
+  /// Stores a value in its field of `c`; a value that is `auto` or cannot be honoured yet is not stored.
   void keep(const setting& s, job_config& c) {
     if (s.value == nullptr || s.held_back) return;
     if (const auto refused = store(*s.row, *s.value, report_.sources[s.at.source].folder, c, s.item))
@@ -342,7 +345,7 @@ class loading {
   const load_options& options_;
   reporter report_;
   purpose why_ = purpose::job;
-  bool imports_accelerate_ = false;  ///< true: the file that was read or imported last is Accelerate's
+  bool imports_accelerate_ = false;  ///< true: the latest file that was read or imported is in the format of Accelerate
 };
 
 }  // namespace

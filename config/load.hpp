@@ -18,12 +18,12 @@
 
 namespace troupe::config {
 
-/// Expected kind of file. A plain DeepSpeed file has no model, data and steps; keys that cannot be honoured yet are
-/// warnings there, not errors.
+/// Kind of configuration that is expected. A plain DeepSpeed file has no model, data and steps, so it describes no run;
+/// keys that cannot be honoured yet are warnings in it, and errors in a job.
 enum class reading : uint8_t {
   job,
   deepspeed_only,
-  either,    ///< a job if the file has two of model, data and steps
+  either,    ///< a job if the file has at least two of the keys model, data and steps; else a plain DeepSpeed file
   host_job,  ///< a job of a host with its own model and batches: `model` is absent, `data` names no text
 };
 
@@ -32,24 +32,26 @@ struct key_problem {  ///< an error or warning about a key, or about a whole sec
   bool is_warning = false;
 };
 
-enum class so_far : uint8_t { sound, refused };  ///< result of all other checks of a job
+enum class so_far : uint8_t { sound, refused };  ///< whether all checks before load_options::also have accepted the job
 
-struct load_options {  ///< how a file is read
+struct load_options {  ///< options of load() and load_text()
   std::vector<std::string>
-      overrides;        ///< `key=value`, later ones win; paths in them are relative to the current folder
+      /// Texts `key=value` that replace values of the file; a later text replaces an earlier one; paths in them are
+      /// relative to the current folder.
+      overrides;
   bool strict = false;  ///< true: warnings are errors
   std::optional<uint64_t> steps = {};  ///< number of steps that replaces the key `steps`
   reading read_as = reading::job;
-  /// Returns further errors of a job, found by other folders; called for a job whose model keys are known and have the
-  /// right types.
+  /// Check of another folder that load calls for a job (not for a host's job or a plain DeepSpeed file) whose model
+  /// keys were all accepted; returns further errors and warnings. May be empty.
   std::function<std::vector<key_problem>(const job_config&, so_far)> also = {};
 };
 
-/// One key with the value that a run uses, for explain.
+/// A key with the value that a run uses, for the output of `explain`.
 struct effective_value {
   std::string key;
-  std::string value;       ///< value as YAML; `none` if there is no value
-  bool held_back = false;  ///< true: `value` was given, but nothing can honour it yet
+  std::string value;       ///< value of the key as YAML; `none` if it has no value
+  bool held_back = false;  ///< true: `value` was given, but Troupe cannot honour it yet, so it has no effect
   std::string origin;      ///< such as `job.yaml:8:28`, `default`, `auto`, `derived`, `--set key=value`, `--steps`
   const key_info* row = nullptr;
 };
@@ -61,7 +63,7 @@ struct loaded {  ///< an accepted configuration
   /// Effective values in table order: one for every key of the table; for keys of named groups and lists only the given
   /// ones.
   std::vector<effective_value> values;
-  std::vector<std::string> given;  ///< keys to which the file or an override gives a value or `auto`
+  std::vector<std::string> given;  ///< names of the keys to which the file or a `--set` gives a value or `auto`, sorted
 };
 
 /// Replaces the open degrees of a configuration (`config.open_degrees`) by the choice `taken`, and updates the

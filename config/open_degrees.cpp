@@ -9,8 +9,8 @@ namespace {
 
 constexpr std::string_view ranks_key = "parallel.ranks", data_key = "parallel.data";
 
-/// Limits of a choice of degrees: number of ranks to divide, equal to the limit of a single degree, and number of
-/// possible divisions, each of which is planned.
+/// Limits of a job with open degrees: largest number of ranks, equal to the limit of a single degree, and largest
+/// number of possible divisions of the ranks, each of which has to be planned.
 constexpr uint64_t open_ranks_max = 65536;
 constexpr size_t ways_max = 512;
 
@@ -20,7 +20,8 @@ constexpr degree_key keys[] = {{"parallel.pipeline", &parallel_section::pipeline
                                {"parallel.context", &parallel_section::context},
                                {data_key, &parallel_section::data}};
 
-/// Returns the degree that the file gives, under Troupe's or DeepSpeed's names.
+/// Returns the degree of axis `k` that the file gives, under Troupe's name or one of DeepSpeed's names; 1 or less:
+/// none.
 uint32_t given_degree(const degree_key& k, const job_config& c) {
   const auto& d = c.degrees;
   const uint32_t own = c.parallel.*k.degree;
@@ -30,7 +31,8 @@ uint32_t given_degree(const degree_key& k, const job_config& c) {
   return own;
 }
 
-/// Lists all ways to write `ranks` as a product of `keys_left` numbers, in ascending order of the first numbers.
+/// Appends to `out` all ways to write `ranks` as a product of `keys_left` numbers, each after the numbers in `way`;
+/// ways with a smaller first number come first.
 void share_out(uint64_t ranks, size_t keys_left, std::vector<uint32_t>& way, std::vector<std::vector<uint32_t>>& out) {
   if (keys_left == 1) {
     way.push_back(static_cast<uint32_t>(ranks));
@@ -74,7 +76,8 @@ open_degrees find_open(settings& given, const job_config& c, reporter& report) {
     if (given.was_refused(k.key)) return {};
     if (said == nullptr && is_auto(k)) said = &k;
   }
-  // `data: auto` alone leaves no choice: data ranks follow from the other degrees, as if the key were not given.
+  // `data: auto` without another `auto` leaves no choice: the data degree follows from the other degrees, as if the key
+  // were not given.
   if (said == nullptr || said->key == data_key || given.was_refused(ranks_key) || given.was_refused("parallel"))
     return out;
   for (const auto& k : keys) {

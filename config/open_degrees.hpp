@@ -11,7 +11,7 @@
 
 namespace troupe::config {
 
-/// An axis whose degree may be `auto`.
+/// An axis of parallelism whose degree may be `auto`: its key and its field.
 struct degree_key {
   std::string_view key;
   uint32_t parallel_section::*degree;

@@ -6,7 +6,7 @@
 namespace troupe::config {
 namespace {
 
-/// Escapes a text for a cell of a table.
+/// Escapes a text for a cell of a Markdown table.
 std::string cell(std::string_view text) {
   std::string out;
   for (const char c : text) {

@@ -209,7 +209,7 @@ class schema {
       ordered_json mapping = {{"type", "object"}};
       mapping.update(keys_of(row.key));
       ways.push_back(std::move(mapping));
-      // Old files set the section to true or false.
+      // `zero_optimization` may be true or false in old files.
       if (row.key == "zero_optimization") ways.push_back({{"type", "boolean"}});
     } else {
       ways.push_back(plain_of(row));
@@ -237,7 +237,7 @@ class schema {
         if (row.choices.or_number) return any_of({{{"type", "string"}}, number_of(row, "number")});
         return names.empty() ? text() : choice_of(row, names);
       case value_type::path:
-        // The other program's whole configuration may replace the name of its file.
+        // `deepspeed_config` may contain the whole DeepSpeed configuration instead of the name of its file.
         if (row.key == "deepspeed_config") return {{"type", {"string", "number", "object"}}, {"minLength", 1}};
         return path_text(row);
       case value_type::number_list:

@@ -43,7 +43,7 @@ std::string waiting_markdown() {
         add(fmt::format("`{}` ({})", row->key, values));
       else if (row->section().empty() || row->type == value_type::section)
         add(fmt::format("`{}`", row->key));
-      else  // a section has too many options to list
+      else  // lists no values of a section, because a section has too many options
         add(fmt::format("options of `{}`", row->section().substr(0, row->section().find(".different_groups"))));
     out += fmt::format("| {} | {} |\n", capability, fmt::join(names, ", "));
   }

@@ -1,4 +1,5 @@
-// Lists the keys and values that wait for missing capabilities, from the key table alone.
+// Lists, from the key table, the keys and values that have no effect yet because Troupe lacks a capability that they
+// need.
 #pragma once
 
 #include <string>
@@ -20,7 +21,8 @@ struct waiting_for {
   std::vector<waiting_key> keys;
 };
 
-/// Returns the waiting keys by capability, in the order in which the table first names it.
+/// Returns the keys and values without effect, grouped by the capability that Troupe lacks, in the order in which the
+/// key table first names the capabilities.
 std::vector<waiting_for> all_waiting();
 
 }  // namespace troupe::config

@@ -1,7 +1,8 @@
-// Converts values to bytes and back: fixed widths, little endian, floating-point numbers as their bits, texts and lists
-// after their length. Owns the widths and the bounds; leaves the meaning of the values to the caller.
+// Converts values to bytes and back: integers in fixed widths, little endian; floating-point numbers as their bits;
+// texts and lists preceded by their length. Owns the widths and the checks of bounds; leaves the meaning of the values
+// to the caller.
 //
-// One function names the fields of a structure for both directions:
+// One function lists the fields of a structure, for writing and for reading:
 // template <class F> void fields(F& f, point& p) { f(p.x, p.y); }
 #pragma once
 
@@ -18,7 +19,7 @@
 
 namespace troupe::core {
 
-class byte_writer {  ///< appends values to a string
+class byte_writer {  ///< appends values, as bytes, to a string
  public:
   template <class... Ts>
   void operator()(const Ts&... xs) {
@@ -40,7 +41,8 @@ class byte_writer {  ///< appends values to a string
       static_assert(std::endian::native == std::endian::little);
       out_.append(reinterpret_cast<const char*>(&x), sizeof x);
     } else {
-      // fields() takes a non-const reference for both directions; a byte_writer only reads.
+      // The parameter of fields() is not const, because a byte_reader assigns to the fields; a byte_writer only reads
+      // them, so the const_cast is safe.
       fields(*this, const_cast<T&>(x));
     }
   }
@@ -79,7 +81,7 @@ class byte_reader {
   void operator()(Ts&... xs) {
     (get(xs), ...);
   }
-  /// True if every value was read and no bytes are left.
+  /// True if every value was read without an error and no bytes are left.
   [[nodiscard]] bool is_whole() const { return good_ && rest_.empty(); }
   [[nodiscard]] bool is_good() const { return good_; }
 

@@ -1,4 +1,5 @@
-// Reads the cells of a line that a separator divides, for the small tables that a run writes into its folder.
+// Splits a line of text at a separator into cells, and parses cells as numbers, for the small tables that a run writes
+// into its folder.
 #pragma once
 
 #include <algorithm>

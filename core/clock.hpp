@@ -1,4 +1,5 @@
-// The only file that reads the real clock. Code whose time a simulation replaces calls these functions.
+// Reads the system's clocks. Actors read their own clock instead (actors/caf.hpp), because a simulation replaces that
+// one by a virtual clock.
 #pragma once
 
 #include <chrono>

@@ -8,8 +8,8 @@
 
 namespace troupe::core {
 
-/// Returns a sentence about the first part of `path` that is a link to a missing target, such as a disk that is not
-/// mounted; nullopt if no part is such a link.
+/// Returns a sentence about the first component of `path` that is a symbolic link to a missing target, for example on a
+/// disk that is not mounted; nullopt if no component is such a link.
 inline std::optional<std::string> dangling_link_in(const std::filesystem::path& path) {
   std::filesystem::path at;
   std::error_code ec;

@@ -7,7 +7,8 @@
 
 namespace troupe::core {
 
-/// Kind of a device. Every program has the CPU; a library that a program links or opens provides each other kind.
+/// Kind of a device. The CPU is always present; for every other kind there is a library, which a program links or opens
+/// at run time.
 enum class device_kind : uint8_t { cpu, cuda };
 inline constexpr size_t device_kinds = 2;
 /// Returns "cpu" or "cuda", the name in configurations.

@@ -1,4 +1,4 @@
-// The element types of states and messages. models/ maps Torch's own types.
+// Types of the elements of tensors in memory, in messages and in files. models/ converts Torch's types to these types.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,8 @@
 
 namespace troupe::core {
 
-enum class dtype : uint8_t { f64, f32, bf16, f16, i64, i32, i16, i8, u8, boolean };  ///< type of an element
+/// Type of the elements of a tensor.
+enum class dtype : uint8_t { f64, f32, bf16, f16, i64, i32, i16, i8, u8, boolean };
 
 /// Returns the bytes of one element.
 constexpr size_t size_of(dtype t) {

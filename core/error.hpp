@@ -12,31 +12,31 @@ namespace troupe::core {
 /// Reason why an operation failed. Each kind implies who can correct the cause.
 enum class error_kind : uint8_t {
   bad_input = 1,  ///< error in a file, key or argument of the user, who has to correct it; exit code 2
-  io,             ///< the file system or a device refused; retry, choose another location, or stop
+  io,             ///< the file system or a device failed an operation; retry, choose another location, or stop
   no_space,       ///< the disk or device has no room for the bytes
-  limit,          ///< a named limit would be exceeded
-  mismatch,       ///< two parties that must agree do not: shapes, identities, versions
-  stalled,        ///< all parties waited for one another, or one instruction never ended
+  limit,          ///< a limit, which the error's text names, would be exceeded
+  mismatch,       ///< shapes, identities or versions that must be equal differ
+  stalled,        ///< all actors waited for one another, or one instruction never ended
   peer_lost,      ///< an actor or process ended while others needed it
   numeric,        ///< NaN or infinity where a finite number is required
   stopped,        ///< a user or another program requested a stop
   bug,            ///< an invariant inside Troupe is violated
 };
 
-/// One failure: a sentence that states the expected value, the actual value and the place.
+/// One failure: a sentence that states the expected value, the actual value, and the file, key or object concerned.
 struct error {
   error_kind kind = error_kind::bug;
   std::string text;
 
-  /// Returns this failure with its context as a prefix: `rank 1: <text>`.
+  /// Returns an error of the same kind whose text begins with `where`: `rank 1: <text>`.
   [[nodiscard]] error in(const std::string& where) const { return {kind, where + ": " + text}; }
 };
 
 template <class T>
 using result = tl::expected<T, error>;
 
-/// Converts a kind and a text to an error that any function with a result can return: `return fail(error_kind::io,
-/// "...")`.
+/// Returns an error of this kind and text, in a form that every function with a result<T> can return: `return
+/// fail(error_kind::io, "...")`.
 inline tl::unexpected<error> fail(error_kind kind, std::string text) {
   return tl::unexpected<error>(error{kind, std::move(text)});
 }
@@ -50,8 +50,8 @@ inline tl::unexpected<error> refused(std::string text) { return fail(error_kind:
 #define TROUPE_JOIN_(a, b) a##b
 #define TROUPE_JOIN(a, b) TROUPE_JOIN_(a, b)
 
-/// Evaluates an expression of type result<T> and returns its error, if it holds one, from the enclosing function. The
-/// enclosing function returns a result<U> of any U. A value is dropped.
+/// Evaluates an expression of type result<T>. If it holds an error, returns that error from the enclosing function,
+/// which must return a result<U> of any U; if it holds a value, ignores the value.
 #define TROUPE_TRY(...)                                             \
   do {                                                              \
     if (auto troupe_tried = (__VA_ARGS__); !troupe_tried)           \

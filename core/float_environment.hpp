@@ -1,6 +1,6 @@
-// Owns the floating-point environment in which results are computed: no traps, rounding to nearest, subnormal numbers
-// kept. A host program may run with traps on (feenableexcept) or with subnormals flushed to zero, and a thread inherits
-// the environment of the thread that creates it.
+// Defines the floating-point environment in which results are computed: no traps, rounding to nearest, subnormal
+// numbers kept. A host program may run with traps on (feenableexcept) or with subnormals flushed to zero, and a thread
+// inherits the environment of the thread that creates it.
 #pragma once
 
 #include <cfenv>
@@ -23,8 +23,9 @@ class usual_float_environment {
   std::fenv_t before_{};
 };
 
-/// Sets the default floating-point environment in the calling thread permanently, so the thread must belong to a lane
-/// and not to the host program. Only a thread's first call has a cost.
+/// Sets the default floating-point environment in the calling thread permanently. Only a thread that runs nothing but
+/// Troupe's work (a lane's thread, a worker) may call it; a thread of the host program uses usual_float_environment.
+/// Only a thread's first call has a cost.
 inline void keep_usual_float_environment() {
   thread_local bool kept = false;
   if (!kept) std::fesetenv(FE_DFL_ENV);

@@ -11,7 +11,7 @@ std::optional<host_port> read_host_port(std::string_view text) {
   if (host.size() > 2 && host.front() == '[' && host.back() == ']')
     host = host.substr(1, host.size() - 2);
   else if (host.find(':') != std::string_view::npos)
-    return std::nullopt;  // several colons without brackets are ambiguous
+    return std::nullopt;  // an IPv6 address without brackets: which colon precedes the port is ambiguous
   host_port out{std::string(host)};
   const char *const begin = text.data() + colon + 1, *const end = text.data() + text.size();
   const auto [at, wrong] = std::from_chars(begin, end, out.port);

@@ -18,7 +18,7 @@ namespace troupe::core {
 /// Largest nesting depth of values in a JSON text, for callers that pass no other limit.
 inline constexpr size_t max_json_depth = 100;
 
-/// Reason why a text is refused.
+/// Reason why a JSON text is refused, and where.
 struct json_problem {
   error_kind kind = error_kind::bad_input;
   size_t byte = 0;  ///< position of the error in the text in bytes, from 1; 0 if unknown
@@ -45,7 +45,8 @@ inline std::optional<json_problem> too_deep_json(std::string_view text, size_t m
   return std::nullopt;
 }
 
-/// Returns the value in `text`. `watch` is the library's parser callback, and may discard values.
+/// Parses `text` as one JSON value, nested at most `max_depth` deep. `watch` is nlohmann::json's parser callback, and
+/// may discard values.
 template <class Json = nlohmann::json>
 tl::expected<Json, json_problem> parse_json(std::string_view text, size_t max_depth = max_json_depth,
                                             const typename Json::parser_callback_t& watch = nullptr) {
@@ -56,7 +57,7 @@ tl::expected<Json, json_problem> parse_json(std::string_view text, size_t max_de
     return tl::unexpected(
         json_problem{error_kind::bad_input, e.byte,
                      "broken JSON at byte " + std::to_string(e.byte) + " of " + std::to_string(text.size())});
-  } catch (const nlohmann::json::out_of_range& e) {  // the text of the exception ends with the number in quotes
+  } catch (const nlohmann::json::out_of_range& e) {  // a number exceeds a double; e ends with it in quotes
     const std::string_view words = e.what();
     const size_t begin = words.find('\'');
     const std::string_view number =

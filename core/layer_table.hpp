@@ -11,7 +11,7 @@
 
 namespace troupe::core {
 
-/// Computation of a layer. `other`: a module whose type does not determine its computation.
+/// Computation of a layer, by its type. `other`: the module's type is unknown, so its computation is, too.
 enum class layer_kind : uint8_t {
   linear,
   embedding,           ///< the layer looks up rows of its weight by token
@@ -63,7 +63,8 @@ constexpr std::string_view name_of(part_role role) {
   return role == part_role::query ? "query" : role == part_role::key ? "key" : "value";
 }
 
-/// A range of neighbouring outputs of a packed weight, which holds several such ranges side by side.
+/// One of the weights (such as queries, keys and values) that are packed side by side in one weight: a range of
+/// neighbouring outputs.
 struct weight_part {
   part_role role = part_role::query;
   uint64_t width = 0;  ///< number of outputs of the part; the widths of all parts sum to the layer's `out`
@@ -87,7 +88,7 @@ struct layer_info {
   /// attention, and in the inputs of the linear layer after it; 0: this layer has no heads.
   uint32_t heads = 0, kv_heads = 0;
   std::vector<weight_part> parts;  ///< parts of a packed weight in output order; empty: the weight is not packed
-  uint32_t unit = 0, segment = 0;  ///< unit and segment that compute the layer
+  uint32_t unit = 0, segment = 0;  ///< indices of the unit, and of the segment in it, that compute the layer
 };
 
 }  // namespace troupe::core

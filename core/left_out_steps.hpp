@@ -19,7 +19,8 @@ struct sample_range {
 /// otherwise.
 struct left_out_steps {
   uint64_t first = 0, last = 0;
-  bool after_spike = false;  ///< true: the run itself left the step out (`on_spike`); false: the configuration did
+  /// True: the run decided it after a spike of the loss (configuration key `on_spike`); false: the key `data.skip` did.
+  bool after_spike = false;
   std::vector<sample_range> samples;  ///< samples that are left out, as ascending, disjoint ranges that are not empty
   bool operator==(const left_out_steps&) const = default;
 };
@@ -27,12 +28,12 @@ struct left_out_steps {
 /// Largest number of decisions of a run, and largest number of sample ranges of all decisions together.
 inline constexpr size_t left_out_max = 2000, left_out_ranges_max = 1'000'000;
 
-/// Lists the fields for core/byte_stream.hpp.
+/// Passes every field of the structure to `f`, a byte_writer or byte_reader (core/byte_stream.hpp).
 template <class F>
 void fields(F& f, sample_range& x) {
   f(x.begin, x.end);
 }
-/// Lists the fields for core/byte_stream.hpp.
+/// Passes every field of the structure to `f`, a byte_writer or byte_reader (core/byte_stream.hpp).
 template <class F>
 void fields(F& f, left_out_steps& x) {
   f(x.first, x.last, x.after_spike, x.samples);

@@ -1,5 +1,5 @@
-// Identifies the holder of a lock: its process number and the name of its machine, stored in the locked file. Owns this
-// text, its parsing, and the meaning of a failed lock call; leaves the file and its lock to the callers.
+// Identifies the process that holds a lock: its process number and the name of its machine are stored in the locked
+// file. Owns this text, its parsing, and the meaning of a failed lock call; the callers own the file and its lock.
 #pragma once
 
 #include <unistd.h>
@@ -22,15 +22,15 @@ inline std::string host_name() {
 /// systems do.
 inline bool is_without_locks(int number) { return number == ENOSYS || number == ENOLCK || number == EOPNOTSUPP; }
 
-/// Writes this process into the file as the holder. The text is for messages only, so a failed write (a full disk) is
-/// ignored.
+/// Writes the number of this process and the name of its machine into the locked file `fd`. The text is for messages
+/// only, so a failed write (a full disk) is ignored.
 inline void write_lock_holder(int fd) {
   const std::string text = std::to_string(::getpid()) + " " + host_name() + "\n";
   if (::ftruncate(fd, 0) == 0) (void)!::pwrite(fd, text.data(), text.size(), 0);
 }
 
-/// Returns `process 1234`; `process 1234 on node7` if the holder is on another machine; `this process`; or `another
-/// process` if the holder has not written its number yet.
+/// Returns, for messages, the process that holds the lock on the file `fd`: `process 1234`; `process 1234 on node7` if
+/// it is on another machine; `this process`; or `another process` if it has not written its number yet.
 inline std::string lock_holder(int fd) {
   std::array<char, 300> text{};
   const ssize_t n = ::pread(fd, text.data(), text.size(), 0);

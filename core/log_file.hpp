@@ -1,4 +1,5 @@
-// Opens a log that a run appends to, so that another user who may write to its folder cannot redirect the output.
+// Opens a log file to which a run appends, in such a way that another user who may write to the log's folder cannot
+// redirect the output by a link.
 #pragma once
 
 #include <fcntl.h>

@@ -6,8 +6,8 @@
 
 namespace troupe::core {
 
-/// Number of elements of the smallest unit of a partition among ranks, so that no block of the gradient norm, page of a
-/// file or SIMD loop has elements of two owners.
+/// Granularity, in elements, with which parameters are partitioned among ranks: the elements of a rank begin at a
+/// multiple of it, so that no block of the gradient norm, page of a file or SIMD loop has elements of two ranks.
 inline constexpr uint64_t partition_grain = 1024;
 
 /// Alignment of each parameter's address in bytes. With a smaller alignment, the bits of a product of an fp32 matrix

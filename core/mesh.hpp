@@ -1,5 +1,5 @@
-// The positions of a job's ranks: axes, coordinates, and groups of ranks along axes. Owns the numbering of ranks;
-// leaves the communication within a group to plan/.
+// Arranges the ranks of a job along axes of parallelism (pipeline, replicate, shard, ...): axes, coordinates, and
+// groups of ranks along axes. Owns the numbering of ranks; plan/ decides which groups communicate.
 //
 // Ranks are numbered row-major, the last axis fastest, so that ranks that exchange most are neighbours. Data
 // parallelism has two axes: the states of a model are partitioned over the ranks of one shard group, and replicas hold
@@ -28,13 +28,13 @@ constexpr std::string_view name_of(axis a) {
   return names[static_cast<size_t>(a)];
 }
 
-class axis_set {  ///< a set of axes
+class axis_set {  ///< a set of axes of a mesh
  public:
   constexpr axis_set() = default;
   constexpr axis_set(std::initializer_list<axis> of) {
     for (const axis a : of) bits_ |= 1U << static_cast<uint32_t>(a);
   }
-  /// The set `others` plus `a`.
+  /// Makes the set that contains the axes of `others` and the axis `a`.
   constexpr axis_set(axis_set others, axis a) : bits_(others.bits_ | 1U << static_cast<uint32_t>(a)) {}
   [[nodiscard]] constexpr bool has(axis a) const { return (bits_ >> static_cast<uint32_t>(a) & 1U) != 0; }
   /// Returns the axes that are not in this set.
@@ -70,7 +70,8 @@ class mesh {  ///< stores the degrees of a job's axes, and converts between rank
 
   [[nodiscard]] uint32_t ranks() const { return size(all_axes); }
   [[nodiscard]] uint32_t degree(axis a) const { return degrees_[static_cast<size_t>(a)]; }
-  /// Returns the number of ranks in a group along `along`: the product of the degrees of these axes.
+  /// Returns the number of ranks in a group along `along`, whose coordinates differ only in these axes: the product of
+  /// the axes' degrees.
   [[nodiscard]] uint32_t size(axis_set along) const;
   [[nodiscard]] uint32_t data() const { return size(data_axes); }
 
@@ -88,12 +89,14 @@ class mesh {  ///< stores the degrees of a job's axes, and converts between rank
   [[nodiscard]] std::vector<uint32_t> group_of(uint32_t rank, axis_set along) const;
   /// Returns all groups along `along`, in the order of their first ranks; every rank is in exactly one group.
   [[nodiscard]] std::vector<std::vector<uint32_t>> groups(axis_set along) const;
-  /// Returns the ranks with these coordinates, ascending.
+  /// Returns all ranks that have the given coordinates on the named axes, ascending; other axes may have any
+  /// coordinate.
   [[nodiscard]] std::vector<uint32_t> matching(std::initializer_list<std::pair<axis, uint32_t>> coordinates) const;
-  /// Returns the rank with the coordinates of `rank` but in pipeline stage `stage`, which is below the degree.
+  /// Returns the rank whose coordinates equal those of `rank`, except that its pipeline stage is `stage`, which must be
+  /// below the pipeline degree.
   [[nodiscard]] uint32_t at_stage(uint32_t rank, uint32_t stage) const;
-  /// Returns for each rank the pair of it and the rank at the same position of the next pipeline stage; the last stage
-  /// is paired with the first.
+  /// Returns, for each rank, a pair of that rank and the rank at the same position of the next pipeline stage; the last
+  /// stage is paired with the first.
   [[nodiscard]] std::vector<std::pair<uint32_t, uint32_t>> neighbours() const;
 
   /// Returns "pipeline 2 x replicate 2 x shard 4", the axes with a degree above 1; "1 rank" if there are none.
@@ -104,7 +107,7 @@ class mesh {  ///< stores the degrees of a job's axes, and converts between rank
 
  private:
   std::array<uint32_t, num_axes> degrees_ = {1, 1, 1, 1, 1, 1};
-  // Number of ranks from one coordinate of an axis to the next, by axis.
+  // [axis]: difference between the numbers of two ranks whose coordinates on the axis differ by 1.
   std::array<uint32_t, num_axes> strides_ = {1, 1, 1, 1, 1, 1};
 };
 

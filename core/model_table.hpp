@@ -1,5 +1,5 @@
-// A model as a plain table that contains everything plan/ uses of a model. models/ writes the table; plan/ and actors/
-// read it. No Torch.
+// A model as a plain table with everything that the planner (plan/) has to know about a model. models/ writes the
+// table; plan/ and actors/ read it. No Torch.
 #pragma once
 
 #include <cstdint>
@@ -17,20 +17,22 @@ namespace troupe::core {
 /// Initial value of a parameter.
 enum class initial_value : uint8_t { zeros, ones, normal };
 
-/// How the ranks of a tensor group, which compute a segment together, share a parameter.
+/// Which elements of a parameter each rank of a tensor group stores, and how the ranks' gradients are combined. The
+/// ranks of a tensor group compute a segment together.
 enum class tensor_share : uint8_t {
   alike,   ///< each rank has the whole parameter and computes the same gradient
   summed,  ///< each rank has the whole parameter; the gradient is the sum over the ranks
-  cut      ///< each rank has a part of the elements
+  cut      ///< each rank stores a part of the elements and computes the gradients of its part
 };
 
-/// How a tensor between segments is combined from the parts that the ranks of a group hold.
+/// How a tensor that one segment passes to the next is combined from what the ranks of a group hold.
 enum class exchange_op : uint8_t {
-  none,     ///< each rank has the whole tensor
-  sum,      ///< each rank has one summand
-  gather,   ///< each rank has one part and receives all parts, concatenated
+  none,  ///< each rank has the whole tensor, so nothing is exchanged
+  sum,   ///< each rank has one summand of the tensor and receives the sum (all-reduce)
+  /// Each rank has statistics of its part of the logits and receives those of all ranks, concatenated (all-gather).
+  gather,
   swap,     ///< each rank has a part for every rank and receives its own part from every rank (all-to-all)
-  collect,  ///< like gather, for hidden states
+  collect,  ///< each rank has a part of hidden states, keys or values, and receives all parts (all-gather)
   scatter,  ///< each rank has a summand of every rank's part and receives the sum of its own part (reduce-scatter)
 };
 
@@ -39,19 +41,19 @@ constexpr std::string_view name_of(exchange_op op) {
   constexpr std::string_view names[] = {"none", "sum", "gather", "swap", "collect", "scatter"};
   return names[static_cast<size_t>(op)];
 }
-/// True if the operation sums elements of several ranks; the exchanged tensor then has the parameters' dtype.
+/// True if the operation adds elements of several ranks; the exchanged tensor then has the dtype of the parameters.
 constexpr bool adds(exchange_op op) { return op == exchange_op::sum || op == exchange_op::scatter; }
 
 /// The group of ranks that an exchange connects.
 enum class exchange_group : uint8_t {
-  tensor,    ///< ranks that compute a segment together
-  sequence,  ///< ranks that hold columns of the same samples
+  tensor,    ///< ranks of a tensor group, which compute a segment together
+  sequence,  ///< ranks that hold different token positions of the same samples
 };
 
-/// Exchange of the last tensor that a segment passes on; the other tensors stay on their rank.
+/// Exchange of the last of the tensors that a segment outputs; the earlier tensors are not exchanged.
 struct segment_exchange {
   exchange_op op = exchange_op::none;
-  uint64_t bytes = 0;  ///< bytes of one rank's summand or of one part, for one micro-batch
+  uint64_t bytes = 0;  ///< bytes of what one rank contributes (its summand or its part), for one micro-batch
   exchange_group group = exchange_group::tensor;
   /// For a sum: rows of the matrix product that ends the segment, and that product's share of the segment's flops. The
   /// product may be computed in pieces of rows; the exchange of each piece overlaps the product of the next. 0: the
@@ -62,7 +64,7 @@ struct segment_exchange {
   [[nodiscard]] bool is_of_tensor_group() const { return op != exchange_op::none && group == exchange_group::tensor; }
 };
 
-/// One tensor of weights. Its index in `model_table::parameters` is its identity everywhere.
+/// One parameter tensor of the model. Code refers to it by its index in `model_table::parameters`.
 struct parameter_info {
   std::string name;            ///< Hugging Face's name, e.g. transformer.h.0.attn.c_attn.weight
   std::vector<int64_t> shape;  ///< shape as stored in Hugging Face's file
@@ -81,30 +83,33 @@ struct parameter_info {
   [[nodiscard]] uint64_t numel() const { return numel_of(shape); }
 };
 
-/// The smaller of the two sets of activations that a segment may keep. Backward recomputes the missing activations from
-/// it, with the same bits.
+/// The smaller of the two sets of activations that a segment may keep for backward. Backward recomputes all other
+/// activations from this set, with the same bits.
 struct light_keeping {
-  uint64_t bytes = 0;   ///< bytes that the segment keeps from forward to backward, for one micro-batch
-  uint64_t beside = 0;  ///< peak bytes of the segment's recomputed tensors during backward
+  /// Bytes of this smaller set for one micro-batch, which the segment keeps from forward to backward.
+  uint64_t bytes = 0;
+  uint64_t beside = 0;  ///< peak bytes of the recomputed tensors during backward, in addition to `bytes`
   double flops = 0;     ///< flops of the recomputed products; 0: the segment has no smaller set
 };
 
 /// A part of a unit with its own autograd segment; communication happens between segments. If the segment is split over
 /// the tensor axis, its widths, flops and bytes count one rank's part.
 struct segment_info {
-  std::string name;                  ///< name of the segment: "attention", "mlp", "embedding", "head"
-  std::vector<uint32_t> parameters;  ///< indices whose gradients this segment's backward writes
+  std::string name;                  ///< name of the segment, such as "attention", "mlp", "embedding" or "head"
+  std::vector<uint32_t> parameters;  ///< indices of the parameters whose gradients this segment's backward computes
   double forward_flops = 0;          ///< flops of the segment's forward for one micro-batch
   /// Bytes of activations that the segment keeps from forward to backward, for one micro-batch.
   uint64_t saved_bytes = 0;
-  /// If backward is split: bytes kept from its input part to its weight part, one micro-batch, and the flops of the
-  /// weight part, which are included in backward_flops().
+  /// If backward is split into an input part (gradient of the segment's input) and a weight part (gradients of its
+  /// parameters): bytes kept from the former to the latter for one micro-batch, and the flops of the weight part, which
+  /// backward_flops() includes.
   uint64_t weight_bytes = 0;
   double weight_flops = 0;
   /// If the segment computes in row tiles: rows of one tile, and the bytes that backward uses in addition to the kept
   /// activations. 0: all rows are computed at once.
   uint64_t tile_rows = 0, tile_bytes = 0;
-  /// If the segment computes in row tiles: the part of the forward flops that forward leaves to backward.
+  /// If the segment computes in row tiles: those of the forward flops that a training step computes in backward only,
+  /// instead of in forward.
   double left_flops = 0;
   light_keeping light = {};
   /// Exchanges between the ranks of a group: `output` follows the segment's forward, `input_gradient` the input part of
@@ -112,23 +117,25 @@ struct segment_info {
   segment_exchange output = {}, input_gradient = {};
 
   [[nodiscard]] bool is_tiled() const { return tile_rows > 0; }
-  /// Flops of a forward in training, and of a whole backward, which has two products for each product of forward.
+  /// Return the flops of the segment's forward in training, and of its whole backward, which has two products for each
+  /// product of forward.
   [[nodiscard]] double training_flops() const { return forward_flops - left_flops; }
   [[nodiscard]] double backward_flops() const { return 2 * forward_flops + left_flops; }
   /// Returns the peak bytes: the kept activations plus the bytes that backward uses in addition.
   [[nodiscard]] uint64_t most_bytes() const { return saved_bytes + tile_bytes; }
 };
 
-/// Alignment in bytes of each tensor where several tensors are stored one after the other.
+/// Alignment in bytes of each tensor in a buffer that contains several tensors one after the other.
 inline constexpr uint64_t input_alignment = 64;
 
 /// A part of the model whose parameters are gathered and released together, such as one transformer block.
 struct unit_info {
-  std::string name;  ///< name of the unit: "embedding", "block 3", "head"
-  /// Indices of all parameters that the unit's segments read; two units list a tied parameter.
+  std::string name;  ///< name of the unit, such as "embedding", "block 3" or "head"
+  /// Indices of all parameters that the unit's segments read; every unit that reads a tied parameter lists it.
   std::vector<uint32_t> parameters;
   std::vector<segment_info> segments;
-  uint64_t input_bytes = 0;  ///< bytes of the input hidden state, one micro-batch; 0 for the first unit
+  /// Bytes of the hidden state that is the unit's input, for one micro-batch; 0 for the first unit.
+  uint64_t input_bytes = 0;
   /// Tensors that input_bytes contains; if there are several, each starts at a multiple of input_alignment.
   uint32_t input_tensors = 1;
 };
@@ -136,17 +143,18 @@ struct unit_info {
 /// Description of a model without its values: parameters, units, segments and layers. Plans are made from this table.
 struct model_table {
   std::vector<parameter_info> parameters;
-  std::vector<unit_info> units;  ///< units in forward order
+  std::vector<unit_info> units;  ///< units of the model in the order of forward, those of a teacher first
   /// Layers in forward order. The layers of a segment hold its parameters, in the segment's order. A shared parameter
   /// is listed in each layer that reads it, every other parameter in one layer.
   std::vector<layer_info> layers;
-  /// Number of leading units that belong to a teacher, without its head. Training steps run only their forward, for the
-  /// output of the last one; all other steps omit these units.
+  /// Number of leading units that belong to a teacher, the model whose outputs this model learns from; the teacher's
+  /// head is in a unit of this model. Training steps run only the forward of the leading units, for the output of the
+  /// last one; all other steps omit them.
   uint32_t teacher_units = 0;
-  /// For each unit of the teacher, the unit of the model whose pipeline stage computes it; ascending. Empty: the first
-  /// unit.
+  /// [unit of the teacher]: the unit of the model whose pipeline stage also computes the teacher's unit; ascending.
+  /// Empty: all are computed in the stage of the model's first unit.
   std::vector<uint32_t> beside;
-  uint64_t teacher_bytes = 0;  ///< bytes of the hidden state that a unit of the teacher outputs, one micro-batch
+  uint64_t teacher_bytes = 0;  ///< bytes of the hidden state that a unit of the teacher outputs, for one micro-batch
 
   /// Returns the layers of a segment, in order.
   [[nodiscard]] std::span<const layer_info> layers_of(uint32_t unit, uint32_t segment) const {
@@ -157,8 +165,8 @@ struct model_table {
     while (last < layers.size() && here(layers[last])) ++last;
     return std::span(layers).subspan(first, last - first);
   }
-  /// Returns the index of the segment of the last unit that computes logits: 1 if the segment before it is a norm of
-  /// each rank's own columns, else 0.
+  /// Returns the index, within the last unit, of the segment that computes logits: 1 if segment 0 is a norm that each
+  /// rank computes for its own token positions only, else 0.
   [[nodiscard]] uint32_t logits_segment() const {
     return units.back().segments.front().output.op == exchange_op::collect ? 1 : 0;
   }

@@ -1,5 +1,6 @@
-// Computes the order of passes that follows from their contracts, for passes of any kind. A pass has a `name` and a
-// `promise` with `conflicts`; the caller decides which of two passes has to follow the other.
+// Computes the order in which passes run (functions that change a step plan, or a host's units), from the contracts
+// that they declare. A pass has a `name` and a `promise` with `conflicts`; the caller decides which of two passes has
+// to follow the other.
 #pragma once
 
 #include <algorithm>
@@ -23,8 +24,9 @@ result<void> go_together(const std::vector<const Pass*>& passes) {
   return {};
 }
 
-/// Returns the passes in an order in which each one follows every pass `other` for which `behind(*pass, *other)` holds;
-/// among several candidates the one that is first in `waiting` is next. Fails if passes wait for one another.
+/// Returns the passes in an order in which each one follows every pass `other` for which `behind(*pass, *other)` is
+/// true; if several passes may be next, the first of them in `waiting` is. Fails if passes depend on one another in a
+/// cycle.
 template <class Pass, class Behind>
 result<std::vector<const Pass*>> one_behind_another(std::vector<const Pass*> waiting, Behind behind) {
   std::vector<const Pass*> out;

@@ -1,5 +1,5 @@
-// Computes which columns of a sample each rank of a sequence group holds. Owns the two ways of distributing columns; no
-// Torch, no plan.
+// Computes which columns (token positions) of a sample each rank of a sequence group holds. Owns the two ways of
+// distributing columns; no Torch, no plan.
 #pragma once
 
 #include <algorithm>
@@ -10,17 +10,18 @@
 
 namespace troupe::core {
 
-/// Columns [first, first + count).
+/// Token positions [first, first + count) of a sample.
 struct column_run {
   int64_t first = 0, count = 0;
   bool operator==(const column_run&) const = default;
 };
 
-/// How columns are distributed over the ranks.
+/// How the columns (token positions) of a sample are distributed over the ranks of a sequence group.
 enum class column_order : uint8_t {
   neighbours,  ///< each rank has neighbouring columns of the sequence
-  two_ended,   ///< each rank has a piece from the front and the mirrored piece from the back, so that causal attention
-               ///< is balanced
+  /// Each rank has two runs, one from the front and one, mirrored, from the back of the sequence, so that causal
+  /// attention costs every rank the same.
+  two_ended,
 };
 
 /// The columns of one rank, in ascending order.
@@ -36,8 +37,8 @@ struct column_set {
   bool operator==(const column_set&) const = default;
 };
 
-/// Returns the columns of rank `coordinate` out of `degree`, for samples of `all` columns; the ranks' shares are as
-/// equal as possible.
+/// Returns the columns of rank `coordinate` out of `degree`, for samples of `all` columns; the ranks' numbers of
+/// columns are as equal as possible.
 inline column_set columns_of(uint64_t all, uint32_t degree, uint32_t coordinate, column_order order) {
   const uint32_t pieces = order == column_order::neighbours ? degree : 2 * degree;
   const tp_widths dealt_to = dealt(all, pieces);
@@ -57,7 +58,7 @@ inline column_set columns_of(uint64_t all, uint32_t degree, uint32_t coordinate,
   return out;
 }
 
-/// Returns the largest number of columns that a rank has.
+/// Returns the largest number of columns that one of `degree` ranks holds of samples of `all` columns.
 inline uint64_t most_columns(uint64_t all, uint32_t degree, column_order order) {
   int64_t most = 0;
   for (uint32_t r = 0; r < degree; ++r) most = std::max(most, columns_of(all, degree, r, order).count());

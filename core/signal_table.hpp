@@ -10,16 +10,16 @@
 namespace troupe::core {
 
 enum class signal_effect : uint8_t {
-  ends,     ///< finishes and saves the current step, then ends the run with code 128 + number
-  saves,    ///< saves a checkpoint after the current step
+  ends,   ///< finishes the current step, saves a checkpoint, then ends the run with exit code 128 + the signal's number
+  saves,  ///< saves a checkpoint after the current step
   ignored,  ///< has no effect; without a handler the system would end the program without a save
 };
 
 struct signal_meaning {
   int number;
   signal_effect effect;
-  /// True if a second signal ends the run at once. Other signals may repeat without a user's intent: a CPU limit
-  /// signals every second, and both a shell and the system signal that a terminal has closed.
+  /// True if a second signal of this kind ends the run at once. For other kinds a repetition may not be a user's
+  /// intent: a CPU limit signals every second, and both a shell and the system signal that a terminal has closed.
   bool hurries = false;
 };
 

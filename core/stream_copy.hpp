@@ -11,8 +11,8 @@
 
 namespace troupe::core {
 
-/// Copies like memcpy(to, from), with stores that neither fetch nor keep the destination's cache lines; fastest if `to`
-/// is a multiple of 16. All bytes are visible to the next reader, also to a device.
+/// Copies all bytes of `from` to `to`, like memcpy, with stores that neither fetch nor keep the destination's cache
+/// lines; fastest if `to` is a multiple of 16. The bytes are visible to every later reader, also to a device.
 inline void stream_copy(std::byte* to, std::span<const std::byte> from) {
   size_t done = 0;
 #if defined(__SSE2__)

@@ -62,7 +62,7 @@ std::string human_bytes(auto count) {
   constexpr const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "ZiB", "YiB"};
   auto bytes = static_cast<double>(count);
   size_t unit = 0;
-  // 1000 and above would need four digits
+  // A value that rounds to 1000 or more would need four digits, so the next unit is used.
   for (; unit + 1 < std::size(units) && std::round(bytes) >= 1000; ++unit) bytes /= 1024;
   const int decimals = unit == 0 || bytes >= 99.95 ? 0 : bytes >= 9.995 ? 1 : 2;
   return text_of("%.*f %s", decimals, bytes, units[unit]);
@@ -129,7 +129,8 @@ inline std::string yaml_quoted(std::string_view text) {
   return out + '\'';
 }
 
-/// Returns the numbers of `count` things as text, the last one included: "elements 4 to 7", or "element 4" for one.
+/// Returns a range of `count` numbers from `first` on as text, with both ends included: "elements 4 to 7", or "element
+/// 4" for one.
 inline std::string range_text(std::string_view thing, uint64_t first, uint64_t count) {
   std::string out(thing);
   if (count == 1) return out.append(" ").append(std::to_string(first));
@@ -147,7 +148,7 @@ inline std::string shape_text(std::span<const int64_t> shape) {
 inline std::string shown(std::string_view name) {
   constexpr size_t longest = 120;
   size_t length = std::min(name.size(), longest);
-  // The cut moves back to the start of a UTF-8 character.
+  // A UTF-8 character that does not end within the first 120 bytes is omitted as a whole.
   while (length < name.size() && length > 0 && (static_cast<unsigned char>(name[length]) & 0xC0U) == 0x80U) --length;
   std::string out(name.substr(0, length));
   for (char& c : out)

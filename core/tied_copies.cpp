@@ -21,12 +21,13 @@ void rename(std::optional<uint32_t>& parameter, const std::map<uint32_t, uint32_
 }  // namespace
 
 model_table with_copies(model_table table) {
-  std::vector<uint32_t> first(table.parameters.size(), nobody);  // first unit that reads a parameter, by parameter
+  std::vector<uint32_t> first(table.parameters.size(), nobody);  // [parameter]: first unit that reads it
   for (uint32_t u = 0; u < table.units.size(); ++u) {
     unit_info& unit = table.units[u];
     std::map<uint32_t, uint32_t> copies;  // [original parameter]: index of the copy that this unit reads
     for (const uint32_t q : unit.parameters) {
-      if (copies.contains(q)) continue;  // two segments of the unit read this parameter
+      // Another segment of the same unit reads the parameter, so the unit already has a copy.
+      if (copies.contains(q)) continue;
       if (first[q] == nobody) first[q] = u;
       if (first[q] == u) continue;
       copies.emplace(q, static_cast<uint32_t>(table.parameters.size()));

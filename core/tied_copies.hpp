@@ -1,5 +1,6 @@
-// Turns tied weights into separate parameters: if uses of a shared parameter are on different ranks, or if their
-// gradients are to be summed use by use, each later use reads a copy. Pure functions of the model's table.
+// Turns tied weights into separate parameters: if the uses of a shared parameter are on different ranks, or if the
+// gradient of each use is to be summed separately first, every use after the first reads a copy. Pure functions of the
+// model's table.
 #pragma once
 
 #include <cstdint>

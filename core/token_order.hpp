@@ -13,14 +13,14 @@
 
 namespace troupe::core {
 
-/// Positions grouped by id; positions are counted row by row. The positions of `ids[i]` are order[begin[i]] to
-/// order[begin[i + 1] - 1], ascending; every id occurs once, in ascending order.
+/// Positions of a batch, numbered row by row and grouped by id (usually the token at the position). The positions of
+/// `ids[i]` are order[begin[i]] to order[begin[i + 1] - 1], ascending; every id occurs once, in ascending order.
 struct token_order {
   std::vector<int64_t> ids, begin, order;
   bool operator==(const token_order&) const = default;
 };
 
-/// Returns the positions of `numbers`, grouped by number.
+/// Returns the positions (indices) of the elements of `numbers`, grouped by the elements' values.
 inline token_order order_of(std::span<const int64_t> numbers) {
   token_order out;
   out.order.resize(numbers.size());
@@ -36,7 +36,8 @@ inline token_order order_of(std::span<const int64_t> numbers) {
   return out;
 }
 
-/// Returns the order of a batch's inputs: the first `columns` tokens of each row of `columns` + 1.
+/// Returns the positions of a batch's input tokens, grouped by token; the inputs are the first `columns` tokens of each
+/// row of `columns` + 1.
 inline token_order order_of_inputs(std::span<const int64_t> tokens, uint64_t columns) {
   std::vector<int64_t> inputs;
   inputs.reserve(tokens.size());
@@ -45,8 +46,8 @@ inline token_order order_of_inputs(std::span<const int64_t> tokens, uint64_t col
   return order_of(inputs);
 }
 
-/// Returns the positions of `all` that are in the columns `own` of rows of `columns` columns, renumbered as if each row
-/// consisted of these columns alone.
+/// Returns the part of `all`, the order of a batch whose rows have `columns` tokens, that concerns the columns `own` of
+/// one rank of a sequence group. Positions are renumbered as if each row consisted of these columns alone.
 inline token_order order_within(const token_order& all, uint64_t columns, const column_set& own) {
   const auto own_columns = static_cast<uint64_t>(own.count());
   std::vector<int64_t> place_in_own(columns, -1);

@@ -47,7 +47,7 @@ core::result<void> check_cut(const std::string& name, const std::vector<int64_t>
       return refuse("wanted a width for each of " + std::to_string(degree) + " ranks, got " +
                     std::to_string(part.size()));
     for (const uint64_t width : part) {
-      // Widths may come from an untrusted file.
+      // The widths may come from an untrusted file, so their sum may exceed 64 bits.
       if (width > UINT64_MAX - total) return other_sum("more than 64 bits hold");
       total += width;
     }

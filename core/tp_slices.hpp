@@ -28,7 +28,7 @@ struct tp_box {
 
 /// A range of elements that two shares of a parameter, or parts of shares, have in common.
 struct tp_common {
-  /// start in the first share, start in the second share, and length of a common run, all in elements
+  /// Start in the first share, start in the second share, and length of a run of elements that both shares contain.
   uint64_t first = 0, second = 0, count = 0;
   bool operator==(const tp_common&) const = default;
 };
@@ -37,8 +37,8 @@ struct tp_common {
 /// ranges are merged.
 std::vector<tp_common> common_to(const std::vector<tp_run>& first, const std::vector<tp_run>& second);
 
-/// Elements of a share along the dimension: as many as the widest share has (in memory), or only the coordinate's own
-/// (in files).
+/// Number of elements that a share has along the split dimension: as many as the widest share of any coordinate (in
+/// memory), or only the coordinate's own (in files).
 enum class tp_room : uint8_t { widest, own };
 
 class tp_slices {  ///< maps elements of the share that a tensor coordinate stores to elements of the whole parameter
@@ -69,8 +69,10 @@ class tp_slices {  ///< maps elements of the share that a tensor coordinate stor
     uint64_t own = 0, room = 0;  // number of the coordinate's own elements in the part, and of elements with padding
     bool operator==(const part&) const = default;
   };
-  uint64_t outer_ = 1, inner_ = 1;  // numbers of elements of the dimensions before and after the split one
-  // Elements of a row: of the share, of the parameter, of the share without padding.
+  // Product of the sizes of the dimensions before the split one, and of those after it.
+  uint64_t outer_ = 1, inner_ = 1;
+  // Number of elements of a row (all elements with the same indices before the split dimension): in the share, in the
+  // whole parameter, and in the share without padding.
   uint64_t local_row_ = 1, whole_row_ = 1, own_row_ = 1;
   std::vector<part> parts_;  // parts of a row of the share, in order
 };

@@ -1,4 +1,4 @@
-// Validates UTF-8. Owns no state; used by readers that must not pass on any other text.
+// Validates UTF-8 text. Used by readers of files that must not pass on any other text.
 #pragma once
 
 #include <cstdint>

@@ -29,8 +29,10 @@ constexpr uint64_t looked_at_bytes = uint64_t{1} << 16;
 constexpr size_t least_words = 32;
 /// Largest upper half of a 32-bit token: a vocabulary has at most 2^24 tokens.
 constexpr uint16_t most_upper = 255;
-/// Numbers of lower halves beyond the upper ones that leave the width open, and that prove it. Among tokens of 16 bits
-/// the larger ones all lie at even places by chance in one of 2^24 files.
+/// Numbers of 16-bit words that look like lower halves of 32-bit tokens: they are at even positions, and larger than
+/// twice every word at an odd position. With at least open_lower such words the width of the tokens is undecided, with
+/// at least proving_lower it is 32 bits. Among 16-bit tokens, 24 such words are at even positions by chance in one of
+/// 2^24 files.
 constexpr size_t open_lower = 8, proving_lower = 24;
 
 core::result<std::optional<bare_tokens>> header_of(const core::source_file& file) {
@@ -50,12 +52,12 @@ core::result<std::optional<bare_tokens>> header_of(const core::source_file& file
   return out;
 }
 
-/// The words of 16 bits in a file whose places, even or odd, show the width of its tokens. A word of ones, the upper
-/// half of a small negative number, is not counted.
+/// Statistics of the 16-bit words of a file at even and at odd positions, from which look_at_tokens() derives the width
+/// of the tokens. A word 0xFFFF, the upper half of a small negative number, is not counted.
 struct seen_words {
-  std::array<uint64_t, 65536> even{};  ///< how often a value lies at an even place
+  std::array<uint64_t, 65536> even{};  ///< [value]: number of words of this value at even positions
   uint16_t largest_odd = 0;
-  bool is_fourth_zero = true;  ///< true: of every four words the last two are 0
+  bool is_fourth_zero = true;  ///< true: among every four words the third and the fourth are 0
   size_t count = 0;
 
   void look(std::span<const std::byte> bytes) {
@@ -71,7 +73,7 @@ struct seen_words {
     count += n;
   }
 
-  /// Number of words at even places that are clearly above all others.
+  /// Returns the number of words at even positions that are larger than twice the largest word at an odd position.
   [[nodiscard]] uint64_t lower_beyond() const {
     const size_t from = largest_odd == 0 ? 1 : 2 * size_t{largest_odd} + 2;
     return std::accumulate(even.begin() + static_cast<ptrdiff_t>(from), even.end(), uint64_t{0});

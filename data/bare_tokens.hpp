@@ -1,5 +1,6 @@
-// Examines a `.bin` of tokens that has no description next to it. Owns the evidence in its own bytes: the header that
-// llm.c's writers put before the tokens, and signs that the tokens are wider than the assumed width.
+// Examines a `.bin` file of tokens that has no description (NAME.bin.json) next to it. Owns the evidence in the file's
+// own bytes: the header that llm.c's programs write before the tokens, and signs that the tokens are wider than the
+// assumed width.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,7 @@ struct bare_tokens {
 
 /// Returns where the tokens of `file` begin and how wide they are. `wanted` is the width that is assumed for a file
 /// without a header. Refused (bad_input): a header whose number of tokens does not fit the file's size; a file whose
-/// words of 16 bits show that its tokens are wider than `wanted`, or leave that open.
+/// 16-bit words show, or make it likely, that its tokens are wider than `wanted`.
 core::result<bare_tokens> look_at_tokens(const core::source_file& file, bin_width wanted);
 
 }  // namespace troupe::data

@@ -1,4 +1,4 @@
-// Fills batches with windows of the token streams, one window for each row.
+// Fills batches with windows of the sources' token streams; each row of a batch is one window of sequence + 1 tokens.
 #include "data/batch.hpp"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace troupe::data {
 namespace {
 
-/// Returns a batch whose row `r` has the tokens of window(place(r)), and whose sample number of row `r` is place(r).
+/// Returns a batch of `rows` rows: row `r` has the tokens of window(place(r)), and place(r) as its sample number.
 template <class Place, class Window>
 batch fill(const data::corpus& corpus, uint64_t rows, Place place, Window window) {
   batch out;

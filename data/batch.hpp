@@ -20,13 +20,14 @@ namespace troupe::data {
 /// Therefore the samples of a step depend on B alone, not on how it is split.
 struct batch_shape {
   uint64_t rows = 1;    ///< number of samples of one micro-batch on one rank
-  uint32_t ranks = 1;   ///< number of data-parallel ranks
+  uint32_t ranks = 1;   ///< number of data-parallel ranks that share a step's batch
   uint32_t micros = 1;  ///< number of micro-batches of one step (gradient accumulation)
   uint64_t first_step = 0, first_sample = 0;
   left_out skipped{};
   [[nodiscard]] uint64_t global_rows() const { return rows * ranks * micros; }
 
-  /// Returns the number of samples that are taken before `step`; `step` must not be before first_step.
+  /// Returns the number of samples that the steps before `step` use, counting only samples that are not left out;
+  /// `step` must not be before first_step.
   [[nodiscard]] uint64_t samples_before(uint64_t step) const {
     return first_sample + (step - first_step) * global_rows();
   }
@@ -42,26 +43,28 @@ struct batch {  ///< the tokens of one micro-batch on one rank
   uint64_t rows = 0;
   uint64_t columns = 0;           ///< sequence + 1 tokens of a row: inputs are [0, sequence), targets [1, sequence]
   std::vector<int64_t> tokens;    ///< tokens of the batch: rows x columns, row-major
-  std::vector<uint64_t> samples;  ///< position of each row in the global order: the key of its dropout masks
+  /// Position of each row's sample in the global order, from which the row's dropout masks are derived.
+  std::vector<uint64_t> samples;
   /// For each input position of a row the column where its document starts, 0 if it starts before the row; rows x
   /// (columns - 1), row-major. Empty: attention ignores documents.
   std::vector<uint32_t> document_start{};
-  /// For training batches: the input positions grouped by token and, if document_start is not empty, by the column of
-  /// their document.
+  /// For training batches: the input positions grouped by token, and, if document_start is not empty, by their distance
+  /// from the start of their document. The gradients of embeddings are summed in these orders.
   core::token_order by_token{}, by_column{};
   /// Error if the batch could not be read or made; the code that uses the batch reports it.
   std::optional<core::error> failure{};
 };
 
-/// Returns `rows` samples from number `first` on, where numbers count only samples that are not in `skipped`: each row
-/// has a sample, and the range steps over the skipped ones. The batch's step and micro remain 0.
+/// Returns a batch of `rows` samples, from sample number `first` on. Numbers count only samples that are not in
+/// `skipped`, so the batch contains none of these. The batch's step and micro remain 0.
 batch make_rows(const corpus& corpus, uint64_t first, uint64_t rows, const left_out& skipped = {});
 
 /// Returns the micro-batch number `micro` < shape.micros of `step` for `rank` < shape.ranks; the batch has a failure
 /// for any other rank, micro or step.
 batch make_batch(const corpus& corpus, const batch_shape& shape, uint64_t step, uint32_t micro, uint32_t rank);
 
-/// Returns the number of micro-batches of `rows` windows that cover every whole window of the held-out text once.
+/// Returns the number of validation batches, of `rows` windows each, that cover every whole window of the held-out text
+/// once.
 uint64_t validation_batches(const corpus& corpus, uint64_t rows);
 
 /// Returns the number of windows in validation batch `index`; 0 after the last batch.

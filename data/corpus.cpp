@@ -1,4 +1,4 @@
-// Combines the sample orders of all sources of a run in one mixture.
+// Combines the orders of the samples of all sources of a run into one order.
 #include "data/corpus.hpp"
 
 #include <fmt/format.h>
@@ -12,8 +12,8 @@
 namespace troupe::data {
 namespace {
 
-/// Returns the seed of a source. The first source keeps the run's seed, so that adding a second one does not reshuffle
-/// it.
+/// Returns the seed of the shuffle of source number `source`. The first source has the run's seed, so that its order
+/// stays the same when a second source is added.
 uint64_t seed_of(uint64_t seed, size_t source) { return source == 0 ? seed : seed ^ core::mix64(source); }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// All data of a run: its sources, how they are mixed, and the part of each that is held out. A position in the training
-// order is still one integer, which is all that a checkpoint stores to resume.
+// All data of a run: its sources, the proportions in which they are mixed, and the part of each that is held out for
+// validation. A position in the training order is one integer, which is all that a checkpoint stores to resume.
 #pragma once
 
 #include <cstdint>
@@ -14,22 +14,24 @@
 
 namespace troupe::data {
 
-struct weighted_stream {  ///< a source and its share of the samples
+/// A source of tokens and its weight: its fraction of all samples is its weight divided by the sum of all weights.
+struct weighted_stream {
   std::shared_ptr<const token_stream> stream;
   double weight = 1;
   std::string name{};  ///< name of the source, for errors
 };
 
-struct corpus_options {            ///< how the sources are read
+struct corpus_options {            ///< how the sources are divided and cut into samples
   double validation_fraction = 0;  ///< share of each source that is held out for validation, from its end
   uint64_t sequence = 0;           ///< number of input tokens of a sample
   uint64_t seed = 0;
-  bool document_mask = false;  ///< true: batches contain document_start
+  bool document_mask = false;  ///< true: batches contain document_start, so that attention stays within documents
 };
 
-/// The order of several sources. `interleave` decides which source is at a position and how often it came before; that
-/// number is a position in the source's own sample_order. So each source has its own epochs, and a small source with a
-/// large weight is repeated more often than a large one. A single source has exactly the order of its sample_order.
+/// The order of the samples of one or several sources. For each position, `interleave` decides which source has it, and
+/// counts the earlier positions of this source; that number is a position in the source's own sample_order. Each source
+/// therefore has its own epochs, and a small source with a large weight is repeated more often than a large one. A
+/// single source has exactly the order of its sample_order.
 class corpus {
  public:
   /// Builds a corpus. Refused: no sources, invalid weights, a source shorter than a sequence, sources whose tokens are
@@ -43,8 +45,8 @@ class corpus {
   };
   [[nodiscard]] window training(uint64_t position) const;
 
-  /// Returns a window of the held-out parts: every window occurs once, sources interleaved in proportion to their
-  /// numbers of windows. Requires `index` < validation_windows().
+  /// Returns window number `index` of the held-out parts of all sources: every window occurs once, and the sources
+  /// alternate in proportion to their numbers of windows. Requires `index` < validation_windows().
   [[nodiscard]] window validation(uint64_t index) const;
   [[nodiscard]] uint64_t validation_windows() const { return validation_windows_; }
   [[nodiscard]] uint64_t validation_tokens() const;

@@ -1,4 +1,4 @@
-// Cuts long texts into pieces, encodes the pieces, and passes their tokens to the sink.
+// Cuts long texts into pieces, encodes the pieces as tokens, and passes the tokens to a sink.
 #include "data/documents.hpp"
 
 #include <fmt/format.h>
@@ -21,7 +21,8 @@ bool is_space(uint32_t c) {
          c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
 }
 
-/// True if a space begins at `at`; broken bytes and characters of more than three bytes are not spaces.
+/// True if a white-space character begins at byte `at` of `text`; broken bytes and characters of more than three bytes
+/// are none.
 bool space_at(std::string_view text, size_t at) {
   const std::string_view rest = text.substr(at);
   const auto byte = [&](size_t i) { return static_cast<uint32_t>(static_cast<unsigned char>(rest[i])); };
@@ -37,7 +38,7 @@ bool space_at(std::string_view text, size_t at) {
   }
 }
 
-/// Returns where the character begins that ends before byte `at` (above 0).
+/// Returns the byte at which the character begins that ends before byte `at` (above 0).
 size_t character_before(std::string_view text, size_t at) {
   size_t start = at - 1;
   while (start > 0 && at - start < 4 && (static_cast<unsigned char>(text[start]) & 0xC0) == 0x80) --start;
@@ -47,8 +48,9 @@ size_t character_before(std::string_view text, size_t at) {
 /// True if the character that ends before byte `at` (above 0) is white space.
 bool space_before(std::string_view text, size_t at) { return space_at(text, character_before(text, at)); }
 
-/// Returns the first `sign` in [from, to) that `fits`, or npos. Stops at `to`: a document is cut once for each of its
-/// pieces, and a document without a `sign` would otherwise be searched to its end every time.
+/// Returns the position in [from, to) of the first character `sign` that no white space follows and for whose position
+/// `fits` is true; npos if there is none. Stops at `to`: a document is cut once for each of its pieces, and a document
+/// without a `sign` would otherwise be searched to its end every time.
 template <class Fits>
 size_t find_place(std::string_view text, char sign, size_t from, size_t to, Fits fits) {
   const std::string_view searched = text.substr(0, to);
@@ -57,11 +59,12 @@ size_t find_place(std::string_view text, char sign, size_t from, size_t to, Fits
   return std::string_view::npos;
 }
 
-/// Bytes that decide where a piece ends: the longest piece, the character after it and an added word across its end.
+/// Number of bytes of a text that decide where its first piece ends: the longest piece, and 4096 bytes for the
+/// character after it and for an added word that extends beyond its end.
 constexpr uint64_t seen_by_first_piece_bytes = longest_piece_bytes + 4096;
 
-/// Refuses a text that is not UTF-8; its first byte is byte `begin` of document `number`. `is_cut`: its last character
-/// may lack bytes.
+/// Refuses a text that is not UTF-8. The text is a piece of document number `number` and begins at the document's byte
+/// `begin`. `is_cut`: the piece may end within a character.
 core::result<void> check_characters(std::string_view text, uint64_t number, uint64_t begin, bool is_cut) {
   constexpr size_t longest_character = 4;
   const size_t good = core::utf8_prefix(text);
@@ -108,7 +111,8 @@ size_t first_piece(std::string_view text) {
 std::optional<size_t> first_piece_before(std::string_view text, std::string_view signs,
                                          const std::function<bool(std::string_view)>& may_end,
                                          const may_cut_at& may_cut) {
-  constexpr std::string_view shown_space = "\xE2\x96\x81";  // a model may treat it as the space that it represents
+  // SentencePiece's sign for a space, which a model may treat as a space.
+  constexpr std::string_view shown_space = "\xE2\x96\x81";
   if (text.size() <= piece_bytes) return text.size();
   const std::string_view searched = text.substr(0, longest_piece_bytes);
   for (size_t at = searched.find_first_of(signs, piece_bytes); at != searched.npos;

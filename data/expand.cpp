@@ -23,7 +23,7 @@ using core::fail;
 struct decoded {
   size_t taken = 0, produced = 0;
   bool ends_member = false;
-  std::string wrong{};  ///< why the file is damaged; empty: no damage so far
+  std::string wrong{};  ///< reason why the packed file is damaged; empty: no damage so far
 };
 
 /// Decodes one member after the other. A packed file has one or more members (zstd: frames), each with its own
@@ -51,7 +51,7 @@ class gzip_decoder final : public member_decoder {
   [[nodiscard]] bool allows_padding() const override { return true; }
 
   decoded decode(std::span<const std::byte> in, std::span<std::byte> out) override {
-    // zlib's interface takes a mutable pointer and only reads
+    // zlib requires a pointer that is not const, but only reads through it.
     z_.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(in.data()));
     z_.avail_in = static_cast<uInt>(in.size());
     z_.next_out = reinterpret_cast<Bytef*>(out.data());
@@ -66,7 +66,8 @@ class gzip_decoder final : public member_decoder {
 
  private:
   z_stream z_{};
-  bool is_ready_ = inflateInit2(&z_, 15 + 16) == Z_OK;  // only gzip framing is accepted
+  // 15: largest window; + 16: only streams with a gzip header are accepted.
+  bool is_ready_ = inflateInit2(&z_, 15 + 16) == Z_OK;
 };
 
 class zstd_decoder final : public member_decoder {
@@ -97,7 +98,7 @@ std::unique_ptr<member_decoder> ready_decoder() {
   return out;
 }
 
-/// Reads a file in blocks, one after the other.
+/// Reads a packed file from its beginning to its end, block by block.
 class block_reader {
  public:
   explicit block_reader(const core::source_file& file) : file_(file), block_(expand_block_bytes) {}
@@ -148,7 +149,7 @@ core::result<void> expand_packed(const std::filesystem::path& path, uint64_t max
   };
   std::vector<std::byte> block(expand_block_bytes);
   block_reader from(packed);
-  uint64_t given = 0;  // bytes passed to the sink
+  uint64_t given = 0;  // number of expanded bytes that were passed to the sink
   bool is_between_members = false, may_hold_more = false;
   for (;;) {
     if (watch && !watch(from.at(), packed.size()))

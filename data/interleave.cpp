@@ -35,7 +35,8 @@ std::vector<uint64_t> rounded_shares(std::span<const double> weights) {
   const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
   std::vector<uint64_t> shares;
   std::vector<std::pair<double, size_t>> rest;
-  uint64_t left = max_pattern - weights.size();  // each source gets one; the others are distributed by weight
+  // Every source has at least one position of the pattern; the others are distributed by weight.
+  uint64_t left = max_pattern - weights.size();
   const auto others = static_cast<double>(left);
   for (size_t i = 0; i < weights.size(); ++i) {
     const double wanted = std::max(0.0, weights[i] / sum * static_cast<double>(max_pattern) - 1);
@@ -72,7 +73,8 @@ interleave::interleave(std::span<const uint64_t> shares) : shares_(shares.begin(
   for (uint64_t t = 0; t < sum; ++t) {
     size_t best = shares.size();
     for (size_t i = 0; i < shares.size(); ++i) {
-      if (wide{come[i]} * sum >= wide{shares[i]} * (t + 1)) continue;  // the source would exceed its ceiling
+      // One more position would give the source more than its share of the first t + 1, rounded up.
+      if (wide{come[i]} * sum >= wide{shares[i]} * (t + 1)) continue;
       if (best == shares.size() || wide{shares[i]} * (come[best] + 1) > wide{shares[best]} * (come[i] + 1)) best = i;
     }
     assert(best < shares.size());

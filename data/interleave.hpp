@@ -1,5 +1,5 @@
-// Decides which of several sources is at a position, in proportion to weights, as a pure function of the position. Owns
-// the pattern; each source has its own order of samples.
+// Decides which of several sources provides the sample at a position, in proportion to the sources' weights, as a pure
+// function of the position. Each source has its own order of samples (sample_order.hpp).
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace troupe::data {
 
 /// Largest number of sources of one mixture.
 inline constexpr uint64_t max_sources = 1024;
-/// Largest sum of the whole numbers that represent the weights; weights are rounded to fit.
+/// Largest sum of the integers that represent the weights of sources; weights are rounded so that it is not exceeded.
 inline constexpr uint64_t max_pattern = uint64_t{1} << 16;
 
 /// Returns the smallest whole numbers in the proportions of `weights` (each above 0): exact if decimal weights of up to
@@ -26,12 +26,12 @@ core::result<std::vector<uint64_t>> shares_of(std::span<const double> weights);
 /// to the first source.
 class interleave {
  public:
-  /// Requires at least one share, each above 0.
+  /// Requires at least one element of `shares`, each above 0.
   explicit interleave(std::span<const uint64_t> shares);
 
   struct place {
     uint32_t source = 0;
-    uint64_t index = 0;  ///< number of earlier positions of this source
+    uint64_t index = 0;  ///< number of positions before this one that have the same source
   };
   [[nodiscard]] place at(uint64_t position) const;
   [[nodiscard]] const std::vector<uint64_t>& shares() const { return shares_; }
@@ -39,7 +39,7 @@ class interleave {
  private:
   struct step {
     uint32_t source;
-    uint32_t before;  ///< earlier positions of this source within the pattern
+    uint32_t before;  ///< number of positions before this one, within the pattern, that have the same source
   };
   std::vector<uint64_t> shares_;
   std::vector<step> pattern_;  ///< positions of the pattern; empty if there is only one source

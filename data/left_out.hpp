@@ -1,5 +1,5 @@
-// The global order of samples without the samples that a run leaves out. Owns the position of the n-th sample that is
-// taken, a pure function of n and of the samples left out; leaves the decision what to leave out to data/skips.hpp.
+// The global order of samples without the samples that a run leaves out. Computes the position of the n-th sample that
+// is used, a pure function of n and of the samples left out. data/skips.hpp decides which samples are left out.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,8 @@
 
 namespace troupe::data {
 
-/// The samples that a run leaves out, as ranges of positions; without ranges nothing is left out.
+/// The samples that a run leaves out, as ranges of positions in the global order. An object without ranges leaves out
+/// nothing.
 class left_out {
  public:
   left_out() = default;
@@ -30,7 +31,7 @@ class left_out {
 
  private:
   std::vector<core::sample_range> ranges_;
-  std::vector<uint64_t> taken_before_;  ///< [range]: number of samples that are taken before the range
+  std::vector<uint64_t> taken_before_;  ///< [range]: number of samples before the range that are not left out
 };
 
 }  // namespace troupe::data

@@ -36,7 +36,7 @@ std::optional<uint64_t> first_outside(std::span<const std::byte> bytes, uint64_t
   return std::nullopt;
 }
 
-/// Bytes that are read at once while tokens are checked; a multiple of every width.
+/// Bytes that are read at once while tokens are checked; a multiple of every token width.
 constexpr uint64_t check_block_bytes = uint64_t{1} << 20;
 
 uint64_t value_at(std::span<const std::byte> bytes, uint64_t index, uint8_t width) {
@@ -47,7 +47,8 @@ uint64_t value_at(std::span<const std::byte> bytes, uint64_t index, uint8_t widt
 
 }  // namespace
 
-/// Adds one file after the other to a stream that is not shared yet.
+/// Builds a token_stream: adds the files of a source one after the other, then returns the stream, which is immutable
+/// from then on.
 class stream_builder {
  public:
   explicit stream_builder(const source_options& options) : options_(options), budget_(options.max_bytes) {
@@ -106,7 +107,7 @@ class stream_builder {
   }
 
  private:
-  struct token_place {  ///< where the tokens of a file begin, and their width in bytes
+  struct token_place {  ///< offset of the first token of a file, and the width of its tokens, both in bytes
     uint64_t begin_byte = 0;
     uint8_t width = 1;
   };
@@ -153,7 +154,7 @@ class stream_builder {
     return {};
   }
 
-  /// Refuses described tokens of another tokenizer than the requested one.
+  /// Refuses a file whose description names another tokenizer than the one that the configuration requests.
   [[nodiscard]] core::result<void> check_requested(const fs::path& path, const token_file& d) const {
     const auto& mine = options_.tokens_of->description();
     if (!same_vocabulary(d.tokenizer, mine))
@@ -168,9 +169,9 @@ class stream_builder {
                     path.string(), shown_end(d.tokenizer), shown_end(mine)));
   }
 
-  /// Adds Megatron's pair of files. The tokens are read from the file, or copied if the stream stores them in another
-  /// form: signed small, 64-bit and floating-point types, sequences that do not follow each other, another width in one
-  /// folder.
+  /// Adds Megatron's pair of files, NAME.bin and its index. The tokens stay in NAME.bin if the stream can read them
+  /// there; they are copied to a scratch file if they are stored as small signed, 64-bit or floating-point numbers, if
+  /// sequences do not follow one another, or if other files of the folder have another token width.
   core::result<void> add_indexed(const fs::path& path, const fs::path& index, core::source_file file) {
     std::error_code ec;
     if (is_packed(path) || fs::exists(description_path(path), ec))
@@ -249,7 +250,8 @@ class stream_builder {
     stream_->files_.push_back(std::move(file));
     return stream_->files_.size() - 1;
   }
-  /// Returns the index of a scratch file in the stream's files; finish() stores the file there.
+  /// Returns `slot`, the index of a scratch file in the stream's files. The first call reserves the index with an empty
+  /// file, which finish() replaces by the complete scratch file.
   size_t slot_of(std::optional<size_t>& slot) {
     if (!slot) slot = keep({});
     return *slot;
@@ -299,11 +301,11 @@ class stream_builder {
     return {};
   }
 
-  /// Checks that the tokens in `bytes` of the file from `begin` on are below `vocab`.
+  /// Checks that all tokens in bytes [begin, begin + bytes) of `file` are below `vocab`.
   core::result<void> check(const fs::path& path, const core::source_file& file, uint64_t begin, uint64_t bytes,
                            uint64_t vocab) const {
     const uint8_t width = stream_->width_;
-    if (vocab >= uint64_t{1} << (8 * width)) return {};  // the width cannot hold a larger token
+    if (vocab >= uint64_t{1} << (8 * width)) return {};  // no token of this width can be outside the vocabulary
     std::vector<std::byte> block(std::min(bytes, check_block_bytes));
     for (uint64_t at = 0; at < bytes; at += block.size()) {
       const auto part = std::span(block).first(std::min<uint64_t>(block.size(), bytes - at));
@@ -333,15 +335,16 @@ class stream_builder {
   }
 
   source_options options_;
-  uint64_t budget_;  ///< number of bytes that further expansions may produce
+  uint64_t budget_;  ///< bytes of texts, rows and expanded files that may still be read
   bool bytes_are_tokens_ = true;
-  bool is_given_ = false;   ///< true: described tokens must be of options_.tokens_of
+  /// True: a tokenizer is requested, so tokens with a description must be made by options_.tokens_of.
+  bool is_given_ = false;
   bool has_index_ = false;  ///< true: a Megatron index was read; its tokens may contain their own ends of documents
   std::optional<fs::path> first_file_;
   scratch_file expanded_, encoded_;
-  std::optional<size_t> expanded_slot_, encoded_slot_;  ///< indices in the stream's files
-  uint64_t encoded_begin_ = 0;                          ///< first byte, in encoded_, of the tokens being encoded
-  std::unique_ptr<document_encoder> encoder_;           ///< set while texts are encoded, one after the other
+  std::optional<size_t> expanded_slot_, encoded_slot_;  ///< indices of expanded_ and encoded_ in the stream's files
+  uint64_t encoded_begin_ = 0;  ///< offset in the scratch file encoded_ of the first token that encoder_ has written
+  std::unique_ptr<document_encoder> encoder_;  ///< encoder of consecutive text files; null while no text is encoded
   std::shared_ptr<token_stream> stream_ = std::make_shared<token_stream>();
 };
 

@@ -1,6 +1,6 @@
-// Decides which sample is at which position. Owns the split into training and validation text and the one global order
-// by (seed, epoch); does not depend on ranks. A position in that order is one integer, which is all that a checkpoint
-// stores to resume.
+// Decides which sample of a source is at which position of the training order. Owns the split into training and
+// validation text and the one global order by (seed, epoch), which does not depend on ranks. A position in that order
+// is one integer, which is all that a checkpoint stores to resume.
 #pragma once
 
 #include <array>
@@ -39,13 +39,13 @@ struct token_range {
   [[nodiscard]] uint64_t samples(uint64_t sequence) const { return size() < 2 ? 0 : (size() - 1) / sequence; }
 };
 
-struct token_split {  ///< the tokens of a stream that train and those that validate
+struct token_split {  ///< the tokens of a stream for training and for validation
   token_range train;
   token_range validation;  ///< the end of the stream, never trained on; empty if the fraction is 0
 };
 
-/// Splits off the last `validation_fraction` (0 <= f < 1) of the tokens. Refused: a required part that is shorter than
-/// one sequence, that is `sequence` + 1 tokens.
+/// Divides `tokens` tokens into a training part and a validation part, the last `validation_fraction` (0 <= f < 1) of
+/// them. Refused: a training part, or a validation part of a fraction above 0, of less than `sequence` + 1 tokens.
 core::result<token_split> split_tokens(uint64_t tokens, double validation_fraction, uint64_t sequence);
 
 /// The training samples in their global order, epoch after epoch, each epoch shuffled anew.
@@ -56,7 +56,7 @@ class sample_order {
 
   /// Returns the number of samples in one epoch.
   [[nodiscard]] uint64_t samples() const { return samples_; }
-  /// Returns the input tokens of a sample; a sample covers one more token, its last target.
+  /// Returns the number of input tokens of a sample; a sample contains one more token, the target of the last input.
   [[nodiscard]] uint64_t sequence() const { return sequence_; }
   [[nodiscard]] uint64_t epoch_of(uint64_t position) const { return position / samples_; }
 

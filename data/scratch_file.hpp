@@ -1,5 +1,5 @@
-// A nameless file for data that are too large for memory and not needed after the process. Owns the descriptor while
-// the file grows.
+// A temporary file without a name, for data that are too large for memory and not needed after the process. Owns the
+// file's descriptor.
 #pragma once
 
 #include <unistd.h>
@@ -44,7 +44,7 @@ class scratch_file {
     return out;
   }
 
-  /// Returns a scratch file of an open descriptor and takes ownership of it.
+  /// Makes a scratch_file of the open file `descriptor`, and takes ownership of the descriptor.
   static scratch_file of(int descriptor) {
     scratch_file out;
     out.fd_ = descriptor;
@@ -67,7 +67,8 @@ class scratch_file {
   [[nodiscard]] bool is_open() const { return fd_ >= 0; }
   [[nodiscard]] uint64_t bytes() const { return bytes_; }
 
-  /// Returns another descriptor of the file, closed on exec. Errors: limit.
+  /// Returns a second descriptor of the file, which the caller must close; the descriptor is closed on exec. Errors:
+  /// limit.
   [[nodiscard]] core::result<int> duplicate() const {
     const int fd = ::fcntl(fd_, F_DUPFD_CLOEXEC, 0);
     if (fd >= 0) return fd;
@@ -75,7 +76,8 @@ class scratch_file {
                       "cannot duplicate the descriptor of a scratch file: " + core::system_message(errno));
   }
 
-  /// Returns the contents from `begin` on, with a descriptor of their own; `name` is for errors.
+  /// Returns the file's contents from byte `begin` on, as a source_file with a descriptor of its own, so that it stays
+  /// readable when this object is destroyed; `name` is for errors.
   [[nodiscard]] core::result<core::source_file> content(const std::string& name, uint64_t begin = 0) const {
     const int fd = ::fcntl(fd_, F_DUPFD_CLOEXEC, 0);
     if (fd < 0)

@@ -12,8 +12,9 @@ std::string text_of(uint64_t first, uint64_t last) {
   return first == last ? fmt::format("step {}", first) : fmt::format("steps {}-{}", first, last);
 }
 
-/// Comparison of two lists of decisions: for each recorded one whether the configuration requests it, and for each
-/// requested one whether it is recorded.
+/// Result of comparing the decisions (ranges of steps whose samples are left out) that a configuration requests with
+/// those that a checkpoint recorded: [recorded decision]: whether it is requested; [requested decision]: whether it is
+/// recorded.
 struct matching {
   std::vector<bool> is_asked, is_recorded;
 };
@@ -44,7 +45,7 @@ core::result<std::vector<core::left_out_steps>> decide_left_out(std::span<const 
     return core::fail(core::error_kind::mismatch, fmt::format("data.skip: {}", text));
   };
   const auto matched = match(asked, recorded);
-  // position after the last sample that was taken
+  // `next` is the position in the global order after the last sample that the run has used.
   const left_out before{std::span<const core::left_out_steps>(recorded)};
   const uint64_t next = shape.first_sample == 0 ? 0 : before.position_of(shape.first_sample - 1) + 1;
   std::vector<core::left_out_steps> out;

@@ -19,8 +19,8 @@ struct step_span {
   bool operator==(const step_span&) const = default;
 };
 
-/// Returns the samples that `steps` would use under `shape`, whose `skipped` is applied; the first step must be after
-/// shape.first_step.
+/// Returns the samples that the steps `steps` would use of the order that `shape` describes, in which the samples of
+/// shape.skipped are left out; the first step must be after shape.first_step.
 core::left_out_steps taken_by(const batch_shape& shape, step_span steps);
 
 /// Returns the decisions to leave out samples, for a run that has done shape.first_step steps and uses sample

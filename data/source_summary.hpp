@@ -11,24 +11,25 @@
 
 namespace troupe::data {
 
-/// Counts of one source, which a run prints once.
+/// Counts and names of the files of one source, which a run prints once at its start.
 struct source_summary {
   uint64_t documents = 0, tokens = 0;
   uint64_t files = 0, bytes = 0;      ///< number of files, and their total number of bytes, expanded
-  std::string first, last;            ///< first and last file, relative to the source's folder
-  bool has_keys = false;              ///< true: some file holds its texts under a key (JSON lines, rows)
-  bool knows_documents = true;        ///< false: no file states where its documents begin
+  std::string first, last;  ///< names of the first and the last file that were read, relative to the source's folder
+  bool has_keys = false;    ///< true: in some file, texts are values of a key (JSON lines) or of a column (rows)
+  bool knows_documents = true;        ///< false: some file of tokens does not state where its documents begin
   bool ends_documents = false;        ///< true: each document ends with an end-of-text token
   std::vector<std::string> left_out;  ///< files that were left out, each with its reason in a few words
 };
-/// Passes the members to an encoder, in order.
+/// Passes every field to `f`, a byte_writer or byte_reader (core/byte_stream.hpp).
 template <class F>
 void fields(F& f, source_summary& x) {
   f(x.documents, x.tokens, x.files, x.bytes, x.first, x.last, x.has_keys, x.knows_documents, x.ends_documents,
     x.left_out);
 }
 
-/// Adds a file to the summary of the source at `root`, which is a folder or that file.
+/// Adds `file`, which has `bytes` expanded bytes, to the summary of the source at `root`, which is the file itself or a
+/// folder that contains it.
 void count_file(source_summary& to, const std::filesystem::path& root, const std::filesystem::path& file,
                 uint64_t bytes);
 void name_left_out(source_summary& to, const std::filesystem::path& root, const std::vector<left_out_file>& files);

@@ -69,7 +69,8 @@ std::optional<std::filesystem::path> description_of(const std::filesystem::path&
   std::error_code ec;
   if (auto own = description_path(bin); std::filesystem::exists(own, ec)) return own;
   if (!is_packed(bin)) return std::nullopt;
-  // Programs that pack a file leave the description of the unpacked one where it is.
+  // Gzip and zstd replace NAME.bin by NAME.bin.gz, but the description NAME.bin.json stays, so a packed file also has
+  // the description of the unpacked one.
   auto unpacked = description_path(bin.parent_path() / bin.stem());
   return std::filesystem::exists(unpacked, ec) ? std::optional(std::move(unpacked)) : std::nullopt;
 }

@@ -12,7 +12,8 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, ".bin files are read as they lie");
 
-/// Bytes of a file that one read takes, in a buffer on the stack; a window of a few thousand tokens is one read.
+/// Number of bytes that one read of a file requests, into a buffer on the stack; a window of a few thousand tokens
+/// needs one read.
 constexpr size_t read_block_bytes = size_t{1} << 14;
 
 template <class Token>

@@ -1,5 +1,5 @@
-// A source of text as one long, immutable row of tokens. Owns where the bytes are stored, how wide a token is and where
-// documents begin; leaves to sample_order which part is read when.
+// All tokens of a source of text as one long, immutable sequence. Owns where the bytes are stored, how wide a token is
+// and where documents begin; sample_order decides which part is read when.
 #pragma once
 
 #include <cstdint>
@@ -21,25 +21,31 @@ namespace troupe::data {
 
 class scratch_file;
 
-/// Files of a folder below this size are copied into memory; larger ones are read when their tokens are needed.
+/// Size in bytes below which the token files of a folder are copied into memory; larger files are read when their
+/// tokens are needed.
 inline constexpr uint64_t copied_below_bytes = uint64_t{1} << 20;
-/// Files of a source that stay open; any further file is opened for each read, so it must keep its name and place.
+/// Largest number of files of a source that stay open; any further file is opened for each read, so it must not be
+/// moved or replaced during the run.
 inline constexpr size_t open_files_max = 256;
 
 /// Options for reading a source's files. A file's name determines its format (data/formats/files.hpp).
 struct source_options {
   std::filesystem::path path;               ///< a file, or a folder whose files are all read, sorted by path
-  uint64_t max_bytes = uint64_t{16} << 30;  ///< largest number of bytes of text, expanded, and of packed tokens
+  /// Largest number of bytes of all texts and of compressed token files, after expansion.
+  uint64_t max_bytes = uint64_t{16} << 30;
   bin_width bin = bin_width::u16;           ///< width of a `.bin`'s tokens if no description next to it states it
-  uint64_t vocab_size = 256;                ///< every token must be below this number
+  /// Number of tokens of the model's vocabulary; every token of the source must be below it.
+  uint64_t vocab_size = 256;
   /// Folder for nameless files with expanded text and tokens; empty: the system's temporary folder.
   std::filesystem::path scratch = {};
-  /// Tokenizer for texts, used only while opening, which must also be that of described tokens. Empty: the bytes of a
-  /// text are its tokens, and described tokens may be of any tokenizer.
+  /// Tokenizer that encodes texts while the source is opened; files of tokens with a description must name the same
+  /// tokenizer. Empty: the bytes of a text are its tokens, and files of tokens may be of any tokenizer.
   std::shared_ptr<tokenizer> tokens_of = {};
-  std::string text_key = "text";  ///< key of the text in JSON lines, column of rows
-  bool keep_documents = false;    ///< true: the start of each document is recorded for document_starts()
-  /// Called with the progress of expanding, checking and encoding; may stop it.
+  /// Key of the text in JSON lines, or name of the column with the text in files of rows.
+  std::string text_key = "text";
+  bool keep_documents = false;  ///< true: the first token of each document is recorded, as document_starts() requires
+  /// Called with the progress while files are expanded, checked and encoded; if it returns false, opening stops. May be
+  /// empty.
   reading_watch watch = {};
 };
 
@@ -73,27 +79,31 @@ class token_stream {
   struct segment {
     uint64_t first = 0;  ///< index of the segment's first token in the stream
     uint64_t tokens = 0;
-    const std::byte* memory = nullptr;  ///< tokens in memory; null: the tokens are in `file`
+    /// The segment's tokens, if they are in memory; null: they are in the file number `file`.
+    const std::byte* memory = nullptr;
     size_t file = 0;
-    uint64_t begin = 0;  ///< first byte of the segment in `file`
+    uint64_t begin = 0;  ///< offset in bytes of the segment's first token in the file
   };
   core::result<void> read(const segment& from, uint64_t skip, std::span<int64_t> out) const;
   void widened(const std::byte* bytes, std::span<int64_t> out) const;
 
-  std::shared_ptr<const scratch_file> nameless_;  ///< the only file, if all tokens are in one nameless file; else null
+  /// The nameless file that contains all tokens of the source; null if tokens are in other files or in memory.
+  std::shared_ptr<const scratch_file> nameless_;
   std::vector<core::source_file> files_;
-  std::vector<std::vector<std::byte>> copied_;  ///< small files, read into memory
-  std::vector<segment> segments_;               ///< parts of the stream: ascending, without gaps, none empty
-  /// Starts of documents that may follow another token than the end of text, ascending.
+  std::vector<std::vector<std::byte>> copied_;  ///< contents of small files that were copied into memory, in blocks
+  /// Contiguous parts of the stream, each in one file or in memory: ascending, without gaps, none empty.
+  std::vector<segment> segments_;
+  /// Numbers of the first tokens of documents, ascending, for documents whose start end_of_text_ does not show.
   std::vector<uint64_t> starts_;
-  std::optional<uint32_t> end_of_text_;  ///< token after which a document starts; nullopt: none
+  /// Token that ends each document, so that the next token starts a document; nullopt: none.
+  std::optional<uint32_t> end_of_text_;
   std::optional<token_maker> maker_;
   uint64_t documents_ = 0;
   source_summary summary_;
   uint64_t size_ = 0;
   uint64_t vocab_size_ = 0;
   bool tokens_are_bytes_ = true;
-  uint8_t width_ = 1;  ///< number of bytes of a token
+  uint8_t width_ = 1;  ///< width of every token of the stream in bytes
 };
 
 /// Opens a file or a folder and checks every token against the vocabulary (the error names position and value). Texts

@@ -1,5 +1,5 @@
-// Lets processes of one machine share a source that one of them has expanded or encoded: they pass the descriptor of
-// its nameless file and the facts about its tokens. Ensures that both processes have the same tokens.
+// Lets processes of one machine share a source that one of them has expanded or encoded: that process passes on the
+// descriptor of its nameless file and a description of its tokens ("facts"). Both processes then have the same tokens.
 #pragma once
 
 #include <memory>
@@ -14,8 +14,8 @@ namespace troupe::data {
 
 class told_streams {
  public:
-  /// Returns text about the stream's tokens, for another process to open it; nullopt if that process can read the files
-  /// itself.
+  /// Returns the description of a stream ("facts") with which another process can open the stream's nameless file;
+  /// nullopt unless one nameless file contains all tokens; the other process then reads the source's files itself.
   static std::optional<std::string> facts_of(const token_stream& x);
   /// Returns a new descriptor of the stream's nameless file. Requires a stream that has facts. Errors: limit.
   static core::result<int> descriptor_of(const token_stream& x);

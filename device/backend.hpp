@@ -1,5 +1,5 @@
-// A backend is the table of functions by which the folder device/ uses a kind of device; the library of the kind
-// registers it. Owns the list of backends.
+// A backend is the table of functions by which the folder device/ uses devices of one kind, such as CUDA devices. The
+// library for that kind of device registers the table. Owns the list of backends.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace troupe::device {
 
-/// An allocation; its bytes are freed with `owner`.
+/// An allocation of device or host memory; its bytes are freed when the last owner of `owner` ends.
 struct block {
   std::shared_ptr<void> owner{};
   std::byte* data = nullptr;
@@ -25,10 +25,11 @@ struct block {
 struct backend {
   /// Returns the number of devices of the kind. Errors: limit, with the missing part (driver, device).
   core::result<uint32_t> (*count)();
-  /// Returns an error if device `index`, less than the count, cannot compute. Errors: limit, with the missing part.
+  /// Returns an error if device `index`, which must be less than the number of devices, cannot compute. Errors: limit,
+  /// with the missing part.
   core::result<void> (*check)(uint32_t index);
   const properties& (*properties_of)(uint32_t index);
-  /// Allocates `bytes` bytes, more than 0.
+  /// Allocates `bytes` bytes, which must be more than 0, filled with zeros.
   core::result<block> (*allocate)(uint32_t index, tier where, uint64_t bytes);
   bool (*discard)(void* owner);
   std::shared_ptr<void> (*make_stream)(uint32_t index);
@@ -38,19 +39,21 @@ struct backend {
   void (*record)(void* stream, std::shared_ptr<void>& event);
   void (*wait)(void* stream, void* event);
   core::result<void> (*finish)(void* stream);   ///< waits for the stream; errors as for device::stream::finish
-  bool (*is_over)(void* event);                 ///< true if the recorded `event` is over
-  void (*finish_event)(void* event);            ///< blocks the host until the recorded `event` is over
-  int64_t (*elapsed_ns)(void* from, void* to);  ///< nanoseconds between two events of one device, both over
+  bool (*is_over)(void* event);                 ///< true if all work queued before `event` was recorded is done
+  void (*finish_event)(void* event);  ///< blocks the host until all work queued before `event` was recorded is done
+  /// Returns the nanoseconds from event `from` to event `to` of the same device; requires that both are over.
+  int64_t (*elapsed_ns)(void* from, void* to);
 };
 
-/// Makes `b` the backend of `kind`, for as long as the process lives. Called once for each kind, before its first
-/// device is used. The CPU's backend is registered from the start.
+/// Makes `b` the backend of `kind`, for as long as the process lives. Must be called once for each kind, before the
+/// first use of a device of that kind. The CPU's backend is registered from the start.
 void provide(device_kind kind, const backend& b);
 
 /// Returns the backend of a kind; null if no library has registered one.
 const backend* provided(device_kind kind);
 
-/// Returns the backend of a device that `check` (properties.hpp) has found; throws std::logic_error if there is none.
+/// Returns the backend of a device that `check` (properties.hpp) has accepted; throws std::logic_error if no library
+/// has registered a backend of that kind.
 const backend& backend_of(device_id device);
 
 }  // namespace troupe::device

@@ -12,7 +12,8 @@
 namespace troupe::device {
 namespace {
 
-/// Size of ordinary pages, for pools smaller than a huge page.
+/// Size of ordinary pages in bytes, to which the CPU's memory is aligned at least; pools smaller than a huge page have
+/// no larger alignment.
 constexpr uint64_t page_bytes = 4096;
 
 core::result<uint32_t> count() { return 1; }

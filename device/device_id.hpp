@@ -1,5 +1,5 @@
-// Names a device, which owns memory and does work. The other headers have its memory, streams and properties;
-// kernels/operations.hpp has its arithmetic.
+// Identifies a device: a processor with memory of its own. Other headers of device/ declare memory, streams and
+// properties of devices; kernels/operations.hpp declares their arithmetic.
 #pragma once
 
 #include <cstdint>

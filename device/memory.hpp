@@ -27,9 +27,9 @@ class memory {  ///< owns one allocation; usable from any thread, one thread at 
   memory(memory&&) noexcept = default;
   memory& operator=(memory&&) noexcept = default;
 
-  /// Allocates `bytes` of zeros, aligned for the device; allocates nothing for 0 bytes. If memory cannot be pinned it
-  /// is returned unpinned, and `remark` returns the reason. Errors: limit, with the bytes requested and the device's
-  /// total.
+  /// Allocates `bytes` of zeros, aligned for the device; allocates nothing for 0 bytes. If the CPU's backend cannot
+  /// lock pinned memory, returns it unlocked, and `remark` returns the reason; CUDA's backend returns an error. Errors:
+  /// limit, with the bytes requested and the device's total; io if the GPU fails.
   static core::result<memory> allocate(device_id device, device::tier tier, uint64_t bytes);
 
   /// Returns a view of bytes of a host tier that were allocated elsewhere; `owner` keeps them alive.
@@ -42,17 +42,18 @@ class memory {  ///< owns one allocation; usable from any thread, one thread at 
   /// Returns why the memory lacks a property of its tier, such as pinning; nullopt if it has all of them.
   [[nodiscard]] const std::optional<std::string>& remark() const { return remark_; }
 
-  /// Returns the pages to the operating system; the bytes are zeros at their next use. Returns false if the backend, or
-  /// an owner given to `of`, keeps them.
+  /// Returns the pages to the operating system; the bytes are zeros at their next use. Returns false, and changes
+  /// nothing, if the backend cannot do that, as for memory of a GPU, or if `of` made this object.
   [[nodiscard]] bool discard() const;
 
  private:
-  std::shared_ptr<void> owner_;  // allocation of the backend, released when the last owner ends
+  // allocation of the backend, or the owner given to `of`; freed when its last owner ends
+  std::shared_ptr<void> owner_;
   std::byte* data_ = nullptr;
   uint64_t bytes_ = 0;
   device_id device_;
   device::tier tier_ = device::tier::device;
-  bool is_others_ = false;  // true if `of` made this object: another owner releases the memory
+  bool is_others_ = false;  // true if `of` made this object, so that discard() must not change the memory
   std::optional<std::string> remark_;
 };
 

@@ -21,15 +21,16 @@ stream::stream(device_id device) : native_(backend_of(device).make_stream(device
 
 namespace {
 
-struct thread_stream {  // a thread's streams of one device
+struct thread_stream {  // a thread's own stream of one device, and the stream that it uses now
   explicit thread_stream(device_id device) : own(device) {}
   stream own;
   stream* current = &own;
-  bool is_torchs = false;  // true: Torch has been told of `own`
+  bool is_torchs = false;  // true: `own` has been made the current stream of Torch on this thread
 };
 
 thread_stream& stream_of_thread(device_id device) {
-  thread_local std::list<thread_stream> mine;  // a list, because addresses of its entries never change
+  // A list, because callers keep references to its entries, which stay valid when others are added
+  thread_local std::list<thread_stream> mine;
   for (auto& s : mine)
     if (s.own.device() == device) return s;
   return mine.emplace_back(device);
@@ -39,7 +40,7 @@ thread_stream& stream_of_thread(device_id device) {
 
 stream& stream::current(device_id device) {
   thread_stream& mine = stream_of_thread(device);
-  // A current_stream is Torch's already, and at its end restores the stream that Torch had on this thread before.
+  // If a current_stream object is active, it has set Torch's stream, and its destructor restores the one before.
   if (mine.current == &mine.own && !mine.is_torchs) {
     backend_of(device).make_current(mine.own.native());
     mine.is_torchs = true;

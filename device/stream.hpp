@@ -1,5 +1,5 @@
-// Order of a device's work: a stream is a queue of copies and kernels, an event is a point in that queue. The CPU does
-// work at once, so its streams are always empty and its events always over.
+// Order of a device's work: a stream is a queue of copies and kernels, an event is a point in that queue. Work on the
+// CPU is done within the call, so the CPU's streams are always empty and its events always over.
 #pragma once
 
 #include <cstddef>
@@ -18,13 +18,13 @@ class event {
   [[nodiscard]] bool is_over() const;
   /// Blocks the calling thread until all work that was queued before the event was recorded is done.
   void finish() const;
-  /// Returns how many nanoseconds after `earlier`, an event of the same device, this one was over; both must be over.
-  /// Returns 0 if one of them was never recorded.
+  /// Returns how many nanoseconds after `earlier`, an event of the same device, this event was reached; both must be
+  /// over. Returns 0 if one of them was never recorded.
   [[nodiscard]] int64_t ns_since(const event& earlier) const;
 
  private:
   friend class stream;
-  std::shared_ptr<void> native_;  // event of the backend
+  std::shared_ptr<void> native_;  // handle of the backend's event; null: the event was never recorded
   device_id device_;
 };
 
@@ -33,8 +33,8 @@ class event {
 class stream {
  public:
   explicit stream(device_id device);
-  /// Returns the calling thread's stream, which its kernels (kernels/operations.hpp) and Torch use, too: the thread's
-  /// own stream, or the one of the innermost current_stream.
+  /// Returns the calling thread's stream, on which the thread's kernels (kernels/operations.hpp) and Torch's operations
+  /// are queued: the thread's own stream, or the stream of the innermost current_stream object that lives.
   static stream& current(device_id device);
 
   /// Copies between memory of the device and host memory, in any direction; `from` and `to` must not overlap and must
@@ -56,8 +56,8 @@ class stream {
   device_id device_;
 };
 
-/// Makes `s` the calling thread's `stream::current` while this object lives, even if `s` belongs to another thread: a
-/// second thread can continue work in the order in which the first began it. `s` must outlive this object.
+/// Makes `s` the calling thread's `stream::current` while this object lives, even if `s` was made by another thread, so
+/// that a second thread can continue work in stream order. `s` must outlive this object.
 class current_stream {
  public:
   explicit current_stream(stream& s);
@@ -66,9 +66,9 @@ class current_stream {
   current_stream& operator=(const current_stream&) = delete;
 
  private:
-  stream*& place_;  // current stream of the thread
+  stream*& place_;  // reference to the thread's pointer to its current stream
   stream* before_;
-  void* torch_before_;  // backend's handle of the stream that was Torch's current one before
+  void* torch_before_;  // handle of the stream that Torch used on this thread before
 };
 
 }  // namespace troupe::device

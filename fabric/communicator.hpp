@@ -1,9 +1,10 @@
-// Declares a collective as the collective actor uses it: post, be woken, do this member's share, learn that all
-// members are done. Owns the rendezvous and the movement of bytes. Leaves order, dependencies and memory to the plan.
+// Declares a collective as the collective actor uses it: post, be woken, do this member's part of the work, learn that
+// all members are done. Owns the rendezvous and the movement of bytes. Leaves order, dependencies and memory to the
+// plan.
 //
 // No call blocks a thread. `post` records that this member has arrived; the last member to arrive wakes the others.
-// Each member then calls `advance` on its own thread, which does its share of the work. An operation is `done` for any
-// member only when every member has finished its share: from then on no member touches another's memory, so both input
+// Each member then calls `advance` on its own thread, which does its part of the work. An operation is `done` for any
+// member only when every member has finished its part: from then on no member touches another's memory, so both input
 // and output may be reused. Until then peers may read this member's input and write its output.
 #pragma once
 
@@ -24,7 +25,7 @@ namespace troupe::fabric {
 /// Kind of a collective operation.
 enum class operation : uint8_t { all_gather, reduce_scatter, all_reduce, broadcast, barrier, send_receive, all_to_all };
 
-constexpr std::string_view name_of(operation op) {  ///< Returns the name of the operation for messages and traces.
+constexpr std::string_view name_of(operation op) {  ///< returns the name of the operation for error messages
   switch (op) {
     case operation::all_gather:
       return "all_gather";
@@ -69,11 +70,11 @@ struct piece {
 ///   all_gather      output[to..] = owner's input[from..]; no piece moves when both are the same address
 ///   reduce_scatter  owner's output[to..] = sum over ranks, in rank order, of input[from..]; if several members own a
 ///                   range, each sums a part and writes it to all of them
-///   all_reduce      every member's output[to..] = that sum
-///   broadcast       as all_gather; one root owns all pieces
+///   all_reduce      every member's output[to..] = sum over ranks, in rank order, of input[from..]
+///   broadcast       an all_gather of which one member, the root, owns all pieces
 ///   barrier         no pieces
-///   send_receive    two members; output[to..] = the other's input[from..]; the pieces cover both directions; an owner
-///                   does not receive its own
+///   send_receive    two members; a piece goes from its owner's input[from..] to the other member's output[to..];
+///                   pieces of both owners make a transfer in both directions
 ///   all_to_all      one piece per member, all with one count; output[to..] of member m = owner's
 ///                   input[from + m * count..]
 /// all_gather, broadcast, send_receive and all_to_all move bytes and require `input_type` == `output_type`. Reductions
@@ -91,7 +92,7 @@ struct request {
   bool accumulate = false;
 };
 
-/// state of an operation for one member: its share is pending or done
+/// Result of communicator::advance. `done`: the operation has ended, and this member may reuse its input and output.
 enum class progress : uint8_t { pending, done };
 
 /// Wakes a member. Called from any thread, without locks, when `advance(sequence)` of this member has something to do.
@@ -110,18 +111,18 @@ class communicator {
   [[nodiscard]] virtual uint32_t rank() const = 0;
   [[nodiscard]] virtual uint32_t size() const = 0;
 
-  /// Records that this member has arrived. Sequences are posted in order without gaps, less than
+  /// Records that this member has posted `r`. Sequences are posted in order without gaps, less than
   /// `operations_in_flight_max` beyond the oldest unfinished one. Call `advance` once right after `post`: a member is
   /// not woken for progress that its own post makes possible. Errors: an identity, operation, dtype or layout that
   /// differs from another member's, and every other refusal, fails here and on all other members.
   virtual core::result<void> post(const request& r) = 0;
 
-  /// Does this member's share if all members have arrived. Idempotent: returns `pending` when there is nothing to do
-  /// yet, and `done` for every finished operation, however old and even after an `abort`.
+  /// Does this member's part of operation `sequence` if all members have posted it. Idempotent: returns `pending` when
+  /// there is nothing to do yet, and `done` for every finished operation, however old and even after an `abort`.
   virtual core::result<progress> advance(uint64_t sequence) = 0;
 
-  /// Returns the members that `sequence` waits for, for reports of a stall: the members that have not arrived or, when
-  /// all have arrived, the members that have not done their share. Empty when the operation is done.
+  /// Returns the members that operation `sequence` waits for, for reports of a stall: the members that have not posted
+  /// it or, when all have, the members that have not done their part of the work. Empty when the operation is done.
   [[nodiscard]] virtual std::vector<uint32_t> missing(uint64_t sequence) const = 0;
 
   /// Ends the communicator for every member: all unfinished and future operations fail with `why`, and all other
@@ -129,7 +130,7 @@ class communicator {
   virtual void abort(const core::error& why) = 0;
 };
 
-/// Number of operations that a member may post beyond the oldest unfinished one; a plan's window is far smaller.
+/// Maximum number of operations that a member may have posted and that are not done; a plan's window is far smaller.
 inline constexpr uint64_t operations_in_flight_max = 4096;
 
 }  // namespace troupe::fabric

@@ -74,8 +74,8 @@ core::result<progress> in_process_group::move(std::unique_lock<std::mutex>& lock
   const uint64_t sequence = m.shared.id.sequence;
   ++moving_;
   lock.unlock();
-  // Other members wrote their inputs before they took the lock to post; the inputs stay unchanged until all shares are
-  // finished.
+  // Inputs of other members may be read without the lock: the members wrote them before they took the lock to post, and
+  // must not change them until every member has done its part.
   std::optional<core::error> broken;
   for (uint32_t r = first; r < last && !broken; ++r)
     if (auto done = do_share(device_, m.shared, m.memory, r, stop_); !done) broken = std::move(done.error());
@@ -157,7 +157,7 @@ void in_process_group::leave(uint32_t rank) {
   lock.unlock();
   call(others);
   lock.lock();
-  // Copies check `stop_` after every chunk, so this waits for one chunk, not for a peer.
+  // Waits until no thread copies. The wait is short: copies check `stop_` after every chunk and wait for no member.
   moved_.wait(lock, [this] { return moving_ == 0; });
 }
 

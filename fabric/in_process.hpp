@@ -17,7 +17,7 @@
 
 namespace troupe::fabric {
 
-/// Bytes (of all pieces) up to which the last member that posts an operation does the shares of all members, within its
+/// Bytes (of all pieces) up to which the last member that posts an operation does the work of all members, within its
 /// `post`: waking the other members costs more than the work, and this way they are woken once instead of twice.
 inline constexpr uint64_t last_arrival_does_all_bytes = uint64_t{64} << 10;
 
@@ -52,12 +52,13 @@ class in_process_group : public std::enable_shared_from_this<in_process_group> {
   void abort(uint32_t rank, const core::error& why);
   void leave(uint32_t rank);
 
-  /// Returns the wakes for all members except `rank`. Call with the lock held.
+  /// Returns the wakers to call for operation `sequence`: those of all members except `rank`. Requires the lock.
   wakes all_but(uint32_t rank, uint64_t sequence) const;
   wakes end_with(uint32_t rank, const core::error& why);
 
-  /// Does the shares of ranks [first, last) of `m`, all marked begun, without the lock; then takes the lock and records
-  /// them as finished.
+  /// Does the work of members [first, last) on operation `m`, called by member `rank`. Requires that the lock is held
+  /// and that the work of these members is marked as begun. Releases the lock for the work, then takes it and records
+  /// the work as finished. When the function returns, the lock may be released.
   core::result<progress> move(std::unique_lock<std::mutex>& lock, meeting& m, uint32_t rank, uint32_t first,
                               uint32_t last);
 
@@ -66,9 +67,9 @@ class in_process_group : public std::enable_shared_from_this<in_process_group> {
   mutable std::mutex mutex_;
   std::condition_variable moved_;
   rendezvous rendezvous_;
-  std::vector<std::shared_ptr<const waker>> wakers_;  ///< waker of each rank; null when absent
-  std::vector<bool> joined_;                          ///< true if a rank has joined the group, by rank
-  uint32_t moving_ = 0;                               ///< number of calls of `move` that run without the lock
+  std::vector<std::shared_ptr<const waker>> wakers_;  ///< [rank]: function that wakes it; null: none
+  std::vector<bool> joined_;                          ///< [rank]: true if the rank has joined the group
+  uint32_t moving_ = 0;                               ///< number of calls of move() that copy or sum without the lock
   std::atomic<bool> stop_ = false;                    ///< true after a failure: copies in progress may end early
 };
 

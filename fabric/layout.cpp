@@ -14,7 +14,7 @@ using core::fail;
 
 std::string at(size_t index) { return "piece " + std::to_string(index) + ": "; }
 
-/// A run of bytes or elements, with the index of its piece.
+/// Consecutive bytes or elements [begin, end), and the index of the piece that they belong to.
 struct run {
   uint64_t begin = 0;
   uint64_t end = 0;
@@ -78,7 +78,7 @@ uint64_t elements_of(std::span<const piece> pieces) {
 }
 
 uint64_t received_bytes(const request& r, uint32_t size) {
-  // Number of elements that an owner sums itself, and number that co-owners sum for it, by owner.
+  // [owner]: number of elements of its pieces that the owner sums itself, and number that other owners sum for it.
   std::vector<uint64_t> summed(size), exchanged(size);
   for (size_t first = 0; first < r.pieces.size();) {
     const size_t end = end_of_range(r.op, r.pieces, first);
@@ -127,7 +127,7 @@ core::result<void> check_request(const request& r, uint32_t size) {
 }
 
 core::result<void> check_outputs(operation op, std::span<const piece> pieces, uint32_t size) {
-  // In operations that write every piece to every output, one list of runs covers all members.
+  // If the operation writes every piece to every member's output, all outputs are alike, and one list is checked.
   const bool per_owner = op == operation::reduce_scatter || op == operation::send_receive;
   std::vector<run> runs;
   for (uint32_t owner = 0; owner < (per_owner ? size : 1); ++owner) {
@@ -161,7 +161,7 @@ core::result<void> check_memory(const request& r, uint32_t rank) {
   const auto input = reinterpret_cast<uintptr_t>(r.input);
   const auto output = reinterpret_cast<uintptr_t>(r.output);
 
-  std::vector<size_t> range_of(r.pieces.size());  // index of the first piece in a piece's range, by piece
+  std::vector<size_t> range_of(r.pieces.size());  // [piece]: index of the first piece of the range that contains it
   for (size_t first = 0; first < r.pieces.size();) {
     const size_t end = end_of_range(r.op, r.pieces, first);
     std::fill(range_of.begin() + static_cast<ptrdiff_t>(first), range_of.begin() + static_cast<ptrdiff_t>(end), first);

@@ -24,11 +24,11 @@ constexpr bool writes_output(operation op, const piece& p, uint32_t rank) {
   return op != operation::send_receive || p.owner != rank;
 }
 
-/// Returns the element of the owner's input at which `rank` reads piece `p`.
+/// Returns the index of the element in the owner's input from which on `rank` reads piece `p`.
 constexpr uint64_t begin_in_input(operation op, const piece& p, uint32_t rank) {
   return p.from + (op == operation::all_to_all ? rank * p.count : 0);
 }
-/// Returns the number of elements, from `p.from` on, that all members together read of piece `p`.
+/// Returns the number of elements of the owner's input, from `p.from` on, that all members together read for piece `p`.
 constexpr uint64_t read_of(operation op, const piece& p, size_t pieces) {
   return p.count * (op == operation::all_to_all ? pieces : 1);
 }
@@ -37,12 +37,12 @@ constexpr uint64_t read_of(operation op, const piece& p, size_t pieces) {
 /// sum; they differ in owner and `to` alone. In operations other than reduce_scatter each piece is a range by itself.
 size_t end_of_range(operation op, std::span<const piece> pieces, size_t first);
 
-/// Elements [first, first + count) of a range of pieces that one owner has.
+/// Elements [first, first + count) of a range of pieces: the part that one owner sums for all owners of the range.
 struct owned_part {
   uint64_t first = 0, count = 0;
 };
-/// Returns the part of a range of `count` elements that the owner of its piece number `which` of `owners` sums for all
-/// owners. Parts are consecutive, and their lengths are multiples of `part_grain` except at the end of the range.
+/// Divides a range of `count` elements among its `owners`, and returns the part that owner number `which` sums for all
+/// of them. Parts are consecutive, and their lengths are multiples of `part_grain` except at the end of the range.
 owned_part part_of(uint64_t count, size_t owners, size_t which);
 inline constexpr uint64_t part_grain = 64;
 

@@ -35,7 +35,7 @@ struct virtual_time {
 /// One simulated communicator. Its operations share one link: each begins when all members have arrived and the
 /// previous operation has ended. All members are scheduled for the end of the operation and see `done` from then on.
 /// Bytes move at that time, if they are few enough and every member has posted operands, which a simulation may omit.
-/// Failures use the wakers.
+/// When the communicator fails, the wakers of its members are called at once.
 class modelled_group : public std::enable_shared_from_this<modelled_group> {
  public:
   /// Creates a group of `size` >= 1 members, each of which joins once. `ranks`: the ranks that errors name, where they
@@ -66,10 +66,10 @@ class modelled_group : public std::enable_shared_from_this<modelled_group> {
   std::optional<core::error> wrong_;  ///< error that every joining member gets, if the arguments of `make` were invalid
   rendezvous rendezvous_;
   std::vector<waker> wakers_;  ///< waker of each rank; empty when absent
-  std::vector<bool> joined_;   ///< true if a rank has joined the group, by rank
+  std::vector<bool> joined_;   ///< [rank]: true if the rank has joined the group
   linear_link link_;
   virtual_time time_;
-  int64_t link_free_ns_ = 0;  ///< virtual time at which the operation that began last ends
+  int64_t link_free_ns_ = 0;  ///< virtual time from which on the link is free: end of the last operation that began
 };
 
 }  // namespace troupe::fabric

@@ -63,7 +63,9 @@ struct share {
       if (m != p.owner) to.push_back(members[m].output + at);
   }
 
-  /// Sums elements [first, first + count) of a range that begins at `from` in the inputs into `to`.
+  /// Sums elements [chunk.first, chunk.first + chunk.count) of a range of pieces over all members. The range begins at
+  /// element `from` of every input; `to` has the address of the range in every output that gets the sum. `inputs` is
+  /// scratch space for one address per member.
   void reduce_chunk(uint64_t from, owned_part chunk, std::span<std::byte* const> to,
                     std::vector<const std::byte*>& inputs) const {
     const uint64_t in_size = core::size_of(r.input_type);
@@ -77,7 +79,7 @@ struct share {
                                           .accumulate = r.accumulate};
     device.sum_in_rank_order(inputs, output(0), chunk.count, options);
     for (size_t k = 1; k < to.size(); ++k) {
-      // The members' own values that `accumulate` adds the sum to may differ, so the results of members may differ.
+      // Outputs may hold different values before the call. With `accumulate` each gets its own addition, not a copy.
       if (r.accumulate)
         device.sum_in_rank_order(inputs, output(k), chunk.count, options);
       else
@@ -117,7 +119,7 @@ core::result<void> do_share(device::device_id device, const request& r, std::spa
   else
     mine.copy_pieces();
   if (device.kind == device::device_kind::cpu) return {};
-  return stream.finish();  // after this function returns, other members may use the results
+  return stream.finish();  // waits, because other members may use the results when this function has returned
 }
 
 }  // namespace troupe::fabric

@@ -1,5 +1,5 @@
-// Owns the communicator of a program that asks a group for a member that the group does not have: every call fails with
-// the reason.
+// Owns the communicator that a group returns if a caller joins as a member that the group does not have, or joins
+// twice: every post and advance fails with the reason.
 #pragma once
 
 #include <memory>
@@ -10,8 +10,8 @@
 
 namespace troupe::fabric {
 
-/// Returns why a group of `size` members that errors call `ranks` cannot be made: it has no members, or the number of
-/// names is not `size`. Returns nothing if it can.
+/// Returns why a group of `size` members cannot be made: `size` is 0, or `ranks` (the rank numbers that errors print
+/// for the members; may be empty) does not have `size` elements. Returns nothing if the group can be made.
 std::optional<core::error> wrong_size(uint32_t size, const std::vector<uint32_t>& ranks);
 
 /// Returns why `rank` cannot join a group of `size` members: the rank is out of range, or has joined before. Returns

@@ -46,7 +46,8 @@ core::result<void> rendezvous::open(uint32_t rank, const request& r) {
 core::result<meeting*> rendezvous::arrive(uint32_t rank, const request& r) {
   if (failure_) return core::fail(*failure_);
   TROUPE_TRY(check_turn(rank, r));
-  // No member is more than one operation beyond the window's end, because all members post without gaps.
+  // True if `rank` is the first to arrive at this operation. It is then the next one after the window, because all
+  // members post without gaps.
   if (r.id.sequence - oldest_ == window_.size()) {
     TROUPE_TRY(open(rank, r));
   }

@@ -1,4 +1,4 @@
-// Records which members have arrived at each operation of one communicator, and compares their requests. Owns the
+// Records which members have posted each operation of one communicator, and compares their requests. Owns the
 // window of unfinished operations and the text of a mismatch. Not thread-safe. Leaves threads, clocks, the movement of
 // bytes and wakes to the backends.
 #pragma once
@@ -17,15 +17,15 @@
 
 namespace troupe::fabric {
 
-/// The state of one collective operation, from the arrival of its first member until the last member has finished its
-/// share. The object keeps its address during that time.
+/// The state of one collective operation, from the arrival of its first member until the last member has done its part
+/// of the work. The object keeps its address during that time.
 struct meeting {
   enum class share : uint8_t { waiting, begun, finished };
   request shared;                      ///< request of the first member to arrive; its input and output are in `memory`
   uint32_t first = 0;                  ///< rank of the member that arrived first
-  std::vector<member_memory> memory;   ///< addresses of a member's input and output, by rank
-  std::vector<share> shares;           ///< state of a member's share of the operation, by rank
-  uint32_t arrived = 0, finished = 0;  ///< numbers of members that have arrived and that have finished their share
+  std::vector<member_memory> memory;   ///< [member]: addresses of the member's input and output
+  std::vector<share> shares;           ///< [member]: state of the member's part of the work
+  uint32_t arrived = 0, finished = 0;  ///< numbers of members that have posted it, and that have done their part
   uint64_t bytes = 0;                  ///< bytes of all pieces of the operation, in the input's dtype
   int64_t ready_ns = 0;                ///< virtual time at which the operation is done, for the modelled backend
 };
@@ -39,34 +39,35 @@ class rendezvous {  ///< records which members of a group have posted which oper
   /// Returns the name of a member for error messages, such as "rank 4".
   [[nodiscard]] std::string name_of(uint32_t rank) const;
 
-  /// Records `rank`'s arrival. After an error nothing is recorded; the caller calls `fail` with the error.
+  /// Records that `rank` has posted `r`. After an error nothing is recorded; the caller calls `fail` with the error.
   core::result<meeting*> arrive(uint32_t rank, const request& r);
 
   /// Returns the unfinished operation `sequence` that `rank` has posted; null when the operation is done. Errors: the
   /// communicator's failure, or a sequence that `rank` has not posted.
   core::result<meeting*> find(uint32_t rank, uint64_t sequence);
 
-  /// Records that `rank` has finished its share of an unfinished operation. True if that share was the last, so that
-  /// `sequence` is done.
+  /// Records that `rank` has done its part of operation `sequence`, which is not done yet. Returns true if all members
+  /// have now done theirs, so that the operation is done.
   bool finish(uint64_t sequence, uint32_t rank);
 
-  /// Returns the members that have not arrived at operation `sequence`, or have not finished it; see
-  /// communicator::missing.
+  /// Returns the members that have not posted operation `sequence`; if all have, those that have not done their part of
+  /// it.
   [[nodiscard]] std::vector<uint32_t> missing(uint64_t sequence) const;
 
-  /// Makes all unfinished and future operations fail. Returns the wakes, (rank, sequence), of every operation that this
-  /// call makes fail; empty if there was a failure before.
+  /// Makes all unfinished and future operations fail with `why`. Returns (rank, sequence) for every posted operation
+  /// that fails by this call, so that the caller can wake the rank; empty if there was a failure before.
   std::vector<std::pair<uint32_t, uint64_t>> fail(core::error why);
   [[nodiscard]] const std::optional<core::error>& failure() const { return failure_; }
 
-  /// Returns the error to fail with when `rank` ends; it names the oldest unfinished operation.
+  /// Returns the error with which the communicator fails when member `rank` is destroyed. The error names the oldest
+  /// unfinished operation.
   [[nodiscard]] core::error lost(uint32_t rank) const;
 
  private:
   core::result<void> check_turn(uint32_t rank, const request& r) const;
   core::result<void> open(uint32_t rank, const request& r);
 
-  std::vector<uint64_t> next_;  ///< sequence of the operation that a rank posts next, by rank
+  std::vector<uint64_t> next_;  ///< [member]: sequence number of the operation that the member posts next
   /// [member]: the rank number that error messages print for the member; empty: the member's own number
   std::vector<uint32_t> ranks_;
   uint64_t oldest_ = 0;                          ///< sequence of the operation at the front of `window_`

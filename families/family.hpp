@@ -14,7 +14,7 @@ namespace troupe::families {
 /// Key of a size in config.json. An empty name: the family has no such key.
 struct size_key {
   std::string_view name = {};
-  uint32_t usual = 0;           ///< transformers' default for the key; 0: the value follows from other sizes
+  uint32_t usual = 0;  ///< transformers' default for the key; 0: the default follows from other sizes of the model
   std::string_view alias = {};  ///< another name of the key that transformers accepts
 };
 
@@ -34,12 +34,13 @@ struct flag_key {
 struct fixed_flag {
   std::string_view name;
   bool value;
-  std::string_view meaning;  ///< effect of the flag as a sentence, for the reference of keys
+  std::string_view meaning;  ///< effect of the flag as a sentence, for the documentation of configuration keys
 };
 
 enum class key_type : uint8_t { any, whole_number, flag };  ///< kind of values that a key of config.json accepts
 
-/// A key of config.json that changes no logit in Troupe. An empty reason: it describes the model to other programs.
+/// A key of config.json that Troupe does not read, because it changes no logit that Troupe computes. An empty reason:
+/// the key describes the model to other programs.
 struct unread_key {
   std::string_view name;
   key_type type = key_type::any;
@@ -65,7 +66,7 @@ struct config_keys {
 
 /// The names of a model's layers, as in transformers' state dicts.
 struct layer_names {
-  std::string_view prefix = {};     ///< prefix of all names but the head's
+  std::string_view prefix = {};     ///< prefix of all parameter names except those of the head
   std::string_view embedding = {};  ///< name of the token embedding
   std::string_view positions = {};  ///< name of the learned positions; empty: rotary positions
   std::string_view blocks = {};     ///< beginning of a block's names, before the block's number and a dot
@@ -87,15 +88,15 @@ enum class norm_kind : uint8_t {  ///< kind of the norms before attention, MLP a
 /// How the element order of a matrix in a GGUF file differs from that of a model's parameter.
 enum class gguf_order : uint8_t {
   same,
-  transposed,  ///< the file stores (out, in), the model (in, out)
+  transposed,  ///< the GGUF file stores (out, in), the model (in, out)
   /// Rows within a head of a query matrix: the model stores the first elements of all rotated pairs, then the second
-  /// elements; the file stores the two elements of each pair side by side.
+  /// elements; the GGUF file stores the two elements of each pair side by side.
   query_rotary,
   key_rotary,  ///< rows of a key matrix, in the order of query_rotary within each key-value head
 };
 
-/// Pattern of parameter names in the model, without the family's prefix, and in GGUF files: `#` matches the number of a
-/// block, a final `*` matches `weight` or `bias`.
+/// A pair of patterns of parameter names: in the model, without the family's prefix, and in GGUF files. `#` matches the
+/// number of a block, a final `*` matches `weight` or `bias`.
 struct gguf_name {
   std::string_view ours, theirs;
   gguf_order weight = gguf_order::same, bias = gguf_order::same;
@@ -104,7 +105,8 @@ struct gguf_name {
 struct gguf_row {                    ///< names of one family in GGUF files
   std::string_view architecture;     ///< value of the file's key `general.architecture`
   std::span<const gguf_name> names;  ///< patterns of names, in the order of the model's parameters
-  /// Transformers' name of the activation that llama.cpp computes for the architecture, whatever a file contains.
+  /// Transformers' name of the activation function that llama.cpp always computes for the architecture; a GGUF file
+  /// cannot select another one.
   std::string_view activation;
 };
 
@@ -124,9 +126,9 @@ struct family {
   [[nodiscard]] constexpr bool is_rotary() const { return names.positions.empty(); }
   [[nodiscard]] constexpr bool is_packed() const { return !names.packed.empty(); }
   [[nodiscard]] constexpr bool is_gated() const { return !names.gate.empty(); }
-  /// Returns the number of linear layers that compute queries, keys and values; mlp_inputs() returns the number of
-  /// linear layers before the MLP's activation.
+  /// Returns the number of linear layers that compute queries, keys and values: 1 packed layer or 3.
   [[nodiscard]] constexpr uint64_t attention_inputs() const { return is_packed() ? 1 : 3; }
+  /// Returns the number of linear layers before the MLP's activation: 2 with a gate, else 1.
   [[nodiscard]] constexpr uint64_t mlp_inputs() const { return is_gated() ? 2 : 1; }
 };
 

@@ -28,7 +28,8 @@ std::string embedding_weight(const family& f);
 /// True if the names or shapes of parameters depend on the key `key` of config.json, in any family.
 bool is_size_key(std::string_view key);
 
-/// Returns the other name that transformers accepts for a key of a family; empty if there is none.
+/// Returns the other name under which transformers accepts the key `key` of a family's config.json; empty if there is
+/// none.
 std::string_view alias_of(const family& f, std::string_view key);
 
 }  // namespace troupe::families

@@ -22,8 +22,8 @@ void set_scaling(blueprint& b) {
   b.loss_scale = {f.enabled ? f.loss_scale : 1.0, f.initial_scale_power, f.loss_scale_window, f.hysteresis,
                   f.consecutive_hysteresis,       f.min_loss_scale};
   b.rules.clip = c.gradient_clipping;
-  // The factor is rounded to fp32, which the fabric uses, so that the mean divides by exactly the factor that was
-  // applied.
+  // Rounds the factor to fp32, the type in which the fabric applies it, so that the mean divides by exactly the same
+  // factor.
   b.rules.input_scale =
       static_cast<float>(c.prescale_gradients ? 1.0 / c.parallel.data : 1.0 / c.gradient_predivide_factor);
   b.rules.skip_overflow = c.skips_overflow();
@@ -43,23 +43,26 @@ plan::plan_options options_of(const blueprint& b, plan::plan_choice which, const
   options.updates.rules = updates_of(*b.optimizer, *b.tensor.whole);
   options.saving = sized.saving;
   take_sizes(sized, options);
-  // All kinds of steps share one layout of the swap file. Steps that do not train have one micro-batch, with which
-  // buckets would not stay in place.
+  // Every kind of step uses the same layout of the swap file. If the training step keeps reduced gradients in their
+  // buckets, it swaps none; the other kinds of steps have a single micro-batch, with which they would swap gradients,
+  // so the option is turned off for them.
   if (plan::mode_of(which) != plan::mode::train && sized.reduces_in_place()) options.tiers.swap_gradients = false;
-  // A host may save at any time; the budget has to cover saves only if the configuration has them.
+  // A host program may save at any time, but the memory budget has to cover a save only if the configuration writes
+  // checkpoints.
   if (plan::saves(which) && !c.checkpoint.is_on()) options.memory_budget_bytes = 0;
   options.saving.on = plan::saves(which);
   options.pipeline = b.pipeline.of(options.mode);
   options.compressed = b.compression->after(0);
   if (options.mode == plan::mode::evaluate && b.pipeline.is_cut()) {
     options.accumulation = options.pipeline.table.micro_batches;
-    options.gradients.sum_micro_first = options.stage <= 1;  // states have the same places as with one micro-batch
+    // Keeps the states at the offsets that they have with one micro-batch.
+    options.gradients.sum_micro_first = options.stage <= 1;
   }
   return options;
 }
 
-// Enlarges the windows onto activation files: they cannot grow between steps, and later passes may move inputs into
-// files that stay in memory at first.
+// Enlarges the windows onto activation files to the size of the largest unit's input: windows cannot grow between
+// steps, and passes that are chosen later may offload inputs that stay in memory at first.
 void make_room_for_inputs(blueprint& b) {
   const auto& l = b.train.layout();
   if (!b.config->compile.enabled || l.options.tiers.activations != plan::tier::nvme) return;
@@ -71,7 +74,9 @@ void make_room_for_inputs(blueprint& b) {
   }
 }
 
-/// Plans the passes of a later phase, as far as they do not depend on later measurements.
+/// Plans the steps with the passes of `compile`, for the phase of compression that begins after `from` updates, and
+/// enlarges the pools of `b` to their sizes. Measurements of the run, which may change a later choice, are not known
+/// yet.
 core::result<void> size_passes(blueprint& b, uint64_t from) {
   const auto entries = b.config->compile.entries();
   if (entries.empty()) return {};
@@ -84,7 +89,8 @@ core::result<void> size_passes(blueprint& b, uint64_t from) {
   return {};
 }
 
-// Writes and proves the plans of later phases, so that their memory is known and refusals happen before the run.
+// Writes and proves the plans of all phases of compression that begin during the run, so that their memory is known,
+// and refused plans are reported, before the run starts.
 core::result<void> size_phases(blueprint& b, const blueprint_watch& watch) {
   for (const uint64_t from : b.compression->phases()) {
     if (from == 0) continue;
@@ -99,7 +105,8 @@ core::result<void> size_phases(blueprint& b, const blueprint_watch& watch) {
   return {};
 }
 
-// Writes plans of every kind, so that nothing is refused in the middle of a run; only the training plans are kept.
+// Writes and proves the plans of every kind of step, so that no plan is refused in the middle of a run; only the plans
+// of training steps are kept.
 core::result<void> write_plans(blueprint& b, const blueprint_watch& watch) {
   for (size_t which = 0; which < plan::num_plan_choices; ++which) {
     TROUPE_ASSIGN(auto plans, step_plans::write(b.table, b.options[which], watch.go_on));
@@ -118,7 +125,8 @@ plan::plan_options& options_for(blueprint& b, plan::plan_choice which) { return 
 // later steps are chosen when these steps begin.
 core::result<void> use_passes(blueprint& b, const job::go_on& go_on) {
   const auto& c = *b.config;
-  // A step that saves needs more memory than one that does not.
+  // A step that saves needs more memory than a step that does not, so its options are used if the run writes
+  // checkpoints.
   b.plain = options_for(b, c.checkpoint.is_on() ? plan::plan_choice::train_saving : plan::plan_choice::train);
   const auto entries = c.compile.entries();
   if (entries.empty() || entries.front().step > 0) return {};
@@ -127,7 +135,8 @@ core::result<void> use_passes(blueprint& b, const job::go_on& go_on) {
   if (!compiled) return core::fail(compiled.error());
   for (const auto which : {plan::plan_choice::train, plan::plan_choice::train_saving})
     take_passes(compiled->chosen.options, options_for(b, which));
-  // States keep their places for the whole run, in every kind of step and with every later choice of passes.
+  // Every kind of step has the same ratio (share of states that are offloaded), also after later choices of passes,
+  // because states are not moved during a run.
   b.plain.tiers.ratio = compiled->chosen.options.tiers.ratio;
   for (auto& options : b.options) options.tiers.ratio = b.plain.tiers.ratio;
   b.compiled = std::move(*compiled);
@@ -150,7 +159,8 @@ core::result<step_plans> blueprint::write(plan::plan_choice which, const job::go
 
 namespace {
 
-// Chooses the degrees without running anything: by the cost model, and by measured steps in the run's folder.
+// Chooses the open degrees of a job (parallel degrees that are `auto`) without running a step: by the cost model, and
+// by steps that were measured earlier and are recorded in the run's folder.
 core::result<config::degree_choice> degrees_by_prediction(const config::job_config& c, const host_tables& own,
                                                           const plan::cost_model* costs, const job::go_on& go_on) {
   if (own.whole != nullptr)
@@ -191,7 +201,8 @@ core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config>
   TROUPE_ASSIGN(auto pipeline, choose_pipeline(c, *b.table, trains));
   b.pipeline = std::move(pipeline);
   trains.pipeline = b.pipeline.training;
-  trains.compressed = b.compression->after(UINT64_MAX);  // sizes must fit every phase
+  // The sizes chosen below must suffice in every phase of compression, so all techniques count as begun.
+  trains.compressed = b.compression->after(UINT64_MAX);
   b.costs = costs != nullptr ? *costs : usual_costs(c);
   TROUPE_ASSIGN(auto sized, with_open_sizes(c, b.table, trains, b.costs, watch.go_on));
   if (b.compression->phases().size() == 1) {

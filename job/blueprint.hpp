@@ -26,46 +26,52 @@
 
 namespace troupe::job {
 
-/// Result of comparing updates before the vote with updates after it, for a run that chooses between these orders from
-/// its latest steps (early_updates.hpp).
+/// Result of comparing two orders of a step, for a run that chooses between them by its latest steps
+/// (early_updates.hpp): optimizer updates before the vote, the collective that decides about clipping and skipping, or
+/// after it.
 struct open_order {
-  /// Largest share of undone steps at which early updates are not slower; 0: updates wait for the vote in the whole
-  /// run.
+  /// Largest share of steps with undone updates at which updates before the vote are not slower; 0: updates follow the
+  /// vote during the whole run.
   double worth = 0;
-  std::string note;  ///< a sentence on the comparison of the orders; empty: nothing was compared
+  std::string note;  ///< sentence for the user that states the result of the comparison; empty: nothing was compared
 };
 
-struct blueprint {  ///< the result of planning a configuration
+struct blueprint {  ///< result of planning a configuration: everything that a run has to know before it starts
   std::shared_ptr<const config::job_config> config;
   models::model_spec spec;
   std::optional<models::teaching> teaching;               ///< the teacher in `model.teacher`; nullopt: none
   std::shared_ptr<const core::model_table> table;         ///< the model as one rank computes it
-  chosen_tensor tensor;                                   ///< how `table` is split out of the whole model
+  chosen_tensor tensor;  ///< how `table` is split over tensor ranks, and the unsplit model
   uint64_t sequence = 0;                                  ///< number of tokens of a sample
-  plan::plan_options options[plan::num_plan_choices];     ///< options of each kind of step; index: plan::plan_choice
-  chosen_pipeline pipeline;                               ///< stages and order, the same for all `options`
-  plan::plan_options plain;                               ///< options of training before passes change them
-  std::optional<plan::compiled_step> compiled;            ///< effect of the passes; nullopt: no passes are used
+  plan::plan_options options[plan::num_plan_choices];     ///< [plan::plan_choice]: plan options of this kind of step
+  chosen_pipeline pipeline;  ///< pipeline stages and the order of each rank's work, the same for all `options`
+  plan::plan_options plain;  ///< options of the training step before the passes of `compile` change them
+  /// Result of the passes of `compile` for the first step; nullopt: no pass is used.
+  std::optional<plan::compiled_step> compiled;
   std::shared_ptr<const chosen_compression> compression;  ///< which modules and layers are compressed, and when
   step_plans train;                                       ///< plans of a step that trains and does not save
-  std::vector<plan::pool_sizes> pools;                    ///< [rank]: largest pools that any kind of step needs
-  plan::cost_model costs;                                 ///< cost model that chooses open sizes and predicts times
-  open_order early;  ///< choice between updates before the vote and after it
+  /// [rank]: sizes of the rank's memory pools, the largest that any kind of step needs.
+  std::vector<plan::pool_sizes> pools;
+  /// Cost model by which sizes are chosen that the configuration leaves open, and times are predicted.
+  plan::cost_model costs;
+  /// States if the run chooses between updates before the vote and after it, and has the data for this choice.
+  open_order early;
   scaling_rules rules;
   std::shared_ptr<const optimizer_groups> optimizer;
   kernels::loss_scale_options loss_scale;
-  double longest_instruction_s = 0;  ///< predicted seconds of the longest instruction
+  double longest_instruction_s = 0;  ///< predicted seconds of the longest instruction of any training plan
   double stall_after_s = 30;         ///< seconds without progress after which a run has stalled
 
-  /// Writes and proves the plans of another kind of step, which the blueprint does not keep.
+  /// Writes and proves the plans of the kind of step `which`; the blueprint itself stores only the plans of `train`.
   [[nodiscard]] core::result<step_plans> write(plan::plan_choice which, const job::go_on& more = {}) const;
 };
 
 /// Callbacks that make_blueprint calls; if one returns an error, make_blueprint returns that error. Both may be empty.
 struct blueprint_watch {
-  job::go_on go_on{};  ///< called several times a second
+  job::go_on go_on{};  ///< called several times a second while plans are written; an error ends the work
   std::function<core::result<void>(const blueprint&)>
-      sized{};  ///< called when the training plans are written, before all others
+      /// Called once, when the plans of training steps are written and those of all other kinds of steps are not yet.
+      sized{};
 };
 
 /// Returns the cost model with default rates for the configuration's device and parameter type.

@@ -1,5 +1,5 @@
-// Changes the training steps of a blueprint while it runs, if a phase of compression begins or passes are chosen anew.
-// Owns the plans that replace others; the code that runs them switches at a step boundary.
+// Changes the training steps of a blueprint during a run, when a phase of compression begins or passes are chosen anew.
+// Makes the new plans; the code that runs them switches to them between two steps.
 #pragma once
 
 #include <memory>
@@ -9,19 +9,22 @@
 
 namespace troupe::job {
 
-/// True if the blueprint's plans compress exactly the modules that have to be compressed after `updates` updates.
+/// True if the blueprint's plans are those of the current phase: they compress exactly the modules that are compressed
+/// after `updates` applied updates.
 bool is_phase_of(const blueprint& b, uint64_t updates);
 /// Replaces the blueprint's plans by those of the steps after `updates` updates. The states keep their places, and the
 /// pools are as large as the largest phase needs; all phases were proved when the blueprint was made. If
 /// step_plans::write returns an error, the blueprint stays unchanged.
 core::result<void> enter_phase(blueprint& b, uint64_t updates);
 
-/// Training steps whose passes differ from the passes of the blueprint.
+/// Plans of training steps that a run uses from some step on in place of the blueprint's.
 struct changed_steps {
   plan::plan_options train, train_saving;
-  step_plans plans;  ///< plans of `train`; the plans of `train_saving` are proved, too, but not kept
+  /// Plans of training steps that do not save; the plans of steps that save are proved, too, but not stored.
+  step_plans plans;
   std::vector<std::shared_ptr<const plan::rank_plan>> ranks;  ///< [rank]: the plan of that rank, from `plans`
-  std::vector<plan::pool_sizes> pools;                        ///< [rank]: the largest pools of any kind of step
+  /// [rank]: sizes of the rank's memory pools, the largest that any kind of step needs.
+  std::vector<plan::pool_sizes> pools;
   plan::compiled_step compiled;
 };
 /// Returns the plans of training steps with the passes that `wish` requests, for use between two steps of a run of `b`.

@@ -1,5 +1,5 @@
-// Derives from a plan's collective instructions the requests to the fabric: operation, types and pieces. Owns this
-// reading of a plan; leaves addresses, scales and the effect of guards to the run.
+// Translates a plan's collective instructions to requests to the fabric: operation, types and pieces. Leaves addresses,
+// scales and the effect of guards (outcomes of the vote) to the run.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,8 @@
 
 namespace troupe::job {
 
-/// The pieces that each collective of a plan moves; indices: communicator, sequence number in it, piece.
+/// [communicator][sequence number of the collective in it][piece]: a contiguous range of elements that the collective
+/// of a plan moves.
 using piece_lists = std::vector<std::vector<std::vector<fabric::piece>>>;
 piece_lists pieces_of(const plan::rank_plan& p);
 

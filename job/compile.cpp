@@ -16,7 +16,7 @@ plan::memory_limits limits_of(const config::job_config& c, const measured_run& m
   plan::memory_limits out{c.host_memory_budget / ranks, c.compile.memory_budget / ranks, c.cuda.memory_limit / ranks};
   const uint64_t there = measured.memory_bytes;
   if (there > 0) out.total = out.total == 0 ? there : std::min(out.total, there);
-  // keeps the limit at 1 byte or more, because 0 means no limit
+  // Subtracts the bytes by which a rank exceeded its plan, but leaves at least 1, because 0 means no limit.
   if (out.total > 0) out.total -= std::min(out.total - 1, measured.over_bytes);
   return out;
 }
@@ -84,7 +84,7 @@ core::result<plan::compiled_step> compile_step(const config::job_config& c,
   if (out->chosen.fits) return out;
   const uint64_t ranks = c.parallel.ranks();
   auto missed = missed_budget_of(c, request.limits, out->chosen);
-  // reports the memory that the run has measured as the limit
+  // If the run has measured its memory, the error reports this limit in place of the configured budget.
   if (measured.memory_bytes + measured.over_bytes > 0 && missed.key == passes_budget)
     missed.given = request.limits.total * ranks;
   return core::fail(

@@ -1,5 +1,6 @@
-// Applies passes to the training step, as a configuration or a host requests them. Owns how a budget and a schedule
-// determine a choice, and refuses a budget that no choice fits; plan/choose/compile.hpp makes the choice.
+// Applies the passes (functions that change the step plan) that a configuration or a host program requests for the
+// training step. Converts the configured memory budget and schedule of passes to limits, within which
+// plan/choose/compile.hpp chooses the options of the step, and refuses a budget that no options meet.
 #pragma once
 
 #include <cstdint>
@@ -15,23 +16,26 @@
 
 namespace troupe::job {
 
-/// The passes that a configuration or an embedding program requests for the training step.
+/// The passes that a configuration or a host program requests for the training step.
 struct pass_wish {
   /// Names of Troupe's passes. If `is_automatic` is true, all passes are requested, and this list is ignored.
   std::vector<std::string> passes;
-  std::vector<std::shared_ptr<const plan::pass>> own;  ///< passes of the embedding program
+  /// Passes over the plan that the host program has written itself.
+  std::vector<std::shared_ptr<const plan::pass>> own;
   bool is_automatic = false;
-  std::string where;  ///< file and line, the prefix of errors; empty: no prefix
+  std::string where;  ///< file and line of the request, which precedes the text of errors; empty: unknown
 };
 
-/// Measurements of a run that a choice of passes may use.
+/// Measurements of a run from which passes can be chosen better than from the cost model.
 struct measured_run {
-  plan::instruction_price price;  ///< predicts an instruction's time; empty: the cost model does
+  /// Function that predicts an instruction's time from measurements; empty: the cost model predicts it.
+  plan::instruction_price price;
   uint64_t memory_bytes = 0;      ///< all memory in bytes that a rank may use; 0: unknown
   uint64_t over_bytes = 0;        ///< bytes by which a rank's peak exceeded its plan
 };
 
-/// Time at which passes are chosen: before a run, or between two steps of a run, whose states cannot be moved any more.
+/// When passes over the step plan are chosen: before a run, or between two steps of a run. In the second case states
+/// are not moved any more, so passes that choose their places are excluded.
 enum class choice_time : uint8_t { before_a_run, between_steps };
 
 /// Returns the passes that one entry of the configuration's schedule requests.
@@ -46,8 +50,8 @@ std::string idle_unit_passes(const config::job_config& config);
 
 /// Returns the options of a training step with these passes, from the options without them. Instruction times come from
 /// `measured`, or else from `costs`. Errors: an unknown or contradictory pass; a budget (`compile.memory_budget`,
-/// `cluster.host_memory_budget`) or a machine that no choice fits, with the least budget that would do; errors of
-/// `go_on`.
+/// `cluster.host_memory_budget`) or a machine's memory that no options meet, with the least budget that works; errors
+/// of `go_on`.
 core::result<plan::compiled_step> compile_step(const config::job_config& config,
                                                std::shared_ptr<const core::model_table> table,
                                                const plan::plan_options& base, const pass_wish& wish,
@@ -55,14 +59,14 @@ core::result<plan::compiled_step> compile_step(const config::job_config& config,
                                                const measured_run& measured = {},
                                                const std::function<core::result<void>()>& go_on = {});
 
-/// Returns the least `compile.memory_budget` that fits with the passes of the configuration's first entry, which must
-/// exist. Returns every error of `compile_step` except that of an exceeded budget.
+/// Returns the least `compile.memory_budget` that a step with the passes of the configuration's first entry, which must
+/// exist, does not exceed. Returns every error of `compile_step` except that of an exceeded budget.
 core::result<uint64_t> least_memory_budget(const config::job_config& config,
                                            std::shared_ptr<const core::model_table> table,
                                            const plan::plan_options& base, const plan::cost_model& costs,
                                            const std::function<core::result<void>()>& go_on = {});
 
-/// Copies the options that passes have chosen into the options of another training plan.
+/// Copies to `options`, the options of another training plan, those options of `chosen` that passes may change.
 void take_passes(const plan::plan_options& chosen, plan::plan_options& options);
 
 /// Returns text with one line for the step with and without passes, and one line for each pass that changed something.

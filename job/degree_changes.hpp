@@ -12,7 +12,7 @@
 
 namespace troupe::job {
 
-struct degree_change {  ///< one change of the data degree
+struct degree_change {  ///< one change of the data degree (number of data-parallel replicas) in a run
   uint64_t step = 0;    ///< number of steps that are done before the change
   uint32_t data = 1;    ///< number of data ranks after the change
   friend bool operator==(const degree_change&, const degree_change&) = default;
@@ -26,14 +26,15 @@ core::result<std::vector<degree_change>> read_degree_changes(std::string_view te
 /// replica of several ranks, "2 -> 1 data ranks of 3 ranks at steps 0, 20".
 std::string as_sentence(const std::vector<degree_change>& changes, uint64_t steps, uint32_t replica_ranks = 1);
 
-/// The division of a global batch over data ranks; the batch is rows x data x accumulation.
+/// The division of a global batch into micro-batches: `rows` samples of a micro-batch on one rank, `accumulation`
+/// micro-batches of a step; rows x data ranks x accumulation is the batch.
 struct cut_batch {
   uint64_t rows = 1, accumulation = 1;
   friend bool operator==(const cut_batch&, const cut_batch&) = default;
 };
 
-/// Returns the division with the most rows in a micro-batch, at most `rows_most`. Errors (bad_input): `data` does not
-/// divide `batch`.
+/// Returns the division of `batch` over `data` data ranks with the most rows in a micro-batch, at most `rows_most`.
+/// Errors (bad_input): `data` does not divide `batch`.
 core::result<cut_batch> cut_batch_for(uint64_t batch, uint64_t rows_most, uint32_t data);
 
 }  // namespace troupe::job

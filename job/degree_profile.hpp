@@ -14,11 +14,12 @@
 
 namespace troupe::job {
 
-/// Name of the file in a run's folder.
+/// Name of the file with measured step times in a run's folder.
 inline constexpr std::string_view degrees_file_name = "degrees.csv";
 inline constexpr uint64_t max_degrees_bytes = uint64_t{1} << 20;
 
-/// Totals over all ranks' plans. A measured step time is used again only for a plan with equal totals.
+/// Totals over the plans of all ranks for one division of the ranks. A measured step time is used again only for a plan
+/// with equal totals.
 struct plan_size {
   uint64_t instructions = 0, collective_bytes = 0, memory_bytes = 0;
   double flops = 0;
@@ -33,9 +34,10 @@ struct measured_way {  ///< one division of the ranks over the parallel axes, an
   std::string degrees;
 };
 
-/// The content of the file: all divisions of the ranks that were considered on a machine.
+/// The content of degrees.csv: each way to divide a job's ranks over the parallel axes that was considered, with its
+/// predicted and its measured step time.
 struct degree_profile {
-  uint32_t cores = 0;  ///< number of cores of the machine
+  uint32_t cores = 0;  ///< number of cores of the machine on which the steps were measured
   std::vector<measured_way> ways;
 
   /// Returns the row of these degrees that was measured with a plan of that size; null if there is none.

@@ -13,7 +13,7 @@
 namespace troupe::job {
 namespace {
 
-/// Sums over all ranks: each class counts once for each of its ranks.
+/// Returns the totals over the plans of all ranks; the plan of a class counts once for each rank of the class.
 plan_size size_of(const step_plans& plans) {
   plan_size out;
   for (size_t c = 0; c < plans.classes().size(); ++c) {
@@ -83,8 +83,8 @@ class lister {
     return make_blueprint(std::move(config), tables, costs_, {.go_on = go_on_});
   }
 
-  // Plans one way and stores its sizes, or the reason why it is refused. Returns an error only if the whole list cannot
-  // be made.
+  // Plans one division of the ranks (a *way*), and stores its sizes or the reason why it is refused. Returns an error
+  // only if planning was stopped or the least budget cannot be computed.
   core::result<void> plan_way(listed_way& way, uint32_t cores) const {
     config::job_config job = c_.with(way.choice);
     auto b = planned(job);
@@ -117,8 +117,8 @@ class lister {
     return std::max(out, most_states(saving));
   }
 
-  // A budget changes the cut of a pipeline, by estimates of the stages' memory. The listed least budget is therefore
-  // raised, at most `tries` times, until the job can be planned with it.
+  // Raises the least budget of a way until the job can be planned with it, at most `tries` times: a budget changes the
+  // division into pipeline stages, by estimates of the stages' memory, so the first value may not suffice.
   void raise_until_it_fits(listed_way& way, config::job_config job) const {
     constexpr int tries = 8;
     auto& budget = budget_of(c_).key == passes_budget ? job.compile.memory_budget : job.host_memory_budget;

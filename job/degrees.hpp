@@ -19,33 +19,36 @@ namespace troupe::job {
 struct listed_way {
   config::degree_choice choice;
   std::string degrees;        ///< degrees as text, such as "pipeline 2 x data 2"
-  std::string refusal;        ///< reason why no run can use it; empty: a run can
-  bool lacks_memory = false;  ///< true: only the budget refuses it; sizes and times are set
+  std::string refusal;        ///< reason why the way is refused; empty: a run can use it
+  bool lacks_memory = false;  ///< true: only the memory budget refuses the way; sizes and times are set nevertheless
   plan_size size;
   uint64_t rank_bytes = 0;           ///< peak bytes of the largest rank, activations included
-  uint64_t least_budget = 0;         ///< least value of budget_of()'s key with which this way fits
-  double predicted_s = 0;            ///< seconds of a step, with ranks on the machine's cores
+  /// Least value, in bytes, of the memory budget (the configuration key that budget_of() returns) that permits this
+  /// way.
+  uint64_t least_budget = 0;
+  double predicted_s = 0;            ///< predicted seconds of a step, if all ranks run on the cores of this machine
   std::optional<double> measured_s;  ///< seconds of the fastest of `measured_steps` steps
   uint64_t measured_steps = 0;
   [[nodiscard]] bool runs() const { return refusal.empty(); }
-  /// True if sizes and times are set.
+  /// True if the way could be planned, so that its sizes and times are set.
   [[nodiscard]] bool is_planned() const { return runs() || lacks_memory; }
 };
 
 struct degree_list {
   uint32_t cores = 1;             ///< number of cores that predictions assume
   std::filesystem::path profile;  ///< file of the measured steps; empty: no step of this job was measured
-  std::vector<listed_way> ways;   ///< all ways, in the order of config/open_degrees.hpp
-  std::optional<size_t> chosen;   ///< index of the fastest way that runs
+  std::vector<listed_way> ways;   ///< all divisions of the ranks (*ways*), in the order of config/open_degrees.hpp
+  /// Index in `ways` of the fastest way that a run can use; nullopt: none, or not chosen yet.
+  std::optional<size_t> chosen;
 
   [[nodiscard]] bool is_measured() const { return chosen && ways[*chosen].measured_s.has_value(); }
 };
 
-/// The memory budget that all divisions must keep: `compile.memory_budget` if passes have one, else
-/// `cluster.host_memory_budget`.
+/// The memory budget that every division of the ranks over the axes must keep: the key `compile.memory_budget` if it is
+/// set, else `cluster.host_memory_budget`.
 struct named_budget {
   std::string_view key;
-  uint64_t bytes = 0;  ///< bytes of all ranks; 0: no budget
+  uint64_t bytes = 0;  ///< value of the key: limit in bytes for all ranks together; 0: no budget
 };
 named_budget budget_of(const config::job_config& config);
 
@@ -67,7 +70,7 @@ void choose_fastest(degree_list& list);
 /// some budget would suffice.
 core::result<config::degree_choice> chosen_degrees(const degree_list& list, const config::job_config& config);
 
-/// Returns one line: the choice and its reason.
+/// Returns one line for the user: the chosen degrees and the reason for the choice.
 std::string reason_of(const degree_list& list);
 
 /// Returns one line for every way; `*` marks the chosen one.

@@ -16,14 +16,16 @@ namespace {
 /// Largest number of ranks of a job whose step time is predicted from the plans of all ranks; in larger jobs it is
 /// predicted from the plan of one rank of each pipeline stage.
 constexpr uint32_t early_ranks_max = 4;
-/// Late updates become early ones if the share of undone steps is below this factor times the worthwhile share; the
-/// margin keeps a single step from changing the order.
+/// A run changes to early updates (before the vote) if the fraction of undone steps is below this factor times the one
+/// at which both orders are equally fast; the margin keeps a single step from changing the order.
 constexpr double early_margin = 0.75;
 
-/// Share of a step with late updates that early updates must save before states get a second place.
+/// Fraction of a step's time that early updates must save; with a smaller gain, states do not get a second place in the
+/// swap file.
 constexpr double early_gain_min = 0.05;
 
-/// Returns the predicted seconds of a step whose vote has the outcome `taken`.
+/// Returns the predicted seconds of a step if its vote (the decision about clipping and skipping) has the outcome
+/// `taken`.
 core::result<double> early_seconds(const std::shared_ptr<const core::model_table>& table, plan::plan_options options,
                                    bool early, plan::branch taken, const plan::cost_model& costs) {
   options.updates.speculate = early;

@@ -1,6 +1,7 @@
-// Decides whether a run whose states have two places in its swap files updates before the vote, if the configuration
-// leaves this to the run: compares the gain with the cost of a step that is undone. Owns the comparison of the two
-// orders; the session counts the undone steps (actors/run/pass_scheduler.cpp).
+// Decides, for a run that keeps two places for each state in its swap files, whether updates run before the vote (the
+// collective that decides about clipping and skipping), if the configuration leaves this to the run: compares the gain
+// with the cost of a step whose updates are undone. Owns the comparison of the two orders; the session counts the
+// undone steps (actors/run/pass_scheduler.cpp).
 #pragma once
 
 #include <memory>
@@ -16,7 +17,8 @@ namespace troupe::job {
 /// neither a GPU nor ZenFlow nor `compile` is used.
 bool leaves_early_updates_open(const config::job_config& c);
 
-/// Predicted seconds of a step with updates after the vote (late) and before it (early).
+/// Predicted seconds of a step with updates after the vote (late) and with updates before it (early), if none is
+/// undone.
 struct compared_orders {
   double late_s = 0, early_s = 0;
   double undone_s = 0;  ///< predicted seconds of a step whose early updates are undone
@@ -42,10 +44,11 @@ core::result<void> make_room_for_early_updates(blueprint& b);
 /// Returns plans that update parameters before the vote (`early`) or after it, otherwise equal to the blueprint's.
 core::result<changed_steps> with_updates(const blueprint& b, bool early);
 
-/// Counts the undone steps of a run, and decides when to change the order of updates.
+/// Counts the steps of a run whose early updates were (or would have been) undone, and decides when to change the order
+/// of updates.
 class undone_steps {
  public:
-  /// Number of steps that are judged together.
+  /// Number of steps after which the order of updates is decided again, from the number of undone steps among them.
   static constexpr uint32_t window = 8;
   /// Records the end of a step. Returns true if `window` steps have been recorded since the last decision and the order
   /// of updates should change.

@@ -6,7 +6,7 @@
 // train_micro_batch_size_per_gpu and gradient_accumulation_steps; at run time the factor of prescale_gradients and each
 // rank's part of cluster.host_memory_budget. Settings that must not change: the other degrees, train_batch_size, and
 // groups within the data ranks (parallel.shard, mics_shard_size, zero_hpz_partition_size), which the degree has to
-// suit. The number of processes does not change either, if the file has cluster.processes.
+// suit. The number of processes does not change either, if the configuration sets cluster.processes.
 #pragma once
 
 #include <cstdint>
@@ -20,12 +20,13 @@ namespace troupe::job {
 /// Returns the number of ranks that hold one replica of the model.
 inline uint32_t ranks_of_replica(const config::parallel_section& p) { return p.ranks() / p.data; }
 
-/// Returns the division of the job's global batch at a data degree: by `elasticity` if it is on, else into
-/// micro-batches of at most the job's own rows. Errors (bad_input), each with its key: a degree for which no division
-/// exists or that changes the global batch; groups that do not divide it; more micro-batches than a pipeline may have.
+/// Returns the division of the job's global batch at a data degree: by the section `elasticity` if it is enabled, else
+/// into micro-batches of at most the job's own rows. Errors (bad_input), each with its key: a degree for which no
+/// division exists or that changes the global batch; a degree that is no multiple of the size of the groups within the
+/// data ranks; more micro-batches than a pipeline may have.
 core::result<cut_batch> batch_at_degree(const config::job_config& config, uint32_t data);
 
-/// Returns the greatest data degree, at most the job's own, whose replicas fit on `ranks_left` ranks and for which a
+/// Returns the greatest data degree, at most the job's own, that needs no more than `ranks_left` ranks and for which a
 /// batch exists. `config` is the job as it was loaded, without open degrees, not one that has lost ranks: its degree
 /// and rows are the maximum. Errors (peer_lost): no whole replica is left, with its axes; no such degree; fewer ranks
 /// than cluster.min_ranks.

@@ -9,16 +9,16 @@
 
 namespace troupe::job {
 
-/// Result of a training step.
+/// Result of a training step, as far as the detection of spikes of the loss needs it.
 struct ended_step {
   double loss = 0;
   bool skipped = false;           ///< true: the step's gradient was not finite, so nothing was updated
-  bool expects_overflow = false;  ///< value of job_config::expects_overflow()
+  bool expects_overflow = false;  ///< true: gradients that are not finite are normal (job_config::expects_overflow())
 };
 
 struct judged_loss {
   bool is_spike = false;
-  double usual = 0;  ///< median of the last losses; 0: too few to compare with
+  double usual = 0;  ///< median of the latest losses; 0: too few losses to compute it
 };
 
 /// Judges the loss of a step. A loss that is not finite is always a spike. A skipped step with a finite loss is a spike

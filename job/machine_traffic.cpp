@@ -9,7 +9,7 @@
 namespace troupe::job {
 namespace {
 
-/// Returns the job's machine numbers of a communicator's machines, which the communicator itself counts from 0.
+/// Returns, for the machines of a communicator, which the communicator numbers from 0, their numbers in the job.
 std::vector<uint32_t> machines_in(const plan::communicator& c, const std::vector<uint32_t>& machine_of) {
   std::vector<uint32_t> out;
   for (const uint32_t r : c.members)
@@ -33,7 +33,7 @@ core::result<machine_traffic> traffic_of(const config::job_config& config, const
   const auto machines = static_cast<uint32_t>(std::max<size_t>(config.cluster.hosts.size(), 1));
   machine_traffic out{std::vector<uint64_t>(machines), std::vector<uint64_t>(machines)};
   const auto& layout = plans.layout();
-  // [rank]: communicators across machines whose first member is this rank.
+  // [rank]: communicators that span several machines and whose first member is this rank.
   std::map<uint32_t, std::vector<uint32_t>> led;
   for (uint32_t c = 0; c < layout.communicators.size(); ++c)
     if (machines_in(layout.communicators[c], machine_of).size() > 1)

@@ -9,7 +9,7 @@
 
 namespace troupe::job {
 
-struct machine_traffic {                ///< bytes of one step
+struct machine_traffic {                ///< bytes that cross the network in one step
   std::vector<uint64_t> entered_bytes;  ///< [machine]: bytes received by collectives, sends and exchanges
   std::vector<uint64_t> kept_bytes;     ///< [machine]: bytes received to keep a copy of the previous machine's save
 };

@@ -30,7 +30,7 @@ plan::cost_model measured_costs(const config::job_config& c, const product_meter
   else
     warn("matrix products could not be measured; default speeds are assumed");
   std::filesystem::path folder = c.swap_folder();
-  if (folder.empty()) return out;  // the run uses no disk
+  if (folder.empty()) return out;  // the run swaps nothing, so the rates of its disk are not measured
   std::error_code ec;
   if (!std::filesystem::is_directory(folder, ec)) folder = folder.parent_path();
   const auto give_up = [&](const core::error& why) {

@@ -1,5 +1,6 @@
-// Measures this machine's rates at the start of a run with swapped states whose configuration leaves sizes open: the
-// plan chooses these sizes by the rates. The choice is written into the run's folder, so that it can be used again.
+// Measures rates of this machine (matrix products, disk) at the start of a run that swaps states and whose
+// configuration leaves sizes open, because the plan chooses these sizes by the rates. The choice is written into the
+// run's folder, so that it can be used again.
 #pragma once
 
 #include <functional>

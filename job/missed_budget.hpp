@@ -8,12 +8,13 @@
 
 namespace troupe::job {
 
-/// Key of the budget that passes have for all memory.
+/// Configuration key of the limit of all memory, with which the passes of `compile` are chosen.
 inline constexpr std::string_view passes_budget = "compile.memory_budget";
 
 struct missed_budget {
   std::string_view key;
-  uint64_t needed = 0, given = 0;  ///< bytes that all ranks together require, and bytes that the budget permits
+  /// Bytes that the plans of all ranks require, and bytes that the configuration permits.
+  uint64_t needed = 0, given = 0;
 };
 
 /// Returns the first budget that `x` exceeds: the budget of all memory, then the budget of device memory; if it exceeds

@@ -18,8 +18,9 @@
 namespace troupe::job {
 namespace {
 
-/// Checks that integers can hold the sizes of batches, and that this machine has memory for the plans. Does not check
-/// whether a run fits: a job of thousands of ranks is planned on one machine and runs on others.
+/// Refuses a configuration whose batch sizes exceed the integers in use, or whose plans would exceed this machine's
+/// memory. Does not check whether a run exceeds its memory: a job of thousands of ranks is planned on one machine and
+/// runs on others.
 core::result<void> plannable(const config::job_config& c, const core::model_table& one_row, uint64_t columns) {
   constexpr uint64_t most = uint64_t{1} << 62;
   const auto memory = storage::all_memory().value_or(storage::memory_room{most, "the machine"});
@@ -37,7 +38,8 @@ core::result<void> plannable(const config::job_config& c, const core::model_tabl
   return core::fail(core::error_kind::bad_input, refusal.key + ": " + refusal.text);
 }
 
-// Sets the tile sizes by the widest MLP of any rank: the bits of results do not depend on the rows of a tile.
+// Sets the numbers of rows of a tile of the head and of an MLP, from the limits in bytes and the widest MLP of any
+// rank. Ranks use equal tiles; the bits of results do not depend on them.
 void set_tiles(const config::job_config& c, uint64_t rows, const models::tensor_split& split, models::model_spec& to) {
   const uint64_t element_bytes = core::size_of(c.parameter_dtype());
   to.head_tile_rows = models::tile_rows_for(to, rows, element_bytes, c.row_tile_bytes);
@@ -53,8 +55,8 @@ core::result<void> drops_where_it_can(const config::job_config& c, const models:
                                                      core::text_of("%g", double{spec.attention_dropout}));
 }
 
-/// Refuses heads on a GPU whose rows LibTorch's memory-efficient attention cannot load: the kernel takes four elements
-/// at a time, of every type.
+/// Refuses, on a GPU, heads whose width is not a multiple of 4: LibTorch's memory-efficient attention loads four
+/// elements of a row at a time, whatever their type.
 core::result<void> has_heads_that_it_can(const config::job_config& c, const models::model_spec& spec) {
   constexpr uint32_t width_step = 4;
   if (c.device == core::device_kind::cpu || spec.head_width % width_step == 0) return {};
@@ -103,7 +105,7 @@ core::model_table trained_as(const core::model_table& whole, core::model_table o
   return out;
 }
 
-// Returns the table of one rank, out of the model that `whole` describes.
+// Returns the table of the model as one rank computes it, for the model that `whole` describes.
 core::model_table own_table(const blueprint& b, const core::model_table& whole) {
   const auto& c = *b.config;
   const uint64_t rows = c.train_micro_batch_size_per_gpu, element_bytes = core::size_of(c.parameter_dtype());
@@ -114,15 +116,16 @@ core::model_table own_table(const blueprint& b, const core::model_table& whole) 
   return trained_as(whole, std::move(own));
 }
 
-// Returns the cuts with those of the copies, which equal the cuts of their originals.
+// Returns `cut`, the splits of the parameters over tensor ranks, extended to all parameters of `whole`: a copy of a
+// tied parameter is split like its original, other additional parameters are not split.
 core::tp_plan with_copies(const core::model_table& whole, core::tp_plan cut) {
   for (auto q = static_cast<uint32_t>(cut.parameters.size()); q < whole.parameters.size(); ++q)
     cut.parameters.push_back(whole.parameters[q].is_copy() ? cut.parameters[whole.original(q)] : core::parameter_cut());
   return cut;
 }
 
-// Sets the rank's table and the cuts. The parameters of `whole` already have their trainable flags, which the rank's
-// table takes over.
+// Sets in `b` the whole model, one rank's table of it, and the splits of the parameters over tensor ranks. `whole`
+// already states which parameters are trained, and the rank's table takes these flags over.
 void cut_table(blueprint& b, const host_tables& host, core::model_table whole, bool copies) {
   const bool cuts = b.tensor.split.degree > 1 || b.tensor.sequence.degree > 1;
   auto own = !cuts ? core::model_table() : host.local != nullptr ? trained_as(whole, *host.local) : own_table(b, whole);

@@ -10,19 +10,20 @@
 
 namespace troupe::job {
 namespace {
-/// Number of sub-groups of a rank if updates overlap backward and their size is open: large enough that most of the
-/// work is done before the last gradient arrives.
+/// Number of sub-groups of a rank if updates run during backward and the configuration leaves their size open: most of
+/// the updates are then done before the last gradient arrives.
 constexpr uint64_t speculative_sub_groups = 16;
-/// Number of publish sets of a step at stages 1 and 2: one set is published while the next is updated, so only the
-/// publishing of the last set is not hidden.
+/// Number of publish sets (parameters that one all-gather sends to all ranks after their update) of a step at stages 1
+/// and 2: one set is sent while the next is updated, so only the sending of the last set is not hidden.
 constexpr uint64_t published_parts = 8;
 
-/// Returns the elements of one rank of a pipeline, assuming that all stages are equal.
+/// Returns the number of parameter elements of one pipeline stage, assuming that all stages are equal.
 uint64_t elements_of_a_rank(const core::model_table& table, const plan::plan_options& o) {
   return core::div_up(table.numel(), o.mesh.degree(core::axis::pipeline));
 }
 
-/// Sets the sizes with which reducing gradients overlaps backward, and publishing parameters overlaps updates.
+/// Sets the sizes of buckets, sub-groups and publish sets with which reducing gradients overlaps backward, and sending
+/// updated parameters overlaps updates.
 void overlap_communication(const config::zero_section& z, const core::model_table& table, plan::plan_options& o) {
   const bool meets = o.data() > 1 && o.stage <= 2;
   if (!z.reduce_bucket_size_given && meets) {
@@ -39,8 +40,8 @@ void overlap_communication(const config::zero_section& z, const core::model_tabl
       std::max(plan::unit_bucket_min, core::div_up(elements_of_a_rank(table, o), published_parts));
   o.updates.sub_group = std::max<uint64_t>(1, o.updates.allgather_bucket / o.shards());
 }
-/// Limits the memory for checkpoints to an eighth of a budget, if the configuration leaves it open: checkpoints must
-/// not be the reason for which a run does not fit.
+/// Limits the staging memory for checkpoints to an eighth of the memory budget, unless the configuration sets it, so
+/// that checkpoints are not the reason why a run exceeds the budget.
 void fit_staging(const config::job_config& c, plan::plan_options& o) {
   constexpr uint64_t share = 8, grain = 4096;
   if (c.checkpoint.staging_bytes_given || o.memory_budget_bytes == 0 || !o.saving.on) return;
@@ -67,7 +68,7 @@ plan::open_choices open_choices_of(const config::job_config& c) {
   const bool limited = c.host_memory_budget > 0;
   plan::open_choices out;
   out.sub_group = !z.sub_group_size_given;
-  // Small buckets cost time, so they are chosen only to save memory.
+  // Small gradient buckets cost time, so their size is open only if memory is limited or gradients are always swapped.
   out.bucket = !z.reduce_bucket_size_given && (limited || c.swap_gradients == config::swap_choice::always);
   out.state_slots = !z.offload_optimizer.buffer_count_given && !z.offload_optimizer.pipeline_given;
   out.parameter_slots = !z.offload_param.buffer_count_given;
@@ -84,8 +85,9 @@ core::result<plan::plan_options> with_open_sizes(const config::job_config& c,
                                                  plan::plan_options trains, const plan::cost_model& costs,
                                                  const std::function<core::result<void>()>& go_on) {
   fit_staging(c, trains);
-  // Without overlap every bucket is a separate wait: a few percent of a small model's step. With overlap, gradients
-  // arrive while backward continues, and the states that they update can be written to files meanwhile.
+  // Chooses bucket sizes for the overlap of communication. Without overlap every bucket is a separate wait, which costs
+  // a few percent of a small model's step. With overlap, gradients arrive while backward continues, and the states that
+  // they update can be written to files meanwhile.
   if (trains.overlap) overlap_communication(c.zero_optimization, *table, trains);
   if (!trains.tiers.swaps()) {
     if (trains.updates.speculate && !c.zero_optimization.sub_group_size_given)
@@ -116,7 +118,7 @@ core::result<uint64_t> least_budget(const config::job_config& config, std::share
                                     plan::plan_options trains, const plan::cost_model& costs,
                                     const std::function<core::result<void>()>& go_on) {
   config::job_config limited = config;
-  // The budget is too small for any choice, so plan::choose returns the smallest one.
+  // No step needs as little as 1 byte, so plan::choose returns the settings that need least memory.
   limited.host_memory_budget = trains.memory_budget_bytes = 1;
   fit_staging(limited, trains);
   TROUPE_ASSIGN(const auto found, plan::choose(fitting(limited, std::move(table), trains, costs, go_on)));

@@ -19,8 +19,9 @@ core::result<std::vector<size_t>> named_groups(const config::job_config& c, cons
 
 using rule = core::optimizer_type;
 
-/// Largest beta1 that OneCycle's decay_mom_rate may reach, unless cycle_max_mom is higher: with 1 and above an update
-/// has no bound. config/rules/training_rules.cpp refuses a job that would exceed it; a host's program may continue.
+/// Largest first beta that OneCycle's decay_mom_rate may reach, unless cycle_max_mom is higher: with a beta of 1 or
+/// more an update has no bound. config/rules/training_rules.cpp refuses a job that would exceed it; for a host's
+/// program, which may continue beyond its number of steps, the beta stops at this value.
 constexpr double most_beta1 = 0.999;
 
 /// Muon's two groups of parameters: matrices, which Muon updates, and the rest, which Adam updates. Other rules have
@@ -47,7 +48,8 @@ kernels::optimizer_options options_from(const config::optimizer_section& o, doub
   return kernels::adamw_options{o.beta1, o.beta2, o.eps, weight_decay, o.adam_w_mode, o.bias_correction};
 }
 
-/// Returns the learning rate to which the schedule's numbers refer; for Muon the rate of matrices.
+/// Returns the learning rate for which the schedule states its rates; a group with another rate scales them in
+/// proportion. For Muon it is the rate of matrices.
 double rate_of_schedule(const config::optimizer_section& o) {
   return o.type == rule::muon ? o.muon_lr.value_or(o.lr) : o.lr;
 }
@@ -77,7 +79,7 @@ kernels::schedule_options schedule_from(const config::scheduler_section& s, doub
   out.cycle_first_stair_count = s.cycle_first_stair_count;
   out.cycle_second_stair_count = s.cycle_second_stair_count;
   out.decay_step_size = s.decay_step_size;
-  // Adam's betas stay constant with Muon, too, as in DeepSpeed.
+  // Adam's betas, for the parameters that Adam updates with Muon, stay constant, as in DeepSpeed.
   out.cycle_momentum = s.cycle_momentum && optimizer != rule::muon;
   out.cycle_min_mom = s.cycle_min_mom;
   out.cycle_max_mom = s.cycle_max_mom;
@@ -124,7 +126,8 @@ core::result<optimizer_groups> make_optimizer_groups(const config::job_config& c
   TROUPE_ASSIGN(auto named, named_groups(c, table));
   const auto& o = c.optimizer;
   optimizer_groups out;
-  // [named group, or none][part]: index in out.groups; absent until a parameter needs it.
+  // [index of a named group, or one more for parameters without a group][part]: index in out.groups; absent until a
+  // parameter needs it.
   constexpr uint32_t absent = 0xFFFFFFFF;
   std::vector<std::array<uint32_t, 2>> places(c.parameter_groups.size() + 1, {absent, absent});
   const bool splits = o.type == rule::muon;

@@ -16,8 +16,9 @@ namespace troupe::job {
 /// Parameters with the same optimizer, options and schedule.
 struct optimizer_group {
   kernels::optimizer_options options;
-  kernels::schedule_options schedule;  ///< `base_lr` is the group's own learning rate
-  double first_moment = 0;             ///< initial value of the moments; above 0 for Adagrad only
+  /// Learning rate schedule of the group; its `base_lr` is the group's own learning rate.
+  kernels::schedule_options schedule;
+  double first_moment = 0;  ///< value of the moments before the first update; above 0 for Adagrad only
 };
 
 struct optimizer_groups {               ///< the update rule of each parameter
@@ -25,17 +26,17 @@ struct optimizer_groups {               ///< the update rule of each parameter
   std::vector<uint32_t> group_of;       ///< [parameter]: index of its group
 };
 
-/// Marks the parameters that `parameter_groups` freeze, in a table without copies. Errors (bad_input): a pattern that
-/// matches no parameter.
+/// Marks as not trainable the parameters that `parameter_groups` freeze, in a table without copies of tied parameters.
+/// Errors (bad_input): a pattern that matches no parameter.
 core::result<void> freeze(const config::job_config& config, core::model_table& table);
 
-/// Assigns each parameter to a group; a copy is in its original's group. Errors (bad_input): a pattern that matches no
-/// parameter.
+/// Assigns each parameter of `table` to an optimizer group; a copy of a tied parameter is in the group of its original.
+/// Errors (bad_input): a pattern that matches no parameter.
 core::result<optimizer_groups> make_optimizer_groups(const config::job_config& config, const core::model_table& table);
 
-/// True if Muon orthogonalises the update of a parameter: at least two dimensions, and neither an embedding, nor the
-/// head, nor mask scores, all of which Adam updates. Embeddings and the head are recognised by names, GPT-2's included.
-/// Source: Jordan et al. 2024.
+/// True if the optimizer Muon orthogonalises the update of the parameter: it has at least two dimensions, and is
+/// neither an embedding, nor the head, nor mask scores, all of which Adam updates. Embeddings and the head are
+/// recognised by names, GPT-2's included. Source: Jordan et al. 2024.
 bool is_muon_matrix(const core::parameter_info& parameter);
 
 /// Returns for each parameter of the model `whole` the properties of its update that a plan depends on: the number of
@@ -45,7 +46,8 @@ std::vector<plan::parameter_update> updates_of(const optimizer_groups& groups, c
 /// Returns the name of moment `k` of a parameter in a checkpoint, such as `exp_avg`.
 std::string moment_name(const optimizer_groups& groups, uint32_t parameter, uint32_t k);
 
-/// Returns the learning rate and momentum of each group for the update after `applied` updates.
+/// Returns the learning rate and first beta of each optimizer group for the next update, when `applied` updates have
+/// been applied.
 std::vector<group_setting> settings_of(const optimizer_groups& groups, uint64_t applied);
 
 /// Returns the group's optimizer options with the momentum of `setting`; options without betas stay unchanged.

@@ -95,8 +95,8 @@ class chooser {
     return {};
   }
 
-  // Adds the costs of a teacher's units to the model's units in whose stages they are computed: only the model's units
-  // are cut.
+  // Adds the costs of each teacher unit to the model's unit in whose stage it is computed, and removes the teacher's
+  // units: the division into stages counts only the model's own units.
   void count_teacher() {
     for (uint32_t t = 0; t < table_.teacher_units; ++t) plan::add_costs(units_[t], units_[table_.beside[t]]);
     units_.erase(units_.begin(), units_.begin() + table_.teacher_units);
@@ -129,8 +129,8 @@ class chooser {
     if (!named) return refuse(schedule_key, named.error().text + ", search, or a file ending in .csv");
     return take(**named, p_.chunks > 0 ? p_.chunks : std::max(1U, (*named)->chunks));
   }
-  // Sets the schedule with which a search starts; the schedule assigns stages to ranks, and its number of micro-batches
-  // in flight is an input of the cut.
+  // Sets the schedule 1f1b, with which a search starts: it assigns stages to ranks, and its number of micro-batches in
+  // flight is an input of the division into stages.
   checked<void> stand_in() { return take(**plan::find_schedule("1f1b"), std::max(1U, p_.chunks)); }
 
   checked<void> read_file() {
@@ -156,15 +156,16 @@ class chooser {
                                     "schedules; set pipeline.any_order: true to allow it");
   }
 
-  // Returns the fault with its rank or, if the schedule is a file, with the line of that rank.
+  // Returns a fault of the schedule as text, with the schedule's name and rank or, if the schedule is a file, with the
+  // file and the line of that rank.
   [[nodiscard]] std::string text_of(const plan::table_fault& f) const {
     const bool named = p_.schedule_file.empty();
     return out_.schedule + (named ? ", rank " + std::to_string(f.rank) : ":" + std::to_string(f.rank + 1)) + ": " +
            f.text;
   }
 
-  // Checks weights in one bucket whose units are in several stages of a rank: their gradients are added in the order in
-  // which these stages run.
+  // Checks tied weights whose units are in several stages of one rank: their gradients are added in one bucket in the
+  // order in which these stages run, so a schedule with another order changes bits.
   checked<void> check_shared_sums(const plan::stage_offsets& cut) const {
     if (p_.any_order || trains_.gradients.tied != plan::tied_gradients::in_bucket) return {};
     std::vector<std::vector<uint32_t>> stages_of(table_.parameters.size());
@@ -245,8 +246,8 @@ class chooser {
     return plan::cut_by_weight(weights, stages());
   }
 
-  // Cuts by cost. The budget is for all stages of a rank; a cut whose stages keep equal parts of it is preferred. Only
-  // the rank's plan shows whether the rank really fits.
+  // Divides the units into stages by their costs. The memory budget is for all stages of a rank; each stage is given an
+  // equal part of it if such a division exists. Only the rank's plan shows whether the rank exceeds the budget.
   checked<plan::stage_offsets> cut_best() const {
     const auto units = plan::costs_for_cut(units_, micros_);
     const uint64_t chunks = std::max(1U, stages() / c_.parallel.pipeline);
@@ -281,8 +282,8 @@ class chooser {
     out_.bound = static_cast<uint32_t>(std::ranges::max_element(out_.step_s) - out_.step_s.begin());
   }
 
-  /// Returns the costs for a limit of micro-batches: a micro-batch in flight counts 1 for each stage that keeps its
-  /// activations.
+  /// Returns the costs for a limit on micro-batches in flight instead of bytes: each stage that keeps the activations
+  /// of a micro-batch counts 1 for it.
   [[nodiscard]] plan::pipeline_costs counted_costs() const {
     auto out = out_.costs;
     for (auto& stage : out.stages) stage.activation_bytes = stage.weight_part_bytes = 1;

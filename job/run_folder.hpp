@@ -1,5 +1,5 @@
-// Reads from a run's folder the results of earlier runs for the choice of its pipeline: measured times of units, and
-// the search for a schedule. Owns the test whether they belong to this job; pipeline.hpp uses them.
+// Reads from a run's folder two results of earlier runs that help to choose its pipeline: the measured times of units,
+// and the result of a search for a schedule. Owns the test whether they belong to this job; pipeline.hpp uses them.
 #pragma once
 
 #include <filesystem>
@@ -11,13 +11,13 @@
 
 namespace troupe::job {
 
-/// Returns the folder's profile; nullopt if there is none of this model, micro-batch and type. Errors: a file that is
-/// no profile, or cannot be read.
+/// Returns the profile of unit times in the run's folder; nullopt if the folder has none that was measured with this
+/// model, micro-batch and parameter type. Errors: a file that is no profile, or cannot be read.
 core::result<std::optional<plan::model_profile>> find_profile(const std::filesystem::path& folder,
                                                               const core::model_table& table, core::dtype parameter);
 
-/// Returns the schedule that an earlier run found for the request `wanted`; nullopt if it searched for another request,
-/// or if the files are incomplete.
+/// Returns the schedule that an earlier run in this folder found for the same search request `wanted`; nullopt if the
+/// folder has a result for another request, or incomplete files.
 std::optional<plan::found_schedule> find_search(const std::filesystem::path& folder,
                                                 const plan::search_request& wanted);
 

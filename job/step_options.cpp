@@ -39,7 +39,8 @@ plan::late_updates late_from(const config::zenflow_section& z) {
   if (!z.enabled) return out;
   out.share = z.topk_ratio;
   out.update_interval = z.update_interval.value_or(plan::default_update_interval);
-  // New columns are selected only in steps without deferred gradients.
+  // Rounds the interval up to a multiple of update_interval, because new columns are selected only in steps in which no
+  // gradients of other columns are waiting for their update.
   out.select_interval =
       core::round_up(z.select_interval.value_or(plan::default_selections * out.update_interval), out.update_interval);
   out.warm_up = z.full_warm_up_rounds;
@@ -55,8 +56,8 @@ plan::plan_options options_from(const config::job_config& c, plan::mode mode) {
   o.mesh = c.parallel.mesh();
   o.stage = z.stage;
   o.accumulation = mode == plan::mode::train ? static_cast<uint32_t>(c.gradient_accumulation_steps) : 1;
-  // Summing over ranks first keeps the memory promise of stages 2 and 3; summing over micro-batches first moves fewer
-  // bytes.
+  // Stages 2 and 3 sum over ranks first, because a rank then stores only its own part of the sums; stages 0 and 1 sum
+  // over micro-batches first, which sends fewer bytes.
   o.gradients.sum_micro_first =
       c.order == config::gradient_order::automatic ? z.stage <= 1 : c.order == config::gradient_order::per_step;
   const bool per_use =

@@ -6,8 +6,8 @@
 
 namespace troupe::job {
 
-/// Returns the configuration's plan options for one kind of step, without `optimizer` and `pipeline`, which depend on
-/// the model. Pure. Numbers that the configuration leaves to the plan have default values.
+/// Returns the plan options that the configuration determines for one kind of step, without those that depend on the
+/// model (update rules, pipeline). Pure. Sizes that the configuration leaves to the plan have default values.
 plan::plan_options options_from(const config::job_config& config, plan::mode mode);
 
 }  // namespace troupe::job

@@ -58,7 +58,7 @@ core::result<std::vector<std::shared_ptr<const plan::rank_plan>>> step_plans::al
   auto out = written(more);
   if (!out || ranks() > proved_ranks_max) return out;
   const auto each = plan::check(*out), classes = plan::check_classes(classes_, plans_);
-  // A program's own pass may change each rank differently, so the plans of all ranks decide.
+  // A host program's own pass may change each rank differently; then only the proof of all ranks' plans counts.
   if (layout_->options.passes.empty() && each.has_value() != classes.has_value())
     return core::fail(core::error_kind::bug,
                       "the plans of all ranks and those of their classes are not proved alike: " +

@@ -1,5 +1,6 @@
-// The plans of one kind of step: the layout that all ranks share, and one proved plan for each class of ranks. Owns
-// when plans are written and how far they are proved; plan/ writes and proves them.
+// The plans of one kind of step: the layout that all ranks share, and one proved plan for each class of ranks, whose
+// plans are equal except for the elements that they name. Owns when plans are written and how far they are proved;
+// plan/ writes and proves them.
 #pragma once
 
 #include <functional>
@@ -27,7 +28,8 @@ class step_plans {
   /// if a program's own passes are used with more than `proved_ranks_max` ranks.
   static core::result<step_plans> write(std::shared_ptr<const core::model_table> table,
                                         const plan::plan_options& options, const go_on& more = {});
-  /// Proves the plans for all ranks; returns the error of the checker if a plan is wrong.
+  /// Proves the plans of the classes or, if a host program's own passes are used, of all ranks; returns the error of
+  /// the plan checker if a plan is wrong.
   [[nodiscard]] core::result<void> prove() const;
 
   [[nodiscard]] const plan::job_layout& layout() const { return *layout_; }
@@ -35,13 +37,14 @@ class step_plans {
   [[nodiscard]] const std::vector<plan::rank_class>& classes() const { return classes_; }
   /// Returns one plan for each class, in the order of classes().
   [[nodiscard]] plan::rank_plans plans() const { return plans_; }
-  /// Returns the plan of the class of `rank`, which equals that rank's own plan except for whose elements it names.
+  /// Returns the plan of the class of `rank`. It equals that rank's own plan, except that it may name the elements of
+  /// another rank of the class.
   [[nodiscard]] const plan::rank_plan& like(uint32_t rank) const { return *plans_[class_of_[rank]]; }
   /// Returns the plan of rank number `rank`. Returns every error of `plan::generate`.
   [[nodiscard]] core::result<std::shared_ptr<const plan::rank_plan>> of(uint32_t rank) const;
 
-  /// Returns the plans of all ranks, in rank order. Up to `proved_ranks_max` ranks each plan is proved, and its verdict
-  /// has to agree with that of its class.
+  /// Returns the plans of all ranks, in rank order. In a job of at most `proved_ranks_max` ranks the plan of every rank
+  /// is proved; without passes of a host program, its result has to agree with the proof of the classes (else: bug).
   [[nodiscard]] core::result<std::vector<std::shared_ptr<const plan::rank_plan>>> all(const go_on& more = {}) const;
   /// Returns the plans of all ranks, for plans that `prove` has not checked, and proves each plan once; beyond
   /// `proved_ranks_max` ranks only the plans of the classes are proved.
@@ -52,8 +55,8 @@ class step_plans {
 
   std::shared_ptr<const plan::job_layout> layout_;
   std::vector<plan::rank_class> classes_;
-  std::vector<std::shared_ptr<const plan::rank_plan>> plans_;  // [class]: its plan
-  std::vector<uint32_t> class_of_;                             // [rank]: its class
+  std::vector<std::shared_ptr<const plan::rank_plan>> plans_;  // [class of ranks]: the plan of the class
+  std::vector<uint32_t> class_of_;                             // [rank]: index of the rank's class
 };
 
 }  // namespace troupe::job

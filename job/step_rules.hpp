@@ -1,4 +1,5 @@
-// Numbers of the configuration that apply to every step: how gradients become a mean, and the settings of updates.
+// Numbers that apply to every step of a run: the factors by which gradient sums become a mean, and the settings of
+// updates.
 #pragma once
 
 #include <optional>
@@ -9,13 +10,16 @@ namespace troupe::job {
 struct group_setting {
   double lr = 0;
   std::optional<double>
-      beta1;  ///< set by OneCycle, with kernels::one_cycle_beta2 as beta2; nullopt: the optimizer's own betas
+      /// First beta that the OneCycle schedule sets; the second is then kernels::one_cycle_beta2; nullopt: both betas
+      /// are the optimizer's own.
+      beta1;
 };
 
 /// The rules by which gradient sums are scaled to a mean and clipped; constant over a run.
 struct scaling_rules {
   double clip = 0;             ///< largest gradient norm (gradient_clipping); 0: no clipping
-  double input_scale = 1;      ///< applied to every contribution before the sum (prescale, predivide)
+  /// Factor of each rank's gradient before the sum over ranks (prescale_gradients, gradient_predivide_factor).
+  double input_scale = 1;
   bool skip_overflow = false;  ///< true: a step whose gradients are not finite is skipped
 };
 

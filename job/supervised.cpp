@@ -17,12 +17,13 @@ cluster::supervised_job supervised(const config::job_config& config) {
   out.lost_after_ns = static_cast<int64_t>(c.lost_after_s * 1e9);
   out.recovers = c.on_loss == config::loss_policy::recover;
   out.starts_again = c.restarts.processes;
-  out.waits_for_ranks = c.min_ranks <= 1;  // with a higher limit of the user the run ends at once
+  // False if the user has set a higher minimum: a run with too few ranks then ends at once.
+  out.waits_for_ranks = c.min_ranks <= 1;
   out.losses_max = static_cast<uint32_t>(c.restarts.max);
   out.backoff_ns = static_cast<int64_t>(c.restarts.backoff_s * 1e9);
   if (c.hosts.empty()) return out;
   for (const auto& h : c.hosts) out.hosts.push_back(h.name);
-  for (const bool spare : {false, true})  // the places of spare machines come last
+  for (const bool spare : {false, true})  // processes of spare machines have the highest numbers
     for (uint32_t m = 0; m < c.hosts.size(); ++m)
       if (c.hosts[m].is_spare == spare) out.machines.insert(out.machines.end(), c.hosts[m].ranks / out.ranks_each, m);
   out.spares = static_cast<uint32_t>(out.machines.size()) - out.processes;

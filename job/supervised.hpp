@@ -8,8 +8,9 @@
 
 namespace troupe::job {
 
-/// Returns the supervised job of `config`, whose parallel degrees must all be set, as they are after loading. The data
-/// degree of `config` is the largest that a term of the job may have.
+/// Returns the job in the form in which the supervisor of its processes needs it. All parallel degrees of `config` must
+/// be set, as they are after loading; its data degree is the largest that the job may have while it loses and regains
+/// processes.
 cluster::supervised_job supervised(const config::job_config& config);
 
 }  // namespace troupe::job

@@ -1,4 +1,5 @@
-// The CPU's table. For fp64 it uses the scalar twin of each kernel that computes in fp32 only.
+// The table of operations of the CPU. For fp64 it calls the scalar implementation of each kernel whose SIMD code
+// computes in fp32 only.
 #include "kernels/operations.hpp"
 
 #include <array>
@@ -57,7 +58,8 @@ void rms_norm_backward_any(const norm_input& in, const norm_gradient& gradient, 
     rms_norm_backward(in, gradient, as<float>(kept.rstd), dx, as<float>(dweight));
 }
 
-/// Returns the masks in the form that the CPU kernel requires; `masks` must outlive the result.
+/// Returns `masks` as a function that draws dropout masks, the form in which the CPU kernel needs them. The function
+/// refers to `masks`, which must outlive it.
 attention_dropout dropout_of(const attention_masks& masks) {
   attention_dropout out;
   out.factor = static_cast<float>(masks.key.factor());

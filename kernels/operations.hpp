@@ -1,6 +1,6 @@
-// The operations of a device as layers and lanes call them: one table for each device, found by the device's name. Owns
-// the list; the declaration of the CPU kernel defines what an operation computes, and docs/numerics.md compares the
-// bits.
+// The operations of a device as layers and the executors of instructions call them: one table for each kind of device.
+// Owns the list; the declaration of the CPU kernel defines what an operation computes, and docs/numerics.md compares
+// the bits.
 //
 // Pointers refer to memory of the device, except those inside options, which are plain values. Element types are those
 // that a model computes in: f64, f32, bf16 or f16; "wide" memory holds the type that sums are formed in, f64 for f64
@@ -27,26 +27,30 @@
 
 namespace troupe::kernels {
 
-/// Updates of pieces whose states are of type `State`: float, or double in runs that verify others.
+/// Functions that update pieces of parameters whose optimizer states have type `State`: float, or double in fp64 runs,
+/// with which other runs are compared.
 template <class State>
 struct optimizer_operations {
   using piece = optimizer_piece<State>;
 
-  /// Updates all pieces (optimizer.hpp), which share no memory, in any order.
+  /// Updates all pieces (optimizer.hpp), in any order; they must not share memory.
   void (*update)(std::span<const piece_update<State>> all);
-  /// An update that stores the bytes that it overwrites, and the function that restores them (undo.hpp).
+  /// update_keeping updates a piece and first copies the bytes that it overwrites to `undo`; take_back restores them
+  /// (undo.hpp).
   void (*update_keeping)(const optimizer_options& o, const optimizer_step& s, const piece& x, std::byte* undo);
   void (*take_back)(const piece& x, const std::byte* undo);
-  /// The two halves of a LAMB update, before and after the norms are known (lamb.hpp).
+  /// The two halves of a LAMB update, before and after the norms of the whole parameter are known (lamb.hpp).
   void (*prepare_lamb)(const lamb_options& o, const optimizer_step& s, const piece& x, std::span<double> weight_sums,
                        std::span<double> update_sums);
   void (*apply_lamb)(const lamb_options& o, const optimizer_step& s, const piece& x, double trust_ratio);
-  /// The functions of which a Muon update consists (muon.hpp, orthogonalise.hpp).
+  /// The steps of a Muon update: momentum and direction of a piece, orthogonalising a whole matrix of directions,
+  /// changing the weights of a piece (muon.hpp, orthogonalise.hpp).
   void (*prepare_muon)(const muon_options& o, const optimizer_step& s, const piece& x, State* direction);
   void (*apply_muon)(const muon_options& o, const optimizer_step& s, const piece& x, const State* orthogonal);
   void (*orthogonalise)(std::span<State> matrix, uint64_t rows, uint64_t cols, uint32_t steps,
                         std::span<State> scratch);
-  /// The functions of an update that defers the gradients of some columns (late_update.hpp).
+  /// The steps of an update that defers the gradients of some columns of a matrix to a later update, as ZenFlow does
+  /// (late_update.hpp).
   void (*add_column_sums)(const piece& x, const matrix_slice& slice, std::span<double> sums);
   void (*update_selected)(const optimizer_options& o, const optimizer_step& s, const piece& x,
                           const matrix_slice& slice, std::span<const uint8_t> selected, State* deferred);
@@ -55,7 +59,7 @@ struct optimizer_operations {
                           uint64_t gradients);
 };
 
-struct operations {  ///< functions of one device
+struct operations {  ///< table of the functions with which one kind of device computes
   /// Functions that cast, and that sum in a fixed order (cast.hpp, norm.hpp, reduce.hpp, column_sums.hpp,
   /// grouped_sums.hpp).
   void (*cast)(const std::byte* in, core::dtype from, std::byte* out, core::dtype to, uint64_t count);
@@ -87,7 +91,8 @@ struct operations {  ///< functions of one device
   void (*scale_kept)(std::byte* x, core::dtype type, const uint8_t* keep, double factor, uint64_t count);
   void (*turn_tokens)(const token_heads& x, const rotary_table& table);
 
-  /// Causal attention (causal_attention.hpp) with the masks of attention_call.hpp; not for f64, which has no kernel.
+  /// Causal attention (causal_attention.hpp), with dropout as described in attention_call.hpp. Must not be called for
+  /// f64, which the kernel does not support.
 
   void (*partial_attention)(const attention_sizes& sizes, const attention_masks& masks, const attention_input& in,
                             std::span<const query_run> runs, std::byte* y, std::span<float> scratch);
@@ -95,23 +100,26 @@ struct operations {  ///< functions of one device
                                      const attention_input& in, std::span<const query_run> runs, const std::byte* dy,
                                      const attention_gradient& out, std::span<float> scratch);
 
-  /// Sets `loss`, one wide number, to the mean cross entropy of the rows (cross_entropy.hpp).
+  /// Sets `loss`, one number in the wide type (f64 for f64, else f32), to the mean cross-entropy of the rows
+  /// (cross_entropy.hpp).
   void (*cross_entropy)(const std::byte* logits, core::dtype type, uint64_t rows, uint64_t width,
                         const int64_t* targets, std::byte* log_sums, std::byte* loss);
-  /// Replaces logits by their gradient (cross_entropy.hpp). `gradient`, one wide number, is the gradient of the mean
-  /// over `mean_rows` rows, which include these rows.
+  /// Replaces the logits of `rows` rows by their gradient (cross_entropy.hpp). `gradient`, one number in the wide type,
+  /// is the gradient of the loss, which is the mean over `mean_rows` rows: these rows and possibly others.
   void (*cross_entropy_backward)(std::byte* logits, core::dtype type, uint64_t rows, uint64_t width, uint64_t stride,
                                  const int64_t* targets, const std::byte* log_sums, const std::byte* gradient,
                                  uint64_t mean_rows);
-  /// The cross entropy over a vocabulary that is split over ranks: `statistics` are wide, and `type` is that of the
-  /// logits.
+  /// Cross-entropy over a vocabulary whose columns are split over ranks: the statistics of this rank's columns, and the
+  /// loss from the statistics of all ranks. `statistics` are in the wide type (f64 for f64, else f32); `type` is that
+  /// of the logits.
   void (*cross_entropy_part)(const std::byte* logits, core::dtype type, uint64_t rows, uint64_t width, uint64_t stride,
                              const int64_t* targets, std::byte* statistics);
   void (*joined_cross_entropy)(const std::byte* statistics, core::dtype type, uint64_t ranks, uint64_t rank_stride,
                                uint64_t rows, std::byte* log_sums, std::byte* loss);
 
-  /// The loss of distillation.hpp and its gradient; `gradient`, one wide number, is the gradient of the mean over
-  /// `mean_rows` rows; `losses` are fp64.
+  /// Computes the losses of distillation.hpp and replaces the logits by their gradient. `gradient`, one number in the
+  /// wide type, is the gradient of the mean loss over `mean_rows` rows, which include these; `losses` has one fp64
+  /// number per row.
   void (*distil)(std::byte* logits, const std::byte* teacher, core::dtype type, uint64_t rows, uint64_t width,
                  const int64_t* targets, const distillation_terms& terms, const std::byte* gradient, uint64_t mean_rows,
                  std::byte* losses);
@@ -129,10 +137,12 @@ struct operations {  ///< functions of one device
   }
 };
 
-/// Returns the table of a device that device::check has found; the table lives as long as the process.
+/// Returns the table of operations of a device, which must exist (device::check); the table lives as long as the
+/// process.
 const operations& operations_of(device::device_id device);
 
-/// Makes `table` the table of every device of `kind`; see device::provide.
+/// Registers `table` as the table of operations of all devices of `kind`; called by the code that provides such devices
+/// (device::provide).
 void provide(device::device_kind kind, const operations& table);
 
 }  // namespace troupe::kernels

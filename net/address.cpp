@@ -77,8 +77,8 @@ core::result<address> numeric_address(const std::string& text, uint16_t port) {
   sockaddr_in6 six{};
   six.sin6_family = AF_INET6;
   six.sin6_port = htons(port);
-  if (text == "*" || ::inet_pton(AF_INET6, text.c_str(), &six.sin6_addr) == 1)  // all zeros: every address
-    return address::of(&six, sizeof six);
+  // For "*" sin6_addr stays all zeros, which means every address of this machine.
+  if (text == "*" || ::inet_pton(AF_INET6, text.c_str(), &six.sin6_addr) == 1) return address::of(&six, sizeof six);
   return core::fail(core::error_kind::bad_input,
                     "an address to listen at: wanted an IP address of this machine or *, got '" + text + "'");
 }
@@ -95,7 +95,7 @@ core::result<int> listen_at(const address& at) {
   address where = at;
   if (s < 0 && errno == EAFNOSUPPORT && at.storage.ss_family == AF_INET6 &&
       IN6_IS_ADDR_UNSPECIFIED(&reinterpret_cast<const sockaddr_in6*>(&at.storage)->sin6_addr)) {
-    where = *numeric_address("0.0.0.0", at.port());  // used on a machine without IPv6
+    where = *numeric_address("0.0.0.0", at.port());  // the machine has no IPv6: listens at all IPv4 addresses
     s = ::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   }
   if (s < 0) return failed(errno);
@@ -150,15 +150,16 @@ int accept_from(int listening) {
     if (s >= 0) return s;
     if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) return -2;
     if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EBADF || errno == EINVAL) return -1;
-    // Any other error belongs to a connection that has failed already: try the next connection.
+    // Any other error concerns a connection that failed before it was accepted; the loop accepts the next one.
   }
 }
 
 void prepare(int socket, int queue_bytes) {
   const int on = 1;
   ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  // A control link sends few bytes: bytes lost during an interruption of the network are sent again five times a
-  // second, without exponential backoff.
+  // On a connection that sends few bytes, such as a control link, the system repeats lost bytes for the first six times
+  // at a constant interval (about 0.2 s), without exponential backoff. A link thus recovers soon after a short
+  // interruption of the network.
   ::setsockopt(socket, IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, &on, sizeof on);
   if (queue_bytes > 0) ::setsockopt(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &queue_bytes, sizeof queue_bytes);
 }

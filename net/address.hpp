@@ -49,8 +49,9 @@ core::result<void> connected(int socket);
 /// Accepts one waiting connection and returns its non-blocking socket. Returns -1 if no connection is waiting, -2 if
 /// the system has no free descriptors or memory now.
 int accept_from(int listening);
-/// Sets the options of a connected socket: small writes are sent without delay, and lost bytes are sent again at a
-/// constant interval. `queue_bytes`: limit of the unsent bytes that the system buffers; 0: the system's default.
+/// Sets the options of a connected socket: small writes are sent without delay (TCP_NODELAY), and the first repetitions
+/// of lost bytes come at a constant interval. `queue_bytes`: limit of the unsent bytes that the system buffers; 0: the
+/// system's default.
 void prepare(int socket, int queue_bytes);
 
 }  // namespace troupe::net

@@ -15,8 +15,8 @@ using fabric::transfer_name;
 
 /// Number of bytes that one connection reads or writes before the loop serves its other connections.
 constexpr size_t turn_bytes = size_t{1} << 20;
-/// Limits against another end that does not read or that sends `ready` endlessly: bytes of queued notes and `ready`
-/// frames; number of stored `ready` frames.
+/// Limits that protect this process from a faulty other end. urgent_bytes_max: bytes of queued notes and `ready`
+/// frames, if the other end does not read; readies_max: number of stored `ready` frames, if it sends more and more.
 constexpr size_t urgent_bytes_max = size_t{64} << 20, readies_max = size_t{1} << 20;
 
 std::string text_of(const transfer_name& n) {
@@ -30,7 +30,7 @@ core::error no_frame() { return {core::error_kind::mismatch, "it sends data that
 data_edge::data_edge(io_loop& loop, uint32_t place, connection c, const listeners& tell)
     : loop_(loop), place_(place), tell_(tell), with_(std::move(c)) {}
 
-// ---- functions that any thread may call
+// ---- The following functions may be called by any thread.
 
 void data_edge::send(const transfer_name& name, std::span<const std::byte> bytes, fabric::transfer_end tell) {
   core::error why;
@@ -74,7 +74,8 @@ void data_edge::note(std::string text) {
   if (!over_) say_urgently({data_kind::note, static_cast<uint32_t>(text.size()), {}, 0}, text);
 }
 
-void data_edge::say_urgently(const data_frame& f, std::string_view payload) {  // the caller holds mutex_
+// Queues a note or a short frame, which is sent before chunks of transfers. Requires that the caller holds mutex_.
+void data_edge::say_urgently(const data_frame& f, std::string_view payload) {
   std::string out(sizeof f + payload.size(), '\0');
   std::memcpy(out.data(), &f, sizeof f);
   if (!payload.empty()) std::memcpy(&out[sizeof f], payload.data(), payload.size());
@@ -83,7 +84,8 @@ void data_edge::say_urgently(const data_frame& f, std::string_view payload) {  /
   wake();
 }
 
-void data_edge::wake() {  // the caller holds mutex_
+// Makes the loop's thread call turn(), unless a call is pending. Requires that the caller holds mutex_.
+void data_edge::wake() {
   if (!std::exchange(is_woken_, true)) loop_.post([self = shared_from_this()] { self->turn(); });
 }
 
@@ -106,7 +108,7 @@ core::error data_edge::of_transfer(const transfer_name& name, const char* what, 
                                           " at the other end"};
 }
 
-// ---- functions that only the loop's thread calls
+// ---- Only the loop's thread calls the following functions.
 
 bool data_edge::is_over() const {
   const std::lock_guard lock(mutex_);
@@ -145,7 +147,8 @@ void data_edge::turn() {
 /// Writes frames until nothing is left, the socket is full, or turn_bytes are written. True in the last case.
 core::result<bool> data_edge::write() {
   TROUPE_TRY(with_.tls->flush());
-  if (with_.tls->has_unsent()) return false;  // with an empty buffer, write() need not move unsent bytes
+  // Writes only into an empty buffer: otherwise tls->write() would have to move the unsent bytes within the buffer.
+  if (with_.tls->has_unsent()) return false;
   for (size_t written = 0;;) {
     if (head_sent_ == head_out_.size() && chunk_.empty() && !next_frame()) {
       TROUPE_TRY(with_.tls->flush());

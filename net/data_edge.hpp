@@ -1,9 +1,10 @@
 // Moves bytes over the connection to one other process: transfers and notes in both directions. Owns the protocol on
 // the connection, the transfers in progress and their turns; leaves the set of processes to tls_mover.hpp.
 //
-// A receiver sends `ready` when it has memory. The sender, when it has the bytes as well, sends them in chunks out of
-// the sending user's memory, and the receiver reads them into the receiving user's memory. Notes and `ready` are sent
-// before chunks; transfers take turns by chunk.
+// When receive() is called, the receiving end sends the frame `ready` with the size of its memory. When send() has
+// been called on the sending end as well, that end sends the bytes in chunks. TLS reads and writes the memory that the
+// callers passed, without another copy. Notes and `ready` are sent before chunks; several transfers take turns, one
+// chunk each.
 #pragma once
 
 #include <array>
@@ -86,7 +87,7 @@ class data_edge : public std::enable_shared_from_this<data_edge> {
   const uint32_t place_;
   const listeners& tell_;
 
-  // Members used by the loop's thread only:
+  // Only the loop's thread uses the members from with_ to coming_since_ns_.
   connection with_;
   std::string head_out_;  ///< bytes to send: the head of a frame, or all of a short frame
   size_t head_sent_ = 0;

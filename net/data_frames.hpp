@@ -17,7 +17,7 @@ enum class data_kind : uint32_t {
 
 struct data_frame {
   data_kind kind = data_kind::note;
-  uint32_t bytes = 0;  ///< number of bytes after this head
+  uint32_t bytes = 0;  ///< number of bytes (of a note or a chunk) that follow this head
   fabric::transfer_name name{};
   uint64_t number = 0;
 };

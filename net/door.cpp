@@ -65,7 +65,8 @@ class door::beginning : public std::enable_shared_from_this<beginning> {
   }
 
   void give_way() {
-    if (is_leaving_) return leave();  // the farewell in progress has its own deadline
+    // The connection was refused, and its last bytes are being sent within farewell_ns: it no longer counts as opening.
+    if (is_leaving_) return leave();
     fail({core::error_kind::limit, "more than " + std::to_string(of_.options_.at_once) + " handshakes at once"},
          last_words::none);
   }

@@ -56,7 +56,8 @@ class etcd_store final : public leader_store {
         lease_s_(lease_s),
         shown_(std::move(shown)) {
     for (auto& m : members) members_.push_back({std::move(m), {}});
-    for (auto& m : members_) (void)look_up(m);  // ask() looks up a failed name again if no member answers
+    // Errors are ignored, because ask() looks the names up again if no member answers.
+    for (auto& m : members_) (void)look_up(m);
   }
 
   core::result<standing> take(const lead& me, part of) override {

@@ -1,10 +1,10 @@
-// Exchanges the first messages of a control link: whether each end accepts the other's certificate, then an
-// introduction of each end. Owns their encoding and the sentences with which either end refuses.
+// Exchanges the first messages of a control link: whether each end accepts the other end's certificate, then an
+// introduction (a text about itself) of each end. Owns the encoding and the sentences with which an end refuses.
 //
-// connects -> accepts   greeting: version of the protocol, verdict on the other's certificate, a sentence if it is bad
-// accepts -> connects   greeting
-// connects -> accepts   its introduction           only if both verdicts are good
-// accepts -> connects   its introduction, or a sentence that refuses
+// 1. Each end sends a greeting: version of the protocol, verdict on the other end's certificate and, if the verdict is
+//    bad, a sentence that says why.
+// 2. If both verdicts are good, the end that connects sends its introduction.
+// 3. The end that accepts sends its introduction, or a sentence that says why it refuses the introduction it received.
 #pragma once
 
 #include <cstdint>

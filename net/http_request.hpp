@@ -16,7 +16,7 @@ struct http_answer {
   int status = 0;
   std::string body;
 };
-/// Largest size of a whole answer, in bytes.
+/// Largest size of an HTTP answer, head and body together, in bytes; a longer one is refused.
 inline constexpr size_t http_answer_bytes_max = size_t{256} << 10U;
 
 /// Returns all addresses of a host, in the order in which they should be tried. Blocks on the system's resolver.

@@ -43,7 +43,8 @@ class watched_descriptor final : public watched, public std::enable_shared_from_
   };
 
   static int number_of(const asio::posix::stream_descriptor& of) {
-    return const_cast<asio::posix::stream_descriptor&>(of).native_handle();  // native_handle() changes nothing
+    // const_cast is needed because native_handle() is not const, although it changes nothing.
+    return const_cast<asio::posix::stream_descriptor&>(of).native_handle();
   }
 
   void wait(asio::posix::stream_descriptor::wait_type what, waiting& w, deed then) {
@@ -89,7 +90,8 @@ class asio_loop final : public io_loop {
   ~asio_loop() override {
     asio_loop::stop();
     if (thread_.joinable()) thread_.join();  // not joined yet if stop() was called on the loop's thread
-    // A connection that is still saying farewell and its waiting callbacks own each other; close() breaks the cycle.
+    // A connection whose last bytes are still being sent (farewell.hpp) and its waiting callbacks own each other
+    // through shared pointers; close() drops the callbacks, so that the connection is freed.
     for (const auto& one : std::exchange(watched_, {}))
       if (const auto left = one.lock()) left->close();
   }

@@ -15,8 +15,9 @@ namespace {
 
 using session_pointer = std::unique_ptr<SSL_SESSION, freed_by<SSL_SESSION_free>>;
 
-/// Beginning of a PSK identity. The identity names the connecting and the accepting place in this order, so that no
-/// process can be answered with its own message.
+/// Beginning of a PSK identity (the name that a TLS client sends for its pre-shared key). The identity continues with
+/// the numbers of the connecting and of the accepting process, in this order, so that a message that is sent back to
+/// its own sender is not accepted.
 constexpr std::string_view protocol = "troupe-data-1/";
 
 struct psk {
@@ -59,14 +60,14 @@ int use_session(SSL* s, const EVP_MD* md, const unsigned char** id, size_t* id_b
   auto made = session_of(s, of.key->secret);
   if (made == nullptr) return 0;
   if (md != nullptr && md != SSL_CIPHER_get_handshake_digest(SSL_SESSION_get0_cipher(made.get())))
-    return 1;  // no session is offered; the other end then refuses
+    return 1;  // offers no pre-shared key, because OpenSSL asks for another digest; the other end then refuses
   *session = made.release();
   return 1;
 }
 
 int find_session(SSL* s, const unsigned char* id, size_t id_bytes, SSL_SESSION** session) {
   const term_key& k = *psk_of(s).key;
-  *session = nullptr;  // no session: the handshake then fails, as there is no certificate
+  *session = nullptr;  // unless a key is found below, the handshake fails, because no end has a certificate
   std::string_view name(reinterpret_cast<const char*>(id), id_bytes);
   const std::string head = head_of(k), tail = "/" + std::to_string(k.place);
   if (name.size() <= head.size() + tail.size() || !name.starts_with(head) || !name.ends_with(tail)) return 1;
@@ -89,11 +90,13 @@ core::result<tls_options> make_options(tls_side side, std::shared_ptr<const psk>
   if (side == tls_side::connects) {
     SSL_CTX_set_psk_use_session_callback(c, use_session);
   } else {
-    constexpr std::array<unsigned char, 4> context{'d', 'a', 't', 'a'};  // required to verify the other end
+    // OpenSSL requires a session id context of an accepting end that verifies the other end.
+    constexpr std::array<unsigned char, 4> context{'d', 'a', 't', 'a'};
     SSL_CTX_set_session_id_context(c, context.data(), context.size());
     SSL_CTX_set_psk_find_session_callback(c, find_session);
   }
-  SSL_CTX_set_verify(c, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);  // refuses every certificate
+  // Refuses every certificate, because no authority is set: only the pre-shared key authenticates.
+  SSL_CTX_set_verify(c, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
   return tls_options(c, [options = *made, of = std::move(of)](SSL_CTX*) {});
 }
 

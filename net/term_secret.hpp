@@ -29,16 +29,16 @@ class term_secret {
   std::array<std::byte, 32> bytes_;
 };
 
-struct term_key {  ///< secret of a term, and the place of the process that uses it
+struct term_key {  ///< secret of a term, and the number (place) of the process that uses it
   term_secret secret;
   std::string job;  ///< name of the job; at most 128 bytes
   uint64_t term = 0;
   uint32_t place = 0;
 };
 
-/// Returns TLS options for an end that connects to the process at `place`. Errors: limit.
+/// Returns TLS options for an end that connects to the process with number `place`. Errors: limit.
 core::result<tls_options> secret_options_to(std::shared_ptr<const term_key> key, uint32_t place);
-/// Returns TLS options for an end that accepts connections from processes at higher places. Errors: limit.
+/// Returns TLS options for an end that accepts connections from processes with higher numbers. Errors: limit.
 core::result<tls_options> secret_options(std::shared_ptr<const term_key> key);
 /// Returns the number of the process that connected, after the handshake; nothing if the process did not prove that it
 /// has the secret.

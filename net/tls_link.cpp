@@ -22,7 +22,7 @@ using cluster::waiting_bytes_max;
 
 /// Longest time for which queued bytes are still sent after their link was destroyed, in nanoseconds.
 constexpr int64_t farewell_ns = 2'000'000'000;
-/// Number of received bytes that take() has not returned yet at which a link stops reading.
+/// A link stops reading from its connection while it holds this number of received bytes that take() has not returned.
 constexpr size_t untaken_bytes_max = size_t{64} << 20;
 /// Number of bytes that one link reads before the loop serves its other links.
 constexpr size_t turn_bytes = size_t{1} << 20;
@@ -53,7 +53,7 @@ class tls_link::traffic : public std::enable_shared_from_this<traffic> {
     room_.enter();
   }
 
-  // ---- functions that the threads using the link call
+  // ---- Threads that use the link call the following functions.
 
   core::result<void> send(std::string frame) {
     const std::lock_guard lock(mutex_);
@@ -74,7 +74,7 @@ class tls_link::traffic : public std::enable_shared_from_this<traffic> {
     const std::lock_guard lock(mutex_);
     uint64_t count = 0;
     (void)!::read(event_->number(), &count, sizeof count);
-    if (error_) tell();  // keeps the event readable, like a closed socket
+    if (error_) tell();  // after the end of the link, its descriptor stays readable, like that of a closed socket
     if (came_.size() >= untaken_bytes_max) wake();
     return {std::exchange(came_, {}), error_};
   }
@@ -103,7 +103,7 @@ class tls_link::traffic : public std::enable_shared_from_this<traffic> {
   }
 
  private:
-  // ---- functions that only the loop's thread calls
+  // ---- Only the loop's thread calls the following functions, except tell() and wake().
 
   void turn() {
     if (with_.socket == nullptr) return;
@@ -200,11 +200,13 @@ class tls_link::traffic : public std::enable_shared_from_this<traffic> {
     const std::lock_guard lock(mutex_);
     return waiting_bytes_;
   }
-  void tell() const {  // the caller holds mutex_
+  /// Makes the link's descriptor readable. Requires that the caller holds mutex_.
+  void tell() const {
     const uint64_t one = 1;
     (void)!::write(event_->number(), &one, sizeof one);
   }
-  void wake() {  // the caller holds mutex_
+  /// Makes the loop's thread call turn(), unless a call is pending. Requires that the caller holds mutex_.
+  void wake() {
     if (std::exchange(is_woken_, true)) return;
     room_.loop().post([self = shared_from_this()] { self->turn(); });
   }

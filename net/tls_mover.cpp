@@ -7,9 +7,9 @@ namespace troupe::net {
 namespace {
 
 constexpr size_t job_bytes_max = 128;
-/// Options of data connections. The buffer has room for eight TLS records, which one system call sends while they are
-/// in the cache. The limit of bytes that the system buffers unsent keeps notes, which are sent after them, from being
-/// late.
+/// Options of data connections. buffer_bytes: room for eight TLS records, which one system call sends while they are in
+/// the CPU's cache. queue_bytes limits the unsent bytes in the system's buffer, because a note waits until the bytes
+/// before it are sent.
 constexpr door_options of_data{.buffer_bytes = size_t{128} << 10, .queue_bytes = 512 << 10};
 
 core::error refused(core::error why) {
@@ -45,7 +45,7 @@ core::result<std::unique_ptr<tls_mover>> tls_mover::open(mover_setup setup) {
   TROUPE_ASSIGN(const auto port, out->door_->listen(
                                      at, 0, std::move(options), [] { return std::make_unique<secret_check>(); },
                                      [self](core::result<connection> c, std::unique_ptr<first_words>) {
-                                       if (!c) return;  // the connection was refused
+                                       if (!c) return;  // the door has refused and closed the connection
                                        if (const auto place = place_of(*c->tls))
                                          return self->join(*place, std::move(*c));
                                        c->socket->close();
@@ -145,7 +145,7 @@ void tls_mover::note(uint32_t place, std::string text) {
 void tls_mover::stop(const core::error& why) {
   const bool here = loop_->is_own_thread();
   std::unique_lock alone(stopping_, std::defer_lock);
-  if (!here) alone.lock();  // waits for a concurrent call, which ends all transfers
+  if (!here) alone.lock();  // waits until a concurrent call of stop() has ended all transfers
   std::map<uint32_t, std::shared_ptr<data_edge>> edges;
   core::error reason;
   {

@@ -1,6 +1,7 @@
-// Moves bytes of transfers between processes on several machines, over one TLS connection, authenticated by the term's
-// secret, to each other place of the term. Owns the thread that reads and writes, the port, and the set of connections;
-// leaves the transfers on one connection to data_edge.hpp.
+// Moves bytes of transfers between processes on several machines, over one TLS connection to each peer, authenticated
+// by the secret of the term (time with the same processes). A process is identified by its place, its number in the
+// job. Owns the thread that reads and writes, the port, and the set of connections; leaves the transfers on one
+// connection to data_edge.hpp.
 #pragma once
 
 #include <condition_variable>
@@ -38,9 +39,10 @@ class tls_mover final : public fabric::byte_mover {
   tls_mover& operator=(const tls_mover&) = delete;
 
   [[nodiscard]] uint16_t port() const { return port_; }
-  /// Waits until this process is connected to all places in `peers`. This process connects to lower places; processes
-  /// at higher places connect to this one. Errors: peer_lost, if a place is not connected within `within_ns` or its
-  /// connection was lost; mismatch, if a place refuses the secret; the error that was passed to `stop`.
+  /// Waits until this process is connected to all processes in `peers`, a map by process number. This process connects
+  /// to processes with lower numbers; processes with higher numbers connect to this one. Errors: peer_lost, if a
+  /// process is not connected within `within_ns` or its connection was lost; mismatch, if a process refuses the secret;
+  /// the error that was passed to `stop`.
   core::result<void> connect(const std::map<uint32_t, mover_peer>& peers, int64_t within_ns = 30'000'000'000);
   /// Sets the function that is called when the connection to a process is lost: on the mover's thread, after all
   /// transfers with that process have ended. Must be called before `connect`.
@@ -67,7 +69,7 @@ class tls_mover final : public fabric::byte_mover {
   void fail(uint32_t place, core::error why);
 
   std::shared_ptr<const term_key> key_;
-  /// Callbacks that the user has set; callbacks that connections call and that call the user's.
+  /// listeners_: callbacks that the mover's user has set. heard_: callbacks for the connections, which call listeners_.
   data_edge::listeners listeners_, heard_;
   uint16_t port_ = 0;
 

@@ -84,7 +84,8 @@ core::result<tls_options> make_tls_options(tls_side side) {
                                "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256") != 1 ||
       SSL_CTX_set_num_tickets(out.get(), 0) != 1)
     return core::fail(core::error_kind::limit, "cannot prepare TLS: " + openssl_failure());
-  SSL_CTX_set_session_cache_mode(out.get(), SSL_SESS_CACHE_OFF);  // every handshake authenticates the other end
+  // No session is resumed, so every handshake authenticates the other end.
+  SSL_CTX_set_session_cache_mode(out.get(), SSL_SESS_CACHE_OFF);
   SSL_CTX_set_options(out.get(), SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
   SSL_CTX_set_mode(out.get(), SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   SSL_CTX_set_max_cert_list(out.get(), 16 << 10);
@@ -97,7 +98,7 @@ tls_stream::tls_stream(tls_options options, int socket, size_t buffer_bytes)
     : options_(std::move(options)),
       socket_(socket),
       capacity_(std::max(buffer_bytes, 2 * record_room + spare_room)),
-      out_(new char[capacity_]) {}  // not initialised, so an idle connection uses no memory
+      out_(new char[capacity_]) {}  // not initialised, so the pages of an unused buffer occupy no memory
 
 tls_stream::~tls_stream() = default;
 

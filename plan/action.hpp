@@ -42,11 +42,12 @@ struct action {
 std::string_view name_of(action_type t);  ///< Returns the notation of a type, such as "F", "SEND_B", "OVERLAP_F_B".
 std::string name_of(const action& a);     ///< Returns the notation of an action, such as "2F0", "(0F5;3B2)OVERLAP_F_B".
 
-/// True if the action is a part of a stage's computation on a micro-batch.
+/// True if actions of this type compute: a forward, a whole backward or a part of one, or an overlap of both.
 constexpr bool computes(action_type t) { return t <= action_type::backward_weight || t == action_type::overlap; }
-/// True if the action sends or receives between neighbouring stages.
+/// True if actions of this type send data to a neighbouring stage, or receive data from one.
 constexpr bool moves(action_type t) { return t >= action_type::send_forward && t <= action_type::recv_backward; }
-/// True if the type has one micro-batch.
+/// True if an action of this type belongs to exactly one micro-batch: an overlap has two, and UNSHARD, RESHARD and
+/// REDUCE_GRAD have none.
 constexpr bool has_micro(action_type t) { return t <= action_type::recv_backward; }
 
 /// Calls `visit` with the action; for an action of type overlap, first with its forward, then with its backward.

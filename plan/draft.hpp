@@ -15,17 +15,19 @@ namespace troupe::plan {
 /// Index of an instruction of a draft, or of a mark in its order. `none` is no handle; as a position it means the end.
 using handle = uint32_t;
 
-/// A buffer that has no offset yet. `free_from` is at or after `last`, because some bytes may be reused only later.
+/// A buffer that has no offset yet. `free_from` is at or after `last`, because some bytes, such as those of a sent
+/// activation, may be reused only some time after their last reader on this rank.
 struct lifetime {
   plan::pool pool = pool::gathered;
   uint64_t bytes = 0;
   uint32_t subject = none;
   handle first = none;      ///< handle of the instruction whose start begins the buffer's lifetime
-  handle last = none;       ///< handle whose end ends the buffer's lifetime, unless `draft::read` named a later reader
-  handle free_from = none;  ///< handle from which on buffers may reuse the bytes; none: never in this step
+  handle last = none;       ///< instruction at whose end the lifetime ends, unless `draft::read` named a later one
+  handle free_from = none;  ///< instruction from which on buffers may reuse the bytes; none: never in this step
 };
 
-/// Positions of one use in the order. The marks stay while passes add and remove instructions.
+/// Two marks (fixed positions in a draft's order) of one use of a unit: passes add, move and remove instructions around
+/// them, and the marks stay.
 struct use_marks {
   handle computes = none;  ///< handle of the mark after the gathers of the use, before its computation
   handle ends = none;      ///< handle of the mark after the release of the use
@@ -44,7 +46,7 @@ class draft {
   /// handle of the mark that follows the instructions which save; all other instructions come after this mark
   handle begin = none;
   handle vote = none;                    ///< handle of the vote; none if the plan has no vote
-  std::vector<uint32_t> bucket_buffers;  ///< [bucket * accumulation + micro]: buffer of the bucket
+  std::vector<uint32_t> bucket_buffers;  ///< [bucket * accumulation + micro]: buffer of its gradients
   /// [bucket]: window buffer that holds the bucket's final sums until they are in the swap file; none: they stay in
   /// memory.
   std::vector<uint32_t> bucket_windows;
@@ -84,7 +86,7 @@ class draft {
   /// valid until the next instruction or mark is added.
   [[nodiscard]] operation& at(handle x) { return nodes_[x].x; }
   [[nodiscard]] const operation& at(handle x) const { return nodes_[x].x; }
-  /// Upper bound of all handles, exclusive.
+  /// Number of all handles ever given out, of instructions and marks; every handle is below it.
   [[nodiscard]] uint32_t handles() const { return static_cast<uint32_t>(nodes_.size()); }
   /// Returns `x`, or its replacement if `x` was removed.
   [[nodiscard]] handle standing(handle x) const {

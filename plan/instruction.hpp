@@ -18,10 +18,10 @@ enum class kind : uint8_t {
   load,     ///< control lane: waits for the tokens of micro-batch `micro` from the loader
   gather,   ///< fabric lane: gathers the full parameters of gather set `subject` into `buffer`
   release,  ///< compute lane: releases the buffer of gather set `subject`
-  /// compute lane: computes the value ranges of this rank's part of the compressed groups of unit `subject` that are
-  /// cut over tensor ranks, into the slot `output`
+  /// compute lane: computes the value ranges of this rank's part of those quantisation groups of unit `subject` that
+  /// are split over tensor ranks, into the slot `output`
   survey,
-  agree,  ///< fabric lane: all-gathers the value ranges of the ranks of the tensor group in the slot `staged`
+  agree,  ///< fabric lane: all-gathers the value ranges of `survey` over the tensor group, in the slot `staged`
   /// compute lane: writes the compressed weights that unit `subject` multiplies with into the slot `compressed`
   compress,
   /// fabric lane: sends the output (or the gradient of the input) of unit `subject` from `staged` to its neighbour in
@@ -45,13 +45,15 @@ enum class kind : uint8_t {
   backward,
   weigh,   ///< compute lane: runs the weight part of a split backward, which writes the gradients of the parameters
   reduce,  ///< fabric lane: reduces gradient bucket `subject` over the ranks
-  /// fabric lane: swaps the reduced gradients of tie exchange `subject` between two ranks, in both directions, into
-  /// `buffer`
+  /// fabric lane: sends reduced gradients of a tied parameter between two ranks, in both directions, into `buffer`;
+  /// `subject` is the tie_exchange
   tie,
   /// shard lane: adds the gradients of all uses of tied parameter `subject`; gradients received from other ranks are in
   /// `buffer`
   tied_sum,
-  norm,  ///< shard lane: computes the square sums, per block, of this rank's part of bucket `subject`
+  /// shard lane: computes one square sum for each block (core::partition_grain elements) of this rank's part of bucket
+  /// `subject`
+  norm,
   vote,  ///< fabric lane: sends the square sums and losses of every rank to all ranks
   /// shard lane: updates the moments of sub-group `subject`, and computes the whole-parameter values that its update
   /// needs
@@ -61,7 +63,7 @@ enum class kind : uint8_t {
   orthogonalise,  ///< shard lane: orthogonalises this rank's matrices of matrix set `subject`
   spread,         ///< fabric lane: sends the orthogonal matrices of matrix set `subject` to all ranks of the set
   update,         ///< shard lane: runs the optimizer step of sub-group `subject`
-  undo,           ///< shard lane: undoes a speculative update of sub-group `subject`
+  undo,           ///< shard lane: undoes the update of sub-group `subject` that ran before the vote
   redo,           ///< shard lane: updates sub-group `subject` again, with the gradients that the vote has clipped
   publish,        ///< fabric lane: sends the updated parameters of publish set `subject` to all ranks that hold the set
   snapshot,       ///< writer lane: copies block `subject` of the checkpoint into its staging slot `buffer`
@@ -130,7 +132,7 @@ struct unit_use {
   [[nodiscard]] bool has(uint32_t segment) const { return segment >= first && segment < end; }
 };
 
-/// The computation of one rank in a step, in order (plan/schedule/).
+/// The uses of units that one rank computes in a step, in order (plan/schedule/).
 using schedule = std::vector<unit_use>;
 
 /// The effect of an instruction, without its place in the order. `buffer` and `staged` are slots of the instruction's
@@ -147,18 +149,19 @@ struct operation {
   uint32_t buffer = none;
   /// Slot of the unit's compressed parameters, for compress and for compute instructions that read parameters.
   uint32_t compressed = none;
-  /// Slots that computation reads (`input`) and fills (`output`). For the first and the last compute instruction of a
-  /// stage's micro-batch: the slot that a transfer filled, and the slot that another transfer empties. If backward is
-  /// split, its first weight part reads the first of these slots again. Before and after an exchange: the slot that is
-  /// exchanged in place; the instruction that reads it copies it. `survey` writes the ranges to `output`, `compress`
-  /// reads them.
+  /// Slots that a compute instruction reads (`input`) and fills (`output`); none if its data are in no slot. The first
+  /// instruction of a stage's micro-batch reads the slot that a receive has filled, the last one fills the slot that a
+  /// send empties; if backward is split, the first weight part reads the received slot again. An instruction before an
+  /// exchange fills the exchanged slot, the instruction after the exchange copies the result out of it. `survey` writes
+  /// value ranges to `output`, and `compress` reads them from `input`.
   uint32_t input = none, output = none;
   /// Swaps: the window slot that the swap fills or empties. send, receive, exchange, agree: the slot of the moved data.
   /// Other kinds: the window slot that the instruction uses instead of resident memory.
   uint32_t staged = none;
   /// Number of the piece of rows of a segment's output (job_layout::pieces_of), for multiply and exchange.
   uint32_t piece = 0;
-  bool near = false;   ///< gather: reads the second copy. release: first stores this rank's part of the second copy.
+  /// gather: reads the second copy of parameters (hpZ). release: first stores this rank's part of that copy.
+  bool near = false;
   bool again = false;  ///< exchange: belongs to a recompute. Swap of states: belongs to a redo.
   uint64_t bytes = 0;  ///< bytes that the instruction moves (fabric, shard) or touches
   double flops = 0;

@@ -34,8 +34,8 @@ struct parameter_set {
   uint64_t elements = 0;  ///< number of elements of the set, including gaps
   uint64_t numel = 0;     ///< number of elements of the set, without gaps
   uint32_t pipeline = 0;  ///< pipeline coordinate of the ranks that hold the set
-  /// Buckets: true if the gradients are summed over the ranks of a tensor group, too. All parameters of a set are alike
-  /// in this.
+  /// Buckets: true if the gradients of all parameters of the set are summed over the ranks of a tensor group, too;
+  /// false if those of none are.
   bool over_tensor = false;
   bool operator==(const parameter_set&) const = default;
 };
@@ -56,8 +56,8 @@ struct tied_uses {
   bool operator==(const tied_uses&) const = default;
 };
 
-/// The gradients of a tie that the ranks of two pipeline coordinates send each other; all other coordinates of the two
-/// ranks are equal.
+/// The exchange of gradients of one tied parameter between the ranks of two pipeline coordinates; each rank exchanges
+/// with the rank whose other coordinates are equal to its own.
 struct tie_exchange {
   uint32_t tie = 0;
   uint32_t pipeline[2] = {};  ///< two pipeline coordinates that read a tied parameter, the lower one first
@@ -68,14 +68,14 @@ struct tie_exchange {
 /// Offsets of one rank's slices and states in memory, in elements. Indexed by parameter unless a member has another
 /// index.
 struct rank_offsets {
-  std::vector<uint64_t> shard;  ///< [parameter]: offset of the rank's slice of it among all slices of the rank, in
-                                ///< elements
+  std::vector<uint64_t> shard;  ///< [parameter]: offset of the rank's slice of the parameter among all slices of
+                                ///< the rank, in elements
   std::vector<uint64_t> state;  ///< [parameter]: offset in the rank's master weights and reduced gradients, in elements
   /// [gather set]: offset of the set's parameters in the rank's part of the second copy, in elements
   std::vector<uint64_t> near;
   uint64_t shard_elements = 0, state_elements = 0, near_elements = 0;
-  std::vector<uint64_t> bucket_begin;  ///< [bucket], then the end: first element in the linear layout, if states are
-                                       ///< swapped
+  std::vector<uint64_t> bucket_begin;  ///< if states are swapped, [bucket]: index of its first element in the linear
+                                       ///< layout (a rank's states in one sequence); one more entry: the end
   bool operator==(const rank_offsets&) const = default;
 };
 
@@ -87,18 +87,20 @@ struct job_layout {
   plan_options options;
   std::shared_ptr<const core::model_table> table;
   plan::partition partition;
-  plan::partition near_partition;  ///< partition of the second copy; without parameters if there is no second copy
+  plan::partition near_partition;  ///< partition of the second copy of parameters (hpZ); empty if there is none
   std::vector<communicator> communicators;
   std::vector<uint32_t> stage_of_unit;  ///< [unit]: pipeline stage of the unit
   std::vector<uint32_t> pipeline_of;    ///< [parameter]: pipeline coordinate of the ranks that hold the parameter
 
-  /// Gather set of each unit, then the persistent set of each pipeline coordinate.
+  /// [unit]: gather set of the unit; then, for each pipeline coordinate, the set of the parameters that are gathered
+  /// for the whole step.
   std::vector<parameter_set> gather_sets;
   std::vector<parameter_set> compressed;  ///< [unit]: parameters that the unit reads in compressed form
   std::vector<parameter_set> buckets;     ///< gradient buckets in order of completion; empty in plans that do not train
   std::vector<parameter_set> matrix_sets;  ///< sets of parameters whose updates need whole matrices
   std::vector<parameter_set> publish_sets;
-  /// sets of parameters that follow each other in the linear layout of every rank, if states are swapped
+  /// if states are swapped: sets of parameters whose states follow each other in the linear layout of every rank (the
+  /// rank's states in one sequence, which its swap file stores)
   std::vector<parameter_set> state_runs;
   std::vector<bool> cached;         ///< [gather set]: true if slices in the swap file are in memory as well
   std::vector<bool> persistent;     ///< [parameter]: true if the parameter is gathered for the whole step
@@ -109,9 +111,11 @@ struct job_layout {
   /// [parameter]: position, among matrix_ranks() (matrices.hpp), of the rank that orthogonalises the matrix; none: no
   /// rank does
   std::vector<uint32_t> matrix_owner;
-  std::vector<uint64_t> full_offset;  ///< [parameter]: offset in the full layout of the ranks that hold it, in elements
-  std::vector<uint64_t> full_elements;  ///< [pipeline coordinate]: elements of the full layout of its ranks
-  /// [parameter]: index of its first block of square sums in the vote; a tied copy has the index of its original.
+  /// [parameter]: offset, in elements, in the full layout: the sequence of all whole parameters of a pipeline
+  /// coordinate.
+  std::vector<uint64_t> full_offset;
+  std::vector<uint64_t> full_elements;  ///< [pipeline coordinate]: number of elements of its full layout, gaps included
+  /// [parameter]: index of its first square sum in the vote; a tied copy has the index of its original.
   std::vector<uint64_t> block_offset;
   uint64_t num_blocks = 0;
   std::vector<tied_uses> ties;   ///< uses of each trained parameter that has copies
@@ -205,7 +209,8 @@ struct job_layout {
   [[nodiscard]] bool is_summed(uint32_t parameter) const {
     return tensor_ranks() > 1 && table->parameters[parameter].share == core::tensor_share::summed;
   }
-  /// Returns the exchange that follows a segment in direction `way`.
+  /// Returns the exchange between tensor or sequence ranks that follows a segment: of its output (forward), or of the
+  /// gradient of its input (backward).
   [[nodiscard]] const core::segment_exchange& exchange_of(uint32_t unit, uint32_t segment, use way) const {
     const core::segment_info& s = table->units[unit].segments[segment];
     return way == use::forward ? s.output : s.input_gradient;
@@ -219,7 +224,7 @@ struct job_layout {
   [[nodiscard]] uint64_t exchanged_bytes(const core::segment_exchange& x) const {
     return x.bytes * (x.op == core::exchange_op::sum ? 1 : exchanging_ranks(x));
   }
-  /// Number of pieces of rows into which exchange `x` and the matrix product before it are cut; 1: neither is cut.
+  /// Number of pieces of rows into which exchange `x` and the matrix product before it are divided; 1: they are whole.
   [[nodiscard]] uint32_t pieces_of(const core::segment_exchange& x) const {
     if (x.rows == 0 || exchanging_ranks(x) == 1 || options.mode == mode::generate) return 1;
     return static_cast<uint32_t>(std::min<uint64_t>(options.exchange_pieces, x.rows));
@@ -233,7 +238,7 @@ struct job_layout {
   [[nodiscard]] uint64_t piece_bytes(const core::segment_exchange& x, uint32_t piece) const {
     return pieces_of(x) == 1 ? exchanged_bytes(x) : rows_of_piece(x, piece).count * (x.bytes / x.rows);
   }
-  /// Byte offset of this rank's input in the slot of exchange `x`; 0 if the exchange is in place.
+  /// Byte offset of a rank's own input in the slot of exchange `x`; 0 if the exchange is in place.
   [[nodiscard]] uint64_t given_at(const core::segment_exchange& x) const {
     if (x.op == core::exchange_op::swap) return exchanged_bytes(x);
     return x.op == core::exchange_op::scatter ? x.bytes : 0;
@@ -253,14 +258,15 @@ struct job_layout {
   }
   /// Position of `rank` among the ranks that process different samples.
   [[nodiscard]] uint32_t samples_at(uint32_t rank) const { return data_at(rank) / options.sequence_ranks(); }
-  /// Returns the order in which the columns of a sample are distributed over the ranks of a sequence group.
+  /// Returns the order in which the columns (token positions) of a sample are distributed over the ranks of a sequence
+  /// group.
   [[nodiscard]] core::column_order column_order() const {
     return options.mesh.degree(core::axis::context) > 1 ? core::column_order::two_ended
                                                         : core::column_order::neighbours;
   }
-  /// Position of `rank` in the group that shares each sample.
+  /// Position of `rank` in its sequence group, whose ranks process different tokens of the same samples.
   [[nodiscard]] uint32_t sequence_at(uint32_t rank) const { return options.mesh.position(rank, core::sequence_axes); }
-  /// Position of `rank` among the ranks that the states of a parameter are cut over.
+  /// Position of `rank` among the ranks over which the states of a parameter are divided.
   [[nodiscard]] uint32_t shard_at(uint32_t rank) const {
     return options.mesh.degree(core::axis::replicate) == 1 ? data_at(rank) : data_at(rank) % options.shards();
   }
@@ -275,24 +281,26 @@ struct job_layout {
     return holds(rank, parameter) ? partition.of(parameter, shard_at(rank)) : slice{};
   }
 
-  /// The elements of `parameter` that `rank` keeps in the second copy; empty for a parameter that is gathered for the
-  /// whole step.
+  /// The elements of `parameter` that `rank` keeps in the second copy of parameters (hpZ); empty for a parameter that
+  /// is gathered for the whole step.
   [[nodiscard]] slice near_slice(uint32_t parameter, uint32_t rank) const {
     if (!options.has_near_copies() || persistent[parameter] || !holds(rank, parameter)) return {};
     return near_partition.of(parameter, shard_at(rank) % options.gathering.near);
   }
 
-  /// Number of layers whose input ranges the vote carries, in the order of the options; 0 unless the step trains.
+  /// Number of layers whose input ranges (least and largest element) are exchanged in the vote; 0 unless the step
+  /// trains.
   [[nodiscard]] uint64_t calibrated() const {
     return options.mode == mode::train ? options.compressed.calibrated.size() : 0;
   }
   /// Number of doubles in the vote: the square sums of all blocks; then, for each data coordinate, the losses of its
-  /// micro-batches; then, for each rank of a stage and each calibrated layer, the least and the largest element of the
-  /// layer's input.
+  /// micro-batches; then, for each rank of a stage and each layer of compression_options::calibrated, the least and the
+  /// largest element of the layer's input.
   [[nodiscard]] uint64_t vote_elements() const {
     return loss_offset(options.data(), 0) + 2 * calibrated() * options.data() * tensor_ranks();
   }
-  /// Offset, in doubles of the vote, of the input range that `rank` has measured for calibrated layer number `k`.
+  /// Offset, in doubles of the vote, of the input range (least and largest element) that `rank` has measured for the
+  /// layer at index `k` of compression_options::calibrated.
   [[nodiscard]] uint64_t range_offset(uint32_t rank, uint64_t k) const {
     const uint64_t place = uint64_t{data_at(rank)} * tensor_ranks() + tensor_at(rank);
     return loss_offset(options.data(), 0) + 2 * (place * calibrated() + k);
@@ -327,11 +335,13 @@ struct job_layout {
   [[nodiscard]] uint64_t blocks_each(uint32_t parameter) const {
     return core::div_up(table->parameters[parameter].numel(), core::partition_grain);
   }
-  /// Index of the first block of `rank`'s share of `parameter` in the vote. Shares of the tensor ranks are contiguous.
+  /// Index, among the square sums in the vote, of the first one of the elements of `parameter` that `rank`'s tensor
+  /// coordinate holds. The vote has one square sum for each block of core::partition_grain elements.
   [[nodiscard]] uint64_t first_block(uint32_t parameter, uint32_t rank) const {
     return block_offset[parameter] + (is_cut(parameter) ? tensor_at(rank) * blocks_each(parameter) : 0);
   }
-  /// Number of blocks of `parameter`, over all ranks of a tensor group, in the vote.
+  /// Number of square sums of `parameter` in the vote, one for each block of core::partition_grain elements, over all
+  /// ranks of a tensor group.
   [[nodiscard]] uint64_t blocks_of(uint32_t parameter) const;
   /// The micro-batch that is the n-th of the step to complete its gradients in `bucket`, counted from 0. Sums begin
   /// with the first one and are complete with the last. No other code may derive the first or the last from a

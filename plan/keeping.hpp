@@ -1,5 +1,5 @@
-// Owns the choice of the bytes that each segment keeps for backward: all of them, or a smaller part from which backward
-// recomputes the others. plan_options chooses the units that are recomputed as a whole.
+// Owns the choice of the activations that each segment keeps for backward: all of them, or a smaller set from which
+// backward recomputes the missing ones. plan_options chooses the units that are recomputed as a whole.
 #pragma once
 
 #include <cstdint>

@@ -41,7 +41,8 @@ enum class needed_slot : uint8_t { nothing, buffer, staged, output };
 /// The timer of a step's breakdown to which the time of an instruction is added (telemetry/spans.hpp).
 enum class timer : uint8_t { untimed, forward, backward, reduction, load, send, receive, step };
 
-/// The figure of hidden time in which an instruction is counted (telemetry/figures/overlap_figures.hpp).
+/// The kind of work, among those whose overlap with computation is reported, to which an instruction belongs
+/// (telemetry/figures/overlap_figures.hpp).
 enum class hidden_work : uint8_t { none, gathers, reductions, swaps, updates };
 
 /// The bytes that an instruction reads and writes in memory, for the cost model.

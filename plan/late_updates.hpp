@@ -29,7 +29,8 @@ struct late_updates {
   [[nodiscard]] bool lands(uint64_t t) const { return (t - warm_up) % update_interval == 0; }
 };
 
-/// Values that the configuration's `auto` stands for: number of updates between applications, and between selections.
+/// Values for which the configuration's `auto` stands: updates from one application of deferred gradients to the next,
+/// and the number of such intervals from one choice of columns to the next.
 inline constexpr uint64_t default_update_interval = 4, default_selections = 4;
 
 /// True if gradients of `parameter` are deferred on this rank: a trained matrix whose update needs only elements, and

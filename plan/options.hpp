@@ -1,4 +1,5 @@
-// Owns the generator's input apart from the model: degrees, stage, sizes, dtypes. All values are plain numbers.
+// Owns the generator's input apart from the model: degrees of parallelism, ZeRO stage, sizes, dtypes, the pipeline's
+// schedule, and the passes that a host program adds.
 #pragma once
 
 #include <algorithm>
@@ -32,7 +33,7 @@ enum class update_need : uint8_t {
 struct parameter_update {
   uint32_t moments = 2;  ///< number of moments that the optimizer keeps for each element
   update_need need = update_need::elements;
-  /// Shape of the whole matrix if ranks of a tensor group hold shares of it; 0: the shape in the model table is the
+  /// Shape of the whole matrix if ranks of a tensor group hold parts of it; 0: the shape in the model table is the
   /// whole.
   uint64_t rows = 0, columns = 0;
   bool operator==(const parameter_update&) const = default;
@@ -55,7 +56,7 @@ enum class tied_gradients : uint8_t {
   per_use,
 };
 
-/// A segment of the model. Places compare in the order of forward.
+/// Identifies a segment of the model. Values compare in the order in which forward runs the segments.
 struct segment_place {
   uint32_t unit = 0, segment = 0;
   auto operator<=>(const segment_place&) const = default;
@@ -63,7 +64,7 @@ struct segment_place {
 
 /// Options for buckets of gradients and their reduction.
 struct gradient_options {
-  bool sum_micro_first = true;           ///< true: a rank sums its micro-batches first (gradient_order: per_step)
+  bool sum_micro_first = true;           ///< true: gradients of micro-batches are added before they are reduced
   bool reduce_scatter = true;            ///< stage 1: reduce-scatter if true, all-reduce if false
   uint64_t reduce_bucket = 500'000'000;  ///< largest number of elements of a gradient bucket
   bool buckets_follow_units = false;     ///< true: a bucket ends with its unit, unless the bucket is small
@@ -71,7 +72,8 @@ struct gradient_options {
   bool operator==(const gradient_options&) const = default;
 };
 
-/// The amount of computation that hides a gather: a constant number of flops, plus flops for each byte of the gather.
+/// The amount of computation that overlaps with a whole gather: a constant number of flops, plus flops for each byte
+/// that is gathered.
 struct hidden_gathers {
   double flops = 0, flops_per_byte = 0;
   [[nodiscard]] bool on() const { return flops > 0 || flops_per_byte > 0; }
@@ -81,14 +83,15 @@ struct hidden_gathers {
 /// Options for the times at which parameters are gathered and released at stage 3. Sizes in elements.
 struct gather_options {
   uint64_t prefetch_bucket = 50'000'000;
-  uint64_t persistence_threshold = 100'000;  ///< parameters of at most this many elements persist
+  uint64_t persistence_threshold = 100'000;  ///< parameters of at most this many elements stay gathered
   uint64_t model_persistence_threshold = 9223372036854775807ULL;
   uint64_t max_live = 1'000'000'000;  ///< largest number of gathered elements at a time; limits prefetch only
   uint64_t max_reuse_distance = 1'000'000'000;
-  /// Units, ascending, whose parameters persist whatever the thresholds are, and are not counted against the
-  /// thresholds.
+  /// Units, ascending, whose parameters stay gathered for the whole step whatever the thresholds are, and are not
+  /// counted against the thresholds.
   std::vector<uint32_t> resident_units = {};
-  /// If on, used instead of prefetch_bucket: each unit is gathered as late as this much computation can still hide it.
+  /// If on, used instead of prefetch_bucket: each unit is gathered just early enough that this much computation
+  /// precedes its use.
   hidden_gathers hidden = {};
   /// Number of neighbouring ranks that keep a second copy of the parameters among them during a step (hpZ): the first
   /// gather of a unit reads all shards, later gathers read the second copy. Divides the number of shards; 0, 1 or all
@@ -104,7 +107,7 @@ struct update_options {
   /// True: sub-groups whose optimizer needs nothing but elements are updated before the vote (SuperOffload).
   bool speculate = false;
   bool may_skip = true;   ///< true: a gradient that is not finite skips the step; false: it ends the run
-  bool may_clip = false;  ///< true: a norm above a limit scales the gradients
+  bool may_clip = false;  ///< true: gradients whose norm exceeds a limit are scaled down to it
   late_updates late = {};
   /// [parameter]: properties of the parameter's update; empty: every parameter has the defaults of parameter_update.
   std::vector<parameter_update> rules = {};
@@ -133,7 +136,8 @@ struct compressed_use {
   /// elements of scratch space that compression needs in the slot, in addition to its result
   uint64_t room_elements = 0;
   uint64_t mask_bytes = 0;  ///< bytes of the parameter's masks, which are allocated for the whole run
-  /// number of ranges that the ranks of a tensor group exchange for groups cut over them; 0: no group is cut
+  /// number of value ranges that tensor ranks exchange for quantisation groups that are split over these ranks; 0: no
+  /// group is split
   uint64_t ranges = 0;
   bool told_twice = false;  ///< true: the ranges are exchanged twice; the second ones depend on the first
   /// True if the mask has learned scores. Their gradients are computed from the parameter and from its gradient. The
@@ -154,8 +158,8 @@ struct compression_options {
   /// Compressed weights, ascending; a unit multiplies with compressed copies in a slot.
   std::vector<compressed_use> weights = {};
   std::vector<compressed_input> inputs = {};  ///< layers whose inputs are compressed, ascending
-  /// Layers, ascending, whose input ranges the ranks exchange in the vote of a training step. Equal in every phase, so
-  /// that all votes have one size.
+  /// Layers, ascending, whose input ranges (least and largest element) the ranks exchange in the vote of a training
+  /// step. Must be equal in every phase of a compression schedule, so that all votes have one size.
   std::vector<uint32_t> calibrated = {};
   bool operator==(const compression_options&) const = default;
 
@@ -203,7 +207,7 @@ struct plan_options {
   tier_options tiers = {};
   pipeline_options pipeline = {};
   compression_options compressed = {};
-  /// Passes that the embedding program adds to Troupe's own (plan/passes/pass.hpp).
+  /// Passes that the host program adds to Troupe's own (plan/passes/pass.hpp).
   std::vector<std::shared_ptr<const pass>> passes = {};
 
   bool operator==(const plan_options&) const = default;
@@ -216,8 +220,8 @@ struct plan_options {
   }
   /// Number of ranks that process different tokens. A gradient is the mean of their contributions.
   [[nodiscard]] uint32_t data() const { return mesh.data(); }
-  /// Number of ranks that the states of a parameter are cut over. At stage 0 every rank holds whole states, and the
-  /// ranks share the work of the sums.
+  /// Number of ranks over which the states of a parameter are divided. At stage 0 every rank holds whole states, and
+  /// only the work of adding gradients is divided.
   [[nodiscard]] uint32_t shards() const {
     return stage == 0 ? data() : mesh.degree(core::axis::shard) * sequence_ranks();
   }

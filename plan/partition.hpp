@@ -58,8 +58,8 @@ class partition {
   std::vector<cut> cuts_;  // [parameter]: cut of the parameter
 };
 
-/// Cuts every parameter over `ranks`. A copy is cut as its original, and all other parameters as if there were no
-/// copies.
+/// Divides every parameter over `ranks`. The copy of a tied parameter is divided as its original, and all other
+/// parameters as if there were no copies.
 partition make_partition(const core::model_table& table, uint32_t ranks, uneven_blocks uneven);
 
 }  // namespace troupe::plan

@@ -144,8 +144,8 @@ struct rank_plan {
   std::vector<swap_block> blocks;
   std::vector<file_range> activation_extents;  ///< [activation_extent()]: extent of a unit's input in the swap file
   uint64_t swap_file_bytes = 0;
-  std::vector<snapshot_block> snapshots;  ///< blocks of the checkpoint in the order of the file, in plans that save
-  /// [state_part]: number of elements of blocks' parts that stay in memory, in the pool of the part
+  std::vector<snapshot_block> snapshots;  ///< plans that save: blocks of the rank's checkpoint file, in order
+  /// [state_part]: number of elements of that part, over all swap blocks, that stay in memory and not in the swap file
   uint64_t resident_elements[num_state_parts] = {};
   /// [moment][parameter]: offset in this rank's first or second moments, in elements
   std::vector<uint64_t> moment_offset[max_moments];

@@ -10,7 +10,7 @@
 
 namespace troupe::plan {
 
-/// Number of ranks that the model is cut over by the pipeline; 1 if every rank has all stages.
+/// Number of pipeline ranks over which the model is divided; 1 if every rank has all stages.
 inline uint32_t pipeline_ranks(const job_layout& l) { return l.options.mesh.degree(core::axis::pipeline); }
 
 /// Returns the stages of the ranks of a pipeline coordinate, in the model's order; chunk c of such a rank is element c.

@@ -29,19 +29,19 @@ inline constexpr uint64_t swap_page_bytes = 4096;
 struct tier_options {
   tier optimizer = tier::device;    ///< tier of moments, and of master weights that are not the parameters themselves
   tier parameters = tier::device;   ///< tier of own parameter slices at stage 3, with their fp32 masters
-  bool swap_gradients = false;      ///< true: reduced gradients are written to files, too
+  bool swap_gradients = false;      ///< true: reduced gradients are stored in files between reduction and update
   tier activations = tier::device;  ///< tier of the inputs of recomputed units between forward and backward
   uint32_t activation_units = 0xFFFFFFFF;  ///< number of recomputed units that are offloaded, from the first on
   uint32_t activation_slots = 2;           ///< number of windows for the inputs of recomputed units on nvme, at least 1
-  double ratio = 1;              ///< share of the sub-groups that are offloaded, which are the last ones (Twin-Flow)
+  double ratio = 1;                        ///< fraction of the sub-groups, the last ones, that is offloaded (Twin-Flow)
   uint32_t state_slots = 1;      ///< number of sub-groups whose states are in memory at a time, at least 1
   bool read_ahead = false;       ///< true: the next sub-group is read while one is updated
   bool write_behind = false;     ///< true: the previous sub-group is written while the next one is updated
   uint32_t parameter_slots = 2;  ///< number of units whose slices are read ahead of their gathers, at least 1
   uint32_t gradient_slots = 2;   ///< number of windows for buckets whose reduced gradients are being written to a file
-  /// Number of elements of this rank's slices that are cached in memory as well as in the file, from unit 0 on.
+  /// Number of elements of this rank's slices that are cached in memory as well as in its swap file, from unit 0 on.
   uint64_t resident_parameters = 0;
-  /// True: sub-groups have two places in the file. An update reads the valid place and writes the other one, which
+  /// True: each state has two places in the swap file. An update reads the valid place and writes the other one, which
   /// becomes valid with the step unless the step is skipped. An update before the vote therefore overwrites nothing.
   bool two_places = false;
   bool checksums = true;
@@ -83,8 +83,8 @@ struct swap_block {
   std::vector<owned_piece> pieces;
   /// Index of the block's first element in the linear layout, and number of elements; multiples of page_elements().
   uint64_t first = 0, elements = 0;
-  uint8_t swapped = 0;               ///< bits of the parts that are stored in the file
-  uint64_t file_offset = 0;          ///< offset of the first swapped part in the file, in bytes
+  uint8_t swapped = 0;       ///< bits of the state parts that are stored in the swap file
+  uint64_t file_offset = 0;  ///< offset of the first swapped part in the swap file, in bytes
   /// [state_part]: for a part that is not swapped, the offset of its elements in the pool of that part, in elements.
   uint64_t resident[num_state_parts] = {};
   bool frozen = false;
@@ -114,7 +114,7 @@ core::dtype type_of(const job_layout& l, state_part x);
 state_part weights_part(const job_layout& l);
 /// Returns the offset of element `first` of `parameter`, which this rank owns, in the rank's linear layout.
 uint64_t linear_place(const rank_plan& p, uint32_t parameter, uint64_t first);
-/// Returns the block that holds element `linear` of the linear layout; there is always one. Only for plans that swap.
+/// Returns the swap block that holds element `linear` of the linear layout. Requires a plan that swaps states.
 const swap_block& block_at(const rank_plan& p, uint64_t linear);
 /// Offset of a swapped part in its block's extent, in bytes: the end of the swapped parts before it.
 uint64_t part_offset(const job_layout& l, const swap_block& b, state_part x);
@@ -122,10 +122,10 @@ uint64_t part_offset(const job_layout& l, const swap_block& b, state_part x);
 uint64_t extent_bytes(const job_layout& l, const swap_block& b);
 /// Distance in bytes from the first to the second place of a block's states; 0 if they have one place.
 uint64_t second_place(const job_layout& l, const swap_block& b);
-/// Bytes of the file that a block occupies: its extent, and the second place of its states.
+/// Returns the bytes of the swap file that a block occupies: its extent, and the second place of its states.
 uint64_t file_bytes(const job_layout& l, const swap_block& b);
-/// The bytes of the file that hold `count` elements of the linear layout, all of one block, in place number `place`, 0
-/// or 1. Gradients have one place, and so have all parts of a block without a second place.
+/// Returns the bytes of the swap file that hold `count` elements of the linear layout, all of one block, in place
+/// number `place`, 0 or 1. Gradients have one place, and so have all parts of a block without a second place.
 file_range range_of(const job_layout& l, const swap_block& b, state_part x, uint64_t linear, uint64_t count,
                     uint32_t place = 0);
 /// The range that is read before the block's update. The range has no gradients, since these were written in the same
@@ -147,7 +147,8 @@ uint64_t in_window(const std::vector<shard_run>& runs, uint64_t linear);
 /// Computes `at.state`, `state_elements` and `bucket_begin` of `rank` if states are swapped, page by page. Requires
 /// `state_runs`.
 void lay_out_linear(const job_layout& l, uint32_t rank, rank_offsets& at);
-/// Makes the blocks of `p`, with the parts that are swapped and their offsets in the file. Requires the plan's offsets.
+/// Makes the blocks of `p`, with the parts that are swapped and their offsets in the swap file. Requires the plan's
+/// offsets.
 void make_swap_blocks(rank_plan& p);
 
 }  // namespace troupe::plan

@@ -8,14 +8,14 @@
 namespace troupe::telemetry {
 namespace {
 
-// A collective of a run, with its members in all ranks.
+// One collective of a step: when its last member posted it, when it ended, and the instructions that execute it.
 struct meeting {
   int64_t posted_ns = 0, end_ns = 0;
   std::vector<std::pair<uint32_t, uint32_t>> members;  // index of the rank, id of the instruction
 };
 
 std::vector<meeting> meetings_of(std::span<const rank_spans> ranks) {
-  std::map<std::pair<uint32_t, uint32_t>, meeting> found;  // key: communicator, sequence
+  std::map<std::pair<uint32_t, uint32_t>, meeting> found;  // key: communicator, sequence number of the collective
   for (uint32_t r = 0; r < ranks.size(); ++r)
     for (const uint32_t id : ranks[r].plan->lanes[static_cast<size_t>(plan::lane::fabric)]) {
       const auto& x = ranks[r].plan->instructions[id];

@@ -1,5 +1,5 @@
-// Measures the own time of a run's instructions, as mean and minimum, and the idle time of compute lanes. With these
-// times a run's own plan is played again, and its profile is made.
+// Computes how long the instructions of a run took without their waiting (mean and minimum over the steps), and how
+// long compute lanes were idle. The pipeline figures simulate the run's plan with these times; the profile lists them.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,13 @@
 
 namespace troupe::telemetry {
 
-/// Returns the own seconds of every instruction [rank][id]. In a lane, an instruction's own time begins when its
-/// predecessor has ended; the time of a collective when all members have posted it and no member moves another one.
+/// Returns [rank][instruction id] the seconds that each instruction took without waiting for earlier ones. The time of
+/// an instruction begins at its start, but not before the previous instruction of its lane has ended. The time of a
+/// collective begins when all members have posted it and have ended their previous collectives.
 std::vector<std::vector<double>> own_seconds(std::span<const rank_spans> ranks);
 
-/// Number of first steps that count only in a run without later ones, because they do set-up work that later steps
-/// reuse.
+/// Number of steps at the start of a run that are dropped from the times as soon as a later step is recorded, because
+/// these steps do set-up work that later steps reuse.
 inline constexpr uint64_t warm_up_steps = 2;
 
 /// Times over the steps of a run. Instructions of a rank with equal (kind, use, what, subject, segment, piece) share a
@@ -25,7 +26,7 @@ class instruction_times {
  public:
   void add(std::span<const rank_spans> step);
 
-  [[nodiscard]] uint64_t steps() const { return steps_; }               ///< number of steps that the times contain
+  [[nodiscard]] uint64_t steps() const { return steps_; }               ///< number of steps in the means
   [[nodiscard]] bool is_warm() const { return seen_ > warm_up_steps; }  ///< true if the warm-up steps are excluded
   /// Returns the plans of the measured steps [rank]; empty before the first step.
   [[nodiscard]] const std::vector<std::shared_ptr<const plan::rank_plan>>& plans() const { return plans_; }
@@ -47,9 +48,9 @@ class instruction_times {
     uint64_t count = 0;
   };
   struct rank_times {
-    std::vector<uint32_t> group_of;  // [id]: group of the instruction
+    std::vector<uint32_t> group_of;  // [instruction id]: index in `groups`, of the instructions that share a mean
     std::vector<total> groups;
-    std::vector<double> least_s;  // [id]: shortest time of the instruction in seconds
+    std::vector<double> least_s;  // [instruction id]: shortest time of the instruction over the steps, in seconds
     double compute_idle_s = 0;
   };
 

@@ -9,7 +9,7 @@ namespace troupe::telemetry {
 
 void shift(rank_spans& r, const clock_shift& by) {
   const auto move = [&](interval& i) {
-    if (i.start_ns != 0) i.start_ns += by.offset_ns;  // 0: the instruction has not run
+    if (i.start_ns != 0) i.start_ns += by.offset_ns;  // a time of 0 means that the instruction has not run
     if (i.end_ns != 0) i.end_ns += by.offset_ns;
   };
   for (auto& i : r.spans) move(i);
@@ -45,14 +45,14 @@ int64_t common_length_ns(const std::vector<interval>& a, const std::vector<inter
   return n;
 }
 
-// Collectives are matched by communicator and sequence, because ranks move and save different things, so a collective
-// has another instruction id on each rank.
+// Matches the instructions of a collective by communicator and sequence number, not by instruction id: plans of ranks
+// differ, so one collective has a different instruction id on each rank.
 posted_times::posted_times(std::span<const rank_spans> ranks) {
   if (ranks.empty()) return;
   size_t n = 0;
   for (size_t c = 0; c < ranks.front().plan->num_collectives.size(); ++c) {
     base_.push_back(n);
-    uint32_t collectives = 0;  // count of any member; 0 on ranks outside the communicator
+    uint32_t collectives = 0;  // number of collectives on communicator `c`; ranks that are not members have 0
     for (const auto& r : ranks) collectives = std::max(collectives, r.plan->num_collectives[c]);
     n += collectives;
   }
@@ -108,7 +108,7 @@ step_breakdown step_breakdown::operator/(double n) const {
 
 step_breakdown break_down(std::span<const rank_spans> ranks, size_t r) {
   std::vector<interval> forward, backward, reduction, either, step, loads;
-  std::vector<interval> sends[2], receives[2];  // [0] forward, [1] backward
+  std::vector<interval> sends[2], receives[2];  // [0]: times of transfers of activations; [1]: of their gradients
   const posted_times posted(ranks);
   for (const auto& x : ranks[r].plan->instructions) {
     const interval whole = ranks[r].spans[x.id];

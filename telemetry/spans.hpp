@@ -1,4 +1,4 @@
-// Owns the times of the instructions of one step, whatever measured them, and sums over such times.
+// Owns the times of the instructions of one step, measured or simulated, and computes sums over such times.
 #pragma once
 
 #include <cstdint>
@@ -26,12 +26,12 @@ struct clock_shift {
 /// Times of one rank's step; `spans` has one entry per instruction of the plan.
 struct rank_spans {
   std::shared_ptr<const plan::rank_plan> plan;
-  std::vector<interval> spans;  ///< [id]; a fabric instruction starts when it is posted
-  bool skipped = false;         ///< true if the vote found an overflow
+  std::vector<interval> spans;  ///< [instruction id]: its time; a collective starts when this rank posts it
+  bool skipped = false;         ///< true if the vote (all-gather of gradient norms) found an overflow: no update
   /// [lane]: times in which the executor moved bytes, for a lane that starts instructions ahead; empty for other lanes,
   /// whose work is in `spans`.
   std::vector<interval> moved[plan::num_lanes] = {};
-  std::vector<bool> told_others = {};  ///< [id]: true if another lane was notified of the instruction's end
+  std::vector<bool> told_others = {};  ///< [instruction id]: true if another lane was notified of its end
   bool clipped = false;                ///< true if the vote found no overflow and clipped the gradients
   std::optional<clock_shift> clock{};  ///< shift of these times; set for a rank on another machine whose clock is known
 
@@ -47,7 +47,8 @@ void shift(rank_spans& r, const clock_shift& by);
 /// Returns the intervals sorted, with touching and overlapping ones joined.
 std::vector<interval> joined(std::vector<interval> v);
 int64_t length_ns(const std::vector<interval>& joined);
-/// Returns the nanoseconds that lie in both `a` and `b`, each sorted and joined.
+/// Returns the total length in ns of the times that are in an interval of `a` and in one of `b`. Requires that `joined`
+/// made both lists.
 int64_t common_length_ns(const std::vector<interval>& a, const std::vector<interval>& b);
 
 class posted_times {  ///< computes the time at which the last member had posted each collective of a step
@@ -83,7 +84,8 @@ struct step_breakdown {
   step_breakdown& operator+=(const step_breakdown& x);
   step_breakdown operator/(double n) const;
 };
-/// Computes the times of the step of rank `ranks[r]`.
+/// Computes the times of rank `ranks[r]`. `ranks` must contain all members of its collectives, whose posting times are
+/// needed.
 step_breakdown break_down(std::span<const rank_spans> ranks, size_t r);
 
 }  // namespace troupe::telemetry

@@ -1,5 +1,5 @@
-// Converts values to text: HTML, and short figures for display. Leaves JSON to core/text.hpp. Names come from files and
-// may contain any bytes.
+// Converts values to text: HTML, numbers for JSON, and short figures for display. JSON strings are in core/text.hpp.
+// Texts such as names of tensors come from files and may contain any bytes.
 #pragma once
 
 #include <string>

@@ -1,5 +1,6 @@
-// Stores inputs of units as tensors over windows of the rank's memory; backward finds them there, also after they went
-// through a file. Owns the shapes; rank_memory owns the bytes, and the plan decides when they move.
+// Stores the inputs of units (parts of the model) from forward to backward, as tensors over windows: slots of the
+// rank's memory whose bytes may be in a swap file meanwhile. Owns the shapes; rank_memory owns the bytes, and the plan
+// decides when they move between memory and file.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,7 +22,8 @@ class activation_windows {
   /// Returns an error for an input larger than the window; `name` is the unit's name.
   core::result<models::values> put(uint32_t unit, const std::string& name, const models::values& input,
                                    std::span<std::byte> window);
-  /// Returns the last stored input of the unit, out of a window into which it was read back.
+  /// Returns the input of unit `unit` as the last put() has described it: tensors over `window`, which holds the
+  /// input's bytes, possibly read back from the swap file.
   [[nodiscard]] models::values get(uint32_t unit, std::byte* window) const;
 
  private:

@@ -21,7 +21,7 @@ void bound_parameters::begin(const step_context& context) {
 
 void bound_parameters::bind_for(const plan::instruction& x) {
   const bool gathers = p().layout->gathers();
-  if (!gathers)  // an earlier use may have been bound to compressed weights
+  if (!gathers)  // undoes the binding to compressed weights by an earlier use of the unit
     for (const uint32_t q : p().table().units[x.subject].parameters) bind(q, memory_->parameter(q, 0));
   if (gathers) bind_gathered(x);
   const bool reads_as_they_are = x.kind == plan::kind::survey || x.kind == plan::kind::compress;
@@ -51,8 +51,8 @@ void bound_parameters::release(const plan::instruction& x) {
 models::gradient_target bound_parameters::target(uint32_t q, uint32_t micro, step_context& run) {
   const auto& o = p().options();
   const uint32_t b = p().layout->bucket_of[q];
-  // If a bucket has one buffer for the whole step (buckets_stay), the buffer sums all micro-batches; otherwise each
-  // micro-batch has a buffer that starts empty, and several may be open.
+  // If a gradient bucket has one buffer for the whole step (buckets_stay), the buffer sums all micro-batches; otherwise
+  // each micro-batch has a buffer of its own, which starts empty, and several such buffers may be in use at a time.
   const auto& buffer = p().buffers[p().bucket_buffer[b * o.accumulation + micro]];
   const size_t place = size_t{q} * o.accumulation + (o.buckets_stay() ? 0 : micro);
   const bool accumulate = run.gradients_written[place];
@@ -74,7 +74,7 @@ void bound_parameters::bind_set(uint32_t set, uint32_t buffer) {
     bind(x.parameter, base + x.offset * core::size_of(p().options().types.parameter));
 }
 
-// Computes the tables that every instruction of a plan needs, once per plan.
+// Computes bucket_offset_ and persistent_buffer_ from the plan of the current run; called when the plan has changed.
 void bound_parameters::look_up() {
   bucket_offset_.assign(p().table().parameters.size(), 0);
   for (const auto& b : p().layout->buckets)

@@ -41,7 +41,7 @@ class compute_executor final : public executor, private models::gradient_sink {
 
   void begin(std::shared_ptr<step_context> context) override {
     keep_to_one_aten_thread();
-    attribute_allocations(ledger_owner_);  // on the lane's thread: all allocations of ATen on it belong to this rank
+    attribute_allocations(ledger_owner_);  // the ledger counts all ATen allocations of this thread for the rank
     context_ = std::move(context);
     losses_.begin(context_);
     parameters_->begin(*context_);
@@ -101,7 +101,7 @@ class compute_executor final : public executor, private models::gradient_sink {
 
   [[nodiscard]] core::result<models::micro_batch> micro_batch(uint32_t micro) {
     const auto& b = *context_->batches[micro];
-    // Micro-batches of evaluations are numbered as steps.
+    // In an evaluation, `order.step` is the number of the first micro-batch, and each micro-batch counts as a step.
     const bool evaluates = p().options().mode == plan::mode::evaluate;
     const uint64_t step = context_->order.step + (evaluates ? micro : 0);
     models::micro_batch out{b.tokens, b.rows, b.columns - 1, b.samples, seed_, step, training()};
@@ -124,7 +124,7 @@ class compute_executor final : public executor, private models::gradient_sink {
       if (const auto& failed = context_->batches[x.micro]->failure) return core::fail(*failed);
     }
     flight& f = flights_[x.micro];
-    const bool is_own = x.subject >= first_of_model();  // earlier units belong to a teacher, for which nothing is kept
+    const bool is_own = x.subject >= first_of_model();  // earlier units are a teacher's and have no backward
     const bool kept = training() && is_own && p().options().recomputes(x.subject) && !p().options().repeat_exchanges;
     const bool copied = !kept && model_->copies_last_input(x.subject, x.segment);
     TROUPE_TRY(take_input(x, hidden_, copied ? exchanged_slot::read : exchanged_slot::copied));
@@ -139,7 +139,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     models::micro_batch& batch = made;
     const bool generates = p().options().mode == plan::mode::generate && is_head(p(), x.subject);
     if (generates && x.segment >= p().table().logits_segment()) {
-      if (x.segment > p().table().logits_segment()) return {};  // the loss, which generation does not need
+      if (x.segment > p().table().logits_segment()) return {};  // skips the segment of the loss, which generation omits
       const auto logits = model_->next_token_logits(batch, hidden_, parameters_->tensors());
       context_->logits = {{{static_cast<int64_t>(logits.size())}, logits}};
       return {};
@@ -160,7 +160,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     const bool in_pieces = p().layout->pieces_of(what) > 1;
     if (in_pieces) {
       batch.first_rows = p().layout->rows_of_piece(what, 0).count;
-      hidden_ = out_of(slot(x.staged), hidden_);  // the window may be reused before the last piece is computed
+      hidden_ = out_of(slot(x.staged), hidden_);  // copies the input: its window may be reused before the last piece
     }
     models::map_lesson lesson = map_lesson_of(f, x.subject, x.segment, lessons::counting::loss);
     if (lesson.map.defined()) batch.learned_map = &lesson;
@@ -175,11 +175,13 @@ class compute_executor final : public executor, private models::gradient_sink {
       return put_piece(x);
     }
     hidden_ = out_of(slot(x.staged), run->outputs());
-    if (!training() || !is_own) hidden_ = out_of(slot(x.input), hidden_);  // in training, backward reads the slot again
+    // Copies outputs that are in the slot of the input, unless backward follows, which reads that slot again.
+    if (!training() || !is_own) hidden_ = out_of(slot(x.input), hidden_);
     if (keep) f.runs[x.subject][x.segment] = std::move(run);
     if (ends_unit(p(), x) && !ends_in_exchange(p(), x.subject)) learn(f, x.subject, hidden_.first());
     TROUPE_TRY(leave_stage(x, f));
-    const bool exchanged = p().layout->exchanging_ranks(what) > 1;  // the outputs are not read after the exchange
+    // If ranks exchange the outputs, that exchange reads them last, so the stored run need not keep them.
+    const bool exchanged = p().layout->exchanging_ranks(what) > 1;
     if (keep && exchanged) f.runs[x.subject][x.segment]->release_outputs();
     if (logits.defined()) keep_logits(x.micro, logits);
     if (!gives_loss(p(), x)) return {};
@@ -187,8 +189,8 @@ class compute_executor final : public executor, private models::gradient_sink {
     return loss_comes_late() ? core::result<void>() : losses_.write(x.micro, mean, memory_->device());
   }
 
-  /// True if each block learns alone, from the input of its teacher's block; the model's first unit and head are not
-  /// computed then.
+  /// True if each block of the model is distilled alone, with the input of the teacher's block as its own input. The
+  /// model's first unit and head are then not computed.
   [[nodiscard]] bool learns_by_block() const { return teaching_ && training() && !teaching_->blocks.empty(); }
   [[nodiscard]] bool is_left_out(uint32_t unit) const {
     return learns_by_block() && (unit == first_of_model() || is_head(p(), unit));
@@ -200,8 +202,8 @@ class compute_executor final : public executor, private models::gradient_sink {
     const double share = ranks == 1 ? 1 : static_cast<double>(hidden.size(1)) * ranks / columns;
     f.learned.ended(*teaching_, first_of_model(), unit, hidden, context_->order.loss_scale, share);
   }
-  // Ends a stage: appends the teacher's hidden state and the losses of lessons to the model's own tensors, and writes
-  // all to the slot.
+  // Writes the output of `x` to its slot. If the next pipeline stage needs the distillation teacher, first appends the
+  // teacher's latest hidden state and the sum of the distillation losses so far.
   core::result<void> leave_stage(const plan::instruction& x, flight& f) {
     if (passes_teacher_on(p(), x)) {
       std::vector<at::Tensor> all(hidden_.begin(), hidden_.end());
@@ -212,21 +214,21 @@ class compute_executor final : public executor, private models::gradient_sink {
     }
     return put_output(x, hidden_);
   }
-  /// Returns the tensors with which the unit computes, out of all tensors that another stage has sent. Passes the
-  /// tensors of the distillation teacher to the code that compares them with the model's.
+  /// Returns those of the tensors `all`, which another pipeline stage has sent, with which the unit of `x` computes.
+  /// Passes the distillation teacher's tensors to the code that compares them with the model's.
   models::values own_part(const plan::instruction& x, const models::values& all) {
     if (!p().layout->carries_teacher() || x.kind == plan::kind::backward) return all;
     const at::Tensor lost = all.last(), taught = all.without_last().last();
     const bool is_first = x.subject == p().layout->first_forward(p().layout->stage_of_unit[x.subject]);
     if (is_first && x.kind == plan::kind::forward) {
-      double so_far = 0;  // the host computed the number and the fabric moved it
+      double so_far = 0;  // host memory: a host computed the number and the fabric moved it
       std::memcpy(&so_far, models::bytes_of(lost), sizeof so_far);
       flights_[x.micro].learned.go_on(so_far, taught);
     }
     return x.subject < first_of_model() ? models::values(taught) : all.without_last().without_last();
   }
-  // True if the segment must provide its attention map. Attention is a block's first segment; exchanges within a unit
-  // cannot be combined with a teacher.
+  // True if `x` is the forward of a teacher's segment whose attention map is compared with the model's. Attention is in
+  // a block's first segment, because a teacher cannot be combined with exchanges within a unit.
   [[nodiscard]] bool gives_map(const plan::instruction& x) const {
     return teaching_ && x.segment == 0 && x.subject < first_of_model() &&
            std::ranges::any_of(teaching_->maps, [&](const auto& pair) { return pair.of_teacher == x.subject; });
@@ -236,12 +238,14 @@ class compute_executor final : public executor, private models::gradient_sink {
     return f.learned.map_of(*teaching_, unit, context_->order.loss_scale, what);
   }
 
-  /// True if the runs of the unit's segments are kept from forward to backward.
+  /// True if the unit's segment runs, which hold the values that backward reads, are stored from forward to backward.
   [[nodiscard]] bool keeps_runs(uint32_t unit) const {
     return training() && unit >= first_of_model() && (!p().options().recomputes(unit) || unit == first_of_model());
   }
 
-  // Computes rows of the product that ends the segment of the latest forward, and of its additions.
+  // Executes `multiply`: computes piece `x.piece` of the rows of the matrix product that ends the latest forward's
+  // segment, with the additions after that product, and writes the rows to the slot. After the last piece, stores the
+  // segment run if backward needs it.
   core::result<void> multiply(const plan::instruction& x) {
     const auto& what = p().layout->exchange_of(x.subject, x.segment, plan::use::forward);
     const plan::slice rows = p().layout->rows_of_piece(what, x.piece);
@@ -268,20 +272,22 @@ class compute_executor final : public executor, private models::gradient_sink {
     context_->logits[micro] = {wide.sizes().vec(), {values, values + wide.numel()}};
   }
 
-  // Copies the input to the window. The unit computes with the copy, so the tensors that ATen allocated can be freed.
+  // Copies the unit's input, `hidden_`, into the window that `x` names, and makes the unit compute with the copy, so
+  // that the tensors that ATen allocated can be freed.
   core::result<void> put_input(const plan::instruction& x) {
     TROUPE_ASSIGN(auto there,
                   flights_[x.micro].windows.put(x.subject, p().table().units[x.subject].name, hidden_, slot(x.staged)));
-    // The first unit's run, which is kept, holds these tensors as its outputs, which are not read again.
+    // Frees the bytes of the original tensors now, because the stored run of the first unit still refers to these
+    // tensors as its outputs, which nothing reads any more.
     for (const at::Tensor& t : hidden_) t.set_data(t.new_empty({0}));
     hidden_ = std::move(there);
     return {};
   }
 
-  // Reads the input of `x` from its slot, if it has one. A stage's first instruction of a micro-batch reads the result
-  // of another stage from a slot, and its last one writes its own result to one; so do segments whose results the ranks
-  // of a tensor group exchange, of which only the last tensor is transferred. Other tensors are ATen's. The slot of an
-  // exchange belongs to its reader until that instruction has ended.
+  // Replaces `into` by the input of `x`, if `x.input` names a slot. If another pipeline stage has written the slot, it
+  // holds all tensors of the input. Otherwise the ranks of a tensor group have exchanged its one tensor, the last of
+  // the input; `into` holds the other tensors already. Exchanged tensors are copied out of the slot or read in place:
+  // the slot stays reserved only until the reading instruction has ended.
   enum class exchanged_slot : uint8_t { copied, read };
   core::result<void> take_input(const plan::instruction& x, models::values& into, exchanged_slot how) {
     if (x.input == plan::none) return {};
@@ -290,7 +296,7 @@ class compute_executor final : public executor, private models::gradient_sink {
       into = own_part(x, got);
       return {};
     }
-    std::vector<at::Tensor> all(into.begin(), into.end());  // tensors of the input that no collective has changed
+    std::vector<at::Tensor> all(into.begin(), into.end());  // tensors of the input that were not exchanged
     all.push_back(how == exchanged_slot::read ? got.first() : out_of(slot(x.input), got).first());
     into = models::values(std::move(all));
     return {};
@@ -310,8 +316,8 @@ class compute_executor final : public executor, private models::gradient_sink {
     return {memory_->window(p(), buffer), p().buffers[buffer].bytes};
   }
 
-  // Recomputes a whole unit, with the stored results of exchanges between its segments, or one segment, whose exchange
-  // is repeated.
+  // Executes `recompute`: repeats the forward of a whole unit, with stored results of the exchanges between its
+  // segments, or of one segment (`x.segment`), whose exchange is an instruction of its own and is repeated, too.
   core::result<void> recompute(const plan::instruction& x) {
     if (is_left_out(x.subject)) return {};
     TROUPE_ASSIGN(auto made, micro_batch(x.micro));
@@ -352,8 +358,8 @@ class compute_executor final : public executor, private models::gradient_sink {
       gradient_ = at::scalar_tensor(context_->order.loss_scale, run->output().options());
       if (loss_comes_late()) late_loss = run->output();
     }
-    // The weight part reads the gradient that the input part has received, so the input part must copy it out of its
-    // slot.
+    // In a split backward, the weight part later reads the gradient that the input part receives here, so the input
+    // part copies the gradient out of its slot.
     const auto how = x.use == plan::use::input ? exchanged_slot::copied : exchanged_slot::read;
     TROUPE_TRY(take_input(x, gradient_, how));
     if (ends_unit(p(), x))
@@ -375,7 +381,8 @@ class compute_executor final : public executor, private models::gradient_sink {
     return put_output(x, gradient_);
   }
 
-  // Passes on an empty gradient in place of the backward of a unit that this step did not compute.
+  // Executes the backward of a unit that the step does not compute, the first unit or the head if blocks are distilled
+  // alone: passes on an empty gradient, and at the head writes the distillation losses to the vote.
   core::result<void> go_back_past(const plan::instruction& x) {
     lessons& learned = flights_[x.micro].learned;
     gradient_ = {};
@@ -411,12 +418,12 @@ class compute_executor final : public executor, private models::gradient_sink {
   uint32_t ledger_owner_;
   unit_compressor compressor_;
   std::optional<models::teaching> teaching_;
-  bool host_batches_;  // true: batches have the type tensor_batch, because the model is the host's own
+  bool host_batches_;  // true: the model is the host program's, with batches of type tensor_batch
   number_uploads numbers_;
   // Members that only this stage uses.
-  std::vector<flight> flights_;  // activations of the forward that their backward uses, by micro-batch
+  std::vector<flight> flights_;  // state of each micro-batch from its forward to its backward, by micro-batch
   models::values hidden_;        // outputs of the latest forward segment, which the stage's next segment reads
-  // Run of the latest forward, until all pieces of its output are computed.
+  // Run of the latest forward segment while `multiply` instructions compute the pieces of its output; null otherwise.
   std::unique_ptr<models::segment_run> unfinished_;
   models::values again_;     // outputs of the latest recomputed segment, which the unit's next segment reads
   models::values gradient_;  // gradient that the latest backward instruction has computed for its segment's input
@@ -446,7 +453,7 @@ core::result<std::vector<std::unique_ptr<executor>>> make_compute_executors(
                                                              setup.columns, memory->device(), place));
   const std::shared_ptr<models::language_model> model = std::move(made);
   auto own = model->own_parameters();
-  if (!own.empty())  // adds undefined tensors for the scores of masks, which are not parameters of the host
+  if (!own.empty())  // adds undefined tensors for scores of masks, which that program does not have
     own.resize(
         static_cast<size_t>(std::ranges::count_if(p.table().parameters, [](const auto& q) { return !q.is_copy(); })));
   const auto copy = std::ranges::find_if(p.table().parameters, &core::parameter_info::is_copy);

@@ -1,5 +1,6 @@
-// Executes the instructions of a stage: runs segments of its units on bound parameters. Owns the activations in flight
-// through the units, and autograd. One of the few files that use Torch's tensors.
+// Executes the instructions of one compute-lane actor of a rank (a pipeline stage): runs forward and backward of the
+// segments of its units (parts of the model) with the parameters that are bound to memory now. Owns the activations
+// between forward and backward, and the use of autograd. One of the few files that use Torch's tensors.
 #pragma once
 
 #include <functional>
@@ -23,20 +24,22 @@ namespace troupe::actors {
 struct compute_setup {
   models::model_spec spec;
   std::optional<models::teaching> teaching{};
-  models::tensor_split split{};  ///< how the model is split over the tensor axis
+  models::tensor_split split{};  ///< split of the parameters over the tensor-parallel ranks
   models::sequence_split sequence{};
-  uint64_t rows = 0, columns = 0;  ///< samples (B) and tokens (T) of a micro-batch
+  uint64_t rows = 0, columns = 0;  ///< number of samples of a micro-batch, and of tokens of a sample
   uint64_t seed = 0;               ///< seed of the dropout masks
-  uint32_t ledger_owner = 0;       ///< owner of ATen's allocations for this rank (actors/memory/ledger.hpp)
+  uint32_t ledger_owner = 0;       ///< number under which actors/memory/ledger.hpp counts this rank's ATen allocations
   /// modules whose weights the instruction `compress` rounds or masks; null: no compression
   std::shared_ptr<const job::chosen_compression> compression{};
   std::shared_ptr<const pruning_masks> masks{};  ///< masks of pruned weights; null: no weight is pruned
-  /// Returns a host's own model, whose batches are tensor_batch; empty: `spec` describes the model.
+  /// Function that returns a host program's own model, whose batches are tensor_batch; empty: `spec` describes
+  /// the model.
   std::function<core::result<std::unique_ptr<models::language_model>>()> own{};
 };
 
-/// Makes one executor for each chunk of the rank, in their order. Returns the model's errors. Call on any thread; one
-/// thread alone then uses all executors.
+/// Makes the rank's model and one executor for each chunk of it (each pipeline stage of the rank), in the order of the
+/// chunks. Errors: those of making the model. Any thread may call this; afterwards one thread alone must use all
+/// executors.
 core::result<std::vector<std::unique_ptr<executor>>> make_compute_executors(const compute_setup& setup,
                                                                             const std::shared_ptr<rank_memory>& memory);
 

@@ -16,7 +16,8 @@ namespace {
 
 std::atomic<bool (*)(const placed_wait&)> wait_watcher{nullptr};
 
-/// True if instructions of the lane may leave work on the device when they end.
+/// True if work that the lane's instructions have enqueued may still run on the device when the instructions have
+/// ended.
 constexpr bool leaves_work(plan::lane l) { return l == plan::lane::compute || l == plan::lane::shard; }
 
 }  // namespace
@@ -44,8 +45,8 @@ void device_lane::begin(std::shared_ptr<step_context> context) {
   hands_->begin(context_);
 }
 
-// Skips waits that an earlier wait covers: in a lane that leaves work, one instruction follows the other on one stream,
-// so the end of one implies the ends of all before it.
+// Skips a wait that an earlier wait of this lane covers: the compute and the shard lane put their work on one stream
+// each, in order, so the end of one instruction's work implies the end of all earlier work of its lane.
 bool device_lane::wait(const plan::instruction& x, const plan::instruction& on) {
   if (!leaves_work(on.lane) || (on.lane == x.lane && use_ == device_use::asks)) return false;
   auto& heard = heard_[static_cast<size_t>(on.lane)];
@@ -65,8 +66,8 @@ auto device_lane::guarded(Work work) -> decltype(work()) {
   } catch (const c10::OutOfMemoryError& e) {
     return core::fail(room_->spent(e.what_without_backtrace()));
   } catch (const c10::Error& e) {
-    TROUPE_TRY(device::stream::current(device_).finish());  // tells a lost device apart from an error of one operation
-    const std::string_view said = e.what_without_backtrace();  // its first line is the error, the others are advice
+    TROUPE_TRY(device::stream::current(device_).finish());     // fails if the device is lost
+    const std::string_view said = e.what_without_backtrace();  // the first line is the error, further lines are advice
     return core::fail(core::error_kind::io, "LibTorch: " + std::string(said.substr(0, said.find('\n'))));
   }
 }
@@ -91,8 +92,8 @@ core::result<void> device_lane::settle() {
   return guarded([&] { return hands_->settle(); });
 }
 
-// Sets the times of instructions to those of their work on the device: work begins when it has been enqueued and both
-// the work before it on the stream and the instruction's dependencies have ended.
+// Replaces the times of the run's instructions by those of their work on the device: the work of an instruction begins
+// when it has been enqueued, and the earlier work on the stream and the instruction's dependencies have ended.
 void device_lane::tell_times() const {
   const auto end_of = [&](const device::event& at) { return begun_ns_ + at.ns_since(begun_); };
   int64_t before = begun_ns_;

@@ -31,23 +31,25 @@ enum class device_use : uint8_t {
 };
 device_use use_of(plan::lane lane, const plan::tier_options& tiers);
 
-/// A wait that device_lane makes, for tests: `x` depends on `on`, and either the host or the stream waits.
+/// A wait of a lane for instruction `on`, which instruction `x` depends on, as tests see it. `on_host`: the host waits,
+/// not the stream.
 struct placed_wait {
   const plan::instruction& x;
   const plan::instruction& on;
   bool on_host;
 };
-/// For tests: sets a function that every wait of the process calls, on the threads of lanes; if it returns true the
-/// wait is left out. Null: all waits are made. Call while no session is open.
+/// For tests: sets a function that is called before every wait of this kind in the process, on the threads of lanes; if
+/// it returns true, the wait is left out. Null: all waits are made. Call while no session is open.
 void watch_waits(bool (*leaves_out)(const placed_wait& x));
 
 class device_lane final : public executor {
  public:
-  /// Makes a lane of `hands`; `use` is that lane's use of the device.
+  /// Decorates `hands`, the executor of a lane, which uses `device` as `use` says. `room` words the error for exhausted
+  /// device memory.
   device_lane(std::unique_ptr<executor> hands, device::device_id device, device_use use,
               std::shared_ptr<const device_room> room)
       : hands_(std::move(hands)), device_(device), use_(use), room_(std::move(room)) {}
-  /// Waits for the work that a run which was given up has left in the stream.
+  /// Waits for work in the stream that a run which was given up has not awaited.
   ~device_lane() override;
   device_lane(const device_lane&) = delete;
   device_lane& operator=(const device_lane&) = delete;
@@ -60,8 +62,8 @@ class device_lane final : public executor {
   void abort(const core::error& why) override { hands_->abort(why); }
 
  private:
-  /// Calls the executor by `work`, and turns an exception of Torch into an error: exhausted device memory, a lost
-  /// device, or Torch's own sentence.
+  /// Calls `work`, which calls the decorated executor, and turns an exception of Torch into an error: exhausted device
+  /// memory, a lost device, or the first line of Torch's message.
   template <class Work>
   auto guarded(Work work) -> decltype(work());
   /// Waits, on the stream or on the host, for instruction `on`, which `x` depends on. Returns true if the host waited.
@@ -74,11 +76,11 @@ class device_lane final : public executor {
   std::shared_ptr<const device_room> room_;
   std::optional<device::stream> stream_;  // stream of the lane's thread
   std::shared_ptr<step_context> context_;
-  // Position of the first instruction of another lane that this lane has not waited for, by lane.
+  // [lane]: position in that lane's order from which on this lane has not waited for instructions in the current run.
   std::array<uint32_t, plan::num_lanes> heard_{};
   // Events that record the end of each instruction of a run; reused in the next run.
   std::vector<device::event> events_;
-  std::vector<uint32_t> done_;  // ids of this run's instructions, in the order of `events_`
+  std::vector<uint32_t> done_;  // ids of this run's instructions whose end `events_` records, in the same order
   device::event begun_;         // event recorded at the begin of a run, when the stream was empty
   int64_t begun_ns_ = 0;        // host time at which `begun_` was recorded
 };

@@ -14,8 +14,9 @@ void fabric_executor::begin(std::shared_ptr<step_context> context) {
 
 namespace {
 
-/// Returns a name that is equal on all members; a send and its receive are two instructions, so they are named by the
-/// transferred data.
+/// Returns the name of a collective in error messages, which must be equal on all members of its communicator. A send
+/// and its receive are instructions with different descriptions, so both are named after their communicator and
+/// micro-batch.
 std::string name_of(const plan::rank_plan& p, const plan::instruction& x) {
   if (!plan::is_transfer(x.kind)) return p.describe(x.id);
   return p.layout->communicators[x.communicator].name + ", micro " + std::to_string(x.micro);
@@ -91,7 +92,7 @@ fabric::request fabric_executor::request_for(const plan::instruction& x) const {
       if (x.staged != plan::none) r.output = memory_->window(p, x.staged);
       break;
     default:
-      break;  // has no memory: the communicator refuses the request
+      break;  // other kinds have no memory, and the communicator refuses the request
   }
   return r;
 }

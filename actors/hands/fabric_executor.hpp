@@ -1,4 +1,5 @@
-// Executes the instructions of the fabric lane: turns them into requests of a communicator. Blocks no thread.
+// Executes the instructions of the fabric lane (collectives and transfers between ranks): turns each into a request to
+// a communicator, which moves the bytes. Never blocks its thread.
 #pragma once
 
 #include <map>
@@ -15,12 +16,13 @@
 
 namespace troupe::actors {
 
-/// Aborts all communicators of a fabric executor; `why` is the error that their members receive.
+/// Aborts every communicator that `all` has a membership of; `why` is the error that its members receive.
 void abort_all(const memberships& all, const core::error& why);
 
 class fabric_executor final : public executor {
  public:
-  /// `memory` belongs to this rank; `all` keeps every rank's memory alive while another rank may read it.
+  /// `memory`: that of this rank. `all`: the memory of every rank, which is kept allocated because ranks read each
+  /// other's memory.
   fabric_executor(memberships communicators, std::shared_ptr<rank_memory> memory,
                   std::vector<std::shared_ptr<rank_memory>> all)
       : memory_(std::move(memory)), all_(std::move(all)), communicators_(std::move(communicators)) {}
@@ -36,30 +38,33 @@ class fabric_executor final : public executor {
   std::shared_ptr<rank_memory> memory_;
   std::vector<std::shared_ptr<rank_memory>> all_;
   std::shared_ptr<step_context> context_;
-  /// Pieces of each plan of the rank that is still in use, and of the plan of the last run, which another rank may
-  /// still read. The key holds the program, so that no later program has its address.
+  /// Pieces (ranges of memory) of each collective, for each plan of the rank that is in use and for the plan of the
+  /// last run, whose pieces another rank may still read. The key owns the program, so that no later program gets its
+  /// address.
   std::map<std::shared_ptr<const program>, job::piece_lists> pieces_of_;
   const job::piece_lists* pieces_ = nullptr;
-  // Must be the last member, and therefore destroyed first: another rank's copy may still read the memory and the
-  // pieces above, and leaving the communicators waits for it.
+  // Must be the last member, which is destroyed first: another rank may still copy from this rank's memory by
+  // `pieces_of_`, and the destructor of a membership waits for such copies.
   memberships communicators_;
 };
 
-/// Returns the request of a collective instruction, without this rank's addresses. A collective whose guard does not
-/// act still takes place, without pieces, so that sequence numbers have no gaps.
+/// Returns the request of a collective instruction, without this rank's addresses. If the vote has disabled the
+/// instruction (its guard), the collective still takes place, but without pieces to move, so that the numbers of a
+/// communicator's collectives have no gaps.
 fabric::request describe_collective(step_context& context, const plan::instruction& x,
                                     std::span<const fabric::piece> pieces);
 
-/// Returns the instruction that a wake for `m` refers to; none if it has ended already or belongs to another run. A
-/// wake may be late if the operation was already done when it was posted, or an earlier wake has ended it.
+/// Returns the id of the pending instruction that executes collective `m`, to which a wake message refers. Returns none
+/// if the instruction has ended or the collective belongs to another run: a wake may arrive late, after the post or an
+/// earlier wake has completed the collective.
 std::optional<uint32_t> pending_collective(const step_context& context, const meeting_id& m);
 
-/// Implements an executor's `start` of a collective: posts the collective for this member, and, if all other members
-/// have posted it before, also does this member's share of the work.
+/// Implements executor::start for a collective: posts request `r` for this rank; if all other members have posted
+/// theirs, also does this rank's share of the work. Returns `done` if the collective is complete for this rank.
 core::result<progress> meet(fabric::communicator& communicator, const fabric::request& r);
 
-/// Implements executor::advance for the collective operation with this number. Returns the instruction if it has now
-/// ended.
+/// Implements executor::advance for the collective whose meeting_id::number() is `number`. Returns the id of its
+/// instruction if it has now ended.
 core::result<std::optional<uint32_t>> go_on(const memberships& all, const step_context& context, uint64_t number);
 
 }  // namespace troupe::actors

@@ -1,5 +1,5 @@
-// State of a micro-batch between forward and backward: its activations. Owns no order; the compute lane's executor
-// fills and empties it.
+// Defines the state of one micro-batch between its forward and its backward: activations, and tensors of a distillation
+// teacher. The compute lane's executor decides when it is filled and emptied.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -30,17 +30,18 @@ struct flight {
       exchanged[u].resize(table.units[u].segments.size());
     }
   }
-  std::vector<models::values> unit_inputs;  // inputs of a unit's forward, by unit, if the unit is recomputed
-  // Inputs that came from an exchange, by unit and segment, if the unit is recomputed.
+  std::vector<models::values> unit_inputs;  // [unit]: input of the unit's forward, stored if the unit is recomputed
+  // Inputs of segments that tensor-group ranks have exchanged, by unit and segment; stored only if the unit is
+  // recomputed.
   std::vector<std::vector<at::Tensor>> exchanged;
-  // Forward runs, which backward uses, by unit and segment.
+  // Runs of segments, with the values that backward reads, by unit and segment; null if the segment has none stored.
   std::vector<std::vector<std::unique_ptr<models::segment_run>>> runs;
   activation_windows windows;
   lessons learned;  ///< state of the comparison with a teacher, if there is one
 };
 
-/// Returns as text where a number that is not finite appeared first, among the tensors still in memory. Reads tensors,
-/// and therefore waits for the device: call only for a step that has failed.
+/// Returns a text that names the first tensor, in the order of computation, that has a number which is not finite,
+/// among the tensors of `left` that are still in memory. Waits for the device: call only for a step that has failed.
 std::string first_nonfinite(const core::model_table& table, const models::parameter_binding& parameters,
                             std::span<const flight> left);
 

@@ -1,5 +1,5 @@
-// A team of threads that share the host's updates of a job whose model computes on a device, because the lanes then
-// leave the host's cores idle. Owns the threads; the caller divides the work into parts.
+// A team of threads that compute optimizer updates on the host together, for a job whose model computes on a device,
+// because the host's cores are otherwise idle. Owns the threads; the caller divides the work into parts.
 #pragma once
 
 #include <condition_variable>
@@ -13,7 +13,8 @@ namespace troupe::actors {
 
 class host_team {
  public:
-  /// `threads` includes the caller of `run`. The other threads start at the first `run` that has work for them.
+  /// `threads`: number of threads that work together, including the thread that calls run(). The others are started by
+  /// the first run() with more than one part.
   explicit host_team(uint32_t threads) : threads_(threads) {}
   ~host_team();
   host_team(const host_team&) = delete;

@@ -7,8 +7,9 @@
 namespace troupe::actors {
 namespace {
 
-// Appends the moves that transfer elements [first, first + count) of the linear layout: one for each block of the swap
-// file that holds some of them.
+// Appends to `out` the moves for elements [first, first + count) of this rank's own states, numbered over all of its
+// blocks: one move for each block of the swap file that holds some of these elements. `window`: byte offset of the
+// first element in the window.
 void add_runs(const plan::rank_plan& p, plan::state_part part, uint64_t first, uint64_t count, uint64_t window,
               uint32_t place, std::vector<swap_move>& out) {
   const uint64_t element_bytes = core::size_of(plan::type_of(*p.layout, part));
@@ -81,9 +82,9 @@ void io_executor::begin(std::shared_ptr<step_context> context) {
   current_ = &moves;
 }
 
-// True if the write may still be running when its step ends. A write from a window that the update itself fills may
-// not, because no read of the next step would wait for it. The swaps around a repeated update (`redo`) wait for earlier
-// writes as the swaps of the next step do.
+// True if `x` is a write of states that may still be running when its step ends. Two conditions: only swaps of a
+// repeated update (`redo`) depend on it, which must_wait() holds back as it does swaps of the next step; and the next
+// step reads the block before its update, because only that read waits for the write.
 bool io_executor::outlives(const plan::instruction& x) const {
   if (x.kind != plan::kind::swap_out || x.what != plan::swapped::states) return false;
   const auto& p = context_->plan();
@@ -169,7 +170,7 @@ core::result<void> io_executor::submit_held() {
   return {};
 }
 
-// Reports one ended instruction per call; for further ones the lane sends itself a message.
+// Returns one ended swap per call. If further swaps have ended, makes the lane call advance() again at once.
 core::result<std::optional<uint32_t>> io_executor::advance(uint64_t) {
   if (port_ == nullptr) return std::nullopt;
   TROUPE_TRY(look());

@@ -1,10 +1,10 @@
-// Executes the instructions of the I/O lane: moves states, slices, gradients and activations between windows and the
-// rank's swap file, many at a time. Owns the port to that file; the plan defines offsets, storage/ does digests and
-// retries.
+// Executes the instructions of the I/O lane: moves states, slices of parameters, gradients and activations between
+// windows (memory reserved by the plan) and the rank's swap file, many at a time. Owns the port to that file; the plan
+// defines offsets, storage/ computes digests and retries.
 //
-// A write that no instruction of its step waits for may outlive the step: the instruction ends when the port has
-// accepted the write. A swap that reads the same bytes of the file, or fills the same window again, waits here until
-// the write is finished; other users of the file call rank_memory::settle_writes.
+// A write of states on which no instruction of its step depends may still run when the step ends: its instruction ends
+// when the port has accepted the write. A later swap of the same bytes of the file or of the same window waits in this
+// class until the write is finished; all other code that reads the file must first call rank_memory::settle_writes().
 #pragma once
 
 #include <array>
@@ -19,15 +19,15 @@
 
 namespace troupe::actors {
 
-/// Bytes [window, window + range.bytes) of a swap's window and their range in the file.
+/// Bytes [window, window + range.bytes) of a swap's window, and their range in the swap file.
 struct swap_move {
   plan::file_range range;
   uint64_t window = 0;
   bool operator==(const swap_move&) const = default;
 };
 
-/// Returns the moves between a window and the swap file that a swap instruction consists of. If states have two places
-/// in the file, `place` (0 or 1) is the place with the valid states when the step begins. Pure.
+/// Returns the byte ranges that swap instruction `x` moves between its window and the swap file. If states have two
+/// places in that file, `place` (0 or 1) is the one that is valid when the step begins. Pure.
 std::vector<swap_move> moves_of(const plan::rank_plan& p, const plan::instruction& x, uint32_t place = 0);
 
 class io_executor final : public executor {
@@ -44,7 +44,7 @@ class io_executor final : public executor {
   void abort(const core::error& why) override;
 
  private:
-  struct transfer {  ///< one swap that is running, or held back until others are finished
+  struct transfer {  ///< one swap: it is running, or waits for earlier writes
     uint64_t token = 0;
     bool writes = false, outlives = false;
     const std::vector<swap_move>* moves = nullptr;
@@ -63,14 +63,15 @@ class io_executor final : public executor {
   std::shared_ptr<step_context> context_;
   // [instruction id]: moves between the instruction's window and the swap file.
   using plan_moves = std::vector<std::vector<swap_move>>;
-  /// [program][place of the valid states]: moves of each plan that is still in use, and of the plan of the last run
+  /// [plan as lanes execute it][place of the valid states, 0 or 1]: byte ranges that each swap of the plan moves;
+  /// stored for the plans in use and for the plan of the last run
   std::map<std::shared_ptr<const program>, std::array<plan_moves, 2>> moves_;
-  const std::array<plan_moves, 2>* last_ = nullptr;  // moves of the last run's plan
+  const std::array<plan_moves, 2>* last_ = nullptr;  // element of `moves_` for the last run's plan
   const plan_moves* current_ = nullptr;
   std::unique_ptr<swap_port> port_;
   std::vector<storage::swap_completion> completed_;
   std::deque<storage::swap_completion> ended_;  // completed swaps that the lane has not reported yet
-  std::vector<transfer> late_;                  // writes that are still running although their instructions have ended
+  std::vector<transfer> late_;                  // running writes whose instructions have ended
   std::vector<transfer> held_;                  // transfers that wait until some of `late_` are finished
   std::optional<core::error> late_failure_;
 };

@@ -44,7 +44,8 @@ void late_updater::update(const plan::rank_plan& p, const plan::owned_piece& pie
   auto& m = matrices_[piece.parameter];
   const kernels::matrix_slice slice{piece.range.first, m.sums.size()};
   auto* deferred = reinterpret_cast<State*>(deferred_.data()) + m.offset;
-  // Deferred gradients were applied in the step before a choice, so no column keeps old ones.
+  // Columns are chosen only in a step that follows the application of all deferred gradients (`m.summed` is 0), so no
+  // gradient of a column is lost.
   if (m.summed == 0 && (m.selected.empty() || rules.chooses(step.step))) {
     std::fill(m.sums.begin(), m.sums.end(), 0.0);
     updates.add_column_sums(states, slice, m.sums);

@@ -20,8 +20,8 @@ constexpr core::dtype type_of = std::is_same_v<Real, double> ? core::dtype::f64 
 
 bool is_learned(const job::pruned_module& m) { return m.method == config::pruning_method::topk; }
 
-/// Returns the vectors of the module's unit whose elements are pruned together with the module's rows: its bias, and
-/// norms.
+/// Returns the vectors in the module's unit whose elements are pruned together with rows of the module's weight: its
+/// bias, and weights of norm layers.
 std::vector<uint32_t> vectors_of(const job::pruned_module& m) {
   std::vector<uint32_t> out;
   if (m.bias) out.push_back(*m.bias);
@@ -35,7 +35,7 @@ bool is_vector_of(const job::pruned_module& m, uint32_t q) {
   return std::ranges::find(all, q) != all.end();
 }
 
-/// Returns the elements as fp32, or as fp64 if they are fp64.
+/// Returns `count` elements of `type` at `from` as `Real`: fp64 for elements in fp64, else fp32.
 template <class Real>
 std::vector<Real> widened(const std::byte* from, core::dtype type, uint64_t count) {
   std::vector<Real> out(count);
@@ -58,7 +58,8 @@ void each_element(const kernels::masked_matrix& m, Take take) {
       for (uint64_t r = first; r < std::min(first + rows_at_once, m.rows); ++r) take(r, c, c * m.rows + r);
 }
 
-/// Calls take(row, column, offset in the share) for the elements of a tensor rank's share, in memory order.
+/// Calls take(row, column, offset in the part) for each element of the part `runs` that a tensor-parallel rank has of
+/// the matrix, without padding, in memory order.
 template <class Take>
 void each_element(const kernels::masked_matrix& m, std::span<const core::tp_run> runs, Take take) {
   const uint64_t line = m.transposed ? m.rows : m.columns;
@@ -106,7 +107,7 @@ void learned_masks::begin(uint64_t updates, uint32_t coordinate) {
 }
 
 void learned_masks::make(uint32_t unit, core::dtype type, std::span<const std::byte> agreed) {
-  if (!made_.insert(unit).second) return;  // scores do not change before the last use in a run
+  if (!made_.insert(unit).second) return;  // masks are made once per run: scores change only after their last use in it
   agreed_[unit].assign(agreed.begin(), agreed.end());
   masks_together whole;
   const auto& of_unit = learning_.at(unit);
@@ -129,7 +130,7 @@ void learned_masks::make(uint32_t unit, core::dtype type, std::span<const std::b
     parts.push_back(m.weight);
     for (const uint32_t q : parts) {
       const auto at = whole.find(q);
-      if (at == whole.end()) continue;  // no mask of `q` has begun, or an earlier module has stored the mask of `q`
+      if (at == whole.end()) continue;  // no mask of `q` is in effect, or its mask is stored already
       together_[{unit, q}] =
           m.shares.empty() ? std::move(at->second) : kernels::share_of_mask(at->second, m.runs_of(q, coordinate_));
       whole.erase(at);
@@ -142,7 +143,8 @@ const kernels::mask_bits* learned_masks::kept(uint32_t unit, uint32_t parameter)
   return at == together_.end() ? nullptr : &at->second;
 }
 
-// Returns the weight as it was multiplied with, but without masks; `gridded` stores it if it is on a grid.
+// Returns the weight of `m` as the forward pass used it, before masks: rounded to its quantization grid into `gridded`,
+// or in place if no grid is in effect.
 const std::byte* learned_masks::multiplied(const job::pruned_module& m, core::dtype type, uint64_t elements,
                                            std::vector<std::byte>& gridded) const {
   const std::byte* const weight = parameters_->uncompressed_bytes(m.weight);
@@ -153,9 +155,10 @@ const std::byte* learned_masks::multiplied(const job::pruned_module& m, core::dt
   return gridded.data();
 }
 
-// Computes the gradient of the scores: d mask = d (weight as multiplied with) x weight on its grid x the other masks.
-// For a share of the weight the result is a summand of the gradient of the whole: other ranks compute the other
-// summands.
+// Computes the gradient of the scores of `m` from `gradient`, the gradient of the weight after rounding and masks: the
+// product of `gradient`, the rounded weight and all other masks of the weight, element by element, summed over the
+// elements of one score. If the rank has only a part of the weight, the result is a summand; the other tensor ranks
+// compute the other summands.
 template <class Real>
 std::vector<Real> learned_masks::of_weight(const job::pruned_module& m, const at::Tensor& gradient) const {
   const auto elements = static_cast<uint64_t>(gradient.numel());

@@ -1,6 +1,6 @@
-// Computes learned masks for one stage: makes the masks from the currently bound scores, and writes the scores'
-// gradients directly from those of the masks. Owns the state between a unit's `compress` and its backward;
-// pruning_masks owns masks that do not change within a step.
+// Computes learned pruning masks for one pipeline stage: makes the masks from trainable scores, and writes the
+// gradients of the scores, which it computes from those of the masked weights. Owns the state between the instruction
+// `compress` of a unit and the unit's backward; pruning_masks owns masks that do not change within a step.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -32,17 +32,19 @@ class learned_masks {
   [[nodiscard]] bool learns(uint32_t unit) const { return learning_.contains(unit); }
   /// Begins a run on tensor rank `coordinate`, with the masks that are in effect after `updates` updates.
   void begin(uint64_t updates, uint32_t coordinate);
-  /// Makes the unit's masks; call when the unit is bound. Does so once per run, because scores do not change within
-  /// one. `agreed`: ranges of all ranks, as in weight_grids; a copy is stored for backward.
+  /// Makes the masks of a unit from its scores; call when the unit's parameters are bound. Later calls in the same run
+  /// do nothing, because scores do not change within a run. `agreed`: value ranges of all tensor ranks, as weight_grids
+  /// reads them; a copy is stored for backward.
   void make(uint32_t unit, core::dtype type, std::span<const std::byte> agreed);
-  /// Returns the elements of the parameter that are not pruned, for a unit with learned masks; null: none is pruned.
+  /// Returns a bit for each element of the rank's share of the parameter, 1 if the element is not pruned, for a unit
+  /// with learned masks; null: none is pruned.
   [[nodiscard]] const kernels::mask_bits* kept(uint32_t unit, uint32_t parameter) const;
 
-  /// Writes to `sink` the gradients of the scores that `gradient`, the gradient of parameter `q` before its mask,
-  /// contributes to.
+  /// Called when backward has computed `gradient`, the gradient of parameter `q` before its mask: writes to `sink` the
+  /// gradients of the mask scores that follow from it.
   void formed(uint32_t unit, uint32_t q, const at::Tensor& gradient, models::gradient_sink& sink) const;
-  /// Writes zero gradients for scores whose masks have not begun; call when segment `segment` of the unit has run
-  /// backward.
+  /// Writes zero gradients for the scores of modules whose pruning begins in a later step; call when segment `segment`
+  /// of the unit has run backward.
   void ended(uint32_t unit, uint32_t segment, const core::model_table& table, models::gradient_sink& sink) const;
 
  private:
@@ -67,7 +69,7 @@ class learned_masks {
   std::map<size_t, kernels::mask_bits> bits_;  // learned masks, by pruned module
   std::map<use, kernels::mask_bits> together_;
   std::set<uint32_t> made_;                            // units whose masks were made in this run
-  std::map<uint32_t, std::vector<std::byte>> agreed_;  // ranges of all ranks, by unit, stored for the unit's backward
+  std::map<uint32_t, std::vector<std::byte>> agreed_;  // value ranges of all tensor ranks, by unit, for backward
   uint64_t updates_ = 0;
   uint32_t coordinate_ = 0;
 };

@@ -1,5 +1,6 @@
-// Stores the teacher's tensors of a micro-batch between the teacher's forward and the model's own backward. Owns which
-// units are compared and how long tensors are kept; models/layers/ does the arithmetic.
+// Stores tensors of a distillation teacher for one micro-batch, from the teacher's forward to the model's backward. A
+// lesson is the comparison of one tensor of the model with one of the teacher. Owns which units are compared and how
+// long tensors are stored; models/layers/ does the arithmetic.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,48 +18,50 @@ class lessons {
  public:
   explicit lessons(size_t units) : hidden_(units), maps_(units), asked_(units) {}
 
-  /// Stores the data that the previous stage of a pipeline has sent: the losses of lessons so far, and the teacher's
-  /// hidden state.
+  /// Stores what the previous pipeline stage has sent: `lost`, the sum of the losses of all comparisons so far, and
+  /// `hidden`, the teacher's latest hidden state.
   void go_on(double lost, at::Tensor hidden) {
     lost_ = lost;
     last_ = std::move(hidden);
   }
-  /// Stores `hidden`, the input of the teacher's unit `unit`, for a block of the model that learns alone from it.
+  /// Stores `hidden`, the input of the teacher's unit `unit`, if a block of the model is trained alone with it as its
+  /// input.
   void begins(const models::teaching& by, uint32_t teacher_units, uint32_t unit, const at::Tensor& hidden);
-  /// Moves out the input that the teacher's unit had, for a block that learns alone; undefined: none. The second call
-  /// returns none.
+  /// Moves out the teacher's tensor that unit `unit` of the model has as its input if blocks are trained alone.
+  /// Undefined if there is none, and in a second call.
   [[nodiscard]] at::Tensor take_asked(uint32_t unit) { return std::exchange(asked_[unit], {}); }
 
-  /// Compares the output `hidden` of unit `unit` of the table, whose first `teacher_units` units are the teacher's, in
-  /// a step that trains; stores it if the teacher computed it. `scale` is the factor of the loss; `share` is the weight
-  /// of the mean over this rank's part in the mean over all ranks of a sequence group.
+  /// Handles `hidden`, the output of unit `unit` in a training step: if the unit is one of the teacher's, which are the
+  /// first `teacher_units` of the table, stores it; otherwise compares it with the teacher's output. `scale`: factor of
+  /// the loss. `share`: weight of this rank's mean in the mean over all ranks of its sequence-parallel group.
   void ended(const models::teaching& by, uint32_t teacher_units, uint32_t unit, const at::Tensor& hidden, double scale,
              double share = 1);
-  /// Moves out the gradient that a unit's lesson adds to its output's gradient; undefined: none. The second call
-  /// returns none.
+  /// Moves out the gradient from the comparison of the output of unit `unit` with the teacher's, which the caller adds
+  /// to the gradient of that output. Undefined if there is none, and in a second call.
   [[nodiscard]] at::Tensor take_gradient(uint32_t unit) { return std::exchange(hidden_[unit], {}); }
 
-  /// Stores the attention map of a unit of the teacher.
+  /// Stores `map`, the attention map of the teacher's unit `unit`, if a unit of the model is compared with it.
   void keep_map(const models::teaching& by, uint32_t teacher_units, uint32_t unit, const at::Tensor& map);
-  /// Selects whether map_of counts the loss: a recompute must not count it again.
+  /// Selects whether the comparison of attention maps adds its loss to lost(): a recompute must not add it again.
   enum class counting : uint8_t { loss, no_loss };
-  /// Returns the lesson of the unit's attention map; empty without a map of the teacher.
+  /// Returns the comparison of attention maps for unit `unit` of the model; empty if no map of the teacher is stored
+  /// for that unit.
   [[nodiscard]] models::map_lesson map_of(const models::teaching& by, uint32_t unit, double scale, counting what);
   void leave_map(uint32_t unit) { maps_[unit].reset(); }
 
   /// Returns the teacher's latest hidden state, which the model's head or the next stage reads; null: there is none.
   [[nodiscard]] const at::Tensor* last() const { return last_.defined() ? &last_ : nullptr; }
-  /// Returns the sum of the losses of all lessons so far, except the head's.
+  /// Returns the sum of the losses of all comparisons with the teacher so far, except for that of the model's head.
   [[nodiscard]] double lost() const { return lost_; }
   /// Releases the teacher's latest hidden state, once the head has run backward or the state was passed to the next
   /// stage.
   void leave_last() { last_.reset(); }
 
  private:
-  // The teacher's hidden states to compare with, then the gradients of the comparison, by unit.
+  // [unit of the model]: teacher's hidden state to compare the unit's output with; after the comparison, its gradient.
   std::vector<at::Tensor> hidden_;
-  std::vector<at::Tensor> maps_;   // the teacher's attention maps to compare with, by unit
-  std::vector<at::Tensor> asked_;  // inputs of the teacher's units, by unit, if units learn alone
+  std::vector<at::Tensor> maps_;   // [unit of the model]: teacher's attention map to compare with
+  std::vector<at::Tensor> asked_;  // [unit of the model]: its input if blocks are trained alone
   at::Tensor last_;
   double lost_ = 0;
 };

@@ -1,5 +1,6 @@
-// Copies the losses of a run's micro-batches from the device to the vote, and handles losses that are not finite. Owns
-// no tensor: the owner of the tensors finds where a number broke first.
+// Copies the losses of a run's micro-batches from the device to the memory of the vote, the collective that all ranks
+// exchange losses in, and handles losses that are not finite. Owns no tensor: a function of the caller finds the first
+// tensor with such a number.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -27,12 +28,12 @@ class micro_losses {  ///< copies and checks the losses of one pipeline stage; u
 
   void begin(std::shared_ptr<step_context> context);
 
-  /// Copies the loss of a micro-batch from the device into the vote's memory, so that the host does not wait for it.
-  /// `mean`: the micro-batch's mean, one element. Errors: those of look().
+  /// Enqueues the copy of a micro-batch's loss from the device into the memory of the vote, so that the host need not
+  /// wait for it. `mean`: tensor with one element, the mean loss. Errors: those of look().
   core::result<void> write(uint32_t micro, const at::Tensor& mean, device::device_id where);
 
-  /// Checks the losses that have arrived since the last call; all of them, once the run's work is finished. Errors
-  /// (numeric): a loss is not finite, and steps are not skipped for that or were skipped too often in a row.
+  /// Checks the losses whose copies have arrived since the last call; all losses, once the work of the run is finished.
+  /// Errors (numeric): a loss is not finite, and the job does not skip such steps or has skipped too many in a row.
   core::result<void> look();
 
  private:
@@ -46,7 +47,7 @@ class micro_losses {  ///< copies and checks the losses of one pipeline stage; u
     uint32_t micro = 0;
     device::event at{};
   };
-  std::vector<written_loss> written_;  ///< losses of this run, in order
+  std::vector<written_loss> written_;  ///< losses that were written in this run, in the order of the writes
   size_t seen_ = 0;                    ///< number of losses in `written_` that were checked
   bool bad_step_ = false;              ///< true: a loss of this training step is not finite
   uint32_t bad_steps_ = 0;             ///< number of training steps in a row with a loss that is not finite

@@ -30,7 +30,8 @@ class number_uploads {
     there_.resize(micros);
   }
 
-  /// Returns the numbers of micro-batch `micro`, valid until the next step; null on the CPU. Errors: no memory.
+  /// Returns the token ids, positions and labels of micro-batch `micro` in the device's memory, valid until the next
+  /// step; null if the device is the CPU. Errors: no memory.
   core::result<const models::batch_numbers*> of(size_t micro, const models::micro_batch& batch) {
     if (device_.kind == device::device_kind::cpu) return none_;
     models::batch_numbers& out = there_[micro];
@@ -50,7 +51,7 @@ class number_uploads {
   static constexpr const models::batch_numbers* none_ = nullptr;
   device::device_id device_;
   pinned_ring windows_;
-  std::vector<models::batch_numbers> there_;  // numbers as they are on the device, by micro-batch
+  std::vector<models::batch_numbers> there_;  // token ids, positions, labels on the device, by micro-batch
 };
 
 }  // namespace troupe::actors

@@ -15,7 +15,7 @@ class pinned_ring {
  public:
   pinned_ring(device::device_id device, size_t windows) : device_(device), windows_(windows) {}
 
-  /// Grows the ring to at least `windows` windows.
+  /// Adds windows until the ring has at least `windows` of them.
   void widen(size_t windows) {
     if (windows > windows_.size()) windows_.resize(windows);
   }
@@ -32,7 +32,8 @@ class pinned_ring {
     return w.memory.data();
   }
 
-  /// Copies the first bytes of the latest window to `to`, memory of the device, after the work in this thread's stream.
+  /// Enqueues a copy of the first `bytes` bytes of the window that next() returned last to `to`, in device memory, on
+  /// this thread's stream.
   void copy(std::byte* to, uint64_t bytes) {
     auto& stream = device::stream::current(device_);
     stream.copy(to, windows_[filled_].memory.data(), bytes);

@@ -60,7 +60,7 @@ void shard_executor::add_uses(const plan::instruction& sum) {
   const uint64_t element_bytes = core::size_of(type);
   std::vector<const std::byte*> all;
   std::vector<std::byte*> own;
-  uint64_t count = 0;  // number of elements of each use, equal for all uses because all are cut alike
+  uint64_t count = 0;  // number of this rank's elements of each use, equal for all uses because all are cut alike
   for (const uint32_t q : uses) {
     if (p.layout->holds(p.rank, q)) {
       count = p.own_states(q).count;
@@ -145,7 +145,8 @@ void shard_executor::prepare(const plan::instruction& x) {
 
 namespace {
 
-/// Calls f(coordinate, run) for each share's elements of a parameter, without padding.
+/// Calls f(coordinate, run) for each run of consecutive elements of each tensor rank's share of parameter `q`, without
+/// padding.
 template <class F>
 void for_each_share(const job::chosen_tensor& cut, uint32_t q, F f) {
   for (uint32_t t = 0; t < cut.cut.degree; ++t) {
@@ -198,7 +199,7 @@ core::result<void> shard_executor::orthogonalise(const plan::instruction& x) {
   return {};
 }
 
-// Returns the new weights in the type in which the forward pass uses them.
+// Returns the address of the new weights of `piece` in the type in which the forward pass uses them.
 const std::byte* shard_executor::new_weights(const plan::owned_piece& piece, std::byte* window) const {
   const std::byte* copy = memory_->copy(piece, window);
   return copy != nullptr ? copy : memory_->master(piece, window);
@@ -298,8 +299,9 @@ std::byte* shard_executor::undo_in_memory(undo_copy what, uint32_t group, const 
   keep(memory_->master(piece), plan::state_part::master);
   for (uint32_t k = 0; k < plan::max_moments; ++k) keep(memory_->moment(piece, k), plan::moment_part(k));
   keep(memory_->copy(piece), plan::state_part::copy);
-  // Swapped 16-bit weights are not read before an update, so their window has no old weights. If this rank's slices are
-  // also cached in memory (plan::tier_options::resident_parameters), the old weights are copied from and to the cache.
+  // If 16-bit weights are in the swap file, an update does not read them, so its window has no old weights to copy. If
+  // this rank's slices are also cached in memory (plan::tier_options::resident_parameters), the old weights are copied
+  // from the cache, and back to it.
   const auto weights = plan::weights_part(*p.layout);
   std::byte* const beside = b.holds(weights) ? memory_->cached_weights(piece) : nullptr;
   if (beside == nullptr) return kept;
@@ -322,8 +324,9 @@ void shard_executor::take_back(uint32_t group) {
   }
 }
 
-// Undoes an update. If steps are not skipped, a gradient that is not finite ends the run here, before anything is
-// published.
+// Executes `undo`: restores the states that an update before the vote has overwritten, if the step is skipped or
+// clipped. If a gradient is not finite and the job does not skip such steps, the run fails here, before any updated
+// parameter is published.
 core::result<void> shard_executor::undo(const plan::instruction& x) {
   if (!context_->decide().skipped) TROUPE_TRY(sound());
   if (!context_->acts(x.guard)) return {};

@@ -1,5 +1,5 @@
-// Executes the instructions of the shard lane: square sums of this rank's part, and the optimizer. The arithmetic runs
-// where the states are: on the device or on the host.
+// Executes the instructions of the shard lane: square sums of the gradients that this rank owns, and the optimizer on
+// the states that it owns. The arithmetic runs where the states are: on the device or on the host.
 #pragma once
 
 #include <memory>
@@ -19,8 +19,9 @@ namespace troupe::actors {
 
 class shard_executor final : public executor {
  public:
-  /// `tensor`: how parameters are cut, if ranks of a tensor group have shares of them. `host_threads`: number of
-  /// threads for updates that the host computes for a device; on the CPU the lane's thread updates alone.
+  /// `tensor`: how parameters are split over tensor-parallel ranks. `host_threads`: number
+  /// of threads for updates that the host computes although the model computes on a device; in a job on the CPU the
+  /// lane's thread updates alone.
   shard_executor(std::shared_ptr<rank_memory> memory, std::shared_ptr<const job::optimizer_groups> groups,
                  job::chosen_tensor tensor = {}, uint32_t host_threads = 1)
       : memory_(std::move(memory)),
@@ -44,35 +45,40 @@ class shard_executor final : public executor {
     return tiers().updates_on_host() ? device::device_id{} : memory_->device();
   }
   void square_sums(const plan::instruction& x);
-  /// Adds the gradients of the uses of a tied parameter.
+  /// Executes `tied_sum`: adds the gradients of all uses of a tied parameter, and writes the sum to each use that this
+  /// rank holds.
   void add_uses(const plan::instruction& sum);
-  /// Returns an error for a gradient that is not finite; nothing has been changed at this time.
+  /// Returns an error if the vote has found a gradient that is not finite. Call before an update changes states.
   [[nodiscard]] core::result<void> sound() const;
   template <class State>
   void prepare(const plan::instruction& x);
   template <class State>
   [[nodiscard]] core::result<void> orthogonalise(const plan::instruction& x);
-  /// Returns all elements of a matrix in their order: in place, or joined in scratch from the shares of a tensor group.
+  /// Returns all elements of the update direction of matrix `parameter`, in order: in the slot of `x`, or, if a tensor
+  /// group shares the matrix, joined in `scratch` from the ranks' parts in that slot.
   template <class State>
   [[nodiscard]] std::span<State> joined(const plan::instruction& x, uint32_t parameter, std::span<State> scratch);
-  /// Copies a matrix that `joined` has returned back to the shares.
+  /// Copies each tensor-parallel rank's part of `matrix`, which joined() has joined, back into the slot of `x`.
   template <class State>
   void deal(const plan::instruction& x, uint32_t parameter, std::span<const State> matrix);
   template <class State>
   void update(const plan::instruction& x);
-  /// Updates with optimizers that need no values of whole parameters.
+  /// Updates pieces whose optimizers need only the values of the pieces' own elements (not LAMB or Muon).
   template <class State>
   void update_elements(std::span<const kernels::piece_update<State>> all);
-  /// Copies new weights of pieces that were updated in `window` to the slices that are cached in memory.
+  /// If states were updated in a window, copies the pieces' new weights to the slices of parameters that are cached in
+  /// memory.
   void refresh_cached(const std::vector<plan::owned_piece>& pieces, std::byte* window);
-  /// Updates before the vote, as if the vote clipped nothing, and keeps a copy of the data that it overwrites.
+  /// Updates before the vote, with the gradient scale of a step that is not clipped, and copies the states that it
+  /// overwrites to the undo pool if the update may be undone.
   template <class State>
   void speculate(const plan::instruction& x);
-  /// Restores the states of sub-group `group` to their values before the speculative update.
+  /// Restores the states of sub-group `group` (elements that one instruction updates) from their undo copies, after an
+  /// update before the vote.
   template <class State>
   void take_back(uint32_t group);
-  /// Copies the memory that an update overwrites, for a piece whose states are in files, to its undo copy at `kept`, or
-  /// back from there. Returns the begin of the next piece's copy.
+  /// Copies the part in memory of the states of `piece`, the rest of which is in the swap file, to its undo copy at
+  /// `kept` (make) or back (put_back). Returns the address of the next piece's undo copy.
   enum class undo_copy : uint8_t { make, put_back };
   std::byte* undo_in_memory(undo_copy what, uint32_t group, const plan::owned_piece& piece, std::byte* kept);
   [[nodiscard]] core::result<void> undo(const plan::instruction& x);
@@ -80,14 +86,17 @@ class shard_executor final : public executor {
   [[nodiscard]] kernels::optimizer_step step_of(uint32_t parameter) const;
   [[nodiscard]] double trust_ratio(const kernels::lamb_options& options, uint32_t parameter) const;
   [[nodiscard]] const std::byte* new_weights(const plan::owned_piece& piece, std::byte* window) const;
-  /// Returns the share of tensor coordinate `tensor` of a matrix in the slot of an instruction.
+  /// Returns the address, in the slot of `x`, of the part of the update direction of matrix `parameter` that the rank
+  /// with tensor coordinate `tensor` holds.
   template <class State>
   [[nodiscard]] State* direction(const plan::instruction& x, uint32_t set, uint32_t parameter, uint32_t tensor) const;
-  /// Divides `count` elements into runs and calls f(first, number of elements) for each: one run for all, or several
-  /// runs on the threads of the host's team. All runs but the last consist of whole blocks of the gradient norm.
+  /// Divides `count` elements into runs and calls f(first element, number of elements) for each: one run in a job on
+  /// the CPU, or several runs on the threads of `team_` if the host updates for a device. All runs but the last consist
+  /// of whole blocks of the gradient norm.
   template <class F>
   void shared_out(uint64_t count, F f);
-  /// Calls update(run, first) for `piece`: once, or run by run if the host updates for the device.
+  /// Calls update(run, index of its first element) for runs of `piece`: one run, or several if the host updates for a
+  /// device.
   template <class State, class F>
   void in_runs(const kernels::optimizer_piece<State>& piece, F update);
   template <class State>
@@ -97,16 +106,17 @@ class shard_executor final : public executor {
   std::shared_ptr<const job::optimizer_groups> groups_;
   job::chosen_tensor tensor_;
   const kernels::operations& states_;
-  device::memory scratch_;  // scratch of orthogonalise; sized for the largest matrix and for a joined one
+  device::memory scratch_;  // scratch memory of orthogonalise, with room for the largest matrix and for its joined copy
   late_updater late_;
-  device::event norms_written_;  // recorded after kernels of `prepare` have written norms, which the host reads
+  device::event norms_written_;  // recorded when the kernels of `prepare`, whose norms the host reads, are enqueued
   weight_uploads uploads_;
   host_team team_;
   uint64_t loads_ = 0;
   std::shared_ptr<step_context> context_;
 };
 
-/// Returns the first parameter, in the table's order, with a square sum that is not finite. Pure.
+/// Returns the name of the first parameter, in the table's order, that has a square sum in `votes` that is not finite.
+/// Pure.
 std::string first_nonfinite_parameter(const plan::rank_plan& p, std::span<const double> votes);
 
 }  // namespace troupe::actors

@@ -1,4 +1,4 @@
-// A micro-batch of a host's own tensors, as the loader sends it to the compute lane.
+// Defines a micro-batch of the host program's own tensors, as the loader sends it to the compute lane.
 #pragma once
 
 #include "data/batch.hpp"
@@ -6,7 +6,7 @@
 
 namespace troupe::actors {
 
-/// A micro-batch of the embedding program's own tensors; the fields for tokens stay empty.
+/// A micro-batch of the host program's own tensors; the fields for tokens stay empty.
 struct tensor_batch : data::batch {
   models::host_batch tensors;
 };

@@ -26,8 +26,7 @@ struct header {
 };
 static_assert(sizeof(header) == plan::transfer_header_bytes);
 
-/// Returns the memory for the header of tensor number `i` in the slot; headers are stored backwards from the slot's
-/// end.
+/// Returns the memory in `slot` for the header of tensor number `i`; headers are stored backwards from the slot's end.
 std::span<std::byte> place_of_header(std::span<std::byte> slot, size_t i) {
   return slot.subspan(slot.size() - (i + 1) * plan::transfer_header_bytes, sizeof(header));
 }

@@ -31,13 +31,14 @@ void unit_compressor::look_up_inputs() {
   }
 }
 
-// Sets the ranges with which inputs are quantised. Static ranges include all updates so far, and apply to all uses in a
-// step; the ranges that the step measures are written to the vote.
+// Sets the value ranges by which the inputs of layers are quantised. A static range covers the inputs seen before this
+// step and applies to the whole step; the ranges seen in this step are written to the memory of the vote, which joins
+// those of all ranks.
 void unit_compressor::take_ranges() {
   const auto& l = *p().layout;
   const auto& calibrated = p().options().compressed.calibrated;
   for (uint64_t k = 0; k < calibrated.size(); ++k) {
-    // the rounding of this layer's input has not begun
+    // the rounding of this layer's input begins in a later step
     if (input_grids_.empty() || !input_grids_[calibrated[k]]) continue;
     auto& input = *input_grids_[calibrated[k]];
     input.range.reset();
@@ -65,8 +66,8 @@ void unit_compressor::compress(const plan::instruction& x, std::span<std::byte> 
 
 const kernels::mask_bits* unit_compressor::mask_of(uint32_t unit, uint32_t parameter) const {
   if (learned_.learns(unit))
-    // A parameter without a learned mask may still have a mask in `masks_`, such as a norm layer that normalises the
-    // outputs of another unit's pruned module.
+    // A parameter without a learned mask may still be pruned by a mask in `masks_`: a norm layer, for example, loses
+    // the elements of outputs that are pruned in another unit.
     if (const auto* mask = learned_.kept(unit, parameter)) return mask;
   return masks_ == nullptr ? nullptr : masks_->kept(unit, parameter, p().layout->tensor_at(p().rank));
 }

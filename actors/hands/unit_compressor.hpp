@@ -1,6 +1,7 @@
-// Computes the compressed weights that a stage's units multiply with (weights on grids and under masks) and the grids
-// of their inputs, for the updates so far. Owns how `survey` and `compress` are done; job/compression/compression.hpp
-// chooses the modules, and the caller owns the slots.
+// Computes the weights that the units of a pipeline stage multiply with if they are compressed (rounded to quantization
+// grids, pruned by masks), and the grids of the units' inputs, in the state after the updates so far. Owns how the
+// instructions `survey` and `compress` are executed; job/compression/compression.hpp chooses the modules, and the
+// caller owns the slots.
 #pragma once
 
 #include <cstddef>
@@ -30,17 +31,19 @@ class unit_compressor {
   /// Prepares for a run; called before the other functions in each run.
   void begin(std::shared_ptr<step_context> context);
 
-  /// Writes the ranges of the unit's parameters that ranks of a tensor group share, as they are bound now, into this
-  /// rank's part of `out`. `agreed`: all ranks' ranges of the first survey, if this is the second.
+  /// Executes `survey`: writes the value ranges of the unit's parameters that tensor-group ranks share, as the
+  /// parameters are bound now, into this rank's part of `out`. `agreed`: ranges of all ranks from the first survey if
+  /// this is the second of a step, else empty.
   void survey(const plan::instruction& x, std::span<std::byte> out, std::span<const std::byte> agreed);
-  /// Writes the weights that the unit multiplies with to `out`, computed from its currently bound parameters. `agreed`:
-  /// all ranks' ranges, if some are shared.
+  /// Executes `compress`: writes to `out` the weights that the unit multiplies with, computed from the parameters that
+  /// are bound now. `agreed`: value ranges of all tensor ranks, if some are shared.
   void compress(const plan::instruction& x, std::span<std::byte> out, std::span<const std::byte> agreed);
 
   /// Returns the pruning mask of a unit's parameter; null: no element is pruned.
   [[nodiscard]] const kernels::mask_bits* mask_of(uint32_t unit, uint32_t parameter) const;
   [[nodiscard]] const learned_masks& learned() const { return learned_; }
-  /// Returns the rounding of inputs by layer of the table, empty for layers that do not round; null: no layer rounds.
+  /// Returns the rounding of inputs, by layer of the table; an entry is empty if the layer does not round its input.
+  /// Null: no layer does.
   [[nodiscard]] const std::vector<std::optional<models::input_rounding>>* input_grids() const {
     return input_grids_.empty() ? nullptr : &input_grids_;
   }
@@ -57,7 +60,7 @@ class unit_compressor {
   std::shared_ptr<weight_grids> grids_;
   learned_masks learned_;
   std::shared_ptr<step_context> context_;
-  std::shared_ptr<const program> program_;  // program of the run; input_grids_ belongs to its plan
+  std::shared_ptr<const program> program_;  // program of the current run; input_grids_ is computed from its plan
   // Rounding of inputs, by layer; empty: no layer rounds its input.
   std::vector<std::optional<models::input_rounding>> input_grids_;
 };

@@ -1,5 +1,5 @@
-// Answers questions about an instruction of the compute lane from the plan: whether it ends a unit, begins or leaves a
-// stage, computes the loss. Pure functions of a plan, without tensors.
+// Functions that derive the role of a compute-lane instruction from the plan: whether it ends a unit, begins or ends a
+// pipeline stage, computes the loss. Pure, without tensors.
 #pragma once
 
 #include <cstdint>
@@ -19,16 +19,20 @@ bool ends_unit(const plan::rank_plan& p, const plan::instruction& x);
 /// True if `x` belongs to the last segment of the model, which computes the loss.
 bool gives_loss(const plan::rank_plan& p, const plan::instruction& x);
 
-/// True if the unit's output is complete only after its ranks have exchanged it.
+/// True if the output of the unit's last segment is complete only after ranks of a tensor or sequence group have
+/// exchanged their parts of it.
 bool ends_in_exchange(const plan::rank_plan& p, uint32_t unit);
 
-/// True if `x` is a forward after which a teacher's hidden state is sent to the next stage.
+/// True if `x` computes the last tensors of its pipeline stage and the next stage needs the distillation teacher's
+/// hidden state in addition to the model's.
 bool passes_teacher_on(const plan::rank_plan& p, const plan::instruction& x);
 
-/// True if the input of `x` was computed by another pipeline stage.
+/// True if the input slot of `x`, if it has one, holds tensors that another pipeline stage has computed: the first
+/// forward of a stage, or the first backward.
 bool is_from_stage(const plan::rank_plan& p, const plan::instruction& x);
 
-/// Returns the layout of the output parts of `x` if ranks exchange parts; none if they sum or do not exchange.
+/// Returns the layout of the slot into which `x` writes its output if ranks exchange parts of that output; none if they
+/// add their outputs up or exchange nothing.
 std::optional<slot_parts> parts_of(const plan::rank_plan& p, const plan::instruction& x);
 
 }  // namespace troupe::actors

@@ -44,7 +44,8 @@ void weight_grids::put(uint32_t unit, uint32_t parameter, std::span<const std::b
   kernels::compress_share(module->shares[p().layout->tensor_at(p().rank)], type, from, ranges_, to, room, now);
 }
 
-// Copies the ranges of every rank to `ranges_`; those of the unit's parameters are stored one after the other.
+// Copies from `agreed` the value ranges of `parameter` on all tensor ranks to `ranges_`. `agreed` holds for each rank
+// the ranges of all parameters of the unit, one after the other.
 void weight_grids::take_agreed(uint32_t unit, uint32_t parameter, std::span<const std::byte> agreed) {
   ranges_.clear();
   const uint64_t count = chosen_->module_of(unit, parameter)->use.ranges, bytes = p().layout->range_bytes(unit);

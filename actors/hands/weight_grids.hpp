@@ -1,5 +1,6 @@
-// Rounds weights of a stage's units to their grids, for `compress` and again for the gradients of learned masks. Owns
-// which grid is in effect, and the lookup of a tensor rank's ranges; does not decide masks.
+// Rounds weights of the units of a pipeline stage to quantization grids, for the instruction `compress` and again for
+// the gradients of learned masks. Owns which grid is in effect after how many updates, and the lookup of the value
+// ranges that tensor ranks share; does not decide masks.
 #pragma once
 
 #include <cstddef>
@@ -24,26 +25,29 @@ class weight_grids {
   /// Prepares for a run; called before the other functions in each run.
   void begin(std::shared_ptr<step_context> context) { context_ = std::move(context); }
 
-  /// True if unit `unit` multiplies with the parameter on a grid.
+  /// True if unit `unit` multiplies with a quantised copy of the parameter: a grid is in effect after the updates so
+  /// far.
   [[nodiscard]] bool changes(uint32_t unit, uint32_t parameter) const { return begun(unit, parameter) != nullptr; }
   /// Returns the number of scratch elements that put() needs in addition to the elements that it writes.
   [[nodiscard]] uint64_t room_elements(uint32_t unit, uint32_t parameter) const {
     return begun(unit, parameter)->use.room_elements;
   }
-  /// Writes this rank's ranges of the parameter at `from`, whose groups tensor ranks share, to `to`, and returns their
-  /// number; 0 if no grid is in effect or no group is shared. `agreed`: all ranks' ranges, if this is the second
-  /// exchange; else empty.
+  /// Writes to `to` this rank's value ranges of the parameter at `from` whose quantization groups tensor ranks share,
+  /// and returns their number; 0 if no grid is in effect or no group is shared. `agreed`: the ranges of all ranks if
+  /// this is the second exchange of the step, else empty.
   uint64_t tell(uint32_t unit, uint32_t parameter, std::span<const std::byte> agreed, const std::byte* from,
                 kernels::value_range<double>* to);
-  /// Writes to `to` the parameter at `from` as unit `unit` multiplies with it before masks: rounded to its grid, or
-  /// unchanged if no grid is in effect. `agreed`: the ranges of the unit's shared groups, of all tensor ranks.
+  /// Writes to `to` the parameter at `from` as unit `unit` multiplies with it before masks: rounded to its quantization
+  /// grid, or unchanged if no grid is in effect. `agreed`: value ranges of the quantization groups that tensor ranks
+  /// share, of all ranks. `room`: room_elements() scratch elements.
   void put(uint32_t unit, uint32_t parameter, std::span<const std::byte> agreed, const std::byte* from, std::byte* to,
            std::span<std::byte> room);
 
  private:
   using range = kernels::value_range<double>;
   [[nodiscard]] const plan::rank_plan& p() const { return context_->plan(); }
-  /// Returns the module of the parameter if its grid is in effect; null otherwise.
+  /// Returns the compressed module of the parameter if its quantization has begun after the updates so far; null
+  /// otherwise.
   [[nodiscard]] const job::compressed_module* begun(uint32_t unit, uint32_t parameter) const;
   void take_agreed(uint32_t unit, uint32_t parameter, std::span<const std::byte> agreed);
 

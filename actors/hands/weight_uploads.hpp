@@ -1,5 +1,6 @@
-// Updates, on the host, weights that the device computes with: run by run, each into a pinned window that is copied to
-// the device while the next run is computed. Owns how a piece is cut into runs.
+// Uploads weights that the host updates and the device computes with: cuts a piece into runs, and writes each run's new
+// weights into a pinned window, which a stream copies to the device while the host computes the next run. Owns how a
+// piece is cut into runs.
 #pragma once
 
 #include <algorithm>
@@ -25,9 +26,9 @@ class weight_uploads {
     return {};
   }
 
-  /// Calls update(run, first) for runs of `piece`, in order; each run writes its copy into a window, whose copy to
-  /// `piece.copy` in the device's memory is enqueued when the call returns. `first` is the index of the run's first
-  /// element in the piece.
+  /// Calls update(run, first) for the runs of `piece` in order. `run.copy`, to which `update` writes the new weights,
+  /// is a pinned window; when `update` returns, its copy to `piece.copy` on the device is enqueued. `first` is the
+  /// index of the run's first element in the piece.
   template <class State, class F>
   void update(const kernels::optimizer_piece<State>& piece, F update) {
     const uint64_t copy_bytes = core::size_of(piece.copy_dtype);

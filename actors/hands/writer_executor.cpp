@@ -16,7 +16,7 @@ void writer_executor::begin(std::shared_ptr<step_context> context) {
   end_part();
   occupied_.clear();
   part_ = context_->order.save->begin_part(context_->plan().rank);
-  if (context_->plan().snapshots.empty()) all_handed_over();  // a model so small that other ranks write all of it
+  if (context_->plan().snapshots.empty()) all_handed_over();  // other ranks write all states of this model
 }
 
 void writer_executor::copy(const plan::instruction& x) {
@@ -33,7 +33,7 @@ void writer_executor::copy_piece(uint32_t block, const plan::saved_piece& piece,
   const uint64_t bytes = piece.range.count * core::size_of(states_->type_of(part));
   if (const auto* from = states_->in_memory(piece.parameter, part, piece.range); from != nullptr)
     part_->copy(block, {from, bytes}, to);
-  else  // reads directly from the file into the slot
+  else  // state in the swap file: reads it into the slot
     part_->fetch(block, {to, bytes}, [&](std::span<std::byte> into) {
       return states_->read(piece.parameter, part, piece.range.first, into);
     });
@@ -55,7 +55,8 @@ core::result<progress> writer_executor::start(const plan::instruction& x) {
   return progress::done;
 }
 
-// Arranges that the checkpoint part ends after the lane has reported its last instruction.
+// Makes the lane call advance(), which ends this rank's part of the checkpoint, after the lane has reported its last
+// instruction.
 void writer_executor::all_handed_over() {
   all_handed_over_ = true;
   timer_(std::chrono::nanoseconds(0), 0);
@@ -72,7 +73,7 @@ core::result<std::optional<uint32_t>> writer_executor::advance(uint64_t) {
   return std::nullopt;
 }
 
-// A copy that was complete before the step failed is valid, so its part ends well.
+// Ends the part successfully if all blocks were handed over: those copies are valid although the step has failed.
 void writer_executor::abort(const core::error&) { end_part(); }
 writer_executor::~writer_executor() { end_part(); }
 

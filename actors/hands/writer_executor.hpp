@@ -1,5 +1,5 @@
-// Executes the instructions of the writer lane during a save: copies states into staging slots and passes them to the
-// disk. A failed save does not fail the step: training continues.
+// Executes the instructions of the writer lane in a step that saves: copies states into staging slots and hands these
+// to the disk. A failed save does not fail the step: training continues.
 #pragma once
 
 #include <map>
@@ -21,7 +21,8 @@ class writer_executor final : public executor {
   void attach(timer t) override { timer_ = std::move(t); }
   void begin(std::shared_ptr<step_context> context) override;
   core::result<progress> start(const plan::instruction& x) override;
-  /// Waits for the disk after all blocks were handed over, also after the step's end.
+  /// Ends this rank's part of the save once all blocks were handed over, which waits for the disk, even after the end
+  /// of the step. Returns none.
   core::result<std::optional<uint32_t>> advance(uint64_t sequence) override;
   void abort(const core::error& why) override;
   ~writer_executor() override;
@@ -36,14 +37,14 @@ class writer_executor final : public executor {
   std::unique_ptr<const state_source> states_;
   std::shared_ptr<step_context> context_;
   timer timer_;
-  std::unique_ptr<save_part> part_;  // this rank's part of the save in progress
+  std::unique_ptr<save_part> part_;  // this rank's part of the save in progress; null: none is in progress
   // True: all blocks of `part_` are handed over, so nothing more is copied for it.
   bool all_handed_over_ = false;
-  // Number of the block that was last written from a staging slot, by the offset of the slot.
+  // [byte offset of a staging slot]: number of the block that was last written from the slot
   std::map<uint64_t, uint32_t> occupied_;
 };
 
-/// Returns which part of its parameter a saved piece is.
+/// Returns the kind of state (weights, master weights, a moment) that a saved piece of a parameter contains.
 plan::state_part part_of(const plan::saved_piece& x);
 
 }  // namespace troupe::actors

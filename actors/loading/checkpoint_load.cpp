@@ -25,17 +25,17 @@ using checkpoint::tensor_kind;
 using core::error_kind;
 using core::fail;
 
-/// Most unknown parameters that one error message names.
+/// Number of unknown parameters that one error message names at most.
 constexpr size_t max_names_shown = 5;
 
-/// A target in a swap file, and the place of its bytes in memory until they are written to that file.
+/// States of a rank that are in its swap file, which a load first reads into memory and then writes to that file.
 struct swapped_target {
   const rank_memory* memory = nullptr;
   uint32_t parameter = 0;
   plan::state_part part = plan::state_part::copy;
   plan::slice range;
-  size_t tensor = 0, target = 0;  // indices into `wishes`: the tensor, and the target within it
-  uint64_t offset = 0;            // byte offset of the target in the memory of its batch
+  size_t tensor = 0, target = 0;  // index in the source's tensors, and in the targets of that tensor
+  uint64_t offset = 0;            // byte offset of these states in the memory of the batch that they are read in
 };
 
 bool holds_any_moment(const checkpoint::tensor_source& s) {
@@ -43,7 +43,8 @@ bool holds_any_moment(const checkpoint::tensor_source& s) {
                      [](const tensor_entry& t) { return t.kind == tensor_kind::moment; });
 }
 
-/// The elements of a checkpoint's tensors that the ranks need, tensor by tensor, and their targets in memory.
+/// Lists which elements of a checkpoint's tensors the ranks need, and the memory (targets) that they are read to; then
+/// reads them.
 class wishes {
  public:
   wishes(const checkpoint::tensor_source& from, const job::optimizer_groups& groups, const job::chosen_tensor& tensor,
@@ -59,15 +60,15 @@ class wishes {
                        options.load_from_fp32_weights.value_or(true)),
         wants_end_(std::move(wants_end)) {}
 
-  /// Chooses the needed tensors, once for all ranks, which share the model.
+  /// Chooses the tensors of the checkpoint that are read for each parameter, once for all ranks, which share the model.
   core::result<void> choose(load_report& report) {
     const auto& table = *tensor_.whole;
     if (options_.load_module_strict) TROUPE_TRY(refuse_peft());
     std::vector<std::string> all;
-    std::set<std::string_view> with_states;  // names in the checkpoint of trained parameters that have states there
+    std::set<std::string_view> with_states;  // checkpoint names of trained parameters that have moments there
     for (uint32_t q = 0; q < table.parameters.size(); ++q) {
       const auto& p = table.parameters[q];
-      if (p.is_copy()) {  // the table lists the original parameter first, whose tensor the copy shares
+      if (p.is_copy()) {  // the original precedes its copy, which shares its tensor
         chosen_.push_back(chosen_[table.original(q)]);
         continue;
       }
@@ -90,7 +91,7 @@ class wishes {
       const auto* weights = c.weights(saved_masters_);
       if (weights == nullptr) return missing(p, *name);
       TROUPE_TRY(same_shape(p, *weights));
-      // Parameters that were frozen in that run have no moments in the checkpoint; their moments restart at their
+      // A trained parameter that was frozen in the checkpoint's run has no moments there; its moments restart at their
       // initial values.
       if (p.trainable && states_ && c.master == nullptr && c.frozen != nullptr && report.unfrozen++ == 0)
         report.first_unfrozen = p.name;
@@ -128,7 +129,7 @@ class wishes {
                             checkpoint::shown_place(from_), unknown.size(), fmt::join(shown, ", ")));
   }
 
-  /// Resets moments that are not read from the checkpoint, for parameters whose weights are read.
+  /// Sets moments that are not read from the checkpoint to their initial values, for parameters whose weights are read.
   core::result<void> begin_afresh(rank_memory& memory) const {
     for (uint32_t q = 0; q < chosen_.size(); ++q)
       if (chosen_[q].weights(saved_masters_) != nullptr && chosen_[q].moments.empty())
@@ -148,9 +149,10 @@ class wishes {
     }
   }
 
-  /// Reads all targets: in one load if all are in memory, else in batches of tensors.
+  /// Reads the elements of all targets: in one pass if all targets are in memory, otherwise in batches of tensors,
+  /// whose states are written to swap files after each batch.
   core::result<void> read(checkpoint::read_report& total) {
-    // Targets of one tensor must be neighbours.
+    // Brings the swapped targets of each tensor together, as batch_from() expects.
     std::stable_sort(swapped_.begin(), swapped_.end(),
                      [](const auto& a, const auto& b) { return a.tensor < b.tensor; });
     core::result<void> ok;
@@ -165,7 +167,8 @@ class wishes {
     return ok;
   }
 
-  /// Computes master weights from the weights that the forward pass uses, if saved masters are not wanted.
+  /// If the options exclude the checkpoint's master weights, computes master weights from the weights that the forward
+  /// pass uses.
   core::result<void> refresh(const rank_memory& memory) const {
     const auto& o = memory.plan().options();
     if (saved_masters_ || o.master_is_parameter()) return {};
@@ -185,8 +188,8 @@ class wishes {
   }
 
  private:
-  /// Returns where a missing moment is not: "in the checkpoint", or "read (left out: ...)" if the source left out
-  /// states.
+  /// Returns, for the error about a missing moment, where it was looked for: "in the checkpoint", or "read (left out:
+  /// ...)" if the source itself has left optimizer states out.
   [[nodiscard]] std::string why_not_there() const {
     for (const auto& line : from_.remarks)
       if (line.starts_with(checkpoint::left_out_mark) && line.find("optimizer") != line.npos)
@@ -194,11 +197,12 @@ class wishes {
     return "in the checkpoint";
   }
 
-  struct choice {  ///< tensors chosen for a parameter; null if there is none
+  struct choice {  ///< tensors of the checkpoint that are read for one parameter; null: none
     const tensor_entry *master = nullptr, *frozen = nullptr, *weight = nullptr;
     std::vector<const tensor_entry*> moments;
 
-    /// Returns the fp32 master if it was saved and is wanted, else the weight as it was used.
+    /// Returns the tensor to read weights from: the fp32 master weights if the checkpoint has them and `saved_masters`
+    /// permits their use, else the weights that its run computed with.
     [[nodiscard]] const tensor_entry* weights(bool saved_masters) const {
       const auto* used = frozen != nullptr ? frozen : weight;
       if (master != nullptr && (saved_masters || used == nullptr)) return master;
@@ -206,7 +210,7 @@ class wishes {
     }
   };
 
-  /// Returns the names of the moments of the parameters `of` that were not chosen.
+  /// Returns the kinds of moments that the checkpoint has for the parameters `of` and that this load does not read.
   [[nodiscard]] std::vector<std::string> unused_moments(const std::set<std::string_view>& of) const {
     std::set<const tensor_entry*> used;
     for (const auto& c : chosen_) used.insert(c.moments.begin(), c.moments.end());
@@ -237,8 +241,8 @@ class wishes {
                                                   checkpoint::shown_place(from_), p.name, p.shape, as, remedy));
   }
 
-  /// Refuses a checkpoint of a model with an adapter, whose names differ from this run's, unless this run's model is a
-  /// host's with such names.
+  /// Refuses a checkpoint of a model with an adapter (PEFT), whose parameter names differ from this run's, unless the
+  /// model of this run has such names itself.
   [[nodiscard]] core::result<void> refuse_peft() const {
     const auto is_of_peft = [](const core::parameter_info& p) { return checkpoint::is_peft_name(p.name); };
     if (options_.custom_load_fn || std::ranges::any_of(tensor_.whole->parameters, is_of_peft)) return {};
@@ -247,8 +251,8 @@ class wishes {
     return fail(error_kind::mismatch, fmt::format("'{}' {}", checkpoint::shown_place(from_), *found));
   }
 
-  /// Returns the error for a checkpoint without any parameter of the model: some parameters may keep their first
-  /// values, but not all.
+  /// Returns the error for a checkpoint that has none of the parameters `wanted`. (Single parameters may be missing and
+  /// keep their initial values, but not all.)
   [[nodiscard]] core::result<void> nothing_fits(const std::vector<std::string>& wanted) const {
     TROUPE_TRY(refuse_peft());
     std::vector<std::string> held;
@@ -266,7 +270,8 @@ class wishes {
                             p.name, p.shape, t.shape, checkpoint::shown(t)));
   }
 
-  /// Adds the part that `memory` holds as a target: in memory, or in its swap file through a batch.
+  /// Adds a target to tensor `t`: the elements of state `part` of parameter `q` that the rank of `memory` holds, in
+  /// memory or, by way of a batch, in its swap file.
   void want(const tensor_entry* t, const rank_memory& memory, uint32_t q, plan::state_part part) {
     const state_store store(memory);
     const plan::slice range = store.held(q, part);
@@ -280,8 +285,8 @@ class wishes {
     targets.push_back({range.first, range.count, store.type_of(part), to, share});
   }
 
-  /// Returns the share whose elements the rank numbers, that of its tensor coordinate; null if the parameter is not
-  /// cut.
+  /// Returns the share of parameter `q` that the rank of plan `of` has by its tensor coordinate; null if the parameter
+  /// is not split over tensor ranks.
   const core::tp_slices* share_of(uint32_t q, const plan::rank_plan& of) {
     const auto& cut = tensor_.cut.parameters[q];
     if (!cut.cuts()) return nullptr;
@@ -289,7 +294,7 @@ class wishes {
     return &shares_.try_emplace({q, coordinate}, tensor_.whole->parameters[q].shape, cut, coordinate).first->second;
   }
 
-  /// Sets the padding to zero, which no file contains and which trained states may have changed.
+  /// Sets the padding of a share to zero: no checkpoint contains it, and training may have changed it.
   static void clear_padding(const core::tp_slices& share, plan::slice range, uint64_t element_bytes, std::byte* at) {
     for (const auto& run : share.runs(range.first, range.count))
       if (run.is_padding())
@@ -297,13 +302,13 @@ class wishes {
   }
 
   struct batch {
-    size_t first_tensor, end_tensor;  // indices of wanted_
-    size_t begin, end;                // indices of the targets of these tensors in swapped_
-    uint64_t bytes;                   // size in bytes of the memory that these targets are read to
+    size_t first_tensor, end_tensor;  // first tensor of the batch, and the one after its last, in wanted_
+    size_t begin, end;                // first swapped target of these tensors, and the one after the last, in swapped_
+    uint64_t bytes;                   // bytes of memory that the swapped targets of the batch are read to
   };
 
-  /// Returns the next batch: as many tensors as fit, at least one. Sets the offsets of their targets in the batch's
-  /// memory.
+  /// Returns the batch that begins at tensor `tensor` and swapped target `swapped`: as many tensors as swap_batch_bytes
+  /// permits, at least one. Sets the offsets of its swapped targets in the batch's memory.
   batch batch_from(size_t tensor, size_t swapped) {
     batch b{tensor, tensor, swapped, swapped, 0};
     for (; b.end_tensor < wanted_.size(); ++b.end_tensor) {
@@ -343,7 +348,7 @@ class wishes {
     return x.range.count * core::size_of(state_store(*x.memory).type_of(x.part));
   }
 
-  /// Returns the targets of a tensor, which all ranks add to.
+  /// Returns the list of targets of tensor `t`, to which every rank adds its own.
   std::vector<checkpoint::read_target>& targets_of(const tensor_entry* t) {
     if (wanted_.empty()) wanted_.resize(from_.tensors.size());
     auto& w = wanted_[static_cast<size_t>(t - from_.tensors.data())];
@@ -359,10 +364,10 @@ class wishes {
   checkpoint::name_map names_;
   bool states_, saved_masters_;
   std::function<bool()> wants_end_;
-  // [parameter, coordinate]: slices of the parameter that the tensor coordinate's targets hold
+  // [parameter, tensor coordinate]: share of the parameter that ranks with this coordinate hold
   std::map<std::pair<uint32_t, uint32_t>, core::tp_slices> shares_;
   std::vector<choice> chosen_;  // [parameter]: tensors of the checkpoint that were chosen for the parameter
-  std::vector<checkpoint::scattered_tensor> wanted_;  // [tensor]; null tensors have no targets
+  std::vector<checkpoint::scattered_tensor> wanted_;  // [tensor of the source]: its targets; null if it is not read
   std::vector<swapped_target> swapped_;               // targets whose states are in a swap file
 };
 

@@ -31,7 +31,8 @@ core::result<checkpoint::digest128> digest_of_tokens(const data::token_stream& f
   return digest.value();
 }
 
-/// Returns the token at which the validation part begins, as data::split_tokens cuts it.
+/// Returns the index of the first token of the validation part, as data::split_tokens divides a text of `tokens`
+/// tokens.
 uint64_t cut_of(uint64_t tokens, double validation_fraction) {
   return tokens - static_cast<uint64_t>(std::floor(static_cast<double>(tokens) * validation_fraction));
 }

@@ -1,6 +1,6 @@
-// Compares the data of a run with the data that a checkpoint's position refers to. Owns the compared properties: the
-// tokens, the one that ends documents, how they are cut into windows, which are held out, and how sources are mixed.
-// The paths, times and packing of files are not compared.
+// Compares the data of a run with the data that a checkpoint was trained on, to which the sample number in the
+// checkpoint refers. Owns the compared properties: the tokens, the token that ends documents, the window length, the
+// validation part, and how sources are mixed. Paths, times and file formats are not compared.
 #pragma once
 
 #include <string>
@@ -12,24 +12,27 @@
 
 namespace troupe::actors {
 
-/// The most tokens that the digests read, summed over all sources: a shorter source is read whole; else blocks are read
-/// that are spread evenly over it and include its first and last tokens.
+/// Number of tokens, over all sources, that the digests of texts cover at most. A source with at most its part of this
+/// number is read completely; of a longer one, blocks are read that are spread evenly over it and include its first and
+/// last tokens.
 inline constexpr uint64_t digested_tokens = uint64_t{1} << 22;
 inline constexpr uint64_t digested_block_tokens = 4096;
 
-/// Returns the record of `corpus`, whose sources are called `names`. Errors: those of reading the sources.
+/// Returns the record by which a later run compares its data with `corpus`, whose sources are called `names`. Errors:
+/// those of reading the sources.
 core::result<checkpoint::data_record> record_of(const data::corpus& corpus, const std::vector<std::string>& names,
                                                 double validation_fraction, const std::string& tokenizer);
 
 struct data_change {
-  std::vector<std::string> differences;  ///< a few words each; empty: the same data
-  /// Tokens of the validation part now that the run was trained on, if the text only grew.
+  std::vector<std::string> differences;  ///< a few words for each difference; empty: the data are equal
+  /// Number of tokens of the present validation part that the run may have been trained on: the text has grown, or the
+  /// fraction has changed.
   uint64_t validates_trained = 0;
 };
 
 data_change compare(const checkpoint::data_record& was, const checkpoint::data_record& now);
 
-/// Returns a sentence for the user: the effects that the changed data have on a run that continues at `sample`.
+/// Returns a text for the user that says what a run which continues at sample `sample` does with the changed data.
 std::string sentence_of(const data_change& change, uint64_t sample);
 
 }  // namespace troupe::actors

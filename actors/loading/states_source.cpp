@@ -10,7 +10,7 @@
 namespace troupe::actors {
 namespace {
 
-/// The bytes of one tensor in the file that a checkpoint would have.
+/// Where one tensor of the states would be in the file of a checkpoint.
 struct stored_state {
   uint64_t offset = 0, elements = 0;
   uint32_t parameter = 0;
@@ -19,7 +19,7 @@ struct stored_state {
   [[nodiscard]] uint64_t bytes() const { return elements * core::size_of(type); }
 };
 
-/// Reads states as the bytes of a file. Gaps between tensors are zeros.
+/// A virtual file whose bytes are states in memory, as a checkpoint would store them. Gaps between tensors are zeros.
 class states_file final : public checkpoint::input_file {
  public:
   states_file(const whole_states& states, const std::vector<stored_state>& list, std::mutex& one)
@@ -35,19 +35,20 @@ class states_file final : public checkpoint::input_file {
     std::ranges::fill(out, std::byte{0});
     auto at = std::ranges::upper_bound(list_, offset, {}, &stored_state::offset);
     if (at != list_.begin()) --at;
-    const std::lock_guard lock(one_);  // states are read from one thread at a time
+    const std::lock_guard lock(one_);  // states must be read by one thread at a time
     for (; at != list_.end() && at->offset < end; ++at) TROUPE_TRY(read(*at, offset, out.first(end - offset)));
     return end - offset;
   }
 
  private:
-  /// Reads the bytes of `x` that overlap `out`, whose first byte has the file's `offset`.
+  /// Writes to `out` the bytes of tensor `x` that are in the range of the virtual file which begins at `offset` and has
+  /// the size of `out`.
   core::result<void> read(const stored_state& x, uint64_t offset, std::span<std::byte> out) const {
     const uint64_t first = std::max(offset, x.offset), end = std::min(offset + out.size(), x.offset + x.bytes());
     if (first >= end) return {};
     const uint64_t size = core::size_of(x.type);
     const plan::slice range{(first - x.offset) / size, core::div_up(end - x.offset, size) - (first - x.offset) / size};
-    // Whole elements are read, which contain the requested bytes.
+    // Reads the whole elements that contain the requested bytes.
     std::vector<std::byte> elements(range.count * size);
     TROUPE_TRY(states_.read(x.parameter, x.part, range, x.type, elements.data()));
     const uint64_t skipped = first - x.offset - range.first * size;

@@ -1,4 +1,5 @@
-// The record of a teacher's folder in checkpoints: a teacher, the model that a run learns from, is not saved itself.
+// The record in checkpoints of the teacher, the model that a run is distilled from: a checkpoint holds a digest of the
+// files in the teacher's folder, and none of its parameters.
 #pragma once
 
 #include <filesystem>
@@ -8,10 +9,12 @@
 
 namespace troupe::actors {
 
-/// Reads the folder's config.json and safetensors files completely, and returns their record. Errors: io.
+/// Reads the config.json and the safetensors files of a teacher's folder completely, and returns the record that
+/// identifies them. Errors: io.
 core::result<checkpoint::teacher_record> teacher_record_of(const std::filesystem::path& folder);
 
-/// Checks that the checkpoint's teacher is the run's, regardless of the path of its folder. Errors: mismatch.
+/// Checks that the run's teacher `now` has the same contents as the teacher `saved` in the checkpoint, whatever the
+/// path of its folder. Errors: mismatch.
 core::result<void> check_teacher(const std::filesystem::path& checkpoint, const checkpoint::teacher_record& saved,
                                  const checkpoint::teacher_record& now);
 

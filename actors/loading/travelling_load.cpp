@@ -8,7 +8,7 @@
 namespace troupe::actors {
 namespace {
 
-/// Copies every option that has the same value in both structs.
+/// Copies the options that load_options and the message wanted_load store in fields of the same name.
 template <class From, class To>
 void copy_options(const From& from, To& to) {
   to.tag = from.tag;

@@ -1,5 +1,5 @@
-// Converts the options of a load into the form in which the leading process sends them to the others, and back. Owns
-// that every field of load_options arrives.
+// Converts load_options into the message in which the leading process sends them to the other processes of a job, and
+// back. Owns that every field arrives.
 #pragma once
 
 #include <filesystem>
@@ -10,9 +10,11 @@
 
 namespace troupe::actors {
 
-/// Returns the options as a message. Calls `custom_load_fn`, which cannot be sent, for every parameter of the model.
+/// Returns the message for a load of the checkpoint at `path`. Calls `custom_load_fn`, which cannot be sent, for every
+/// parameter of the model `whole`.
 wanted_load travelling(const std::filesystem::path& path, const load_options& options, const core::model_table& whole);
-/// Converts a message's options to load options; every process, the sender included, uses the result.
+/// Converts a message back to options; every process, the sender included, loads with the result, so that all load
+/// alike.
 load_options arrived(const wanted_load& told);
 
 }  // namespace troupe::actors

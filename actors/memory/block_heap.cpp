@@ -8,8 +8,8 @@
 namespace troupe::actors {
 
 struct alignas(block_heap::alignment_bytes) block_heap::tag {
-  uint64_t bytes;   // size of the block in bytes, with the tag
-  uint64_t before;  // size of the left neighbour in bytes; 0: there is none
+  uint64_t bytes;   // size of the block in bytes, this header included
+  uint64_t before;  // size in bytes of the block before this one in memory; 0: this is the first
   segment* in;
   bool free;
 };
@@ -51,7 +51,7 @@ void* block_heap::allocate(uint64_t bytes) {
   const auto found = free_.lower_bound({whole, nullptr});
   tag* t = found != free_.end() ? found->second : nullptr;
   if (t == nullptr) {
-    drop_empty();  // the mapping is too small even when all of it is free
+    drop_empty();  // no free block is large enough: unmaps wholly free mappings, which are too small, too
     t = grow(whole);
     if (t == nullptr) return nullptr;
   }

@@ -20,8 +20,9 @@ namespace troupe::actors {
 class block_heap {
  public:
   static constexpr uint64_t alignment_bytes = 64;
-  /// A mapping has the size that its first block needs, but at least segment_bytes_min and at least a quarter of the
-  /// bytes mapped already (to keep mappings few); the quarter is limited to `segment_bytes_max`.
+  /// Limits of the size of a mapping: it has the size that its first block needs, but at least segment_bytes_min, and
+  /// at least a quarter of the bytes that are mapped already, to keep mappings few; that quarter is limited to
+  /// `segment_bytes_max`.
   static constexpr uint64_t segment_bytes_min = uint64_t{8} << 20;
   static constexpr uint64_t segment_bytes_max = uint64_t{256} << 20;
 
@@ -34,9 +35,11 @@ class block_heap {
   void* allocate(uint64_t bytes);
   void free(void* block);
 
-  /// Keeps mappings without blocks for later allocations from now on, instead of returning them to the system.
+  /// Makes the heap keep mappings in which no block is in use, for later allocations, instead of returning them to the
+  /// system.
   void keep();
-  /// Returns mappings without blocks to the system, now and whenever the last block of one is freed.
+  /// Returns mappings in which no block is in use to the system, now and from now on whenever the last block of a
+  /// mapping is freed.
   void give_up();
 
   [[nodiscard]] uint64_t mapped_bytes() const;
@@ -50,7 +53,7 @@ class block_heap {
 
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<segment>> segments_;
-  // Free blocks as (bytes, tag); blocks of equal size are ordered by address.
+  // Free blocks, ordered by size in bytes, then by address.
   std::set<std::pair<uint64_t, tag*>> free_;
   uint64_t mapped_bytes_ = 0;
   bool keeps_ = false;

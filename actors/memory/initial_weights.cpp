@@ -16,7 +16,7 @@
 namespace troupe::actors {
 namespace {
 
-// Elements filled at a time: limits the scratch memory for parameters of any size.
+// Number of elements that are filled at a time, which limits the scratch memory for parameters of any size.
 constexpr uint64_t window_elements = uint64_t{1} << 20;
 
 using filler = std::function<core::result<void>(uint32_t parameter, uint64_t first, std::span<float> out)>;
@@ -39,7 +39,8 @@ filler drawn(const job::blueprint& b) {
   };
 }
 
-/// Returns a filler that reads a teacher's parameters from the teacher's own folder, and all others from `model`.
+/// Returns a function that fills parameters of a distillation teacher from the teacher's own folder, and all other
+/// parameters by `model`.
 core::result<filler> with_teacher(const job::blueprint& b, filler model,
                                   std::unique_ptr<models::weights_source>& file) {
   if (!b.teaching) return model;
@@ -79,14 +80,15 @@ core::result<void> ask(const fill_watch& watch) {
   return core::fail(core::error_kind::stopped, "stopped while first values were made");
 }
 
-/// Returns the number of elements to fill on all ranks, including copies of tied parameters.
+/// Returns the number of elements of all parameters of the table, including copies of tied parameters.
 double elements_of(const core::model_table& table) {
   double n = 0;
   for (const auto& p : table.parameters) n += static_cast<double>(p.numel());
   return n;
 }
 
-/// Fills a part of a parameter window by window, in place if the host can access the elements.
+/// Fills the elements of `part` (weights or master weights) of parameter `q` that the rank holds, `window_elements` at
+/// a time: in place if the host can access them, otherwise by state_store::write.
 core::result<void> fill_part(const filler& fill, const state_store& store, uint32_t q, plan::state_part part,
                              std::vector<float>& scratch, std::vector<std::byte>& stored, const fill_watch& watch) {
   const core::dtype type = store.type_of(part);

@@ -19,11 +19,12 @@ namespace {
 
 struct account {
   std::atomic<uint64_t> current{0}, peak{0};
-  std::atomic<uint64_t> taken{0};  // the highest of the peaks that take_peak() has returned
+  std::atomic<uint64_t> taken{0};  // highest peak that take_peak() has returned
 };
 account accounts[ledger_owners_max];
 
-// A sanitizer build allocates every block by itself, so that each is checked.
+// Smallest block that comes from an owner's heap. A sanitizer build allocates every block by itself, so that the
+// sanitizer checks each.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr uint64_t heap_bytes_from = UINT64_MAX;
 #else
@@ -31,15 +32,16 @@ constexpr uint64_t heap_bytes_from = large_block_bytes;
 #endif
 
 block_heap& heap_of(uint32_t owner) {
-  // Never destroyed, because blocks may outlive all other objects.
+  // Heaps of all owners; never destroyed, because blocks may be freed after all other objects are destroyed.
   static auto* const all = new std::array<block_heap, ledger_owners_max>;
   return (*all)[owner];
 }
 
-// Number of the owner of this thread's allocations; ledger_owners_max: no owner.
+// Owner for whom this thread's allocations are counted; ledger_owners_max: none.
 thread_local uint32_t owner_of_thread = ledger_owners_max;
 
-// A header in front of every block, with the owner. 64 bytes keep the block aligned as ATen's own allocator aligns.
+// Size of the header in front of every block, which stores the owner; a multiple of 64 bytes keeps the data aligned as
+// ATen's own allocator aligns.
 constexpr size_t header_bytes = 64;
 struct header {
   uint64_t bytes;
@@ -47,7 +49,8 @@ struct header {
   bool in_heap;  // true: the block was allocated from the owner's block_heap
 };
 
-// Frees a block by its data pointer alone, because ATen's deleters receive only that.
+// Frees the block whose data begins at `data`; finds everything else in the header, because ATen's deleters receive
+// only this pointer.
 void give_back(void* data) {
   if (data == nullptr) return;
   void* block = static_cast<std::byte*>(data) - header_bytes;

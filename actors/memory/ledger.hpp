@@ -1,6 +1,6 @@
-// Counts ATen's allocations by the rank whose lane made them, and provides large blocks from that rank's own heap of
-// huge pages. A session installs the ledger at its start and removes it at its end; threads that never called
-// `attribute_allocations` are not counted.
+// Counts ATen's allocations of host memory separately for each rank, by the thread that makes them, and takes large
+// blocks from a heap of huge pages of the rank. A session installs the ledger at its start and removes it at its end;
+// threads that never called attribute_allocations() are not counted.
 #pragma once
 
 #include <cstdint>
@@ -8,31 +8,33 @@
 
 namespace troupe::actors {
 
-/// Most owners that a process counts separately, over all sessions; further ranks share the last owner.
+/// Number of owners (ranks) that a process counts separately, over all sessions; the last one is shared by all further
+/// ranks.
 inline constexpr uint32_t ledger_owners_max = 256;
 
 /// Smallest block that comes from the owner's heap (`actors/memory/block_heap.hpp`); smaller ones come from `malloc`.
 inline constexpr uint64_t large_block_bytes = uint64_t{32} << 10;
 
-/// Counts this thread's allocations through ATen for `owner` from now on.
+/// Makes the ledger count all later allocations that ATen makes on this thread for `owner`.
 void attribute_allocations(uint32_t owner);
 
-/// Counts allocations while it exists; several ledgers may exist at the same time.
+/// Counts ATen's allocations from its construction to its destruction; several ledgers may exist at the same time.
 class allocation_ledger {
  public:
-  /// Reserves an owner for each of `ranks` ranks, as far as owners are free, and resets their peaks.
+  /// Reserves an owner for each of `ranks` ranks, as long as owners are free, and resets the peaks of these owners.
   explicit allocation_ledger(uint32_t ranks);
   ~allocation_ledger();
   allocation_ledger(const allocation_ledger&) = delete;
   allocation_ledger& operator=(const allocation_ledger&) = delete;
 
-  /// Returns the owner of a rank, for `attribute_allocations` and the functions below.
+  /// Returns the owner number of a rank, for attribute_allocations() and the functions below.
   [[nodiscard]] uint32_t owner(uint32_t rank) const {
     return rank < owners_.size() ? owners_[rank] : ledger_owners_max - 1;
   }
   [[nodiscard]] uint64_t current_bytes(uint32_t owner) const;
   [[nodiscard]] uint64_t peak_bytes(uint32_t owner) const;
-  /// Returns the peak since the previous call, or since the ledger was made, and resets it.
+  /// Returns the largest number of bytes that `owner` had allocated at a time since the previous call, or since the
+  /// ledger was made, and begins a new measurement.
   uint64_t take_peak(uint32_t owner);
 
  private:

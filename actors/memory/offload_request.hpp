@@ -1,4 +1,5 @@
-// A host's request to move states out of memory while nothing runs, and its report: DeepSpeed's `offload_states`.
+// The request of the host program to move states (weights, moments, gradients) out of memory between steps, and
+// the report on it, as in DeepSpeed's `offload_states`.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +12,10 @@
 namespace troupe::actors {
 
 struct offload_request {  ///< states that leave memory, and their destination
-  /// The states to move: `optim_states` (moments), `hp_params` (fp32 masters), `lp_params` (parameters as gathers use
-  /// them), `lp_grads` (reduced gradients stored apart) and `contiguous_grad_buffer` (buckets); empty: all. If a
-  /// parameter is its own master weight, both names of weights select it.
+  /// Names of the states to move: `optim_states` (moments), `hp_params` (fp32 master weights), `lp_params` (parameters
+  /// as the forward pass uses them), `lp_grads` (reduced gradients that have memory of their own) and
+  /// `contiguous_grad_buffer` (gradient buckets); empty: all. If a parameter is its own master weight, `hp_params` and
+  /// `lp_params` both select it.
   std::vector<std::string> include{};
   /// cpu: moves the states to host memory; without an accelerator they are there already, so the bytes are counted and
   /// nothing is freed. nvme: moves them to files, and returns the pages to the system.

@@ -13,7 +13,7 @@ using core::error_kind;
 using core::fail;
 using owner = plan::pool;
 
-/// Name of the folder for offloaded states, within the swap folder, which a run may use at the same time.
+/// Name of the folder for offloaded states, below the folder for swap files, which the run may use at the same time.
 constexpr const char* folder_name = "offloaded";
 
 struct category {
@@ -26,7 +26,7 @@ constexpr category categories[] = {{"optim_states", owner::moments},
                                    {"lp_grads", owner::accumulated},
                                    {"contiguous_grad_buffer", owner::buckets}};
 
-/// Returns the field of the memory table that counts the bytes of a pool.
+/// Returns the field of `t` that counts the bytes of pool `pool`.
 uint64_t& counted(plan::memory_table& t, owner pool) {
   switch (pool) {
     case owner::moments:
@@ -55,7 +55,7 @@ core::result<std::vector<owner>> owners_of(const std::vector<std::string>& inclu
                   fmt::format("offload_states: include: wanted optim_states, hp_params, lp_params, lp_grads or "
                               "contiguous_grad_buffer, got '{}'",
                               name));
-  // Both names of weights may select the same pool, which must be moved once.
+  // `hp_params` and `lp_params` may select the same pool, which must be moved only once.
   std::vector<owner> once;
   for (const auto x : out)
     if (std::find(once.begin(), once.end(), x) == once.end()) once.push_back(x);
@@ -68,7 +68,7 @@ uint64_t file_bytes(const rank_memory& m, const std::vector<owner>& owners) {
   return bytes;
 }
 
-/// Calls `step` with every pool and its offset in the rank's file.
+/// Calls `step` with the offset in the rank's file and the memory of each pool in `owners` that has bytes.
 template <class F>
 core::result<void> for_pools(const rank_memory& m, const std::vector<owner>& owners, F step) {
   uint64_t offset = 0;

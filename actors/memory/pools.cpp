@@ -41,7 +41,7 @@ uint64_t pool_bytes(const plan::rank_plan& trains, const plan::pool_sizes& sizes
 }
 
 device::tier pool_tier(const plan::plan_options& o, owner which, device::tier windows) {
-  // Collectives of a device apart access pools in host memory, so these are pinned.
+  // If the device has memory of its own (`apart`), collectives access pools in host memory, which are therefore pinned.
   const auto on_host = o.tiers.apart ? device::tier::pinned : device::tier::huge;
   const auto where = [&](plan::tier t) { return t == plan::tier::device ? device::tier::device : on_host; };
   switch (which) {

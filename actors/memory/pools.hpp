@@ -1,4 +1,5 @@
-// Computes the size of each pool of a rank, and its tier of memory. The plan owns the offsets within a pool.
+// Computes the size of each memory pool of a rank, and its kind of memory (device, pinned or huge pages). The plan owns
+// the offsets within a pool.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +9,13 @@
 
 namespace troupe::actors {
 
-/// Returns the bytes of a pool for a rank that trains by `trains` and whose other plans need no more than `sizes`.
+/// Returns the bytes of pool `which` for a rank that trains by the plan `trains`; `sizes` has the sizes of those pools
+/// that depend on the rank's other plans, too.
 uint64_t pool_bytes(const plan::rank_plan& trains, const plan::pool_sizes& sizes, plan::pool which);
 
-/// Returns the tier of a pool; `windows` is the tier of windows onto files. If states are offloaded, the host updates,
-/// so all data that updates read and write is on the host, too; votes and norms are where they are computed, and the
-/// host reads them.
+/// Returns the tier (device, pinned or huge-page memory) of pool `which`; `windows` is the tier of pools through which
+/// data move from and to files. If optimizer states are offloaded, the host updates, so all pools that updates read or
+/// write are in host memory. Votes and norms are in pinned memory, which device and host access.
 device::tier pool_tier(const plan::plan_options& options, plan::pool which, device::tier windows);
 
 }  // namespace troupe::actors

@@ -60,7 +60,7 @@ void pruning_masks::begin(uint64_t updates) {
     const auto take = [&](uint32_t unit, uint32_t q) {
       auto& of_unit = whole[unit];
       const auto at = of_unit.find(q);
-      if (at == of_unit.end()) return;  // another module of the same weight has combined this mask already
+      if (at == of_unit.end()) return;  // a module with the same weight came earlier and has stored this mask
       auto& shares = together_[{unit, q}];
       for (uint32_t t = 0; t < m.shares.size(); ++t)
         shares.push_back(kernels::share_of_mask(at->second, m.runs_of(q, t)));

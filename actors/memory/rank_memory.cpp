@@ -30,7 +30,7 @@ core::result<std::shared_ptr<rank_memory>> rank_memory::allocate(std::shared_ptr
   const auto layout = shared_layout_of(*m->plan_, sizes);
   for (uint32_t k = 0; k < plan::num_owners; ++k) {
     const auto which = static_cast<owner>(k);
-    if (which == owner::staging) continue;  // allocated at the first save
+    if (which == owner::staging) continue;  // take_staging() allocates it
     const auto tier = pool_tier(m->plan_->options(), which, place.windows);
     const uint64_t bytes = pool_bytes(*m->plan_, sizes, which);
     if (shares && is_shared(which) && bytes > 0) {

@@ -1,5 +1,6 @@
-// The memory of one rank: one pool per owner, sized by the plan, allocated as long as it may be read. Owns addresses;
-// the plan decides which bytes are used when.
+// The memory of one rank: one pool for each owner (use of memory, such as parameters or moments), in the size that the
+// plan requires. The pools exist as long as any lane or rank may access them. Owns addresses; the plan decides which
+// bytes are used when.
 #pragma once
 
 #include <atomic>
@@ -18,17 +19,19 @@
 
 namespace troupe::actors {
 
-/// The device of a rank, and the tier of its windows onto files: huge, or pinned as far as the system permits.
+/// The device of a rank, and the kind of its windows, the memory through which data move from and to swap files: huge
+/// pages, or pinned as far as the system permits.
 struct memory_place {
   device::device_id device{};
   device::tier windows = device::tier::huge;
-  /// Segment for pools that ranks of other processes access; empty: all pools belong to this process.
+  /// Shared memory for the pools that ranks of other processes access; empty: all pools belong to this process alone.
   shared_segment shared{};
   /// False: the rank is in another process, and only its shared pools are mapped here.
   bool is_here = true;
 };
 
-/// Reads or writes states of a rank of another process, converted to elements of a type.
+/// Functions that read and write states of a rank whose memory is in another process, converted from or to the given
+/// type.
 struct states_elsewhere {
   std::function<core::result<void>(uint32_t parameter, plan::state_part, plan::slice, core::dtype, std::byte*)> read;
   std::function<core::result<void>(uint32_t parameter, plan::state_part, plan::slice, core::dtype, const std::byte*)>
@@ -37,14 +40,16 @@ struct states_elsewhere {
 
 class rank_memory {
  public:
-  /// Allocates memory for `trains`, and for every other plan of the same rank whose pools are no larger.
+  /// Allocates the memory of a rank that trains by the plan `trains`, and that may run any other plan of the rank whose
+  /// pools are no larger than `sizes`.
   static core::result<std::shared_ptr<rank_memory>> allocate(std::shared_ptr<const plan::rank_plan> trains,
                                                              const plan::pool_sizes& sizes,
                                                              const memory_place& place = {});
 
-  /// Switches training to another plan with the same places of states. Between steps only: contents of slots are lost
-  /// if the pool of slots grows. Errors: no memory (nothing has changed then), or a pool of slots that files use would
-  /// have to grow.
+  /// Switches training to `trains`, a plan that stores states at the same places. Call between steps only: pools for
+  /// data within a step are replaced if they have to grow, and lose their contents. Errors: no memory; a pool that
+  /// holds states, that other processes share or through which files are read would have to grow. After an error
+  /// nothing has changed.
   core::result<void> train_by(std::shared_ptr<const plan::rank_plan> trains, const plan::pool_sizes& sizes);
 
   [[nodiscard]] device::device_id device() const { return place_.device; }
@@ -53,73 +58,82 @@ class rank_memory {
   /// Returns the functions that access the rank's states if its memory is in another process.
   [[nodiscard]] const states_elsewhere& elsewhere() const { return elsewhere_; }
   void use_elsewhere(states_elsewhere x) { elsewhere_ = std::move(x); }
-  /// Returns the first byte of a pool; null if it is empty, as staging is before `take_staging`. Parameters are stored
-  /// in their own layout: full at stages 0 to 2, this rank's slices at stage 3. Slots and undo copies are where the
-  /// plan places them.
+  /// Returns the first byte of a pool; null if it has no memory, as the staging pool before take_staging(). The
+  /// parameter pool holds whole parameters at ZeRO stages 0 to 2, and this rank's slices at stage 3. In pools of slots
+  /// and undo copies, the plan decides the offsets.
   [[nodiscard]] std::byte* at(plan::pool which) const { return pool(which).data(); }
-  /// Returns the whole pool, for moving it while nothing runs.
+  /// Returns the memory of a pool, so that a caller can move the pool's contents while nothing runs.
   [[nodiscard]] const device::memory& pool(plan::pool which) const { return pools_[static_cast<size_t>(which)]; }
-  /// Returns the reason why windows that should be pinned are not; nullopt if they are, or need not be.
+  /// Returns the reason why windows onto files are not pinned although they should be; nullopt if they are pinned, or
+  /// need not be.
   [[nodiscard]] std::optional<std::string> unpinned() const;
 
   /// Returns the address of element `first` of `parameter`, which this rank must hold.
   [[nodiscard]] std::byte* parameter(uint32_t parameter, uint64_t first) const;
-  /// votes() and norms() return the memory for square sums and losses of all ranks, and for LAMB's norms: enough for
-  /// any plan.
+  /// votes() and norms() return the memory for the numbers that ranks exchange in the vote (square sums, losses), and
+  /// for LAMB's norms; both are large enough for any plan of the rank.
   [[nodiscard]] std::span<double> votes() const { return numbers_in(plan::pool::votes); }
   [[nodiscard]] std::span<double> norms() const { return numbers_in(plan::pool::norms); }
-  /// Allocates the staging pool; call before the first run that saves. Later calls do nothing.
+  /// Allocates the staging pool, the memory that saves copy states to; call before the first run that saves. Later
+  /// calls do nothing.
   core::result<void> take_staging();
-  /// Returns the address of the master weight of a piece's first element; fp32, fp64 in reference mode. If it is
-  /// swapped: in `window`, which holds the piece's sub-group; null without `window`.
+  /// Returns the address of the master weight of the piece's first element, in fp32 (fp64 in reference mode). If master
+  /// weights are swapped, the address is in `window`, which must hold the states of the piece's sub-group; null without
+  /// `window`.
   [[nodiscard]] std::byte* master(const plan::owned_piece& piece, std::byte* window = nullptr) const;
-  /// Returns the address of a piece's first (0) or second (1) moment; if swapped, in `window`. Null if the optimizer of
-  /// this parameter has no such moment.
+  /// Returns the address of the piece's first (`which` 0) or second (1) moment; if moments are swapped, in `window`,
+  /// which holds the states of its sub-group. Null if the optimizer of the parameter has no such moment.
   [[nodiscard]] std::byte* moment(const plan::owned_piece& piece, uint32_t which, std::byte* window = nullptr) const;
-  /// Returns the address of the piece's copy in the 16-bit parameter type; in `window` if the states are swapped.
+  /// Returns the address of the piece's weights in the 16-bit parameter type; if they are swapped, in `window`. Null if
+  /// the parameters are their own master weights.
   [[nodiscard]] std::byte* copy(const plan::owned_piece& piece, std::byte* window = nullptr) const;
-  /// Returns the address of a piece's reduced gradient after the step's last reduction; if swapped, in `window`.
+  /// Returns the address of the piece's reduced gradient after the step's last reduction; if gradients are swapped, in
+  /// `window`, which holds the states of the piece's sub-group.
   [[nodiscard]] std::byte* gradient(const plan::owned_piece& piece, std::byte* window = nullptr) const;
-  /// Returns the address of the reduced gradient of element `first` of `parameter`, before its update; if swapped, in
-  /// its bucket's `window`.
+  /// Returns the address of the reduced gradient of element `first` of `parameter`; if reduced gradients are swapped,
+  /// in `window`, which holds those of the parameter's bucket.
   [[nodiscard]] std::byte* reduced_gradient(uint32_t parameter, uint64_t first, std::byte* window = nullptr) const;
-  /// Returns the start of this rank's part of the reduced gradient of `parameter`, after the last reduction of `p`, one
-  /// of the plans that this memory was allocated for.
+  /// Returns the address of the part that this rank owns of the reduced gradient of `parameter` after the last
+  /// reduction of a step of `p`, a plan that this memory was allocated for.
   [[nodiscard]] std::byte* last_gradient(const plan::rank_plan& p, uint32_t parameter) const;
 
-  /// Returns slot `buffer` of `p`, one of the plans that this memory was allocated for.
+  /// Returns the address of buffer `buffer` of `p`, a plan that this memory was allocated for.
   [[nodiscard]] std::byte* window(const plan::rank_plan& p, uint32_t buffer) const;
-  /// Returns all windows, for registering them with a queue.
+  /// Returns the memory of all windows onto the swap file, so that the caller can register it with a queue of requests.
   [[nodiscard]] std::vector<std::span<std::byte>> windows() const;
-  /// Returns this rank's slices of gather set `set`, in the layout of plan::shard_runs; null if they are only in the
-  /// file.
+  /// Returns the copy in memory of this rank's slices of gather set `set`, in the layout of plan::shard_runs; null if
+  /// the slices are only in the swap file.
   [[nodiscard]] std::byte* cached(uint32_t set) const;
-  /// Returns the weights of a piece in the first cached set that holds them; null if no set does.
+  /// Returns the address of the piece's weights in the first gather set that contains them and is cached in memory;
+  /// null if there is none.
   [[nodiscard]] std::byte* cached_weights(const plan::owned_piece& piece) const;
-  /// Copies new weights of a piece into every cached set that holds them.
+  /// Copies the new weights of a piece into every cached gather set that contains them.
   void refresh_cached(const plan::owned_piece& piece, const std::byte* weights) const;
 
-  /// Copies this rank's part of gather set `set`, which is whole at `gathered`, to the second copy of parameters.
+  /// Copies this rank's part of gather set `set`, whose whole parameters are at `gathered`, to the second copy of
+  /// parameters (hpZ), which later gathers of the step read.
   void keep_near(const plan::rank_plan& p, uint32_t set, const std::byte* gathered) const;
 
   /// Returns the swap file; null if nothing is swapped.
   [[nodiscard]] const std::shared_ptr<storage::swap_file>& swap_file() const { return swap_file_; }
   void use_swap_file(std::shared_ptr<storage::swap_file> file) { swap_file_ = std::move(file); }
-  /// Counts a write to the swap file that may outlive its step; the io lane calls write_begins and write_ends.
+  /// write_begins and write_ends count the writes to the swap file that may still run when their step ends; the io lane
+  /// calls them.
   void write_begins() { writes_under_way_.fetch_add(1, std::memory_order_relaxed); }
   void write_ends(const std::optional<core::error>& failure = {});
-  /// Waits until no write is running: all data that steps have written can then be read. Callable on any thread but the
-  /// io lane's. Errors: that of the first failed write, in all later calls.
+  /// Waits until no counted write to the swap file is running, so that everything that steps have written can be read.
+  /// Callable on any thread but the io lane's. Once a write has failed, this and all later calls return the error of
+  /// the first failed write.
   [[nodiscard]] core::result<void> settle_writes() const;
 
-  /// Returns the number (0 or 1) of the place in the swap file that holds the valid states; 0 if states have one place.
-  /// A step that updates states writes them to the other place; the rank then calls change_place, before any other use
-  /// of the states.
+  /// Returns which of the two places (0 or 1) that states have in the swap file holds their valid values; 0 if states
+  /// have one place. A step that updates states writes the new values to the other place; the rank calls change_place()
+  /// at the end of that step, before any other use of the states.
   [[nodiscard]] uint32_t place() const { return valid_place_.load(std::memory_order_relaxed); }
   void change_place() { valid_place_.store(1 - place(), std::memory_order_relaxed); }
 
   [[nodiscard]] const plan::rank_plan& plan() const { return *plan_; }
-  /// Returns the bytes that this rank has mapped, by owner, in the table that plans use for predictions.
+  /// Returns the bytes of memory that this rank has allocated, by use, in the form in which plans predict them.
   [[nodiscard]] plan::memory_table resident() const;
 
  private:
@@ -137,10 +151,10 @@ class rank_memory {
   device::memory pools_[plan::num_owners];
   struct cached_set {
     std::vector<plan::shard_run> runs;
-    uint64_t offset = 0;  // offset of the set in the parameters' pool, in elements
+    uint64_t offset = 0;  // offset of the cached set in the parameter pool, in elements
   };
-  std::vector<cached_set> cached_;  // [gather set]: slices in memory that are in the swap file as well; empty if none
-  std::vector<std::vector<uint32_t>> cached_in_;  // indices of the cached sets that contain a parameter, by parameter
+  std::vector<cached_set> cached_;                // [gather set]: slices cached in memory; empty if no set is cached
+  std::vector<std::vector<uint32_t>> cached_in_;  // [parameter]: indices of the cached sets that contain it
   std::shared_ptr<storage::swap_file> swap_file_;
   std::atomic<uint32_t> valid_place_{0};
   std::atomic<uint32_t> writes_under_way_{0};

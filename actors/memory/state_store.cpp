@@ -15,8 +15,8 @@ bool state_store::are_weights(state_part part) const {
 
 bool state_store::may_be_swapped(state_part part) const {
   const auto& p = plan();
-  // below stage 3 parameters are whole and in memory, because the swap file has no room for elements that other ranks
-  // own
+  // weights are in the swap file only at stage 3: below it parameters are whole, and a rank's swap file has room only
+  // for the elements that the rank owns
   return are_weights(part) ? p.options().tiers.parameters == plan::tier::nvme : !p.blocks.empty();
 }
 
@@ -102,7 +102,7 @@ core::result<void> state_store::copy_and_wait(std::byte* to, const std::byte* fr
   return stream.finish();
 }
 
-// Reads from the swap file, after waiting for the last writes of a step, which may still be running after its end.
+// Reads from the swap file, after waiting for its writes, which may still be running after the end of their step.
 core::result<void> state_store::read_file(uint64_t offset, std::span<std::byte> out) const {
   TROUPE_TRY(memory_.settle_writes());
   return memory_.swap_file()->read(offset, out);
@@ -137,7 +137,7 @@ core::result<void> state_store::write(uint32_t q, state_part part, uint64_t firs
   return {};
 }
 
-// Copies new weights to all windows that hold the parameter: one for each gather set that contains it.
+// Copies new weights to every gather set in memory that contains them.
 core::result<void> state_store::refresh_caches(uint32_t q, plan::slice range, const std::byte* weights) const {
   memory_.refresh_cached(piece_of(q, range), weights);
   return device::stream::current(memory_.device()).finish();  // the caller may free `weights` afterwards
@@ -145,7 +145,8 @@ core::result<void> state_store::refresh_caches(uint32_t q, plan::slice range, co
 
 namespace {
 
-/// Calls `step` with successive parts of `range`, each of which fits into one window of memory.
+/// Calls step(part, index of its first element in `range`) for successive parts of `range` of at most
+/// state_window_elements elements.
 template <class F>
 core::result<void> in_windows(plan::slice range, F step) {
   for (uint64_t done = 0; done < range.count; done += state_window_elements)
@@ -203,13 +204,13 @@ core::result<void> read_states(rank_memories ranks, uint32_t q, state_part part,
                                std::byte* out) {
   for (const auto& m : ranks) {
     const state_store store(*m);
-    // Replicas hold equal elements, so one of them is read.
+    // Ranks that are replicas of each other hold equal elements, so only the first replica is read.
     const plan::slice mine =
         m->plan().layout->replica_at(m->plan().rank) == 0 ? common(store.held(q, part), range) : plan::slice{};
     if (mine.count == 0) continue;
     std::byte* const to = out + (mine.first - range.first) * core::size_of(type);
     TROUPE_TRY(m->is_here() ? store.read_as(q, part, mine, type, to) : m->elsewhere().read(q, part, mine, type, to));
-    if (mine == range) break;  // other ranks hold the same elements
+    if (mine == range) break;  // all elements are read
   }
   return {};
 }

@@ -1,6 +1,6 @@
-// Finds one rank's states between steps, in memory or in the rank's swap file, and reads and writes any of their
-// elements. All uses of states outside of a step go through this class. The caller owns the meaning of the elements,
-// the session the times at which they may be used.
+// Finds the states (weights, moments, gradients) of one rank between steps, in memory or in the rank's swap file, and
+// reads and writes any of their elements. Every access to states outside of a step uses this class. The caller knows
+// the meaning of the elements, and the session decides when states may be accessed.
 #pragma once
 
 #include <cstddef>
@@ -15,11 +15,11 @@
 
 namespace troupe::actors {
 
-/// Number of elements that are converted at a time: limits the scratch memory for parameters of any size.
+/// Number of elements that are converted at a time, which limits the scratch memory for parameters of any size.
 inline constexpr uint64_t state_window_elements = uint64_t{1} << 18;
 
-/// Consecutive elements of one part of one parameter: at `at` in memory; if that is null, from `file_offset` on in the
-/// swap file.
+/// Consecutive elements `range` of one kind of state of one parameter: in memory at `at`, or, if that is null, in the
+/// swap file from byte `file_offset` on.
 struct state_run {
   plan::slice range;
   std::byte* at = nullptr;
@@ -27,34 +27,34 @@ struct state_run {
   bool on_device = false;  ///< true: `at` is memory of a device that the host cannot access
 };
 
-/// Access to the states of one rank. Parts are a plan's: `copy` are the weights that gathers use, in the parameters'
-/// type and whole below stage 3; `master` the weights that are updated, which are the same bytes if a parameter is its
-/// own master weight. Between steps only; one thread may write, or any number of threads may read. `memory` must
-/// outlive this object.
+/// Access to the states of one rank. Kinds of states are those of the plan (plan::state_part): `copy` is the weights
+/// that the forward pass uses, in the parameters' type, whole at ZeRO stages below 3; `master` is the weights that the
+/// optimizer updates, which are the same bytes if a parameter is its own master weight. Use between steps only; one
+/// thread may write, or any number of threads may read. `memory` must outlive this object.
 class state_store final : public state_source {
  public:
   explicit state_store(const rank_memory& memory) : memory_(memory) {}
 
-  /// Returns the elements of `part` of `parameter` that this rank has: none if the parameter, frozen or not, has no
-  /// such part.
+  /// Returns the range of elements of state `part` of `parameter` that this rank holds; empty if it holds none, or if
+  /// the parameter has no such state (moments of a frozen parameter, for example).
   [[nodiscard]] plan::slice held(uint32_t parameter, plan::state_part part) const;
   [[nodiscard]] core::dtype type_of(plan::state_part part) const override;
-  /// Returns where the elements of `range`, which the rank holds, are stored: as few runs as possible, in order; one
-  /// run if all elements are in memory.
+  /// Returns where the elements of `range`, all of which the rank must hold, are stored: as few runs of consecutive
+  /// elements as possible, in order; one run if all are in memory.
   [[nodiscard]] std::vector<state_run> runs(uint32_t parameter, plan::state_part part, plan::slice range) const;
-  /// Returns null if the elements are in a file or on a device that the host cannot access: `read` and `write` reach
-  /// them.
+  /// Returns the address of the elements in host memory; null if they are in a file, in several places, or on a device
+  /// that the host cannot access: use read() and write() for these.
   [[nodiscard]] std::byte* in_memory(uint32_t parameter, plan::state_part part, plan::slice range) const override;
   /// True if some states of this rank are in a file.
   [[nodiscard]] bool swaps() const { return memory_.swap_file() != nullptr; }
 
   core::result<void> read(uint32_t parameter, plan::state_part part, uint64_t first,
                           std::span<std::byte> out) const override;
-  /// Writes elements in their stored form, from `first` on. Weights in the file that are also cached in memory are
-  /// written to both places.
+  /// Writes elements from `first` on, given in the type in which they are stored. Weights in the swap file that are
+  /// also cached in memory are written to both.
   core::result<void> write(uint32_t parameter, plan::state_part part, uint64_t first,
                            std::span<const std::byte> in) const;
-  /// read_as and write_as convert between the stored elements and `range.count` elements of `type`, rounding once.
+  /// read_as() and write_as() convert between the stored elements of `range` and elements of `type`, rounding once.
   core::result<void> read_as(uint32_t parameter, plan::state_part part, plan::slice range, core::dtype type,
                              std::byte* out) const;
   core::result<void> write_as(uint32_t parameter, plan::state_part part, plan::slice range, core::dtype type,
@@ -76,15 +76,15 @@ class state_store final : public state_source {
   const rank_memory& memory_;
 };
 
-/// Memory of all ranks of a model, in rank order.
+/// [rank]: memory of each rank that holds a part of the model.
 using rank_memories = std::span<const std::shared_ptr<rank_memory>>;
 
-/// Reads `range` of a part of a parameter as elements of `type`, rounded once, from the ranks that hold it; elements
-/// that no rank holds are left unchanged in `out`. Errors: those of state_store::read_as.
+/// Reads elements `range` of state `part` of a parameter from the ranks that hold them, as elements of `type`, rounded
+/// once. Elements that no rank holds are left unchanged in `out`. Errors: those of state_store::read_as.
 core::result<void> read_states(rank_memories ranks, uint32_t parameter, plan::state_part part, plan::slice range,
                                core::dtype type, std::byte* out);
-/// Writes `range` of a part of a parameter on every rank that holds some of it, so that ranks with the same elements
-/// stay equal.
+/// Writes elements `range` of state `part` of a parameter on every rank that holds some of them, so that ranks with the
+/// same elements stay equal.
 core::result<void> write_states(rank_memories ranks, uint32_t parameter, plan::state_part part, plan::slice range,
                                 core::dtype type, const std::byte* in);
 

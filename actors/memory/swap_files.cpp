@@ -55,8 +55,8 @@ storage::swap_queue_options queue_options(const config::job_config& config) {
   out.block_bytes = aio.block_size;
   out.single_submit = aio.single_submit;
   out.overlap_events = aio.overlap_events;
-  // DeepSpeed's threads have a queue each, whereas a thread of this pool has one request in flight: uses DeepSpeed's
-  // number of threads only if the configuration states it
+  // In DeepSpeed each thread has a queue of requests; here each thread of the pool has one request in flight.
+  // DeepSpeed's number of threads is therefore used only if the configuration states it.
   if (aio.intra_op_parallelism_given) out.threads = aio.intra_op_parallelism;
   return out;
 }

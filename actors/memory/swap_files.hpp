@@ -1,5 +1,5 @@
-// The swap files of a session: one folder, one file per rank, and the thread that watches their queues. Owns their
-// lifetime.
+// The swap files of the ranks of a process: one folder, one file per rank, and the thread that waits for completed
+// requests to them. Owns their lifetime.
 #pragma once
 
 #include <filesystem>
@@ -18,15 +18,15 @@ namespace troupe::actors {
 struct swap_files {
   std::shared_ptr<storage::swap_space> space;  ///< folder of the swap files; null if no states are swapped
   std::shared_ptr<storage::event_watch> watch;
-  std::vector<std::shared_ptr<storage::swap_file>> ranks;  ///< swap files of the ranks, in the order of the plans
+  std::vector<std::shared_ptr<storage::swap_file>> ranks;  ///< [index in the plans]: swap file of the rank
 };
 
-/// Creates the swap files in `folder`, after checking the free space. `plans` are those of this process's ranks.
-/// Errors: those of storage::swap_space.
+/// Creates a swap file in `folder` for each rank of this process, whose plans are `plans`, after checking the free
+/// space. Errors: those of storage::swap_space.
 core::result<swap_files> open_swap_files(const config::job_config& config, const std::filesystem::path& folder,
                                          plan::rank_plans plans);
 
-/// Returns the bytes of the files for each kind of state, summed over all ranks.
+/// Returns the bytes that each kind of state has in the swap files of all ranks whose plans are `plans`.
 std::vector<storage::swap_category> swap_categories(plan::rank_plans plans);
 
 /// Returns the options of the queue of requests to a rank's swap file.

@@ -1,4 +1,4 @@
-// Interface between the io lane and the rank's swap file; file_port.hpp implements it.
+// Interface through which the io lane reads and writes its rank's swap file; file_port.hpp implements it.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,8 @@
 
 namespace troupe::actors {
 
-/// A request to read or write a window: its memory, and the ranges of the swap file. All ranges complete together.
+/// A request to read or write parts of the swap file, each from or into memory of a window. All parts complete
+/// together.
 struct swap_order {
   struct part {
     uint64_t offset = 0;  ///< byte offset of the part in the swap file
@@ -24,22 +25,22 @@ struct swap_order {
   std::vector<part> parts;
 };
 
-/// The interface through which an io lane reads and writes its rank's swap file. One thread uses a port, and must
-/// outlive it.
+/// A port to a rank's swap file. One thread calls all of its functions, and that thread must outlive the port.
 class swap_port {
  public:
-  /// Cancels requests in flight and waits for them: no window is accessed afterwards.
+  /// Cancels requests that have not completed and waits for their end: no window is accessed afterwards.
   virtual ~swap_port() = default;
-  /// Begins a request; if an error is returned, nothing was begun.
+  /// Begins a request. If it returns an error, no part of the request has begun.
   virtual core::result<void> submit(const swap_order& order) = 0;
-  /// Appends all finished orders to `over`. The order that finishes next notifies the port's opener again. Never
-  /// blocks.
+  /// Appends the completions of all finished requests to `over`. When the next request finishes, the function `wake` of
+  /// the port's setup is called again. Never blocks.
   virtual void look(std::vector<storage::swap_completion>& over) = 0;
-  /// Ends every order and appends it to `over`; orders that were not finished end as stopped.
+  /// Ends every request and appends its completion to `over`; a request that was not finished has the error `stopped`.
   virtual void stop(std::vector<storage::swap_completion>& over) = 0;
 };
 
-/// Function that opens the port for these windows, on the thread that will use the port.
+/// Function that opens a port for transfers from and into `windows`; must be called on the thread that will use the
+/// port.
 using swap_opener =
     std::function<core::result<std::unique_ptr<swap_port>>(const std::vector<std::span<std::byte>>& windows)>;
 

@@ -14,13 +14,13 @@ std::vector<std::shared_ptr<rank_memory>> whole_states::like(uint32_t rank, uint
   return out;
 }
 
-// Calls `use` with the ranks of a tensor coordinate, elements of their share, and the index of the first one in
-// `range`.
+// For each run of consecutive elements in `range` of the whole parameter `q`, calls use(ranks that hold them, the same
+// elements numbered in the share of these ranks, index of the first one in `range`).
 template <class F>
 core::result<void> whole_states::each_run(uint32_t q, plan::slice range, F use) const {
   const auto& cut = tensor_.cut.parameters[q];
   if (!cut.cuts()) return use(ranks_, range, uint64_t{0});
-  // The tensor axis varies fastest, so the first ranks have all coordinates.
+  // Ranks are numbered along the tensor axis first, so rank `t` has tensor coordinate `t`.
   for (uint32_t t = 0; t < tensor_.split.degree; ++t) {
     const auto group = like(t, q);
     const core::tp_slices share(tensor_.whole->parameters[q].shape, cut, t);

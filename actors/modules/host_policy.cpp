@@ -41,7 +41,8 @@ core::result<models::injection_rule> rule_from(const layer_spec& spec) {
   return out;
 }
 
-/// Returns the policy from the section's rules and names; nullopt if it has none.
+/// Returns the policy that the keys partition_config and injection_policy_tuple of section tensor_parallel describe;
+/// nullopt if neither is given.
 core::result<std::optional<models::injection_policy>> said_policy(const config::tensor_parallel_section& t) {
   if (!t.preset_model.empty())
     return core::fail(
@@ -52,7 +53,7 @@ core::result<std::optional<models::injection_policy>> said_policy(const config::
   if (!t.partition.given && t.rows.empty()) return std::optional<models::injection_policy>();
   models::injection_policy out;
   for (const layer_spec& spec : t.partition.specs) {
-    // this rule names published families, and so does not apply to a host's model
+    // a rule for named model families does not apply to the host program's model
     if (!spec.model_types.empty()) continue;
     TROUPE_ASSIGN(auto rule, rule_from(spec));
     out.rules.push_back(std::move(rule));

@@ -53,13 +53,15 @@ core::result<models::host_batch> first_batch(const std::shared_ptr<const host_mo
   }
 }
 
-/// Changes that passes over units made to the first instance; other instances are changed alike.
+/// Report of the changes that passes over units make to the first instance of a model; all other instances are changed
+/// in the same way.
 struct changed_units {
   std::vector<models::unit_account> accounts;
   std::optional<core::error> failure;
 };
 
-/// Returns the passes over units of the configuration and of the embedding program, in order.
+/// Returns the passes over units that the configuration names and those of the host program, in the order of their
+/// contracts.
 core::result<models::unit_pass_order> unit_passes_of(const host_model& model, const config::job_config& config) {
   std::vector<std::string> automatic;
   for (const auto& x : models::all_unit_passes())
@@ -73,7 +75,8 @@ core::result<models::unit_pass_order> unit_passes_of(const host_model& model, co
   return order ? std::move(order) : core::fail(order.error().in("passes over units"));
 }
 
-/// Returns `make` followed by the passes over units; `make` alone if there are none.
+/// Returns a factory that calls `make` and then runs the passes over units on the model; `make` itself if there are no
+/// passes. `first`: the first micro-batch. `out` receives the report.
 core::result<models::module_factory> with_passes(const models::module_factory& make, const host_model& model,
                                                  const config::job_config& config, const models::host_batch& first,
                                                  const std::shared_ptr<changed_units>& out) {
@@ -148,8 +151,8 @@ core::result<std::shared_ptr<models::prepared_modules>> prepare(const std::share
                                              config.seed, batch, {}, config.parallel.tensor);
   if (changed->failure) return core::fail(*changed->failure);
   if (changes != nullptr) *changes = models::text_of(changed->accounts);
-  // DeepSpeed checks for unused parameters in the micro-batch that ends a step, at the stages with flat gradients; so
-  // does this.
+  // Requires, as DeepSpeed does, that at ZeRO stages 1 and 2 every parameter gets a gradient in the last micro-batch of
+  // a step, unless ignore_unused_parameters is set.
   const auto& z = config.zero_optimization;
   if (made && !z.ignore_unused_parameters && (z.stage == 1 || z.stage == 2))
     (*made)->need_all_gradients_in(static_cast<uint32_t>(config.gradient_accumulation_steps - 1));

@@ -1,4 +1,4 @@
-// Prepares a host's own model and cuts its micro-batches for a session. Not for hosts.
+// For sessions, not for host programs: prepares the host program's own model, and makes its micro-batches.
 #pragma once
 
 #include <memory>
@@ -15,19 +15,20 @@
 
 namespace troupe::actors {
 
-/// Returns a function that cuts a host's micro-batches: it calls the host's function with torch's generator seeded, and
-/// turns exceptions of that function into errors.
+/// Returns a function that makes micro-batches by calling the functions of `model`, with Torch's random generator
+/// seeded for each call; an exception of these functions becomes the failure of the batch.
 std::function<std::shared_ptr<const data::batch>(const next_batch&)> host_cut(std::shared_ptr<const host_model> model,
                                                                               uint64_t seed);
 
-/// Requests the first micro-batch and makes the instances of all ranks. Errors: those of prepared_modules and of
-/// unit_pass.hpp, missing functions, a first batch that cannot be made. Writes to `changes`, if it is not null, a line
-/// for each change that passes over units made.
+/// Gets the first micro-batch from the host program, and makes an instance of its model for each rank. Errors:
+/// those of prepared_modules and of unit_pass.hpp; missing functions; a first batch that cannot be made. If `changes`
+/// is not null, writes to it a line for each change that passes over units made.
 core::result<std::shared_ptr<models::prepared_modules>> prepare(const std::shared_ptr<const host_model>& model,
                                                                 const config::job_config& config,
                                                                 std::string* changes = nullptr);
 
-/// Returns the tables of a host's own model for planning; empty if there is none.
+/// Returns the tables (names, shapes and units of parameters) of the host program's own model, from which plans
+/// are made; empty if there is no such model.
 job::host_tables tables_of(const host_modules& modules);
 
 }  // namespace troupe::actors

@@ -1,4 +1,4 @@
-// An embedding program's own model and batches, which a run trains instead of the model that the configuration
+// A host program's own model and batches, which a run trains instead of the model that the configuration
 // describes.
 #pragma once
 
@@ -11,19 +11,20 @@
 
 namespace troupe::actors {
 
-struct host_model {  ///< model and batches that a session trains instead of the configuration's model and data
+struct host_model {  ///< functions that return the model and batches, in place of the configuration's
   models::module_factory make;
-  /// Returns micro-batches of `train_micro_batch_size_per_gpu` samples each; every micro-batch has the same weight in
-  /// the mean loss.
+  /// Function that returns training micro-batches of `train_micro_batch_size_per_gpu` samples each; every micro-batch
+  /// has the same weight in the mean loss.
   models::host_batches training;
-  /// Returns the micro-batches of `evaluate(n)`, which asks for steps 0 .. n - 1 with micro 0. May be empty: `evaluate`
-  /// is then refused.
+  /// Function that returns the micro-batches of `evaluate(n)`, which calls it with the steps 0 to n - 1 and micro-batch
+  /// 0. May be empty: `evaluate` is then refused.
   models::host_batches evaluation{};
-  /// Returns the largest micro-batch, if their lengths differ: transfers between stages and activation windows have
-  /// room for this size and no more. Empty: the first training micro-batch is the largest.
+  /// Function that returns the largest micro-batch, for micro-batches of different lengths: slots for transfers between
+  /// pipeline stages and for stored activations have room for this size and no more. Empty: the first training
+  /// micro-batch is the largest.
   std::function<models::host_batch()> largest{};
-  /// Passes over the units of every instance that `make` returns, in addition to those of the configuration's `compile`
-  /// section; their contracts order them.
+  /// Passes that change the units of each model that `make` returns, in addition to those of the configuration's
+  /// section `compile`; the contracts of the passes order them.
   std::vector<std::shared_ptr<const models::unit_pass>> passes{};
 };
 

@@ -1,5 +1,5 @@
-// Reports the progress of opening a session to the host, and asks the host whether to continue. Owns when the host is
-// asked; training_run.cpp does the work.
+// Reports the progress of opening a session to the host (the program that embeds Troupe), and asks it whether to
+// continue. Owns at what times it is asked; training_run.cpp opens the session.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,8 @@
 
 namespace troupe::actors {
 
-/// Shortest time between two calls that ask the host whether the opening continues.
+/// Least time between two calls of the host program's function that decides whether the opening of a session
+/// continues.
 inline constexpr std::chrono::milliseconds opening_interval{100};
 
 /// Name of the phase whose duration depends on the length of the text.
@@ -26,23 +27,23 @@ class opening_watch {  ///< reports the progress of one session that is being op
   opening_watch(const opening_watch&) = delete;
   opening_watch& operator=(const opening_watch&) = delete;
 
-  /// Begins the next phase, and asks the host whether to continue, as `go_on` does. Call on the opening thread only.
-  /// Errors: stopped.
+  /// Begins phase `phase` of the opening, and asks the host program at once whether to continue. Call on the
+  /// opening thread only. Errors: stopped.
   core::result<void> begin(std::string phase);
-  /// Asks the host whether the opening continues, at most once in opening_interval; other calls cost little. Errors:
-  /// stopped.
+  /// Asks the host program whether the opening continues, unless it was asked less than opening_interval ago.
+  /// `share`: fraction of the phase that is done, from 0 to 1; negative: unknown. Errors: stopped.
   core::result<void> go_on(double share = -1);
   [[nodiscard]] bool stopped() const { return stopped_.load(std::memory_order_relaxed); }
-  /// True if the embedding program wants the opening to end. Thread-safe: on the opening thread, also asks the program;
-  /// on other threads, only returns the latest answer.
+  /// True if the host program wants the opening to end. Thread-safe: on the opening thread, also asks the program,
+  /// as go_on() does; on other threads, only returns its latest answer.
   [[nodiscard]] bool wants_end() {
     if (std::this_thread::get_id() == opener_) (void)go_on(share_.load());
     return stopped();
   }
   [[nodiscard]] core::error why() const;
 
-  /// Waits for work of the opening that runs on another thread, and meanwhile asks the host whether to continue. The
-  /// work must poll `wants_end`.
+  /// Waits until `of`, work of the opening on another thread, is finished, and meanwhile asks the host program
+  /// whether to continue. That work must poll wants_end(), which is how it learns that it must stop.
   template <class T>
   void wait(const std::future<T>& of) {
     while (of.wait_for(opening_interval) == std::future_status::timeout) (void)go_on(share_.load());

@@ -1,4 +1,4 @@
-// Progress of opening a session, as the host's hook receives it.
+// Defines the progress of opening a session, which a hook of the host program receives.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@ struct opening_progress {
   double share = -1;  ///< share of the phase that is done, from 0 to 1; negative: not known
 };
 
-/// Returns false to end the opening.
+/// Function of the host program that is called while a session opens; it returns false to end the opening.
 using opening_hook = std::function<bool(const opening_progress&)>;
 
 }  // namespace troupe::actors

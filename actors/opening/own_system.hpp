@@ -1,4 +1,4 @@
-// The actor system of a session whose host provides none.
+// Defines the actor system that a session makes if the host program provides none.
 #pragma once
 
 #include <cstddef>
@@ -8,16 +8,17 @@
 
 namespace troupe::actors {
 
-/// Threads of the scheduler: rank, supervisor and loader run here; they decide and never compute.
+/// Number of scheduler threads of the actor system; rank, supervisor and loader actors run on them, which decide and
+/// never compute.
 inline constexpr size_t own_workers = 2;
 
-/// CAF's settings for a process that Troupe owns.
+/// Settings of an actor system that a session makes for itself.
 struct system_config : caf::actor_system_config {
   system_config() {
     actors::add_message_types(*this);
     set("scheduler.policy", caf::atom("sharing"));
     set("scheduler.max-threads", own_workers);
-    set("scheduler.max-throughput", size_t{100});  // messages in a row: no actor keeps a worker to itself
+    set("scheduler.max-throughput", size_t{100});  // limit of messages that an actor handles in a row
   }
 };
 

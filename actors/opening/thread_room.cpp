@@ -16,7 +16,7 @@
 namespace troupe::actors {
 namespace {
 
-/// Longest wait for a joined thread to disappear; it takes microseconds.
+/// Longest wait until the kernel has removed a joined thread, which usually takes microseconds.
 constexpr std::chrono::nanoseconds departure_patience{200'000'000};
 constexpr std::chrono::microseconds departure_interval{50};
 

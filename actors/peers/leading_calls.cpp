@@ -17,10 +17,11 @@ namespace {
 
 using core::error_kind;
 
-/// Most bytes of states in one message.
+/// Largest number of bytes of states that one message carries.
 constexpr uint64_t read_bytes_max = uint64_t{64} << 20;
 
-/// Adds the network traffic of a training step. `entered`: bytes since the term began, by machine.
+/// Updates the count of network traffic after a training step. `entered`: bytes that have entered each machine since
+/// the term (time with the same processes) began. The first call only stores them as the start of counting.
 void count_network(network_count& to, const std::map<uint32_t, uint64_t>& entered) {
   if (to.before_bytes.empty()) {
     to.before_bytes = entered;
@@ -235,7 +236,7 @@ core::result<void> leading_calls::check_tags(const std::string& mine) {
   if (policy == config::tag_policy::ignore) return {};
   const auto all = results_of(links_.link->tell(encode(peer_call(tag_call{run_.progress.steps}))));
   if (!all) {
-    run_.over.why.reset();  // the following save detects the loss again
+    run_.over.why.reset();  // the next save detects the loss again
     return {};
   }
   std::vector<std::string> tags{mine};

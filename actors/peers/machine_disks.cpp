@@ -28,7 +28,8 @@ core::result<void> machine_disks::look_at_output(std::optional<output_sign>& sig
   TROUPE_ASSIGN(const auto decoded, decode_call(call.what));
   const auto* const c = std::get_if<output_call>(&decoded);
   if (c == nullptr) return core::fail(error_kind::bug, "processes: wanted a sign in the output, got another call");
-  // A disk that fails later causes a warning of the save that fails, and does not end the run.
+  // The folder is checked once in a process: if its disk fails in a later term (time with the same processes), the save
+  // that fails causes a warning, and the run continues.
   const bool is_elsewhere = x.members->machine() != x.members->seats.front().machine;
   if (!is_elsewhere || has_seen_output_ || c->path.empty()) return {};
   TROUPE_TRY(look_for_sign(*c, x.link->place()));

@@ -1,7 +1,7 @@
-// Handles checkpoints of a job on several machines: checks whether `output` is one folder of all, or with
-// `checkpoint.use_node_local_storage` a disk of each machine. Owns where a process writes its part of a checkpoint,
-// which data the other machines receive, and which machine has which file; actors/processes/node_local_files.hpp owns
-// the names and the reads.
+// Handles the checkpoints of a job on several machines: checks that all machines see the same folder `output`, or, with
+// `checkpoint.use_node_local_storage`, uses a disk of each machine. Owns where a process writes its part of a
+// checkpoint, which data the other machines receive, and which machine has which file;
+// actors/processes/node_local_files.hpp owns file names and reads.
 #pragma once
 
 #include <memory>
@@ -24,26 +24,28 @@ class machine_disks {
   machine_disks(const machine_disks&) = delete;
   machine_disks& operator=(const machine_disks&) = delete;
 
-  /// Checks a folder that all machines must share: each machine must see the file that the leading process has put
-  /// there, while `sign` lives, and must be able to write there. Errors: bad_input.
+  /// Checks that all machines share the folder of outputs: the leading process writes a small file into it, which
+  /// exists as long as `sign`; each other machine must see that file, and must be able to write there. Errors:
+  /// bad_input.
   core::result<void> look_at_output(std::optional<output_sign>& sign);
   /// True if this job's checkpoints are stored on its machines' own disks instead of one shared folder.
   [[nodiscard]] bool are_used() const;
-  /// Returns the files of all machines. Call only if are_used().
+  /// Returns a file system that reads checkpoint files of all machines. Call only if are_used().
   [[nodiscard]] std::unique_ptr<node_local_files> files() const;
-  /// Returns the invitation with the folder in which this process writes and syncs its part of a save on its disk.
+  /// Returns `invitation` with the folder in which this process writes its part of a save: on its own machine's disk if
+  /// are_used(), else unchanged.
   core::result<save_invitation> place_of_part(const save_invitation& invitation) const;
-  /// Called in the leading process after a save: sends the other machines the data with which they keep their parts of
-  /// the checkpoint.
+  /// After a save, in the leading process: sends the other machines the data (manifest, list of files) with which they
+  /// keep their files of the checkpoint. Does nothing unless are_used().
   void tell_saved(const save_job& save, const save_report& report);
-  /// Stores a committed checkpoint's data here. A failure leaves the checkpoint whole, because its manifest is on the
-  /// machine that leads.
+  /// Stores on this machine the data `c` about a committed checkpoint. A failure only causes a warning: the checkpoint
+  /// is complete without it, because its manifest is on the leading process's machine.
   void keep(const committed_call& c);
 
  private:
   training_run& run_;
   process_links& links_;
-  bool has_seen_output_ = false;  // true: this process has found the folder of outputs of the leading process
+  bool has_seen_output_ = false;  // true: this process has found the leading process's file in the output folder
 };
 
 }  // namespace troupe::actors

@@ -12,8 +12,9 @@
 namespace troupe::actors {
 namespace {
 
-/// Longest wait of a save in memory for a writer that writes nothing. The record of the previous step has been queued
-/// for a step already, after those that a busy machine has not written yet.
+/// Longest time that a save in memory waits for the telemetry actor if that actor handles no record meanwhile. It waits
+/// for the record of the step before the save, which was sent a step ago and may be behind earlier ones on a busy
+/// machine.
 constexpr std::chrono::seconds record_wait_max{1};
 constexpr std::chrono::microseconds record_look{100};
 
@@ -33,7 +34,7 @@ core::result<void> memory_keeper::begin() {
 
 core::result<void> memory_keeper::begin_if_due() {
   const uint64_t every = run_.term->plan.config->checkpoint.memory.every_steps, steps = run_.progress.steps;
-  // a save that a user has requested uses the writer lanes in this step
+  // a requested save to disk uses the writer lanes in the next step, so there is no save in memory
   if (every == 0 || steps % every != 0 || steps == 0 || run_.saves.is_waiting()) return {};
   return begin();
 }
@@ -44,7 +45,7 @@ core::result<void> memory_keeper::end() {
   const auto report = kept_->wait();
   kept_.reset();
   if (report.folder.empty()) {
-    // the save in memory is incomplete, so the previous one stays valid
+    // This save in memory failed; the previous one stays valid.
     if (const auto end = x.link->ending()) {
       run_.over.why = core::error{end->kind, end->text};
       return core::fail(*run_.over.why);
@@ -55,7 +56,8 @@ core::result<void> memory_keeper::end() {
                               " are not kept: " + report.failure->text);
     return {};
   }
-  // A process that continues from this save after a loss does not repeat these steps, so their records must be written.
+  // A process that continues from this save after a loss does not repeat the steps before it, so their records must be
+  // written before the save is committed.
   const auto now = [] { return std::chrono::nanoseconds(core::now_ns()); };
   if (!wait_for_record(recorded_, run_.recorder.queue(), record_wait_max, now,
                        [] { std::this_thread::sleep_for(record_look); }))

@@ -1,4 +1,5 @@
-// Connects one process of a job with the others during a term. Plain handles, which each new term replaces.
+// The connections of one process of a job to the other processes during a term (the time in which processes and ranks
+// stay the same). Plain handles, which each new term replaces.
 #pragma once
 
 #include <cstdint>
@@ -19,15 +20,15 @@ namespace troupe::actors {
 
 struct process_links {
   std::shared_ptr<cluster::process> link;         ///< link to the supervisor and the other processes of the job
-  std::shared_ptr<const config::job_config> job;  ///< the job as it was loaded, with the largest degrees
+  std::shared_ptr<const config::job_config> job;  ///< the configuration as loaded, with the largest degrees
   std::optional<term_members> members;            ///< processes of the current term; none: there is no term
-  std::string secret;                             ///< secret of the term, if it spans machines
-  std::shared_ptr<shared_term> shared;            ///< memory and wires of the term; null until its memory is taken
-  std::unique_ptr<memory_saves> saves;            ///< files of saves in memory; null between terms
-  /// object that receives results of parts of saves from other processes; shared with callbacks of the link
+  std::string secret;                             ///< secret for connections between machines
+  std::shared_ptr<shared_term> shared;            ///< resources that processes share; null until made
+  std::unique_ptr<memory_saves> saves;            ///< the process's files of saves in memory; null between terms
+  /// receives the results of other processes' parts of a save; shared with callbacks of `link`
   std::shared_ptr<part_taker> parts;
   std::vector<uint64_t> peak_bytes;  ///< [rank]: peak bytes of activations, as the other processes have reported
-  /// schedule of passes that an embedding program has set instead of the configuration's; none: not set
+  /// schedule of passes that a host program has set instead of the configuration's; none: not set
   std::optional<std::vector<told_schedule>> schedule;
   recovery_counts counts;
 

@@ -25,11 +25,12 @@ namespace {
 
 using core::error_kind;
 
-/// Limits of the interval at which a process sends the pulses of its ranks to the other processes.
+/// Shortest and longest interval at which a process sends the pulses (progress) of its ranks to the other processes.
 constexpr std::chrono::nanoseconds shortest_pulse = std::chrono::milliseconds(10),
                                    longest_pulse = std::chrono::milliseconds(500);
 
-/// Returns `what: digest`, one per line, equal on processes that plan the same step and train on the same tokens.
+/// Returns lines `what: digest` that must be equal on all processes, because they plan the same step and train on the
+/// same tokens.
 std::string digests_of(const job::blueprint& plan, const std::vector<std::shared_ptr<rank_memory>>& ranks,
                        const loader_setup& loader, const std::string& host_values) {
   std::string all = fmt::format("{} {} {}", plan.config->seed, plan.config->train_batch_size, plan.table->numel());
@@ -56,8 +57,8 @@ std::string digests_of(const job::blueprint& plan, const std::vector<std::shared
   return out + "\n" + line("tokens of " + (texts.empty() ? std::string("the data") : texts), tokens);
 }
 
-/// Records a change of degrees. A run may have gone back to a step before its last change; later changes are then
-/// removed.
+/// Adds `now`, a change of the number of data ranks, to `all`, after removing changes at the same or later steps, which
+/// a run that went back has undone.
 void note_degree(std::vector<job::degree_change>& all, const job::degree_change& now) {
   std::erase_if(all, [&](const auto& x) { return x.step >= now.step; });
   if (all.empty() || all.back().data != now.data) all.push_back(now);
@@ -70,8 +71,8 @@ std::string ranks_text(const cluster::place_row& p) {
          ")";
 }
 
-/// Sets the diagnosis of ranks between runs while the leading process waits for other processes to report that they are
-/// done: their ranks are marked, and rank 0 waits for them.
+/// Completes the diagnosis of ranks between two runs, when the leading process waits until other processes report that
+/// they are done: marks the ranks of these processes, and shows rank 0 as waiting for them.
 void tell_unanswered(std::vector<rank_diagnosis>& all, const cluster::process& link) {
   const auto people = link.people();
   std::string whom;
@@ -88,7 +89,7 @@ void tell_unanswered(std::vector<rank_diagnosis>& all, const cluster::process& l
   all.front().lanes = "waits for " + whom + " to say that it is done";
 }
 
-/// Calls f for each option that passes change, with its place in the message and in the options of a step.
+/// Calls f(field of `passes`, field of `options`) for each option of a step that passes can change.
 template <class Passes, class Options, class F>
 void for_each_pass(Passes& passes, Options& options, F f) {
   f(passes.recompute, options.recompute);
@@ -155,7 +156,8 @@ void process_peers::tell_masks(std::vector<std::vector<uint8_t>> masks) {
   if (leads()) links_.link->tell(encode(peer_call(masks_call{std::move(masks)})));
 }
 
-// The changed plan needs other shared memory, so a new term begins with it.
+// Begins a new term (time with the same processes) with the changed plan, because the plan needs shared memory of other
+// sizes.
 core::result<bool> process_peers::take_passes(const plan::plan_options& o) {
   for_each_pass(passes_.emplace(), o, [](auto& told, const auto& planned) { told = planned; });
   passes_data_ = run_.term->plan.config->parallel.data;
@@ -168,8 +170,8 @@ void process_peers::tell_schedule(std::vector<told_schedule> schedule) {
   links_.schedule = std::move(schedule);
 }
 
-// The supervisor keeps the saves in memory and sends one to the processes that begin a term. The states with which the
-// next term begins are saved once more, with the new list of left-out samples.
+// Ends the term and begins another from the newest save in memory, which the supervisor keeps and sends to the
+// processes. Then saves the states in memory once more, with the new list of left-out samples.
 core::result<void> process_peers::go_back_in_memory(std::vector<core::left_out_steps> left_out,
                                                     const std::string& why) {
   left_out_ = std::move(left_out);
@@ -208,7 +210,7 @@ core::result<void> process_peers::begin_term(const cluster::term_order& order, o
   x.members = term_members{link.place(), order.order.seats};
   x.secret = order.order.secret;
   x.counts.terms = order.order.number - 1;
-  // the cause of the first term that this process takes part in
+  // cause of the first term; replace_term() sets later ones
   if (x.counts.cause.empty()) x.counts.cause = order.order.cause;
   x.counts.network = {};
   leading_.begin_term();
@@ -219,12 +221,13 @@ core::result<void> process_peers::begin_term(const cluster::term_order& order, o
   if (order.order.data != config->parallel.data)
     config = std::make_shared<const config::job_config>(job::at_degree(*config, order.order.data));
 
-  std::optional<output_sign> sign;  // exists until all processes have begun
+  std::optional<output_sign> sign;  // the file exists until all processes have begun the term
   TROUPE_TRY(disks_.look_at_output(sign));
   auto& modules = run_.modules;
   if (modules.model == nullptr) TROUPE_TRY(share_texts(run_.data, link, *x.members, watch));
   TROUPE_ASSIGN(const auto opening, agree(order, *config));
-  // A host's own modules of the previous term were moved to its ranks, so new ones are made.
+  // The host program's own modules were moved to the ranks of the previous term (time with the same processes), so
+  // new ones are made.
   if (modules.model != nullptr && modules.instances == nullptr) {
     TROUPE_ASSIGN(auto prepared, prepare(modules.model, *config));
     modules.instances = std::move(prepared);
@@ -285,7 +288,7 @@ core::result<opening_call> process_peers::decide(const cluster::term_order& orde
   }
   if (disks_.are_used() && !from.path.empty())
     if (const auto folder = native_folder(from.path, from.load.tag); !folder.empty()) {
-      from.path = folder;  // `latest` of another machine may name an older one
+      from.path = folder;  // `latest` on another machine's disk may name an older one
       from.load.tag.reset();
     }
   from.load.left_out = left_out_;
@@ -296,7 +299,8 @@ core::result<opening_call> process_peers::decide(const cluster::term_order& orde
   return out;
 }
 
-// the leading process checks that there is enough memory; the other processes allocate theirs after that
+// Makes the plans of the term (time with the same processes). Only the leading process checks whether the memory is
+// enough; the other processes allocate theirs only after that.
 core::result<job::blueprint> process_peers::planned(std::shared_ptr<const config::job_config> config,
                                                     const opening_call& opening, opening_watch& watch) const {
   const bool looks = leads();
@@ -359,7 +363,8 @@ core::result<void> process_peers::leave_term(const core::error& why) {
   auto end = x.link->ending();
   if (!end) {
     const auto* const wire = x.shared != nullptr ? x.shared->wire() : nullptr;
-    // If no process was lost, the run ends for all.
+    // Reports the failure to the supervisor, with the lost process; if none was lost, the supervisor ends the run for
+    // all.
     x.link->fail(why, wire != nullptr ? wire->lost_place() : cluster::no_place);
     end = x.link->wait_for_end();
   }
@@ -395,8 +400,8 @@ core::result<void> process_peers::replace_term(const core::error& why) {
   opening_watch unwatched({});
   const bool has_failed = over.why.has_value();
   TROUPE_TRY(leave_term(why));
-  // the connection may have ended without a cause that this process can see; the supervisor reports what happened to
-  // the process
+  // If this process only knows that a connection has ended, the supervisor's reason for the end of the term (time with
+  // the same processes) is the cause.
   const auto end = links_.link->ending();
   links_.counts.cause = has_failed && end ? end->text : why.text;
   if (auto ok = enter_term(unwatched); !ok) {

@@ -1,7 +1,7 @@
-// Implements `peers` for a job of several processes: begins terms with the ranks of this process, and ends them.
-// Every process has the whole run and plans all ranks; it has memory and actors for its own ranks only. Owns the order
-// of these phases; leading_calls.hpp and served_calls.hpp own the messages during a term, memory_keeper.hpp the saves
-// in memory, machine_disks.hpp checkpoints on disks of machines.
+// Implements `peers` for a job of several processes: begins and ends terms (the times in which processes, ranks and
+// degrees stay the same). Every process has a session and plans all ranks; it has memory and actors for its own ranks
+// only. Owns the order of the phases of a term; leading_calls.hpp and served_calls.hpp own the messages during a term,
+// memory_keeper.hpp the saves in memory, machine_disks.hpp checkpoints on disks of machines.
 #pragma once
 
 #include <functional>
@@ -22,10 +22,11 @@ namespace troupe::actors {
 
 class process_peers final : public peers {
  public:
-  /// `run` has plans; `options` has the link to the supervisor.
+  /// `run` must have plans, and `options.process` must be the link to the supervisor.
   process_peers(training_run& run, const session_options& options);
 
-  /// Takes part in terms until one has begun in which this process has ranks. Errors: the run is over.
+  /// Takes part in terms (times with the same processes) until one has begun in which this process has ranks. Errors:
+  /// the run has ended.
   core::result<void> begin(const session_options& options, opening_watch& watch) override;
 
   [[nodiscard]] bool are_there() const override { return true; }
@@ -85,20 +86,23 @@ class process_peers final : public peers {
  private:
   core::result<void> enter_term(opening_watch& watch);
   core::result<void> begin_term(const cluster::term_order& order, opening_watch& watch);
-  /// Agrees with the other processes on how the term begins: the leading one decides and sends it.
+  /// Returns how the term begins (costs, checkpoint, passes): the leading process decides this and sends it to the
+  /// others.
   core::result<opening_call> agree(const cluster::term_order& order, const config::job_config& config);
   core::result<opening_call> decide(const cluster::term_order& order, const config::job_config& config);
   core::result<job::blueprint> planned(std::shared_ptr<const config::job_config> config, const opening_call& opening,
                                        opening_watch& watch) const;
   core::result<void> take_states(const cluster::term_order& order, const opening_call& opening, opening_watch& watch);
-  /// Adds the counts of earlier terms, which a lost leading process had collected.
+  /// Takes over the counts of earlier terms from the supervisor, because the process that led those terms was lost.
   void count_terms_before(const cluster::run_so_far& before, int64_t begin_ns);
-  /// Ends the work of this process's ranks because of `why`, or because the term has ended. Errors: the run is over.
+  /// Ends the actors and the memory of this process's ranks, because of `why` or because the term (time with the same
+  /// processes) has ended. Errors: the run has ended.
   core::result<void> leave_term(const core::error& why);
-  /// Ends this process's part in the current term because of `why`, and enters the next term.
+  /// Ends this process's part in the current term (time with the same processes) because of `why`, and enters the next
+  /// term.
   core::result<void> replace_term(const core::error& why);
-  /// Stores the states in memory and requests a term with `data` data ranks that continues with them (0: as many as
-  /// possible). Call between two steps.
+  /// Makes a save in memory, and ends the term for one that continues from that save with `data` data ranks (0: as many
+  /// as possible). Call between two steps.
   core::result<void> end_term_for(uint32_t data, const std::string& cause = {});
 
   process_links links_;
@@ -107,10 +111,11 @@ class process_peers final : public peers {
   leading_calls leading_{run_, links_, keeper_};
   served_calls served_{run_, links_, disks_};
   std::function<core::result<resume_choice>(bool again)> choose_resume_;
-  /// The samples that the next term leaves out, if they differ from the list in the states from which the term begins.
+  /// Samples that the next term (time with the same processes) leaves out, if they differ from the list in the save
+  /// from which the term begins.
   std::optional<std::vector<core::left_out_steps>> left_out_;
-  /// Passes that changed the steps of this term and of later terms at the same degrees; none: the configuration's first
-  /// passes.
+  /// Options of the training step that passes have chosen, for this term and later ones with the same number of data
+  /// ranks; none: the configuration's first passes.
   std::optional<chosen_passes> passes_;
   uint32_t passes_data_ = 0;  // number of data ranks that `passes_` were chosen for
   bool has_led_ = false;      // true: this process led the previous term

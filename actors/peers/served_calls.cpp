@@ -15,7 +15,7 @@ namespace {
 
 using core::error_kind;
 
-/// Returns the answer to a call whose result has no values.
+/// Returns the answer to a call that succeeds without values or fails with an error.
 deed_answer answer_of(const core::result<void>& did) {
   if (did) return {};
   return {true, did.error().kind, did.error().text};
@@ -108,7 +108,7 @@ core::result<void> served_calls::obey(uint64_t number, const run_call& c) {
 }
 
 core::result<void> served_calls::obey(uint64_t number, const read_call& c) {
-  // the process that has this rank answers
+  // only the process that has the rank answers
   if (c.rank >= run_.term->memory.ranks.size() || !links_.is_here(c.rank)) return {};
   std::string bytes(c.count * core::size_of(c.type), '\0');
   const state_store store(*run_.term->memory.ranks[c.rank]);
@@ -134,7 +134,7 @@ core::result<void> served_calls::obey(uint64_t number, const write_call& c) {
 core::result<void> served_calls::obey(uint64_t number, const load_call& c) {
   auto& link = *links_.link;
   bool has_looked = false;
-  uint64_t told = number;  // number of the call to answer; 0 after the answer
+  uint64_t told = number;  // number of the call that waits for an answer; 0: none
   const auto hear_decision = [&](const deed_answer& mine) -> core::result<bool> {
     has_looked = true;
     link.reply(std::exchange(told, 0), encode(mine));
@@ -191,8 +191,8 @@ core::result<std::shared_ptr<save_job>> served_calls::join_save(checkpoint::file
   return save_job::join(files, invitation, request, run_.progress.steps, saves, run_.term->plan.tensor,
                         run_.others->here(),
                         [link = links_.link, run, folder = invitation.working, &files](part_result part) {
-                          // The leading process syncs its own folder; this process's folder may be on another machine's
-                          // disk.
+                          // Syncs the folder here: the leading process syncs only its own, which may be on another
+                          // machine's disk.
                           if (!part.failure)
                             if (const auto synced = files.sync_folder(folder); !synced) part.failure = synced.error();
                           link->reply(0, part_taker::note(run, part));

@@ -1,4 +1,5 @@
-// Executes the calls of the process that leads a term in one that serves it. Owns which answer each call has.
+// Executes, in a process that serves a term, the calls (requests) of the process that leads the term. Owns which answer
+// each call has.
 #pragma once
 
 #include <memory>
@@ -20,10 +21,11 @@ class served_calls {
   served_calls(const served_calls&) = delete;
   served_calls& operator=(const served_calls&) = delete;
 
-  /// Executes a call within a term, and answers it. Errors: the term must end.
+  /// Executes a call of the leading process, and sends the answer if the call has one. Errors: the term (time with the
+  /// same processes) must end.
   core::result<void> obey(const cluster::call& c);
-  /// Executes calls until the masks have arrived. The leading process makes masks from weights in all processes, which
-  /// it reads meanwhile.
+  /// Executes calls until the pruning masks have arrived. The leading process computes the masks from weights of all
+  /// processes, which it reads by calls meanwhile.
   core::result<void> obey_until_masks();
 
  private:

@@ -14,10 +14,10 @@ namespace {
 
 using core::error_kind;
 
-/// Numbers of offers; they follow those of shared_term.
+/// Numbers under which a process offers texts to the processes of its machine, above the numbers that shared_term uses.
 constexpr uint32_t facts_offer = 1U << 30, first_text_offer = facts_offer + 1;
 
-/// [source]: facts on the source's text; none: each process reads the source itself.
+/// [source]: description of the source's encoded text; none: each process reads the source itself.
 using facts_of_sources = std::vector<std::optional<std::string>>;
 
 std::string with_length(const facts_of_sources& facts) {

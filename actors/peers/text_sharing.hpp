@@ -1,6 +1,6 @@
-// Shares the texts of a job of several processes: one process of each machine expands and encodes them, the others
-// receive descriptors of the result. Owns which process reads and what is offered; any process that has the texts
-// offers them in a later term.
+// Shares the texts of a job of several processes: one process of each machine reads and encodes them, and the others
+// receive file descriptors of the result. Owns which process reads and what is offered; in a later term (time with the
+// same processes) any process that has the texts offers them.
 #pragma once
 
 #include "actors/opening/opening.hpp"
@@ -10,9 +10,9 @@
 
 namespace troupe::actors {
 
-/// Reads the sources of `data` in this process, or takes them from another process of this machine, and offers them to
-/// the others. Does nothing if this process has them and need not offer them. Errors: those of reading; the term has
-/// ended; stopped.
+/// Gets the sources of `data` as tokens, by reading them or from another process of this machine, and offers them to
+/// the other processes if this process is the one to do so. Errors: those of reading; the term (time with the same
+/// processes) has ended; stopped.
 core::result<void> share_texts(training_data& data, cluster::process& link, const term_members& who,
                                opening_watch& watch);
 

@@ -1,6 +1,6 @@
-// Messages from the process that leads a term to the others, and their answers, both encoded as bytes. Every process
-// has the whole session and computes values that a call does not contain: plans, learning rates, loss scales. Owns the
-// encoding alone; the session sends and executes calls.
+// Calls: messages from the process that leads a term (time with the same processes) to the other processes, and their
+// answers, both encoded as bytes. Every process has a whole session and computes by itself what a call does not
+// contain: plans, learning rates, loss scales. Owns the encoding alone; the session sends and executes calls.
 #pragma once
 
 #include <cstdint>
@@ -21,13 +21,13 @@
 
 namespace troupe::actors {
 
-/// The checkpoint's name of a parameter; none: the parameter keeps its values.
+/// Name of a parameter, and the name that it has in the checkpoint; none: the parameter keeps its values.
 struct tensor_name {
   std::string parameter;
   std::optional<std::string> name;
 };
 
-/// The checkpoint that all processes load. Fields with the names of load_options have the same meaning.
+/// The checkpoint that all processes load, and the options; fields with names of load_options have the same meaning.
 struct wanted_load {
   std::string path;  ///< path of the checkpoint; empty: none is loaded
   std::optional<std::string> tag;
@@ -39,12 +39,12 @@ struct wanted_load {
   uint64_t swap_batch_bytes = 0;
   bool fallback_to_previous = false, dequantise = false, changed_batch = false, changed_seed = false;
   bool changed_data = false;
-  bool has_names = false;          ///< custom_load_fn was given: the leading process has called it for all parameters
-  std::vector<tensor_name> names;  ///< names that custom_load_fn returned for the parameters
+  bool has_names = false;          ///< true: custom_load_fn was given; `names` has its result for each parameter
+  std::vector<tensor_name> names;  ///< results of custom_load_fn, by parameter
   std::optional<std::vector<core::left_out_steps>> left_out;
 };
 
-/// Options of a training step that passes have changed; the configuration defines all others.
+/// The options of a training step that passes may change; the configuration defines all other options.
 struct chosen_passes {
   bool recompute = false;
   std::vector<uint32_t> kept_units;
@@ -57,7 +57,7 @@ struct chosen_passes {
   uint32_t activation_units = 0;
 };
 
-/// An entry of a schedule of passes that the embedding program has set, with the fields of scheduled_passes.
+/// An entry of a schedule of passes that the host program has set, with the fields of scheduled_passes.
 struct told_schedule {
   uint64_t step = 0;
   std::vector<std::string> passes;
@@ -65,29 +65,29 @@ struct told_schedule {
   uint64_t tried_steps = 0;
 };
 
-/// Names a file that the leading process has just written into the folder of outputs; an empty path: it could not write
-/// there. Sent before the opening of a term that spans machines, if all write into one folder; processes of other
-/// machines look for the file.
+/// Names a file that the leading process has just written into the folder of outputs, for which processes of other
+/// machines look; an empty path: it could not write there. Sent before the opening_call of a term (time with the same
+/// processes) on several machines that write into one folder.
 struct output_call {
   std::string path, content;
 };
 
-/// Describes how the receiver makes its plans for the new term, and where the states come from. It is the first call of
-/// a term, except for output_call.
+/// Describes how the receiver makes its plans for a new term (time with the same processes), and from where it loads
+/// the states. The first call of a term, except for output_call.
 struct opening_call {
-  std::optional<plan::cost_model> costs;  ///< costs that the leading process measured; none: the cost model's defaults
+  std::optional<plan::cost_model> costs;  ///< measured by the leading process; none: default costs
   wanted_load load;
   /// Passes chosen for the step plan; none: the passes that the configuration begins with.
   std::optional<chosen_passes> passes;
   std::optional<std::vector<told_schedule>> schedule;
 };
 
-/// A new name of a save in memory; an empty `to` removes the name.
+/// A change of the name of a file or folder of saves in memory, from `from` to `to`; an empty `to`: it is removed.
 struct kept_name {
   std::string from, to;
 };
 
-/// Orders the receiver to run a plan once on its ranks; `order` has the number and the settings of the run.
+/// Orders the receiver to run a plan once on its ranks. The fields are the number of the run and its settings.
 struct run_call {
   uint64_t run = 0, step = 0;
   plan::plan_choice which = plan::plan_choice::train;
@@ -95,49 +95,51 @@ struct run_call {
   uint32_t micros = 0;
   bool keeps_logits = false, computes_loss = true;
   std::string output;
-  /// Size of a batch that the caller provides, as samples and tokens; 0: the loader's batch is used.
+  /// Samples and tokens per sample of the batch `tokens` with which the run computes; 0: the loader's batches.
   uint64_t rows = 0, columns = 0;
   std::vector<int64_t> tokens;
-  // The fields below are for plans that save.
+  // Settings of plans that save; unused by all other plans.
   bool saves_in_memory = false;
   std::string invitation, request;  ///< invitation and request of the save, encoded as in part_result.hpp
-  bool early_updates = false;       ///< true: training updates before the vote, if the run decides that order
+  bool early_updates = false;       ///< true: training steps update parameters before the vote
 };
 
-/// Requests elements of the states of a rank, counted in the rank's own table.
+/// Requests elements of a state (weights, a moment) of a rank; parameter and elements are numbered as in that rank's
+/// own table.
 struct read_call {
   uint32_t rank = 0, parameter = 0;
   plan::state_part part = plan::state_part::master;
   uint64_t first = 0, count = 0;
   core::dtype type = core::dtype::f32;
 };
-/// Orders the receiver to write elements of the states of a rank, by elements of the rank's own table.
+/// Orders the receiver to write elements of a state of a rank, which `where` selects as in a read_call.
 struct write_call {
   read_call where;
   std::string bytes;
 };
-/// Changes names of saves in memory; has no answer.
+/// Changes names of files of saves in memory; has no answer.
 struct names_call {
   std::vector<kept_name> names;
 };
 
-/// Sets the masks of all pruned modules from now on; has no answer.
+/// Sets the masks of all pruned modules, from the next run on; has no answer.
 struct masks_call {
   std::vector<std::vector<uint8_t>> masks;  ///< bits of the masks, by pruned module, in the layout of pruning_masks
 };
-/// Sets the schedule of passes from now on; has no answer.
+/// Sets the schedule of passes over the step plan, for the case that the receiver leads later; has no answer.
 struct schedule_call {
   std::vector<told_schedule> entries;
 };
-/// Loads a checkpoint between two steps. The receiver checks the checkpoint and answers; `go_call`, which is answered
-/// as well, then decides whether the states are loaded.
+/// Orders the receiver to check, between two steps, whether it can load a checkpoint, and to answer. Then a `go_call`,
+/// which is answered as well, decides whether it loads the states.
 struct load_call {
   wanted_load load;
 };
 struct go_call {
   bool goes_on = false;
 };
-/// Orders the receiver to move states out of memory, as offload_request describes; the answer has the bytes.
+/// Orders the receiver to move states of its ranks out of memory, as offload_request describes; the answer says how
+/// many bytes.
 struct offload_call {
   std::vector<std::string> include;
   plan::tier device = plan::tier::cpu;
@@ -147,13 +149,13 @@ struct offload_call {
 struct reload_call {
   bool now = true;
 };
-/// Requests the tag under which the receiving process would save the states after `step`; the leading process compares
-/// the tags.
+/// Requests the name (tag) under which the receiving process would save the states after `step` steps; the leading
+/// process compares the names of all processes.
 struct tag_call {
   uint64_t step = 0;
 };
-/// Reports that a checkpoint was committed whose files are on the disks of several machines, with the data about it
-/// that the other processes keep. Has no answer.
+/// Reports that a checkpoint was committed whose files are on the disks of several machines. Contains the data about it
+/// that each machine stores. Has no answer.
 struct committed_call {
   std::string folder, manifest, latest;
   std::vector<std::string> save_ids;  ///< ids of all existing checkpoints, in hexadecimal digits
@@ -164,7 +166,7 @@ struct committed_call {
 using peer_call = std::variant<opening_call, run_call, read_call, write_call, names_call, masks_call, schedule_call,
                                load_call, go_call, offload_call, reload_call, tag_call, committed_call, output_call>;
 
-/// Answer to a call that is made between two steps.
+/// Answer to a call between two steps: success with values, or a failure.
 struct deed_answer {
   bool failed = false;
   core::error_kind kind = core::error_kind::bug;
@@ -172,7 +174,7 @@ struct deed_answer {
   uint64_t moved_bytes = 0, freed_bytes = 0;  ///< bytes moved and freed by offload_call
 };
 
-/// Answer to a run: the reports of a process's ranks, and the peak bytes of activations of each.
+/// Answer to a run_call: the reports of the process's ranks, and the peak bytes of activations of each rank.
 struct run_answer {
   rank_reports reports;  ///< reports of this process's ranks, without their plans
   std::vector<uint64_t> peak_bytes;
@@ -181,7 +183,8 @@ struct run_answer {
   uint64_t entered_bytes = 0;
   /// shift from this process's clock to the supervisor's clock; none: not measured yet
   std::optional<telemetry::clock_shift> clock{};
-  /// Links from processes of other machines to this one, since the process's term began.
+  /// Traffic of the links from processes of other machines to this one, since the process's term (time with the same
+  /// processes) began.
   std::vector<link_traffic> links{};
 };
 

@@ -11,7 +11,8 @@ core::result<void> keep_for_others(cluster::process& link, const cluster::term_o
   saves.use(wire->files(), link.place(), {});
   TROUPE_TRY(saves.keep(order.order.folder, order.files));
   const auto ready = link.ready({});
-  // Calls are for processes with ranks, so they are ignored here.
+  // Waits for the end of the term (time with the same processes). Calls are for processes with ranks and are ignored
+  // here.
   auto next = ready ? link.next_call() : core::fail(ready.error());
   while (next) next = link.next_call();
   wire->stop(next.error());

@@ -5,9 +5,9 @@
 
 namespace troupe::actors {
 
-/// Counters of one direction of the link between two processes, since the term began.
+/// Counters of one direction of the link between two processes, since the term (time with the same processes) began.
 struct link_traffic {
-  uint32_t from = 0, to = 0;  ///< places of the sending and of the receiving process
+  uint32_t from = 0, to = 0;  ///< numbers, in the job, of the sending and the receiving process
   uint64_t bytes = 0;
   int64_t receiving_ns = 0;  ///< nanoseconds during which at least one transfer was arriving at `to`
 };

@@ -1,6 +1,6 @@
-// Computes the shifts between the clocks of a term's machines and the leading process's clock, from the shifts that
-// each process has measured to the supervisor's clock. Owns the choice of the most accurate; cluster/clock_offset.hpp
-// measures.
+// Computes the differences between the clocks of a term's machines and the leading process's clock, from the
+// differences to the supervisor's clock that the processes have measured. Owns the choice of the most accurate
+// measurement; cluster/clock_offset.hpp measures.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace troupe::actors {
 
-struct told_clock {  ///< the clock shift of a machine, as one of its processes has reported it
+struct told_clock {  ///< difference between a machine's and the supervisor's clock, as a process measured it
   uint32_t machine = 0;
   telemetry::clock_shift to_supervisor;
 };
@@ -21,9 +21,9 @@ struct told_clock {  ///< the clock shift of a machine, as one of its processes 
 /// Returns the shift from this process's clock to the supervisor's; none before it is known.
 std::optional<telemetry::clock_shift> shift_to_supervisor(const cluster::process& link);
 
-/// Returns for each machine, except for the leading process's own, the shift from its times to the leading process's
-/// clock. Processes of a machine share one clock; the supervisor has machine 0's. Machines without any report are left
-/// out.
+/// Returns for each machine, except for that of the leading process, the shift from its times to the leading process's
+/// clock. Processes of a machine share one clock; the supervisor runs on machine 0. Machines without any measurement
+/// are left out.
 std::map<uint32_t, telemetry::clock_shift> shifts_onto(uint32_t own_machine, std::optional<telemetry::clock_shift> own,
                                                        std::span<const told_clock> told);
 

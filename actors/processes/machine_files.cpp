@@ -13,11 +13,11 @@ namespace {
 
 using core::error_kind;
 
-/// Number of bytes of a file that one message carries.
+/// Number of bytes of a file that one transfer carries.
 constexpr uint64_t chunk_bytes = uint64_t{4} << 20;
 
 struct file_request {
-  /// true: the sender wants to read the file; false: the sender offers a copy for the receiver to store
+  /// true: the sender requests bytes of the receiver's file; false: it offers a copy of its own file to the receiver
   bool reads = false;
   uint64_t number = 0;
   std::string path;
@@ -48,7 +48,7 @@ std::string note(note_kind kind, T x) {
   return out.take();
 }
 
-/// Waits until one transfer of the byte mover has ended, and stores its result.
+/// Result of one transfer of the byte mover: tell() returns the callback that stores it, and wait() waits for it.
 class transfer {
  public:
   [[nodiscard]] fabric::transfer_end tell() const {
@@ -60,7 +60,8 @@ class transfer {
   std::shared_ptr<std::promise<core::result<void>>> end_ = std::make_shared<std::promise<core::result<void>>>();
 };
 
-/// Returns the name of the transfer of the part of a file that begins at `done`, requested by the process `asker`.
+/// Returns the name of the transfer of one chunk of a file, from byte `done` of the request on. The process in place
+/// `asker` has made request number `number`.
 fabric::transfer_name name_of(uint32_t asker, uint64_t number, uint64_t done) {
   return {machine_files::notes | asker, number, done / chunk_bytes};
 }
@@ -181,7 +182,7 @@ core::result<uint64_t> machine_files::size(uint32_t from, const std::string& pat
 core::result<void> machine_files::read(uint32_t from, const std::string& path, uint64_t offset_bytes,
                                        std::span<std::byte> out) {
   const uint64_t number = ask(from, true, path, offset_bytes, out.size());
-  TROUPE_TRY(wait_for(number));  // returns when the other process has found the range of the file
+  TROUPE_TRY(wait_for(number));  // the other process has the requested range and will send it
   for (uint64_t done = 0; done < out.size(); done += chunk_bytes) {
     const auto part = out.subspan(done, std::min<uint64_t>(chunk_bytes, out.size() - done));
     TROUPE_TRY(moved(*mover_, false, from, name_of(place_, number, done), part));

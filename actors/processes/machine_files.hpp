@@ -1,6 +1,6 @@
-// Transfers files of saves in memory between the machines of a term: a file that was written here is copied to another
-// machine, and files of other machines are read by range. Owns the thread that serves other machines, and the names of
-// its transfers; memory_saves.hpp owns files and their names.
+// Transfers files of saves in memory between the machines of a term (a time in which the processes of a job stay the
+// same): copies files that this process wrote to another machine, and reads ranges of files of other machines. Owns the
+// thread that serves other machines, and the names of its transfers; memory_saves.hpp owns files and their names.
 #pragma once
 
 #include <condition_variable>
@@ -24,41 +24,45 @@ namespace troupe::actors {
 
 class machine_files {
  public:
-  /// Number of the notes that `hear` receives, by which fabric::note_switch distributes notes; also the first bits of
-  /// the names of transfers.
+  /// Number by which fabric::note_switch recognises the notes (short messages) that hear() receives; also the first
+  /// bits of the names of transfers.
   static constexpr uint64_t notes = uint64_t{1} << 62;
 
-  /// `mover`: transfers bytes for the process with number `place`, which is this one.
+  /// `mover` sends and receives bytes over the network. `place`: number of this process in the job.
   machine_files(std::shared_ptr<fabric::byte_mover> mover, uint32_t place);
   ~machine_files();
   machine_files(const machine_files&) = delete;
   machine_files& operator=(const machine_files&) = delete;
 
-  /// Prefix of names that other processes read through the `opener`.
+  /// Prefix of file names that are opened by the `opener` on this machine's disk, for other processes, and are not in
+  /// memory.
   static constexpr std::string_view disk_mark = "disk:";
   using opener = std::function<core::result<std::unique_ptr<checkpoint::input_file>>(const std::string& path)>;
 
-  /// Starts to serve other processes: their copies are written to `files`, and their reads are served from `files`, or
-  /// through `open_on_disk` for names with disk_mark. Earlier requests have waited for this call.
+  /// Starts to serve requests of other processes: copies that they send are written to `files`, and files that they
+  /// read are in `files`, or, for names with disk_mark, opened by `open_on_disk`. Requests that arrived earlier have
+  /// waited for this call.
   void serve(checkpoint::file_system& files, opener open_on_disk = {});
   /// True on the thread that serves other processes.
   [[nodiscard]] bool is_serving() const { return std::this_thread::get_id() == thread_.get_id(); }
-  /// Handles a note from the process `from`. Thread-safe; returns without waiting.
+  /// Handles a message (note) that the process in place `from` has sent. Thread-safe; returns without waiting.
   void hear(uint32_t from, std::string_view text);
 
-  /// Fails all waits for the process at `place`, and all later requests to it.
+  /// Ends all waits for the process in place `place` with error `why`; later requests to it fail, too.
   void lose(uint32_t place, const core::error& why);
-  /// Fails all waits; the mover has been stopped, or is being stopped. Does not wait.
+  /// Ends all waits with error `why`, because the byte mover has been stopped or is being stopped. Does not wait.
   void stop(const core::error& why);
   /// Waits until the thread is stopped and accesses no files any more.
   void end();
 
-  /// Copies the file `path` of `files` to the process at `to`, and waits for the copy. Errors: peer_lost; the error
-  /// that the other process reports.
+  /// Copies the file `path` of `files` to the process with number `to`, and waits until that process has stored it.
+  /// Errors: peer_lost; the error that the other process reports.
   core::result<void> copy(uint32_t to, checkpoint::file_system& files, const std::filesystem::path& path);
-  /// Returns the size of a file in the process at `from`; waits for the reply. Errors: those of copy().
+  /// Returns the size in bytes of the file `path` of the process with number `from`; waits for the reply. Errors: those
+  /// of copy().
   core::result<uint64_t> size(uint32_t from, const std::string& path);
-  /// Fills `out` from a file in the process at `from`, and waits for it. Errors: those of copy().
+  /// Fills `out` with bytes of the file `path` of the process with number `from`, from `offset_bytes` on, and waits for
+  /// them. Errors: those of copy().
   core::result<void> read(uint32_t from, const std::string& path, uint64_t offset_bytes, std::span<std::byte> out);
 
  private:
@@ -73,7 +77,7 @@ class machine_files {
   core::result<void> give(uint32_t to, uint64_t number, const std::string& path, uint64_t first, uint64_t bytes);
   uint64_t ask(uint32_t whom, bool reads, const std::string& path, uint64_t first, uint64_t bytes);
   void answer(uint32_t whom, uint64_t number, const core::result<void>& how, uint64_t bytes = 0);
-  /// Waits for a reply; returns the file's size if the request was for the size.
+  /// Waits for the reply to request `number`; returns the size of the file if that was requested.
   core::result<uint64_t> wait_for(uint64_t number);
 
   std::shared_ptr<fabric::byte_mover> mover_;
@@ -83,11 +87,11 @@ class machine_files {
   checkpoint::file_system* files_ = nullptr;
   opener open_on_disk_;
   std::deque<std::pair<uint32_t, std::string>> requests_;
-  std::map<uint64_t, awaited> awaited_;   ///< replies for which callers wait, by number of the request
-  std::map<uint32_t, core::error> lost_;  ///< errors of the links to lost processes, by place of the process
+  std::map<uint64_t, awaited> awaited_;   ///< this process's unanswered requests, by number
+  std::map<uint32_t, core::error> lost_;  ///< [number of a lost process]: error of the link to it
   uint64_t number_ = 0;
   std::optional<core::error> stopped_;
-  std::thread thread_;  // thread that serves the requests of other processes; last member, because it uses the others
+  std::thread thread_;  // serves requests of other processes; last member, because it uses all other members
 };
 
 }  // namespace troupe::actors

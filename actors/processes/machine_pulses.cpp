@@ -10,7 +10,7 @@
 namespace troupe::actors {
 namespace {
 
-/// Most bytes of the sentence that describes a rank's lanes in messages; longer sentences are truncated.
+/// Largest number of bytes of the text that describes a rank's lanes in messages; longer texts are truncated.
 constexpr size_t sentence_bytes = 960;
 
 struct told_pulse {  ///< the pulse of one rank as a message between machines carries it
@@ -32,8 +32,8 @@ told_pulse told(const pulse_board& board, const std::vector<pulse>& all, uint32_
 
 }  // namespace
 
-// The pulse of a rank in shared memory. The fields may come from two writes, which neither the detection of silence nor
-// a reader of the sentence needs to exclude.
+// The pulse (progress) of one rank in shared memory. A reader may see fields of two different writes, which is harmless
+// for the detection of stalls and for readers of the description.
 struct alignas(64) machine_pulses::shown {
   std::atomic<uint64_t> run, num_ended;
   std::atomic<int64_t> longest_work_ns;

@@ -1,5 +1,5 @@
-// Shares the pulses of a term's ranks among all processes of a machine, in shared memory. Owns their layout there and
-// in notes to other machines; silence.hpp owns the meaning of a pulse.
+// Shares the pulses (progress) of a term's ranks among all processes of a machine, in shared memory. Owns their layout
+// there and in messages to other machines; silence.hpp owns the meaning of a pulse.
 #pragma once
 
 #include <cstddef>
@@ -21,14 +21,16 @@ class machine_pulses {
   /// `memory` has bytes_of(ranks) bytes at a multiple of 64; `owner` keeps it mapped.
   machine_pulses(std::byte* memory, uint32_t ranks, std::shared_ptr<void> owner);
 
-  /// Makes `board` read the pulses of other processes' ranks (`here` is false) from the shared memory.
+  /// Makes `board` read the pulses of ranks in other processes, those for which `here` is false, from the shared
+  /// memory.
   void show_on(pulse_board& board, const std::vector<bool>& here) const;
-  /// Writes the pulses of this process's ranks (`here` is true) into the shared memory.
+  /// Writes the pulses on `board` of this process's ranks, those for which `here` is true, into the shared memory.
   void write(const pulse_board& board, const std::vector<bool>& here);
-  /// Returns the pulses of ranks that are `here` as notes to another machine, of at most `bytes_max` each.
+  /// Returns the pulses of the ranks for which `here` is true, encoded as messages to another machine of at most
+  /// `bytes_max` bytes each.
   [[nodiscard]] static std::vector<std::string> notes_of(const pulse_board& board, const std::vector<bool>& here,
                                                          size_t bytes_max);
-  /// Stores the pulses of a note from another machine.
+  /// Writes the pulses in a message from another machine into the shared memory.
   void hear(std::string_view note);
 
  private:

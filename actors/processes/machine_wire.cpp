@@ -13,11 +13,12 @@
 namespace troupe::actors {
 namespace {
 
-/// Number of notes with pulses; differs from the numbers of communicators and from machine_files::notes.
+/// Number by which fabric::note_switch recognises messages with pulses; differs from the numbers of communicators and
+/// from machine_files::notes.
 constexpr uint64_t pulse_notes = machine_files::notes + 1;
 
-/// Limit for connecting of one day, so in effect none: the other processes first plan and allocate memory, as this one
-/// did, and the loss of a process ends the wait.
+/// Time limit for connecting to the other processes: one day, so in effect none. The other processes may still plan and
+/// allocate memory; the loss of a process ends the wait.
 constexpr int64_t connect_ns_max = 86'400'000'000'000;
 
 std::string own_address() {

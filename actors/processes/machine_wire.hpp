@@ -1,6 +1,6 @@
-// Moves bytes between a process of a term and those of other machines, with one mover for all uses. Owns the mover and
-// the distribution of notes: collectives, pulses, files of saves in memory. shared_term.hpp shares bytes within a
-// machine.
+// Moves bytes between a process and the processes of other machines during a term, with one byte mover for all uses:
+// collectives, pulses (progress of ranks), files of saves in memory. Owns the mover and the distribution of its
+// messages (notes) to these uses. shared_term.hpp shares bytes within a machine.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ namespace troupe::actors {
 
 class machine_wire {
  public:
-  /// Publishes this process's address, and returns when it is connected to all processes of other machines. Errors: the
-  /// term has ended; limit or peer_lost, if the network refuses.
+  /// Connects this process with all processes on other machines: publishes its address and waits until they are
+  /// connected. Errors: the term (time with the same processes) has ended; limit or peer_lost, if the network refuses.
   static core::result<std::shared_ptr<machine_wire>> open(cluster::process& link, const term_members& who,
                                                           const std::string& secret);
   ~machine_wire();
@@ -33,24 +33,27 @@ class machine_wire {
 
   [[nodiscard]] const std::shared_ptr<fabric::byte_mover>& mover() const { return mover_; }
   [[nodiscard]] const std::shared_ptr<machine_files>& files() const { return files_; }
-  /// Returns the distributor of the notes of collectives, by the number of the communicator.
+  /// Returns the object that passes each message of a collective on to its communicator, by the communicator's number.
   [[nodiscard]] const std::shared_ptr<fabric::note_switch>& notes() const { return notes_; }
-  /// Sets the function that receives notes with pulses. Called on a thread of the mover, or at once with notes that
-  /// have come already; it must not block.
+  /// Sets the function that receives messages with pulses. It is called on a thread of the mover, or at once for
+  /// messages that have arrived already, and must not block.
   void on_pulses(std::function<void(std::string_view text)> hear);
   void send_pulses(uint32_t place, const std::string& text);
-  /// Returns the bytes that have come from other machines in this term.
+  /// Returns the number of bytes that this process has received from other machines in this term (time with the same
+  /// processes).
   [[nodiscard]] uint64_t entered_bytes() const;
-  /// Returns the links from processes of other machines to this one, in this term.
+  /// Returns the traffic of the links from processes of other machines to this one in this term (time with the same
+  /// processes).
   [[nodiscard]] std::vector<link_traffic> links() const;
   /// Sets the function that is called once when a process is lost, on any thread.
   void on_lost(std::function<void(const core::error&)> tell);
 
-  /// Returns the place of the process that was lost first, or to which the link was lost first; cluster::no_place: none
-  /// was lost.
+  /// Returns the number, in the job, of the process that was lost first, or the link to which was lost first;
+  /// cluster::no_place: none was lost.
   [[nodiscard]] uint32_t lost_place() const;
 
-  /// Ends the wire's work in the term: fails all waits, and returns when no memory is accessed any more.
+  /// Ends all transfers of the term (time with the same processes): waits fail with `why`; when this returns, no memory
+  /// is accessed any more.
   void stop(const core::error& why);
 
  private:
@@ -58,7 +61,7 @@ class machine_wire {
   void lose(uint32_t place, const core::error& why);
 
   uint32_t place_ = 0;
-  std::vector<uint32_t> others_;  // places of processes of other machines
+  std::vector<uint32_t> others_;  // numbers of the processes on other machines
   mutable std::mutex mutex_;
   uint32_t lost_place_ = cluster::no_place;
   std::function<void(const core::error&)> tell_;

@@ -1,4 +1,4 @@
-// Assigns the ranks of a term to processes and machines. Plain values.
+// Defines which process and machine has which ranks during a term, the time in which they stay the same. Plain values.
 #pragma once
 
 #include <algorithm>
@@ -12,11 +12,13 @@ namespace troupe::actors {
 struct term_members {
   uint32_t place = 0;                ///< number of this process in the job
   std::vector<cluster::seat> seats;  ///< processes with ranks, in the order of their ranks; the first one leads
-  /// Processes without ranks that hold files of the save that the term continues from.
+  /// Keepers: processes without ranks that have files of the save in memory from which the term (time with the same
+  /// processes) continues.
   std::vector<cluster::seat> keepers;
 
   term_members() = default;
-  /// Divides all seats of a term into those with ranks and keepers, which have none.
+  /// Makes the members from `all` processes of the term (time with the same processes): those with ranks, and keepers,
+  /// which have none.
   term_members(uint32_t own_place, const std::vector<cluster::seat>& all) : place(own_place) {
     for (const auto& s : all) (s.count > 0 ? seats : keepers).push_back(s);
   }
@@ -34,28 +36,29 @@ struct term_members {
   }
   /// True if this process is a keeper: it has files and no ranks.
   [[nodiscard]] bool keeps() const { return std::ranges::find(keepers, place, &cluster::seat::place) != keepers.end(); }
-  /// True if files or sums of the term cross machines.
+  /// True if the processes of the term (time with the same processes) exchange bytes over the network: they have ranks
+  /// on several machines, or there are keepers.
   [[nodiscard]] bool needs_wire() const { return machines().size() > 1 || !keepers.empty(); }
   /// True if a rank's process runs on this machine, so that both can share memory.
   [[nodiscard]] bool is_near(uint32_t rank) const { return machine_of(rank) == machine(); }
-  /// Returns the process with the first ranks of a machine; it represents the machine.
+  /// Returns the number of the process that has the first ranks of a machine; this process acts for the machine.
   [[nodiscard]] uint32_t first_place_of(uint32_t machine) const {
     return std::ranges::find(seats, machine, &cluster::seat::machine)->place;
   }
-  /// Returns the process of the next machine, which receives copies of the files that this process writes.
+  /// Returns the number of the process on the next machine to which this process copies the files that it writes.
   [[nodiscard]] uint32_t copies_to() const {
     const auto all = machines();
     const auto at = std::ranges::find(all, machine()) - all.begin();
     return first_place_of(all[(static_cast<size_t>(at) + 1) % all.size()]);
   }
-  /// Returns the machines in the order of ranks.
+  /// Returns the numbers of the machines that have ranks, in the order of their first ranks.
   [[nodiscard]] std::vector<uint32_t> machines() const {
     std::vector<uint32_t> out;
     for (const auto& s : seats)
       if (std::ranges::find(out, s.machine) == out.end()) out.push_back(s.machine);
     return out;
   }
-  /// Returns for each rank of the term whether it is in this process.
+  /// Returns for each rank of the term (time with the same processes) whether it is in this process.
   [[nodiscard]] std::vector<bool> here() const {
     std::vector<bool> out;
     for (const auto& s : seats) out.insert(out.end(), s.count, s.place == place);

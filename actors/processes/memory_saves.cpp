@@ -28,8 +28,8 @@ void memory_saves::serve() {
 }
 
 void memory_saves::finished(const checkpoint::shared_file& f) {
-  // A term continues from a save in its own folder. The file that names the newest save is next to the folders and
-  // belongs to this process alone: copied elsewhere it would add a file in each step that is never removed.
+  // Only files within a save's folder are copied. The file next to the folders names the newest save; it belongs to
+  // this process alone, and copies of it would add a file with each save that is never removed.
   if (f.path.parent_path() == root()) return;
   if (f.descriptor >= 0) {
     const auto copy = duplicate(f.descriptor);
@@ -119,7 +119,7 @@ core::result<void> memory_saves::follow(const std::vector<kept_name>& names) {
     }
     TROUPE_ASSIGN(const auto there, files_.exists(n.from));
     if (!there) continue;
-    TROUPE_TRY(remove_folder(n.to));  // the same step may have been saved before
+    TROUPE_TRY(remove_folder(n.to));  // removes an earlier save of the same step
     TROUPE_TRY(files_.rename(n.from, n.to));
   }
   return {};

@@ -1,5 +1,6 @@
-// Manages the saves in memory of a term, which outlive the process that wrote them, as one process of the term sees
-// them. Owns their files and names; the supervisor keeps the memory (cluster/supervision.hpp), save_job writes it.
+// Manages the saves in memory of a term (time with the same processes), as one process of the term sees them. They are
+// copies of the states that outlive the process that wrote them. Owns their files and names; the supervisor keeps the
+// memory (cluster/supervision.hpp), and save_job writes it.
 #pragma once
 
 #include <filesystem>
@@ -26,9 +27,8 @@ class memory_saves {
   /// it.
   explicit memory_saves(cluster::process& link);
 
-  /// Connects the saves of a term on several machines: files that are written here are copied to the process
-  /// `copies_to`, and files of other machines are read from there. No copies are made if `copies_to` is this process.
-  /// `warn` receives failures of copies.
+  /// In a term on several machines: makes this object copy each file that is written here to the process `copies_to`,
+  /// unless that is this process, and read files of other machines from there. `warn` receives failures of copies.
   void use(std::shared_ptr<machine_files> elsewhere, uint32_t copies_to, std::function<void(const std::string&)> warn);
 
   ~memory_saves();
@@ -37,7 +37,7 @@ class memory_saves {
   /// Sets the function that opens files of checkpoints on this machine's disk for other processes. Call before `serve`
   /// and `open`.
   void use_disk(machine_files::opener open_on_disk) { open_on_disk_ = std::move(open_on_disk); }
-  /// Starts to answer reads and writes of other processes; `open` starts this, too.
+  /// Starts to serve the reads and copies that other processes request; open() does so, too.
   void serve();
 
   /// Returns the file system that save_job writes to.
@@ -45,19 +45,19 @@ class memory_saves {
   /// Returns the virtual folder that contains all saves in memory.
   static std::filesystem::path root() { return "/saves"; }
 
-  /// Opens the save that a term continues from, whose files the supervisor has sent. The tensors are read from this
-  /// process.
+  /// Opens the save from which a term (time with the same processes) continues, as a source whose tensors are read
+  /// through this object. `sent`: the save's files, which the supervisor has sent.
   core::result<checkpoint::tensor_source> open(const std::string& folder,
                                                const std::map<std::string, cluster::file_in_memory>& sent);
-  /// Serves the files of the save that are on this machine to other processes. For a process without ranks.
+  /// In a process without ranks: serves the files of the save that are on this machine, `sent`, to other processes.
   core::result<void> keep(const std::string& folder, const std::map<std::string, cluster::file_in_memory>& sent);
 
-  /// Commits `written`, which is whole, as `folder`, and notifies the supervisor. Returns the changes of names that the
-  /// other processes must make. For the leading process.
+  /// In the leading process: commits the complete save in folder `written` under the name `folder`, and notifies the
+  /// supervisor. Returns the changes of names that the other processes must make.
   core::result<std::vector<kept_name>> committed(const std::filesystem::path& folder,
                                                  const std::filesystem::path& written, uint64_t step);
-  /// For processes that do not lead: prepare() makes the folder of a save, and follow() changes names as the leading
-  /// process did.
+  /// For processes that do not lead: prepare() makes the folder of a save, and follow() makes the changes of names that
+  /// committed() has returned in the leading process.
   core::result<void> prepare(const std::filesystem::path& working);
   core::result<void> follow(const std::vector<kept_name>& names);
 

@@ -28,7 +28,7 @@ bool is_of_checkpoints(const std::string& name) {
          (name.starts_with("shard-") && name.ends_with(".bin"));
 }
 
-/// True for files that are read from the machine that leads only, because copies of them may be old.
+/// True for files of which only the leading machine's are valid, because copies on other machines may be old.
 bool is_of_leader(const fs::path& path) {
   return path.filename() == checkpoint::manifest_file_name || path.filename() == checkpoint::latest_file_name;
 }
@@ -62,7 +62,7 @@ core::result<std::set<std::string>> ids_in(const fs::path& root) {
   return out;
 }
 
-/// Removes files of checkpoints that no longer exist.
+/// Removes this machine's parts of all checkpoints whose save id is not in `stay`.
 core::result<void> remove_parts_but(const fs::path& root, const std::set<std::string>& stay) {
   const fs::path parts = root / parts_name;
   const auto there = real_files().exists(parts);
@@ -112,7 +112,8 @@ core::result<committed_call> copy_of(const fs::path& folder, std::string writers
 
 namespace {
 
-/// Stores the manifest of a committed checkpoint, the list of the machines that wrote its files, and `latest`.
+/// Stores on this machine the manifest of a committed checkpoint, the list of the machines that wrote its files, and
+/// `latest`; on the leading machine, which has the manifest and `latest`, only the list.
 core::result<void> store_copy(const committed_call& c, bool leads) {
   const fs::path folder = c.folder, root = folder.parent_path();
   auto& files = real_files();
@@ -129,7 +130,7 @@ core::result<void> store_copy(const committed_call& c, bool leads) {
   return {};
 }
 
-/// Removes what this machine has of checkpoints that no longer exist. Returns the last failure, after all are tried.
+/// Removes this machine's files of checkpoints that no longer exist. Tries all of them, and returns the last failure.
 core::result<void> remove_old_copies(const committed_call& c, bool leads) {
   const fs::path root = fs::path(c.folder).parent_path();
   auto& files = real_files();
@@ -186,7 +187,7 @@ core::result<bool> node_local_files::exists(const fs::path& path) {
 }
 
 core::result<std::unique_ptr<input_file>> node_local_files::find_at(const machine& m, const fs::path& path) {
-  // The size is requested first, because a range that begins after the end of the file would be refused.
+  // Requests the size first, because the other process would refuse a range that begins after the end of the file.
   const std::string name = std::string(disk_mark) + path.string();
   TROUPE_ASSIGN(const auto bytes, elsewhere_->size(m.place, name));
   return std::make_unique<far_file>(elsewhere_, m.place, name, bytes);

@@ -1,12 +1,12 @@
 // Handles checkpoints of a job whose machines each write to a disk of their own (`checkpoint.use_node_local_storage`):
-// the paths of a machine's files, and a file system that reads files of other machines by range. Owns these names;
-// machine_files.hpp transfers files, and checkpoint/commit decides, on the machine that leads, when a checkpoint is
-// committed.
+// the paths of a machine's files, and a file system that reads files of other machines by range. Owns these paths;
+// machine_files.hpp transfers files, and checkpoint/commit decides on the leading machine (that of the process that
+// leads) when a checkpoint is committed.
 //
-// The machine that leads has an ordinary folder of checkpoints, without the files that ranks of other machines wrote:
-// those are under `.parts/<save id>` in the parent of the checkpoints' folders, on the machines that wrote them, from
-// the first byte on. A manifest is written once all parts are synced, and therefore commits a checkpoint here, too. The
-// other machines get copies of the manifest and of `latest`, in case one of them leads later.
+// The leading machine has an ordinary folder of checkpoints, without the files of ranks on other machines: those
+// machines write their files under `.parts/<save id>` in the parent of the checkpoints' folders. A manifest is written
+// once all files are synced, and therefore commits the checkpoint. The other machines get copies of the manifest and of
+// `latest`, in case one of them leads later.
 #pragma once
 
 #include <cstdint>
@@ -27,20 +27,23 @@
 
 namespace troupe::actors {
 
-/// Returns the folder in which ranks of machines that do not lead write the files of a save.
+/// Returns the folder below `root`, the folder of all checkpoints, in which ranks on machines that do not lead write
+/// their files of the save `save_id`.
 std::filesystem::path parts_folder(const std::filesystem::path& root, checkpoint::digest128 save_id);
 
-/// Returns the checkpoint that `path` and `tag` select: `path` itself, or the one that its `latest` names. Empty: it is
-/// not a checkpoint of Troupe.
+/// Returns the folder of the checkpoint that `path` and `tag` select: `path` itself, the one called `tag` in it, or the
+/// one that its file `latest` names. Empty: there is no checkpoint of Troupe.
 std::filesystem::path native_folder(const std::filesystem::path& path, const std::optional<std::string>& tag);
 
-/// Returns the data that the other machines keep of a checkpoint that was committed on the machine that leads.
+/// Returns the data about a checkpoint, committed on the leading machine, that the other machines store. `writers`:
+/// lines with the name of each file and the machine that wrote it.
 core::result<committed_call> copy_of(const std::filesystem::path& folder, std::string writers);
-/// Stores the data of a committed checkpoint, and removes files of checkpoints that no longer exist. On the machine
-/// that leads it only removes files. The error begins with which of the two failed.
+/// Stores the data `c` about a committed checkpoint, and removes files of checkpoints that no longer exist. On the
+/// leading machine (`leads`), stores only the list of files. The error begins with which of the two failed.
 core::result<void> keep_copy(const committed_call& c, bool leads);
 
-/// Opens a file for another machine by the names of this file system; opens only files of checkpoints.
+/// Opens a file of this machine's disk for a process of another machine, which names it as this file system does;
+/// refuses files that do not belong to checkpoints.
 core::result<std::unique_ptr<checkpoint::input_file>> open_for_others(const std::string& path);
 
 class node_local_files final : public checkpoint::file_system {
@@ -50,13 +53,14 @@ class node_local_files final : public checkpoint::file_system {
     std::string host;
     bool leads = false;
   };
-  /// `elsewhere`: null if the term has one machine, and `others` is empty.
+  /// `host`: name of this machine. `others`: the other machines. `elsewhere` transfers their files; null if there are
+  /// none.
   node_local_files(std::string host, std::vector<machine> others, std::shared_ptr<machine_files> elsewhere)
       : host_(std::move(host)), others_(std::move(others)), elsewhere_(std::move(elsewhere)) {}
 
   core::result<std::unique_ptr<checkpoint::output_file>> create(const std::filesystem::path& path) override;
-  /// Opens a file here, or on the first other machine that has it. Errors: bad_input, with the file and the machine
-  /// that wrote it.
+  /// Opens a file on this machine or, if it is not here, on the first other machine that has it. Errors: bad_input,
+  /// with the names of the file and of the machine that wrote it.
   core::result<std::unique_ptr<checkpoint::input_file>> open(const std::filesystem::path& path) override;
   core::result<void> rename(const std::filesystem::path& from, const std::filesystem::path& to) override;
   core::result<void> remove(const std::filesystem::path& path) override;

@@ -81,7 +81,7 @@ core::result<void> look_for_sign(const output_call& sign, uint32_t place) {
   const std::string own = fmt::format("{}.{}", sign.path, place);
   const int number = write_new(own, sign.content);
   if (number == 0) ::unlink(own.c_str());
-  // A full disk does not refute a shared folder: the checkpoint that cannot be written reports it.
+  // A full disk does not mean that the folder is another one: the save that cannot be written reports it.
   if (number == 0 || core::kind_of_write_error(number) == core::error_kind::no_space) return {};
   return core::fail(core::error_kind::bad_input,
                     fmt::format("output: wanted a folder into which all hosts may write, '{}', got: {}; let the job's "

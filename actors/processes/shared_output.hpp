@@ -1,6 +1,6 @@
-// Checks that the machines of a term write into one folder of outputs: the leading process puts a small file there, and
-// processes of other machines look for it and try to write into the same folder. Owns these files, which are all
-// removed; the session sends the calls.
+// Checks that the machines of a job write into one shared folder of outputs: the leading process writes a small file
+// into it, and processes of other machines look for the file and try to write there, too. Owns these files, all of
+// which are removed afterwards; the session sends the calls that name them.
 #pragma once
 
 #include <filesystem>
@@ -12,7 +12,7 @@
 
 namespace troupe::actors {
 
-class output_sign {  ///< owns a file that the leading process has put into the folder; the destructor removes the file
+class output_sign {  ///< a file that the leading process writes into the folder; the destructor removes it
  public:
   /// Writes the file into `folder`, or into its closest parent that exists; removes files that killed processes have
   /// left there. Returns nothing if the folder cannot be written; opening the run's files there reports the reason
@@ -24,7 +24,7 @@ class output_sign {  ///< owns a file that the leading process has put into the 
   output_sign& operator=(const output_sign&) = delete;
   ~output_sign();
 
-  /// Returns the call that tells the other processes about the file.
+  /// Returns the call that names this object's file to the other processes.
   [[nodiscard]] const output_call& call() const { return call_; }
 
  private:
@@ -33,12 +33,12 @@ class output_sign {  ///< owns a file that the leading process has put into the 
   output_call call_;
 };
 
-/// Longest time in nanoseconds until a file of another machine appears: clients of some file systems refresh a folder's
-/// entries only at intervals.
+/// Longest time in nanoseconds that a process waits for a file of another machine to appear, because clients of some
+/// network file systems refresh the entries of a folder only at intervals.
 inline constexpr int64_t sign_ns_max = 1'000'000'000;
 
-/// Looks for the file from another machine, as the process in `place`. Errors: bad_input, if this machine has another
-/// folder there, or may not write into it.
+/// Looks for the file that `sign` names, which a process on another machine has written. `place`: number of this
+/// process in the job. Errors: bad_input if this machine has another folder under that path, or may not write into it.
 core::result<void> look_for_sign(const output_call& sign, uint32_t place);
 
 }  // namespace troupe::actors

@@ -14,7 +14,8 @@
 namespace troupe::actors {
 namespace {
 
-/// Numbers under which a process offers descriptors to others: of the boards, of the first segment, of the first bell.
+/// Numbers under which a process offers file descriptors to the processes of its machine: the memory of boards, the
+/// first rank's segment, the first process's event (bell).
 constexpr uint32_t boards_offer = 0, first_segment_offer = 1, first_bell_offer = 1U << 24;
 
 constexpr uint64_t alignment_bytes = 64;
@@ -208,9 +209,10 @@ shared_segment shared_term::segment_of(uint32_t rank) const {
 std::shared_ptr<fabric::communicator> shared_term::join(uint32_t communicator, uint32_t member, fabric::waker wake) {
   const auto& m = meetings_[communicator];
   if (m.within) return m.within->join(member, std::move(wake));
-  // The returned pointer owns the term, so the member's board stays mapped and its bells can be rung until the member
-  // has ended. It has a reference counter of its own: the term owns pulses with weak references to the member, and weak
-  // references to the term's own counter would keep that counter allocated.
+  // The returned pointer also owns this object, so that the member's board stays mapped and events of other processes
+  // can be signalled until the member has ended. It has a reference counter of its own: this object owns pulses that
+  // refer weakly to the member, and if they shared the object's own counter, these references would keep that counter
+  // allocated.
   struct seated {
     std::shared_ptr<shared_term> term;
     std::unique_ptr<fabric::communicator> member;
@@ -258,8 +260,9 @@ bool shared_term::speaks_for_machine() const { return who_.first_place_of(who_.m
 void shared_term::stop(const core::error& why) {
   if (wire_ != nullptr) wire_->stop(why);
   if (watch_ == nullptr) return;
-  // A callback that looks at pulses briefly owns members, and with them the term, whose destructor waits for the thread
-  // of callbacks: none may run by then.
+  // Removes the callbacks, so that none runs when this object is destroyed. A running callback owns memberships of
+  // communicators, and with them this object; as their last owner it would run the destructor on the callback thread,
+  // where the destructor waits for that same thread.
   if (bell_) watch_->remove(bell_->number());
   if (timer_) watch_->remove(timer_->number());
 }

@@ -1,7 +1,8 @@
-// Resources that the ranks of a term share across processes. On one machine: the pools that fabric instructions access
-// (a segment for each rank), the boards of communicators, the bells with which processes wake each other, and the
-// pulses. Between machines: a wire. Owns one process's mappings of them, for one term. The caller owns the assignment
-// of ranks and the contents of pools.
+// Resources that the processes of a term (time with the same processes) share. On one machine: a memory segment for
+// each rank, with the pools that the fabric lane accesses; boards, which record which members have posted which
+// collective of a communicator; bells, events by which processes wake each other; and the ranks' pulses. Between
+// machines: a network connection (wire). Owns one process's mappings of them, for one term. The caller owns the
+// assignment of ranks and the contents of pools.
 #pragma once
 
 #include <memory>
@@ -26,10 +27,10 @@ namespace troupe::actors {
 
 class shared_term : public std::enable_shared_from_this<shared_term> {
  public:
-  /// Creates this process's resources, offers them to the others of the term that `link` is in, and maps the resources
-  /// of the others; waits for them. `layout` and `segment_bytes`, the size of each rank's segment by
-  /// shared_layout_of(), must be equal on all processes. `secret`: the 32-byte secret of the term. Errors: limit; those
-  /// of `link`, if the term ends meanwhile.
+  /// Creates this process's resources and offers them to the other processes of the term (time with the same processes)
+  /// that `link` is in; waits for the resources of these processes and maps them. `layout` and `segment_bytes`, the
+  /// size of each rank's segment by shared_layout_of(), must be equal on all processes. `secret`: 32 bytes for the
+  /// connections between machines. Errors: limit; those of `link`, if the term ends meanwhile.
   static core::result<std::shared_ptr<shared_term>> make(cluster::process& link, const term_members& who,
                                                          const plan::job_layout& layout,
                                                          const std::vector<uint64_t>& segment_bytes,
@@ -41,26 +42,28 @@ class shared_term : public std::enable_shared_from_this<shared_term> {
   /// Returns the segment of a rank of this machine, empty for other ranks. The segment keeps its own mapping alive.
   [[nodiscard]] shared_segment segment_of(uint32_t rank) const;
 
-  /// Joins a rank of this process to a communicator of the layout as its `member`-th: on a board if other members are
-  /// in other processes, else within the process.
+  /// Makes a rank of this process the `member`-th member of a communicator of the layout. Members in other processes
+  /// are reached through shared memory or the network. `wake` is called when a collective of this member can continue.
   std::shared_ptr<fabric::communicator> join(uint32_t communicator, uint32_t member, fabric::waker wake);
 
-  /// Starts to show the pulses of this process's ranks to the other processes, at most `every` old, and the pulses of
-  /// the other processes on `board`.
+  /// Starts to write the pulses of this process's ranks for other processes, at intervals of `every`, and to show the
+  /// pulses of other processes' ranks on `board`.
   core::result<void> show_pulses(const std::shared_ptr<pulse_board>& board, std::chrono::nanoseconds every);
 
-  /// Returns the wire to other machines; null if all processes, keepers included, are on one machine.
+  /// Returns the connection to other machines; null if all processes, including those without ranks, are on one
+  /// machine.
   [[nodiscard]] machine_wire* wire() const { return wire_.get(); }
-  /// Ends sharing with other machines, because the term has ended: when this returns, they access no memory here any
-  /// more.
+  /// Ends transfers from and to other machines, because the term (time with the same processes) has ended: when this
+  /// returns, they access no memory of this process any more.
   void stop(const core::error& why);
 
  private:
-  /// The group of one communicator: exactly one pointer is set, none if the communicator has no member here.
+  /// This process's group for one communicator: one pointer is set, depending on where the members are; none if the
+  /// communicator has no member here.
   struct meeting_place {
     std::shared_ptr<fabric::in_process_group> within;
     std::shared_ptr<fabric::shared_group> across;
-    std::shared_ptr<fabric::wire_group> between;  ///< implementation for members on several machines
+    std::shared_ptr<fabric::wire_group> between;  ///< group if members are on several machines
   };
   shared_term(const term_members& who, uint64_t boards_bytes);
   core::result<void> map(cluster::process& link, const plan::job_layout& layout,
@@ -76,7 +79,7 @@ class shared_term : public std::enable_shared_from_this<shared_term> {
   uint64_t boards_bytes_;
   std::shared_ptr<storage::shared_memory> boards_;
   std::vector<std::shared_ptr<storage::shared_memory>> segments_;  // shared memory with the pools of a rank, by rank
-  // [process of this machine]: event that wakes the process, with the number (place) of the process
+  // [other process of this machine]: its number in the job, and the event that wakes it
   std::vector<std::pair<uint32_t, cluster::shared_descriptor>> bells_;
   std::shared_ptr<fabric::address_space> space_ = std::make_shared<fabric::address_space>();
   std::vector<meeting_place> meetings_;  // groups of this process, by communicator
@@ -84,7 +87,7 @@ class shared_term : public std::enable_shared_from_this<shared_term> {
   std::shared_ptr<pulse_board> pulses_;
   std::optional<machine_pulses> shown_;
   std::shared_ptr<machine_wire> wire_;
-  // Watch of this process's bell and timer; last member, because its callbacks use the others.
+  // Thread that waits for this process's event and timer; last member, because its callbacks use all other members.
   std::unique_ptr<storage::event_watch> watch_;
 };
 

@@ -25,28 +25,31 @@ struct slow_link {
   double share = 0;  ///< share of the steps' time, from 0 to 1, that would be saved if the link reached the usual rate
 };
 
-/// The links of a term. The usual rate is that of the job's faster links: a quarter of all links is at least as fast.
+/// The links of a term (time with the same processes). The usual rate is that of the job's faster links: a quarter of
+/// all links is at least as fast.
 class slow_links {
  public:
-  /// Number of steps of a window, which are evaluated together. A link is reported after `windows_until_named` slow
+  /// Number of steps that are evaluated together (a window). A link is reported after `windows_until_named` slow
   /// windows in a row.
   static constexpr uint32_t window = 8;
   static constexpr uint32_t windows_until_named = 2;
-  /// Shares of the usual rate: below the first a link becomes slow, from the second on it is no longer slow.
+  /// Limits as parts of the usual rate: a link whose rate is below `slow_below` is slow, and one from `well_from` on
+  /// has recovered.
   static constexpr double slow_below = 0.25, well_from = 0.5;
   /// smallest share of the steps' time that a link must cost to be reported as slow
   static constexpr double cost_min = 0.2;
-  /// Least bytes in a window from which a rate is computed.
+  /// Least number of bytes that a link must carry in a window for its rate to be judged.
   static constexpr uint64_t bytes_min = uint64_t{64} << 10;
 
-  /// Evaluates the links after a training step. Returns those that have become slow, the slowest first, each once until
+  /// Evaluates the links after a training step. `since_begin`: traffic of each link since the term (time with the same
+  /// processes) began. Returns the links that have become slow, the slowest first; a link is returned again only after
   /// it has recovered.
   std::vector<slow_link> note(int64_t now_ns, std::span<const link_traffic> since_begin);
 
  private:
-  using ends = std::pair<uint32_t, uint32_t>;  // places of the sending and the receiving process of a link
+  using ends = std::pair<uint32_t, uint32_t>;  // numbers of the sending and the receiving process of a link
   struct known {
-    uint64_t bytes = 0;  // bytes that had crossed the link when the window began
+    uint64_t bytes = 0;  // bytes that the link had carried when the window began
     int64_t receiving_ns = 0;
     uint32_t slow_windows = 0;
     bool is_named = false;

@@ -1,4 +1,5 @@
-// The folder of swap files of a process, for that process and for the one that starts it and removes its files.
+// Defines the name of a process's folder of swap files, which that process uses, and the launcher that removes the
+// files of a process that was killed.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
-// The actor system that the actors of a run live in, from the end of the opening to the end of the session, and what
-// connects the caller's threads with the actors of the current term.
+// Owns the actor system in which the actors of a run live, from the end of the opening to the end of the session, and
+// the objects by which the caller's threads reach the actors of the current term (the time in which ranks and processes
+// stay the same).
 #pragma once
 
 #include <memory>
@@ -14,11 +15,11 @@
 
 namespace troupe::actors {
 
-/// Forwards a request to stop to the current supervisor, across terms. Thread-safe.
+/// Passes a request to stop the run on to the supervisor of the current term (time with the same processes), and to
+/// those of later terms. Thread-safe.
 class stop_line {
  public:
-  /// Sets the current supervisor, and sends it the last request if there was one. Null: the job has no supervisor any
-  /// more.
+  /// Sets the current supervisor, and sends it the latest request if there was one. Null: there is no supervisor now.
   void connect(supervisor_actor to) {
     const std::lock_guard lock(mutex_);
     to_ = std::move(to);
@@ -36,7 +37,7 @@ class stop_line {
   std::optional<give_up> asked_;
 };
 
-/// Holds the board that shows the current instructions of ranks, across terms. Thread-safe.
+/// Holds the current term's board, from which the current instructions of ranks can be read. Thread-safe.
 class shown_pulses {
  public:
   void show(std::shared_ptr<pulse_board> board) {
@@ -54,11 +55,11 @@ class shown_pulses {
 };
 
 struct actor_home {
-  std::unique_ptr<own_system> own;  ///< null: the host's system
+  std::unique_ptr<own_system> own;  ///< actor system made by the session; null: the program provided `system`
   caf::actor_system* system = nullptr;
   stop_line stops;
   shown_pulses pulses;
-  telemetry_actor telemetry;  ///< one of the system's actors, from the first term to the end of the session
+  telemetry_actor telemetry;  ///< the telemetry actor, the same for the whole session
 };
 
 }  // namespace troupe::actors

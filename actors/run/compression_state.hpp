@@ -1,4 +1,5 @@
-// Owns the compression state of a run at one time, for callers that make the compression permanent or show it.
+// Defines the state of compression of a run between two steps, for callers that make the compression permanent or show
+// it.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +13,9 @@ namespace troupe::actors {
 
 struct compression_state {  ///< which modules of a session are compressed, and how, between two steps
   std::shared_ptr<const config::job_config> config;
-  uint64_t updates = 0;  ///< updates applied so far; the start of each technique is counted in them
-  /// Masks of all modules that are pruned now or later, in the form of a checkpoint; learned masks are left out,
-  /// because the scores among the parameters determine them.
+  uint64_t updates = 0;  ///< updates applied so far, in which the start of each technique is counted
+  /// Masks of all modules that are pruned now or later, in the form in which checkpoints store them. Learned masks are
+  /// left out, because they follow from scores, which are parameters.
   std::vector<checkpoint::mask_record> masks;
 };
 

@@ -1,4 +1,4 @@
-// Callbacks of a run to its host.
+// Defines the functions of the host (the program that embeds Troupe) that a run calls.
 #pragma once
 
 #include <cstddef>
@@ -20,53 +20,57 @@ struct reading_progress;
 
 namespace troupe::actors {
 
-/// Warnings kept until the next call of the session; further warnings are counted, not kept.
+/// Largest number of warnings that wait for the next call of the session; further ones are counted and dropped.
 inline constexpr size_t warnings_max = 64;
 
-/// Callbacks to the session's host. Each runs on the thread that is in a call of the session, before that call returns;
-/// any may be empty. A callback may call `stop` and no other function of the session. An exception from a callback
-/// propagates out of that call, whose work is done and counted; the session remains usable.
+/// Functions of the host program that a session calls. Each is called on the thread that is in a call of
+/// the session, before that call returns; any may be empty. A callback may call `stop` and no other function of the
+/// session. An exception from a callback propagates out of that call, whose work is done and counted; the session
+/// remains usable.
 struct session_hooks {
   std::function<void(const std::string&)> on_warning;  ///< receives each warning of the session, one line per call
-  /// Receives lines that keys of the configuration request: comms_logger.verbose, wall_clock_breakdown,
-  /// memory_breakdown, flops_profiler, and a line for each layer if a host's modules are cut over tensor ranks. Lines
-  /// of a step arrive during the next call.
+  /// Receives lines of text that the keys comms_logger.verbose, wall_clock_breakdown, memory_breakdown and
+  /// flops_profiler request, and a line for each layer if the host program's own modules are split over tensor
+  /// ranks. Lines of a step arrive during the next call.
   std::function<void(const std::string&)> on_log{};
   /// Called after each successful step, except steps with a loss spike.
   std::function<void(const step_report&)> on_step{};
   /// called instead of on_step after a step whose loss spike made the run go back
   std::function<void(const loss_spike&)> on_spike{};
-  /// Called before `on_step`: start and end of the step's instructions on every rank. A holder of the spans also holds
-  /// their plans.
+  /// Receives, before `on_step`, the start and end of each instruction of the step on every rank. The shared pointer
+  /// also keeps the ranks' plans in memory.
   std::function<void(uint64_t step, std::shared_ptr<const std::vector<telemetry::rank_spans>>)> on_spans{};
   /// Receives the validation loss in nats per token, measured after `step` steps.
   std::function<void(uint64_t step, double loss)> on_evaluation{};
-  /// Called while `open` encodes text, about once per MiB (data/documents.hpp). Returns false to end the opening with
+  /// Called while `open` encodes text, about once per MiB of text. Returns false to end the opening with
   /// error_kind::stopped.
   std::function<bool(const data::reading_progress&)> on_reading{};
-  /// Called while `open` works, several times a second and at every phase. Returns false to end the opening with
-  /// error_kind::stopped.
+  /// Called while `open` works, several times a second and at the begin of every phase. Returns false to end the
+  /// opening with error_kind::stopped.
   opening_hook on_opening{};
-  /// Called before a step whose plan was changed by passes, or was not changed because of measured times.
+  /// Called before a step whose plan was changed by passes over the plan, or was left unchanged after a choice by
+  /// measured times.
   std::function<void(const passes_report&)> on_passes{};
-  /// Receives the ranks' votes on the measured steps, before they are joined. A host that knows of a disturbance of a
-  /// rank (it was suspended, it shared its cores) may set the vote's `failure`; all ranks then keep their current plan.
+  /// Receives each rank's profile of the measured steps (plan::rank_vote) before passes are chosen by all of them. A
+  /// program that knows that a rank was disturbed (suspended, or short of cores) may set the `failure` of its profile;
+  /// the current plan then stays.
   std::function<void(std::vector<plan::rank_vote>&)> on_votes{};
-  /// Called in the leading process when a term after the first has begun and the run has recovered to the step at which
-  /// the loss interrupted it. Never called in a job of one process.
+  /// Called in the leading process of several when the run has gone on with other processes or degrees (in a new term),
+  /// after a loss, a join or a requested change, and is back at the step at which it was interrupted. Never called in a
+  /// job of one process.
   std::function<void(const term_report&)> on_term{};
-  /// Called when a link between machines has become slow; on_warning receives the sentence. Called before the step's
-  /// `on_step`, in the leading process of several.
+  /// Called in the leading process of several, before `on_step`, when a link between machines has become slow;
+  /// on_warning receives a sentence about it.
   std::function<void(const slow_link_report&)> on_slow_link{};
-  /// Called before `on_term` for a step that `on_step` has already reported and that was repeated, with the result of
-  /// the repetition.
+  /// Called before `on_term` for each step that `on_step` has reported before a loss and that was repeated after it,
+  /// with the result of the repetition.
   std::function<void(const step_report&)> on_step_again{};
   /// Called once for each save after it has ended, successfully or not: at the end of a later successful `step`, or
   /// earlier during a call that waits for saves (`save`, `wait_for_saves`) or begins one (`save_async`).
   std::function<void(const save_report&)> on_saved{};
-  /// Called in each serving process of several: returns its name for the checkpoint of the states after `step` steps,
-  /// which the leading process is saving. `checkpoint.tag_validation` decides what happens if the name differs from the
-  /// leading process's. Empty: the process has no name of its own.
+  /// Called in each process of several that does not lead: returns its name for the checkpoint of the states after
+  /// `step` steps, which the leading process is saving. `checkpoint.tag_validation` decides what happens if the names
+  /// differ. Empty: the process has no name of its own.
   std::function<std::string(uint64_t step)> tag_of{};
 };
 

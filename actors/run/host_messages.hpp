@@ -1,4 +1,5 @@
-// Passes messages of a run to its host: warnings and log lines that any thread puts, and calls of hooks.
+// Passes warnings and log lines of a run, which any thread may put, to the host (the program that embeds Troupe) by
+// calling its hooks on its own thread.
 #pragma once
 
 #include <exception>
@@ -10,24 +11,25 @@
 
 namespace troupe::actors {
 
-/// Log lines kept until the next call of the session; further lines are counted, not kept.
+/// Largest number of log lines that wait for the next call of the session; further ones are counted and dropped.
 inline constexpr size_t log_lines_max = 4096;
 
 struct host_messages {
   session_hooks hooks{};
   std::shared_ptr<line_box> warnings = std::make_shared<line_box>(warnings_max, "warnings");
   std::shared_ptr<line_box> lines = std::make_shared<line_box>(log_lines_max, "lines");
-  /// Exception that a hook threw while a plan was being run; rethrown once the result of that run is booked.
+  /// Exception that a hook threw while a plan was running; rethrown after the result of that run has been added to the
+  /// run's progress.
   std::exception_ptr thrown{};
 
-  /// Calls the hooks for the warnings and lines so far, and rethrows `thrown`. A line is removed before its hook is
-  /// called: if the hook throws, the next call continues with the next line.
+  /// Passes all waiting warnings and log lines to their hooks, and rethrows `thrown`. A line is removed before its hook
+  /// is called: if the hook throws, the next call continues with the next line. Call on the host's thread.
   void deliver();
   /// Passes a warning to the host at once. Call on the host's thread.
   void say(const std::string& line) const {
     if (hooks.on_warning) hooks.on_warning(line);
   }
-  /// Returns a function that puts a warning, for any thread.
+  /// Returns a function that any thread may call with a warning, which deliver() then passes to the hook on_warning.
   [[nodiscard]] std::function<void(const std::string&)> put_warning() const {
     return [box = warnings](const std::string& line) { box->put(line); };
   }

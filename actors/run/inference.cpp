@@ -19,12 +19,12 @@ uint64_t output_bytes(const rank_report& rank) {
   return bytes;
 }
 
-/// Returns the share of a whole micro-batch's windows that a rank has: [global micro-batch, position among the ranks
-/// that take different samples].
+/// Function that returns which part, from 0 to 1, of a full micro-batch's windows a rank evaluates. `micro`: number of
+/// the global micro-batch; `position`: the rank's position among the ranks that compute different samples.
 using window_share = std::function<double(uint64_t micro, uint32_t position)>;
 
 window_share shares_of(const loader_setup& loader) {
-  // a host's own batches have no corpus, and all count equally
+  // a host program's own batches have no corpus; all of them count equally
   if (loader.corpus == nullptr) return [](uint64_t, uint32_t) { return 1.0; };
   return [&loader](uint64_t micro, uint32_t position) {
     const auto& shape = loader.shape;
@@ -33,13 +33,14 @@ window_share shares_of(const loader_setup& loader) {
   };
 }
 
-/// Sum of the losses of a global micro-batch's windows, and the number of these windows in whole micro-batches of one
-/// rank.
+/// Sum of the mean losses of the ranks' micro-batches, each weighted by its part of a full micro-batch, and the sum of
+/// these weights.
 struct weighted_loss {
   double sum = 0, weight = 0;
 };
 
-/// Returns the loss of the `m`-th micro-batch of a run, which is number `micro` of the evaluation.
+/// Returns the losses of the `m`-th micro-batch of a run, which is number `micro` of the evaluation, weighted by
+/// `share`.
 weighted_loss loss_of(const rank_report& ran, uint32_t m, uint64_t micro, const window_share& share) {
   const plan::job_layout& l = *ran.spans.plan->layout;
   const uint32_t all = l.options.data(), in_columns = l.options.sequence_ranks();
@@ -53,7 +54,8 @@ weighted_loss loss_of(const rank_report& ran, uint32_t m, uint64_t micro, const 
   return out;
 }
 
-/// Passes the outputs of one run, whose first batch is `first`, to the host batch by batch, and releases them.
+/// Moves the outputs out of the reports of a run whose first micro-batch is number `first`, and passes them to
+/// on_output one micro-batch after the other.
 void hand_over(rank_reports& ranks, uint64_t first, uint32_t micros, const evaluation_request& request,
                const window_share& share) {
   const auto of = take_outputs(ranks);
@@ -62,8 +64,8 @@ void hand_over(rank_reports& ranks, uint64_t first, uint32_t micros, const evalu
       if (share(first + m, data) > 0) request.on_output({first + m, data, all[m].shape, all[m].values});
 }
 
-/// Returns an error for outputs that the last unit does not have; `names` are those of a host's model, empty for a
-/// family of Troupe.
+/// Returns an error for a request of an output that the model's last unit does not have. `names`: outputs of a
+/// host program's model; empty for a model of Troupe.
 core::result<void> check(const evaluation_request& request, const std::vector<std::string>& names) {
   const auto refuse = [](const std::string& why) {
     return core::fail(core::error_kind::bad_input, "evaluation: " + why);
@@ -82,7 +84,8 @@ core::result<void> check(const evaluation_request& request, const std::vector<st
                           (request.output.empty() ? "no name" : "'" + core::shown(request.output) + "'"));
 }
 
-/// Draws from softmax(logits / temperature) with a uniform number in [0, 1).
+/// Draws a token from softmax(logits / temperature) by `uniform`, a random number in [0, 1); temperature 0: returns the
+/// likeliest.
 int64_t draw(const std::vector<float>& logits, double temperature, double uniform) {
   const auto best = std::max_element(logits.begin(), logits.end());
   if (temperature <= 0) return best - logits.begin();
@@ -96,7 +99,7 @@ int64_t draw(const std::vector<float>& logits, double temperature, double unifor
   return static_cast<int64_t>(weight.size()) - 1;
 }
 
-/// Returns the number of global micro-batches of an evaluation that wants `wanted`; 0: all.
+/// Returns the number of global micro-batches to evaluate if `wanted` were requested; 0: all of the validation part.
 core::result<uint64_t> num_evaluations(const training_run& run, uint64_t wanted) {
   if (run.modules.model != nullptr) {
     if (wanted > 0 && run.modules.model->evaluation) return wanted;
@@ -113,11 +116,12 @@ core::result<uint64_t> num_evaluations(const training_run& run, uint64_t wanted)
   return wanted > 0 ? std::min(wanted, all) : all;
 }
 
-/// Evaluates `n` global micro-batches on the ranks of the current term; fails if the term ends meanwhile.
+/// Evaluates `n` global micro-batches. Fails if processes are lost meanwhile; evaluate() then repeats the call with the
+/// remaining ranks.
 core::result<evaluation_report> evaluate_once(training_run& run, const evaluation_request& request, uint64_t n) {
   const uint64_t together = run.term->plan.options[static_cast<size_t>(plan::plan_choice::evaluate)].accumulation;
   const bool keeps = static_cast<bool>(request.on_output);
-  // number of micro-batches in the next run; 1 until the size of an output is known
+  // micro-batches per run; 1 until the size of an output is known
   uint64_t at_once = keeps ? 1 : together;
   const auto share = shares_of(run.term->loader);
   evaluation_report out;
@@ -155,7 +159,7 @@ core::result<evaluation_report> evaluate_once(training_run& run, const evaluatio
   return out;
 }
 
-/// Generates text on the ranks of the current term; fails if the term ends meanwhile.
+/// Generates text. Fails if processes are lost meanwhile; generate() then repeats the call with the remaining ranks.
 core::result<std::vector<int64_t>> generate_once(training_run& run, std::vector<int64_t> text, uint64_t tokens,
                                                  double temperature) {
   const auto& plan = run.term->plan;
@@ -181,7 +185,7 @@ core::result<std::vector<int64_t>> generate_once(training_run& run, std::vector<
 core::result<evaluation_report> evaluate(training_run& run, const evaluation_request& request) {
   TROUPE_TRY(check(request, run.modules.outputs));
   return run.outlast([&]() -> core::result<evaluation_report> {
-    // the number depends on the current degrees, which a loss of processes changes
+    // The number depends on the number of data ranks, which a loss of processes changes.
     TROUPE_ASSIGN(const auto n, num_evaluations(run, request.batches));
     return evaluate_once(run, request, n);
   });

@@ -1,6 +1,6 @@
-// Computes with the current weights without training: evaluates, and generates text. Each run computes as many
-// micro-batches as the plan takes together. Owns that each window of the validation text counts once, for any
-// micro-batch, number of ranks and number of micro-batches per run.
+// Computes with the current weights without training: evaluates, and generates text. Each run of the evaluation plan
+// computes as many micro-batches as that plan has. Owns that each window of the validation text counts once, whatever
+// the size of micro-batches, the number of ranks and the number of micro-batches per run are.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Passes lines from any thread to the host's thread, which takes them during a call of the session.
+// Passes lines of text from any thread to the thread of the host program, which takes them out during a call of
+// the session.
 #pragma once
 
 #include <cstddef>

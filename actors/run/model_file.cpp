@@ -14,13 +14,14 @@ namespace {
 
 constexpr std::string_view default_file_name = "pytorch_model.bin";
 
-/// Returns a rank that holds the whole parameter: the ranks of its pipeline stage do.
+/// Returns the memory of a rank that holds the whole parameter `q`, as every rank of the parameter's pipeline stage
+/// does below ZeRO stage 3.
 rank_memory& holder_of(rank_memories ranks, uint32_t q) {
   return **std::ranges::find_if(ranks, [&](const auto& m) { return m->plan().layout->holds(m->plan().rank, q); });
 }
 
-/// Writes the 16-bit weights of the current term's ranks into the file. Fails if the term ends meanwhile;
-/// save_16bit_model() then repeats the call in the next term.
+/// Writes the weights in the parameters' type into the file. Fails if processes are lost meanwhile; save_16bit_model()
+/// then repeats the call with the remaining ranks.
 core::result<bool> write_16bit_model(const training_run& run, const std::filesystem::path& path,
                                      bool exclude_frozen_parameters) {
   TROUPE_TRY(run.sound());
@@ -40,7 +41,7 @@ core::result<bool> write_16bit_model(const training_run& run, const std::filesys
     if (info.is_copy() || info.of_teacher || (exclude_frozen_parameters && !info.trainable)) continue;
     checkpoint::tensor_to_write t{info.name, plan.options().types.parameter, info.shape};
     if (plan.layout->gathers() || run.term->plan.tensor.cut.parameters[q].cuts())
-      // The source is read in blocks of whole elements.
+      // The caller reads blocks that begin and end at whole elements.
       t.source = [whole = run.term->whole(), q, type = plan.options().types.parameter](uint64_t begin,
                                                                                        std::span<std::byte> out) {
         const uint64_t element_bytes = core::size_of(type);
@@ -58,7 +59,7 @@ core::result<bool> write_16bit_model(const training_run& run, const std::filesys
   if (extension == ".safetensors") {
     written = checkpoint::write_safetensors(path, tensors);
   } else {
-    // A tied head is a second name of the embedding, as in a module's own state dict.
+    // In torch's formats a tied head is written as a second name of the embedding, as in a module's state dict.
     std::map<std::string, std::string> shared;
     if (run.modules.model == nullptr)
       for (const auto& t : checkpoint::hugging_face_tied(run.term->plan.spec.family->model_type, names))

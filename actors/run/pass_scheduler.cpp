@@ -11,7 +11,7 @@
 namespace troupe::actors {
 namespace {
 
-/// Returns a rank's own vote on the measured steps.
+/// Returns a rank's profile of the measured steps: its shortest step, and the measured times of instructions.
 plan::rank_vote vote_of(const telemetry::instruction_times& times, const plan::rank_plan& p,
                         const plan::cost_model& costs) {
   plan::measured_prices mine(costs);
@@ -19,12 +19,13 @@ plan::rank_vote vote_of(const telemetry::instruction_times& times, const plan::r
   return {.rank = p.rank, .step_s = times.least_step_s(), .prices = mine.sums()};
 }
 
-/// Returns an error if two plans store states at different places; ignores plan data on which states do not depend.
+/// Returns an error unless plan `after` stores states at the same places as the current plan of `memory`; compares only
+/// the data on which these places depend.
 core::result<void> same_states(const rank_memory& memory, const plan::rank_plan& after) {
   const plan::rank_plan& before = memory.plan();
   const auto& a = *before.layout;
   const auto& b = *after.layout;
-  // The files of other processes' ranks are not open here.
+  // This process has no swap files of ranks in other processes.
   const uint64_t file_bytes = memory.swap_file() == nullptr ? before.swap_file_bytes : memory.swap_file()->bytes();
   if (a.full_offset == b.full_offset && a.pipeline_of == b.pipeline_of &&
       before.resident_elements[0] == after.resident_elements[0] && after.swap_file_bytes <= file_bytes &&
@@ -35,7 +36,8 @@ core::result<void> same_states(const rank_memory& memory, const plan::rank_plan&
       "passes between two steps: these passes would move states, which is not possible while a run is open");
 }
 
-/// True if the windows onto files are large enough: they cannot grow between steps.
+/// True if the pools through which swap files are read and written, of sizes `there`, are large enough for `wanted`:
+/// they cannot grow between steps.
 bool fit_windows(std::span<const plan::pool_sizes> wanted, std::span<const plan::pool_sizes> there,
                  plan::tier activations) {
   const auto grows = [&](size_t r, plan::pool k) { return wanted[r].of(k) > there[r].of(k); };
@@ -47,7 +49,8 @@ bool fit_windows(std::span<const plan::pool_sizes> wanted, std::span<const plan:
   return true;
 }
 
-/// Sets the limits of a choice by measured times: the least memory of all ranks, and the highest peak.
+/// Adds to `out`, the measurements by which passes are chosen, the limits of memory: the least memory of all ranks, and
+/// by how much the highest peak exceeds the plans `ran`.
 job::measured_run within(const plan::joined_votes& votes, plan::rank_plans ran, job::measured_run out) {
   uint64_t planned = 0;
   for (const auto& p : ran) planned = std::max(planned, p->memory.total());
@@ -58,8 +61,8 @@ job::measured_run within(const plan::joined_votes& votes, plan::rank_plans ran, 
 
 }  // namespace
 
-// An entry that is not on trial replaces all entries before it. An entry on trial begins once there are measured steps
-// to compare it with; skipped steps are not measured.
+// A due entry without a trial replaces all entries before it. The next entry with a trial applies only once steps with
+// the present plan have been measured, to compare with; skipped steps are not measured.
 size_t pass_scheduler::due(uint64_t steps) const {
   size_t end = next_;
   for (size_t i = next_; i < entries_.size() && entries_[i].step <= steps; ++i)
@@ -89,7 +92,8 @@ void pass_scheduler::schedule_again(bool continues, const std::optional<std::vec
 void pass_scheduler::schedule() {
   const auto& compile = run_.term->plan.config->compile;
   for (const auto& x : compile.entries()) {
-    // Without a schedule of its own a run measures its first steps, from the step that it begins with.
+    // If the configuration has no schedule, its passes are chosen after `profile_steps` measured steps, counted from
+    // the step with which the run begins.
     const bool is_measured = compile.schedule.empty() && x.step > 0;
     const uint64_t from = is_measured ? run_.progress.steps : 0;
     entries_.push_back(
@@ -97,8 +101,8 @@ void pass_scheduler::schedule() {
   }
   if (!run_.term->plan.compiled) return;
   next_ = 1;
-  // tries the plan without passes as well, because the cost model ignores how much concurrent instructions slow each
-  // other down
+  // Also tries the plan without passes, because the cost model ignores how much instructions that run at the same time
+  // slow each other down.
   const bool is_plain = run_.term->plan.compiled->chosen.options == run_.term->plan.compiled->base.options;
   if (compile.schedule.empty() && run_.term->plan.compiled->base.fits && !is_plain)
     entries_.push_back({entries_.back().step + compile.profile_steps, {}, compile.profile_steps});
@@ -160,14 +164,14 @@ core::result<void> pass_scheduler::change_passes() {
   return {};
 }
 
-// Enters the phase of compression after the updates so far. Chooses passes anew for the changed step; a trial ends
-// without a result, because its comparison is no longer valid.
+// Makes the plans for the compression that is in effect after the updates so far, if it has changed. Chooses passes
+// anew for these plans; a trial ends without a result, because its comparison is no longer valid.
 core::result<void> pass_scheduler::enter_phase() {
   run_.term->pruner.turn_masks();
   if (job::is_phase_of(run_.term->plan, run_.progress.applied)) return {};
   job::blueprint entered = run_.term->plan;
   TROUPE_TRY(job::enter_phase(entered, run_.progress.applied));
-  // with several processes the passes with which the term began remain in effect, because all processes have these
+  // In a job of several processes, the present passes stay in effect, because all processes know them.
   if (next_ > 0 && !run_.others->are_there()) {
     TROUPE_ASSIGN(auto changed, job::change_steps(entered, entries_[next_ - 1].wish));
     TROUPE_TRY(switch_memory(changed.ranks, changed.pools));
@@ -193,7 +197,7 @@ core::result<void> pass_scheduler::end_trial() {
   if (!before_ || run_.progress.steps < before_->until || !is_measured()) return {};
   const auto votes = vote();
   auto before = *std::exchange(before_, std::nullopt);
-  // Without the profile of every rank the trial's speed is not known, and the earlier plan returns.
+  // If a rank's profile is missing, the speed of the trial is unknown, and the earlier plan returns.
   const double step_s = votes.failure.empty() ? votes.step_s : std::numeric_limits<double>::infinity();
   if (step_s <= before.step_s) return {};
   before.steps.pools = run_.term->plan.pools;
@@ -218,7 +222,7 @@ core::result<void> pass_scheduler::switch_memory(plan::rank_plans to, std::span<
   for (uint32_t r = 0; r < ranks.size(); ++r) {
     auto ok = ranks[r]->train_by(to[r], sizes[r]);
     if (ok) continue;
-    // pools never shrink, so the earlier plans still fit
+    // restores the earlier plans; the memory pools suffice for them, because pools never shrink
     for (uint32_t done = 0; done < r; ++done)
       (void)ranks[done]->train_by(run_.term->program_of(plan::plan_choice::train, done)->plan,
                                   run_.term->plan.pools[done]);
@@ -327,7 +331,8 @@ core::result<void> pass_scheduler::compile(std::vector<scheduled_passes> schedul
                                                          std::to_string(x.step) + " after " +
                                                          std::to_string(entries.back().step));
     job::pass_wish wish{std::move(x.passes), std::move(x.own), x.is_automatic, {}};
-    // Refuses an entry now instead of at its step, as far as that does not depend on measurements.
+    // Checks the entry now, so that a wrong one is refused at once and not at its step, as far as that does not depend
+    // on measurements.
     const auto& plan = run_.term->plan;
     TROUPE_TRY(job::change_steps(plan, wish));
     for (const uint64_t from : plan.compression->phases()) {
@@ -338,7 +343,7 @@ core::result<void> pass_scheduler::compile(std::vector<scheduled_passes> schedul
     }
     entries.push_back({x.step, std::move(wish), x.tried_steps});
   }
-  // keeps the times measured with the current plans, because steps still run with these plans
+  // `times_` stay valid, because steps still run with the plans that were measured
   entries_ = std::move(entries);
   next_ = 0;
   before_.reset();

@@ -1,6 +1,6 @@
-// Changes plans between steps: when training's plans change, through passes or because a technique of compression
-// begins, and to which plans. Owns the schedule, the measurements that a trial compares, and the switch;
-// job/compile.hpp chooses, the checker proves.
+// Changes the plans of training between steps, by passes (transformations of a plan) or because a technique of
+// compression begins. Owns the schedule of changes, the measurements that a trial compares, and the switch to other
+// plans; job/compile.hpp chooses plans, the checker proves them.
 #pragma once
 
 #include <cstdint>
@@ -27,69 +27,71 @@ class pass_scheduler {
 
   /// Replaces the schedule of passes; session::compile describes its entries and errors.
   core::result<void> compile(std::vector<scheduled_passes> schedule);
-  /// Sets the configuration's schedule of passes, from the step that the run begins with.
+  /// Makes the configuration's schedule of passes the current one, from the step with which the run begins.
   void schedule();
-  /// Called in the leading process when a term begins. Keeps the schedule's entries if `continues` is true and there
-  /// are any; otherwise sets the entries of `told` (the schedule of an embedding program), or else the configuration's.
+  /// Sets the schedule when a term (time with the same processes) begins, in the leading process. If `continues` is
+  /// true and there are entries, keeps them; otherwise uses the entries `told`, which the host program has set,
+  /// or, without these, the configuration's.
   void schedule_again(bool continues, const std::optional<std::vector<told_schedule>>& told);
   /// True if a schedule of passes exists: passes change the plans now or in a later step.
   [[nodiscard]] bool has_schedule() const { return !entries_.empty(); }
 
-  /// Makes the changes that are due: of passes, and of the order of updates and the vote. Call before each step.
+  /// Makes the changes that are due before the next step: passes, and whether updates run before or after the vote.
+  /// Call before each step.
   core::result<void> change_plans();
-  /// Makes the plans that apply after the updates so far: which modules are compressed changes with them. Call before
-  /// any run.
+  /// Makes the plans for the compression that is in effect after the updates so far. Call before any run.
   core::result<void> enter_phase();
 
-  /// True if training steps update parameters before the vote.
+  /// True if training steps run optimizer updates before the vote, and undo them if the step is skipped or clipped.
   [[nodiscard]] bool updates_early() const;
-  /// Moves training's updates before the vote (`early`) or after it, from the next step on; without effect unless the
-  /// run decides that order itself.
+  /// Makes training steps run updates before the vote (`early`) or after it, from the next step on. Without effect if
+  /// the configuration fixes that order.
   core::result<void> use_updates(bool early);
-  /// Records whether the updates of a step were undone; used only if the run itself decides the order of updates and
-  /// the vote.
+  /// Counts whether the updates of a step were undone, from which the run decides whether updates precede the vote;
+  /// without effect if the configuration fixes that order.
   void note_undone(bool undone);
-  /// Forgets the counted steps, because a term with other processes begins.
+  /// Forgets the counted undone updates, because the run goes on with other ranks.
   void forget_undone();
 
-  /// Resets the peaks of memory if the next step is measured. Call before a step.
+  /// If the next step is measured, resets the ranks' peaks of activation memory. Call before a step.
   void begin_measuring();
-  /// Stores the measurements of a step that another schedule of passes may need, while the steps before that schedule
-  /// run. Call after a step.
+  /// Stores the times of instructions and the peak memory of a step, if a later entry of the schedule will be chosen or
+  /// compared by them. Call after a step.
   void measure(std::span<const telemetry::rank_spans> step);
 
  private:
   struct entry {
     uint64_t step = 0;
     job::pass_wish wish;
-    /// If greater than 0, the entry is on trial: after this number of steps the run continues with the faster of two
-    /// plans, that of this entry and that of the previous one.
+    /// If greater than 0, the entry begins a trial: after this number of steps the run continues with the faster plan,
+    /// that of this entry or the one before it.
     uint64_t tried_steps = 0;
   };
-  struct earlier {       ///< the steps that ran before an entry that is on trial
+  struct earlier {       ///< the plan that a trial is compared with
     uint64_t until = 0;  ///< number of steps done when the trial ends
     double step_s = 0;   ///< measured seconds of a step with the plan before the trial
     job::changed_steps steps;
   };
 
-  /// Returns the end of the entries that take effect after `steps` steps; `next_` if no entry does.
+  /// Returns the index after the last entry that takes effect once `steps` steps are done; `next_` if none does.
   [[nodiscard]] size_t due(uint64_t steps) const;
   [[nodiscard]] bool is_measuring() const { return next_ < entries_.size() || before_.has_value(); }
   [[nodiscard]] bool is_measured() const { return times_.steps() > 0 && times_.is_warm(); }
   core::result<void> change_passes();
-  /// Moves updates before the vote, or after it again, depending on how many of the last steps were undone.
+  /// Changes whether updates run before or after the vote, if the counted steps have called for that.
   core::result<void> change_updates();
-  /// Ends a trial of passes: returns to the plan from before the trial, if that one was faster.
+  /// Ends a trial of passes whose steps are done, and returns to the plan from before it if that plan was faster.
   core::result<void> end_trial();
   /// Makes training use the plans in `changed` from the next step on.
   core::result<void> take_steps(job::changed_steps changed, passes_report report);
-  /// Switches the memory of all ranks to the plans `to`; on an error, of none.
+  /// Makes the memory of all ranks execute the plans `to`; after an error it executes the earlier plans on all ranks.
   core::result<void> switch_memory(plan::rank_plans to, std::span<const plan::pool_sizes> sizes);
-  /// Makes the plans of a phase of compression those of the run, which ends a trial of passes.
+  /// Makes `entered`, with the plans for another state of compression, the plans of the run, and ends a trial of
+  /// passes.
   void begin_phase(job::blueprint entered);
-  /// Makes the memory and the programs of the ranks those of `changed`. On an error nothing has changed.
+  /// Makes the ranks' memory and programs those of the plans in `changed`. After an error nothing has changed.
   core::result<void> use_steps(job::changed_steps& changed);
-  /// Returns all ranks' votes on the measured steps, joined. Reports a rank without a profile to the host.
+  /// Returns the profiles of the measured steps of all ranks, joined. If a rank has none, warns the host program.
   plan::joined_votes vote();
   void forget_measurements();
 
@@ -99,7 +101,8 @@ class pass_scheduler {
   std::optional<earlier> before_;       // the plan before the current trial; none: no entry is on trial
   telemetry::instruction_times times_;  // times of instructions, from the steps since the plan last changed
   std::vector<uint64_t> peak_bytes_;    // [rank]: peak bytes of activations in the steps since the plan last changed
-  /// Seconds of a step of the plan that the last trial went back to, as measured; 0: no trial went back.
+  /// Measured seconds of a step with the plan to which the last trial has returned; 0: no trial has returned to its
+  /// earlier plan.
   double step_s_ = 0;
   job::undone_steps undone_;        // counts undone updates, if the run itself decides whether updates precede the vote
   bool change_of_updates_ = false;  // true: the order of updates and vote changes before the next step

@@ -7,7 +7,8 @@
 namespace troupe::actors {
 namespace {
 
-/// Returns the states of a run that has all ranks in this process.
+/// Returns how the first term of a run gets its states if all ranks are in this process: from a checkpoint, or from
+/// first weights.
 term_states first_states(training_run& run, const session_options& options) {
   const bool resumes = !options.resume.empty();
   return {resumes ? weights_before(run, options.load) : first_weights::drawn,
@@ -59,7 +60,7 @@ core::result<void> peers::go_back_in_memory(std::vector<core::left_out_steps> /*
 }
 
 core::result<void> peers::change_degrees(std::shared_ptr<const config::job_config> next) {
-  // The save reports its own failure to its host; here only the end of the run is an error.
+  // The failure of a save is reported to the host program by on_saved; here only the end of the run is an error.
   if (auto ok = run_.saves.end_saves(); !ok && run_.over.why) return ok;
   return run_.terms.change_degrees(std::move(next));
 }

@@ -1,4 +1,5 @@
-// Reports of a run to its host, and the requests that they answer. Plain values.
+// Defines the reports of a run to the host (the program that embeds Troupe), and the requests that some of them answer.
+// Plain values.
 #pragma once
 
 #include <cstdint>
@@ -24,11 +25,11 @@ namespace troupe::actors {
 struct loss_spike {   ///< a step whose loss rose too far, and the step that the run went back to, if it did
   uint64_t step = 0;  ///< number, from 1, of the step whose loss rose too far
   double loss = 0;
-  double usual = 0;                ///< median of the losses of the steps before this one; 0: too few to compare with
+  double usual = 0;                ///< median of the losses of the steps before; 0: there were too few
   uint64_t back_to = 0;            ///< number of steps done in the earlier state from which the run continues
   bool from_memory = false;        ///< true: the run went back to a save in memory; false: to a checkpoint
   std::filesystem::path folder{};  ///< folder of the checkpoint that the run went back to
-  uint64_t first = 0, last = 0;    ///< first and last step whose samples are left out from now on
+  uint64_t first = 0, last = 0;    ///< first and last step, counted from 1, whose samples are left out from now on
   uint64_t samples = 0;            ///< number of samples that are left out
   uint64_t times = 0;              ///< number of times that this run has gone back, this one included
 };
@@ -43,30 +44,30 @@ struct step_report {
   bool skipped = false;  ///< true: the gradient overflowed, and nothing was updated
   double seconds = 0;
   uint64_t tokens = 0;      ///< number of tokens in the step's global batch
-  bool save_asked = false;  ///< the supervisor has received `save_now` (actors/host.hpp): a save is due
+  bool save_asked = false;  ///< true: `save_now` has arrived (actors/host.hpp), so the caller should save
   telemetry::step_summary lanes;
   /// Set if the loss rose too far and the run went back to an earlier step (`on_spike.action: skip`).
   std::optional<loss_spike> spike;
 };
 
-/// The memory of one rank in bytes, by owner: the reserved bytes, and the peak that computation really used.
+/// The memory of one rank in bytes, by use: the reserved bytes, and the peak that activations really used.
 struct rank_memory_report {
   plan::memory_table resident;
   uint64_t activations_peak_bytes = 0;
   uint64_t offloaded_bytes = 0;  ///< part of `resident` that `offload_states` counts as host memory
-  plan::tier_options tiers{};    ///< tier of each owner's bytes (plan/memory_places.hpp)
+  plan::tier_options tiers{};    ///< tier (device, host or file) in which each use of memory is
 };
 
-/// Passes over the step plan that apply from a step on (docs/passes.md).
+/// Passes (transformations of the step plan, docs/passes.md) that apply from a step on.
 struct scheduled_passes {
   uint64_t step = 0;                  ///< number of steps that are done before the passes apply
   std::vector<std::string> passes{};  ///< names of Troupe's own passes
-  /// Passes of the embedding program; they must outlive the session.
+  /// Passes of the host program; they must outlive the session.
   std::vector<std::shared_ptr<const plan::pass>> own{};
-  bool is_automatic = false;  ///< true: all of Troupe's own passes, each as far as it helps
-  /// Number of steps of a trial, after which the run returns to the earlier plan if that plan's steps were faster. 0:
-  /// no trial, the passes remain in effect. A trial begins once three steps before it have been measured, and ends once
-  /// three of its own steps have been measured (skipped steps do not count).
+  bool is_automatic = false;  ///< true: all of Troupe's own passes, each as far as it shortens the step
+  /// If greater than 0, the passes are tried for this number of steps; afterwards the run returns to the earlier plan
+  /// if that plan's steps were faster. The trial begins when three steps before it have been measured, and ends when
+  /// three of its own have been (skipped steps do not count). 0: the passes stay in effect.
   uint64_t tried_steps = 0;
 };
 
@@ -83,97 +84,102 @@ struct passes_report {
   std::optional<slower> went_back{};
 };
 
-/// Network traffic of a term: bytes that entered each machine since the first training step of the term had ended, and
-/// the steps since then. Includes the traffic of saves in memory.
+/// Network traffic of a term (time with the same processes): bytes that have entered each machine, and number of steps,
+/// since the first training step of the term ended. Includes the traffic of saves in memory.
 struct network_count {
-  /// [machine]: bytes since counting began; empty if the term has one machine
+  /// [machine]: bytes that have entered the machine since counting began; empty if ranks are on one machine
   std::map<uint32_t, uint64_t> entered_bytes;
   uint64_t steps = 0;
   /// [machine]: bytes that the machine had received from other machines when counting began
   std::map<uint32_t, uint64_t> before_bytes;
 };
 
-/// Numbers of the terms of a job of several processes, and the time lost between these terms.
+/// How often a job of several processes has gone on with other processes or degrees (each such time is a term), and the
+/// time lost by that.
 struct recovery_counts {
-  uint64_t terms = 0;                       ///< number of terms of the job after its first
-  std::vector<job::degree_change> degrees;  ///< number of data ranks of each term, and the step from which it applies
+  uint64_t terms = 0;                       ///< number of changes of processes or degrees (terms after the first)
+  std::vector<job::degree_change> degrees;  ///< number of data ranks after each change, and its step
   uint64_t steps_again = 0;                 ///< number of steps that were done more than once
-  /// Seconds from the detection of a loss until the run was back at its step, summed over losses.
+  /// Seconds from the begin of the interrupted work, or of a requested change, until the run was back at its step,
+  /// summed over all changes.
   double lost_s = 0;
-  std::string cause;      ///< cause of the newest term, as the supervisor reports it
-  network_count network;  ///< bytes that machines have received in the current term
+  std::string cause;      ///< why processes or degrees last changed, as the supervisor reports
+  network_count network;  ///< bytes received by machines since processes last changed
 };
 
-/// Report of a term that has begun, after the first.
+/// Report that the run has gone on with other processes or degrees (in a new term), after a loss, a join or a requested
+/// change.
 struct term_report {
   uint64_t number = 0;
-  uint32_t data = 0;         ///< number of data ranks of the term
-  uint64_t step = 0;         ///< number of steps done when the term began
+  uint32_t data = 0;         ///< number of data ranks that the run goes on with
+  uint64_t step = 0;         ///< number of steps done when the run went on with these ranks
   uint64_t steps_again = 0;  ///< number of steps that were done more than once
-  double lost_s = 0;         ///< seconds since the begin of the work that the loss interrupted
+  double lost_s = 0;         ///< seconds from the begin of the interrupted work until the run was back at its step
   std::string cause;
 };
 
 /// The current activity of a rank: the work of each of its lanes, or the reason why it waits.
 struct rank_diagnosis {
   uint32_t rank = 0;
-  /// State of the rank: "working", "asking" (a disk or the loader), "waiting" (for lanes or ranks), "between runs".
+  /// Activity of the rank: "working", "asking" (waiting for a disk or the loader), "waiting" (for lanes or ranks), or
+  /// "between runs".
   std::string doing;
-  /// The current instruction of each lane or its reason to wait, with the missing partners; between runs the wait of
-  /// the rank's process or the message that others wait for from it, else empty.
+  /// During a run: the current instruction of each lane, or its reason to wait with the ranks that are missing. Between
+  /// runs: what the rank's process waits for, or what others wait for from it; else empty.
   std::string lanes;
 };
 
-/// Values that a host may add to the records at the end of a run.
+/// Values that the host program may add to the records at the end of a run.
 struct session_ending {
   std::optional<core::error> failure;  ///< error that ended the run; none: the session's own error, if there is one
   std::optional<double> seconds;       ///< duration of the run; none: the sum of its steps
-  std::string configuration;           ///< effective YAML, for the report
-  std::string sample;                  ///< text that the model generated, for the report
+  std::string configuration;           ///< text of the effective configuration (YAML), shown in the report
+  std::string sample;                  ///< text that the model generated, shown in the report
 };
 
-/// The records of a run, once its files are written.
+/// The records of a run, as known once its files are written.
 struct session_records {
   /// Path of the written report; empty if no report was requested or it could not be written.
   std::string report_file;
-  std::string communication_table;  ///< table of collectives by comms_logger; empty if comms_logger is off
-  uint64_t num_dropped = 0;         ///< steps and validations that were not recorded because the writers fell behind
+  std::string communication_table;  ///< table of collectives; empty if the section comms_logger is off
+  uint64_t num_dropped = 0;         ///< number of records that were dropped because writers were too slow
   bool curves_complete = true;      ///< true: the curve files contain every value that was not dropped
   /// Figures of pipeline stages; has no steps if the model is not cut into stages.
   telemetry::pipeline_figures pipeline;
 };
 
-/// The model's output for one micro-batch of one data rank, before the loss, rounded to fp32: logits [row, position,
-/// token] of a family of Troupe, the last unit's output of a host's model.
+/// The model's output, before the loss, for one micro-batch of the ranks with one data coordinate, rounded to fp32: for
+/// a model of Troupe the logits [row, position, token], for a host program's model the output of its last unit.
 struct evaluated_output {
   uint64_t batch = 0;  ///< global micro-batch of the evaluation, from 0
-  uint32_t rank = 0;   ///< data coordinate of the rank that computed the output
+  uint32_t rank = 0;   ///< data coordinate of the ranks that computed the output
   std::span<const int64_t> shape;
   std::span<const float> values;
 };
 
 /// The batches of an evaluation, and the results that are requested in addition to the loss.
 struct evaluation_request {
-  uint64_t batches = 0;  ///< most global micro-batches to evaluate; 0: all
-  /// Called on the caller's thread for each batch in order, within a batch in the order of data ranks. The spans are
-  /// valid only during the call. Empty: outputs are not stored.
+  uint64_t batches = 0;  ///< largest number of global micro-batches to evaluate; 0: all
+  /// Called on the caller's thread for each micro-batch in order, and for each data rank in order. The spans in its
+  /// argument are valid only during the call. Empty: outputs are not stored.
   std::function<void(const evaluated_output&)> on_output{};
-  /// Most bytes of outputs that wait for `on_output`: if more in flight would exceed this, fewer micro-batches of a
-  /// pipeline are in flight. One global micro-batch is always stored.
+  /// Largest number of bytes of outputs that wait for `on_output`; a run of the evaluation plan computes fewer
+  /// micro-batches if their outputs would exceed it. One global micro-batch is always stored.
   uint64_t output_bytes = uint64_t{256} << 20;
-  /// Name of the output that `on_output` receives, if a host's last unit has several. Empty: the only one.
+  /// Name of the output that `on_output` receives, if the last unit of a host program's model has several. Empty:
+  /// the only one.
   std::string output{};
   /// False: computes outputs only, for batches without targets; nothing is recorded, and the report has no losses.
   bool compute_loss = true;
-  /// Called before each run of micro-batches, in the leading process of several; false leaves the evaluation. Empty: it
-  /// is always complete.
+  /// Called before each run of micro-batches, in the leading process of several; returning false ends the evaluation
+  /// early. Empty: the evaluation always runs to its end.
   std::function<bool()> go_on{};
 };
 
 struct evaluation_report {     ///< the mean loss of an evaluation, and what it was computed from
   double loss = 0;             ///< mean loss over all evaluated tokens, in nats; 0 without tokens
   std::vector<double> losses;  ///< [global micro-batch]: mean loss over its tokens; empty if not requested
-  /// True: `go_on` has left the evaluation, which has no mean loss and is not recorded.
+  /// True: `go_on` has ended the evaluation early; it has no mean loss and is not recorded.
   bool ended_early = false;
 };
 

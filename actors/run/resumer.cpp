@@ -39,9 +39,9 @@ struct remarks {
   std::vector<std::string> unknown, changed;
 };
 
-/// Returns how many times the learning rate the first update of a parameter is whose moments begin at 0 while bias
-/// correction counts the run's `applied` updates. Nothing if the optimizer corrects no bias, or the first update hardly
-/// differs.
+/// Returns the size of the first update of a parameter, as a multiple of the learning rate, if its moments begin at 0
+/// while bias correction counts the run's `applied` updates. Nothing if the optimizer has no bias correction, or the
+/// factor is about 1.
 std::optional<double> first_update_of(const config::optimizer_section& o, uint64_t applied) {
   using rule = core::optimizer_type;
   if ((o.type != rule::adam && o.type != rule::adamw && o.type != rule::lamb) || !o.bias_correction)
@@ -60,8 +60,8 @@ std::string first_update_sentence(double factor, uint64_t applied) {
       applied, factor);
 }
 
-/// Returns a remark on parameters that were frozen in the checkpoint's run; empty if their first update is like that of
-/// the others.
+/// Returns a remark on trained parameters that were frozen in the checkpoint's run; empty if the size of their first
+/// update is about that of other parameters.
 std::string unfrozen_sentence(const load_report& loaded, const config::optimizer_section& o, uint64_t applied) {
   const auto factor = first_update_of(o, applied);
   if (!factor) return {};
@@ -70,7 +70,7 @@ std::string unfrozen_sentence(const load_report& loaded, const config::optimizer
                      first_update_sentence(*factor, applied));
 }
 
-/// Returns a remark on trained parameters that have no states in a checkpoint that has those of others.
+/// Returns a remark on trained parameters without optimizer states in a checkpoint that has states of other parameters.
 std::string stateless_sentence(const load_report& loaded, const config::optimizer_section& o, uint64_t applied) {
   const auto factor = first_update_of(o, applied);
   return fmt::format("has no states of an optimizer for {} trained parameter{}, as {}: {}", loaded.stateless,
@@ -78,8 +78,9 @@ std::string stateless_sentence(const load_report& loaded, const config::optimize
                      factor ? first_update_sentence(*factor, applied) : "their moments begin at 0");
 }
 
-/// Returns a remark on states of another optimizer, which match this run's by name; empty if the checkpoint does not
-/// say which optimizer wrote them, or if both are Adam, whose states do not depend on the kind of weight decay.
+/// Returns a remark that the checkpoint's states are those of another optimizer, although their names match. Empty if
+/// the checkpoint does not say which optimizer wrote them, or if both are Adam, whose states do not depend on the kind
+/// of weight decay.
 std::string other_optimizer_sentence(const checkpoint::source_run& run, core::optimizer_type ours) {
   const auto keys = run.config.starts_with('{') ? config::read_json(run.config, 0) : config::read_yaml(run.config, 0);
   const auto* const section = keys.root == nullptr ? nullptr : keys.root->find("optimizer");
@@ -128,9 +129,9 @@ core::result<void> same_data(const checkpoint::tensor_source& from, const load_o
   return {};
 }
 
-/// Returns the sample at which step `run.steps` begins in this run. The seed determines the order of samples and the
-/// dropout masks; the batch determines which samples a step takes. With another seed or batch the run is a different
-/// one, so the options must permit it.
+/// Returns the number of the sample with which this run continues at step `run.steps`. The seed determines the order of
+/// samples and the dropout masks; the batch determines which samples a step takes. If seed or batch differ from the
+/// checkpoint's, returns an error unless the options permit it.
 core::result<uint64_t> place_in_data(const checkpoint::tensor_source& from, const load_options& options, uint64_t seed,
                                      uint64_t batch, remarks& said) {
   const auto& run = from.run;
@@ -149,7 +150,7 @@ core::result<uint64_t> place_in_data(const checkpoint::tensor_source& from, cons
   if (!run.samples) said.unknown.push_back(fmt::format("its position in the data: sample {} is assumed", here));
   if (place == here) return here;
   const auto was = batch_of(run);
-  if (was == batch) return place;  // a run whose batch changed before
+  if (was == batch) return place;  // the batch changed in an earlier resume of that run
   auto change = was ? fmt::format("train_batch_size is {}, was {}", batch, *was)
                     : fmt::format("train_batch_size is {}, and {} steps took {} samples", batch, *run.steps, place);
   if (!options.changed_batch)
@@ -161,8 +162,8 @@ core::result<uint64_t> place_in_data(const checkpoint::tensor_source& from, cons
   return place;
 }
 
-/// Renames the tensors of a pipeline's folder to the names of this run's model, if the layers leave only one
-/// possibility.
+/// If the checkpoint numbers the layers of a pipeline instead of naming parameters, renames its tensors to the names of
+/// this run's model, provided that the shapes of the layers permit only one assignment.
 core::result<checkpoint::tensor_source> named_for(const core::model_table& table, checkpoint::tensor_source from,
                                                   bool strict) {
   std::vector<checkpoint::wanted_tensor> wanted;
@@ -176,7 +177,8 @@ core::result<checkpoint::tensor_source> named_for(const core::model_table& table
   return tl::unexpected(checkpoint::unnamed_layers(*named, wanted));
 }
 
-/// Renames the states of an optimizer that numbers its parameters to the names of this run's model.
+/// If the checkpoint's optimizer states belong to numbered parameters, renames them to the names of this run's model;
+/// leaves them out if `options` exclude them.
 core::result<void> name_states_for(const core::model_table& table, checkpoint::tensor_source& from,
                                    const load_options& options) {
   if (options.load_module_only || !options.load_optimizer_states) {
@@ -198,8 +200,8 @@ core::result<void> name_states_for(const core::model_table& table, checkpoint::t
                           ok.error().text));
 }
 
-/// Opens the checkpoint with the names of `table`'s parameters; with its own names if the options name each parameter
-/// themselves.
+/// Opens the checkpoint as a source whose tensors have the names of `table`'s parameters. If the options have a
+/// custom_load_fn, which names the tensors itself, they keep the checkpoint's names.
 core::result<checkpoint::tensor_source> open_for(const core::model_table& table, const std::filesystem::path& path,
                                                  const load_options& options,
                                                  const std::function<void(const std::string&)>& say) {
@@ -219,7 +221,8 @@ core::result<checkpoint::tensor_source> open_for(const core::model_table& table,
   return named_for(table, std::move(*from), options.load_module_strict);
 }
 
-/// Parameters that this run does not train, by their presence in a checkpoint.
+/// The parameters that this run does not train: the first that a checkpoint lacks, the first that it has, and how many
+/// it lacks.
 struct frozen_parameters {
   std::string first_missing, first_held;
   uint64_t missing = 0;
@@ -238,8 +241,8 @@ frozen_parameters frozen_of(const checkpoint::tensor_source& from, const core::m
   return out;
 }
 
-/// Returns the value of a key, by the names on its path, in the configuration of a checkpoint's run; empty if there is
-/// none.
+/// Returns the value of a key, whose path `names` lists, in the configuration that the checkpoint's run recorded; empty
+/// if there is none.
 std::string value_in(const checkpoint::source_run& was, std::initializer_list<const char*> names) {
   const auto keys = config::read_yaml(was.config, 0);
   const config::node* at = keys.root.get();
@@ -247,8 +250,8 @@ std::string value_in(const checkpoint::source_run& was, std::initializer_list<co
   return at == nullptr || !at->is_scalar() ? std::string() : at->text;
 }
 
-/// Returns the reason why this run's first weights are not those that the run of the checkpoint began with; empty if
-/// they are.
+/// Returns why this run's initial weights differ from those with which the checkpoint's run began; empty if they are
+/// equal.
 std::string other_first_weights(const checkpoint::source_run& was, const config::job_config& now) {
   if (const auto path = value_in(was, {"checkpoint", "load", "path"}); !path.empty())
     return fmt::format("its run began with the weights of '{}' (checkpoint.load.path)", path);
@@ -262,7 +265,7 @@ std::string other_first_weights(const checkpoint::source_run& was, const config:
   return {};
 }
 
-/// Returns where this run's first weights come from.
+/// Returns a text that says where this run's initial weights come from.
 std::string first_weights_of(const config::job_config& c, bool own_modules) {
   if (own_modules) return "the host program's modules have";
   if (!c.model.path.empty() && models::has_weights(c.model.path))
@@ -270,7 +273,7 @@ std::string first_weights_of(const config::job_config& c, bool own_modules) {
   return fmt::format("seed {} gives", c.seed);
 }
 
-/// Returns the progress of another run from which this run continues, without the loss scale.
+/// Returns the progress with which this run continues the checkpoint's run, without the loss scale.
 training_progress progress_of(const checkpoint::source_run& run, const load_options& options, bool has_states) {
   training_progress out;
   const uint64_t updates = run.applied_updates.value_or(*run.steps);
@@ -296,7 +299,8 @@ checkpoint::tensor_source without_moments(checkpoint::tensor_source from) {
   return from;
 }
 
-/// Returns the remark on a checkpoint with which a run begins at step 0.
+/// Returns the remark for a checkpoint that does not say how many steps its run has done, so that this run begins at
+/// step 0.
 std::string_view beginning_of(const checkpoint::tensor_source& from, bool is_useless, bool has_states) {
   if (is_useless)
     return "does not say how many updates its optimizer did, which this run's optimizer needs: its states are left "
@@ -308,7 +312,8 @@ std::string_view beginning_of(const checkpoint::tensor_source& from, bool is_use
   return "does not say its steps, or its optimizer's states are left out: the run begins at step 0 with its weights";
 }
 
-/// Returns [layer]: the ranges in the checkpoint's run, matched by the layers' names.
+/// Returns [layer]: value range of the layer's inputs as the checkpoint's run measured it, matched by the layers'
+/// names.
 std::vector<kernels::activation_range> ranges_of(const checkpoint::source_run& run,
                                                  const job::chosen_compression& compression) {
   std::vector<kernels::activation_range> out(compression.layers.size());
@@ -341,7 +346,8 @@ core::result<std::filesystem::path> resumer::resume(const std::filesystem::path&
                     path.string()));
   TROUPE_ASSIGN(auto from, is_on_disks ? checkpoint::open_native(*disks, path)
                                        : open_for(*run_.term->plan.tensor.whole, path, options, say));
-  // without a family (a host's own model) there are no keys to compare; a custom_load_fn names the tensors itself
+  // The host program's own model has no keys of a model family to compare, and a custom_load_fn names the tensors
+  // itself.
   if (run_.modules.model == nullptr && !options.custom_load_fn && from.format != "troupe")
     if (const auto unused = job::unused_ignored_key(run_.term->plan.config->model, run_.term->plan.spec, &from))
       return fail(error_kind::bad_input, "model.ignore_keys: " + *unused);
@@ -431,7 +437,7 @@ core::result<void> resumer::take_over(const checkpoint::tensor_source& from, loa
           folder, core::name_of(ours), fmt::join(loaded->unused_moments, ", ")));
   }
   if (is_uncounted && loaded->states)
-    run_.progress.applied = 1;  // a first update with count 0 would restart the moments
+    run_.progress.applied = 1;  // with 0, the next update would begin the moments anew
   if (continues && loaded->states) run_.progress.input_ranges = ranges_of(run, *run_.term->plan.compression);
   const bool fp16 = run_.term->plan.config->fp16.enabled, wants_states = options.load_optimizer_states;
   const auto& s = run.loss_scale;
@@ -467,14 +473,15 @@ core::result<void> resumer::take_over(const checkpoint::tensor_source& from, loa
   return {};
 }
 
-// Parameters that the checkpoint lacks keep their values only if these are the values with which its run began.
+// Frozen parameters that the checkpoint lacks may keep this run's initial values only if its run began with the same
+// values.
 core::result<std::string> resumer::keep_frozen(const checkpoint::tensor_source& from, const load_options& options,
                                                resume_time when) const {
   const auto& c = *run_.term->plan.config;
   if (!c.checkpoint.exclude_frozen_parameters || from.format != "troupe" || options.custom_load_fn)
     return std::string();
   const auto frozen = frozen_of(from, *run_.term->plan.tensor.whole);
-  // A run that holds its frozen parameters from an own checkpoint may have trained them before.
+  // If the run resumes from a checkpoint of its own that has its frozen parameters, these may have been trained before.
   if (!frozen.first_held.empty() && c.checkpoint.load.path.empty() && when == resume_time::while_opening &&
       !value_in(from.run, {"checkpoint", "exclude_frozen_parameters"}).empty())
     return fail(error_kind::mismatch,
@@ -504,7 +511,8 @@ core::result<void> resumer::look_at_teacher() {
   return {};
 }
 
-// Loads weights only, of the tensors that its layers' numbers select; reads nothing else of the source.
+// Loads only weights, of the tensors that the numbers of the teacher's layers select; reads nothing else of the
+// teacher.
 core::result<void> resumer::take_layers(opening_watch& watch) {
   const auto& c = *run_.term->plan.config;
   if (!c.compression.layers.enabled) return {};
@@ -551,8 +559,7 @@ core::result<void> resumer::begin(opening_watch& watch,
 
 core::result<void> resumer::tell_loader() {
   core::result<void> out;
-  run_.over.lost_step->store(
-      std::numeric_limits<uint64_t>::max());  // resets the first lost step, which refers to the data before this move
+  run_.over.lost_step->store(std::numeric_limits<uint64_t>::max());  // no step is lost at the new data position
   const host_caller self(*run_.home.system);
   self->request(run_.term->members->loader, caf::infinite,
                 move_data{run_.term->loader.shape.first_step, run_.term->loader.shape.first_sample,
@@ -564,7 +571,7 @@ core::result<void> resumer::tell_loader() {
 }
 
 core::result<loaded_checkpoint> resumer::load_once(const std::filesystem::path& path, const load_options& options) {
-  // The save reports its own failure to its host; here only the end of the run is an error.
+  // The failure of a save is reported to the host program by on_saved; here only the end of the run is an error.
   if (auto ok = run_.saves.end_saves(); !ok && run_.over.why) return fail(ok.error());
   TROUPE_ASSIGN(const auto folder, run_.others->load(path, options));
   ++run_.counts.loads;
@@ -574,7 +581,8 @@ core::result<loaded_checkpoint> resumer::load_once(const std::filesystem::path& 
     run_.over.why = ok.error();
     return fail(ok.error());
   }
-  // The save in memory is from before the load: a loss would return to a state before it.
+  // Replaces the save in memory, which is from before the load: after a loss the run would otherwise return to that
+  // state.
   TROUPE_TRY(run_.others->save_in_memory_now());
   return loaded_checkpoint{folder, run_.progress.client_state};
 }

@@ -22,18 +22,17 @@ namespace troupe::actors {
 struct training_progress {
   uint64_t steps = 0;
   uint64_t applied = 0;  ///< number of updates that the optimizer has applied; skipped steps do not count
-  /// number of updates that the learning-rate schedule counts; a load may set this number without `applied`, or the
-  /// reverse
+  /// position of the learning-rate schedule, in updates; after a load, `applied` may differ from it
   uint64_t scheduled = 0;
   kernels::loss_scale_state scale;
-  /// [job::chosen_compression::layers]: ranges of the layers' inputs; empty: none measured yet
+  /// [index in job::chosen_compression::layers]: value range of the layer's inputs so far; empty: none measured yet
   std::vector<kernels::activation_range> input_ranges;
   /// factor that converts the last step's reduced gradients to means; none before the first step
   std::optional<double> gradient_factor;
   std::string client_state = "null";
   std::string configuration_before;  ///< configuration of the run whose checkpoint was loaded; empty: unknown or none
   std::vector<core::left_out_steps>
-      left_out;                       ///< samples that the run leaves out; the loader's shape follows this list
+      left_out;                       ///< decisions on samples that the run leaves out; the loader must have the same
   std::vector<double> recent_losses;  ///< losses that on_spike compares a step's loss with
   job::judged_loss judged;            ///< judgement of the last step's loss: whether it is a spike
 
@@ -43,17 +42,17 @@ struct training_progress {
   }
 };
 
-/// Counters from which orders to the actors get their numbers; a counter never decreases.
+/// Counters whose values are part of each order to the actors; they never decrease.
 struct order_counts {
   uint64_t runs = 0;   ///< number of runs of plans so far, of any plan
-  uint64_t loads = 0;  ///< number of loads of states since the actors were started
+  uint64_t loads = 0;  ///< number of times that states were loaded since the session was opened
 };
 
-/// The reason why the run is over, if it is. Written once.
+/// The reason why the run has ended, if it has. If the run recovers from a loss of processes, it is cleared.
 struct run_over {
   std::optional<core::error> why;
-  bool states_whole = false;  ///< true: the error came before any state had changed, so saving still works
-  /// The first step that lacks a micro-batch (loader_setup::first_lost_step).
+  bool states_whole = false;  ///< true: the error came before a state had changed, so the states can be saved
+  /// Number of the first training step of which the loader could not read a micro-batch; the largest number: none.
   std::shared_ptr<std::atomic<uint64_t>> lost_step =
       std::make_shared<std::atomic<uint64_t>>(std::numeric_limits<uint64_t>::max());
 };

@@ -16,15 +16,15 @@ std::filesystem::path monitor_folder(const config::monitor_section& m, const std
   return (m.output_path.empty() ? output : m.output_path) / m.job_name;
 }
 
-// True if `path` is below `folder`. A run that resumes from a checkpoint in its own output folder is the same run; from
-// elsewhere it is a new one.
+// True if `path` is below `folder`: a run that resumes from a checkpoint in its own output folder continues the curves
+// there; with a checkpoint from elsewhere it is a new run.
 bool lies_below(const std::filesystem::path& path, const std::filesystem::path& folder) {
   std::error_code e;
   const auto inner = std::filesystem::weakly_canonical(path, e), outer = std::filesystem::weakly_canonical(folder, e);
   return !e && std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
 }
 
-/// Returns the number of parameters in a rank's memory between steps, for the rank with the most.
+/// Returns the number of parameters that a rank holds between steps, on the rank that holds the most.
 uint64_t parameters_per_rank(const job::step_plans& plans) {
   const auto& l = plans.layout();
   uint64_t most = 0;
@@ -40,7 +40,8 @@ uint64_t parameters_per_rank(const job::step_plans& plans) {
   return most;
 }
 
-/// True if the end of the run writes a profile of the model's units: once per folder, where later runs look for it.
+/// True if a profile of the model's units is written at the end of the run; by default only if the run's folder has
+/// none yet.
 bool keeps_profile(const job::blueprint& plan) {
   const auto& c = *plan.config;
   if (c.output.empty()) return false;
@@ -127,7 +128,7 @@ core::result<void> run_recorder::open() {
                                                        flops.output_file.string() +
                                                        ": its folder must exist, and it must not be a folder itself");
   std::optional<uint64_t> continues_after;
-  // A process that leads after the loss of the leading one continues that process's curves.
+  // A process that has become the leading one after a loss continues the curves of the lost process.
   const bool took_over = run_.others->counts().terms > 0;
   if (run_.progress.steps > 0 && !c.output.empty() && (took_over || lies_below(resumed_from_, c.output)))
     continues_after = run_.term->loader.shape.samples_before(run_.progress.steps);

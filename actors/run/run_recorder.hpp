@@ -1,5 +1,5 @@
-// Records a run: feeds the telemetry actor and waits for it once, at the end. Owns what of a step is recorded, where
-// curves continue, and the limit of unfinished records.
+// Records a run: sends records of steps to the telemetry actor, and waits for it once, at the end of the run. Owns what
+// is recorded of a step, whether curve files are continued, and the limit of unhandled records.
 #pragma once
 
 #include <chrono>
@@ -29,22 +29,24 @@ class run_recorder {
 
   /// Returns the setup of the telemetry actor of the first term.
   telemetry_setup make_telemetry();
-  /// Creates the files of the curves unless they exist; session::open_records describes this.
+  /// Creates the curve files, or opens those that the run continues, unless that was done; session::open_records
+  /// describes this.
   core::result<void> open();
-  /// Continues the curves of the checkpoint at `path`, if they are in the run's folder and are not open yet.
+  /// If the curve files are not open yet, makes open() continue those of the run that wrote the checkpoint at `path`,
+  /// if that is in the run's folder.
   void continue_curves_of(const std::filesystem::path& path);
-  /// Writes no files and records nothing, for a session that must leave nothing behind.
+  /// Makes the recorder record nothing and write no files, for a session that must leave nothing behind.
   void record_nothing() { is_open_ = is_closed_ = true; }
 
   void record(const step_report& r, std::shared_ptr<const std::vector<telemetry::rank_spans>> spans);
-  /// Records the validation loss after the steps done so far.
+  /// Records `loss`, the validation loss after the steps done so far.
   void record_loss(double loss);
-  /// Removes the records of later steps. Call when the run is back at an earlier step.
+  /// Removes the records of steps after the present one. Call when the run has returned to an earlier step.
   void go_back();
   /// Ends the records of the run; session::finish describes this.
   session_records finish(session_ending ending);
 
-  /// Returns a handle that expires once the record of the last step is written or was dropped.
+  /// Returns a weak pointer that expires when the record of the last step has been handled or dropped.
   [[nodiscard]] const std::weak_ptr<const void>& last_step() const { return last_step_; }
   [[nodiscard]] record_queue& queue() { return queue_; }
 
@@ -58,7 +60,7 @@ class run_recorder {
   std::shared_ptr<const telemetry::validation_values> last_validation_;
   std::weak_ptr<const void> last_step_;
   double step_seconds_ = 0;
-  std::filesystem::path resumed_from_;  // checkpoint whose curves are continued; empty: the run began afresh
+  std::filesystem::path resumed_from_;  // checkpoint that the run resumed from; empty: none
   bool is_open_ = false, is_closed_ = false;
 };
 

@@ -44,7 +44,7 @@ core::result<void> read_moment(const training_run& run, uint32_t parameter, int 
     return core::fail(core::error_kind::bad_input, "parameter '" + table_of(run).parameters[parameter].name +
                                                        "': wanted its moment 0 or 1, got " + std::to_string(which));
   if (run.term->memory.offloaded != nullptr) return run.sound();
-  std::fill(out.begin(), out.end(), 0.0F);  // the optimizer does not keep this moment
+  std::fill(out.begin(), out.end(), 0.0F);  // the optimizer has no such moment
   return run.term->whole().read(parameter, plan::moment_part(static_cast<uint32_t>(which)), {0, out.size()},
                                 core::dtype::f32, reinterpret_cast<std::byte*>(out.data()));
 }
@@ -103,7 +103,7 @@ core::result<offload_report> offload_here(training_run& run, offload_request req
   if (request.device == plan::tier::nvme && !request.nvme_path.empty())
     if (const auto own = run.others->own_folder(request.nvme_path); own != request.nvme_path) {
       request.nvme_path = own;
-      std::error_code told_below;  // ignored: opening the folder reports the error
+      std::error_code told_below;  // ignored here: opening the folder below reports it
       std::filesystem::create_directory(request.nvme_path, told_below);
     }
   auto& memory = run.term->memory;

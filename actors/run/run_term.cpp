@@ -15,8 +15,8 @@ void run_term::use_programs(plan::plan_choice which, plan::rank_plans plans) {
   }
 }
 
-// Writes plans other than training's at their first use, because most runs never save or sample. Their sizes were
-// proved when the session was opened, so nothing is refused here.
+// Writes the plans of a kind other than training at their first use, because most runs never save or generate. Their
+// sizes were proved when the session was opened, so no plan can be refused here.
 core::result<void> run_term::want(plan::plan_choice which) {
   if (program_of(which, 0) != nullptr) return {};
   TROUPE_ASSIGN(const auto written, plan.write(which));

@@ -1,6 +1,6 @@
-// A term of a run: the plans of all ranks, and memory and actors of the ranks of this process, for as long as the
-// degrees of the job stay the same. A change of degrees and a loss of processes replace a term as a whole;
-// term_maker.hpp builds it.
+// Owns a term of a run: the plans of all ranks, and memory and actors of the ranks of this process, as long as the
+// processes and the parallel degrees of the job stay the same. A change of degrees and a loss of processes replace the
+// whole term; term_maker.hpp builds it.
 #pragma once
 
 #include <memory>
@@ -19,15 +19,15 @@
 
 namespace troupe::actors {
 
-/// The memory that holds the states of a term. Written when the term begins, and by offload_states and reload_states.
+/// The memory of a term's ranks. Written when the term begins, and by offload_states and reload_states.
 struct term_memory {
   swap_files swaps;
-  /// [rank]: memory of each rank; for ranks of other processes only the shared pools
+  /// [rank]: memory of each rank; of ranks in other processes only the pools in shared memory
   std::vector<std::shared_ptr<rank_memory>> ranks;
   std::vector<std::shared_ptr<rank_memory>> here;  ///< memory of this process's ranks, which is part of `ranks`
-  std::shared_ptr<const device_room> room;         ///< memory of the device that the run may use
+  std::shared_ptr<const device_room> room;         ///< division of the device's memory between pools and Torch
   std::unique_ptr<allocation_ledger> ledger;       ///< counts the bytes of activations that ATen allocates
-  std::unique_ptr<offloaded_states> offloaded;     ///< null: all states are where the plan has them
+  std::unique_ptr<offloaded_states> offloaded;     ///< states that were moved out of memory; null: none
 };
 
 class run_term {
@@ -39,38 +39,40 @@ class run_term {
 
   job::blueprint plan;
   term_memory memory;
-  loader_setup loader;  ///< the batches of the data ranks, from the first sample of the term on
+  loader_setup loader;  ///< settings of the loader: which micro-batches ranks get, from the term's first sample on
   weight_pruner pruner;
-  std::vector<uint64_t> collectives;  ///< [communicator]: number of collectives in all runs of this term
-  // Follows the members that the actors point to.
+  std::vector<uint64_t> collectives;  ///< [communicator]: number of its collectives since the term began
+  // Declared after the members that the actors use, so that it is destroyed before them.
   std::shared_ptr<company> members;  ///< null: the actors are not started yet, or have ended
 
-  /// Makes the ranks execute `plans` in runs of kind `which`.
+  /// Makes `plans`, one for each rank, the programs that ranks execute in runs of kind `which`.
   void use_programs(plan::plan_choice which, plan::rank_plans plans);
-  /// Writes the plans of kind `which`, unless they exist already.
+  /// Makes the plans of kind `which` for all ranks, unless they exist already.
   core::result<void> want(plan::plan_choice which);
-  /// Drops the programs of every kind of run; each is written at its next use.
+  /// Drops the programs of every kind of run; want() makes them anew at the next use.
   void drop_programs();
-  /// Drops the programs of one kind.
+  /// Drops the programs of kind `which`; want() makes them anew at the next use.
   void drop_programs(plan::plan_choice which);
-  /// Returns the program of a rank for this kind of run; null if it is not written yet.
+  /// Returns the program that a rank executes in runs of this kind; null if it is not made yet.
   [[nodiscard]] const std::shared_ptr<const program>& program_of(plan::plan_choice which, uint32_t rank) const {
     return (*programs_[rank])[static_cast<size_t>(which)];
   }
-  /// Returns the programs of a rank, which its actor reads at each run.
+  /// Returns the programs of a rank for all kinds of runs; its actor reads them at each run.
   [[nodiscard]] const std::shared_ptr<rank_programs>& programs(uint32_t rank) const { return programs_[rank]; }
   /// Returns the number of ranks that have programs: 0 before the memory is taken and after release().
   [[nodiscard]] uint32_t ranks() const { return static_cast<uint32_t>(programs_.size()); }
 
-  /// Returns the states by elements of whole parameters.
+  /// Returns an object that accesses states by elements of undivided parameters, of which a rank may hold only a part.
   [[nodiscard]] whole_states whole() const { return {memory.ranks, plan.tensor}; }
-  /// Returns all ranks' plans that save; from then on the ranks here have staging memory.
+  /// Returns, by rank, the plan that writes a checkpoint and does not train. Allocates the staging memory that the
+  /// ranks of this process need for it.
   core::result<std::vector<std::shared_ptr<const plan::rank_plan>>> saving_plans();
-  /// Releases memory and programs, and keeps the plan. The actors must have ended.
+  /// Releases the memory and the programs of the term (time with the same processes), and keeps its plan. The actors
+  /// must have ended.
   void release();
 
  private:
-  std::vector<std::shared_ptr<rank_programs>> programs_;  // [rank]: programs of the rank's plans, by kind of plan
+  std::vector<std::shared_ptr<rank_programs>> programs_;  // [rank]: programs of the rank for all kinds of runs
 };
 
 }  // namespace troupe::actors

@@ -46,7 +46,7 @@ core::result<std::shared_ptr<save_job>> save_keeper::make(checkpoint::file_syste
                          run_.others->here());
 }
 
-// Saves without the lanes, after the run is over and the lanes have stopped: this thread does their parts of the save,
+// Saves after the run has ended and its lanes have stopped: executes the writer lanes' instructions on this thread,
 // rank after rank.
 core::result<void> save_keeper::save_without_lanes(const save_request& request) {
   (void)collect(unfinished_save::wait);
@@ -72,7 +72,7 @@ core::result<void> save_keeper::save_without_lanes(const save_request& request) 
 
 std::optional<core::error> save_keeper::collect(unfinished_save what) {
   if (writing_ == nullptr || (what == unfinished_save::leave && !writing_->is_over())) return std::nullopt;
-  if (run_.over.why) writing_->abandon(*run_.over.why);  // lanes that have begun their part still finish it
+  if (run_.over.why) writing_->abandon(*run_.over.why);  // a writer lane that has begun its part still completes it
   const auto report = writing_->wait();
   run_.others->tell_saved(*writing_, report);
   writing_.reset();
@@ -96,7 +96,7 @@ core::result<void> save_keeper::end_saves() {
 core::result<void> save_keeper::take_copies() {
   TROUPE_TRY(run_.sound());
   if (waiting_ == nullptr) return {};
-  // A requested save must contain the current states, so it takes its copies now.
+  // The requested save must contain the current states, so their copies are made now, in a run that only saves.
   TROUPE_TRY(run_.steps.run_and_tell(plan::plan_choice::save, run_.progress.steps));
   return {};
 }
@@ -142,7 +142,7 @@ core::result<void> save_keeper::begin(const save_request& request) {
 }
 
 bool save_keeper::may_save() const {
-  if (run_.others->are_there()) return !run_.over.why;  // other processes' parts of the states were lost with them
+  if (run_.others->are_there()) return !run_.over.why;  // states of other processes are lost
   return run_.term->memory.offloaded == nullptr && (!run_.over.why || run_.over.states_whole);
 }
 

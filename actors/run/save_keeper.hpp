@@ -1,5 +1,6 @@
-// Saves a run: at most one save that waits for the next step, and one that is being written. Owns which of the run's
-// numbers a checkpoint holds and when a save begins and ends; save_job.hpp writes the tensors.
+// Saves the states and counters of a run; at most one save waits for the next step to copy its states, and at most one
+// is being written. Owns which of the run's numbers a checkpoint contains and when a save begins and ends; save_job.hpp
+// writes the tensors.
 #pragma once
 
 #include <filesystem>
@@ -14,7 +15,7 @@ namespace troupe::actors {
 
 struct training_run;
 
-/// The treatment of a save that is still being written: left alone, or waited for.
+/// Selects what collect() does with a save that is still being written: returns at once, or waits for it.
 enum class unfinished_save : uint8_t { leave, wait };
 
 class save_keeper {
@@ -23,28 +24,31 @@ class save_keeper {
   save_keeper(const save_keeper&) = delete;
   save_keeper& operator=(const save_keeper&) = delete;
 
-  /// save and begin implement session::save and session::save_async.
+  /// save() and begin() implement session::save and session::save_async.
   core::result<std::filesystem::path> save(const save_request& request);
   core::result<void> begin(const save_request& request);
   [[nodiscard]] bool may_save() const;
   [[nodiscard]] bool is_under_way() const { return waiting_ != nullptr || writing_ != nullptr; }
-  /// True if a save was requested and has not begun: the next run that saves makes its copies.
+  /// True if a save was requested and has not begun; the next run of a plan that saves copies the states for it.
   [[nodiscard]] bool is_waiting() const { return waiting_ != nullptr; }
-  /// Waits until no save is under way; if one waits for a step, the copies are taken here. Errors: the save's; the run
-  /// is over.
+  /// Waits until no save is in progress. If one waits for a step, copies the states for it now. Errors: those of the
+  /// save; the run has ended.
   core::result<void> end_saves();
-  /// Makes a waiting save copy the current states now. Call before states change other than by a step.
+  /// If a save waits for the next step, copies the current states for it now. Call before anything but a step changes
+  /// states.
   core::result<void> take_copies();
-  /// Reports to the host, once, whether the save in progress succeeded. Returns the error of a save that failed.
+  /// If the save that is being written has ended, reports its result to the host program, once. Returns the error
+  /// of a save that failed.
   std::optional<core::error> collect(unfinished_save what);
 
-  /// Returns a new save of the current states into `files`, whose states are not copied yet.
+  /// Makes a save of the run into `files`; its states are copied later, by a run of a plan that saves.
   core::result<std::shared_ptr<save_job>> make(checkpoint::file_system& files, const save_request& request);
   /// Returns the save whose states are being copied or written; null: none.
   [[nodiscard]] const std::shared_ptr<save_job>& writing() const { return writing_; }
-  /// Returns the save that waits, which is being written from now on; null: none waits.
+  /// Makes the waiting save the one that is being written, and returns it; null: none waits.
   std::shared_ptr<save_job> begin_writing();
-  /// Abandons all saves because the term has ended with `why`; reports them to the host if `tells` is true.
+  /// Ends all saves as failed, because processes were lost or change, with the error `why`; reports this to the
+  /// host program if `tells` is true.
   void abandon(const core::error& why, bool tells);
 
  private:
@@ -52,8 +56,8 @@ class save_keeper {
   core::result<void> save_without_lanes(const save_request& request);
 
   training_run& run_;
-  std::shared_ptr<save_job> waiting_;  // requested and not begun: the next run that saves makes its copies
-  std::shared_ptr<save_job> writing_;  // states are being copied, or are copied and being written
+  std::shared_ptr<save_job> waiting_;  // save that waits for a run of a plan that saves; null: none
+  std::shared_ptr<save_job> writing_;  // save whose states are being copied or written; null: none
 };
 
 }  // namespace troupe::actors

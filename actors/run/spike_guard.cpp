@@ -32,8 +32,9 @@ std::vector<data::step_span> asked_of(const config::job_config& c) {
   return out;
 }
 
-/// True if the states of that checkpoint belong to this run's history: all samples that were left out since come after
-/// the samples that the states were trained on. A run that went back leaves other checkpoints in its folder.
+/// True if the states of checkpoint `run` belong to this run's history: all samples that the run has left out since
+/// then come after the samples that those states were trained on. (A run that went back leaves checkpoints of undone
+/// steps in its folder.)
 bool is_before(const checkpoint::run_state& run, const std::vector<core::left_out_steps>& left_out) {
   const data::left_out then{std::span<const core::left_out_steps>(run.left_out)};
   const uint64_t next = run.data_position == 0 ? 0 : then.position_of(run.data_position - 1) + 1;
@@ -78,7 +79,7 @@ void spike_guard::leave_out(std::vector<core::left_out_steps> decided) {
 core::result<loss_spike> spike_guard::answer(const step_report& report) {
   const auto& how = run_.term->plan.config->on_spike;
   const std::string what = sentence_of(report, run_.progress.judged);
-  // A save in progress may be the one with the state before this step, to which the run goes back.
+  // Waits for a save in progress, because it may contain the state before this step, to which the run goes back.
   (void)run_.saves.collect(unfinished_save::wait);
   const auto end_with = [&](const std::string& why) {
     const auto& all = places_;
@@ -133,8 +134,8 @@ core::result<loss_spike> spike_guard::answer(const step_report& report) {
   return out;
 }
 
-// Adds checkpoints that an earlier process of the run has written, from the folder of the oldest checkpoint of this
-// session.
+// Adds to `to` checkpoints that were written before this session, from the folder of the session's oldest checkpoint,
+// up to step `newest`.
 void spike_guard::add_older_places(std::vector<place>& to, uint64_t newest) const {
   if (to.empty() || run_.others->files_of_machines() != nullptr) return;
   const auto oldest = to.front();

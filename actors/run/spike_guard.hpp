@@ -1,7 +1,7 @@
-// Handles a loss that has risen too far (`on_spike`), and samples that are left out: the run goes back to an earlier
-// saved state, and continues with the samples that follow those of the steps since. Owns the checkpoints that the run
-// can go back to and the choice among them; job/loss_watch.hpp owns when a loss is a spike, data/skips.hpp which
-// samples steps take.
+// Handles a loss that has risen too far (`on_spike`): returns the run to an earlier saved state, and leaves out the
+// samples of the steps since then. Also decides which other samples are left out. Owns the checkpoints to which the run
+// can return and the choice among them; job/loss_watch.hpp decides when a loss is a spike, data/skips.hpp which samples
+// steps take.
 #pragma once
 
 #include <cstdint>
@@ -31,33 +31,35 @@ class spike_guard {
   spike_guard(const spike_guard&) = delete;
   spike_guard& operator=(const spike_guard&) = delete;
 
-  /// Returns to a saved state, or ends the run. Call after a step whose loss has risen too far. Errors: the run is
-  /// over, because on_spike.action requires it or because there is no state to return to.
+  /// Handles a step whose loss has risen too far: returns the run to a saved state, or ends it. Errors: the run has
+  /// ended, because on_spike.action requires it or because there is no state to return to.
   core::result<loss_spike> answer(const step_report& report);
 
-  /// Adds a checkpoint, and removes those of the same or a later step: they belong to steps that the run has undone.
+  /// Adds a checkpoint to which the run can return, and removes those of the same or a later step, because the run has
+  /// undone these steps.
   void add_place(place made);
-  /// Forgets all checkpoints, because the run continues from another one.
+  /// Forgets all checkpoints to which the run could return, because it continues from another one.
   void forget_places() { places_.clear(); }
 
-  /// Returns the decisions on left-out samples for a run that has taken `first_sample` samples in `first_step` steps,
-  /// among them all decisions in `recorded`.
+  /// Returns all decisions on left-out samples, for a run that continues after `first_step` steps and `first_sample`
+  /// samples: those in `recorded`, and new ones that `data.skip` requires.
   core::result<std::vector<core::left_out_steps>> decide_left_out(std::vector<core::left_out_steps> recorded,
                                                                   uint64_t first_step, uint64_t first_sample) const;
   /// Decides which samples a run that begins at step 0 leaves out, and applies the decision at once.
   core::result<void> leave_out_from_the_start();
-  /// Applies these decisions on left-out samples from now on; the caller notifies the loader.
+  /// Applies the decisions `decided` on left-out samples from now on; the caller must also notify the loader.
   void leave_out(std::vector<core::left_out_steps> decided);
   /// Returns a line of text for each decision on left-out samples.
   [[nodiscard]] std::vector<std::string> left_out_lines() const;
 
  private:
   void add_older_places(std::vector<place>& to, uint64_t newest) const;
-  /// Goes back to the checkpoint `to`. Returns false if that checkpoint cannot be taken; the run is then unchanged.
+  /// Returns the run to the checkpoint `to`. Returns false if that checkpoint cannot be loaded; the run is then
+  /// unchanged.
   core::result<bool> go_back_on_disk(const place& to, std::vector<core::left_out_steps> left_out);
 
   training_run& run_;
-  std::vector<place> places_;  // the checkpoints, in ascending order of their steps
+  std::vector<place> places_;  // checkpoints to which the run can return, in ascending order of steps
 };
 
 }  // namespace troupe::actors

@@ -1,4 +1,5 @@
-// The part of a session that its state_access uses. Only sources of this folder include it.
+// The objects of a session by which state_access reads and changes states by name. Only sources of actors/ include this
+// file.
 #pragma once
 
 #include <functional>
@@ -12,21 +13,22 @@
 
 namespace troupe::actors {
 
-/// The objects that state_access reads and writes; valid until the session's next call.
+/// The objects that access to states by name needs; valid until the session's next call.
 struct state_access_parts {
   const core::model_table& table;
   const job::optimizer_groups& groups;
   whole_states states;
-  /// factor that converts reduced gradients to gradients of the mean over the global batch; none before the first step
+  /// factor that converts reduced gradients to means over the global batch; none before the first step
   std::optional<double> gradient_factor;
   std::function<compression_state()> compression;
   /// Returns an error while states are offloaded or the run is over.
   std::function<core::result<void>()> before_reading;
-  /// Checks as before_reading does, and lets a save take its copies first.
+  /// Call before states change: returns an error like before_reading, and makes a waiting save copy the present states
+  /// first.
   std::function<core::result<void>()> before_changing;
 };
 
-/// Elements of one part of one parameter: of the whole parameter, or of the part that a rank has in memory.
+/// Selects one kind of state of one parameter: of the whole parameter, or of the elements that one rank holds.
 struct state_place {
   uint32_t parameter = 0;
   plan::state_part part = plan::state_part::master;

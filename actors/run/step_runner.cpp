@@ -13,7 +13,7 @@
 namespace troupe::actors {
 namespace {
 
-/// Longest time that a warning during a run waits before the host receives it.
+/// Longest time that a warning waits during a run of a plan before the host program receives it.
 constexpr std::chrono::seconds warnings_wait_max{1};
 
 }  // namespace
@@ -55,8 +55,8 @@ core::result<run_outcome> step_runner::run(plan::plan_choice which, uint64_t ste
 core::result<run_outcome> step_runner::run_here(plan::plan_choice which, const std::shared_ptr<step_order>& order) {
   core::result<run_outcome> out = core::fail(core::error_kind::bug, "the supervisor did not answer");
   const host_caller self(*run_.home.system);
-  // The wait has no time limit, because the ranks detect and report silence. The host receives waiting warnings
-  // meanwhile.
+  // Waits for the supervisor without a time limit, because the ranks detect and report stalls; passes warnings to the
+  // host program meanwhile.
   self->monitor(run_.term->members->supervisor);
   self->send(run_.term->members->supervisor, run_plan{which, order});
   bool answered = false;
@@ -81,12 +81,12 @@ core::result<run_outcome> step_runner::run_here(plan::plan_choice which, const s
               run_.host.thrown = std::current_exception();
             }
           });
-  // A monitor that is not removed stays with the supervisor, and keeps the memory of the ended actor.
+  // Removes the monitor, which would otherwise stay with the supervisor and keep the memory of the ended actor.
   self->demonitor(run_.term->members->supervisor.address());
   if (!out) {
     run_.over.why = out.error();
-    // No rank updates before the last micro-batch of all ranks has been computed, unless updates are deferred
-    // (zenflow).
+    // If a micro-batch could not be read, no rank has updated states yet, because updates follow the last micro-batch
+    // of all ranks (unless they are deferred, by zenflow).
     run_.over.states_whole =
         plan::mode_of(which) != plan::mode::train ||
         (run_.over.lost_step->load() <= order->step && !run_.term->plan.config->zero_optimization.zenflow.enabled);
@@ -107,8 +107,7 @@ core::result<step_report> step_runner::train_once() {
   report.lr = job::settings_of(*run_.term->plan.optimizer, run_.progress.scheduled).front().lr;
   report.loss_scale = run_.progress.scale.cur_scale;
   if (auto ok = run_.term->pruner.begin_saliency(); !ok) {
-    if (run_.others->are_there())
-      run_.over.why = ok.error();  // the process that had the data is lost, or the run is over
+    if (run_.others->are_there()) run_.over.why = ok.error();  // a process with some of the weights is lost
     return core::fail(ok.error());
   }
   const int64_t before = core::now_ns();
@@ -176,7 +175,7 @@ core::result<step_report> step_runner::step() {
     return core::fail(did.error());
   }
   step_report& report = *did;
-  const auto unscaled = over.why;  // the loss scale cannot be reduced further
+  const auto unscaled = over.why;  // set by book(): the loss scale cannot be reduced further
   run_.host.deliver();
   for (const auto& link : run_.others->take_slow_links())
     if (run_.host.hooks.on_slow_link) run_.host.hooks.on_slow_link(link);

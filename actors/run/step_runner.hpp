@@ -1,5 +1,5 @@
-// Runs plans on the ranks of a run: one training step with everything that belongs to it, or one plan of another kind.
-// Owns the orders to the actors, the wait for them, and what a step adds to the run's progress.
+// Runs plans on the ranks of a run: a training step with everything that belongs to it, or one plan of another kind.
+// Owns the orders to the actors, the wait for their results, and the changes that a step makes to the run's progress.
 #pragma once
 
 #include <memory>
@@ -13,9 +13,10 @@ namespace troupe::actors {
 
 struct training_run;
 
-/// The options of one run of a plan, in addition to its step.
+/// Options of one run of a plan, in addition to the number of the step; the fields have the meaning of those in
+/// step_order.
 struct run_wish {
-  /// batch with which the run computes instead of the loader's, as step_order::given
+  /// batch that the run computes with, in place of the loader's (step_order::given)
   std::shared_ptr<const data::batch> given{};
   uint32_t micros = 0;        ///< number of micro-batches of the run, as step_order::micros
   bool keeps_logits = false;  ///< true: an evaluation stores its logits, as step_order::keeps_logits
@@ -30,22 +31,22 @@ class step_runner {
   step_runner(const step_runner&) = delete;
   step_runner& operator=(const step_runner&) = delete;
 
-  /// Runs one step for the host: everything before and after it, hooks included (session::step).
+  /// Implements session::step: runs one training step, with everything before and after it, hooks included.
   core::result<step_report> step();
-  /// Runs one training step, books and records it; does not notify the host.
+  /// Runs one training step, and adds it to progress and records; does not notify the host program.
   core::result<step_report> train_once();
 
-  /// Runs a plan once on the ranks of all processes. Warnings are stored: the caller passes them to the host after it
-  /// has booked the result of the run.
+  /// Runs a plan once on the ranks of all processes. Warnings of the run wait: the caller passes them to the embedding
+  /// program when it has used the result.
   core::result<run_outcome> run(plan::plan_choice which, uint64_t step, const run_wish& wish = {});
-  /// Runs a plan once, as run() does, and passes warnings to the host at once.
+  /// Runs a plan once, as run() does, and passes its warnings to the host program at once.
   core::result<run_outcome> run_and_tell(plan::plan_choice which, uint64_t step, const run_wish& wish = {});
-  /// Returns the order to the ranks for a run of this plan, numbered as the next run.
+  /// Returns the order for a run of this kind of plan, with the next number for the run, as all ranks receive it.
   [[nodiscard]] std::shared_ptr<step_order> order_for(plan::plan_choice which, uint64_t step, const run_wish& wish);
-  /// Runs the plan on the ranks of this process. Errors: the run is over.
+  /// Runs a plan once on the ranks of this process, and waits for its end. Errors: the run has ended.
   core::result<run_outcome> run_here(plan::plan_choice which, const std::shared_ptr<step_order>& order);
-  /// Adds a training step to the progress of the run. Call before the host is notified of the step: an exception of a
-  /// hook must not make the next call apply the batch again.
+  /// Adds the result of a training step to the run's progress. Call before the host program is notified of the
+  /// step: if one of its hooks throws, the next call must not train on the same batch again.
   void book(const run_outcome& did);
 
  private:

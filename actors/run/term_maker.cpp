@@ -33,9 +33,9 @@ namespace {
 
 using core::error_kind;
 
-/// Fills the memory of each rank on a thread of its own, because drawing the weights and touching their pages for the
-/// first time takes most of the opening. A host's own values are tensors of the host's thread, so that thread reads
-/// them, one rank after the other.
+/// Fills the memory of each rank with initial values on a thread of its own, because drawing the weights and touching
+/// the memory's pages for the first time takes most of the opening. Weights of a host program's own model are
+/// tensors of the calling thread, which then fills all ranks itself, one after the other.
 core::result<void> fill_memory(const job::blueprint& plan, rank_memories ranks, models::prepared_modules* own,
                                first_weights weights, opening_watch& watch) {
   const fill_watch told{[&] { return watch.wants_end(); }, [&](double share) { watch.share(share); }};
@@ -62,8 +62,8 @@ core::result<void> fill_memory(const job::blueprint& plan, rank_memories ranks, 
   return out;
 }
 
-/// Decorates the lanes of a rank whose device has memory of its own: these lanes may leave work on the device when an
-/// instruction ends.
+/// Decorates the executors of a rank's lanes with device_lane if the device has memory of its own, because work of an
+/// instruction may then still run on the device when the instruction ends.
 void order_on_device(std::vector<std::function<std::unique_ptr<executor>()>>& lanes, const rank_memory& memory,
                      const std::shared_ptr<const device_room>& room) {
   const auto& tiers = memory.plan().options().tiers;
@@ -82,7 +82,7 @@ std::vector<bool> computed_units(const std::shared_ptr<const plan::job_layout>& 
   return out;
 }
 
-/// Returns an error for settings that must be equal in every term, with the key.
+/// Returns an error, with the key, for a setting that must stay the same when the degrees of a run change.
 core::result<void> same_job(const config::job_config& was, const config::job_config& next) {
   const auto refused = [](const char* key, auto wanted, auto got) {
     return core::fail(error_kind::bad_input,
@@ -127,8 +127,8 @@ first_weights weights_before(const training_run& run, const load_options& option
   return replaces_everything(options) && !lacks_some ? first_weights::from_checkpoint : first_weights::drawn;
 }
 
-// Makes the session's actor system, after checking that its threads and those of the actors that follow are available:
-// neither can then be refused half-way.
+// Makes the actor system of the session. First checks that the system allows all threads that this and the later actors
+// need, so that neither is refused half-way.
 core::result<void> term_maker::make_own_system() {
   const uint32_t ranks = run_.term->plan.train.ranks();
   const size_t lanes = threads_of(run_.others->share_of(ranks, *run_.term->plan.config));
@@ -175,8 +175,8 @@ core::result<void> term_maker::take_memory(first_weights weights, opening_watch&
     if (!place.is_here) continue;
     const auto& own = memory.here.emplace_back(memory.ranks.back());
     if (memory.swaps.space != nullptr) own->use_swap_file(memory.swaps.ranks[memory.here.size() - 1]);
-    // Windows that a device or a disk writes to are pinned as far as the limit permits; one warning is given if it does
-    // not.
+    // Memory that a device or a disk writes to is pinned as far as the limit of locked memory permits; otherwise the
+    // user gets one warning.
     if (const auto remark = own->unpinned(); remark && !std::exchange(told_of_locks, true))
       run_.host.warnings->put(*remark);
   }
@@ -255,7 +255,7 @@ core::result<void> term_maker::start_actors() {
   }
   TROUPE_TRY(
       run_.others->show_pulses(pulses, std::chrono::nanoseconds(static_cast<int64_t>(plan.stall_after_s * 1e9))));
-  run_.modules.instances.reset();  // the instances hold the values that the run began with
+  run_.modules.instances.reset();  // frees initial values, which the ranks have copied
   telemetry_source records{.existing = run_.home.telemetry};
   if (!run_.home.telemetry) records.setup = run_.recorder.make_telemetry();
   TROUPE_ASSIGN(auto members,
@@ -296,7 +296,7 @@ core::result<void> term_maker::change_degrees(std::shared_ptr<const config::job_
   const auto masks = run_.term->pruner.saved_masks();
   const auto progress = run_.progress;
   auto before = std::exchange(run_.term, std::make_unique<run_term>(run_, std::move(planned)));
-  before->memory.swaps.space.reset();  // the next term uses the same folder; files exist as long as they are referenced
+  before->memory.swaps.space.reset();  // frees the folder for the new degrees; its files stay while they are used
   const term_states states{
       first_weights::from_checkpoint, [&](opening_watch& watch) -> core::result<void> {
         for (const auto& m : before->memory.ranks) TROUPE_TRY(m->settle_writes());
@@ -310,8 +310,8 @@ core::result<void> term_maker::change_degrees(std::shared_ptr<const config::job_
         run.masks = masks;
         run.data = run_.data.record();
         TROUPE_TRY(run_.resumer.take_over(from, {.left_out = progress.left_out}, resume_time::while_opening, watch));
-        run_.progress = progress;               // all progress, including the part that checkpoints do not hold
-        run_.progress.gradient_factor.reset();  // the last step's gradients belong to the ranks of the previous term
+        run_.progress = progress;               // also restores what checkpoints do not store
+        run_.progress.gradient_factor.reset();  // the last gradients are in the old memory
         return {};
       }};
   opening_watch unwatched({});
@@ -340,7 +340,8 @@ void end_actors(training_run& run, bool keeps_records) {
   auto& members = run.term->members;
   if (members == nullptr) return;
   run.home.stops.connect({});
-  // A host's actor system continues to run and would not wait for these actors.
+  // Waits for the end of the actors here, because a host program's actor system lives on and would not wait for
+  // them.
   if (keeps_records)
     members->telemetry = telemetry_actor();
   else

@@ -8,7 +8,8 @@
 namespace troupe::actors {
 namespace {
 
-/// Refuses a text key that none of the sources has a use for; `common` is the key of sources without one of their own.
+/// Refuses a text key (the field of JSON records that contains text) that no source uses; `common` is the key of
+/// sources that have no key of their own.
 core::result<void> check_text_keys(const std::vector<config::data_source>& sources,
                                    const std::vector<std::shared_ptr<const data::token_stream>>& streams,
                                    const std::string& common) {
@@ -20,7 +21,7 @@ core::result<void> check_text_keys(const std::vector<config::data_source>& sourc
                     key, source));
   };
   const config::data_source* without_use = nullptr;
-  bool is_used = common == data::source_options{}.text_key;  // the default need not be used
+  bool is_used = common == data::source_options{}.text_key;  // the default key may be unused
   for (size_t i = 0; i < sources.size() && i < streams.size(); ++i) {
     const bool has_keys = streams[i]->summary().has_keys;
     const bool is_own = sources[i].text_key != common;
@@ -64,7 +65,7 @@ core::result<void> training_data::open(const job::blueprint& plan, const std::sh
   if (auto ok = data::check_vocabulary(tokenizer_->description(), plan.spec.vocabulary); !ok)
     return core::fail(ok.error().in("data.tokenizer '" + c.data.tokenizer + "'"));
 
-  if (is_shared) return {};  // texts come with the term: one process of a machine reads them for all
+  if (is_shared) return {};  // share_texts() reads them, once per machine
   std::vector<std::shared_ptr<const data::token_stream>> streams;
   for (const auto& source : sources()) {
     TROUPE_ASSIGN(auto stream, open_source(source, watch));
@@ -76,7 +77,7 @@ core::result<void> training_data::open(const job::blueprint& plan, const std::sh
 std::vector<config::data_source> training_data::sources() const {
   const auto& c = *config_;
   if (!c.data.sources.empty()) return c.data.sources;
-  return {{c.data.text, 1, c.data.text_key}};  // a host's own configuration
+  return {{c.data.text, 1, c.data.text_key}};  // without data.sources, the one text is the source
 }
 
 core::result<std::shared_ptr<const data::token_stream>> training_data::open_source(const config::data_source& s,
@@ -113,7 +114,7 @@ core::result<void> training_data::take_streams(std::vector<std::shared_ptr<const
                                                                       .seed = c.seed,
                                                                       .document_mask = c.data.document_mask}));
   corpus_ = std::make_shared<const data::corpus>(std::move(corpus));
-  if (c.checkpoint.is_on()) (void)record();  // computed now, while the files exist
+  if (c.checkpoint.is_on()) (void)record();  // reads the texts now, while their files exist
   return {};
 }
 

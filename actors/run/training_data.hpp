@@ -1,5 +1,5 @@
-// The texts of a run as tokens: opens the tokenizer and the sources that the configuration names, and records what the
-// position in a checkpoint refers to. A change of degrees does not change them.
+// Owns the texts of a run as tokens: opens the tokenizer and the sources that the configuration names, and makes the
+// record of the data to which the sample number in a checkpoint refers. A change of degrees does not change them.
 #pragma once
 
 #include <functional>
@@ -26,31 +26,32 @@ struct read_texts {
 
 class training_data {
  public:
-  /// Opens the tokenizer of a run that `plan` describes, and reads its sources unless other processes share them
-  /// (take_streams then follows) or `texts` has them. `model` is a host's own model, whose batches replace the sources;
-  /// null: none. Errors: bad_input for keys, a tokenizer or a source; stopped.
+  /// Opens the tokenizer of the run that `plan` describes, and reads its sources, unless `texts` has them already or
+  /// other processes share them (`is_shared`; take_streams() then provides them). `model`: a host program's own
+  /// model, whose batches replace the sources; null: none. Errors: bad_input for keys, a tokenizer or a source;
+  /// stopped.
   core::result<void> open(const job::blueprint& plan, const std::shared_ptr<const host_model>& model,
                           const std::shared_ptr<const read_texts>& texts, bool is_shared,
                           std::function<bool(const data::reading_progress&)> on_reading, opening_watch& watch);
   /// Reads one source into tokens. Errors: bad_input, io, stopped.
   core::result<std::shared_ptr<const data::token_stream>> open_source(const config::data_source& source,
                                                                       opening_watch& watch) const;
-  /// Makes the corpus of `streams`, one for each of sources().
+  /// Makes the corpus from the tokens `streams`, one stream for each of sources().
   core::result<void> take_streams(std::vector<std::shared_ptr<const data::token_stream>> streams);
 
-  /// Returns the sources in the order of the configuration.
+  /// Returns the configuration's data sources in their order.
   [[nodiscard]] std::vector<config::data_source> sources() const;
-  /// Returns the tokens; null for a host's own batches, and until they are read.
+  /// Returns the corpus of tokens; null until the sources are read, and for a host program's own batches.
   [[nodiscard]] const std::shared_ptr<const data::corpus>& corpus() const { return corpus_; }
-  /// Returns the tokenizer; null for a host's own batches.
+  /// Returns the tokenizer; null for a host program's own batches.
   [[nodiscard]] const std::shared_ptr<data::tokenizer>& tokenizer() const { return tokenizer_; }
-  /// Returns the function that cuts a host's own batches; empty without them.
+  /// Returns the function that makes a host program's own batches; empty if the batches come from the corpus.
   [[nodiscard]] const std::function<std::shared_ptr<const data::batch>(const next_batch&)>& cut() const { return cut_; }
   [[nodiscard]] bool tokens_are_bytes() const { return corpus_ != nullptr && corpus_->tokens_are_bytes(); }
   /// Returns a line of text for each source that was read: files, tokens and documents.
   [[nodiscard]] std::vector<std::string> sentences() const;
-  /// Returns the record of the data for checkpoints, measured once; none for a host's own batches, or if the data
-  /// cannot be read any more.
+  /// Returns the record by which a later run compares its data with these, computed at the first call; none for a
+  /// host program's own batches, or if the data can no longer be read.
   const std::optional<checkpoint::data_record>& record();
 
  private:

@@ -18,7 +18,7 @@
 namespace troupe::actors {
 namespace {
 
-/// Returns an error for settings that cannot be combined with a host's own modules.
+/// Returns an error if `options` have a host program's own model and settings that cannot be combined with one.
 core::result<void> check_sequence(const session_options& options) {
   const auto& parallel = options.config->parallel;
   const uint32_t degree = std::max(parallel.sequence, parallel.context);
@@ -56,7 +56,8 @@ std::string gpu_line(device::device_id device, const config::cuda_section& asked
          (asked.deterministic ? "; cuda.deterministic" : "");
 }
 
-/// Makes a host's own model, if there is one, and the report of the changes by passes over its units.
+/// If the host program has its own model, makes its instances for the ranks, and the reports about its layers and
+/// units.
 core::result<void> prepare_modules(training_run& run, std::shared_ptr<const host_model> model,
                                    const config::job_config& config, opening_watch& watch) {
   auto& m = run.modules;
@@ -75,8 +76,8 @@ core::result<void> prepare_modules(training_run& run, std::shared_ptr<const host
   return {};
 }
 
-/// Writes and proves the plans. A process of several neither measures costs nor checks the memory: the leading process
-/// does both for each term.
+/// Makes and proves the plans. In a job of several processes this neither measures costs nor checks the memory: the
+/// leading process does both whenever the job begins or goes on with other processes.
 core::result<job::blueprint> first_plan(const training_run& run, std::shared_ptr<const config::job_config> config,
                                         bool is_alone, opening_watch& watch) {
   TROUPE_TRY(watch.begin("writing and proving the plans"));
@@ -99,7 +100,7 @@ core::result<std::unique_ptr<training_run>> training_run::open(const session_opt
   TROUPE_TRY(device::check(device));
   if (options.system != nullptr) TROUPE_TRY(check_system(*options.system));
   const core::usual_float_environment numbers;
-  const one_aten_thread alone;  // for the sums of a dry run, and for rates that are measured for lanes of one thread
+  const one_aten_thread alone;  // for a trial forward pass, and for rates of one-threaded lanes
   auto made = std::make_unique<training_run>();
   training_run& run = *made;
   if (device.kind == core::device_kind::cuda) {
@@ -128,7 +129,7 @@ core::result<std::unique_ptr<training_run>> training_run::open(const session_opt
 }
 
 training_run::~training_run() {
-  host.hooks = {};  // the destructor must not call the host, whose thread may be in any state
+  host.hooks = {};  // the destructor calls no hook: the program may be in any state
   if (term == nullptr) return;
   (void)saves.end_saves();
   recorder.finish({});
@@ -174,7 +175,7 @@ std::vector<rank_diagnosis> training_run::diagnose() const {
     out.push_back({r, std::move(doing), std::move(lanes)});
   }
   others->explain_waits(out);
-  // Ranks that do not wait hold up those that wait, so they come first.
+  // Sorts ranks that do not wait to the front, because they hold up those that wait.
   std::ranges::stable_sort(out, {}, [](const rank_diagnosis& d) {
     return d.doing == "waiting" ? 1 : d.lanes.empty() ? 2 : 0;
   });

@@ -1,5 +1,6 @@
-// One training run: the objects behind a session. Values that several of them use are plain members; each of the others
-// owns one responsibility, and reaches the rest through the run. A run is opened as a whole, and not copied or moved.
+// One training run: the objects behind a session. Values that several of these objects use are plain members; each
+// other member owns one responsibility, and reaches the rest through the run. A run is opened as a whole, and neither
+// copied nor moved.
 #pragma once
 
 #include <memory>
@@ -29,13 +30,14 @@
 namespace troupe::actors {
 
 struct training_run {
-  /// Opens a run whose degrees are known; session::open describes this. `make_peers` is called once the run has plans.
+  /// Opens a run whose parallel degrees are known, as session::open describes. Calls `make_peers` when the run has
+  /// plans.
   static core::result<std::unique_ptr<training_run>> open(const session_options& options,
                                                           const peers_maker& make_peers);
   training_run() = default;
   training_run(const training_run&) = delete;
   training_run& operator=(const training_run&) = delete;
-  /// Ends the run without calling its host, in any state of the run.
+  /// Ends the run, in any state, without calling hooks of the host program.
   ~training_run();
 
   std::unique_ptr<models::cuda_use> on_gpu;  ///< the process's use of CUDA; null on the CPU
@@ -44,12 +46,13 @@ struct training_run {
   training_data data;
   std::unique_ptr<peers> others = std::make_unique<peers>(*this);
   std::unique_ptr<run_term> term;  ///< null until the first plans are made
-  // Must follow the term, whose memory the actors use: the system ends first, and with it the actors.
+  // Declared after `term`, so that it is destroyed first: the actors end with their system, before the memory of the
+  // term (time with the same processes) that they use.
   actor_home home;
   training_progress progress;
   order_counts counts;
   run_over over;
-  std::string found_degrees;  ///< run_degrees::file of the degrees that opening the run has chosen; else empty
+  std::string found_degrees;  ///< text about chosen degrees for the run's folder (run_degrees::file); else empty
 
   term_maker terms{*this};
   step_runner steps{*this};
@@ -59,17 +62,17 @@ struct training_run {
   actors::resumer resumer{*this};
   spike_guard spikes{*this};
 
-  /// Returns an error if the run is over or states are offloaded; otherwise success.
+  /// Returns the error with which the run has ended, or an error if states are offloaded; otherwise success.
   [[nodiscard]] core::result<void> sound() const;
   /// Returns the peak bytes of activations that a rank has had so far.
   [[nodiscard]] uint64_t peak_bytes(uint32_t rank) const;
-  /// Returns the bytes of each rank's memory, by owner.
+  /// Returns the bytes of memory of each rank, by use.
   [[nodiscard]] std::vector<rank_memory_report> memory_reports() const;
   /// Returns the current instruction of each rank and its reason to wait; session::diagnose describes the order.
   [[nodiscard]] std::vector<rank_diagnosis> diagnose() const;
 
-  /// Runs the function `deed`, which needs the ranks of all processes. If processes are lost meanwhile, recovers and
-  /// calls `deed` again with the remaining ranks.
+  /// Calls `deed`, which needs the ranks of all processes, and returns its result. If processes are lost meanwhile,
+  /// recovers to the present step and calls `deed` again with the ranks of the new term (time with the same processes).
   template <class Deed>
   auto outlast(Deed deed) -> decltype(deed()) {
     for (const uint64_t step = progress.steps;;) {

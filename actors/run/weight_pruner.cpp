@@ -14,7 +14,8 @@ namespace {
 
 bool is_snip(const job::pruned_module& m) { return m.method == config::pruning_method::snip_momentum; }
 
-/// Returns a weight, or its gradient, in the order (out, in).
+/// Returns `lies`, the elements of a weight or of its gradient in memory order, in the order (output row, input
+/// column).
 std::vector<float> in_order(const kernels::masked_matrix& m, std::vector<float> lies) {
   if (!m.transposed) return lies;
   std::vector<float> out(lies.size());
@@ -49,7 +50,7 @@ core::result<void> weight_pruner::make_masks(const std::vector<checkpoint::mask_
   if (!run_.others->leads()) return {};  // only the leading process computes masks; the others receive them
   for (size_t i = 0; i < masks.modules().size(); ++i) {
     const auto& m = masks.modules()[i];
-    if (m.method == config::pruning_method::topk) continue;  // its mask is computed from scores, which are parameters
+    if (m.method == config::pruning_method::topk) continue;  // learned masks follow from scores, which are parameters
     if (is_snip(m)) sums_[i].assign(m.matrix.elements(), 0);
     const auto is_this = [&](const checkpoint::mask_record& x) {
       return x.module == m.module && x.technique == job::name_of(m.part);
@@ -132,7 +133,7 @@ void weight_pruner::turn_masks() {
       const auto& m = masks.modules()[i];
       const auto& section = run_.term->plan.config->compression.sparse;
       const auto group = std::ranges::find(section.groups, m.group, &config::pruned_group::name);
-      const auto rule = *job::snip_rule_of(section, group->dense_ratio, m.matrix);  // proved when the rule was chosen
+      const auto rule = *job::snip_rule_of(section, group->dense_ratio, m.matrix);  // found when the plan was made
       if (!rule.schedule.is_turn(run_.progress.applied)) continue;
       std::vector<uint8_t> keep(m.matrix.elements());
       // snip_mask() cannot fail: the rule, the sums and the mask have the size of one matrix

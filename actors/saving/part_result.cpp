@@ -46,7 +46,7 @@ std::string sealed(mark what, const std::string& content) {
   return out + core::as_bytes(checkpoint::digest_of(out));
 }
 
-/// Returns the content of sealed bytes; none if they have another type or were changed.
+/// Returns the content of bytes that sealed() has made; none if they are of another type or were changed.
 std::optional<std::string_view> opened(mark what, std::string_view bytes) {
   constexpr size_t digest_bytes = sizeof(checkpoint::digest128);
   if (bytes.size() <= digest_bytes || bytes.front() != static_cast<char>(what)) return std::nullopt;
@@ -61,7 +61,8 @@ tl::unexpected<core::error> refused(const char* what, std::string_view got) {
                                                std::to_string(got.size()) + " bytes that are cut short or changed");
 }
 
-/// Reads the fields after the mark. Returns true if the bytes are unchanged and contain nothing more.
+/// Reads the fields of a message of type `what` from `bytes`. Returns true if the digest matches and nothing follows
+/// the fields.
 template <class... Ts>
 bool read(mark what, std::string_view bytes, Ts&... xs) {
   const auto content = opened(what, bytes);

@@ -1,6 +1,5 @@
-// The content of a save's parts: which elements of which tensor are at which byte of which rank's file, and the
-// manifest that lists them. Owns the computation of a manifest from plans; save_job.hpp owns the files and how the save
-// ends.
+// The content of a save: which elements of which tensor are at which byte of which rank's file, and the manifest that
+// lists them. Owns the computation of a manifest from plans; save_job.hpp owns the files and how the save ends.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +19,8 @@ namespace troupe::actors {
 
 class save_content {
  public:
-  /// `plans` are all ranks' plans that save; `tensor` describes how their table is cut out of the whole model; empty:
-  /// it is the whole model. `groups` are needed for the manifest only.
+  /// `plans`: plans of all ranks that save. `tensor`: how their parameters are split out of the whole model; empty:
+  /// they are the whole model's. `groups`: optimizer groups, needed for the manifest only.
   save_content(plan::rank_plans plans, std::shared_ptr<const job::optimizer_groups> groups, job::chosen_tensor tensor,
                bool exclude_frozen)
       : plans_(plans.begin(), plans.end()),
@@ -37,18 +36,19 @@ class save_content {
   /// Returns the size in bytes of a rank's checkpoint file.
   [[nodiscard]] uint64_t file_bytes(uint32_t rank) const;
 
-  /// Elements of a parameter that belong to one piece of a rank's memory, without padding.
+  /// The elements of a parameter, without padding, in one piece of states that a rank saves.
   struct own_elements {
-    uint64_t first = 0, count = 0;   ///< position among all elements of the rank's share
-    std::vector<core::tp_run> runs;  ///< runs of the piece's memory
+    uint64_t first = 0, count = 0;   ///< first element, counted among those of the rank's share, and number of elements
+    std::vector<core::tp_run> runs;  ///< runs of consecutive elements in the piece's memory
   };
   [[nodiscard]] own_elements own_of(uint32_t rank, const plan::saved_piece& x) const;
 
-  /// Checks that a part that ended well is complete: the length of its file, a digest for every piece. Errors:
-  /// mismatch.
+  /// Checks that the result of a part which reports success is complete: the length of its file, and a digest for every
+  /// piece. Errors: mismatch.
   [[nodiscard]] core::result<void> check(const part_result& part) const;
 
-  /// Returns the manifest of a save. `parts` has the parts of all ranks, by rank, which must have ended well.
+  /// Returns the manifest of a save of the run state `run`. `parts`: results of the parts of all ranks, by rank, all of
+  /// which must have succeeded.
   [[nodiscard]] checkpoint::manifest manifest_of(const checkpoint::run_state& run,
                                                  std::span<const part_result> parts) const;
 

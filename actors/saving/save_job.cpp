@@ -16,8 +16,8 @@ core::error failure_of(const std::exception& e) {
   return {core::error_kind::bug, std::string("the save was cut off: ") + e.what()};
 }
 
-/// Tells the result of a part to the process that leads the save, which waits for it. If memory for the message is
-/// missing twice, the process ends here, so that the others continue without it.
+/// Sends the result of a part to the process that leads the save and waits for it. If memory for the message is missing
+/// twice, the exception ends this process, so that the other processes can go on without it.
 void tell_surely(const save_job::tell_part& tell, const part_result& part) noexcept {
   try {
     tell(part);
@@ -73,7 +73,7 @@ save_job::save_job(checkpoint::save_place place, std::optional<checkpoint::check
     if (leads_ || here_[r])
       ++parts_left_;
     else
-      begun_[r] = true;  // a process that joins does not wait for parts of other processes
+      begun_[r] = true;  // the leading process collects the parts of other processes
   }
   assert(parts_left_ > 0);
   report_.step = run_.step;
@@ -138,7 +138,8 @@ void save_job::part_ended(uint32_t rank) {
   commit_or_remove(good);
 }
 
-// An exception is a failure of the save, because somebody waits for its end.
+// Ends the save: commits the checkpoint and removes old ones, or removes its files. Turns an exception into a failure,
+// because the caller of wait() must be released in any case.
 void save_job::commit_or_remove(bool good) {
   core::result<std::filesystem::path> folder;
   std::optional<core::error> failure;
@@ -154,7 +155,7 @@ void save_job::commit_or_remove(bool good) {
     failure = failure_of(e);
   }
   leads_.reset();  // removes files that were not committed
-  // Locks only now: callers of is_over() must not wait for the disk.
+  // Locks only after the disk operations, so that callers of is_over() do not wait for the disk.
   const std::lock_guard lock(mutex_);
   if (folder) report_.folder = *folder;
   if (failure) report_.failure = std::move(failure);
@@ -180,20 +181,20 @@ class save_job::part final : public save_part {
 
  private:
   void open();
-  /// Returns the piece of the rank's block `b` that is copied next.
+  /// Returns the piece of block `b` whose digest is the next to be stored.
   [[nodiscard]] const plan::saved_piece& next_piece(uint32_t b) const;
-  /// Copies the elements of a piece at `from`, without padding, to `to`, which may be `from` and has room for the piece
-  /// with padding; stores the digest.
+  /// Copies the elements of the next piece of block `b` from `from`, without the padding of the rank's share, to `to`,
+  /// which may be the same memory and has the size of the piece with padding; stores the digest.
   void stage_own(uint32_t b, const std::byte* from, std::span<std::byte> to);
-  /// Ends the part with the failure `why`, which fails the whole save. Does nothing if the part has ended before.
+  /// Ends the part as failed with `why`, which fails the whole save. Does nothing if the part has ended before.
   void fail(core::error why);
   [[nodiscard]] bool sound() const { return file_.has_value(); }
 
   std::shared_ptr<save_job> job_;
   part_result& result_;
   uint32_t rank_;
-  std::optional<checkpoint::shard_writer> file_;  // file of the part; none: not open yet, or the save has failed
-  // Tickets of the writes, by block; none once a block's write is settled.
+  std::optional<checkpoint::shard_writer> file_;  // file of the part; none: not open yet, or the part has failed
+  // [block]: number of the write of the block; none before it begins and after settle() has found it complete.
   std::vector<std::optional<uint64_t>> tickets_;
   bool opened_ = false, ended_ = false;
 };
@@ -283,7 +284,7 @@ void save_job::part::end() {
   if (ended_) return;
   try {
     if (!opened_) open();
-    if (!sound()) return;  // the file could not be created, and the save has recorded this error
+    if (!sound()) return;  // the part has failed, and its error is recorded
     const auto file = file_->finish();
     if (!file) return fail(file.error());
     result_.file_bytes = file->bytes;
@@ -296,7 +297,7 @@ void save_job::part::end() {
 }
 
 void save_job::part::fail(core::error why) {
-  file_.reset();  // waits for writes in flight: no memory is read afterwards
+  file_.reset();  // waits until no write reads the memory any more
   if (std::exchange(ended_, true)) return;
   result_.failure = std::move(why);
   job_->part_ended(rank_);

@@ -1,4 +1,5 @@
-// A host's request for a save, and the report of its end.
+// Defines the request for a checkpoint, which the host (the program that embeds Troupe) makes, and the report of its
+// result.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +14,16 @@ namespace troupe::actors {
 struct save_request {                 ///< request for one checkpoint
   std::filesystem::path root{};       ///< the folder of checkpoints; created if missing
   std::string configuration{};        ///< text of the run's configuration, stored unchanged
-  std::string client_state = "null";  ///< JSON of the host program, stored unchanged
-  /// Number of newest checkpoints that are kept; older ones are removed after the commit; 0: none is removed.
+  std::string client_state = "null";  ///< JSON text of the host program, stored unchanged
+  /// Number of newest checkpoints that are kept when this one is committed; older ones are removed. 0: none is removed.
   uint32_t keep_last = 0;
-  uint64_t keep_every = 0;  ///< checkpoints of steps that are multiples of this number are kept, too; 0: no such rule
+  uint64_t keep_every = 0;  ///< checkpoints of steps that this number divides are kept, too; 0: no such rule
   bool exclude_frozen_parameters = false;
-  /// The folder's name in `root`, in place of the step's: up to 200 letters, digits, '.', '_' and '-'. A checkpoint of
-  /// that name is replaced; anything else of that name is an error. A checkpoint with a tag is never removed for
-  /// `keep_last`, nor counted.
+  /// Name of the checkpoint's folder in `root`, in place of the step's: up to 200 letters, digits, '.', '_' and '-'. A
+  /// checkpoint of that name is replaced; any other folder or file of that name is an error. A checkpoint with a tag is
+  /// neither removed by `keep_last` nor counted for it. Empty: the name of the step.
   std::string tag{};
-  bool save_latest = true;  ///< true: `latest` of `root` names the checkpoint; false: it is found only by its name
+  bool save_latest = true;  ///< true: `latest` in `root` names it; false: only the folder's name finds it
 };
 
 struct save_report {               ///< result of one save of a checkpoint
@@ -30,10 +31,11 @@ struct save_report {               ///< result of one save of a checkpoint
   std::filesystem::path folder{};  ///< folder of the committed checkpoint; empty if nothing was committed
   uint64_t bytes = 0;              ///< bytes of the checkpoint's files
   double seconds = 0;              ///< seconds from the request to the commit
-  /// Seconds that writers waited for staging memory, because the disk was slower than the copies.
+  /// Longest time in seconds that one rank's writer lane waited for a staging slot, because the disk was slower than
+  /// the copies.
   double waited_seconds = 0;
-  /// Reason why the save failed; none: the save succeeded. Earlier checkpoints stay unchanged. If `folder` is set, the
-  /// commit succeeded and the removal of older checkpoints failed.
+  /// Reason why the save failed; none: it succeeded. Earlier checkpoints are unchanged. If `folder` is set, the
+  /// checkpoint was committed, and only the removal of older ones failed.
   std::optional<core::error> failure{};
 };
 

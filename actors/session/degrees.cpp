@@ -1,6 +1,6 @@
-// Chooses the degrees that a configuration leaves open: the ways (combinations of degrees) that look fastest run a few
-// steps each. Owns which ways are tried, for how long and which steps count; job/degrees.hpp owns the list and the
-// choice.
+// Chooses the parallel degrees that a configuration leaves open: runs a few steps of each of the combinations of
+// degrees (ways) that the cost model predicts to be fastest. Owns which ways are tried, for how long and which steps
+// count; job/degrees.hpp owns the list of ways and the choice.
 #include <algorithm>
 #include <chrono>
 #include <limits>
@@ -16,24 +16,24 @@
 namespace troupe::actors {
 namespace {
 
-/// A way is tried if its predicted step takes at most tried_spread times that of the fastest; at most tried_max ways
-/// are tried.
+/// Limits of the trials: a combination of degrees is tried if its predicted step takes at most tried_spread times that
+/// of the fastest one; at most tried_max of them are tried.
 constexpr double tried_spread = 2;
 constexpr size_t tried_max = 8;
-/// Steps of a trial: warm_steps that set up state for later steps, then least_steps to most_steps that count, until
-/// they take long_enough_s.
+/// Number of steps of a trial: first warm_steps, which are not measured because they set up state for later ones, then
+/// at least least_steps and at most most_steps measured ones, until these have taken long_enough_s seconds.
 constexpr uint64_t warm_steps = 2, least_steps = 3, most_steps = 40;
 constexpr double long_enough_s = 0.3;
-/// The trial of a way that is this much slower than the best so far ends early.
+/// A trial ends early if its steps take this many times as long as those of the best combination so far.
 constexpr double hopeless = 1.3;
-/// All ways run once, those within 1.5 times the best again, and those within 1.1 a third time, so that other work on
-/// the machine at one moment has little influence.
+/// Rounds of trials, so that other work on the machine at one moment has little influence: in each round, combinations
+/// run whose measured step takes at most this many times that of the best so far.
 constexpr double rounds[] = {std::numeric_limits<double>::infinity(), 1.5, 1.1};
-/// Most seconds for opening and closing sessions in total, not counting the reading of the text, which the run needs
-/// anyway. The next session is expected to take as long as the longest so far.
+/// Limit in seconds for opening and closing the sessions of all trials, without reading the texts, which the run needs
+/// anyway. No trial begins if the limit would be exceeded in case it takes as long as the longest one so far.
 constexpr double opening_seconds_max = 5;
 
-/// Returns the job with the degrees of candidate `way`, without the settings that would write files.
+/// Returns the job with the degrees `taken` of one combination, without the settings that would write files.
 std::shared_ptr<const config::job_config> trial_of(const config::job_config& job, const config::degree_choice& taken) {
   config::job_config c = job.with(taken);
   c.telemetry.trace = c.telemetry.report = c.telemetry.json_lines = false;
@@ -42,8 +42,8 @@ std::shared_ptr<const config::job_config> trial_of(const config::job_config& job
   return std::make_shared<const config::job_config>(std::move(c));
 }
 
-/// A host's models, one for the degrees of each candidate division. A model exists as long as the tables that were read
-/// from it.
+/// Makes the host program's own model for each combination of degrees, from whose tables plans are made. Each
+/// model exists until the next one is made.
 class prepared_models {
  public:
   explicit prepared_models(std::shared_ptr<const host_model> model) : model_(std::move(model)) {}
@@ -72,7 +72,7 @@ core::result<measured_steps> run_steps(session& s, double best_s) {
   double all_s = 0;
   for (uint64_t i = 0; i < warm_steps; ++i) {
     TROUPE_ASSIGN(auto did, s.step());
-    if (did.seconds > 10 * long_enough_s) break;  // the time to set up is small compared with such a step
+    if (did.seconds > 10 * long_enough_s) break;  // after such a long step, set-up no longer matters
   }
   while (out.count < most_steps && (out.count < least_steps || all_s < long_enough_s)) {
     TROUPE_ASSIGN(auto did, s.step());
@@ -86,20 +86,21 @@ core::result<measured_steps> run_steps(session& s, double best_s) {
 
 }  // namespace
 
-/// Measures steps of several candidate divisions of the ranks, each in a session of its own.
+/// Measures steps of several combinations of degrees, each in a session of its own.
 struct session::trials {
   const session_options& options;
   opening_watch& watch;
   /// tokenised training texts; read by the first trial and used by all others
   std::shared_ptr<const read_texts> texts;
-  /// Seconds of all trials' openings, of the longest opening, and of all trials' steps. Reading the texts is not
-  /// counted.
+  /// Seconds that opening and closing all trials' sessions took, the longest of these times, and seconds of all trials'
+  /// steps. Reading the texts is not counted.
   double opening_s = 0, longest_opening_s = 0, steps_s = 0;
   double best_s = std::numeric_limits<double>::infinity();
 
   [[nodiscard]] bool may_open() const { return opening_s + longest_opening_s <= opening_seconds_max; }
 
-  /// Measures the divisions with the fastest predictions, one after the other, and those near the best several times.
+  /// Tries the combinations with the fastest predictions one after the other, in rounds; only those near the best are
+  /// tried again.
   core::result<void> run(job::degree_list& list) {
     std::vector<job::listed_way*> tried;
     const double fastest_s = list.ways[*list.chosen].predicted_s;
@@ -117,7 +118,8 @@ struct session::trials {
   }
 
  private:
-  /// Tries one way. A way that cannot be opened is marked as refused.
+  /// Opens a session with one combination of degrees and measures its steps. If the session cannot be opened, stores
+  /// the reason in `way` and returns success.
   core::result<void> attempt(job::listed_way& way) {
     const int64_t begin = core::now_ns();
     double reading_s = 0;

@@ -1,4 +1,5 @@
-// Training of a host's own torch::nn modules: the host provides a factory and batches, and copies the weights back.
+// Training of torch::nn modules that a host, a program that embeds Troupe, defines itself: the host provides a function
+// that makes the model and functions that return batches, and copies the trained weights back.
 //
 //   host_model mine{.make = make_classifier, .training = batch_of};
 //   auto session = session::open({.config = config, .model = own_model(mine)});
@@ -16,14 +17,14 @@
 
 namespace troupe::actors {
 
-/// Moves a host's own model into a value for session_options::model.
+/// Moves a host program's own model into the form of session_options::model.
 inline std::shared_ptr<const host_model> own_model(host_model m) {
   return std::make_shared<const host_model>(std::move(m));
 }
 
-/// Copies the run's master weights into the parameters of a model that the same factory made, for example to evaluate
-/// it or to pass it to torch::save. Between steps only. Returns an error if the model is not made alike; buffers stay
-/// unchanged.
+/// Copies the run's master weights into the parameters of `into`, a model that the same factory function made, for
+/// example to evaluate it or to pass it to torch::save. Call between steps only. Buffers of the model stay unchanged.
+/// Returns an error if the model has other parameters than the run.
 core::result<void> copy_weights(const session& from, const models::module_model& into);
 
 }  // namespace troupe::actors

@@ -15,7 +15,8 @@ namespace troupe::actors {
 
 namespace {
 
-/// Returns the other processes of a run: none, or those that its link leads to.
+/// Returns the object by which a run reaches the other processes of its job; for a job of one process, one that has
+/// none.
 std::unique_ptr<peers> peers_of(training_run& run, const session_options& options) {
   if (options.process == nullptr) return std::make_unique<peers>(run);
   return std::make_unique<process_peers>(run, options);
@@ -86,8 +87,9 @@ core::result<std::vector<int64_t>> session::generate(std::vector<int64_t> prompt
 
 data::tokenizer* session::tokenizer() const {
   const auto& tokenizer = run_->data.tokenizer();
-  if (tokenizer == nullptr) return nullptr;  // a session with a host's own model has no tokenizer
-  // The text of these tokens is not known: they come from a .bin without a description, or are not bytes.
+  if (tokenizer == nullptr) return nullptr;  // a host program's own model has no tokenizer
+  // If the tokenizer is the default one (bytes) but the tokens are not bytes, they come from a .bin file without a
+  // description, so their text is unknown.
   const bool bytes = tokenizer->description().kind == "bytes";
   return bytes && !run_->data.tokens_are_bytes() ? nullptr : tokenizer.get();
 }

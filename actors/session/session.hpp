@@ -1,6 +1,7 @@
-// The embedding API: a training run as a value that a host opens from a configuration, steps, queries and destroys. The
-// command line uses nothing else. Not thread-safe: one caller at a time; `stop` may be called from any thread. Several
-// sessions may exist in a process, each with its own caller. For a host's own actor system see actors/host.hpp.
+// The embedding API: a training run as an object that a program which embeds Troupe (the host) opens from a
+// configuration, steps, queries and destroys. Troupe's command line uses the same API. Not thread-safe: one caller at a
+// time; stop() may be called from any thread. Several sessions may exist in a process, each with its own caller. For a
+// host's own actor system see actors/host.hpp.
 #pragma once
 
 #include <cstdint>
@@ -39,12 +40,13 @@ class session {  ///< one training run, from its opening to its end
   /// starts the actors. Runs no step. Errors: bad_input for faults in the configuration or files, limit (also if memory
   /// or threads would not suffice), io, stopped.
   static core::result<std::unique_ptr<session>> open(session_options options);
-  /// Chooses degrees that the configuration leaves open: from measurements of this job in the run's folder; else by
-  /// running the candidates that the cost model finds fastest for a few steps each, from first weights, in sessions
-  /// that leave nothing behind. `pipeline.profile: never` runs none. `open` calls this if the degrees are still open.
-  /// Errors: as `open`; bad_input if no candidate can run, with the least budget with which one could.
+  /// Chooses the parallel degrees that the configuration leaves open: by measurements of this job in the run's folder,
+  /// or else by running the combinations that the cost model predicts to be fastest for a few steps each, from initial
+  /// weights, in sessions that leave nothing behind. `pipeline.profile: never` runs none of them. open() calls this if
+  /// degrees are open. Errors: those of open(); bad_input if no combination can run, with the least memory budget with
+  /// which one could.
   static core::result<run_degrees> choose_degrees(const session_options& options);
-  /// Opens a session with an actor system of its own.
+  /// Opens a session that makes an actor system of its own.
   static core::result<std::unique_ptr<session>> open(std::shared_ptr<const config::job_config> config,
                                                      session_hooks hooks = {});
   /// Ends the actors, waits for the current instructions and releases everything, in any state of the run. Callable on
@@ -53,65 +55,69 @@ class session {  ///< one training run, from its opening to its end
   session(const session&) = delete;
   session& operator=(const session&) = delete;
 
-  /// Creates the files of the curves; the first step does so otherwise. Errors (io, no_space, bad_input): nothing has
-  /// run, and the call may be repeated.
+  /// Creates the curve files; if this is not called, the first step does it. Errors (io, no_space, bad_input): nothing
+  /// has run, and the call may be repeated.
   core::result<void> open_records();
-  /// Ends the run's records: stops the writers and writes the final files into an output folder that exists. The
-  /// destructor does this otherwise. Afterwards nothing is recorded.
+  /// Ends the run's records: stops the writers, and writes the final files if the output folder exists. If this is not
+  /// called, the destructor does it. Later steps are not recorded.
   session_records finish(session_ending ending = {});
 
-  /// Runs one optimizer step. If its loss has risen too far, the run goes back to the last saved state, as `on_spike`
-  /// says, and continues from there with the next call. After an error the session is over: every later call returns
-  /// the same error. If a file of the run's text can no longer be read, the states are those after the previous step,
-  /// and `save` still works.
+  /// Runs one optimizer step. If its loss has risen too far, the run returns to the last saved state, as `on_spike`
+  /// says, and continues from there with the next call. After an error the session has ended: every later call returns
+  /// the same error. If a text of the run can no longer be read, the states stay those after the previous step, and
+  /// save() still works.
   core::result<step_report> step();
 
-  /// Continues the job at other degrees from the next step on (also another ZeRO stage, or other tiers), in this
-  /// process: makes new plans, memory and actors, takes the states over as from a checkpoint, and continues the data at
-  /// the current sample. Later steps have the bits of a run that was saved here and resumed with `next`, whose batch,
-  /// seed and model must be this run's. Needs memory for both while it works. Between steps only. Errors (the run
-  /// continues unchanged): bad_input if `next` is another job or uses features that cannot be combined with a change of
-  /// degrees; limit; those of `open`.
+  /// Continues the job with other parallel degrees from the next step on (also another ZeRO stage, or other tiers of
+  /// memory), in this process: makes new plans, memory and actors, reads the states as from a checkpoint, and continues
+  /// the data at the current sample. Later steps have the bits of a run that was saved here and resumed with `next`,
+  /// whose batch, seed and model must be this run's. While it works, it needs the memory of the old and the new degrees
+  /// together. Call between steps only. Errors (the run continues unchanged): bad_input if `next` is another job or
+  /// uses features that cannot be combined with a change of degrees; limit; those of open().
   core::result<void> change_degrees(std::shared_ptr<const config::job_config> next);
 
-  /// Replaces the configuration's passes over the plan of training from now on. Steps ascend; of the entries whose step
-  /// is already done the last one applies. Each change is proved before its step. Errors (the schedule stays
-  /// unchanged): unknown or contradictory passes, plans that the checker refuses if the passes were applied now, a
-  /// budget that no plan fits; with several processes also passes of the embedding program, which the other processes
-  /// lack. If such an error appears later, that step fails and the states can be saved.
+  /// Replaces the configuration's schedule of passes, which transform the plan of training steps, from now on. Steps in
+  /// `schedule` must ascend; of the entries whose step is already done the last one applies. Each change is proved
+  /// before its step. Errors (the schedule stays unchanged): unknown or contradictory passes, plans that the checker
+  /// refuses if the passes were applied now, a memory budget that no plan meets; in a job of several processes also
+  /// passes of the host program, which the other processes lack. If such an error appears only later, that step
+  /// fails, and the states can be saved.
   core::result<void> compile(std::vector<scheduled_passes> schedule);
 
   /// Returns the mean loss over the validation part, in nats per token, of at most `batches` global micro-batches (0:
   /// all). Every window counts once: the last global micro-batch may have fewer windows, and some ranks none.
   core::result<double> evaluate(uint64_t batches = 0);
-  /// Evaluates, and returns also the loss of each micro-batch and, on request, the model's outputs. The numbers equal
-  /// those of an uncut run of the same data degree, for any cut into stages; several micro-batches of a pipeline are in
-  /// flight. If one of several processes is lost meanwhile, outputs are delivered again from the first batch on.
+  /// Evaluates as `request` says, and also returns the loss of each micro-batch and, on request, the model's outputs.
+  /// The numbers do not depend on how the model is cut into pipeline stages; several micro-batches of a pipeline are
+  /// computed at the same time. If one of several processes is lost meanwhile, outputs are passed to the caller again
+  /// from the first batch on.
   core::result<evaluation_report> evaluate(const evaluation_request& request);
 
-  /// Continues `prompt` by `tokens` tokens, drawn at `temperature` (0: the likeliest) from the run's seed. Errors:
-  /// bad_input also for a temperature that is negative or not a number.
+  /// Returns `prompt` followed by `tokens` tokens that the model generates, drawn by the run's seed at `temperature`
+  /// (0: always the likeliest token). Errors: bad_input also for a temperature that is negative or not a number.
   core::result<std::vector<int64_t>> generate(std::vector<int64_t> prompt, uint64_t tokens, double temperature);
 
-  /// Returns the run's tokenizer (data/tokenizers/tokenizer.hpp), owned by the session; null if the tokens come from a
-  /// file whose tokenizer is not known here.
+  /// Returns the run's tokenizer (data/tokenizers/tokenizer.hpp), which the session owns; null if the tokens come from
+  /// a file whose tokenizer is unknown.
   [[nodiscard]] data::tokenizer* tokenizer() const;
   /// True if every token is one byte of text: losses are nats per byte.
   [[nodiscard]] bool tokens_are_bytes() const;
-  /// Returns a line of text for each source that was read: files, tokens and documents; none for a host's own batches.
+  /// Returns a line of text for each source that was read, with its files, tokens and documents; none for an embedding
+  /// program's own batches.
   [[nodiscard]] std::vector<std::string> read_sources() const;
 
-  /// True if this process leads, so that its host calls the steps; exactly one process leads.
+  /// True if this process leads the job, so that its host program calls the steps; exactly one process leads.
   [[nodiscard]] bool leads() const;
-  /// Executes the requests of the leading process. Returns once this process leads, after the loss of the leading one.
-  /// Errors: the run is over; stopped.
+  /// Executes the requests of the leading process, and returns once this process leads because the leading one was
+  /// lost. Errors: the run has ended; stopped.
   core::result<void> serve();
-  /// Recovers from a loss of processes now, instead of during the next call; for a host that waits between steps. Does
-  /// nothing without a loss since the last call, or if the job has one process. Errors: the run is over.
+  /// Recovers from a loss of processes now, instead of during the next call; for a program that waits between steps.
+  /// Does nothing if no process was lost since the last call, or if the job has one process. Errors: the run has ended.
   core::result<void> recover();
   /// True if processes were lost since the last call of recover(), so that recover() must be called.
   [[nodiscard]] bool has_losses() const;
-  /// Returns the numbers of terms and losses so far, as the leading process counts them.
+  /// Returns how often the job has gone on with other processes or degrees (terms), and what losses of processes cost,
+  /// as the leading process counts it.
   [[nodiscard]] const recovery_counts& recoveries() const;
 
   /// Returns the current instruction of each rank and its reason to wait; the rank that blocks the others comes first.
@@ -119,91 +125,100 @@ class session {  ///< one training run, from its opening to its end
   /// 0.5 s of delay.
   [[nodiscard]] std::vector<rank_diagnosis> diagnose() const;
 
-  /// Ends the current run as soon as the lanes notice. Thread-safe.
+  /// Stops the run: the plan that is running ends as soon as its lanes notice, and every later step fails with an error
+  /// that contains `why`. Thread-safe.
   void stop(const std::string& why);
 
-  /// Returns typed handles for monitoring and messages (actors/host.hpp). Release them before the actor system ends.
+  /// Returns typed handles of the session's actors, for monitoring and messages (actors/host.hpp). Release them before
+  /// the actor system ends.
   [[nodiscard]] session_actors actors() const;
 
   /// Writes a checkpoint (docs/formats.md) of the current states and returns its folder once it is committed and
-  /// synced: after a crash at any instant either this or the previous checkpoint is whole. Waits first for a save that
-  /// is under way. Between steps only. Errors: io, no_space; the run may continue.
+  /// synced: after a crash at any instant either this or the previous checkpoint is complete. Waits first for a save
+  /// that is in progress. Call between steps only. Errors: io, no_space; the run may continue.
   core::result<std::filesystem::path> save(const save_request& request);
-  /// Saves during training: the next step copies the states before it changes them, writers do the rest while steps
-  /// continue, and `on_saved` receives the result. Errors: as `save` for errors that are known at once; `limit` while
-  /// another save is under way.
+  /// Saves during training: the next step copies the states before it changes them, writer threads write them while
+  /// steps continue, and `on_saved` receives the result. Errors: those of save() that are known at once; limit while
+  /// another save is in progress.
   core::result<void> save_async(const save_request& request);
-  /// True if `save` is possible: until the run is over, and after an error that left the states whole.
+  /// True if save() is possible: as long as the run has not ended, and after an error that came before any state had
+  /// changed.
   [[nodiscard]] bool may_save() const;
   /// True if a save was begun and `on_saved` has not been called for it.
   [[nodiscard]] bool save_under_way() const;
-  /// Waits until no save is under way; if no step follows, the copies are taken here. Errors: the save's.
+  /// Waits until no save is in progress; if a save waits for a next step, copies the states for it now. Errors: those
+  /// of the save.
   core::result<void> wait_for_saves();
-  /// Takes a checkpoint over while the session lives, between steps: any format, one of a folder by `options.tag`, with
+  /// Loads a checkpoint into the open session, between steps: of any format, or one of a folder by `options.tag`, with
   /// the effects of `session_options::resume`. Later steps have the bits of a session that is opened with that
-  /// checkpoint; parameters that the options leave out keep their current values. Open curve files end at the restored
-  /// step, also for another run's checkpoint; if that is step 0 they are renamed NAME.previous. A save that was
-  /// requested before is finished first, with the states from before the load. Errors: as `open`; bad_input while
-  /// states are offloaded. After an error before any change the run may continue; a later failure (io, a digest) ends
-  /// the run.
+  /// checkpoint; parameters that the options leave out keep their present values. Open curve files are cut after the
+  /// restored step, also for another run's checkpoint; if that is step 0 they are renamed NAME.previous. A save that
+  /// was requested before is finished first, with the states from before the load. Errors: those of open(); bad_input
+  /// while states are offloaded. After an error before any change the run may continue; a later failure (io, a digest)
+  /// ends the run.
   core::result<loaded_checkpoint> load(const std::filesystem::path& path, load_options options = {});
-  /// Returns the client state that the resumed run passed to `save`; else the text of null.
+  /// Returns the text (client state) that the program passed to save() in the checkpoint that this run has resumed;
+  /// else the text null.
   [[nodiscard]] const std::string& client_state() const;
   /// Returns the configuration that the resumed run recorded in its checkpoint; empty if there is none.
   [[nodiscard]] const std::string& configuration_before() const;
 
   [[nodiscard]] uint64_t steps_done() const;
-  /// Returns the decisions on samples that the run leaves out: by `data.skip`, after spikes, and in checkpoints before.
+  /// Returns the decisions on samples that the run leaves out: those of `data.skip`, those after spikes of the loss,
+  /// and those in checkpoints from which the run has continued.
   [[nodiscard]] const std::vector<core::left_out_steps>& left_out() const;
   [[nodiscard]] uint64_t validation_tokens() const;
   [[nodiscard]] uint64_t sequence() const;  ///< returns the number of tokens of a sample
   [[nodiscard]] const core::model_table& table() const;
   [[nodiscard]] const plan::rank_plan& training_plan(uint32_t rank) const;
   [[nodiscard]] std::vector<rank_memory_report> memory() const;
-  /// found_schedule returns the table that `pipeline.schedule: search` has found, and found_schedule_note the request
-  /// that it answers (docs/formats.md); stored in the run's folder, they fix the order of the next run too. Empty if
-  /// nothing was searched.
+  /// found_schedule() returns the pipeline table (the order of forwards and backwards) that `pipeline.schedule: search`
+  /// has found; found_schedule_note() returns the numbers that the search depended on, and its result
+  /// (docs/formats.md). If both are stored in the run's folder, the next run with the same numbers uses that order,
+  /// too. Empty if no search was made.
   [[nodiscard]] std::string found_schedule() const;
   [[nodiscard]] std::string found_schedule_note() const;
-  /// Returns the text of `run_degrees::file`, if opening this session has chosen degrees; else empty.
+  /// Returns the text run_degrees::file, if opening this session has chosen degrees; else empty.
   [[nodiscard]] std::string found_degrees() const;
-  /// Returns a line for each change by passes over a host's units; empty without any.
+  /// Returns a line of text for each change that passes made to the units of a host program's model; empty if
+  /// there is none.
   [[nodiscard]] std::string changed_units() const;
-  /// Returns the plan's choice of tiers for swapped states, as YAML to paste; empty if none are swapped.
+  /// Returns the plan's choice of the memory (tier) of swapped states, as YAML for a configuration file; empty if no
+  /// states are swapped.
   [[nodiscard]] std::string chosen_tiers() const;
 
-  /// Reads master weights of a parameter from element `first` on, as fp32 (rounded in reference mode), from any tier.
-  /// Between steps only. Errors, also of read_moment and read_gradient: bad_input for a parameter, a moment or elements
-  /// that do not exist; io with file and offset, if states are in files.
+  /// Reads master weights of a parameter from element `first` on, as fp32 (rounded in reference mode), wherever they
+  /// are stored. Call between steps only. Errors, also of read_moment() and read_gradient(): bad_input for a parameter,
+  /// a moment or elements that do not exist; io with file and offset, if states are in files.
   core::result<void> read_parameter(uint32_t parameter, uint64_t first, std::span<float> out) const;
-  /// Reads the first (0) or second (1) moment of a whole parameter as fp32, between steps only; zeros if its optimizer
-  /// has no such moment.
+  /// Reads the first (`which` 0) or second (1) optimizer moment of a whole parameter as fp32; zeros if its optimizer
+  /// has no such moment. Call between steps only.
   core::result<void> read_moment(uint32_t parameter, int which, std::span<float> out) const;
-  /// Reads the reduced gradient of the last step in fp64, times the factor that makes it the mean over the global
-  /// batch.
+  /// Reads the gradient of the last step for a whole parameter, in fp64: the mean over the global batch.
   core::result<void> read_gradient(uint32_t parameter, std::span<double> out) const;
 
-  /// Returns access by name to weights, optimizer states and gradients, for reading and changing
-  /// (actors/session/state_access.hpp). Between steps only; valid until the session's next call.
+  /// Returns an object for reading and changing weights, optimizer states and gradients by name
+  /// (actors/session/state_access.hpp). Call between steps only; the object is valid until the session's next call.
   [[nodiscard]] state_access states();
 
-  /// Moves states out of memory between steps, with their values unchanged. Until `reload_states` only `memory` and
-  /// functions that return plain numbers work; everything else is refused. Without an accelerator, `cpu` moves bytes
-  /// between two columns of `memory` and frees none. Errors: bad_input, also if states are offloaded already; those of
-  /// storage::swap_space; after an error all states are where they were.
+  /// Moves states out of memory between steps, with their values unchanged. Until reload_states() is called, only
+  /// memory() and functions that return plain numbers work; all others return an error. Without an accelerator, the
+  /// destination `cpu` moves bytes between two columns of memory() and frees none. Errors: bad_input, also if states
+  /// are offloaded already; those of storage::swap_space; after an error all states are in memory.
   core::result<offload_report> offload_states(offload_request request = {});
-  /// Moves all offloaded states back, bit by bit and to the same addresses. Errors: bad_input if nothing was offloaded;
-  /// io: nothing is lost, and the call may be repeated.
+  /// Moves all offloaded states back to their former addresses, with the same bits. Errors: bad_input if nothing was
+  /// offloaded; io, after which all states still exist and the call may be repeated.
   core::result<void> reload_states();
 
-  /// Writes config.json and model.safetensors (sharded beyond `max_shard_bytes`) for Hugging Face. Between steps only.
+  /// Writes config.json and model.safetensors for Hugging Face into `folder`; weights of more than `max_shard_bytes`
+  /// bytes are split into several files. Call between steps only.
   core::result<void> export_hugging_face(const std::string& folder, uint64_t max_shard_bytes = uint64_t{5} << 30) const;
 
   /// Writes the weights in the type in which the forward pass uses them, under Hugging Face's names: a path
-  /// `*.safetensors`, `*.bin` or `*.pt` is a file, any other path is a folder for pytorch_model.bin. In torch's files a
-  /// tied head has a name of its own. At stage 3 only if zero_optimization.stage3_gather_16bit_weights_on_model_save is
-  /// set; otherwise gives a warning and returns false. Between steps only. Errors: io, no_space; files that existed
-  /// before stay.
+  /// `*.safetensors`, `*.bin` or `*.pt` is a file, any other path is a folder for pytorch_model.bin. In files for torch
+  /// a tied head has a name of its own. At ZeRO stage 3 the weights are written only if
+  /// zero_optimization.stage3_gather_16bit_weights_on_model_save is set; otherwise the call gives a warning and returns
+  /// false. Call between steps only. Errors: io, no_space; existing files stay unchanged.
   core::result<bool> save_16bit_model(const std::filesystem::path& path, bool exclude_frozen_parameters = false) const;
 
  private:

@@ -15,7 +15,7 @@ using core::error_kind;
 using core::fail;
 using plan::state_part;
 
-/// Most bytes of an unknown name that are compared with the names of parameters, to suggest the nearest.
+/// Number of bytes of an unknown name that are compared with the names of parameters to suggest the nearest one.
 constexpr size_t name_bytes_compared = 200;
 
 }  // namespace
@@ -118,7 +118,7 @@ core::result<void> state_access::check(const core::result<place>& x, std::span<c
 
 core::result<void> state_access::put(const place& x, std::span<const float> in) const {
   const auto write = [&](state_part part) -> core::result<void> {
-    for (uint32_t q = x.parameter; q < parts_->table.parameters.size(); ++q) {  // copies follow their original
+    for (uint32_t q = x.parameter; q < parts_->table.parameters.size(); ++q) {  // tied copies have larger numbers
       if (parts_->table.original(q) != x.parameter) continue;
       const auto& all = parts_->states;
       const auto* from = reinterpret_cast<const std::byte*>(in.data());
@@ -129,7 +129,8 @@ core::result<void> state_access::put(const place& x, std::span<const float> in) 
     return {};
   };
   auto ok = write(x.part);
-  // The copy that the next forward pass uses is rounded as an update rounds it, on all ranks that hold it.
+  // Also writes the weights that the next forward pass uses, rounded as an update would round them, on all ranks that
+  // hold them.
   if (ok && x.part == state_part::master) ok = write(state_part::copy);
   if (ok) return ok;
   return fail(ok.error().in("parameter '" + parts_->table.parameters[x.parameter].name + "'"));

@@ -1,6 +1,6 @@
-// Reads and changes weights, optimizer states and gradients by parameters' names between steps, at every stage and
-// tier: DeepSpeed's `safe_get_*` and `safe_set_*`. Owns names, sizes and the copies that must change together;
-// state_store.hpp owns the places of elements.
+// Reads and changes weights, optimizer states and gradients between steps by the names of parameters, whatever the ZeRO
+// stage and wherever they are stored: DeepSpeed's `safe_get_*` and `safe_set_*`. Owns names, sizes and which copies
+// must change together; state_store.hpp finds the elements.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ class state_access {
  public:
   using values = core::result<std::vector<float>>;
 
-  /// Called by session::states only; hosts get an object from there.
+  /// For session::states() only, which returns an object to the host program.
   explicit state_access(std::shared_ptr<const state_access_parts> parts) : parts_(std::move(parts)) {}
 
   /// Returns the master weights of the whole parameter; for a frozen one its weights.
@@ -47,10 +47,10 @@ class state_access {
   core::result<void> set_full_optimizer_state(const std::string& name, const std::string& key,
                                               std::span<const float> in) const;
 
-  /// Returns the elements of a parameter that `rank` updates, possibly none; all of them at stage 0. For a frozen
-  /// parameter, the elements that the rank holds.
+  /// Returns the range of elements of a parameter that `rank` updates, possibly empty; at ZeRO stage 0, all of them.
+  /// For a frozen parameter, the elements that the rank holds.
   [[nodiscard]] core::result<plan::slice> local_slice(uint32_t rank, const std::string& name) const;
-  /// The local functions read or set only the elements of local_slice().
+  /// Functions with `local` in their name read or set only the elements of local_slice().
   [[nodiscard]] values get_local_fp32_param(uint32_t rank, const std::string& name) const;
   [[nodiscard]] values get_local_optimizer_state(uint32_t rank, const std::string& name, const std::string& key) const;
   [[nodiscard]] values get_local_grad(uint32_t rank, const std::string& name) const;
@@ -61,7 +61,7 @@ class state_access {
   /// Returns the current compression of the run (actors/run/compression_state.hpp).
   [[nodiscard]] core::result<compression_state> compression() const;
 
-  /// The functions with plural names access several parameters at once. Setters check everything before the first
+  /// Functions with plural names access several parameters at once. Setters check all arguments before the first
   /// change.
   [[nodiscard]] core::result<std::vector<named_values>> get_full_fp32_params(std::span<const std::string> names) const;
   [[nodiscard]] core::result<std::vector<named_values>> get_full_optimizer_states(std::span<const std::string> names,
@@ -71,7 +71,7 @@ class state_access {
   core::result<void> set_full_optimizer_states(std::span<const named_values> all, const std::string& key) const;
 
  private:
-  using place = state_place;  // a part of one parameter, or a slice of it
+  using place = state_place;  // one kind of state of a parameter, and a range of its elements
   [[nodiscard]] core::result<uint32_t> find(const std::string& name) const;
   [[nodiscard]] core::result<place> weights(const std::string& name) const;
   [[nodiscard]] core::result<place> state(const std::string& name, const std::string& key) const;

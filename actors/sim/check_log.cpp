@@ -12,7 +12,8 @@ namespace {
 using core::error_kind;
 
 constexpr size_t never = SIZE_MAX;
-/// Nanoseconds of virtual time for the last deliveries, each of which advances the clock by one nanosecond.
+/// Nanoseconds of virtual time that the last message deliveries of a failed run may take, each of which advances the
+/// clock by one nanosecond.
 constexpr int64_t rest_slack_ns = 10'000;
 
 /// Positions in the simulation's log at which an instruction started and ended.
@@ -45,7 +46,8 @@ class run_checker {
     m.start = index;
     auto& next = ended_[e.rank].started[static_cast<size_t>(x.lane)];
     if (!is_next(e.rank, x)) return fail(e.rank, e.id, "started out of its lane's order");
-    // The first collective of a communicator needs no room in the window: it waits for no other.
+    // A collective of a communicator that has no other one running may start even if the window is full (see
+    // sequencer).
     const bool may_wait = x.lane != plan::lane::fabric || ended_[e.rank].met[x.communicator].under_way > 1;
     if (may_wait && next >= ended + window_) return fail(e.rank, e.id, "started beyond the window");
     if (x.lane != plan::lane::fabric && x.lane != plan::lane::io && ended != next)
@@ -75,8 +77,8 @@ class run_checker {
     std::map<uint32_t, line> met;  // [communicator]: counts of the communicator's collectives
   };
 
-  // True if `x` is the next instruction to start. On the fabric lane only collectives of one communicator start in
-  // order.
+  // True if `x` is the next instruction to start in its lane; on the fabric lane, the next of its communicator. Counts
+  // a collective as started.
   bool is_next(uint32_t r, const plan::instruction& x) {
     if (x.lane == plan::lane::fabric) {
       auto& met = ended_[r].met[x.communicator];
@@ -93,7 +95,7 @@ class run_checker {
   core::result<void> check_dependencies(const sim_event& e, const plan::instruction& x) {
     const auto& p = *plans_[e.rank];
     for (uint32_t on : x.after) {
-      // The control lane has no events in the log, only spans, and these only if the run ended well.
+      // The control lane's instructions are not in the log; their times are known only if the run ended well.
       if (p.instructions[on].lane != plan::lane::control) {
         if (moments_[e.rank][on].end == never)
           return fail(e.rank, e.id, "started before " + p.describe(on) + " had ended");
@@ -136,17 +138,17 @@ class run_checker {
   const sim_run& run_;
   uint64_t number_;
   uint32_t window_;
-  std::vector<std::vector<moment>> moments_;  // start and end of each instruction, by rank and instruction id
-  std::vector<counts> ended_;                 // counts of ended instructions, by rank
+  std::vector<std::vector<moment>> moments_;  // start and end in the log, by rank and instruction id
+  std::vector<counts> ended_;                 // counts of started and ended instructions, by rank
 };
 
-/// The outcome that an injected fault must have.
+/// The error with which a run must end because of an injected fault.
 struct demand {
   error_kind kind = error_kind::bug;
   std::string names;  ///< words that the error text must contain
 };
 
-/// Returns the outcome that fault `f` must have; none if the run must end well.
+/// Returns the error that fault `f` must cause; none if the run must end well.
 std::optional<demand> demand_of(const sim_fault& f) {
   const std::string rank = "rank " + std::to_string(f.rank);
   switch (f.kind) {
@@ -213,7 +215,7 @@ core::result<void> check_ending(const sim_result& result, const sim_options& opt
   const auto& failure = last.outcome.failure;
   const auto wanted = demand_of(options.fault);
   if (!failure) {
-    // a kill may happen when its victim is no longer needed; every other fault that happened must have had an effect
+    // a killed actor may have had nothing left to do; every other fault that happened must have had an effect
     const bool may_pass =
         options.fault.kind >= sim_fault_kind::kill_rank && options.fault.kind <= sim_fault_kind::kill_loader;
     if (result.fault_struck && wanted && !may_pass)
@@ -225,7 +227,8 @@ core::result<void> check_ending(const sim_result& result, const sim_options& opt
   if (!result.fault_struck || !wanted) return bug("failed without a fault: " + failure->text);
   if (failure->kind != wanted->kind || failure->text.find(wanted->names) == std::string::npos)
     return bug("wanted an error that says '" + wanted->names + "', got '" + failure->text + "'");
-  // Silence is detected at one of four looks in stall_after, and one look was needed to see its beginning.
+  // A stall is detected at one of the four checks in `stall_after`, and one more check was needed to see its beginning;
+  // 1.5 times the limit covers this.
   const bool silent = options.fault.kind == sim_fault_kind::silence;
   const double latency_s = std::chrono::duration<double>(options.latency_max).count();
   const double wanted_s = (silent ? 1.5 * last.patience_s : 0) + last.predicted_s * 4 + 100 * latency_s;
@@ -233,8 +236,8 @@ core::result<void> check_ending(const sim_result& result, const sim_options& opt
   if (took_s > wanted_s)
     return bug("wanted the failure within " + core::text_of("%.6f", wanted_s) + " s, got it after " +
                core::text_of("%.6f", took_s) + " s");
-  // The order to give up passes through a few messages before it reaches a rank, so a rank may start instructions for
-  // four of the longest message latencies, and a slack, after the failure of the run.
+  // After the failure of a run, the order to stop takes at most four times the longest message delay, and some slack,
+  // to reach every rank; until then ranks may still start instructions.
   const int64_t at_rest_ns = last.ended_ns + 4 * options.latency_max.count() + rest_slack_ns;
   for (const auto& e : result.log)
     if (!e.end && e.time_ns > at_rest_ns)

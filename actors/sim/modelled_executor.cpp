@@ -17,8 +17,8 @@ constexpr std::string_view fault_names[] = {
     "killed lane",        "killed node agent", "killed supervisor", "killed loader",  "executor error",
     "executor exception", "wrong identity",    "bad vote",          "silence"};
 
-// Applies the faults that the instruction's own executor causes, on any lane; returns true if the instruction never
-// ends.
+// Applies those faults that the executor of instruction `x` causes, on any lane: returns an error, throws, or returns
+// true if the instruction must never end.
 core::result<bool> fails_here(modelled_world& w, const step_context& c, const plan::instruction& x) {
   if (w.strikes(sim_fault_kind::executor_error, c, x))
     return core::fail(core::error_kind::io, "simulated: the executor refuses");
@@ -69,8 +69,9 @@ class modelled_executor final : public executor {
   }
 
  private:
-  // Returns the time to hand a block to the disk. All ranks share the disk, and a slot is free again once its bytes are
-  // written; only the slot's next user waits for that.
+  // Models the write of a block that takes `seconds`: all ranks share one disk, which writes one block after the other,
+  // and the block's staging slot is in use until its bytes are written. Returns the time that the instruction itself
+  // takes, 0: only the slot's next user waits.
   double hand_over(const plan::instruction& x, double seconds) {
     const auto begin = std::max(world_->now_ns(), world_->disk_free_ns);
     occupied_until_ns_[context_->plan().buffers[x.buffer].offset] = world_->disk_free_ns =
@@ -93,7 +94,7 @@ class modelled_executor final : public executor {
   timer timer_;
   std::mt19937_64 random_;
   double slow_ = 1;
-  // Time until which a staging slot is in use, by the offset of the slot.
+  // [byte offset of a staging slot]: virtual time until which the slot is in use.
   std::map<uint64_t, int64_t> occupied_until_ns_;
 };
 
@@ -113,11 +114,12 @@ class modelled_fabric_executor final : public executor {
   core::result<progress> start(const plan::instruction& x) override {
     world_->note(*context_, x.id, false);
     TROUPE_ASSIGN(auto silent, fails_here(*world_, *context_, x));
-    // A silent lane posts nothing later either, because a post out of order would be another fault.
+    // After the fault of a silent instruction, the lane starts no later collective either, because a post out of order
+    // would be another fault.
     if (silent_ |= silent; silent_) return progress::pending;
     auto r = describe_collective(*context_, x, (*pieces_)[x.communicator][x.sequence]);
     if (x.kind == plan::kind::vote) r.input = r.output = reinterpret_cast<std::byte*>(context_->votes.data());
-    // A collective with one member has no other member that could detect a wrong identity.
+    // Another member must exist to detect the wrong identity.
     const bool meets = context_->plan().layout->communicators[x.communicator].members.size() > 1;
     if (meets && world_->strikes(sim_fault_kind::wrong_identity, *context_, x)) r.id.what += " of another plan";
     const auto met = meet(*communicators_[x.communicator], r);
@@ -134,8 +136,8 @@ class modelled_fabric_executor final : public executor {
   void abort(const core::error& why) override { abort_all(communicators_, why); }
 
  private:
-  // Sets the votes: a rank's own are right from the start; those of other ranks are wrong until the vote has brought
-  // them.
+  // Sets the numbers that ranks exchange in the vote: a rank's own are right from the start; those of other ranks are
+  // wrong until the vote has brought them.
   void fill_votes() {
     const auto& p = context_->plan();
     auto& votes = context_->votes;
@@ -175,7 +177,7 @@ std::string sim_fault::describe() const {
 bool modelled_world::strikes(sim_fault_kind kind, const step_context& c, const plan::instruction& x) {
   if (struck || fault.kind != kind || fault.run != c.order.run || fault.rank != c.plan().rank || fault.lane != x.lane)
     return false;
-  // The position does not matter for a vote, because a step has one.
+  // A step has one vote, so the fault's position is not compared for a wrong vote.
   if (kind != sim_fault_kind::bad_vote && c.program->position[x.id] != fault.position) return false;
   return struck = true;
 }

@@ -20,12 +20,12 @@ struct waiting_message {
 struct channel {
   caf::strong_actor_ptr receiver;
   std::deque<waiting_message> messages;  // messages of the channel that are not delivered; never empty
-  int64_t due_ns = 0;  // key in its index: the time of the first message, or the end of a freeze if that is later
+  int64_t due_ns = 0;  // time at which the channel may deliver: that of its first message, or the end of a freeze
   bool ready = false;  // true: the channel is in `ready`; false: in `not_yet`
 };
-// A channel's key: receiver, sender, number of the message if it has no sender, urgent. Actor ids count up within a
-// system, so they are equal in every replay of a seed. Messages without a sender come from independent threads, so each
-// has a channel of its own.
+// A channel's key: receiver, sender, number of the message if it has no sender, and whether it is urgent. Actor ids
+// count up within an actor system, so they are equal in every replay of a seed. Messages without a sender come from
+// independent threads, so each of them has a channel of its own.
 using channel_key = std::tuple<caf::actor_id, caf::actor_id, uint64_t, bool>;
 using channel_map = std::map<channel_key, channel>;
 /// Channels ordered by key; finds the nth in logarithmic time.
@@ -39,10 +39,10 @@ struct sim_scheduler::parts {
   std::mt19937_64 random;
   int64_t latency_max_ns;
   channel_map channels;
-  ready_channels ready;                               // channels that were due when last checked
-  std::set<std::pair<int64_t, channel_key>> not_yet;  // the other channels, by the time at which they are due
-  // Time until which an actor receives no messages, by actor and a flag; true: only the messages of the actor to itself
-  // are held back.
+  ready_channels ready;                               // channels that may deliver now
+  std::set<std::pair<int64_t, channel_key>> not_yet;  // channels that may deliver later, by that time
+  // [actor, flag]: virtual time until which messages to the actor are held back; if the flag is true, only its messages
+  // to itself are.
   std::map<std::pair<caf::actor_id, bool>, int64_t> frozen_until_ns;
   uint64_t anonymous = 0, delivered = 0, digest = 14695981039346656037ULL;
 
@@ -99,7 +99,7 @@ struct sim_scheduler::parts {
     else
       not_yet.erase({it->second.due_ns, it->first});
   }
-  // Moves channels that are due by now to `ready`.
+  // Moves channels that may deliver by now from `not_yet` to `ready`.
   void pass_time() {
     for (const int64_t now = now_ns(); !not_yet.empty() && not_yet.begin()->first <= now;) {
       const auto it = channels.find(not_yet.begin()->second);
@@ -108,8 +108,8 @@ struct sim_scheduler::parts {
     }
   }
 
-  // Collects the messages of every scheduled actor, and runs each actor that has none, so that it starts or becomes
-  // idle.
+  // Moves the messages in the mailboxes of all scheduled actors into channels, and runs actors whose mailbox is then
+  // empty, so that they start or become idle.
   void absorb() {
     while (!coordinator.jobs.empty()) {
       if (auto* actor = dynamic_cast<caf::scheduled_actor*>(coordinator.jobs.front())) {
@@ -133,7 +133,7 @@ struct sim_scheduler::parts {
     note(element->mid.integer_value());
     note(element->content().type_token());
     it->second.messages.pop_front();
-    set_now(now_ns() + 1);  // every delivery has its own time, so that spans show the order
+    set_now(now_ns() + 1);  // gives each delivery another time, so that spans show the order
     if (it->second.messages.empty())
       channels.erase(it);
     else
@@ -153,7 +153,7 @@ sim_scheduler::sim_scheduler(caf::actor_system& system, uint64_t seed, std::chro
                        {},
                        {},
                        {}}) {
-  parts_->set_now(3'600'000'000'000);  // greater than 0, because a span of 0 means "not yet"
+  parts_->set_now(3'600'000'000'000);  // not 0, because a time of 0 in a span means "not yet"
 }
 
 sim_scheduler::~sim_scheduler() {

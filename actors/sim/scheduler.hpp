@@ -1,6 +1,7 @@
-// Delivers messages in a simulated world: splits every mailbox into channels, one for each pair of sender and receiver,
-// and a seed chooses which channel delivers next. Within a channel messages stay in order, as in production; between
-// channels any order is possible. Time is virtual and advances only when nothing can be delivered.
+// Delivers the messages between actors in a simulation: splits every mailbox into channels, one for each pair of sender
+// and receiver, and lets a seed choose which channel delivers next. Within a channel messages stay in order, as in
+// production; between channels any order is possible. Time is virtual: each delivery advances the clock by 1 ns, and
+// waits advance it only when nothing can be delivered.
 #pragma once
 
 #include <chrono>
@@ -13,25 +14,26 @@ namespace troupe::actors {
 
 class sim_scheduler {
  public:
-  /// `system` must have the scheduler policy "testing" and outlive this object. Each message takes between 0 and
-  /// `latency_max`.
+  /// `system` must have the scheduler policy "testing" and outlive this object. The delay of each message is drawn
+  /// between 0 and `latency_max`.
   sim_scheduler(caf::actor_system& system, uint64_t seed, std::chrono::nanoseconds latency_max);
   ~sim_scheduler();
   sim_scheduler(const sim_scheduler&) = delete;
   sim_scheduler& operator=(const sim_scheduler&) = delete;
 
-  /// Delivers one message, or advances time to the next event. Returns false if there is no event, or none before
-  /// `until_ns`.
+  /// Delivers one message, or advances the clock to the next event. Returns false if there is no further event, or none
+  /// before `until_ns`.
   bool step(int64_t until_ns);
-  /// Delivers all messages, regardless of their latency, but starts no timer.
+  /// Delivers all messages at once, regardless of their delay, and triggers no timer.
   void drain();
 
   [[nodiscard]] int64_t now_ns() const;
   /// Delivers message `what` to lane `to` once `delay` has passed on the virtual clock.
   void post_later(std::chrono::nanoseconds delay, const lane_actor& to, wake what);
-  /// Stops one channel that has something to deliver, drawn at random, for `delay`. Returns false if there is none.
+  /// Holds back, for `delay`, the messages of one channel (one pair of sender and receiver) that is drawn at random.
+  /// Returns false if no channel has a message.
   bool hold_any(std::chrono::nanoseconds delay);
-  /// Delivers nothing to `whom` for `delay`; with `own_mail`, only its messages to itself are held back.
+  /// Holds back messages to the actor `whom` for `delay`; with `own_mail`, only its messages to itself.
   void freeze(caf::actor_id whom, std::chrono::nanoseconds delay, bool own_mail = false);
   /// Simulates that the whole process is stopped: the virtual clock advances by `delay` while no message is delivered.
   void stop(std::chrono::nanoseconds delay);

@@ -21,10 +21,11 @@ struct sim_config : caf::actor_system_config {
   }
 };
 
-/// More deliveries than any correct run of this size needs; ends an endless exchange of messages.
+/// Number of message deliveries per instruction that no correct run reaches; a run that reaches it is ended, because
+/// its actors exchange messages without end.
 constexpr uint64_t deliveries_per_instruction_max = 100;
 
-/// Delay after which some collectives wake their lane a second time, without need.
+/// Delay after which some collectives wake their lane a second time, as real communicators sometimes do.
 constexpr std::chrono::microseconds late_wake{300};
 
 class world {
@@ -77,7 +78,7 @@ class world {
     run_began_ns_ = schedule_.now_ns();
     auto answer = std::make_shared<std::optional<run_outcome>>();
     ask(run_plan{which, order}, answer);
-    // the time without progress is counted from the last event
+    // virtual time of the last start or end of an instruction
     int64_t quiet_since = run_began_ns_;
     for (size_t seen = models_->log.size(); !*answer; strike()) {
       if (models_->log.size() != seen) {
@@ -98,7 +99,8 @@ class world {
     return out;
   }
 
-  // Waits until all actors are idle after a failure, and checks that the next order is refused with the same error.
+  // After the failure `why`: waits until all actors are idle, and checks that the next order is refused with the same
+  // error.
   core::result<void> rest(const core::error& why) {
     const size_t events = models_->log.size();
     const int64_t until = schedule_.now_ns() + 4 * options_.stall_after.count() + options_.fault.delay.count();
@@ -155,8 +157,8 @@ class world {
           seconds = std::max(seconds, plan::predicted_seconds(*p, x, options_.costs));
     return std::chrono::nanoseconds(static_cast<int64_t>(1e9 * seconds));
   }
-  // Returns the limit for working lanes in seconds. A measured time is the predicted one, or longer by noise and a slow
-  // lane.
+  // Returns the time without progress, in seconds, after which a working lane counts as stalled: it depends on the
+  // longest measured instruction, whose time is the predicted one, lengthened by noise and a slow lane.
   [[nodiscard]] double patience_s() const {
     const auto& f = options_.fault;
     const double slowness = (1 + options_.noise) * (f.kind == sim_fault_kind::slow_lane ? f.factor : 1);
@@ -166,7 +168,8 @@ class world {
                      std::chrono::duration<double>(patience_.measured_min).count(), work_s});
   }
 
-  // Stops the run if a rank has reported to the host that a disk does not answer; such a wait alone does not end a run.
+  // Stops the run, as a host program would, if a rank has reported that it waits for a disk; such a wait alone
+  // ends no run.
   void stop_if_told() {
     const auto& f = options_.fault;
     if (told_.empty() || stopped_ || f.kind != sim_fault_kind::silence || !asks_disk(f.lane)) return;
@@ -174,7 +177,7 @@ class world {
     post(company_->supervisor, give_up{core::error_kind::stopped, told_.front()});
   }
 
-  /// Returns a plan of some rank, of the first kind of plan that exists.
+  /// Returns the first plan of the first kind of run that has plans.
   [[nodiscard]] const plan::rank_plan& any_plan() const {
     return *std::ranges::find_if(plans_, [](const shared_rank_plans& x) { return !x.empty(); })->front();
   }
@@ -187,7 +190,7 @@ class world {
       const auto& lane = fabric_lane(members[member]);
       const wake what{meeting_id{c, sequence}.number()};
       schedule_.post_later(std::chrono::nanoseconds(delay_ns), lane, what);
-      // Real fabrics sometimes wake once too often, and late, even in the next run.
+      // Real communicators sometimes wake a lane once too often, and late, even in the next run.
       if ((sequence + member) % 4 == 0)
         schedule_.post_later(std::chrono::nanoseconds(delay_ns) + late_wake, lane, what);
     };
@@ -209,7 +212,7 @@ class world {
     x.setup.tell = [this](const std::string& line) { told_.push_back(line); };
     x.setup.window = options_.window;
     for (auto& lane : std::span(x.lanes).subspan(1)) lane = [m = models_] { return make_modelled_executor(m); };
-    // The memberships are moved into the lane, so that they end with it; the other members must detect that.
+    // The lane's executor owns the memberships, so that they end with it, which the other members must detect.
     auto held = std::make_shared<memberships>(join_fabric(x, r, communicators(), join_of(groups_)));
     x.lanes[static_cast<size_t>(plan::lane::fabric)] = [m = models_, held] {
       return make_modelled_fabric_executor(m, std::move(*held));
@@ -217,7 +220,7 @@ class world {
   }
 
   void ask(run_plan what, std::shared_ptr<std::optional<run_outcome>> answer) {
-    // The actor receives all data as arguments: for an actor without arguments, CAF dereferences a null pointer to an
+    // Passes all data to the actor as arguments: for an actor without arguments, CAF dereferences a null pointer to an
     // empty tuple.
     const auto asker = [](caf::event_based_actor* self, const run_plan& order, const supervisor_actor& to,
                           const std::shared_ptr<std::optional<run_outcome>>& into) {
@@ -234,7 +237,8 @@ class world {
     askers_.push_back(system_.spawn(asker, std::move(what), company_->supervisor, std::move(answer)));
   }
 
-  // Causes the kills, freezes and delays of the fault, between two deliveries; the executors cause the other faults.
+  // Causes the injected fault if it is a kill, freeze or delay and is due now; called between two deliveries. Executors
+  // cause the other faults.
   void strike() {
     const auto& f = options_.fault;
     const bool due = !models_->struck && models_->log.size() >= f.after_events;
@@ -273,7 +277,7 @@ class world {
   caf::actor_system system_{config_};
   sim_scheduler schedule_{system_, options_.seed, options_.latency_max};
   std::shared_ptr<modelled_world> models_ = std::make_shared<modelled_world>();
-  // [communicator]: the simulated collectives of the communicator
+  // [communicator]: group that simulates the communicator's collectives
   std::vector<std::shared_ptr<fabric::modelled_group>> groups_;
   std::shared_ptr<company> company_;
   std::vector<caf::actor> askers_;
@@ -288,9 +292,9 @@ class world {
   double struck_at_s_ = 0;
 };
 
-/// Returns the delay of a fault: longer than silence may last, except for a late message. The limit of a working lane
-/// bounds the freeze of a lane that could work; a disk, a loader, a watcher and a whole process may be frozen for any
-/// time.
+/// Returns the delay of a fault, by the random number `any`: longer than `stall_after`, except for a late message. The
+/// freeze of a lane or rank that could work is at most 2.4 times as long, because longer ones may count as a stall; a
+/// disk, a loader, a watcher and a whole process may be frozen for any time.
 std::chrono::nanoseconds delay_of(const sim_fault& f, std::chrono::nanoseconds stall_after, uint64_t any) {
   if (f.kind == sim_fault_kind::late_message) return stall_after * static_cast<int64_t>(1 + any % 4) / 10;
   const bool works =
@@ -302,7 +306,7 @@ tl::unexpected<core::error> no_world(const std::string& what) {
   return core::refused("a simulated run: wanted " + what);
 }
 
-/// Checks that the plans exist, each belongs to its own rank, and all to one job.
+/// Checks that all plans exist, that each belongs to the rank at whose place it is, and that all belong to one job.
 core::result<void> check_plans(const std::vector<shared_rank_plans>& plans) {
   if (plans.size() > plan::num_plan_choices)
     return no_world("plans of " + std::to_string(plan::num_plan_choices) + " kinds at most, got " +
@@ -380,7 +384,7 @@ sim_fault draw_fault(uint64_t seed, const std::vector<shared_rank_plans>& plans,
   f.rank = static_cast<uint32_t>(random() % ranks.size());
   const auto& p = *ranks[f.rank];
   const auto idle = [](const auto& order_of_lane) { return order_of_lane.empty(); };
-  if (std::all_of(p.lanes.begin() + 1, p.lanes.end(), idle)) return f;  // a plan that saves, and other ranks write all
+  if (std::all_of(p.lanes.begin() + 1, p.lanes.end(), idle)) return f;  // this rank has nothing to save
   do f.lane = static_cast<plan::lane>(1 + random() % (plan::num_lanes - 1));
   while (p.lanes[static_cast<size_t>(f.lane)].empty());
   do f.kind = static_cast<sim_fault_kind>(random() % (static_cast<size_t>(sim_fault_kind::silence) + 1));
@@ -397,7 +401,7 @@ sim_fault draw_fault(uint64_t seed, const std::vector<shared_rank_plans>& plans,
                                              })))
     f.kind = sim_fault_kind::none;
   f.position = static_cast<uint32_t>(random() % std::max<size_t>(1, p.lanes[static_cast<size_t>(f.lane)].size()));
-  if (f.kind == sim_fault_kind::wrong_identity) {  // another member must exist to detect it
+  if (f.kind == sim_fault_kind::wrong_identity) {  // another member must exist to detect this fault
     if (std::ranges::none_of(collectives, meets_others)) f.kind = sim_fault_kind::none;
     while (f.kind != sim_fault_kind::none && !meets_others(collectives[f.position]))
       f.position = (f.position + 1) % static_cast<uint32_t>(collectives.size());

@@ -1,6 +1,6 @@
-// Simulates a run without hardware: production supervisor, node agent, ranks, lanes and loader under CAF's test
-// scheduler, with modelled executors on a virtual clock. A seed decides the order of messages, all durations and the
-// fault; the same seed gives the same run, to the last message. Needs no Torch, no text and no threads.
+// Simulates a run without hardware: the production actors (supervisor, node agent, ranks, lanes, loader) run under
+// CAF's test scheduler, with modelled executors on a virtual clock. A seed decides the order of messages, all durations
+// and the fault; the same seed gives the same run, to the last message. Needs no Torch, no text and no threads.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +19,13 @@ using shared_rank_plans = std::vector<std::shared_ptr<const plan::rank_plan>>;  
 struct sim_options {  ///< options of a simulation
   uint64_t seed = 0;
   plan::cost_model costs;
-  fabric::linear_link link;  ///< link that all collectives of the world share
+  fabric::linear_link link;  ///< network link whose latency and bandwidth all collectives have
   /// Largest latency of a message, which is drawn between 0 and this time.
   std::chrono::nanoseconds latency_max{80'000};
   /// Noise of the times: an instruction takes [1, 1 + noise) times its predicted time.
   double noise = 0.5;
-  std::chrono::nanoseconds stall_after{50'000'000};  ///< limit of silence; see `patience` of actors/silence.hpp
-  std::chrono::nanoseconds work_min{150'000'000};    ///< least limit of silence for lanes that work
+  std::chrono::nanoseconds stall_after{50'000'000};  ///< limit for waiting ranks (patience::stall_after)
+  std::chrono::nanoseconds work_min{150'000'000};    ///< least limit for working ranks
   uint32_t window = window_instructions;
   /// Number of the run whose gradient is not finite and whose update is skipped; 0: none.
   uint64_t overflow_in_run = 0;
@@ -33,45 +33,49 @@ struct sim_options {  ///< options of a simulation
   sim_fault fault;
 };
 
-/// The result of one ordered run.
+/// The result of one run of a plan in a simulation.
 struct sim_run {
   plan::plan_choice which = plan::plan_choice::train;
   run_outcome outcome;     ///< outcome of the run; its `failure` is the run's error, if the run failed
-  double seconds = 0;      ///< virtual seconds from the order of the run to its answer
-  int64_t ended_ns = 0;    ///< time of the run's answer, by the log's clock
-  double predicted_s = 0;  ///< seconds that plan::predict computes for the run
-  double patience_s = 0;   ///< longest limit of silence for a working lane, in seconds
+  double seconds = 0;      ///< virtual seconds from the order to the result of the run
+  int64_t ended_ns = 0;    ///< virtual time of the run's result, by the clock of the log
+  double predicted_s = 0;  ///< seconds that plan::predict() computes for the run's plans
+  double patience_s = 0;   ///< time in seconds without progress after which a working lane counts as stalled
 };
 
 struct sim_result {               ///< result of a simulation: the outcome of each run
   std::vector<sim_run> runs;      ///< results of the runs in their order; the last one may have failed
   std::vector<sim_event> log;     ///< starts and ends of instructions on all lanes of all ranks, in order
-  std::vector<std::string> told;  ///< messages of ranks to the host while they waited for a disk or the loader
+  std::vector<std::string> told;  ///< warnings of ranks that waited for a disk or the loader
   bool fault_struck = false;
   double fault_at_s = 0;  ///< virtual seconds from the start of the run in which the fault happened
   uint64_t messages = 0;
   uint64_t schedule = 0;  ///< hash of the order of all message deliveries: equal numbers mean the same order
 };
 
-/// Runs the plans of `order` one after the other. `plans` holds, by plan_choice, the plans of all ranks; kinds that are
-/// not ordered may be empty. The host stops a run when it is notified that the run waits for a silent disk. Errors
-/// (kind `bug`): a run gave no answer after 4 x its patience without any event, a failed company did not come to rest,
-/// or a second order after a failure was not refused with the same words; kind `bad_input`: no order, an order of a
-/// kind without plans, plans that are not those of all ranks of one job, invalid options.
+/// Runs the plans of the kinds in `order` one after the other. `plans` holds, by plan_choice, the plans of all ranks;
+/// kinds that are not in `order` may be empty. If a rank reports that the run waits for a disk that does not respond,
+/// the simulation stops the run. Errors (kind `bug`): a run has no result after 4 times its patience_s without an
+/// event, the actors of a failed run did not become idle, or an order after a failure was not refused with the same
+/// words; kind `bad_input`: no order, a kind in `order` without plans, plans that are not those of all ranks of one
+/// job, invalid options.
 core::result<sim_result> simulate(const std::vector<shared_rank_plans>& plans,
                                   const std::vector<plan::plan_choice>& order, const sim_options& options);
 
-/// Proves from the log that the runs followed their plans: every instruction once (at most once if the run failed),
-/// lanes in order, dependencies and collectives respected, no lane beyond its window. The error names the instruction;
-/// `bad_input`: runs of a kind without plans.
+/// Checks from the log that the runs followed their plans: every instruction ran once (at most once if the run failed),
+/// lanes started instructions in order, dependencies and collectives were respected, and no lane started more
+/// instructions ahead than `window` permits. The error names the instruction; `bad_input`: runs of a kind without
+/// plans.
 core::result<void> check_log(const std::vector<shared_rank_plans>& plans, const sim_result& result, uint32_t window);
 
-/// Proves that the runs ended as the fault requires: either well, however long the freeze, or soon, with one error of
-/// the right kind that names the rank, after which no lane starts anything.
+/// Checks that the runs ended as the injected fault requires: either well, however long a freeze was, or soon after the
+/// fault, with one error of the right kind that names the rank, after which no lane starts an instruction.
+/// `num_ordered`: number of runs that were ordered.
 core::result<void> check_ending(const sim_result& result, const sim_options& options, size_t num_ordered);
 
-/// Returns a fault of any kind at a random place in these runs; none if there are no runs, or a run of a kind without
-/// plans. A working lane is frozen for less than three times `stall_after`, which the world's `work_min` must allow.
+/// Returns a random fault at a random place in these runs; none if there are no runs, or a run is of a kind without
+/// plans. A lane that could work is frozen for less than three times `stall_after`, so `sim_options::work_min` must be
+/// at least that.
 sim_fault draw_fault(uint64_t seed, const std::vector<shared_rank_plans>& plans,
                      const std::vector<plan::plan_choice>& order, std::chrono::nanoseconds stall_after);
 

@@ -11,12 +11,14 @@
 namespace troupe::apps {
 namespace {
 
-/// Facts from a host's own configuration file, if it has one: the digest of its settings, and the job's store.
+/// Facts from the configuration file that the user gave on this machine, if any: the digest of its settings, and the
+/// store (an etcd service) that names the job's leader.
 struct own_file {
   std::string digest;
   std::optional<store_of_job> store;
 };
-/// Returns the facts of the host's own file. Prints the error and returns nothing if the file is refused.
+/// Returns the facts of this machine's own configuration file. Prints the error and returns nothing if the file is
+/// refused.
 std::optional<own_file> file_of(const agent_arguments& a) {
   if (a.configuration.empty()) return own_file{};
   const auto loaded = load_configuration({a.configuration, a.set, false}, std::nullopt, intent::look);
@@ -25,8 +27,8 @@ std::optional<own_file> file_of(const agent_arguments& a) {
   return own_file{configuration_digest(*loaded), c.store.empty() ? std::nullopt : std::optional(store_of_job::of(c))};
 }
 
-/// Returns the store of the arguments, or of the host's own file. Errors: bad_input if neither names a store and --join
-/// is missing, or if --store is wrong.
+/// Returns the store (an etcd service that names the job's leader) of the arguments, or of this machine's own file.
+/// Errors: bad_input if neither names a store and --join is missing, or if --store is wrong.
 core::result<std::optional<store_of_job>> store_for(const agent_arguments& a, const own_file& file) {
   if (a.store.empty()) {
     if (a.join.empty() && !file.store)

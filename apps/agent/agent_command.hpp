@@ -1,5 +1,5 @@
-// Owns the options of `troupe agent --join HOST:PORT` and how they combine: this machine's part in a job that was
-// started on another one. Leaves the agent's work to agent_of_host.hpp.
+// Owns the options of `troupe agent --join HOST:PORT`, by which this machine joins a job that was started on another
+// one, and the rules for combining them. Leaves the agent's work to agent_of_host.hpp.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -14,11 +14,11 @@ namespace troupe::apps {
 
 struct agent_arguments {
   std::string join;   ///< HOST:PORT of the first host; empty: the address is read from the store
-  std::string first;  ///< name in the first host's certificate; empty: the HOST of `join`
+  std::string first;  ///< name that the first host's certificate must contain; empty: the HOST of `join`
   std::string job;    ///< name of the agent's job; empty: a job without a name
-  /// Store that names the leader; empty: the store in the job's file, once that is known
+  /// Store (an etcd service that names the leader); empty: the store in the job's file, once that has been received
   std::string store;
-  /// A file that must agree with the first host's; empty: only the first host's file is used
+  /// Path of a file on this machine that must agree with the first host's; empty: only the first host's file is used
   std::string configuration;
   std::vector<std::string> set;  ///< overrides of `configuration`, each as key=value
   /// folder with this host's certificate, key and authority, as `troupe cert issue` writes them

@@ -125,7 +125,7 @@ std::vector<cluster::arrival> agent_door::take() {
   std::vector<cluster::arrival> out;
   for (auto& link : door_->accepted()) {
     const auto said = read_introduction(link->introduction());
-    if (!said) continue;  // the door admits only readable introductions
+    if (!said) continue;  // agent_door accepts only agents whose introduction can be read
     if (const auto host = names_->of(link->name(), *said))
       out.push_back({*host, present_->watch(*host, std::move(link))});
   }

@@ -1,5 +1,5 @@
-// Accepts the agents of the other hosts on the first host of a job, or in its doctor. Owns who is accepted, as an agent
-// of which host, and every refusal. Leaves the accepted agents to the job or the doctor.
+// Accepts the agents of the other hosts on the first host of a job, or on the host of `troupe doctor --cluster`. Owns
+// who is accepted, as an agent of which host, and every refusal. Leaves the accepted agents to the job or the doctor.
 #pragma once
 
 #include <functional>
@@ -25,7 +25,7 @@ struct door_rules {
   bool compares_configurations = true;
   /// Called for each refused peer that has a certificate of the job. Runs on another thread.
   std::function<void(const std::string& name, const std::string& why)> on_refused{};
-  /// Receives lines about refusals, which refusal_log limits. Runs on another thread. Null: standard error.
+  /// Receives lines about refused peers; refusal_log limits their number. Runs on another thread. Null: standard error.
   std::function<void(const std::string&)> say{};
 };
 

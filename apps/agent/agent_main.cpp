@@ -46,7 +46,7 @@ std::optional<int> agent_of_launcher(int argc, char** argv, const std::filesyste
 int run(int argc, char** argv) {
   using namespace troupe::apps;
   const auto program = own_folder() / "troupe-train";
-  ::setenv("OMP_NUM_THREADS", "1", 0);  // one thread for each lane; `troupe` sets this for every process, too
+  ::setenv("OMP_NUM_THREADS", "1", 0);  // limits LibTorch in the processes of the job to one thread per lane
   if (argc > 1 && std::strcmp(argv[1], "train") == 0) {
     if (const auto code = agent_of_launcher(argc, argv, program)) return *code;
     const auto ended = lead_job({argv, argv + argc}, program);

@@ -31,7 +31,7 @@
 namespace troupe::apps {
 namespace {
 
-/// Milliseconds between two attempts to join.
+/// Milliseconds between two attempts to join a job.
 constexpr int pause_ms = 500;
 /// Nanoseconds for which an agent retries after it was refused because its host already has an agent: that agent may
 /// have been lost with its machine before the first host noticed.
@@ -41,7 +41,7 @@ volatile std::sig_atomic_t hung_up = 0;
 
 void tell(const std::string& line) { std::fprintf(stderr, "troupe agent: %s\n", line.c_str()); }
 
-/// Waits for one of the signals during the pause and returns its number; 0 if no signal arrives.
+/// Waits for pause_ms until the signalfd `signals` has a signal, and returns the signal's number; 0 if none arrives.
 int signal_within_pause(int signals) {
   pollfd on{signals, POLLIN, 0};
   if (::poll(&on, 1, pause_ms) <= 0) return 0;
@@ -70,8 +70,8 @@ core::error naming_first_host(core::error e, const std::string& asked) {
   return e;
 }
 
-/// Arguments and cluster section of a job that has begun, from its order or because this host led it; they suffice to
-/// lead it.
+/// Arguments and cluster section of a job that has begun, which suffice to lead it: from the job's order that an agent
+/// received, or from the time in which this host led the job.
 class known_job {
  public:
   static std::optional<known_job> of(const std::optional<lead_ended>& led) {
@@ -106,7 +106,8 @@ class known_job {
   [[nodiscard]] std::string path() const { return fmt::format("/proc/{}/fd/{}", ::getpid(), file_->number()); }
 
   cluster::job_order order_;
-  cluster::shared_descriptor file_;  ///< null: the arguments name a file of this host
+  /// descriptor of the job's file that this agent received; null: the arguments name a file of this host
+  cluster::shared_descriptor file_;
   config::cluster_section cluster_;
 };
 
@@ -127,7 +128,8 @@ class agent_of_host {
     if (const auto at = core::read_host_port(job_->cluster().listen)) own_address_ = at->host;
   }
 
-  /// Blocks the signals; called before threads start, because threads would receive them.
+  /// Blocks the signals that end the agent and opens the descriptor from which they are read. Must be called before
+  /// threads start, because a thread that does not block a signal may receive it.
   void take_signals() {
     signals_ = apps::take_signals({SIGHUP});
     if (!is_left_ignored(SIGHUP)) std::signal(SIGHUP, [](int) { hung_up = 1; });
@@ -175,8 +177,8 @@ class agent_of_host {
     last_ = why;
   }
 
-  /// Finds the leader to join. Returns true if no host leads and this host has taken the lead. Errors: peer_lost if
-  /// there is no host to join yet; mismatch for a leader of another job.
+  /// Asks the store for the leader, and sets the leader to join. Returns true if no host leads and this host has taken
+  /// the lead. Errors: peer_lost if there is no host to join yet; mismatch for a leader of another job.
   core::result<bool> ask_store() {
     auto now = store_->read();
     if (!now) return unheard(now.error());
@@ -205,8 +207,8 @@ class agent_of_host {
     leader_ = who.host;
     return false;
   }
-  /// Handles a silent store: joins the last known leader, which may still lead, unless that was this host. Without a
-  /// known leader, the store's address is wrong.
+  /// Handles a store that did not answer: joins the last known leader, which may still lead. Without a known leader, or
+  /// if this host led last, returns the error.
   core::result<bool> unheard(const core::error& why) {
     if (why.kind != core::error_kind::peer_lost || ((job_ || a_.led) && target_.address.empty()))
       return core::fail(why);
@@ -277,7 +279,7 @@ class agent_of_host {
   std::string leader_;  ///< the leading host, as last known to this host
   net::lead me_;
   std::optional<known_job> job_;
-  std::optional<int> over_;  ///< the job's exit code, read from the store
+  std::optional<int> over_;  ///< exit code of the ended job, read from the store; empty: the job has not ended
   std::string own_address_, last_, last_store_;
   int64_t second_since_ns_ = core::now_ns();
 };
@@ -299,7 +301,7 @@ int agent(const agent_setup& a, const std::filesystem::path& program) {
   if (!me) return failed(me.error());
   const auto id = draw_id();
   if (!id) return failed(id.error());
-  const console out;  // keeps an agent from blocking on an unread output
+  const console out;  // relays the output, so that a reader that stops reading does not block the agent
   agent_of_host host(a, program, me->name(), *id);
   host.take_signals();
   if (a.store)

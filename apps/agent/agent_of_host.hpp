@@ -14,15 +14,16 @@ namespace troupe::apps {
 
 struct agent_setup {    ///< the settings with which agent() runs
   std::string join{};   ///< HOST:PORT of the first host; empty: the address is read from the store
-  std::string first{};  ///< name in the first host's certificate; empty: any host of the authority is accepted
+  /// Name that the first host's certificate must contain; empty: any host of the authority is accepted
+  std::string first{};
   /// This host's certificate, key and authority; absolute paths if the host may lead
   net::identity_files files{};
   std::string job{};               ///< name of the job; empty: a job without a name
-  std::string configuration{};     ///< digest of this host's own configuration file; empty: it has none
-  std::optional<uint32_t> node{};  ///< this machine's number in the job; empty: no launcher has set one
-  /// Store that names the leader; empty: the store in the job's file, once that is known
+  std::string configuration{};     ///< digest of this host's own configuration file; empty: this host has no such file
+  std::optional<uint32_t> node{};  ///< this machine's number in the job; empty: no launcher has set a number
+  /// Store (an etcd service that names the leader); empty: the store in the job's file, once that has been received
   std::optional<store_of_job> store{};
-  /// The outcome of leading, if this host led a job that has begun and now becomes its agent
+  /// The result of leading, if this host led a job that has begun and now becomes an agent of that job
   std::optional<lead_ended> led{};
 };
 
@@ -30,8 +31,8 @@ struct agent_setup {    ///< the settings with which agent() runs
 agent_setup agent_after(const lead_ended& led);
 
 /// Serves the job until it ends. Joins again if the first host was lost or unreachable, and may take over the lead if
-/// the job has a store. After SIGHUP, by which a launcher ends, the agent neither retries nor waits for a leader. Exit
-/// codes: the job's; 2 bad input; 130, 143: ended by a signal before there was a job.
+/// the job has a store. After SIGHUP, which a launcher sends when it ends, the agent neither retries nor waits for a
+/// leader. Exit codes: the job's; 2 bad input; 130, 143: ended by a signal before there was a job.
 int agent(const agent_setup& a, const std::filesystem::path& program);
 
 }  // namespace troupe::apps

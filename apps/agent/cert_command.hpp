@@ -11,7 +11,7 @@ namespace troupe::apps {
 
 class cert_command {
  public:
-  /// Adds `cert` and its subcommands; `parent` outlives this object, which does not move.
+  /// Adds `cert` and its subcommands; `parent` must outlive this object, which must not be moved.
   explicit cert_command(CLI::App& parent);
   cert_command(const cert_command&) = delete;
   cert_command& operator=(const cert_command&) = delete;

@@ -31,9 +31,9 @@ namespace {
 
 /// Nanoseconds within which all hosts must answer a question.
 constexpr int64_t answering_ns = 60'000'000'000;
-/// Number of times that doubtful pairs of hosts are measured again.
+/// Number of times that suspiciously slow pairs of hosts are measured again.
 constexpr uint32_t looks_again = 2;
-/// Number of doubtful pairs that are measured again at most.
+/// Limit of the suspiciously slow pairs of hosts that are measured again.
 constexpr size_t doubtful_max = 12;
 
 /// A file in the folder of the job's output, or in its nearest existing parent folder; the destructor removes the file.
@@ -75,7 +75,7 @@ class examination {
   }
 
   core::result<examined_cluster> run() {
-    // The doctor itself reports differing configurations, so the door does not compare them.
+    // The doctor itself reports differing configurations, so agent_door does not compare them.
     TROUPE_ASSIGN(auto door,
                   agent_door::open(job_, {.compares_configurations = false,
                                           .on_refused = [this](const std::string& host, const std::string& why) {
@@ -132,8 +132,9 @@ class examination {
     return {};
   }
 
-  /// Asks hosts, answers for this host meanwhile, and returns the answers by host number. A host that does not answer
-  /// in time is left out, and its problem is set.
+  /// Sends each question to the agent of its host, answers the question for this host itself, and returns the answers
+  /// by host number. A host that does not answer within answering_ns has no entry; its connection is closed, and its
+  /// problem is set.
   core::result<std::map<uint32_t, std::string>> ask(const std::map<uint32_t, doctor_question>& questions) {
     std::map<uint32_t, std::string> out;
     ++number_;
@@ -202,7 +203,8 @@ class examination {
     for (const auto& [host, text] : opened) {
       auto place = decode_answer<mover_place>(text);
       if (place) {
-        place->place = host;  // the host's own value is not trusted
+        // the number under which the host was asked, because the number in its answer is not trusted
+        place->place = host;
         all.all.push_back(std::move(*place));
       } else {
         all_.hosts[host].cannot_listen = place.error().text;
@@ -224,7 +226,8 @@ class examination {
     return {};
   }
 
-  /// Measures a pair again and keeps the better values, because busy hosts and networks only make a measurement worse.
+  /// Measures a pair again and stores the better values, because other load on hosts and networks can only worsen a
+  /// measurement.
   core::result<void> measure_again(examined_pair& p) {
     if (!is_there(p.from) || !is_there(p.to)) return {};
     TROUPE_ASSIGN(const auto answers, ask({{p.from, measure_question{p.to}}}));
@@ -255,7 +258,7 @@ class examination {
         p.delay_s = speed->delay_s;
         p.bytes_per_s = speed->bytes_per_s;
       } else {
-        // key: the host with the higher number, which opens the connection between the two
+        // `problems` is keyed by the host that opens the connection of a pair: the one with the higher number.
         const auto why = problems.find(std::max(from, p.to));
         p.problem = why != problems.end() ? why->second : speed.error().text;
       }

@@ -1,5 +1,5 @@
-// Owns `troupe doctor --cluster FILE`, which checks that the hosts of a job fit together: its options, the wait for
-// agents and the order of questions. Leaves the answers to host_examiner.hpp, and their meaning to
+// Owns `troupe doctor --cluster FILE`, which checks that the hosts of a job can train together: its options, the wait
+// for agents and the order of questions. Leaves the answers to host_examiner.hpp, and their meaning to
 // apps/machine/cluster_findings.hpp.
 #pragma once
 
@@ -19,7 +19,7 @@ struct doctor_arguments {
   output_form form = output_form::text;
 };
 
-/// Adds the options. Returns `--cluster`, which the other options require.
+/// Adds the options of `troupe doctor --cluster`. Returns the option `--cluster`, which the other ones require.
 CLI::Option* add_doctor_options(CLI::App& command, doctor_arguments& a);
 
 /// Waits for the agents of the job's hosts, examines hosts and network, prints the findings, and makes the agents wait

@@ -19,11 +19,12 @@ struct look_question {
   std::string token;               ///< path of a file in `folder` that the first host has written
   std::vector<std::string> files;  ///< paths of files that the job reads
 };
-/// Asks the host to open a byte mover, which listens for the connections of other hosts. Answer: mover_place.
+/// Asks the host to open a byte mover (the object that transfers a job's data between hosts), which listens for
+/// connections of other hosts. Answer: mover_place.
 struct open_question {
   std::string secret;
   uint32_t place = 0;  ///< number of the host in the job
-  /// The values of cluster.hosts[].bind of this host and of cluster.interface. If both are empty, the host receives
+  /// The values of this host's cluster.hosts[].bind and of cluster.interface. If both are empty, the host receives
   /// bytes on the address by which the job reached it.
   std::string bind{}, interface {};
 };
@@ -32,7 +33,7 @@ struct mover_place {
   std::string host;
   uint16_t port = 0;
 };
-/// Asks the host to connect its mover to all others. Answer: no_answer.
+/// Asks the host to connect its byte mover to the byte movers of all other hosts. Answer: no_answer.
 struct connect_question {
   std::vector<mover_place> all;
 };

@@ -23,9 +23,9 @@ namespace troupe::apps {
 namespace fs = std::filesystem;
 namespace {
 
-/// Nanoseconds for which the movers of all hosts wait for each other's connections.
+/// Nanoseconds for which a host's byte mover waits for connections to the byte movers of other hosts.
 constexpr int64_t connecting_ns = 10'000'000'000;
-const std::string measuring = "doctor";  ///< job name in the keys of the connections that the doctor measures
+const std::string measuring = "doctor";  ///< job name in the names of the connections over which the doctor measures
 
 std::string digest_of_file(const fs::path& file) {
   std::ifstream in(file, std::ios::binary);
@@ -52,7 +52,8 @@ std::string product_instructions(const std::string& processor, const std::vector
                                 "avx512vl", "avx512dq", "avx512_vnni", "avx512_bf16", "avx512_fp16",
                                 "amx_tile", "amx_bf16", "amx_int8",    "asimd",       "asimdhp",
                                 "bf16",     "i8mm",     "sve",         "sve2"};
-  std::string out = processor.substr(0, processor.find_first_of(" ("));  // libraries choose code by the maker, too
+  // Begins with the processor's maker, because math libraries choose code by the maker, too
+  std::string out = processor.substr(0, processor.find_first_of(" ("));
   for (const char* one : known)
     if (std::ranges::find(flags, one) != flags.end()) out += std::string(out.empty() ? "" : " ") + one;
   if (capability != nullptr) out += fmt::format(" (ATEN_CPU_CAPABILITY={})", capability);
@@ -63,7 +64,7 @@ host_examiner::host_examiner(examiner_setup setup) : setup_(std::move(setup)) {}
 host_examiner::~host_examiner() { end(); }
 
 void host_examiner::end() {
-  mover_.reset();  // the mover may call the meter until it is destroyed
+  mover_.reset();  // destroyed before the meter, which the byte mover may call until then
   meter_.reset();
 }
 
@@ -101,8 +102,8 @@ core::result<host_facts> host_examiner::follow(const look_question& q) {
   return out;
 }
 
-// Opens the mover at the address that a process of the job would choose (apps/run/process_address.hpp); an error names
-// the key that is wrong.
+// Opens the byte mover at the address that a process of the job would choose (apps/run/process_address.hpp); an error
+// names the key that is wrong.
 core::result<mover_place> host_examiner::follow(const open_question& q) {
   std::array<std::byte, 32> secret{};
   if (q.secret.size() != secret.size())

@@ -18,7 +18,7 @@ namespace troupe::apps {
 
 struct examiner_setup {
   std::filesystem::path program;  ///< path of troupe-train, the program that computes
-  std::string configuration;      ///< digest of this host's own configuration file; empty: it has none
+  std::string configuration;      ///< digest of this host's own configuration file; empty: this host has no such file
   std::string address;            ///< address on which this host receives bytes
 };
 
@@ -34,7 +34,8 @@ class host_examiner {
   /// Closes the connections to other hosts and ends the measurements.
   void end();
 
-  /// Returns the answer to a question, both as bytes. Blocks until its measurement ends.
+  /// Decodes the question, executes it, and returns the encoded answer. Blocks until the measurement that the question
+  /// requests has ended.
   std::string answer(const std::string& question);
 
  private:
@@ -49,8 +50,9 @@ class host_examiner {
   uint32_t place_ = 0;
 };
 
-/// Returns the instructions of this processor that can change the bits of matrix products, after the processor's maker,
-/// and the limit that ATEN_CPU_CAPABILITY sets.
+/// Returns a text of all that can change the bits of matrix products on a machine: the processor's maker, those of its
+/// instruction sets in `flags` that matter, and `capability`, the value of ATEN_CPU_CAPABILITY, which limits the
+/// instructions of LibTorch; null: not set.
 std::string product_instructions(const std::string& processor, const std::vector<std::string>& flags,
                                  const char* capability);
 

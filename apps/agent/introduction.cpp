@@ -77,9 +77,11 @@ std::string configuration_digest(const config::loaded& what) {
   c.listen.clear();
   c.interface.clear();
   for (auto& h : c.hosts) h.bind.clear();
-  std::ranges::sort(c.hosts, {}, &config::cluster_host::name);  // the leader comes first, and changes with a store
-  common.config.steps = 0;                                      // `--steps` may be given on the first host alone
-  common.config.checkpoint.load = {};                           // `--resume` may be given on the first host alone
+  // sorted, because the leader is listed first, and a job with a store may change its leader
+  std::ranges::sort(c.hosts, {}, &config::cluster_host::name);
+  common.config.steps = 0;  // omitted from the digest, because `--steps` may be given on the first host alone
+  // omitted from the digest, because `--resume` may be given on the first host alone
+  common.config.checkpoint.load = {};
   return checkpoint::to_hex(checkpoint::digest_of(config::effective_yaml(common)));
 }
 

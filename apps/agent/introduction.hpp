@@ -19,7 +19,7 @@ struct introduction {
   std::string job;                 ///< name of the job, from `cluster.job` or `--job`; empty: the job has no name
   std::string configuration;       ///< digest of the agent's configuration file; empty if it uses the first host's
   std::string id{};                ///< id of an agent, unchanged when the agent reconnects
-  std::optional<uint32_t> node{};  ///< machine number of the agent; empty: no launcher has set one
+  std::optional<uint32_t> node{};  ///< machine number of the agent; empty: no launcher has set a number
 };
 
 /// Returns the first message that this program sends; fills in its version, and stores the arguments unchanged.

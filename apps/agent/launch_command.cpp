@@ -63,7 +63,8 @@ core::result<void> check_options(const std::vector<std::string>& given, const st
   const bool has_own_address =
       std::ranges::none_of(job.settings, [](const std::string& s) { return s.starts_with("cluster.listen="); });
   const auto at = core::read_host_port(job.leader);
-  const bool is_met_there = !has_own_address || (at && at->host == leader);  // the file may listen on every address
+  // true if --master-addr has an effect: the file sets no address, or its address means every interface of the host
+  const bool is_met_there = !has_own_address || (at && at->host == leader);
   return refuse_idle(
       given,
       {{has_several, "several hosts, and one is left", {"--master-addr", "--master-port", "--program"}},
@@ -100,7 +101,7 @@ int launch_command::run(const std::filesystem::path& programs) const {
   if (const auto ok = check_options(given_in(*command_), *hosts, (*job)->job, leader_); !ok) return failed(ok.error());
   const auto& arguments = (*job)->arguments;
   launched_hosts all;
-  const console out;  // a slow reader of this program's output does not block the hosts
+  const console out;  // relays the output, so that a reader that stops reading does not block the hosts
   const auto signals = take_signals();
   std::error_code e;
   const auto folder = std::filesystem::current_path(e).string();

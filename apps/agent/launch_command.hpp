@@ -1,5 +1,5 @@
 // Owns `troupe launch --hostfile F FILE`, which starts one job on the machines of a DeepSpeed hostfile by ssh: its
-// options, and the command line of each machine. Leaves the filters to hostfile.hpp, and the job's settings to
+// options, and the command line of each machine. Leaves the filters of hosts to hostfile.hpp, and the job's settings to
 // launched_job.hpp.
 #pragma once
 
@@ -15,7 +15,7 @@ namespace troupe::apps {
 
 class launch_command {
  public:
-  /// Adds `launch`; `parent` outlives this object, which does not move.
+  /// Adds `launch`; `parent` must outlive this object, which must not be moved.
   explicit launch_command(CLI::App& parent);
   launch_command(const launch_command&) = delete;
   launch_command& operator=(const launch_command&) = delete;

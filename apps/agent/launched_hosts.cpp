@@ -23,8 +23,8 @@ namespace {
 constexpr int no_connection = 255;
 /// Exit codes above this value mean that a signal has ended the remote program.
 constexpr int killed = 128;
-/// Nanoseconds that pass between a failure of one host and the reaction to it, because the failure may only follow from
-/// the end of the job, which the leader's exit then shows.
+/// Nanoseconds between the failure of one host and the reaction to it. The failure may only be a consequence of the
+/// job's end; if the leader's program exits within this time, it was.
 constexpr int64_t say_ns_max = 3'000'000'000;
 /// Nanoseconds after the leader's end after which the programs of the other hosts are terminated.
 constexpr int64_t ending_ns_max = 10'000'000'000;
@@ -93,7 +93,8 @@ void launched_hosts::line(host& h, const std::string& text) {
   }
   h.last = text;
   const auto& leader = all_.front().code;
-  if (leader && *leader > killed) return;  // a signal has ended the job, so the last lines of other hosts are no news
+  // a signal has ended the job, so the last lines of other hosts are only consequences
+  if (leader && *leader > killed) return;
   if (h.is_there) std::fprintf(stderr, "%s: %s\n", h.name.c_str(), text.c_str());
 }
 
@@ -129,7 +130,8 @@ void launched_hosts::ended(host& h) {
   const bool leads = &h == &all_.front();
   if (leads) {
     over_ns_ = core::now_ns();
-    for (auto& other : all_) close(other.in);  // so that an agent without a job stops waiting for one
+    // closes the other programs' inputs, so that an agent that has not joined a job stops waiting for one
+    for (auto& other : all_) close(other.in);
     if (*h.code == no_connection) {
       std::fprintf(stderr, "troupe: error: %s cannot be reached, or has been lost\n", h.name.c_str());
       give_up(1);

@@ -33,7 +33,7 @@ class launched_hosts {
     std::string name;
     pid_t pid = 0;
     int in = -1, out = -1;
-    bool is_there = false;  ///< true once the host has been reached
+    bool is_there = false;  ///< true once the program on the host has reported that it runs
     std::string said, last;
     std::optional<int> code;
     std::optional<int64_t> killed_ns;  ///< time at which a signal ended the host's process; reset once reported

@@ -89,7 +89,7 @@ kept_lead::~kept_lead() {
   }
   wakes_.notify_all();
   thread_.join();
-  (void)store_->give_up(over_);  // after a failure here the lease expires by itself
+  (void)store_->give_up(over_);  // if the store does not answer, the lease expires by itself
 }
 
 }  // namespace troupe::apps

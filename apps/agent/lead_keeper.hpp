@@ -1,6 +1,6 @@
 // Keeps the lead of a job that this host has taken: renews the lease every third of its duration. Owns the messages
-// about a silent store or a lost lease, and the thread that renews. Leaves the reaction to another leader to the
-// caller.
+// about a store that does not answer or a lost lease, and the thread that renews. Leaves the reaction to another leader
+// to the caller.
 #pragma once
 
 #include <condition_variable>
@@ -22,14 +22,14 @@ class lead_keeper {  ///< renews the lease, or takes it again after it has expir
  public:
   using say_function = std::function<void(const std::string&)>;
 
-  /// Stores its arguments. `me` holds the lead in `store`.
+  /// Stores its arguments. `me` must hold the lead in `store`.
   lead_keeper(net::leader_store& store, net::lead me, say_function say)
       : store_(store), me_(std::move(me)), say_(std::move(say)) {}
 
   enum class standing : uint8_t {
     held,      ///< the lease was renewed, or this host took it again while no host led
     unheard,   ///< the store did not answer, or still holds this host's lease from a request whose reply was lost
-    replaced,  ///< another host leads (it has been named in the log), or has led the job to its end
+    replaced,  ///< another host leads (a message has named it), or has led the job to its end
   };
   standing look();
 
@@ -39,7 +39,7 @@ class lead_keeper {  ///< renews the lease, or takes it again after it has expir
   net::leader_store& store_;
   net::lead me_;
   say_function say_;
-  bool is_silent_ = false;  ///< true if the store does not answer and that has been reported
+  bool is_silent_ = false;  ///< true if the store did not answer the last request and a message has said so
 };
 
 class kept_lead {  ///< renews the lease on a thread until the lead is given up
@@ -50,8 +50,9 @@ class kept_lead {  ///< renews the lease on a thread until the lead is given up
   kept_lead(const kept_lead&) = delete;
   kept_lead& operator=(const kept_lead&) = delete;
 
-  /// Notes whether hosts that could lead the job are missing. If some are missing and the store has been silent for a
-  /// lease, one of them may lead by now, so this host counts as replaced. A silent store alone does not end the lead.
+  /// Records whether hosts that could lead the job are missing. If some are missing and the store has not answered for
+  /// the duration of a lease, one of them may lead by now, so this host counts as replaced. A store that does not
+  /// answer is not reason enough to end the lead.
   void miss_hosts(bool some);
   /// Unless another host leads, stores the job's exit code, so that hosts that are cut off can read it later.
   void end(int code);

@@ -56,7 +56,7 @@ class lead_part {
     lead_ended out{code ? *code : 2, std::move(follows_), std::move(cluster_), std::move(arguments)};
     if (kept_ && kept_->is_replaced())
       out.follows = net::lead{};
-    else if (kept_ && (has_run_ || out.code > 128))  // after a failure before the first step, other hosts may try
+    else if (kept_ && (has_run_ || out.code > 128))  // after a failure before the first step, another host may lead
       kept_->end(out.code);
     kept_.reset();
     return out;

@@ -30,7 +30,7 @@ struct store_of_job {
   }
 };
 
-/// Returns the digest of the authority's certificate; empty if the file cannot be read.
+/// Returns the digest of the authority's certificate, a file; empty if it cannot be read.
 std::string authority_digest(const std::filesystem::path& certificate);
 
 /// Returns why a leader in the store does not belong to this job; empty if it does.
@@ -38,15 +38,15 @@ std::string objection(const net::lead& to, const std::string& authority, const s
 
 struct lead_ended {
   int code = 0;
-  /// Set if another host leads or may lead: this host continues as an agent, which uses the members below. The value
-  /// has no fields if that host is not known.
+  /// Set if another host leads or may lead, so that this host continues as an agent with the members below. The value
+  /// is an empty net::lead if the new leader is not known.
   std::optional<net::lead> follows;
   std::optional<config::cluster_section> cluster;
   std::vector<std::string> arguments;  ///< command-line arguments with which this host led the job
 };
 
-/// Runs `troupe train` with these arguments. `taken`: the lead that this host holds already; without it, acquires the
-/// lead first if the job names a store.
+/// Runs `troupe train` with `arguments`. `taken`: the lead that this host holds already; without it, acquires the lead
+/// before, if the job names a store.
 lead_ended lead_job(std::vector<std::string> arguments, const std::filesystem::path& program,
                     std::optional<lead_taken> taken = {});
 

@@ -1,4 +1,5 @@
-// Accepts the agents that a job waits for on its first host, through agent_door.hpp, and draws the secrets of terms.
+// Accepts the agents of the other hosts on the first host of a job, through agent_door.hpp, and draws the secret of
+// each term (the time in which a job's processes stay the same).
 #pragma once
 
 #include <string>
@@ -8,10 +9,12 @@
 
 namespace troupe::apps {
 
-/// Returns 32 random bytes; empty if the system has none, and then a term with that secret is refused when it begins.
+/// Returns 32 random bytes, the secret by which the processes of a new term authenticate each other. Empty if the
+/// system has no random bytes; a term with an empty secret is refused when it begins.
 std::string draw_term_secret();
 
-/// Listens for agents of this version, this job and this configuration. Errors: those of agent_door::open.
+/// Listens for agents that run this program's version and belong to `job`, with the same configuration. `names_hosts`:
+/// see door_rules. Errors: those of agent_door::open.
 core::result<agents_of_hosts> listen_for_agents(const config::loaded& job, bool names_hosts, const say_function& say);
 
 }  // namespace troupe::apps

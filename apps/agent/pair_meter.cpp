@@ -16,8 +16,8 @@
 namespace troupe::apps {
 namespace {
 
-// Returns the name of transfer `number`. The meters exchange these notes: "ping N" is answered by "pong N"; "take N
-// BYTES" announces transfer N; "took N" reports its arrival.
+// Returns the name of transfer `number`. The meters of two hosts exchange notes, short messages of the byte mover:
+// "ping N" is answered by "pong N"; "take N BYTES" announces transfer N; "took N" reports its arrival.
 fabric::transfer_name name_of(uint64_t number) { return {0, number, 0}; }
 
 }  // namespace
@@ -26,7 +26,7 @@ struct pair_meter::state : std::enable_shared_from_this<pair_meter::state> {
   std::mutex mutex;
   std::condition_variable came;
   std::string awaited;             ///< text of the note that measure() waits for
-  uint32_t from = 0;               ///< place of the process that sends the awaited note
+  uint32_t from = 0;               ///< number of the process that sends the awaited note
   std::optional<int64_t> came_ns;  ///< time at which the awaited note arrived
   std::optional<core::error> failure;
   uint64_t number = 0;
@@ -73,8 +73,8 @@ void pair_meter::lose(uint32_t place, const core::error& why) {
 
 core::result<pair_speed> pair_meter::measure(uint32_t place) {
   auto& s = *state_;
-  // Sends a note by `say`, waits for the note `answer` from the process with number `place`, and returns the seconds
-  // that have passed.
+  // Calls `say`, which sends a note (a short message), waits for the note `answer` from the process with number
+  // `place`, and returns the seconds that have passed.
   const auto ask = [&](std::string answer, const std::function<void()>& say) -> core::result<double> {
     {
       const std::lock_guard lock(s.mutex);

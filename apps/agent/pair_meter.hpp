@@ -1,5 +1,6 @@
-// Measures bandwidth and delay between two hosts with the mover that a job's data uses. Owns the sizes and the clock.
-// Both ends have a meter; the measuring end drives the other by notes.
+// Measures bandwidth and delay between two hosts through the byte mover that a job's data uses. Owns the sizes of
+// transfers and the clock. Each host has a meter; the measuring one controls the other by notes, short messages of the
+// byte mover.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,7 @@
 namespace troupe::apps {
 
 struct pair_speed {
-  double delay_s = 0;  ///< half of the shortest round trip of a note, in seconds
+  double delay_s = 0;  ///< half of the shortest round trip of a note (a short message) in seconds
   double bytes_per_s = 0;
 };
 
@@ -21,9 +22,11 @@ class pair_meter {
   static constexpr uint32_t round_trips = 30;
   /// Number of transfers of the final size; the fastest one counts, because other work may slow some of them.
   static constexpr uint32_t tries = 3;
-  /// Seconds after which a transfer is long enough to be measured; after shorter transfers the size grows.
+  /// Duration in seconds from which on a transfer counts as a measurement; after a shorter transfer, the next one is
+  /// larger.
   static constexpr double long_enough_s = 0.1;
-  static constexpr int64_t limit_ns = 30'000'000'000;  ///< longest wait for an answer of the other end
+  /// longest wait in nanoseconds for an answer of the other host's meter
+  static constexpr int64_t limit_ns = 30'000'000'000;
 
   /// Registers this object as the receiver of the mover's notes; the mover must outlive it.
   explicit pair_meter(fabric::byte_mover& mover);
@@ -31,8 +34,9 @@ class pair_meter {
   pair_meter(const pair_meter&) = delete;
   pair_meter& operator=(const pair_meter&) = delete;
 
-  /// Measures the network path from here to the process with number `place`, which must have a pair_meter, too. Blocks;
-  /// one call at a time. Errors: peer_lost if the process is not connected, was lost or does not answer.
+  /// Measures the network path from this process to the process with number `place`, which must have a pair_meter, too.
+  /// Blocks; must not be called by two threads at once. Errors: peer_lost if the process is not connected, was lost or
+  /// does not answer.
   core::result<pair_speed> measure(uint32_t place);
   /// Makes a waiting measure() fail because the host with number `place` is lost.
   void lose(uint32_t place, const core::error& why);

@@ -55,7 +55,8 @@ void present_agents::heard(const std::string& host) {
   if (const auto at = all_.find(host); at != all_.end()) at->second.heard_ns = core::now_ns();
 }
 
-// Removes the agent, unless it has a later link, which stays.
+// Removes the agent of `host` if `number` is the number of its newest link; does nothing if the agent has connected
+// again since.
 void present_agents::gone(const std::string& host, uint64_t number) {
   const std::scoped_lock lock(mutex_);
   const auto at = all_.find(host);

@@ -26,8 +26,9 @@ std::vector<std::string> arguments_of_leader(const cluster::job_order& order, co
 /// True if a host can lead: `cluster.hosts` lists it, and it is not a spare host.
 bool can_lead(const config::cluster_section& job, const std::string& host);
 
-/// Returns HOST:PORT with the port of `cluster.listen` and an address of this host that other hosts can reach. Errors:
-/// bad_input for an interface without an address, and if only the address of every interface is known.
+/// Returns HOST:PORT at which `host` listens as the leader: the port of `cluster.listen`, and the address that the file
+/// sets for `host` or its interface, else `otherwise`. Errors: bad_input for an interface without an address, and if
+/// only the wildcard address is known, which other hosts cannot connect to.
 core::result<std::string> address_to_lead_at(const config::cluster_section& job, const std::string& host,
                                              const std::string& otherwise);
 

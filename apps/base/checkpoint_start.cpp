@@ -28,7 +28,8 @@ struct checkpoint_name {
   uint64_t step = 0;
 };
 
-/// Returns Troupe's checkpoints in `root`; one with a tag only if its manifest can be read.
+/// Returns Troupe's checkpoints in `root` with their steps. The step of a checkpoint with a tag is read from its
+/// manifest; such a checkpoint is omitted if its manifest cannot be read.
 core::result<std::vector<checkpoint_name>> checkpoints_in(const fs::path& root) {
   std::vector<checkpoint_name> out;
   std::error_code e;
@@ -168,7 +169,7 @@ core::result<run_start> checkpoint_start::choose(const say_function& say, bool a
   if (fs::exists(root_, e)) TROUPE_TRY(claim(say));
   run_start out{.load = load_, .own = false, .map = wishes_.map};
   if (!again && (wishes_.named_by_hand || wishes_.fresh)) {
-    // The path may also be a run's output folder.
+    // If `checkpoint.load.path` is a run's output folder, uses the folder of checkpoints in it.
     if (!out.load.path.empty()) out.load.path = checkpoint::checkpoints_below(out.load.path);
     if (wishes_.fresh && !out.load.path.empty() && lies_in(out.load.path, root_))
       return core::fail(core::error_kind::bad_input,
@@ -179,32 +180,35 @@ core::result<run_start> checkpoint_start::choose(const say_function& say, bool a
     return at_step_0(std::move(out));
   }
   if (!fs::is_directory(root_, e))
-    return again ? out : at_step_0(std::move(out));  // the code that creates the folder reports what is in its way
+    // If a file has the name `root_`, claim() reports that when it creates the folder.
+    return again ? out : at_step_0(std::move(out));
   TROUPE_ASSIGN(const auto there, checkpoints_in(root_));
   const auto latest = checkpoint::read_latest(checkpoint::real_files(), root_);
   if (!latest && !load_.fallback_to_previous) {
     const auto opened = checkpoint::open_source(root_);  // the error names the checkpoints that may be used instead
     return core::fail(opened ? latest.error() : opened.error());
   }
-  // A checkpoint with a tag that `latest` was not to name is used only on request.
+  // If no checkpoint is numbered by its step and there is no `latest`, all checkpoints were saved under a tag without
+  // an update of `latest`. Such checkpoints are loaded only if the user names one, so the run begins at step 0.
   const bool any_step = std::any_of(there.begin(), there.end(),
                                     [](const checkpoint_name& c) { return checkpoint::step_of(c.name).has_value(); });
   if (!any_step && latest && !*latest) return again ? out : at_step_0(std::move(out));
   out.own = true;
-  out.map.clear();  // the run's own checkpoints have the run's names
+  out.map.clear();  // --map applies to the tensors of another run's checkpoint only
   const std::string newest = latest && *latest ? (*latest)->folder : std::string();
   if (again && (own_begin_.empty() || newest != own_begin_)) {
     out.load = {};
     for (const auto& k : load_keys)
       if (k.is_for_all) out.load.*k.field = load_.*k.field;
   } else {
-    // A run that goes back to the checkpoint it began from loads that checkpoint with the same keys.
+    // If the run goes back to the very checkpoint from which it began, that checkpoint is loaded with the same keys
+    // again.
     TROUPE_ASSIGN(auto load, own_load(again ? [](const std::string&) {} : say));
     out.load = std::move(load);
     own_begin_ = newest;
   }
   out.load.path = root_;
-  // Without `latest`, the reader searches the folder and reports that.
+  // Without `latest`, the reader must search the folder for the newest checkpoint; the reader reports that.
   if (latest && !*latest) out.load.fallback_to_previous = true;
   return out;
 }
@@ -224,9 +228,9 @@ core::result<void> checkpoint_start::begin(const run_start& start, uint64_t step
   for (const auto& c : there)
     if (!start.own || c.step > step) moved.emplace_back(c.name);
   if (moved.empty()) return {};
-  // `latest` stays if it names a checkpoint that stays; then only an interrupted later save is moved. Otherwise
-  // `latest` is moved first, because a crash between the moves must not leave a `latest` that names a missing
-  // checkpoint.
+  // If `latest` names a checkpoint that is not moved, `latest` is not moved either: only an interrupted later save is
+  // moved. Otherwise `latest` is moved before the checkpoints, because a crash between two moves must not leave a
+  // `latest` that names a missing checkpoint.
   const auto latest = checkpoint::read_latest(checkpoint::real_files(), root_);
   const bool named =
       start.own && latest && *latest && std::find(moved.begin(), moved.end(), (*latest)->folder) == moved.end();

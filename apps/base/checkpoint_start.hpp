@@ -19,14 +19,14 @@ namespace troupe::apps {
 /// The command-line options of `troupe train` that decide, together with the configuration, where the run begins.
 struct start_wishes {
   bool fresh = false;          ///< true: the run's own checkpoints are not used
-  bool named_by_hand = false;  ///< --resume was given; it takes precedence over the run's own checkpoints
+  bool named_by_hand = false;  ///< true: --resume was given, which takes precedence over the run's own checkpoints
   /// Keys of checkpoint.load, without that prefix, that the command line sets.
   std::vector<std::string> keys_by_hand{};
   std::filesystem::path map{};  ///< --map: a file with other names for the tensors of --resume
   std::string tag_by{};         ///< what set the tag of the checkpoint, for messages: `--tag`, `job.yaml:9:30`
 };
 
-struct run_start {  ///< the place where a run begins
+struct run_start {  ///< the beginning of a run: a checkpoint, or step 0
   /// The checkpoint to load; its path is empty if the run begins at step 0.
   config::checkpoint_load_section load;
   /// true: the checkpoint is in the run's own folder, so the run continues itself
@@ -39,11 +39,11 @@ struct own_checkpoint {  ///< a checkpoint in the run's own folder
   uint64_t step = 0;
 };
 
-/// Limit of the folders for checkpoints that are set aside: `checkpoints.1` and so on.
+/// Largest N of the folders `checkpoints.N` into which checkpoints are moved that a new run does not continue.
 inline constexpr uint32_t max_set_aside = 1000;
 
-/// Longest wait for a folder that another host still holds. A network file system releases the locks of a host that is
-/// cut off after a timeout of its own (NFS: 90 s).
+/// Longest wait in nanoseconds for the lock of a folder that a lost host still holds. A network file system releases
+/// the locks of a host that is cut off after a timeout of its own (NFS: 90 s).
 inline constexpr int64_t former_holder_ns_max = 120'000'000'000;
 
 class checkpoint_start {
@@ -53,11 +53,12 @@ class checkpoint_start {
   /// Stores its arguments. `root` is the run's own checkpoint folder, an absolute path that may not exist yet.
   checkpoint_start(std::filesystem::path root, config::checkpoint_load_section load, start_wishes wishes);
 
-  /// Locks the checkpoint folder for this process if the folder exists, removes what a crash left half-written and
-  /// reports it, and returns where the run begins. Errors (bad_input): another run holds the folder; `latest` is
-  /// damaged and no other checkpoint may be used instead; the chosen start cannot follow a wish. `again`: steps of this
-  /// run have been done, so a checkpoint of its own takes precedence over the options about its beginning; the previous
-  /// holder may be about to end, so the call waits for the folder, at most former_holder_ns_max.
+  /// Locks the checkpoint folder for this process if the folder exists, removes and reports what a crash left
+  /// half-written, and returns where the run begins. `again`: steps of this run have been done before, e.g. by
+  /// processes that were lost. The run's own newest checkpoint then takes precedence over the options for its
+  /// beginning, and the call waits, at most former_holder_ns_max, until a previous process has released the folder.
+  /// Errors (bad_input): another run holds the folder; `latest` is damaged and no other checkpoint may be used instead;
+  /// an option or key that has no effect at the chosen beginning.
   core::result<run_start> choose(const say_function& say, bool again = false);
 
   /// Called once the run has been opened at `step`. Moves checkpoints that this run does not continue to the first free
@@ -80,13 +81,14 @@ class checkpoint_start {
 
  private:
   void wait_for_folder(const say_function& say) const;
-  /// Returns how to load the run's own checkpoints. Keys that the file sets together with checkpoint.load.path apply
-  /// to that path only, unless they permit something. The keys `module_only` and `tag` of the command line are refused.
-  /// Reports the keys without effect.
+  /// Returns the section checkpoint.load for loading the run's own checkpoints. A key that the file sets together with
+  /// checkpoint.load.path is omitted, because it describes the checkpoint at that path, unless the key applies to every
+  /// checkpoint (load_key::is_for_all). The keys `module_only` and `tag` on the command line are refused. Reports the
+  /// omitted keys through `say`.
   core::result<config::checkpoint_load_section> own_load(const say_function& say) const;
   [[nodiscard]] bool is_by_hand(const char* key) const;
-  /// Returns `start` unchanged. Refused if no checkpoint is loaded although the command line sets how to load one, and
-  /// if the folder has no checkpoint of the tag.
+  /// Checks `start`, and returns it unchanged. Refused: no checkpoint is loaded although the command line sets how to
+  /// load one; the folder of the checkpoint to load has no checkpoint of the given tag.
   [[nodiscard]] core::result<run_start> at_step_0(run_start start) const;
 
   std::filesystem::path root_;

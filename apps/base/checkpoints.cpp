@@ -21,7 +21,7 @@ namespace {
 /// Seconds between the first two attempts to write the last checkpoint, and most seconds between later attempts.
 constexpr double retry_pause_s = 0.5, retry_pause_max_s = 10;
 
-/// True if a save ended because ranks or the run ended, which is not a failure of the place that it writes to.
+/// True if a save ended because ranks or the run ended, and not because writing failed.
 bool was_abandoned(const core::error& e) {
   return e.kind == core::error_kind::stopped || e.kind == core::error_kind::peer_lost;
 }
@@ -91,7 +91,8 @@ std::optional<core::error> checkpoints::broken() const {
   return core::error{core::error_kind::numeric, fmt::format("{}; {}", bad_loss_text(), known)};
 }
 
-// A request is always answered; checkpoints that are due by themselves are reported once.
+// Reports that no checkpoint is written while the loss is not finite: each time if a user or signal has requested it,
+// else once.
 void checkpoints::withhold(uint64_t step, moment why) {
   waiting_ = true;
   if (std::exchange(bad_->told, true) && why != moment::asked) return;
@@ -127,8 +128,8 @@ core::result<void> checkpoints::after_step(actors::session& s, moment why) {
     return {};
   }
   if (!when_.asynchronous) return save(s);
-  // A checkpoint that keep_every keeps is numbered by its step, so it waits for the save in progress instead of being
-  // late.
+  // A checkpoint that keep_every retains must be the one of exactly this step, so this call waits for the save in
+  // progress instead of writing a later step.
   const bool stays = due && when_.keep_every > 0 && step % when_.keep_every == 0 &&
                      when_.when_busy == config::checkpoint_section::busy_policy::wait;
   if (stays) TROUPE_TRY(end_saves(s));
@@ -159,7 +160,7 @@ core::result<void> checkpoints::save_last(actors::session& s, moment why) {
                       ::sigabbrev_np(asked_by_signal), step));
     return {};
   }
-  if (bad_) return {};  // `broken` says so
+  if (bad_) return {};  // the run ends with the error of broken()
   const double until_s = double(core::now_ns()) / 1e9 + when_.retry_for_s;
   for (double pause_s = retry_pause_s;; pause_s = std::min(2 * pause_s, retry_pause_max_s)) {
     (void)save(s);
@@ -203,7 +204,8 @@ void checkpoints::heard(const actors::save_report& r) {
     if (auto ok = failed(r.step, *r.failure); !ok) failure_ = ok.error();
     return;
   }
-  if (!saved_step_) saved_step_ = r.step;  // the session has repeated this checkpoint after a loss
+  // `saved_step_` is empty if the loss of a rank ended the first attempt of this save and the session has repeated it.
+  if (!saved_step_) saved_step_ = r.step;
   missing_.reset();
   if (r.failure) heard_.on_warning("cannot remove old checkpoints: " + r.failure->text);
   const double waited = blocking_ ? r.seconds : r.waited_seconds;
@@ -253,7 +255,7 @@ core::result<void> checkpoints::save(actors::session& s) {
   blocking_ = true;
   const auto saved = s.save(*request);
   blocking_ = false;
-  // an error that is known at once is the result of the call, so on_saved does not report it
+  // An error of the call itself is not reported by on_saved, so it is counted here.
   if (!saved && told_step_ != s.steps_done()) return failed(s.steps_done(), saved.error());
   if (failure_) return core::fail(*std::exchange(failure_, std::nullopt));
   return {};
@@ -270,7 +272,8 @@ core::result<void> checkpoints::end_saves(actors::session& s) {
   return {};
 }
 
-// Counts a failed save once; the next due save is a new attempt. At the end of a run, the caller reports the failure.
+// Handles a failed save of `step`: counts it once, and warns or returns the error, as checkpoint.on_error says. At the
+// end of a run only counts it, because the caller reports the failure.
 core::result<void> checkpoints::failed(uint64_t step, const core::error& e) {
   if (std::exchange(failed_step_, step) != step) ++counts_.failed;
   if (saved_step_ == step) saved_step_.reset();

@@ -34,12 +34,14 @@ class checkpoints {
     std::function<void(const std::string&)> on_warning;
     std::function<void(const checkpoint_event&)> on_written;
   };
-  /// Says when `after_step` is called.
+  /// The situation in which `after_step` is called.
   enum class moment : uint8_t {
-    step,     ///< the run continues with another step
-    asked,    ///< another step follows, and a signal or a user has requested a checkpoint
-    end,      ///< no step follows: the run has ended
-    rescued,  ///< no step follows, because a signal or an error ended the run; reports a signal without a save
+    step,   ///< the run continues with another step
+    asked,  ///< another step follows, and a signal or a user has requested a checkpoint
+    end,    ///< no step follows: the run has ended
+    /// No step follows, because a signal or an error ended the run; if a signal ended it and nothing is due to be
+    /// saved, after_step prints a warning
+    rescued,
   };
 
   /// Stores its arguments; `configuration` is written unchanged into every checkpoint.
@@ -49,8 +51,9 @@ class checkpoints {
   /// `checkpoint.tag`.
   core::result<run_start> choose_start(bool again = false);
   core::result<void> begin(const run_start& start, const actors::session& s);
-  /// Called instead of `begin` in a process that leads after the loss of the leading one. A checkpoint in the folder
-  /// shows that the run keeps its end.
+  /// Called instead of `begin` in a process that takes over the lead from a lost process. If the run's folder has a
+  /// checkpoint, the run's last states are saved (keeps_end), because this process does not know whether the lost one
+  /// had received a request to save.
   void take_over();
   /// Locks the output folder; see checkpoint_start::claim_output.
   core::result<void> claim_output() { return start_.claim_output(heard_.on_warning); }
@@ -58,29 +61,32 @@ class checkpoints {
   /// Notes the loss of a step, before `after_step`. While the newest loss is not finite, nothing is saved and no
   /// checkpoint is removed; a checkpoint that is due meanwhile is written once a loss is finite again.
   void note_loss(uint64_t step, double loss);
-  /// Notes the loss of an evaluation after `step`. A loss that is not finite shows that the step's update has broken
-  /// the weights, and has the effect of such a loss of the step; a finite one has no effect.
+  /// Notes the loss of an evaluation after `step`. A loss that is not finite prevents saves as one passed to
+  /// note_loss() does, because it shows that the update of `step` has broken the weights. A finite loss has no effect.
   void note_evaluation(uint64_t step, double loss);
-  /// Returns since which step the loss is not finite, and the newest checkpoint from before: the run ends with this
-  /// error. If the last evaluation alone found the loss, the step's checkpoint may have been written before; the error
-  /// names it, too. None: the newest loss is finite.
+  /// Returns the error with which the run ends if the newest loss is not finite: since which step that is so, and the
+  /// newest checkpoint of an earlier step. If only the last evaluation found the loss, the checkpoint of that step may
+  /// exist; the error then names it as unusable. Returns nothing if the newest loss is finite.
   [[nodiscard]] std::optional<core::error> broken() const;
 
-  /// Called between steps. Starts a checkpoint if one is due and this step has none; at the end, waits until no save is
-  /// in progress. Returns an error if `checkpoint.on_error` is stop, or if the session has ended; any other failure is
-  /// a warning and is counted. The last checkpoint is retried for `checkpoint.retry_for`; if it fails, `unsaved` holds
-  /// the error.
+  /// Called between steps. Starts a checkpoint if one is due and the current step has none. At the end of the run,
+  /// waits until no save is in progress, and retries a failed last save for `checkpoint.retry_for`; if it fails for
+  /// good, `unsaved` returns the error. Returns an error if `checkpoint.on_error` is stop, or if the session has ended;
+  /// any other failed save is counted and causes a warning.
   core::result<void> after_step(actors::session& s, moment why);
-  /// True if the run's end is saved: checkpoints are configured, one was requested, or the run resumed from its own.
+  /// True if the last states of the run are saved: checkpoints are configured, one was requested, or the run resumed
+  /// from a checkpoint of its own.
   [[nodiscard]] bool keeps_end() const { return when_.is_on() || asked_; }
 
-  /// Returns why the run's last checkpoint could not be written, and which step is safe. Also set if another error
-  /// ended the run while its states were whole.
+  /// Returns why the run's last checkpoint could not be written, and the newest step that has a checkpoint; nothing if
+  /// no last checkpoint has failed. Also set if another error ended the run and its states, which were intact, could
+  /// not be saved.
   [[nodiscard]] const std::optional<core::error>& unsaved() const { return unsaved_; }
   /// Returns a sentence such as "step 10 is safe in 'out/checkpoints/step-00000010'", read from the folder at the call.
   [[nodiscard]] std::string what_is_safe() const;
 
-  /// Notes that the run went back to `step`; `has_one` is true if that step has a checkpoint.
+  /// Notes that the run has returned to the states of the earlier step `step`, e.g. after a loss spike; `has_one` is
+  /// true if a checkpoint of that step exists.
   void went_back(uint64_t step, bool has_one);
 
   /// Handles the report of an ended save; called by session_hooks::on_saved.
@@ -100,7 +106,8 @@ class checkpoints {
   void withhold(uint64_t step, moment why);
   /// Returns a clause such as "the loss has been nan since step 4". Requires a newest loss that is not finite.
   [[nodiscard]] std::string bad_loss_text() const;
-  /// Returns `sentence` of the newest checkpoint's step and folder, or a sentence that there is none to read.
+  /// Returns the result of `sentence`, called with the step and folder of the newest checkpoint, or a sentence that no
+  /// checkpoint can be read.
   [[nodiscard]] std::string newest(const std::function<std::string(uint64_t, const std::string&)>& sentence) const;
 
   checkpoint_start start_;
@@ -112,21 +119,23 @@ class checkpoints {
   std::optional<core::error> failure_;  ///< error of an asynchronous checkpoint, if `checkpoint.on_error` ends the run
   std::optional<core::error> missing_;  ///< reason why the checkpoint that was started last is missing
   std::optional<core::error> unsaved_;
-  bool asked_ = false;     ///< true: a checkpoint was requested, or the run resumes from its own
-  bool waiting_ = false;   ///< true: a checkpoint is due while another is in progress
+  /// true: a user or signal has requested a checkpoint, or the run has resumed from a checkpoint of its own
+  bool asked_ = false;
+  /// true: a checkpoint that was due is postponed, because another is in progress or the loss is not finite
+  bool waiting_ = false;
   bool blocking_ = false;  ///< true: training waits for the checkpoint in progress
   bool ending_ = false;    ///< true: the run's last checkpoint is being written
-  /// A run of steps whose losses are not finite, up to the newest step.
+  /// A sequence of consecutive steps, up to the newest one, whose losses are not finite.
   struct bad_losses {
     uint64_t since = 0;
     double newest = 0;
-    bool in_training = false;  ///< false: only evaluations had such losses
-    bool told = false;         ///< true: a warning has reported a checkpoint that was left out
+    bool in_training = false;  ///< false: only losses of evaluations were not finite
+    bool told = false;         ///< true: a warning has reported a checkpoint that was omitted because of the losses
   };
   std::optional<bad_losses> bad_;
   std::optional<uint64_t> told_step_;    ///< step of the last save report that this object received
   std::optional<uint64_t> failed_step_;  ///< newest step whose checkpoint was counted as failed
-  int64_t last_begin_ns_ = 0;            ///< time of the begin of the run or of the newest checkpoint
+  int64_t last_begin_ns_ = 0;            ///< time, by core::now_ns(), at which the run or its newest checkpoint began
 };
 
 }  // namespace troupe::apps

@@ -51,7 +51,7 @@ config::load_result as_user_knows(config::load_result out, const std::string& pa
   return out;
 }
 
-/// Loads the file with the options and the overrides of the arguments.
+/// Loads the file of `a` with `options` and with the overrides of `a`, and applies `--resume`.
 config::load_result load_with(const common_arguments& a, config::load_options options) {
   if (!a.resume.empty()) options.overrides.push_back(resume_override(a.resume));
   options.overrides.insert(options.overrides.end(), a.set.begin(), a.set.end());

@@ -19,9 +19,9 @@ struct common_arguments {
   std::string resume{};  ///< `--resume`: path of a checkpoint, which replaces checkpoint.load.path; empty: none
 };
 
-/// Returns the configuration that the file and the arguments give, or its errors. Prints nothing, and leaves
-/// `--strict`, the model and the batches to load_configuration: for programs that only decide which other programs to
-/// start.
+/// Returns the configuration that the file and the arguments define, or its errors. Prints nothing, and does not check
+/// `--strict`, the model and the batches, as load_configuration does: for programs that only decide which other
+/// programs to start.
 config::load_result read_configuration(const common_arguments& a, std::optional<uint64_t> steps);
 
 /// Returns the configuration, or nothing if the file was refused; every problem has then been printed. If only the

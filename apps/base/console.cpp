@@ -99,7 +99,8 @@ struct output_relay::shared {
 namespace {
 
 constexpr const char* nobody_reads = "it is not read";
-constexpr std::string_view line_ends = "\n\r";  // a line that is rewritten ends where the next one begins
+// `\r` counts as a line end, because a progress line ends there before it is rewritten
+constexpr std::string_view line_ends = "\n\r";
 
 /// Blocks all signals, so that no thread of the relays receives one.
 class all_signals_blocked {
@@ -167,7 +168,8 @@ std::string output_relay::loss() const {
 
 void output_relay::on_loss(heard tell) {
   std::unique_lock lock(state_->mutex);
-  state_->goes.wait(lock, [this] { return !state_->tells; });  // the previous listener may then be destroyed
+  // Waits for a running call of the previous function, which the caller may destroy afterwards
+  state_->goes.wait(lock, [this] { return !state_->tells; });
   state_->tell = std::move(tell);
   state_->tell_loss(lock);
 }

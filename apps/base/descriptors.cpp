@@ -11,7 +11,7 @@ namespace troupe::apps {
 void open_missing_descriptors() {
   for (const int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (::fcntl(number, F_GETFD) < 0 && errno == EBADF) {
-      // The lowest free number is this one, since the lower ones are open by now.
+      // open() returns the lowest free number, which is `number`, because all lower descriptors are open.
       const int got = ::open("/dev/null", number == STDIN_FILENO ? O_RDONLY : O_WRONLY);
       if (got >= 0 && got != number) ::close(got);
     }

@@ -1,4 +1,5 @@
-// Opens missing descriptors 0 to 2 when a program starts. The library leaves them to its host.
+// Opens missing descriptors 0 to 2 when one of Troupe's programs starts. The library never does that, because the
+// descriptors belong to the program that embeds it.
 #pragma once
 
 namespace troupe::apps {

@@ -64,7 +64,8 @@ constexpr command_example examples[] = {
     {"man", "troupe man ~/.local/share/man"},
 };
 
-/// Breaks a list of choices that is longer than a line after its commas; further lines begin at column `indent`.
+/// Breaks a list of choices that is longer than a line after its commas; the first line begins at column `column`,
+/// further lines at column `indent`.
 std::string broken(const std::string& words, size_t column, size_t indent) {
   if (column + words.size() <= help_columns) return words;
   std::string out;

@@ -19,7 +19,7 @@ inline constexpr size_t help_columns = 100;
 inline constexpr const char* exit_codes =
     "0 done; 1 failed or does not fit; 2 usage or input refused; 130, 143 SIGINT, SIGTERM";
 
-/// Sets this form, the examples and the exit codes for the program and all its commands.
+/// Sets the form of the help text, the examples and the exit codes for the program and all its commands.
 void finish_help(CLI::App& program);
 
 /// Returns the example that a help shows; `command` is the text after `troupe`. Empty if there is no example.
@@ -27,7 +27,7 @@ std::string_view example_of(std::string_view command);
 /// Returns the names of all commands that have an example.
 std::vector<std::string_view> commands_with_example();
 
-/// Returns a command with its parents, such as `troupe checkpoint verify`.
+/// Returns the name of a command after the names of its parent commands, such as `troupe checkpoint verify`.
 std::string full_name(const CLI::App& command);
 /// Returns an option or argument as users write it: `--dtype {fp32,bf16,fp16}`, `FILE`.
 std::string written(const CLI::Option& option);

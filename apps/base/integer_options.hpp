@@ -15,7 +15,7 @@
 namespace troupe::apps {
 
 /// Rewrites an unsigned 64-bit integer in any notation of configuration files (`010`, `5e8`) as plain digits, which may
-/// be followed by a unit. Returns why `text` is none; empty if it is one.
+/// be followed by a unit. Returns why `text` is not such an integer; empty if it is one.
 inline std::string read_integer(std::string& text) {
   const auto refused = [&](const char* wanted) {
     const std::string got = text.substr(0, 80);
@@ -61,7 +61,7 @@ inline CLI::Validator positive_number(bool or_zero) {
   return CLI::Validator(check, "");
 }
 
-/// Makes every option of `app` and of its commands that takes a number read it by these rules.
+/// Makes every numeric option of `app` and of its commands accept numbers as configuration files write them.
 inline void read_numbers_as_files_do(CLI::App& app) {
   for (CLI::Option* option : app.get_options())
     if (option->get_type_name().starts_with("UINT"))

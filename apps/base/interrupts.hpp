@@ -25,13 +25,15 @@ class interrupts {
   interrupts(const interrupts&) = delete;
   interrupts& operator=(const interrupts&) = delete;
 
-  /// Sends signals of others than the parent process to the parent, which then sends them to the process of the job
-  /// that acts on them. Call it in a process that a supervisor or an agent has started.
+  /// Forwards, from this call on, each signal that another process than the parent has sent to the parent process,
+  /// which sends it to the process of the job that handles signals. Must be called in a process that a supervisor or an
+  /// agent has started.
   void pass_to_parent();
   /// Notes that steps have begun, which only changes the message for an interruption.
   void steps_begin() { steps_ = true; }
   [[nodiscard]] bool requested() const { return count_.load() > 0; }
-  /// True if the first signal was not Ctrl-C: something ends the run from outside, and it may be resumed elsewhere.
+  /// True if the first signal was not SIGINT (Ctrl-C), such as SIGTERM from a batch system: the run may then be resumed
+  /// elsewhere.
   [[nodiscard]] bool terminated() const { return terminated_.load(); }
   /// True if a signal has requested a save since the last call.
   bool take_save_request() { return save_.exchange(false); }
@@ -40,13 +42,14 @@ class interrupts {
 
  private:
   void take(int signal);
-  /// Returns true if the signal, which `sender` has sent, went to the parent process.
+  /// Forwards a signal that process `sender` has sent, if pass_to_parent() was called and `sender` is not the parent.
+  /// Returns true if the signal was forwarded.
   [[nodiscard]] bool passes_on(int signal, pid_t sender) const;
 
   int64_t last_ns_ = 0;  ///< time of the last interrupt; used only by the watching thread
   std::atomic<int> count_{0};
   std::atomic<bool> done_{false}, terminated_{false}, save_{false}, steps_{false};
-  std::atomic<pid_t> parent_{0};  ///< the process that gets the signals of others; 0: none
+  std::atomic<pid_t> parent_{0};  ///< id of the process to which signals are forwarded; 0: signals are not forwarded
   std::function<void()> second_;
   std::thread watcher_;
 };

@@ -22,8 +22,8 @@ using config::key_problem;
 /// Limit of the predicted memory of a job's batches (1 PiB): no machine has more memory.
 constexpr uint64_t no_machine_has_bytes = uint64_t{1} << 50;
 
-/// Returns the problem's text without the key that its place already names: "model key 'n_head': wanted 1" becomes
-/// "wanted 1".
+/// Returns the problem's text without the key, which key_problem names separately: "model key 'n_head': wanted 1"
+/// becomes "wanted 1".
 std::string without_key(const models::spec_problem& p) {
   const std::string begin = fmt::format("model key '{}': wanted ", p.key);
   return p.what.text.starts_with(begin) ? std::string("wanted ").append(p.what.text, begin.size()) : p.what.text;
@@ -45,7 +45,8 @@ std::optional<models::model_spec> model_of(const config::model_section& m, std::
   return *models::parse_model_spec(m.hugging_face_json);
 }
 
-/// Returns the problem of the pipeline with this model and schedule, if some machine can hold its batches.
+/// Returns what is wrong with the section `pipeline` for this model. Returns nothing if all is right, or if no machine
+/// could hold the batches (no_machine_has_bytes), so that the pipeline need not be computed.
 std::optional<key_problem> pipeline_problem_of(const config::job_config& job, const models::model_spec& spec,
                                                const plan::batch_request& batches) {
   const auto& p = job.pipeline;

@@ -31,7 +31,7 @@ int with_last_catch(Body body, const char* who = "") {
   } catch (const std::bad_alloc&) {
     return say("there is not enough memory for this");
   } catch (const std::filesystem::filesystem_error& e) {
-    // such an error comes from a relative path if there is no working directory
+    // without a working directory, any use of a relative path throws
     return say(has_working_directory() ? e.what() : no_working_directory);
   } catch (const std::exception& e) {
     return say(e.what());

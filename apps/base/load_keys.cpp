@@ -49,7 +49,7 @@ config::load_result with_resume(config::loaded c, const std::string& path) {
   auto& load = c.config.checkpoint.load;
   const load_section none;
   auto* const own = load_value(c, "path");
-  // An origin has the first part of a long override.
+  // The origin of a value contains only the first part of a long override, so a prefix of the override is compared.
   if (const auto ours = std::string(override_prefix) + resume_override(path);
       own != nullptr && !ours.starts_with(own->origin))
     return tl::unexpected(std::vector<config::diagnostic>{

@@ -1,5 +1,6 @@
-// Owns which keys of checkpoint.load apply where: those that a command line sets, those that belong to the file's own
-// checkpoint.load.path, and those that apply to every checkpoint. Leaves their effect to checkpoint_start.hpp.
+// Owns to which checkpoints each key of checkpoint.load applies: keys of the command line, keys that belong to the
+// file's own checkpoint.load.path, and keys that apply to every checkpoint. Leaves their effect to
+// checkpoint_start.hpp.
 #pragma once
 
 #include <array>
@@ -15,8 +16,8 @@ namespace troupe::apps {
 struct load_key {
   const char* name;
   bool config::checkpoint_load_section::*field;
-  /// True: the key, set in the file, applies to every checkpoint and not to checkpoint.load.path alone. Keys of this
-  /// kind permit something; they do not drop states
+  /// True: if the configuration file sets the key, it applies to every checkpoint that is loaded, and not only to
+  /// checkpoint.load.path. Only keys that permit something are of this kind, none that drops states
   bool is_for_all;
 };
 inline constexpr std::array<load_key, 7> load_keys{
@@ -38,8 +39,8 @@ std::string origin_of_tag(const config::loaded& c);
 /// Returns the override that names the checkpoint of `--resume`, `path`.
 std::string resume_override(const std::string& path);
 
-/// Gives the keys of checkpoint.load that the file sets their defaults, except the keys that apply to every checkpoint:
-/// the file sets them for its own checkpoint.load.path, which `--resume` replaces. Adds a warning that names them.
+/// Resets the keys of checkpoint.load that the file sets, because they describe the file's own checkpoint.load.path,
+/// which `--resume` replaces; keys that apply to every checkpoint stay. Adds a warning that names the reset keys.
 /// Requires that resume_override(path) was the first override of `c`. Refused: another path by `--set`.
 config::load_result with_resume(config::loaded c, const std::string& path);
 

@@ -1,5 +1,6 @@
-// Owns when the peak rate for model-FLOPs use is measured: after the first step, and again if steps exceed the measured
-// peak, because other programs used the machine during the measurement. Leaves the measurement to the caller.
+// Owns when the peak rate for the model-FLOPs utilisation is measured: after the first step, and again if steps exceed
+// the measured peak, because other programs used the machine during the measurement. Leaves the measurement to the
+// caller.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +14,15 @@ namespace troupe::apps {
 
 class measured_peak {
  public:
-  /// Limit of the repeated measurements of a peak that steps exceed.
+  /// Largest number of measurements that are repeated because steps have exceeded the measured peak.
   static constexpr int again_max = 3;
 
-  /// Stores its arguments. `measure` returns operations per second, measured now, of one rank's core or of the device
-  /// that all ranks share; `cores` is one per rank, or 1 for a device.
+  /// Stores its arguments. `measure` measures and returns the operations per second of one rank's core, or of the
+  /// device that all ranks share; `cores` is the number of ranks, or 1 for a device.
   measured_peak(std::function<double()> measure, uint32_t cores) : measure_(std::move(measure)), cores_(cores) {}
 
-  /// Measures if a measurement is due, and passes the peak to `show`. Reports once, after the last measurement, that
-  /// the use is unknown.
+  /// Measures if a measurement is due, and passes the peak to `show`. If steps still exceed the peak after the last
+  /// measurement, reports once that the model-FLOPs utilisation is unknown.
   void after_step(progress& show, const std::function<void(const std::string&)>& say);
   /// Returns the largest measured rate in operations per second; 0: not measured yet.
   [[nodiscard]] double flops() const { return flops_; }

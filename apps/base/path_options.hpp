@@ -10,8 +10,8 @@
 
 namespace troupe::apps {
 
-/// Expands every text option and argument of `app` and of its commands; --set leaves that to its key. Refuses an empty
-/// text, such as the value of an unset variable.
+/// Expands the paths in every text option and argument of `app` and of its commands, except in values of --set, which
+/// are expanded when the key is set. Refuses an empty text, such as the value of an unset variable.
 inline void expand_paths(CLI::App& app) {
   const auto expand = [](std::string& text) -> std::string {
     if (text.empty()) return "wanted a path or a text, got nothing";

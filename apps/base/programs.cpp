@@ -22,8 +22,8 @@ constexpr uint64_t most_version_bytes = 4096;
 
 std::string_view without_build(std::string_view version) { return version.substr(0, version.find('+')); }
 
-/// Returns the folders of Python packages that pip fills together with the bin folder `here`: of an environment, of a
-/// user, of Debian's own Python, of `pip install --target`.
+/// Returns the folders into which pip may install the packages whose programs it installs into `here`: those of a
+/// virtual environment, of a user, of Debian's own Python, and of `pip install --target`.
 std::vector<fs::path> package_folders(const fs::path& here) {
   const fs::path base = here.parent_path();
   std::vector<fs::path> out;
@@ -38,7 +38,7 @@ std::vector<fs::path> package_folders(const fs::path& here) {
   return out;
 }
 
-/// Returns the package_folders() that hold the program in a package of this version.
+/// Returns those of package_folders() that contain the package `troupe` of this version with the program `name`.
 std::vector<fs::path> packages_with(const fs::path& here, std::string_view name) {
   std::vector<fs::path> out;
   for (const auto& folder : package_folders(here)) {

@@ -1,5 +1,5 @@
-// Finds the other programs: next to the running one, or in the Python package that it was installed with. Owns the
-// search, and the check of the torch next to that package; executes nothing.
+// Finds Troupe's other programs: next to the running one, or in the Python package that it was installed with. Owns the
+// search, and the check of the version of torch next to that package; executes nothing.
 #pragma once
 
 #include <filesystem>

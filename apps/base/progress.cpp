@@ -369,7 +369,7 @@ std::string memory_line(const end_summary& e) {
   return out + "\n";
 }
 
-/// Returns the line of a run whose model is nowhere on a disk.
+/// Returns the line of the summary that says that the run's weights were not written to a disk.
 std::string not_kept_line(const end_summary& e) {
   if (e.unsaved) return "model: not kept: the last step is in no checkpoint\n";
   return "model: not kept; --export FOLDER or checkpoint.every_steps keeps it\n";

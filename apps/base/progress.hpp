@@ -75,7 +75,8 @@ struct end_summary {
   double validation_loss = 0;
   double tokens_per_s = 0;
   std::vector<actors::rank_memory_report> memory;
-  uint64_t peak_live_elements = 0;  ///< most elements of whole parameters that a rank had at once
+  /// Largest number of elements of gathered parameters that a rank had in memory at once
+  uint64_t peak_live_elements = 0;
   uint64_t model_elements = 0;
   uint64_t process_peak_bytes = 0;
   telemetry::step_summary lanes;   ///< summary of the lanes' times over all steps, added by telemetry::add_step
@@ -84,12 +85,14 @@ struct end_summary {
   checkpoint_counts checkpoints;
   std::string trace_file, report_file, output_folder, sample;
   std::string no_sample;                 ///< reason why a requested text sample is missing
-  std::string model_place;               ///< folder with the newest weights; empty: no weights are kept
+  std::string model_place;               ///< folder with the newest weights; empty: no weights were written to a disk
   std::string next_command;              ///< a command that uses the weights, or resumes the run
   std::string loss_unit;                 ///< unit of the losses: nats/byte or nats/token
   std::string communication_table;       ///< table of collectives by comms_logger
-  telemetry::pipeline_figures pipeline;  ///< figures of the pipeline; without steps if the model has no pipeline
-  uint64_t num_not_recorded = 0;         ///< steps and validations without a record
+  /// Figures of the pipeline; their number of steps is 0 if the model has no pipeline
+  telemetry::pipeline_figures pipeline;
+  /// Number of records of steps and validations that could not be written to the run's files
+  uint64_t num_not_recorded = 0;
 };
 std::string end_json(const end_summary& e);
 /// Returns a summary of at most ten lines, after the table of comms_logger if that is enabled.

@@ -9,8 +9,8 @@
 
 namespace troupe::apps {
 
-/// Longest time between two signals that count as one request to end: `timeout` signals the program and then its
-/// process group, and a launcher signals every process of a job while its supervisor passes the signal on.
+/// Longest time in nanoseconds between two signals that count as one request to end: `timeout` signals the program and
+/// then its process group, and a launcher signals every process of a job while its supervisor passes the signal on.
 inline constexpr int64_t same_request_ns_max = 1'000'000'000;
 
 /// True if the process that started this program ignored the signal, as `nohup` ignores SIGHUP, so that the program
@@ -18,14 +18,16 @@ inline constexpr int64_t same_request_ns_max = 1'000'000'000;
 /// still send it.
 bool is_left_ignored(int number);
 
-/// Ignores the signals that the table ignores, unless they have a handler already, such as a profiler's.
+/// Ignores the signals that core::signal_table marks as ignored, unless they have a handler already, such as a
+/// profiler's.
 void ignore_unused_signals();
 
 /// Returns the signals that end the program, without those that were ignored when it began.
 sigset_t signals_that_end();
 sigset_t signals_that_end_or_save();
 
-/// Blocks the signals that request a save until a reader waits for them, so that one sent during the start is kept.
+/// Blocks the signals that request a save until a thread waits for them, so that a signal sent during the start is not
+/// lost.
 void hold_save_signals();
 
 }  // namespace troupe::apps

@@ -30,7 +30,7 @@ inline std::string_view fitting(std::string_view text, int descriptor) {
   size_t end = 0;
   for (unsigned shown = 1; end < text.size() && shown < columns; ++shown) do
       ++end;
-    // Adds the rest of a UTF-8 character.
+    // Includes the remaining bytes of a UTF-8 character, so that none is split.
     while (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U);
   return text.substr(0, end);
 }

@@ -1,4 +1,4 @@
-// Formats where a step's time goes, for the end of `troupe train`.
+// Formats the table of the time that each part of a step takes, for the end of `troupe train`.
 #pragma once
 
 #include <string>
@@ -8,7 +8,8 @@
 
 namespace troupe::apps {
 
-/// Limit of the units that the text lists; with more units, the slowest are listed and the others summed in one line.
+/// Largest number of model units that work_text() lists; with more units, the slowest are listed and the others summed
+/// in one line.
 inline constexpr size_t units_listed_limit = 8;
 
 /// Returns the table as text. `units` are names in the model's order. `peak_flops` is the rate of one rank's core,

@@ -20,11 +20,13 @@ namespace troupe::apps {
 struct source_arguments {  ///< arguments of a command that reads a checkpoint
   std::string path;
   std::string tag;  ///< name of the checkpoint in the folder `path`; empty: the name in the file `latest`
-  std::string map;  ///< file of names for the tensors; empty: none
+  /// Path of a file that maps names of the checkpoint's tensors to other names; empty: names are unchanged
+  std::string map;
   bool fallback_to_previous = false;
   /// Option that messages about a damaged checkpoint suggest, for source_options::older_by
   std::string older_by = "--fallback-to-previous";
-  /// True: if the folder holds both exported weights and checkpoints, the most exact weights alone are read
+  /// True: the command needs weights only. If the folder contains exported weights next to checkpoints, the exported
+  /// ones are read, unless those of the checkpoints have a higher precision
   bool wants_weights = false;
   bool as_stored = false;       ///< true: tensors are read as they are stored, even with codes that cannot be decoded
   bool allow_overflow = false;  ///< true: values that a narrower type cannot represent are clamped
@@ -49,15 +51,15 @@ void note(const source_arguments& a, const std::string& line);
 
 /// Opens the checkpoint that `a` names. Reports skipped checkpoints through `a.note`, or on stderr even if the output
 /// is quiet. States of an optimizer that numbers its parameters get the names of the model's parameters, in the order
-/// of `model_config` or of the checkpoint's own description; if that is missing or does not fit, these states are left
-/// out, and the source's remarks say so. Sets `has_numbers` to true if an optimizer numbers its parameters; otherwise
-/// the description is not read.
+/// of `model_config` or of the checkpoint's own description; if that is missing or contradicts the states, they are
+/// left out, and the source's remarks say so. Sets `has_numbers` to true if an optimizer numbers its parameters;
+/// otherwise the description is not read.
 core::result<checkpoint::tensor_source> open_checkpoint_at(const source_arguments& a,
                                                            const std::filesystem::path& model_config = {},
                                                            bool* has_numbers = nullptr);
 
-/// Returns the error `e`, which arose while the checkpoint of `a` was read. If the checkpoint is damaged, adds the
-/// option by which an older one is used.
+/// Returns the error `e`, which arose while the checkpoint of `a` was read. If the checkpoint is damaged, adds to the
+/// message the option `a.older_by`, with which an older checkpoint is used instead.
 core::error with_way_around(core::error e, const source_arguments& a);
 
 /// Reports the contents of the checkpoint that no command converts, one warning for each reason, through `a.note` or

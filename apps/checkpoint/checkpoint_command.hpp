@@ -14,7 +14,7 @@ namespace troupe::apps {
 
 class checkpoint_command {
  public:
-  /// Adds `checkpoint` and its subcommands; `parent` outlives this object.
+  /// Adds `checkpoint` and its subcommands; `parent` must outlive this object.
   explicit checkpoint_command(CLI::App& parent);
   ~checkpoint_command();
   checkpoint_command(const checkpoint_command&) = delete;

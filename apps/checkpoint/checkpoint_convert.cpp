@@ -61,8 +61,9 @@ core::result<output_kind> kind_of(const fs::path& out) {
 
 namespace {
 
-/// Adds the head's name if the model ties it to the embedding, because DeepSpeed's converter writes it into state
-/// dicts. Folders and files of safetensors contain a tensor once.
+/// Adds the head's tensor under its own name if the model ties the head to the embedding, because DeepSpeed's converter
+/// writes both names into state dicts. Does nothing if `out` is a folder or file of safetensors, which contain a tensor
+/// under one name only.
 core::result<checkpoint::tensor_source> with_tied_head(checkpoint::tensor_source s, const model_description& model,
                                                        const fs::path& out) {
   if (!out.empty() && !checkpoint::keeps_bytes_once({.out = out})) return s;

@@ -59,7 +59,8 @@ struct reshape_arguments {
   /// Megatron's checkpoint_version of the source and of the output, which decides the order of query, key and value
   std::optional<double> qkv_version, to_qkv_version;
   uint32_t heads = 0;  ///< number of attention heads, which to_qkv_version requires
-  /// Path of a file of names that is applied in reverse; empty: none.
+  /// Path of a file of tensor names, in the form of --map, that is applied in reverse to the written names; empty:
+  /// none.
   std::string map_back;
 };
 

@@ -74,7 +74,7 @@ int inspect_checkpoint(const source_arguments& a, output_form form, const std::s
   quietly.note = [&](const std::string& line) { said.push_back(line); };
   bool has_numbers = false;
   const auto s = open_checkpoint_at(quietly, model_config, &has_numbers);
-  for (const auto& line : said)  // skips the lines that the text below contains
+  for (const auto& line : said)  // skips notes that are remarks of the source, because the output below contains those
     if (!s || std::ranges::find(s->found, line) == s->found.end()) note(a, line);
   if (!s) return ended_with(s.error());
   std::vector<std::string> given;
@@ -173,7 +173,7 @@ core::result<compared_checkpoints> compare_checkpoints(const diff_arguments& a) 
   if (!second) return fail(second.error());
   warn_of_left_out(a.first, *first);
   warn_of_left_out(a.first, *second);
-  // Layers without names get the names of the other checkpoint.
+  // If the tensors of one checkpoint are named by pipeline layer, gives them the tensor names of the other one.
   if (!second->has_layer_names) first = checkpoint::named_by_layers(std::move(*first), wanted_of(*second));
   if (!first) return fail(first.error());
   if (!first->has_layer_names) second = checkpoint::named_by_layers(std::move(*second), wanted_of(*first));

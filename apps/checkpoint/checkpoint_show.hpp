@@ -21,7 +21,8 @@ struct compared_checkpoints {
   checkpoint::diff_report report;
 };
 
-/// Opens both checkpoints and compares them. A pipeline's layers without names get the names of the other checkpoint.
+/// Opens both checkpoints and compares them. If the tensors of one checkpoint are named by pipeline layer, they get the
+/// tensor names of the other one.
 core::result<compared_checkpoints> compare_checkpoints(const diff_arguments& a);
 
 int inspect_checkpoint(const source_arguments& a, output_form form, const std::string& model_config = {});

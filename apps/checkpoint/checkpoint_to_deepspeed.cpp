@@ -46,7 +46,7 @@ core::result<checkpoint::deepspeed_write_options> options_for(const deepspeed_ar
   out.ranks = a.ranks;
   out.weight_type = *type;
   out.integer_step = a.integer_steps;
-  if (s.has_layer_names) return out;  // names by pipeline layer are kept as they are
+  if (s.has_layer_names) return out;  // tensors that are named by pipeline layer are written under these names
   out.shared = shared_names(opened.model, s);
   out.name = [type = opened.model.model_type](const std::string& name) {
     return checkpoint::hugging_face_name(type, name);

@@ -30,7 +30,8 @@ core::result<bool> copy_companion(const fs::path& from, const fs::path& to) {
   std::error_code e;
   const auto status = fs::symlink_status(from, e);
   if (status.type() == fs::file_type::not_found || e == std::errc::filename_too_long) return false;
-  const auto path = e ? fs::path() : fs::canonical(from, e);  // caches of the Hugging Face hub consist of links
+  // Follows links, because caches of the Hugging Face hub consist of links
+  const auto path = e ? fs::path() : fs::canonical(from, e);
   if (e) return core::fail(core::path_error(fs::is_symlink(status) ? "follow the link" : "read", from, e.value()));
   if (!fs::is_regular_file(path, e)) return false;
   TROUPE_ASSIGN(const auto text, checkpoint::read_small_file(checkpoint::real_files(), path, max_companion_bytes));

@@ -10,11 +10,11 @@
 
 namespace troupe::apps {
 
-/// Copies a checkpoint's companion files into `to`: from the folder of its weights, else from the places where its run
-/// had its tokenizer and its model.
+/// Copies a checkpoint's companion files into the folder `to`: from the folder of its weights, or if that has none,
+/// from the folders of the tokenizer and the model that its run began with.
 core::result<void> copy_companions(const checkpoint::tensor_source& from, const std::filesystem::path& to);
 
-/// Copies the companion files of a run into `to`: from its tokenizer's and its model's folders.
+/// Copies the companion files of a run into the folder `to`, from the folders of the run's tokenizer and model.
 core::result<void> copy_companions(const config::job_config& run, const std::filesystem::path& to);
 
 }  // namespace troupe::apps

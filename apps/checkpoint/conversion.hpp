@@ -1,5 +1,5 @@
-// Frames a command that writes OUT from a checkpoint: the progress line, the temporary place of the output, the last
-// line. Leaves the content to the command.
+// Owns the common parts of commands that write OUT from a checkpoint: the progress line, the temporary folder of the
+// output, and the last line that is printed. Leaves the content of OUT to the command.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +13,17 @@
 
 namespace troupe::apps {
 
-/// Bytes on the disk for headers, paddings, an index and config.json, in addition to the tensors.
+/// Free bytes on the disk that are required for headers, paddings, an index and config.json, in addition to the
+/// tensors.
 inline constexpr uint64_t header_reserve_bytes = uint64_t{1} << 20;
 
 class conversion {
  public:
-  /// Stores its arguments, which outlive this object. The time in the last line counts from here.
+  /// Stores its arguments, which must outlive this object. The elapsed time that say() prints begins with this call.
   conversion(const source_arguments& from, const output_arguments& to)
       : from_(from), to_(to), display_("writing", from.verbosity) {}
 
-  /// Returns the function that shows the progress of the work; this object outlives it.
+  /// Returns the function that shows the progress of the work; this object must outlive the function.
   checkpoint::progress_function progress() { return from_.progress ? from_.progress : display_.progress(); }
 
   /// Prepares OUT by output_place::prepare(). Also refused (limit): an output that is many times as large as the files
@@ -31,11 +32,11 @@ class conversion {
                              uint64_t needed_bytes = 0);
   [[nodiscard]] const output_place& place() const { return *place_; }
 
-  /// Gives OUT its name by output_place::commit().
+  /// Renames the complete output, or the folder `below` in it, to OUT, by output_place::commit().
   core::result<void> commit(const std::filesystem::path& below = {});
 
-  /// Prints `OUT: 1.5 GiB in 3 files, 2.0 s`, unless the output is quiet; `written` is the text between OUT and the
-  /// time. With `bytes`, also prints the rate in bytes per second.
+  /// Prints the last line, such as `OUT: 1.5 GiB in 3 files, 2.0 s`, unless the output is quiet; `written` is the text
+  /// between OUT and the elapsed time. With `bytes`, also prints the rate in bytes per second.
   void say(const std::string& written, std::optional<uint64_t> bytes = {}) const;
 
  private:
@@ -43,7 +44,8 @@ class conversion {
   const output_arguments& to_;
   work_display display_;
   std::optional<output_place> place_;
-  std::shared_ptr<const checkpoint::clamped_values> clamped_;  ///< null if clamping is not allowed
+  /// Record of values that were clamped to the range of a narrower type; null if clamping is not allowed
+  std::shared_ptr<const checkpoint::clamped_values> clamped_;
 };
 
 }  // namespace troupe::apps

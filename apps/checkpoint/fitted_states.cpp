@@ -24,12 +24,13 @@ using core::fail;
 
 /// The tensors of one parameter: the tensor that an optimizer updates, and the names of its moments.
 struct parameter_states {
-  size_t weight = 0;  ///< index of the master, or of the weight if there is no master
+  /// Index in the source's tensors of the parameter's fp32 master weight, or of its weight if there is no master
+  size_t weight = 0;
   bool is_frozen = false;
   std::set<std::string> moments;
 };
 
-/// Returns the parameters that an optimizer may update, by name. A weight of integers is none.
+/// Returns the parameters that an optimizer may update, by name. Weights of integers are omitted.
 std::map<std::string, parameter_states> states_in(const checkpoint::tensor_source& s) {
   std::map<std::string, parameter_states> out;
   for (size_t i = 0; i < s.tensors.size(); ++i) {
@@ -63,7 +64,8 @@ core::result<void> fit_states(checkpoint::tensor_source& s, const source_argumen
   const auto type = core::name_of(config.optimizer.type);
   auto tensors = s.tensors;
   std::vector<tensor_entry> added;
-  std::set<std::pair<std::string, std::string>> left;  // name and moment
+  // [parameter name, moment name] of each moment that the optimizer does not use
+  std::set<std::pair<std::string, std::string>> left;
   std::set<std::string> left_moments;
   std::string first;
   size_t count = 0;

@@ -37,7 +37,7 @@ core::result<checkpoint::gguf_model> gguf_model_of(const models::model_spec& spe
                                 .mlp_bias = spec.mlp_bias};
 }
 
-/// Returns the metadata that describes the model for readers: name, makers and licence from a GGUF file as the source,
+/// Returns the metadata that describe the model to people: name, makers and licence from a source that is a GGUF file,
 /// else the name of the source's folder.
 core::result<gguf_metadata> about(const checkpoint::tensor_source& s) {
   TROUPE_ASSIGN(const auto before, checkpoint::gguf_metadata_of(s));

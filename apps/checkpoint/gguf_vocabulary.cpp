@@ -59,8 +59,9 @@ gguf_metadata keys_of(const data::vocabulary& v, uint64_t tokens) {
   if (!is_byte_level) set("scores", std::span<const float>(scores));
   set("token_type", std::span<const int32_t>(kinds));
   if (is_byte_level) set("merges", v.merges.empty() ? std::vector<std::string>{merge_of_nothing} : v.merges);
-  // Without these keys llama.cpp uses token 11 for both in a byte-level vocabulary, which is an ordinary byte; token 0
-  // occurs in no text.
+  // Without the keys bos_token_id and eos_token_id, llama.cpp takes token 11 of a byte-level vocabulary as the first
+  // and last token of texts. In a vocabulary of bytes that is an ordinary byte, so the keys are set to token 0, a byte
+  // that occurs in no text.
   const bool is_bytes = is_byte_level && v.merges.empty();
   const auto& special = v.special;
   if (special.begin || is_bytes) set("bos_token_id", special.begin.value_or(0));
@@ -80,8 +81,8 @@ gguf_metadata keys_of(const data::vocabulary& v, uint64_t tokens) {
   }
   if (!names.empty()) out.set("tokenizer.chat_templates", gguf_value::of(std::move(names)));
   const bool is_unigram = v.kind == vocabulary_kind::sentencepiece_unigram;
-  // llama.cpp's defaults: BPE texts begin with `begin`, unigram texts end with `end`, which no language model here
-  // requires.
+  // Overrides llama.cpp's defaults, by which BPE texts begin with the token `begin` and unigram texts end with the
+  // token `end`, because no language model that is written here requires that.
   if (is_byte_level || is_unigram || special.adds_begin) set("add_bos_token", special.adds_begin.value_or(false));
   if (is_unigram || special.adds_end) set("add_eos_token", special.adds_end.value_or(false));
   if (special.adds_separator) set("add_sep_token", *special.adds_separator);
@@ -97,8 +98,8 @@ gguf_metadata keys_of(const data::vocabulary& v, uint64_t tokens) {
   return out;
 }
 
-/// Returns the tokenizer of the run that wrote the checkpoint, a path or `bytes`; nothing without that run's
-/// configuration.
+/// Returns the tokenizer of the run that wrote the checkpoint, a path or `bytes`; nothing if the checkpoint does not
+/// contain that run's configuration.
 std::optional<std::string> trained_on(const checkpoint::tensor_source& s) {
   const auto job = own_configuration(s);
   if (!job) return std::nullopt;
@@ -138,7 +139,7 @@ core::result<gguf_metadata> gguf_vocabulary(const checkpoint::tensor_source& s, 
   std::error_code ec;
   const auto folder = fs::is_directory(place, ec) ? fs::path(place) : fs::path(place).parent_path();
   TROUPE_TRY(data::check_ends_of_text(folder, vocabulary->special, "the vocabulary"));
-  // a model may have fewer tokens than there are byte values, if its texts had no other bytes
+  // A model of bytes may have fewer than 256 tokens, if its training texts did not contain the other bytes.
   if (place == bytes_name && vocabulary->entries.size() > tokens) vocabulary->entries.resize(tokens);
   if (vocabulary->entries.size() > tokens)
     return fail(error_kind::mismatch, fmt::format("the tokenizer '{}' has {} tokens, the model {}", place,

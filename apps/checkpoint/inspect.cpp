@@ -48,7 +48,7 @@ core::result<std::shared_ptr<data::tokenizer>> tokenizer_for(const inspect_argum
   return std::shared_ptr<data::tokenizer>(std::move(opened));
 }
 
-/// Facts that Megatron's index next to a file states.
+/// Facts about a token file that are read from Megatron's index (.idx) next to it.
 struct index_facts {
   std::string name, type;  ///< the index's file name, and the type of its tokens
   uint64_t documents = 0;
@@ -62,7 +62,7 @@ core::result<std::optional<index_facts>> index_facts_of(const std::filesystem::p
   return index_facts{index->filename().string(), data::name_of(pair.type()), pair.documents()};
 }
 
-/// Number below which every token is that a file can hold.
+/// Size of a vocabulary that contains every token number which a file of uint32 can store.
 constexpr uint64_t any_vocabulary = uint64_t{1} << 32;
 
 core::result<void> show(const inspect_arguments& a) {

@@ -40,8 +40,8 @@ using json = nlohmann::ordered_json;
 constexpr size_t max_depth = 64;
 constexpr const char* description_name = "config.json";
 constexpr const char* tie_key = "tie_word_embeddings";
-/// Model types of no family here whose head shares the embedding's weight if config.json does not say:
-/// save_pretrained() omits defaults.
+/// Model types outside of families/ whose head shares the embedding's weight even if config.json does not contain the
+/// key `tie_word_embeddings`, because save_pretrained() omits keys with default values.
 constexpr std::array<std::string_view, 4> tied_types{"gemma", "gemma2", "gemma3_text", "gpt_neo"};
 
 bool is_ignored(const model_description& m, std::string_view key) {
@@ -53,7 +53,8 @@ json parsed(const std::string& text) {
   return out ? std::move(*out) : json();
 }
 
-/// True if a model's head shares the embedding's weight where config.json does not say.
+/// True if the head of models of this type shares the embedding's weight when config.json does not contain the key
+/// `tie_word_embeddings`.
 bool is_usually_tied(std::string_view model_type) {
   if (const auto* f = families::find(model_type)) return f->keys.tied.usual;
   return std::ranges::find(tied_types, model_type) != tied_types.end();
@@ -157,7 +158,8 @@ checkpoint::parameter_cuts cuts_of(const model_description& m, uint32_t ranks) {
 
 namespace {
 
-/// Unties a head that has its own values although the model's keys tie it, and updates the keys.
+/// If the model's keys tie the head to the embedding but the checkpoint has different values for the head, makes the
+/// head a parameter of its own, and changes the keys accordingly.
 core::result<void> settle_head(const source_arguments& a, described_checkpoint& c) {
   if (!c.model.tied_embedding || is_ignored(c.model, tie_key)) return {};
   TROUPE_ASSIGN(auto settled, checkpoint::settle_tied_head(std::move(c.source), c.model.model_type));
@@ -173,7 +175,7 @@ core::result<void> settle_head(const source_arguments& a, described_checkpoint& 
 
 std::string shape_text(const std::vector<int64_t>& shape) { return fmt::format("({})", fmt::join(shape, ", ")); }
 
-/// Returns the weight with this name, or with a tied one; null if there is none.
+/// Returns the weight `name`, or the weight to which the name is tied; null if the source has neither.
 const checkpoint::tensor_entry* parameter_named(const checkpoint::tensor_source& s, const std::string& name) {
   using checkpoint::tensor_kind;
   for (const auto kind : {tensor_kind::master, tensor_kind::frozen, tensor_kind::weight})
@@ -257,7 +259,7 @@ core::result<void> check_unknown_family(const described_checkpoint& c) {
                                  *layers, seen.size(), *seen.rbegin()));
 }
 
-/// Returns the techniques that had changed how a run reads its weights after `updates` updates.
+/// Returns the names of the techniques that had begun to quantise or mask the weights of a run after `updates` updates.
 std::vector<std::string_view> techniques_after(uint64_t updates, const config::compression_section& c) {
   std::vector<std::string_view> out;
   if (c.weights.enabled && c.weights.schedule_offset <= updates) out.emplace_back("weight_quantization");
@@ -358,7 +360,8 @@ std::string hugging_face_config(const model_description& m, core::dtype type) {
   if (!keys.contains("architectures")) {
     if (const auto* f = families::find(m.model_type)) keys["architectures"] = json::array({f->architecture});
   }
-  keys.erase("quantization_config");  // describes compressed weights, which the written weights no longer are
+  // Removed, because it describes compressed weights, and the written weights are not compressed
+  keys.erase("quantization_config");
   keys.erase("torch_dtype");          // name of `dtype` before transformers 4.56
   erase_gguf_keys(keys, m.model_type);
   keys["dtype"] = type == core::dtype::f32 ? "float32" : type == core::dtype::bf16 ? "bfloat16" : "float16";

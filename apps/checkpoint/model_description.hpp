@@ -1,4 +1,5 @@
-// Describes the model of a checkpoint by Hugging Face's config.json: for files that transformers or DeepSpeed read.
+// Describes the model of a checkpoint by Hugging Face's config.json, which is written into the output for transformers
+// and DeepSpeed.
 #pragma once
 
 #include <filesystem>
@@ -61,8 +62,8 @@ core::result<described_checkpoint> open_described(const source_arguments& a, con
 /// one, one of another shape, one of integers, a pipeline whose layers have no names. For an unknown family, compares
 /// only the embedding's shape and the number of layers.
 core::result<void> check_parameters(const described_checkpoint& c);
-/// Compares a source whose tensors keep their names with a description that --model-config gave, as check_parameters()
-/// does: further names of a parameter, and a head with values of its own, are no difference.
+/// Checks, by check_parameters(), that a source fits the description given by --model-config, for output that contains
+/// the tensors under their own names. Further names of a parameter, and a head with values of its own, are not errors.
 core::result<void> check_given_description(const source_arguments& a, checkpoint::tensor_source s,
                                            model_description model);
 

@@ -21,7 +21,8 @@ struct optimizer_description {
   std::string ds_config;  ///< JSON: batch, clipping and precision of the run, for an engine with `stage` and `type`
 };
 
-/// Returns the description from the configuration of optimizer_configuration(), with what that refuses.
+/// Returns the description of the optimizer in the configuration that optimizer_configuration() returns. Refused:
+/// whatever optimizer_configuration() refuses.
 core::result<optimizer_description> describe_optimizer(const checkpoint::tensor_source& s,
                                                        const std::filesystem::path& file, uint32_t stage,
                                                        core::dtype type);

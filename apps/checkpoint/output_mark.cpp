@@ -24,11 +24,13 @@ using core::fail;
 
 constexpr std::string_view word = "troupe_conversion", version = "1";
 constexpr std::string_view first_line = "troupe conversion 1\n";
-constexpr uint64_t most_mark_bytes = uint64_t{1} << 28;  ///< limit for one line per file of a folder
+/// Limit in bytes of a mark, which has one line per file of its folder
+constexpr uint64_t most_mark_bytes = uint64_t{1} << 28;
 
 using file_sizes = std::map<std::string, uint64_t>;  ///< sizes of files in bytes, by the path relative to the folder
 
-/// Returns every file in the folder except the mark; anything that is neither a regular file nor a folder has no size.
+/// Returns the size in bytes of every file in the folder, by relative path, without the mark itself. An entry that is
+/// neither a regular file nor a folder, such as a link, has no size.
 core::result<std::map<std::string, std::optional<uint64_t>>> files_of(const fs::path& folder) {
   std::map<std::string, std::optional<uint64_t>> out;
   std::error_code e;
@@ -46,7 +48,8 @@ core::result<std::map<std::string, std::optional<uint64_t>>> files_of(const fs::
   return out;
 }
 
-/// Returns the files that a mark lists. A name with a line break is not recovered, so its folder is never replaced.
+/// Returns the sizes of the files that a mark lists. A file name with a line break is read wrongly, so a folder with
+/// such a file does not match its mark and is never replaced.
 std::optional<file_sizes> parse(std::string_view text) {
   if (!text.starts_with(first_line)) return std::nullopt;
   text.remove_prefix(first_line.size());

@@ -149,7 +149,7 @@ core::result<output_place> output_place::prepare(const output_wish& wish, const 
   auto lock = checkpoint::folder_lock::take(room, "writes it");
   if (!lock) return failed(lock.error());
   output_place place(std::move(w), room, std::move(*lock));
-  // Another process may have finished between the first check and the lock.
+  // Checks again, because another process may have finished writing OUT between the first check and the lock.
   TROUPE_TRY(check(place.wish_, &source));
   std::error_code e;
   clear_room(room, name, e);
@@ -167,12 +167,13 @@ core::result<void> output_place::commit(const fs::path& below) {
     TROUPE_TRY(mark_folder(from));
     TROUPE_TRY(checkpoint::sync_folder(from));
   }
-  // The sources have been read, so only files that took the name meanwhile matter.
+  // Checks again that OUT may be replaced, because another program may have created it meanwhile. The source is not
+  // checked, because all of it has been read.
   TROUPE_TRY(check(wish_, nullptr));
   int why = 0;
   if (!is_taken(out, wish_.kind) || wish_.kind == output_kind::file)
     why = ::rename(from.c_str(), out.c_str()) == 0 ? 0 : errno;
-  else  // swaps the two; the destructor removes the old one
+  else  // exchanges the new folder with the old one; the destructor removes the old one
     why = ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, out.c_str(), RENAME_EXCHANGE) == 0 ? 0 : errno;
   if (why != 0)
     return fail(core::kind_of_write_error(why),

@@ -33,19 +33,21 @@ class output_place {
   output_place& operator=(output_place&&) = delete;
   output_place(const output_place&) = delete;
   output_place& operator=(const output_place&) = delete;
-  ~output_place();  ///< removes uncommitted output, or the replaced files
+  ~output_place();  ///< removes the output if commit() has not succeeded, else the files that it has replaced
 
   /// Returns the existing folder to write into, or the file to write.
   [[nodiscard]] const std::filesystem::path& working() const { return working_; }
   [[nodiscard]] const std::filesystem::path& out() const { return wish_.out; }
-  /// Gives the output, or the folder `below` in it, the name OUT. Refused as by prepare(), since hours may have passed.
+  /// Renames the output, or the folder `below` in it, to OUT. Refused as by prepare(), because OUT may have been
+  /// created in the hours since then.
   core::result<void> commit(const std::filesystem::path& below = {});
 
  private:
   output_place(output_wish wish, std::filesystem::path room, checkpoint::folder_lock lock);
 
   output_wish wish_;
-  std::filesystem::path room_, working_;  ///< room_ is empty once moved from
+  /// `room_`: the folder `.NAME.part`, empty once this object is moved from; `working_`: the output in that folder
+  std::filesystem::path room_, working_;
   checkpoint::folder_lock lock_;
 };
 

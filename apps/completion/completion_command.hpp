@@ -13,7 +13,7 @@ namespace troupe::apps {
 
 class completion_command {
  public:
-  /// Adds `completion` and `man`; `parent`, the whole program, outlives this object, which does not move.
+  /// Adds `completion` and `man`; `parent`, the whole program, must outlive this object, which must not be moved.
   explicit completion_command(CLI::App& parent);
   completion_command(const completion_command&) = delete;
   completion_command& operator=(const completion_command&) = delete;

@@ -17,7 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Returns text for roff: no line begins with a request, and a minus is printed as one.
+/// Returns text escaped for roff, so that no line is read as a request (a line that begins with `.` or `'`) and a minus
+/// is printed as a minus.
 std::string plain(std::string_view text) {
   std::string out;
   bool begins = true;

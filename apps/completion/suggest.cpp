@@ -18,7 +18,7 @@ void offer(found& out, const std::string& typed, const std::string& text, const 
   if (text.starts_with(typed)) out.push_back({text, meaning.substr(0, meaning.find('\n'))});
 }
 
-/// Prefix of a choice that means the path of a file.
+/// Prefix of a choice in an option's type that stands for the path of a file, so that files are suggested.
 constexpr std::string_view file_choice = "FILE";
 
 /// Returns the names between the braces of an option's type; empty if it has no choices.
@@ -172,7 +172,8 @@ std::vector<suggestion> suggest_files(const std::string& typed, const std::strin
   for (fs::directory_iterator at(folder, e), end; !e && at != end && looked < most_entries; at.increment(e), ++looked) {
     const std::string name = at->path().filename().string();
     if (!name.starts_with(begin) || (begin.empty() && name.starts_with('.'))) continue;
-    if (name.find_first_of("\n\t") != std::string::npos) continue;  // an answer is one line
+    // Skips the name, because the shells' scripts read one suggestion per line
+    if (name.find_first_of("\n\t") != std::string::npos) continue;
     std::error_code unknown;
     out.push_back({before + shown + name + (at->is_directory(unknown) ? "/" : ""), ""});
   }

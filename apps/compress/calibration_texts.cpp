@@ -26,7 +26,7 @@ using core::fail;
 using models::token_windows;
 using stream_pointer = std::shared_ptr<const data::token_stream>;
 
-/// Share of a calibration text that is held out for validation.
+/// Fraction of a calibration text, at its end, that is held out for validation.
 constexpr double held_out_share = 0.1;
 
 core::result<std::shared_ptr<data::tokenizer>> shared(core::result<std::unique_ptr<data::tokenizer>> t) {
@@ -129,8 +129,8 @@ class reading {
   }
 
  private:
-  /// Returns the share of the calibration text, from its end, to which nothing is fitted, because the loss is computed
-  /// over it.
+  /// Returns the fraction of the calibration text, at its end, that is not used for calibration, because the loss is
+  /// computed over it.
   [[nodiscard]] double share_held_out() const {
     if (holds_out_) return held_out_share;
     std::error_code e;
@@ -140,7 +140,8 @@ class reading {
     return is_runs_text ? own_->data.validation_fraction : 0;
   }
 
-  /// Returns how the text that the run held out differs here from what the run computed its losses over; empty: not.
+  /// Returns a clause that says how the text for the loss differs from the text over which the run computed its
+  /// validation losses; empty: it does not differ.
   [[nodiscard]] std::string changes_of(const data::corpus& now, const config::job_config& job) const {
     std::string out;
     const auto& before = from_.source.run.data;
@@ -198,7 +199,7 @@ class reading {
     return validate_with(*stream, 0, stream->size(), a_.validate);
   }
 
-  /// Reads the text that the run of the checkpoint held out, cut into windows as in the run.
+  /// Reads the text that the run of the checkpoint held out, in windows of the run's sequence length.
   core::result<void> own_validation(const config::job_config& job) {
     TROUPE_ASSIGN(auto tokenizer, shared(data::open_tokenizer(job.data.tokenizer_path)));
     std::vector<data::weighted_stream> streams;
@@ -238,7 +239,8 @@ class reading {
   std::shared_ptr<data::tokenizer> tokenizer_;
   uint64_t columns_ = 0;
   bool holds_out_ = false;
-  const config::job_config* own_ = nullptr;  ///< the run's configuration if the loss is over what the run held out
+  /// The run's configuration if the loss is computed over the text that the run held out; else null
+  const config::job_config* own_ = nullptr;
   calibration_texts out_;
 };
 

@@ -18,8 +18,8 @@ inline constexpr uint64_t calibration_columns = 512;
 /// Least and most tokens over which the loss is computed, in windows spread evenly over the held-out text: few for a
 /// large model, whose forward passes are slow, and more for a small one.
 inline constexpr uint64_t least_validation_tokens = uint64_t{1} << 14, most_validation_tokens = uint64_t{1} << 18;
-/// Product of the number of tokens for the loss and the number of the model's parameters, unless the number of tokens
-/// would be outside of its limits.
+/// Number of tokens for the loss times the number of the model's parameters, which determines the number of tokens
+/// within its limits.
 inline constexpr uint64_t validation_products = uint64_t{1} << 40;
 
 struct calibration_texts {

@@ -103,7 +103,8 @@ core::result<std::map<std::string, checkpoint::trained_grid>> trained_grids(cons
     const uint64_t inputs = p.recipe->transposed ? p.rows : p.columns;
     const kernels::weight_recipe& r = *p.recipe;
     const uint64_t size = r.elements() / r.groups;
-    // Outputs are removed with whole runs of their own, or with parts of runs that others share.
+    // One scale covers `size` consecutive weights of the elements in memory. The remaining scales stay valid only if no
+    // inputs were removed and each output has whole groups of its own: its number of inputs is a multiple of `size`.
     if (!kept_inputs.empty() || (!kept_outputs.empty() && inputs % size != 0)) continue;
     if (r.grid.kind == kernels::quantiser_kind::asymmetric) continue;
     TROUPE_ASSIGN(const auto values, compression::whole_weight(*c.before, p.name));

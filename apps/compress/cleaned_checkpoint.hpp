@@ -1,5 +1,6 @@
-// Makes the compression of a run's checkpoint permanent: applies grids and masks to the weights, removes parts of
-// related modules, and updates config.json. Leaves the tensors to compression/files/cleaned_source.hpp.
+// Makes the compression of a run's checkpoint permanent: rounds weights to their quantisation grids, multiplies them by
+// their masks, removes rows and columns of related modules, and updates config.json. Leaves the changes of tensors to
+// compression/files/cleaned_source.hpp.
 #pragma once
 
 #include <filesystem>

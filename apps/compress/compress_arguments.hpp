@@ -20,8 +20,9 @@ struct compress_arguments {
   std::string tokenizer;   ///< path of the tokenizer, or `bytes`; empty: the checkpoint's own
   std::optional<uint64_t> group;
   bool asymmetric = false, clean = false;
-  std::string calibrate;  ///< path of a text to calibrate with; empty: none
-  /// Path of a text, or no_validation; empty: the held-out text, if there is one
+  std::string calibrate;  ///< path of a text by which the method chooses the compressed weights; empty: none
+  /// Path of the text over which the loss is computed, or no_validation; empty: the text that the checkpoint's run held
+  /// out, else the last tenth of the calibration text
   std::string validate;
   /// Number of calibration windows, and number of tokens in each; sequence 0: the model's positions, at most 512
   uint64_t samples = 128, sequence = 0;

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 using core::error_kind;
 using core::fail;
 
-/// Blocks of at least this size return to the system when they are freed.
+/// Size in bytes from which on malloc maps a block separately, so that freeing it returns the memory to the system.
 constexpr int mapped_bytes = 1 << 18;
 
 models::unit_method method_of(const std::string& name) {
@@ -129,8 +129,8 @@ core::result<std::unique_ptr<compress_calibration>> open_calibration(const compr
   if (from.model.json.empty()) return fail(no_description_of(from.source));
   auto spec = models::parse_model_spec(from.model.json, from.model.ignored_keys);
   if (!spec) return fail(spec.error().in("computing with the model"));
-  // Weights of units are allocated and freed in blocks of a few MiB; in the heap they would leave holes of several
-  // units' size.
+  // The weights of one unit after another are allocated and freed, in blocks of a few MiB. In the heap they would leave
+  // unused memory of several units' size, so malloc maps these blocks separately.
   ::mallopt(M_MMAP_THRESHOLD, mapped_bytes);
   TROUPE_ASSIGN(auto texts, read_calibration_texts(a, from, *spec));
   if (!a.host_memory.empty()) {

@@ -13,7 +13,8 @@
 
 namespace troupe::apps {
 
-/// Writes the cleaned checkpoint, without `--to`, as a Troupe checkpoint with its model's config.json.
+/// Runs `--clean` without `--to`: writes the cleaned checkpoint as a checkpoint of Troupe, with its model's
+/// config.json.
 core::result<void> write_clean(const compress_arguments& a);
 
 /// Quantisation grids of trained weights, by the name of the weight's tensor.

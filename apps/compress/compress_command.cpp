@@ -82,8 +82,8 @@ class work_folder {
 
 fs::path without_slash(const fs::path& p) { return p.has_filename() ? p : p.parent_path(); }
 
-/// Runs the work after the checks: computes the loss, runs the compression method, writes the output, and computes its
-/// loss.
+/// Runs the command after the checks: computes the loss of the source, runs the compression method, writes the output,
+/// and computes the loss of the output.
 class compression {
  public:
   compression(const compress_arguments& a, const described_checkpoint& from, const compress_target& target,
@@ -121,7 +121,8 @@ class compression {
     return {};
   }
 
-  /// True if trained grids are kept; a compression method other than rtn chooses its own values.
+  /// True if weights keep the quantisation grids on which they were trained. Only the method rtn (round to nearest)
+  /// permits that; other methods choose values of their own.
   [[nodiscard]] bool keeps_trained() const { return !trained_.empty() && a_.method == "rtn"; }
   [[nodiscard]] bool tells_loss() const { return with_ != nullptr && !with_->held_out().empty(); }
 

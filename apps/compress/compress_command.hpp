@@ -15,7 +15,7 @@ namespace troupe::apps {
 
 class compress_command {
  public:
-  /// Adds `compress`; `parent` outlives this object.
+  /// Adds `compress`; `parent` must outlive this object.
   explicit compress_command(CLI::App& parent);
   ~compress_command();
   compress_command(const compress_command&) = delete;
@@ -23,12 +23,13 @@ class compress_command {
 
   /// True, after parsing, if the command line chose this command; run() then executes it and returns the exit code.
   [[nodiscard]] bool chosen() const;
-  /// True if `run` needs an opener, because a compression method or a loss computes with the model.
+  /// True if `run` needs a calibration_opener, because a compression method or a loss computes with the model.
   [[nodiscard]] bool computes() const;
   int run(const calibration_opener& open);
 
  private:
-  /// Refuses options without effect; `computes` is true if there is an opener.
+  /// Refuses options without effect; `computes` is true if this program can compute with the model, i.e. passes a
+  /// calibration_opener to `run`.
   [[nodiscard]] core::result<void> check_options(bool computes) const;
 
   CLI::App* command_;

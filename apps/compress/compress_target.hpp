@@ -1,5 +1,6 @@
-// Declares the formats that `troupe compress` writes, behind one interface: the result for a source, the storage of its
-// weights, and the program that opens it. A new format is a class derived from this one and a line in make_target().
+// Declares the formats that `troupe compress` writes, behind one interface: the size and the files of the output for a
+// source, the form in which a weight is stored, and the command that opens the output. A new format is a class derived
+// from compress_target and a line in make_target().
 #pragma once
 
 #include <cstdint>
@@ -54,7 +55,7 @@ class compress_target {
 
  protected:
   using stored_forms = std::map<std::string, std::shared_ptr<const checkpoint::stored_form>, std::less<>>;
-  /// Stores how the tensors are stored in the output; call before any other function.
+  /// Sets the form in which the output stores each tensor. Must be called before any other function.
   core::result<void> take(core::result<stored_forms> forms) {
     if (!forms) return core::fail(forms.error());
     forms_ = std::move(*forms);

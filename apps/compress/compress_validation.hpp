@@ -1,4 +1,5 @@
-// Checks which methods fit which arguments, and finds the text that a run's own configuration holds out for validation.
+// Checks that the other arguments of `troupe compress` permit the compression method, and finds the text that the run
+// which wrote the checkpoint held out for validation.
 #pragma once
 
 #include "apps/compress/compress_arguments.hpp"

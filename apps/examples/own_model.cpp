@@ -44,7 +44,8 @@ models::module_model make_classifier() {
 }
 // [end]
 
-// Returns samples that are noisy pictures of their class. Torch's generator is seeded for each batch.
+// Returns a batch of noisy pictures of random classes, with the classes as targets. Draws from Torch's generator, which
+// a session seeds for each batch.
 models::host_batch pictures(uint64_t, uint32_t, uint32_t) {
   static const at::Tensor drawn = at::sin(at::arange(classes * pixels, at::kFloat).square()).view({classes, 1, 16, 16});
   const at::Tensor labels = at::randint(classes, {samples}, at::kLong);
@@ -61,7 +62,7 @@ double accuracy(const models::module_model& model) {
   at::NoGradGuard no_grad;
   for (const auto& u : model.units)
     if (u.module) u.module->eval();
-  at::manual_seed(7);  // the run's threads draw from the same generator
+  at::manual_seed(7);  // seeds Torch's generator again, because the run's threads have drawn from it
   const models::host_batch fresh = pictures(0, 0, 0);
   at::Tensor x = fresh.input;
   for (const auto& u : model.units) x = u.forward(x);

@@ -66,7 +66,8 @@ models::module_model make_reader() {
 }
 // [end]
 
-// Returns a batch whose rows count upwards, each with its own increment; the ends of some rows are masked.
+// Returns a batch whose rows are numbers that count upwards, each row with an increment of its own; the last positions
+// of some rows are masked.
 models::host_batch counting(uint64_t, uint32_t, uint32_t) {
   const at::Tensor first = at::randint(vocabulary, {rows, 1}, at::kLong), by = at::randint(1, 4, {rows, 1}, at::kLong);
   const at::Tensor all = (first + by * at::arange(columns + 1)).remainder(vocabulary);

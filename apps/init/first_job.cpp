@@ -45,7 +45,7 @@ constexpr model_size sizes[] = {{"1M", 4, 128, 4, 128},       {"10M", 8, 320, 5,
                                 {"355M", 24, 1024, 16, 1024}, {"774M", 36, 1280, 20, 1024},
                                 {"1558M", 48, 1600, 25, 1024}};
 
-/// Share of the free memory that a job may use; the remainder is left to the system and the page cache.
+/// Fraction of the free memory that a job may use; the remainder is left to the system and the page cache.
 constexpr double memory_share = 0.8;
 /// Number of samples in a rank's micro-batch, unless memory requires fewer.
 constexpr uint64_t micro_batch = 4;
@@ -106,7 +106,8 @@ class maker {
  private:
   [[nodiscard]] bool has(std::string_view key) const { return text_.has(key) || given_.contains(std::string(key)); }
 
-  /// Returns the schema next to the installed examples; else a name for the output of `config schema`.
+  /// Returns the path of the JSON schema of configuration files next to the installed examples; without one, the name
+  /// of a file to which the user can write the output of `troupe config schema`.
   [[nodiscard]] std::string schema_place() const {
     std::error_code e;
     const fs::path installed = own_folder().parent_path() / "share/troupe/examples/troupe.schema.json";
@@ -183,7 +184,7 @@ class maker {
     return {};
   }
 
-  /// True if `--text` is not the text of the run that the new one continues.
+  /// True if the new job continues a run from its checkpoint (`--from`), and `--text` is not the text of that run.
   [[nodiscard]] bool is_other_text() const {
     if (!has("checkpoint.load.path") || (!has("data.text") && !has("data.sources"))) return false;
     std::error_code e;
@@ -191,7 +192,8 @@ class maker {
     return text_.value_of("data.text") != config::quoted(whole.string());
   }
 
-  /// Refuses `--steps` that the continued run has done already; without the option, a remark says so.
+  /// Refuses a value of `--steps` that is not above the number of steps which the continued run has done. If the number
+  /// comes from the continued run's own configuration, only adds a remark.
   core::result<void> check_steps() {
     const uint64_t steps = number_of("steps");
     if (steps_done_ == 0 || steps > steps_done_) return {};
@@ -216,8 +218,9 @@ class maker {
     return {};
   }
 
-  /// Sets the tokenizer to the one in the model's folder, or to bytes if the folder has none. Tokens need none, unless
-  /// they are described: a run then compares the description with the model's tokenizer.
+  /// Sets data.tokenizer to the tokenizer in the model's folder, or to bytes if the folder has none. If the text
+  /// consists of tokens already, sets only the model's tokenizer, and only if the tokens have a description, because a
+  /// run compares that with the tokenizer.
   core::result<void> put_models_tokenizer() {
     const auto tokens = files_of_tokens();
     const fs::path beside = tokenizer_beside();
@@ -242,7 +245,7 @@ class maker {
     return {};
   }
 
-  /// Returns the files of the text if they hold tokens.
+  /// Returns the files of `--text` if they contain tokens instead of text; else none.
   [[nodiscard]] std::vector<fs::path> files_of_tokens() const {
     if (a_.text.empty()) return {};
     const auto listed = data::source_files(a_.text);
@@ -316,18 +319,19 @@ class maker {
     if (has("parallel.ranks") || text_.has_below("parallel") ||
         (source_has_data_ranks && (is_said || a_.samples > 0))) {
       if (a_.samples == 0) return;
-      text_.put("train_batch_size", std::to_string(samples));  // divided over the ranks that the source sets
+      // A run divides the batch among the ranks that the imported source sets
+      text_.put("train_batch_size", std::to_string(samples));
       text_.drop("train_micro_batch_size_per_gpu");
       text_.drop("gradient_accumulation_steps");
       return;
     }
-    // A configuration of Accelerate sets the number of processes but no batch.
+    // An imported configuration of Accelerate sets the number of processes but no batch size.
     uint32_t ranks = source_has_data_ranks
                          ? static_cast<uint32_t>(std::clamp<uint64_t>(number_of("parallel.data"), 1, ranks_max))
                          : ranks_for(machine_);
     if (source_has_data_ranks) samples = (samples + ranks - 1) / ranks * ranks;
     if (samples == 0) {
-      // Keeps the given batch, with as many ranks as divide it.
+      // The imported source sets the batch: keeps it, and chooses the largest possible number of ranks that divides it.
       const uint64_t whole = number_of("train_batch_size");
       const uint64_t each = std::max<uint64_t>(1, number_of("train_micro_batch_size_per_gpu")) *
                             std::max<uint64_t>(1, number_of("gradient_accumulation_steps"));
@@ -346,8 +350,8 @@ class maker {
     rows_ = rows;
   }
 
-  /// Reduces the memory that the job needs: halves the micro-batch, then enables activation checkpointing. Returns
-  /// false if both have been done.
+  /// Reduces the memory that the job needs by one step: halves the micro-batch or, if that is one sample, enables
+  /// activation checkpointing. Returns false if neither is possible.
   bool take_less() {
     if (rows_ > 1) {
       rows_ /= 2;
@@ -370,7 +374,8 @@ class maker {
     return fail(error_kind::bad_input, "the file would be refused:\n" + all);
   }
 
-  /// Chooses the tiers as `plan --fit` does; if no tier fits, reduces the memory and tries again.
+  /// Chooses the memory tiers of the states as `troupe plan --fit` does. If none meets the limits, reduces the memory
+  /// that the job needs (take_less) and tries again.
   core::result<void> fit() {
     for (;;) {
       const auto job = load();
@@ -439,8 +444,10 @@ class maker {
   std::vector<std::string> remarks_;
   uint64_t steps_done_ = 0;  ///< number of steps of the run that the new one continues
   bool vocabulary_is_open_ = false;
-  bool validates_by_itself_ = false;  ///< true if data.validation_fraction was chosen here
-  /// Number of samples of a rank in a step, and number in its micro-batch; 0: the source sets them.
+  /// True if init has chosen data.validation_fraction, so that it may drop the key for a short text
+  bool validates_by_itself_ = false;
+  /// Number of samples that one rank computes in a step, and number of samples in its micro-batch; 0: the imported
+  /// source sets them.
   uint64_t each_ = 0, rows_ = 0;
 };
 

@@ -20,7 +20,7 @@ struct first_job_answers {
   std::vector<std::string> ignored_keys;  ///< keys of the model's config.json to ignore
   uint64_t steps = 0;
   uint64_t samples = 0;         ///< number of samples per step
-  std::filesystem::path spill;  ///< folder for states that do not fit into memory
+  std::filesystem::path spill;  ///< folder for swap files with states that do not fit into memory
   std::filesystem::path from;   ///< path of a configuration of DeepSpeed or Accelerate, or of a checkpoint, to import
   std::filesystem::path file;   ///< path of the configuration file to write; paths in it are relative to its folder
 };
@@ -47,9 +47,10 @@ core::result<source_says> look_at_source(const std::filesystem::path& from,
 
 struct first_job {
   std::string yaml;
-  std::vector<std::string> remarks;  ///< lines to show to the user: choices that were made and their reasons
+  std::vector<std::string> remarks;  ///< lines to show to the user: choices that init has made, and their reasons
 };
-/// Makes the file. Errors are bad_input: an unusable answer, the errors of `config check`, a job that fits on no tier.
+/// Makes the file. Errors are bad_input: an unusable answer, the errors of `config check`, a job whose states fit into
+/// no memory tier.
 core::result<first_job> make_first_job(const first_job_answers& a, const machine_offer& machine);
 
 }  // namespace troupe::apps

@@ -12,7 +12,7 @@ namespace troupe::apps {
 
 class init_command {
  public:
-  /// Adds `init`; `parent` outlives this object, which does not move.
+  /// Adds `init`; `parent` must outlive this object, which must not be moved.
   explicit init_command(CLI::App& parent);
   init_command(const init_command&) = delete;
   init_command& operator=(const init_command&) = delete;

@@ -42,7 +42,8 @@ core::result<void> import_deepspeed(job_text& text, std::map<std::string, std::s
   return {};
 }
 
-/// Puts the configuration of the run that wrote the checkpoint, without its output and its starting point.
+/// Adds to `text` the keys of `config`, the configuration of the run that wrote the checkpoint, except those that name
+/// the run's output folder, the checkpoint that it began from, its model's folder and a DeepSpeed configuration.
 core::result<void> put_run(job_text& text, const std::string& config) {
   if (config.empty()) return {};
   const auto read = config.starts_with('{') ? config::read_json(config, 0) : config::read_yaml(config, 0);
@@ -53,7 +54,8 @@ core::result<void> put_run(job_text& text, const std::string& config) {
   return {};
 }
 
-/// Returns the global batch, if the checkpoint states it or its counts imply it; else 0.
+/// Returns the number of samples in a step, if the checkpoint states it or its counts of samples and steps imply it;
+/// else 0.
 uint64_t samples_of_a_step(const checkpoint::source_run& run) {
   if (run.samples_per_step) return *run.samples_per_step;
   if (!run.samples || !run.steps || *run.steps == 0 || *run.samples % *run.steps != 0) return 0;
@@ -73,7 +75,8 @@ core::result<uint64_t> put_source(job_text& text, std::map<std::string, std::str
   source_arguments a;
   a.path = from.string();
   a.ignored_keys = ignored_keys;
-  a.older_by = "";  // messages suggest no option, because `init` has none for older checkpoints
+  // Messages about a damaged checkpoint suggest no option, because `init` has none for older checkpoints
+  a.older_by = "";
   const auto opened = open_described(a, {});
   if (!opened)
     return fail(opened.error().kind,

@@ -12,10 +12,10 @@
 
 namespace troupe::apps {
 
-/// Puts the keys of `from` into `text`; `ignored_keys` of its config.json are ignored. For a configuration of DeepSpeed
-/// or Accelerate, puts only its path into `text`, and adds its keys and values to `given`. Paths are relative to
-/// `folder`. Returns the number of steps that the run of a checkpoint has done; 0: none, or unknown. Errors
-/// (bad_input): `from` is neither a configuration nor a checkpoint.
+/// Adds the keys of the configuration or checkpoint `from` to `text`. For a checkpoint, `ignored_keys` of its
+/// config.json are ignored. For a configuration of DeepSpeed or Accelerate, adds only its path to `text`, and its keys
+/// with their values to `given`. Paths are written relative to `folder`. Returns the number of steps that the run of a
+/// checkpoint has done; 0: none, or unknown. Errors (bad_input): `from` is neither a configuration nor a checkpoint.
 core::result<uint64_t> put_source(job_text& text, std::map<std::string, std::string>& given,
                                   const std::filesystem::path& from, const std::filesystem::path& folder,
                                   const std::vector<std::string>& ignored_keys);

@@ -12,7 +12,7 @@ bool is_within(std::string_view key, std::string_view outer) {
   return key.starts_with(outer) && (key.size() == outer.size() || key[outer.size()] == '.');
 }
 
-/// Returns the first sentence of a key's meaning, shortened.
+/// Returns the beginning of a key's documentation, at most its first sentence, for a comment next to the key.
 std::string meaning_of(std::string_view key) {
   const config::key_info* const row = config::key_named(key);
   if (row == nullptr) return {};
@@ -41,7 +41,7 @@ void job_text::put(std::string_view key, std::string value, std::string comment)
     *same = std::move(made);
     return;
   }
-  // Inserts after the last key of the innermost section that contains both.
+  // Inserts the line after the last line of the innermost section of the new key that already has lines.
   auto at = lines_.end();
   const auto sections = sections_of(key);
   for (auto s = sections.rbegin(); s != sections.rend() && at == lines_.end(); ++s)

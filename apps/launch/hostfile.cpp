@@ -27,7 +27,8 @@ std::vector<std::string_view> split(std::string_view text, char at) {
   return out;
 }
 
-/// Returns N of `slots=N`, anywhere after the host; ignores other words, such as Open MPI's max_slots=N.
+/// Returns the number N of `slots=N` in `rest`, the text of a line after the host; ignores other words, such as Open
+/// MPI's max_slots=N.
 std::optional<uint32_t> slots_in(std::string_view rest) {
   for (rest = core::trimmed(rest, spaces); !rest.empty();) {
     const size_t key_end = rest.find_first_of(" \t\r=");

@@ -13,7 +13,7 @@ namespace troupe::apps {
 
 struct host_slots {
   std::string name{};
-  std::string user{};             ///< user name for ssh; empty: as in ssh's configuration
+  std::string user{};             ///< user name for ssh; empty: the one that ssh's own configuration chooses
   std::vector<uint32_t> slots{};  ///< numbers of the host's slots; each slot is one rank
   bool is_whole = true;           ///< false if a filter has removed slots
 

@@ -17,7 +17,7 @@ using core::error_kind;
 
 constexpr uint32_t tasks_max = 1U << 20U;
 
-/// Reads the variables of a launcher; keeps the first error, and returns 0 for a number that is wrong.
+/// Reads a launcher's environment variables. Stores the first error, and returns 0 for a number that is wrong.
 class variables {
  public:
   explicit variables(const environment& given) : given_(given) {}
@@ -72,14 +72,15 @@ void read_leader(variables& v, launch_place& p) {
     p.leader = *a;
   }
   const uint32_t port = v.number("MASTER_PORT", p.port, 1, 65'535);
-  // torchrun's own store listens at MASTER_PORT.
+  // Under torchrun, its own store already listens at MASTER_PORT, so an adjacent port is used.
   const bool taken = v.has("TORCHELASTIC_RUN_ID") && v.has("MASTER_PORT");
   p.port = static_cast<uint16_t>(!taken ? port : port < 65'535 ? port + 1 : port - 1);
 }
 
-/// Computes the number of machines, the number of tasks on each, and this task's machine. A machine's ranks are
-/// consecutive, or ranks are dealt to machines round-robin (`in_turns`), which decides if `rank` is consistent with
-/// both.
+/// Computes the number of machines, the number of tasks on each, and this task's machine, from its rank and the number
+/// of tasks on a machine. The ranks of a machine are either consecutive, or dealt to the machines in turns;
+/// `p.local_rank` usually shows which. If `p.local_rank` is consistent with both, `in_turns` decides; if with neither,
+/// records an error in `v`.
 void lay_out(variables& v, launch_place& p, uint32_t rank, uint32_t size_here, const std::string& size_name,
              bool in_turns = false) {
   if (size_here == 0 || p.tasks % size_here != 0) {
@@ -140,7 +141,7 @@ launch_place srun(variables& v) {
     v.wrong("SLURM_STEP_NODELIST", fmt::format("wanted names of {} nodes, got {}", p.nodes, p.names.size()));
   v.less("SLURM_NODEID", p.node, "SLURM_STEP_NUM_NODES", p.nodes);
   if (!p.names.empty()) p.leader = p.names.front();
-  // All nodes of a step compute the same port, and concurrent jobs usually compute different ones.
+  // All nodes of a Slurm job step compute the same port, and concurrent jobs usually compute different ones.
   const uint32_t job = v.number("SLURM_JOB_ID", 0, 0, ~0U), step = v.number("SLURM_STEP_ID", 0, 0, ~0U);
   p.port = static_cast<uint16_t>(20'000 + (job * 16 + step) % 10'000);
   return p;
@@ -156,7 +157,7 @@ launch_place mpi(variables& v, const std::string& launcher, const std::string& s
   p.local_rank = v.needed(local_name, rank_name);
   const uint32_t size_here = v.needed(here_name, rank_name, 1);
   v.less(local_name, p.local_rank, here_name, size_here);
-  // Set by --map-by node and --rank-by node.
+  // True if a policy of Open MPI's --map-by or --rank-by is `node`, by which ranks are dealt to the machines in turns.
   const auto is_node = [&](const char* name) {
     const auto* const policy = v.text(name);
     return policy != nullptr && policy->starts_with("node");
@@ -221,7 +222,8 @@ launch_place pals(variables& v) {
   return p;
 }
 
-/// Reads PMI's variables; PALS, the launcher of HPE Cray's machines, sets them, too.
+/// Reads the variables of PMI (the process management interface of MPICH and others). If PALS, the launcher of HPE
+/// Cray's machines, has set them, reads its own variables instead.
 launch_place mpiexec(variables& v) {
   if (v.has("PALS_RANKID")) return pals(v);
   return mpi(v, "mpiexec", "PMI_SIZE", "PMI_RANK", v.either("MPI_LOCALRANKID", "PMI_LOCAL_RANK"),
@@ -271,14 +273,16 @@ using names = std::vector<std::string>;
 struct launcher_kind {
   names present;  ///< variables that are all set if this launcher has started the program
   launch_place (*read)(variables&);
-  /// Variables with the number of all programs (1 means a single program), and variables with the number of a program
-  /// or machine (more than 0 means several programs)
+  /// `sizes`: variables with the number of all programs; 1 means a single program. `ranks`: variables with the number
+  /// of a program or of a machine; more than 0 means several programs
   names sizes, ranks;
-  names shares{};  ///< variables with the programs of a machine, or the machines; more than 1 means several programs
+  /// Variables with the number of programs on a machine, or of machines; more than 1 means several programs
+  names shares{};
 };
 
-// Returns the launchers in the order in which they are tried: mpirun, torchrun and Flux before srun, and srun before a
-// pod, because the latter may start the former. PALS follows Slurm and Flux, which may set its variables, too.
+// Returns the launchers in the order in which their variables are looked for. A launcher precedes the launchers from
+// which it may be started and whose variables it then inherits: mpirun, torchrun and Flux precede srun, and srun
+// precedes a pod. PALS follows Slurm and Flux, which may set its variables, too.
 const std::vector<launcher_kind>& launcher_kinds() {
   static const std::vector<launcher_kind> all = {
       {{"RANK"},
@@ -327,9 +331,9 @@ const std::vector<launcher_kind>& launcher_kinds() {
   return all;
 }
 
-/// True if the variables belong to a single program, for example because they are left over from a shell that a
-/// launcher started: at least one is -1 (an older convention for "not distributed") or is a size of 1, and none implies
-/// a second program.
+/// True if the variables of the launcher `kind` say that this program was started alone, for example in a shell that a
+/// launcher has started: at least one is -1 (an older convention for "not distributed") or is a number of programs of
+/// 1, and none implies a second program.
 bool speaks_of_one(const environment& given, const launcher_kind& kind) {
   const variables v(given);
   bool is_said = false, is_contradicted = false;
@@ -347,17 +351,18 @@ bool speaks_of_one(const environment& given, const launcher_kind& kind) {
   return is_said && !is_contradicted;
 }
 
-/// Returns the number in a variable; 0 if it has none.
+/// Returns the number in an environment variable; 0 if the variable is missing or is not a number.
 uint32_t number_or_0(const environment& given, const std::string& name) {
   const auto* const text = variables(given).text(name);
   return text == nullptr ? 0 : number_in(*text).value_or(0);
 }
 
-/// Refuses a program of several whose place no launcher tells: alone, it would train as if it were the whole job.
+/// Refuses to run if variables say that several programs were started, but no launcher's variables give this program
+/// its number: each of the programs would train the whole job by itself.
 core::result<void> check_alone(const environment& given) {
   struct sign {
     const char* name;
-    uint32_t at_least;  ///< the least number that implies a second program
+    uint32_t at_least;  ///< least value of the variable that implies that several programs were started
     const char* missing;
   };
   constexpr sign signs[] = {
@@ -381,7 +386,7 @@ core::result<void> check_alone(const environment& given) {
   };
   for (const auto& s : signs)
     if (number_or_0(given, s.name) >= s.at_least) return refuse(s.name, given.at(s.name), s.missing);
-  // A list of names in JSON.
+  // SageMaker's SM_HOSTS is a JSON list of machine names; a comma means several machines.
   const auto* const hosts = variables(given).text("SM_HOSTS");
   if (hosts != nullptr && hosts->find(',') != std::string::npos)
     return refuse("SM_HOSTS", *hosts, "RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, which SageMaker does not set");

@@ -35,18 +35,18 @@ struct launch_place {
 
   bool tasks_are_ranks = false;  ///< true if each task is a rank, even with one task per machine
 
-  /// True if each machine has one program, which may have several ranks.
+  /// True if the launcher has started one program on each machine; that program may have several ranks.
   [[nodiscard]] bool is_one_each() const { return !tasks_are_ranks && (tasks == 0 || tasks == nodes); }
 };
 
-/// Returns the place of this program; nothing without a launcher, or if it has started this program alone. Errors:
-/// bad_input, which names the variable: also a variable that says that several programs were started, if the place of
-/// this one is missing.
+/// Returns the position of this program among the programs that a launcher has started. Returns nothing if there is no
+/// launcher, or if the launcher has started this program alone. Errors: bad_input, which names the wrong variable; also
+/// if variables say that several programs were started, but not which of them this program is.
 core::result<std::optional<launch_place>> read_launch_place(const environment& given);
 
-/// Returns the variables by which `troupe launch` tells machine `node` of `nodes` its place. They also override the
-/// variables that another launcher has left in the environment which the program inherits. `leader` and `port` are the
-/// first machine's.
+/// Returns the environment variables that `troupe launch` sets for machine `node` of `nodes`, from which
+/// read_launch_place() reads its position. They also override variables that another launcher has left in the
+/// environment. `leader` and `port` are the address at which the first machine listens.
 std::vector<std::pair<std::string, std::string>> launch_variables(uint32_t node, uint32_t nodes,
                                                                   const std::string& leader, uint16_t port);
 

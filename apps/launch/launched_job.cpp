@@ -83,7 +83,8 @@ class joined {
                           is_given(file_, "parallel.ranks") || !cluster_.hosts.empty();
     if (has_size) {
       if (ranks_ == tasks || (p_.is_one_each() && ranks_ % nodes_ == 0 && ranks_ > 0)) return {};
-      if (p_.is_one_each() && !cluster_.hosts.empty()) return {};  // the file sets the ranks of each host
+      // The key cluster.hosts in the file sets the number of ranks of each host.
+      if (p_.is_one_each() && !cluster_.hosts.empty()) return {};
       return wrong("parallel",
                    fmt::format("wanted degrees for {} ranks, as {} says ({}){}, got degrees for {}{}", tasks,
                                p_.launcher, p_.told_by, p_.is_one_each() ? " or a multiple of that" : "", ranks_,

@@ -1,5 +1,6 @@
 // Combines a launcher's environment with a job's file: machines, ranks of each machine, the leader, and the keys that
-// follow from them. A contradiction is refused by name. Pure: starts and reads nothing.
+// follow from them. If the two contradict each other, the error names the key or variable. Pure: starts and reads
+// nothing.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@ namespace troupe::apps {
 struct launched_job {
   enum class part : uint8_t {
     alone,     ///< this program is one of several independent programs that the launcher started
-    follower,  ///< this program does nothing: task 0 of this machine serves all of the machine's ranks
+    follower,  ///< this program ends at once: task 0 of this machine serves all of the machine's ranks
     leader,    ///< this program is `troupe train` on the first machine
     agent,     ///< this program is the agent of another machine than the first
   };
@@ -30,8 +31,9 @@ struct launched_job {
   std::string name_of_leader;
 };
 
-/// Returns the job of a launcher's environment `p` and a file. The file was loaded without `settings`, or with keys
-/// that follow from leader_of and ranks_of. Errors: bad_input.
+/// Returns the job that follows from `p`, the position in a launcher's environment, and a configuration file. The file
+/// was loaded without `settings`, or with settings from leader_of and ranks_of, for files that are valid only with
+/// these. Errors: bad_input.
 core::result<launched_job> launched_job_of(const launch_place& p, const config::loaded& file,
                                            const std::string& host_name);
 

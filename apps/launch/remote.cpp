@@ -57,12 +57,14 @@ int hold(int argc, char** argv) {
     std::fprintf(stderr, "troupe: error: hold: wanted a program, got none\n");
     return 2;
   }
-  std::signal(SIGPIPE, SIG_IGN);  // the program outlives the connection that shows its output
+  // Writes of the program fail with an error, instead of a signal that ends it, once the connection has ended
+  std::signal(SIGPIPE, SIG_IGN);
   const pid_t parent = ::getpid(), child = ::fork();
   if (child == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (::getppid() != parent) ::_exit(1);
-    std::signal(SIGHUP, SIG_DFL);  // default action: the program receives SIGHUP when the connection has ended
+    // Restores the default action, because SIGHUP tells the program that the connection has ended
+    std::signal(SIGHUP, SIG_DFL);
     const int nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
     ::dup2(nothing, STDIN_FILENO);
     ::execv(argv[first], argv + first);
@@ -77,12 +79,13 @@ int hold(int argc, char** argv) {
     std::printf("%s\n", hold_is_there);
     std::fflush(stdout);
   }
-  for (const auto& s : core::signal_table) std::signal(s.number, SIG_IGN);  // the launcher forwards signals by stdin
+  // Ignores signals of the terminal or ssh, because the launcher sends signals through stdin
+  for (const auto& s : core::signal_table) std::signal(s.number, SIG_IGN);
   const auto ended = static_cast<int>(::syscall(SYS_pidfd_open, child, 0));
   bool hears = true;
   for (;;) {
     pollfd on[] = {{hears ? STDIN_FILENO : -1, POLLIN, 0}, {ended, POLLIN, 0}};
-    // On a system without pidfd_open, the loop checks periodically.
+    // Without pidfd_open, poll() cannot wait for the child's end, so the loop checks for it every 200 ms.
     if (::poll(on, 2, ended < 0 ? 200 : -1) < 0 && errno != EINTR) hears = false;
     int status = 0;
     if (::waitpid(child, &status, WNOHANG) == child)

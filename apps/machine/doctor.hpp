@@ -10,10 +10,11 @@
 
 namespace troupe::apps {
 
-/// Versions that this troupe was built with; nothing is loaded for them.
+/// Versions that this program was built with, and whether the CUDA library is installed; no library is loaded to find
+/// them out.
 struct build_versions {
   std::string troupe, compiler, caf, libtorch, libtorch_cuda;
-  bool cuda = false;  ///< true: libtroupe_cuda.so, which has the CUDA kernels, is installed with it
+  bool cuda = false;  ///< true: libtroupe_cuda.so, which contains the CUDA kernels, is installed with troupe-train
 };
 build_versions versions();
 

@@ -77,7 +77,8 @@ finding memory(const machine_facts& m) {
 }
 
 finding swap(const machine_facts& m) {
-  // A trainer that swaps is slower than one that is refused, so having no swap is fine.
+  // A machine without swap space is fine: a run that does not fit is then refused, which is better than a very slow
+  // run.
   return {"swap", fine, m.swap_bytes == 0 ? "none" : bytes_text(m.swap_bytes) + " (a step that swaps is very slow)"};
 }
 

@@ -52,7 +52,7 @@ inline constexpr uint64_t memory_wanted_bytes = uint64_t{2} << 30;
 /// Returns the findings in the order in which they are shown.
 std::vector<finding> examine(const machine_facts& m, const tried_facts& t);
 
-/// Returns a number of bytes in a short form, such as "21.4 GB"; "unlimited" for the constant of that name.
+/// Returns a number of bytes in a short form, such as "21.4 GB"; returns "unlimited" for the constant `unlimited`.
 std::string bytes_text(uint64_t bytes);
 
 }  // namespace troupe::apps

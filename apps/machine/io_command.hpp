@@ -14,7 +14,7 @@ struct io_arguments;
 
 class io_command {
  public:
-  /// Adds `io` and its subcommands; `parent` outlives this object.
+  /// Adds `io` and its subcommands; `parent` must outlive this object.
   explicit io_command(CLI::App& parent);
   ~io_command();
   io_command(const io_command&) = delete;

@@ -14,8 +14,8 @@
 namespace troupe::apps {
 
 inline constexpr size_t io_settings_max = 1024;  ///< largest number of settings in one sweep
-/// Relative difference of two rates that count as equal; the setting with fewer threads and less memory is then
-/// advised.
+/// Relative difference up to which two rates count as equal; of such settings, the one with fewer threads and less
+/// memory is advised.
 inline constexpr double io_equal_within = 0.03;
 inline constexpr uint64_t aio_block_multiple = 4096;  ///< `aio.block_size` must be a multiple of this
 inline constexpr size_t io_finalists_max = 12;        ///< largest number of settings that get further passes
@@ -40,7 +40,8 @@ struct io_point {
   std::vector<double> read, write;
 };
 
-/// Returns the median of `runs`, the upper one of two; 0 if empty.
+/// Returns the median of `runs`; for an even number of values, the larger of the two in the middle; 0 if `runs` is
+/// empty.
 double median(std::vector<double> runs);
 
 struct io_settings {
@@ -48,8 +49,9 @@ struct io_settings {
   size_t left_out = 0;  ///< number of settings left out because they have more bytes in flight than the file has
 };
 
-/// Returns all combinations, block size outermost. Refused: more than `io_settings_max`, values outside their limits,
-/// and if no setting fits into a file of `a.bytes`.
+/// Returns all combinations of the block sizes, queue depths, numbers of threads and flags in `a`; the block size
+/// changes slowest. Settings with more bytes in flight than the file has are counted in `left_out`. Refused: more than
+/// `io_settings_max` combinations, values outside their limits, and if no setting is left.
 core::result<io_settings> settings_of(const io_arguments& a);
 
 /// Measures every setting once, and repeats this until each has had `a.loops` passes, so that a disk's fast and slow
@@ -59,15 +61,16 @@ core::result<std::vector<io_point>> sweep(storage::throughput_probe& probe, cons
                                           const io_arguments& a,
                                           const std::function<void(size_t pass, size_t of)>& say);
 
-/// Returns the settings that were measured most often, in their order: all of them, or the finalists.
+/// Returns the points with the largest number of passes, in their order: all points, or those that had the final passes
+/// of sweep().
 std::vector<const io_point*> decisive(const std::vector<io_point>& points);
 
 /// Returns the decisive() point with the highest median; null if the direction was not measured.
 const io_point* best(const std::vector<io_point>& points, storage::io_kind kind);
 
-/// Returns the setting to write into `aio`, which serves both directions: the one with the fewest threads and the least
-/// memory among the decisive() points whose sum of medians is within `io_equal_within` of the highest. Points whose
-/// block size `aio` refuses do not count. Null without others.
+/// Returns the setting to write into the section `aio`, which is used for reads and writes: the one with the fewest
+/// threads and the least memory among the decisive() points whose sum of median rates is within `io_equal_within` of
+/// the highest. Points whose block size `aio` does not permit are ignored. Null if no point is left.
 const io_point* advised(const std::vector<io_point>& points);
 
 }  // namespace troupe::apps

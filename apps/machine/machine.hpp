@@ -19,7 +19,8 @@ struct machine_facts {
   uint32_t cores = 0;                  ///< number of processor cores in /proc/cpuinfo
   std::vector<std::string> cpu_flags;  ///< flags of the processor as /proc/cpuinfo spells them
   uint64_t memory_bytes = 0, swap_bytes = 0;
-  uint64_t available_bytes = 0;  ///< bytes of memory and free swap available to this process; `train` uses it, too
+  /// Bytes of memory and free swap space that this process can still use; `train` refuses jobs by the same number
+  uint64_t available_bytes = 0;
   std::string transparent_huge_pages;  ///< always, madvise, never; empty: the kernel has none
   std::string shared_huge_pages;       ///< setting for memory that processes share: advise, never ...; empty: unknown
   uint64_t huge_pages = 0, huge_pages_free = 0, huge_page_bytes = 0;
@@ -30,7 +31,7 @@ struct machine_facts {
   bool seccomp_filter = false;           ///< true if this process may not make every system call, as in a container
   uint32_t numa_nodes = 1;
   uint64_t cgroup_memory_bytes = unlimited;
-  double cgroup_cpus = 0;     ///< processor time in cores; 0: no limit
+  double cgroup_cpus = 0;     ///< limit of this process's control groups for processor time, in cores; 0: no limit
   std::string nvidia_driver;  ///< version of NVIDIA's driver; empty: none is loaded
   std::vector<std::string> gpus;
 };

@@ -1,4 +1,5 @@
-// Finds the usual speeds between the hosts of a job, and the hosts and pairs that are slower or later. Pure.
+// Finds the usual bandwidths and delays between the hosts of a job, and the hosts and pairs with less bandwidth or more
+// delay. Pure.
 #pragma once
 
 #include <vector>
@@ -22,7 +23,8 @@ struct pair_speeds {
   /// Verdicts by host number; is_odd: the host sends slowly, receives slowly or is late
   std::vector<bool> sends_slowly, takes_slowly, is_odd;
 
-  /// True if the pair is slow or late compared with the other pairs of its two hosts, which are not odd.
+  /// True if the pair has much less bandwidth or more delay than the best measurements of its two hosts. Used for pairs
+  /// whose two hosts are not odd.
   [[nodiscard]] bool is_poor(const examined_pair& p) const;
 };
 

@@ -21,7 +21,7 @@ bool is_printable(std::string_view s) {
   return std::ranges::all_of(s, [](char c) { return c == '\t' || (c >= ' ' && c != 0x7F); });
 }
 
-/// Reads a line such as "GET /path?query HTTP/1.1". Returns 0, or the status of the refusal.
+/// Reads a request's first line, such as "GET /path?query HTTP/1.1". Returns 0, or the HTTP status of the refusal.
 int read_first_line(std::string_view line, http_request& out) {
   const auto one = line.find(' '), two = line.rfind(' ');
   if (one == line.npos || two == one) return 400;

@@ -20,7 +20,7 @@ struct http_request {
 struct http_reading {
   bool is_whole = false;  ///< true: the request is complete; false: more bytes are needed
   int refused = 0;        ///< HTTP status of the refusal, for bytes that are not a valid GET request; else 0
-  http_request request;   ///< the parsed request; set once it is whole and not refused
+  http_request request;   ///< the parsed request; set if `is_whole` and not refused
 };
 http_reading read_http_request(std::string_view bytes);
 

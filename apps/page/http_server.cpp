@@ -27,7 +27,7 @@ using outcome = byte_channel::outcome;
 constexpr int looks_every_ms = 250;
 /// Number of connections that are accepted in one turn of the server's loop; further ones wait for the next turn.
 constexpr int accepts_max = 64;
-/// Nanoseconds after an answer in which the server still reads and drops bytes of the visitor.
+/// Nanoseconds after an answer in which the server still reads and drops bytes of the client.
 constexpr int64_t farewell_ns_max = 1'000'000'000;
 /// Niceness of the server's thread, so that the ranks' threads take precedence.
 constexpr int niceness = 10;
@@ -179,7 +179,7 @@ void http_server::serve() {
     if (on[1].revents == 0) continue;
     for (int n = 0; n < accepts_max; ++n) {
       const int fd = ::accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-      // waits, because a retry would fail again at once
+      // no descriptor is free, so waits, because a retry would fail at once
       if (fd < 0 && (errno == EMFILE || errno == ENFILE)) ::usleep(1000 * looks_every_ms);
       if (fd < 0) break;
       if (visitors.size() >= visitors_max) leave(visitors.begin());

@@ -51,7 +51,8 @@ bool page::is_host_known(const std::string& host) const {
   const std::string asked = host_named(host);
   if (asked.empty()) return false;
   if (asked == "localhost" || asked == "127.0.0.1" || asked == "::1" || asked == bound_host_) return true;
-  // A page on every address accepts any name; the certificate and the token keep strangers away.
+  // A page that listens at every address accepts any host name in requests; its certificate and its token keep
+  // strangers away.
   return is_any_host_;
 }
 

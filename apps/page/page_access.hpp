@@ -12,9 +12,10 @@
 
 namespace troupe::apps {
 
-/// Reads the token. Errors: bad_input for a file that other users can read, or that does not contain a valid token.
+/// Reads the page's access token from `file`. Errors: bad_input for a file that other users can read, or that does not
+/// contain a valid token.
 core::result<std::string> read_page_token(const std::filesystem::path& file);
-/// Returns channels through TLS if the page is reachable beyond loopback or has its own key, else plain ones. Errors:
+/// Returns TLS channels if the page listens beyond loopback or has a key of its own, else plain channels. Errors:
 /// bad_input.
 core::result<std::unique_ptr<channel_maker>> page_channels(const config::cluster_section& c,
                                                            const config::page_place& at);

@@ -16,14 +16,16 @@ using json = nlohmann::ordered_json;
 
 json finite(double v) { return std::isfinite(v) ? json(v) : json(nullptr); }
 
-/// Returns [step, mean, minimum, maximum] of each bin.
+/// Returns an array with [step, mean, minimum, maximum] of each bin, i.e. group of consecutive steps, of a thinned
+/// curve.
 json curve(const telemetry::thinned_series& s) {
   json out = json::array();
   for (const auto& b : s.bins()) out.push_back({b.middle(), b.mean(), b.least, b.greatest});
   return out;
 }
 
-/// Returns [lane, start, length, kind, name], with times in microseconds since the step's first start.
+/// Returns an array with [lane, start, length, kind, name] of each instruction of a rank, with times in microseconds
+/// since `zero_ns`, the first start in the step.
 json spans_of(const telemetry::rank_spans& r, int64_t zero_ns) {
   json out = json::array();
   for (const auto& x : r.plan->instructions) {
@@ -34,7 +36,7 @@ json spans_of(const telemetry::rank_spans& r, int64_t zero_ns) {
   return out;
 }
 
-/// Returns as JSON the newest steps whose spans fit into one answer, in order.
+/// Returns as JSON the newest steps, as many as fit into page_spans_max spans, in the order of steps.
 json steps_of(const std::deque<page_spans>& steps) {
   json out = json::array();
   size_t room = page_spans_max;

@@ -36,7 +36,7 @@ std::unique_ptr<channel_maker> plain_channels();
 core::result<std::unique_ptr<channel_maker>> secure_channels(const std::filesystem::path& certificate,
                                                              const std::filesystem::path& key);
 
-/// Checks that only its user can read the file. Errors: bad_input; io if the file cannot be examined.
+/// Checks that only the owner of `file` can read it. Errors: bad_input; io if the file cannot be examined.
 core::result<void> check_private(const std::filesystem::path& file, const char* what_key);
 
 }  // namespace troupe::apps

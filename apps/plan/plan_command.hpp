@@ -15,7 +15,7 @@ class plan_command {
  public:
   explicit plan_command(CLI::App& app);
   [[nodiscard]] bool chosen() const;
-  /// True if `run` needs a meter of matrix products, which needs LibTorch.
+  /// True if `run` measures the rate of matrix products, for which the caller must pass a meter that uses LibTorch.
   [[nodiscard]] bool measures() const { return arguments_.measure; }
   /// Runs the command and returns the exit status; `products` may be empty if nothing is measured.
   [[nodiscard]] int run(const job::product_meter& products) const;

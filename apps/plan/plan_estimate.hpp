@@ -8,8 +8,9 @@
 
 namespace troupe::apps {
 
-/// Returns DeepSpeed's estimates for the model, with the ranks as the GPUs of one node; its static sizes; the plan's
-/// own peak; and the efficiency that ZeRO-Infinity's bandwidth model predicts for this machine with states on its disk.
+/// Returns DeepSpeed's memory estimates for the model, with the ranks as the GPUs of one node; the constant sizes of
+/// its states; the plan's own memory peak; and the efficiency that ZeRO-Infinity's bandwidth model predicts for this
+/// machine with states on its disk.
 std::string estimate_summary(const job::blueprint& b, const plan::cost_model& costs);
 
 /// Returns the efficiency that ZeRO-Infinity's bandwidth model predicts, a line for each kind of state.

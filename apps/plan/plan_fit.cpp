@@ -13,7 +13,7 @@
 namespace troupe::apps {
 namespace {
 
-/// Returns the job without offloading and without memory limits, so that it has a plan even if it does not fit.
+/// Returns the job without offloading and without memory limits, so that it has a plan even if it exceeds them.
 config::job_config without_tiers(config::job_config c) {
   auto& z = c.zero_optimization;
   z.offload_optimizer.device = z.offload_param.device = config::offload_device::none;

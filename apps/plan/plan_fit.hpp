@@ -1,4 +1,5 @@
-// Owns `troupe plan --fit`: the cheapest tiers that fit a memory, and the section to paste. Text only.
+// Owns `troupe plan --fit`: finds the cheapest memory tiers of the states with which a job stays within its memory
+// limits, and prints the configuration section to paste. Text only.
 #pragma once
 
 #include "apps/plan/show_plan.hpp"
@@ -16,7 +17,7 @@ core::result<plan::fit_request> fit_request_of(const config::job_config& config,
                                                const job::product_meter& products = {});
 
 /// Prints the tiers for the file's model, ranks and memory limits (`cluster.host_memory_budget`, `--memory`), and the
-/// YAML of the cheapest tier that fits. Returns the exit status: 0 if one fits, 1 if none does, 2 for bad input.
+/// YAML of the cheapest tier within the limits. Returns the exit status: 0 if there is one, 1 if none, 2 for bad input.
 int show_fit(const config::job_config& config, const plan_arguments& a, const job::product_meter& products);
 
 }  // namespace troupe::apps

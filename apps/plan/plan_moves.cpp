@@ -49,7 +49,7 @@ std::vector<std::string> row_of(std::string name, const moved& x) {
           core::human_bytes(x.memory_bytes)};
 }
 
-/// Returns the alternative settings of the pipeline, each with the name that its row shows.
+/// Returns the alternative settings of gradient order and reuse distance, each with the name that its row shows.
 std::vector<std::pair<std::string, plan::plan_options>> others_of(const plan::plan_options& o) {
   std::vector<std::pair<std::string, plan::plan_options>> out;
   if (o.accumulation > 1) {

@@ -8,8 +8,9 @@
 
 namespace troupe::apps {
 
-/// Returns a row for the run's settings and for each other gradient order and reuse distance: gathers and reductions of
-/// the busiest rank, their bytes, and its memory. Empty if there are no alternatives.
+/// Returns a table with a row for the run's settings and a row for each other value of `gradient_order` and
+/// `stage3_max_reuse_distance`: number and bytes of all-gathers and gradient reductions of the busiest rank in a step,
+/// and its memory. Empty if there are no alternatives.
 std::string moves_summary(const job::blueprint& b);
 
 }  // namespace troupe::apps

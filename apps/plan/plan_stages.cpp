@@ -53,8 +53,8 @@ struct shown_stage {
   }
 };
 
-/// Returns the step time and the share of the ranks' time in which the schedule leaves them idle, by the stages'
-/// modelled times.
+/// Returns as text the step time, and the fraction of the ranks' time in which the schedule leaves them idle, both from
+/// the cost model's times of the stages.
 std::string idle_text(const job::chosen_pipeline& p) {
   const auto times = plan::play_table(p.training.table, p.costs);
   double busy = 0;

@@ -11,9 +11,10 @@
 namespace troupe::apps {
 namespace {
 
-/// Parameters of several blocks that tensor parallelism splits equally.
+/// Parameters of the same name in several blocks, which tensor parallelism splits in the same way.
 struct cut_row {
-  std::string name, shown;  ///< name of the first parameter; name for all of them
+  /// Name of the first of the parameters; name that stands for all, with `*` for the block number
+  std::string name, shown;
   const core::parameter_cut* cut;
   job::cut_origin origin;
   uint64_t parameters;

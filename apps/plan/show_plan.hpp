@@ -15,7 +15,7 @@ struct plan_arguments : common_arguments {
   std::string trace_file;          ///< file for the predicted step as Perfetto JSON; empty: none
   uint32_t rank = 0;               ///< rank that table, dot, explain and the summary show
   bool saving = false;             ///< true: the step in which a checkpoint is saved is shown
-  bool fit = false;                ///< true: the cheapest tiers that fit are shown, instead of a format
+  bool fit = false;                ///< true: shows the cheapest memory tiers within the limits, not a plan
   uint64_t memory_bytes = 0;       ///< memory of all ranks that `fit` may use, activations included; 0: no limit
   bool degrees = false;            ///< true: every way to divide the ranks is shown, instead of a format
   /// True: the model's layers are shown, instead of a format; nothing is planned.

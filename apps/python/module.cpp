@@ -77,7 +77,7 @@ nb::dlpack::dtype dlpack_type(core::dtype t) {
   }
 }
 
-/// Returns the name that numpy and torch use.
+/// Returns the name of the type `t` in numpy and torch.
 const char* type_name(core::dtype t) {
   switch (t) {
     case core::dtype::f64:

@@ -48,7 +48,8 @@ common_arguments at_data_ranks(common_arguments a, const config::job_config& con
   a.set.push_back(fmt::format("parallel.data={}", data));
   if (config.parallel.all)
     a.set.push_back(fmt::format("parallel.ranks={}", job::ranks_of_replica(config.parallel) * data));
-  if (!cut || config.elasticity.enabled) return a;  // elasticity computes the same batch, and forbids keys of the batch
+  // Under `elasticity`, that section determines the batch size, and keys of the batch are refused.
+  if (!cut || config.elasticity.enabled) return a;
   a.set.push_back(fmt::format("train_batch_size={}", config.train_batch_size));
   a.set.push_back(fmt::format("train_micro_batch_size_per_gpu={}", cut->rows));
   a.set.push_back(fmt::format("gradient_accumulation_steps={}", cut->accumulation));

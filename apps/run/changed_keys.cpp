@@ -45,7 +45,8 @@ std::vector<std::string> changed_keys(const std::string& was, const config::load
   // The effective configuration states these keys only if they have a value.
   for (auto* one : {&before, &after})
     for (const char* key : {"scheduler.type", "parameter_groups"}) one->emplace(key, "none");
-  // A curve over the whole run changes with its length alone.
+  // A learning-rate curve whose length is the number of steps of the run in both configurations is not compared,
+  // because it differs only if that number does.
   const auto spans_run = [](const values& v, const char* key) {
     const auto at = v.find(key), steps = v.find("steps");
     return at != v.end() && steps != v.end() && at->second == steps->second;

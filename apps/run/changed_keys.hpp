@@ -1,5 +1,5 @@
-// Compares the configuration of a run that is over with that of the run which finds it in its folder: two jobs with
-// files of the same name share one output folder.
+// Compares the configuration of an earlier run with that of the run which finds the earlier one's checkpoints in its
+// output folder, because two jobs with files of the same name share one output folder.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,14 @@
 
 namespace troupe::apps {
 
-/// Returns the differences of keys that decide what is trained, such as `optimizer.params.lr is 0.002, was 0.001`,
-/// between the effective YAML `was` of an earlier run and `now`. Left out are keys that only one of both states, and
-/// the length of a learning rate's curve that is the run's.
+/// Returns the differences, such as `optimizer.params.lr is 0.002, was 0.001`, between `was`, the effective YAML of an
+/// earlier run, and `now`, in keys that decide what is trained. Omitted are keys that only one of the two contains, and
+/// the length of a learning-rate curve that equals the number of steps in both.
 std::vector<std::string> changed_keys(const std::string& was, const config::loaded& now);
 
-/// Refuses a run without steps left, which has resumed `step` steps from the checkpoint `from` in its own folder, if
-/// that checkpoint is of a run with other settings (bad_input); `was` is the configuration that it holds.
+/// Refuses (bad_input) a run that has no steps left, because it has resumed at step `step` from the checkpoint `from`
+/// in its own folder, if that checkpoint was written by a run with other settings. `was` is the configuration that the
+/// checkpoint contains.
 core::result<void> check_same_job(const std::string& was, const std::filesystem::path& from, uint64_t step,
                                   const config::loaded& now);
 

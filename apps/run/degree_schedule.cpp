@@ -52,7 +52,7 @@ std::optional<degree_schedule> degree_schedule::read(const std::string& text, co
                                           config::reading::job, {}, is_said);
     if (!job) return std::nullopt;
     out.loaded_.push_back(std::make_shared<const config::loaded>(std::move(*job)));
-    if (i == 0) continue;  // opening the session proves the plan of the first degree
+    if (i == 0) continue;  // the plan of the first degree is proved when the session opens
     // Proves the plan of a later degree now, because a refusal at the change would end the run.
     const auto planned =
         job::make_blueprint(std::shared_ptr<const config::job_config>(out.loaded_.back(), &out.loaded_.back()->config));
@@ -62,7 +62,7 @@ std::optional<degree_schedule> degree_schedule::read(const std::string& text, co
 }
 
 core::result<std::string> degree_schedule::change(actors::session& s) {
-  size_t due = 0;  // the run may have gone back before a change
+  size_t due = 0;  // searches from the first degree, because the run may have returned to a step before the last change
   while (due + 1 < changes_.size() && changes_[due + 1].step <= s.steps_done()) ++due;
   if (due == now_) return std::string();
   const int64_t before = core::now_ns();

@@ -16,12 +16,12 @@ namespace troupe::apps {
 /// Environment variable of the process that chooses the degrees: number of the descriptor to which it writes them.
 inline constexpr const char* degrees_variable = "TROUPE_DEGREES";
 
-/// Runs `program` with these arguments until it has chosen the degrees. Returns them as values for `--set`, or the
+/// Runs `program` with `arguments` until it has chosen the degrees. Returns them as values for `--set`, or the
 /// program's exit code if it failed; the program has then printed the reason.
 std::variant<std::vector<std::string>, int> choose_degrees_first(const std::filesystem::path& program,
                                                                  const std::vector<std::string>& arguments);
 
-/// Returns the keys of the degrees that the file leaves open.
+/// Returns the keys of the parallel degrees that the configuration leaves open.
 std::vector<std::string> open_degrees_of(const config::loaded& loaded);
 
 /// In the process that chooses the degrees, writes the values of `keys` to the process that started it, stores

@@ -22,7 +22,7 @@ fs::path nearest_that_exists(fs::path at) {
   return at;
 }
 
-/// True if an export replaces or removes a file of this name.
+/// True if an export of weights into the folder of `file` replaces or removes a file of this name.
 bool is_of_export(const fs::path& file) { return checkpoint::safetensors_names.contain(file.filename().string()); }
 
 /// True if an export into `folder` replaces weights of `path`, a folder or a file.

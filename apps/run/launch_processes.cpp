@@ -66,7 +66,8 @@ class swap_places {
   swap_places(const config::job_config& c, uint32_t places) : folder_(c.swap_folder()), places_(places) {
     if (!c.zero_optimization.swaps()) return;
     std::error_code e;
-    made_ = std::filesystem::create_directory(folder_, e);  // the process that swaps reports an error of this folder
+    // An error is ignored, because the process that swaps into this folder reports it
+    made_ = std::filesystem::create_directory(folder_, e);
   }
   swap_places(const swap_places&) = delete;
   swap_places& operator=(const swap_places&) = delete;
@@ -104,7 +105,8 @@ void describe_job(const train_arguments& a, const config::loaded& loaded, std::s
     const bool is_file = i >= 2 && out.order.file_argument == 0 &&
                          config::expanded_path(one, config::current_folder()).value_or(one) == a.file;
     if (is_file) out.order.file_argument = static_cast<uint32_t>(out.order.arguments.size());
-    const auto name = is_file ? cluster::name_of_job_file(one) : std::string();  // empty unless another host led before
+    // Path of the job's file that the user typed, if this host continues a job as leader; else empty.
+    const auto name = is_file ? cluster::name_of_job_file(one) : std::string();
     out.order.arguments.push_back(name.empty() ? one : name);
   }
   for (const std::string& name : load_keys_by_hand(loaded)) {
@@ -182,7 +184,7 @@ std::optional<int> launch(int argc, char** argv, const std::filesystem::path& pr
     log->line(line);
   };
   raise_descriptors();
-  console out;  // keeps a supervisor from blocking on an unread output
+  console out;  // relays the output, so that a reader that stops reading does not block the supervisor
   options.signals = take_signals();
   agents_of_hosts agents;
   if (spans_hosts) {
@@ -203,7 +205,8 @@ std::optional<int> launch(int argc, char** argv, const std::filesystem::path& pr
   const auto code = cluster::launch(options);
   if (code) return *code;
   const bool is_replaced = options.replaced && code.error().kind == core::error_kind::peer_lost;
-  return is_replaced ? 1 : failed(code.error());  // the code that opened the door handles the replacement
+  // Prints nothing if another host has taken the lead, because lead_part.cpp handles that
+  return is_replaced ? 1 : failed(code.error());
 }
 
 }  // namespace
@@ -220,7 +223,8 @@ std::optional<int> launch_processes(int argc, char** argv, const std::filesystem
   const launched_train& by = **started;
   if (by.job.role == launched_job::part::follower) return 0;
   const bool is_agent = by.job.role == launched_job::part::agent;
-  if (is_agent || (!by.job.leader.empty() && !open_agents)) {  // troupe-agent reads the environment again
+  // Executes troupe-agent, which can talk to other machines and reads the launcher's environment itself
+  if (is_agent || (!by.job.leader.empty() && !open_agents)) {
     const auto other = program.parent_path() / "troupe-agent";
     execute(other, {argv, argv + argc});
     return failed({core::error_kind::bad_input, "cannot execute " + other.string() + ": " + std::strerror(errno)});
@@ -231,7 +235,7 @@ std::optional<int> launch_processes(int argc, char** argv, const std::filesystem
   const auto count = static_cast<int>(pointers.size());
   pointers.push_back(nullptr);
   if (const auto code = launch(count, pointers.data(), program, open_agents, by.job.names_hosts)) return code;
-  execute(program, by.arguments);  // one process, or an error that the program reports better
+  execute(program, by.arguments);  // the job has one process, or an error that `program` reports better
   return failed({core::error_kind::bad_input, "cannot execute " + program.string() + ": " + std::strerror(errno)});
 }
 

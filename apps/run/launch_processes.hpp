@@ -1,5 +1,6 @@
-// Runs `troupe train` for a file with `cluster.processes`: this program holds no ranks and loads no LibTorch. Starts,
-// watches and reaps the processes that train. Owns the settings from the file and the signals; cluster/ supervises.
+// Runs `troupe train` for a configuration with `cluster.processes`: this program holds no ranks and loads no LibTorch.
+// Starts, watches and reaps the processes that train. Owns the settings from the configuration and the signals;
+// cluster/ supervises.
 #pragma once
 
 #include <filesystem>
@@ -23,7 +24,7 @@ struct agents_of_hosts {  ///< the agents of a job's other machines
   cluster::shared_descriptor replaced{};
   /// Function that receives the progress of the job, for launch_options::watch.
   std::function<void(const cluster::job_standing&)> watch{};
-  /// Numbers of the machines that are lost when the job begins here, for supervised_job::lost.
+  /// Numbers of the machines that are lost when this machine begins to lead the job, for supervised_job::lost.
   std::vector<uint32_t> lost{};
   /// Nanoseconds that the first term waits for missing machines, for supervised_job::gathers_ns.
   int64_t gathers_ns = INT64_MAX;

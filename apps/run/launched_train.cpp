@@ -32,8 +32,8 @@ std::vector<std::vector<std::string>> settings_to_try(const launch_place& place)
   return out;
 }
 
-/// True if the diagnostics `now` are more helpful than `before`: they are not more, and none is about parallel.ranks,
-/// which the file does not contain.
+/// True if the diagnostics `now` are more helpful than `before`: there are not more of them, and none is about
+/// parallel.ranks, which the file does not contain.
 bool says_more(const std::vector<config::diagnostic>& now, const std::vector<config::diagnostic>& before) {
   return now.size() <= before.size() && std::ranges::find(now, "parallel.ranks", &config::diagnostic::key) == now.end();
 }
@@ -61,7 +61,8 @@ tl::unexpected<core::error> says(const core::error& e) { return core::fail(e.kin
 }  // namespace
 
 core::result<std::optional<launched_train>> launched_train_of(int argc, char** argv) {
-  // this machine has become the leader of a running job
+  // This machine has become the leader of a running job, whose arguments contain all settings that a launcher's
+  // environment would add.
   if (std::getenv(continues_variable) != nullptr) return std::nullopt;
   if (!read_train_arguments(argc, argv)) return std::nullopt;
   const auto place = read_launch_place(own_environment());

@@ -55,7 +55,8 @@ core::result<end_summary> opened_run::go(interrupts& stop) {
     end_.last_loss = r.loss;
     saved_.note_loss(r.step, r.loss);
     if (page_ != nullptr) page_->memory(session_.memory());
-    // Updates the state before the step is shown, so that a question after the shown line gets this step.
+    // Updates the state before the step is printed, so that `troupe status`, called after the line appears, reports
+    // this step.
     state_.step(r, memory_bytes(session_));
     show_.step(r, memory_bytes(session_));
     peak_.after_step(show_, say_);
@@ -63,7 +64,8 @@ core::result<end_summary> opened_run::go(interrupts& stop) {
     if (every > 0 && r.step % every == 0 && r.step < config_.steps) TROUPE_TRY(evaluate(r.step, is_over));
     TROUPE_TRY(between_steps(stop, r.save_asked));
   }
-  // A process that leads after a loss may have no steps left, but must still write the save that was due.
+  // After a process was lost, another process may become the leader when no steps remain; it must still write the
+  // checkpoint that the lost leader did not write.
   if (steps_ > 0 || stop.terminated() || session_.recoveries().terms > 0) {
     state_.enter("saving");
     const moment why = stop.terminated() ? moment::rescued : moment::end;
@@ -89,7 +91,8 @@ core::result<end_summary> opened_run::go(interrupts& stop) {
 core::result<void> opened_run::between_steps(interrupts& stop, bool save_asked) {
   using moment = checkpoints::moment;
   for (bool again = true; again;) {
-    // A save with a waiting request starts at once, after the one in progress; other saves overlap with training.
+    // If a client waits for the result of a requested save, waits here for the save in progress, so that the requested
+    // one starts now; other saves overlap with training.
     if (state_.is_save_wanted())
       if (auto ok = session_.wait_for_saves(); !ok && !session_.may_save()) return ok;
     const bool wished = state_.take_save_wish();
@@ -134,7 +137,8 @@ void opened_run::tell_spike(const actors::loss_spike& s) {
   page_->line(spike_sentence(s));
 }
 
-// Leaves an evaluation between two batches if the run is to end: its states are saved at once.
+// Evaluates the model after step `step`. Ends the evaluation after the current batch, without a result, once `is_over`
+// returns true, so that the run's last states can be saved without delay.
 core::result<void> opened_run::evaluate(uint64_t step, const std::function<bool()>& is_over) {
   last_evaluated_.reset();
   state_.enter("evaluating");

@@ -23,7 +23,7 @@ namespace troupe::apps {
 
 class opened_run {
  public:
-  /// Stores its arguments, which outlive this object; `page` may be null.
+  /// Stores its arguments, which must outlive this object; `page` may be null.
   opened_run(actors::session& s, const config::loaded& c, checkpoints& saved, progress& show, run_state& state,
              page_state* page, degree_schedule& degrees, std::function<void(const std::string&)> say)
       : session_(s),
@@ -38,8 +38,9 @@ class opened_run {
         peak_([&job = c.config] { return actors::measured_matmul_flops(job); },
               c.config.device == core::device_kind::cpu ? c.config.parallel.ranks() : 1) {}
 
-  /// Runs the steps; call it once. Ends after the last step, or when a signal in `stop` has requested the end. If a
-  /// step fails, the states are still whole, and are saved if the run keeps its end, unless numbers are not finite.
+  /// Runs the steps; must be called once. Ends after the last step, or when a signal in `stop` has requested the end.
+  /// If a step fails, the states are intact, and are saved if checkpoints::keeps_end() is true, unless the error is a
+  /// number that is not finite.
   core::result<end_summary> operator()(interrupts& stop);
 
  private:
@@ -64,7 +65,8 @@ class opened_run {
   end_summary end_;
   double tokens_ = 0, seconds_ = 0;
   uint64_t steps_ = 0;
-  std::optional<uint64_t> last_evaluated_;  // steps that were done at the last evaluation; nullopt: it was left
+  // Number of steps done at the last evaluation; nullopt: none was made, or the last one was interrupted
+  std::optional<uint64_t> last_evaluated_;
   measured_peak peak_;
 };
 

@@ -11,7 +11,7 @@
 
 namespace troupe::apps {
 
-/// Limit of the time in which a process must end after its parent has gone.
+/// Limit in nanoseconds of the time in which a process must end after its parent has ended.
 inline constexpr int64_t orphan_ns_max = 10'000'000'000;
 
 class orphan_watch {

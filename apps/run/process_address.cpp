@@ -10,7 +10,8 @@ namespace troupe::apps {
 
 core::result<void> take_own_address(const config::cluster_section& c) {
   const char* const text = std::getenv(cluster::machine_variable);
-  if (c.hosts.empty() || text == nullptr) return {};  // only agents set the number of their machine
+  // No agent has started this process: only agents set this variable
+  if (c.hosts.empty() || text == nullptr) return {};
   const auto machine = static_cast<size_t>(std::strtoul(text, nullptr, 10));
   TROUPE_ASSIGN(const auto own,
                 net::chosen_address(machine < c.hosts.size() ? c.hosts[machine].bind : "", c.interface, ""));

@@ -8,7 +8,7 @@
 
 namespace troupe::apps {
 
-/// Least number of processors in the share of a process: its ranks compute on one while another moves bytes.
+/// Least number of processors of a process: its ranks compute on one while another moves bytes.
 inline constexpr uint32_t share_processors_min = 2;
 
 /// Divides the processors that this process may use among `processes` processes. Returns the operating system's numbers
@@ -17,8 +17,9 @@ inline constexpr uint32_t share_processors_min = 2;
 /// of this one.
 std::vector<std::vector<uint32_t>> processor_shares(uint32_t processes, const std::string& synthetic = {});
 
-/// Moves this process and the threads that it starts from now on to the share of `place` among `processes` processes; a
-/// spare uses the share of one of them. Does nothing if there are no shares, or if the system refuses.
+/// Restricts this process, number `place` of `processes`, and the threads that it starts from now on to the processors
+/// that processor_shares() returns for it; a spare process uses those of another one. Does nothing if that function
+/// returns nothing, or if the system refuses.
 void take_processor_share(uint32_t place, uint32_t processes);
 
 }  // namespace troupe::apps

@@ -12,7 +12,7 @@
 namespace troupe::apps {
 namespace {
 
-/// Returns as JSON what each rank is doing (session::diagnose), and which processes have it.
+/// Returns as JSON what each rank is doing (session::diagnose), and the process that each rank belongs to.
 std::string diagnosis(const actors::session& s, const cluster::roster& people) {
   std::string out;
   for (const auto& d : s.diagnose()) {

@@ -11,8 +11,9 @@
 
 namespace troupe::apps {
 
-/// Returns the answer to a question; another question gets an `error`. Runs on the socket's thread; the arguments
-/// outlive it. `process` is this process's part in a job of several; null in a job of one.
+/// Returns the answer to `question`, the text that a command such as `troupe status` sends, or an `error` for an
+/// unknown question. Runs on the socket's thread; the arguments must outlive the answer. `process` is this process's
+/// part in a job of several processes; null in a job of one.
 pending_answer answer_of(const std::string& question, run_state& state, const actors::session& session,
                          cluster::process* process);
 

@@ -10,7 +10,8 @@
 namespace troupe::apps {
 namespace {
 
-/// Number of results of saves that are kept for requests.
+/// Number of the newest results of saves that are stored, for clients that have requested a save and ask for its result
+/// later.
 constexpr size_t ends_max = 16;
 constexpr std::chrono::milliseconds looks_every{50};
 
@@ -164,7 +165,8 @@ std::string run_state::status(const cluster::roster& people) const {
     out["processes"] = people_json(people);
   }
   if (!page_.empty()) out["page"] = page_;
-  return out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);  // a folder's name may contain any bytes
+  // Replaces invalid UTF-8, because a folder's name may contain any bytes
+  return out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 void run_state::promise_spares(uint64_t term, const std::string& host, size_t processes) {

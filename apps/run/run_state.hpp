@@ -81,7 +81,7 @@ class run_state {
   uint64_t wishes_ = 0, taken_ = 0;
   uint64_t promised_in_ = 0;                  ///< number of the term in which spare processes were promised
   std::map<std::string, size_t> promised_{};  ///< [name of a machine]: number of spare processes that will replace it
-  /// Results of saves, each with the number of requests that had been taken when it ended
+  /// Results of saves, each with the number of requests to save that had been received when the save ended
   std::vector<std::pair<uint64_t, save_end>> ends_;
 };
 

@@ -66,7 +66,8 @@ std::vector<config::key_problem> states_beyond_memory(config::job_config job) {
   return {{"", fits.error().text}};
 }
 
-/// Returns the link of a process that `troupe train` has started.
+/// In a process that `troupe train` has started: restricts it to its part of the processors, and returns its link to
+/// the supervisor, through the descriptor in `at`.
 std::shared_ptr<cluster::process> take_link(const config::loaded& loaded, const cluster::link_place& at) {
   const auto& c = loaded.config.cluster;
   take_processor_share(at.place, c.processes_for(loaded.config.parallel.ranks()));

@@ -1,4 +1,5 @@
-// Owns `troupe train`: reads the file, opens a session and shows its progress. Leaves the work to the session.
+// Owns `troupe train`: reads the configuration file, opens a session and shows its progress. Leaves the work to the
+// session.
 #pragma once
 
 #include <optional>
@@ -15,7 +16,7 @@ struct train_arguments : common_arguments {
   std::string export_folder;  ///< Hugging Face folder for the trained weights; empty: none
   bool fresh = false;         ///< true: the run's own checkpoints are not used
   std::string tag;            ///< name of the checkpoint within the folder `resume`
-  std::string degrees;  ///< data-parallel degrees by step (job/degree_changes.hpp); empty: the file's degree throughout
+  std::string degrees;        ///< data-parallel degrees by step (job/degree_changes.hpp); empty: the configured degree
   std::string map;      ///< path of a file of names for the tensors of `resume`
   bool load_module_only = false, no_load_optimizer_states = false, no_load_lr_scheduler_states = false;
   bool no_load_strict = false, fallback_to_previous = false;

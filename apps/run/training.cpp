@@ -45,7 +45,8 @@ namespace fs = std::filesystem;
 double flops_per_token(const core::model_table& t, uint64_t tokens_of_micro_batch) {
   double flops = 0;
   for (const auto& u : t.units)
-    for (const auto& s : u.segments) flops += 3 * s.forward_flops;  // backward is two products where forward is one
+    // Backward computes two matrix products for each one of forward
+    for (const auto& s : u.segments) flops += 3 * s.forward_flops;
   return flops / double(tokens_of_micro_batch);
 }
 
@@ -140,7 +141,7 @@ class training {
       const auto& r = session_->recoveries();
       log_line(style_,
                fmt::format("process {} leads after step {}: {}", process_->place(), session_->steps_done(), r.cause));
-    } else if (const auto& r = session_->recoveries(); r.terms > 0) {  // all processes were lost at once
+    } else if (const auto& r = session_->recoveries(); r.terms > 0) {  // all processes were lost and are started again
       say(fmt::format("term {}: {} data ranks after step {}: {}", r.terms + 1, r.degrees.back().data,
                       session_->steps_done(), r.cause));
     }
@@ -296,9 +297,9 @@ class training {
     return std::nullopt;
   }
 
-  /// Exports the weights to the folder of `--export`, if there is one, with the files next to the first model. Returns
-  /// false if that fails; if the weights cannot be written there, tries to write them into the run's folder, and prints
-  /// where they are.
+  /// If `--export` names a folder, exports the weights to it, with the files that were next to the model from which the
+  /// run began. Returns false if that fails; if the weights cannot be written there, tries to write them into the run's
+  /// folder, and prints where they are.
   bool export_weights() {
     const fs::path wanted = arguments_.export_folder;
     if (wanted.empty()) return true;
@@ -352,7 +353,8 @@ class training {
     if (page_ == nullptr && has_page())
       if (auto ok = open_page(); !ok) {
         if (is_first) return failed(ok.error());
-        warn("the page is not served: " + ok.error().text);  // after a change of the leader, the run goes on without it
+        // After a change of the leader, the run continues without the page
+        warn("the page is not served: " + ok.error().text);
       }
     stop_.steps_begin();
     stop_.on_second([this] { session_->stop("interrupted twice"); });
@@ -467,10 +469,11 @@ class training {
   std::optional<checkpoint_event> newest_;               // the newest checkpoint that this call has written
   fs::path exported_;                                    // folder to which --export has written the weights
   uint64_t resumed_at_ = 0;                              // number of steps before the first step of this call
-  bool took_over_ = false;                               // another process led before this one
+  bool took_over_ = false;  // true: another process, which was lost, led the job before this one
   std::unique_ptr<actors::session> session_;             // declared after the members that its hooks use
   std::unique_ptr<ask_socket> questions_;                // declared after the session, which its thread reads
-  std::atomic<const actors::session*> asked_ = nullptr;  // set once the run begins; used by the page
+  // The session, for answers of the page; null until the run begins
+  std::atomic<const actors::session*> asked_ = nullptr;
   std::unique_ptr<page> page_;                           // declared last, because its thread uses the other members
 };
 

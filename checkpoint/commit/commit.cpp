@@ -1,5 +1,5 @@
-// Implements the commit sequence. Working names next to a target are `NAME.writing-ID`, `NAME.replaced-ID`,
-// `NAME.removing-ID`.
+// Implements the commit sequence of commit.hpp. While the folder NAME of a checkpoint is written, replaced or removed,
+// a folder next to it has one of the working names `NAME.writing-ID`, `NAME.replaced-ID` and `NAME.removing-ID`.
 #include "checkpoint/commit/commit.hpp"
 
 #include <fmt/format.h>
@@ -41,8 +41,8 @@ core::result<void> name_latest(file_system& files, const fs::path& root, const s
   return ok;
 }
 
-/// Checks that the folder `name` may be replaced. Folders of steps belong to runs; a folder whose name a person chose
-/// may hold anything, so it must be a checkpoint of Troupe.
+/// Checks that a save may replace the folder `name` in `root`. Only runs write folders that are named by a step. A
+/// folder that is named by a person's tag may hold anything, so it is replaced only if it is exactly a checkpoint.
 core::result<void> check_replaceable(file_system& files, const fs::path& root, const std::string& name) {
   if (step_of(name)) return {};
   TROUPE_ASSIGN(const auto taken, files.exists(root / name));
@@ -57,7 +57,7 @@ core::result<void> check_replaceable(file_system& files, const fs::path& root, c
 /// Returns the time of this commit: now, or just after the latest commit if the clock was set back, because commit
 /// times ascend.
 uint64_t commit_time(file_system& files, const fs::path& root) {
-  // nanoseconds since 1970; a double is precise to a quarter of a microsecond here
+  // The time in nanoseconds since 1970. unix_seconds() returns a double, which is exact to a quarter of a microsecond.
   const auto out = static_cast<uint64_t>(core::unix_seconds() * 1e9);
   const auto latest = read_latest(files, root);
   if (!latest || !*latest) return out;
@@ -80,7 +80,7 @@ std::optional<uint64_t> step_of(std::string_view folder_name) {
 
 bool is_tag(std::string_view name) {
   constexpr std::string_view letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
-  // Names that readers look for next to folders of checkpoints.
+  // Names of files and folders that readers of checkpoints look for in `root`; none of them can be a tag.
   constexpr std::array<std::string_view, 3> names = {latest_file_name, "latest_universal", "zero"};
   constexpr std::array<std::string_view, 4> endings = {".json", ".pt", ".bin", ".safetensors"};
   if (name.empty() || name.size() > max_tag_bytes || letters.find(name.front()) == std::string_view::npos) return false;
@@ -120,7 +120,8 @@ checkpoint_save::checkpoint_save(checkpoint_save&& other) noexcept
       latest_(other.latest_) {}
 
 checkpoint_save::~checkpoint_save() {
-  if (!working_.empty()) (void)remove_files_and_folder(*files_, working_);  // remove_leftovers() removes the rest later
+  // If files cannot be removed here, remove_leftovers() removes them at the start of the next run.
+  if (!working_.empty()) (void)remove_files_and_folder(*files_, working_);
 }
 
 core::result<checkpoint_save> checkpoint_save::begin(file_system& files, const fs::path& root, uint64_t step,
@@ -128,7 +129,7 @@ core::result<checkpoint_save> checkpoint_save::begin(file_system& files, const f
                                                      const commit_options& options) {
   const std::string name = options.tag.empty() ? step_folder_name(step) : options.tag;
   TROUPE_TRY(check_tag(name, step));
-  fs::path there = root;  // becomes the nearest folder above that exists
+  fs::path there = root;  // becomes `root` or its nearest parent that exists, on whose file system free bytes are read
   for (;;) {
     TROUPE_ASSIGN(const auto found, files.exists(there));
     const fs::path parent = there.has_parent_path() ? there.parent_path() : fs::path(".");
@@ -158,15 +159,15 @@ core::result<fs::path> checkpoint_save::commit(manifest m) {
 
   const std::string& name = name_;
   const fs::path target = root_ / name;
-  // If `latest` names the folder that is replaced, it will name the new one. A `latest` that cannot be read must not
-  // fail the save.
+  // If latest_update::if_replaced is set, the save writes `latest` only if `latest` names the folder that it replaces.
+  // A `latest` that cannot be read must not fail the save.
   const auto latest = read_latest(*files_, root_);
   const bool names = latest_ == latest_update::always || (latest && *latest && (*latest)->folder == name);
   TROUPE_ASSIGN(const auto taken, files_->exists(target));
   const fs::path replaced = taken ? root_ / beside(name, replaced_mark, save_id_) : fs::path();
   if (taken) {
     TROUPE_TRY(files_->rename(target, replaced));
-    // without this sync a power cut could keep only the next rename, and the old checkpoint would have no name
+    // Without this sync a power cut could undo this rename and keep the next one, and the old checkpoint would be lost.
     if (auto ok = files_->sync_folder(root_); !ok) return undone(ok.error(), target, replaced);
   }
   if (auto ok = files_->rename(working_, target); !ok) return undone(ok.error(), target, replaced);
@@ -174,7 +175,8 @@ core::result<fs::path> checkpoint_save::commit(manifest m) {
   auto named = files_->sync_folder(root_);
   if (named && names) named = name_latest(*files_, root_, name, seal, save_id_);
   if (!named) {
-    // The rename is synced before files are removed: no power cut may leave part of the checkpoint under its name.
+    // The rename back to the working name is synced before the destructor removes files: no power cut may leave a part
+    // of the new checkpoint under its final name.
     if (files_->rename(target, working) && files_->sync_folder(root_)) working_ = working;
     return undone(named.error(), target, replaced);
   }
@@ -187,8 +189,8 @@ core::result<fs::path> checkpoint_save::commit(manifest m) {
 
 tl::unexpected<core::error> checkpoint_save::undone(const core::error& why, const fs::path& target,
                                                     const fs::path& replaced) {
-  // If the rename fails too, open_checkpoint() finds the old checkpoint under its working name and remove_leftovers()
-  // renames it.
+  // If the old checkpoint cannot be renamed back, open_checkpoint() finds it under its `.replaced-` name, and
+  // remove_leftovers() renames it at the start of the next run.
   if (!working_.empty() && !replaced.empty() && files_->rename(replaced, target)) (void)files_->sync_folder(root_);
   return fail(why);
 }

@@ -33,7 +33,8 @@ std::optional<uint64_t> step_of(std::string_view folder_name);
 inline constexpr size_t max_tag_bytes = 200;
 
 /// True if `name` may be the folder of a checkpoint that is not named by its step: letters, digits, '.', '_' and '-',
-/// beginning with a letter, a digit or '_', and no name or ending that readers of checkpoints interpret otherwise.
+/// beginning with a letter, a digit or '_'. False for names that have another meaning in a folder of checkpoints:
+/// `latest`, `latest_universal`, `zero`, working names, and names that end in .json, .pt, .bin or .safetensors.
 bool is_tag(std::string_view name);
 /// True if `name` is the folder name of a step, or a tag.
 inline bool is_checkpoint_name(std::string_view name) { return step_of(name) || is_tag(name); }
@@ -78,19 +79,20 @@ class checkpoint_save {
     return place().create_shard(number, file_bytes);
   }
 
-  /// Commits the save when every shard is finished, and returns the folder. `m` holds the files and pieces; step,
-  /// save_id and time are set here, and lists are sorted. When it returns, the checkpoint survives a power cut, and
-  /// `latest` names it if commit_options::latest selects this. A checkpoint of the same name is replaced. On an error
-  /// everything is as it was before begin(), with two exceptions: if undoing fails as well, `latest` still finds the
-  /// old checkpoint, possibly under its working name; if only the last sync failed, `latest` names the new, complete
-  /// checkpoint, and a power cut may bring the old one back.
+  /// Commits the save when every shard is finished, and returns the folder. `m` must hold the files and pieces;
+  /// commit() sets its step, save_id and time, and sorts its lists. After commit(), the checkpoint survives a power
+  /// cut, and `latest` names it if commit_options::latest selects this. A checkpoint of the same name is replaced.
+  /// After an error everything is as it was before begin(), with two exceptions: if undoing fails as well, readers
+  /// still find the old checkpoint by `latest`, possibly under its working name; if only the last sync failed, `latest`
+  /// names the new, complete checkpoint, and a power cut may bring the old one back.
   core::result<std::filesystem::path> commit(manifest m);
 
  private:
   checkpoint_save(file_system& files, std::filesystem::path root, uint64_t step, digest128 save_id, std::string name,
                   latest_update latest);
 
-  /// Renames the old checkpoint back to its name, then returns `why`.
+  /// Called when commit() fails after it renamed the old checkpoint: renames that checkpoint back from `replaced` to
+  /// `target`, then returns `why`.
   tl::unexpected<core::error> undone(const core::error& why, const std::filesystem::path& target,
                                      const std::filesystem::path& replaced);
 
@@ -104,9 +106,9 @@ class checkpoint_save {
 
 struct leftover {  ///< entry of a folder of checkpoints that a crash left behind and remove_leftovers() handled
   std::string name;
-  bool restored = false;  ///< true: a replaced checkpoint that was renamed back
-  /// Path within the folder of checkpoints of something that is not a file, for which the entry stays; empty: if it is
-  /// not restored, the entry was removed.
+  bool restored = false;  ///< true: the entry was a replaced checkpoint, which was renamed back to its own name
+  /// Path, below the folder of checkpoints, of something in the entry that is not a file; the entry was then not
+  /// removed. Empty: the entry was removed or, if `restored`, renamed.
   std::string kept_for;
 };
 

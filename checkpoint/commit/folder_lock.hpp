@@ -21,9 +21,9 @@ class folder_lock {
  public:
   /// Creates `root` if it is missing and takes the lock without waiting. Returns error_kind::bad_input if `.lock` is a
   /// link or not a regular file, and if the lock is held (also by another object of this process); the message then has
-  /// the process id of the holder, followed by `purpose` as the activity of any holder. The holder may remove the
-  /// folder: a caller that arrives meanwhile locks a new one. On a file system without locks the function succeeds
-  /// without protection, and objection() explains why.
+  /// the process id of the holder, followed by `purpose`, the activity that the message ascribes to it. If the holder
+  /// removes the folder during the call, the function creates and locks a new folder. On a file system without locks
+  /// the function succeeds without protection, and objection() explains why.
   static core::result<folder_lock> take(const std::filesystem::path& root,
                                         std::string_view purpose = "saves checkpoints");
 

@@ -38,8 +38,8 @@ class folder_writing {
   /// Adds `bytes` to the written bytes and reports the sum to `progress`; returns an error if `progress` asks to stop.
   core::result<void> wrote(uint64_t bytes, const progress_function& progress);
 
-  /// Syncs the folders, renames the working folder to `name`, then writes the name to root / `pointer`. The caller has
-  /// synced every file.
+  /// Syncs the folders, renames the working folder to its final name, then writes this name into the file
+  /// `root`/`pointer`. The caller must have synced every file.
   core::result<void> commit(const std::string& pointer);
 
  private:

@@ -1,4 +1,4 @@
-// The row of Troupe's own checkpoints in the list of formats.
+// Declares the source_format of Troupe's own checkpoints, an entry of `all_formats` in convert/formats.hpp.
 #pragma once
 
 #include "checkpoint/source/source_format.hpp"

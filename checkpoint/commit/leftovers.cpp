@@ -40,13 +40,15 @@ core::result<void> check_is_folder(file_system& files, const fs::path& folder) {
   return {};
 }
 
-/// Returns the name of an entry of a folder that is not a file, and that is therefore not Troupe's; nothing if all are.
+/// Returns the name of the first entry of a folder that is not a file and that Troupe therefore did not create; nothing
+/// if all entries are files.
 std::optional<std::string> foreign_among(const std::vector<folder_entry>& inside) {
   const auto it = std::ranges::find_if(inside, [](const auto& e) { return e.kind != entry_kind::file; });
   return it == inside.end() ? std::nullopt : std::optional(it->name);
 }
 
-/// Returns the entries of a folder that is to be removed, all of which are files.
+/// Returns the entries of a folder that is to be removed. Returns an error if one of them is not a file, or if `folder`
+/// is a link.
 core::result<std::vector<folder_entry>> files_to_remove(file_system& files, const fs::path& folder) {
   TROUPE_TRY(check_is_folder(files, folder));
   TROUPE_ASSIGN(auto inside, files.list(folder));
@@ -74,7 +76,8 @@ core::result<void> remove_checkpoint(file_system& files, const fs::path& root, c
 
 namespace {
 
-/// Returns the entry of the list of leftovers for `name`, which stays, if `folder` holds anything other than files.
+/// Returns a leftover that reports `name` as not removed, because `folder` holds something that is not a file; nothing
+/// if `folder` holds only files.
 core::result<std::optional<leftover>> kept_for_foreign(file_system& files, const fs::path& folder,
                                                        const std::string& name) {
   TROUPE_ASSIGN(const auto inside, files.list(folder));
@@ -84,7 +87,7 @@ core::result<std::optional<leftover>> kept_for_foreign(file_system& files, const
 }
 
 /// Renames a replaced checkpoint back to its name if `latest` still names it or no other checkpoint has its name.
-/// Returns nothing if it may be removed.
+/// Returns nothing if the replaced checkpoint may be removed.
 core::result<std::optional<leftover>> restore(file_system& files, const fs::path& root, const std::string& aside,
                                               const std::string& name, const std::optional<latest_name>& latest) {
   const auto old = open_folder(files, root / aside);
@@ -93,7 +96,7 @@ core::result<std::optional<leftover>> restore(file_system& files, const fs::path
   if (!old && (taken || !named)) return std::nullopt;  // an interrupted removal left only a part of `aside`
   if (taken && !(named && latest->seal == old->seal)) return std::nullopt;
   if (taken) {
-    // The new checkpoint was renamed but `latest` never named it: its save was not committed.
+    // The new checkpoint has its final name, but `latest` never named it: its save was not committed.
     const auto now = read_manifest(files, root / name);
     if (now && now->seal == old->seal) return std::nullopt;
     TROUPE_ASSIGN(auto kept, kept_for_foreign(files, root / name, aside));

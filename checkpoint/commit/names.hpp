@@ -41,8 +41,8 @@ inline std::optional<std::string_view> stands_beside(std::string_view entry, std
   return entry;
 }
 
-/// Returns the reason why a folder is not exactly a checkpoint of Troupe (another content, or a file too many); nothing
-/// if it is.
+/// Returns the reason why a folder is not exactly a checkpoint of Troupe: its manifest cannot be read, or it holds
+/// something that the manifest does not list. Returns nothing if the folder is exactly a checkpoint.
 core::result<std::optional<std::string>> strange_in(file_system& files, const std::filesystem::path& folder);
 
 /// Creates `path` and every missing folder above it, and syncs each one's parent. Several threads and processes may

@@ -24,7 +24,7 @@ core::result<std::optional<latest_name>> read_latest(file_system& files, const s
 
 /// The check that a checkpoint must pass to replace a damaged one.
 enum class good_enough : uint8_t {
-  opens,    ///< open_folder() succeeds: manifest, sizes and headers
+  opens,    ///< open_folder() succeeds, which checks the manifest, and the sizes and headers of data files
   verifies  ///< open_folder() succeeds and every digest matches, for which all bytes are read
 };
 
@@ -40,8 +40,8 @@ struct open_options {  ///< how strictly a checkpoint is opened
 };
 
 /// Opens the checkpoint at `path`, or, if `path` is a folder of checkpoints, the one that its `latest` names; both as
-/// open_folder() does. With fallback_to_previous it fails for a folder of checkpoints only if it has no good one; a
-/// damaged checkpoint at `path` itself is an error all the same.
+/// open_folder() does. With fallback_to_previous, opening a folder of checkpoints fails only if no checkpoint in it is
+/// good; a damaged checkpoint at `path` itself is an error even then.
 core::result<checkpoint_folder> open_checkpoint(file_system& files, const std::filesystem::path& path,
                                                 const open_options& options = {});
 

@@ -1,4 +1,4 @@
-// Implements the policy as a pure function, and its execution.
+// Implements the retention policy as a pure function, steps_to_remove(), and applies it to a folder of checkpoints.
 #include "checkpoint/commit/retention.hpp"
 
 #include <fmt/format.h>

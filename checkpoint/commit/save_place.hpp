@@ -1,5 +1,5 @@
-// The place where the files of one save are written until its commit, for a process that writes some of them. Owns
-// nothing there: the process with the checkpoint_save creates, renames and removes the folder.
+// The folder to which the files of one save are written until the save is committed, for a process that writes some of
+// these files. Does not own the folder: the process that has the checkpoint_save creates, renames and removes it.
 #pragma once
 
 #include <cstdint>

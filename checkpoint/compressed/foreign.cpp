@@ -79,7 +79,7 @@ bool is_whole_number(core::dtype type) {
 
 bool is_weight_name(std::string_view name) { return name == "weight" || ends_in(name, ".weight"); }
 
-/// Endings of names of integer tensors that only one tool uses.
+/// Endings of the names of integer tensors, each used by one tool only, and the compression method of that tool.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 7> code_names{
     {{".W_q", "HQQ"},
      {".weight._data", "quanto"},
@@ -89,7 +89,8 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 7> code_name
      {"_blocks", "MXFP4"},
      {".weight_packed", "compressed-tensors"}}};
 
-/// Endings that replace `.weight` in the names of tensors that one tool stores next to codes, of any type.
+/// Endings of the names of tensors that a tool stores next to the codes `M.weight` (`M.SCB` ...), and the compression
+/// method of that tool.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 4> scale_names{
     {{".SCB", "bitsandbytes"}, {".weight.absmax", "bitsandbytes"}, {".weight_scales", "EETQ"}, {".biases", "MLX"}}};
 
@@ -111,8 +112,8 @@ class code_finder {
     return std::nullopt;
   }
 
-  /// Finds the compression method of a weight by the names of tensors next to it, if the weight's own name shows none;
-  /// otherwise it is `unknown`.
+  /// Returns the compression method that the names of the tensors next to the weight `name` show; the method is
+  /// `unknown` if they show none. For weights whose own name shows no method.
   [[nodiscard]] foreign_codes of_weight(std::string_view name, const std::string& type, const char* unknown) const {
     for (const auto& [end, method] : scale_names)
       if (has(name, ".weight", end)) return {std::string(method), sign_of(name, type)};
@@ -141,7 +142,7 @@ std::optional<foreign_codes> foreign_codes_of(std::string_view config) {
   if (!keys || !keys->is_object()) return std::nullopt;
   for (const json* of : {&*keys, keys->contains("text_config") ? &(*keys)["text_config"] : nullptr}) {
     if (of == nullptr || !of->is_object()) continue;
-    // MLX writes its parameters under `quantization` as well as under the usual key
+    // MLX writes its quantisation parameters under the key `quantization` as well as under quantization_config.
     const auto own = of->find("quantization");
     if (own != of->end() && own->is_object() && own->contains("group_size") && own->contains("bits"))
       return foreign_codes{"MLX", "config.json: quantization"};

@@ -1,4 +1,5 @@
-// The row of safetensors files in the list of formats, whether their weights are plain or compressed.
+// Declares the source_format of safetensors files, with plain or compressed weights, an entry of `all_formats` in
+// convert/formats.hpp.
 #pragma once
 
 #include "checkpoint/source/source_format.hpp"

@@ -36,7 +36,8 @@ constexpr std::array<std::string_view, 2> scale_ends{".weight_scale_inv", ".weig
 constexpr std::array<std::string_view, 5> range_ends{".input_scale", ".activation_scale", ".output_scale", ".k_scale",
                                                      ".v_scale"};
 
-/// Returns the size of the blocks that one scale of `scales` covers.
+/// Returns the rows and columns of `codes` that one scale of `scales` covers, from the shape of `scales`: the blocks
+/// `said` of config.json, the whole weight, or one row. Refused: any other shape, and types that scales cannot have.
 core::result<fp8_blocks> blocks_of(const tensor_entry& codes, const tensor_entry& scales, const fp8_blocks& said) {
   const auto rows = static_cast<uint64_t>(codes.shape[0]), columns = static_cast<uint64_t>(codes.shape[1]);
   const uint64_t count = core::numel_of(scales.shape);

@@ -37,7 +37,7 @@ bool has_halves(compressed_layout layout) {
   return layout == compressed_layout::mxfp4 || layout == compressed_layout::nvfp4;
 }
 
-/// Returns 4 for "int4" and so on; nothing for any other name.
+/// Returns the number of bits that a format's name states: 2 for "int2" to 8 for "int8"; nothing for any other name.
 std::optional<uint32_t> bits_of(std::string_view format) {
   if (format.size() != 4 || !format.starts_with("int") || format[3] < '2' || format[3] > '8') return std::nullopt;
   return static_cast<uint32_t>(format[3] - '0');
@@ -65,8 +65,7 @@ bool rotates_weights(const json& said) {
   return !at->is_object() || groups == at->end() || !groups->empty();
 }
 
-/// True if tensors leave out zeros: any format in sparsity_config except `dense`, which describes weights that are
-/// stored whole.
+/// True if the weights' zeros are not stored (sparse formats): sparsity_config has a format other than `dense`.
 bool leaves_zeros_out(const json& said) {
   const auto at = said.find("sparsity_config");
   if (at == said.end() || at->empty()) return false;
@@ -87,7 +86,7 @@ class weights_reader {
     const auto at = weights_.find(key);
     return at != weights_.end() && at->is_boolean() ? at->get<bool>() : otherwise;
   }
-  /// Returns the number of the key; 0 if it is missing, null or -1.
+  /// Returns the number under `key`; 0 if the key is missing or its value is null or -1.
   [[nodiscard]] core::result<uint64_t> number(const char* key) const {
     const auto at = weights_.find(key);
     if (at == weights_.end() || at->is_null() || *at == -1) return 0;

@@ -97,7 +97,8 @@ class weight_finder {
   }
 
  private:
-  /// Sets rows and columns, from weight_shape if the layout has it, else from the shape of the codes.
+  /// Sets the rows and columns of `m`, from the tensor weight_shape if the layout has it, else from the shape of the
+  /// codes.
   core::result<void> take_size(compressed_matrix& m, std::string_view module, const module_parts& parts) {
     const auto codes = parts_of({1, 1, m.scheme}).front();
     const auto at = parts.find(codes.suffix);

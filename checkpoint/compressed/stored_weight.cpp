@@ -215,13 +215,13 @@ void encode_zeros(const compressed_matrix& m, const zero_rows& which, std::span<
     for (size_t i = 0; i < scales.size(); ++i) out[i] = static_cast<std::byte>(scales[i].zero);
     return;
   }
-  // one more row than is written, for the bits of the last row beyond its words
+  // One row of words more than is written: the zero points of the last row may have bits beyond the words to write.
   std::vector<uint64_t> words((which.words + 1) * groups);
   for (uint64_t r = 0; r < which.rows; ++r)
     for (uint64_t g = 0; g < groups; ++g) {
       const auto code = static_cast<uint64_t>(scales[r * groups + g].zero + half_of(m.scheme));
       const uint64_t bit = (which.first_row + r) * bits, begin = which.first_word * word_bits;
-      if (bit < begin) {  // the code begins in the word before the range
+      if (bit < begin) {  // the zero point's first bits are in the word before `which.first_word`
         words[g] |= code >> (begin - bit);
         continue;
       }

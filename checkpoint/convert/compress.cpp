@@ -190,8 +190,8 @@ class compressor {
     std::vector<uint64_t> clamped;  ///< number of clamped values of each row; empty: none
   };
 
-  /// Clamps values that no scale of the type reaches, if the source allows clamping; returns the number of clamped
-  /// values of each row.
+  /// Clamps values that are too large for every scale of the matrix's scale type, if the source allows clamping.
+  /// Returns the number of clamped values of each row.
   std::vector<uint64_t> clamp_rows(const compressed_matrix& m, std::span<float> values) const {
     const auto format = m.scheme.codes();
     if (from_.clamped == nullptr || m.scale_type() != core::dtype::f16) return {};
@@ -237,7 +237,7 @@ class compressor {
                        copy_common(stored, row * row_bytes, offset, out);
                        std::vector<float> back(in.values.size());
                        decode_rows(m, stored, in.scales, global, back);
-                       // A row that two requests share is counted in the request that it begins in.
+                       // A row whose bytes are split over two requests is counted in the request with its first byte.
                        for (uint64_t r = 0; r < rows; ++r) {
                          if ((row + r) * row_bytes < offset) continue;
                          if (!in.clamped.empty()) from_.clamped->count += in.clamped[r];

@@ -40,8 +40,8 @@ struct compress_options {
   weight_scheme scheme;
   core::dtype type = core::dtype::bf16;  ///< type of floating-point weights that are not compressed
   uint64_t max_shard_bytes = default_shard_bytes;
-  /// Returns the Hugging Face name under which a tensor is written; nothing leaves the tensor out. Without a function
-  /// the source must have such names.
+  /// Returns the Hugging Face name under which a tensor is written, or nothing, by which the tensor is left out. If no
+  /// function is set, all tensors are written under their names in the source, which must then be Hugging Face's.
   std::function<std::optional<std::string>(const std::string&)> rename = {};
   progress_function progress = {};
   const prepared_weights* prepared = nullptr;  ///< weights whose codes and scales are made already; or null

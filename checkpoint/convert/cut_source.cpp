@@ -154,7 +154,7 @@ core::result<tensor_source> cut_source(std::shared_ptr<const tensor_source> from
   tensor_source out = *from;
   out.files.clear();
   out.tensors.clear();
-  out.has_digests = false;  // digests are of the source's pieces; they are compared when a tensor is read whole
+  out.has_digests = false;  // digests are those of the source's pieces; tensor_maker's reader compares them
   out.save_id.reset();
   for (size_t i = 0; i < from->tensors.size(); ++i) {
     tensor_entry t = from->tensors[i];

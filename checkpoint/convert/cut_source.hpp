@@ -19,7 +19,8 @@ namespace troupe::checkpoint {
 
 /// The changes to a parameter, in all its tensors: weights and optimizer states.
 struct source_cut {
-  /// Changes all elements, in their stored order and in place; for weights only, before the mask.
+  /// Function that changes the elements of a tensor in place; `whole` has all of them, in their stored order. Called
+  /// for the parameter's weights, not for its optimizer states, and before `mask` is applied.
   std::function<void(core::dtype type, std::span<std::byte> whole)> change{};
   /// One bit for each element, in their stored order, the first in the lowest bit of the first byte: a 0 sets the
   /// element to 0. Empty: all elements are kept.

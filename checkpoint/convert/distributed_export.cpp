@@ -24,7 +24,8 @@ using core::fail;
 
 constexpr const char* metadata_module = "torch.distributed.checkpoint.metadata";
 constexpr const char* metadata_version = "1.0.0";
-/// Bytes reserved for the archive around an item's tensor, and for its lines in the list.
+/// Bytes added for each written item to the estimate of the needed disk space: for the torch.save archive around the
+/// item's tensor, and for the item's description in `.metadata`.
 constexpr uint64_t item_reserve_bytes = 4096;
 
 using core::refused;
@@ -36,8 +37,8 @@ struct planned_item {
   core::dtype type = core::dtype::f32;
   std::vector<int64_t> sizes = {};
   uint64_t first = 0;
-  torch_value value = {};         ///< stored value, if `tensor` is null
-  std::optional<float> one = {};  ///< value of a tensor of one element
+  torch_value value = {};         ///< stored value, if `tensor` is null and `one` is not set
+  std::optional<float> one = {};  ///< value of an fp32 tensor of one element that is stored instead of `tensor`
   uint64_t begin = 0, bytes = 0;
 };
 
@@ -46,7 +47,7 @@ struct planned_chunk {
   size_t item = 0;
 };
 
-struct planned_entry {  ///< one named tensor or object in the list of the folder
+struct planned_entry {  ///< one named tensor or object that `.metadata` will list
   std::string name;
   std::vector<torch_value> keys;
   std::optional<core::dtype> type;  ///< type of a tensor; nothing for an object

@@ -34,7 +34,8 @@ constexpr const char* universal_latest_name = "latest_universal";
 constexpr size_t max_folder_name_bytes = 255;
 /// Maximum number of checkpoint names that one message lists.
 constexpr size_t max_tags_shown = 8;
-/// Number of names in a folder that are examined to recognise a DeepSpeed tag; another folder may hold many more.
+/// Number of names in a folder that are examined to find out whether it is the folder of a DeepSpeed tag. Limited,
+/// because a folder of another kind, such as one of data, may hold many more.
 constexpr size_t max_names_of_tag = 4096;
 /// Maximum depth of nested folders that are examined.
 constexpr int max_folder_depth = 4;
@@ -145,7 +146,7 @@ std::optional<uint64_t> number_behind(std::string_view name, std::string_view st
   return error == std::errc() && stop == name.data() + name.size() ? std::optional(number) : std::nullopt;
 }
 
-/// Returns the folders that `stem` and a number name, the newest first.
+/// Returns the folders in `root` whose names are `stem` and a number, the highest number first.
 std::vector<numbered_folder> numbered_in(const fs::path& root, std::string_view stem) {
   std::vector<numbered_folder> out;
   any_in(root, [&](const fs::directory_entry& e) {
@@ -217,8 +218,8 @@ core::result<folder_contents> contents_of_tag(const fs::path& root, const std::s
   return contents_of_folder(root / tag, depth + 1);
 }
 
-/// Finds the checkpoint that a pointer file names, followed by the older ones. If the named one cannot be found, its
-/// place holds the error.
+/// Finds the checkpoint `name`, which the file `pointer` names, and after it the older checkpoints in `root`. If the
+/// named checkpoint cannot be found, the first entry of the result has the error as its `problem`.
 core::result<folder_contents> contents_of_named(const fs::path& root, const fs::path& pointer, const std::string& name,
                                                 int depth) {
   auto named = contents_of_tag(root, name, fmt::format("'{}' names", pointer.string()), depth);
@@ -237,7 +238,8 @@ core::result<folder_contents> contents_of_named(const fs::path& root, const fs::
   return out;
 }
 
-/// Returns the numbered folders, of the first kind of name that has a checkpoint among its folders.
+/// Returns the numbered checkpoint folders in `root`, the newest first. They all begin with one of numbered_stems: the
+/// first one under which a checkpoint exists; `checkpoint-` and `checkpoint_` count even if no folder holds one.
 std::vector<found_checkpoint> numbered_checkpoints(const fs::path& root, int depth) {
   for (const auto stem : numbered_stems) {
     const auto all = numbered_in(root, stem);
@@ -253,7 +255,8 @@ std::vector<found_checkpoint> numbered_checkpoints(const fs::path& root, int dep
   return {};
 }
 
-/// True for the parts that a trainer's checkpoint has, judged by file names: trainer_state.json, optimizer's states.
+/// The parts of a trainer's checkpoint that a folder has, judged by file names: `run` is true if it has
+/// trainer_state.json, `states` if it has an optimizer's states.
 struct trainer_parts {
   bool run = false, states = false;
 };
@@ -266,7 +269,8 @@ trainer_parts parts_in(const fs::path& folder, int depth) {
   return out;
 }
 
-/// Returns why the newest checkpoint is not complete, such as a part that only the one before it has; nothing if it is.
+/// Returns why the newest checkpoint, all.front(), is not complete: it cannot be found, or it lacks a kind of file that
+/// the checkpoint before it has. Returns nothing if it is complete.
 std::optional<core::error> cut_short(const std::vector<found_checkpoint>& all, int depth) {
   const auto& newest = all.front();
   const auto inside = contents_of_folder(newest.path, depth + 1);
@@ -342,12 +346,13 @@ core::result<folder_contents> contents_of_folder(const fs::path& path, int depth
   if (is_there(path / manifest_file_name)) return ours();
   if (const auto latest = path / latest_file_name; is_there(latest)) {
     TROUPE_ASSIGN(const auto name, tag_in(latest));
-    // A checkpoint of Troupe may have a working name, and a damaged one may be skipped: open_checkpoint() decides.
+    // The named folder may be missing, because a checkpoint of Troupe may still have its working name, or it may be
+    // damaged: open_checkpoint() finds or skips it.
     if ((step_of(name) || latest_is_ours(path)) &&
         (!is_folder(path / name) || is_there(path / name / manifest_file_name)))
       return ours();
     auto named = contents_of_named(path, latest, name, depth);
-    // The folder may hold Troupe's checkpoints, of which the named one has lost its manifest.
+    // The folder may hold checkpoints of Troupe, although the one that `latest` names has lost its manifest.
     if ((!named || named->checkpoints.front().problem) && has_ours(path)) return ours();
     return named;
   }

@@ -17,7 +17,7 @@ namespace troupe::checkpoint {
 struct found_checkpoint {
   std::filesystem::path path;
   std::string name;                       ///< path below the searched path: `checkpoint-20`; empty: that path itself
-  const source_format* format = nullptr;  ///< null until look_into() examines `path` itself
+  const source_format* format = nullptr;  ///< format of the checkpoint; null: unknown until look_into(path) is called
   std::optional<core::error> problem{};   ///< reason why `path` is no checkpoint, or not complete
 };
 

@@ -31,7 +31,8 @@ core::result<const source_format*> likest_format(const Compare& compare) {
   return likest;
 }
 
-/// Returns one text of each format, without the empty ones: "a, b or c".
+/// Returns the member `text` of all formats in which it is not empty as a list whose last separator is `last`, such as
+/// "a, b or c".
 std::string listed_texts(std::string_view source_format::*text, std::string_view last) {
   std::string out, behind;
   for (const auto* format : all_formats) {

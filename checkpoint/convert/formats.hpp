@@ -1,5 +1,6 @@
-// Lists all formats of checkpoints that Troupe opens, and finds the one of a path. A new format requires a row in a
-// folder of its own, and its name in this file. Leaves folders of several checkpoints to folder_contents.hpp.
+// Lists all formats of checkpoints that Troupe opens, and finds the format of a path. A new format requires a
+// source_format, defined in the format's own folder, and an entry in all_formats. Leaves folders of several checkpoints
+// to folder_contents.hpp.
 #pragma once
 
 #include <array>
@@ -17,7 +18,8 @@
 
 namespace troupe::checkpoint {
 
-/// All formats. A path that is like several is of the first that is certain, or else of the first that is possible.
+/// All formats. If several formats recognise a path, the first one in this list that is certain of it is chosen, or
+/// else the first one that finds it possible (see `likeness`).
 inline constexpr std::array all_formats{&troupe_format,       &universal_format, &distributed_format, &deepspeed_format,
                                         &hugging_face_format, &torch_format,     &gguf_format};
 
@@ -29,8 +31,8 @@ core::result<const source_format*> format_of_folder(const std::filesystem::path&
 /// an index that read_weights_index() refuses.
 core::result<const source_format*> format_of_file(const std::filesystem::path& file);
 
-/// Returns the signs of all formats, for the refusal of a folder that has none of them: "neither manifest.json nor
-/// latest (Troupe), no ... and no ...".
+/// Returns the files by which folders of all formats are recognised, for the error message about a folder that has none
+/// of them: "neither manifest.json nor latest (Troupe), no ... and no ...".
 std::string lacking_signs();
 
 }  // namespace troupe::checkpoint

@@ -117,7 +117,7 @@ core::result<plan> plan_of(const tensor_source& from, const gguf_export_options&
   std::ranges::sort(found, [](const auto& a, const auto& b) { return comes_before(a.first, b.first); });
   plan out;
   for (auto& [place, t] : found) {
-    // The type that the mixture would give the tensor if its rows were whole blocks.
+    // The type that the mixture gives a tensor whose rows divide into blocks of every size (256 is the largest).
     const auto ideal = type_for(o.type, place, 256, t.tensor.extents.size(), m.blocks, m.tied);
     if (t.tensor.type != ideal) ++out.other_types[std::string(name_of(t.tensor.type))];
     if (!out.tensors.empty() && out.tensors.back().tensor.name == t.tensor.name)
@@ -185,8 +185,8 @@ class row_reader {
     }
   }
 
-  /// Reads a transposed matrix: the file's rows are the source's columns. Each pass over the matrix reads as many of
-  /// them as fit into memory.
+  /// Passes the rows of a transposed matrix to `take`; a row of the file is a column of the source's matrix. Reads the
+  /// whole matrix once for every gguf_transposed_bytes of output.
   core::result<void> transposed(const take_rows& take) {
     const uint64_t inputs = t_.tensor.extents[0], most = std::max<uint64_t>(gguf_transposed_bytes / row_bytes_, 1);
     const uint64_t our_row_bytes = rows_ * element_bytes_;
@@ -230,8 +230,8 @@ class row_reader {
   std::vector<std::byte> rows_block_, ordered_;
 };
 
-/// Returns the importance of the tensor's columns if there is one value for each, else empty. Rows are passed whole,
-/// also those of transposed tensors.
+/// Returns the importance of each column of the tensor, by which quantisation weights the column's errors; empty if the
+/// caller supplied none or another number of values than the file's rows have elements.
 std::span<const float> importance_for(const gguf_export_options& o, const planned_tensor& t) {
   if (o.prepared == nullptr) return {};
   const auto out = o.prepared->importance_of(t.from->name);
@@ -306,7 +306,8 @@ core::result<void> write_tensor(const tensor_source& from, const planned_tensor&
   });
 }
 
-/// Writes blocks that are made already, whose rows are in the source's order, in the file's order.
+/// Writes a tensor whose blocks an earlier pass has quantised. The prepared rows are in the source's order; rows of
+/// rotary heads are reordered for the file.
 core::result<void> copy_prepared(const prepared_weights& all, const prepared_weight& w, const planned_tensor& t,
                                  gguf_writer& out, const std::function<core::result<void>(uint64_t)>& done) {
   const uint64_t rows = t.tensor.elements() / t.tensor.extents[0], row_bytes = t.tensor.bytes() / rows;

@@ -41,20 +41,22 @@ constexpr int max_steps_down = 4;
 /// Opens the checkpoint, or the weights next to it, depending on what the command needs.
 core::result<tensor_source> open_chosen(const fs::path& path, const folder_contents& there,
                                         const source_options& options);
-/// Opens the newest checkpoint; if it cannot be opened and fallback_to_previous is set, the newest that can.
+/// Opens the newest checkpoint. If it cannot be opened and fallback_to_previous is set, opens the newest of the older
+/// checkpoints that can be opened, and adds sentences about the skipped ones to `notes`.
 core::result<tensor_source> open_newest(const fs::path& path, const folder_contents& there,
                                         const source_options& options, std::vector<std::string>& notes);
 /// Opens one checkpoint among several. Refuses lost states if the options need them; with fallback_to_previous, also
 /// compares the CRC-32 of all zip archives, so that a damaged checkpoint is skipped before any of its bytes are used.
 core::result<tensor_source> open_among(const found_checkpoint& c, const source_options& options);
-/// Opens one checkpoint, whatever exists next to it: finds its format, opens it by the format's row, completes it.
+/// Opens one checkpoint, whatever exists next to it: finds its format, calls that format's open(), then completed().
 core::result<tensor_source> open_one(found_checkpoint c, const source_options& options);
 /// Chooses between the weights of one file, `single`, and those of the shards that an index in the same folder lists,
-/// and says so. Programs use the one file; for weights alone the shards are used if only they have more than 16 bits.
+/// and reports the choice. Uses the one file, as transformers does. A command that wants only weights uses the shards
+/// instead if some matrix has more than 16 bits there and only 16 in the one file.
 core::result<tensor_source> chosen_of_two(tensor_source single, const found_checkpoint& c,
                                           const source_options& options);
-/// Completes a source that the row of its format opened by what every format shares: states of a trainer, the model's
-/// description, the judgement of codes, the names without wrappers.
+/// Does to a source, after the open() of its format, what several formats share: adds a trainer's optimizer states and
+/// the text of config.json, refuses weights that are undecoded codes, and removes wrappers' parts from names.
 core::result<tensor_source> completed(tensor_source s, const found_checkpoint& c, const source_options& options);
 /// Returns the source with the tensors' names that the options' rules give.
 core::result<tensor_source> named_by_rules(tensor_source s, const fs::path& path, const source_options& options);
@@ -76,8 +78,8 @@ void say(const source_options& options, const std::string& line) {
   if (options.say) options.say(line);
 }
 
-/// Returns the bare names of the matrices among the weights that exist only in 16 bits (`of_16_bits`), or of all
-/// others.
+/// Returns the bare names (name_map.hpp) of the weight matrices that the source stores only in 16 bits; with
+/// `of_16_bits` false, of all other weight matrices.
 std::set<std::string> matrices_of(const tensor_source& s, bool of_16_bits) {
   std::map<std::string_view, bool> narrow;
   for (const auto& t : s.tensors) {
@@ -259,7 +261,7 @@ core::result<tensor_source> chosen_of_two(tensor_source single, const found_chec
 /// known.
 core::result<tensor_source> with_states(tensor_source weights) {
   TROUPE_ASSIGN(auto out, with_trainer_states(std::move(weights)));
-  // a caller that knows the model may still name states that the file's own order does not fit
+  // An error is ignored: a caller that knows the model may still assign the states by the model's order of parameters.
   if (!out.parameter_order.empty()) static_cast<void>(name_states(out, parameters_of(out)));
   return out;
 }
@@ -272,13 +274,14 @@ std::string config_above(const fs::path& folder) {
   return model ? std::move(*model) : std::string();
 }
 
-/// Refuses codes that would be taken for values; with as_stored it adds a remark that names them.
+/// Refuses a source whose weights are codes that Troupe cannot decode. With source_options::as_stored it adds a remark
+/// about them instead.
 core::result<void> judge_codes(tensor_source& s, const source_options& options) {
   auto codes = foreign_codes_of(s);
   if (!codes) codes = foreign_codes_of(s.run.model);
   if (!codes) return {};
   if (!options.as_stored) return fail(foreign_refusal(shown_place(s), *codes));
-  if (codes->method.empty()) return {};  // a remark lists the tensors whose types are not read
+  if (codes->method.empty()) return {};  // say_unread() has added a remark about tensors of types that are not read
   s.remarks.push_back(fmt::format(
       "weights are quantised with {} ({}) and are shown as they are stored: no command can decode their values",
       codes->method, codes->sign));

@@ -1,6 +1,6 @@
-// Opens a checkpoint of any format: finds what is stored at a path, chooses one checkpoint, opens it by its format's
-// row, and completes it by what every format shares. Leaves the search to folder_contents.hpp, and each format to its
-// row.
+// Opens a checkpoint of any format: finds what is stored at a path, chooses one checkpoint, calls the open() of its
+// source_format, then adds what several formats share, such as a trainer's files. Leaves the search in folders to
+// folder_contents.hpp, and the reading of each format to the format's own folder.
 #pragma once
 
 #include <filesystem>

@@ -31,8 +31,8 @@ struct prepared_weight {
   rounding_error lost;
 };
 
-/// Prepared weights, by the tensor's name in the source, and the importance by which a searching format weights their
-/// columns.
+/// Prepared weights, by the tensor's name in the source, and the importance by which a format that searches for scales
+/// weights the errors of their columns.
 struct prepared_weights {
   std::map<std::string, prepared_weight, std::less<>> weights;
   std::map<std::string, std::vector<float>, std::less<>> importance;

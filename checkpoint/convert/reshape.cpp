@@ -116,7 +116,7 @@ core::result<void> take_written_names(prepared& p) {
 
 core::result<void> prepare(prepared& p, const tensor_source& from, const reshape_options& o) {
   p.whole = from;
-  p.whole.save_id.reset();  // `whole` will list other files, too, and these have no such id in a header
+  p.whole.save_id.reset();  // `whole` will also list files without a header, which therefore do not contain this id
   TROUPE_ASSIGN(auto client, client_of(from));
   p.client = std::move(client);
   TROUPE_ASSIGN(auto rules, choose_rules(from, o.patterns, o.qkv_version, {o.cuts, o.to.tensor}));
@@ -153,7 +153,8 @@ core::result<void> publish(prepared& p, const reshape_plan& plan, const reshape_
     TROUPE_ASSIGN(auto info, universal_info_json(all, o.to.tensor));
     p.client["universal_checkpoint_info"] = json::parse(info);
   }
-  // a pipeline's own names need no prefix, and those of its tied modules are found by their shapes
+  // Prefixes are stored only for a model that becomes a pipeline. If the source is a pipeline, its map has at most the
+  // prefixes of tied modules, and readers find the names of these modules by the shapes of their tensors.
   if (!plan.map().prefixes.empty() && plan.map().prefixes.begin()->second.rfind("tied_modules.", 0) != 0) {
     auto& prefixes = p.client[std::string(layer_prefixes_key)] = json::object();
     for (const auto& [layer, prefix] : plan.map().prefixes) prefixes[std::to_string(layer)] = prefix;

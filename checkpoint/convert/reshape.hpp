@@ -34,11 +34,12 @@ struct reshape_options {
   /// apply.
   std::optional<universal_patterns> patterns = std::nullopt;
   /// How a job of Troupe cuts the model's parameters over `to.tensor` ranks, by name. Used if neither patterns nor
-  /// Megatron's names apply, for parameters of which each rank has elements; the others follow the names of GPT-2 and
-  /// Llama.
+  /// Megatron's names apply, for parameters of which each rank has elements; all other parameters are cut by the rules
+  /// for the names of GPT-2 and Llama.
   parameter_cuts cuts = {};
-  /// All other settings, with names as in the source; `ranks` and `place` are set here. Groups keep the parameters that
-  /// a rank has. If the source has no optimizer, only model files are written, in the weights' own types.
+  /// All other settings, with names as in the source; reshape() itself sets `ranks` and `place`. In a rank's files each
+  /// group has the parameters of that rank. If the source has no optimizer, only model files are written, in the
+  /// weights' own types.
   deepspeed_write_options write = {};
 };
 

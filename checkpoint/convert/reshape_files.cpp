@@ -154,7 +154,7 @@ core::result<void> reshape_files::write_layers(uint32_t rank, const tensor_sourc
   std::map<std::string, const layer_place*> places;
   for (const auto& [name, place] : plan_.map().places) places.emplace(pipeline_name(plan_.map(), name), &place);
   for (const auto* t : module_of(s, options.exclude_frozen_parameters)) {
-    // the ranks of the first stage have written tied modules already
+    // The ranks of the first stage, which precede all others, have written the tied modules.
     if (t->name.starts_with("tied_modules.") && rank >= to_.tensor) continue;
     const auto* place = places.at(t->name);
     layers[place->layer].emplace_back(place->key, t);
@@ -169,7 +169,8 @@ core::result<void> reshape_files::write_layers(uint32_t rank, const tensor_sourc
     }
     const auto told = [&](uint64_t n) -> core::result<void> {
       bytes_ += n;
-      // if an optimizer follows, its shards take most of the time
+      // If the source has an optimizer, writing its shards takes most of the time, so layer files are not counted as
+      // progress: the reported bytes stay at those of the ranks that are complete.
       const uint64_t done = has_optimizer_ ? plan_.bytes() / plan_.ranks() * rank : std::min(bytes_, plan_.bytes());
       if (options.progress && !options.progress(done, plan_.bytes()))
         return fail(error_kind::stopped, fmt::format("'{}' was not written: stopped", folder_.string()));

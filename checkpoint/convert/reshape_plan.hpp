@@ -17,7 +17,7 @@
 namespace troupe::checkpoint {
 
 struct pipeline_map {
-  std::map<std::string, layer_place, std::less<>> places;  ///< tensor name -> layer, and name in the layer
+  std::map<std::string, layer_place, std::less<>> places;  ///< [name of a tensor]: its layer, and its name in the layer
   /// Prefix of the names of a layer's tensors in the source, by layer, if it is not the layer's number: `h.0.` in a
   /// model that was not a pipeline; `tied_modules.NAME.` in a pipeline, whose other layers are not in this map.
   std::map<uint32_t, std::string> prefixes;
@@ -35,8 +35,9 @@ std::string pipeline_name(const pipeline_map& map, const std::string& name);
 
 /// Returns the stage of each layer. `partition`: the number of each stage's first layer. Empty: with at least stages +
 /// 2 layers, the first layer belongs to the first stage and the last one to the last, and those between are divided
-/// evenly; with fewer layers, all are divided evenly. If they do not divide, the first stages have one more. Refused:
-/// fewer layers than stages; a partition of another length or one that leaves a stage without a layer.
+/// evenly; with fewer layers, all are divided evenly. If the number of layers to divide is not a multiple of the number
+/// of stages, the first stages have one layer more. Refused: fewer layers than stages; a partition of another length or
+/// one that leaves a stage without a layer.
 core::result<std::map<uint32_t, uint32_t>> stages_of(const pipeline_map& map, uint32_t stages,
                                                      const std::vector<uint32_t>& partition = {});
 
@@ -53,7 +54,7 @@ class reshape_plan {
   [[nodiscard]] const tensor_source& whole() const { return *whole_; }
   [[nodiscard]] const parallel_degrees& to() const { return to_; }
   [[nodiscard]] uint32_t ranks() const { return to_.pipeline * to_.tensor; }
-  [[nodiscard]] uint64_t bytes() const { return bytes_; }         ///< returns the bytes of all ranks' tensors
+  [[nodiscard]] uint64_t bytes() const { return bytes_; }         ///< returns the size in bytes of all ranks' tensors
   [[nodiscard]] const pipeline_map& map() const { return map_; }  ///< returns an empty map if the output is no pipeline
 
   /// Returns the source of rank `number` = stage * tensor degree + rank in the stage; `tied_modules.*` also belong to

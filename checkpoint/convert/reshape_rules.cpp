@@ -21,7 +21,7 @@ using core::fail;
 core::result<std::optional<universal_patterns>> published(const tensor_source& of) {
   if (!of.format.starts_with("DeepSpeed")) return std::nullopt;
   const auto files = list_deepspeed_files(of.folder);
-  if (!files) return std::nullopt;  // the source was read from another place
+  if (!files) return std::nullopt;  // the source has no folder with DeepSpeed's files, which publish the patterns
   TROUPE_ASSIGN(const auto model, torch_archive::open(files->model.front().path));
   const auto info = model.tree().find(model.root(), "universal_checkpoint_info");
   if (!info || model.tree().kind(*info) != pickle_kind::dict || model.tree().items(*info).empty()) return std::nullopt;
@@ -29,7 +29,8 @@ core::result<std::optional<universal_patterns>> published(const tensor_source& o
   return std::optional(std::move(patterns));
 }
 
-/// Removes the widths of patterns that were published for other degrees; they do not apply here.
+/// Removes from published patterns the widths of slices, which apply only to the number of tensor-parallel ranks that
+/// wrote the folder.
 void forget_widths(universal_patterns& p) {
   p.version = 0;
   p.shard_widths.clear();

@@ -16,7 +16,7 @@ namespace troupe::checkpoint {
 struct chosen_rules {
   rule_chooser rule;  ///< returns a parameter's cut by its name in the source; buffers are never cut
   bool are_megatrons = false;
-  qkv_version version = qkv_version::v0;  ///< version of Megatron's query_key_value
+  qkv_version version = qkv_version::v0;  ///< order of the rows in Megatron's query_key_value tensors
 };
 
 /// How a job of Troupe cuts parameters over `ranks` ranks. A cut over the same number of ranks that the source itself
@@ -28,8 +28,8 @@ struct own_cuts {
 
 /// Chooses the rules for `of`, which must outlive them. `patterns`, if given, replaces all other rules. `version` is
 /// that of Megatron's query_key_value; if missing, `checkpoint_version` in the source's client state, else 0. Published
-/// widths, which are for other numbers of ranks, are ignored: parts are cut as AutoTP does, where the first ranks get
-/// one more each. A model with unknown names is not cut at all.
+/// widths, which are for other numbers of ranks, are ignored: parts are cut as DeepSpeed's AutoTP does, which gives the
+/// first ranks one element more each if the ranks do not divide a size. A model with unknown names is not cut at all.
 core::result<chosen_rules> choose_rules(const tensor_source& of, const std::optional<universal_patterns>& patterns,
                                         std::optional<double> version, own_cuts cuts = {});
 

@@ -69,7 +69,7 @@ class compressed_form final : public stored_form {
                                                              std::span<const int16_t> q) const override {
     std::vector<group_scale> scales;
     for (const auto& g : grids) scales.push_back({g.scale, static_cast<int32_t>(std::lround(-g.offset / g.scale))});
-    // rounding the decoded fp32 values yields the same codes again
+    // encode_rows() accepts values, not codes: `q` is decoded to fp32 values, which round to the same codes again.
     std::vector<float> values(q.size());
     for (size_t i = 0; i < q.size(); ++i) {
       const auto& s = scales[i / m_.group()];
@@ -128,7 +128,7 @@ class block_form final : public stored_form {
     const std::array<std::byte, 64> nothing{};
     const auto g = kernels::grid_of(format_, nothing.data());
     scale = kernels::widen(kernels::narrow<kernels::f16>(scale));
-    // Codes that start at 0 are shifted by half their range: as many steps below zero as from zero up.
+    // If the format's codes start at 0, the grid is shifted by half the range of codes: half of them are below zero.
     return affine_grid{scale, g.low < 0 ? 0 : -scale * static_cast<float>((g.high + 1) / 2), g.low, g.high};
   }
 

@@ -1,5 +1,6 @@
-// How one matrix will be stored, for methods that choose its values first: its grids, the values that are read back,
-// and the bytes of chosen codes. One class for each family of formats; leaves files to the exporters.
+// How an export will store one matrix, for compression methods that choose the matrix's values before the export: the
+// grids of its groups, the values that are read back, and the bytes of chosen codes. One class for each family of
+// formats; leaves files to the exporters.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +17,7 @@
 
 namespace troupe::checkpoint {
 
-/// The values that one group of a row may have: scale * q + offset for whole q in [low, high].
+/// The values that one group of a row may have: scale * q + offset for integers q in [low, high].
 struct affine_grid {
   float scale = 1, offset = 0;
   int32_t low = 0, high = 0;
@@ -43,17 +44,18 @@ class stored_form {
   [[nodiscard]] virtual std::string name() const = 0;
 
   /// Replaces whole rows by the values that are read back after storing them. `importance`, one value for each column
-  /// or empty, weights the error if the format searches. Refused: values that the format cannot hold.
+  /// or empty, weights the errors if the format searches for its scales. Refused: values that the format cannot hold.
   [[nodiscard]] virtual core::result<void> round(std::span<float> values, std::span<const float> importance) const = 0;
 
-  /// Returns the number of columns that share a grid; 0: codes are not chosen one by one (floating-point codes, blocks
-  /// of blocks).
+  /// Returns the number of columns that share a grid; 0 for formats whose codes cannot be chosen one by one:
+  /// floating-point codes, and GGUF types whose blocks have several scales.
   [[nodiscard]] virtual uint64_t group() const { return 0; }
   /// Returns the grid with which rounding to nearest stores the values of one group.
   [[nodiscard]] virtual core::result<affine_grid> fit(std::span<const float> group) const;
   /// Returns the grid around zero with this scale, rounded as the format stores it; nothing if the format has none.
   [[nodiscard]] virtual std::optional<affine_grid> grid_with(float /*scale*/) const { return std::nullopt; }
-  /// Returns the bytes of the matrix from the grids of each row's groups and q of each element.
+  /// Returns the bytes of the matrix. `grids` has the grid of each group, row after row; `q` has the whole number of
+  /// each element on the grid of its group.
   [[nodiscard]] virtual core::result<std::vector<stored_bytes>> pack(std::span<const affine_grid> grids,
                                                                      std::span<const int16_t> q) const;
 

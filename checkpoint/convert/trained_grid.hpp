@@ -13,8 +13,8 @@
 
 namespace troupe::checkpoint {
 
-/// The grid of a matrix (out, in): in each run of `group_size` neighbours, every value is a whole number times the
-/// scale of the run.
+/// The grid of a matrix (out, in): in each run of `group_size` elements, which are neighbours in row-major order, every
+/// value is a whole number times the scale of the run.
 struct trained_grid {
   uint64_t group_size = 0;
   std::vector<float> scales;  ///< scale of each run; 0: the run's values are on no grid

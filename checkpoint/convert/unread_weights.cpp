@@ -19,7 +19,7 @@ constexpr std::string_view save_again = "save the weights as safetensors with th
 constexpr std::string_view by_own_name = "name the file itself to read it";
 
 struct kind_of_weights {
-  std::string_view begin, end;  ///< beginning and ending of a file's name
+  std::string_view begin, end;  ///< beginning and ending of the names of files of this kind
   std::string_view what, mend;
 };
 

@@ -29,16 +29,18 @@ constexpr uint64_t max_journal_bytes = uint64_t{1} << 30;
 constexpr int journal_version = 4;
 // number of bytes of a stored part that are read and digested at a time
 constexpr size_t checked_bytes = size_t{1} << 20;
-constexpr uint64_t value_alignment_bytes = alignof(double);  // pieces of sources begin at whole elements
+// put_values() stores fp32 values at multiples of this number, so that a piece of a source can begin at each of them
+constexpr uint64_t value_alignment_bytes = alignof(double);
 
 tl::unexpected<core::error> cannot(const char* what, const fs::path& path) {
   return fail(error_kind::io, fmt::format("cannot {} '{}': {}", what, path.string(), core::system_message(errno)));
 }
 
-/// Returns the number; throws json::exception if it is not a whole number from 0 on.
+/// Returns the number `v`; throws json::exception if it is negative or not a whole number.
 uint64_t count_in(const json& v) { return v.get_ref<const json::number_unsigned_t&>(); }
 
-/// Returns a part of the file's `bytes` bytes; nothing if it is invalid or reaches beyond them. Throws json::exception.
+/// Returns the part of kind number `n` that a line of the journal describes by offset, size and digest; nothing if a
+/// value is invalid or the part reaches beyond the file's `bytes` bytes. Throws json::exception for other JSON types.
 std::optional<prepared_part> part_of(uint64_t n, const json& offset, const json& size, const json& digest,
                                      uint64_t bytes) {
   const uint64_t at = count_in(offset), count = count_in(size);

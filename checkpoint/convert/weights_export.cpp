@@ -159,8 +159,8 @@ core::result<void> write_torch_file(const tensor_source& from, const output_shar
   return write_torch_archive(shard.path, tensors, shared, {}, about);
 }
 
-/// Divides the weights over files. Tied weights belong to the file of the first of them if they share its storage, and
-/// are counted separately if not.
+/// Divides the weights over files by size. In files of torch.save, weights that are tied share one storage, so they are
+/// in one file and counted once; in safetensors each is a tensor of its own and counted.
 core::result<std::vector<output_shard>> shards_of(const weights& all, const weights_export_options& options,
                                                   const output_layout& layout) {
   const bool torch = layout.format == file_format::torch;

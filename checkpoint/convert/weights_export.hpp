@@ -20,7 +20,7 @@ namespace troupe::checkpoint {
 
 enum class weights_form : uint8_t {
   by_name,  ///< a file if names_weights_file() is true for the output, else a folder
-  file,     ///< one file, of torch.save if its name has that ending
+  file,     ///< one file: of torch.save if its name ends in .pt, .pth or .bin, else of safetensors
   folder,   ///< files of at most max_shard_bytes (a larger tensor has its own file), with an index if there are several
 };
 
@@ -34,10 +34,11 @@ struct weights_export_options {
   uint64_t max_shard_bytes = default_shard_bytes;
   bool exclude_frozen = false;
   core::dtype type = core::dtype::f32;  ///< written type of trained parameters and floating-point buffers
-  /// Returns the name under which a tensor is written; nothing leaves it out. Without a function names are unchanged.
+  /// Returns the name under which a tensor is written, or nothing, by which the tensor is left out. If no function is
+  /// set, all tensors are written under their names in the source.
   std::function<std::optional<std::string>(const std::string&)> rename = {};
-  /// Notes about the origin, stored in a single file next to its tensors: in safetensors' metadata, or as an entry
-  /// `extra/NAME` each of torch's archive. Readers of both formats ignore them.
+  /// Notes about the origin of the weights, by name. Written only if the output is one file: into the metadata of a
+  /// safetensors file, or each as an entry `extra/NAME` of a torch.save archive. Readers of both formats ignore them.
   string_map about = {};
   progress_function progress = {};
 };

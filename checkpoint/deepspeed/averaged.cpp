@@ -45,7 +45,8 @@ core::result<void> take_means(merged_source& m) {
   source_reader reader(whole);
   const auto number = static_cast<uint32_t>(whole.files.size());
   const auto content = std::make_shared<bytes>();
-  std::vector<std::pair<size_t, piece>> places;  // (index of a tensor, its new piece); assigned after all are read
+  // Pairs of a tensor's index and the piece of its mean; the tensors get these pieces after all means are computed.
+  std::vector<std::pair<size_t, piece>> places;
   for (const auto& mean : m.averaged) {
     const auto& t = mean.values.front();
     const uint64_t elements = core::numel_of(t.shape), size = elements * core::size_of(t.type);

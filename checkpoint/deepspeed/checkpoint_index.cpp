@@ -133,7 +133,7 @@ core::result<void> checkpoint_index::list_files() {
     }
   }
   if (ec) return fail(error_kind::io, fmt::format("'{}': {}", folder_.string(), ec.message()));
-  // stage 3 names its model files after the data-parallel ranks
+  // At ZeRO stage 3 the model files are named after data-parallel ranks; `shards` has those of data-parallel rank 0.
   model_files_ = paths_of(models.empty() ? shards : models);
   for (auto& list : first_shards)
     if (zero_files_.empty()) zero_files_ = paths_of(list);

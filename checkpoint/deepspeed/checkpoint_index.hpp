@@ -1,7 +1,7 @@
 // Indexes a folder of DeepSpeed or Megatron by its files: the files that make a rank of other degrees, the files that
 // hold a layer, and their tensors joined. Leaves the arithmetic to degrees.hpp and the joining rules to
-// megatron/rules.hpp. Larger degrees are refused here, as by DeepSpeed's DeepSpeedCheckpoint; reshape.hpp does both
-// directions.
+// megatron/rules.hpp. Refuses larger degrees than the written ones, as DeepSpeed's class DeepSpeedCheckpoint does;
+// convert/reshape.hpp writes folders for smaller and for larger degrees.
 #pragma once
 
 #include <filesystem>
@@ -19,9 +19,9 @@ namespace troupe::checkpoint {
 
 using path_list = std::vector<std::filesystem::path>;
 
-/// The degrees for which files are listed, and the place of the final norm.
+/// The degrees for whose ranks files are listed, and the position of the final norm among the layers.
 struct index_options {
-  std::optional<uint32_t> pipeline, tensor, data;  ///< wanted degrees; none: as they were written
+  std::optional<uint32_t> pipeline, tensor, data;  ///< wanted degrees; none: the degree of the written folder
   int64_t final_norm_layer = -1;                   ///< index of the final norm among the layers; negative: from the end
 };
 
@@ -43,9 +43,12 @@ class checkpoint_index {
   [[nodiscard]] const parallel_degrees& written() const { return written_; }
   [[nodiscard]] const parallel_degrees& wanted() const { return wanted_; }
   [[nodiscard]] const path_list& layer_files() const { return layer_files_; }
-  [[nodiscard]] const path_list& model_files() const { return model_files_; }  ///< one for each model-parallel rank
-  [[nodiscard]] const path_list& zero_files() const { return zero_files_; }  ///< sorted by (data, model-parallel) rank
-  [[nodiscard]] int64_t iteration() const { return iteration_; }  ///< key `iteration` of the first model file; else 0
+  /// Returns the paths of the model files, one for each model-parallel rank, ascending by rank.
+  [[nodiscard]] const path_list& model_files() const { return model_files_; }
+  /// Returns the paths of the optimizer's shards, ascending by (data-parallel rank, model-parallel rank).
+  [[nodiscard]] const path_list& zero_files() const { return zero_files_; }
+  /// Returns the value of the key `iteration` in the first model file; 0 if the file has no such key.
+  [[nodiscard]] int64_t iteration() const { return iteration_; }
   /// Returns a dict with `args`, `checkpoint_info` and `universal_checkpoint_info` if the first model file has them.
   [[nodiscard]] const state_value& global_state() const { return global_; }
   /// Returns the names `layer_01` and so on, by number: the embedding first, then the transformer layers, then the
@@ -57,12 +60,13 @@ class checkpoint_index {
   [[nodiscard]] core::result<path_list> model_files_of(uint32_t pipeline, uint32_t tensor) const;
   [[nodiscard]] core::result<path_list> embedding_files(uint32_t tensor) const;
   [[nodiscard]] core::result<path_list> final_norm_files(uint32_t tensor) const;
-  /// Returns the layers of one stage; transformer layers are divided evenly. Refused if they do not divide.
+  /// Returns the names of the transformer layers in one pipeline stage; every stage has the same number of them.
+  /// Refused if the number of transformer layers does not divide by the number of stages.
   [[nodiscard]] core::result<std::vector<std::string>> transformer_layers(uint32_t pipeline) const;
   [[nodiscard]] core::result<std::vector<path_list>> transformer_files(uint32_t pipeline, uint32_t tensor) const;
 
-  /// Returns the tensors of the embedding files, joined by layer_rule(). The final norm is read from its first file
-  /// only.
+  /// Returns the tensors of the embedding's files, joined by layer_rule(). transformer_state() joins each layer's files
+  /// in this way; final_norm_state() reads only the first file of the final norm, which every rank has whole.
   [[nodiscard]] core::result<tensor_source> embedding_state(uint32_t tensor) const;
   [[nodiscard]] core::result<tensor_source> final_norm_state(uint32_t tensor) const;
   [[nodiscard]] core::result<std::vector<tensor_source>> transformer_state(uint32_t pipeline, uint32_t tensor) const;

@@ -58,8 +58,8 @@ file_role role_of(std::string_view name, deepspeed_file& out) {
   return at.left == "_optim_states.pt" || at.left == "optim_states.pt" ? file_role::optimizer : file_role::none;
 }
 
-/// Checks the numbers in a file's name. Every rank has its own file, so no rank's number can reach the maximum number
-/// of files; the number + 1 then fits, too.
+/// Checks the numbers in a file's name. Every rank has its own file, so a rank's number must be below the maximum
+/// number of files. This also ensures that the number plus 1 does not overflow.
 core::result<void> check_numbers(const deepspeed_file& f) {
   for (const uint32_t number : {f.layer, f.mp, f.dp})
     if (number >= max_deepspeed_files)

@@ -28,9 +28,9 @@ struct deepspeed_file {
 
 struct deepspeed_files {
   std::filesystem::path folder;           ///< folder that contains the files
-  std::vector<deepspeed_file> model;      ///< `*_model_states.pt`, ascending by (mp, dp)
+  std::vector<deepspeed_file> model;      ///< files `*_model_states.pt`, ascending by (mp, dp)
   std::vector<deepspeed_file> optimizer;  ///< `*optim_states.pt`, fp16 and bf16 names, with and without the underscore
-  std::vector<deepspeed_file> layers;     ///< `layer_*` of a pipeline, ascending by (layer, mp)
+  std::vector<deepspeed_file> layers;     ///< files `layer_*` of a pipeline, ascending by (layer, mp)
   bool has_offloaded = false;             ///< true: the folder contains `offloaded_tensors`
 };
 

@@ -1,4 +1,5 @@
-// Flat groups of ZeRO: stretches of files laid end to end, and the cutting of parameters out of them.
+// Flat groups of ZeRO as lists of pieces: joins the flat tensors of shard files end to end, and finds the pieces of one
+// parameter in them.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,7 @@
 
 namespace troupe::checkpoint {
 
-/// Tensors of one type, one after the other.
+/// A vector of elements of one dtype: tensors in files, one after the other. Stores their pieces, not their elements.
 class flat_vector {
  public:
   /// Appends a tensor to the vector. Fails if its dtype differs from the vector's or if it is not contiguous.

@@ -1,13 +1,13 @@
-// The rows of DeepSpeed's checkpoints in the list of formats.
+// Declares the two source_formats of DeepSpeed's checkpoints, entries of `all_formats` in convert/formats.hpp.
 #pragma once
 
 #include "checkpoint/source/source_format.hpp"
 
 namespace troupe::checkpoint {
 
-/// A folder of a tag, with a file for each rank.
+/// A DeepSpeed checkpoint: the folder of one tag, with files for each rank.
 extern const source_format deepspeed_format;
-/// A universal folder, with a folder for each parameter.
+/// A universal checkpoint of DeepSpeed, with a folder for each parameter.
 extern const source_format universal_format;
 
 }  // namespace troupe::checkpoint

@@ -19,10 +19,10 @@ struct deepspeed_lists {
   std::vector<unread_tensor> unread;  ///< tensors of the module in types that are not read
   named_tensors module;  ///< tensors in the module's order; stage 3 leaves parameters empty, a pipeline all of them
   std::vector<std::string> buffers;
-  bool has_groups = false;           ///< false at stage 0, which lists no groups
+  bool has_groups = false;           ///< true: the file lists parameter groups; false at ZeRO stage 0
   std::vector<named_shapes> groups;  ///< `param_shapes` of each group, in the order of the flat data
   named_shapes frozen;
-  std::vector<std::pair<std::string, std::string>> shared;  ///< (second name, first name) of tied parameters
+  std::vector<std::pair<std::string, std::string>> shared;  ///< pairs (second name, first name) of tied parameters
 };
 
 /// Reads the lists; `file` must outlive the result. Refused: a file that is not a model-state file, a tensor that

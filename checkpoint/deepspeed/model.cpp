@@ -178,7 +178,8 @@ class builder {
   const deepspeed_write_options& options_;
   std::map<std::string, deepspeed_parameter> parameters_;  ///< the parameters, by name in the source
   std::map<std::string, const tensor_entry*> frozen_;
-  std::vector<std::pair<std::string, const deepspeed_parameter*>> ordered_;  ///< in the model's order, by source name
+  /// Parameters with their names in the source, in the order in which the model registers them.
+  std::vector<std::pair<std::string, const deepspeed_parameter*>> ordered_;
   deepspeed_model out_;
 };
 

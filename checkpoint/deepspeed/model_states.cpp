@@ -1,5 +1,5 @@
-// Writes the file that holds the module. Its layout is the same at every stage, but at stage 3 it has only names and
-// shapes of parameters.
+// Writes DeepSpeed's model-state file, which holds the module. Its layout is the same at every ZeRO stage, but at stage
+// 3 it has only names and shapes of parameters.
 #include <algorithm>
 #include <map>
 
@@ -36,7 +36,7 @@ class model_states {
     const uint64_t steps = run.steps.value_or(run.applied_updates.value_or(0));
     root.set("skipped_steps", static_cast<int64_t>(steps - std::min(steps, run.applied_updates.value_or(steps))));
     root.set("global_steps", static_cast<int64_t>(steps));
-    // An engine takes a missing count as global_steps times its train_batch_size.
+    // If global_samples is missing, DeepSpeed's engine uses global_steps times its train_batch_size.
     if (run.samples) root.set("global_samples", static_cast<int64_t>(*run.samples));
     root.set("dp_world_size", int64_t{o.ranks}).set("mp_world_size", int64_t{o.place.stages} * o.place.tensor);
     root.set("checkpoint_parallel_dimensions",

@@ -12,8 +12,8 @@
 
 namespace troupe::checkpoint {
 
-/// Returns the number of updates in `step` of a state of the optimizer. Returns nothing if the state has none, as with
-/// SGD and Lion, or what step_in() returns.
+/// Returns the number of updates under the key `step` of an optimizer's state, as step_in() reads it; nothing if the
+/// state has no such key, as with SGD and Lion.
 core::result<std::optional<uint64_t>> step_of_state(const torch_archive& file, pickle_ref state);
 
 /// Returns the number of updates that `value` states: an integer, a real, or a tensor of one number. Returns nothing
@@ -35,7 +35,7 @@ class optimizer_steps {
   core::result<void> add(const std::string& where, uint64_t steps);
 
   [[nodiscard]] bool has_counter() const { return steps_.has_value(); }
-  /// True if the optimizer counts other updates than the model file, which `run` describes.
+  /// True if the optimizer counts another number of updates than the model file, from which `run` was read.
   [[nodiscard]] bool differs_from(const source_run& run) const;
 
   /// Refuses a model file of another save than the optimizer's: the counters differ, and a weight in the model file is
@@ -44,14 +44,15 @@ class optimizer_steps {
   [[nodiscard]] core::result<void> check_model(const std::filesystem::path& model, const source_run& run,
                                                const weight_comparison& weights) const;
 
-  /// Sets `run.applied_updates` to the optimizer's own count, if there is one. Returns a remark if the counters of the
-  /// model file, which `run` has, differ from it; a schedule without a position of its own then keeps those. Some
-  /// engines create the states by an update without gradients, so that the optimizer counts one more.
+  /// Sets `run.applied_updates` to the number of updates that the optimizer counted; does nothing if it counts none. If
+  /// `run` has another number from the model file, returns a remark, and that number becomes the position of the
+  /// schedule if the file states none. The numbers may differ by one without damage, because some engines create the
+  /// optimizer's states by an update without gradients.
   [[nodiscard]] std::optional<std::string> settle(source_run& run) const;
 
  private:
   std::optional<uint64_t> steps_;
-  std::string first_;  ///< file of the first counter
+  std::string first_;  ///< name of the file whose counter was added first, for errors
 };
 
 /// Compares `global_steps` of a further model file with `run`, which another model file gave. Refused: another number.

@@ -75,7 +75,7 @@ core::result<deepspeed_part> part_reader::run(const numbered_archive& model, sou
   }
   if (out_.stage != 0 && steps.differs_from(run)) TROUPE_TRY(compare_weights());
   if (out_.stage == 3) TROUPE_TRY(read_frozen(run));
-  // The owner may be a frozen parameter.
+  // Tied names are added after the frozen parameters, because a name may be tied to one of them.
   for (const auto& [name, owner] : lists_.shared)
     if (listed_.contains(owner) && listed_.insert(name).second) out_.tied.push_back({name, owner});
   if (auto ok = add_module(); !ok) return fail(ok.error().in(fmt::format("'{}'", model.name())));
@@ -182,7 +182,8 @@ core::result<void> part_reader::add_whole(const std::string& name, tensor_kind k
   return {};
 }
 
-/// Compares the first elements of every weight in the module with its master.
+/// Compares the first `fitted_elements` elements of each weight in the module with its master weight, rounded to the
+/// weight's type, until one differs. Stores the result in `out_.weights`.
 core::result<void> part_reader::compare_weights() {
   tensor_source both;
   both.files = files_;

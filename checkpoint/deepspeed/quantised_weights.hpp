@@ -30,11 +30,12 @@ struct quantised_values {
 /// infinity or a NaN.
 core::result<quantised_values> quantise(std::span<const float> weight, uint32_t bits, uint32_t groups);
 
-/// True if a matrix, of which one of `files` files holds (rows, columns) and which is loaded for `ranks` ranks, is four
-/// times as long one way as the other; such a matrix is divided into twice as many groups.
+/// True if a weight is taken for a matrix of an MLP, which is then quantised with twice as many groups. Decides as
+/// DeepSpeed does: `rows` or `columns`, times `ranks` (tensor-parallel ranks to load for) times `files` (files that are
+/// joined for a rank), is four times the other number. `rows` x `columns` is the shape in one file.
 bool looks_like_mlp(int64_t rows, int64_t columns, uint32_t ranks, uint32_t files);
 
-/// The four matrices of one layer, in the order of the table's rows.
+/// The four matrices of one layer, in the order of their rows in a scale_table.
 enum class layer_matrix : uint8_t { query_key_value, dense, h_to_4h, four_h_to_h };
 /// Returns which of the four matrices the name denotes; nothing for any other parameter.
 std::optional<layer_matrix> layer_matrix_of(std::string_view name);
@@ -45,8 +46,8 @@ struct scale_table {
   std::vector<float> values;
 };
 
-/// Makes the table; `rows[m]` holds the scales of matrix m, layer after layer. The table has as many layers as the
-/// matrix with the fewest; further rows of the others are left out.
+/// Makes the table; `rows[m][l]` has the scales of matrix m of layer l. The table has only the layers for which all
+/// four matrices have scales; the scales of further layers are left out.
 scale_table scale_table_of(const std::vector<std::vector<float>> (&rows)[4]);
 
 }  // namespace troupe::checkpoint

@@ -34,8 +34,8 @@ core::result<uint32_t> degree(const torch_archive& model, const char* key) {
   return static_cast<uint32_t>(*n);
 }
 
-/// Returns the prefix (`tied_modules.embed.`) of the masters that the tensors of a layer file belong to; empty if there
-/// is not exactly one that fits.
+/// Returns the prefix (`tied_modules.embed.`) of the masters that the tensors of a layer file belong to; empty unless
+/// exactly one prefix, not in `taken`, has masters with the layer's names and shapes.
 std::string tied_prefix(const tensor_source& in, const named_tensors& layer, const std::set<std::string>& taken) {
   constexpr std::string_view tied = "tied_modules.";
   std::set<std::string> fitting;

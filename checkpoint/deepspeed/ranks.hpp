@@ -28,7 +28,7 @@ core::result<deepspeed_grid> grid_of(const deepspeed_files& files, const torch_a
 core::result<void> add_layers(const deepspeed_files& files, uint32_t rank, tensor_source& to);
 
 /// Returns the rules that cut parameters: the patterns that the writer published, else the rules of Megatron's names.
-/// Refused if the file has no patterns and no name is one of Megatron's.
+/// Refused if `model` has no patterns and no name is one of Megatron's.
 core::result<rule_chooser> rules_of(const torch_archive& model, const std::vector<tensor_source>& ranks);
 
 /// Joins all tensor-parallel ranks into one source. `ranks` share one list of files. Returns an error with the name of

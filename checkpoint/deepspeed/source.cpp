@@ -17,8 +17,8 @@ namespace {
 
 using core::fail;
 
-/// Adds the tensors of one pipeline stage. Stages have different parameters, except that each end of a tie has its
-/// copy, which is added once.
+/// Adds the tensors of one pipeline stage to `to`. A tied parameter has a copy in each stage that uses it; only the
+/// first copy is added.
 void add_part(tensor_source& to, deepspeed_part part) {
   std::set<std::string, std::less<>> known;
   for (const auto& t : to.tensors) known.insert(t.name);
@@ -57,7 +57,9 @@ core::result<tensor_source> read_deepspeed_source(const std::filesystem::path& p
   optimizer_steps steps;
   std::vector<std::string> remarks;
   for (const auto& model : files.model) {
-    if (model.dp != 0) {  // stage 3: each rank repeats the counters
+    // At ZeRO stage 3 every data-parallel rank has a model file; from the files of ranks above 0 only the counters are
+    // read, to compare them.
+    if (model.dp != 0) {
       TROUPE_ASSIGN(const auto other, torch_archive::open(model.path));
       TROUPE_TRY(check_steps_of_model(other, run));
       continue;
@@ -84,7 +86,7 @@ core::result<tensor_source> read_deepspeed_source(const std::filesystem::path& p
     rank.format = format;
   }
   std::vector<unread_tensor> unread;
-  for (const auto& t : ranks.front().unread)  // every tensor-parallel rank has a part of each
+  for (const auto& t : ranks.front().unread)  // the other tensor-parallel ranks have slices of the same unread tensors
     if (std::ranges::find(unread, t.name, &unread_tensor::name) == unread.end()) unread.push_back(t);
   auto out =
       ranks.size() == 1 ? core::result<tensor_source>(std::move(ranks.front())) : joined(std::move(ranks), first);

@@ -32,7 +32,7 @@ struct kept {
 
 struct kept_group {
   bool is_flat = false;
-  std::vector<kept> items;  ///< one item if the group is flat
+  std::vector<kept> items;  ///< states of the group's parameters; a single item for the whole group if it is flat
   /// Returns the end of a cursor into the group: the number of its elements if it is flat, else of its items.
   [[nodiscard]] uint64_t length() const {
     return is_flat ? items.front().master->numel : items.size();
@@ -58,7 +58,7 @@ core::result<kept> kept_of(const torch_archive& file, std::optional<pickle_ref> 
     if (file.tree().kind(items[i]) != pickle_kind::text || !file.is_tensor(items[i + 1])) continue;
     if (file.tree().text(items[i]) == "step") continue;
     TROUPE_ASSIGN(auto tensor, file.tensor(items[i + 1]));
-    if (tensor.shape.empty()) continue;  // a tensor without dimensions is another counter, not a moment
+    if (tensor.shape.empty()) continue;  // a tensor without dimensions is a counter of the optimizer, not a moment
     out.moments.emplace_back(file.tree().text(items[i]), std::move(tensor));
   }
   return out;
@@ -97,7 +97,8 @@ core::result<std::vector<kept_group>> groups_of(const torch_archive& file, pickl
   return out;
 }
 
-/// Counts the ways to assign the module's parameters to the groups, up to two.
+/// Finds the group of the optimizer that each parameter of the module belongs to, by counting the assignments that fit
+/// shapes and values; stops counting at two, because only a single assignment is used.
 class fitting {
  public:
   fitting(const torch_archive& file, const named_tensors& parameters, const std::vector<kept_group>& groups)
@@ -107,8 +108,8 @@ class fitting {
     skips_ = is_counted_ && kept <= parameters.size() ? parameters.size() - kept : parameters.size();
   }
 
-  /// Returns the group of each parameter, none for a parameter in no group; nothing if several assignments of
-  /// parameters to groups fit the file. Fails if the file cannot be read.
+  /// Returns the group of each parameter, none for a parameter in no group; nothing unless exactly one
+  /// assignment of parameters to groups agrees with the file. Fails if the file cannot be read.
   core::result<std::optional<std::vector<std::optional<size_t>>>> run() {
     std::vector<std::optional<size_t>> out;
     state at{0, skips_, std::vector<uint64_t>(groups_.size(), 0)};
@@ -136,7 +137,8 @@ class fitting {
     auto operator<=>(const state&) const = default;
   };
 
-  /// Returns the state after assigning the next parameter to a group, or to none; nothing if it does not fit.
+  /// Returns the state of the search after the next parameter is assigned to group number `choice`, or to no group if
+  /// `choice` is the number of groups. Returns nothing if shape or values contradict that.
   [[nodiscard]] std::optional<state> chosen(const state& from, size_t choice) {
     state next = from;
     ++next.parameter;
@@ -243,7 +245,7 @@ core::result<std::optional<std::vector<tensor_entry>>> read_stage0(const torch_a
     uint64_t& cursor = cursors[*of_group];
     const auto& item = group.items[group.is_flat ? 0 : cursor];
     const auto add = [&](tensor_kind kind, const std::string& moment, const torch_tensor& t) -> core::result<void> {
-      // A state of another size has another meaning.
+      // A tensor of another size than its parameter is no moment and is left out.
       if (group.is_flat ? t.numel != item.master->numel : t.shape != module.shape) return {};
       const torch_tensor view = group.is_flat ? cut(t, cursor, module) : t;
       auto& entry = out.emplace_back(tensor_entry{name, kind, moment, t.type, module.shape, {}});

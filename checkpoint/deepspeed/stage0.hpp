@@ -12,7 +12,8 @@
 
 namespace troupe::checkpoint {
 
-/// Maximum number of states that the matching examines; a model beyond that gets no names.
+/// Maximum number of states of the search for a match that are examined. If a model needs more, its optimizer states
+/// get no names.
 inline constexpr size_t max_fitting_states = 200'000;
 /// Number of leading elements of each parameter whose values are compared with the optimizer's master weights.
 inline constexpr uint64_t fitted_elements = 64;
@@ -20,8 +21,8 @@ inline constexpr uint64_t fitted_elements = 64;
 /// Returns masters (of a 16-bit module) and moments by name, read from the key `optimizer`: torch's own state of each
 /// parameter, or a wrapper's with `fp32_groups` or `fp32_groups_flat`. The parameters of each group come in the order
 /// of `parameters`, the module's own without buffers and further names; some may be in no group. Names are matched by
-/// shapes, and by masters that round to the module's values. Returns nothing if two assignments fit or none does, or if
-/// there is no optimizer.
+/// shapes, and by masters that round to the module's values. Returns nothing if no assignment or more than one agrees
+/// with shapes and values, or if there is no optimizer.
 core::result<std::optional<std::vector<tensor_entry>>> read_stage0(const torch_archive& file, uint32_t number,
                                                                    const named_tensors& parameters);
 

@@ -99,7 +99,8 @@ json least_config(const deepspeed_write_options& o) {
   return out;
 }
 
-/// Makes the objects of deepspeed.runtime.fp16.loss_scaler.
+/// Sets the loss scaler in `parts`: as an object of DeepSpeed's classes LossScaler or DynamicLossScaler, and as the
+/// values that stage 0 stores.
 void take_loss_scaler(deepspeed_parts& parts, const json& config) {
   const json fp16 = config.value("fp16", json::object());
   const double fixed = fp16.is_object() ? number_or(fp16, "loss_scale", 0.0) : 0.0;

@@ -21,7 +21,7 @@ struct deepspeed_parts {
   bool dynamic_loss_scale = false;
   /// The loss scaler's values without its class, as stage 0 stores them.
   std::vector<std::pair<std::string, torch_value>> scale_keys;
-  torch_value lr_scheduler;  ///< the schedule's state, or None
+  torch_value lr_scheduler;  ///< value of the key lr_scheduler: the state of the learning-rate schedule, or None
   std::vector<std::pair<std::string, torch_value>> client;
   std::vector<torch_value> groups;  ///< parameter groups as dicts without the key `params`
 };

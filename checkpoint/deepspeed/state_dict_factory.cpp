@@ -129,7 +129,8 @@ class quantiser {
       std::copy_n(of[r.rank].values.begin() + static_cast<ptrdiff_t>(r.slice_first), r.count,
                   whole.values.begin() + static_cast<ptrdiff_t>(r.whole_first));
     std::vector<float> scales;
-    // where columns are joined, group 0 of every file comes first, in the order of the joined rows
+    // The scales are in the order of the joined matrix. Joined columns: each row has parts from all files, so the
+    // scales of group 0 of every file come first, then those of group 1. Joined rows: file after file.
     for (size_t g = 0; rule.dimension == 1 && g < of[0].scales.size(); ++g)
       for (const auto& q : of) scales.push_back(q.scales[g]);
     for (size_t f = 0; rule.dimension == 0 && f < of.size(); ++f)
@@ -151,12 +152,12 @@ class quantiser {
 core::result<void> quantise_all(loaded_module& out, const module_load_options& options,
                                 std::span<const tensor_source> parts) {
   quantiser q(options.quantise, options.mp_world_size);
-  for (const auto& name : parts[0].parameter_order) {  // layers by their place in the file, not by name
+  for (const auto& name : parts[0].parameter_order) {  // in the file's order of tensors, so that scales ascend by layer
     const auto which = layer_matrix_of(name);
     if (!which) continue;
     std::vector<std::pair<const tensor_source*, const tensor_entry*>> of;
     for (const auto& p : parts) of.emplace_back(&p, find_tensor(p, name, tensor_kind::weight));
-    // the weight is missing on a rank: joining the ranks reports the error
+    // Skips a weight that the file of some rank lacks; merge_ranks() returns an error for such a weight.
     if (std::ranges::any_of(of, [](const auto& p) { return p.second == nullptr; })) continue;
     TROUPE_TRY(q.add(name, *which, megatron_rule(name, qkv_version::v2), of));
   }
@@ -218,7 +219,8 @@ core::result<loaded_module> load_module(std::span<const fs::path> files, const m
   if (out.merge_count == 1) {
     out.module = sources[0];
   } else {
-    // quantised weights are joined file by file, so all other tensors are joined in the same way
+    // Quantised weights are stored file by file, whatever their version says. Version 2 joins all other query_key_value
+    // tensors (biases) in this way, too.
     TROUPE_ASSIGN(auto whole, merge_ranks(sources, megatron_rules_of(o.quantised ? qkv_version::v2 : out.version)));
     out.module = std::move(whole.whole);
   }

@@ -26,10 +26,10 @@ struct checkpoint_list {
   enum class kind : uint8_t { megatron, bloom, ds_model };
   kind type = kind::megatron;
   std::vector<std::filesystem::path> checkpoints;  ///< files in the order of their ranks
-  std::vector<std::filesystem::path> non_tp, tp;   ///< files of the inference form, instead of `checkpoints`
-  std::optional<double> version;                   ///< version of query_key_value; none: each file has its own
+  std::vector<std::filesystem::path> non_tp, tp;   ///< files of a list for inference, which has no plain `checkpoints`
+  std::optional<double> version;                   ///< Megatron's checkpoint_version; none: each file states its own
   std::string parallelization = "pp", dtype;
-  uint32_t mp_size = 0, tp_size = 0;  ///< degrees that the list names; 0: not given
+  uint32_t mp_size = 0, tp_size = 0;  ///< model-parallel and tensor-parallel degree in the list; 0: not stated
   std::filesystem::path base_dir;
 };
 

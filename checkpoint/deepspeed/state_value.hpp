@@ -36,8 +36,9 @@ struct state_value {
   void erase(const key& k);
 };
 
-/// Reads a value; the pieces of its tensors are in file number `number`. An object of a class, and a dict with keys of
-/// other kinds, become `other`. Refused: tensors that cannot be read, more values than max_state_values.
+/// Reads a value; the pieces of its tensors are in file number `number`. An object of a class, and a dict with a key
+/// that is neither an integer nor a text, become form::other. Refused: tensors that cannot be read, more values than
+/// max_state_values.
 core::result<state_value> read_state(const torch_archive& file, pickle_ref value, uint32_t number);
 
 /// Merges the values of two ranks: dicts key by key in the order of `b` (a key that only one has is kept), lists and

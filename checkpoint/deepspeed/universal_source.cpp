@@ -69,7 +69,7 @@ core::result<tensor_source> universal_reader::run(const fs::path& folder) {
   out_.folder = folder;
   TROUPE_ASSIGN(const auto optimizer, open_numbered(out_.files, folder / "zero/optimizer_state.pt"));
   const auto stage = optimizer.tree().find(optimizer.root(), "zero_stage");
-  // BF16_Optimizer writes no zero_stage.
+  // BF16_Optimizer writes no zero_stage; its states are in the form of stage 1.
   const auto value = stage ? optimizer.integer(*stage) : core::result<int64_t>(1);
   if (!value) return fail(value.error().in(fmt::format("'{}': zero_stage", optimizer.name())));
   stage_ = *value;
@@ -110,7 +110,7 @@ core::result<void> universal_reader::read_state(const std::string& name, const s
   return add_pieces(entry.pieces, file.number, tensor);
 }
 
-/// Compares the step counter of a parameter with those of the others.
+/// Reads the step counter of the parameter `name`, and compares it with the counters of the parameters read before.
 core::result<void> universal_reader::read_step(const std::string& name) {
   TROUPE_ASSIGN(const auto file, torch_archive::open(out_.folder / "zero" / name / step_file));
   TROUPE_ASSIGN(const auto steps, step_in(file, file.root()));
@@ -161,7 +161,9 @@ void universal_reader::give_shapes() {
 }
 
 core::result<void> universal_reader::add_model(const deepspeed_files& files) {
-  std::vector<tensor_entry> others;  // tensors without moments: frozen parameters, buffers and second names
+  // Tensors from the folder `zero` whose names no model file lists as trained parameters: frozen parameters, buffers,
+  // second names of tied parameters, and parameters that the lists lack, with their moments.
+  std::vector<tensor_entry> others;
   std::set<std::string, std::less<>> buffers, second;
   is_cut_ = files.model.back().mp > 0 || !files.layers.empty();
   for (const auto& model : files.model) {
@@ -187,7 +189,9 @@ core::result<void> universal_reader::add_model(const deepspeed_files& files) {
     others.push_back(std::move(t));
     return true;
   });
-  if (!is_cut_) {  // without tensor parallelism, the model file has all remaining tensors whole, in their own dtypes
+  // If the model is not cut over ranks, the first model file has all tensors that are not trained, whole and in their
+  // own dtypes.
+  if (!is_cut_) {
     TROUPE_ASSIGN(const auto file, open_numbered(out_.files, files.model.front().path));
     TROUPE_ASSIGN(auto part, read_deepspeed_part(files, 0, file, out_.files, out_.run, steps_,
                                                  {{std::move(out_.tensors), stage_}}));
@@ -205,7 +209,7 @@ core::result<void> universal_reader::add_model(const deepspeed_files& files) {
     return {};
   }
   TROUPE_TRY(settle_steps(files.model.front().path, {}));
-  std::set<std::string> unlisted;  // an optimizer updates them, so they are neither frozen nor buffers
+  std::set<std::string> unlisted;  // names with moments: an optimizer updates them, so they are not frozen parameters
   for (const auto& t : others)
     if (t.kind == tensor_kind::moment && !second.contains(t.name)) unlisted.insert(t.name);
   say_unlisted(unlisted);
@@ -215,7 +219,7 @@ core::result<void> universal_reader::add_model(const deepspeed_files& files) {
     if (t.kind == tensor_kind::frozen) out_.parameter_order.push_back(t.name);
     out_.tensors.push_back(std::move(t));
   }
-  // The folder holds no frozen parameters here, so a second name of one refers to nothing.
+  // A universal folder of a cut model may lack frozen parameters; tied names of missing tensors are removed.
   std::set<std::string_view> known;
   for (const auto& t : out_.tensors) known.insert(t.name);
   std::erase_if(out_.tied, [&](const auto& t) { return !known.contains(t.of); });

@@ -122,8 +122,8 @@ class universal_writer {
     return out;
   }
 
-  /// Makes the values that are written once: stages 1 and 2 read `param_groups` here, stage 3 within
-  /// `optimizer_state_dict`.
+  /// Makes the file optimizer_state.pt, which all parameters share. The file has `param_groups` twice: DeepSpeed reads
+  /// the key at the top at stages 1 and 2, and within `optimizer_state_dict` at stage 3.
   torch_file optimizer_state() const {
     torch_file out(reader_);
     auto& root = out.root;

@@ -18,7 +18,8 @@ struct published_patterns {
   std::vector<std::string> row_parallel = {};  ///< patterns of parameters cut by their columns
   /// patterns of parameters that consist of two stacked matrices, each of which is cut by its rows
   std::vector<std::string> two_parts = {};
-  std::vector<std::string> vocabulary = {};  ///< patterns of matrices without padding from row original_vocab_size on
+  /// Patterns of vocabulary matrices, of which only the first original_vocab_size rows are written, without padding.
+  std::vector<std::string> vocabulary = {};
   std::optional<uint64_t> original_vocab_size = {};
 };
 

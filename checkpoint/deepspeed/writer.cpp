@@ -61,7 +61,7 @@ class optimizer_states {
     std::vector<std::vector<int64_t>> params;
     for (size_t g = 0; g < model_.groups.size(); ++g) {
       const auto partition = partition_of_group(model_.numels(g), parts_.options.ranks, rank_);
-      masters.push(flat(g, partition.stretches, 0));  // padding is not stored here, but in the moments
+      masters.push(flat(g, partition.stretches, 0));  // DeepSpeed stores masters without padding, but moments with it
       auto padded = partition.stretches;
       if (partition.padding > 0) padded.push_back({flat_stretch::no_parameter, 0, partition.padding});
       const auto number = static_cast<int64_t>(g);

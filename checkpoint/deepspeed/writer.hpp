@@ -25,14 +25,14 @@ inline constexpr uint32_t max_deepspeed_ranks = 1 << 15;
 struct deepspeed_parameter_group {
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0.0;
   std::vector<std::string> parameters = {};  ///< names in the source; may be empty in one group: all other parameters
-  std::string more = "{}";                   ///< JSON object of further keys, which replace equal keys
+  std::string more = "{}";                   ///< JSON object of further keys of the group; replaces keys of equal name
 };
 
 /// The model-parallel rank of the files. A model with several such ranks is written as several folders, whose files
 /// reshape.hpp merges.
 struct deepspeed_place {
   uint32_t rank = 0;                ///< model-parallel rank: stage * tensor + rank within the stage
-  uint32_t stages = 1, tensor = 1;  ///< pipeline and tensor degree
+  uint32_t stages = 1, tensor = 1;  ///< pipeline and tensor-parallel degree of the model
   bool module_apart = false;        ///< true: the module is stored in layer files (pipeline)
 };
 
@@ -46,8 +46,8 @@ struct deepspeed_write_options {
   /// True: steps are Python ints, as DeepSpeed's own optimizers require; else tensors, as in torch.optim.
   bool integer_step = false;
   uint64_t sub_group_size = 1'000'000'000;  ///< stage 3: zero_optimization.sub_group_size of the engine that loads
-  std::optional<double> clip_grad = {};     ///< gradient norm limit; none: the engine keeps its own
-  std::string ds_config = {};               ///< configuration, a JSON object; empty: only stage and type
+  std::optional<double> clip_grad = {};     ///< gradient norm limit to write; none: the loading engine keeps its own
+  std::string ds_config = {};               ///< configuration to write, a JSON object; empty: only stage and type
   std::string ds_version = "0.19.8";
   std::string lr_scheduler = {};  ///< schedule's JSON object; empty: {last_batch_iteration} if the source has it
   bool exclude_frozen_parameters = false;

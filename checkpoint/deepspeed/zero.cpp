@@ -17,7 +17,7 @@ using core::refused;
 
 core::result<int64_t> stage_of(const torch_archive& file, pickle_ref state) {
   const auto value = file.tree().find(state, "zero_stage");
-  if (!value) return 1;  // BF16_Optimizer's shards have no zero_stage
+  if (!value) return 1;  // BF16_Optimizer's shards have no zero_stage, and the form of stage 1
   auto stage = file.integer(*value);
   if (!stage) return fail(stage.error().in("zero_stage"));
   return stage;
@@ -53,8 +53,8 @@ core::result<std::vector<std::vector<uint64_t>>> gaps_of(const torch_archive& fi
   return out;
 }
 
-/// Adds the counters of one shard: `step` of the state of each flat group; without any, `step` of each parameter group,
-/// where FusedAdam stores it.
+/// Adds the step counters of one shard to `to`: `step` in the state of each flat group; if no group has one, `step` of
+/// each parameter group, where FusedAdam stores it; if there is none either, `base_optimizer_state_step`.
 core::result<void> add_steps(const torch_archive& file, pickle_ref state, std::optional<pickle_ref> base,
                              optimizer_steps& to) {
   const auto& tree = file.tree();
@@ -122,7 +122,7 @@ core::result<void> zero_shards::add(const torch_archive& file, uint32_t number, 
     if (by_group) {
       moments = tree.find(*by_group, static_cast<int64_t>(g));
     } else if (base && tree.kind(*base) == pickle_kind::list && g < tree.items(*base).size()) {
-      moments = tree.items(*base)[g];  // elastic checkpoints store a list over groups
+      moments = tree.items(*base)[g];  // elastic checkpoints store a list with one state for each group
     }
     if (auto ok = add_group(file, number, flat_[striped ? seen_ : g], groups[g], moments); !ok)
       return fail(ok.error().in(fmt::format("group {}", g)));
@@ -142,7 +142,7 @@ core::result<void> zero_shards::add_group(const torch_archive& file, uint32_t nu
     if (file.tree().kind(items[i]) != pickle_kind::text || !file.is_tensor(items[i + 1])) continue;
     if (file.tree().text(items[i]) == "step") continue;
     TROUPE_ASSIGN(const auto moment, file.tensor(items[i + 1]));
-    if (moment.shape.size() != 1 || moment.numel < whole.numel) continue;  // another counter
+    if (moment.shape.size() != 1 || moment.numel < whole.numel) continue;  // a counter of the optimizer, not a moment
     auto& flat = to[std::string(file.tree().text(items[i]))];
     if (stage_ == 3) flat.skip_to(before);  // earlier sub-groups may lack this state
     TROUPE_TRY(flat.append(number, moment));
@@ -162,7 +162,8 @@ core::result<void> zero_shards::place(const std::vector<named_shapes>& groups, s
   return {};
 }
 
-/// Places the parameters of stage 3, where every parameter is cut into one equal stripe per rank, the last ones padded.
+/// Appends to `out` the parameters of ZeRO stage 3, where each parameter is cut into stripes of ceil(elements / ranks),
+/// one for each rank; the stripes of the last ranks end with padding if the elements do not fill them.
 core::result<void> zero_shards::place_striped(const named_shapes& shapes, std::vector<tensor_entry>& out) const {
   const auto& first = flat_.front();
   const uint64_t available = first.contains("") ? first.at("").numel() : 0;

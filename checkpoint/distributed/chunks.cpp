@@ -17,7 +17,8 @@ using shape_type = std::vector<int64_t>;
 
 uint64_t unsigned_of(int64_t n) { return static_cast<uint64_t>(n); }
 
-/// True if a box of this size is one stretch of a tensor: first sizes of 1, then any size, then whole dimensions.
+/// True if the elements of a box with the sizes `sizes` are consecutive in a row-major tensor of shape `whole`: the
+/// box's first sizes are 1, one size may be anything, and all later dimensions are whole.
 bool is_stretch(const shape_type& whole, const shape_type& sizes) {
   size_t d = 0;
   while (d < sizes.size() && sizes[d] == 1) ++d;
@@ -26,7 +27,7 @@ bool is_stretch(const shape_type& whole, const shape_type& sizes) {
   return true;
 }
 
-/// Returns the row-major number of the box's first element in the tensor.
+/// Returns the index, in a row-major tensor of shape `whole`, of the element at position `at`.
 uint64_t number_of(const shape_type& whole, const shape_type& at) {
   uint64_t out = 0;
   for (size_t d = 0; d < whole.size(); ++d) out = out * unsigned_of(whole[d]) + unsigned_of(at[d]);
@@ -54,7 +55,8 @@ std::optional<bands> bands_of(const shape_type& whole, const std::vector<placed_
   return out;
 }
 
-/// Cuts along one dimension after which every chunk is one stretch of its share; returns false if there is none.
+/// Looks for a dimension along which the tensor can be cut into shares so that the elements of every chunk are
+/// consecutive in one share. Sets the cut and the pieces of `t`; returns false if there is no such dimension.
 bool lay_in_shares(tensor_entry& t, const std::vector<placed_chunk>& chunks) {
   for (size_t d = t.shape.size(); d-- > 1;) {
     const auto found = bands_of(t.shape, chunks, d);

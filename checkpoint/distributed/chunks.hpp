@@ -1,5 +1,6 @@
-// Places boxes of a tensor, each stored in its own item, as pieces of the tensor: as a cut into shares along one
-// dimension if every box is then one stretch, else row by row. Owns this arithmetic; source.cpp opens the files.
+// Converts the chunks of a tensor in torch.distributed.checkpoint, which are boxes of its elements, to the tensor's
+// pieces: shares along one dimension if the elements of every box are then consecutive, else one piece for each row.
+// Owns this arithmetic; source.cpp opens the files.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The row of torch.distributed.checkpoint in the list of formats.
+// Declares the source_format of torch.distributed.checkpoint, an entry of `all_formats` in convert/formats.hpp.
 #pragma once
 
 #include "checkpoint/source/source_format.hpp"

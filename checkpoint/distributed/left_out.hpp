@@ -21,11 +21,12 @@ class left_out_entries {
   void add_misfit(const std::string& name, const std::vector<int64_t>& got, const std::vector<int64_t>& wanted);
   /// Records a tensor whose dtype Troupe does not read.
   void add_unread(std::string_view name, std::string_view type);
-  /// Leaves out all states of the optimizer, because a part of them would be worse than none. The first `why` is kept.
+  /// Leaves out all states of the optimizer, because a part of them would be worse than none. The remark states the
+  /// reason `why` of the first call.
   void give_up_states(std::string why);
   [[nodiscard]] bool keeps_states() const { return !why_no_states_; }
 
-  /// Adds one remark for each reason.
+  /// Adds to `remarks` one remark for each reason why entries were left out.
   void say(std::vector<std::string>& remarks) const;
   [[nodiscard]] const std::vector<unread_tensor>& unread() const { return unread_; }
 

@@ -13,8 +13,8 @@ namespace troupe::checkpoint {
 inline constexpr std::string_view megatron_common_name = "common.pt";
 inline constexpr std::string_view megatron_latest_name = "latest_checkpointed_iteration.txt";
 
-/// Reads `iteration`, the optimizer's `step`, and from `args` (an argparse.Namespace, read as data) the samples so far
-/// and per step. Errors name the file.
+/// Reads `iteration`, the optimizer's `step`, and from `args` (an argparse.Namespace, read as data) the number of
+/// samples consumed so far and the samples per step. Errors name the file.
 core::result<source_run> read_megatron_common(const std::filesystem::path& file);
 
 /// Returns the folder `iter_0000100` that `latest_checkpointed_iteration.txt` in `root` names. Refused: text that is

@@ -12,7 +12,8 @@
 
 namespace troupe::checkpoint {
 
-/// The entries of a folder's metadata, by flat name.
+/// The entries of a folder's metadata, by flat name: the name in the metadata, in which torch joins an entry's keys
+/// with dots.
 using distributed_entries = std::map<std::string, distributed_entry, std::less<>>;
 
 /// Returns the text after the first `state.` that begins a part of the name; empty if there is none.
@@ -23,12 +24,14 @@ std::string_view behind_state(std::string_view name);
 /// `optim.weight`.
 bool is_optimizers_name(std::string_view name);
 
-/// Returns the parameter's own name: the keys after the dictionary that holds the model, which is the first one, or
-/// `model` in it. For one key it is that key, without keys the flat name.
+/// Returns a parameter's name within the model: the entry's keys, joined with dots, without the first one or, if the
+/// second key is `model`, without the first two. An entry with one or two keys has its last key as name, an entry
+/// without keys its flat name.
 std::string own_name(const std::string& name, const distributed_entry& e);
 
-/// Decides which entries of one folder belong to the optimizer. A key `state` belongs to an optimizer if keys or
-/// entries around it show it; a parameter's own name, the last key, is never examined.
+/// Decides which entries of one folder belong to the optimizer: those whose flat name shows it (is_optimizers_name()),
+/// those with a key `param_groups`, and those with a key `state` if an earlier key is `optim` or `optimizer`, if the
+/// same dictionary also has `param_groups`, or if the next key names a weight. An entry's last key is never examined.
 class optimizers_entries {
  public:
   explicit optimizers_entries(const distributed_entries& all);
@@ -36,8 +39,8 @@ class optimizers_entries {
   [[nodiscard]] bool contains(const std::string& name, const distributed_entry& e) const;
 
  private:
-  std::set<std::string, std::less<>> grouped_;  ///< dictionaries that have `param_groups`, as joined keys
-  std::set<std::string, std::less<>> weights_;  ///< own names of entries without a key `state`
+  std::set<std::string, std::less<>> grouped_;  ///< keys, joined with dots, of dictionaries that have `param_groups`
+  std::set<std::string, std::less<>> weights_;  ///< own_name() of each tensor whose entry has no key `state`
 };
 
 }  // namespace troupe::checkpoint

@@ -134,8 +134,8 @@ class shards_reader {
     return {};
   }
 
-  /// Splits names into keys, because such files store only flat names. If the folder has an optimizer, `model.` is the
-  /// key of the weights' dictionary.
+  /// Sets the keys of the weights' entries, because safetensors files store only flat names. If the folder has entries
+  /// of an optimizer, a name that begins with `model.` gets `model` as first key; else no entry gets keys.
   void split_names() {
     constexpr std::string_view model = "model.";
     const auto is_optimizers = [](const auto& e) { return is_optimizers_name(e.first); };

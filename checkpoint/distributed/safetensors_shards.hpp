@@ -18,8 +18,8 @@ bool holds_safetensors_shards(const std::filesystem::path& folder);
 
 /// Returns the tensors of all files; a whole tensor ends where its last chunk does. The bytes of an item are the
 /// elements themselves. Returns an error that names file and tensor for a header without DCP_SHARDING_INFO or one that
-/// lacks the place of a tensor, a missing shard number, a tensor of two types, and two chunks that begin at one
-/// element.
+/// lacks the offsets of a tensor's chunk, a missing shard number, a tensor of two types, and two chunks of a tensor
+/// that begin at the same element.
 core::result<distributed_metadata> read_safetensors_shards(const std::filesystem::path& folder);
 
 }  // namespace troupe::checkpoint

@@ -35,9 +35,9 @@ using core::refused;
 
 constexpr std::string_view format_name = "PyTorch distributed";
 
-/// True if `flat` is a tensor of this shape as Megatron flattens the part that a rank has of it: the number of cuts of
-/// each dimension, then the part's elements. The elements are in order if the first dimensions are cut down to single
-/// rows and the others not at all.
+/// True if `flat` is the shape in which Megatron stores the optimizer state of a tensor of shape `shape`: for each
+/// dimension the number of ranks' parts along it, then the number of elements of one flattened part. Accepts only cuts
+/// that keep the elements in row-major order: the first dimensions are cut into single rows, all others not at all.
 bool is_flattened(const std::vector<int64_t>& flat, const std::vector<int64_t>& shape) {
   if (flat.size() != shape.size() + 1 || core::numel_of(flat) != core::numel_of(shape)) return false;
   size_t d = 0;
@@ -97,7 +97,7 @@ class distributed_reader {
  private:
   [[nodiscard]] std::string folder() const { return out_.folder.string(); }
 
-  /// Adds the entries of one folder, its files after those already listed.
+  /// Adds the entries of one folder to `entries`, and appends the folder's files to the source's list of files.
   core::result<void> list(const fs::path& folder, entry_map& entries) {
     TROUPE_ASSIGN(auto found, is_plain_ ? read_safetensors_shards(folder) : read_distributed_metadata(folder));
     const auto first = static_cast<uint32_t>(out_.files.size());
@@ -116,8 +116,8 @@ class distributed_reader {
     return {};
   }
 
-  /// Ties weights on the same bytes: the owner is the name with moments, else the first that is not the head's, because
-  /// models register an embedding before the head that shares it.
+  /// Makes weights that use the same bytes tied names of one of them: of the name that has moments, else of the first
+  /// name that is not the head's, because models register an embedding before the head that shares it.
   void tie_names() {
     std::map<std::tuple<uint32_t, uint64_t, std::vector<int64_t>>, std::vector<size_t>> same;
     for (size_t i = 0; i < out_.tensors.size(); ++i)
@@ -169,7 +169,7 @@ class distributed_reader {
     return leave_out(name);
   }
 
-  /// Returns the name of the tensor whose parameter has the own name `own`; null if there is none.
+  /// Returns the name, in this source, of the weight whose name within the model is `own`; null if there is none.
   [[nodiscard]] const std::string* weight(std::string_view own) const {
     const auto at = of_own_.find(own);
     return at == of_own_.end() ? nullptr : &at->second;
@@ -180,7 +180,7 @@ class distributed_reader {
     return {};
   }
 
-  /// Removes all moments and counters. A master that the optimizer keeps stays, because it is the weight.
+  /// Removes all moments and counters. Master weights that the optimizer stores stay, because they are the weights.
   void leave_out_states() {
     std::erase_if(out_.tensors, [](const tensor_entry& t) { return t.kind == tensor_kind::moment; });
     has_moments_.clear();
@@ -265,7 +265,8 @@ class distributed_reader {
     return {};
   }
 
-  /// Returns the number of updates by the counters; without counters (torch.optim's SGD) the schedule's position.
+  /// Returns the number of updates that the optimizer's counters state. If it has none (torch.optim's SGD), returns the
+  /// position of the learning-rate schedule, with a remark; nothing if that is 0 or there are no moments.
   std::optional<uint64_t> updates() {
     if (auto line = counts_.difference()) out_.remarks.push_back(std::move(*line));
     if (const auto counted = counts_.updates()) return counted;
@@ -321,8 +322,8 @@ class distributed_reader {
   tensor_source out_;
   bool is_plain_ = false;  ///< true: items are elements in safetensors files, not archives
   bool keeps_own_ = true;
-  std::map<std::string, const distributed_entry*, std::less<>> weights_;  ///< name of the tensor -> entry
-  std::map<std::string, std::string, std::less<>> of_own_;  ///< own name of a parameter -> name of its tensor
+  std::map<std::string, const distributed_entry*, std::less<>> weights_;  ///< [name of a weight in `out_`]: its entry
+  std::map<std::string, std::string, std::less<>> of_own_;  ///< [own_name() of a weight]: its tensor's name in `out_`
   std::set<std::string, std::less<>> has_moments_, has_masters_;
   update_counts counts_;
   strided_views views_;

@@ -44,14 +44,14 @@ tl::unexpected<core::error> atomic_file::failed(int system_error) const {
 }
 
 core::result<atomic_file> atomic_file::create(const fs::path& target) {
-  // mkstemp makes files that only the owner may read; an export must obey the user's umask.
+  // mkstemp() is not used, because it makes files that only the owner may read, but an export must obey the umask.
   static std::atomic<uint64_t> count = 0;
   for (int attempt = 0; attempt < max_leftover_parts; ++attempt) {
     const auto name = fmt::format(".{}.{}-{}.part", target.filename().string(), ::getpid(), count.fetch_add(1));
     const fs::path part = folder_of(target) / name;
     const int fd = ::open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd >= 0) return atomic_file(target, part, fd);
-    // a crashed process with the same process id may have left this name
+    // A file with this name is left from a crashed process with the same process id: the next count is tried.
     if (errno != EEXIST) return atomic_file(target, fs::path(), -1).failed(errno);
   }
   return atomic_file(target, fs::path(), -1).failed(EEXIST);
@@ -70,7 +70,7 @@ core::result<void> atomic_file::write(std::span<const std::byte> bytes) {
 core::result<void> atomic_file::sync() {
   if (fd_ < 0) return {};
   if (::fsync(fd_) != 0) return failed(errno);
-  // some file systems report a full disk only here
+  // On some file systems close() is the first call that reports a full disk.
   if (::close(std::exchange(fd_, -1)) != 0) return failed(errno);
   return {};
 }

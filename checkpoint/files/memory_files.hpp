@@ -3,10 +3,10 @@
 // which other processes adopt under names of their own. Owns names and segments; leaves to the caller how descriptors
 // reach other processes and that names change in the same way in all of them.
 //
-// In a save of several processes, a process that joins makes the working folder (make_folders). When the leading
-// process has committed, it renames the folder as the leader did and removes the previous checkpoint. It keeps the
-// files of that checkpoint until then, because the memory of a removed file is overwritten by a later file. A process
-// that adopts overwritten memory detects it, because no digest matches.
+// In a save of several processes, every process that does not lead the save makes a working folder of the same name
+// (make_folders). When the leading process has committed, each other process renames its folder as the leader did and
+// removes the previous checkpoint. No process removes the previous checkpoint earlier, because the memory of a removed
+// file is overwritten by a later file. A process that adopts overwritten memory detects it, because no digest matches.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,8 @@ struct shared_file {
 
 /// Options of a memory_files: its limit of memory, and a callback for files that have been synced.
 struct memory_files_options {
-  uint64_t limit_bytes = uint64_t{1} << 60;  ///< maximum bytes of files written here and of memory kept for later ones
+  /// Maximum sum of the bytes of files that this process wrote and of the memory that it keeps for later files.
+  uint64_t limit_bytes = uint64_t{1} << 60;
   /// Called when a file is synced, in the thread that syncs. The descriptor is valid during the call.
   std::function<void(const shared_file&)> on_finished{};
 };

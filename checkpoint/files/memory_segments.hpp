@@ -1,6 +1,6 @@
 // Shared memory for files that are often made and removed. The memory of a removed file is kept and reused for the next
-// file that fits, because new pages cost more than the copy into them. Owns the unused segments and the limits; a
-// segment in use belongs to its users.
+// file that is not larger, because new pages cost more than the copy into them. Owns the unused segments and the
+// limits; a segment in use belongs to its users.
 #pragma once
 
 #include <cstdint>

@@ -122,7 +122,7 @@ class queued_output : public output_file {
     const auto padded = static_cast<size_t>(core::round_up(filled_, write_alignment_bytes));
     std::fill(block.begin() + static_cast<ptrdiff_t>(filled_), block.begin() + static_cast<ptrdiff_t>(padded),
               std::byte{0});
-    // most files are small and are written without a queue
+    // Written synchronously: most files are so small that this is their only write, and need no queue.
     if (auto ok = on_.write_at(begun_bytes_, block.first(padded)); !ok) return failed(ok.error());
     length_bytes_ = std::max(length_bytes_, begun_bytes_ + padded);
     begun_bytes_ += padded;
@@ -181,7 +181,7 @@ class queued_output : public output_file {
   std::vector<uint64_t> block_tickets_;  // ticket of the last write from each copy block
   unsigned block_ = 0;
   size_t filled_ = 0;              // number of bytes of block `block_` that are filled
-  uint64_t begun_ = 0, over_ = 0;  // requests started; requests finished before the first unfinished one
+  uint64_t begun_ = 0, over_ = 0;  // number of requests started; number of requests before the first unfinished one
   std::deque<bool> done_;          // at index request - over_: true if the request has finished
   uint64_t begun_bytes_ = 0;       // length of the file up to the last started request
   uint64_t length_bytes_ = 0;      // length of the file on the disk when all requests have finished

@@ -57,8 +57,9 @@ struct tensor_entry {
   core::dtype type = core::dtype::f32;
   std::vector<int64_t> shape;
   std::vector<piece> pieces;  ///< ascending by (share, first); cover every element once
-  /// How the tensor is cut, if its pieces belong to shares of tensor-parallel coordinates: boxes of the tensor, one for
-  /// each part, whose elements are numbered as by core::tp_slices with tp_room::own. Empty if the tensor is not cut.
+  /// How the tensor is cut into shares, one for each tensor-parallel coordinate. Each piece then belongs to one share,
+  /// and piece::first counts the elements of this share, in the order of core::tp_slices, without padding
+  /// (tp_room::own). Empty if the tensor is not cut.
   core::parameter_cut cut{};
   bool operator==(const tensor_entry&) const = default;
 };

@@ -12,7 +12,7 @@
 
 namespace troupe::checkpoint {
 
-/// Limits of a cut: tensor-parallel coordinates, and parts.
+/// Largest number of shares (tensor-parallel coordinates) of one tensor, and largest number of parts of one cut.
 inline constexpr size_t max_shares = 4096, max_cut_parts = 16;
 
 /// Checks that the cut of `t` fits its shape and that its pieces hold each of its `elements` elements once, in order.
@@ -45,7 +45,7 @@ class tensor_shares {
 };
 
 /// Returns the tensor with pieces that count elements of the whole tensor, none longer than a row of a share, for
-/// formats that cut it differently. If the tensor is cut, the new pieces have no digests.
+/// formats that cut tensors differently. If the tensor is cut, the new pieces have no digests.
 tensor_entry without_shares(const tensor_entry& t);
 
 }  // namespace troupe::checkpoint

@@ -17,8 +17,8 @@ namespace troupe::checkpoint {
 /// One tensor of a decoded_view: its entry in the GGUF file and its place in the view.
 struct decoded_tensor {
   gguf_tensor stored;
-  uint64_t stored_begin = 0;  ///< first byte of the tensor in the GGUF file
-  uint64_t begin = 0;         ///< first byte of the tensor in the view; a multiple of 8
+  uint64_t stored_begin = 0;  ///< offset of the tensor's first byte in the GGUF file
+  uint64_t begin = 0;         ///< offset of the tensor's first byte in the view; a multiple of 8
   gguf_order order = gguf_order::same;
   uint64_t head_rows = 0;  ///< number of rows of one attention head; used by the two rotary orders only
 

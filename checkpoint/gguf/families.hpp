@@ -1,5 +1,5 @@
-// Maps parameter names to their names in GGUF files by the rows of families/, and returns the order in which the file
-// stores the elements. gguf_model owns the sizes.
+// Maps parameter names to their names in GGUF files by the tables of model families in families/, and returns the order
+// in which a GGUF file stores a parameter's elements. gguf_model owns the sizes.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Formats the header of a GGUF file as bytes; header.cpp reads them.
+// Formats the header of a GGUF file as bytes; header.cpp parses headers.
 #include <fmt/format.h>
 
 #include <set>

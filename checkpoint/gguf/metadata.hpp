@@ -61,7 +61,7 @@ struct gguf_value {
   bool operator==(const gguf_value&) const = default;
 };
 
-/// Metadata keys and values in the order of the file; every key occurs once.
+/// Metadata keys and values of a GGUF file, in its order; every key occurs once.
 struct gguf_metadata {
   std::vector<std::pair<std::string, gguf_value>> entries;
 

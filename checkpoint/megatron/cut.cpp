@@ -57,7 +57,7 @@ int64_t width_of(const width_table& widths) {
   return sum;
 }
 
-/// Returns `rule.view` with `size` in the cut dimension, and with its -1 computed from the number of elements.
+/// Returns `rule.view` with `size` as the cut dimension; an entry -1 is computed from the number of elements.
 core::result<shape_type> viewed(std::string_view name, const cut_rule& rule, int64_t size, uint64_t elements) {
   shape_type out = rule.view;
   out[rule.dimension] = size;
@@ -147,8 +147,8 @@ core::result<void> check_dimension(std::string_view name, const cut_rule& rule, 
   return {};
 }
 
-/// Returns how many elements of the joined tensor are kept: all, or, for a vocabulary, those of its original rows, to
-/// which it also shortens `cut.whole`.
+/// Returns how many elements of the joined tensor are kept: all, or, for a vocabulary, only those before its padding
+/// rows. For a vocabulary also sets the number of rows in `cut.whole` to `rule.original_rows`.
 core::result<uint64_t> keep_rows(std::string_view name, const cut_rule& rule, tensor_cut& cut) {
   if (rule.original_rows == 0) return core::numel_of(cut.whole);
   if (cut.whole.empty() || rule.original_rows < 0 || rule.original_rows > cut.whole[0])
@@ -230,7 +230,7 @@ core::result<shape_type> whole_of(std::string_view name, const cut_rule& rule, s
     const int64_t size = width_of(widths, r);
     shape_type shape = slices[r];
     if (!rule.view.empty()) {
-      // a rank without elements does not determine the open dimension
+      // A slice without elements does not determine the size of the dimension that is -1 in `rule.view`.
       if (elements[r] == 0 && size == 0) continue;
       TROUPE_ASSIGN(auto as, viewed(name, rule, size, elements[r]));
       shape = std::move(as);

@@ -27,7 +27,7 @@ enum class cut_kind : uint8_t {
 
 /// How a dimension is split whose size is not divisible by the number of ranks.
 enum class uneven_split : uint8_t {
-  refused,          ///< an error, as in Megatron: every rank must have the same size
+  refused,          ///< such a size is an error, as in Megatron: all slices must be equally wide
   one_more_each,    ///< the first (size mod ranks) ranks have one element more (DeepSpeed's AutoTP)
   rounded_up_first  ///< the first ranks have ceil(size / ranks), the last fewer or none (torch.chunk)
 };
@@ -69,8 +69,8 @@ struct tensor_cut {
   std::vector<cut_run> runs;
 };
 
-/// Returns the width of each rank's slice if `size` elements are split over `ranks`. `how` decides which remainders are
-/// refused.
+/// Returns the width of each rank's slice if `size` elements are split over `ranks`. `how` determines the widths, or an
+/// error, if `ranks` does not divide `size`.
 core::result<std::vector<int64_t>> split_widths(int64_t size, uint32_t ranks, uneven_split how);
 
 /// Returns the cut whose slices have the shapes `slices`. Refused, with `name`: shapes that differ more than the rule

@@ -23,7 +23,7 @@ core::result<qkv_version> qkv_version_from(double checkpoint_version);
 /// fragment of the name decides; a parameter whose name has no known fragment is replicated. `final_linear.weight` is
 /// split and joined along dimension 0.
 cut_rule megatron_rule(std::string_view name, qkv_version version);
-/// True if the name contains one of Megatron's fragments.
+/// True if the name contains a fragment by which megatron_rule() recognises a parameter of Megatron.
 bool is_megatron_name(std::string_view name);
 
 /// How a job cuts its parameters over tensor-parallel ranks, by parameter name.
@@ -41,7 +41,9 @@ cut_rule layer_rule(std::string_view key);
 /// Patterns for the names of parameters that consist of several parts, each cut separately.
 struct sub_parameter_pattern {
   std::vector<std::string> patterns;
-  std::vector<int64_t> view;        ///< shape before the cut; the entry at `dimension` is not read; -1: computed
+  /// Shape to which the parameter is reshaped before the cut. The entry at `dimension` is not read; one other entry may
+  /// be -1, which is computed from the number of elements.
+  std::vector<int64_t> view;
   std::vector<int64_t> part_sizes;  ///< sizes of the parts along `dimension`; empty if only their number is known
   uint32_t parts = 1;               ///< number of equal parts, used if part_sizes is empty
   size_t dimension = 0;
@@ -54,8 +56,9 @@ struct universal_patterns {
   int64_t original_vocabulary = 0, padded_vocabulary = 0;
   std::vector<std::string> vocabulary, pipeline_replicated, replicated, averaged, row_parallel, two_parts;
   std::vector<sub_parameter_pattern> sub_parameters;
-  std::map<std::string, std::vector<std::vector<int64_t>>> shard_widths;  ///< widths of slices [part][rank], by pattern
-  std::map<std::string, std::string> unsupported;                         ///< why a parameter is refused, by pattern
+  /// [pattern]: widths of the slices of a matching parameter, [part][rank].
+  std::map<std::string, std::vector<std::vector<int64_t>>> shard_widths;
+  std::map<std::string, std::string> unsupported;  ///< [pattern]: reason why matching parameters are refused
 };
 
 /// Largest number of patterns in one list, and largest size of one pattern in bytes.
@@ -80,7 +83,8 @@ class pattern_rules {
   core::result<cut_rule> rule(std::string_view name);
   /// True if the parameter `name` is replicated over pipeline stages, so that later stages only have a copy.
   core::result<bool> is_pipeline_replicated(std::string_view name);
-  /// Returns the patterns that no name has matched so far, each with the name of its list.
+  /// Returns the patterns that no name has matched so far, each with the name of its list; without the list of
+  /// unsupported parameters.
   [[nodiscard]] std::vector<std::string> unmatched() const;
   [[nodiscard]] const universal_patterns& patterns() const;
 

@@ -19,8 +19,8 @@ using rule_chooser = std::function<core::result<cut_rule>(std::string_view name)
 /// Returns a chooser that applies megatron_rule() with `version` to every name.
 rule_chooser megatron_rules_of(qkv_version version);
 
-/// Appends elements [first, first + count) of `from` to `to` as pieces whose first element is `at`; adjacent pieces
-/// become one. A piece that is cut or joined loses its digest.
+/// Appends elements [first, first + count) of the tensor `from` to `to`, the pieces of another tensor, as its elements
+/// [at, at + count); adjacent pieces become one. A piece that is cut or joined loses its digest.
 void append_elements(std::vector<piece>& to, const tensor_entry& from, uint64_t first, uint64_t count, uint64_t at);
 
 /// Returns the whole tensor that the ranks' entries form. The entries' pieces must name files of one common list.

@@ -24,7 +24,7 @@ inline constexpr size_t max_shard_files = 65'536;
 inline constexpr size_t max_recent_losses = 10'000;
 inline constexpr std::string_view manifest_file_name = "manifest.json";
 
-struct shard_file {  ///< one data file of the folder
+struct shard_file {  ///< one data file of a checkpoint's folder
   std::string name;  ///< plain file name: letters, digits, '.', '_' and '-', without '.' at the beginning
   uint64_t bytes = 0;
   bool operator==(const shard_file&) const = default;
@@ -62,8 +62,8 @@ struct run_state {    ///< state that a run needs to resume, apart from its tens
   std::optional<loss_scale_record> loss_scale;
   uint64_t data_position = 0;                ///< number of samples consumed in the training order
   std::optional<uint64_t> samples_per_step;  ///< global batch size; none: unknown
-  std::optional<uint64_t> seed = 0;          ///< none: unknown
-  std::string config;                        ///< text of the job's file as it was read
+  std::optional<uint64_t> seed = 0;          ///< seed of the run's random numbers; none: unknown
+  std::string config;                        ///< text of the job's configuration file as it was read
   std::string model;                         ///< description of the model, in the form of the code that builds it
   std::string client_state = "null";         ///< JSON of the host program, kept byte for byte
   /// Names of the parameters in the order in which the model registers them, for formats that store parameters end to
@@ -73,14 +73,14 @@ struct run_state {    ///< state that a run needs to resume, apart from its tens
   std::optional<teacher_record> teacher;  ///< teacher of a distillation; none: the run has no teacher
   std::vector<input_range> input_ranges;
   std::optional<data_record> data;             ///< data whose samples data_position counts; none: unknown
-  std::vector<core::left_out_steps> left_out;  ///< samples that the run left out, in order of the decisions
-  std::vector<double> recent_losses;           ///< losses to which `on_spike` compares a step's loss, oldest first
+  std::vector<core::left_out_steps> left_out;  ///< samples that the run did not train on, in order of the decisions
+  std::vector<double> recent_losses;           ///< losses of recent steps for the option `on_spike`, oldest first
   bool operator==(const run_state&) const = default;
 };
 
 struct manifest : tensor_list {    ///< one Troupe checkpoint
   digest128 save_id;               ///< random id, one for each save; every shard file contains it too
-  uint64_t committed_unix_ns = 0;  ///< commit time; orders the checkpoints of a folder; 0: unknown
+  uint64_t committed_unix_ns = 0;  ///< commit time in ns since 1970, which orders a folder's checkpoints; 0: unknown
   run_state run;
   std::vector<shard_file> files;
   bool operator==(const manifest&) const = default;

@@ -15,7 +15,7 @@ core::result<digest128> write_manifest(file_system& files, const std::filesystem
 struct checkpoint_folder {  ///< a checkpoint whose manifest was read and checked
   std::filesystem::path folder;
   manifest content;
-  digest128 seal;  ///< seal of the manifest; two saves never have equal seals
+  digest128 seal;  ///< seal of the manifest, the digest in its first line; two saves never have equal seals
 };
 
 /// Reads and checks manifest.json; errors contain its path. Data files are not opened.

@@ -28,7 +28,8 @@ std::string shard_file_name(uint32_t number);
 std::optional<uint32_t> shard_number_of(std::string_view name);
 
 /// Copies a piece to `to`, bypassing the cache, pads the copy with zeros up to a multiple of piece_alignment_bytes, and
-/// returns the piece's digest. `to` must be such a multiple and have room for the padding.
+/// returns the piece's digest. The address `to` must be a multiple of piece_alignment_bytes, and the memory must have
+/// room for the padding.
 digest128 stage_piece(std::span<const std::byte> piece, std::byte* to);
 /// Pads `piece` in place with zeros up to a multiple of piece_alignment_bytes, and returns its digest, equal to that of
 /// stage_piece(). Requires room for the padding after the piece.

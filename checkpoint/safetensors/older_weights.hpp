@@ -20,16 +20,19 @@ struct weights_names {
   [[nodiscard]] std::string index() const;   ///< name of the index, such as model.safetensors.index.json
   /// Returns the name of the shard with this number, from 1, of `count`: model-00001-of-00003.safetensors.
   [[nodiscard]] std::string shard(size_t number, size_t count) const;
-  /// True if the file has one of these names, whatever the number of shards.
+  /// True if `file` is the name of the only file, of the index or of a shard of this format, whatever the number of
+  /// shards.
   [[nodiscard]] bool contain(std::string_view file) const;
 };
 inline constexpr weights_names safetensors_names{"model", "safetensors"}, torch_names{"pytorch_model", "bin"};
 
 /// Returns bad_input if `folder`, which may be missing, holds weights that an export under `names` does not replace: an
-/// index of another name, or the only file of the other format. The folder would then name two models.
+/// index of another name, or the single file of the other format, safetensors or torch.save. Readers of the folder
+/// would otherwise find two models.
 core::result<void> check_no_other_weights(const std::filesystem::path& folder, const weights_names& names);
 
-/// Removes the index under `names`, then the other files under `names` except `kept`: what an earlier export left.
+/// Removes files that an earlier export left in `folder`: first the index under `names`, so that readers do not open a
+/// part of the shards, then all other files under `names` except those in `kept`.
 core::result<void> remove_older_weights(const std::filesystem::path& folder, const weights_names& names,
                                         std::span<const std::string> kept);
 

@@ -66,8 +66,8 @@ core::result<weight_map> read_weights_index(const std::filesystem::path& path);
 core::result<std::filesystem::path> indexed_file(const std::filesystem::path& folder, const std::string& file);
 
 /// Returns which tensors share a file, as lists of indices into `tensor_bytes`. Hugging Face's rule: tensors are
-/// assigned in the given order; a tensor larger than the limit has a file of its own; any other starts a new file if it
-/// does not fit.
+/// assigned in the given order; a tensor larger than the limit has a file of its own; any other starts a new file if
+/// the current file would exceed the limit with it.
 std::vector<std::vector<size_t>> plan_shards(std::span<const uint64_t> tensor_bytes, uint64_t max_shard_bytes);
 
 /// Writes `tensors` into `folder` (created if missing) under Hugging Face's file names, with an index if there are

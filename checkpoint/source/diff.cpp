@@ -110,7 +110,8 @@ counterparts pair_up(const tensor_source& first, const tensor_source& second) {
   }
   for (const auto& t : second.tensors) {
     if (taken.contains(&t)) continue;
-    const auto* other = counterpart(t, two, one);  // not null if only the first source ties the name
+    // A tensor of `second` that is in no pair yet has a counterpart if only `first` ties its name to another tensor.
+    const auto* other = counterpart(t, two, one);
     if (other == nullptr)
       alone(t, one, two, true);
     else
@@ -197,7 +198,8 @@ class comparer {
     for (size_t i = 0; i < n; ++i) {
       if (a == b && std::memcmp(x_.data() + i * size, y_.data() + i * size, size) == 0) continue;
       const double d = distance(value_at(x_, a, i), value_at(y_, b, i));
-      // Equal values with different bits (zeros, NaNs) count as a difference only if no tolerance is set.
+      // Equal values with different bits (0 and -0, NaNs) count as a difference only if both tensors have one type and
+      // no tolerance is set.
       if (d <= options_.tolerance.value_or(-1) || (a != b && d == 0)) continue;
       if (out.elements++ == 0) out.first = first + i;
       out.largest = std::max(out.largest, d);

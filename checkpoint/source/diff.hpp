@@ -24,7 +24,7 @@ struct tensor_difference {  ///< one difference between two tensors, or a tensor
   /// Largest absolute difference of two elements; infinite if only one of them is NaN or infinite; NaN if the values
   /// were not compared, because the types are different and not both floating.
   double largest = 0;
-  std::string text;  ///< the difference as a sentence
+  std::string text;  ///< sentence that describes the difference
 };
 
 struct diff_options {
@@ -35,7 +35,7 @@ struct diff_options {
 };
 
 struct diff_report {
-  uint64_t tensors = 0, bytes = 0;             ///< number of compared tensors; their bytes in the first
+  uint64_t tensors = 0, bytes = 0;             ///< number of compared tensors, and their bytes in the first checkpoint
   std::vector<tensor_difference> differences;  ///< differences between the checkpoints, ascending by name
   /// Numbers of tensors without counterpart that do not count as a difference: moments, if the other checkpoint has no
   /// moments; and a second form of a parameter's weights (master, 16-bit weight), if another form was compared.

@@ -66,7 +66,7 @@ core::result<void> file_sums::list(const input_file& file, const fs::path& path)
     TROUPE_ASSIGN(const auto archive, core::source_file::open(path));
     for (const auto& at : archives) {
       auto list = read_zip(archive, at.begin, at.bytes);
-      if (!list) continue;  // another format whose first bytes are those of an archive
+      if (!list) continue;  // the file is of another format, although it begins as a zip archive does
       for (auto e : list->entries) {
         e.begin += at.begin;
         if (e.crc32 != 0) found.push_back(e);

@@ -19,12 +19,12 @@ core::result<without_further> without_further_names(tensor_source s, std::span<c
   const auto stays = [&kept](const std::string& name) {
     return kept.contains(name) || bare_name(name) == head_name || is_derived_buffer(name);
   };
-  std::map<std::string, std::string> name_of;  // a name of a parameter, by the name of its tensor
+  std::map<std::string, std::string> name_of;  // [name of a tensor]: name of a wanted parameter that the tensor has
   for (const auto& t : source.tied)
     if (kept.contains(t.name)) name_of.emplace(t.of, t.name);
   for (const auto& t : source.tied)
     if (kept.contains(t.of)) name_of.insert_or_assign(t.of, t.of);
-  std::map<std::string, std::string> renames;  // tensors whose own name does not stay
+  std::map<std::string, std::string> renames;  // [own name of a tensor that does not stay]: the tensor's new name
   for (const auto& [owner, name] : name_of)
     if (!stays(owner)) renames.emplace(owner, name);
   for (const auto& t : source.tied)
@@ -37,7 +37,7 @@ core::result<without_further> without_further_names(tensor_source s, std::span<c
     const auto at = renames.find(t.of);
     return removed.contains(t.name) || (at != renames.end() && at->second == t.name);
   });
-  // A tensor that gets a parameter's name may stand in the order under both.
+  // `parameter_order` may list a renamed tensor under its old and its new name: the old name is then removed.
   const std::set<std::string, std::less<>> ordered(source.parameter_order.begin(), source.parameter_order.end());
   std::erase_if(source.parameter_order, [&](const std::string& name) {
     const auto at = renames.find(name);

@@ -1,5 +1,5 @@
-// Removes the further names under which a checkpoint stores the tensors of its parameters: of modules that share their
-// weights, and of averages. Owns which of a tensor's names stays.
+// Removes additional names of parameters' tensors from a source, if a checkpoint stores a tensor under several names:
+// those of modules that share a weight, or of averaged weights. Owns which of a tensor's names stays.
 #pragma once
 
 #include <span>
@@ -14,11 +14,12 @@ namespace troupe::checkpoint {
 
 struct without_further {
   tensor_source source;
-  std::vector<std::string> left_out;  ///< removed names, ascending
+  std::vector<std::string> left_out;  ///< names that were removed from the source, ascending
 };
 
-/// Returns the source in which each tensor of a wanted parameter has only the name of that parameter. A head's name
-/// stays, since models tie it to the embedding; so do buffers, and all names of tensors that no parameter has.
+/// Returns the source in which each tensor of a wanted parameter has only the name of that parameter. Three kinds of
+/// names stay: a head's, since models tie the head to the embedding; those of derived buffers (is_derived_buffer());
+/// and all names of tensors that belong to no wanted parameter.
 core::result<without_further> without_further_names(tensor_source s, std::span<const wanted_tensor> wanted);
 
 }  // namespace troupe::checkpoint

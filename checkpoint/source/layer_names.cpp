@@ -66,7 +66,8 @@ class layer_matcher {
     for (const auto& w : wanted) left_.emplace(w.name, &w.shape);
   }
 
-  /// Returns the prefix in the model for each unit's prefix in the pipeline; empty if the units do not match `wanted`.
+  /// Returns, for each layer_unit, the prefix of its names in the model by the prefix of its names in the pipeline;
+  /// empty if the units do not match `wanted`.
   std::map<std::string, std::string> match(std::span<const wanted_tensor> wanted) {
     std::map<std::string, std::string> out;
     std::vector<bool> used(units_.size());

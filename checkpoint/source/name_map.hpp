@@ -28,8 +28,8 @@ class name_map {
   name_map() = default;
   explicit name_map(const tensor_list& source);
 
-  /// Returns the name in the checkpoint (of a tensor, or a tied name) for the model's name `wanted`; nothing if none
-  /// fits.
+  /// Returns the name in the checkpoint (of a tensor, or a tied name) for the model's name `wanted`; nothing if no
+  /// name matches.
   [[nodiscard]] std::optional<std::string> find(std::string_view wanted) const;
 
   /// Returns the names of the source's parameters (master, weight, frozen) that no wanted name maps to, ascending. Left

@@ -40,7 +40,7 @@ class name_rules {
   struct layer_rule {
     uint32_t first = 0, last = 0;
     std::string before, after;         ///< text of the prefix before and after the layer's number
-    std::optional<int64_t> and_layer;  ///< offset of the prefix's number from the layer's; none: no number
+    std::optional<int64_t> and_layer;  ///< number in the prefix minus the layer's number; none: it has no number
   };
   struct name_rule {
     name_pattern pattern;

@@ -56,7 +56,7 @@ dealt deal(std::span<const wanted_tensor> order, size_t groups, bool (*is_in_sec
   return out;
 }
 
-/// Returns why `parameters` do not fit the groups and states of the file; nothing if they fit.
+/// Returns the reason why `parameters` do not match the groups and states of the file; nothing if they match.
 std::optional<std::string> misfit(const numbered_states& from, const dealt& parameters) {
   std::vector<size_t> wanted, got;
   for (const auto& g : parameters) wanted.push_back(g.size());

@@ -31,7 +31,7 @@ struct numbered_states {
 /// of two groups the first has the parameters with weight decay, the second biases and norms, by the rules of
 /// transformers' Trainer and examples. Weights with states become master weights; `order` also becomes the parameter
 /// order of `s` if that is unknown. Errors, which leave `s` unchanged: bad_input if the file is damaged, mismatch if no
-/// rule fits the file's counts and shapes, or two rules fit differently.
+/// rule agrees with the file's counts and shapes, or two rules that agree with them assign states differently.
 core::result<void> name_states(tensor_source& s, std::span<const wanted_tensor> order);
 
 /// Removes the numbered states and adds a remark with the reason `why`; does nothing if there are none.

@@ -1,6 +1,6 @@
 // Recognises names of tensors that PEFT's wrappers make: an adapter, or a model with an adapter next to its weights.
-// Owns the list of such names, the sentence that every refusal uses, and the one about an adapter next to a whole
-// model. Leaves folders of adapters alone to folder_contents.hpp.
+// Owns the list of these names, the sentence that every refusal uses, and the sentence about an adapter next to a whole
+// model. Leaves folders that hold only an adapter to folder_contents.hpp.
 #pragma once
 
 #include <filesystem>

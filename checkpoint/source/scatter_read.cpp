@@ -40,10 +40,10 @@ constexpr size_t cached_bytes = size_t{128} << 10;
 struct unit {  ///< work item of one thread: read elements [first, last) of a piece of a tensor
   const scattered_tensor* of = nullptr;
   const piece* in = nullptr;
-  /// Share of the tensor in which element numbers count; null: numbers count in the whole tensor.
+  /// Share of the tensor whose elements `first` and `last` count; null: they count elements of the whole tensor.
   const core::tp_slices* share = nullptr;
   uint64_t first = 0, last = 0;
-  bool whole = false;  ///< true: the unit is the whole piece
+  bool whole = false;  ///< true: the unit reads the whole piece, so that the piece's digest can be compared
 };
 
 struct open_file {
@@ -97,7 +97,8 @@ core::result<void> check(const scattered_tensor& s) {
   return {};
 }
 
-/// Returns elements [first, first + count) of `share` as runs of the tensor; null: elements of the tensor itself.
+/// Returns elements [first, first + count) of `share` as runs of the whole tensor's elements. If `share` is null,
+/// `first` counts elements of the whole tensor.
 std::vector<core::tp_run> runs_of(const core::tp_slices* share, uint64_t first, uint64_t count) {
   return share != nullptr ? share->runs(first, count) : std::vector<core::tp_run>{{first, first, count}};
 }
@@ -201,7 +202,8 @@ class shared_load {
 /// the blocks of a unit are processed in order: one thread computes its digest.
 class block_reader {
  public:
-  /// `memory` must be a whole number of slots and begin at a page boundary.
+  /// Constructs the state of one thread of `load`. `memory` is divided into slots: its size must be a multiple of
+  /// slot_bytes, and it must begin at a page boundary.
   block_reader(shared_load& load, std::span<std::byte> memory)
       : load_(load), memory_(memory), slots_(memory.size() / slot_bytes) {}
 
@@ -219,11 +221,11 @@ class block_reader {
     size_t number = 0;  ///< number of the unit that the block belongs to
     const unit* of = nullptr;
     std::shared_ptr<const open_file> file;
-    uint64_t first = 0, count = 0;  ///< index of the block's first element; number of elements
-    uint64_t offset_bytes = 0;      ///< first byte of these elements in the file
-    uint64_t window_bytes = 0;      ///< bytes before the elements that a direct read includes
+    uint64_t first = 0, count = 0;  ///< the block's first element, counted as unit::first; its number of elements
+    uint64_t offset_bytes = 0;      ///< offset in the file of the block's first element
+    uint64_t window_bytes = 0;      ///< bytes in front of that element that a direct read includes for its alignment
     bool in_flight = false, is_direct = false;
-    storage::io_completion read;  ///< result of a read that has ended
+    storage::io_completion read;  ///< result of the block's direct read, once the read has ended
   };
 
   [[nodiscard]] std::span<std::byte> memory_of(const slot& s) const {
@@ -342,7 +344,7 @@ class block_reader {
   /// beyond fp16's range, so such a value is no error.
   [[nodiscard]] bool computed_in_f16() const { return load_.from().run.loss_scale.has_value(); }
 
-  /// Copies elements of type `from` to the place of element `at` in a target. Returns a value that the target's type
+  /// Copies elements of type `from` into a target, from its element `at` on. Returns a value that the target's type
   /// cannot hold.
   static std::optional<cast_overflow> copy(core::dtype from, std::span<const std::byte> in, const read_target& target,
                                            uint64_t at) {

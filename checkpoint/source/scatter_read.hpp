@@ -47,10 +47,10 @@ struct read_report {
 
 /// Fills all targets; conversions round once. Digests are compared if the source has them and a whole piece is wanted.
 /// `wants_end` is called before each block, on any thread; true stops the load (stopped). Any other error is that of
-/// the first failing piece by file and offset: io; bad_input for a piece without its digest, with file, offset and
-/// tensor; mismatch for types that cannot be converted; numeric for a value that a target's type cannot hold, unless
-/// the run computed in fp16; bug for elements beyond the tensor. After an error the contents of the targets are
-/// unspecified.
+/// the first failing piece by file and offset: io; bad_input for a piece whose bytes do not match its digest, with
+/// file, offset and tensor; mismatch for types that cannot be converted; numeric for a value that a target's type
+/// cannot hold, unless the run computed in fp16; bug for elements beyond the tensor. After an error the contents of the
+/// targets are unspecified.
 core::result<read_report> read_scattered(file_system& files, const tensor_source& from,
                                          std::span<const scattered_tensor> wanted,
                                          const std::function<bool()>& wants_end = {});

@@ -1,5 +1,6 @@
-// A format of checkpoints as a row: how a folder or a file of it is recognised, how it is opened, and what the code
-// around it has to know. Each format's own folder defines its row; convert/formats.hpp lists all rows.
+// Describes a format of checkpoints to code that handles all formats: how a folder or a file of the format is
+// recognised, how it is opened, and which files and names it may have. Each format's own folder defines one
+// source_format; convert/formats.hpp lists all of them.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +15,7 @@
 
 namespace troupe::checkpoint {
 
-/// Evidence that a path is of a format. A format that is certain precedes all that are possible.
+/// Evidence that a path is of a format. A path is opened as the format that is certain, else as one that is possible.
 enum class likeness : uint8_t { none, possible, certain };
 
 /// The start of a file that may be a checkpoint, or the first entry of an index of weights.
@@ -29,8 +30,8 @@ struct file_start {
 /// One format of checkpoints that open_source() opens.
 struct source_format {
   std::string_view described;  ///< format of one checkpoint, for messages: "a Troupe checkpoint"
-  /// Signs of the format that an unknown folder lacks, for the refusal of that folder: "no .metadata (NAME)". Empty:
-  /// the format has no folders, or another row names its signs.
+  /// Text for the error message about a folder of no format, which names the file that the folder would need to be of
+  /// this format: "no .metadata (NAME)". Empty: the format has no folders, or another format's text names the file.
   std::string_view lacks{};
   std::string_view file_kind{};  ///< one file of the format, for messages: "a GGUF file"; empty: there are none
 
@@ -44,10 +45,10 @@ struct source_format {
   /// Opens the checkpoint at `path`, a folder or a file of the format. Reads only the description of the tensors.
   core::result<tensor_source> (*open)(const std::filesystem::path& path, const source_options& options);
 
-  bool is_model_folder = false;    ///< true: `model.path` may be a folder of the format
+  bool is_model_folder = false;    ///< true: the configuration key `model.path` may name a folder of the format
   bool has_module_names = false;   ///< true: names are a module's, which may be wrapped, adapted or quantised
   bool has_trainer_files = false;  ///< true: Trainer and Accelerate keep states and steps next to such weights
-  bool lies_below_config = false;  ///< true: config.json may be in the folder or in the one above it, unread by open()
+  bool lies_below_config = false;  ///< true: config.json may be in the folder or its parent, and open() reads neither
 };
 
 }  // namespace troupe::checkpoint

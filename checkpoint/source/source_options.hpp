@@ -1,4 +1,5 @@
-// The options by which a command opens a checkpoint: those that choose one of several, and those that its format reads.
+// The options by which a command opens a checkpoint: options that choose one of several checkpoints, and options that
+// the readers of the formats use.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@ namespace troupe::checkpoint {
 /// optimizer's states.
 enum class wanted_of_folder : uint8_t {
   checkpoint,  ///< the newest checkpoint that a run may resume from
-  weights,     ///< only weights: those next to the checkpoints, unless the checkpoints' are more exact
+  weights,     ///< only weights: from the files next to the checkpoints, unless a checkpoint's weights have more bits
 };
 
 /// Options of open_source(); by default the folder's own files decide.
@@ -29,11 +30,11 @@ struct source_options {
   /// Called with a line for each checkpoint that was skipped, and for what exists next to the opened one.
   std::function<void(const std::string&)> say{};
   wanted_of_folder wants{wanted_of_folder::checkpoint};
-  /// For uses of the optimizer's states: the newest of several checkpoints counts as damaged if its file of states
-  /// cannot be read, although its weights could be used alone.
+  /// True for commands that need the optimizer's states: the newest of several checkpoints then counts as damaged if
+  /// its file of states cannot be read, although its weights could be used alone.
   bool needs_states{false};
-  /// For commands that show or compare what is stored: codes of methods that are not decoded here are a remark, not an
-  /// error.
+  /// True for commands that show or compare what is stored: weights that are codes of a compression method which Troupe
+  /// does not decode are then a remark, not an error.
   bool as_stored{false};
   /// How the user can set fallback_to_previous, for errors that suggest it; empty: not suggested.
   std::string older_by{"--fallback-to-previous"};

@@ -35,8 +35,8 @@ class source_reader {
 
   /// Reads elements [first, first + count) of a tensor of `from`, in its own type, into the beginning of `out`. If the
   /// source has digests, the digest of a piece is compared when part of it is read for the first time, which reads the
-  /// whole piece. Errors: io, also if a file has changed since the source was opened; bad_input for a piece without its
-  /// digest, with file, offset and tensor; bug for elements beyond the tensor or memory that is too small.
+  /// whole piece. Errors: io, also if a file has changed since the source was opened; bad_input for a piece whose bytes
+  /// do not match its digest, with file, offset and tensor; bug for elements beyond the tensor or too little memory.
   core::result<void> read(const tensor_entry& t, uint64_t first, uint64_t count, std::span<std::byte> out);
   /// Reads elements as read() does and converts them to `wanted`, rounded once; both types must be floating, or equal
   /// (else mismatch). `out` may have any alignment. A finite value that `wanted` cannot hold is refused (numeric) with

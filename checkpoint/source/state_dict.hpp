@@ -16,7 +16,7 @@ namespace troupe::checkpoint {
 /// A tensor in memory: shape and fp32 values.
 struct fp32_tensor {
   std::vector<int64_t> shape;
-  std::shared_ptr<const std::vector<float>> values;  ///< row-major; tied names share them
+  std::shared_ptr<const std::vector<float>> values;  ///< elements in row-major order; tied names share one vector
 };
 
 /// Returns trained parameters (their master weights if there are any), frozen parameters and floating buffers, as fp32,

@@ -23,8 +23,8 @@ constexpr uint64_t page_bytes = 4096;
 
 /// One dimension of a box of elements.
 struct extent {
-  uint64_t count = 1, stride = 0;  ///< number of indices; distance of neighbours in the file, in elements
-  uint64_t step = 0;               ///< distance of neighbours in row-major order, in elements
+  uint64_t count = 1, stride = 0;  ///< number of indices; elements in the file from one index to the next
+  uint64_t step = 0;               ///< elements from one index to the next in row-major order
 };
 
 /// Returns the number of elements in the file from the first to the last element of the box.
@@ -74,7 +74,8 @@ class strided_file final : public input_file {
   strided_file(std::unique_ptr<input_file> file, const strided_place& place, const void* owner,
                std::shared_ptr<gathered_blocks> kept)
       : file_(std::move(file)), place_(place), owner_(owner), kept_(std::move(kept)) {
-    // A block consists of whole indices of the first dimension one index of which fits into a block.
+    // The tensor is divided into blocks along dimension cut_, the first one whose elements of a single index fit into a
+    // block. A block has all elements of one or more indices.
     const uint64_t most = gathered_block_bytes / place.width;
     cut_ = 0;
     inner_ = place.elements / place.extents[0].count;
@@ -124,8 +125,8 @@ class strided_file final : public input_file {
     return block;
   }
 
-  /// Copies the elements of `box`, which begins at element `from` of the file, to `to`. `box` has the largest stride
-  /// first; `read` is a buffer for reuse.
+  /// Copies the elements of `box` to `to`. The box begins `from` elements after the tensor's first element in the file,
+  /// and its dimensions are sorted by stride, the largest first. `read` is a buffer that the calls reuse.
   core::result<void> gather(std::span<const extent> box, uint64_t from, std::byte* to,
                             std::vector<std::byte>& read) const {
     const uint64_t span = span_of(box), bytes = span * place_.width;

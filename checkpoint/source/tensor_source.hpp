@@ -21,7 +21,7 @@
 
 namespace troupe::checkpoint {
 
-struct source_file {  ///< one file that contains pieces
+struct source_file {  ///< one file of a tensor_source, which contains pieces of its tensors
   std::filesystem::path path;
   uint64_t bytes = 0;
   /// Bytes of a file that exists in memory only; its path is for messages.
@@ -29,7 +29,8 @@ struct source_file {  ///< one file that contains pieces
   /// Virtual file whose elements are computed from other files on reading.
   std::shared_ptr<const source_view> view{};
   std::string host{};  ///< machine whose disk alone has the file; empty: this machine can read it
-  /// CRC-32 of the entries of a zip archive; copies of the source share it.
+  /// The entries of the file's zip archives, and which of them were compared with their CRC-32; all copies of the
+  /// source share this object. Without entries if the file is no zip archive.
   std::shared_ptr<file_sums> sums = std::make_shared<file_sums>();
 
   /// True if the file is in the file system, not in memory and not virtual.
@@ -52,8 +53,8 @@ struct source_run {
   std::optional<teacher_record> teacher;
   std::vector<input_range> input_ranges{};       ///< ranges of the inputs of layers that quantise their inputs
   std::optional<data_record> data{};             ///< training data whose samples `samples` counts; none: unknown
-  std::vector<core::left_out_steps> left_out{};  ///< samples that the run left out, in the order of the decisions
-  std::vector<double> recent_losses{};           ///< losses to which `on_spike` compares a step's loss, oldest first
+  std::vector<core::left_out_steps> left_out{};  ///< samples that the run did not train on, in the order of decisions
+  std::vector<double> recent_losses{};           ///< losses of recent steps for the option `on_spike`, oldest first
 };
 
 struct numbered_states;

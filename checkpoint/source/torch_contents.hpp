@@ -15,7 +15,7 @@ namespace troupe::checkpoint {
 struct torch_contents {
   /// Name and value of each tensor, in the file's order; the later value of a repeated key counts.
   std::vector<std::pair<std::string, pickle_ref>> tensors;
-  std::vector<std::string> left_out;  ///< names of other contents with tensors, for messages
+  std::vector<std::string> left_out;  ///< names of the file's other contents with tensors, for messages
 };
 
 /// Returns the contents of a file. The model's dictionary is the first of `module`, `model`, `state_dict` and

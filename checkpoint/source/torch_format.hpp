@@ -1,4 +1,4 @@
-// The row of files of torch.save in the list of formats.
+// Declares the source_format of files that torch.save wrote, an entry of `all_formats` in convert/formats.hpp.
 #pragma once
 
 #include "checkpoint/source/source_format.hpp"

@@ -106,8 +106,8 @@ class trainer_reader {
     return {};
   }
 
-  /// Compares the optimizer's counter with the step of trainer_state.json, which an optimizer that skips steps does not
-  /// reach and none exceeds.
+  /// Compares the optimizer's counter with the step of trainer_state.json. An optimizer that skips steps counts fewer
+  /// updates, which is a remark; more updates than steps are an error.
   core::result<void> check_updates() {
     const uint64_t steps = *out_.run.steps;
     if (!updates_ || *updates_ == steps) return {};
@@ -199,7 +199,9 @@ class trainer_reader {
     return std::nullopt;
   }
 
-  /// Sets the number of steps to the schedule's position, for an optimizer without counters, such as torch.optim's SGD.
+  /// Sets the number of steps to the position of the learning-rate schedule in `file`, for an optimizer without
+  /// counters, such as torch.optim's SGD. If Accelerate saved several processes, whose schedule advances once for each
+  /// process in a step, divides the position by their number.
   void steps_by_schedule(const fs::path& file) {
     const auto position = position_of(file);
     if (!position) return;

@@ -21,11 +21,13 @@ inline constexpr std::string_view digest_differs = "do not match their digest";
 /// Largest number of damages that are listed; further damages are only counted.
 inline constexpr size_t max_listed_damages = 1000;
 
-struct damage {        ///< one place of a file whose bytes differ from their digest
-  std::string file;    ///< name of the file in the folder
+/// One damage of a checkpoint: a file that is refused or cannot be read, or bytes that fail a check of digest, CRC-32
+/// or padding.
+struct damage {
+  std::string file;    ///< name of the damaged file, relative to the checkpoint's folder
   std::string tensor;  ///< name of the tensor for messages; empty if the whole file is refused
   uint64_t offset_bytes = 0;
-  std::string text;  ///< the damage as a sentence
+  std::string text;  ///< sentence that describes the damage
 };
 
 struct verify_report {
@@ -38,9 +40,9 @@ struct verify_report {
   std::map<std::string, std::vector<std::string>> elsewhere{};
 };
 
-/// Reads all files. If the source has digests, compares every digest, and padding with zeros. Else compares every
-/// CRC-32 in zip archives (a writer may omit it), and only reads any other file. Continues after a damage. Returns an
-/// error only if `progress` stopped it.
+/// Reads all files. If the source has digests, compares every digest, and checks that padding is zeros. Else compares
+/// every CRC-32 in zip archives (a writer may omit it), and only reads any other file. Continues after a damage.
+/// Returns an error only if `progress` stopped the function.
 core::result<verify_report> verify_source(file_system& files, const tensor_source& s,
                                           const progress_function& progress = {});
 

@@ -121,7 +121,7 @@ core::result<void> torch_archive::open_legacy() {
   tree_ = std::move(*tree);
   auto keys = next();
   if (!keys) return fail(in(keys.error(), "the list of storages"));
-  // Size of an element of each storage; the stream states it only in the values that use the storage.
+  // [key of a storage]: size of its elements, which a legacy stream states only in the values that use the storage.
   std::map<std::string_view, uint64_t> element_bytes;
   for (pickle_ref v = 0; v < tree_.size(); ++v)
     if (const auto id = torch_names::storage_id(tree_, v))

@@ -40,7 +40,8 @@ std::string unread_storage(std::string_view type_name);
 /// True if the global names one of the functions that make a tensor.
 bool rebuilds_tensor(const pickle_tree& tree, pickle_ref global);
 
-/// True if checkpoint/ interprets the global with the name `global`, so that a report need not list it as unknown.
+/// True if code in checkpoint/ interprets the name that the value `global` of a pickle imports; reports then do not
+/// list this name as unknown.
 bool is_known(const pickle_tree& tree, pickle_ref global);
 
 /// Returns the ZeRO stage that a member of DeepSpeed's ZeroStageEnum means; nothing for an unknown name.

@@ -51,7 +51,7 @@ using plain_values = std::map<std::string, plain_value>;
 /// Writes a dict of tensors. Each tensor has a storage of exactly its own size; a name in `shared` (alias -> name of a
 /// tensor) is one more view of that tensor's storage. The dict has the tensors in the given order, then the aliases,
 /// then `values`. Each entry of `about` is an entry `extra/NAME` of the archive, which torch.load ignores. Refused:
-/// repeated names, an alias of a missing tensor, shapes that do not fit.
+/// repeated names, an alias of a missing tensor, a tensor whose bytes do not match its shape.
 core::result<void> write_torch_archive(const std::filesystem::path& path, std::span<const tensor_to_write> tensors,
                                        const std::map<std::string, std::string>& shared = {},
                                        const plain_values& values = {}, const string_map& about = {});

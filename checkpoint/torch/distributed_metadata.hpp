@@ -36,7 +36,7 @@ struct distributed_entry {
   /// list is written in digits.
   std::vector<std::string> keys;
   std::optional<core::dtype> type;      ///< element type; nothing for an object or an unread type
-  std::string unread_type;              ///< name of a type that Troupe does not read, of a tensor without items
+  std::string unread_type;              ///< element type that Troupe does not read, by name; `items` is then empty
   std::vector<int64_t> shape;           ///< shape of the whole tensor
   std::vector<distributed_item> items;  ///< chunks of a tensor; an object has one item
 

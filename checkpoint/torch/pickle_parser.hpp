@@ -190,7 +190,8 @@ class pickle_parser {
   void memoize(uint64_t place) {
     const auto one = top(1);
     if (one.empty()) return;
-    // A pickler numbers places upwards from 0, and each store takes at least one byte of the pickle.
+    // A pickler numbers the places of the memo upwards from 0, and each store in the memo takes at least one byte of
+    // the pickle.
     if (place >= limit_) return refuse(fmt::format("memo place {} is beyond the pickle's size", place));
     if (place >= memo_.size()) memo_.resize(place + 1, nothing);
     memo_[place] = one.front();
@@ -361,7 +362,7 @@ class pickle_parser {
   uint64_t limit_;                   ///< largest possible size of the pickle, in bytes
   std::optional<core::error> lost_;  ///< error that occurred while the file was read
   std::vector<pickle_ref> stack_;
-  std::vector<size_t> marks_;  ///< size of the stack when each mark was set
+  std::vector<size_t> marks_;  ///< for each mark on the stack: number of values below the mark
   std::vector<pickle_ref> memo_;
   uint64_t memo_count_ = 0;
   uint64_t copied_ = 0;  ///< elements and bytes that calls have copied so far

@@ -36,7 +36,7 @@ enum class pickle_kind : uint8_t {
   /// twice.
   dict,
   global,      ///< a name that Python would import; items() returns module and name, two texts
-  object,      ///< a call that is not executed: target(), args(), state(), and added items()
+  object,      ///< a call that is not executed: target(), args(), state(), and items() that are added to its result
   persistent,  ///< an object outside the pickle; items() returns one value, its persistent id
 };
 
@@ -91,7 +91,7 @@ class pickle_tree {
   struct node {
     pickle_kind kind = pickle_kind::none;
     bool owned = false;     ///< true: the text is in own_text_, not in the pickle
-    uint32_t a = 0, b = 0;  ///< by kind: 64 bits of a number; offset and length of a text; target and args
+    uint32_t a = 0, b = 0;  ///< 64 bits of a number, or offset and length of a text, or target and args of a call
     uint32_t state = nothing;
     uint32_t list = nothing;  ///< index in lists_ of the value's items; `nothing`: no items
   };

@@ -26,8 +26,8 @@ class pickle_writer {
 
   void empty_dict();
   void empty_list();
-  /// Begins a run of members. end_tuple() makes them a tuple; end_items() and end_pairs() put them into the list or
-  /// dict below the mark.
+  /// Pushes a mark, after which members of a container are pushed. end_tuple() makes these members a tuple; end_items()
+  /// and end_pairs() put them into the list or dict below the mark.
   void mark();
   void end_tuple();
   void end_items();

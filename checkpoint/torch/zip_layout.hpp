@@ -12,7 +12,7 @@ inline constexpr uint32_t local_signature = 0x04034b50, central_signature = 0x02
 inline constexpr uint32_t end64_signature = 0x06064b50, locator_signature = 0x07064b50, data_signature = 0x08074b50;
 inline constexpr size_t local_bytes = 30, central_bytes = 46, end_bytes = 22, end64_bytes = 56, locator_bytes = 20;
 inline constexpr uint16_t zip64_field = 1;
-inline constexpr uint32_t in_zip64 = 0xFFFFFFFF;  ///< in a 32-bit field: its value is in the zip64 field
+inline constexpr uint32_t in_zip64 = 0xFFFFFFFF;  ///< content of a 32-bit field whose value is in the zip64 field
 inline constexpr uint16_t in_zip64_short = 0xFFFF;
 inline constexpr uint16_t encrypted_flag = 0x1, descriptor_flag = 0x8, strong_flag = 0x40, utf8_flag = 0x800,
                           masked_flag = 0x2000;

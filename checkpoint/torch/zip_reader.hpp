@@ -20,7 +20,7 @@ struct zip_entry {
   std::string_view name;
   uint64_t begin = 0;  ///< offset of the data's first byte from the first byte of the archive
   uint64_t bytes = 0;
-  uint32_t crc32 = 0;  ///< value in the directory; 0 if the writer computed none, as torch.serialization allows
+  uint32_t crc32 = 0;  ///< CRC-32 in the central directory; 0 if torch.save was configured to compute none
 };
 
 /// End of every sentence about bytes of an entry whose CRC-32 is wrong.

@@ -1,4 +1,4 @@
-// Errors and warnings about a configuration, with their places.
+// Errors and warnings about a configuration, with their positions in its files.
 #pragma once
 
 #include <cstdint>
@@ -7,13 +7,13 @@
 
 namespace troupe::config {
 
-struct diagnostic {  ///< an error or a warning, with its place
+struct diagnostic {  ///< an error or a warning about a configuration, with its position in a file
   enum severity_kind : uint8_t { warning, error };
   severity_kind severity = error;
   std::string file;          ///< name of the file as given; `--set key=value` for an override
   int line = 0, column = 0;  ///< line and column of the problem, counted from 1; line 0: the whole of `file`
-  std::string key;           ///< full dotted key that the message is about; empty: none
-  std::string text;          ///< message: the expected and the actual value
+  std::string key;           ///< full dotted name of the configuration key that the message is about; empty: none
+  std::string text;          ///< message without position and key: the expected and the actual value
 
   /// Returns the diagnostic as one line: `job.yaml:8:21: error: zero_optimization.stage: wanted an integer from 0 to 3,
   /// got 7`

@@ -51,10 +51,11 @@ std::string shown(const node& value, size_t most_characters) {
   std::string out;
   write(value, most_characters, out);
   for (char& c : out)
-    if (static_cast<unsigned char>(c) < 0x20) c = ' ';  // a message has one line
+    // Replaces line ends and other control characters, because a message is one line.
+    if (static_cast<unsigned char>(c) < 0x20) c = ' ';
   if (out.size() <= most_characters) return out;
   size_t end = most_characters - 3;
-  // Does not cut inside a UTF-8 character.
+  // Moves the end of the shortened text back to the beginning of a UTF-8 character.
   while (end > 0 && (static_cast<unsigned char>(out[end]) & 0xC0U) == 0x80) --end;
   return out.substr(0, end) + "...";
 }

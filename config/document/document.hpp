@@ -1,5 +1,6 @@
-// A configuration file as a tree of nodes with their places, which the YAML and the JSON reader both produce; the rest
-// of config/ only uses this tree. Assigns no meaning yet: keys are only names here.
+// A configuration file as a tree of nodes with their positions in the file, which the YAML reader and the JSON reader
+// produce; the rest of config/ only uses this tree. The tree holds names of keys; the key table (config/keys/) gives
+// them a meaning.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +11,18 @@
 
 namespace troupe::config {
 
-/// Largest number of bytes of one file.
+/// Largest number of bytes of one configuration file; a larger one is refused.
 inline constexpr uint64_t most_file_bytes = uint64_t{16} << 20;
 /// Largest depth of nested mappings and sequences, also through aliases.
 inline constexpr int deepest_nesting = 64;
 /// Largest number of values in one file; an alias counts as many values as the node that it repeats.
 inline constexpr size_t most_nodes = 100'000;
-/// Largest number of diagnostics kept for one file; further ones are only counted.
+/// Largest number of diagnostics (errors and warnings) that are kept for one load of a configuration; further ones are
+/// only counted.
 inline constexpr size_t most_diagnostics = 100;
 
-/// Position of a text in the input. `source` is an index among the files and `--set` texts of one load; lines and
-/// columns start at 1.
+/// Position of a text in the input. `source` is the index of its file or `--set` text among all that are read for one
+/// configuration; lines and columns start at 1.
 struct place {
   uint32_t source = 0;
   int line = 0, column = 0;
@@ -51,7 +53,7 @@ struct node {  ///< a value of YAML or JSON, with its position in the input
   [[nodiscard]] const node* find(std::string_view name) const;
 };
 
-/// An error at a position of the input; `key` is empty if the error concerns no single key.
+/// An error in a document, at position `at` of the input; `key` is empty if the error concerns no single key.
 struct problem {
   place at;
   std::string key;
@@ -77,7 +79,8 @@ std::string shown(const node& value, size_t most_characters = 60);
 /// Returns the whole value on one line, as YAML that reads back to the same value.
 std::string as_yaml(const node& value);
 
-/// Returns a mapping with one entry, for values that were not written as a mapping.
+/// Returns a mapping with one entry, for a value that the file does not write as a mapping, such as the value of a
+/// `--set`.
 node_ptr make_mapping(std::string name, place at, node_ptr value);
 /// Returns the mapping `under` with the entries of `over`, which replace entries of the same name; nested mappings are
 /// merged in the same way.

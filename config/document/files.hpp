@@ -1,4 +1,4 @@
-// Reads the text of configuration files. Leaves the syntax to the readers.
+// Reads the text of configuration files from disk, without parsing it.
 #pragma once
 
 #include <filesystem>

@@ -10,7 +10,7 @@
 namespace troupe::config {
 namespace {
 
-/// Positions of a `$` variable in a text: its start, its name, and the text after it.
+/// Positions of a variable such as `$NAME` or `${NAME}` in a text: of its `$`, of its name, and of the text after it.
 struct variable_place {
   size_t begin = 0, name = 0, name_end = 0, end = 0;
 };

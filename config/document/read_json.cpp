@@ -44,7 +44,8 @@ class json_reader {
     const bool alone = is_mark(text_[at_]) && text_[at_] != '"' && text_[at_] != '\'';
     while (!alone && end < text_.size() && end - at_ < most_shown && !is_blank(text_[end]) && !is_mark(text_[end]))
       ++end;
-    // The token must not end inside a UTF-8 character, and control characters would break the line.
+    // The shown text must not end inside a UTF-8 character, and control characters would break the line of the error
+    // message.
     while (end < text_.size() && (static_cast<unsigned char>(text_[end]) & 0xC0U) == 0x80) ++end;
     std::string token(text_.substr(at_, end - at_));
     for (char& c : token)
@@ -99,7 +100,7 @@ class json_reader {
     }
   }
 
-  /// Reads everything between an opening bracket and its closing one.
+  /// Reads the items between an opening bracket and its closing one, which is `closing`; `item` reads one item.
   template <class Item>
   void items(char closing, Item item) {
     next();
@@ -139,7 +140,7 @@ class json_reader {
       const bool comment = peek() == '#' || (peek() == '/' && (peek(1) == '/' || peek(1) == '*'));
       if (comment && (at_ == start || is_blank(text_[at_ - 1]))) break;
       if (peek() == ',' && (is_literal(start, at_) || ends_item(at_ + 1))) break;
-      if ((is_mark(peek()) && at_ == start) || peek() == '"') refuse();  // a comma is missing
+      if ((is_mark(peek()) && at_ == start) || peek() == '"') refuse();  // two values without a comma between them
       if (!is_blank(peek())) end = at_ + 1;
       next();
     }

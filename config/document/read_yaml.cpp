@@ -55,19 +55,20 @@ class builder_events final : public YAML::EventHandler {
   tree_builder& builder_;
 };
 
-/// A stream buffer that reads from text in another owner's memory.
+/// A stream buffer that reads from a text in memory that it does not own.
 class text_buffer final : public std::streambuf {
  public:
   explicit text_buffer(std::string_view text) {
-    char* first = const_cast<char*>(text.data());  // required by streambuf's interface; nothing writes
+    // Streambuf requires a pointer that is not const, but only reads through it.
+    char* first = const_cast<char*>(text.data());
     setg(first, first, first + text.size());
   }
 };
 
-/// Returns the refusal of a text that would use much memory before the parser's first event, because the parser holds
-/// all tokens of a bracket that might turn out to be a name: brackets nested deeper than allowed, or very many values
-/// in them. Does not recognise block texts: brackets inside them count as well, which is harmless for texts that close
-/// most of their brackets.
+/// Returns the refusal of a text for which yaml-cpp would use much memory before its first event, because it holds all
+/// tokens of a bracket that might turn out to be a mapping's key: brackets nested deeper than allowed, or very many
+/// values in them. Block scalars (`|`, `>`) are not recognised: brackets inside them count as well, which is harmless
+/// for texts that close most of their brackets.
 std::optional<refusal> tangled(std::string_view text, uint32_t source) {
   place where{source, 1, 1};
   int depth = 0;
@@ -77,7 +78,7 @@ std::optional<refusal> tangled(std::string_view text, uint32_t source) {
     const char c = text[i];
     if (c == '\n') {
       where = {source, where.line + 1, 0};
-      if (quote == '\'') quote = 0;  // more likely an apostrophe in plain text
+      if (quote == '\'') quote = 0;  // without a second ' in its line, a ' is probably an apostrophe in plain text
     } else if (quote != 0) {
       if (c == '\\' && quote == '"') ++i, ++where.column;
       if (c == quote) quote = 0;

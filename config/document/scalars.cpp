@@ -34,7 +34,7 @@ std::optional<double> with_unit(const node& value, std::initializer_list<unit> u
     text.remove_suffix(u.name.size());
     while (text.ends_with(' ')) text.remove_suffix(1);
     const auto number = number_from<double>(text);
-    if (!number || !std::isfinite(*number)) continue;  // "5ms" ends with "s", too
+    if (!number || !std::isfinite(*number)) continue;  // "5ms" also ends with the unit "s", but "5m" is no number
     return *number * u.factor;
   }
   return std::nullopt;

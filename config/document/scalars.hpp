@@ -9,7 +9,7 @@
 
 namespace troupe::config {
 
-/// True if the value is the text `auto`, which stands for the default.
+/// True if the value is the text `auto`, with which a configuration leaves a value to Troupe.
 bool is_auto(const node& value);
 
 /// Returns the value of a plain scalar that is a number; nothing for any other value or an infinite number.

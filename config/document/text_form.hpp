@@ -1,4 +1,4 @@
-// Recognises forms of a configuration's text other than plain YAML and JSON. Leaves syntax to the readers.
+// Recognises forms of a configuration's text other than plain YAML and JSON, such as base64. Does not parse the text.
 #pragma once
 
 #include <optional>

@@ -38,7 +38,7 @@ void tree_builder::take_over(frame& into, const entry& merge) {
     if (one->kind != node_kind::mapping)
       throw refusal{merge.at, "wanted a mapping, or a list of mappings, to merge, got " + shown(*one)};
     count(one->entries.size(), merge.at);
-    for (const entry& e : one->entries)  // entries of the mapping itself and earlier merges win
+    for (const entry& e : one->entries)  // a name that the mapping, or an earlier merge, already has is skipped
       if (into.names.try_emplace(e.name, e.at).second) into.value.entries.push_back(e);
     into.value.nodes += one->entries.size();
     into.value.height = std::max(into.value.height, one->height);

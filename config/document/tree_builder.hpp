@@ -1,5 +1,5 @@
-// Builds a node tree from the events of a parser and enforces the limits. Shared by the YAML and the JSON reader;
-// leaves syntax to them.
+// Builds a tree of nodes from the events of a YAML or JSON parser, and enforces the limits of document.hpp on size and
+// depth. Leaves the syntax to the parsers.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,8 @@
 
 namespace troupe::config {
 
-/// Exception that ends the reading of a text; only the reader that called tree_builder catches it.
+/// Exception that ends the reading of a text that is refused, with the reason and its position. Only the parser that
+/// uses a tree_builder catches it.
 struct refusal {
   place at;
   std::string text;
@@ -28,9 +29,10 @@ class tree_builder {
   /// `deepest_nesting` or `most_nodes`, or if the open mapping expects a name.
   void open(node_kind kind, place where, size_t anchor = 0);
   void close();
-  /// Adds a value, or the name of an entry if the open mapping expects one.
+  /// Adds a scalar. If the open mapping expects a name, the scalar is the name of its next entry, else it is a value.
   void scalar(node_kind kind, std::string text, place where, size_t anchor = 0);
-  /// Adds the node that has this anchor once more. Throws refusal if that node is still open, and beyond the limits.
+  /// Adds once more the node with the YAML anchor number `anchor`. Throws refusal if that node is not complete yet, and
+  /// beyond the limits of document.hpp.
   void alias(size_t anchor, place where);
 
   [[nodiscard]] document take() { return {std::move(root_), std::move(problems_)}; }

@@ -13,7 +13,7 @@ constexpr std::string_view word_characters =
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
     "0123456789_-";
 
-/// Returns the end of the first part of a key; the part may be in quotes.
+/// Returns the position at which the first part of a dotted key ends; the part may be in quotes.
 size_t end_of_part(std::string_view key) {
   if (!key.starts_with('"')) return std::min(key.find('.'), key.size());
   size_t end = 1;
@@ -21,8 +21,8 @@ size_t end_of_part(std::string_view key) {
   return std::min(key.find('.', std::min(end, key.size())), key.size());
 }
 
-/// Returns a part of a key as a name that YAML reads as this text: in quotes, for instance, if the part is `null`,
-/// which YAML would not read as text, or begins with `-`, which would start an item.
+/// Returns a part of a dotted key as a YAML name with the same text. The name is in quotes if YAML would read it as
+/// something else: `null` is no text, and a leading `-` starts a list item.
 std::string name_in_yaml(const std::string& part) {
   const bool is_null = part == "null" || part == "Null" || part == "NULL";
   return is_null || part.starts_with('-') ? quoted(part) : part;

@@ -24,8 +24,8 @@ class yaml_tree {
 
  private:
   struct branch {
-    std::string name;                  ///< last part of the key; empty for an item of a list
-    std::optional<std::string> value;  ///< value as YAML; nullopt for a mapping or a list
+    std::string name;                  ///< last part of the node's dotted key; empty for an item of a list
+    std::optional<std::string> value;  ///< value of the node as YAML; nullopt for a mapping or a list
     bool is_list = false;
     std::vector<branch> children = {};
   };

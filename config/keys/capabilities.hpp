@@ -1,5 +1,5 @@
-// Names of missing capabilities for which keys wait: one name for each, so that all keys of a capability are found when
-// it is added.
+// Names of capabilities that Troupe does not have yet, and that some configuration keys need in order to act. Each
+// capability has one name, so that all its keys are found when it is added.
 #pragma once
 
 #include <string_view>

@@ -113,7 +113,9 @@ std::optional<std::string> store(const key_info& key, const node& value, const s
 }
 
 std::string field_text(const key_info& key, const job_config& from, size_t item) {
-  auto& config = const_cast<job_config&>(from);  // the table's accessors serve both directions; nothing is written here
+  // The accessors return references that are not const, because values are also stored through them; nothing is written
+  // here.
+  auto& config = const_cast<job_config&>(from);
   const reader text(key);
   return std::visit(
       [&](const auto& f) -> std::string {
@@ -131,7 +133,8 @@ std::string field_text(const key_info& key, const job_config& from, size_t item)
 }
 
 bool was_told(const key_info& key, const job_config& from) {
-  return *key.target.told(const_cast<job_config&>(from));  // nothing is written through the accessor
+  // Const_cast: the accessor takes a config that is not const, but nothing is written.
+  return *key.target.told(const_cast<job_config&>(from));
 }
 
 }  // namespace troupe::config

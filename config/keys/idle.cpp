@@ -5,7 +5,8 @@
 namespace troupe::config {
 namespace {
 
-/// Returns the reason why a key of `params` has no effect, if only other types read it; else an empty text.
+/// Returns the reason why a key of `optimizer.params` or `scheduler.params` has no effect, if the chosen optimizer or
+/// scheduler does not read it; else an empty text.
 std::string of_other_types(const key_info& key, const job_config& c) {
   const std::string_view type =
       key.section() == "optimizer.params" ? core::name_of(c.optimizer.type) : core::name_of(c.scheduler.type);
@@ -14,7 +15,8 @@ std::string of_other_types(const key_info& key, const job_config& c) {
   return type.empty() ? of : fmt::format("{}, not of {}", of, type);
 }
 
-/// Returns the reason why a key about several processes or their loss has no effect; empty for all other keys.
+/// Returns the reason why a key of `cluster`, or of checkpoints that several processes write, has no effect; empty for
+/// all other keys.
 std::string of_processes(const key_info& key, const job_config& c) {
   if (key.section() == "cluster.page_tls" || key.key == "cluster.page_token_file")
     return c.cluster.page.empty() ? "there is no cluster.page" : "";
@@ -31,7 +33,8 @@ std::string of_processes(const key_info& key, const job_config& c) {
   return in_memory && key.name() == "copies" && c.checkpoint.memory.every_steps == 0 ? "every_steps is 0" : "";
 }
 
-/// Returns the reason why a key about what a run keeps or measures has no effect; empty for all other keys.
+/// Returns the reason why a key of evaluation, of activation checkpointing or of the trace has no effect; empty for all
+/// other keys.
 std::string of_records(const key_info& key, const job_config& c) {
   if (key.section() == "evaluation" && !c.data.sources.empty() && c.data.validation_fraction == 0)
     return "there is no data.validation_fraction";

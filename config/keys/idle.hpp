@@ -1,5 +1,5 @@
-// Finds keys that have an effect in general, but none in this configuration: keys of another optimizer, of an unused
-// tier.
+// Finds keys that have an effect in other configurations but none in this one: keys of an optimizer that is not chosen,
+// or of a storage device that is not used.
 #pragma once
 
 #include <string>

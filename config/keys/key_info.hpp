@@ -1,6 +1,6 @@
-// One configuration key: its type, default, range, spellings, meaning, effect, and the field of job_config that it
-// sets; and the functions with which a row of the table is written. Leaves the rows to keys_*.cpp, the table to
-// key_table.hpp.
+// One row of the key table, which describes a configuration key: its type, default, range, spellings, meaning, effect,
+// and the field of job_config that it sets; and the functions with which rows are written. The rows are in keys_*.cpp,
+// the table is in key_table.hpp.
 #pragma once
 
 #include <algorithm>
@@ -21,31 +21,32 @@ enum class value_type : uint8_t {  ///< type of a key's value
   number,
   text,
   path,
-  number_list,       ///< one number for each name in `choices`
-  integers,          ///< a list of any length
-  texts,             ///< a list of any length, or one text
+  number_list,       ///< a list with one number for each name in `choices`
+  integers,          ///< a list of integers of any length
+  texts,             ///< one text, or a list of texts of any length
   text_or_integers,  ///< one text, or a list of integers of any length
   dtype,             ///< a floating type, read by core::float_dtype_from
   seconds,           ///< a number, or text such as 500ms, 5s, 2min, 1h
   bytes,             ///< an integer, or text such as 512MiB, 4GiB, 4GB
-  any,               ///< any type, for a key that nothing reads
-  object,            ///< a mapping whose keys are not in this table
-  section,           ///< a mapping whose keys are in this table
+  any,               ///< a value of any type, for a key that no code reads
+  object,            ///< a mapping with keys of any name, which the key table does not list
+  section,           ///< a mapping with keys that the key table lists
 };
 
 enum class effect : uint8_t {  ///< effect of a key on a run
   acts,
-  when_there,  ///< will act when key_info::capability exists; it does not exist yet
+  when_there,  ///< Troupe lacks key_info::capability; the key will act when it exists
   no_effect,   ///< never acts; key_info::reason is the explanation
 };
 
-/// Accessors of a job_config field whose type is none of the field types below. `set` returns nullopt, or a description
-/// of the expected value if it refuses the given one.
+/// Accessors of a job_config field whose type is not among the alternatives of `field`. `set` returns nullopt, or a
+/// description of the expected value if it refuses the given one.
 struct hand_made {
   std::optional<std::string> (*set)(job_config&, const node&);
-  std::string (*get)(const job_config&);  ///< the field's value as YAML
+  std::string (*get)(const job_config&);  ///< returns the value of the field as YAML
 };
-/// Target of the model's keys, which are stored unchanged as JSON in model_section::hugging_face_json.
+/// Alternative of `field` for keys of the model, which are stored unchanged as JSON in
+/// model_section::hugging_face_json.
 struct model_key {};
 
 template <class T>
@@ -64,11 +65,12 @@ using field =
 
 /// Another name of the key that the configuration accepts.
 struct alias {
-  std::string_view name;  ///< name within the same section
+  std::string_view name;  ///< the other name, within the same section
   bool deprecated = false;
 };
 
-/// The default value of a key if the neighbouring key `type` has the value `type`.
+/// A default value of a key that applies if the key `type` of the same section (optimizer, scheduler) has the value
+/// `type`.
 struct default_of_type {
   std::string_view type;
   std::string_view text;
@@ -83,37 +85,42 @@ struct value_range {
 
 /// The texts that a key accepts as its value.
 struct value_choices {
-  std::vector<std::string_view> names;  ///< empty: any text; for number_list: the name of each number
-  std::vector<std::string_view> later;  ///< DeepSpeed's choices that a job may not use yet
-  std::string_view otherwise;           ///< the choice as which DeepSpeed reads other texts
-  bool any_case = false;                ///< true: read in any letter case
+  /// Accepted texts; empty: any text; for number_list: names of the list's numbers, in order.
+  std::vector<std::string_view> names;
+  /// Texts that DeepSpeed accepts but Troupe does not support yet, so a job may not use them.
+  std::vector<std::string_view> later;
+  /// The choice that DeepSpeed uses for a text that is no choice; empty: such a text is refused.
+  std::string_view otherwise;
+  bool any_case = false;                ///< true: the texts are accepted in any letter case
   bool or_number = false;               ///< true: an integer within the key's range is accepted, too
 };
 
-/// How far a run honours a key.
+/// States if a key, or some of its values, have an effect in a run, and the reason if not.
 struct key_support {
   effect acts = effect::acts;
   std::string_view reason;  ///< reason why the key has no effect, for effect::no_effect
-  /// The capability that is needed for the key, or for values beyond `only` and `choices`, to act.
+  /// Name of the capability that Troupe lacks and that the key needs to have an effect; if `only` or `choices` list
+  /// values, then only other values need it.
   std::string_view capability;
-  /// The values that are supported so far, of which messages name the first; a job may not use others. Empty: all are
-  /// supported.
+  /// Values that are supported so far; messages recommend the first of them, and a job may not use other values. Empty:
+  /// all values are supported.
   std::vector<std::string_view> only;
   std::string_view refusal;  ///< reason why the key is never accepted; empty: it is accepted
 };
 
-/// Restricts a key to some values of another key: the model's family, or the `type` next to `params`.
+/// Restricts a key to some families of models, or to some values of `type` in the section that contains its `params`.
 struct key_types {
-  std::vector<std::string_view> families;   ///< the model families that read the key; empty: all
-  std::vector<std::string_view> readers;    ///< the types that read the key; empty: all
-  std::vector<std::string_view> needed_by;  ///< the types that require the key
+  std::vector<std::string_view> families;   ///< names of the model families that read the key; empty: all families
+  std::vector<std::string_view> readers;    ///< values of `type` with which the key is read; empty: all
+  std::vector<std::string_view> needed_by;  ///< values of `type` with which the key is required
   std::vector<default_of_type> defaults;
 };
 
 /// The member of job_config that receives the key's value.
 struct key_target {
   config::field field;
-  field_of<bool> told = nullptr;  ///< flag that a given value sets; while it is false, effective YAML omits the key
+  /// Flag in job_config that is set if the key is given; while it is false, the effective YAML omits the key.
+  field_of<bool> told = nullptr;
   size_t (*items)(const job_config&) = nullptr;  ///< for a list key: returns the list's number of items in a job_config
   void (*resize)(job_config&, size_t) = nullptr;  ///< for a list key: sets the list's number of items
 };
@@ -180,13 +187,14 @@ struct key_info {  ///< one row of the key table
     support.reason = why;
     return *this;
   }
-  /// Marks the key as without effect until the capability `what` exists.
+  /// Marks the key as having no effect until Troupe has the capability `what`.
   key_info& when(std::string_view what) {
     support.acts = effect::when_there;
     support.capability = what;
     return *this;
   }
-  /// Sets the capability that values beyond `only` and `choices` need.
+  /// Sets the name of the missing capability that values beyond `only` and `choices` need; these values are then
+  /// refused.
   key_info& needs(std::string_view what) {
     support.capability = what;
     return *this;
@@ -211,7 +219,7 @@ struct key_info {  ///< one row of the key table
     support.refusal = why;
     return *this;
   }
-  /// Allows the key to have an integer within its range in place of a text.
+  /// Permits an integer within the key's range in place of one of its texts.
   key_info& or_number() {
     choices.or_number = true;
     return *this;
@@ -224,7 +232,7 @@ struct key_info {  ///< one row of the key table
     required = true;
     return *this;
   }
-  /// Restricts the key to the given values of the neighbouring key `type`.
+  /// Restricts a key of a `params` section to the given values of `type` in the section above.
   key_info& of(std::vector<std::string_view> names) {
     types.readers = std::move(names);
     return *this;

@@ -1,4 +1,5 @@
-// Collects the rows of the key table, section by section; the interface for keys_*.cpp.
+// Collects the rows of the key table, section by section. Every keys_*.cpp defines one or more of the functions
+// declared at the end.
 #pragma once
 
 #include "config/keys/key_info.hpp"
@@ -16,7 +17,8 @@ class key_rows {
   }
   std::vector<key_info> rows;
 };
-/// Collects the rows of one section, which all wait for the same capability unless a row names another.
+/// Collects the rows of one section. If `waits_for` names a capability that Troupe lacks, every row needs that
+/// capability unless the row names another one.
 class section_rows {
  public:
   section_rows(key_rows& t, std::string name, std::string_view meaning, std::string_view waits_for = {})

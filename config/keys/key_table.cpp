@@ -49,7 +49,7 @@ size_t edits(std::string_view a, std::string_view b) {
 
 namespace {
 
-/// Longer names are compared only by their first characters: a name in a file may have any length.
+/// Number of characters of a name that edits() compares at most: a name in a file may have any length.
 constexpr size_t most_compared = 80;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Every configuration key that Troupe knows. Reading, checks, `explain` and docs/configuration.md all come from this
-// one table. Leaves rules between keys to resolve.hpp.
+// Every configuration key that Troupe knows, one row each. Reading, checks, `explain` and docs/configuration.md all use
+// this one table. Rules between several keys are in resolve.hpp.
 //
 // A new key is one row in a keys_*.cpp file (and a field in job_config.hpp if some code uses it).
 #pragma once

@@ -1,5 +1,5 @@
-// `checkpoint`: DeepSpeed's keys and Troupe's additional ones; and the two sections that choose another writer in
-// DeepSpeed.
+// Rows of the key table for `checkpoint` (DeepSpeed's keys and Troupe's additional ones), and for `nebula` and
+// `datastates_ckpt`, with which DeepSpeed chooses another writer of checkpoints.
 #include <iterator>
 
 #include "config/keys/capabilities.hpp"

@@ -26,7 +26,7 @@ struct technique {
   section_rows around, shared, groups, group, params;
 };
 
-/// Returns the accessors of a section's `quantization_type`.
+/// Returns the functions that read and write a section's field for the key `quantization_type`.
 template <auto Section>
 hand_made grid_of() {
   return {[](job_config& c, const node& v) -> std::optional<std::string> {
@@ -104,7 +104,7 @@ void add_quantization(key_rows& t) {
   activations.params("bits", integer, "none", "4 or 8.").at_least(4).at_most(8);
 }
 
-/// Returns the accessors of a section's `method`.
+/// Returns the functions that read and write a section's field for the key `method`.
 template <auto Section>
 hand_made method_of() {
   using enum pruning_method;

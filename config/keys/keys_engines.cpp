@@ -12,7 +12,8 @@ using enum value_type;
 using job = job_config;
 using degrees = deepspeed_degrees;
 
-/// Stores the mapping as text; parallel_rules.cpp parses it, because it has the places for errors.
+/// Returns the accessors of `partition_config`, which keep the mapping as text. parallel_rules.cpp parses the mapping
+/// itself, because its nodes have the positions that errors name.
 hand_made partition_field() {
   return {[](job& c, const node& v) -> std::optional<std::string> {
             c.tensor_parallel.partition.text = as_yaml(v);
@@ -39,7 +40,8 @@ const std::vector<std::string_view> pass_names = {"z1",
                                                   "split_exchanges",
                                                   "fuse_activation"};
 
-/// Returns the accessors of `passes`, for which an empty list means no pass, and a missing value means all passes.
+/// Returns the accessors of the key `passes`: an empty list means that no pass is used, a missing value that all passes
+/// are.
 hand_made passes_field() {
   return {[](job& c, const node& v) -> std::optional<std::string> {
             c.compile.passes.clear();
@@ -141,7 +143,7 @@ void add_compile(key_rows& t) {
   key("keep_all_input_tensors", boolean, "false", "Keep all inputs for another profile.")
       .ignored("plans need no traced inputs");
   key("debug_log", boolean, "false", "Write graphs down.").ignored("`troupe plan` shows them");
-  // DeepSpeed's older versions, which compiled with torch.compile, have these keys.
+  // `enabled` and `disable` are keys of older versions of DeepSpeed, which compiled with torch.compile.
   for (const char* name : {"enabled", "disable"})
     key(name, boolean, "false", "Of older versions.").ignored("nothing is compiled at run time");
   key("backend", text, "inductor", "Of older versions.").ignored("nothing is compiled at run time");

@@ -11,7 +11,7 @@ namespace {
 
 using enum value_type;
 
-constexpr double device_index_max = 127;  // limit of LibTorch
+constexpr double device_index_max = 127;  // largest device index that LibTorch accepts
 
 hand_made bin_dtype_field() {
   return {

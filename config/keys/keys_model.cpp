@@ -94,7 +94,7 @@ std::vector<family_key> keys_of(const families::family& f) {
   return out;
 }
 
-/// A key, and the families that read it with their defaults.
+/// A key of config.json that one or more families read: [family] its name and its default there.
 struct shared_key {
   family_key key;
   std::vector<std::pair<std::string_view, std::string>> defaults;

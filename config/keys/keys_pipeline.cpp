@@ -1,4 +1,4 @@
-// Keys of pipelines: Troupe's own and DeepSpeed's, in one section.
+// Rows of the key table for the section `pipeline`, which has both Troupe's own keys and DeepSpeed's.
 #include <algorithm>
 
 #include "config/keys/capabilities.hpp"
@@ -27,7 +27,7 @@ hand_made schedule_field() {
           }};
 }
 
-/// Names of partitions; `type:` is followed by a pattern.
+/// Values of the key `pipeline.partition`; in addition, `type:` followed by a pattern is accepted.
 constexpr std::string_view partitions[] = {"best", "uniform", "parameters"};
 constexpr std::string_view pattern_prefix = "type:";
 

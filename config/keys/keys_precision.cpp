@@ -10,7 +10,8 @@ using enum value_type;
 using job = job_config;
 
 hand_made param_dtype_field() {
-  // Only fp64 is stored; other values repeat the settings of fp16 and bf16, and resolve.cpp compares them with these.
+  // The field stores only whether the value is fp64. Any other value has to agree with the sections fp16 and bf16,
+  // which resolve.cpp checks.
   return {[](job_config& c, const node& v) -> std::optional<std::string> {
             c.data_types.reference_fp64 = core::float_dtype_from(v.text) == core::dtype::f64;
             return std::nullopt;

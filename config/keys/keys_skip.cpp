@@ -1,4 +1,5 @@
-// Keys of samples that are left out, and of the reaction to a spike of the loss.
+// Rows of the key table for `data.skip` (samples that a run leaves out) and `on_spike` (the reaction to a spike of the
+// loss).
 #include "config/keys/key_rows.hpp"
 
 namespace troupe::config {

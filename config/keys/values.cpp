@@ -14,7 +14,7 @@ bool in_range(const key_info& key, double v) {
   return !(key.range.most && (key.range.below_most ? v >= *key.range.most : v > *key.range.most));
 }
 
-/// True if an integer fits in the field's type, in addition to its key's range.
+/// True if the type of the key's field can hold the integer; the key's range is checked elsewhere.
 bool fits_field(const key_info& key, const whole& v) {
   if (std::holds_alternative<field_of<uint32_t>>(key.target.field))
     return !v.negative && v.magnitude <= std::numeric_limits<uint32_t>::max();

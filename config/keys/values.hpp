@@ -1,5 +1,5 @@
-// Converts a node to a field of job_config and back to text, by a key's type and range. Does not depend on any key's
-// name.
+// Converts a value of a configuration file to a field of job_config and back to text, by the type and range of its key.
+// Contains no rule for a single key.
 #pragma once
 
 #include <optional>
@@ -20,8 +20,8 @@ node_ptr checked(const key_info& key, const node_ptr& value);
 std::optional<std::string> store(const key_info& key, const node& value, const std::filesystem::path& folder,
                                  job_config& into, size_t item = 0);
 
-/// Returns the field's value as YAML; "none" if there is none. For model keys, keys without field and an item after a
-/// list's end: the default's text.
+/// Returns the value of the key's field in `from` as YAML; "none" if there is none. For keys of the model, keys without
+/// a field and an `item` beyond the list's end, returns the key's default.
 std::string field_text(const key_info& key, const job_config& from, size_t item = 0);
 
 /// True if the key was given a value, as the flag key_target::told records. Requires that the key has this flag.

@@ -1,4 +1,5 @@
-// Completes the three batch sizes of a step: derives the missing ones from the given ones, exactly like DeepSpeed.
+// Completes the three batch sizes of a step (global batch, micro-batch, accumulation steps): derives the missing ones
+// from the given ones, exactly like DeepSpeed.
 #include <fmt/format.h>
 
 #include "config/rules/resolve.hpp"

@@ -29,7 +29,8 @@ bool is_loopback(std::string_view listen) {
   return listen.starts_with("127.") || listen.starts_with("localhost:") || listen.starts_with("[::1]");
 }
 
-/// Refuses keys that cannot be combined with a store, because another host could not continue from them.
+/// Checks a configuration with `cluster.store`, the store that elects the leader of a job: refuses a broken address,
+/// and keys with which another host could not become the leader and continue the job.
 void store_rules(const job_config& config, const std::function<void(std::string_view, std::string)>& error) {
   const auto& c = config.cluster;
   if (c.store.empty()) return;

@@ -13,7 +13,7 @@
 namespace troupe::config {
 namespace {
 
-/// Largest number of bytes of a group's name.
+/// Largest number of bytes of a name that a configuration chooses freely, such as that of a group of modules.
 constexpr size_t most_name = 120;
 /// Largest number of items of a list of mappings.
 constexpr size_t most_items = 1000;
@@ -30,7 +30,8 @@ class collector {
   }
 
  private:
-  /// Reads a section. `key` is the section's row, `path` its full key with names in place of each `*`.
+  /// Reads the keys of a section. `key` is the section's name in the key table, `path` the section's full name in the
+  /// document, with names in place of each `*`.
   void section(std::string_view key, const std::string& path, const node& mapping) {
     for (const entry& e : mapping.entries) {
       const alias* used = nullptr;
@@ -57,7 +58,7 @@ class collector {
     }
   }
 
-  /// Reads a list of mappings, each with the keys of the row's section.
+  /// Reads a list of mappings; each mapping may have the keys that the key table has below `row`.
   void list(const key_info& row, const std::string& path, const entry& e) {
     const auto [first, is_new] = out_.sections.try_emplace(path, place_of(e));
     if (!is_new) {
@@ -85,7 +86,7 @@ class collector {
   static std::string short_name(const std::string& name) {
     std::string out = name.size() > 120 ? name.substr(0, 117) + "..." : name;
     for (char& c : out)
-      if (static_cast<unsigned char>(c) < 0x20) c = ' ';  // a message has one line
+      if (static_cast<unsigned char>(c) < 0x20) c = ' ';  // a message is one line, so control characters become blanks
     return out;
   }
 
@@ -98,7 +99,7 @@ class collector {
         report_.error(e.at, full, fmt::format("wanted the list as a whole: {}: [{{...}}, {{...}}]", row->list_name()));
         return;
       }
-    // Within braces YAML reads `key:value` as one word.
+    // Recognises a missing space: inside braces YAML reads `key:value` as one word.
     if (const size_t colon = e.name.find(':'); colon != std::string::npos)
       if (const std::string key = e.name.substr(0, colon); key_in(section, key) != nullptr)
         return report_.error(
@@ -112,8 +113,9 @@ class collector {
       report_.error(e.at, full, text);
   }
 
-  /// True for the `params` of an optimizer or schedule that acts: DeepSpeed passes all of them to a constructor, which
-  /// refuses unknown ones. Muon's are chosen by name there.
+  /// True for the section `params` of an optimizer or scheduler whose type Troupe supports: DeepSpeed passes all its
+  /// keys to a constructor, which refuses unknown ones, so unknown keys are errors here, too. False for Muon, for which
+  /// DeepSpeed passes on only the keys that it knows.
   [[nodiscard]] bool is_passed_on(std::string_view section) const {
     constexpr std::string_view params = ".params";
     if (section != "optimizer.params" && section != "scheduler.params") return false;
@@ -205,7 +207,8 @@ class collector {
     if (row.key == "allgather_size" && legacy_zero_) use_legacy_bucket(taken);
   }
 
-  /// Returns the value as which DeepSpeed reads it where DeepSpeed is more lenient than this table; null if it is not.
+  /// Converts a value that the key table refuses but DeepSpeed accepts to the value as which DeepSpeed reads it; null
+  /// if there is no such conversion.
   node_ptr as_deepspeed_reads(const key_info& row, const entry& e) {
     const node& v = *e.value;
     // a list with an equal number for each group counts as one number for all groups
@@ -237,7 +240,7 @@ class collector {
     return make_scalar(node_kind::plain, std::move(text), v.at);
   }
 
-  /// Checks a value and reports its effect; returns false if it was refused.
+  /// Checks a value by its row of the key table, and reports if it has no effect; returns false if it was refused.
   bool take_value(const key_info& row, const entry& e, setting& made) {
     made.value = checked(row, e.value);
     if (made.value == nullptr) made.value = as_deepspeed_reads(row, e);
@@ -311,15 +314,15 @@ class collector {
     return is_default(same, value);
   }
 
-  /// Returns the place of the value; the place of the name if there is no value.
+  /// Returns the position of the entry's value in the input; if there is no value, the position of its name.
   static place place_of(const entry& e) { return e.value->kind == node_kind::null ? e.at : e.value->at; }
 
   reporter& report_;
   purpose why_;
-  const node* root_ = nullptr;  ///< the document, of which `out_` has what was read
+  const node* root_ = nullptr;  ///< root of the document that is read into `out_`
   settings out_;
   bool legacy_zero_ = false;
-  size_t item_ = 0;  ///< index in the list that is being read
+  size_t item_ = 0;  ///< index of the list item that is being read
 };
 
 }  // namespace

@@ -27,7 +27,8 @@ class compile_checks {
     report_.error(given_.where(key), std::string(key), std::move(text));
   }
 
-  /// Derives the settings of offload sections from the offload keys of `compile`.
+  /// Derives the settings of `zero_optimization.offload_*` and of activation offloading from the offload keys of
+  /// `compile`.
   void offload() {
     auto& z = config_.zero_optimization;
     if (c_.offload_activation) {
@@ -85,8 +86,8 @@ class compile_checks {
     units_and_states_stay();
   }
 
-  /// Checks that passes over a host's units and over the places of states are in every entry, from the first step on,
-  /// because units and places stay fixed when a run has been opened.
+  /// Checks that passes over a host's units, and passes that choose where states are stored, are in every entry of the
+  /// schedule from the first step on: a run fixes its units and the places of its states when it opens.
   void units_and_states_stay() {
     const auto has = [](const compile_entry& e, const std::string& name) {
       return std::ranges::find(e.passes, name) != e.passes.end();

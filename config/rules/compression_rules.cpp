@@ -1,5 +1,5 @@
-// Rules of the `compression_training` section: reads its groups of modules from the given keys, whose names are in no
-// table, and checks the values of each group.
+// Rules of the `compression_training` section: reads the groups of modules, whose names a configuration chooses freely,
+// from the given keys, and checks the values of each group.
 #include <fmt/format.h>
 
 #include "config/keys/values.hpp"
@@ -77,7 +77,7 @@ class compression_checks {
       activation_group g;
       fill(g, group);
       const std::string bits = group + ".params.bits";
-      if (given_.value_of(bits) == nullptr) continue;  // reported by deepspeed_rules.cpp
+      if (given_.value_of(bits) == nullptr) continue;  // deepspeed_rules.cpp reports the missing key
       g.bits = static_cast<uint32_t>(given_.number_of(bits));
       if (g.bits != 4 && g.bits != 8) error(bits, fmt::format("wanted 4 or 8, got {}", g.bits));
       a.groups.push_back(std::move(g));
@@ -98,7 +98,7 @@ class compression_checks {
       weight_group g;
       fill(g, group);
       const std::string bits = group + ".params.target_bits";
-      if (given_.value_of(bits) == nullptr) continue;  // reported by deepspeed_rules.cpp
+      if (given_.value_of(bits) == nullptr) continue;  // deepspeed_rules.cpp reports the missing key
       g.target_bits = static_cast<uint32_t>(given_.number_of(bits));
       if (g.target_bits < 3 && !around_zero)
         error(bits, fmt::format("wanted at least 3 with quantization_type asymmetric, got {}", g.target_bits));
@@ -122,7 +122,7 @@ class compression_checks {
   purpose why_;
 };
 
-// Refuses distillation without any loss term above 0.
+// Refuses a `distillation` section in which the weights of all loss terms are 0.
 void distillation_rules(const settings& given, job_config& config, reporter& report) {
   auto& d = config.distillation;
   if (!d.enabled) return;

@@ -1,5 +1,5 @@
-// DeepSpeed's rules between two or more keys, for keys that only DeepSpeed's engine and missing capabilities read.
-// Leaves the rules of keys that act to resolve.cpp, those of offload to offload_rules.cpp.
+// DeepSpeed's rules between two or more keys, for keys that set nothing in Troupe, because only DeepSpeed's engine or a
+// capability that Troupe lacks uses them. Other rules between keys are in resolve.cpp and offload_rules.cpp.
 #include <fmt/format.h>
 
 #include <ranges>
@@ -97,7 +97,7 @@ class deepspeed_checks {
       needed(root + "layer_reduction.keep_number_layer", "layer_reduction needs it");
   }
 
-  /// Checks that each group of a technique has the numbers that have no default.
+  /// Checks that each group of a compression technique has a value for the numbers that have no default.
   void groups_of(std::string_view technique, const std::string& groups) {
     const bool weights = technique == "weight_quantization", activations = technique == "activation_quantization";
     for (const auto& path : std::views::keys(given_.sections)) {

@@ -1,5 +1,5 @@
-// Applies `elasticity` to a job's batch, and refuses keys that cannot be combined with it. Leaves the rules of
-// DeepSpeed's elasticity to elasticity.hpp.
+// Derives a job's batch sizes from the section `elasticity`, and refuses keys that cannot be combined with it.
+// DeepSpeed's own rules of elasticity are in config/sections/elasticity.hpp.
 #include "config/sections/elasticity.hpp"
 
 #include <fmt/format.h>

@@ -12,7 +12,8 @@
 namespace troupe::config {
 namespace {
 
-/// Warns about checkpoints that are kept by rules which match none, or few, of those that the run saves.
+/// Warns if checkpoint.keep_last or checkpoint.keep_every match no checkpoint that the run saves by itself, or only few
+/// of them.
 void retention(const settings& given, const job_config& config, reporter& report) {
   const auto& c = config.checkpoint;
   constexpr std::string_view last = "checkpoint.keep_last", every = "checkpoint.keep_every";
@@ -32,9 +33,9 @@ void retention(const settings& given, const job_config& config, reporter& report
                           what, c.every_steps));
 }
 
-/// A key without which the keys of a section, or one key, have no effect.
+/// A switch: a key without which the keys of a section, or another single key, have no effect.
 struct section_switch {
-  std::string_view of;  ///< the section, or the key
+  std::string_view of;  ///< the section or key that has no effect without `key`
   std::string_view key;
 };
 constexpr section_switch switches[] = {
@@ -56,8 +57,9 @@ constexpr section_switch switches[] = {
     {"cluster.page_tls", "cluster.page"},
 };
 
-/// Returns the reason why a key has no effect if the switch of its section is missing; else an empty text. A switch
-/// that is given, even as `false` or `auto`, was not forgotten.
+/// Returns the reason why a key has no effect, if its section has a switch in `switches` that the file does not
+/// mention; else an empty text. A switch that is given as `false` or `auto` was turned off on purpose and causes no
+/// warning.
 std::string without_switch(const settings& given, const job_config& config, const key_info& row) {
   const auto at =
       std::ranges::find_if(switches, [&](const section_switch& s) { return s.of == row.section() || s.of == row.key; });
@@ -71,7 +73,7 @@ std::string without_switch(const settings& given, const job_config& config, cons
   return is_off ? fmt::format("{} is not given", at->key) : "";
 }
 
-/// Warns about keys that another key of the same section replaces.
+/// Warns about given keys whose value another key of the same section replaces.
 void replaced(const settings& given, const job_config& config, reporter& report) {
   const auto warn = [&](std::string_view key, std::string text) {
     report.warn(given.where(key), std::string(key), std::move(text));

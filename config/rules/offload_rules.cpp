@@ -1,5 +1,6 @@
-// Rules between keys of where states are stored: further keys that a device requires, optimizers and stages that
-// support it, and DeepSpeed's older spellings. Features that only Troupe lacks are warnings in a plain DeepSpeed file.
+// Rules between the keys that decide where states are stored: further keys that a device requires, the optimizers and
+// ZeRO stages that support it, and DeepSpeed's older spellings. In a plain DeepSpeed file, a feature that only Troupe
+// lacks is a warning.
 #include <fmt/format.h>
 
 #include "config/keys/capabilities.hpp"
@@ -48,7 +49,7 @@ class placement {
   void unable(std::string_view key, std::string text) {
     job_ ? error(key, std::move(text)) : warn(key, std::move(text));
   }
-  /// True if a key comes from a file that DeepSpeed reads without complaint.
+  /// True if a key comes from a plain or imported DeepSpeed file, which DeepSpeed would accept.
   [[nodiscard]] bool is_lenient(std::string_view key) const {
     return !job_ || report_.sources.at(given_.where(key).source).kind == source::imported;
   }
@@ -73,7 +74,7 @@ class placement {
     if (zero_.offload_optimizer.ratio < 1) needs_stage_3(in(optimizer, "ratio"));
   }
 
-  /// Checks the keys that device nvme needs in each section.
+  /// Checks the keys that are required in the sections offload_param and offload_optimizer with device: nvme.
   void swapped() {
     const offload_section* parts[] = {&zero_.offload_param, &zero_.offload_optimizer};
     for (const offload_section* part : parts) {
@@ -125,11 +126,12 @@ class placement {
            "cluster.early_updates: true to let them begin during backward, which makes the swap files twice as long");
   }
 
-  // Decides whether updates run before the vote. States in files are updated early if no step can be undone: early
-  // updates then need no more memory and hide the disk's time. If steps may be skipped or clipped, early updates need
-  // twice the space on disk, so the file must request them. This holds for clipping because clipping is frequent,
-  // unlike an overflow: a clipped step pays for an undo and a second update, and many runs clip most steps. A job on a
-  // GPU updates early only if the file requests it.
+  // Decides whether updates run before the vote, the collective that decides whether a step is clipped or skipped. By
+  // default a job with swap files updates early if it never skips or clips a step: early updates then need no more
+  // memory and hide the disk's time, but a job that may undo an update needs twice the space on disk. By default a job
+  // with super_offload and without swap files updates early if it does not clip; there an overflow does not matter,
+  // because it is rare, but a clipped step pays for an undo and a second update, and many runs clip most steps. A job
+  // on a GPU updates early only if the file requests it.
   void updates_ahead() {
     auto& part = zero_.offload_optimizer;
     if (config_.early_updates == early_choice::always) must_update_ahead();

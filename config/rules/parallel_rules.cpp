@@ -38,7 +38,8 @@ class parallel_checks {
     report_.error(given_.where(key), std::string(key), std::move(text));
   }
 
-  /// Derives Troupe's degree from DeepSpeed's keys for it; if several keys give one, they must be equal.
+  /// Derives the parallel degree `own` from DeepSpeed's keys `others` for the same degree; if several of these keys are
+  /// given, they must be equal.
   void deepspeed_degrees_of(std::string_view own, uint32_t& degree,
                             std::initializer_list<std::pair<std::string_view, uint32_t>> others) {
     std::string_view said = given_.value_of(own) != nullptr ? own : std::string_view();
@@ -77,8 +78,8 @@ class parallel_checks {
     }
   }
 
-  /// Refuses keys that selective recomputation excludes: they need units that are recomputed as a whole from their
-  /// inputs.
+  /// Refuses keys that cannot be combined with selective recomputation, because they need units that are recomputed as
+  /// a whole from their inputs.
   void selective() {
     constexpr std::string_view key = "activation_checkpointing.selective",
                                switched = "activation_checkpointing.enabled";
@@ -91,8 +92,8 @@ class parallel_checks {
       error(key, "wanted false with cluster.offload_activations, for which units have to be recomputed, got true");
   }
 
-  /// Stores which layers are split over tensor ranks: reads the mapping as a whole; errors have their positions within
-  /// it.
+  /// Parses the keys that choose which layers are split over tensor ranks, above all
+  /// `tensor_parallel.partition_config`; each error names its position within that mapping.
   void tensor_layers() {
     constexpr std::string_view key = "tensor_parallel.partition_config", preset = "tensor_parallel.preset_model";
     auto& t = config_.tensor_parallel;
@@ -150,7 +151,8 @@ class parallel_checks {
     derived_.emplace(switched, "derived");
   }
 
-  // Between logits and loss the tensor ranks exchange their parts of a whole row, so rows cannot be divided into tiles.
+  // Refuses `cluster.row_tile_bytes` (logits in tiles of rows) with tensor ranks: between logits and loss these ranks
+  // exchange statistics of all rows at once.
   void row_tiles() {
     if (config_.row_tile_bytes == 0 || config_.parallel.tensor == 1 || given_.was_refused("parallel.tensor")) return;
     error("cluster.row_tile_bytes",
@@ -164,8 +166,8 @@ class parallel_checks {
   purpose why_;
 };
 
-/// Checks the keys for norms and activations that are split by tokens, and for sums that are exchanged in pieces; the
-/// two cannot be combined.
+/// Checks the keys for norms and activations that are split over tensor ranks by tokens, and the key for sums that
+/// tensor ranks exchange in pieces; the two features cannot be combined.
 class norm_checks {
  public:
   norm_checks(const settings& given, job_config& config, reporter& report, origins& derived)

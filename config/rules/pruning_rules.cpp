@@ -56,7 +56,7 @@ class pruning_checks {
                           g.related.size()));
     }
     const std::string ratio = section + ".params.dense_ratio";
-    if (given_.value_of(ratio) == nullptr) return;  // reported by deepspeed_rules.cpp
+    if (given_.value_of(ratio) == nullptr) return;  // deepspeed_rules.cpp reports the missing ratio
     g.dense_ratio = given_.number_of(ratio);
     // A value that all groups share replaces a group's own, as in DeepSpeed.
     if (p.method == pruning_method::snip_momentum && p.dense_ratio) g.dense_ratio = *p.dense_ratio;

@@ -105,7 +105,8 @@ class rules {
       if (value_of(key) == nullptr) derived_.emplace(key, "derived");
   }
 
-  /// Completes the batch sizes of a plain DeepSpeed file, which has no ranks: sizes that depend on them stay open.
+  /// Checks the batch sizes of a plain DeepSpeed file, which does not state the number of ranks; sizes that depend on
+  /// that number are not derived.
   void batch_of_any_world() {
     if (given_.was_refused("elasticity.enabled")) return;
     if (config_.elasticity.enabled && value_of("parallel.data") == nullptr)
@@ -166,7 +167,8 @@ class rules {
     }
   }
 
-  /// Sets the groups of neighbouring data ranks over which states are split. DeepSpeed's key acts only at stage 3.
+  /// Sets `parallel.shard`, the number of neighbouring data ranks over which states are split, also from DeepSpeed's
+  /// `mics_shard_size`, which acts only at stage 3.
   void shard_groups() {
     constexpr std::string_view own = "parallel.shard", mics = "zero_optimization.mics_shard_size";
     for (const std::string_view key :
@@ -195,7 +197,7 @@ class rules {
   /// True for a plain DeepSpeed file, which does not state the number of ranks that it is used with.
   [[nodiscard]] bool of_any_world() const { return why_ == purpose::deepspeed && value_of("parallel.data") == nullptr; }
 
-  /// Checks the second copy of parameters, which is spread over neighbours of a shard group.
+  /// Checks the second copy of parameters (hpZ), which is spread over neighbouring ranks of a shard group.
   void near_copies() {
     constexpr std::string_view key = "zero_optimization.zero_hpz_partition_size";
     const auto& z = config_.zero_optimization;

@@ -6,35 +6,37 @@
 
 namespace troupe::config {
 
-/// Keys whose values were filled in, and the origin of each value: `derived`, `default of muon`.
+/// [key]: origin of a value that a rule has derived, such as `derived` or `default of muon`.
 using origins = std::map<std::string, std::string, std::less<>>;
 
 /// Derives values that follow from other keys, and reports every conflict between keys.
 void resolve(const settings& given, job_config& config, reporter& report, origins& derived, purpose why);
 
-/// Derives and checks the settings of optimizer, learning rate, parameter groups and texts.
+/// Derives and checks the settings of optimizer, learning rate, parameter groups, data and evaluation.
 void training_rules(const settings& given, job_config& config, reporter& report, origins& derived, purpose why);
 
 /// Applies the rules of degrees and pipelines; runs before all other rules, which need the degrees.
 void parallel_rules(const settings& given, job_config& config, reporter& report, origins& derived, purpose why);
 
-/// Derives and checks the settings of processes, for jobs whose degrees are known.
+/// Derives and checks the settings of the section `cluster` (processes and hosts), for jobs whose parallel degrees are
+/// known.
 void cluster_rules(const settings& given, job_config& config, reporter& report, origins& derived);
 
-/// Derives the batch sizes of a job with elasticity; without known degrees only checks the section.
+/// Derives the batch sizes of a job with `elasticity`; if the degrees are not known, only checks that section.
 void elasticity_rules(const settings& given, job_config& config, reporter& report, origins& derived,
                       bool knows_degrees);
 
-/// Applies the rules of passes over the plan, and of data that these move to the host.
+/// Applies the rules of the section `compile`: its passes over the plan, and where the states that passes offload are
+/// stored.
 void compile_rules(const settings& given, job_config& config, reporter& report, origins& derived);
 void compression_rules(const settings& given, job_config& config, reporter& report, purpose why);
 void pruning_rules(const settings& given, job_config& config, reporter& report);
 
-/// Applies the rules of norms and kept activations that are split over tensor ranks; runs when recomputation is
-/// decided.
+/// Applies the rules of norms and stored activations that are split over tensor ranks. Must run after the rules that
+/// decide about recomputation.
 void norm_rules(const settings& given, job_config& config, reporter& report, origins& derived);
 
-/// Warns about given keys of a run's own sections that other keys leave without effect.
+/// Warns about given keys that have no effect because of other keys.
 void idle_rules(const settings& given, const job_config& config, reporter& report);
 
 /// Applies the rules of samples that are left out, and of the reaction to a spike of the loss.
@@ -43,18 +45,19 @@ void skip_rules(const settings& given, job_config& config, reporter& report, pur
 /// Refuses settings that a device other than the CPU does not support.
 void device_rules(const settings& given, const job_config& config, reporter& report, purpose why);
 
-/// Applies DeepSpeed's rules between keys that set no field of job_config.
+/// Applies DeepSpeed's rules between several keys, for keys that set no field of job_config.
 void deepspeed_rules(const settings& given, reporter& report);
 
 /// Applies the rules of where states and activations are stored, and how swap files are read.
 void offload_rules(const settings& given, job_config& config, reporter& report, origins& derived, purpose why);
 
-/// The three batch sizes; 0: not given.
+/// The three batch sizes of a step: samples of all ranks, samples of a micro-batch on a rank, micro-batches; 0: not
+/// given.
 struct batch_sizes {
   uint64_t train = 0, micro = 0, accumulation = 0;
 };
-/// Completes the triangle train = micro x accumulation x `data_ranks` from the given sizes, or returns one sentence
-/// with the reason why that is impossible.
+/// Derives the missing batch sizes by train = micro x accumulation x `data_ranks` from the given ones, or returns one
+/// sentence with the reason why that is impossible.
 tl::expected<batch_sizes, std::string> complete(batch_sizes given, uint64_t data_ranks);
 
 }  // namespace troupe::config

@@ -1,5 +1,5 @@
-// The given values by canonical key: each name of the input is matched with its row of the key table, and each value is
-// checked by itself. Leaves rules between keys to resolve.hpp.
+// The values that files and `--set` texts give, by the canonical name of their key: each name of the input is matched
+// with its row of the key table, and each value is checked by itself. Rules between keys are in resolve.hpp.
 #pragma once
 
 #include <filesystem>
@@ -13,11 +13,12 @@
 
 namespace troupe::config {
 
-/// One input of a load: a file, or the text of a `--set`.
+/// One input of a configuration: a file, or the text of a `--set`.
 struct source {
   std::string name;
-  std::filesystem::path folder;                                        ///< folder at which relative paths start
-  enum kind_of : uint8_t { job, imported, override_text } kind = job;  ///< imported: read as leniently as by DeepSpeed
+  std::filesystem::path folder;  ///< folder to which relative paths in this input refer
+  /// Kind of input; imported: a DeepSpeed file, which is read as leniently as DeepSpeed reads it.
+  enum kind_of : uint8_t { job, imported, override_text } kind = job;
 };
 
 /// Collects the diagnostics of one load, at most `most_diagnostics` of them, and sorts them.
@@ -40,7 +41,7 @@ class reporter {
   bool strict = false;
 
   [[nodiscard]] bool failed() const { return errors_ > 0; }
-  /// True if no more diagnostics are kept, so that callers need not compose further texts.
+  /// True if further diagnostics would be dropped, so that callers need not compose their texts.
   [[nodiscard]] bool full() const { return items_.size() >= most_diagnostics; }
   /// Returns the diagnostics of one severity by source, line and column; sources are in the order of `sources`.
   [[nodiscard]] std::vector<diagnostic> in_order(diagnostic::severity_kind severity) const;
@@ -62,23 +63,26 @@ class reporter {
 struct setting {
   const key_info* row = nullptr;
   std::string key;  ///< full dotted key: that of `row`, with actual names in place of each `*`
-  node_ptr value;   ///< checked value; null: `auto`, or nothing was written
+  node_ptr value;   ///< value, checked by the key's row; null: `auto`, or no value was written
   bool is_auto = false;
   place at;                ///< position of the value in the input
   place name_at;           ///< position of the key's name in the input
-  bool held_back = false;  ///< true: a known value that nothing can honour yet; it is never stored in job_config
-  size_t item = 0;         ///< index of the item, for a key of a list
-  bool made = false;       ///< true: not in the file, but derived from an older key there
-  bool in_part = false;    ///< true: a mapping that is merged with the value below it; names that it lacks are kept
+  /// True: nothing can honour the value yet, although it is known; it is never stored in job_config.
+  bool held_back = false;
+  size_t item = 0;    ///< index of the list item to which the key belongs; 0 if it belongs to no list
+  bool made = false;  ///< true: derived from an older key that the file has in place of this one
+  /// True: a mapping that a `--set` of one of its names gives in part; it is merged into the file's mapping.
+  bool in_part = false;
 };
 
-/// Given keys by canonical name. A key whose value was refused is not in `given`, but in `refused`.
+/// Keys of a configuration by canonical name: those with an accepted value in `given`, those with a refused value in
+/// `refused`.
 struct settings {
   std::map<std::string, setting, std::less<>> given;
   std::set<std::string, std::less<>> refused;
-  place root;  ///< position of the whole document
+  place root;  ///< position of the document's root, for errors about a key that is not given
 
-  /// Returns the setting if it has a value, else null.
+  /// Returns the setting of the key if it has a value; else null.
   [[nodiscard]] const setting* value_of(std::string_view key) const;
   /// Return the key's value as text, as a number, and whether it is `true`; the key's default if no value is given.
   [[nodiscard]] std::string text_of(std::string_view key) const;
@@ -89,15 +93,17 @@ struct settings {
   /// True if the key was given as `auto`.
   [[nodiscard]] bool is_auto(std::string_view key) const;
   [[nodiscard]] bool was_refused(std::string_view key) const { return refused.find(key) != refused.end(); }
-  /// Returns the place for a report about a key: its value, or the nearest enclosing section that was given.
+  /// Returns the position for a message about a key: that of its value, else of the nearest enclosing section that was
+  /// given, else of the document.
   [[nodiscard]] place where(std::string_view key) const;
   std::map<std::string, place, std::less<>> sections;  ///< [section]: position of its value in the input
-  std::map<std::string, size_t, std::less<>> lists;    ///< number of items of each list
-  std::set<std::string, std::less<>> nulls;            ///< sections that a `--set` sets to null
-  std::set<std::string, std::less<>> mappings;         ///< sections that are present, empty ones too
+  std::map<std::string, size_t, std::less<>> lists;    ///< [list key]: number of its items
+  std::set<std::string, std::less<>> nulls;            ///< names of the sections that a `--set` sets to null
+  /// Names of the sections that are present as mappings, empty ones included.
+  std::set<std::string, std::less<>> mappings;
 
-  /// Replaces values by all values of `other`; a list is replaced as a whole, and a section that is null in `other` is
-  /// cleared.
+  /// Replaces values by those of `other`, such as a `--set`; a list is replaced as a whole, and a section that is null
+  /// in `other` is cleared.
   void override_with(settings other, reporter& report);
 };
 

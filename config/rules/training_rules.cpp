@@ -1,5 +1,5 @@
-// Rules between keys of the optimizer, the learning rate, parameter groups and texts: the defaults of each type, and
-// the numbers that it reads and requires. Leaves all other rules to resolve.cpp.
+// Rules between keys of the optimizer, the learning rate, parameter groups and data: the defaults of each type of
+// optimizer or scheduler, and the numbers that it reads and requires. All other rules are in resolve.cpp.
 #include <fmt/format.h>
 #include <re2/re2.h>
 
@@ -99,7 +99,8 @@ class training {
     }
   }
 
-  enum class unread : uint8_t { refused, warned };  ///< reaction to a key that the chosen type does not read
+  /// Reaction to a given key that the chosen optimizer or scheduler does not read.
+  enum class unread : uint8_t { refused, warned };
 
   /// Fills in the defaults that differ for the chosen type; reports given numbers that it does not read, and missing
   /// ones that it requires.
@@ -206,9 +207,9 @@ class training {
     if (s.type == curve::one_cycle) one_cycle();
   }
 
-  /// Warns about a curve that reaches its end long before the run does, and is 0 from there on or rises again; returns
-  /// true if it does. Step n takes the curve's value after n - 1 moves, as in PyTorch; DeepSpeed's warm-ups move one
-  /// step later. A curve whose last value is meant for the last step alone causes no warning.
+  /// Warns about a learning-rate curve that reaches its end long before the run does, and is 0 from there on or rises
+  /// again; returns true if it does. In step n the curve has moved n - 1 times, as in PyTorch; the warm-up curves of
+  /// DeepSpeed move one step later. A curve whose last value is meant for the last step alone causes no warning.
   bool ends_early() {
     using curve = core::schedule_type;
     const auto& s = config_.scheduler;
@@ -293,7 +294,9 @@ class training {
                       config_.steps, most, std::floor((most / s.cycle_max_mom - 1) / periods * 1e6) / 1e6));
   }
 
-  /// Equal to kernels::one_cycle_beta2 (second beta) and to the bound in job/optimizer_groups.cpp (first beta).
+  /// Numbers that other code repeats: the rate to which WarmupDecayLR rises by default, OneCycle's second beta
+  /// (kernels::one_cycle_beta2), and the largest first beta that a job may reach (most_beta1 in
+  /// job/optimizer_groups.cpp).
   static constexpr double warmup_decay_rate = 1e-3;
   static constexpr double one_cycle_second_beta = 0.99, most_first_beta = 0.999;
 

@@ -1,5 +1,5 @@
 // The part of job_config with the processes of a job and the reaction to the loss of one: the section `cluster`, except
-// for its limits and places of memory, which are fields of job_config itself.
+// for its keys of memory limits, swapping and offloading, which are fields of job_config itself.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +17,15 @@ enum class process_choice : uint8_t { one, ranks, number };
 enum class loss_policy : uint8_t { recover, stop };
 
 struct restarts_section {  ///< configuration section `cluster.restarts`
-  uint64_t max = 10;       ///< number of losses of processes from which a run recovers; the next one ends it
-  double backoff_s = 0.5;  ///< key: backoff; seconds before the first restart in a place, doubled for each further one
+  uint64_t max = 10;       ///< number of losses of processes from which a run recovers; the next loss ends the run
+  /// Key: backoff; seconds before a lost process is started again, doubled for each earlier loss of it, at most 30 s.
+  double backoff_s = 0.5;
   bool processes = true;   ///< true: a lost process is started again
 };
 
 struct cluster_host {  ///< an item of the list `cluster.hosts`
   std::string name;    ///< name of the host in its certificate
-  uint64_t ranks = 1;  ///< number of ranks, which are consecutive
+  uint64_t ranks = 1;  ///< number of ranks of the host; their numbers are consecutive
   /// Address on which the host's processes receive data; empty: the address from which the host connects to the first
   /// host.
   std::string bind;
@@ -46,7 +47,7 @@ struct page_tls_section {  ///< section `cluster.page_tls`; absolute paths; empt
 
 /// Address at which a run serves its status page over HTTP: the parsed value of the configuration key `cluster.page`.
 struct page_place {
-  std::string host;   ///< an address or a name, without brackets
+  std::string host;   ///< address or host name on which the page listens, without brackets
   uint16_t port = 0;  ///< port number; 0: the system chooses
 
   /// True if only this machine can connect.
@@ -58,20 +59,22 @@ std::optional<page_place> page_place_of(const std::string& text);
 struct cluster_section {  ///< configuration section `cluster`
   process_choice choice = process_choice::one;
   uint32_t number = 0;      ///< number of processes for process_choice::number, a divisor of the ranks
-  double lost_after_s = 5;  ///< key: lost_after; seconds of silence after which a process is lost
+  double lost_after_s = 5;  ///< key: lost_after; seconds without a message after which a process is lost
   uint32_t min_ranks = 1;   ///< least number of ranks with which a job continues after a loss; with fewer it ends
   uint32_t spares = 0;      ///< number of spare processes, which have no ranks until they replace a lost process
   loss_policy on_loss = loss_policy::recover;
   restarts_section restarts;
-  std::string job;                  ///< job name that agents must present; empty: agents present none
-  std::vector<cluster_host> hosts;  ///< machines of the job, this one first; empty: only this machine
+  /// Name of the job, which an agent (`troupe agent` on another host) must present; empty: agents present none.
+  std::string job;
+  /// Machines of the job; the first one accepts the agents of the others; empty: only this machine.
+  std::vector<cluster_host> hosts;
   std::string listen;               ///< HOST:PORT at which the first host accepts the agents of the other hosts
   /// etcd://HOST:PORT[,HOST:PORT...], the store that elects the leader; empty: the first host leads.
   std::string store;
   /// Network interface on whose address each host accepts connections; empty: by `listen` and `bind`.
   std::string interface;
   tls_section tls;
-  std::string page;  ///< PORT or HOST:PORT of the run's page; empty: no page
+  std::string page;  ///< PORT or HOST:PORT at which the run serves its status web page; empty: no page
   page_tls_section page_tls;
   /// path of a file with the page's token, absolute; empty: everyone who can connect can read the page
   std::filesystem::path page_token_file;

@@ -8,18 +8,20 @@
 
 namespace troupe::config {
 
-/// Passes that are used from training step `step` until the step of the next entry.
+/// A set of passes over the step plan that is used from training step `step` until the step of the next entry.
 struct compile_entry {
   uint64_t step = 0;                ///< first step with these passes, counted from 0
-  std::vector<std::string> passes;  ///< names of passes; empty: the plan follows from the other keys alone
+  /// Names of the passes that are used; empty: none, so that the plan follows from the other keys alone.
+  std::vector<std::string> passes;
   std::string where;                ///< file and line of the entry
 };
 
 struct compile_section {  ///< configuration section `compile`
-  bool enabled = false;   ///< key: deepcompile
+  bool enabled = false;   ///< key: deepcompile; true: the passes of this section change the step plan
   std::vector<std::string> passes;
-  bool passes_given = false;            ///< false: all passes are used
-  std::vector<compile_entry> schedule;  ///< entries in increasing order of steps
+  bool passes_given = false;  ///< false: the key `passes` is not given, and all passes are used
+  /// The key `schedule`: sets of passes in increasing order of their first steps; empty: not given.
+  std::vector<compile_entry> schedule;
   uint64_t memory_budget = 0;           ///< limit in bytes of all memory that the ranks of a process need; 0: no budget
   uint64_t profile_steps = 5;           ///< number of steps that are measured before passes are chosen again
   bool offload_activation = false, offload_opt_states = false, offload_parameters = false;
@@ -27,9 +29,9 @@ struct compile_section {  ///< configuration section `compile`
 
   /// True if all passes are used, each as far as it helps.
   [[nodiscard]] bool is_automatic() const { return enabled && schedule.empty() && !passes_given; }
-  /// Returns the schedule. Without a schedule: the passes from the first step on, chosen by modelled times, and again
-  /// later, chosen by measured times.
-  /// Omits the names of DeepSpeed's passes that are in every plan. Empty if the section is disabled.
+  /// Returns the passes by steps: the key `schedule`, or, if it is not given, the passes from the first step on, chosen
+  /// by modelled times, and again later, chosen by measured times. Omits the names of DeepSpeed's passes that are in
+  /// every plan. Empty if the section is disabled.
   [[nodiscard]] std::vector<compile_entry> entries() const;
 };
 

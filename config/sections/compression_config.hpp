@@ -12,7 +12,7 @@
 
 namespace troupe::config {
 
-/// Position of a quantisation grid's values relative to zero.
+/// Form of a quantisation grid: its values are symmetric about zero, or have an offset.
 enum class grid_type : uint8_t { symmetric, asymmetric };
 
 struct weight_group : module_group {  ///< a group of modules under weight_quantization, with its numbers of bits
@@ -23,14 +23,17 @@ struct weight_group : module_group {  ///< a group of modules under weight_quant
 struct weight_quantization_section {  ///< configuration section `compression_training.weight_quantization`
   bool enabled = false;
   uint64_t schedule_offset = 0;  ///< number of applied updates before quantisation begins
-  uint64_t quantize_groups = 1;  ///< number of ranges of a matrix, each with its own scale
+  /// Number of groups of elements into which a matrix is divided, each with its own scale.
+  uint64_t quantize_groups = 1;
   grid_type type = grid_type::symmetric;
   /// Key: quantize_weight_in_forward. True: weights have target_bits from the start; false: bits are removed one by one
   /// (MoQ).
   bool in_forward = false;
   bool stochastic = false;      ///< true: stochastic rounding; false: rounding to nearest
-  bool mixed = false;           ///< key: fp16_mixed_quantize; true: the uncompressed weight keeps a decreasing share
-  double change_ratio = 0.001;  ///< key: quantize_change_ratio; decrease of the uncompressed weight's share in a step
+  /// Key: fp16_mixed_quantize; true: weights are a mixture of quantised and unquantised values, see change_ratio.
+  bool mixed = false;
+  /// Key: quantize_change_ratio; decrease per step of the unquantised values' fraction in the mixture.
+  double change_ratio = 0.001;
   std::vector<weight_group> groups;
   std::string where;  ///< file and line of `enabled`
 };
@@ -52,7 +55,7 @@ struct layer_reduction_section {  ///< configuration section `compression_traini
   bool enabled = false;
   uint64_t keep_number_layer = 0;               ///< number of layers that the model keeps
   std::string module_name_prefix;               ///< layer i of a model is the module `module_name_prefix.i`
-  std::vector<uint64_t> teacher_layer;          ///< [layer]: the teacher's layer whose weights it starts with
+  std::vector<uint64_t> teacher_layer;  ///< [layer of the model]: layer of the teacher from whose weights it starts
   std::vector<std::string> other_module_names;  ///< other modules that start from the teacher's; key: other_module_name
   /// File and line of `enabled`, teacher_layer, module_name_prefix and other_module_name.
   std::string where, layers_where, prefix_where, others_where;

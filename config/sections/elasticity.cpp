@@ -10,7 +10,8 @@
 namespace troupe::config {
 namespace {
 
-/// Numbers with more divisors than any smaller one: a batch of this many micro-batches fits the most rank counts.
+/// Numbers with more divisors than any smaller one: such a number of micro-batches can be divided over most rank
+/// counts.
 constexpr uint64_t highly_composite[] = {1,      2,      4,      6,      12,     24,     36,     48,    60,    120,
                                          180,    240,    360,    720,    840,    1260,   1680,   2520,  5040,  7560,
                                          10080,  15120,  20160,  25200,  27720,  45360,  50400,  55440, 83160, 110880,
@@ -47,14 +48,14 @@ std::vector<uint64_t> counts_of(uint64_t batch, const std::set<uint64_t>& sizes,
 uint64_t common_multiple(const std::set<uint64_t>& sizes, uint64_t most) {
   uint64_t out = 1;
   for (const uint64_t size : sizes) {
-    out = std::lcm(out, size);  // no overflow: both are at most elastic_batch_max
+    out = std::lcm(out, size);  // lcm cannot overflow, because both arguments are at most elastic_batch_max
     if (out > most) return 0;
   }
   return out;
 }
 
-/// Returns the batch of at most `most` samples that fits the most rank counts; among several the largest or the
-/// smallest. Nullopt: no batch fits any count.
+/// Returns the batch of at most `most` samples that can be divided equally over the largest number of rank counts;
+/// among several the largest (`larger`) or the smallest one. Nullopt: no batch can be divided over any count.
 std::optional<batch_and_counts> best_batch(const std::set<uint64_t>& sizes, uint64_t most, uint64_t least_ranks,
                                            uint64_t most_ranks, bool larger) {
   std::set<uint64_t> bases = sizes, candidates;
@@ -88,8 +89,10 @@ tl::unexpected<elastic_problem> refused(const char* name, std::string text) {
   return tl::unexpected(elastic_problem{fmt::format("elasticity.{}", name), std::move(text)});
 }
 
-/// Returns the batch for ranks that do not fill an allowed number of nodes: the largest multiple of a size for each of
-/// them that is at most the largest batch. In floating point, as in DeepSpeed: the ranks need not fill whole nodes.
+/// Returns the batch for a number of ranks that does not fill an allowed number of nodes. For each micro-batch size,
+/// the candidate is the largest multiple of size x data ranks that is at most max_train_batch_size; prefer_larger_batch
+/// takes the largest candidate, else the smallest is taken. Floating point as in DeepSpeed, because the ranks may fill
+/// a part of a node.
 batch_and_counts own_batch(const elasticity_section& s, uint64_t ranks) {
   const double data = double(ranks) / double(s.num_gpus_per_node) * double(data_of_node(s));
   double least = 0, most = 0;
@@ -104,7 +107,7 @@ batch_and_counts own_batch(const elasticity_section& s, uint64_t ranks) {
   return {static_cast<uint64_t>(s.prefer_larger_batch ? most : least), {static_cast<uint64_t>(data)}};
 }
 
-/// Returns a text such as "the nearest are 4 and 6".
+/// Returns the rank counts of `counts` next to `wanted` as text, such as "the nearest are 4 and 6".
 std::string nearest_of(const std::vector<uint64_t>& counts, uint64_t wanted) {
   const auto above = std::ranges::upper_bound(counts, wanted);
   const bool has_above = above != counts.end(), has_below = above != counts.begin();
@@ -162,7 +165,8 @@ tl::expected<elastic_batch, elastic_problem> elastic_batch_for(const elasticity_
             best->batch, nearest_of(best->counts, data), data)});
   elastic_batch out{best->batch, std::move(best->counts), 0};
   for (const uint64_t size : sizes)
-    if (out.train / data % size == 0) out.micro = size;  // the loop ends with the largest size that fits
+    // Sizes ascend, so the largest size that divides the batch remains.
+    if (out.train / data % size == 0) out.micro = size;
   if (out.micro == 0)
     return refused("micro_batch_sizes", fmt::format("wanted a size that divides the {} samples of each of {} data "
                                                     "ranks, got none",

@@ -23,7 +23,8 @@ struct elasticity_section {  ///< configuration section `elasticity`
   double version = 0.2;
   bool prefer_larger_batch = true;
   bool ignore_non_elastic_batch_info = false;
-  uint64_t model_parallel_size = 1, num_gpus_per_node = 1;  ///< ranks of a model replica, of a node; version 0.2
+  /// Number of ranks of a model replica, and of GPUs of a node; version 0.2 only.
+  uint64_t model_parallel_size = 1, num_gpus_per_node = 1;
 };
 
 struct elastic_batch {            ///< batch that the elasticity rules choose
@@ -33,7 +34,7 @@ struct elastic_batch {            ///< batch that the elasticity rules choose
 };
 
 struct elastic_problem {  ///< reason why the rules have no result
-  std::string key, text;  ///< the wrong key, and the expected and actual values
+  std::string key, text;  ///< name of the wrong key, and a sentence with its expected and actual values
 };
 
 /// Returns the error of the section that holds for any number of ranks; nullopt if there is none.

@@ -2,7 +2,7 @@
 // DeepSpeed's for DeepSpeed's keys. Other sections are in training_config.hpp (how to train), offload_config.hpp (where
 // states are stored), pipeline_config.hpp (stages and their order), cluster_config.hpp (processes), elasticity.hpp
 // (batches for many degrees) and run_config.hpp (input and output). The meaning of a key, its range and its effect are
-// documented only in config/keys/key_table.cpp.
+// documented only in its row in config/keys/keys_*.cpp.
 #pragma once
 
 #include <cstdint>
@@ -28,29 +28,36 @@
 namespace troupe::config {
 
 struct model_section {            ///< configuration section `model`
-  std::string hugging_face_json;  ///< the inline keys as one JSON object; empty if `path` is set
+  /// The model's keys that the configuration itself contains, as one JSON object; empty if `path` is set.
+  std::string hugging_face_json;
   std::filesystem::path path;     ///< a Hugging Face folder (config.json, optional weights); absolute
-  std::filesystem::path teacher;  ///< a trained model from which layers are copied and which is distilled; absolute
+  /// Folder of a trained model, absolute: the source of copied layers, or the teacher of a distillation; empty: none.
+  std::filesystem::path teacher;
   /// True: compressed weights at the start of a run are converted to the numbers that their codes represent.
   bool dequantise = false;
   std::vector<std::string> ignore_keys;  ///< keys of config.json that are treated as absent
 };
 
-/// Degrees that DeepSpeed's keys set; the degrees in the section `parallel` are derived from them. 1 or less: not
+/// Degrees that DeepSpeed's keys set; `parallel_section` has the degrees that are derived from them. 1 or less: not
 /// given.
 struct deepspeed_degrees {
   uint32_t autotp_size = 0, tp_size = 1;
   uint32_t sequence_parallel_size = 1, sequence_size = 1;
-  bool sequence_enabled = false;  ///< false: sequence_size has no effect
+  bool sequence_enabled = false;  ///< key: sequence_parallel.enabled; false: sequence_size has no effect
 };
 
 struct parallel_section {  ///< configuration section `parallel`
   uint32_t data = 1, pipeline = 1, tensor = 1, sequence = 1, context = 1, expert = 1;
-  std::optional<uint64_t> all;   ///< key: ranks; if given, equal to ranks() after load
-  uint32_t shard = 0;            ///< data ranks over which states are split, in groups of neighbours; 0: all of them
-  bool sharded_norms = false;    ///< true: outside of matrix products each tensor rank has only its own tokens
-  bool overlap_comm = false;     ///< key: tensor_parallel.tp_overlap_comm; true: exchanges overlap weight gradients
-  uint32_t exchange_pieces = 1;  ///< key: tensor_parallel.exchange_pieces; a product's number of pieces
+  /// Key: ranks; number of ranks of the job, equal to ranks() after load; nullopt: not given.
+  std::optional<uint64_t> all;
+  /// Number of neighbouring data ranks over which states are split, with replicas beyond; 0: all data ranks.
+  uint32_t shard = 0;
+  /// True: norms and other computations between matrix products are split over tensor ranks by tokens.
+  bool sharded_norms = false;
+  /// Key: tensor_parallel.tp_overlap_comm; true: exchanges overlap the computation of weight gradients.
+  bool overlap_comm = false;
+  /// Key: tensor_parallel.exchange_pieces; number of row pieces in which a product's output is computed and exchanged.
+  uint32_t exchange_pieces = 1;
   [[nodiscard]] core::mesh mesh() const {
     using core::axis;
     const uint32_t group = shard == 0 ? data : shard;
@@ -72,25 +79,31 @@ struct zero_section {  ///< configuration section `zero_optimization`
   bool contiguous_gradients = true;
   bool reduce_scatter = true;
   uint64_t reduce_bucket_size = 500'000'000;
-  bool reduce_bucket_size_given = false;  ///< false: if gradients are swapped, the plan chooses the size
+  /// False: reduce_bucket_size is a default, which the plan may replace if gradients are swapped.
+  bool reduce_bucket_size_given = false;
   uint64_t allgather_bucket_size = 500'000'000;
-  bool allgather_bucket_size_given = false;  ///< false: if publishing overlaps updates, the plan chooses the size
+  /// False: allgather_bucket_size is a default; the plan may replace it so that all-gathers of parameters overlap
+  /// updates.
+  bool allgather_bucket_size_given = false;
   bool overlap_comm = true;
   bool ignore_unused_parameters = true;
-  bool pipeline_loading_checkpoint = false;  ///< true: ranks load one after the other
+  /// True: ranks load a checkpoint one after the other, to limit host memory.
+  bool pipeline_loading_checkpoint = false;
   bool round_robin_gradients = false;
   uint64_t sub_group_size = 1'000'000'000;
-  bool sub_group_size_given = false;  ///< false: if states are swapped, the plan chooses the size
+  /// False: sub_group_size is a default, which the plan may replace if states are swapped.
+  bool sub_group_size_given = false;
   uint64_t stage3_prefetch_bucket_size = 50'000'000;
   uint64_t stage3_param_persistence_threshold = 100'000;
   uint64_t stage3_model_persistence_threshold = 9223372036854775807ULL;
   uint64_t stage3_max_live_parameters = 1'000'000'000;
   uint64_t stage3_max_reuse_distance = 1'000'000'000;
-  /// Stage 3: ranks that share a second copy of parameters; 0, 1: no second copy.
+  /// Stage 3: number of ranks over which a second copy of the parameters is split (hpZ); 0, 1: no second copy.
   uint64_t zero_hpz_partition_size = 1;
-  int64_t mics_shard_size = -1;  ///< stage 3: data ranks that share states, as parallel.shard; below 1: not given
+  /// Stage 3: number of data ranks over which states are split, as parallel.shard; below 1: not given.
+  int64_t mics_shard_size = -1;
   bool stage3_gather_16bit_weights_on_model_save = false;
-  /// True: master weights are loaded from saved fp32; false: from the 16-bit weights.
+  /// True: fp32 master weights are loaded from a checkpoint's fp32 weights; false: from its 16-bit weights.
   bool load_from_fp32_weights = true;
   offload_param_section offload_param;
   offload_optimizer_section offload_optimizer;
@@ -105,19 +118,20 @@ struct zero_section {  ///< configuration section `zero_optimization`
 /// then over the ranks, once per step.
 enum class gradient_order : uint8_t { automatic, per_micro_batch, per_step };
 
-/// Where the gradients of a weight that several units use are added: in its bucket as they arrive, or as a sum for each
-/// use first. Automatic: the latter if a pipeline may place the units on different ranks.
+/// Where the gradients of a weight that several units use are added: in the weight's gradient bucket as each unit's
+/// gradient is computed, or as one sum for each use, which are added at the end. Automatic: per_use if a pipeline may
+/// place the units on different ranks.
 enum class tied_gradients : uint8_t { automatic, in_bucket, per_use };
 
 struct cuda_section {                   ///< configuration section `cuda`
   std::vector<uint32_t> devices = {0};  ///< indices of GPUs among those visible to the process, at least one
   bool deterministic = false;
-  bool tf32 = false;          ///< true: products of fp32 numbers use TF32
-  uint64_t memory_limit = 0;  ///< bytes of a GPU's memory for all ranks on it; 0: all of it
+  bool tf32 = false;          ///< true: matrix products of fp32 numbers use the GPU's TF32 format
+  uint64_t memory_limit = 0;  ///< limit in bytes of a GPU's memory for all ranks that use it; 0: the whole memory
 };
 
 struct job_config {            ///< a validated job, never changed once loaded
-  std::filesystem::path file;  ///< the YAML file; empty if built from text
+  std::filesystem::path file;  ///< path of the configuration file; empty if the configuration was read from a text
   model_section model;
   data_section data;
   parallel_section parallel;
@@ -127,14 +141,15 @@ struct job_config {            ///< a validated job, never changed once loaded
   std::vector<degree_choice> open_degrees;
   deepspeed_degrees degrees;
   pipeline_section pipeline;
-  core::device_kind device = core::device_kind::cpu;  ///< device of every rank
+  core::device_kind device = core::device_kind::cpu;  ///< kind of device on which every rank computes
   cuda_section cuda;
   uint64_t seed = 0;
   uint64_t steps = 0;
-  uint64_t train_batch_size = 0;  ///< all three batch sizes are consistent and positive after load
+  /// Samples of a step on all ranks; after load this size and the next two are consistent and positive.
+  uint64_t train_batch_size = 0;
   uint64_t train_micro_batch_size_per_gpu = 0;
   uint64_t gradient_accumulation_steps = 0;
-  elasticity_section elasticity;  ///< if enabled, determines the three batch sizes
+  elasticity_section elasticity;  ///< section `elasticity`; if enabled, it determines the three batch sizes
   uint64_t steps_per_print = 0;
   double gradient_clipping = 1.0;
   bool prescale_gradients = false;
@@ -166,20 +181,24 @@ struct job_config {            ///< a validated job, never changed once loaded
   sample_section sample;
   std::filesystem::path output;  ///< folder for the run's outputs; default runs/<file stem> below the current folder
   cluster_section cluster;
-  double stall_after_s = 0;     ///< cluster.stall_after in seconds; 0: 30 s
+  /// Key: cluster.stall_after; seconds without progress after which a run has stalled; 0: 30 s.
+  double stall_after_s = 0;
   /// cluster.row_tile_bytes: limit of the bytes of logits that a rank computes at a time; 0: no limit.
   uint64_t row_tile_bytes = 0;
   /// cluster.mlp_tile_bytes: limit of the bytes of activation inputs that an MLP computes at a time; 0: no limit.
   uint64_t mlp_tile_bytes = 0;
   uint64_t host_memory_budget = 0;  ///< cluster.host_memory_budget in bytes, of all ranks of a process; 0: no budget
-  early_choice early_updates = early_choice::automatic;  ///< key: cluster.early_updates; updates before the vote
+  /// Key: cluster.early_updates; whether updates may run before the step is known not to be clipped or skipped.
+  early_choice early_updates = early_choice::automatic;
   bool swap_checksums = true;  ///< key: cluster.swap_checksums; true: pages read from swap files are verified
-  swap_choice swap_gradients = swap_choice::automatic;        ///< whether reduced gradients are swapped (`cluster`)
-  offload_device offload_activations = offload_device::none;  ///< tier for inputs of recomputed units (`cluster`)
+  /// Key: cluster.swap_gradients; whether reduced gradients are stored in swap files.
+  swap_choice swap_gradients = swap_choice::automatic;
+  /// Key: cluster.offload_activations; where the inputs of recomputed units are stored until backward.
+  offload_device offload_activations = offload_device::none;
   /// Number of recomputed units, from the first block on, whose inputs are offloaded; nullopt: all.
   std::optional<uint64_t> offload_activations_units;
 
-  /// Returns the job with one of its choices of open degrees applied.
+  /// Returns the job with the degrees and batch sizes of `taken`, one of its `open_degrees`.
   [[nodiscard]] job_config with(const degree_choice& taken) const {
     job_config out = *this;
     out.open_degrees.clear();

@@ -13,11 +13,12 @@ namespace troupe::config {
 /// A group without effect, because earlier groups contain all of its parameters.
 struct shadowed_group {
   size_t group = 0;     ///< index of the group without effect
-  size_t by = 0;        ///< index of the earlier group that contains `first`
+  size_t by = 0;        ///< index of the earlier group to which the parameter `first` belongs
   size_t names = 0;     ///< number of parameter names that the group's pattern matches
   std::string first{};  ///< first parameter name that the group's pattern matches
 };
-/// Returns the groups without effect, in the order of the groups; empty if groups_of() refuses a pattern.
+/// Returns the parameter groups that have no effect because earlier groups match all of their parameters, in the order
+/// of the groups; empty if groups_of() refuses a pattern.
 std::vector<shadowed_group> shadowed_groups(const std::vector<parameter_group>& groups,
                                             const std::vector<std::string>& names);
 

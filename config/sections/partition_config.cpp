@@ -118,8 +118,8 @@ layer_spec read_spec(const node& value, const std::string& name, const on_proble
       out.dimension = static_cast<uint32_t>(std::min<int64_t>(*n, std::numeric_limits<uint32_t>::max()));
   from.texts("model_types", out.model_types);
   from.flag("gather_output", out.gather_output);
-  // grad_allreduce is not used: gradients of whole parameters are always summed over tensor ranks that hold parts of
-  // them.
+  // Reads and ignores grad_allreduce: gradients of parameters that are not split are always summed over the tensor
+  // ranks that compute different parts of them.
   bool unread = false;
   from.flag("grad_allreduce", unread);
   from.end();

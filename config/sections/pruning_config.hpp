@@ -13,14 +13,15 @@ namespace troupe::config {
 
 /// Criterion that chooses which parts of a weight are kept.
 enum class pruning_method : uint8_t {
-  l1,             ///< the magnitude of the weights at the start of the run
-  topk,           ///< learned scores
-  snip_momentum,  ///< the magnitude of weight times gradient, accumulated over steps
+  l1,             ///< parts with the largest magnitude of weights at the start of the run are kept
+  topk,           ///< parts with the largest learned scores are kept
+  snip_momentum,  ///< parts with the largest magnitude of weight times gradient, accumulated over steps, are kept
 };
 
-struct pruned_group : module_group {  ///< a group of a pruning technique
+struct pruned_group : module_group {  ///< a group of modules that one pruning technique treats alike
   double dense_ratio = 1;             ///< share of the elements, rows, heads or channels that pruning keeps
-  /// Patterns of the modules that are cut together with each pattern of `modules`; empty: none.
+  /// [pattern of `modules`]: patterns of the modules from which the same rows, heads or channels are removed; empty:
+  /// none.
   std::vector<std::vector<std::string>> related;
 };
 
@@ -28,9 +29,10 @@ struct pruning_section {  ///< section `sparse_pruning`, `row_pruning`, `head_pr
   bool enabled = false;
   pruning_method method = pruning_method::l1;
   uint64_t schedule_offset = 1000;            ///< number of applied updates before pruning begins
-  std::optional<uint64_t> schedule_end = {};  ///< snip_momentum: update of the last mask change
-  uint64_t schedule_stride = 1;               ///< snip_momentum: number of updates between two masks
-  std::optional<double> dense_ratio = {};     ///< snip_momentum: share that is kept in the end; nullopt: each group's
+  /// Snip_momentum: number of applied updates at which the mask changes for the last time.
+  std::optional<uint64_t> schedule_end = {};
+  uint64_t schedule_stride = 1;            ///< snip_momentum: number of applied updates between two changes of the mask
+  std::optional<double> dense_ratio = {};  ///< snip_momentum: fraction kept in the end; nullopt: each group's
   std::string block_pattern = "4x1";          ///< snip_momentum: rows x columns that are kept or removed together
   std::vector<std::string> excluded = {};     ///< snip_momentum: patterns of modules that are not pruned
   std::optional<uint64_t> num_heads = {};     ///< number of the model's heads, if heads are pruned

@@ -12,26 +12,31 @@ namespace troupe::config {
 
 /// One of the texts from which samples are drawn, in proportion to its weight.
 struct data_source {
-  std::filesystem::path text;  ///< file, .gz/.dz, .jsonl, .bin or folder; absolute
+  /// Absolute path of a file (text, compressed text, .jsonl, .bin ...) or of a folder of files.
+  std::filesystem::path text;
   double weight = 1;
-  std::string text_key;  ///< data_section::text_key if the source names none
+  /// Key or column of the text in the source's files; data_section::text_key if the source names none.
+  std::string text_key;
 };
 
 /// Steps whose samples are left out: the samples that these steps would use if only the earlier items of the list were
 /// left out.
 struct skipped_steps {
-  std::string steps;             ///< text as given, such as 812-820 or 900
-  uint64_t first = 0, last = 0;  ///< the parsed range, counted from 1
+  std::string steps;             ///< a step or a range of steps as the configuration gives it, such as 900 or 812-820
+  uint64_t first = 0, last = 0;  ///< first and last step of `steps`, counted from 1
 };
 
 struct data_section {                        ///< configuration section `data`
   std::filesystem::path text;                ///< key `text`, the short form of one source; empty if `sources` was given
-  std::vector<data_source> sources;          ///< never empty after load; contains `text`, too
+  /// Sources of samples; after load at least one, which may come from the key `text`.
+  std::vector<data_source> sources;
   std::string text_key = "text";             ///< the key of a JSON line that holds its text
-  std::string tokenizer = "bytes";           ///< `bytes`, or the path of a tokenizer as given
-  bool tokenizer_given = false;              ///< false: tokens of any tokenizer are read, and texts as bytes
+  std::string tokenizer = "bytes";           ///< `bytes`, or the path of a tokenizer as the configuration gives it
+  /// False: files of tokens may be of any tokenizer, and the bytes of texts are their tokens.
+  bool tokenizer_given = false;
   std::filesystem::path tokenizer_path;      ///< path of the tokenizer, absolute; empty for `bytes`
-  bool document_mask = false;                ///< true: attention and positions stay within a document
+  /// True: attention does not cross the borders of documents, and positions are counted from a document's start.
+  bool document_mask = false;
   core::dtype bin_dtype = core::dtype::i16;  ///< type of tokens in .bin files: i16 = uint16, i32 = uint32
   uint64_t max_bytes = uint64_t{16} << 30;
   uint64_t sequence_length = 0;  ///< number of tokens of a sample; 0: the model's n_positions
@@ -45,36 +50,43 @@ enum class spike_action : uint8_t { none, skip, stop };  ///< reaction to a spik
 struct on_spike_section {  ///< configuration section `on_spike`
   spike_action action = spike_action::none;
   double factor = 3;        ///< a loss above this multiple of the median of the latest losses is a spike
-  uint64_t window = 100;    ///< number of latest losses in the median
-  uint64_t min_steps = 20;  ///< number of losses that must exist before a loss is judged
-  /// Least number of steps from the saved state that the run restores to the end of the spike's step.
+  uint64_t window = 100;    ///< number of latest losses whose median is compared with a loss
+  uint64_t min_steps = 20;  ///< number of losses that must be recorded before a loss can count as a spike
+  /// Minimum distance in steps from the saved state that the run restores to the end of the step with the spike.
   uint64_t back_steps = 1;
-  uint64_t ahead_steps = 0;  ///< steps after the spike whose samples are left out, too
-  uint64_t times_max = 10;   ///< number of times that a run goes back; the next spike ends it
+  uint64_t ahead_steps = 0;  ///< number of steps after the step with the spike whose samples are left out as well
+  /// Number of times that a run goes back to a saved state after a spike; the next spike ends the run.
+  uint64_t times_max = 10;
   [[nodiscard]] bool skips() const { return action == spike_action::skip; }
 };
 
 struct checkpoint_load_section {  ///< section `checkpoint.load`
-  std::filesystem::path path;     ///< checkpoint with which a run without its own starts; absolute; empty: step 0
-  std::string tag;                ///< the checkpoint within `path`; empty: the newest one that `path` names
+  /// Absolute path of the checkpoint from which a run without checkpoints of its own starts; empty: starts untrained.
+  std::filesystem::path path;
+  std::string tag;                ///< name of the checkpoint within `path`; empty: the newest checkpoint in `path`
   bool module_only = false;       ///< true: only weights are loaded, and the run begins at step 0
   bool optimizer_states = true;
   bool lr_scheduler_states = true;
-  bool strict = true;                 ///< false: parameters that `path` lacks keep their first values
-  bool fallback_to_previous = false;  ///< true: if the newest is damaged, the newest intact one is loaded
-  /// True: a run with another global batch or another seed is resumed, at the sample where it was.
+  /// False: parameters that the checkpoint lacks keep their initial values, and additional ones are ignored; true: both
+  /// are errors.
+  bool strict = true;
+  bool fallback_to_previous = false;  ///< true: if the newest checkpoint is damaged, the newest intact one is loaded
+  /// True: a checkpoint of a run with another global batch (or seed) may be resumed; training continues at the sample
+  /// after the last one that was used.
   bool changed_batch = false, changed_seed = false;
-  /// True: a run with other data is resumed at the sample where it was, in the order of the current data.
+  /// True: a checkpoint of a run with other data may be resumed; training continues at the same position in the order
+  /// of the current data.
   bool changed_data = false;
 };
 
 struct checkpoint_memory_section {  ///< configuration section `checkpoint.memory`
   /// Steps between saves in memory; 0: none; 1 after load if it is not given and the job has processes.
   uint64_t every_steps = 0;
-  uint32_t copies = 2;  ///< number of processes that keep each save in memory
+  uint32_t copies = 2;  ///< number of processes in whose memory each save is kept
 };
 
-enum class tag_policy : uint8_t { ignore, warn, fail };  ///< reaction to a process that names a checkpoint differently
+/// Reaction to processes of a job that have different names for the same checkpoint.
+enum class tag_policy : uint8_t { ignore, warn, fail };
 
 /// Least value of `checkpoint.staging_bytes`.
 inline constexpr uint64_t staging_bytes_min = 64 << 10;
@@ -82,7 +94,8 @@ inline constexpr uint64_t staging_bytes_min = 64 << 10;
 struct checkpoint_section {  ///< configuration section `checkpoint`
   enum class error_policy : uint8_t { go_on, stop };
   enum class busy_policy : uint8_t { wait, skip };
-  /// Which of the ranks that hold the same elements write them. of_replica has the effect of every_rank.
+  /// Which of the ranks that hold the same elements write them into a checkpoint: all of them, each a part; one for
+  /// each CPU socket; or one for each machine. `of_replica` has the effect of `every_rank`.
   enum class writers : uint8_t { every_rank, of_replica, of_socket, of_machine };
 
   uint64_t every_steps = 0;  ///< number of steps between checkpoints; 0: steps trigger none
@@ -90,7 +103,8 @@ struct checkpoint_section {  ///< configuration section `checkpoint`
   uint64_t keep_last = 0;    ///< number of newest checkpoints that are kept; 0: all
   uint64_t keep_every = 0;   ///< checkpoints of steps that are multiples of this number are always kept; 0: no rule
   bool asynchronous = true;
-  uint64_t staging_bytes = uint64_t{64} << 20;  ///< bytes of staging memory of each rank
+  /// Bytes of memory of each rank in which states are staged on their way to a checkpoint.
+  uint64_t staging_bytes = uint64_t{64} << 20;
   bool staging_bytes_given = false;
   writers writing = writers::every_rank;
   error_policy on_error = error_policy::go_on;  ///< reaction to a checkpoint that cannot be written
@@ -98,7 +112,7 @@ struct checkpoint_section {  ///< configuration section `checkpoint`
   /// Seconds for which the end of a run retries to write a last checkpoint that cannot be written.
   double retry_for_s = 30;
   bool exclude_frozen_parameters = false;
-  /// Folder names that replace the steps' own, `{step}` in it is the step; empty: the steps' own names.
+  /// Name of a checkpoint's folder, in which `{step}` is replaced by the step; empty: the default name.
   std::string tag;
   tag_policy tag_validation = tag_policy::warn;
   bool use_node_local_storage = false;  ///< true: each machine stores the files of its ranks on its own disk
@@ -111,7 +125,7 @@ struct checkpoint_section {  ///< configuration section `checkpoint`
 
 struct evaluation_section {  ///< configuration section `evaluation`
   uint64_t every_steps = 0;  ///< steps between evaluations; 0: only at the end, if there is a validation part
-  uint64_t batches = 0;      ///< number of batches; 0: the whole validation part
+  uint64_t batches = 0;      ///< number of batches of an evaluation; 0: the whole validation part
 };
 
 struct telemetry_section {  ///< configuration section `telemetry`
@@ -130,7 +144,7 @@ struct monitor_section {
 
 struct comms_logger_section {  ///< configuration section `comms_logger`
   bool enabled = false, verbose = false, prof_all = true, debug = false;
-  std::vector<std::string> prof_ops;  ///< operations that are logged if prof_all is false
+  std::vector<std::string> prof_ops;  ///< names of the collective operations that are logged if prof_all is false
 };
 
 struct flops_profiler_section {  ///< configuration section `flops_profiler`

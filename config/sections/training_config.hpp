@@ -11,7 +11,8 @@
 
 namespace troupe::config {
 
-/// `optimizer`; defaults are AdamW's, and load fills in the differing defaults of another type.
+/// Configuration section `optimizer`; the defaults here are AdamW's, and load fills in the defaults of other types
+/// where they differ.
 struct optimizer_section {
   core::optimizer_type type = core::optimizer_type::adamw;
   double lr = 1e-3;
@@ -27,20 +28,22 @@ struct optimizer_section {
   double initial_accumulator_value = 0.0;     ///< read by adagrad only
   double max_coeff = 10.0, min_coeff = 0.01;  ///< bounds of the trust ratio; read by lamb only
   uint32_t ns_steps = 5;                      ///< number of Newton-Schulz iterations; read by muon only
-  /// Muon's learning rates of matrices and of everything else; nullopt: `lr`.
+  /// Learning rates of the matrices that Muon updates, and of all other parameters, which Adam updates; nullopt: `lr`.
   std::optional<double> muon_lr, adam_lr = {};
 };
 
 /// Settings of the parameters whose name a pattern matches.
 struct parameter_group {
-  /// RE2, searched in the name; a name belongs to the first group that matches.
+  /// Pattern (RE2) that is searched in the parameters' names; a parameter belongs to the first group whose pattern
+  /// matches.
   std::string match;
   /// learning rate and weight decay of the group; nullopt: the optimizer's own values
   std::optional<double> lr, weight_decay;
   bool trainable = true;
 };
 
-/// `scheduler.params`; fields have the names of the keys, and each type reads its own.
+/// Configuration section `scheduler.params`. Fields have the names of the keys; which of them are used depends on
+/// `type`.
 struct scheduler_section {
   core::schedule_type type = core::schedule_type::constant;
   double warmup_min_lr = 0.0;
@@ -54,12 +57,15 @@ struct scheduler_section {
   uint64_t lr_range_test_step_size = 2000;
   double lr_range_test_step_rate = 1.0;
   bool lr_range_test_staircase = false;
-  double cycle_min_lr = 0.0, cycle_max_lr = 0.0;  ///< read by OneCycle only, which requires both
+  /// Lowest and highest learning rate of the cycle; read by OneCycle only, which requires both.
+  double cycle_min_lr = 0.0, cycle_max_lr = 0.0;
   double decay_lr_rate = 0.0;
   uint64_t cycle_first_step_size = 2000;
-  std::optional<uint64_t> cycle_second_step_size;  ///< nullopt: equal to cycle_first_step_size
+  /// Number of steps of the cycle's second half; nullopt: equal to cycle_first_step_size.
+  std::optional<uint64_t> cycle_second_step_size;
   uint64_t cycle_first_stair_count = 0;
-  std::optional<uint64_t> cycle_second_stair_count;  ///< nullopt: equal to cycle_first_stair_count
+  /// Number of stairs of the cycle's second half; nullopt: equal to cycle_first_stair_count.
+  std::optional<uint64_t> cycle_second_stair_count;
   uint64_t decay_step_size = 0;
   bool cycle_momentum = true;
   double cycle_min_mom = 0.8, cycle_max_mom = 0.9;
@@ -73,7 +79,7 @@ struct scheduler_section {
 
 struct fp16_section {  ///< configuration section `fp16`
   bool enabled = false;
-  double loss_scale = 0;  ///< fixed loss scale; 0: dynamic
+  double loss_scale = 0;  ///< fixed loss scale; 0: the scale is adjusted dynamically
   uint32_t initial_scale_power = 16;
   uint64_t loss_scale_window = 1000;
   uint32_t hysteresis = 2;
@@ -88,14 +94,17 @@ struct bf16_section {  ///< configuration section `bf16`
 
 struct data_types_section {  ///< configuration section `data_types`
   std::optional<core::dtype> grad_accum_dtype;
-  bool reference_fp64 = false;  ///< true: everything in fp64, by `data_types.param_dtype: fp64`
+  /// True: parameters, states and computations are fp64, as a reference (key: data_types.param_dtype: fp64).
+  bool reference_fp64 = false;
 };
 
 struct activation_checkpointing_section {  ///< configuration section `activation_checkpointing`
-  bool enabled = false;                    ///< Troupe's key: recompute every unit from its input
-  bool selective = false;                  ///< Troupe's key: with `enabled`, recompute only the products after norms
-  uint32_t number_checkpoints = 0;         ///< DeepSpeed's key: units that keep their input; 0: every unit if enabled
-  bool partition_activations = false;      ///< DeepSpeed's key; acts with more than one tensor rank
+  bool enabled = false;                    ///< Troupe's key; true: backward recomputes every unit from its stored input
+  bool selective = false;  ///< Troupe's key; true: with `enabled`, only the matrix products after norms are recomputed
+  /// Accepted for DeepSpeed's files; no code reads it, so `enabled` recomputes every unit.
+  uint32_t number_checkpoints = 0;
+  /// DeepSpeed's key; true: stored activations are split over tensor ranks by tokens, as with parallel.sharded_norms.
+  bool partition_activations = false;
   bool cpu_checkpointing = false;          ///< DeepSpeed's key; if true, job_config::offload_activations is cpu or nvme
 };
 

@@ -24,7 +24,8 @@ enum header_type : uint8_t { schema_header = 1, dictionary_header = 2, batch_hea
 /// of a message.
 constexpr uint64_t tail_bytes = 10, block_bytes = 24;
 
-/// The texts of a dictionary, which rows refer to by number. Some may be null, whether or not a row refers to them.
+/// The texts ("words") of a dictionary, to which the rows of a dictionary-encoded column refer by number. A word may be
+/// null, whether or not a row refers to it.
 class dictionary {
  public:
   [[nodiscard]] uint64_t size() const { return ends_.size(); }
@@ -35,7 +36,8 @@ class dictionary {
     return std::string_view(text_).substr(begin, ends_[i] - begin);
   }
 
-  /// Adds a word. False if the dictionary would then have more than max_block_bytes, the ends of its words included.
+  /// Adds a word; returns false if the dictionary, including the offsets at which its words end, would need more than
+  /// max_block_bytes.
   bool add(std::optional<std::string_view> word) {
     const uint64_t bytes = word ? word->size() : 0;
     if (text_.size() + bytes + (ends_.size() + 1) * sizeof ends_[0] > max_block_bytes) return false;
@@ -79,7 +81,8 @@ class arrow_reader {
     return fail(kind, fmt::format("'{}': message at byte {}: {}", file_.name(), message_, why));
   }
 
-  /// Finds where the stream begins; a file contains it between a magic number and a footer.
+  /// Finds the byte at which the stream of messages begins: a stream begins at 0, a file contains it between a magic
+  /// number and a footer.
   core::result<void> begin() {
     std::array<std::byte, 8> head{};
     if (file_.size() < head.size()) return no_arrow(fmt::format("{} bytes", file_.size()));
@@ -100,8 +103,8 @@ class arrow_reader {
     return {};
   }
 
-  /// True if the file's first message is a schema. Polars' writer writes one there without its length; then only the
-  /// footer states where the messages are.
+  /// True if the file's first message is a schema, as in a stream. Polars' writer begins a file with a schema without
+  /// its length; then only the footer states where the messages are.
   bool holds_stream() {
     std::array<uint32_t, 2> lengths{};
     if (end_ - at_ < sizeof lengths || !file_.read(at_, std::as_writable_bytes(std::span(lengths)))) return false;
@@ -127,7 +130,7 @@ class arrow_reader {
     const auto schema = root.table(1);
     if (bytes.broken || !schema.exists()) return no_arrow("neither its first message nor its footer is a schema");
     TROUPE_TRY(take(schema_header, schema, root.number<int16_t>(0, 0)));
-    for (const unsigned field : {2U, 3U}) {  // dictionaries come before batches
+    for (const unsigned field : {2U, 3U}) {  // 2: dictionaries, 3: batches, which refer to dictionaries
       const auto blocks = root.vector(field, block_bytes);
       for (uint64_t i = 0; i < blocks.size(); i += block_bytes) {
         int64_t offset = 0;
@@ -198,10 +201,10 @@ class arrow_reader {
     }
     if (type != dictionary_header)
       return lies(fmt::format("wanted a batch of rows or a dictionary, got a message of type {}", type));
-    // Skips the dictionary of another column.
+    // A dictionary with another id belongs to another column and is skipped.
     if (!column_->dictionary || header.number<int64_t>(0, 0) != *column_->dictionary) return {};
     if (!header.number<uint8_t>(2, 0)) words_ = {};
-    arrow_column values = *column_;  // the values are the only column of their batch
+    arrow_column values = *column_;  // a dictionary's batch has a single column, which contains the words
     values.first_node = values.first_buffer = values.views_before = 0;
     const arrow_batch batch(file_, header.table(1), body_begin_, body_bytes_);
     return read_texts(batch, values, [&](std::optional<std::string_view> word, uint64_t) {
@@ -216,10 +219,11 @@ class arrow_reader {
     return text ? visit_(text, at) : core::result<void>{};
   }
 
-  /// Returns the error of a batch, or of a view in it, with the file and the message.
+  /// Returns the error `why` of a batch or of a view, with the name of the file and the position of the message added.
   [[nodiscard]] core::result<void> lies(const core::error& why) const { return lies(why.text, why.kind); }
 
-  /// Calls `look(i, is_null)` for each row; the column's first buffer marks the rows that are null.
+  /// Calls `look(i, is_null)` for each row number i of the batch. The column's first buffer has one bit for each row
+  /// that is not null.
   template <class Look>
   core::result<void> each_row(const arrow_batch& batch, uint64_t rows, uint64_t validity_index, Look look) {
     auto validity = batch.buffer(validity_index);

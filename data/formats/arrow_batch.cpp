@@ -8,7 +8,8 @@
 namespace troupe::data {
 namespace {
 
-/// Bytes of a node (rows, nulls) and of a buffer's entry (first byte in the body, length).
+/// Bytes of an entry in a batch's metadata, which has two integers: a node (rows, nulls) or a buffer (offset in the
+/// body, length).
 constexpr uint64_t pair_bytes = 16;
 constexpr uint64_t count_bytes = 8;
 enum { field_rows = 0, field_nodes = 1, field_buffers = 2, field_compression = 3, field_text_buffers = 4 };

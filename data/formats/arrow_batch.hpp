@@ -1,5 +1,5 @@
-// One batch of an Arrow stream: the number of a column's rows, and the place of its buffers. Owns the description of
-// the batch; leaves the messages to arrow.cpp.
+// Describes one batch of an Arrow stream: the number of a column's rows, and the positions of its buffers in the file.
+// The messages of the stream are in arrow.cpp.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +22,10 @@ class arrow_batch {
 
   struct place {
     uint64_t first_buffer = 0;
-    uint64_t text_buffers = 0;  ///< number of buffers with texts, for a column of views
+    uint64_t text_buffers = 0;  ///< number of the buffers that contain texts, for a column of string views; else 0
   };
-  /// Returns the place of a column's buffers. `views`: the batch holds the column's views, not indices of a dictionary.
+  /// Returns the index of the column's first buffer in this batch, and the number of its text buffers. `views`: the
+  /// batch holds the column's string views, not indices of a dictionary.
   [[nodiscard]] core::result<place> find(const arrow_column& column, bool views) const;
 
   /// Returns the approximate byte of the file at which row `row` of `rows` is stored.

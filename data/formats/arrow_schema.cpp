@@ -77,7 +77,8 @@ enum { field_name = 0, field_type_type = 2, field_type_table = 3, field_dictiona
 
 constexpr int16_t version_5 = 4;
 constexpr int max_depth = 32;
-/// Most fields of a schema, nested ones included: a flatbuffer may refer to one table from many places.
+/// Largest number of fields of a schema, nested ones included: a broken flatbuffer may refer to one table from many
+/// places, so that its fields would be visited very often.
 constexpr uint64_t max_fields = 100'000;
 
 bool is_view(uint8_t type) { return type == type_binary_view || type == type_utf8_view; }
@@ -93,7 +94,9 @@ std::optional<uint64_t> buffers_of(uint8_t type, const flat_table& of, int16_t v
       return 1;
     case type_union:
       return (of.number<int16_t>(0, 0) == 0 ? 1 : 2) +
-             (version < version_5 ? 1 : 0);  // sparse unions have types only, dense unions offsets too
+             // A sparse union has a buffer of types; a dense union also one of offsets; before version 5 each had one
+             // more.
+             (version < version_5 ? 1 : 0);
     case type_binary:
     case type_utf8:
     case type_large_binary:
@@ -101,7 +104,7 @@ std::optional<uint64_t> buffers_of(uint8_t type, const flat_table& of, int16_t v
     case type_list_view:
     case type_large_list_view:
       return 3;
-    default:  // each batch states how many buffers with texts a column of views has
+    default:  // two buffers; a column of views has more, whose number each batch states
       return type > type_none && type < types ? std::optional<uint64_t>(2) : std::nullopt;
   }
 }

@@ -19,9 +19,10 @@ struct arrow_column {
   /// first_buffer does not include those buffers.
   uint64_t views_before = 0;
   bool view = false;
-  bool large = false;                 ///< true: offsets have 64 bits; false: 32 bits
-  std::optional<int64_t> dictionary;  ///< id of the dictionary, if the column holds indices of one
-  uint8_t index_bytes = 4;            ///< bytes of one index into the dictionary
+  bool large = false;  ///< true: the offsets of the column's texts have 64 bits; false: 32 bits
+  /// Id of the dictionary whose words the column refers to by index; nullopt: the column holds texts.
+  std::optional<int64_t> dictionary;
+  uint8_t index_bytes = 4;  ///< width in bytes of one index into the dictionary
   bool index_signed = true;
 };
 

@@ -14,8 +14,8 @@ namespace {
 using core::error_kind;
 using core::fail;
 
-/// Longest text that a view contains itself. A view has the text's length, then the text, or, if it is longer, its
-/// first four bytes, the number of the buffer and the byte in it.
+/// Length in bytes of the longest text that a view contains itself. A view has the text's length, then the text; if the
+/// text is longer, its first four bytes, the number of the buffer that contains it, and its offset there.
 constexpr int32_t inline_bytes_max = 12;
 
 int32_t number_at(std::span<const std::byte> view, size_t at) {
@@ -56,8 +56,8 @@ core::result<column_buffer*> viewed_texts::buffer(uint64_t index) {
   return &opened_.emplace(index, std::move(opened)).first->second;
 }
 
-// Reads from an open buffer. Rows mostly refer to one buffer after the other. If all open buffers together would occupy
-// more memory than one may, the others are closed first.
+// Reads bytes of the open buffer `index`. If the open buffers together would occupy more than max_block_bytes, all
+// other buffers are closed before, because rows mostly refer to one buffer after the other.
 core::result<std::span<const std::byte>> viewed_texts::read(uint64_t index, uint64_t begin, uint64_t bytes) {
   column_buffer& in = opened_.at(index);
   opened_bytes_ -= in.held_bytes_after(0);

@@ -1,5 +1,5 @@
-// Reads Arrow's views of text: sixteen bytes for each row, with the text itself if it is short, else with its place in
-// one of several buffers. Owns the reading of one view; leaves the rows to arrow.cpp.
+// Reads Arrow's string views: sixteen bytes for each row, with the text itself if it is short, else with its position
+// in one of several buffers. Reads one view at a time; arrow.cpp reads the rows.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace troupe::data {
 
 inline constexpr uint64_t view_bytes = 16;
 
-class viewed_texts {  ///< the texts of one column of views in one batch
+class viewed_texts {  ///< reads the texts of one column of string views in one batch
  public:
   using open_buffer = std::function<core::result<column_buffer>(uint64_t index)>;
   /// `buffers`: number of buffers with texts; each is opened when its first text is read.
@@ -31,7 +31,7 @@ class viewed_texts {  ///< the texts of one column of views in one batch
   uint64_t buffers_;
   open_buffer open_;
   std::map<uint64_t, column_buffer> opened_;
-  uint64_t opened_bytes_ = 0;  ///< memory that the open buffers occupy at most
+  uint64_t opened_bytes_ = 0;  ///< upper bound of the bytes of memory that all open buffers occupy
 };
 
 }  // namespace troupe::data

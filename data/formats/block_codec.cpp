@@ -42,7 +42,7 @@ core::result<void> make_room(const char* codec, uint64_t packed_bytes, uint64_t 
 }
 
 core::result<void> expand_snappy(std::span<const std::byte> in, uint64_t bytes, std::vector<std::byte>& out) {
-  constexpr uint64_t largest_ratio = 22;  // a copy of 64 bytes takes 3
+  constexpr uint64_t largest_ratio = 22;  // Snappy's best case: 3 packed bytes that copy 64 bytes
   const auto* const packed = reinterpret_cast<const char*>(in.data());
   size_t said = 0;
   if (!snappy::GetUncompressedLength(packed, in.size(), &said)) return wrong("snappy", "its length is cut off");
@@ -57,7 +57,8 @@ core::result<void> expand_gzip_block(std::span<const std::byte> in, uint64_t byt
   z_stream z{};
   if (inflateInit2(&z, 15 + 32) != Z_OK) return wrong("gzip", "no memory");
   const std::unique_ptr<z_stream, int (*)(z_stream*)> ends(&z, inflateEnd);
-  z.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(in.data()));  // zlib only reads
+  // Zlib requires a pointer that is not const, but only reads through it.
+  z.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(in.data()));
   z.avail_in = static_cast<uInt>(in.size());
   for (int rc = Z_OK; rc != Z_STREAM_END || z.avail_in > 0;) {
     if (rc == Z_STREAM_END && inflateReset(&z) != Z_OK) return wrong("gzip", "it ends in the middle");
@@ -94,7 +95,8 @@ core::result<void> expand_zstd(std::span<const std::byte> in, uint64_t bytes, st
 }
 
 core::result<void> expand_lz4_block(std::span<const std::byte> in, uint64_t bytes, std::vector<std::byte>& out) {
-  constexpr uint64_t largest_ratio = 255;  // each byte of a copy's length adds at most 255
+  // LZ4's best case: each further byte of a copy's length adds at most 255 bytes.
+  constexpr uint64_t largest_ratio = 255;
   TROUPE_TRY(make_room("LZ4", in.size(), largest_ratio, bytes, out));
   const int got = LZ4_decompress_safe(reinterpret_cast<const char*>(in.data()), reinterpret_cast<char*>(out.data()),
                                       static_cast<int>(in.size()), static_cast<int>(bytes));
@@ -103,7 +105,7 @@ core::result<void> expand_lz4_block(std::span<const std::byte> in, uint64_t byte
                                              : wrong_length("LZ4", bytes, static_cast<uint64_t>(got));
 }
 
-/// True if an LZ4 frame begins here whose blocks refer to a dictionary: liblz4 would expand it without one.
+/// True if `frame` begins with an LZ4 frame whose blocks need a dictionary. liblz4 would expand them without one.
 bool needs_dictionary(std::span<const std::byte> frame) {
   constexpr std::string_view magic{"\x04\x22\x4D\x18"};
   constexpr std::byte dictionary_flag{1};

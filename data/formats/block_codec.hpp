@@ -1,5 +1,5 @@
-// The compression methods of columns of text, one block at a time. Owns that an expansion has exactly the stated
-// length, whatever the packed bytes state.
+// Expands one compressed block of a text column in Parquet or Arrow files. Ensures that an expansion has exactly the
+// length that the file states, whatever the packed bytes contain.
 #pragma once
 
 #include <cstddef>

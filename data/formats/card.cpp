@@ -17,7 +17,8 @@ namespace fs = std::filesystem;
 using core::error_kind;
 using core::fail;
 
-/// True for keys that only the cards of data sets have. Pages of other programs begin with metadata, too.
+/// True for keys of metadata that only README.md files of data sets have: README.md files of other programs may begin
+/// with metadata, too.
 bool is_key_of_card(std::string_view key) {
   constexpr std::string_view keys[] = {
       "annotations_creators", "configs",         "dataset_info",    "extra_gated_prompt", "language",

@@ -16,17 +16,19 @@ inline constexpr uint64_t max_card_bytes = uint64_t{1} << 20;
 
 struct card_split {
   std::string name;
-  std::vector<std::string> paths;  ///< patterns relative to the configuration's folder, normalised; at least one
+  /// Patterns of the paths of the split's files, relative to the configuration's folder, normalised; at least one.
+  std::vector<std::string> paths;
 };
 
 struct card_configuration {
   std::string name, folder;  ///< `folder`: the configuration's data_dir, without a final slash; empty: none
   bool is_default = false;
-  std::vector<card_split> splits;  ///< empty: the files' names determine the splits
+  /// Splits of the configuration; empty: the names of the files determine their splits.
+  std::vector<card_split> splits;
 };
 
 struct data_card {
-  bool is_there = false;  ///< true if README.md begins with metadata that only cards have, such as a licence
+  bool is_there = false;  ///< true: README.md begins with metadata that only a data set's card has, such as a licence
   std::vector<card_configuration> configurations;
 };
 

@@ -49,7 +49,7 @@ std::optional<std::string> unquoted(std::string_view text) {
   std::string out;
   for (size_t at = 1; at + 1 < text.size(); ++at) {
     out += text[at];
-    if (text.front() == '\'' && text[at] == '\'') ++at;  // two quotes are one
+    if (text.front() == '\'' && text[at] == '\'') ++at;  // inside single quotes, '' is one quote
   }
   return out;
 }
@@ -65,7 +65,7 @@ std::string_view without_comment(std::string_view line) {
   return line;
 }
 
-/// Reads lists and mappings in brackets, which are on one line.
+/// Parses a list or mapping in brackets (flow style), which is on one line.
 class flow_reader {
  public:
   explicit flow_reader(std::string_view text) : text_(text) {}
@@ -112,7 +112,7 @@ class flow_reader {
     return out;
   }
 
-  /// Takes a scalar; a key ends at a colon.
+  /// Reads one scalar, quoted or not; a key (`is_key`) ends at a colon.
   std::optional<std::string> word(bool is_key) {
     size_t end = begins_quoted(text_) ? quoted_length(text_) : 0;
     if (begins_quoted(text_) && end == 0) return std::nullopt;
@@ -193,8 +193,9 @@ class card_reader {
     return out;
   }
 
-  /// Reads the value in the line before `at_`. The lines of a text after its first are skipped, because no such text is
-  /// needed here.
+  /// Returns the value that begins with `text` in the line before `at_`: a list or mapping in brackets, or a scalar.
+  /// Further lines of a scalar are skipped and the value is marked as unread, because no key of a card needs such a
+  /// text.
   core::result<card_value> scalar(std::string_view text, size_t indent) {
     card_value out;
     const bool is_flow = text.starts_with('[') || text.starts_with('{');

@@ -16,14 +16,15 @@ inline constexpr size_t max_card_depth = 16;
 
 struct card_line {  ///< a line of the metadata
   size_t number = 0, indent = 0;
-  std::string text;  ///< the line without its indentation
+  std::string text;  ///< text of the line without its indentation
 };
 
 struct card_member;
 
 struct card_value {
   std::string scalar;
-  bool is_unread = false;  ///< true: a scalar of several lines, or in a form that is not read
+  /// True: the value is a scalar of several lines, or in a form of YAML that this reader does not parse.
+  bool is_unread = false;
   std::vector<card_value> items;
   std::vector<card_member> members;
 
@@ -36,17 +37,17 @@ struct card_member {
   card_value value;
 };
 
-/// The metadata's own keys, and the lines of the value of `configs`.
+/// The keys at the top level of a card's metadata, and the lines of the value of the key `configs`.
 struct card_outline {
   std::vector<std::string> keys;
   std::vector<card_line> configs;
-  bool hides_configs = false;  ///< true: `configs` is named in a line that has no key
+  bool hides_configs = false;  ///< true: a top-level line contains the word `configs` but has no key that can be read
 };
 
-/// Returns the keys at the beginning of lines, and the lines of `configs`.
+/// Returns the top-level keys of a card's metadata, and the lines of the value of `configs`.
 card_outline outline_of(std::string_view metadata);
 
-/// Returns the value that these lines have. Errors (bad_input) name the line.
+/// Parses `lines`, which are the value of a key in the metadata. Errors (bad_input) name the line.
 core::result<card_value> read_card_value(std::vector<card_line> lines);
 
 }  // namespace troupe::data

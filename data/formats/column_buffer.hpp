@@ -1,5 +1,5 @@
-// Reads one buffer of an Arrow batch from its beginning to its end. Owns the source of its bytes: the file, a piece at
-// a time, or memory if the buffer was compressed.
+// Reads one buffer of an Arrow batch from its beginning to its end. The bytes come from the file, read in pieces, or
+// from memory if the buffer was compressed and had to be expanded.
 #pragma once
 
 #include <algorithm>
@@ -78,7 +78,7 @@ class column_buffer {
  private:
   const core::source_file* file_ = nullptr;
   uint64_t begin_ = 0, size_ = 0, first_ = 0;
-  std::vector<std::byte> held_;  // bytes of the buffer from first_ on
+  std::vector<std::byte> held_;  // bytes of the buffer that are in memory; they begin at offset first_ of the buffer
 };
 
 }  // namespace troupe::data

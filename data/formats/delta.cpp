@@ -42,8 +42,8 @@ bool delta_numbers::begin_block() {
   return true;
 }
 
-// Begins a miniblock of a block. The last block states the bit widths of all its miniblocks, but stores only those that
-// hold values.
+// Begins the next miniblock, a group of packed values within a block. The last block states the bit widths of all its
+// miniblocks, but stores only miniblocks that hold values.
 bool delta_numbers::begin_part() {
   if (part_ == parts_ && !begin_block()) return false;
   const uint64_t bytes = part_values_ / 8 * widths_[part_];

@@ -13,7 +13,8 @@
 
 namespace troupe::data {
 
-/// Largest number of values of a block, and largest number of packed parts of a block. Writers use 128 and 4.
+/// Largest number of values of a block, and largest number of miniblocks (groups of packed values) of a block. Writers
+/// use 128 and 4.
 inline constexpr uint64_t delta_block_max = uint64_t{1} << 20, delta_parts_max = 256;
 
 /// Reads integers stored as differences, in constant memory.
@@ -44,7 +45,7 @@ class delta_numbers {
   size_t part_begin_ = 0;
 };
 
-class delta_texts {  ///< reads the texts of one page
+class delta_texts {  ///< reads the texts of one Parquet page with a delta encoding
  public:
   /// `repeats`: the encoding is DELTA_BYTE_ARRAY; else DELTA_LENGTH_BYTE_ARRAY.
   delta_texts(std::span<const std::byte> bytes, bool repeats);
@@ -55,7 +56,7 @@ class delta_texts {  ///< reads the texts of one page
  private:
   std::optional<delta_numbers> repeated_, lengths_;
   std::span<const std::byte> rest_;
-  std::string text_;  ///< the current text, for DELTA_BYTE_ARRAY
+  std::string text_;  ///< current text, of which the next one may repeat a prefix (DELTA_BYTE_ARRAY only)
 };
 
 }  // namespace troupe::data

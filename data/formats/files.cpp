@@ -27,7 +27,8 @@ bool lies_inside(const fs::path& p, const fs::path& folder) {
   return end == folder.end();
 }
 
-/// True for a target in Hugging Face's cache: DATASET/snapshots/REVISION/.. links to DATASET/blobs/digest.
+/// True if `target`, to which a link in `folder` refers, is in Hugging Face's cache: DATASET/snapshots/REVISION/..
+/// links to DATASET/blobs/digest.
 bool lies_in_cache(const fs::path& target, const fs::path& folder) {
   for (fs::path at = folder; at.has_relative_path(); at = at.parent_path())
     if (at.parent_path().filename() == "snapshots")
@@ -35,13 +36,14 @@ bool lies_in_cache(const fs::path& target, const fs::path& folder) {
   return false;
 }
 
-/// True for hidden files and for files that writers of data sets add to rows.
+/// True for hidden files and for files without data that writers of data sets put next to Parquet files, such as
+/// `_SUCCESS`.
 bool is_aside(const fs::path& p) {
   const auto name = p.filename().string();
   return name.starts_with('.') || name == "_metadata" || name == "_common_metadata" || name == "_SUCCESS";
 }
 
-/// Largest file that names a revision in Hugging Face's cache, in bytes.
+/// Largest size in bytes of the file refs/main in Hugging Face's cache, which names a revision.
 constexpr uint64_t max_revision_bytes = 1024;
 
 /// True for a data set's folder of Hugging Face's cache, which holds blobs and snapshots of links to them.
@@ -69,7 +71,8 @@ core::result<fs::path> main_snapshot(const fs::path& cache) {
                   cache.string(), fmt::join(names, ", snapshots/")));
 }
 
-/// Returns all regular files below `folder`, sorted by path; hidden files with a name of rows are left out.
+/// Returns all regular files below `folder`, sorted by path. Hidden files are not returned; hidden files whose
+/// extension names data, such as `.a.parquet`, are listed in `left_out`.
 core::result<source_listing> files_below(const fs::path& folder) {
   std::error_code ec;
   const fs::path root = fs::canonical(folder, ec);
@@ -115,7 +118,8 @@ core::result<source_listing> files_below(const fs::path& folder) {
   return found;
 }
 
-/// Refuses the folder of a `DatasetDict` of `datasets` with several splits, because not all are for training.
+/// Refuses a folder in which the library `datasets` saved a `DatasetDict` with several splits, because not all splits
+/// are for training.
 core::result<void> check_no_splits(const fs::path& folder) {
   std::error_code ec;
   if (!fs::exists(folder / "dataset_dict.json", ec)) return {};
@@ -163,7 +167,7 @@ source_kind kind_of(const fs::path& p) {
 core::result<source_listing> source_files(const fs::path& path) {
   std::error_code ec;
   if (!fs::is_directory(path, ec)) {
-    // Megatron names a pair without extension.
+    // Megatron users name the pair NAME.bin and NAME.idx by NAME alone.
     const fs::path bin = path.string() + ".bin", index = path.string() + ".idx";
     if (!fs::exists(path, ec) && fs::exists(bin, ec) && fs::exists(index, ec)) return source_listing{{bin}, {}};
     if (const auto link = dangling_link_in(path)) return fail(error_kind::bad_input, *link);

@@ -16,16 +16,16 @@ inline constexpr uint64_t max_source_files = uint64_t{1} << 20;
 
 /// How a file is read, by its name, ignoring case and a final `.gz`, `.dz` or `.zst`: `.bin` holds tokens; each object
 /// of a `.jsonl`, `.jsonlines`, `.ndjson` or `.json`, each row of a `.parquet` or of an Arrow file or stream (`.arrow`,
-/// `.arrows`,
-/// `.ipc`, `.feather`), each sample of a `.tar` or `.tgz` and of MosaicML's `.mds` is a document; any other file is one
-/// text.
+/// `.arrows`, `.ipc`, `.feather`), each sample of a `.tar` or `.tgz` and of MosaicML's `.mds` is a document; any other
+/// file is one text.
 enum class source_kind : uint8_t { text, json_lines, tokens, parquet, arrow, tar, mds };
 
 /// True for kinds whose files hold several texts under a key (JSON lines) or in a column (rows).
 inline bool has_keys(source_kind kind) { return kind != source_kind::text && kind != source_kind::tokens; }
 
 bool is_packed(const std::filesystem::path& path);       ///< true for the extensions .gz, .dz, .tgz and .zst
-source_kind kind_of(const std::filesystem::path& path);  ///< kind by the extension, without that of a compression
+/// Returns the kind by the file's extension; an extension of compression, such as .gz, is ignored.
+source_kind kind_of(const std::filesystem::path& path);
 /// Returns the extension of a file name in lower case; an extension for compression, such as .gz, is ignored.
 std::string ending_of(const std::filesystem::path& path);
 
@@ -37,7 +37,8 @@ bool describes_tokens(const std::filesystem::path& path);
 /// Face's `datasets` next to an Arrow file, `index.json` of MosaicML's next to a `.mds`.
 bool describes_rows(const std::filesystem::path& path);
 
-/// A file of a folder that is not read as data, or a shard that is missing there, with the reason.
+/// A file of a data folder that is not read as data, or a shard that is missing in the folder, with the reason for the
+/// message to the user.
 struct left_out_file {
   std::filesystem::path path;
   std::string why;  ///< reason in a few words, such as "card or licence"
@@ -46,7 +47,7 @@ struct left_out_file {
 /// The files that a source names, and the files of its folder that are left out.
 struct source_listing {
   std::vector<std::filesystem::path> files;
-  std::vector<left_out_file> left_out;  ///< files of the folder that are not trained on
+  std::vector<left_out_file> left_out;  ///< files of the folder that are not trained on, with the reasons
 };
 
 /// Returns the files of a source: `path` itself, or `path`.bin if only that and its `path`.idx exist, or all regular

@@ -10,8 +10,8 @@
 
 namespace troupe::data {
 
-/// A table in a buffer. Missing fields have their default. An offset outside the buffer marks the buffer as broken for
-/// all of its tables.
+/// A table of a flatbuffer. A field that the table does not contain has its default value. An offset outside the buffer
+/// marks the buffer as broken, which concerns all tables in it.
 class flat_table {
  public:
   struct buffer {

@@ -29,7 +29,7 @@ uint64_t width_of(indexed_type type) {
   return widths[static_cast<size_t>(type)];
 }
 
-/// Integers of an index in order, with one block of them in memory.
+/// Reads the integers of an index file in order, with one block of them in memory.
 template <class Entry>
 class entry_row {
  public:
@@ -193,7 +193,8 @@ core::result<void> indexed_pair::check(bool keep_starts) {
     return wrong(fmt::format("its documents end at sequence {}, wanted {}",
                              borders_left > 0 ? *border : static_cast<int64_t>(last_border), sequences_));
   if (!begin_) begin_ = 0;
-  if (!starts_.empty() && starts_.back() == tokens_) starts_.pop_back();  // start of trailing documents without tokens
+  // Trailing documents without tokens have no first token.
+  if (!starts_.empty() && starts_.back() == tokens_) starts_.pop_back();
   return {};
 }
 
@@ -224,7 +225,7 @@ core::result<void> indexed_pair::give(uint8_t width, uint64_t vocab_size,
               error_kind::bad_input,
               fmt::format("token {} at position {} of '{}' lies outside the {} of {}", token, position,
                           content_->name(), below == vocab_size ? "vocabulary" : "folder's token range, one", below));
-        const auto* raw = reinterpret_cast<const std::byte*>(&token);  // little endian
+        const auto* raw = reinterpret_cast<const std::byte*>(&token);  // the low bytes come first (little endian)
         out.insert(out.end(), raw, raw + width);
       }
       at += n;

@@ -14,7 +14,7 @@
 
 namespace troupe::data {
 
-/// Storage type of a token, with the codes of an index.
+/// Type in which a `.bin` stores its tokens, with the numbers that an index uses for the types.
 enum class indexed_type : uint8_t { u8 = 1, i8, i16, i32, i64, f64, f32, u16 };
 
 const char* name_of(indexed_type type);  ///< name of the type in NumPy, such as "uint16"

@@ -18,14 +18,15 @@ using nlohmann::json;
 
 constexpr size_t most_shown_keys = 8;
 
-/// Extracts one string from a line and builds nothing else.
+/// Event handler of the JSON parser that extracts the string under one key of an object and builds nothing else.
 class text_taker final : public nlohmann::json_sax<json> {
  public:
   explicit text_taker(const std::string& wanted) : wanted_(wanted) {}
 
   std::optional<std::string> text;
   bool is_object = false;
-  std::string other_type;                    ///< type of the key's value, if it is not a string
+  /// JSON type of the value under the key, if it is not a string; empty: it is one, or the key is missing.
+  std::string other_type;
   size_t broken_at = 0;                      ///< byte of the line at which the JSON is broken, from 1
   std::vector<std::string>* keys = nullptr;  ///< receives the first keys of the object; null: they are not needed
 
@@ -87,7 +88,7 @@ core::result<json_line> line_at(text_window& content, uint64_t from) {
     const auto end = text.find('\n');
     if (end != std::string_view::npos || text.size() > max_json_line_bytes || from + text.size() == content.size()) {
       const auto line = text.substr(0, end);
-      const auto single = line.find('\r');  // JSON strings contain no line ends
+      const auto single = line.find('\r');  // a lone \r ends a line: JSON strings contain none
       if (single != std::string_view::npos && single + 1 < line.size())
         return json_line{line.substr(0, single), from + single + 1};
       return json_line{line, from + line.size() + 1};
@@ -142,7 +143,7 @@ std::string with_zeros(std::string_view object) {
   return out;
 }
 
-/// Reads the objects of one file, as lines or as elements of an array.
+/// Reads the JSON objects of one file, which are either its lines or the elements of one array.
 class object_reader {
  public:
   object_reader(const std::string& file, const std::string& key,
@@ -206,7 +207,8 @@ class object_reader {
     return wrong(file_, fmt::format(": byte {}: something follows the end of the array", more.at + 1));
   }
 
-  /// Returns the text before the comma or bracket that ends the element; the rest of the file if there is none.
+  /// Returns the text of the array element that begins at byte `from`: up to the comma or bracket after it, or to the
+  /// end of the file if neither follows.
   static core::result<std::string_view> element_at(text_window& content, uint64_t from) {
     uint64_t depth = 0, done = 0;
     bool in_string = false, is_escaped = false;
@@ -230,7 +232,8 @@ class object_reader {
     }
   }
 
-  /// Parses one object and passes its text to the visitor; `end` is the byte after the object.
+  /// Parses one object, and passes the text under its key to the visitor. `place` names the line or element in errors;
+  /// `end` is the byte after the object.
   core::result<void> take(std::string_view object, const std::string& place, const char* wanted, uint64_t end) {
     std::optional<text_taker> taker(std::in_place, key_);
     if (!json::sax_parse(object, &*taker)) {

@@ -1,5 +1,6 @@
-// A shard has the number of samples, the place of each, the columns as JSON, then the samples. A sample begins with the
-// sizes of its columns without a fixed size. Source: mosaicml/streaming, base/format/mds/writer.py.
+// Reads a shard of MosaicML's: the number of samples, the offset of each sample, the columns as JSON, then the samples.
+// A sample begins with the sizes of its columns that have no fixed size. Source: mosaicml/streaming,
+// base/format/mds/writer.py.
 #include "data/formats/mds.hpp"
 
 #include <fmt/format.h>
@@ -141,7 +142,7 @@ class mds_reader {
   uint64_t samples_ = 0, first_ = 0;
   std::vector<mds_column> columns_;
   size_t column_ = 0;
-  std::vector<uint32_t> offsets_;  ///< places of sample first_ and the following samples
+  std::vector<uint32_t> offsets_;  ///< offsets in the file, in bytes, of sample first_ and of the samples after it
   std::string sample_;
 };
 

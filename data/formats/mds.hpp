@@ -10,7 +10,7 @@
 
 namespace troupe::data {
 
-/// Largest number of bytes of a shard's description of its columns, and of one sample.
+/// Largest number of bytes of a shard's description of its columns, and (the next constant) of one sample.
 inline constexpr uint64_t max_mds_description_bytes = uint64_t{1} << 20;
 inline constexpr uint64_t max_mds_sample_bytes = uint64_t{64} << 20;
 

@@ -26,9 +26,10 @@ constexpr const char* as_utf8 = "convert it to UTF-8, for example by `iconv -f U
 constexpr const char* wide_as_utf8 = "convert it to UTF-8, for example by `iconv -f UTF-32 -t UTF-8`";
 
 struct signature {
-  std::string_view begins;          ///< first bytes of the file
-  size_t at = 0;                    ///< byte at which `also` is expected
-  std::string_view also{}, ends{};  ///< bytes at `at`, and the last bytes of the file; empty: not compared
+  std::string_view begins;  ///< bytes with which a file of this format begins
+  size_t at = 0;            ///< offset in bytes at which `also` is expected
+  /// Bytes that such a file has at offset `at`, and bytes with which it ends; empty: not compared.
+  std::string_view also{}, ends{};
   const char *what = nullptr, *mend = nullptr;
 };
 constexpr signature signatures[] = {
@@ -77,7 +78,7 @@ constexpr signature signatures[] = {
     {"\0\0\0"sv, 4, "ftyp"sv, {}, "a video (MP4)", no_text},
 };
 
-/// First bytes of texts in encodings that Troupe does not read, such as UTF-16.
+/// First bytes of text files in encodings that Troupe does not read, such as UTF-16, with the advice for the user.
 constexpr signature encodings[] = {
     {"\xFF\xFE\0\0"sv, 0, {}, {}, "text in UTF-32", wide_as_utf8},
     {"\0\0\xFE\xFF"sv, 0, {}, {}, "text in UTF-32", wide_as_utf8},
@@ -90,8 +91,9 @@ bool fits(const signature& s, std::string_view begin, std::string_view end) {
          (s.also.empty() || begin.substr(std::min(s.at, begin.size())).starts_with(s.also));
 }
 
-/// Returns how tokens of the NumPy type `type` ('<u4', 'int32') become a .bin: with the narrowest type of a .bin that
-/// holds every value of `type`; an unknown type may be wide. `array` is Python that yields the array.
+/// Returns a sentence that tells a user how to write tokens of the NumPy type `type` ('<u4', 'int32') as a .bin with
+/// the narrowest type of a .bin that holds every value of `type`. `array` is the Python expression that yields the
+/// tokens. An empty `type` is unknown, and counts as one that may need 32 bits.
 std::string array_to_tokens(std::string_view array, std::string_view type) {
   constexpr std::string_view narrow[] = {"u1", "i1", "u2", "i2", "uint8", "int8", "uint16", "int16"};
   constexpr std::string_view wide[] = {"u4", "i4", "u8", "i8", "int32", "int64", ""};
@@ -113,8 +115,9 @@ std::string_view type_of_array(std::string_view begin) {
   return value.substr(0, std::min<size_t>(value.find('\''), 8));
 }
 
-/// Returns how tokens in lit-gpt's packed form become a .bin. The header has 24 bytes; byte 15 is the type's number.
-/// Source: Lightning-AI/lit-gpt, lit_gpt/packed_dataset.py.
+/// Returns a sentence that tells a user how to write the tokens of a file in lit-gpt's packed form as a .bin. The
+/// file's header has 24 bytes; byte 15 is the number of the tokens' type. Source: Lightning-AI/lit-gpt,
+/// lit_gpt/packed_dataset.py.
 std::string packed_to_tokens(std::string_view begin) {
   constexpr std::string_view types[] = {"", "uint8", "int8", "int16", "int32", "int64", "float32", "float64", "uint16"};
   const size_t number = begin.size() > 15 ? static_cast<unsigned char>(begin[15]) : 0;
@@ -123,7 +126,7 @@ std::string packed_to_tokens(std::string_view begin) {
          array_to_tokens(fmt::format("numpy.fromfile(FILE, '{}', offset=24)", type), type);
 }
 
-/// True for a list, dictionary or object in a pickle of protocol 0 or 1, whose number the file does not tell.
+/// True for a list, dictionary or object in a pickle of protocol 0 or 1; such a file does not state its protocol.
 bool is_old_pickle(std::string_view begin, std::string_view end) {
   if (!end.ends_with('.')) return false;
   if (begin.starts_with("ccopy_reg\n_reconstructor\n") || begin.starts_with("ccopyreg\n_reconstructor\n")) return true;
@@ -134,7 +137,7 @@ bool is_old_pickle(std::string_view begin, std::string_view end) {
   return at != 3 && at != std::string_view::npos && begin[at] == '\n';
 }
 
-/// True for a pickle, which ends with its STOP.
+/// True for a pickle of protocol 2 or later, or an older one that is recognised; a pickle ends with its opcode STOP.
 bool is_pickle(std::string_view begin, std::string_view end) {
   constexpr std::string_view first = "}](cXK\x8A\x8C\x95NG\x88\x89\x93";  // opcodes with which a first value begins
   if (is_old_pickle(begin, end)) return true;
@@ -181,14 +184,14 @@ bool is_mosaic_shard(std::string_view begin, uint64_t bytes) {
   return first > description && first <= bytes && description < begin.size() && begin[description] == '{';
 }
 
-/// True if the file is a page of the web: a server's answer in place of the file that was asked for.
+/// True if the file is a page in HTML: a server's error message that was saved in place of the requested file.
 bool is_web_page(std::string_view begin) {
   const std::string first = core::lowered(core::trimmed(begin.substr(0, 256)));
   return first.starts_with("<!doctype html") || first.starts_with("<html");
 }
 
-/// Returns the keys of the JSON object that is the first line of `text`, and removes the line. No keys: the line is
-/// something else. A line that `text` cuts off has the keys before the cut.
+/// Removes the first line of `text`, and returns the keys of the JSON object in that line; an empty list if the line is
+/// no JSON object. If `text` ends within the line, returns the keys before that end.
 std::vector<std::string> keys_of_line(std::string_view& text) {
   using nlohmann::json;
   const size_t end = text.find('\n');
@@ -218,7 +221,7 @@ std::string_view what_has_zeros(std::string_view text) {
   uint64_t even = 0, odd = 0;
   for (size_t i = 0; i < text.size(); ++i)
     if (text[i] == '\0') ++(i % 2 == 0 ? even : odd);
-  const uint64_t most = text.size() / 2;  // for even and odd places each
+  const uint64_t most = text.size() / 2;  // number of bytes at even positions, and at odd ones
   if (10 * odd > 4 * most && 100 * even <= most) return "text in UTF-16, the lower byte first";
   if (10 * even > 4 * most && 100 * odd <= most) return "text in UTF-16, the upper byte first";
   return {};

@@ -8,7 +8,7 @@
 
 namespace troupe::data {
 
-/// Bytes of a text that are searched for bytes that no text has.
+/// Number of bytes at the beginning of a text that are searched for bytes that no text contains, such as 0.
 inline constexpr uint64_t searched_text_bytes = uint64_t{1} << 16;
 
 /// Refuses content that contradicts the name. `path` is the name of the file whose content, expanded, is `file`.

@@ -83,7 +83,7 @@ std::optional<std::pair<page_header, size_t>> read_header(bytes_view bytes) {
   return std::pair(h, in.at());
 }
 
-class chunk_reader {  ///< reads the column's part of one row group
+class chunk_reader {  ///< reads the values of the column in one row group (a column chunk)
  public:
   chunk_reader(const core::source_file& file, const parquet_chunk& chunk, uint8_t max_definition, size_t group,
                const row_visit& visit)
@@ -94,7 +94,8 @@ class chunk_reader {  ///< reads the column's part of one row group
     while (values_ < chunk_.values) {
       if (at_ >= end()) return lies(fmt::format("its pages hold {} of {} values", values_, chunk_.values));
       page_ = at_;
-      // Lets the visitor stop: a small page may expand to many rows.
+      // Calls the visitor without a text before each page, so that it can stop the reading: a small page may expand to
+      // many rows.
       TROUPE_TRY(visit_(std::nullopt, at_));
       TROUPE_TRY(read_page());
     }
@@ -138,7 +139,7 @@ class chunk_reader {  ///< reads the column's part of one row group
     if (packed_bytes > max_block_bytes)
       return fail(error_kind::limit,
                   lies(fmt::format("{} bytes, at most {} are read", packed_bytes, max_block_bytes)).error().text);
-    // Frees the old buffer first, so that both are not in memory.
+    // Frees the old buffer before a larger one is allocated, so that both are never in memory at once.
     if (packed_bytes > packed_.capacity()) packed_ = std::vector<std::byte>();
     packed_.resize(packed_bytes);
     TROUPE_TRY(file_.read(at_, packed_));
@@ -179,7 +180,8 @@ class chunk_reader {  ///< reads the column's part of one row group
     return {};
   }
 
-  /// Counts a row or word; calls the visitor without a text from time to time, so that the reading can be stopped.
+  /// Counts one row or one word of a dictionary; calls the visitor without a text after every rows_between_calls of
+  /// them, so that the visitor can stop the reading.
   core::result<void> taken() {
     return ++taken_ % rows_between_calls == 0 ? visit_(std::nullopt, at_) : core::result<void>{};
   }
@@ -238,7 +240,8 @@ class chunk_reader {  ///< reads the column's part of one row group
       if (max_definition_ > 0) {
         const auto level = levels.next();
         if (!level || *level > max_definition_) return lies(fmt::format("value {} has no valid level", i));
-        if (*level < max_definition_) {  // a few bytes may state that billions of rows are null
+        // Skips all equal levels at once, since a few bytes may state that billions of rows are null.
+        if (*level < max_definition_) {
           i += levels.pass_same(rows - i - 1);
           continue;
         }
@@ -266,7 +269,8 @@ class chunk_reader {  ///< reads the column's part of one row group
   const row_visit& visit_;
   uint64_t at_ = 0, page_ = 0, values_ = 0, taken_ = 0;
   std::vector<std::byte> packed_, page_bytes_, dictionary_;
-  std::vector<uint32_t> words_;  ///< place of each word in the dictionary, where its length is stored first
+  /// [word]: offset in the dictionary page at which the word's length is stored, followed by its text.
+  std::vector<uint32_t> words_;
 };
 
 }  // namespace

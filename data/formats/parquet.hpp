@@ -11,7 +11,7 @@
 namespace troupe::data {
 
 /// Passes the texts of column `key` to `visit`; a null is not a row. In memory are a page, packed and expanded, and a
-/// dictionary with the places of its words, each at most max_block_bytes. Supported: plain and dictionary pages of
+/// dictionary with the positions of its words, each at most max_block_bytes. Supported: plain and dictionary pages of
 /// version 1 and 2, stored, snappy, gzip, zstd or LZ4_RAW, delta encodings of texts; an error names any other feature
 /// of the column. Errors: every error of read_parquet_footer; bad_input with file, row group and byte for inconsistent
 /// pages.

@@ -17,7 +17,7 @@ using core::error_kind;
 using core::fail;
 
 constexpr uint64_t magic_bytes = 4;
-constexpr uint64_t tail_bytes = 8;  // length of the footer, then the magic
+constexpr uint64_t tail_bytes = 8;  // the last bytes of the file: the footer's length, then the magic number
 constexpr int64_t type_byte_array = 6;
 constexpr size_t names_shown = 8, name_shown_bytes = 64;
 constexpr size_t max_name_bytes = 65536;
@@ -95,17 +95,18 @@ class schema_search {
   [[nodiscard]] const std::optional<schema_element>& found() const { return found_; }
   [[nodiscard]] bool whole() const { return seen_root_ && groups_.empty() && !broken_; }
 
-  std::string names;  ///< names of the first columns, for messages
+  std::string names;  ///< names of the schema's first columns, for the message that the searched column is missing
   size_t column = 0;  ///< index of the searched column among the leaves
   int max_definition = 0;
-  const char* other = nullptr;  ///< kind of the column that was found, if it is not a single value
+  /// Kind of the found column, such as "list", if it has no single value for each row; else null.
+  const char* other = nullptr;
 
  private:
   /// A group of the schema. Names may be long and elements many, so the group keeps only the part of its path that
   /// messages show, and how much of the key the path matches.
   struct group {
     std::string path{};
-    int64_t children = 0;  ///< number of members that have not been read yet
+    int64_t children = 0;  ///< number of the group's direct members that have not been read yet
     int definition = 0;
     const char* repeated = nullptr;  ///< "list" or "map" if the members are in a repeated group; else null
     const char* kind = "structure";
@@ -164,7 +165,7 @@ column_chunk read_chunk(thrift_reader& in, uint8_t type) {
   return c;
 }
 
-/// Returns the bytes of the footer; the file's pages are before them.
+/// Reads the bytes of the footer, which the file has after its pages.
 core::result<std::vector<std::byte>> footer_of(const core::source_file& file) {
   const auto wrong = [&](const std::string& why) {
     return fail(error_kind::bad_input, fmt::format("'{}' is not a complete Parquet file: {}", file.name(), why));
@@ -198,7 +199,7 @@ core::result<parquet_column> read_parquet_footer(const core::source_file& file, 
   };
   parquet_column out;
   schema_search schema(key);
-  std::string problem;  // first problem that was found
+  std::string problem;  // description of the first problem in the footer; empty: none so far
   const auto take_group = [&](thrift_reader& in, uint8_t type) {
     std::optional<column_chunk> mine;
     int64_t rows = -1;

@@ -15,9 +15,9 @@ namespace troupe::data {
 /// Longest footer that is read, in bytes.
 inline constexpr uint64_t max_parquet_footer_bytes = uint64_t{64} << 20;
 
-struct parquet_chunk {  ///< the values of a column in one row group
+struct parquet_chunk {  ///< the values of one column in one row group of the file (a column chunk)
   block_codec codec = block_codec::none;
-  uint64_t begin = 0, bytes = 0;  ///< byte range of its pages, checked to be inside the file
+  uint64_t begin = 0, bytes = 0;  ///< byte range of the chunk's pages in the file, checked to be inside the file
   uint64_t values = 0;            ///< number of values, nulls included
 };
 

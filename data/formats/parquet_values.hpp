@@ -12,7 +12,8 @@
 
 namespace troupe::data {
 
-/// Reads small numbers stored in runs and in packed bits (RLE / bit packing hybrid).
+/// Reads small numbers in Parquet's RLE / bit-packing hybrid encoding: runs of equal numbers, and groups of numbers
+/// with few bits.
 class hybrid_reader {
  public:
   hybrid_reader(std::span<const std::byte> bytes, unsigned width) : bytes_(bytes), width_(width) {}
@@ -67,7 +68,7 @@ class hybrid_reader {
   uint64_t run_ = 0, packed_bit_ = 0;
 };
 
-/// Reads texts stored one after the other, each after its length.
+/// Reads texts in Parquet's plain encoding: one after the other, each preceded by its length.
 class plain_reader {
  public:
   explicit plain_reader(std::span<const std::byte> bytes, size_t at = 0) : bytes_(bytes), at_(at) {}

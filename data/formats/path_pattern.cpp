@@ -7,15 +7,16 @@
 namespace troupe::data {
 namespace {
 
-/// Returns the length of the class at the beginning of `pattern`, with its brackets; 0 if there is none.
+/// Returns the length of the character class, such as `[a-z]`, at the beginning of `pattern`, with its brackets; 0 if
+/// there is none.
 size_t class_length(std::string_view pattern) {
   if (!pattern.starts_with('[')) return 0;
   const size_t first = pattern.substr(1).starts_with('!') ? 2 : 1;
-  const size_t end = pattern.find(']', first + 1);  // a bracket at the first place belongs to the class
+  const size_t end = pattern.find(']', first + 1);  // a `]` directly after `[` is a member of the class
   return end == std::string_view::npos ? 0 : end + 1;
 }
 
-/// True if `c` is in the class, which includes its brackets.
+/// True if character `c` is in the character class `whole`, which includes its brackets.
 bool is_in_class(std::string_view whole, char c) {
   auto members = whole.substr(1, whole.size() - 2);
   const bool is_negated = members.starts_with('!');
@@ -34,7 +35,8 @@ bool is_in_class(std::string_view whole, char c) {
 }  // namespace
 
 bool matches_pattern(std::string_view pattern, std::string_view path) {
-  std::vector<char> reached(path.size() + 1);  // places of the path that the pattern can have reached
+  // [position in path]: 1 if the part of the pattern that has been processed matches the path up to this position.
+  std::vector<char> reached(path.size() + 1);
   reached[0] = 1;
   while (!pattern.empty()) {
     std::vector<char> next(path.size() + 1);
@@ -52,7 +54,7 @@ bool matches_pattern(std::string_view pattern, std::string_view path) {
       else
         next[at] = at > 0 && reached[at - 1] != 0 && fits(before);
     }
-    if (folders)  // `**` followed by a slash matches whole names only
+    if (folders)  // `**/` matches only whole names of folders
       for (size_t at = 0; at <= path.size(); ++at)
         if (reached[at] == 0 && (at == 0 || path[at - 1] != '/')) next[at] = 0;
     pattern.remove_prefix(folders ? 3 : anything ? 2 : std::max<size_t>(of_class, 1));

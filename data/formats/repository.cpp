@@ -23,7 +23,8 @@ namespace fs = std::filesystem;
 using core::error_kind;
 using core::fail;
 
-/// Selects the training files of a folder among files whose splits are known.
+/// Selects the files of a data set's folder that are trained on, by the splits (train, test, ...) to which the files
+/// belong.
 class choosing {
  public:
   choosing(const fs::path& folder, source_listing& to) : folder_(folder), to_(to) {}
@@ -61,7 +62,7 @@ class choosing {
     return {};
   }
 
-  /// Keeps the files of the card's only or default configuration.
+  /// Keeps the training files of the configuration that the data set's card has alone or as its default.
   core::result<void> keep_configured(const std::vector<card_configuration>& all) {
     TROUPE_ASSIGN(const auto* const chosen, configuration_of(all));
     const std::string prefix = chosen->folder.empty() ? "" : chosen->folder + "/";
@@ -83,7 +84,8 @@ class choosing {
           any = matched = true;
           if (splits[i].kind != split::training) splits[i] = {trains ? split::training : split::held_out, s.name};
         }
-        // A pattern may match nothing, as in `datasets`; held-out files are often not fetched.
+        // A pattern of the card may match no file, as in `datasets`, but a plain path of a training file must exist;
+        // held-out files are often not fetched, so their paths need not exist.
         if (!matched && !unmatched && trains && !is_pattern(p)) unmatched = prefix + p;
       }
     }
@@ -113,7 +115,7 @@ class choosing {
  private:
   [[nodiscard]] std::string relative(const fs::path& p) const { return p.lexically_relative(folder_).generic_string(); }
 
-  /// Returns the only or default configuration.
+  /// Returns the card's only or default configuration; refuses several configurations without a default.
   [[nodiscard]] core::result<const card_configuration*> configuration_of(
       const std::vector<card_configuration>& all) const {
     const auto defaults = std::ranges::count_if(all, &card_configuration::is_default);
@@ -184,7 +186,8 @@ core::result<source_listing> training_files_of(const fs::path& folder, source_li
   }
   choosing choice(folder, out);
   if (!has_card) {
-    if (!choice.are_all_split()) return listed;  // cards and licences are texts like any other
+    // No card or split marks the folder as a data set, so all files are texts.
+    if (!choice.are_all_split()) return listed;
     TROUPE_TRY(choice.keep_named());
     return out;
   }

@@ -15,7 +15,8 @@ namespace troupe::data {
 /// the function returns an error, the reading ends.
 using row_visit = std::function<core::result<void>(std::optional<std::string_view> text, uint64_t byte)>;
 
-/// Largest number of rows, words or members, nulls included, between two calls of a row_visit.
+/// Largest number of rows, dictionary words or archive members, nulls included, that a reader processes between two
+/// calls of its row_visit.
 inline constexpr uint64_t rows_between_calls = uint64_t{1} << 16;
 
 }  // namespace troupe::data

@@ -19,10 +19,11 @@ namespace fs = std::filesystem;
 using core::error_kind;
 using core::fail;
 
-/// A file that a list names.
+/// A file that a writer's list of shards names.
 struct listed_shard {
-  std::string name;                   ///< name relative to the list's folder
-  std::string packed{};               ///< name of its packed form; empty: none
+  std::string name;  ///< name of the shard's file, relative to the list's folder
+  /// Name of the shard's compressed form, relative to the list's folder; empty: the list names none.
+  std::string packed{};
   std::optional<uint64_t> samples{};  ///< number of rows, if the list states it
 };
 
@@ -73,7 +74,8 @@ core::result<std::optional<shard_list>> list_of_mosaic(const fs::path& path, con
   return out.shards.empty() && !describes_rows(path) ? std::nullopt : std::optional(std::move(out));
 }
 
-/// Returns the list in file `path`; nullopt if the file is another one.
+/// Returns the list of files in `path`, a state.json of `datasets` or an index.json of MosaicML; nullopt if it is
+/// neither.
 core::result<std::optional<shard_list>> list_in(const fs::path& path) {
   std::error_code ec;
   const bool of_datasets = path.filename() == "state.json";
@@ -94,7 +96,7 @@ core::result<std::optional<shard_list>> list_in(const fs::path& path) {
 core::result<void> check_samples(const fs::path& path, uint64_t wanted, const fs::path& list) {
   uint32_t samples = 0;
   TROUPE_ASSIGN(const auto file, core::source_file::open(path));
-  if (file.size() < sizeof samples) return {};  // the reader of shards refuses such a file
+  if (file.size() < sizeof samples) return {};  // too short for a shard; the reader of shards refuses the file
   TROUPE_TRY(file.read(0, std::as_writable_bytes(std::span(&samples, 1))));
   if (samples == wanted) return {};
   return fail(error_kind::bad_input,

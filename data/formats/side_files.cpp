@@ -27,7 +27,8 @@ bool is_unfinished_copy(const fs::path& p) {
   return name.ends_with('~') || is_one_of(endings, core::lowered(p.extension().string()));
 }
 
-/// True for endings that mark an older copy of the file whose name has no such ending.
+/// True for file extensions, such as `.old` or `.1`, that mark an older copy of the file whose name has no such
+/// extension.
 bool marks_older_copy(std::string_view ending) {
   if (ending == ".old" || ending == ".orig") return true;
   return ending.size() > 1 && std::ranges::all_of(ending.substr(1), [](char c) { return c >= '0' && c <= '9'; });
@@ -77,7 +78,7 @@ void leave_out_side_files(const fs::path& folder, source_listing& listing) {
       return !why.empty();
     });
   };
-  const std::vector<fs::path> all = listing.files;  // sorted
+  const std::vector<fs::path> all = listing.files;  // files sorted by path
   leave_out([&](const fs::path& p) -> std::string {
     if (is_unfinished_copy(p)) return "backup or unfinished copy";
     if (!marks_older_copy(core::lowered(p.extension().string()))) return "";
@@ -114,7 +115,7 @@ core::result<void> refuse_second_forms(const std::vector<fs::path>& files) {
 void name_missing_shards(source_listing& listing) {
   struct shard_group {
     shard_name one;
-    fs::path path;  ///< a shard that is there
+    fs::path path;  ///< path of one existing shard of the group
     std::set<uint64_t> numbers{};
   };
   std::map<std::pair<std::string, uint64_t>, shard_group> groups;
@@ -128,7 +129,7 @@ void name_missing_shards(source_listing& listing) {
   for (const auto& [key, group] : groups) {
     const auto& [one, path, numbers] = group;
     if (numbers.size() >= one.total) continue;
-    uint64_t first = numbers.contains(one.total) ? 1 : 0;  // some writers count from 1
+    uint64_t first = numbers.contains(one.total) ? 1 : 0;  // some writers number the shards from 1, not from 0
     while (numbers.contains(first)) ++first;
     std::string name = path.filename().string();
     name.replace(one.digits_at, one.digits, fmt::format("{:0{}}", first, one.digits));

@@ -13,10 +13,9 @@ namespace troupe::data {
 bool is_card_or_licence(const std::filesystem::path& path);  ///< true for names such as README.md and LICENSE
 bool describes_data(const std::filesystem::path& path);  ///< true for JSON that describes rows, such as croissant.json
 
-/// Moves files of `folder` to `listing.left_out`: backups and unfinished copies (`a.jsonl~`, `.bak`, `.tmp`, `.part`,
-/// and
-/// `.1` next to the file without it); next to rows or tokens also names that begin with an underscore, checksums and
-/// logs.
+/// Moves files of `folder` to `listing.left_out`: backups and unfinished copies (such as `a.jsonl~`, `.bak`, `.tmp`,
+/// `.part`, and `.1` if the file without this ending exists); if the folder has rows or tokens, also files whose names
+/// begin with an underscore, checksums and logs.
 void leave_out_side_files(const std::filesystem::path& folder, source_listing& listing);
 
 /// Refuses two files that are one file in two forms, such as `a.jsonl` and `a.jsonl.gz`, naming both.

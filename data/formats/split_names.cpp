@@ -38,7 +38,8 @@ named_split split_in(std::string_view text) {
     const bool trains = std::ranges::find(training, word) != std::end(training);
     const bool is_held_out = std::ranges::find(held_out, word) != std::end(held_out);
     if (!trains && !is_held_out) continue;
-    if (out.kind != split::none && (out.kind == split::training) != trains) return {};  // the text names both splits
+    // The text contains both the name of a training split and that of a held-out one.
+    if (out.kind != split::none && (out.kind == split::training) != trains) return {};
     out = {trains ? split::training : split::held_out, trains ? "train" : word};
   }
   return out;
@@ -64,7 +65,7 @@ named_split split_of(const std::filesystem::path& relative) {
   if (out.kind != split::none) return out;
   const std::string name = relative.filename().string();
   out = split_in(name.substr(0, name.find('.') == 0 ? name.npos : name.rfind('.')));
-  // push_to_hub names the files of a split NAME-00000-of-00001
+  // The function push_to_hub of `datasets` names the files of a split NAME-00000-of-00001.
   const auto shard = shard_in(name);
   if (out.kind != split::none && shard && shard->digits == 5 && name[shard->digits_at - 1] == '-')
     out.name = shard->name;

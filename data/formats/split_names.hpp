@@ -11,10 +11,10 @@ namespace troupe::data {
 
 enum class split : uint8_t { none, training, held_out };
 
-/// The split that a text names.
+/// A data set's split (train, test, ...) that a text such as a file's name contains.
 struct named_split {
   split kind = split::none;
-  std::string name{};  ///< name as in the text, such as "train" or "train_sft"
+  std::string name{};  ///< name of the split as in the text, such as "train" or "train_sft"; empty: none
 };
 
 /// Returns the split that the words of `text` name; words are separated by anything but letters. A text that names a
@@ -28,7 +28,7 @@ named_split split_of(const std::filesystem::path& relative);
 struct shard_name {
   std::string name;  ///< NAME
   uint64_t number = 0, total = 0;
-  size_t digits_at = 0, digits = 0;  ///< place of the number in the file's name
+  size_t digits_at = 0, digits = 0;  ///< position and number of the digits of `number` in the file's name, in bytes
 };
 
 /// Returns the parts of a file's name; nullopt if it has another form. A dot or an underscore may follow NAME, too.

@@ -19,7 +19,7 @@ using core::error_kind;
 using core::fail;
 
 constexpr uint64_t block_bytes = 512;
-/// Largest long name or pax header, in bytes.
+/// Largest size in bytes of a member that contains a long name or a pax header.
 constexpr uint64_t max_extra_bytes = uint64_t{1} << 20;
 
 std::string_view field(std::string_view header, size_t at, size_t bytes) {
@@ -27,7 +27,8 @@ std::string_view field(std::string_view header, size_t at, size_t bytes) {
   return whole.substr(0, whole.find('\0'));
 }
 
-/// Returns the number in octal digits, or in GNU's big-endian bytes after a set bit; nullopt for any other text.
+/// Returns the number in a field of a tar header: octal digits, or, if the first bit is set, GNU's big-endian bytes;
+/// nullopt for any other text.
 std::optional<uint64_t> number(std::string_view text) {
   uint64_t value = 0;
   if (static_cast<unsigned char>(text.front()) == 0x80) {
@@ -100,7 +101,7 @@ class tar_reader {
     return out;
   }
 
-  /// Refuses data after the end mark, which only padding may follow.
+  /// Refuses data other than zeros after the blocks of zeros that end a tar, as tars have that were joined.
   core::result<void> only_zeros_follow() {
     for (uint64_t blocks = 1; at_ < file_.size(); ++blocks) {
       if (blocks % rows_between_calls == 0) TROUPE_TRY(visit_(std::nullopt, at_));
@@ -168,12 +169,13 @@ class tar_reader {
     long_name_.reset();
     long_size_.reset();
     if (type == 'S') return wrong("a sparse file, which is not read");
-    if (type != '0' && type != '\0' && type != '7') return {};  // folders and links are skipped
+    // Only regular files are read; folders and links are skipped.
+    if (type != '0' && type != '\0' && type != '7') return {};
     return take_file(bytes);
   }
 
   core::result<void> take_file(uint64_t bytes) {
-    // WebDataset's option `skip_meta` skips such files, too.
+    // Skips files named `__NAME__` or in such a folder, as WebDataset's option `skip_meta` does.
     if (is_metadata(std::string_view(name_).substr(0, name_.find('/')))) return {};
     const auto slash = name_.rfind('/');
     const size_t base = slash == name_.npos ? 0 : slash + 1;
@@ -214,7 +216,7 @@ class tar_reader {
                               endings));
     std::string line = *json;
     for (char& c : line)
-      if (c == '\n' || c == '\r') c = ' ';  // between values only: JSON strings contain no line ends
+      if (c == '\n' || c == '\r') c = ' ';  // line ends occur only between JSON values, never inside strings
     return read_json_lines(text_window(line), fmt::format("{}: {}.json", file_.name(), name.substr(0, 200)), key_,
                            [&](std::string_view text, uint64_t) { return visit_(text, std::min(at_, file_.size())); });
   }

@@ -13,7 +13,7 @@ namespace troupe::data {
 /// Smallest number of bytes that one read of the source requests.
 inline constexpr uint64_t window_block_bytes = uint64_t{1} << 22;
 
-class text_window {  ///< reads a file that outlives it, or text in memory
+class text_window {  ///< reads a text from a file, which must outlive the window, or from memory
  public:
   explicit text_window(const core::source_file& file) : file_(&file), size_(file.size()) {}
   text_window(std::string_view text) : held_(text), size_(text.size()) {}
@@ -45,7 +45,8 @@ class text_window {  ///< reads a file that outlives it, or text in memory
 
   const core::source_file* file_ = nullptr;
   std::string buffer_;
-  std::string_view held_;  // text from first_ on: in the buffer, or the whole text in memory
+  // The current part of the text, which begins at offset first_: in the buffer, or the whole text if it is in memory.
+  std::string_view held_;
   uint64_t first_ = 0, size_;
 };
 

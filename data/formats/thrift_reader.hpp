@@ -8,7 +8,7 @@
 
 namespace troupe::data {
 
-/// Encoding of a value.
+/// Wire type of a value in Thrift's compact protocol.
 enum thrift_type : uint8_t {
   t_true = 1,
   t_false,
@@ -72,7 +72,8 @@ class thrift_reader {
     if ((type != t_list && type != t_set) || ++depth_ > max_depth) broken();
     const uint8_t head = byte();
     const uint64_t count = head >> 4 == 0xF ? varint() : head >> 4;
-    if (count > bytes_.size() - at_) broken();  // an item has at least one byte
+    // A list with more items than bytes left is broken, because an item has at least one byte.
+    if (count > bytes_.size() - at_) broken();
     for (uint64_t i = 0; ok_ && i < count; ++i) take(static_cast<uint8_t>(head & 0xF));
     --depth_;
   }

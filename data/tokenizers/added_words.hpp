@@ -1,4 +1,4 @@
-// Finds the added words of a vocabulary in a text, each of which is a whole token: <|user|> and the like.
+// Finds in a text the words that were added to a trained vocabulary, such as <|user|>: each of them is a whole token.
 #pragma once
 
 #include <array>
@@ -13,8 +13,8 @@
 
 namespace troupe::data {
 
-/// Finds added words in a text. Special words and the end-of-text word are ordinary text: no document can forge its own
-/// end.
+/// Finds added words in a text. Words that are marked as special, and the end-of-text word, are not found but read as
+/// ordinary text, so that no document can contain its own end.
 class added_words {
  public:
   added_words() = default;
@@ -38,8 +38,8 @@ class added_words {
   std::array<bool, 256> begins_{};
 };
 
-/// Refuses, with the reason, a word that contains blanks or depends on the text around it: texts with it cannot be
-/// encoded as in transformers yet.
+/// Refuses a word that contains blanks, or whose match depends on the text around it, with the reason: texts with such
+/// a word cannot yet be encoded as in transformers.
 core::result<void> check_added_word(const added_word& word);
 
 }  // namespace troupe::data

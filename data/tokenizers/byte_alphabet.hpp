@@ -1,4 +1,4 @@
-// The characters with which byte-level vocabularies write bytes.
+// The characters with which byte-level vocabularies (GPT-2's and others) write bytes as text.
 #pragma once
 
 #include <fmt/format.h>
@@ -34,8 +34,8 @@ struct byte_alphabet {
     return out;
   }
 
-  /// Returns the first byte whose word is not in a vocabulary; `has` is true for words of the vocabulary. nullopt:
-  /// none.
+  /// Returns the first byte whose character is no word of a vocabulary; `has` returns true for words of the vocabulary.
+  /// nullopt: every byte has a word.
   template <class Has>
   [[nodiscard]] std::optional<uint32_t> first_missing(Has&& has) const {
     for (uint32_t b = 0; b < 256; ++b)
@@ -53,7 +53,7 @@ struct byte_alphabet {
   [[nodiscard]] std::string bytes_of(std::string_view word) const {
     std::string out;
     for (std::string_view rest = word; !rest.empty();) {
-      const size_t n = core::utf8_character(rest);  // the JSON reader accepts only valid UTF-8
+      const size_t n = core::utf8_character(rest);  // never 0, because the JSON reader accepts only valid UTF-8
       uint32_t code = static_cast<unsigned char>(rest[0]);
       if (n == 2) code = (code & 0x1F) << 6 | (static_cast<unsigned char>(rest[1]) & 0x3F);
       const auto found = n <= 2 ? byte_of.find(code) : byte_of.end();

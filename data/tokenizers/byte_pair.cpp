@@ -18,9 +18,10 @@ constexpr uint32_t no_rank = merge_table::no_rank;
 
 uint64_t pair_of(uint32_t left, uint32_t right) { return uint64_t{left} << 32 | right; }
 
-/// Merges the pair with the lowest rank first, and searches for it anew each time; the cheapest way for a short word.
+/// Merges the tokens of a word: repeatedly searches all pairs for the one with the lowest rank and merges it. The
+/// fastest way for a short word.
 void merge_by_scan(const merge_table& merges, std::vector<uint32_t>& tokens) {
-  std::array<merge_table::merge, scanned_word_tokens> to;  // merge of tokens i and i + 1
+  std::array<merge_table::merge, scanned_word_tokens> to;  // [i]: merge of tokens i and i + 1
   size_t n = tokens.size();
   for (size_t i = 0; i + 1 < n; ++i) to[i] = merges.find(tokens[i], tokens[i + 1]);
   while (n > 1) {
@@ -40,17 +41,19 @@ void merge_by_scan(const merge_table& merges, std::vector<uint32_t>& tokens) {
   tokens.resize(n);
 }
 
-/// Merges the tokens of a word with a heap over a linked list; outdated heap entries are recognised by their rank.
+/// Merges the tokens of a word in order of rank, with a heap of possible merges over a linked list of tokens. A merge
+/// that has become impossible stays in the heap, and is recognised by its outdated rank.
 void merge_by_heap(const merge_table& merges, std::vector<uint32_t>& tokens) {
   constexpr uint32_t none = ~uint32_t{0};
   struct node {
     uint32_t before, after;
-    merge_table::merge to;  // merge with the next node
+    merge_table::merge to;  // merge of this node's token with the next node's token
   };
   assert(tokens.size() < none);
   const auto n = static_cast<uint32_t>(tokens.size());
   std::vector<node> list(n);
-  std::priority_queue<uint64_t, std::vector<uint64_t>, std::greater<>> heap;  // rank in the upper bits, then place
+  // Rank of a merge in the upper bits, position of its left token below.
+  std::priority_queue<uint64_t, std::vector<uint64_t>, std::greater<>> heap;
   const auto consider = [&](uint32_t i) {
     auto& x = list[i];
     x.to = x.after == none ? merge_table::merge{} : merges.find(tokens[i], tokens[x.after]);

@@ -41,20 +41,21 @@ class merge_table {
   std::vector<slot> slots_;
 };
 
-/// The contents of vocab.json and merges.txt.
+/// A byte-level vocabulary: the contents of vocab.json, merges.txt and the folder's added words.
 struct byte_pair_vocabulary {
-  std::vector<std::string> bytes_of;     ///< bytes of each token; empty for numbers without a token
-  std::array<uint32_t, 256> token_of{};  ///< token of each single byte
+  std::vector<std::string> bytes_of;     ///< [token]: its bytes; empty for numbers without a token
+  std::array<uint32_t, 256> token_of{};  ///< [byte]: token of the single byte
   merge_table merges{0};
-  added_words added{};  ///< words of a text that are one token each
+  added_words added{};  ///< words that were added to the vocabulary, each of which is one token
 };
 
-/// Merges the tokens of one word in place, by rank, equal ranks from the left. Words up to `scanned_word_tokens` are
-/// searched again for each merge, longer ones use a heap, so that the time stays near linear.
+/// Largest number of tokens of a word whose pairs merge_word() searches again for each merge. For longer words it uses
+/// a heap, so that the time stays near linear.
 inline constexpr size_t scanned_word_tokens = 32;
+/// Merges the tokens of one word in place, by rank; among equal ranks the leftmost pair is merged first.
 void merge_word(const merge_table& merges, std::vector<uint32_t>& tokens);
 
-/// Cache of words with their tokens; a new word replaces the word in its slot. At most 4 MiB.
+/// Cache of the tokens of recent words; a new word replaces the word at the same position of the table. At most 4 MiB.
 class word_cache {
  public:
   static constexpr size_t places = size_t{1} << 16;
@@ -76,7 +77,8 @@ class word_cache {
 core::result<std::unique_ptr<tokenizer>> open_byte_pair(const std::filesystem::path& vocab,
                                                         const std::filesystem::path& merges);
 
-/// Returns the digest that identifies a vocabulary of these words by token, merges by rank and added words.
+/// Returns the digest that identifies a vocabulary: of its words in the order of their tokens, its merges in the order
+/// of their ranks, and its added words.
 std::string vocabulary_digest(const std::vector<std::string>& words, const std::vector<std::string>& merges,
                               const added_words& added);
 
@@ -88,8 +90,8 @@ core::result<std::unique_ptr<tokenizer>> byte_pair_of(const std::vector<std::str
                                                       const std::vector<std::string>& merges,
                                                       std::optional<uint32_t> end_of_text = {}, added_words added = {});
 
-/// Makes a tokenizer of the vocabulary, for words cut by GPT-2's pattern. Bytes that are not valid UTF-8 form words of
-/// their own, so that decoding restores every text.
+/// Makes a tokenizer of the vocabulary, which cuts texts into words by GPT-2's pattern. Bytes that are not valid UTF-8
+/// form words of their own, so that decoding restores every text.
 core::result<std::unique_ptr<tokenizer>> make_byte_pair(byte_pair_vocabulary vocabulary,
                                                         tokenizer_description description);
 

@@ -24,8 +24,8 @@ namespace fs = std::filesystem;
 using core::error_kind;
 using core::fail;
 
-/// Most words of the vocabulary that no merge makes and that angle or square brackets do not mark as special. A few may
-/// be fillers; more mean that merges.txt is incomplete.
+/// Largest number of words of a vocabulary that no merge produces and that have no angle or square brackets, which mark
+/// special words. A few may be fillers; more words mean that merges.txt is incomplete.
 constexpr size_t most_unmade_words = 16;
 
 core::result<std::string> open_text(const fs::path& path) {

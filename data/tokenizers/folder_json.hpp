@@ -9,10 +9,11 @@
 
 namespace troupe::data {
 
-/// Returns the object in the file. Refused: broken JSON, and any value but an object.
+/// Returns the JSON object in the file `path`. Refused: broken JSON, and any JSON value but an object.
 core::result<nlohmann::json> read_json_object(const std::filesystem::path& path);
 
-/// Returns the object in the file; null if the file does not exist. Refused: broken JSON, and any value but an object.
+/// Returns the JSON object in the file `path`; null if the file does not exist. Refused: broken JSON, and any JSON
+/// value but an object.
 core::result<nlohmann::json> read_json_if_there(const std::filesystem::path& path);
 
 /// Returns the text under `key`, or the `content` of a special token that is written as an object; empty for any other

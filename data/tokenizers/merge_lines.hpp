@@ -1,5 +1,5 @@
-// Reads the lines of a merges.txt without byte order mark, version line, empty lines and Windows line ends. A line
-// other than the version that begins with # is a merge.
+// Reads the merges in a merges.txt, line by line. Skips the byte order mark, the version line, empty lines and Windows
+// line ends. Any other line that begins with # is a merge.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ class merge_lines {
     if (rest_.starts_with("\xEF\xBB\xBF")) rest_.remove_prefix(3);
   }
 
-  /// Returns the next merge; nullopt at the end.
+  /// Returns the text of the next merge, `left right`; nullopt at the end.
   std::optional<std::string_view> next() {
     while (!rest_.empty()) {
       ++number_;

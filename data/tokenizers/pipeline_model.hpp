@@ -1,5 +1,5 @@
-// Examines the `model` of a tokenizer.json beyond its words and merges: options that change how a text is cut, and
-// whether the vocab.json and merges.txt next to it agree.
+// Examines the key `model` of a tokenizer.json for more than its words and merges: for options that change how a text
+// is cut, and for differences from the vocab.json and merges.txt next to the file.
 #pragma once
 
 #include <cstdint>

@@ -24,8 +24,8 @@ using core::fail;
 
 /// The character by which pieces represent a space.
 constexpr std::string_view space_piece = "\xE2\x96\x81";
-/// A field of a model file, its normalizer with add_dummy_prefix = true or false: after a model, its value replaces
-/// the model's.
+/// Bytes that, appended to a model file, replace the value of its normalizer's add_dummy_prefix (whether a space is
+/// added before a text) by true or by false; of two values in a protocol buffer the last one counts.
 constexpr std::string_view with_space_before_text("\x1A\x02\x18\x01", 4),
     without_space_before_text("\x1A\x02\x18\x00", 4);
 
@@ -52,15 +52,16 @@ class sentencepiece_tokenizer final : public tokenizer {
     if (eos >= 0 && processor_.IsControl(eos)) description_.end_of_text = static_cast<uint32_t>(eos);
     description_.digest = digest_of({model});
     TROUPE_TRY(find_cut_signs(shape));
-    // A further part begins with the sign of its cut. If the model removes a blank there, as at the beginning of a
-    // text, the space that is added before a text takes its place; else no space may be added.
+    // Prepares the encoding of further parts: a long text is cut before a sign (a space or line break), so each further
+    // part begins with one. If the model removes blanks at the beginning of a text, it also removes that sign, and the
+    // space that the model adds before a text replaces it; else the model must add no space.
     has_further_ = !cut_signs_.empty() && shape.adds_space != shape.removes_extra_spaces;
     if (!has_further_) return {};
     const auto other = shape.adds_space ? without_space_before_text : with_space_before_text;
     return load_into(further_, std::string(model) + std::string(other));
   }
 
-  /// Reads the added words and the end of text that files next to the model name.
+  /// Reads the words that the files next to the model add to its vocabulary, and the end-of-text token that they name.
   core::result<void> read_folder(const std::filesystem::path& folder, const sentencepiece_shape& shape) {
     TROUPE_TRY(check_piece_class(folder, shape.adds_space));
     TROUPE_TRY(check_pipeline_numbers(folder / "tokenizer.json"));
@@ -98,7 +99,8 @@ class sentencepiece_tokenizer final : public tokenizer {
   }
 
   [[nodiscard]] bool may_end_part(std::string_view character) const override {
-    // A character that the model removes, or rewrites as a blank, would leave the blank before it next to the cut.
+    // A part must not end with a character that the model removes or rewrites as a blank: a blank before this character
+    // would then be next to the cut.
     std::vector<int> ids;
     if (!encode_with(processor_, character, ids) || ids.empty()) return false;
     const std::string_view last = processor_.IdToPiece(ids.back());
@@ -144,7 +146,7 @@ class sentencepiece_tokenizer final : public tokenizer {
     const auto& words = json_value_of(json_value_of(pipeline, "model"), "vocab");
     uint64_t place = 0;
     for (const auto& [key, value] : words.items()) {
-      // A list has words with their scores by number, an object has numbers by word.
+      // `vocab` is a list of [word, score], in which the index is the number, or an object {word: number}.
       const bool has_score = words.is_array() && value.is_array() && !value.empty() && value[0].is_string();
       const std::string word = has_score ? value[0].get<std::string>() : key;
       const auto number = has_score ? nlohmann::json(place) : value;
@@ -159,8 +161,9 @@ class sentencepiece_tokenizer final : public tokenizer {
     return {};
   }
 
-  /// Finds the signs before which a text may be cut. No piece may cross such a place: each piece begins with all its
-  /// signs of this kind, and a sign has a piece of its own, so it joins no unknown character before it.
+  /// Sets cut_signs_ to the signs (space, line break) before which a long text may be cut. No piece of the vocabulary
+  /// may contain text on both sides of a cut: a sign occurs in a piece only at its beginning, and each sign has a
+  /// piece, so the model does not join it with an unknown character before it.
   core::result<void> find_cut_signs(const sentencepiece_shape& shape) {
     if (shape.has_pieces_of_words || shape.ends_pieces_with_space || shape.rewrites_across_a_blank) return {};
     const auto space = number_of_piece(space_piece);
@@ -174,13 +177,15 @@ class sentencepiece_tokenizer final : public tokenizer {
     const bool break_is_space = at_break == at_space && at_break != joined;
     const std::string last = break_only.empty() ? std::string() : processor_.IdToPiece(break_only.back());
     const bool break_is_itself = last == "\n" || last == "<0x0A>";
-    // The space that is added before a part may take the place of a space that is removed there, but not of a break.
+    // A model that removes blanks at the beginning of a text replaces a removed space by the space that it adds, but it
+    // cannot restore a removed line break.
     const bool may_break = break_is_space ? at_spaces : break_is_itself && !shape.removes_extra_spaces;
     cut_signs_ = std::string(at_spaces ? " " : "") + (may_break && !is_inside_a_piece("\n") ? "\n" : "");
     return {};
   }
 
-  /// True if a piece that a text may contain has `sign` after another sign.
+  /// True if some piece of the vocabulary, which a text may be cut into, contains `sign` after a character other than
+  /// `sign`.
   [[nodiscard]] bool is_inside_a_piece(std::string_view sign) const {
     for (int id = 0; static_cast<uint64_t>(id) < pieces(); ++id) {
       std::string_view piece = processor_.IdToPiece(id);
@@ -204,11 +209,11 @@ class sentencepiece_tokenizer final : public tokenizer {
   }
 
   sentencepiece::SentencePieceProcessor processor_;
-  sentencepiece::SentencePieceProcessor further_;  ///< encodes further parts of a text, if processor_ cannot
+  sentencepiece::SentencePieceProcessor further_;  ///< encodes parts of a text after the first one, if has_further_
   bool has_further_ = false;
   std::string cut_signs_;
   std::vector<int> ids_;
-  /// Text of each word that adds to the model's pieces or replaces an unused one; key: number of the token.
+  /// [number of the token]: text of an added word that the model's pieces lack, or that replaces an unused piece.
   std::map<uint32_t, std::string> added_text_;
   added_words added_;
 };

@@ -1,5 +1,5 @@
-// SentencePiece models of any kind (unigram, BPE, words, characters). The only interface to the library and to the
-// protocol buffer runtime inside it.
+// Opens SentencePiece models of any kind (unigram, BPE, words, characters). The only interface to the SentencePiece
+// library and to the protocol buffer runtime inside it.
 #pragma once
 
 #include <filesystem>

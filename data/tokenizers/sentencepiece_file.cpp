@@ -16,9 +16,9 @@ using core::error_kind;
 using core::fail;
 
 enum field_number : uint64_t { pieces = 1, trainer = 2, normalizer = 3, denormalizer = 5 };
-/// Numbers of a normalizer's fields.
+/// Field numbers in the protocol buffer of a model's normalizer.
 enum normalizer_field : uint64_t { table_of_rules = 2, space_before_text = 3, no_extra_spaces = 4 };
-/// Numbers of a trainer's fields.
+/// Field numbers in the protocol buffer of a model's trainer options.
 enum trainer_field : uint64_t { kind_of_pieces = 3, space_as_suffix = 24 };
 /// Value of kind_of_pieces for a model whose pieces are words.
 constexpr uint64_t words = 3;

@@ -9,14 +9,17 @@
 
 namespace troupe::data {
 
-/// Facts about a model that the library does not return.
+/// Options of a SentencePiece model that affect how a long text may be cut, and that the library does not return.
 struct sentencepiece_shape {
   uint64_t pieces = 0;
-  bool adds_space = true;                ///< a space is added before a text
-  bool removes_extra_spaces = true;      ///< spaces at the ends of a text, and repeated ones, are removed
-  bool has_pieces_of_words = false;      ///< pieces are whole words, and unknown words in a row are one unknown piece
-  bool ends_pieces_with_space = false;   ///< a space belongs to the piece before it, and one is added after a text
-  bool rewrites_across_a_blank = false;  ///< a rule of the normalizer has a blank or line break after another byte
+  bool adds_space = true;            ///< true: the model adds a space before a text
+  bool removes_extra_spaces = true;  ///< true: the model removes spaces at both ends of a text, and repeated spaces
+  /// True: pieces are whole words, and consecutive unknown words become one unknown piece.
+  bool has_pieces_of_words = false;
+  /// True: a space is the end of a piece, not the beginning, and one is added after a text.
+  bool ends_pieces_with_space = false;
+  /// True: a rule of the normalizer replaces a text that has a blank or line break after its first byte.
+  bool rewrites_across_a_blank = false;
 };
 
 /// Walks the fields of `ModelProto` (sentencepiece_model.proto): pieces (1), trainer (2) and normalizer (3) must exist

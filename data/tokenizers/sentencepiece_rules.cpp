@@ -12,8 +12,8 @@ namespace troupe::data {
 namespace {
 
 constexpr size_t unit_bytes = 4;
-/// Units of a block. A node and its children are in one block: a child's index is the node's index, changed by
-/// exclusive or with the text's byte.
+/// Number of units (elements of the double array) in a block. A node and its children are in one block: a child's index
+/// is the node's index, changed by exclusive or with the text's byte.
 constexpr uint32_t block_units = 256;
 
 uint32_t number_at(std::span<const std::byte> bytes, size_t at) {
@@ -62,19 +62,20 @@ class trie_walk {
     }
     return {};
   }
-  /// True if fault() has followed a blank or a line break after another byte.
+  /// True if fault() has found a rule whose text has a blank or a line break after its first byte.
   [[nodiscard]] bool has_inner_blank() const { return has_inner_blank_; }
 
  private:
   static constexpr uint32_t label_bits = 0x800000FF, leaf_bit = 0x100, value_bits = 0x7FFFFFFF;
-  static constexpr uint8_t unseen = 0xFF, open = 0xFE;  ///< marks of a node, larger than any number of rules
+  /// Marks of a node that was not visited, or whose visit has not ended; larger than any number of rules.
+  static constexpr uint8_t unseen = 0xFF, open = 0xFE;
   static constexpr std::string_view outside = "rules that lead out of their table", nested = "too many rules in a row";
 
   struct visit {
     uint32_t node;
-    uint32_t next;    ///< next byte of a text to follow
+    uint32_t next;    ///< byte value of a text at which the walk continues from the node
     uint8_t deepest;  ///< largest number of rules on a path below the node
-    bool is_rule;     ///< true if the text up to the node is a rule
+    bool is_rule;     ///< true: the text that leads to the node is the left side of a rule
     bool take(bool rule, uint8_t below) {
       deepest = std::max(deepest, static_cast<uint8_t>(below + (rule ? 1 : 0)));
       return deepest <= max_nested_rules;
@@ -82,7 +83,7 @@ class trie_walk {
   };
 
   [[nodiscard]] uint32_t unit_at(uint32_t at) const { return number_at(trie_, size_t{at} * unit_bytes); }
-  /// Returns the node that a unit leads to; nullopt if it is outside the trie.
+  /// Returns the node to which the trie's unit at index `at` leads; nullopt if that node is outside the trie.
   [[nodiscard]] std::optional<uint32_t> child_of(uint32_t at) const {
     const uint32_t unit = unit_at(at), offset = (unit >> 10) << ((unit & 0x200) >> 6);
     return (at ^ offset) < rules_.size() ? std::optional(at ^ offset) : std::nullopt;

@@ -48,7 +48,7 @@ class added_word_list {
                           json_flag_of(from, "single_word", false)});
   }
 
-  /// Marks the words that the keys of special tokens name as special.
+  /// Marks those added words as special that `keys` of tokenizer_config.json or another file name as special tokens.
   void mark_named(const json& keys) {
     for (const char* kind : kinds_of_special) mark(json_text_of(keys, with_tail(kind, "_token").c_str()));
     for (const char* list : {"additional_special_tokens", "extra_special_tokens"})
@@ -73,7 +73,7 @@ class added_word_list {
   std::map<uint32_t, added_word> words_;
 };
 
-/// Reads the files of one folder and combines them.
+/// Reads the special tokens and templates from all files of one tokenizer's folder, and combines them.
 class special_token_reader {
  public:
   special_token_reader(const fs::path& folder, const token_finder& number_of, uint64_t tokens)
@@ -122,7 +122,8 @@ class special_token_reader {
     if (!*place && number && *number < tokens_) *place = static_cast<uint32_t>(*number);
   }
 
-  /// Sets a token by its text; searches added words first, as transformers does.
+  /// Sets a special token (`kind`) to the token with the text `text`, searched first among added words, then in the
+  /// vocabulary, as in transformers.
   void set_named(std::string_view kind, const std::string& text) {
     if (text.empty()) return;
     std::optional<uint64_t> number;
@@ -152,7 +153,8 @@ class special_token_reader {
     return value.is_number_unsigned() ? std::optional(value.get<uint64_t>()) : std::nullopt;
   }
 
-  /// Reads `bos_token_id` and similar keys, also from `text_config`, where a model of several parts has them.
+  /// Reads the numbers of special tokens from keys such as `bos_token_id`, also within `text_config`, where models of
+  /// several modalities have them.
   void take_numbers(const json& from) {
     for (const auto& [kind, text] : names_) {
       const std::string key = kind + "_token_id";
@@ -201,8 +203,8 @@ class special_token_reader {
     if (now_.sep.empty() && has_config_) names_["sep"] = now_.sep = around_["eos"];
   }
 
-  /// Reads template processing: the template of a single text has the tokens around it, that of a pair the token
-  /// between both texts.
+  /// Reads the special tokens from a post-processor of the type TemplateProcessing: the template of a single text has
+  /// the tokens before and after a text, the template of a pair the token between two texts.
   void read_template_processing(const json& processor) {
     auto& [bos, eos, cls, sep] = now_;
     const auto& single = json_value_of(processor, "single");
@@ -225,8 +227,8 @@ class special_token_reader {
     read_pair(json_value_of(processor, "pair"), first, last);
   }
 
-  /// Handles a post-processor that ends texts with another token than tokenizer_config.json: the token of
-  /// tokenizer_config.json then ends a turn.
+  /// Handles a post-processor that ends texts with the token `last` instead of the end-of-text token of
+  /// tokenizer_config.json: `last` becomes the end of text, and the other token the end of a turn in a conversation.
   void give_up_end(const std::string& last) {
     for (const char* kind : {"eot", "eom"})
       if (!names_.contains(kind)) {
@@ -285,7 +287,8 @@ class special_token_reader {
         add_template(json_text_of(one, "name"), text);
   }
 
-  /// Adds a template. Names become parts of GGUF keys: letters, digits and `_`.
+  /// Adds a chat template. Characters of its name other than letters, digits and `_` are replaced, because the name
+  /// becomes a part of a GGUF key.
   void add_template(std::string name, std::string text) {
     for (char& c : name)
       if ((c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z')) c = '_';
@@ -305,14 +308,16 @@ class special_token_reader {
   json pipeline_, config_, map_, model_, generation_;
   bool has_config_ = false;
   std::map<std::string, std::string>
-      names_;  ///< text of each kind of token in tokenizer_config.json and tokenizer.json
-  std::map<std::string, std::string> around_;  ///< texts that only tokenizer.json puts around a text
+      names_;  ///< [kind of token, such as bos]: its text in tokenizer_config.json or tokenizer.json
+  /// [kind of token]: text of the token that the post-processor in tokenizer.json puts before or after a text.
+  std::map<std::string, std::string> around_;
   current_names now_;
   std::optional<uint32_t> classifier_;
   special_tokens out_;
 };
 
-/// Refuses the text `lost`, unless it is empty, which a file names by `key` as the token `meaning` and no token has.
+/// Refuses a folder in which a file names, by `key`, the text `lost` as the token `meaning`, although no token of the
+/// vocabulary has this text; an empty `lost` means that there is no such text.
 core::result<void> check_found(const fs::path& folder, const std::string& lost, std::string_view meaning,
                                std::string_view key, std::string_view vocabulary) {
   if (lost.empty()) return {};

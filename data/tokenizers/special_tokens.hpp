@@ -22,20 +22,24 @@ struct added_word {
   uint32_t id = 0;
   /// True: a file marks the word as special, or names it as a special token such as the end of text.
   bool is_special = false;
-  bool is_bounded = false;  ///< true: transformers strips blanks next to it or matches it only at word borders
+  /// True: transformers strips blanks next to the word or matches the word only at word borders.
+  bool is_bounded = false;
 };
 
-/// Returns the words in tokenizer.json's `added_tokens`, tokenizer_config.json's `added_tokens_decoder` and
-/// added_tokens.json, by number. Refused: entries without text or number, and a number with two texts.
+/// Returns the added words of a tokenizer's folder, ordered by token number: those in tokenizer.json's `added_tokens`,
+/// tokenizer_config.json's `added_tokens_decoder` and added_tokens.json. Refused: entries without text or number, and a
+/// number with two texts.
 core::result<std::vector<added_word>> read_added_words(const std::filesystem::path& folder);
 
 struct special_tokens {
   std::optional<uint32_t> begin{}, end{}, unknown{}, separator{}, padding{}, mask{}, end_of_turn{}, end_of_message{};
   std::optional<bool> adds_begin{}, adds_end{},
-      adds_separator{};         ///< true if the token is added to each text; nullopt if no file states it
-  std::vector<uint32_t> named;  ///< tokens whose text a file names as special
-  std::string lost_begin;       ///< text that a file names as the beginning and no token has; empty if `begin` is set
-  std::string lost_end;         ///< text that a file names as the end and that no token has; empty if `end` is set
+      adds_separator{};         ///< whether transformers adds the token to each text; nullopt if no file states it
+  std::vector<uint32_t> named;  ///< numbers of the tokens whose text a file names as a special token
+  /// Text that a file names as the beginning-of-text token but that no token has; empty if `begin` is set.
+  std::string lost_begin;
+  /// Text that a file names as the end-of-text token but that no token has; empty if `end` is set.
+  std::string lost_end;
   std::string chat_template;    ///< template that converts a conversation to a text; empty: no file has it
   /// pairs of a name and a chat template, for all templates but the default one
   std::vector<std::pair<std::string, std::string>> other_templates;
@@ -44,21 +48,24 @@ struct special_tokens {
 /// Function that returns the number of the token whose text is the argument; nothing if there is no such token.
 using token_finder = std::function<std::optional<uint32_t>(std::string_view)>;
 
-/// Function that returns the text of the token with a number; empty if there is no such token, or no text becomes it.
+/// Function that returns the text of the token with the given number; empty if there is no such token, or if no text is
+/// encoded to the token.
 using token_texts = std::function<std::string_view(uint32_t)>;
 
-/// Checks added words against the vocabulary that they are added to, which errors call `vocabulary`. Refused: a word
-/// with two numbers, and a number of another word.
+/// Checks added words against the vocabulary to which they are added; errors call it by the text `vocabulary`. Refused:
+/// a word with two numbers, and a number that another word has.
 core::result<void> check_added_words(const std::filesystem::path& folder, const std::vector<added_word>& words,
                                      const token_finder& number_of, const token_texts& text_of,
                                      std::string_view vocabulary);
 
-/// Refuses an end of text that a file of `folder` names and no token has. Errors call the vocabulary `vocabulary`. A
-/// beginning without a token is not an error here: no text is read with one.
+/// Refuses a folder in which a file names an end-of-text token that the vocabulary lacks; errors call the vocabulary by
+/// the text `vocabulary`. A missing beginning-of-text token is not an error here, because texts are encoded without
+/// one.
 core::result<void> check_end_of_text(const std::filesystem::path& folder, const special_tokens& special,
                                      std::string_view vocabulary);
 
-/// Refuses a beginning or an end of text that a file of `folder` names and no token has, for programs that use both.
+/// Refuses a folder in which a file names a beginning-of-text or end-of-text token that the vocabulary lacks, for
+/// programs that use both tokens.
 core::result<void> check_ends_of_text(const std::filesystem::path& folder, const special_tokens& special,
                                       std::string_view vocabulary);
 

@@ -33,8 +33,8 @@ class byte_tokenizer final : public tokenizer {
   }
 };
 
-/// Returns ", got vocab.txt of WordPiece" or the like for a tokenizer that is not supported; an empty text if there is
-/// none.
+/// Returns, for an error, the files of an unsupported tokenizer in `folder`, such as ", got vocab.txt of WordPiece"; an
+/// empty text if there are none.
 std::string others_in(const fs::path& folder) {
   constexpr std::pair<const char*, const char*> others[] = {{"vocab.txt", "WordPiece"}, {"tekken.json", "Mistral"}};
   std::error_code ec;

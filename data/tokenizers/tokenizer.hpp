@@ -1,5 +1,5 @@
-// Converts text to token numbers and back, for any kind of vocabulary. Owns the interface, how a path determines the
-// kind, and the check against a model; byte_pair and sentencepiece own their kinds.
+// Converts text to token numbers and back, for any kind of vocabulary. Owns the interface, the choice of the kind by a
+// path, and the comparison with a model's vocabulary; the folder's other files implement byte pairs and SentencePiece.
 #pragma once
 
 #include <cstdint>
@@ -17,25 +17,27 @@ namespace troupe::data {
 
 /// Deepest nesting of values in a JSON file of a tokenizer.
 inline constexpr size_t max_tokenizer_json_depth = 100;
-/// Largest tokenizer file, in bytes.
+/// Largest size in bytes of a tokenizer's file that is read.
 inline constexpr uint64_t max_tokenizer_bytes = uint64_t{256} << 20;
 /// Largest number of tokens of a vocabulary.
 inline constexpr uint64_t max_vocabulary = uint64_t{1} << 24;
 
-struct tokenizer_description {            ///< identity of a tokenizer, for files that name it
+struct tokenizer_description {  ///< identity of a tokenizer, which descriptions of token files and checkpoints store
   std::string kind;                       ///< kind of tokenizer: bytes, gpt2 or sentencepiece
-  uint64_t vocab_size = 0;                ///< every token is below this number
+  uint64_t vocab_size = 0;                ///< size of the vocabulary: every token is below this number
   std::optional<uint32_t> end_of_text{};  ///< token after each document; a text that encodes to it is refused
-  std::string digest;                     ///< digest of the vocabulary, whatever files hold it
-  std::string file_digest{};              ///< digest of the bytes of vocab.json and merges.txt; empty: other files
+  /// Digest of words, merges and added words, or of a SentencePiece model; independent of file formats.
+  std::string digest;
+  /// Digest of the bytes of vocab.json and merges.txt; empty if the tokenizer was read from other files.
+  std::string file_digest{};
 };
 
 /// True if two descriptions are those of one vocabulary. A description that an earlier version wrote has the digest of
 /// the files' bytes as its digest.
 bool same_vocabulary(const tokenizer_description& one, const tokenizer_description& other);
 
-/// Converts text to tokens and back by one vocabulary. An object has scratch memory, so one thread may use it at a
-/// time.
+/// Converts text to tokens and back by one vocabulary. An object has scratch memory, so only one thread at a time may
+/// use it.
 class tokenizer {
  public:
   virtual ~tokenizer() = default;
@@ -43,24 +45,27 @@ class tokenizer {
   /// Appends the tokens of `text`, which may be any bytes. Names of special tokens in the text are ordinary text.
   virtual core::result<void> encode(std::string_view text, std::vector<uint32_t>& out) = 0;
 
-  /// Returns the signs before which alone a long text may be cut, so that encode() of the first part and encode_next()
-  /// of all further ones give the tokens of the whole text; none of them: it cannot be cut. nullopt: first_piece()
-  /// finds the places (data/documents.hpp), and each part is encoded as a text.
+  /// Returns the characters ("signs") before which alone a long text may be cut, so that encode() of the first part and
+  /// encode_next() of all further parts give the tokens of the whole text; an empty text: it cannot be cut. nullopt:
+  /// the functions of data/documents.hpp find the positions, and encode() encodes each part.
   [[nodiscard]] virtual std::optional<std::string_view> cut_signs() const { return std::nullopt; }
 
-  /// True if a part may end with `character` where one of cut_signs() follows: its tokens depend on no sign after it.
+  /// True if a part may end with `character` when one of cut_signs() follows: the character's tokens do not depend on
+  /// the next sign.
   [[nodiscard]] virtual bool may_end_part(std::string_view character) const { return !character.empty(); }
 
-  /// True if no added word of the vocabulary lies across byte `at` of `text`.
+  /// True if `text` may be cut before its byte `at`: no added word of the vocabulary extends across that position.
   [[nodiscard]] virtual bool may_cut(std::string_view /*text*/, size_t /*at*/) const { return true; }
 
-  /// Returns the last end of a word within the first `most` bytes of `text`; the parts there have the tokens of the
-  /// whole. 0: there is none. nullopt: the tokenizer has no words, and the text may be cut anywhere.
+  /// Returns the end of the last word that ends within the first `most` bytes of `text`; cutting the text at this
+  /// position does not change its tokens. 0: no word ends there. nullopt: the tokenizer has no words, and a text may be
+  /// cut anywhere.
   virtual core::result<std::optional<size_t>> last_word_end(std::string_view /*text*/, size_t /*most*/) {
     return std::nullopt;
   }
 
-  /// Appends the tokens of a part that begins with one of cut_signs() and follows a part that has tokens.
+  /// Appends to `out` the tokens of a part of a text that begins with one of cut_signs() and follows an earlier part of
+  /// the same text.
   virtual core::result<void> encode_next(std::string_view text, std::vector<uint32_t>& out) {
     return encode(text, out);
   }

@@ -17,22 +17,23 @@ namespace {
 
 constexpr const char* config_file = "tokenizer_config.json";
 
-/// Classes that work as GPT-2's, without a final "Fast". The general classes follow tokenizer.json, which is checked
-/// separately.
+/// Tokenizer classes of transformers that cut and merge like GPT-2's, named without a final "Fast". For the general
+/// classes among them tokenizer.json decides, which is checked separately.
 constexpr std::string_view as_gpt2[] = {
     "GPT2Tokenizer",   "RobertaTokenizer",    "BartTokenizer",    "LongformerTokenizer", "LEDTokenizer",
     "MvpTokenizer",    "BlenderbotTokenizer", "OPTTokenizer",     "DebertaTokenizer",    "CodeGenTokenizer",
     "GPTNeoTokenizer", "GPTNeoXTokenizer",    "WhisperTokenizer", "PreTrainedTokenizer", "TokenizersBackend"};
 
-/// Classes whose tokens have the numbers of the pieces and that leave a text to SentencePiece, without a final "Fast".
-/// The general classes follow tokenizer.json, whose numbers are compared with those of the pieces.
+/// Tokenizer classes of transformers that encode like SentencePiece and keep the numbers of the model's pieces, named
+/// without a final "Fast". For the general classes among them tokenizer.json decides, whose numbers are compared with
+/// those of the pieces.
 constexpr std::string_view as_pieces[] = {
     "LlamaTokenizer",      "LLaMATokenizer",    "CodeLlamaTokenizer",  "GemmaTokenizer",    "T5Tokenizer",
     "MT5Tokenizer",        "BigBirdTokenizer",  "BaichuanTokenizer",   "InternLMTokenizer", "InternLM2Tokenizer",
     "PreTrainedTokenizer", "TokenizersBackend", "SentencePieceBackend"};
 
-/// Types of models whose class of tokenizers, which transformers finds by the type, gives the pieces other numbers or
-/// changes a text before it is cut.
+/// Model types for which transformers chooses a tokenizer class that gives the pieces other numbers or changes a text
+/// before it is cut.
 constexpr std::string_view not_as_pieces[] = {"albert",
                                               "bigbird_pegasus",
                                               "camembert",

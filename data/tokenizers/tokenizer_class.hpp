@@ -1,5 +1,6 @@
-// Checks for which tokenizer of transformers a folder's files are made: families cut words by other patterns, normalise
-// text, or number the same pieces in another way, which the files of words do not state. Owns the lists of classes.
+// Checks for which tokenizer class of transformers the files of a folder were made: other classes cut words by other
+// patterns, normalise text, or number the same pieces in another way, which the files with the words do not state. Owns
+// the lists of classes that are read like GPT-2's or like plain SentencePiece models.
 #pragma once
 
 #include <filesystem>

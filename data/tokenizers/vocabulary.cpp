@@ -31,7 +31,7 @@ constexpr const char* pieces_file = "tokenizer.model";
 constexpr const char* pipeline_file = "tokenizer.json";
 constexpr const char* words_file = "vocab.json";
 constexpr const char* merges_file = "merges.txt";
-/// Score that gguf-py gives words that were added to a vocabulary.
+/// Score that gguf-py writes for words that were added to a SentencePiece vocabulary.
 constexpr float added_score = -1000;
 
 tl::unexpected<core::error> refused(const fs::path& path, const std::string& why) {
@@ -94,7 +94,7 @@ core::result<void> add_added_words(const fs::path& folder, vocabulary& out) {
   for (const auto& w : words) {
     if (w.id >= out.entries.size()) out.entries.resize(w.id + 1, {"", token_kind::unused});
     auto& e = out.entries[w.id];
-    if (has_scores && e.text == w.text) continue;  // the SentencePiece model has its kind
+    if (has_scores && e.text == w.text) continue;  // the SentencePiece model has already set the word's kind
     e = {w.text, w.is_special || looks_like_control(w.text) ? token_kind::control : token_kind::user_defined,
          has_scores ? added_score : 0};
   }
@@ -126,7 +126,7 @@ void mark_end_of_text(vocabulary& out) {
 core::result<vocabulary> read_words(const fs::path& folder) {
   vocabulary out;
   out.words = "gpt-2";
-  // Opening the tokenizer checks its rules, and that the merges are complete.
+  // Opens the tokenizer only for its checks: of its rules, and that its merges are complete.
   TROUPE_TRY(open_tokenizer(folder / words_file));
   TROUPE_ASSIGN(const auto words, read_json_object(folder / words_file));
   TROUPE_TRY(add_words(folder / words_file, words, out));
@@ -141,7 +141,8 @@ core::result<vocabulary> read_words(const fs::path& folder) {
   return out;
 }
 
-/// Returns llama.cpp's name for the way in which words are cut; empty for an unknown way.
+/// Returns llama.cpp's name for the way in which the pre-tokenizer `cutter` of a tokenizer.json cuts words; empty for
+/// an unknown way.
 std::string words_of(const json& cutter) {
   const auto type = [](const json& j) { return j.is_object() ? json_text_of(j, "type") : std::string(); };
   const auto is_gpt2 = [&](const json& j) {
@@ -211,7 +212,8 @@ core::result<vocabulary> read_pipeline(const fs::path& path) {
 }
 
 core::result<vocabulary> read_pieces(const fs::path& path) {
-  // Opening the tokenizer checks that the files next to the model give the pieces the model's numbers.
+  // Opens the tokenizer only for its check that the files next to the model give the pieces the same numbers as the
+  // model.
   TROUPE_TRY(open_tokenizer(path));
   TROUPE_ASSIGN(const auto text, core::read_file(path, max_tokenizer_bytes));
   auto out = pieces_of(std::as_bytes(std::span(text)));

@@ -1,5 +1,5 @@
-// A vocabulary as a list: every token's text and kind, and the merges, for files that pass it to other programs. Leaves
-// cutting text into tokens to tokenizer.hpp.
+// A vocabulary as a list, for writing it into files of other programs: text and kind of every token, and the merges.
+// Encoding texts is the task of tokenizer.hpp.
 #pragma once
 
 #include <cstdint>
@@ -17,34 +17,35 @@ namespace troupe::data {
 /// Kind of a token, with SentencePiece's numbers.
 enum class token_kind : int32_t { normal = 1, unknown = 2, control = 3, user_defined = 4, unused = 5, byte = 6 };
 
-/// How a text is converted to tokens.
+/// Algorithm that converts a text to tokens of a vocabulary.
 enum class vocabulary_kind : uint8_t {
-  byte_level,             ///< merges of pairs in a byte alphabet; single bytes have no merges
-  sentencepiece_bpe,      ///< merges by the score of the resulting piece
-  sentencepiece_unigram,  ///< the likeliest sequence of pieces
+  byte_level,         ///< byte pairs: tokens are merged in the order of a list of merges, beginning with single bytes
+  sentencepiece_bpe,  ///< SentencePiece BPE: neighbours are merged, the pair whose piece has the highest score first
+  sentencepiece_unigram,  ///< SentencePiece unigram: the sequence of pieces with the highest sum of scores
 };
 
 /// One token of a vocabulary.
 struct vocabulary_entry {
   std::string text;
   token_kind kind = token_kind::normal;
-  float score = 0;  ///< score of the piece; SentencePiece only
+  float score = 0;  ///< score of the token's piece in a SentencePiece model; 0 for byte-level vocabularies
 };
 
 /// A tokenizer's tokens, merges, scores and special tokens, as other programs need them in model files.
 struct vocabulary {
   vocabulary_kind kind = vocabulary_kind::byte_level;
-  std::vector<vocabulary_entry> entries;  ///< tokens by number; a missing token is `unused`
-  std::vector<std::string> merges;        ///< `left right` of each merge, by rank
+  /// [number of the token]: the token; a number without a token has the kind `unused`.
+  std::vector<vocabulary_entry> entries;
+  std::vector<std::string> merges;  ///< texts `left right` of the merges, in the order of their ranks
   /// How a byte-level vocabulary cuts words before merging, by llama.cpp's name: gpt-2, smollm, llama-bpe.
   std::string words;
-  /// Reason why words and merges do not describe how texts are cut; empty: they describe it.
+  /// Reason why words and merges alone do not determine the tokens of a text; empty: they do.
   std::string objection{};
-  /// Reason why some texts have no tokens, because the model represents not every byte; empty: all texts have tokens.
+  /// Message that the vocabulary lacks a byte, so that a text with this byte cannot be encoded; empty: all can.
   std::string fault{};
   special_tokens special{};           ///< special tokens of the folder and of a SentencePiece model
-  bool adds_space = false;            ///< SentencePiece: a space is added before a text
-  bool removes_extra_spaces = false;  ///< SentencePiece: repeated spaces are removed from a text
+  bool adds_space = false;            ///< SentencePiece: true: the model adds a space before a text
+  bool removes_extra_spaces = false;  ///< SentencePiece: true: the model removes repeated spaces from a text
   std::string normaliser;             ///< SentencePiece: the compiled table of the normaliser
 };
 

@@ -1,4 +1,4 @@
-// Reads a SentencePiece model; field numbers are those of sentencepiece_model.proto.
+// Reads the vocabulary of a SentencePiece model file; field numbers are those of sentencepiece_model.proto.
 #include "data/tokenizers/vocabulary_pieces.hpp"
 
 #include <fmt/format.h>

@@ -9,7 +9,7 @@
 
 namespace troupe::data {
 
-/// Encoding of a field's value.
+/// Wire type of a field in a protocol buffer: how its value is encoded.
 enum wire_type : uint32_t { varint = 0, eight_bytes = 1, lengthy = 2, four_bytes = 5 };
 /// Reads a protocol buffer from its beginning to its end; its functions return nullopt after broken bytes.
 class wire_reader {
@@ -40,13 +40,13 @@ class wire_reader {
   struct field {
     uint64_t number = 0;
     uint64_t wire = 0;
-    uint64_t value = 0;  ///< value of a varint
+    uint64_t value = 0;  ///< value of the field, if it is encoded as a varint
     std::span<const std::byte> bytes{};
   };
   std::optional<field> next() {
     const auto key = number();
     if (!key || *key > std::numeric_limits<uint32_t>::max())
-      return std::nullopt;  // the library would truncate it to 32 bits
+      return std::nullopt;  // a larger number, which the library would truncate to 32 bits
     field out{*key >> 3, *key & 7, 0, {}};
     if (out.number == 0) return std::nullopt;
     if (out.wire == varint) {

@@ -1,4 +1,5 @@
-// Cuts text into the words that byte-pair encoding never crosses, by GPT-2's pattern. Owns PCRE2.
+// Cuts text into words by GPT-2's pattern; byte-pair encoding never merges tokens of different words. The only code
+// that uses PCRE2.
 #pragma once
 
 #include <cstdint>

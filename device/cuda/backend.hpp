@@ -20,8 +20,8 @@ struct program {
 void use(const program& p);
 const program& used_program();
 
-/// The backend of CUDA devices; a stream's handle is a cudaStream_t. Torch's streams stay as they are; code that links
-/// Torch replaces `make_current`.
+/// The backend of CUDA devices; a stream's handle is a cudaStream_t. `make_current` does nothing here; code that links
+/// Torch replaces it by a function that sets Torch's stream.
 extern const backend cuda_backend;
 
 }  // namespace troupe::device::cuda

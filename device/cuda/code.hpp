@@ -1,5 +1,5 @@
-// Checks that the library has kernels for the device that the calling thread uses, by asking CUDA for one of them.
-// Internal.
+// Checks that the library contains kernels compiled for the calling thread's current device, by asking CUDA for one of
+// them. Internal.
 #pragma once
 
 #include <cuda_runtime_api.h>

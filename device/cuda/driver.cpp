@@ -41,13 +41,15 @@ tl::unexpected<core::error> no_device() {
   return missing("the NVIDIA driver finds no GPU: check the list of `nvidia-smi`, or set device: cpu");
 }
 
-/// Makes a device the one of the calling thread's CUDA calls for as long as this object lives.
+/// Makes a device the calling thread's current CUDA device while this object lives; the destructor restores the
+/// previous device.
 class used_device {
  public:
   explicit used_device(int index) : is_known_(cudaGetDevice(&before_) == cudaSuccess) { cudaSetDevice(index); }
   ~used_device() {
     if (is_known_) cudaSetDevice(before_);
-    cudaGetLastError();  // clears an error of the device that was checked, which is reported already
+    // Clears an error of the checked device, which check_device() reports, so that later calls do not report it again.
+    cudaGetLastError();
   }
   used_device(const used_device&) = delete;
   used_device& operator=(const used_device&) = delete;
@@ -71,7 +73,7 @@ core::result<void> check_device(uint32_t index) {
   const used_device here(static_cast<int>(index));
   const cudaError_t status = find_code();
   if (status == cudaSuccess) return {};
-  cudaGetLastError();  // clears the error, which is reported here, for later calls
+  cudaGetLastError();  // Clears the error, which check_device() reports, so that later calls do not report it again.
   if (status == cudaErrorNoKernelImageForDevice || status == cudaErrorInvalidDeviceFunction)
     return missing(name +
                    ", for which this libtroupe_cuda.so has no kernels: build one with "
@@ -87,7 +89,7 @@ core::result<uint32_t> visible_devices() {
     return missing("no NVIDIA driver is loaded: install one for " + driver_for(runtime) + ", or set device: cpu");
   if (driver / 1000 < runtime / 1000) return too_old(driver, runtime);
   const cudaError_t status = cudaGetDeviceCount(&count);
-  if (status != cudaSuccess) cudaGetLastError();  // clears the error, which is reported here, for later calls
+  if (status != cudaSuccess) cudaGetLastError();  // clears the error, so that only this call reports it
   if (status == cudaErrorInsufficientDriver) return too_old(driver, runtime);
   if (status == cudaErrorNoDevice || (status == cudaSuccess && count == 0)) return no_device();
   if (status != cudaSuccess)
@@ -97,7 +99,8 @@ core::result<uint32_t> visible_devices() {
 
 const properties& facts_of(uint32_t index) {
   static std::mutex lock;
-  static std::map<uint32_t, properties> all;  // a map, because addresses of its entries never change
+  // A map, because callers keep references to its entries, which stay valid when others are added
+  static std::map<uint32_t, properties> all;
   const std::lock_guard guard(lock);
   const auto [at, is_new] = all.try_emplace(index);
   if (!is_new) return at->second;

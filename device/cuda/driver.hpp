@@ -12,18 +12,18 @@ namespace troupe::device::cuda {
 /// Alignment in bytes of memory of every tier: the one that cudaMalloc guarantees.
 inline constexpr uint64_t memory_alignment_bytes = 256;
 
-/// Lowest compute capability, major * 10 + minor, that the library has kernels for: kernels of bf16 need 80.
+/// Lowest compute capability, as major * 10 + minor, that the library has kernels for. Kernels of bf16 need 80.
 inline constexpr int least_capability = 80;
 
 /// Returns how many devices CUDA_VISIBLE_DEVICES leaves. Errors: limit, if the driver is missing or too old, or if
 /// there is no device.
 core::result<uint32_t> visible_devices();
 
-/// Checks that the library has kernels for a device that `visible_devices` counts; the calling thread's device stays.
-/// Errors: limit, with the device's name.
+/// Returns an error if the library has no kernels for device `index`, which must be less than visible_devices(). Does
+/// not change the calling thread's current device. Errors: limit, with the device's name.
 core::result<void> check_device(uint32_t index);
 
-/// Returns the properties of a device that `visible_devices` counts.
+/// Returns the properties of device `index`, which must be less than visible_devices().
 const properties& facts_of(uint32_t index);
 
 /// Makes `index` the device of the calling thread's CUDA calls.

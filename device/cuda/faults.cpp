@@ -29,7 +29,7 @@ void keep(core::error why, bool stays) {
   k.is_there = true;
 }
 
-/// True for errors of a single launch or call; after any other error the device does no more work.
+/// True for errors that affect a single launch or call only; after any other error the device cannot be used again.
 bool is_calls_own(cudaError_t status) {
   return status == cudaErrorInvalidValue || status == cudaErrorMemoryAllocation ||
          status == cudaErrorInvalidConfiguration || status == cudaErrorInvalidResourceHandle;
@@ -54,13 +54,15 @@ std::string text_of(cudaError_t status) {
 
 void note(cudaError_t status, const char* doing) {
   if (status == cudaSuccess) return;
-  cudaGetLastError();  // clears the error, which is stored here, for later calls
+  // Clears CUDA's last error, because keep() stores it, so that later calls do not report it again.
+  cudaGetLastError();
   keep(error_of(status, doing), !is_calls_own(status));
 }
 
 void note_for_good(cudaError_t status, const char* doing) {
   if (status == cudaSuccess) return;
-  cudaGetLastError();  // clears the error, which is stored here, for later calls
+  // Clears CUDA's last error, because keep() stores it, so that later calls do not report it again.
+  cudaGetLastError();
   keep(error_of(status, doing), true);
 }
 

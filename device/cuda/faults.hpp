@@ -1,5 +1,5 @@
-// Faults of work that no thread waits for: the first fault of the process is stored until take_fault() reads it. Owns
-// the error sentences of faults. Internal to the library of CUDA devices.
+// Errors of asynchronous device work and of calls that return no error: the first fault of the process is stored until
+// take_fault() returns it. Owns the error sentences of faults. Internal to the library of CUDA devices.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -13,15 +13,16 @@ namespace troupe::device::cuda {
 /// Returns CUDA's message and the name of the error, as its manual spells it.
 std::string text_of(cudaError_t status);
 
-/// Stores an error of the call that `doing` names, if `status` is an error. After a fault of the device, every later
-/// call fails, too.
+/// If `status` is an error, stores it as a fault; `doing` says what the call did, for the message. A stored fault of a
+/// lost device is permanent: every later take_fault() returns it.
 void note(cudaError_t status, const char* doing);
 void note(const core::result<void>& done);
-/// Stores an error as note() does; every later call of the process fails, because the missing part has no substitute.
+/// Stores an error as a permanent fault, which every later take_fault() of the process returns: for missing objects,
+/// such as a stream, that nothing can replace.
 void note_for_good(cudaError_t status, const char* doing);
 
-/// Returns the first fault that was stored. A fault of the device itself, or one for good, stays for as long as the
-/// process lives; any other is returned once.
+/// Returns the stored fault, or no error. A fault of a lost device and one of note_for_good() are returned by every
+/// call; any other fault is returned once.
 core::result<void> take_fault();
 
 }  // namespace troupe::device::cuda

@@ -28,8 +28,8 @@ struct piece {
   piece& operator=(const piece&) = delete;
 };
 
-/// Pinned memory starts at a whole page, because files are read into it without the page cache; cudaHostAlloc itself
-/// aligns small pieces to 512 bytes.
+/// Alignment in bytes of pinned memory, a whole page, because files are read into it without the page cache;
+/// cudaHostAlloc aligns small allocations to 512 bytes only.
 constexpr uint64_t page_bytes = 4096;
 
 core::result<block> on_device(uint32_t index, uint64_t bytes) {
@@ -38,14 +38,16 @@ core::result<block> on_device(uint32_t index, uint64_t bytes) {
   made->give_back = cudaFree;
   cudaError_t status = cudaMalloc(&made->at, bytes);
   if (status != cudaSuccess) made->at = nullptr;
-  // The host waits, because the streams of threads are not ordered with the stream that clears the memory.
+  // Other streams are not ordered with the stream that clears the memory, so the host waits until the memory is
+  // cleared.
   if (status == cudaSuccess) status = cudaMemset(made->at, 0, bytes);
   if (status == cudaSuccess) status = cudaDeviceSynchronize();
   if (status == cudaSuccess) {
     auto* const data = static_cast<std::byte*>(made->at);
     return block{std::move(made), data, bytes, std::nullopt};
   }
-  cudaGetLastError();  // clears the error, which is reported here, for later calls
+  // Clears CUDA's last error, which this function returns, so that later calls do not report it again.
+  cudaGetLastError();
   if (status != cudaErrorMemoryAllocation)
     return core::fail(core::error_kind::io, "cannot allocate memory of the GPU: " + text_of(status));
   size_t free_bytes = 0, all_bytes = 0;
@@ -64,7 +66,8 @@ core::result<block> on_host(uint32_t index, uint64_t bytes) {
   const cudaError_t status = cudaHostAlloc(&made->at, bytes + page_bytes, cudaHostAllocPortable);
   if (status != cudaSuccess) {
     made->at = nullptr;
-    cudaGetLastError();  // clears the error, which is reported here, for later calls
+    // Clears CUDA's last error, which this function returns, so that later calls do not report it again.
+    cudaGetLastError();
     return core::fail(core::error_kind::limit, "cannot pin " + std::to_string(bytes) +
                                                    " bytes of host memory for the GPU: " + text_of(status) +
                                                    "; `free -h` shows what the host has left, `troupe plan FILE --fit` "

@@ -1,4 +1,4 @@
-// Allocates memory of a CUDA device and memory of the host for its other tiers. Internal.
+// Allocates memory of every tier for a CUDA device: memory of the device itself, and memory of the host. Internal.
 #pragma once
 
 #include <cstdint>

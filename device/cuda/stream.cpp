@@ -20,7 +20,8 @@ constexpr double ns_per_ms = 1e6;
 std::shared_ptr<void> make_stream(uint32_t index) {
   use_device(index);
   cudaStream_t made = nullptr;
-  // Work of the thread would go to the legacy stream, which no event orders with the other lanes' streams.
+  // Without this stream, the thread's work would go to CUDA's default stream, which no event orders with the streams of
+  // other lanes; therefore the failure is permanent.
   note_for_good(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking), "making a stream");
   return {made, [](void* x) {
             if (x != nullptr) cudaStreamDestroy(stream_at(x));
@@ -32,10 +33,11 @@ void copy(void* stream, std::byte* to, const std::byte* from, uint64_t bytes) {
 }
 
 void record(void* stream, std::shared_ptr<void>& event) {
-  // An event object with copies is not recorded again, because its copies represent the point recorded before.
+  // If copies of the event object exist, makes a new CUDA event, because the copies still represent the earlier record.
   if (event == nullptr || event.use_count() > 1) {
     cudaEvent_t made = nullptr;
-    note(cudaEventCreateWithFlags(&made, cudaEventBlockingSync), "making an event");  // lanes wait without spinning
+    // A thread that waits for the event sleeps instead of spinning
+    note(cudaEventCreateWithFlags(&made, cudaEventBlockingSync), "making an event");
     event = {made, [](void* x) {
                if (x != nullptr) cudaEventDestroy(event_at(x));
              }};

@@ -1,5 +1,5 @@
-// Streams and events of CUDA. These functions store errors as faults (device/cuda/faults.hpp), because no thread waits
-// for the work. Internal.
+// Streams and events of CUDA, as functions of a backend. Most of these functions return no error, so they store errors
+// as faults (device/cuda/faults.hpp), which finish() returns. Internal.
 #pragma once
 
 #include <cstddef>

@@ -13,7 +13,8 @@
 
 namespace troupe::fabric {
 
-/// A byte of a segment. The caller of `address_space::add` numbers segments alike in all processes.
+/// A byte of shared memory: the number of a segment, and an offset in bytes within it. A segment has the same number in
+/// all processes, which callers of `address_space::add` must ensure.
 struct location {
   static constexpr uint32_t nowhere = ~uint32_t{0};  ///< the segment of an operand that an operation does not use
   uint32_t segment = nowhere;

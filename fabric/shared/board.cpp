@@ -81,15 +81,15 @@ std::optional<std::string> difference(const arrival& wanted, const arrival& got,
   return "wanted the same instruction and pieces, got others that differ after what is shown here";
 }
 
-/// An operation of one member. A later operation in the same slot has larger numbers, and starts only after this one is
-/// done.
+/// State of one operation of one member. Operations whose sequences are equal modulo `board_shape::operations` use the
+/// same slot one after the other, so `arrived` and `finished` only grow.
 struct alignas(64) board::slot {
-  word arrived;   ///< sequence + 1 of the operation at which the member has arrived; set after `said` was written
-  word finished;  ///< sequence + 1 of the operation; set when the member has done its share
+  word arrived;   ///< sequence + 1 of the last operation that the member has posted; set after `said` was written
+  word finished;  ///< sequence + 1 of the last operation of which the member has done its part
   arrival said;
 };
 
-/// The reason why a member ended the communicator; written once, before `head::failed`.
+/// The reason why one member ended the communicator; that member writes it before it sets `head::failed`.
 struct alignas(64) board::line {
   uint64_t kind;
   uint64_t bytes;
@@ -127,8 +127,8 @@ board::slot& board::at(uint32_t member, uint64_t sequence) const {
   return slots[uint64_t{member} * shape_.operations + (sequence & (shape_.operations - 1))];
 }
 
-// Stores are sequentially consistent, here and in `finish`: if several members write at once and then read each other's
-// slots, the last one sees all of the writes, so at least one member wakes the rest.
+// arrive() and finish() store with sequential consistency: if several members write at once and then read each other's
+// slots, the last member to write sees all of the writes, so at least one member wakes all other members.
 void board::arrive(uint32_t member, uint64_t sequence, const arrival& said) {
   slot& s = at(member, sequence);
   s.said = said;

@@ -1,10 +1,11 @@
-// Owns the state that the members of one communicator share when they are in several processes: who has arrived at
-// which operation and with which request, whose share is done, and why the communicator ended. Stored in memory that
-// all of the processes map. Leaves threads, addresses, wakes and the movement of bytes to group.hpp.
+// Owns the state that the members of one communicator share when they are in several processes: which member has posted
+// which operation and with which request, which member has done its part of it, and why the communicator ended. Stored
+// in memory that all of the processes map. Leaves threads, addresses, wakes and the movement of bytes to group.hpp.
 //
 // There are no locks, and a process killed at any instruction leaves nothing to repair: a member writes only its own
-// slots and its own line, and numbers in them only grow. A single word is written by all members, the number of the
-// member that failed first: one exchange sets it, after the reason was written to that member's line.
+// slots and its own line (the reason why it ended the communicator), and numbers in them only grow. A single word is
+// written by all members, the number of the member that failed first: one compare-and-exchange sets it, after the
+// reason was written to that member's line.
 #pragma once
 
 #include <array>
@@ -21,8 +22,8 @@
 
 namespace troupe::fabric {
 
-/// Number of members of a communicator, and of operations that a member may post beyond the oldest unfinished one: a
-/// power of two.
+/// Size of a board: number of members of the communicator, and maximum number of operations (a power of two) that a
+/// member may have posted and that are not done.
 struct board_shape {
   uint32_t members = 1;
   uint32_t operations = operations_in_flight_max;
@@ -32,8 +33,8 @@ struct board_shape {
 /// are cut at the end.
 inline constexpr uint64_t reason_bytes_max = 1000;
 
-/// The request of one member, as other processes see it. All but the locations is equal on all members: `digest`
-/// compares requests, and the other fields serve to name the difference.
+/// The request of one member, as other processes see it. All fields but `input` and `output` must be equal on all
+/// members: `digest` decides whether they are, and the other fields let an error name the difference.
 struct arrival {
   location input, output;
   uint64_t digest = 0;
@@ -56,11 +57,12 @@ struct arrival {
 /// operation.
 std::optional<std::string> difference(const arrival& wanted, const arrival& got, uint64_t sequence);
 
-/// Reads and writes the state of a communicator in shared memory: the requests that members have posted, whose share is
-/// done, and the failure. Callable from any thread of any process, one at a time for each member.
+/// Reads and writes the state of a communicator in shared memory: the requests that members have posted, which members
+/// have done their part of an operation, and the failure. Callable from any thread of any process, one at a time for
+/// each member.
 class board {
  public:
-  /// Returns the size in bytes of a board of this shape; a board that is all zeros is unused.
+  /// Returns the size in bytes of a board for `shape`; a board that is all zeros is unused.
   static uint64_t bytes_of(const board_shape& shape);
 
   /// Refuses (bad_input) memory that is too small or not at a multiple of 64, and shapes without members or whose
@@ -72,15 +74,16 @@ class board {
 
   [[nodiscard]] const board_shape& shape() const { return shape_; }
 
-  /// Records that `member` has arrived at `sequence`, its next operation. Requires that the previous operation in the
+  /// Records that `member` has posted operation `sequence`, its next one. Requires that the previous operation in the
   /// same slot is done on all members.
   void arrive(uint32_t member, uint64_t sequence, const arrival& said);
   [[nodiscard]] bool has_arrived(uint32_t member, uint64_t sequence) const;
   [[nodiscard]] bool all_arrived(uint64_t sequence) const;
-  /// Returns what `member` posted. Requires that `member` has arrived and that not all of its peers are done.
+  /// Returns the request that `member` posted as operation `sequence`. Requires that `member` has posted it and that
+  /// some member has not done its part of it: later the slot may be overwritten.
   [[nodiscard]] const arrival& said(uint32_t member, uint64_t sequence) const;
 
-  void finish(uint32_t member, uint64_t sequence);  ///< records that `member` has done its share
+  void finish(uint32_t member, uint64_t sequence);  ///< records that `member` has done its part of `sequence`
   [[nodiscard]] bool has_finished(uint32_t member, uint64_t sequence) const;
   [[nodiscard]] bool all_finished(uint64_t sequence) const;
 

@@ -13,7 +13,7 @@ namespace troupe::fabric {
 struct shared_group::local {
   struct operation_here {
     request posted;
-    bool begun = false;  ///< true if this member's share has begun
+    bool begun = false;  ///< true: this member has begun its part of the operation
   };
   std::shared_ptr<const waker> wake;
   uint64_t next = 0;  ///< sequence of the operation that this member posts next
@@ -71,8 +71,8 @@ std::string shared_group::name_of(uint32_t rank) const {
   return "rank " + std::to_string(ranks_.empty() ? rank : ranks_[rank]);
 }
 
-/// Returns whom to wake: the members of this process that have an operation to begin or to end now, and every member of
-/// another process, whether or not it has.
+/// Returns the members to wake: members of this process that can begin or end an operation now, and all members of
+/// other processes, because this process does not know which of those have something to do.
 shared_group::wakes shared_group::due() const {
   wakes out;
   for (uint32_t m = 0; m < board_.shape().members; ++m)
@@ -113,8 +113,8 @@ core::error shared_group::end_with(std::unique_lock<std::mutex>& lock, uint32_t 
   return agreed;
 }
 
-/// Returns the first operation posted by `me` that some members have not done; if there is none, the sequence that it
-/// posts next.
+/// Returns the sequence of the first operation posted by `me` of which some member has not done its part. If there is
+/// none, returns the sequence that `me` posts next.
 uint64_t shared_group::oldest_unfinished(const local& me) const {
   for (const auto& [sequence, x] : me.unfinished)
     if (!board_.all_finished(sequence)) return sequence;
@@ -141,8 +141,8 @@ core::result<void> shared_group::book(uint32_t rank, const request& r) {
   return {};
 }
 
-/// Checks that all members that have arrived posted the same operation as `rank`. Each member repeats the check before
-/// it begins its share, when all members have arrived.
+/// Checks that all members that have posted operation `sequence` posted the same one as `rank`. Called when `rank`
+/// posts, and again before it begins its part of the work, because by then all members have arrived.
 core::result<void> shared_group::agreed(uint32_t rank, uint64_t sequence) const {
   const arrival& mine = board_.said(rank, sequence);
   for (uint32_t other = 0; other < board_.shape().members; ++other) {
@@ -203,7 +203,8 @@ core::result<progress> shared_group::advance(uint32_t rank, uint64_t sequence) {
   }
   ++moving_;
   lock.unlock();
-  // Other members wrote their inputs before they arrived; the inputs stay unchanged until all members have finished.
+  // Inputs of other members may be read without the lock: each member wrote its input before it arrived, and must not
+  // change it until all members have finished.
   const auto moved = do_share(device_, posted, memory, rank, stop_);
   lock.lock();
   --moving_;
@@ -228,8 +229,8 @@ void shared_group::abort(uint32_t rank, const core::error& why) {
   end_with(lock, rank, why);
 }
 
-/// Returns the error for `rank` leaving; it names the oldest operation that some members have posted and not all have
-/// done.
+/// Returns the error with which the communicator ends when member `rank` is destroyed. The error names the oldest
+/// operation that some member has posted and some member has not done.
 core::error shared_group::lost(uint32_t rank) const {
   std::string text = name_of(rank) + (ranks_.empty() ? " of " + std::to_string(board_.shape().members) : "") + " ended";
   const local& me = here_.at(rank);

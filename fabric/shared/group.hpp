@@ -27,10 +27,12 @@ namespace troupe::fabric {
 /// bell only sends a notification. Several rings may merge: one `look` after the last of them is enough.
 using bell = std::function<void(uint32_t member)>;
 
-/// One communicator, as seen by this process. Every member does its own share, in its own process.
+/// One communicator, as seen by this process. Every member moves and adds its own part of the bytes, in its own
+/// process.
 ///
 /// A process that is killed leaves its operations pending on all other members until one of them aborts; the supervisor
-/// of the processes detects the death. The memory of the killed process must stay mapped until the others have ended.
+/// of the processes detects the death. The memory of the killed process must stay mapped until all other members have
+/// ended.
 /// A member's destructor waits only for copies of this process. Copies of other processes, which notice the end at
 /// their next chunk, may still touch this member's segments, so the segments must not be reused until those copies have
 /// ended.
@@ -71,7 +73,7 @@ class shared_group : public std::enable_shared_from_this<shared_group> {
   [[nodiscard]] std::vector<uint32_t> missing(uint64_t sequence) const;
 
   [[nodiscard]] std::string name_of(uint32_t rank) const;
-  // The following functions require the lock:
+  // Callers of the functions from book() to end_with() hold mutex_; those with a parameter `lock` may release it.
   core::result<void> book(uint32_t rank, const request& r);
   [[nodiscard]] uint64_t oldest_unfinished(const local& me) const;
   [[nodiscard]] core::result<void> agreed(uint32_t rank, uint64_t sequence) const;
@@ -79,7 +81,7 @@ class shared_group : public std::enable_shared_from_this<shared_group> {
   [[nodiscard]] core::error lost(uint32_t rank) const;
   [[nodiscard]] wakes due() const;
   core::error end_with(std::unique_lock<std::mutex>& lock, uint32_t rank, const core::error& why);
-  // The following function requires that the lock is not held:
+  // The caller must not hold mutex_, because tell() calls wakers and rings the bell of other processes.
   void tell(const wakes& whom) const;
 
   std::optional<core::error> wrong_;  ///< error that every joining member gets, if the arguments of `make` were invalid
@@ -90,7 +92,7 @@ class shared_group : public std::enable_shared_from_this<shared_group> {
   std::vector<uint32_t> ranks_;
   mutable std::mutex mutex_;
   std::condition_variable moved_;
-  std::map<uint32_t, local> here_;  ///< members in this process, by rank
+  std::map<uint32_t, local> here_;  ///< [rank]: state of a member in this process
   uint32_t moving_ = 0;             ///< number of shares of this process that are being done without the lock
   std::atomic<bool> stop_ = false;  ///< true after a failure: copies in progress may end early
 };

@@ -24,7 +24,7 @@ struct transfer_name {
 /// function may only send a notification. Never called after `stop` has returned.
 using transfer_end = std::function<void(const core::result<void>&)>;
 
-/// Numbers of bytes that transfers have moved; notes are not counted.
+/// Numbers of bytes that transfers have moved to and from another process; notes (short messages) are not counted.
 struct moved_bytes {
   uint64_t sent = 0, received = 0;
   friend bool operator==(const moved_bytes&, const moved_bytes&) = default;
@@ -33,8 +33,8 @@ struct moved_bytes {
 /// Upper limit of a note's size, in bytes.
 inline constexpr uint64_t note_bytes_max = 4096;
 
-/// The mover of one process. A peer is identified by its place, the number of its process in the job. Calls come from
-/// any thread and never block, except `stop`.
+/// Moves bytes (transfers) and short messages (notes) between this process and the other processes of a job. A process
+/// is identified by its place, its number in the job. Callable from any thread; no call blocks, except `stop`.
 class byte_mover {
  public:
   virtual ~byte_mover() = default;

@@ -55,7 +55,8 @@ core::result<void> carrier::hear(machine_record& record, uint32_t from, std::str
       if (k != machine_ && where_.carrier(k) == from) return true;
     return false;
   };
-  // No correct sender is further ahead than this: its own board has as many slots.
+  // Refuses notes of a sender that is too far ahead: a correct one has at most `shape().operations` unfinished
+  // operations, because its own board has that number of slots.
   const auto is_next = [&](uint32_t member, uint64_t sequence) {
     return sequence == next_[member] + due_[member].size() && due_[member].size() <= record.arrivals.shape().operations;
   };
@@ -82,7 +83,8 @@ std::vector<carrier::admitted> carrier::admit(machine_record& record) {
   const uint64_t room = record.arrivals.shape().operations;
   for (uint32_t m = 0; m < where_.size(); ++m) {
     auto& due = due_[m];
-    // The slot is free when its earlier operation is done on this machine: no process reads that arrival any more.
+    // The slot of operation next_[m] may be overwritten when the operation that used it before, next_[m] - room, is
+    // done on this machine: no process reads that arrival any more.
     for (; !due.empty() && (next_[m] < room || record.is_done(next_[m] - room)); due.pop_front(), ++next_[m]) {
       record.arrivals.arrive(m, next_[m], due.front().said);
       out.push_back({m, next_[m]});

@@ -1,11 +1,11 @@
-// Represents one machine: sends the requests that its members have posted (arrivals) and their endings to the other
-// machines, and writes the arrivals and endings of members of other machines into its own machine's record. Owns the
-// state of what has been sent, and arrivals received too early. Leaves wakes and the comparison of requests to
-// group.hpp.
+// Represents one machine: sends the requests that its members have posted (arrivals) and the reasons why its members
+// ended the communicator (endings) to the other machines, and writes the arrivals and endings of members of other
+// machines into its own machine's record. Owns the state of what has been sent, and received arrivals for which the
+// record has no room yet. Leaves wakes and the comparison of requests to group.hpp.
 //
-// Endings come into force in one order on all machines: the first machine's carrier decides it. Other carriers propose
-// endings to it and wait for its answer. The exception is a lost link: its ending is in force at once on the machine
-// that noticed the loss.
+// Endings come into force in one order on all machines: the object of the first machine decides it. Those of other
+// machines propose endings to it and wait for its answer. The exception is a lost link: its ending is in force at once
+// on the machine that noticed the loss.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ class carrier {
  public:
   carrier(const homes& where, uint32_t machine, uint64_t communicator, std::shared_ptr<byte_mover> mover);
 
-  /// Sends to the other machines the requests that members of this machine have posted and that were not sent before,
-  /// then the endings.
+  /// Sends to the other machines the requests that members of this machine have posted, then its members' endings;
+  /// omits what an earlier call has sent. On the first machine it also sends which endings are in force.
   void tell(const machine_record& record);
 
   /// Handles a note of process `from`. Errors: mismatch, for bytes that are not a note, or for a note about members
@@ -55,13 +55,14 @@ class carrier {
   std::shared_ptr<byte_mover> mover_;
   /// [member of this machine]: number of its posted requests that were sent to the other machines
   std::vector<uint64_t> told_;
-  /// Flags by member: true if the member's ending was proposed; true if another machine's note has put it in force
+  /// [member]: true if this object has proposed to the first machine that the member ends the communicator; true if a
+  /// note of another machine has put that in force
   std::vector<bool> proposed_, heard_;
   uint32_t enforced_told_ = 0;              ///< number of endings in force that have been sent to the other machines
   /// [member]: received requests of the member for which the machine's record has no room yet
   std::vector<std::deque<wire_note>> due_;
-  /// [member]: sequence of the next operation of which a request of the member, which runs on another machine, is
-  /// expected
+  /// [member of another machine]: sequence of the next operation of which the member's request is to be written into
+  /// this machine's record
   std::vector<uint64_t> next_;
 };
 

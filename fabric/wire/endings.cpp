@@ -19,7 +19,7 @@ uint64_t order_bytes(uint32_t members) { return core::round_up(members * sizeof(
 }  // namespace
 
 struct alignas(64) endings::line {
-  word is_said;  ///< 1 once the other fields are written
+  word is_said;  ///< 1 when the other fields are written, so that other processes may read them; 0 before
   uint64_t from, kind, bytes;
   std::array<char, reason_bytes_max> text;
 };

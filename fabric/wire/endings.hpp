@@ -1,6 +1,6 @@
-// Owns how members of a communicator ended it, as all processes of a machine see it: each member states at most one
-// ending, and endings come into force in one order. Stored in memory that those processes map; no locks, as in
-// fabric/shared/board.hpp: a line has one writer, and the order only grows.
+// Owns the statements (endings) by which members of a communicator end it, as all processes of a machine see them: each
+// member states at most one ending, and endings come into force in one order. Stored in memory that those processes
+// map; no locks, as in fabric/shared/board.hpp: a line has one writer, and the order only grows.
 //
 // An ending holds from a sequence on. A member that leaves has finished all operations before that sequence, and its
 // peers can finish them as well: the bytes that they need from it have already left its memory. An operation therefore
@@ -16,9 +16,9 @@
 
 namespace troupe::fabric {
 
-/// An ending as a member states it: the first sequence that fails, and the reason.
+/// Statement of a member that it ends the communicator: the first operation that fails, and the reason.
 struct ending_said {
-  uint64_t from = 0;  ///< sequence of the first operation that fails
+  uint64_t from = 0;  ///< sequence number of the first operation that fails
   core::error why;    ///< reason of the failure, cut at reason_bytes_max (fabric/shared/board.hpp)
 };
 
@@ -28,11 +28,11 @@ class endings {
  public:
   static uint64_t bytes_of(uint32_t members);
 
-  /// Creates a view. `memory`: bytes_of(members), zeros at first, at a multiple of 64.
+  /// Creates a view of `memory`: bytes_of(members) bytes, aligned to 64, filled with zeros before their first use.
   endings(std::span<std::byte> memory, uint32_t members);
 
-  /// Stores the ending of `member` without bringing it into force. Does nothing if the member has stated an ending
-  /// before.
+  /// Stores that `member` ends the communicator; has no effect on operations until enforce(). Does nothing if the
+  /// member has stated this before.
   void say(uint32_t member, const ending_said& what);
   [[nodiscard]] std::optional<ending_said> said(uint32_t member) const;
 

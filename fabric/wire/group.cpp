@@ -44,7 +44,8 @@ core::result<void> check_setting(const wire_setting& s) {
 struct wire_group::local {
   struct operation_here {
     request posted;
-    /// True: the operation never begins, and the member waits for the reason that holds for all members.
+    /// True if this process refused the request: the operation never begins. It fails when an ending is in force, with
+    /// the reason that is the same for all members.
     bool refused = false;
   };
   std::shared_ptr<const waker> wake;
@@ -132,8 +133,8 @@ std::optional<core::error> wire_group::failure_of(const local& me, uint64_t sequ
   return record_.ended.failure_of(found != me.unfinished.end() && found->second.refused ? ~uint64_t{0} : sequence);
 }
 
-/// Returns the wakes of this process's members that can do something now, and the members of this machine's other
-/// processes.
+/// Returns the members to wake: members of this process that can do something now, and all members of this machine's
+/// other processes, because this process does not know which of those have something to do.
 wire_group::wakes wire_group::due() const {
   wakes out;
   for (uint32_t m = record_.first; m < record_.first + record_.count; ++m)
@@ -221,8 +222,8 @@ core::result<void> wire_group::book(uint32_t rank, const request& r) {
   return {};
 }
 
-/// Checks that all members that have arrived posted the same operation as `rank`. Each member repeats the check before
-/// it begins the operation, when all members have arrived.
+/// Checks that all members that have posted operation `sequence` posted the same one as `rank`. Called when `rank`
+/// posts, and again before it begins the operation, because by then all members have arrived.
 core::result<void> wire_group::agreed(uint32_t rank, uint64_t sequence) const {
   const board& all = record_.arrivals;
   const arrival& mine = all.said(rank, sequence);
@@ -297,8 +298,8 @@ core::result<progress> wire_group::advance(uint32_t rank, uint64_t sequence) {
   ++working_;
   me.works = true;
   lock.unlock();
-  // Neighbours wrote their inputs before they arrived; the inputs stay unchanged until all members of the machine are
-  // done.
+  // Inputs of other members of this machine may be read without the lock: each member wrote its input before it
+  // arrived, and must not change it until all members of the machine are done.
   for (auto& [r, memory] : ready) me.work->begin(r, std::move(memory));
   const auto worked =
       me.work->go_on([this](uint64_t x) { return record_.ended.in_force(0) && record_.ended.failure_of(x); });
@@ -338,7 +339,8 @@ std::vector<uint32_t> wire_group::missing(uint32_t rank, uint64_t sequence) cons
   std::vector<uint32_t> out = not_arrived(sequence);
   if (!out.empty()) return out;
   out = awaited(rank, sequence);
-  if (!out.empty()) {  // neighbours that are not done are left out: they may be waiting themselves
+  // Other members of this machine that are not done are omitted: they may wait for members of other machines as well.
+  if (!out.empty()) {
     out.insert(std::ranges::lower_bound(out, rank), rank);
     return out;
   }
@@ -347,7 +349,8 @@ std::vector<uint32_t> wire_group::missing(uint32_t rank, uint64_t sequence) cons
   return out;
 }
 
-/// Returns the members of other machines whose bytes `rank` waits for; empty while `rank` works.
+/// Returns the members of other machines to or from which `rank` has unfinished transfers of operation `sequence`.
+/// Returns an empty list while `rank` works without the lock, because its list of transfers must not be read meanwhile.
 std::vector<uint32_t> wire_group::awaited(uint32_t rank, uint64_t sequence) const {
   const local& me = here_.at(rank);
   return me.works ? std::vector<uint32_t>{} : me.work->awaited(sequence);
@@ -359,8 +362,8 @@ void wire_group::abort(uint32_t rank, const core::error& why) {
   tell_all(lock, rank, std::nullopt);
 }
 
-/// Returns the error for `rank` leaving; it names the oldest operation that some members have posted and not all of
-/// this machine have done.
+/// Returns the error with which the communicator ends when member `rank` is destroyed. The error names the oldest
+/// operation that some member has posted and some member of this machine has not done.
 core::error wire_group::lost(uint32_t rank) {
   const uint32_t size = setting_.shape.members;
   std::string text = name_of(rank) + (setting_.ranks.empty() ? " of " + std::to_string(size) : "") + " ended";

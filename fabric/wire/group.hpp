@@ -4,11 +4,11 @@
 // each machine, the notes between machines. Leaves the way to wake processes of a machine, and the links, to the
 // caller.
 //
-// An operation is done for a member when all members of its machine have done their shares: each has received and
+// An operation is done for a member when all members of its machine have done their parts: each has received and
 // stored its results, and the bytes it sent have left its memory. Other machines may still be working on the operation
-// then; they cannot reach this member's memory, and the bytes they still need from here have already left it. That is
-// why an ending holds from a sequence on (endings.hpp): a member that leaves after its last operation does not make the
-// others fail.
+// then; they cannot reach this member's memory, and the bytes they still need from this machine have already left it.
+// That is why an ending holds from a sequence on (endings.hpp): a member that leaves after its last operation does not
+// make other members fail.
 #pragma once
 
 #include <condition_variable>
@@ -42,7 +42,7 @@ struct wire_setting {
   uint32_t place = 0;         ///< number of this process
   uint64_t communicator = 0;  ///< number of the communicator in notes and transfers, used once in the mover's life
   std::shared_ptr<const address_space> space;
-  bell ring;  ///< event that wakes members in other processes of this machine
+  bell ring;  ///< function that wakes a member's process; called for members in other processes of this machine
   std::shared_ptr<byte_mover> mover;
   std::shared_ptr<note_switch> notes;
   std::vector<uint32_t> ranks{};  ///< ranks that errors name, where they differ from the members' numbers
@@ -58,7 +58,7 @@ class wire_group : public std::enable_shared_from_this<wire_group> {
  public:
   /// Creates the group. The caller keeps `memory` and the segments of `space` mapped, and keeps the group as long as
   /// any process has members, because this process may carry its machine's notes. Errors: limit; bad_input, for a
-  /// setting that lacks something.
+  /// setting with a missing field.
   static core::result<std::shared_ptr<wire_group>> make(wire_setting s);
 
   /// Makes `rank`, whose home is this process, a member; `wake` may be empty for a member that calls `advance` by
@@ -94,7 +94,7 @@ class wire_group : public std::enable_shared_from_this<wire_group> {
   void hear(uint32_t from, std::string_view text);
 
   [[nodiscard]] std::string name_of(uint32_t rank) const;
-  // The following functions require the lock:
+  // Callers of the functions from book() to due() hold mutex_.
   core::result<void> book(uint32_t rank, const request& r);
   [[nodiscard]] uint64_t oldest_unfinished();
   [[nodiscard]] core::result<void> agreed(uint32_t rank, uint64_t sequence) const;
@@ -108,7 +108,7 @@ class wire_group : public std::enable_shared_from_this<wire_group> {
   [[nodiscard]] std::vector<uint32_t> not_arrived(uint64_t sequence) const;
   [[nodiscard]] std::vector<uint32_t> awaited(uint32_t rank, uint64_t sequence) const;
   [[nodiscard]] wakes due() const;
-  // The following function releases the lock:
+  // Requires that `lock` is held and releases it, before it calls wakers and rings the bell of other processes.
   void tell_all(std::unique_lock<std::mutex>& lock, uint32_t but, std::optional<uint64_t> its_sequence);
 
   wire_setting setting_;
@@ -117,7 +117,7 @@ class wire_group : public std::enable_shared_from_this<wire_group> {
   machine_record record_;
   mutable std::mutex mutex_;
   std::condition_variable moved_;
-  std::map<uint32_t, local> here_;  ///< members in this process, by rank
+  std::map<uint32_t, local> here_;  ///< [rank]: state of a member in this process
   std::optional<carrier> carrier_;  ///< set if this process represents its machine
   uint64_t oldest_ = 0;             ///< sequence of the first operation that some members of this machine have not done
   uint32_t working_ = 0;            ///< number of members of this process that work without the lock

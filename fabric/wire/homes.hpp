@@ -9,10 +9,11 @@
 
 namespace troupe::fabric {
 
-/// Home of one member. The caller numbers machines and places alike in all processes.
+/// The machine and the process in which one member of a communicator runs. Machines and processes have the same numbers
+/// in all processes.
 struct home {
   uint32_t machine = 0;
-  uint32_t place = 0;  ///< number of the process that a member belongs to
+  uint32_t place = 0;  ///< number, in the job, of the process that the member belongs to
   friend bool operator==(const home&, const home&) = default;
 };
 
@@ -35,8 +36,8 @@ class homes {
   [[nodiscard]] uint32_t carrier(uint32_t machine) const { return place_[first_[machine]]; }
 
  private:
-  std::vector<uint32_t> machine_, place_;  // number of a member's machine, and of its process, by member
-  std::vector<uint32_t> first_;  // first member of a machine, by machine; the last element is the number of members
+  std::vector<uint32_t> machine_, place_;  // [member]: number of its machine; number of its process
+  std::vector<uint32_t> first_;            // [machine]: its first member; the last element is the number of members
 };
 
 }  // namespace troupe::fabric

@@ -17,7 +17,8 @@ uint64_t partial_bytes(const request& r, uint64_t count) {
 }
 uint64_t result_bytes(const request& r, uint64_t count) { return count * core::size_of(result_type(r)); }
 
-/// Returns the options for one contribution or sum that is complete except for the last rounding.
+/// Returns options for kernels::sum_in_rank_order with one input, a finished sum of type `input`. The sum is not
+/// scaled; it is rounded, and stored as `output` or, with `accumulate`, added to the values in the output.
 kernels::reduce_options ended_as(const request& r, core::dtype input, core::dtype output, bool accumulate) {
   return {.input = input, .communication = r.communication, .output = output, .accumulate = accumulate};
 }
@@ -127,8 +128,8 @@ void member_work::take_ends(outcome& out) {
   }
 }
 
-/// Updates the count of sent contributions. Only contributions before the first unsent one count; later ones that are
-/// sent already do not count yet.
+/// Updates this member's count of sent contributions: the number of contributions, in the order of chunks, before the
+/// first one whose transfer has not ended. Transfers after it that ended earlier do not count yet.
 void member_work::count_sent(outcome& out) {
   uint64_t count = contributions_;
   for (auto& [sequence, x] : jobs_) {
@@ -327,7 +328,8 @@ member_work::outcome member_work::go_on(const std::function<bool(uint64_t)>& has
       if (!x.copied) copy(x);
       return true;
     });
-    // Memory and turns follow the order of operations: no operation overtakes an unfinished one.
+    // Staging memory is allocated, and sums are made, in the order of operations: for_each_job stops at the first
+    // operation that has chunks left, so no later operation takes memory that an earlier one needs.
     for_each_job([&](job& x) {
       await_chunks(x);
       return x.added + x.adding.size() == x.traffic.chunks.size();

@@ -43,8 +43,8 @@ class member_work {
   member_work(std::shared_ptr<const wire_links> links, uint32_t member, sent_counts sent,
               std::shared_ptr<transfer_ends> ends);
 
-  /// Begins the next operation, at which all members have arrived. `memory`: addresses of each member's operands; null
-  /// for members of other machines.
+  /// Begins the next operation, which all members have posted. `memory`: addresses of each member's operands; null for
+  /// members of other machines.
   void begin(const request& r, std::vector<member_memory> memory);
 
   struct failed_transfer {
@@ -53,7 +53,7 @@ class member_work {
     core::error why;
   };
   struct outcome {
-    std::vector<uint64_t> finished;         ///< sequences whose share this member has finished
+    std::vector<uint64_t> finished;         ///< sequences of operations of which this member has done its part
     std::optional<failed_transfer> failed;  ///< the first transfer of this member that has failed
     bool has_sent = false;                  ///< true if this member's count of sent contributions has grown
   };
@@ -71,7 +71,7 @@ class member_work {
 
  private:
   struct chunk_under_way {
-    std::shared_ptr<staging_buffer> buffer;  ///< null if no bytes come from other machines
+    std::shared_ptr<staging_buffer> buffer;  ///< memory for bytes from other machines; null if none come
     std::vector<uint32_t> missing;           ///< members of other machines whose bytes for the chunk have not arrived
   };
   struct leaving {
@@ -82,13 +82,13 @@ class member_work {
     request r;
     std::vector<member_memory> memory;
     wire_traffic traffic;
-    uint64_t sent_before = 0;  ///< number of contributions that operations before this one send
-    /// Flags in the order of traffic.sends and of traffic.landings: true if the transfer has ended
+    uint64_t sent_before = 0;  ///< number of contributions that this member sends for all earlier operations
+    /// [index in traffic.sends], [index in traffic.landings]: true if that transfer has ended
     std::vector<bool> sent, landed;
     size_t num_sent = 0, num_landed = 0;         ///< numbers of sends and of landings that have ended
     size_t first_unsent = 0;                     ///< index in `sent` of the first send that has not ended
-    std::vector<size_t> to_spread;               ///< indices of landings whose bytes must be copied to neighbours
-    std::deque<chunk_under_way> adding, coming;  ///< chunks and results that have memory and are not done
+    std::vector<size_t> to_spread;               ///< indices of landings to copy to other members of this machine
+    std::deque<chunk_under_way> adding, coming;  ///< chunks to add, and results to store, that have staging memory
     size_t added = 0, stored = 0;                ///< number of chunks that are added, and of results that are stored
     std::map<uint64_t, leaving> outgoing;        ///< [number of a chunk]: sum of the chunk, which is being sent
     bool copied = false;
@@ -115,7 +115,7 @@ class member_work {
   sent_counts sent_;
   std::shared_ptr<transfer_ends> ends_;
   std::map<uint64_t, job> jobs_;  ///< [sequence]: operation that is not finished
-  uint64_t contributions_ = 0;    ///< number of contributions that all operations begun so far send
+  uint64_t contributions_ = 0;    ///< number of contributions that this member sends for all operations begun so far
   staging incoming_, outgoing_, results_;
   std::atomic<bool> waits_ = false;
 };

@@ -1,5 +1,6 @@
-// Owns the format of the notes between the carriers of a communicator's machines, its limits, and the dispatch of
-// received notes within a process. Leaves the handling of a note to group.hpp.
+// Owns the format of the notes (short messages) that the machines of a communicator exchange, its limits, and the
+// dispatch of received notes within a process. On each machine one process, the carrier, sends and receives the notes
+// for all members on that machine. Leaves the handling of a note to group.hpp.
 #pragma once
 
 #include <cstdint>
@@ -19,18 +20,19 @@
 
 namespace troupe::fabric {
 
-/// A note of one machine's carrier to another.
+/// A message about one member of a communicator, from the process that represents a machine (its carrier) to the
+/// process that represents another machine.
 struct wire_note {
   enum class kind : uint8_t {
-    arrived,  ///< `member` has arrived at `sequence`
-    ends,     ///< proposal to the first machine's carrier: the ending of `member`
-    ended     ///< the ending of `member` is in force
+    arrived,  ///< `member` has posted operation `sequence`
+    ends,     ///< proposes to machine 0 that `member` ends the communicator; machine 0 orders such proposals
+    ended     ///< `member` has ended the communicator, and its operations fail from `sequence` on
   };
   kind what = kind::arrived;
   uint32_t member = 0;
-  uint64_t sequence = 0;  ///< sequence of the operation (`arrived`), or of the first one that the ending fails
+  uint64_t sequence = 0;  ///< number of the posted operation (`arrived`), else of the first operation that fails
   arrival said;           ///< request of the arriving member (`arrived`), without locations
-  core::error why;        ///< reason of the ending (`ends` and `ended`)
+  core::error why;        ///< reason why `member` ends the communicator (`ends` and `ended`)
 };
 
 /// Returns the bytes of a note, with the communicator's number in front; at most `note_bytes_max`.

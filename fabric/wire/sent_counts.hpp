@@ -16,7 +16,7 @@ class sent_counts {
  public:
   static uint64_t bytes_of(uint32_t members) { return members * sizeof(line); }
 
-  /// Creates a view. `memory`: bytes_of(members), zeros at first, at a multiple of 64.
+  /// Creates a view of `memory`: bytes_of(members) bytes, aligned to 64, filled with zeros before their first use.
   sent_counts(std::span<std::byte> memory, uint32_t members) : lines_(reinterpret_cast<line*>(memory.data())) {
     assert(memory.size() >= bytes_of(members) && reinterpret_cast<uintptr_t>(lines_) % 64 == 0);
     (void)members;
@@ -25,8 +25,8 @@ class sent_counts {
   void set(uint32_t member, uint64_t sent) { lines_[member].sent.store(sent); }
   [[nodiscard]] uint64_t of(uint32_t member) const { return lines_[member].sent.load(); }
 
-  /// Records that `member` waits for other members' counts. The member reads the counts once more afterwards, and is
-  /// woken when they have changed.
+  /// Marks `member` as waiting until counts of other members grow. `member` must read the counts again after this call.
+  /// A member whose count has grown wakes all marked members (take_waiting).
   void wait(uint32_t member) { lines_[member].waits.store(1); }
   /// Returns true if `member` has marked itself as waiting, and clears the mark.
   bool take_waiting(uint32_t member) {

@@ -21,7 +21,7 @@ class staging {
  public:
   explicit staging(uint64_t bytes_max) : bytes_max_(bytes_max) {}
 
-  /// Returns a buffer of at least `bytes`; null while there is no room for it.
+  /// Returns a buffer of at least `bytes`; null while the buffers in use leave less than `bytes` of the limit.
   std::shared_ptr<staging_buffer> take(uint64_t bytes) {
     const auto fits = std::ranges::find_if(free_, [&](const auto& b) { return b->size >= bytes; });
     if (fits != free_.end()) {

@@ -1,4 +1,4 @@
-// Converts a request to the options of the kernels that add.
+// Converts the request of a reduction to the options of the kernels that sum its inputs.
 #pragma once
 
 #include "fabric/communicator.hpp"

@@ -15,10 +15,10 @@ constexpr uint64_t element_bytes_max = 8;
 
 /// One part of a sum over the members, as planned alike on every member.
 struct shared_part {
-  uint64_t from = 0, count = 0;             // elements of the part, from `from` of every input on
+  uint64_t from = 0, count = 0;             // `count` elements, beginning at element `from` of every input
   std::vector<wire_sum::output> outputs{};  // outputs of all members that receive the part, in rank order
   bool chained = false;
-  uint32_t ends_at = 0;  // member that makes the rounded sum
+  uint32_t ends_at = 0;  // number of the member that rounds the complete sum
   // index among the parts of the operation; selects the member that handles the part for its machine
   uint64_t number = 0;
 };
@@ -86,7 +86,8 @@ void for_each_part(const request& r, const homes& where, F&& f) {
   }
 }
 
-/// The roles of a member in a part: its indices in `sums` and `results` of `out`, if it has them.
+/// The roles of a member in one part of a sum. `sum`, `result`: index in wire_traffic::sums if the member adds
+/// contributions, and in wire_traffic::results if it receives the rounded sum for its machine.
 struct roles {
   std::optional<size_t> sum, result;
   bool contributes = false;  // true if the member sends its input to `ends_at`
@@ -155,8 +156,8 @@ class moves {
   moves(const request& r, const homes& where, uint32_t member, const wire_limits& limits, wire_traffic& out)
       : where_(where), me_(member), bytes_max_(limits.transfer_bytes), out_(out), size_(core::size_of(r.input_type)) {}
 
-  /// Adds a move of `count` elements from `from` of `owner`'s input to `to` of `to_member`'s output, and of its
-  /// neighbours' outputs if `spread`.
+  /// Adds a move of `count` elements, from element `from` of the input of `owner` to element `to` of the output of
+  /// `to_member`; if `spread`, also to the outputs of all members of the machine of `to_member`.
   void add(uint32_t owner, uint64_t from, uint32_t to_member, uint64_t to, uint64_t count, bool spread) {
     if (count == 0) return;
     const uint64_t bytes = count * size_;
@@ -182,8 +183,8 @@ class moves {
 
 void plan_moves(const request& r, const homes& where, uint32_t member, const wire_limits& limits, wire_traffic& out) {
   moves all(r, where, member, limits, out);
-  // Number of elements that a member receives for its machine so far, by member; the member with the fewest receives
-  // the next piece.
+  // [member]: number of elements planned so far that the member receives for its machine; of a machine's members, the
+  // one with the fewest receives the next piece.
   std::vector<uint64_t> landed(where.size());
   for (const piece& p : r.pieces) {
     if (p.count == 0) continue;

@@ -1,15 +1,15 @@
 // Plans what one member of a communicator over several machines sends, receives, adds and copies for an operation, as
-// plain data. Pure functions of a request and of the members' homes, so the plans of all members fit each other. Moves
+// plain data. Pure functions of a request and of the members' homes, so the plans of all members match. Moves
 // nothing; leaves links and threads to member_work.hpp.
 //
-//   all_gather, broadcast    a piece enters each machine once: a landing member there receives it into its own output
-//                            and copies it to its neighbours
+//   all_gather, broadcast    a piece enters each machine once: one member of the machine receives it into its own
+//                            output and copies it to the outputs of the machine's other members
 //   send_receive, all_to_all every element is sent directly to the member that receives it
 //   reductions               in parts with one owner each (layout.hpp), a chunk at a time. Contributions of other
 //                            machines are sent to the owner unsummed, or one unrounded sum is passed from machine to
 //                            machine in rank order: whichever moves fewer bytes. The rounded sum enters each machine
-//                            that has outputs of it once, and a member there stores it, or adds it, for all of its
-//                            neighbours.
+//                            that has outputs of it once, and one member of that machine stores it, or adds it, for
+//                            all of the machine's members.
 #pragma once
 
 #include <cstddef>
@@ -39,12 +39,12 @@ core::result<void> check_limits(const wire_limits& limits, uint32_t members);
 /// A transfer of bytes [offset, offset + bytes) of this member's input to member `to`.
 struct wire_send {
   uint32_t to = 0;
-  uint64_t part = 0;  ///< number of the part in the transfer's name
+  uint64_t part = 0;  ///< number of the transfer within its operation; part of the transfer's name
   uint64_t offset = 0, bytes = 0;
 };
 
-/// A transfer from member `from` into this member's output and, if `spread`, from there to the same offset of its
-/// neighbours' outputs.
+/// A transfer from member `from` into this member's output. If `spread`, the bytes are then copied to the same offset
+/// of the outputs of all other members of this machine.
 struct wire_landing {
   uint32_t from = 0;
   uint64_t part = 0;
@@ -52,7 +52,7 @@ struct wire_landing {
   bool spread = false;
 };
 
-/// A copy into this member's output, from the input of a neighbour or its own.
+/// A copy into this member's output, from its own input or that of another member of its machine.
 struct wire_copy {
   uint32_t from = 0;
   uint64_t from_offset = 0, to_offset = 0, bytes = 0;
@@ -61,11 +61,11 @@ struct wire_copy {
 /// The work of one member for one part of a sum: which contributions it adds, and where results go.
 struct wire_sum {
   struct output {
-    uint32_t member = 0;  ///< number of the member that the output belongs to; on this machine
+    uint32_t member = 0;  ///< number of the member of this machine that the output belongs to
     uint64_t to = 0;      ///< index of the element in the member's output where the part begins
   };
   uint64_t from = 0;                    ///< index of the element in every input where the part begins
-  std::vector<uint32_t> inputs{};       ///< members whose contributions are added here, in rank order
+  std::vector<uint32_t> inputs{};       ///< members whose contributions this member adds, in rank order
   std::optional<uint32_t> continues{};  ///< the member of the previous machine whose partial sum comes first
   std::optional<uint32_t> passes_to{};  ///< the member of the next machine that continues; none if the sum ends here
   std::vector<uint32_t> results_to{};   ///< members of other machines that receive the rounded sum
@@ -77,7 +77,7 @@ struct wire_chunk {
   size_t sum = 0;  ///< index of the chunk's part in `wire_traffic::sums`, or in `results`
   uint64_t part = 0;
   uint64_t first = 0, count = 0;
-  /// Number of contributions that each member of this machine has sent up to and including this chunk.
+  /// Number of contributions that each member of this machine sends for this operation up to and including this chunk.
   uint64_t contributions = 0;
 };
 
@@ -92,9 +92,9 @@ struct wire_traffic {
   std::vector<wire_landing> landings;
   std::vector<wire_copy> copies;
   std::vector<wire_sum> sums;
-  std::vector<wire_chunk> chunks;  ///< chunks of the parts in `sums`
+  std::vector<wire_chunk> chunks;  ///< chunks that this member sums; wire_chunk::sum is an index in `sums`
   std::vector<wire_result> results;
-  std::vector<wire_chunk> result_chunks;  ///< chunks of the parts in `results`
+  std::vector<wire_chunk> result_chunks;  ///< chunks of sums to receive; wire_chunk::sum is an index in `results`
 };
 
 /// Returns the traffic of `member` for `r`. Requires that check_request accepts `r`. Addresses of `r` are not used.
@@ -114,7 +114,7 @@ inline uint64_t part_of_result(const wire_chunk& c, const homes& where, uint32_t
 
 /// Returns the type of a rounded sum between machines: `communication`, or fp64 where the sum is computed in fp64.
 core::dtype result_type(const request& r);
-/// Returns the number of elements of a chunk of a sum that fits `limits`.
+/// Returns the number of elements of a chunk of a sum, such that two chunks fit into each memory of `limits`.
 uint64_t chunk_elements(const wire_limits& limits, uint32_t members);
 
 /// Returns for each machine the number of bytes that enter it for `r`; the limits do not change that number.

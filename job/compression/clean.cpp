@@ -32,7 +32,8 @@ const config::pruning_section& section_of(const config::job_config& c, pruned_pa
 
 class cleaner {
  public:
-  /// `changes`: true if the cleaning changes weights, so that other layers which read a changed weight must be found.
+  /// `changes`: true if weights will be changed (a plan for the end of a run), so that a weight which another layer
+  /// also reads must be refused; false if only the widths are planned.
   cleaner(const config::job_config& c, const core::model_table& table, uint64_t updates, const mask_lookup& mask,
           widths_said said, bool changes = true)
       : config_(c), table_(table), updates_(updates), mask_(mask), said_(said), changes_(changes) {}
@@ -77,7 +78,7 @@ class cleaner {
                          std::to_string(now.kept) +
                          " is not yet quantised (fp16_mixed_quantize); train for more steps");
     if (now.grid) m.recipe.grid = *now.grid;
-    m.recipe.stochastic = false;  // rounds to nearest
+    m.recipe.stochastic = false;  // a permanent weight is rounded to nearest, not stochastically
     const auto is_alike = [&](const layer_info& l) {
       return std::ranges::any_of(out_->chosen.modules, [&](const compressed_module& x) {
         return x.module == l.name && x.group == m.group && x.recipe.groups == m.recipe.groups;
@@ -142,7 +143,7 @@ class cleaner {
   void take(const cut_module& cut) {
     const layer_info& l = *std::ranges::find(table_.layers, cut.module, &layer_info::name);
     out_->cuts.push_back(cut);
-    if (!l.weight) return;  // the layer is a norm without weight
+    if (!l.weight) return;  // a norm without weight has no parameters to shrink
     auto& weight = of(*l.weight);
     const bool lies_transposed = l.layout == core::weight_layout::in_out;
     weight.kept_rows = lies_transposed ? cut.inputs : cut.outputs;
@@ -152,7 +153,7 @@ class cleaner {
 
   /// Checks that all blocks are alike: config.json has one width and one number of heads for all blocks.
   core::result<void> same_in_all_blocks() {
-    const size_t blocks = table_.units.size() - 2;  // without embedding and head
+    const size_t blocks = table_.units.size() - 2;  // all units but the embedding and the head
     const auto same = [&](const std::map<uint32_t, std::set<uint64_t>>& by_unit,
                           const char* what) -> core::result<std::optional<uint64_t>> {
       std::set<uint64_t> all;
@@ -180,8 +181,9 @@ class cleaner {
   std::shared_ptr<cleaning> out_ = std::make_shared<cleaning>();
   std::map<uint32_t, cleaned_parameter> parameters_;
   module_cuts cuts_{table_};
-  std::optional<module_pairs> pairs_;                      // related modules of the chosen modules
-  std::map<uint32_t, std::set<uint64_t>> widths_, heads_;  // [unit]: remaining widths, remaining numbers of heads
+  std::optional<module_pairs> pairs_;  // finds the related modules of each pruned module
+  // [unit]: widths that remain in the unit, and numbers of heads that remain.
+  std::map<uint32_t, std::set<uint64_t>> widths_, heads_;
 };
 
 }  // namespace

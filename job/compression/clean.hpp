@@ -1,6 +1,6 @@
-// Plans how a trained model changes when its compression is made permanent: weights are rounded to their grids, masks
-// are multiplied in, related modules become smaller. Owns the choice, by parameters' names;
-// checkpoint/convert/cut_source.hpp changes the tensors, and no state is read here.
+// Plans how a trained model changes when its compression is made permanent (*cleaning*): quantised weights are rounded
+// to their grids, pruned elements become 0, and modules from which rows were pruned become smaller. The plan refers to
+// parameters by name; checkpoint/convert/cut_source.hpp changes the tensors, and no state is read here.
 #pragma once
 
 #include <cstdint>
@@ -21,21 +21,25 @@ namespace troupe::job {
 /// The planned change of one parameter.
 struct cleaned_parameter {
   std::string name;
-  uint64_t rows = 0, columns = 1;  ///< size in memory order, before the change
+  uint64_t rows = 0, columns = 1;  ///< numbers of rows and columns as stored in memory, before the change
   const kernels::weight_recipe* recipe = nullptr;
-  kernels::mask_bits mask;                        ///< kept elements in memory order; empty: all are kept
-  std::vector<uint64_t> kept_rows, kept_columns;  ///< remaining indices in memory order; empty: all remain
-  bool drops = false;                             ///< true: removed, as scores of a mask that is permanent now
+  /// Bit for each element, in memory order; 0: the element becomes 0; empty: all elements are kept.
+  kernels::mask_bits mask;
+  /// Indices of the rows and of the columns that remain, as stored in memory; empty: all remain.
+  std::vector<uint64_t> kept_rows, kept_columns;
+  /// True: the parameter is removed, because it holds the scores of a learned mask, which is permanent now.
+  bool drops = false;
 };
 
-/// A line of the report about cleaned modules.
+/// One line of the report about a module whose compression was made permanent.
 struct cleaned_module {
-  std::string module, what;  ///< name, and change such as "row_pruning, 128 of 256 kept"
+  std::string module, what;  ///< name of the module, and its change as text, such as "row_pruning, 128 of 256 kept"
 };
 
-struct cleaning {                       ///< the changes of all parameters that change
-  chosen_compression chosen;            ///< owns the recipes to which `parameters` point
-  core::dtype used = core::dtype::f32;  ///< the type of the run's parameters
+struct cleaning {             ///< the planned changes of a model, for all parameters that change
+  chosen_compression chosen;  ///< choice of compressed modules, which owns the recipes to which `parameters` points
+  /// Dtype of the run's parameters, in which weights were rounded before they were compressed.
+  core::dtype used = core::dtype::f32;
   std::vector<cleaned_parameter> parameters;
   std::vector<cut_module> cuts;
   std::vector<cleaned_module> modules;
@@ -43,10 +47,10 @@ struct cleaning {                       ///< the changes of all parameters that 
   std::optional<uint64_t> inner, heads, kv_heads, head_width;
 };
 
-/// Says from which source the widths of a model's layers are read, and so which widths may differ between blocks.
+/// Where the widths of a model's layers are described, which decides whether they may differ between blocks.
 enum class widths_said : uint8_t {
-  by_config_json,  ///< config.json has one width for all blocks
-  by_modules       ///< a host's own modules, each with its own width
+  by_config_json,  ///< the model's config.json, which has one width for all blocks
+  by_modules       ///< each module of a host program has its own width
 };
 
 /// Function that returns the mask of a pruned module; nullopt if the run has no mask for the module.
@@ -67,7 +71,8 @@ core::result<std::shared_ptr<const cleaning>> plan_cleaning(const config::job_co
 /// an empty result if no group relates modules. Refused: everything that plan_cleaning would refuse after the run.
 core::result<std::shared_ptr<const cleaning>> plan_related(const config::job_config& config,
                                                            const core::model_table& table, widths_said said);
-/// Checks the related modules of a model family; refuses what plan_related refuses.
+/// Checks, for a model of a family and before a run, the modules that the configuration names as `related_modules` of
+/// pruned modules; refuses what plan_related refuses.
 core::result<void> check_related(const config::job_config& config, const core::model_table& table);
 
 }  // namespace troupe::job

@@ -36,7 +36,7 @@ core::result<kernels::weight_recipe> recipe_of(const config::weight_quantization
   return out;
 }
 
-// Returns a compressed module. Its groups are those of the whole matrix; a tensor rank stores a share of them.
+// Returns a compressed module. Its groups are those of the whole matrix, of which a tensor-parallel rank stores a part.
 core::result<compressed_module> module_from(const config::weight_quantization_section& w, const config::weight_group& g,
                                             const core::model_table& table, const chosen_tensor& tensor,
                                             uint32_t layer) {
@@ -99,8 +99,8 @@ core::result<void> choose_inputs(const config::job_config& c, const core::model_
   return {};
 }
 
-/// Merges entries of the same unit and parameter: keeps the largest scratch space of any technique, and adds the masks
-/// of all.
+/// Merges the entries of several techniques for the same unit and parameter: scratch space is the largest of any
+/// technique, masks and ranges are added.
 void join_uses(std::vector<plan::compressed_use>& uses) {
   std::ranges::sort(uses);
   std::vector<plan::compressed_use> out;

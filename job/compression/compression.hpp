@@ -1,6 +1,6 @@
-// Chooses which modules a configuration compresses, how, and from which update on. Owns the choice from patterns and
-// its refusals; kernels/compress/compressed_weight.hpp does the arithmetic, and a plan contains only which parameters a
-// unit reads compressed.
+// Chooses which modules a configuration compresses, how, and from which update on. Owns the choice of modules by
+// patterns of names, and its refusals; kernels/compress/compressed_weight.hpp does the arithmetic, and a plan contains
+// only which parameters a unit reads compressed.
 #pragma once
 
 #include <cstdint>
@@ -21,14 +21,15 @@
 
 namespace troupe::job {
 
-/// A module whose unit reads its weight compressed.
+/// A module whose weight is quantised before the module's unit multiplies with it.
 struct compressed_module {
-  std::string module, group;  ///< names of the module and of its group
+  std::string module, group;  ///< name of the module, and name of its group in the configuration
   plan::compressed_use use;
   kernels::weight_recipe recipe;
   uint64_t from_update = 0;                     ///< number of applied updates before compression begins
   std::optional<bit_schedule> bits{};           ///< schedule of decreasing bits (MoQ); nullopt: constant
-  std::vector<kernels::matrix_share> shares{};  ///< [tensor coordinate]: a rank's share; empty: the weight is not split
+  /// [tensor coordinate]: the part of the whole matrix that the rank stores; empty: the weight is not split.
+  std::vector<kernels::matrix_share> shares{};
 
   /// Returns how the weight is compressed after `updates` updates; `seed` and `parameter` determine the noise of
   /// stochastic rounding.
@@ -68,8 +69,8 @@ struct chosen_compression {
 /// host's convolutions, by a match anywhere in the name. An embedding has a group for each row. Refused (bad_input),
 /// with file, line and key: an invalid pattern, a group that matches no module, a module in two groups, groups that do
 /// not divide a matrix, and everything that cannot be combined with compression yet. `tensor`: how `table`, a rank's
-/// table, is split out of the whole model, whose groups a share uses. `rows`: tokens of a micro-batch on a rank;
-/// nullopt: a host's own modules, which compress no inputs.
+/// table, is split out of the whole model; a rank's part of a matrix uses the groups of the whole matrix. `rows`:
+/// tokens of a micro-batch on a rank; nullopt: a host's own modules, which compress no inputs.
 core::result<chosen_compression> choose_compression(const config::job_config& config, const core::model_table& table,
                                                     const chosen_tensor& tensor, std::optional<uint64_t> rows);
 

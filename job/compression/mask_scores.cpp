@@ -29,8 +29,8 @@ auto layer_of(core::model_table& table, uint32_t unit, const std::string& module
   return std::ranges::find_if(table.layers, [&](const auto& l) { return l.unit == unit && l.name == module; });
 }
 
-/// Inserts `scores` after the last of the layer's parameters, so that a segment's parameters stay in the order of its
-/// layers.
+/// Inserts the parameter index `scores` in `all`, the parameters of a segment or unit, after the last of the layer's
+/// parameters `of_layer`, so that parameters stay in the order of their layers.
 void add_behind(std::vector<uint32_t>& all, const std::vector<uint32_t>& of_layer, uint32_t scores) {
   auto at = all.end();
   while (at != all.begin() && std::ranges::find(of_layer, *(at - 1)) == of_layer.end()) --at;
@@ -72,7 +72,7 @@ core::result<void> add_scores(const config::job_config& config, core::model_tabl
     info.name = score_name(m.module, m.part);
     info.shape = shape_of(m, table.parameters[m.weight]);
     info.init_std = 0;
-    // Units that share the module share its scores.
+    // If several units read the module, the first of them has added the scores, and all units read the same scores.
     const auto known = std::ranges::find(table.parameters, info.name, &core::parameter_info::name);
     const auto scores = static_cast<uint32_t>(known - table.parameters.begin());
     if (known == table.parameters.end()) table.parameters.push_back(std::move(info));
@@ -108,7 +108,8 @@ core::model_table without_scores(core::model_table table) {
     for (auto& segment : unit.segments) strip(segment.parameters);
   }
   for (auto& layer : table.layers) strip(layer.parameters);
-  table.parameters.erase(first, table.parameters.end());  // copies come after the scores, so they are removed, too
+  // The copies of tied parameters are stored after the scores, so they are removed with them.
+  table.parameters.erase(first, table.parameters.end());
   return table;
 }
 

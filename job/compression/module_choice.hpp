@@ -1,5 +1,5 @@
 // Chooses the modules of a compression technique from the patterns of its groups. Owns the refusals that all techniques
-// share; each technique decides which layers it fits and what it changes.
+// have in common; each technique decides to which layers it applies and what it changes.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,11 @@ namespace troupe::job {
 /// Returns "FILE:LINE: KEY: TEXT" as a bad_input error.
 tl::unexpected<core::error> refused(const std::string& where, const std::string& key, const std::string& text);
 
-/// Returns the indices of the layers whose module name contains a match of the pattern; "*" matches all. In the order
-/// of the table.
+/// Returns, ascending, the indices of the table's layers whose module name contains a match of the pattern; "*" matches
+/// all.
 core::result<std::vector<size_t>> layers_found(const std::string& pattern, const core::model_table& table);
 
-/// The key and the place of a technique, for errors.
+/// Configuration key of a compression technique, and file and line at which the configuration enables it, for errors.
 struct technique {
   std::string key;
   const std::string& where;
@@ -30,7 +30,7 @@ struct technique {
 template <class Group, class Fits, class Take>
 core::result<void> choose(const technique& t, const std::vector<Group>& groups, const core::model_table& table,
                           Fits fits, Take take) {
-  std::map<size_t, std::string> group_of;  // [layer]: name of the group whose pattern has matched it
+  std::map<size_t, std::string> group_of;  // [layer]: name of the group one of whose patterns has matched the layer
   for (const Group& g : groups) {
     const std::string key = t.key + ".different_groups." + g.name + ".modules";
     size_t modules = 0;

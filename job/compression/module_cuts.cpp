@@ -10,7 +10,7 @@ namespace {
 
 using core::layer_info;
 
-/// Returns the kept indices below `count`, ascending.
+/// Returns the indices below `count` of the bits that are set, ascending.
 std::vector<uint64_t> places_in(const kernels::mask_bits& bits, uint64_t count) {
   std::vector<uint64_t> out;
   for (uint64_t i = 0; i < count; ++i)
@@ -18,8 +18,8 @@ std::vector<uint64_t> places_in(const kernels::mask_bits& bits, uint64_t count) 
   return out;
 }
 
-/// Returns the numbers of outputs and inputs; for a convolution's filters the numbers of channels, for a vector no
-/// inputs.
+/// Returns the numbers of outputs and of inputs of a layer: for a convolution the numbers of channels, for a layer with
+/// a vector as weight no inputs.
 std::pair<uint64_t, uint64_t> widths_of(const layer_info& l, const core::model_table& table) {
   if (!l.weight) return {l.out, 0};
   const auto& shape = table.parameters[*l.weight].shape;
@@ -46,7 +46,7 @@ core::result<void> check_not_shared(const core::model_table& table, const std::s
 }
 
 std::vector<uint64_t> rows_of_heads(const layer_info& l, const kernels::mask_bits& bits, uint64_t heads) {
-  if (l.kv_heads != 0 && l.kv_heads != heads) return {};  // grouped-query attention
+  if (l.kv_heads != 0 && l.kv_heads != heads) return {};  // grouped-query attention has fewer heads of keys and values
   std::vector<uint64_t> widths;
   for (const auto& part : l.parts) widths.push_back(part.width);
   if (widths.empty()) widths.push_back(l.out);

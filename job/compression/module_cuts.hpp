@@ -15,10 +15,11 @@
 
 namespace troupe::job {
 
-/// A module that becomes smaller.
+/// A module from which pruning removes outputs or inputs, so that it becomes smaller.
 struct cut_module {
   std::string module;
-  std::vector<uint64_t> outputs, inputs;  ///< remaining indices, ascending; empty: all remain
+  /// Indices of the outputs and of the inputs that remain, ascending; empty: all remain.
+  std::vector<uint64_t> outputs, inputs;
 };
 
 /// Refuses (bad_input) a weight that a module other than `module` reads, unless `is_alike` accepts that module.
@@ -26,8 +27,9 @@ core::result<void> check_not_shared(const core::model_table& table, const std::s
                                     const std::function<bool(const core::layer_info&)>& is_alike,
                                     const std::string& where, const std::string& key);
 
-/// Returns the outputs of queries, keys or values, packed or separate, of the remaining heads; for a packed weight,
-/// head by head within each of its parts. Empty if the layer does not have `heads` heads.
+/// Returns the row indices, in the weight of layer `l`, of the attention heads that remain: head h remains if bit h of
+/// `bits` is 1. `l` computes queries, keys or values, or several of them packed; for a packed weight, the indices are
+/// in order of its parts, and by head in each part. Empty if the layer does not have `heads` heads.
 std::vector<uint64_t> rows_of_heads(const core::layer_info& l, const kernels::mask_bits& bits, uint64_t heads);
 
 /// Collects which rows and columns of each module remain when pruning masks are applied one after the other.
@@ -44,7 +46,7 @@ class module_cuts {
   core::result<uint64_t> cut(const pruned_module& m, const kernels::mask_bits& bits, const layers& related,
                              const std::string& where, const std::string& key);
 
-  /// Returns the modules that become smaller, by name.
+  /// Returns, by module name, what remains of each module from which rows or columns are removed.
   [[nodiscard]] const std::map<std::string, cut_module>& all() const { return cuts_; }
 
  private:

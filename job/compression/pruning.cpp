@@ -64,7 +64,8 @@ core::result<pruned_module> pruned(const config::pruning_section& p, pruned_part
   const auto is_score = [&, name = score_name(l.name, part)](uint32_t q) {
     return all[table.original(q)].name == name;
   };
-  const auto at = std::ranges::find_if(l.parameters, is_score);  // may be a copy, if units share the module
+  // May be a copy of the scores, if several units read the module.
+  const auto at = std::ranges::find_if(l.parameters, is_score);
   if (at != l.parameters.end()) out.score_parameter = *at;
   return out;
 }
@@ -112,7 +113,7 @@ std::string_view name_of(pruned_part part) {
 uint64_t pruned_module::elements_of(uint32_t parameter) const {
   if (shares.empty()) return parameter == bias ? matrix.rows : matrix.elements();
   uint64_t out = 0;
-  // coordinate 0 suffices, because the sum is equal for all coordinates
+  // The sum is equal for all tensor coordinates, so coordinate 0 suffices.
   for (const auto& run : runs_of(parameter, 0)) out += run.count;
   return out;
 }

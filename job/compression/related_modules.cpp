@@ -19,7 +19,9 @@ layers in_unit(const layers& all, uint32_t unit) {
   return out;
 }
 
-/// Returns the modules out of `found` that belong to `m`; nullopt if the assignment is ambiguous.
+/// Returns the modules out of `found`, the matches of one pattern, that are related to the pruned module `m`, without
+/// `m` itself. `pruned` are all pruned modules; if there are as many matches as pruned modules, they are paired in
+/// order. nullopt: the assignment is ambiguous.
 std::optional<layers> of_module(const pruned_module& m, const layers& pruned, const layers& found) {
   const auto at = std::ranges::find_if(pruned, [&](const layer_info* l) { return is_of(m, *l); });
   const auto place = static_cast<size_t>(at - pruned.begin());

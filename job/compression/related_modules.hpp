@@ -1,5 +1,5 @@
-// Pairs each pruned module with its related modules, out of those that the group's `related_modules` match. Owns the
-// pairing; job/compression/clean.hpp decides what is cut out of them.
+// Pairs each pruned module with the modules that have to shrink with it: those among the matches of the group's key
+// `related_modules` that belong to it. job/compression/clean.hpp decides what is removed from them.
 #pragma once
 
 #include <map>
@@ -15,8 +15,8 @@ namespace troupe::job {
 
 /// Part of a model in which related modules of a pruned module are searched.
 enum class pairing_reach : uint8_t {
-  unit,   ///< only the pruned module's own unit, because the blocks of a family are alike
-  model,  ///< the whole model, because a host's units may be single modules
+  unit,   ///< only the unit of the pruned module, for models of a family, whose blocks are alike
+  model,  ///< the whole model, for a host's own modules, each of which may be a unit
 };
 
 /// The modules of a model that were chosen for pruning, with their related modules. Each pattern is compared with the

@@ -1,5 +1,5 @@
-// Reads from a configuration how snip_momentum prunes one weight: its blocks and its schedule. Owns the choice;
-// kernels/compress/snip_momentum.hpp implements the rule.
+// Reads from a configuration how snip_momentum prunes one weight: the shape of the blocks of elements that are removed
+// together, and the schedule. kernels/compress/snip_momentum.hpp implements the rule.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,13 @@ namespace troupe::job {
 /// scores as text, eight digits each, and has at most 256 MiB.
 inline constexpr uint64_t max_snip_elements = 30'000'000;
 
-struct snip_rule {  ///< rule of one weight; steps are applied updates
+struct snip_rule {  ///< how snip_momentum prunes one weight; the schedule counts applied updates
   kernels::pruned_matrix matrix;
   kernels::prune_schedule schedule;
 };
 
-/// Returns the rule for one weight. `ratio`: the share that finally remains. Refused: an invalid block or one that does
-/// not divide the weight, an end before the begin.
+/// Returns the rule for one weight. `ratio`: the fraction of the weight's elements that finally remains. Refused: an
+/// invalid block or one that does not divide the weight, an end before the begin.
 core::result<snip_rule> snip_rule_of(const config::pruning_section& section, double ratio,
                                      const kernels::masked_matrix& weight);
 

@@ -14,9 +14,9 @@
 
 namespace troupe::job {
 
-/// Returns the share of each tensor rank in a compressed matrix, indexed by tensor coordinate. `whole` is the recipe of
-/// the whole matrix, `info` its parameter, and `local` the parameter of one rank. `ternary`: the matrix has groups of 2
-/// bits, now or before its bits reach those of the recipe.
+/// Returns the part of a compressed matrix that each tensor-parallel rank stores, indexed by tensor coordinate. `whole`
+/// is the recipe of the whole matrix, `info` its parameter, and `local` the parameter of one rank. `ternary`: the
+/// matrix has groups of 2 bits, now or before its bits reach those of the recipe.
 std::vector<kernels::matrix_share> shares_of(const kernels::weight_recipe& whole, const core::parameter_info& info,
                                              const core::parameter_info& local, const core::parameter_cut& cut,
                                              uint32_t degree, bool ternary);
@@ -25,8 +25,8 @@ std::vector<kernels::matrix_share> shares_of(const kernels::weight_recipe& whole
 /// only a part of a group, else 0.
 uint64_t agreed_ranges(const std::vector<kernels::matrix_share>& shares);
 
-/// Returns the share of each tensor coordinate in a pruned module; empty if its weight and its bias are whole on every
-/// rank.
+/// Returns, by tensor coordinate, the elements of a pruned module's weight and bias that the rank stores; empty if
+/// every rank stores all of them.
 std::vector<pruned_share> shares_of(const pruned_module& m, const chosen_tensor& tensor);
 
 }  // namespace troupe::job

@@ -60,7 +60,7 @@ class teacher_choice {
       return refused("model.teacher", "wanted the folder of the model to learn from, got nothing");
     return {};
   }
-  // Splits the teacher over ranks in the same way as the model that is trained.
+  // Splits the teacher over tensor and sequence ranks in the same way as the model that is trained.
   [[nodiscard]] core::result<void> cut(models::teaching& out, uint64_t sequence) const {
     const auto one_row = models::make_model_table(out.teacher, 1, sequence, core::size_of(c_.parameter_dtype()));
     auto split = choose_split(c_, out.teacher, one_row, sequence);
@@ -95,7 +95,8 @@ class teacher_choice {
         return refused("compression_training.layer_reduction.teacher_layer",
                        "wanted layers of the teacher, which has " + std::to_string(teacher.layers) +
                            ", counted from 0, got " + std::to_string(layer));
-    if (r.enabled && named.size() != model.layers) return {};  // check_layer_reduction refuses this, with its own key
+    // The function check_layer_reduction reports this error, with the key of the layer reduction.
+    if (r.enabled && named.size() != model.layers) return {};
     if (out.hidden_states > 0) out.hidden = models::hidden_pairs(model.layers, teacher.layers, named);
     if (out.attention > 0) out.maps = models::map_pairs(model.layers, teacher.layers, named);
     if (alone) out.blocks = models::block_lessons(model.layers, teacher.layers, named);

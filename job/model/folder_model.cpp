@@ -30,7 +30,7 @@ bool is_ignored(std::span<const std::string> ignored, std::string_view key) {
   return std::ranges::find(ignored, key) != ignored.end();
 }
 
-/// True if the tensors include a head that is not just another name of the embedding.
+/// True if the source has a tensor for the head, which a model with a tied head may lack.
 bool has_own_head(const checkpoint::tensor_source& s) {
   return std::ranges::any_of(s.tensors, [](const auto& t) {
     return t.kind != checkpoint::tensor_kind::moment && checkpoint::bare_name(t.name) == checkpoint::head_name;
@@ -78,7 +78,8 @@ const char* shown_activation(models::activation a) {
   return "?";
 }
 
-/// Compares two models key by key, up to the first difference.
+/// Compares the sizes and choices of a checkpoint's model with those of the run's model, key by key, up to the first
+/// difference.
 class model_comparison {
  public:
   model_comparison(const model_spec& theirs, const model_spec& ours, std::span<const std::string> ignored)
@@ -99,9 +100,10 @@ class model_comparison {
   [[nodiscard]] const std::string& key() const { return key_; }
 
  private:
-  /// Compares two numbers; an empty key marks a number that follows from others in this family.
+  /// Compares two numbers; an empty `key` marks a number that the family derives from other keys, which is not
+  /// compared.
   void number(std::string_view key, double theirs, double ours) {
-    // fp32 metadata in files holds a rounded number
+    // Numbers in a file's metadata may be rounded to fp32, so numbers with equal fp32 values count as equal.
     if (!key.empty() && theirs != ours && static_cast<float>(theirs) != static_cast<float>(ours))
       differ(key, core::number_text(theirs), core::number_text(ours));
   }
@@ -147,7 +149,7 @@ core::result<model_spec> read_folder_model(const fs::path& folder, std::span<con
 
 std::optional<std::string> unused_ignored_key(const config::model_section& job, const model_spec& model,
                                               const checkpoint::tensor_source* loaded) {
-  std::vector<std::pair<std::string, std::string>> all;  // places of the descriptions, and their text
+  std::vector<std::pair<std::string, std::string>> all;  // [description]: where it is, and its text
   const auto add = [&](std::string place, std::string keys) { all.emplace_back(std::move(place), std::move(keys)); };
   add(job.path.empty() ? "the job's own model" : "the config.json of '" + job.path.string() + "'",
       model.hugging_face_json);
@@ -193,7 +195,8 @@ core::result<void> check_described_model(checkpoint::tensor_source& from, const 
   TROUPE_ASSIGN(const auto text, described_by(from));
   if (text.empty()) return tied_here();
   const auto problems = models::problems_of(text, ignored);
-  if (!problems.empty() && problems.front().key.empty()) return tied_here();  // the text describes no model
+  // The checkpoint's description is not one of a model, so only its head is compared.
+  if (!problems.empty() && problems.front().key.empty()) return tied_here();
   if (!problems.empty()) return other_model(from, problems.front().what.text, problems.front().key);
   TROUPE_ASSIGN(auto theirs, models::parse_model_spec(text, ignored));
   if (!model.tied && theirs.tied && has_own_head(from)) theirs.tied = false;

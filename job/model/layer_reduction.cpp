@@ -21,7 +21,7 @@ tl::unexpected<core::error> refused_key(const std::string& where, std::string_vi
 
 struct layer_name {
   uint64_t layer = 0;
-  std::string in_front, rest;  ///< parts of the name before and after the layer's number, without the dots
+  std::string in_front, rest;  ///< parts of a tensor's name before and after the number of its layer, without the dots
 };
 
 std::optional<layer_name> layer_at(std::string_view name, std::string_view prefix) {
@@ -35,8 +35,8 @@ std::optional<layer_name> layer_at(std::string_view name, std::string_view prefi
   return out;
 }
 
-/// Splits a name such as `prefix.7.attn.weight` into the number 7 and the text after it, for both names unchanged, or
-/// else for their bare names.
+/// Splits a tensor's name such as `prefix.7.attn.weight` into the layer's number 7 and the text after it. Compares the
+/// names as they are, or else without the prefixes that wrappers add (checkpoint::bare_name).
 std::optional<layer_name> in_layer(std::string_view name, std::string_view prefix) {
   if (auto out = layer_at(name, prefix)) return out;
   return layer_at(checkpoint::bare_name(name), checkpoint::bare_name(prefix));
@@ -77,7 +77,8 @@ class teacher_names {
   std::map<std::string, std::vector<const source_tensor*>> by_bare_name_;
 };
 
-/// Returns the number of layers whose names start with `prefix`: the highest layer number plus 1.
+/// Returns the number of layers among the tensors `names` whose names start with `prefix`: the highest layer number
+/// plus 1.
 uint64_t layers_in(const std::vector<std::string_view>& names, std::string_view prefix) {
   uint64_t out = 0;
   for (const std::string_view name : names)

@@ -31,7 +31,8 @@ bool is_for(const layer_spec& spec, std::string_view model_type) {
          });
 }
 
-/// Lists the specs in order of precedence, and finds for each parameter the first spec whose pattern matches its name.
+/// Lists the layer specs (items of tensor_parallel.partition_config or of a preset) in order of precedence, and finds
+/// for each parameter the first spec whose pattern matches its name.
 class spec_list {
  public:
   spec_list(const config::tensor_parallel_section& section, std::string_view model_type) : model_type_(model_type) {
@@ -45,7 +46,7 @@ class spec_list {
   core::result<void> match(const core::model_table& whole) {
     std::vector<std::string> names;
     for (const auto& p : whole.parameters) names.push_back(p.name);
-    names.emplace_back("lm_head.weight");  // for a tied head, which has no weight of its own
+    names.emplace_back("lm_head.weight");  // a tied head has no parameter of its own, but specs may name it
     first_.assign(names.size(), none);
     for (size_t s = 0; s < specs_.size(); ++s)
       for (const std::string& pattern : is_for(specs_[s], model_type_) ? specs_[s].patterns : no_patterns) {
@@ -80,7 +81,8 @@ class spec_list {
   std::string_view model_type_;
   std::vector<layer_spec> specs_;
   std::vector<std::string> no_patterns;
-  std::vector<size_t> first_;  ///< [parameter, then a tied head]: index of the first spec that matches
+  /// [parameter, and last a tied head]: index of the first spec whose pattern matches its name.
+  std::vector<size_t> first_;
   size_t own_ = 0;
   std::string key_;
 };
@@ -111,7 +113,8 @@ std::string text_of(const std::vector<uint64_t>& sizes) {
   return out;
 }
 
-/// Checks that a spec that splits a layer of a block matches the family's computation.
+/// Checks that a spec which splits a layer of a transformer block fits the way in which the model family computes the
+/// layer.
 core::result<void> check_layer(const spec_list& specs, const layer_info& l, const std::string& name, tp_style wanted,
                                const layer_spec& spec) {
   const std::string where = specs.where(&spec);
@@ -200,7 +203,8 @@ class splitter {
     return {};
   }
 
-  /// Decides the split of the vocabulary: the rows of the embedding and of the head are split together.
+  /// Decides whether the vocabulary is split: the rows of the embedding and of the head are split together or not at
+  /// all.
   core::result<void> vocabulary() {
     const layer_spec *cut = nullptr, *left = nullptr;
     const auto see = [&](const layer_spec* spec, const std::string& name) -> core::result<void> {

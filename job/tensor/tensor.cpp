@@ -20,7 +20,8 @@ core::result<named_split> choose_split(const config::job_config& c, const models
     out = std::move(*named);
   }
   if (c.tensor_parallel.vocabulary_head) out.split.vocabulary = *c.tensor_parallel.vocabulary_head;
-  // The distillation loss of a row needs all of its logits, so the vocabulary is not split.
+  // The distillation loss needs all logits of a row on one rank, so the family's split of the vocabulary is turned off;
+  // a split that the configuration requests is refused below.
   if (c.distillation.enabled && !c.tensor_parallel.vocabulary_head && !c.tensor_parallel.chooses())
     out.split.vocabulary = false;
   if (c.distillation.enabled && out.split.vocabulary)

@@ -1,6 +1,6 @@
-// Chooses how a model is split over the tensor axis: the split of its family, and the whole model in addition to a
-// rank's table. Owns the choice and its refusals; models/table/tp_split.hpp computes widths, core/tp_slices.hpp
-// elements.
+// Chooses how a model is split over the tensor axis. The result has the split and the unsplit model, in addition to the
+// table that one rank computes. Owns the choice of the split and its refusals; models/table/tp_split.hpp computes
+// widths, core/tp_slices.hpp maps elements.
 #pragma once
 
 #include <memory>
@@ -13,36 +13,40 @@
 
 namespace troupe::job {
 
-struct chosen_tensor {         ///< the tensor split of a job
-  models::tensor_split split;  ///< split over the tensor axis; degree 1: nothing is split
+struct chosen_tensor {         ///< how a job's model is split over tensor and sequence ranks
+  models::tensor_split split;  ///< split of the model over the tensor axis; degree 1: nothing is split
   models::sequence_split sequence;
   core::tp_plan cut;                ///< splits of the parameters of `whole`
-  std::vector<cut_origin> origins;  ///< [parameter of `whole`, without copies]: source of the decision on its split
-  /// The unsplit model, which messages and files refer to. Its parameters have the numbers of the ranks' table; if
-  /// nothing is split it is that table.
+  /// [parameter of `whole`, without the copies of tied parameters]: what decided whether it is split.
+  std::vector<cut_origin> origins;
+  /// The table of the unsplit model, for messages and files. Its parameters have the same indices as in the table of a
+  /// rank; if nothing is split, both are the same table.
   std::shared_ptr<const core::model_table> whole;
 };
 
 /// The tables of a host's own model, split by the policy that it declares (models/host/).
 struct host_tables {
-  const core::model_table* whole = nullptr;  ///< the unsplit model; null: the configuration's model
-  const core::model_table* local = nullptr;  ///< the model as one rank computes it; null if it is not split
-  const core::tp_plan* cut = nullptr;        ///< splits of the parameters of `whole`; null if it is not split
+  /// Table of the host's unsplit model; null: the job has the configuration's model instead.
+  const core::model_table* whole = nullptr;
+  const core::model_table* local = nullptr;  ///< the model as one rank computes it; null if the model is not split
+  /// Splits of the parameters of `whole` over tensor ranks; null if the model is not split.
+  const core::tp_plan* cut = nullptr;
 };
 
 /// Returns the split that the configuration requests: by its partition_config, else its preset, else the family's split
-/// of attention, MLP and vocabulary. Refused (bad_input), with the key: what partition.hpp refuses, more ranks than
-/// heads, inner elements or, with sharded norms, `columns` of a sample.
+/// of attention, MLP and vocabulary. Refused (bad_input), with the key: what split_of() in partition.hpp refuses; more
+/// tensor ranks than heads, than inner elements of an MLP, or, with sharded norms, than `columns` of a sample.
 core::result<named_split> choose_split(const config::job_config& config, const models::model_spec& spec,
                                        const core::model_table& whole, uint64_t columns);
 
-/// Returns the sequence group that the configuration requests, for samples of `columns` tokens. Refused (bad_input),
-/// with the key: more ranks than a tensor rank has heads, or than tokens.
+/// Returns how the configuration splits samples of `columns` tokens over the ranks of a sequence group. Refused
+/// (bad_input), with the key: more ranks than a tensor rank has heads, or than tokens.
 core::result<models::sequence_split> choose_sequence(const config::job_config& config, const models::model_spec& spec,
                                                      const models::tensor_split& tensor, uint64_t columns);
 
-/// Refused (bad_input), with the key: more pieces than rows in the largest sum over tensor ranks in `local`, a rank's
-/// table; any division into pieces if no such sum is the result of a product.
+/// Checks the key tensor_parallel.exchange_pieces for `local`, the table of one rank. Refused (bad_input), with the
+/// key: more pieces than the largest sum over tensor ranks has rows; more than one piece if no such sum is the result
+/// of a product.
 core::result<void> check_exchange_pieces(const config::job_config& config, const core::model_table& local);
 
 }  // namespace troupe::job

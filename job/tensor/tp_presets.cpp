@@ -9,9 +9,10 @@ namespace {
 using config::partition_type;
 
 struct preset_layer {
-  const char* pattern;  ///< end of a module's name
+  const char* pattern;  ///< regular expression for the end of a module's name
   partition_type type;
-  int64_t blocks = 1;  ///< number of packed blocks of the same size
+  /// Number of blocks of equal size, such as queries, keys and values, that are packed in the layer's weight.
+  int64_t blocks = 1;
 };
 
 constexpr auto column = partition_type::column, row = partition_type::row, skip = partition_type::skip;

@@ -46,7 +46,7 @@ std::optional<cast_overflow> cast_as(const std::byte* in, std::byte* out, uint64
   auto* to = reinterpret_cast<To*>(out);
   uint64_t i = 0;
   for (; i + lanes <= count; i += lanes) vector(from + i, to + i, i);
-  if (const uint64_t left = count - i; left > 0) {  // the rest is padded to a whole vector with zeros
+  if (const uint64_t left = count - i; left > 0) {  // the last elements, fewer than a vector, are padded with zeros
     From last[hn::MaxLanes(full())] = {};
     To made[hn::MaxLanes(full())];
     std::memcpy(last, from + i, left * sizeof(From));

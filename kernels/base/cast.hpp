@@ -22,7 +22,8 @@ struct cast_overflow {
 std::optional<cast_overflow> cast(const std::byte* in, core::dtype from, std::byte* out, core::dtype to,
                                   uint64_t count);
 
-/// The scalar twin of `cast`: the same bits, one element at a time.
+/// Scalar implementation of `cast`, one element at a time, with the same bits. `cast` uses it for conversions from or
+/// to f64; tests compare the SIMD code with it.
 std::optional<cast_overflow> cast_reference(const std::byte* in, core::dtype from, std::byte* out, core::dtype to,
                                             uint64_t count);
 

@@ -1,5 +1,5 @@
-// TROUPE_HOST_DEVICE marks functions that the scalar twins and the CUDA kernels share, so that a formula is written
-// once.
+// TROUPE_HOST_DEVICE marks functions that are compiled for the CPU and, in CUDA sources, for the device as well, so
+// that the CPU kernels and the CUDA kernels share one definition of each formula.
 #pragma once
 
 #ifdef __CUDACC__

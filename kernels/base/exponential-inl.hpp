@@ -19,7 +19,7 @@ HWY_INLINE floats<D> linear_term(D d, float a, float b, floats<D> r) {
   return hn::Add(hn::Set(d, a), hn::Mul(hn::Set(d, b), r));
 }
 
-/// Returns the power of two whose biased exponent is in the lowest bits of `shifted`.
+/// Returns in each lane the power of two whose biased exponent is in the lowest bits of that lane of `shifted`.
 template <class D>
 HWY_INLINE floats<D> power_in(D d, floats<D> shifted) {
   return hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(bits_of<D>(), shifted)));

@@ -1,5 +1,6 @@
-// Powers of e and of 2 with the same bits on every processor, in vectors and in scalar twins, because no C library
-// computes them. Owns the polynomials; exponential-inl.hpp is the SIMD form, with the same operations.
+// Powers of e and of 2 with the same bits on every processor, in SIMD and in scalar code: computed by polynomials,
+// because the results of exp() differ between C libraries. Owns the polynomials; exponential-inl.hpp is the SIMD form,
+// with the same operations.
 #pragma once
 
 #include <array>
@@ -11,8 +12,8 @@
 
 namespace troupe::kernels {
 
-/// Constant that rounds a number to an integer: added to a number of magnitude below 2^22, it leaves the nearest
-/// integer, plus 127, in the lowest bits of the sum. Shifted into the exponent's bits, they are a power of two.
+/// Constant that rounds a number x to an integer n: if |x| is below 2^22, the lowest bits of x + exponent_shift are n +
+/// 127. Shifted left by 23, into the exponent field of a float, these bits are the float 2^n.
 inline constexpr float exponent_shift = 0x1.8p23F + 127;
 
 inline constexpr float log2_e = 1.44269504F;
@@ -21,13 +22,14 @@ inline constexpr float ln2_upper = 0.693359375F, ln2_lower = -2.12194440e-4F;
 /// Smallest argument for which `exponential` computes a power; for smaller arguments the result is 0.
 inline constexpr float exponential_min = -87.0F;
 
-/// Minimax polynomials, lowest power first: 2^r for |r| <= 1/2 to 1e-7, and e^r for |r| <= ln(2) / 2 to 2e-9.
+/// Coefficients of minimax polynomials, lowest power first: for 2^r with |r| <= 1/2, with an error of 1e-7, and for e^r
+/// with |r| <= ln(2) / 2, with an error of 2e-9.
 inline constexpr std::array power_of_two_terms = {1.0F,          0.693147004F,   0.240222424F,
                                                   0.0555073358F, 0.00967151299F, 0.00132647273F};
 inline constexpr std::array exponential_terms = {1.0F,          1.0F,           0.49999994F,   0.166664317F,
                                                  0.0416680016F, 0.00837416109F, 0.00138436467F};
 
-/// Returns 2^x for |x| <= 126, to 1e-7 + 6e-8 |x|.
+/// Returns 2^x for |x| <= 126, with a relative error of at most 1e-7 + 6e-8 |x|.
 TROUPE_HOST_DEVICE inline float power_of_two(float x) {
   const float shifted = x + exponent_shift;
   const float r = x - (shifted - exponent_shift), square = r * r;
@@ -37,7 +39,8 @@ TROUPE_HOST_DEVICE inline float power_of_two(float x) {
 }
 TROUPE_HOST_DEVICE inline double power_of_two(double x) { return std::exp2(x); }
 
-/// Returns e^x for x <= 88, to 2 units in the last place; 0 below `exponential_min`; NaN for NaN.
+/// Returns e^x for x <= 88, with an error of at most 2 units in the last place; 0 for x below `exponential_min`; NaN
+/// for NaN.
 TROUPE_HOST_DEVICE inline float exponential(float x) {
   const float shifted = x * log2_e + exponent_shift, n = shifted - exponent_shift;
   const float r = (x - n * ln2_upper) - n * ln2_lower, square = r * r;

@@ -1,6 +1,7 @@
 // The two 16-bit floating types as bits: conversion of one value, rounded once to nearest even. Owns the meaning of
-// "rounded" everywhere in Troupe; the SIMD and CUDA kernels produce the same bits. Uses integer arithmetic only, so a
-// processor's flush-to-zero mode changes nothing.
+// "rounded" everywhere in Troupe; the SIMD and CUDA kernels produce the same bits. Conversions of bf16 use integer
+// arithmetic only. Conversions of f16 multiply and add floats, which may be subnormal, so the processor must not be in
+// a mode that treats subnormals as zero.
 #pragma once
 
 #include <bit>
@@ -40,7 +41,8 @@ TROUPE_HOST_DEVICE constexpr float float_from_f16(f16 h) {
     const uint32_t quiet = magnitude > 0x0F800000U ? 0x00400000U : 0U;
     return std::bit_cast<float>(sign | 0x70000000U | magnitude | quiet);
   }
-  // The exponent's bias is 112 less than a float's; a product with a power of two is exact, below 2^-14 too.
+  // An f16's exponent bias is 112 less than a float's. The product with 2^112 corrects that, and is exact, also for
+  // subnormals.
   const float value = std::bit_cast<float>(magnitude) * 0x1p112F;
   return std::bit_cast<float>(std::bit_cast<uint32_t>(value) | sign);
 }
@@ -54,7 +56,8 @@ TROUPE_HOST_DEVICE constexpr f16 f16_from_float(float x) {
   uint32_t out = 0;
   if (magnitude >= 0x47800000U) {  // 2^16 and above, infinity, NaN
     out = magnitude > 0x7F800000U ? 0x7E00U | ((magnitude >> 13) & 0x3FFU) : 0x7C00U;
-  } else if (magnitude < 0x38800000U) {  // below 2^-14: 0.5 has the unit 2^-24 of a subnormal, so the addition rounds
+  } else if (magnitude < 0x38800000U) {  // below 2^-14, where the result is a subnormal f16
+    // The last bit of 0.5 is worth 2^-24, as that of a subnormal f16 is, so adding 0.5 rounds to such a number.
     out = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5F) - 0x3F000000U;
   } else {
     out = (magnitude - 0x38000000U + 0xFFFU + ((magnitude >> 13) & 1U)) >> 13;

@@ -1,6 +1,6 @@
 // Views of the memory that a caller passes to one call of a kernel, and the check that no written view shares bytes
-// with another. Calls of a run are not checked: the plan lays out their memory, and its checker proves that nothing
-// overlaps.
+// with another. Used by functions for outside callers; training runs call kernels without this check, because the plan
+// lays out their memory and its checker proves that nothing overlaps.
 #pragma once
 
 #include <cstdint>

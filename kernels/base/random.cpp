@@ -15,7 +15,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
 
-/// Fills `count` elements from `first` of a stream by calling `make(chunk, out)` for every chunk that they touch.
+/// Fills `out` with elements [first, first + count) of a random stream: calls `make(chunk, to)`, which computes all 64
+/// numbers of one chunk, for every chunk that contains one of these elements.
 template <class T, class Make>
 HWY_INLINE void fill_by_chunks(T* out, uint64_t count, uint64_t first, Make&& make) {
   uint64_t done = 0;

@@ -27,8 +27,9 @@ constexpr uint32x4 philox(uint32x4 counter, uint32x2 key) {
   return counter;
 }
 
-/// Elements and counters of a chunk of a random stream: element e of chunk c is word e / 16 of the counter 16 c + e mod
-/// 16. Sixteen neighbouring elements therefore come from one vector operation.
+/// Number of elements of a chunk of a random stream, and number of its counters: element e of chunk c is word e / 16
+/// (of four) of the generator's output for the counter 16 c + e mod 16. Sixteen neighbouring elements therefore come
+/// from one vector operation.
 inline constexpr uint64_t random_chunk = 64;
 inline constexpr uint64_t random_chunk_counters = 16;
 
@@ -37,12 +38,12 @@ inline constexpr uint64_t random_chunk_counters = 16;
 /// processor and C library.
 void fill_normal(std::span<float> out, uint64_t seed, uint64_t stream, uint64_t first_index, float mean, float std);
 
-/// The random words of one dropout site of one sample, named as in dropout_mask(). The element at a position is kept if
-/// the position's word is at least `threshold`.
+/// Key, upper counter half and threshold of the random words of one dropout of one layer and sample (see
+/// dropout_mask()). The element at a position is kept if the position's random word is at least `threshold`.
 struct mask_stream {
   uint64_t key = 0, high = 0, threshold = 0;
 };
-/// Returns the random words of a dropout site; the arguments are those of dropout_mask().
+/// Returns the stream of random words of the dropout that the arguments name, which are those of dropout_mask().
 constexpr mask_stream mask_stream_of(float p, uint64_t seed, uint64_t step, uint64_t sample, uint32_t layer,
                                      uint32_t site) {
   return {core::mix64(seed ^ core::mix64(step)), core::mix64(sample ^ core::mix64((uint64_t{layer} << 32) | site)),
@@ -62,7 +63,8 @@ struct rounding_key {
   uint64_t seed = 0, step = 0, parameter = 0;
 };
 
-/// Sets out[i] to the noise of element first_element + i: uniform in [-0.5, 0.5), a multiple of 2^-24.
+/// Sets out[i] to the rounding noise of element first_element + i of the parameter that `key` names: uniform in [-0.5,
+/// 0.5), a multiple of 2^-24.
 void rounding_noise(std::span<float> out, const rounding_key& key, uint64_t first_element);
 
 }  // namespace troupe::kernels

@@ -40,7 +40,8 @@ HWY_INLINE hn::Vec<counters> product(hn::Vec<counters> x, uint32_t factor) {
 #endif
 }
 
-/// Sets words[w][l] to word w of counter first_counter + l, in the lower 32 bits of 64.
+/// Sets words[w][l] to random word w (of four) of counter first_counter + l, stored in the lower half of a 64-bit
+/// integer.
 HWY_INLINE void random_words(const chunk_position& at, uint64_t words[4][lanes]) {
   const counters d;
   const auto low = hn::Set(d, 0xFFFFFFFFU);
@@ -102,12 +103,12 @@ HWY_INLINE double as_double(uint64_t word) { return std::bit_cast<double>(word |
 HWY_INLINE void normal_pair(uint64_t radius_word, uint64_t angle_word, double& first, double& second) {
   // The middle of the word's interval is used, so the argument is never 0 and never 1.
   const double radius = std::sqrt(-2 * natural_log((as_double(radius_word) + 0.5) * 0x1p-32));
-  // Splits the angle: the nearest quarter of a turn, and the rest of at most an eighth to either side.
+  // Splits the angle into the nearest quarter of a turn and a remainder between minus and plus an eighth of a turn.
   const uint64_t quarter = (angle_word + 0x20000000U) >> 30;
   const double rest = as_double(angle_word) + 0.5 - as_double(quarter) * 0x1p30;
   const double t = rest * (6.283185307179586476925 * 0x1p-32);
   const double z = t * t;
-  double s = -1.0 / 1307674368000.0;  // 15!
+  double s = -1.0 / 1307674368000.0;  // 1 / 15!: coefficients of the Taylor series of sin t
   s = s * z + 1.0 / 6227020800.0;
   s = s * z - 1.0 / 39916800.0;
   s = s * z + 1.0 / 362880.0;
@@ -115,7 +116,7 @@ HWY_INLINE void normal_pair(uint64_t radius_word, uint64_t angle_word, double& f
   s = s * z + 1.0 / 120.0;
   s = s * z - 1.0 / 6.0;
   s = t * (s * z + 1.0);
-  double c = 1.0 / 20922789888000.0;  // 16!
+  double c = 1.0 / 20922789888000.0;  // 1 / 16!: coefficients of the Taylor series of cos t
   c = c * z - 1.0 / 87178291200.0;
   c = c * z + 1.0 / 479001600.0;
   c = c * z - 1.0 / 3628800.0;

@@ -134,14 +134,15 @@ HWY_INLINE void store(D d, floats<D> x, T* p) {
   hn::StoreU(rounded_halves<T>(d, x), halves_of<D>(), bits_at(p));
 }
 
-/// Stores past the caches, for data that is written once and not read soon: the cache line is not read first. `p` must
-/// be aligned to the vector's halves; the caller calls `hwy::FlushStream` after the last store.
+/// Stores a vector past the caches, for data that is written once and not read soon, so that the cache line is not read
+/// before. `p` must be aligned to the stored bytes; the caller must call `hwy::FlushStream` after the last such store.
 template <class D, class T>
 HWY_INLINE void stream(D d, floats<D> x, T* p) {
   hn::Stream(rounded_halves<T>(d, x), halves_of<D>(), bits_at(p));
 }
 
-/// Calls `f(tag, index)` for every whole vector of `count` elements, then for every single one left.
+/// Calls `f(tag, index)` for every whole vector of `count` elements, then with `one_lane` as the tag for each remaining
+/// element.
 template <class F>
 HWY_INLINE void for_each_vector(uint64_t count, F&& f) {
   const full d;

@@ -8,7 +8,7 @@
 
 namespace troupe::kernels {
 
-/// Largest finite number of each type.
+/// Largest finite numbers of the types E4M3 and E2M1.
 inline constexpr float e4m3_max = 448.0F;
 inline constexpr float e2m1_max = 6.0F;
 
@@ -18,7 +18,8 @@ constexpr float float_from_e4m3(uint8_t code) {
   const uint32_t sign = (code & 0x80U) << 24;
   const uint32_t magnitude = code & 0x7FU;
   if (magnitude == 0x7FU) return std::bit_cast<float>(sign | 0x7FC00000U);
-  // The exponent's bias is 120 less than a float's; a product with a power of two is exact, for subnormals too.
+  // An E4M3 number's exponent bias is 120 less than a float's. The product with 2^120 corrects that, and is exact, also
+  // for subnormals.
   const float value = std::bit_cast<float>(magnitude << 20) * 0x1p120F;
   return std::bit_cast<float>(std::bit_cast<uint32_t>(value) | sign);
 }
@@ -31,7 +32,9 @@ constexpr uint8_t e4m3_from_float(float x) {
   const uint32_t magnitude = bits & 0x7FFFFFFFU;
   if (magnitude > 0x7F800000U) return sign | 0x7FU;
   if (magnitude >= std::bit_cast<uint32_t>(e4m3_max)) return sign | 0x7EU;
-  if (magnitude < 0x3C800000U) {  // below 2^-6: 2^14 has the unit 2^-9 of a subnormal, so the addition rounds
+  // Below 2^-6 the result is a subnormal E4M3 number, whose last bit is worth 2^-9. The last bit of 2^14 is worth as
+  // much, so adding 2^14 rounds to such a number.
+  if (magnitude < 0x3C800000U) {
     const auto shifted = std::bit_cast<float>(magnitude) + 0x1p14F;
     return static_cast<uint8_t>(sign | (std::bit_cast<uint32_t>(shifted) - std::bit_cast<uint32_t>(0x1p14F)));
   }

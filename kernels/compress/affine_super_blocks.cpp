@@ -1,5 +1,6 @@
-// Quantises q4_k and q5_k: searches each run's scale and offset alone; then expresses those of all runs as small
-// integers times two factors, tries the neighbours of each integer, and fits the factors again.
+// Quantises blocks of GGUF's formats q4_k and q5_k: first searches a scale and an offset for each run of 32 elements
+// alone; then expresses the scales and offsets of all eight runs as 6-bit integers times two fp16 factors, tries the
+// neighbours of each integer, and fits the two factors again.
 #include "kernels/compress/super_blocks.hpp"
 
 #include <algorithm>
@@ -25,14 +26,14 @@ constexpr float six_bits = 63;
 
 /// A block of 256 elements in its stored form: eight runs with integer scales and minima.
 struct affine_block {
-  float d = 0, m = 0;  ///< factors of the super-block's scales and offsets, rounded to fp16
+  float d = 0, m = 0;  ///< factors of the integer scales s and of the integer offsets t, rounded to fp16
   std::array<float, long_runs> s{}, t{};
   std::array<float, super_block> q{};
   float error = infinity;
 };
 
-/// Expresses scales and offsets as integers of the factors d and m: for each of `wanted`, the nearest integer or one of
-/// its neighbours.
+/// Returns the block whose runs have the scales d * s[r] and the offsets m * t[r]: each integer s[r], t[r] is the one
+/// nearest to the searched values `wanted`, or one of its two neighbours, whichever has the least error.
 template <class By>
 affine_block with_factors(const float* x, By by_column, const std::array<affine_scale, long_runs>& wanted, float d,
                           float m, float top) {
@@ -58,7 +59,8 @@ affine_block with_factors(const float* x, By by_column, const std::array<affine_
   return out;
 }
 
-/// Returns the two fp16 factors of a block that fit its stored integers with least squared error.
+/// Returns the factors d and m, rounded to fp16, that have the least weighted squared error for the integers s, t and q
+/// of block `b`.
 template <class By>
 std::array<float, 2> fitted_factors(const float* x, By by_block, const affine_block& b) {
   double uu = 0, uv = 0, vv = 0, ux = 0, vx = 0;
@@ -85,8 +87,8 @@ std::array<float, 2> fitted_factors(const float* x, By by_block, const affine_bl
   return {as_half(static_cast<float>(std::max(d, 0.0))), as_half(static_cast<float>(std::max(m, 0.0)))};
 }
 
-/// Returns the block of scales and minimums with the least weighted square error of `x`, for Q4_K and for Q5_K: their
-/// codes have `top` as the largest. `by_column` returns the weight of a column.
+/// Returns the block (scales, offsets and codes) with the least weighted squared error of the 256 elements at `x`.
+/// `top` is the largest code: 15 for q4_k, 31 for q5_k. `by_column` weights the error of a column.
 template <class By>
 affine_block best_block(const float* x, By by_column, float top) {
   std::array<affine_scale, long_runs> wanted;
@@ -109,7 +111,8 @@ affine_block best_block(const float* x, By by_column, float top) {
 
 uint8_t byte_of(float x) { return static_cast<uint8_t>(static_cast<int>(x)); }
 
-/// Writes d, m and the twelve bytes of scales and offsets; false if a factor does not fit fp16.
+/// Writes the factors d and m, and the runs' integers s and t packed into twelve bytes; returns false if a factor does
+/// not fit fp16.
 bool write_affine_head(const affine_block& b, std::byte* out) {
   if (!store_half(b.d, out) || !store_half(b.m, out + 2)) return false;
   for (uint32_t j = 0; j < 4; ++j) {
@@ -140,7 +143,8 @@ bool read_affine_head(const std::byte* in, affine_head& out) {
 
 constexpr uint32_t affine_head_bytes = 16, fifth_bytes = 32;
 
-/// Byte offset of the nibble of element `i` of a run, and its shift: two runs share 32 bytes.
+/// nibble_at returns the byte offset of the lower four bits of the code of element `i` of a run, and nibble_shift their
+/// shift in that byte: two runs share 32 bytes.
 constexpr uint32_t nibble_at(uint32_t run, uint32_t i) { return run / 2 * long_run + i; }
 constexpr uint32_t nibble_shift(uint32_t run) { return run % 2 * 4; }
 

@@ -16,7 +16,8 @@ struct block_grid {
   int32_t low = 0, high = 0;
 };
 
-/// True if a block of the format has one scale (and offset) for 32 elements.
+/// True if a block of the format has 32 elements, which share one scale (and offset); blocks of 256 elements have
+/// several scales.
 constexpr bool has_block_grid(block_format f) { return elements_of(f) == 32; }
 
 /// Returns the grid of a block that quantise_blocks() wrote.

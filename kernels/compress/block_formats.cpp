@@ -13,13 +13,14 @@
 HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
 
-using half_block_tag = hn::CappedTag<float, half_block>;  ///< its lanes divide half a block
+/// A vector of this type has at most half a block's elements, in a number of lanes that divides them.
+using half_block_tag = hn::CappedTag<float, half_block>;
 using byte_lanes = hn::Rebind<uint8_t, half_block_tag>;
 using word_lanes = hn::RebindToSigned<half_block_tag>;
 
-/// Range of a block's elements.
+/// Largest magnitude of a block's elements, and, for formats with an offset, the least and the largest element.
 struct block_range {
-  uint32_t magnitude = 0;  ///< bits of the largest magnitude in the block
+  uint32_t magnitude = 0;  ///< fp32 bits of the largest |x| in the block
   float low = 0, high = 0;
 };
 
@@ -161,8 +162,8 @@ HWY_EXPORT(dequantise_vectors);
 
 namespace {
 
-/// True for the formats with vector code, which most models are stored in. q5_0 and q5_1 are used as a fallback only;
-/// formats of 256 elements select their SIMD target themselves.
+/// True for the formats that have SIMD code in this file: those in which most models are stored. Formats q5_0 and q5_1
+/// are rare and computed by scalar code; formats of 256 elements select their SIMD target in files of their own.
 bool has_vectors(block_format f) {
   return f == block_format::q8_0 || f == block_format::q4_0 || f == block_format::q4_1;
 }

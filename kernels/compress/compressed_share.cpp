@@ -12,8 +12,9 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-/// Calls whole(local, group, groups) for neighbouring groups that are completely on this rank, and part(local, group,
-/// first element, count) for this rank's elements of other groups.
+/// Calls whole(local, group, groups) for each run of `groups` neighbouring groups from `group` on that this rank has
+/// completely, and part(local, group, first, count) for each `count` elements, from element `first` of the matrix on,
+/// that are only a part of group `group`. `local` is the index of the first of the elements in this rank's share.
 template <class Whole, class Part>
 void for_each_group(const matrix_share& share, Whole whole, Part part) {
   const uint64_t size = share.group_size;
@@ -27,11 +28,12 @@ void for_each_group(const matrix_share& share, Whole whole, Part part) {
     }
 }
 
-/// Calls look(group, values, count) for this rank's elements of each group that other ranks also have parts of, in the
-/// order of groups.
+/// Calls look(group, values, count) for `count` values of each group of which this rank has only a part, in the order
+/// of groups; a group's values may come in several calls.
 template <class Look>
 void look_at_parts(const matrix_share& share, core::dtype type, const std::byte* weight, Look look) {
-  constexpr uint64_t at_once = 16384;  // number of elements that are brought into another order at a time
+  // Number of elements that are copied from the order (in, out) to (out, in) at a time.
+  constexpr uint64_t at_once = 16384;
   std::vector<std::byte> ordered(share.in_order ? at_once * core::size_of(type) : 0);
   for_each_group(
       share, [](uint64_t, uint64_t, uint64_t) {},
@@ -45,7 +47,8 @@ void look_at_parts(const matrix_share& share, core::dtype type, const std::byte*
       });
 }
 
-/// Returns the sums of group entry number `at` over all ranks, added in rank order.
+/// Returns the sum of entry number `at` of all ranks, added in rank order: the sum of magnitudes, and their count.
+/// `told` has share.told() entries of each rank, one rank after another.
 magnitudes added(const matrix_share& share, std::span<const value_range<double>> told, uint64_t at) {
   magnitudes out;
   for (; at < told.size(); at += share.told()) {
@@ -102,7 +105,7 @@ void compress_share(const matrix_share& share, core::dtype type, const std::byte
     to_order(share.recipe, type, weight, 0, share.recipe.elements(), room.data());
     from = to = room.data();
   } else {
-    // copies the padding between the share's elements, too
+    // Copies the padding between the elements of this rank's share as well.
     std::memcpy(out, weight, share.recipe.elements() * element_bytes);
   }
   const auto noise = [&](uint64_t first) { return stochastic_rounding{now.noise.value_or(rounding_key{}), first}; };

@@ -10,8 +10,8 @@
 namespace troupe::kernels {
 namespace {
 
-/// Calls `copy` for elements `first` to `first + count` in the order (out, in) of a matrix stored as (in, out). Copies
-/// a few outputs at a time, so that a row of memory is read once for all of them.
+/// Calls copy(index in memory, index from 0) for elements `first` to `first + count`, in the order (out, in), of a
+/// matrix stored as (in, out). Processes 16 outputs at a time, so that a row of memory is read once for all of them.
 template <class Copy>
 void walk_transposed(const weight_recipe& r, uint64_t first, uint64_t count, Copy copy) {
   constexpr uint64_t outputs_at_once = 16;
@@ -33,12 +33,13 @@ void as_integers(core::dtype type, F f) {
   f(std::type_identity<uint64_t>());
 }
 
-/// Least number of outputs per group for which elements are read in place; with fewer, the group's parts of rows are
-/// too short.
+/// Least number of outputs per group for which a group of a transposed matrix is quantised in place, without a copy in
+/// the order (out, in). With fewer outputs, the pieces of memory rows that belong to a group are too short for vectors.
 constexpr uint64_t outputs_in_place = 16;
 
-/// Quantises groups of whole outputs, which are a few neighbours of each row in memory: a range does not depend on the
-/// order of elements.
+/// Quantises, in place in memory order, the groups of a transposed matrix that consist of whole outputs: a group has
+/// `width` neighbouring elements of each memory row. Possible only for grids, because a range does not depend on the
+/// order of elements, as a sum does.
 void compress_outputs(const weight_recipe& r, const quantiser& grid, core::dtype type, const std::byte* weight,
                       std::byte* out) {
   const uint64_t bytes = core::size_of(type), width = r.columns / r.groups;
@@ -76,7 +77,8 @@ void compress_transposed(const weight_recipe& r, core::dtype type, const std::by
 }  // namespace
 
 uint64_t weight_recipe::room_elements() const {
-  // The range of all elements does not depend on their order; a sum of them does, and so does an element's noise.
+  // A single group with a grid needs no copy in the order (out, in), because the range of all elements does not depend
+  // on their order. A sum does, and so does the noise of stochastic rounding.
   return transposed && (groups > 1 || !grid.has_grid() || stochastic) ? elements() / groups : 0;
 }
 

@@ -1,6 +1,6 @@
-// The compressed copy of a weight, which a module multiplies with while it is trained for fewer bits. Owns the layout
-// of a matrix's groups in memory; leaves the grid of a group to quantiser.hpp, and the choice of modules to its
-// callers.
+// The compressed copy of a weight: its values rounded to few bits, with which a module multiplies while it is trained
+// for fewer bits. Owns the layout of a matrix's groups in memory; leaves the grid of a group to quantiser.hpp, and the
+// choice of modules to its callers.
 #pragma once
 
 #include <cstddef>
@@ -19,32 +19,35 @@ namespace troupe::kernels {
 /// (out, in).
 struct weight_recipe {
   quantiser grid;
-  uint64_t groups = 1;  ///< number of groups; a divisor of the number of elements
+  uint64_t groups = 1;  ///< number of groups that have a grid of their own; a divisor of the number of elements
   uint64_t rows = 0, columns = 0;
   bool transposed = false;
-  bool stochastic = false;  ///< true: elements are rounded with noise
+  bool stochastic = false;  ///< true: elements are rounded stochastically, with the noise of weight_moment
 
   [[nodiscard]] uint64_t elements() const { return rows * columns; }
-  /// Returns the elements of scratch memory besides the result: a group whose elements are not contiguous is computed
-  /// there.
+  /// Returns how many elements of scratch memory compress_weight() needs besides its result: those of one group, if a
+  /// group's elements are not contiguous in memory and it is computed in a contiguous copy; else 0.
   [[nodiscard]] uint64_t room_elements() const;
 };
 
 /// The settings of a weight's compression that change from step to step.
 struct weight_moment {
-  /// Quantiser of this step, instead of the recipe's; needs no more scratch memory than that one.
+  /// Quantiser of this step, which replaces the recipe's; null: the recipe's. Must not need more scratch memory than
+  /// the recipe's quantiser does.
   std::optional<quantiser> grid{};
-  std::optional<rounding_key> noise{};  ///< noise of this step, for a recipe that rounds stochastically
-  float kept = 0;                       ///< share of the uncompressed weight in the result
+  /// Key of this step's rounding noise, for a recipe that is `stochastic`; null: rounds to nearest.
+  std::optional<rounding_key> noise{};
+  float kept = 0;  ///< factor of the uncompressed weight in the result; the compressed one has the factor 1 - kept
 };
 
-/// Sets `out` to the weight with each group on its grid (fake_quantise.hpp), mixed with the weight itself if `now.kept`
-/// is not 0. A matrix and its transpose give the same bits. `room`: room_elements() elements of the type.
+/// Sets `out` to the weight with each group rounded to its grid (fake_quantise.hpp), mixed with the weight itself if
+/// `now.kept` is not 0. A matrix and its transpose give the same bits. `room`: scratch memory of room_elements()
+/// elements of the type.
 void compress_weight(const weight_recipe& recipe, core::dtype type, const std::byte* weight, std::byte* out,
                      std::span<std::byte> room, const weight_moment& now = {});
 
-/// Copies elements [first, first + count) of a `transposed` matrix to the order (out, in), whatever its groups;
-/// from_order copies all of them back.
+/// to_order copies elements [first, first + count), counted in the order (out, in), of a `transposed` matrix into that
+/// order, whatever its groups; from_order copies all elements back.
 void to_order(const weight_recipe& recipe, core::dtype type, const std::byte* weight, uint64_t first, uint64_t count,
               std::byte* ordered);
 void from_order(const weight_recipe& recipe, core::dtype type, const std::byte* ordered, std::byte* weight);

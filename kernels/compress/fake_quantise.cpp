@@ -1,4 +1,5 @@
-// Quantises a group at a time: computes its range or its sums, then its elements, while it is in the cache.
+// Rounds values to the grids of their groups, one group at a time: computes the group's range or its sums, then rounds
+// its elements while they are still in the cache.
 #include "kernels/compress/fake_quantise.hpp"
 
 #include <algorithm>
@@ -23,13 +24,14 @@
 namespace troupe::kernels {
 namespace {
 
-/// Number of lanes that the running sums of a group are spread over.
+/// Number of running sums (lanes) of a group: element i is added to sum i mod 16.
 constexpr uint64_t sum_lanes = 16;
-/// Number of elements whose rounding noise is drawn at once.
+/// Number of elements whose rounding noise is computed at a time.
 constexpr uint64_t noise_block = 1024;
 static_assert(noise_block % random_chunk == 0);
 
-/// Arguments that all variants of the quantisation loop share; without `ranges` each group's range is measured.
+/// Arguments that all variants of the quantisation loop share. Without `ranges`, the range of each group is computed
+/// from its values.
 struct quantise_call {
   grouped_values x;
   quantiser q;
@@ -37,7 +39,8 @@ struct quantise_call {
   uint64_t num_ranges = 0;
   std::byte* y = nullptr;
   const stochastic_rounding* rounding = nullptr;
-  const magnitudes* sums = nullptr;  ///< two sums of |x|: all, and above the threshold; null: to be measured
+  /// Two sums of |x|: of all elements, and of those above the threshold; null: computed from `x`
+  const magnitudes* sums = nullptr;
 
   [[nodiscard]] value_range<double> range_of(uint64_t group) const { return ranges[num_ranges == 1 ? 0 : group]; }
 };
@@ -57,8 +60,9 @@ Real threshold_of(Real mean) {
   return static_cast<Real>(0.7) * mean;
 }
 
-/// Computes the threshold and the size of a group without a grid; `sum_above(t)` returns the sum of all magnitudes
-/// above t. Returns false if the group keeps its values.
+/// Computes the two numbers with which a ternary or binary group is quantised: the threshold, and the magnitude that
+/// all values above it get. `sum_above(t)` must return the sum and number of all |x| above t. Returns false if the
+/// group must keep its values.
 template <class Real, class Sum>
 bool signs_of(const quantise_call& call, value_signs<Real>& out, Sum&& sum_above) {
   const auto mean = call.sums != nullptr
@@ -73,8 +77,8 @@ bool signs_of(const quantise_call& call, value_signs<Real>& out, Sum&& sum_above
   return std::isfinite(out.size) && out.size > 0;
 }
 
-/// Calls f(first, count, noise) for blocks of a group that begins at element `at`; noise is null if nothing is rounded
-/// with noise.
+/// Calls f(first, count, noise) for consecutive blocks of elements of a group whose first element has index `at` in x;
+/// `noise` has the block's rounding noise, or is null if values are rounded to nearest.
 template <class F>
 void in_blocks(const quantise_call& call, uint64_t at, F&& f) {
   if (call.rounding == nullptr) return f(uint64_t{0}, call.x.group_size, static_cast<const float*>(nullptr));
@@ -86,7 +90,8 @@ void in_blocks(const quantise_call& call, uint64_t at, F&& f) {
   }
 }
 
-/// Maps the bits of floats to integers in the same order; NaN at either end.
+/// Maps the bits of a float to an integer such that greater floats have greater integers; NaN are mapped below or above
+/// all numbers, by their sign.
 constexpr int32_t ordered(uint32_t bits) {
   return static_cast<int32_t>(bits ^ (static_cast<uint32_t>(static_cast<int32_t>(bits) >> 31) & 0x7FFFFFFFU));
 }
@@ -132,7 +137,8 @@ value_range<float> range_in(const T* x, uint64_t count) {
 using wide = hn::CappedTag<double, sum_lanes>;
 using of_wide = hn::Rebind<float, wide>;
 
-/// Sums all |x| that are not at most the threshold, so that NaN is included.
+/// Returns the sum and the number of all |x| that are not at most the threshold. Formulated in this way, a NaN is
+/// included.
 template <class T, size_t... V>
 HWY_INLINE magnitudes sum_above(const T* x, uint64_t count, float threshold, std::index_sequence<V...>) {
   constexpr uint64_t step = hn::MaxLanes(wide());
@@ -335,7 +341,7 @@ memory_view view_of_values(const grouped_values& x) {
   return {"values", x.x, x.groups * x.group_size * core::size_of(x.type), false};
 }
 
-/// Returns an error if the arguments of a call are invalid; `ranges`: the known ranges of groups.
+/// Returns an error if the arguments of a call are invalid. `ranges`: the groups' ranges, if the caller knows them.
 core::result<void> check_call(const grouped_values& x, const quantiser& q, const std::byte* y,
                               std::span<const value_range<double>> ranges = {}) {
   TROUPE_TRY(check(x));
@@ -344,7 +350,7 @@ core::result<void> check_call(const grouped_values& x, const quantiser& q, const
   if (y == nullptr && x.groups > 0 && x.group_size > 0) return wanted("a place for the result, got none");
   const memory_view values = view_of_values(x), result{"the result", y, values.bytes, true};
   const memory_view both[] = {values, result}, known[] = {view_of("ranges", ranges), result};
-  if (y != x.x)  // each element of x is read before it is overwritten
+  if (y != x.x)  // in place is allowed, because each element of x is read before it is overwritten
     TROUPE_TRY(check_apart(call_name, both));
   return check_apart(call_name, known);
 }

@@ -1,4 +1,5 @@
-// Quantises q6_k: runs of 16 without an offset; the search is that of affine_super_blocks.cpp with one factor.
+// Quantises blocks of GGUF's format q6_k: searches a scale for each run of 16 elements alone, then expresses all scales
+// as int8 integers times one fp16 factor, tries the neighbours of each integer, and fits the factor again.
 #include "kernels/compress/super_blocks.hpp"
 
 #include <algorithm>
@@ -64,7 +65,7 @@ float fitted_factor(const float* x, By by_block, const plain_block& b) {
   return uu > 0 ? as_half(static_cast<float>(ux / uu)) : b.d;
 }
 
-/// Searches the best block of q6_k.
+/// Returns the q6_k block (scales and codes) with the least weighted squared error of the 256 elements at `in`.
 template <class By>
 plain_block best_block(const float* in, By by_column) {
   std::array<float, short_runs> wanted{};
@@ -84,7 +85,7 @@ plain_block best_block(const float* in, By by_column) {
   return best;
 }
 
-struct six_place {  ///< byte offsets and shifts of the bits of element `i`, 0 to 127, of half a block
+struct six_place {  ///< where the six bits of element `i` (0 to 127) of half a block are: lower four and upper two bits
   uint32_t nibble, nibble_shift, pair, pair_shift;
 };
 constexpr six_place six_at(uint32_t i) {

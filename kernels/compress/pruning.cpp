@@ -14,8 +14,9 @@ namespace troupe::kernels {
 namespace {
 
 constexpr uint64_t sum_lanes = 16;
-/// A run of bits of a score, by which its rank in the order is found, from the upper end. Neighbours are counted
-/// separately: many have the same upper bits, and one count would wait for the other.
+/// A digit of a score's integer: `values` possible values, from bit `shift` on. The limit of the kept scores is found
+/// digit by digit, from the highest (radix selection). Counts of neighbouring scores are kept in separate arrays,
+/// because many scores have the same upper bits, and increments of one counter would wait for each other.
 struct digit {
   uint32_t shift, values;
 };
@@ -28,8 +29,8 @@ uint32_t order_of(float score) {
   return (bits >> 31) != 0 ? ~bits : bits | 0x80000000U;
 }
 
-/// Returns the largest value v of a digit such that at least `wanted` of the scores that begin with `prefix` have v or
-/// more in that digit; sets `wanted` to the number needed of those with v.
+/// Returns the largest value v of digit `d` such that at least `wanted` scores whose higher digits equal `prefix` have
+/// v or more in this digit; reduces `wanted` by the number of those with more than v.
 uint32_t value_at(std::span<const float> scores, const digit& d, uint32_t prefix, uint64_t& wanted) {
   std::vector<uint64_t> counts(counted_apart * d.values);
   const uint64_t above = uint64_t{d.shift} + static_cast<uint64_t>(std::countr_zero(d.values));

@@ -21,20 +21,21 @@ core::result<uint64_t> kept_of(double dense_ratio, uint64_t count);
 /// other scores if its sign is positive, below them if it is negative. Memory: 64 KiB, whatever the count.
 void keep_largest(std::span<const float> scores, uint64_t kept, std::span<uint8_t> keep);
 
-/// Sets the scores to |x| of each element: the score of unstructured pruning. Type f64, f32, bf16 or f16.
+/// Sets scores[i] to |x[i]|, the score of an element in unstructured pruning. `type` is f64, f32, bf16 or f16.
 void magnitudes_of(const std::byte* x, core::dtype type, std::span<float> scores);
 
-/// Sets the scores to the sum of |x| of each of scores.size() rows of `width` neighbouring elements: rows of a linear
-/// weight, or channels of a convolution's weight. Computed in fp64 (element i in lane i mod 16, lanes added in halves),
-/// rounded once.
+/// Sets scores[r] to the sum of |x| over row r, which has `width` neighbouring elements: a row of a linear weight, or a
+/// channel of a convolution's weight. Computed in fp64 (element i is added to running sum i mod 16, the 16 sums are
+/// added pairwise), rounded once.
 void row_magnitudes(const std::byte* x, core::dtype type, uint64_t width, std::span<float> scores);
 
-/// Sets x = 0 for every element that is not kept.
+/// Sets element i of x to 0 for each i with keep[i] = 0.
 void mask_elements(std::byte* x, core::dtype type, std::span<const uint8_t> keep);
-/// Sets x = 0 for every row of `width` elements that is not kept; width 1 for a bias.
+/// Sets all elements of row r of x, `width` neighbouring elements, to 0 for each r with keep[r] = 0. For a bias,
+/// `width` is 1.
 void mask_rows(std::byte* x, core::dtype type, uint64_t width, std::span<const uint8_t> keep);
-/// Sets x = 0 for every head of an output projection that is not kept: of each of `rows` rows, keep.size() blocks of
-/// `head_width` columns.
+/// Sets the columns of head h, `head_width` neighbouring columns of each of `rows` rows of an output projection's
+/// weight, to 0 for each h with keep[h] = 0.
 void mask_heads(std::byte* x, core::dtype type, uint64_t rows, uint64_t head_width, std::span<const uint8_t> keep);
 
 /// Packs a mask into bits, the first in the lowest bit of the first byte; unpack_mask reverses it.

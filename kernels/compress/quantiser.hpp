@@ -1,5 +1,6 @@
-// Quantisation by groups: the kinds of quantisers, the quantisers that a job's settings mean, and the grid of a group.
-// Owns the rules and the scalar arithmetic of one group and one element; leaves loops over memory to fake_quantise.hpp.
+// Quantisation of a tensor by groups, which have a scale of their own: the kinds of quantisers, the quantisers that a
+// job's settings select, and the grid of a group. Owns the rules and the scalar arithmetic of one group and one
+// element; leaves loops over memory to fake_quantise.hpp.
 #pragma once
 
 #include <cmath>
@@ -23,20 +24,20 @@ inline constexpr uint32_t max_quantiser_bits = 16;
 /// Source: DeepSpeed's compression/utils.py; Li, Zhang, Liu 2016 (arXiv:1605.04711), "Ternary weight networks".
 enum class quantiser_kind : uint8_t { symmetric, asymmetric, ternary, binary };
 
-struct quantiser {  ///< quantiser of a group's values
+struct quantiser {  ///< rule and number of bits with which the values of a group are quantised
   quantiser_kind kind = quantiser_kind::symmetric;
-  uint32_t bits = 8;  ///< bits of a quantised value; ternary and binary have 2 and 1
+  uint32_t bits = 8;  ///< bits of a quantised value; 2 if it is ternary, 1 if it is binary
 
   [[nodiscard]] constexpr bool has_grid() const { return kind <= quantiser_kind::asymmetric; }
 };
 
-/// Returns the quantiser of weights with this many bits: 3 and more have a grid, 2 are ternary, 1 is binary. Errors: 0
-/// bits or more than the limit, 1 or 2 bits that are asymmetric.
+/// Returns the quantiser of weights with this many bits: 3 and more bits are symmetric or asymmetric, 2 are ternary, 1
+/// is binary. Errors: 0 bits, more than max_quantiser_bits, 1 or 2 bits that are asymmetric.
 core::result<quantiser> weight_quantiser(uint32_t bits, bool symmetric);
-/// Returns the quantiser of activations. Errors: other than 4 or 8 bits.
+/// Returns the quantiser of activations with this many bits. Errors: a number of bits other than 4 or 8.
 core::result<quantiser> activation_quantiser(uint32_t bits, bool symmetric);
-/// Returns the elements of each of `groups` groups of a tensor. Errors: a number of groups that does not divide the
-/// elements, or is 0.
+/// Returns the number of elements of each of `groups` groups of a tensor. Errors: a number of groups that is 0 or does
+/// not divide the number of elements.
 core::result<uint64_t> elements_of_group(uint64_t elements, uint64_t groups);
 
 /// The least and the largest of several values; both are NaN if one of the values is NaN.
@@ -45,8 +46,8 @@ struct value_range {
   Real least = 0, largest = 0;
 };
 
-/// Returns the range of the values in either range; NaN if one of them is NaN. {infinity, -infinity} is the range of no
-/// values.
+/// Returns the range that contains both ranges; NaN if one of them is NaN. {infinity, -infinity} is the range of no
+/// values, and changes nothing.
 inline value_range<double> joined(const value_range<double>& a, const value_range<double>& b) {
   if (std::isnan(a.least) || std::isnan(b.least)) return {std::nan(""), std::nan("")};
   return {std::fmin(a.least, b.least), std::fmax(a.largest, b.largest)};
@@ -56,12 +57,12 @@ inline value_range<double> joined(const value_range<double>& a, const value_rang
 template <class Real>
 struct value_grid {
   Real scale = 0, zero = 0, lowest = 0, highest = 0;
-  /// false: the group has no range, or an infinite one, and its values stay unchanged
+  /// False: the group has no range, or an infinite one, and its values stay unchanged.
   bool quantises = false;
 };
 
-/// Constant that rounds: adding and subtracting it rounds a number below 2^22 (2^51 in fp64) to the nearest even
-/// integer.
+/// Constant that rounds to an integer: adding and then subtracting it rounds a number below 2^22 (2^51 in fp64) to the
+/// nearest integer, ties to even.
 template <class Real>
 inline constexpr Real rounding_shift = std::numeric_limits<Real>::digits == 24 ? Real{0x1.8p23} : Real{0x1.8p52};
 
@@ -84,11 +85,12 @@ TROUPE_HOST_DEVICE value_grid<Real> grid_of(const quantiser& q, const value_rang
   return out;
 }
 
-/// Returns an element on its grid, rounded to nearest even after adding `noise`, which is within a half.
+/// Returns `x` rounded to the grid `g` of its group, to the nearest integer multiple, after adding `noise`, which is in
+/// [-0.5, 0.5) of a step; 0 rounds to nearest even.
 template <class Real>
 TROUPE_HOST_DEVICE Real on_grid(Real x, const value_grid<Real>& g, Real noise) {
   Real v = (x - g.zero) / g.scale;
-  v = v < g.lowest - 1 ? g.lowest - 1 : v;  // keeps v small enough for the shift to round; NaN stays NaN
+  v = v < g.lowest - 1 ? g.lowest - 1 : v;  // limits v, so that adding rounding_shift rounds it; NaN stays NaN
   v = v > g.highest + 1 ? g.highest + 1 : v;
   v = ((v + noise) + rounding_shift<Real>)-rounding_shift<Real>;
   v = v < g.lowest ? g.lowest : v;

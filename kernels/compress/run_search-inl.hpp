@@ -1,5 +1,6 @@
-// Searches the scale, or scale and offset, of least squared error for one run of a block alone: the first step for
-// 256-element blocks, and the whole search for 32-element blocks. Source: least squares over a grid of first scales.
+// Searches the scale, or scale and offset, of least squared error for one run of elements that share them: the first
+// step of quantising 256-element blocks, and the whole search for 32-element blocks. Each of a grid of first scales is
+// improved by a least-squares fit.
 #if defined(TROUPE_KERNELS_RUN_SEARCH_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef TROUPE_KERNELS_RUN_SEARCH_INL_HPP
 #undef TROUPE_KERNELS_RUN_SEARCH_INL_HPP
@@ -18,7 +19,8 @@ struct level_range {
   float least = 0, most = 0;
 };
 
-/// Returns Σ (scale * q - x)² with the best q within `of`, and writes these to `q`.
+/// Sets `q` to the best codes within `of` for this scale, and returns their squared error Σ (scale * q - x)², weighted
+/// by `by_column`.
 template <uint32_t N, class By>
 float plain_error(const float* x, By by_column, float scale, level_range of, float* q) {
   const float by = scale == 0 ? 0.0F : 1.0F / scale;
@@ -30,14 +32,15 @@ float plain_error(const float* x, By by_column, float scale, level_range of, flo
   });
 }
 
-/// Returns the scale that, with the codes q given, has the least squared error.
+/// Returns the scale that has the least weighted squared error of `x` for the given codes q.
 template <uint32_t N, class By>
 float plain_fit(const float* x, By by_column, const float* q) {
   const float qq = sum_of<N>([&](uint32_t i) { return by_column(i, q[i] * q[i]); });
   return qq > 0 ? sum_of<N>([&](uint32_t i) { return by_column(i, x[i] * q[i]); }) / qq : 0.0F;
 }
 
-/// Returns the best scale, of either sign: the largest element may use the one level that only the negative side has.
+/// Returns the scale with the least weighted squared error among those found from all first scales. The scale may be
+/// negative, so that the largest element can use the code that only the negative side of the range has.
 template <uint32_t N, class By>
 float best_plain(const float* x, By by_column, level_range of) {
   float largest = x[0];
@@ -58,12 +61,14 @@ float best_plain(const float* x, By by_column, level_range of) {
   return best;
 }
 
-/// Scale and offset of a run: values are about scale * q - least; `least` is not negative.
+/// Scale and offset of a run of elements: an element with code q has the value scale * q - least; `least` is not
+/// negative.
 struct affine_scale {
   float scale = 0, least = 0;
 };
 
-/// Returns Σ (scale * q - least - x)² with the best q from 0 to `top`, and writes these to `q`.
+/// Sets `q` to the best codes from 0 to `top` for this scale and offset, and returns their squared error Σ (scale * q -
+/// least - x)², weighted by `by_column`.
 template <uint32_t N, class By>
 float affine_error(const float* x, By by_column, affine_scale s, float top, float* q) {
   const float by = s.scale > 0 ? 1.0F / s.scale : 0.0F;
@@ -75,7 +80,7 @@ float affine_error(const float* x, By by_column, affine_scale s, float top, floa
   });
 }
 
-/// Returns the scale and offset that, with the codes q given, have the least squared error.
+/// Returns the scale and offset that have the least weighted squared error of `x` for the given codes q.
 template <uint32_t N, class By>
 affine_scale affine_fit(const float* x, By by_column, const float* q) {
   const double count = by_column.template count<N>();
@@ -84,7 +89,7 @@ affine_scale affine_fit(const float* x, By by_column, const float* q) {
   const double sum_qq = sum_of<N>([&](uint32_t i) { return by_column(i, q[i] * q[i]); });
   const double sum_xq = sum_of<N>([&](uint32_t i) { return by_column(i, x[i] * q[i]); });
   const double determinant = count * sum_qq - sum_q * sum_q;
-  if (determinant <= 0) {  // all elements have the same level
+  if (determinant <= 0) {  // all elements have the same code
     if (sum_x > 0 && sum_q > 0) return {static_cast<float>(sum_x / sum_q), 0};
     return {0, static_cast<float>(std::max(-sum_x / count, 0.0))};
   }
@@ -97,8 +102,8 @@ affine_scale affine_fit(const float* x, By by_column, const float* q) {
   return {static_cast<float>(std::max(scale, 0.0)), static_cast<float>(least)};
 }
 
-/// Returns the scale and offset of one run alone: fits each of many first scales once, then fits the best one until
-/// that stops helping.
+/// Returns the scale and offset of one run of elements: fits the scale and offset once for the codes that each of
+/// `first_scales` first scales gives, and keeps the fit of least error.
 template <uint32_t N, class By>
 affine_scale best_affine(const float* x, By by_column, float top) {
   float low = std::min(x[0], 0.0F), high = x[0];

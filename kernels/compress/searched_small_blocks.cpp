@@ -20,8 +20,8 @@ namespace {
 
 using run_codes = std::array<float, small_block>;
 
-/// Searches for the best scale, of either sign; codes count from the least level. The tried scales include the scale of
-/// plain rounding; the result is rounded to fp16.
+/// Returns the grid of the best scale, which may be negative, and sets `q` to the codes, counted from 0 for the least
+/// level of `of`. The scale of plain rounding is tried, too; the result is rounded to fp16.
 template <class By>
 block_grid plain_grid(const float* x, By by_column, level_range of, run_codes& q) {
   const float largest =
@@ -35,8 +35,8 @@ block_grid plain_grid(const float* x, By by_column, level_range of, run_codes& q
   return {.scale = scale, .offset = scale * of.least, .low = 0, .high = static_cast<int32_t>(of.most - of.least)};
 }
 
-/// Searches scale and offset. The search requires runs on both sides of zero, so it gets the elements relative to their
-/// middle.
+/// Returns the grid of the best scale and offset, and sets `q` to the codes. best_affine() requires runs with values on
+/// both sides of zero, so it gets the elements minus the middle of their range.
 template <class By>
 block_grid affine_grid(const float* x, By by_column, float top, run_codes& q) {
   const auto [low, high] = std::minmax_element(x, x + small_block);
@@ -44,7 +44,7 @@ block_grid affine_grid(const float* x, By by_column, float top, run_codes& q) {
   run_codes around{};
   std::transform(x, x + small_block, around.begin(), [&](float v) { return v - middle; });
   const auto best = best_affine<small_block>(around.data(), by_column, top);
-  const float scale = as_half(best.scale), offset = as_half(middle - best.least) + 0.0F;  // + 0: -0 becomes 0
+  const float scale = as_half(best.scale), offset = as_half(middle - best.least) + 0.0F;  // adding 0 turns -0 into 0
   affine_error<small_block>(x, by_column, {scale, -offset}, top, q.data());
   return {.scale = scale, .offset = offset, .low = 0, .high = static_cast<int32_t>(top)};
 }

@@ -12,7 +12,7 @@ namespace troupe::kernels {
 /// Quantises a block to q4_0, q4_1, q5_0 or q5_1. The non-negative `weights` weight the error of each element. Returns
 /// false if a value is not finite or a scale or offset does not fit fp16.
 bool quantise_searched(block_format f, const float* in, const float* weights, std::byte* out);
-/// The scalar twin of quantise_searched: the same bits.
+/// Scalar implementation of quantise_searched, with the same bits; tests compare the SIMD code with it.
 bool quantise_searched_reference(block_format f, const float* in, const float* weights, std::byte* out);
 
 }  // namespace troupe::kernels

@@ -26,7 +26,7 @@ inline float load_half(const std::byte* at) {
   std::memcpy(&h.bits, at, sizeof h.bits);
   return float_from_f16(h);
 }
-/// Stores `x` as fp16 at `at`; returns false if its fp16 value is infinite.
+/// Stores `x` as fp16 at `at`; returns false if it rounds to infinity.
 inline bool store_half(float x, std::byte* at) {
   const f16 h = f16_from_float(x);
   std::memcpy(at, &h.bits, sizeof h.bits);
@@ -41,7 +41,7 @@ inline float reciprocal_scale(float d) {
 
 /// The quantisation parameters of one block of 32 elements; computed once, then used for each element of the block.
 struct small_scale {
-  float reciprocal = 0, least = 0;  ///< q = (x - least) * reciprocal, shifted and clamped
+  float reciprocal = 0, least = 0;  ///< code of an element: (x - least) * reciprocal, then shifted, rounded and clamped
   bool fits = false;                ///< true if the stored fp16 numbers of the block are finite
 };
 
@@ -58,7 +58,7 @@ small_scale write_scale(float largest, float low, float high, std::byte* out) {
   } else if constexpr (F == block_format::q5_0) {
     d = largest / -16;
   } else {
-    s.least = low + 0.0F;  // + 0: -0 becomes 0, whichever was first
+    s.least = low + 0.0F;  // adding 0 turns -0 into 0, so the bits do not depend on whether 0 or -0 came first
     d = (high - s.least) / (F == block_format::q4_1 ? 15 : 31);
   }
   s.reciprocal = reciprocal_scale(d);
@@ -81,7 +81,7 @@ bool quantise_small(const float* in, std::byte* out) {
   if constexpr (F == block_format::q8_0) {
     for (uint32_t i = 0; i < small_block; ++i) {
       const float v = in[i] * s.reciprocal, a = std::abs(v), whole = std::floor(a);
-      const float rounded = whole + (a - whole >= 0.5F ? 1.0F : 0.0F);  // half away from zero
+      const float rounded = whole + (a - whole >= 0.5F ? 1.0F : 0.0F);  // rounds halves away from zero
       out[2 + i] = static_cast<std::byte>(static_cast<int8_t>(std::copysign(std::min(rounded, 127.0F), v)));
     }
   } else {

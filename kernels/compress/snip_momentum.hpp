@@ -32,12 +32,12 @@ core::result<void> check(const pruned_matrix& m);
 
 /// Schedule of pruning: at which steps how much is pruned.
 struct prune_schedule {
-  double dense_ratio = 0.1;  ///< share of the elements that is kept at the end
+  double dense_ratio = 0.1;  ///< fraction of the elements that is kept at the end
   uint64_t begin = 0, end = 0, stride = 1;
 
-  /// Returns the share that is pruned at `step`: 0 before `begin`; then, changing at every `stride` steps, (1 -
-  /// dense_ratio) * (1 - (1 - t)^3), where t is the fraction of the way from begin to end; from `end` on 1 -
-  /// dense_ratio. A stride of 0, which check() refuses, counts as 1.
+  /// Returns the fraction of elements that is pruned at `step`: 0 before `begin`; from `end` on 1 - dense_ratio;
+  /// between them (1 - dense_ratio) * (1 - (1 - t)^3), where t is the fraction of the way from begin to end, recomputed
+  /// every `stride` steps. A stride of 0, which check() refuses, counts as 1.
   [[nodiscard]] double sparsity_at(uint64_t step) const;
   /// True if a mask is made at this step: at begin, at every `stride` steps after it, and at end.
   [[nodiscard]] bool is_turn(uint64_t step) const;
@@ -47,18 +47,18 @@ core::result<void> check(const prune_schedule& s);
 
 /// Factor on an element's previous score in add_saliency().
 inline constexpr float snip_momentum = 0.9F;
-/// Updates score = snip_momentum * score + |w g| for each element; called after each backward pass. Errors: different
-/// numbers of scores, weights and gradients; scores that share bytes with one of the others.
+/// Updates score = snip_momentum * score + |w g| for each weight w and its gradient g; called after each backward pass.
+/// Errors: different numbers of scores, weights and gradients; scores that share bytes with weights or gradients.
 core::result<void> add_saliency(std::span<float> scores, std::span<const float> weight,
                                 std::span<const float> gradient);
 
-/// Returns, for each block, the sum of the scores of its elements, rows of blocks one after another: in fp64, rounded
-/// once. Errors: those of check(), and a number of scores that differs from the number of elements.
+/// Returns, for each block, the sum of the scores of its elements, in fp64, rounded once; blocks are ordered row of
+/// blocks by row of blocks. Errors: those of check(), and a number of scores that differs from the number of elements.
 core::result<std::vector<float>> block_scores(const pruned_matrix& m, std::span<const float> scores);
 
-/// Sets keep[i] of each element: keeps the blocks of the largest scores, except floor(sparsity * blocks) of them; among
-/// equal ones the first are kept. Errors: those of block_scores(), a wrong size of `keep`, a sparsity outside [0, 1], a
-/// mask that shares bytes with the scores.
+/// Sets keep[i] to 0 for the elements of the floor(sparsity * number of blocks) blocks with the smallest scores, and to
+/// 1 for all other elements; among blocks with equal scores the first are kept. Errors: those of block_scores(), a
+/// wrong size of `keep`, a sparsity outside [0, 1], a mask that shares bytes with the scores.
 core::result<void> snip_mask(const pruned_matrix& m, std::span<const float> scores, double sparsity,
                              std::span<uint8_t> keep);
 

@@ -22,13 +22,15 @@ HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
 
 inline constexpr uint32_t super_block = 256;  ///< number of elements of a super-block
-/// Number of first scales that are tried for a run, in steps of `scale_step` levels around the scale of plain rounding.
+/// Number of first scales that are tried for a run of elements: the scale for which the largest element gets the
+/// highest code, and scales for which it would get a code that is lower or higher by multiples of `scale_step`.
 inline constexpr int first_scales = 21;
 inline constexpr float scale_step = 0.1F;
-inline constexpr int refits = 2;  ///< number of times that the factors are fitted again
+inline constexpr int refits = 2;  ///< largest number of times that the fp16 factors of a block are fitted again
 /// Error with which a search begins, before it has found a candidate.
 inline constexpr float infinity = std::numeric_limits<float>::infinity();
-/// Limit of |x|: no fp16 factor represents such values, and below it no square overflows.
+/// Limit of |x| of elements that are quantised: fp16 factors cannot represent larger values, and squares of smaller
+/// values do not overflow.
 inline constexpr float out_of_reach = 0x1p30F;
 
 /// True if all elements of a block are below the limit out_of_reach.
@@ -47,14 +49,15 @@ inline float rounded(float x) {
 /// Returns the integer nearest to x in [low, high]; both limits are integers.
 inline float rounded_within(float x, float low, float high) { return rounded(std::min(std::max(x, low), high)); }
 
-/// A sum in eight lanes: the order of additions is the same on every processor.
+/// A sum in eight running sums (element i is added to sum i mod 8), so that the order of additions is the same on every
+/// processor.
 struct lanes {
   static constexpr uint32_t count = 8;
   std::array<float, count> of{};
   [[nodiscard]] float sum() const { return ((of[0] + of[4]) + (of[2] + of[6])) + ((of[1] + of[5]) + (of[3] + of[7])); }
 };
 
-/// Returns the sum of `each(i)` over [0, N).
+/// Returns the sum of `each(i)` for i from 0 to N - 1, in the order of `lanes`.
 template <uint32_t N, class Each>
 float sum_of(Each&& each) {
   lanes out;
@@ -63,7 +66,8 @@ float sum_of(Each&& each) {
   return out.sum();
 }
 
-/// Weight of a column in sums: 1 for all_alike, `w` of the column for weighted.
+/// Two ways to weight the terms of a sum by column: all_alike leaves each term x as it is, weighted multiplies it by
+/// the column's weight w[i]. `count` returns the sum of weights, and `from` the weighting of the columns from one on.
 struct all_alike {
   float operator()(uint32_t, float x) const { return x; }
   template <uint32_t N>

@@ -8,13 +8,14 @@
 
 namespace troupe::kernels {
 
-/// Quantises a block. The non-negative `weights` weight the error of each column; null: all columns count alike.
-/// Returns false if a value is not finite or a factor does not fit fp16.
+/// Quantises a block of 256 elements. The non-negative `weights`, one per element, weight the squared errors; null: all
+/// elements have the same weight. Returns false if a value is not finite or a factor does not fit fp16.
 bool quantise_q4_k(const float* in, const float* weights, std::byte* out);
 bool quantise_q5_k(const float* in, const float* weights, std::byte* out);
 bool quantise_q6_k(const float* in, const float* weights, std::byte* out);
 
-/// The scalar twins of quantise_q4_k, quantise_q5_k and quantise_q6_k: the same bits.
+/// Scalar implementations of quantise_q4_k, quantise_q5_k and quantise_q6_k, with the same bits; tests compare the SIMD
+/// code with them.
 bool quantise_q4_k_reference(const float* in, const float* weights, std::byte* out);
 bool quantise_q5_k_reference(const float* in, const float* weights, std::byte* out);
 bool quantise_q6_k_reference(const float* in, const float* weights, std::byte* out);
@@ -24,7 +25,8 @@ bool dequantise_q4_k(const std::byte* in, float* out);
 bool dequantise_q5_k(const std::byte* in, float* out);
 bool dequantise_q6_k(const std::byte* in, float* out);
 
-/// The scalar twins of dequantise_q4_k, dequantise_q5_k and dequantise_q6_k: the same bits.
+/// Scalar implementations of dequantise_q4_k, dequantise_q5_k and dequantise_q6_k, with the same bits; tests compare
+/// the SIMD code with them.
 bool dequantise_q4_k_reference(const std::byte* in, float* out);
 bool dequantise_q5_k_reference(const std::byte* in, float* out);
 bool dequantise_q6_k_reference(const std::byte* in, float* out);

@@ -12,7 +12,8 @@
 namespace troupe::kernels {
 namespace {
 
-/// Constant that rounds: adding and subtracting it rounds a number below 2^22 to the nearest even integer.
+/// Constant that rounds to an integer: adding and then subtracting it rounds a number below 2^22 to the nearest
+/// integer, ties to even.
 constexpr float shift = 0x1.8p23F;
 
 float rounded_scale(scale_kind kind, float scale) {
@@ -41,10 +42,11 @@ float least_scale(scale_kind kind) {
   }
 }
 
-/// Returns the power of two that scales the largest magnitude of a group into E2M1's highest binade, a little rounded
-/// up.
+/// Returns the power of two by which the values of a group are divided, so that the group's largest magnitude becomes
+/// at least 3.5 and less than 7: E2M1's largest number is 6.
 float power_of_two_scale(float largest) {
-  const uint32_t rounded = (std::bit_cast<uint32_t>(largest) + (1U << 21)) >> 23;  // the biased exponent of `largest`
+  // Biased exponent of `largest` after adding a quarter of its power of two: one more from 1.75 on.
+  const uint32_t rounded = (std::bit_cast<uint32_t>(largest) + (1U << 21)) >> 23;
   const auto code = static_cast<uint8_t>(rounded < 2 ? 0U : std::min(rounded - 2, 254U));
   return float_from_e8m0(code);
 }
@@ -65,7 +67,7 @@ float global_scale_of(float largest) {
 }
 
 core::result<group_scale> scale_of(const code_format& format, std::span<const float> group, float global) {
-  float least = 0, most = 0;  // range of the group: 0 is included even if no value is 0
+  float least = 0, most = 0;  // least and largest value of the group; the range includes 0 even if no value is 0
   bool finite = true;
   for (const float x : group) {
     finite = finite && std::isfinite(x);

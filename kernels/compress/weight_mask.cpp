@@ -15,7 +15,7 @@ uint64_t place_of(const masked_matrix& m, uint64_t row, uint64_t column) {
   return m.transposed ? column * m.rows + row : row * m.columns + column;
 }
 
-/// Returns the weight in the order (rows, columns).
+/// Returns a copy of the weight's elements in the order (rows, columns).
 std::vector<float> in_order(const masked_matrix& m, std::span<const float> weight) {
   assert(weight.size() == m.elements());
   std::vector<float> out(weight.begin(), weight.end());
@@ -36,7 +36,7 @@ mask_bits largest(std::span<const float> scores, uint64_t kept) {
 
 void drop(std::span<uint8_t> bits, uint64_t i) { bits[i / 8] = static_cast<uint8_t>(bits[i / 8] & ~(1U << i % 8)); }
 
-/// Clears elements whose bit is 0; it does not multiply, so that values that are not finite become 0 as well.
+/// Sets elements whose mask bit is 0 to zero. Does not multiply, so that infinities and NaN become 0 as well.
 template <class Element>
 void mask(Element* x, uint64_t elements, std::span<const uint8_t> bits, uint64_t first) {
   uint64_t i = 0;
@@ -123,7 +123,7 @@ uint64_t kept_in(std::span<const uint8_t> bits, uint64_t elements) {
 }
 
 void apply_mask(std::byte* x, core::dtype type, uint64_t elements, std::span<const uint8_t> bits, uint64_t first) {
-  switch (core::size_of(type)) {  // any type: elements are kept or cleared bit by bit
+  switch (core::size_of(type)) {  // works for any type of this size: elements are kept or cleared as integers
     case 2:
       return mask(reinterpret_cast<uint16_t*>(x), elements, bits, first);
     case 4:

@@ -1,6 +1,6 @@
-// Masks of weights as bits: the parts that a weight keeps, whatever its layout in memory, and the product of a weight
-// or gradient with its mask. Owns the order of scores and of bits; leaves to callers when a mask is made and where it
-// is stored.
+// Masks of weights as bits: which elements, rows or heads of a weight are kept, whatever its layout in memory, and
+// setting those elements of a weight or gradient to zero that are not kept. Owns the order of scores and of bits;
+// leaves to callers when a mask is made and where it is stored.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@
 
 namespace troupe::kernels {
 
-/// One bit per element, the first in the lowest bit of the first byte (packed_mask of pruning.hpp). 1: the element is
-/// kept.
+/// A mask with one bit per element, the first in the lowest bit of the first byte (packed_mask of pruning.hpp). A bit
+/// of 1 means that the element is kept.
 using mask_bits = std::vector<uint8_t>;
 
 /// Shape of a weight of `rows` outputs and `columns` inputs; if transposed it is stored as (columns, rows), as GPT-2
@@ -33,7 +33,7 @@ mask_bits largest_elements(const masked_matrix& m, std::span<const float> weight
 /// Returns a mask of the `kept` rows with the largest sums of |x|, one bit per row.
 mask_bits largest_rows(const masked_matrix& m, std::span<const float> weight, uint64_t kept);
 
-/// Returns a mask that keeps all elements.
+/// Returns a mask that keeps all `elements` elements of a weight.
 mask_bits whole_mask(uint64_t elements);
 /// Removes from `into`, a mask by element in memory order, the elements that `bits`, a mask in the order (rows,
 /// columns), does not keep.
@@ -44,8 +44,8 @@ void and_rows(const masked_matrix& m, std::span<const uint8_t> bits, std::span<u
 /// is a block of columns / heads neighbouring inputs.
 void and_heads(const masked_matrix& m, std::span<const uint8_t> bits, uint64_t heads, std::span<uint8_t> into);
 
-/// Returns the bits of a share's elements out of a mask by element, according to the share's runs; padding has bits of
-/// 1.
+/// Returns the mask of a tensor-parallel rank's share of a weight, cut out of `whole`, the mask of the whole weight by
+/// element, along the share's `runs`; padding elements are kept (bit 1).
 mask_bits share_of_mask(std::span<const uint8_t> whole, std::span<const core::tp_run> runs);
 
 /// True if the mask keeps element number `i`.
@@ -55,7 +55,7 @@ mask_bits share_of_mask(std::span<const uint8_t> whole, std::span<const core::tp
 /// Returns how many of the first `elements` elements the mask keeps.
 uint64_t kept_in(std::span<const uint8_t> bits, uint64_t elements);
 
-/// Sets x = 0 for each of `elements` elements whose bit `first` + i is 0.
+/// Sets element i of x to 0, for each i below `elements`, if bit number `first` + i of the mask is 0.
 void apply_mask(std::byte* x, core::dtype type, uint64_t elements, std::span<const uint8_t> bits, uint64_t first = 0);
 
 }  // namespace troupe::kernels

@@ -16,7 +16,7 @@ __global__ void gelu_kernel(const T* x, T* y, uint64_t count) {
   });
 }
 
-/// Computes the gradient of GELU; `y` may be null.
+/// Computes the gradient of GELU, and GELU itself again if `y` is not null.
 template <int N, class T>
 __global__ void gelu_backward_kernel(const T* x, const T* dy, T* dx, uint64_t count, T* y) {
   for_each_pack<N>(count, [&]<int n>(width<n>, uint64_t i) {
@@ -43,7 +43,7 @@ __global__ void silu_kernel(const T* gate, const T* up, T* y, uint64_t count) {
   });
 }
 
-/// Computes the gradients of gated SiLU; `y` may be null.
+/// Computes the gradients of both inputs of gated SiLU, and its output again if `y` is not null.
 template <int N, class T>
 __global__ void silu_backward_kernel(const T* gate, const T* up, const T* dy, T* dgate, T* dup, uint64_t count, T* y) {
   for_each_pack<N>(count, [&]<int n>(width<n>, uint64_t i) {

@@ -22,13 +22,15 @@ core::result<void> cast(const std::byte* in, core::dtype from, std::byte* out, c
                         stream on) {
   if (count == 0) return {};
   if (from == to) {
-    cudaMemcpyAsync(out, in, count * core::size_of(from), cudaMemcpyDefault, on);  // memory of the device, or pinned
+    // `in` and `out` may be device memory or pinned host memory.
+    cudaMemcpyAsync(out, in, count * core::size_of(from), cudaMemcpyDefault, on);
   } else {
     with_float_dtype(from, [&]<class From>(std::type_identity<From>) {
       with_float_dtype(to, [&]<class To>(std::type_identity<To>) {
         const auto* x = reinterpret_cast<const From*>(in);
         auto* y = reinterpret_cast<To*>(out);
-        constexpr int n = access_bytes / sizeof(To);  // neighbouring threads store neighbouring bytes
+        // Elements per thread: as many as one access stores, so that neighbouring threads store neighbouring bytes.
+        constexpr int n = access_bytes / sizeof(To);
         with_width<n>(allow_packs<n>(x, y), count, [&]<int N>(width<N>, unsigned blocks) {
           cast_kernel<N><<<blocks, threads_per_block, 0, on>>>(x, y, count);
         });

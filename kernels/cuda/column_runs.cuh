@@ -1,5 +1,6 @@
-// Sums over the rows of a matrix, column by column, in two stages: runs of 64 rows, each in order, then the runs' sums,
-// in order. The CPU uses the same order, so equal terms give the CPU's bits.
+// Sums over the rows of a matrix, column by column, in two stages: first the sums of runs of 64 rows, each added in row
+// order, then the sum of these sums, in order. The CPU kernels use the same order, so equal terms give the same bits on
+// both.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +14,8 @@ namespace troupe::kernels::cuda {
 inline constexpr uint64_t run_rows = 64;
 static_assert(run_rows == norm_row_grain && run_rows == column_sum_grain, "runs are the CPU's");
 
-/// Threads of a block: few, because each column belongs to one thread and there may be few columns.
+/// Number of threads of a block: few, because a thread adds whole columns, and a matrix may have few columns; small
+/// blocks then still occupy many multiprocessors.
 inline constexpr unsigned column_threads = 64;
 
 inline uint64_t runs_of(uint64_t rows) { return core::div_up(rows, run_rows); }
@@ -21,7 +23,8 @@ inline unsigned column_blocks(uint64_t threads) {
   return static_cast<unsigned>(std::clamp<uint64_t>(core::div_up(threads, column_threads), 1, max_blocks));
 }
 
-/// Sums one run of N neighbouring columns from `column` on. `terms.at<N>(row, column, out)` returns a row's terms.
+/// Sums rows [first, end) of N neighbouring columns from `column` on, and writes the sums to `out`. `terms.at<N>(row,
+/// column, out)` returns the terms of one row.
 template <int N, class Terms, class Out>
 __device__ void sum_run(const Terms& terms, uint64_t first, uint64_t end, uint64_t column, Out* out) {
   float sum[N] = {};
@@ -36,8 +39,9 @@ __device__ void sum_run(const Terms& terms, uint64_t first, uint64_t end, uint64
   for (int k = 0; k < N; ++k) out[column + k] = narrow<Out>(sum[k]);
 }
 
-/// First stage: writes out[run * pitch + column], of `width` columns, N of them per thread. N is 1, or rows allow packs
-/// of N. The sum of a run is never -0, so if there is only one run it has the bits of the whole sum.
+/// First stage of a sum over rows: sets out[run * pitch + column] to the sum over each run of rows, for `width`
+/// columns, N of them per thread. N must be 1 unless rows can be loaded in packs of N. The sum of a run is never -0, so
+/// if there is only one run it has the bits of the whole sum.
 template <int N, class Terms, class Out>
 __global__ void __launch_bounds__(column_threads)
     column_runs_kernel(Terms terms, uint64_t rows, uint64_t width, Out* out, uint64_t pitch) {
@@ -53,7 +57,8 @@ __global__ void __launch_bounds__(column_threads)
   }
 }
 
-/// Second stage: sets out[c], of `width` columns, to the sum of the runs' sums.
+/// Second stage of a sum over rows: sets out[c], for `width` columns, to the sum of the `runs` sums of the first stage,
+/// in order.
 template <class Out>
 __global__ void __launch_bounds__(column_threads)
     add_runs_kernel(const float* sums, uint64_t runs, uint64_t pitch, uint64_t width, Out* out) {
@@ -65,7 +70,7 @@ __global__ void __launch_bounds__(column_threads)
   }
 }
 
-/// A stored matrix whose rows are `stride` elements apart.
+/// The terms of a sum over the rows of a stored matrix: the elements of row r begin at x + r * row_stride.
 template <class T>
 struct stored_rows {
   const T* x;

@@ -8,7 +8,7 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-/// Logits that a thread processes at once: it finds their largest, then adds their powers.
+/// Number of logits that a thread processes at once: it finds the largest of them, then adds their exponentials.
 constexpr int logits_at_once = 16;
 template <class T>
 constexpr int packs_at_once = logits_at_once / access_elements<T>;
@@ -24,7 +24,8 @@ unsigned blocks_of(uint64_t rows) { return static_cast<unsigned>(std::clamp<uint
 
 constexpr float lowest = -std::numeric_limits<float>::infinity();
 
-/// A row that may begin at any address: with an odd vocabulary, seven of eight rows are not aligned.
+/// A row of logits that may begin at any address: with an odd vocabulary size, seven of eight 16-bit rows do not begin
+/// at a multiple of 16 bytes.
 template <class T>
 struct logit_row {
   static constexpr unsigned n = access_elements<T>;
@@ -34,7 +35,8 @@ struct logit_row {
   /// Returns how many bytes the row's start is beyond a 16-byte boundary.
   __device__ unsigned beyond() const { return reinterpret_cast<uintptr_t>(x) % access_bytes; }
 
-  /// Loads pack number `p`, with -infinity for columns beyond the row's end. Reads nothing outside of the row.
+  /// Loads the 16 bytes of logits number `p` of the row, with -infinity for columns beyond the row's end. Reads nothing
+  /// outside of the row.
   __device__ row_pack<T> load(unsigned p) const {
     const unsigned first = p * n, before = beyond() / sizeof(T);
     if (before == 0 && first + n <= width) return load_pack<n>(x + first);
@@ -50,8 +52,8 @@ struct logit_row {
     uint32_t of[4];
   };
 
-  /// Loads a pack that crosses a 16-byte boundary from the two words of 16 bytes around it, both of which are inside
-  /// the row.
+  /// Loads 16 bytes of logits that cross a 16-byte boundary: from the two aligned words of 16 bytes around them, both
+  /// of which are inside the row.
   __device__ row_pack<T> load_across(unsigned p) const {
     const auto* const words =
         reinterpret_cast<const uint32_t*>(reinterpret_cast<uintptr_t>(x) - beyond()) + p * uint64_t{4};
@@ -84,7 +86,8 @@ struct logit_row {
   }
 };
 
-/// Returns the largest element; overwrites the array. A NaN is ignored: its power makes the sum NaN.
+/// Returns the largest element of `x`, and overwrites the array. A NaN is ignored here: its exponential makes the row's
+/// sum NaN.
 template <int N>
 __device__ float largest_of(float (&x)[N]) {
 #pragma unroll
@@ -94,11 +97,12 @@ __device__ float largest_of(float (&x)[N]) {
   return x[0];
 }
 
-/// The sum of exponentials so far, and the largest exponent so far, relative to which the sum is stored.
+/// The running state of a log-sum-exp over a row: the largest logit so far, and the sum of e^(logit - largest).
 struct running_powers {
   float largest = lowest, sum = 0;
 
-  /// Returns the number that exponents are relative to; 0 if all logits are -infinity: then the powers are still 0.
+  /// Returns the number that is subtracted from logits before the exponential: the largest logit; 0 if all logits are
+  /// -infinity, whose exponentials are then 0.
   __device__ float base() const { return largest == lowest ? 0 : largest; }
 
   template <int Packs, class T>
@@ -127,7 +131,8 @@ struct running_powers {
   }
 };
 
-/// Processes a row per block, in one pass over it. Writes either log_sums, or row_statistics for each row.
+/// Computes each row's log-sum-exp in one pass over the row, one block of threads per row. Writes log_sums if
+/// `statistics` is null; otherwise row_statistics numbers for each row, which ranks with other columns of the row need.
 template <class T>
 __global__ void __launch_bounds__(loss_threads)
     row_powers_kernel(const T* logits, uint64_t rows, unsigned width, uint64_t row_stride, const int64_t* targets,
@@ -139,7 +144,8 @@ __global__ void __launch_bounds__(loss_threads)
     const logit_row<T> row{.x = logits + r * row_stride, .width = width};
     running_powers mine;
     unsigned p = threadIdx.x;
-#pragma unroll 1  // other warps hide this one's waits; more code would not fit the instruction cache
+// Not unrolled: other warps hide the load latency of this one, and more code would not fit the instruction cache.
+#pragma unroll 1
     for (; p + (at_once - 1) * step < packs; p += at_once * step) {
       row_pack<T> x[at_once];
 #pragma unroll
@@ -159,7 +165,7 @@ __global__ void __launch_bounds__(loss_threads)
     if (statistics == nullptr) {
       log_sums[r] = static_cast<float>(double{whole.largest} + natural_log(sum[0]));
     } else {
-      const auto target = static_cast<uint64_t>(targets[r]);  // a negative target becomes larger than every column
+      const auto target = static_cast<uint64_t>(targets[r]);  // unsigned: a negative target is larger than every column
       statistics[r * row_statistics] = whole.largest;
       statistics[r * row_statistics + 1] = sum[0];
       statistics[r * row_statistics + 2] = target < width ? as_float(row.x[target]) : 0.0F;
@@ -167,7 +173,8 @@ __global__ void __launch_bounds__(loss_threads)
   }
 }
 
-/// Computes log_sums of rows whose columns are on several ranks, which are added in their order.
+/// Computes log_sums of rows whose columns are spread over several ranks, from the statistics of all ranks, added in
+/// rank order.
 __global__ void __launch_bounds__(threads_per_block)
     join_powers_kernel(const float* statistics, uint64_t ranks, uint64_t rank_stride, uint64_t rows, float* log_sums) {
   for (uint64_t r = first_index(); r < rows; r += stride()) {
@@ -182,7 +189,7 @@ __global__ void __launch_bounds__(threads_per_block)
   }
 }
 
-/// The target's logit of each row.
+/// Reads the logit of each row's target token from the logits, all of whose columns are on this rank.
 template <class T>
 struct target_logits {
   const T* logits;
@@ -202,8 +209,8 @@ struct joined_logits {
   }
 };
 
-/// Computes the mean loss in one block: a thread adds every mean_threads-th row's loss in fp64, then threads are added
-/// as in a row.
+/// Computes the mean loss in one block of threads: each thread adds every mean_threads-th row's loss in fp64, then the
+/// threads' sums are added in the order of sum_row().
 template <class Logits>
 __global__ void __launch_bounds__(mean_threads)
     mean_loss_kernel(Logits at_target, const float* log_sums, uint64_t rows, float* loss) {
@@ -215,8 +222,8 @@ __global__ void __launch_bounds__(mean_threads)
   if (threadIdx.x == 0) *loss = static_cast<float>(sum[0] / static_cast<double>(rows));
 }
 
-/// Numbers that the gradient of one row's logits depends on. `target` is outside of the row's columns if it belongs to
-/// another rank.
+/// Numbers that the gradient of one row's logits depends on: (e^(logit - log_sum) - (1 at the target)) * factor.
+/// `target` is the number of columns, outside of the row, if another rank has the target's column.
 struct row_gradient {
   float log_sum, factor;
   uint64_t target;
@@ -243,7 +250,8 @@ struct row_gradient {
   }
 };
 
-/// Processes a row per block. No sum is formed, so packs may begin wherever the row's address allows.
+/// Replaces logits by their gradient, one block of threads per row. No sum is formed, so the elements before the first
+/// 16-byte boundary are processed one at a time and the others in packs from that boundary on.
 template <class T>
 __global__ void __launch_bounds__(loss_threads)
     loss_gradient_kernel(T* logits, uint64_t rows, uint64_t width, uint64_t row_stride, const int64_t* targets,
@@ -252,7 +260,7 @@ __global__ void __launch_bounds__(loss_threads)
   const auto factor = static_cast<float>(double{*gradient} / mean_rows);
   for (uint64_t r = blockIdx.x; r < rows; r += gridDim.x) {
     T* const row = logits + r * row_stride;
-    const auto target = static_cast<uint64_t>(targets[r]);  // a negative target becomes larger than every column
+    const auto target = static_cast<uint64_t>(targets[r]);  // unsigned: a negative target is larger than every column
     const row_gradient g{.log_sum = log_sums[r], .factor = factor, .target = target < width ? target : width};
     const uint64_t to_word =
         (access_bytes - reinterpret_cast<uintptr_t>(row) % access_bytes) % access_bytes / sizeof(T);

@@ -1,5 +1,5 @@
-// Powers of e and logarithms for sums over a row, of which a device computes billions. Uses fused multiply-adds, each
-// written explicitly, so that the host computes the same bits; uses no approximate instruction.
+// Powers of e and logarithms for sums over a row, of which a device computes billions. Every fused multiply-add is
+// written explicitly, so that tests on the host compute the same bits; no approximate instruction is used.
 #pragma once
 
 #include <bit>
@@ -19,11 +19,12 @@ __device__ inline float power_of_e(float x) {
   const float r = std::fma(n, -ln2, x);
   const float high = std::fma(std::fma(std::fma(0.00831246655F, r, 0.041890651F), r, 0.166671172F), r, 0.499992281F);
   const float p = std::fma(std::fma(high, r, 1.0F), r, 1.0F);
-  // Multiplies instead of adding bits: a sum of bits would turn NaN into a number.
+  // Multiplies by the power of two instead of adding to the exponent's bits: an integer addition would turn NaN into a
+  // number.
   return p * std::bit_cast<float>(std::bit_cast<uint32_t>(shifted) << 23);
 }
 
-/// Returns e^x for x <= 88; 0 below -87.
+/// Returns e^x for x <= 88; returns 0 for x below -87.
 __device__ inline float fused_exponential(float x) { return x < exponential_min ? 0.0F : power_of_e(x); }
 
 /// Returns e^x for x <= 88, and e^-87 (not 0) for x below -87. Use in sums whose greatest term is 1: e^-87 is less than
@@ -51,7 +52,7 @@ __device__ inline double natural_log(float x) {
     m *= 0.5;
     ++exponent;
   }
-  // 2 artanh(z) with |z| <= 0.172: the omitted terms are below 1e-17 of it.
+  // Series of 2 artanh(z) for |z| <= 0.172: the omitted terms are less than 1e-17 of the result.
   const double z = (m - 1) / (m + 1), square = z * z;
   double series = 1.0 / 19;
 #pragma unroll

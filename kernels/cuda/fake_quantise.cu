@@ -8,9 +8,9 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-constexpr int packed = 4;  ///< elements that a thread processes at once
+constexpr int packed = 4;  ///< number of neighbouring elements that a thread loads and stores in one access
 
-/// The noise of elements, with the bits of rounding_noise().
+/// Position of a parameter's rounding noise in the random stream; the noise has the bits of rounding_noise().
 struct element_noise {
   uint64_t key = 0, high = 0, first = 0;
 };
@@ -22,8 +22,8 @@ element_noise noise_of(const stochastic_rounding* rounding) {
           rounding->first_element};
 }
 
-/// Calls `f(i, noise)` for the elements of a group that begins at element `begin` of the stream. A thread processes the
-/// four elements that share a counter.
+/// Calls `f(i, noise)` for each element i of a group of `size` elements whose first element has position `begin` in the
+/// noise stream. A thread processes the four elements whose random words come from the same counter.
 template <class Team, class F>
 __device__ void with_noise(const element_noise& noise, uint64_t begin, uint64_t size, F&& f) {
   constexpr unsigned words_of_counter = random_chunk / random_chunk_counters;
@@ -43,7 +43,7 @@ __device__ void with_noise(const element_noise& noise, uint64_t begin, uint64_t 
   }
 }
 
-/// Arguments of a launch that are the same for all groups.
+/// Arguments of a quantisation kernel that are the same for all groups.
 template <class T>
 struct quantise_call {
   const T* x;
@@ -60,7 +60,8 @@ struct quantise_call {
   }
 };
 
-/// Sets y = rule(x) for a group; the whole group is in `held` if `is_held`.
+/// Sets y = rule(x) for all elements of a group. `is_held`: true if `held` already contains the whole group, which is
+/// then not loaded again.
 template <class Team, int N, class T, class Rule>
 __device__ void to_all(const T* x, T* y, uint64_t size, held_packs<Team, N, T>& held, bool is_held, Rule&& rule) {
   for (uint64_t first = 0; first < size; first += held.elements) {
@@ -73,7 +74,8 @@ __device__ void to_all(const T* x, T* y, uint64_t size, held_packs<Team, N, T>& 
   }
 }
 
-/// Blocks that a multiprocessor must have room for at once: with more, registers would not suffice.
+/// Number of blocks that must fit on a multiprocessor at once, for __launch_bounds__: a larger number would leave a
+/// thread too few registers.
 template <class Team>
 constexpr unsigned resident = 1024 / Team::block;
 
@@ -123,9 +125,10 @@ __global__ void __launch_bounds__(Team::block)
   }
 }
 
-/// Calls `f(team<n>{}, width<N>{}, blocks)`: the smallest groups have `Least` threads each, larger ones a warp, still
-/// larger ones a block of `Block` threads; large groups that are too few to occupy all multiprocessors have the largest
-/// block.
+/// Calls `f(team<n>{}, width<N>{}, blocks)` with the number n of threads per group and N of elements per access that
+/// suit `size`, the elements of a group: `Least` threads for the smallest groups, a warp for larger ones, a block of
+/// `Block` threads for still larger ones, and the largest block for large groups that are too few to occupy all
+/// multiprocessors. `packs`: true if the groups' memory allows N > 1.
 template <unsigned Least, unsigned Block, class F>
 void with_team(uint64_t groups, uint64_t size, bool packs, F&& f) {
   constexpr uint64_t tiny = 256, small = 1024, large = 16384, few = 512;

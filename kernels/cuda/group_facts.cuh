@@ -1,6 +1,6 @@
-// Computes the facts of a whole group that its elements need before they are quantised: its range, and the sum of its
-// magnitudes. Owns the order in which a team of threads adds; kernels/compress/fake_quantise.hpp defines which order
-// that must be.
+// Computes what must be known of a whole group before its elements are quantised: the range of its values, and the sum
+// of their magnitudes. Implements, for a team of threads, the order of additions that
+// kernels/compress/fake_quantise.hpp defines.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +10,20 @@
 
 namespace troupe::kernels::cuda {
 
-/// Number of lanes that the running sums of a group are spread over.
+/// Number of running sums (lanes) of a group: element i is added to sum i mod 16.
 inline constexpr unsigned sum_lanes = 16;
 
-/// Maps the bits of floats to integers in the same order; NaN at either end.
+/// Maps a float to an integer such that greater floats have greater integers; NaN are mapped below or above all
+/// numbers, by their sign.
 __device__ inline int32_t ordered(float x) {
   const int32_t bits = __float_as_int(x);
   return bits ^ ((bits >> 31) & 0x7FFFFFFF);
 }
 __device__ inline float unordered(int32_t x) { return __int_as_float(x ^ ((x >> 31) & 0x7FFFFFFF)); }
 
-/// Returns the range of the group to all of its threads. The packs of the group's last part stay in `held`; if the
-/// group is no larger than one part, that is the whole group.
+/// Returns the least and the largest value of a group to all threads of its team. The elements are loaded in parts of
+/// held_packs::elements; those of the last part stay in `held`, which therefore has the whole group if it is no larger
+/// than one part.
 template <class Team, int N, class T>
 __device__ value_range<float> range_in(const T* x, uint64_t size, held_packs<Team, N, T>& held) {
   int32_t low = INT32_MAX, high = INT32_MIN;
@@ -53,25 +55,26 @@ __device__ value_range<float> range_in(const T* x, uint64_t size, held_packs<Tea
       low = min(low, lows[w]);
       high = max(high, highs[w]);
     }
-    __syncthreads();  // all threads read this group's range before any begins the next
+    __syncthreads();  // no thread may overwrite `lows` and `highs` for the next group before all have read this group's
   }
   value_range<float> out{unordered(low), unordered(high)};
   if (isnan(out.least) || isnan(out.largest)) out.least = out.largest = __int_as_float(0x7FC00000);
   return out;
 }
 
-/// Adds the values of 16 lanes in halves; lane 0 returns the sum.
+/// Adds the values of 16 neighbouring threads pairwise: those of threads l + 8 to those of l, then l + 4, l + 2, l + 1.
+/// The first thread returns the sum.
 __device__ inline double folded(double lane) {
   for (unsigned half = sum_lanes / 2; half > 0; half /= 2) lane += __shfl_down_sync(all_lanes, lane, half, sum_lanes);
   return lane;
 }
 
-/// Sum and number of those magnitudes that one lane has added.
+/// Sum of the magnitudes that one of the 16 lanes has added, and their number.
 struct lane_sum {
   double sum = 0;
-  uint32_t count = 0;  ///< number of elements above the threshold; a group has fewer than 2^36
+  uint32_t count = 0;  ///< number of added magnitudes; 32 bits suffice, because a group has fewer than 2^36 elements
 
-  /// Adds a magnitude, unless it is at most the threshold, if there is one; NaN is added.
+  /// Adds a magnitude if it is above the threshold or if there is no threshold; NaN is always added.
   template <bool has_threshold>
   __device__ void add(float magnitude, float threshold) {
     const bool is_above = !has_threshold || !(magnitude <= threshold);
@@ -88,9 +91,9 @@ struct magnitude_tile {
   double sum, count;
 };
 
-/// Returns to all threads of the group the sum of |x|, excluding those that are at most the threshold if there is one:
-/// element i in lane i mod 16, each lane in the order of i, lanes added in halves. `is_fetched`: true if the tile holds
-/// the group already.
+/// Returns the sum and number of |x| of a group, or of those above the threshold, to all threads of its team: element i
+/// is added to lane i mod 16, each lane in the order of i, then the lanes pairwise. `is_fetched`: true if `tile` has
+/// the whole group already.
 template <class Team, bool has_threshold, class T>
 __device__ magnitudes sum_of_magnitudes(const T* x, uint64_t size, float threshold, magnitude_tile* tile,
                                         bool is_fetched) {
@@ -127,13 +130,13 @@ __device__ magnitudes sum_of_magnitudes(const T* x, uint64_t size, float thresho
     }
     __syncthreads();
     const magnitudes out{tile->sum, tile->count};
-    __syncthreads();  // all threads read this sum before any begins the next
+    __syncthreads();  // no thread may overwrite the tile for the next sum before all have read this one
     return out;
   }
 }
 
-/// Computes the threshold and the size with which a ternary or binary group is quantised. Returns false if the group
-/// keeps its values.
+/// Computes the two numbers with which a ternary or binary group is quantised: the threshold, and the magnitude that
+/// all values above it get. Returns false if the group must keep its values.
 template <class Team, class T>
 __device__ bool signs_of(quantiser_kind kind, const T* x, uint64_t size, magnitude_tile* tile,
                          value_signs<float>& out) {

@@ -9,11 +9,11 @@
 
 namespace troupe::kernels::cuda {
 
-/// Number of packs that a thread loads before it uses the first one.
+/// Number of packs (neighbouring elements of one access) that a thread loads before it uses the first of them.
 inline constexpr unsigned packs_ahead = 4;
 
-/// The threads that share a group: a part of a warp, or all of a block. A block has several teams if they are parts of
-/// a warp.
+/// A team: the threads that process one group together, either a part of a warp, of which a block has several teams, or
+/// all threads of a block.
 template <unsigned Threads>
 struct team {
   static constexpr bool is_in_warp = Threads <= warp_threads;
@@ -32,23 +32,24 @@ struct team {
   }
 };
 
-/// One thread's packs out of neighbouring packs of a group of `size` elements, a multiple of N: as many as a thread
-/// loads ahead.
+/// The packs of N neighbouring elements that one thread holds in registers: its part of the elements of a group that a
+/// team loads at once. The group has `size` elements, a multiple of N.
 template <class Team, int N, class T>
 struct held_packs {
-  /// Number of elements that all threads of a team load together.
+  /// Number of elements that all threads of a team hold together.
   static constexpr unsigned elements = packs_ahead * N * Team::threads;
 
   pack<T, N> of[packs_ahead];
 
-  /// Loads this thread's share of the packs that begin at element `first`.
+  /// Loads this thread's packs out of the next `elements` elements of the group x, from element `first` on.
   __device__ void load(const T* x, uint64_t size, uint64_t first) {
     const unsigned left = rest(size, first), mine = N * Team::rank();
 #pragma unroll
     for (unsigned a = 0; a < packs_ahead; ++a)
       if (a * N * Team::threads + mine < left) of[a] = load_pack<N>(x + first + mine + a * N * Team::threads);
   }
-  /// Calls `f(i, pack)` for each pack that the thread has loaded.
+  /// Calls `f(i, pack)` for each pack that load() with the same `size` and `first` has loaded; i is the index of its
+  /// first element in the group.
   template <class F>
   __device__ void each(uint64_t size, uint64_t first, F&& f) {
     const unsigned left = rest(size, first), mine = N * Team::rank();

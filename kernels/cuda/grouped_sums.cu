@@ -7,19 +7,19 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-/// Largest number of rows of a short group. For a longer group a whole block loads the rows, which are nevertheless
-/// added one after another.
+/// Number of rows up to which a group is short, and one thread adds all of them. The rows of a longer group are loaded
+/// by a whole block; they are added one after another all the same, so the bits are equal.
 constexpr int64_t long_group = 64;
 
-/// Number of 16-byte words of a row that a block of long_groups_kernel processes at once.
+/// Number of 16-byte words of a row, neighbouring columns, that a block of long_groups_kernel processes at once.
 constexpr unsigned slab_words = 8;
-constexpr unsigned slab_rows = 256;   ///< number of rows in shared memory at once
+constexpr unsigned slab_rows = 256;   ///< number of rows of a long group in shared memory at once
 constexpr unsigned slab_groups = 16;  ///< number of groups among which one block searches for long ones
 constexpr unsigned slab_threads = 256;
 template <class T>
 constexpr unsigned slab_columns = slab_words* access_elements<T>;
 
-/// Sums short groups: one thread per group and pack of columns.
+/// Sums the rows of each short group, with one thread for each group and 16 bytes of columns.
 template <bool by_packs, class T>
 __global__ void short_groups_kernel(const T* rows, uint64_t width, row_groups groups, T* sums) {
   constexpr int n = access_elements<T>;
@@ -30,7 +30,7 @@ __global__ void short_groups_kernel(const T* rows, uint64_t width, row_groups gr
     const int64_t first = groups.begin[group], end = groups.begin[group + 1];
     if (end - first > long_group) continue;
     float sum[n] = {};
-#pragma unroll 8  // 8 loads are in flight at once
+#pragma unroll 8  // unrolled so that 8 loads are in flight at once
     for (int64_t at = first; at < end; ++at) {
       const auto x = load_columns<by_packs>(rows + static_cast<uint64_t>(groups.order[at]) * width, column,
                                             static_cast<unsigned>(width));
@@ -44,8 +44,8 @@ __global__ void short_groups_kernel(const T* rows, uint64_t width, row_groups gr
   }
 }
 
-/// Sums the rows of one long group, `slab_rows` at a time: all threads load them, and one thread per column adds them
-/// in order.
+/// Sums the rows of one long group in the columns from `column` on: all threads of the block load `slab_rows` rows at a
+/// time into `slab`, and one thread per column adds them in order.
 template <bool by_packs, class T>
 __device__ void sum_long_group(const T* rows, uint64_t width, const int64_t* order, int64_t count, unsigned column,
                                T* sums, row_pack<T> (&slab)[slab_rows][slab_words]) {
@@ -62,7 +62,7 @@ __device__ void sum_long_group(const T* rows, uint64_t width, const int64_t* ord
                                                  static_cast<unsigned>(width))
                         : row_pack<T>{};
     }
-    __syncthreads();  // waits until the previous rows have been added
+    __syncthreads();  // waits until the previous rows in `slab` have been added
 #pragma unroll
     for (int u = 0; u < at_once; ++u) slab[threadIdx.x / slab_words + u * (slab_threads / slab_words)][word] = x[u];
     __syncthreads();
@@ -74,7 +74,8 @@ __device__ void sum_long_group(const T* rows, uint64_t width, const int64_t* ord
   if (adds) sums[mine] = as_stored<T>(sum);
 }
 
-/// Sums the long groups among `slab_groups` groups, one slab of columns per block.
+/// Sums the long groups: a block searches `slab_groups` neighbouring groups for long ones, and sums slab_words words of
+/// their columns.
 template <bool by_packs, class T>
 __global__ void __launch_bounds__(slab_threads)
     long_groups_kernel(const T* rows, uint64_t width, row_groups groups, T* sums) {

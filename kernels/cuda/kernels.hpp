@@ -1,7 +1,7 @@
-// The CUDA twins of the CPU kernels: the same formulas from the same headers, the same bits (norms of rows and losses
-// have bits of their own, documented at their functions), the same arguments and one more, the stream. Every pointer
-// into data is device memory; calls return at once. An error is one of the launch; a later failure on the device is
-// reported at the stream's next synchronisation.
+// The CUDA versions of the CPU kernels: the same formulas from the same headers, the same bits (except norms of rows
+// and losses, whose order of additions is documented at their functions), and the same arguments plus the stream. Every
+// pointer into data is device memory; calls return before the work is done. An error that is returned is one of the
+// launch; a later failure on the device is reported at the stream's next synchronisation.
 #pragma once
 
 #include <cstddef>
@@ -24,35 +24,36 @@ namespace troupe::kernels::cuda {
 
 using stream = CUstream_st*;  ///< CUDA's cudaStream_t
 
-/// Most contributions of one sum: their pointers are part of the launch's arguments.
+/// Largest number of contributions to one sum: pointers to all of them are part of the launch's arguments.
 inline constexpr size_t max_sum_ranks = 256;
 
 /// The CUDA version of kernels/base/cast.hpp, with the same bits.
 core::result<void> cast(const std::byte* in, core::dtype from, std::byte* out, core::dtype to, uint64_t count,
                         stream on);
 
-/// The CUDA twin of kernels/sums/reduce.hpp. The span itself is host memory; more than `max_sum_ranks` inputs are an
-/// error.
+/// The CUDA version of kernels/sums/reduce.hpp, with the same bits. The span of pointers is host memory; more than
+/// `max_sum_ranks` inputs are an error.
 core::result<void> sum_in_rank_order(std::span<const std::byte* const> inputs, std::byte* output, uint64_t count,
                                      const reduce_options& options, stream on);
 
-/// The CUDA twin of kernels/sums/norm.hpp. The span itself is host memory; many runs are one launch.
+/// The CUDA version of kernels/sums/norm.hpp, with the same bits. The span is host memory; all its entries are summed
+/// by as few launches as their arguments permit.
 core::result<void> block_square_sums(std::span<const squared_elements> all, core::dtype type, stream on);
 
-/// The CUDA twin of has_nonfinite in kernels/sums/norm.hpp. Sets `*found`, in device memory, to 1 if an element is
+/// The CUDA version of has_nonfinite in kernels/sums/norm.hpp. Sets `*found`, in device memory, to 1 if an element is
 /// infinite or NaN; never clears it.
 core::result<void> has_nonfinite(const std::byte* values, core::dtype type, uint64_t count, uint32_t* found, stream on);
 
-/// The CUDA twins of kernels/sums/column_sums.hpp and kernels/sums/grouped_sums.hpp, for f32, bf16 and f16: the CPU's
-/// bits. The arrays of the groups are device memory.
+/// The CUDA versions of kernels/sums/column_sums.hpp and kernels/sums/grouped_sums.hpp, for f32, bf16 and f16, with the
+/// CPU's bits. The arrays in `row_groups` are device memory.
 core::result<void> column_sums(const std::byte* x, core::dtype type, uint64_t rows, uint64_t width, uint64_t row_stride,
                                std::byte* out, core::dtype out_type, stream on);
 core::result<void> grouped_sums(const std::byte* rows, core::dtype type, uint64_t width, const row_groups& groups,
                                 std::byte* sums, stream on);
 
-/// The CUDA twins of kernels/layers/row_norm.hpp, for f32, bf16 and f16, with the arguments of the table
-/// (kernels/operations.hpp). The order of a sum over a row depends on the row's width and type alone, and is not the
-/// CPU's; dweight and dbias have the CPU's bits if mean and rstd have.
+/// The CUDA versions of kernels/layers/row_norm.hpp, for f32, bf16 and f16, with the arguments of the table
+/// (kernels/operations.hpp). The order of a sum over a row depends on the row's width and type alone, and differs from
+/// the CPU's, so bits differ; dweight and dbias have the CPU's bits if mean and rstd have.
 core::result<void> layer_norm(const norm_input& in, const std::byte* bias, double epsilon, std::byte* y,
                               const norm_rows& kept, stream on);
 core::result<void> layer_norm_backward(const norm_input& in, const norm_gradient& gradient, const norm_rows& kept,
@@ -61,9 +62,9 @@ core::result<void> rms_norm(const norm_input& in, double epsilon, std::byte* y, 
 core::result<void> rms_norm_backward(const norm_input& in, const norm_gradient& gradient, const norm_rows& kept,
                                      std::byte* dx, std::byte* dweight, stream on);
 
-/// The CUDA twins of kernels/layers/cross_entropy.hpp, for f32, bf16 and f16, with the arguments of the table
-/// (kernels/operations.hpp): `loss` and `gradient` are device memory, too. The order of a row's sums and its power of e
-/// are not the CPU's.
+/// The CUDA versions of kernels/layers/cross_entropy.hpp, for f32, bf16 and f16, with the arguments of the table
+/// (kernels/operations.hpp); `loss` and `gradient` are device memory, too. The order of a row's sums and the
+/// exponential differ from the CPU's, so bits differ.
 core::result<void> cross_entropy(const std::byte* logits, core::dtype type, uint64_t rows, uint64_t width,
                                  const int64_t* targets, std::byte* log_sums, std::byte* loss, stream on);
 core::result<void> cross_entropy_backward(std::byte* logits, core::dtype type, uint64_t rows, uint64_t width,
@@ -75,7 +76,8 @@ core::result<void> joined_cross_entropy(const std::byte* statistics, core::dtype
                                         uint64_t rank_stride, uint64_t rows, std::byte* log_sums, std::byte* loss,
                                         stream on);
 
-/// The CUDA twins of kernels/layers/elementwise.hpp, for f32, bf16 and f16. `y` of the backward functions may be null.
+/// The CUDA versions of kernels/layers/elementwise.hpp, for f32, bf16 and f16, with the CPU's bits. `y` of the backward
+/// functions may be null.
 core::result<void> gelu_tanh(const std::byte* x, std::byte* y, core::dtype type, uint64_t count, stream on);
 core::result<void> gelu_tanh_backward(const std::byte* x, const std::byte* dy, std::byte* dx, core::dtype type,
                                       uint64_t count, std::byte* y, stream on);
@@ -87,35 +89,36 @@ core::result<void> silu_gated_backward(const std::byte* gate, const std::byte* u
 core::result<void> scale_kept(std::byte* x, core::dtype type, const uint8_t* keep, double factor, uint64_t count,
                               stream on);
 
-/// The CUDA twins of kernels/layers/dropout.hpp, for f32, bf16 and f16.
+/// The CUDA versions of kernels/layers/dropout.hpp, for f32, bf16 and f16, with the CPU's bits.
 core::result<void> drop(std::byte* x, core::dtype type, uint64_t count, const dropout_key& key, uint64_t first_position,
                         stream on);
 core::result<void> draw(uint8_t* keep, uint64_t count, const dropout_key& key, uint64_t first_position, stream on);
 
-/// The CUDA twin of kernels/layers/rotary.hpp, for f32, bf16 and f16. The table's arrays are device memory; a token has
-/// fewer than 2^31 elements of heads.
+/// The CUDA version of kernels/layers/rotary.hpp, for f32, bf16 and f16. The arrays of `table` are device memory; a
+/// token must have fewer than 2^31 elements in its heads.
 core::result<void> turn_tokens(const token_heads& x, const rotary_table& table, stream on);
 
-/// The CUDA twins of kernels/compress/fake_quantise.hpp, for f32, bf16 and f16. `ranges` is device memory: one per
-/// group, or one for all of them; null: each group's own range is measured. A group has fewer than 2^36 elements.
+/// The CUDA versions of kernels/compress/fake_quantise.hpp, for f32, bf16 and f16. `ranges` is device memory, with one
+/// range per group, or one for all groups; if it is empty, each group's own range is computed. A group has fewer than
+/// 2^36 elements.
 core::result<void> fake_quantise(const grouped_values& x, const quantiser& q, std::byte* y,
                                  std::span<const value_range<double>> ranges, const stochastic_rounding* rounding,
                                  stream on);
 core::result<void> group_ranges(const grouped_values& x, std::span<value_range<double>> out, stream on);
 
-/// The CUDA twins of kernels/compress/pruning.hpp. `keep` is device memory.
+/// The CUDA versions of the masking functions of kernels/compress/pruning.hpp. `keep` is device memory.
 core::result<void> mask_elements(std::byte* x, core::dtype type, std::span<const uint8_t> keep, stream on);
 core::result<void> mask_rows(std::byte* x, core::dtype type, uint64_t width, std::span<const uint8_t> keep, stream on);
 core::result<void> mask_heads(std::byte* x, core::dtype type, uint64_t rows, uint64_t head_width,
                               std::span<const uint8_t> keep, stream on);
 
-/// The CUDA twin of kernels/optimizer/optimizer.hpp for AdamW, Adagrad, Lion and SGD. The span and its pieces are host
-/// memory, the memory that they point to is not; pieces that share an optimizer and types are one launch. LAMB and Muon
-/// are an error (bug).
+/// The CUDA version of kernels/optimizer/optimizer.hpp for AdamW, Adagrad, Lion and SGD. The span and its pieces are
+/// host memory, while their weights, moments and gradients are device memory; pieces that have the same optimizer and
+/// types are updated by one launch. LAMB and Muon are an error (bug).
 core::result<void> update(std::span<const piece_update<float>> all, stream on);
 
-/// The CUDA twins of kernels/optimizer/lamb.hpp. The sums are device memory, one number per started block of
-/// `core::partition_grain` elements.
+/// The CUDA versions of kernels/optimizer/lamb.hpp. The two spans of sums are device memory, one number for each full
+/// or partial block of `core::partition_grain` elements.
 core::result<void> prepare(const lamb_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
                            std::span<double> weight_sums, std::span<double> update_sums, stream on);
 core::result<void> apply(const lamb_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,

@@ -11,16 +11,18 @@ namespace {
 
 constexpr unsigned lanes = norm_lanes;
 
-/// Elements of its lane that a thread loads before it computes the first.
+/// Number of elements that a thread loads before it computes with the first of them.
 constexpr int lanes_ahead = 4;
 
-/// Uses sixteen threads for a block of 1,024 elements, one per lane, as norm.cu does: the same order of the same sums.
+/// Updates the moments and computes the square sums of weights and update directions. Sixteen threads process a block
+/// of 1,024 elements, thread l the elements i with i mod 16 = l: the order of additions of block_square_sum() on the
+/// CPU.
 template <class Gradient>
 __global__ void lamb_prepare_kernel(lamb_factors<float> factors, const float* master, float* m, float* v,
                                     const Gradient* gradient, uint64_t count, double* weight_sums, double* update_sums,
                                     uint64_t blocks) {
   const unsigned lane = threadIdx.x % lanes;
-  // The bound is rounded up to whole warps: both halves of a warp take part in every shuffle.
+  // The number of blocks is rounded up to an even one, so that both halves of a warp take part in every shuffle.
   for (uint64_t b = first_index() / lanes; b / 2 < (blocks + 1) / 2; b += stride() / lanes) {
     const uint64_t first = b * core::partition_grain;
     const uint64_t end = first + core::partition_grain < count ? first + core::partition_grain : count;
@@ -62,7 +64,8 @@ __global__ void lamb_prepare_kernel(lamb_factors<float> factors, const float* ma
   }
 }
 
-/// Computes the second half of LAMB's update, after the trust ratio is known; `copy` may be null.
+/// Computes the second half of LAMB's update: changes the weights after the trust ratio, a factor in `factors`, is
+/// known. `copy`, the parameters in another type, may be null.
 template <int N, class Copy>
 __global__ void lamb_apply_kernel(lamb_factors<float> factors, float* master, const float* m, const float* v,
                                   Copy* copy, uint64_t count) {

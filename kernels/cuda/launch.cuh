@@ -1,4 +1,4 @@
-// Launches of the CUDA twins: grids that cover any count, and errors as results.
+// Helpers for launching the CUDA kernels: grids that cover any number of elements, and CUDA errors as results.
 #pragma once
 
 #include <algorithm>
@@ -21,8 +21,8 @@ inline unsigned blocks_for(uint64_t threads) {
 __device__ inline uint64_t first_index() { return uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
 __device__ inline uint64_t stride() { return uint64_t{gridDim.x} * blockDim.x; }
 
-/// Returns the error of a call that wanted `wanted` and got `status`: limit if the device's memory is exhausted, else
-/// io.
+/// Returns the error of a CUDA call that failed with `status`; `wanted` says what was requested. Kind limit if the
+/// device's memory is exhausted, else io.
 inline core::error error_of(const char* kernel, const std::string& wanted, cudaError_t status) {
   const std::string place = std::string("CUDA kernel ") + kernel + ": ";
   if (status == cudaErrorMemoryAllocation)
@@ -31,14 +31,15 @@ inline core::error error_of(const char* kernel, const std::string& wanted, cudaE
   return {core::error_kind::io, place + "wanted " + wanted + ", got " + cudaGetErrorString(status)};
 }
 
-/// Returns an error if the last kernel launch has failed; `kernel` is its name for the message.
+/// Returns an error if the kernel launch before this call has failed; `kernel` is its name for the message.
 inline core::result<void> launched(const char* kernel) {
   const cudaError_t status = cudaGetLastError();
   if (status == cudaSuccess) return {};
   return core::fail(error_of(kernel, "a launch", status));
 }
 
-/// Returns an error for fp64, in which layers are computed on the CPU alone.
+/// Returns an error if `type` is fp64, which the CUDA kernels of layers do not support; layers in fp64 are computed on
+/// the CPU only.
 inline core::result<void> in_fp32(const char* kernel, core::dtype type) {
   if (type != core::dtype::f64) return {};
   return core::fail(core::error_kind::bad_input, std::string("CUDA kernel ") + kernel +

@@ -18,8 +18,9 @@ struct squared_run {
   uint64_t count;
 };
 
-/// Uses 16 / L threads for a block of 1,024 elements, each with L neighbouring lanes, so that a load has four bytes or
-/// more; neighbouring threads read neighbouring elements.
+/// Computes the sum of squares of each block of 1,024 elements with 16 / L threads: element i belongs to running sum i
+/// mod 16, and a thread has L neighbouring sums, so that one load has four bytes or more and neighbouring threads read
+/// neighbouring elements.
 template <int L, class T>
 __global__ void square_sums_kernel(const __grid_constant__ run_list<squared_run<T>> runs) {
   constexpr unsigned threads = lanes / L;
@@ -27,7 +28,8 @@ __global__ void square_sums_kernel(const __grid_constant__ run_list<squared_run<
   const unsigned lane = threadIdx.x % threads * L;
   const uint64_t blocks = runs.parts(), whole_warps = core::div_up(blocks, blocks_of_warp) * blocks_of_warp;
   uint64_t run = 0;
-  // All threads of a warp take part in every shuffle, also those after the last block.
+  // The loop runs over whole warps, because all threads of a warp take part in every shuffle, also those that have no
+  // block.
   for (uint64_t b = first_index() / threads; b < whole_warps; b += stride() / threads) {
     double sums[L] = {};
     const auto add = [&](int l, T value) {
@@ -41,7 +43,7 @@ __global__ void square_sums_kernel(const __grid_constant__ run_list<squared_run<
       out = x.out + block;
       if (first + core::partition_grain <= x.count) {
         const T* const mine = x.values + first + lane;
-#pragma unroll 16  // 16 loads are in flight at once
+#pragma unroll 16  // unrolled so that 16 loads are in flight at once
         for (uint64_t k = 0; k < core::partition_grain / lanes; ++k) {
           const auto loaded = load_pack<L>(mine + k * lanes);
 #pragma unroll
@@ -84,7 +86,7 @@ __global__ void nonfinite_kernel(const T* values, uint64_t count, uint32_t* foun
 #pragma unroll
     for (int k = 0; k < n; ++k) bad |= !isfinite(widen(x.of[k]));
   });
-  if (bad) *found = 1;  // all threads that write store the same value
+  if (bad) *found = 1;  // no atomic operation is needed, because all threads that write store the same value
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 
 namespace troupe::kernels::cuda {
 
-/// Most bytes of one access.
+/// Largest number of bytes that a thread loads or stores in one instruction.
 inline constexpr uint64_t access_bytes = 16;
 
 template <class T, int N>
@@ -45,8 +45,9 @@ __device__ pack<To, N> narrowed(const pack<float, N>& values) {
 template <int N>
 using width = std::integral_constant<int, N>;
 
-/// Calls `f(width<N>{}, i)` for the packs of N elements that begin at i, distributed over `threads` threads of which
-/// the caller is number `thread`, and `f(width<1>{}, i)` for the rest of the `count` elements.
+/// Distributes `count` elements over `threads` threads, of which the caller is number `thread`: calls `f(width<N>{},
+/// i)` for each of its packs of N elements from element i on, and `f(width<1>{}, i)` for its part of the elements after
+/// the last whole pack.
 template <int N, class F>
 __device__ void for_each_pack(uint64_t thread, uint64_t threads, uint64_t count, F&& f) {
   for (uint64_t p = thread; p < count / N; p += threads) f(width<N>{}, p * N);
@@ -56,25 +57,29 @@ __device__ void for_each_pack(uint64_t thread, uint64_t threads, uint64_t count,
   }
 }
 
-/// Calls `f` for packs distributed over all threads of the grid.
+/// Distributes `count` elements in packs of N over all threads of the grid, and calls `f(width, i)` for those of the
+/// calling thread.
 template <int N, class F>
 __device__ void for_each_pack(uint64_t count, F&& f) {
   for_each_pack<N>(first_index(), stride(), count, f);
 }
 
-/// Calls `f` for packs distributed over the threads of a block.
+/// Distributes `count` elements in packs of N over the threads of a block, and calls `f(width, i)` for those of the
+/// calling thread.
 template <int N, class F>
 __device__ void for_each_pack_of_block(uint64_t count, F&& f) {
   for_each_pack<N>(threadIdx.x, blockDim.x, count, f);
 }
 
-/// True if arrays that begin at these addresses, of which some may be null, can be loaded and stored by packs of N.
+/// True if arrays that begin at these addresses may be loaded and stored in packs of N elements: all addresses are
+/// multiples of a pack's alignment. Null is allowed.
 template <int N, class... T>
 bool allow_packs(const T*... arrays) {
   return ((reinterpret_cast<uintptr_t>(arrays) % pack_alignment<T, N>() == 0) && ...);
 }
 
-/// Calls `f(width<N>{}, blocks)` if packs are allowed, else `f(width<1>{}, blocks)`.
+/// Calls `f(width<N>{}, blocks)` if `packs` (see allow_packs), else `f(width<1>{}, blocks)`; `blocks` is the size of a
+/// grid that processes `count` elements, that many per thread at a time.
 template <int N, class F>
 void with_width(bool packs, uint64_t count, F&& f) {
   packs ? f(width<N>{}, blocks_for(core::div_up(count, N))) : f(width<1>{}, blocks_for(count));

@@ -5,8 +5,8 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-/// Masks an element per entry. Stores whole packs, even if part of a pack is kept: memory is written in pieces of 32
-/// bytes anyway.
+/// Sets elements whose mask entry is 0 to zero; the mask has one entry per element. Stores whole packs, even if some of
+/// their elements are kept, because memory is written in sectors of 32 bytes anyway.
 template <int N, class T>
 __global__ void elements_kernel(T* x, const uint8_t* keep, uint64_t count) {
   for_each_pack<N>(count, [&]<int n>(width<n>, uint64_t i) {
@@ -23,8 +23,8 @@ __global__ void elements_kernel(T* x, const uint8_t* keep, uint64_t count) {
   });
 }
 
-/// Masks `runs` runs of neighbouring elements, none shorter than a warp, one warp per run: run r belongs to entry r mod
-/// entries of the mask.
+/// Sets runs of `length` neighbouring elements to zero if their mask entry is 0: run r of the `runs` runs has entry r
+/// mod `entries`. One warp per run; used for runs of at least a warp's number of elements.
 template <int N, class T>
 __global__ void runs_kernel(T* x, uint64_t runs, uint64_t length, const uint8_t* keep, uint64_t entries) {
   for (uint64_t r = first_index() / warp_threads; r < runs; r += stride() / warp_threads) {
@@ -35,7 +35,8 @@ __global__ void runs_kernel(T* x, uint64_t runs, uint64_t length, const uint8_t*
   }
 }
 
-/// Masks short runs of neighbouring elements, one thread per element.
+/// Sets runs of `length` neighbouring elements to zero if their mask entry is 0: run r has entry r mod `entries`. One
+/// thread per element; used for runs shorter than a warp.
 template <class T>
 __global__ void short_runs_kernel(T* x, uint64_t count, uint64_t length, const uint8_t* keep, uint64_t entries) {
   for (uint64_t i = first_index(); i < count; i += stride())

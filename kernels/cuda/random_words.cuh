@@ -7,9 +7,10 @@
 
 namespace troupe::kernels::cuda {
 
-/// Calls `f(width<N>{}, i, words)` with the words of N neighbouring elements that begin at i, out of the `count`
-/// elements whose positions start at `first`, or `f(width<1>{}, i, word)` at either end. A thread computes N counters
-/// of a chunk, whose four words each belong to four such packs.
+/// Computes the random words of the `count` elements whose positions in the stream start at `first`, and calls
+/// `f(width<N>{}, i, words)` for N neighbouring elements from element i on, or `f(width<1>{}, i, word)` for single
+/// elements at either end. A thread computes N neighbouring counters of a chunk of the stream; each counter gives four
+/// words, which belong to four different packs of N elements.
 template <int N, class F>
 __device__ void for_each_words(uint64_t key, uint64_t high, uint64_t first, uint64_t count, F&& f) {
   constexpr uint64_t words_of_counter = random_chunk / random_chunk_counters, parts = random_chunk_counters / N;
@@ -39,13 +40,13 @@ __device__ void for_each_words(uint64_t key, uint64_t high, uint64_t first, uint
   }
 }
 
-/// Calls `f(width<N>{}, blocks)` if packs of N that begin at positions divisible by N may be loaded and stored, else
-/// `f(width<1>{}, blocks)`.
+/// Calls `f(width<N>{}, blocks)` if packs of N elements that begin at stream positions divisible by N are aligned in
+/// memory, else `f(width<1>{}, blocks)`; `blocks` is the size of a grid for for_each_words().
 template <int N, class T, class F>
 void with_words(const T* elements, uint64_t first, uint64_t count, F&& f) {
   constexpr uint64_t words_of_counter = random_chunk / random_chunk_counters;
   const bool packs = allow_packs<N>(elements + (N - first % N) % N);
-  // adds two chunks, because a chunk at either end may be computed for a single element
+  // Counts two more chunks, because the chunk at either end is computed even if only one of its elements is used.
   const uint64_t most = count + 2 * random_chunk;
   packs ? f(width<N>{}, blocks_for(core::div_up(most, words_of_counter * N)))
         : f(width<1>{}, blocks_for(core::div_up(most, words_of_counter)));

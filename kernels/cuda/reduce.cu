@@ -12,10 +12,12 @@ struct pointers {
   __host__ __device__ const std::byte* operator[](uint64_t rank) const { return of[rank]; }
 };
 
-/// Sums in fp32, by packs. `plain`: contributions are added as they are stored, as in most reductions.
+/// Adds the contributions of all ranks in fp32, several neighbouring elements per thread. `plain`: true if
+/// contributions are added as they are stored, without scaling or rounding, as in most reductions.
 template <class In, class Out, bool plain>
 __global__ void pack_sum_kernel(pointers inputs, uint64_t ranks, Out* output, uint64_t count, reduce_options options) {
-  // The sum is not rounded first if the store rounds to the same type anyway.
+  // If the sum is stored in the contributions' own type without accumulation, storing rounds it, and rounding it before
+  // would change nothing.
   const bool round_sum = !plain || options.accumulate || !std::is_same_v<In, Out>;
   for_each_pack<packed>(count, [&]<int n>(width<n>, uint64_t i) {
     float sum[n];
@@ -38,7 +40,7 @@ __global__ void pack_sum_kernel(pointers inputs, uint64_t ranks, Out* output, ui
   });
 }
 
-/// Sums any types at any addresses, an element at a time.
+/// Adds the contributions of all ranks one element at a time, for any types and any addresses.
 template <class Work, class In, class Out>
 __global__ void sum_kernel(pointers inputs, uint64_t ranks, Out* output, uint64_t count, reduce_options options) {
   for (uint64_t i = first_index(); i < count; i += stride())

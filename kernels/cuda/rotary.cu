@@ -26,7 +26,8 @@ struct turn_call {
   }
 };
 
-/// Calls `f(token, k)` for k below `each`, for every token. `Index` must be able to hold tokens * each.
+/// Calls `f(token, k)` for every token and every k from 0 to each - 1, distributed over the threads of the grid. The
+/// integer type `Index` must be able to hold tokens * each.
 template <class Index, class F>
 __device__ void for_each_of_tokens(uint64_t tokens, uint32_t each, F&& f) {
   const auto all = static_cast<Index>(tokens * each);

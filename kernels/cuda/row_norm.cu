@@ -7,15 +7,17 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-/// Shape of a block's work: `rows` rows at once, of which each thread holds `packs` packs in registers.
+/// How many rows a block of threads processes at once (`rows`), and how many packs of 16 bytes of each row a thread
+/// holds in registers (`packs`).
 template <int Packs, int Rows>
 struct row_shape {
   static constexpr int packs = Packs, rows = Rows;
-  /// True if the columns' sums are formed in the same pass; more packs would leave no registers for them.
+  /// True if the backward kernel also adds up the gradients of weight and bias, column by column, in the same pass;
+  /// with more packs per thread there would be no registers for these sums.
   static constexpr bool adds_columns = packs <= 2;
 };
 
-/// Calls `f` with the shape for rows of `width` elements.
+/// Calls `f` with the row_shape for rows of `width` elements; returns an error if no shape supports rows that long.
 template <class T, class F>
 core::result<void> with_shape(const char* kernel, uint64_t width, F&& f) {
   const uint64_t packs = core::div_up(width, access_elements<T>);
@@ -27,7 +29,8 @@ core::result<void> with_shape(const char* kernel, uint64_t width, F&& f) {
                                                  " elements of this type, got " + std::to_string(width));
 }
 
-/// The rows that a block processes at once: those from `first` on that are below `end`.
+/// The elements of the rows that a block of threads processes at once, in registers: rows from `first` on; rows from
+/// `end` on are filled with zeros.
 template <class Shape, class T>
 struct row_batch {
   row_pack<T> of[Shape::rows][Shape::packs];
@@ -43,7 +46,7 @@ struct row_batch {
   }
 };
 
-/// The rows and the weight, which every norm kernel reads.
+/// Arguments that every norm kernel reads: the rows x and the weight.
 template <class T>
 struct norm_call {
   const T *x, *weight;
@@ -51,7 +54,8 @@ struct norm_call {
   unsigned width;
 };
 
-/// Computes layer norm, or RMS norm, which has no mean and no bias: mean(b) is 0 for it.
+/// Computes the forward pass of layer norm if `centred`, else of RMS norm, which subtracts no mean (0 is used) and adds
+/// no bias.
 template <bool centred, class Shape, bool by_packs, class T>
 __global__ void __launch_bounds__(most_row_threads)
     row_norm_kernel(norm_call<T> in, const T* bias, float epsilon, T* y, float* means, float* rstds) {
@@ -90,7 +94,8 @@ __global__ void __launch_bounds__(most_row_threads)
           const float v = as_float(x.of[b][c].of[k]) - mean[b];
           terms[k] = v * v;
         }
-        if (centred && column + n > in.width)  // columns beyond the row's end would count as far from the mean
+        // Loaded zeros beyond the row's end would count as differing from the mean.
+        if (centred && column + n > in.width)
 #pragma unroll
           for (int k = 0; k < n; ++k)
             if (column + k >= in.width) terms[k] = 0;
@@ -130,12 +135,13 @@ __global__ void __launch_bounds__(most_row_threads)
   }
 }
 
-/// Sums over a run of rows of the gradients of weight and bias, `width` numbers for each run.
+/// Sums of the gradients of weight and bias over each run of rows, `width` numbers for each run.
 struct run_sums {
   float *weight, *bias;
 };
 
-/// Computes the backward pass: a block processes a run of rows, in order, and each thread adds up its own columns.
+/// Computes the backward pass of layer norm if `centred`, else of RMS norm: a block processes a run of rows, in order;
+/// each thread adds up the gradients of weight and bias for its own columns.
 template <bool centred, class Shape, bool by_packs, class T>
 __global__ void __launch_bounds__(most_row_threads)
     row_norm_backward_kernel(norm_call<T> in, const T* dy, const T* past, const float* means, const float* rstds, T* dx,
@@ -160,7 +166,7 @@ __global__ void __launch_bounds__(most_row_threads)
           if constexpr (centred) mean[b] = means[first + b];
           rstd[b] = rstds[first + b];
         }
-      // h = dy * weight; computes the sums over each row of h * normed and of h.
+      // Computes the sums over each row of h * normed and of h, where h = dy * weight and normed = (x - mean) * rstd.
       float of_row[row_sums] = {};
 #pragma unroll
       for (int c = 0; c < packs; ++c) {
@@ -227,7 +233,8 @@ __global__ void __launch_bounds__(most_row_threads)
   }
 }
 
-/// The terms of a row in the weight's gradient, for rows that are too wide to form them together with dx.
+/// The contribution of a row to the weight's gradient, dy * (x - mean) * rstd, for column_runs_kernel: used for rows
+/// that are too wide to add it up together with dx.
 template <bool centred, class T>
 struct weight_terms {
   const T *x, *dy;
@@ -274,7 +281,7 @@ core::result<void> forward(const char* kernel, const norm_input& in, const std::
   });
 }
 
-/// Computes backward of rows of type T; `sums` receives the sums of all runs.
+/// Computes dx for rows of type T, and writes the weight and bias gradients of each run of rows to `sums`.
 template <bool centred, class T>
 core::result<void> backward_by_runs(const char* kernel, const norm_input& in, const norm_gradient& gradient,
                                     const norm_rows& kept, std::byte* dx, const run_sums& sums, stream on) {
@@ -291,8 +298,8 @@ core::result<void> backward_by_runs(const char* kernel, const norm_input& in, co
   return with_shape<T>(kernel, in.width, [&]<class Shape>(Shape) {
     const bool packs = in.width % n == 0 && allow_packs<n>(call.x, call.weight, dy, past, out);
     const uint64_t runs = runs_of(in.rows);
-    if constexpr (!Shape::adds_columns) {  // these kernels run before dx is written, because dx may be stored in dy or
-                                           // x
+    // Wide rows: the gradients of weight and bias are summed before dx is computed, because dx may overwrite dy or x.
+    if constexpr (!Shape::adds_columns) {
       const weight_terms<centred, T> terms{.x = call.x, .dy = dy, .means = means, .rstds = rstds, .width = in.width};
       const stored_rows<T> of_dy{dy, in.width};
       const unsigned blocks = column_blocks(runs * core::div_up(in.width, packs ? n : 1));

@@ -3,32 +3,32 @@
 // address.
 //
 // A row is split into packs of 16 bytes, and thread t has packs t, t + threads, and so on. The terms of a pack are
-// added in halves, the packs of a thread in order, the lanes of a warp in halves, and warps in order.
+// added pairwise, the packs of a thread in order, the threads of a warp pairwise, and the warps in order.
 #pragma once
 
 #include "kernels/cuda/packs.cuh"
 
 namespace troupe::kernels::cuda {
 
-/// Elements of one access of 16 bytes.
+/// Number of elements of type T in one access of 16 bytes.
 template <class T>
 inline constexpr int access_elements = static_cast<int>(access_bytes / sizeof(T));
 template <class T>
 using row_pack = pack<T, access_elements<T>>;
 
-/// Most threads that share a row.
+/// Largest number of threads that process one row together.
 inline constexpr unsigned most_row_threads = 512;
 
-/// Returns the number of threads that share a row of `width` elements: each gets at most `packs` packs, if that takes
-/// no more than `most_row_threads` threads.
+/// Returns the number of threads, a multiple of a warp, that process a row of `width` elements together if each thread
+/// has at most `packs` accesses of 16 bytes. Callers limit the result to the largest number that their kernel supports.
 template <class T>
 unsigned row_threads(uint64_t width, int packs) {
   const uint64_t wanted = core::div_up(width, static_cast<uint64_t>(packs) * access_elements<T>);
   return static_cast<unsigned>(core::div_up(wanted, warp_threads) * warp_threads);
 }
 
-/// as_float and as_stored are widen() and narrow() by the device's instructions, which round in the same way; only the
-/// payload of a NaN may differ.
+/// as_float and as_stored convert an element to fp32 and back, like widen() and narrow(), but with the device's
+/// instructions, which round in the same way; only the payload of a NaN may differ.
 template <class T>
 __device__ float as_float(T x) {
   return widen(x);
@@ -74,8 +74,8 @@ __device__ unsigned first_column(int c) {
   return (threadIdx.x + static_cast<unsigned>(c) * blockDim.x) * static_cast<unsigned>(access_elements<T>);
 }
 
-/// Loads a pack of a row from column `first` on; columns beyond the row's end are 0. `by_packs`: rows allow packs and
-/// end with a whole one.
+/// Loads 16 bytes of a row from column `first` on; columns beyond the row's end are 0. `by_packs`: true if rows are
+/// aligned to 16 bytes and a multiple of 16 bytes long.
 template <bool by_packs, class T>
 __device__ row_pack<T> load_columns(const T* row, unsigned first, unsigned width) {
   row_pack<T> out{};
@@ -99,7 +99,7 @@ __device__ void store_columns(const row_pack<T>& values, T* row, unsigned first,
   }
 }
 
-/// Returns the sum of the terms, added in halves; overwrites them.
+/// Returns the sum of the terms, added pairwise (term k + N/2 to term k, and so on); overwrites them.
 template <class Wide, int N>
 __device__ Wide sum_of_pack(Wide (&terms)[N]) {
 #pragma unroll
@@ -109,12 +109,13 @@ __device__ Wide sum_of_pack(Wide (&terms)[N]) {
   return terms[0];
 }
 
-/// Shared memory with numbers of a block's warps; a kernel has two and alternates between them, so that one barrier for
-/// each sum is enough.
+/// Shared memory for N numbers of each warp of a block. A kernel has two of these and alternates between them, so that
+/// one barrier for each reduction is enough.
 template <class Wide, int N>
 using warp_numbers = Wide[N][most_row_threads / warp_threads];
 
-/// Reduces the values of all threads of the block with `joined(a, b)`; every thread gets the result.
+/// Reduces each of the N values of `mine` over all threads of the block with `joined(a, b)`, in a fixed order; every
+/// thread gets the results.
 template <class Wide, int N, class Join>
 __device__ void join_row(Wide (&mine)[N], warp_numbers<Wide, N>& of_warps, Join joined) {
 #pragma unroll
@@ -135,7 +136,7 @@ __device__ void join_row(Wide (&mine)[N], warp_numbers<Wide, N>& of_warps, Join 
     for (int n = 0; n < N; ++n) mine[n] = joined(mine[n], of_warps[n][w]);
 }
 
-/// Sums the values of the block's threads; every thread gets the sums.
+/// Adds each of the N values of `mine` over all threads of the block, in a fixed order; every thread gets the sums.
 template <class Wide, int N>
 __device__ void sum_row(Wide (&mine)[N], warp_numbers<Wide, N>& of_warps) {
   join_row<Wide, N>(mine, of_warps, [](Wide a, Wide b) { return a + b; });

@@ -1,5 +1,5 @@
-// Device memory that one call of a CUDA twin needs between its stages. The memory is allocated and freed in the order
-// of the call's stream, so no thread waits; its allocator (scratch_memory.hpp) keeps it for the next call.
+// Temporary device memory of one call of a CUDA kernel function. The memory is allocated and freed in the order of the
+// call's stream, so no thread waits; the allocator (scratch_memory.hpp) keeps it for the next call.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ namespace troupe::kernels::cuda {
 
 class scratch {
  public:
-  /// Allocates `bytes` in the order of the stream `on`. `kernel` names the call in an error.
+  /// Allocates `bytes` bytes in the order of the stream `on`. `kernel` is the name of the calling kernel in an error.
   static core::result<scratch> take(size_t bytes, CUstream_st* on, const char* kernel) {
     scratch out(on);
     const auto& from = used_scratch();
@@ -28,7 +28,7 @@ class scratch {
     cudaError_t status = keep_pool();
     if (status == cudaSuccess) status = cudaMallocAsync(&out.memory_, bytes, on);
     if (status == cudaSuccess) return out;
-    cudaGetLastError();  // clears the error, which is reported here, for later calls
+    cudaGetLastError();  // clears CUDA's last error, so that later calls do not report it again
     out.memory_ = nullptr;
     return core::fail(error_of(kernel, wanted, status));
   }
@@ -52,12 +52,12 @@ class scratch {
  private:
   explicit scratch(CUstream_st* on) : on_(on) {}
 
-  /// Sets the pool to keep unused memory: by default the pool returns all of it to the driver whenever a stream is
-  /// synchronised.
+  /// Sets CUDA's memory pool to keep unused memory: by default the pool returns all of it to the driver whenever a
+  /// stream is synchronised.
   static cudaError_t keep_pool() {
     int device = 0;
     cudaMemPool_t pool = nullptr;
-    unsigned long long all = ~0ULL;  // NOLINT(google-runtime-int): CUDA's type
+    unsigned long long all = ~0ULL;  // NOLINT(google-runtime-int): CUDA's type; keeps unused memory without limit
     cudaError_t status = cudaGetDevice(&device);
     if (status == cudaSuccess) status = cudaDeviceGetDefaultMemPool(&pool, device);
     if (status == cudaSuccess) status = cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &all);

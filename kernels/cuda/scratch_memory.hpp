@@ -1,5 +1,6 @@
-// The allocator of the memory that one call of a CUDA twin needs between its stages (scratch.cuh). Owns the choice:
-// CUDA's own pool, unless the program has an allocator that owns the device's free memory.
+// The allocator of the temporary device memory of CUDA kernel functions (scratch.cuh): CUDA's own pool, unless the
+// program registers another allocator. A program with LibTorch registers LibTorch's, which may own all memory that the
+// device has left.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +18,8 @@ struct scratch_memory {
   void (*give)(void* memory, CUstream_st* on) = nullptr;
 };
 
-/// Returns the process's allocator, which is set before the first kernel is called; without functions, CUDA's own pool
-/// is used.
+/// Returns the process's allocator, to be set before the first kernel is called; as long as its functions are null,
+/// CUDA's own pool is used.
 inline scratch_memory& used_scratch() {
   static scratch_memory used;
   return used;

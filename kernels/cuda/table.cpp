@@ -11,8 +11,8 @@ constinit surroundings around{};
 stream here() { return around.current(); }
 void note(const core::result<void>& launched) { around.note(launched); }
 
-/// Throws for an entry without a kernel: settings that would call it are refused with `device: cuda`
-/// (config/rules/device_rules.cpp).
+/// Throws std::logic_error for an operation of the table that has no CUDA kernel. No run reaches it:
+/// config/rules/device_rules.cpp refuses the settings that would call it with `device: cuda`.
 [[noreturn]] void refuse(const char* entry) {
   throw std::logic_error(std::string("the kernels of CUDA devices have no ") + entry);
 }

@@ -1,5 +1,6 @@
-// The table of operations (kernels/operations.hpp) of CUDA devices: the CUDA twins, on the stream of the calling
-// thread. An entry that no configuration reaches with `device: cuda` throws std::logic_error with its name.
+// The table of operations (kernels/operations.hpp) of CUDA devices: the CUDA kernels, called on the stream of the
+// calling thread. An operation without a CUDA kernel, which no configuration reaches with `device: cuda`, throws
+// std::logic_error with its name.
 #pragma once
 
 #include "kernels/cuda/kernels.hpp"
@@ -8,17 +9,18 @@
 
 namespace troupe::kernels::cuda {
 
-struct surroundings {   ///< functions of the program that the table calls
+struct surroundings {   ///< functions of the host program that the table's operations call
   stream (*current)();  ///< returns the calling thread's stream
   void (*note)(const core::result<void>& launched);
-  /// Computes orthogonalise.hpp's iteration with Torch's products.
+  /// Computes Muon's Newton-Schulz iteration (orthogonalise.hpp) with LibTorch's matrix products.
   void (*orthogonalise)(std::span<float> matrix, uint64_t rows, uint64_t cols, uint32_t steps,
                         std::span<float> scratch);
-  /// Allocates memory between the stages of a kernel.
+  /// Allocates and frees the temporary device memory of kernels.
   scratch_memory scratch{};
 };
 
-/// Returns the table, which lives as long as the process. Called once: there is one table in a process.
+/// Returns the table with these functions; it lives as long as the process. Must be called only once, because a process
+/// has one table.
 const operations& table_with(const surroundings& s);
 
 }  // namespace troupe::kernels::cuda

@@ -1,4 +1,5 @@
-// Optimizers that update each element by itself: one kernel, with a formula for each optimizer.
+// Updates of optimizers that update each element by itself: one kernel, which gets the formula of an optimizer as a
+// template argument.
 #include <algorithm>
 #include <variant>
 #include <vector>
@@ -15,8 +16,8 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-/// An optimizer's factors at one step, its number of moments, and its formula for an element: weight, moments,
-/// gradient.
+/// An optimizer as an argument of the kernel: its factors at one step, the number of its moments, and the formula that
+/// updates an element from weight, moments and gradient.
 struct adamw_formula {
   using options = adamw_options;
   static constexpr int moments = 2;
@@ -52,10 +53,11 @@ struct plain_sgd_formula {
   __device__ void operator()(float& p, float& /*none*/, float& /*none*/, float g) const { sgd_element(f, p, g); }
 };
 
-/// Elements of a part, which a block of threads updates before it looks for more: four packs of four per thread.
+/// Number of elements of a part, the unit of work of a block of threads: four packs of four elements per thread.
 constexpr uint64_t part_elements = uint64_t{16} * threads_per_block;
 
-/// A piece in a launch's arguments; `copy` may be null.
+/// One piece of a parameter in a launch's arguments: weights, first and second moments, gradient; `copy`, the parameter
+/// in another type, may be null.
 template <class Formula, class Gradient, class Copy>
 struct updated_run {
   Formula formula;
@@ -91,7 +93,7 @@ __global__ void update_kernel(const __grid_constant__ run_list<updated_run<Formu
 
 using one_update = piece_update<float>;
 
-/// Properties that all updates of one launch have in common.
+/// Properties that updates must have in common to be part of one launch.
 struct kind {
   size_t optimizer;
   bool has_momentum;
@@ -119,7 +121,7 @@ kind kind_of(const one_update& x) {
           })};
 }
 
-/// Launches all updates that have the same optimizer and types, as few launches as arguments permit.
+/// Launches all updates of `all`, which are of kind `k`, with as few launches as the size of launch arguments permits.
 template <class Formula>
 core::result<void> launch(const kind& k, const std::vector<const one_update*>& all, stream on) {
   core::result<void> out;

@@ -1,5 +1,5 @@
-// One element of each activation and of the scaling after dropout, shared by the scalar twins, the fp64 variants and
-// the CUDA kernels; the SIMD loops use the same operations in the same order.
+// Each activation, and the scaling after dropout, for one element. The scalar CPU code, the fp64 code and the CUDA
+// kernels call these functions; the SIMD loops use the same operations in the same order, so their bits are equal.
 #pragma once
 
 #include <algorithm>
@@ -9,14 +9,15 @@
 
 namespace troupe::kernels {
 
-/// Bound of |t| in 2^t: within it, the power's exponent is that of a normal number.
+/// Largest |t| for which 2^t is computed: exponents up to here are those of normal floats. Arguments are clamped to it.
 inline constexpr double power_max = 126;
 
-/// Coefficients of gelu_tanh(x) = x / (1 + 2^t), t = -2 log2(e) sqrt(2 / pi) (x + 0.044715 x^3) = x (first + third
-/// x^2).
+/// Coefficients of the exponent t of gelu_tanh(x) = x / (1 + 2^t): t = x (gelu_first + gelu_third x^2) = -2 log2(e)
+/// sqrt(2 / pi) (x + 0.044715 x^3).
 inline constexpr double gelu_first = -2.302208198144325;
 inline constexpr double gelu_third = -0.1029432395800235;
-/// Coefficients of the derivative of GELU's argument of the sigmoid: slope_first + slope_third x^2.
+/// Coefficients of the derivative of u, where gelu_tanh(x) = x sigmoid(u): du/dx = gelu_slope_first + gelu_slope_third
+/// x^2.
 inline constexpr double gelu_slope_first = 1.5957691216057308;
 inline constexpr double gelu_slope_third = 0.21406444881780076;
 /// Coefficient of SiLU's exponent: t = -log2(e) x in sigmoid(x) = 1 / (1 + 2^t).

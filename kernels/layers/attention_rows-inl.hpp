@@ -1,5 +1,5 @@
-// Converts a head's columns of packed tokens to fp32 rows or transposed panels, and back. Included once per SIMD
-// target, after hwy/foreach_target.h.
+// Converts the elements of one head, which are stored token by token, to fp32 rows or to transposed panels, and back.
+// Included once per SIMD target, after hwy/foreach_target.h.
 #if defined(TROUPE_KERNELS_ATTENTION_ROWS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef TROUPE_KERNELS_ATTENTION_ROWS_INL_HPP
 #undef TROUPE_KERNELS_ATTENTION_ROWS_INL_HPP
@@ -20,7 +20,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
 
-/// Converts the `width` elements of each of `count` tokens to fp32 rows times `factor`, padded with zeros.
+/// Converts the `width` elements that each of `count` tokens stores at `from` to an fp32 row times `factor`, padded
+/// with zeros to a multiple of row_grain elements. `stride`: elements between tokens.
 template <class T>
 void widen_rows(const T* from, size_t stride, size_t count, size_t width, float factor, float* to) {
   const size_t padded = core::round_up(width, row_grain);
@@ -31,7 +32,8 @@ void widen_rows(const T* from, size_t stride, size_t count, size_t width, float 
   }
 }
 
-/// Transposes: to[k][j] = from[j][k], k < `width`, j < `count`; rows of `to` are panel_keys elements long.
+/// Transposes the `width` elements of `count` tokens to fp32: to[k][j] = from[j][k]. Rows of `to` are panel_keys
+/// elements long.
 template <class T>
 void turn(const T* from, size_t stride, size_t count, size_t width, float* to) {
   for (size_t j = 0; j < count; ++j)
@@ -56,11 +58,12 @@ HWY_INLINE void turn_4_by_4(const T* from, size_t stride, float* to) {
 }
 #endif
 
-/// Number of tokens that are prefetched before they are transposed: their cache lines are far apart, and no processor
-/// prefetches them by itself.
+/// Number of tokens by which transposing prefetches ahead: the cache lines of different tokens are far apart, so
+/// processors do not prefetch them by themselves.
 constexpr size_t turn_ahead = 12;
 
-/// Transposes the elements of `count` tokens into panels; zeros fill the last panel.
+/// Transposes the `width` elements of `count` tokens into panels of panel_keys tokens; the missing tokens of the last
+/// panel are zeros.
 template <class T>
 void turn_rows(const T* from, size_t stride, size_t count, size_t width, float* to) {
   for (size_t first = 0; first < count; first += panel_keys, to += width * panel_keys, from += panel_keys * stride) {
@@ -81,7 +84,8 @@ void turn_rows(const T* from, size_t stride, size_t count, size_t width, float* 
   }
 }
 
-/// Stores fp32 rows times `factor`, rounded to the type of the tokens' elements.
+/// Stores `count` fp32 rows, times `factor` and rounded to T, as the `width` elements of tokens that are `stride`
+/// elements apart.
 template <class T>
 void narrow_rows(const float* from, size_t count, size_t width, float factor, T* to, size_t stride) {
   const size_t padded = core::round_up(width, row_grain);

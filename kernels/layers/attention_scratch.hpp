@@ -1,4 +1,4 @@
-// Sizes of the blocks of causal_attention, and the offsets of its parts in the scratch memory that the caller provides.
+// Block sizes of causal_attention, and the offsets of its arrays in the scratch memory that the caller provides.
 #pragma once
 
 #include <cstddef>
@@ -11,19 +11,21 @@
 
 namespace troupe::kernels {
 
-/// Queries of one block: enough that keys and values are read seldom, few enough that the block's weights stay in the
-/// cache.
+/// Number of queries that are processed together: enough that keys and values are read seldom, few enough that their
+/// attention weights stay in the cache.
 inline constexpr uint64_t block_queries = 48;
 
-/// Keys of a transposed panel; a multiple of every target's tile.
+/// Number of keys in a transposed panel; a multiple of the tile width of every SIMD target.
 inline constexpr uint64_t panel_keys = 64;
 
-/// Elements of the widest vector: rows of scratch have a multiple of these.
+/// Number of fp32 elements of the widest vector of any target: rows in scratch memory are padded to a multiple of this
+/// number.
 inline constexpr uint64_t row_grain = 16;
 
 inline constexpr uint64_t cache_line_bytes = 64;
 
-/// Divides scratch memory into parts, in order; without memory it only counts the needed elements.
+/// Divides scratch memory into arrays, one after another. Constructed without memory, it only counts the elements that
+/// the arrays need.
 class scratch_parts {
  public:
   explicit scratch_parts(std::span<float> scratch) {
@@ -36,7 +38,7 @@ class scratch_parts {
     taken_ += core::round_up(elements, row_grain);
     return base_ != nullptr ? base_ + first : nullptr;
   }
-  /// Returns the elements allocated so far, plus the most that alignment may skip.
+  /// Returns how many elements have been allocated so far, plus the most that aligning the first array may skip.
   [[nodiscard]] uint64_t taken() const { return taken_ + cache_line_bytes / sizeof(float); }
 
  private:
@@ -44,15 +46,17 @@ class scratch_parts {
   uint64_t taken_ = 0;
 };
 
-/// Elements of a row of scratch: of a head's columns, and of a block's weights. The row of weights is not a power of
-/// two long, which would crowd a few lines of the cache.
+/// Lengths of rows in scratch memory: `head` for the elements of one head, `weights` for the attention weights of a
+/// query. The latter is padded so that it is not a power of two, because rows a power of two apart would compete for
+/// the same cache lines.
 struct row_widths {
   uint64_t head, weights;
   explicit row_widths(const attention_sizes& s)
       : head(core::round_up(s.head_width, row_grain)), weights(core::round_up(s.tokens, panel_keys) + row_grain) {}
 };
 
-/// Scratch of the forward pass. Transposed keys are stored in panels of `panel_keys`, each (head_width, panel_keys).
+/// Scratch memory of the forward pass. Keys are stored transposed, in panels of `panel_keys` keys, each with shape
+/// (head_width, panel_keys).
 struct forward_scratch {
   float *keys, *values, *queries, *weights, *sums;
   uint8_t* keep;
@@ -68,8 +72,8 @@ struct forward_scratch {
   }
 };
 
-/// Scratch of the backward pass: the parts of the forward pass, whose `values` hold keys by rows, and the parts for
-/// gradients.
+/// Scratch memory of the backward pass: the arrays of the forward pass, whose `values` then holds keys row by row, and
+/// arrays for gradients.
 struct backward_scratch : forward_scratch {
   float *turned_values, *gradients, *weight_gradients, *key_gradients, *value_gradients;
 

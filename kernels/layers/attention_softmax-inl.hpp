@@ -1,5 +1,6 @@
-// Softmax of a row of scores that are exponents of two, forward and backward, in whole vectors; the score of a key that
-// the query may not see is -infinity. Included once per SIMD target, after hwy/foreach_target.h.
+// Softmax of a row of attention scores, forward and backward, in whole vectors. Scores are scaled for powers of 2
+// instead of e; the score of a key after the query's position is -infinity. Included once per SIMD target, after
+// hwy/foreach_target.h.
 #if defined(TROUPE_KERNELS_ATTENTION_SOFTMAX_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef TROUPE_KERNELS_ATTENTION_SOFTMAX_INL_HPP
 #undef TROUPE_KERNELS_ATTENTION_SOFTMAX_INL_HPP
@@ -36,7 +37,8 @@ HWY_INLINE floats<full> kept(full d, const uint8_t* keep, floats<full> x) {
   return hn::IfThenElseZero(hn::RebindMask(d, hn::Ne(hn::PromoteTo(di, hn::LoadU(bytes, keep)), hn::Zero(di))), x);
 }
 
-/// Replaces scores by weights that are not yet divided by their sum; returns that sum.
+/// Replaces each of the `end` scores by 2^(score - most), attention weights not yet divided by their sum; returns the
+/// sum. `most` is the largest score.
 HWY_INLINE float exponentials(float* scores, size_t end, float most) {
   const full d;
   const size_t lanes = hn::Lanes(d);
@@ -55,8 +57,9 @@ HWY_INLINE void drop(float* weights, size_t end, const uint8_t* keep) {
     hn::StoreU(kept(d, keep + j, hn::LoadU(d, weights + j)), d, weights + j);
 }
 
-/// Computes (dropped) weights and the gradients of scores from a row of exponentials, the `inverse` of their sum, and
-/// the gradients of the (dropped) weights.
+/// Backward of softmax and dropout for one query. On entry `scores` has the exponentials, whose sum is 1 / `inverse`,
+/// and `gradients` the gradients of the weights after dropout. On return `scores` has the weights after dropout, and
+/// `gradients` the gradients of the scores.
 template <bool Dropping>
 HWY_INLINE void softmax_backward(float* scores, float inverse, float* gradients, size_t end, const uint8_t* keep,
                                  float factor) {

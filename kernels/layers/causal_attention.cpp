@@ -24,7 +24,8 @@ namespace troupe::kernels::HWY_NAMESPACE {
 
 static_assert(block_queries % tile_rows == 0, "the rows of a tile lie in one block");
 
-/// A block of queries [first, first + count) and the sizes that its products share.
+/// A block of queries [first, first + count) of a document, which is processed together, and the sizes that its matrix
+/// products share.
 struct query_rows {
   const attention_sizes& sizes;
   row_widths widths;
@@ -33,10 +34,12 @@ struct query_rows {
   query_rows(const attention_sizes& s, size_t first_query, size_t queries)
       : sizes(s), widths(s), first(first_query), count(queries), lanes(hn::Lanes(full())) {}
 
-  /// Returns how many keys the rows of the tile from `row` on can see, taken together.
+  /// Returns how many keys at least one query of the tile that begins at `row` may see: keys up to the query's own
+  /// position. A tile is tile_rows queries that one product computes.
   [[nodiscard]] size_t seen(size_t row) const { return std::min<size_t>(first + row + tile_rows, sizes.tokens); }
 
-  /// Computes out[row][key] = left[row] . panels[key], for all keys that the row's tile may see.
+  /// Computes out[row][key] as the dot product of left[row] and panels[key], for all queries (rows) and the keys that a
+  /// row's tile may see. `panels`: keys or values, transposed.
   void against_keys(const float* left, const float* panels, float* out) const {
     for (size_t key = 0; key < first + count; key += panel_keys, panels += sizes.head_width * panel_keys)
       for (size_t row = 0; row < count; row += tile_rows) {
@@ -48,7 +51,8 @@ struct query_rows {
       }
   }
 
-  /// Computes out[row] = sum over seen keys of weights[row][key] * by_key[key].
+  /// Computes out[row] as the sum of weights[row][key] * by_key[key] over the keys that the row's tile may see; weights
+  /// of keys after the query must be 0.
   void over_keys(const float* weights, const float* by_key, float* out) const {
     for (size_t row = 0; row < count; row += tile_rows)
       multiply_rows<into::fresh>(std::min(tile_rows, count - row), widths.head / lanes,
@@ -56,7 +60,7 @@ struct query_rows {
                                  out + row * widths.head, widths.head);
   }
 
-  /// Computes out[key] += sum over rows that see the key of weights[row][key] * by_row[row].
+  /// Adds to out[key] the sum of weights[row][key] * by_row[row] over the queries (rows) that may see the key.
   void over_queries(const float* weights, const float* by_row, float* out) const {
     for (size_t key = 0; key < first + count; key += tile_rows) {
       const size_t row = key > first ? key - first : 0;
@@ -67,10 +71,11 @@ struct query_rows {
     }
   }
 
-  /// Returns the used elements of a row: those that its query and its tile can see, rounded up to a whole vector.
+  /// Returns how many elements of a query's row of weights are used: the keys that its tile may see, rounded up to a
+  /// whole vector.
   [[nodiscard]] size_t row_end(size_t row) const { return core::round_up(seen(row / tile_rows * tile_rows), lanes); }
 
-  /// Sets the scores of keys after the query's position to -infinity. Returns the largest score.
+  /// Sets the scores of keys after the position of the query `row` to -infinity. Returns the query's largest score.
   float mask_and_bound(float* scores, size_t row) const {
     const full d;
     const auto ahead = hn::Set(d, -std::numeric_limits<float>::infinity());
@@ -86,7 +91,7 @@ struct query_rows {
     return hn::GetLane(hn::MaxOfLanes(d, most));
   }
 
-  /// Draws for each attention weight of a row whether dropout keeps it.
+  /// Sets keep[j] to 1 or 0: whether dropout keeps the attention weight of query `row` and key j.
   void draw(const attention_dropout& dropout, uint64_t head, size_t row, uint8_t* keep) const {
     const size_t own = first + row + 1;
     dropout.draw({keep, own}, head, first + row);
@@ -94,13 +99,15 @@ struct query_rows {
   }
 };
 
-/// Returns the factor on scores: 1 / sqrt(head width), times log2(e), because scores are exponents of two.
+/// Returns the factor on attention scores: log2(e) / sqrt(head width), because the softmax uses powers of 2 instead of
+/// e.
 inline float score_factor(const attention_sizes& s) {
   return static_cast<float>(std::numbers::log2e / std::sqrt(static_cast<double>(s.head_width)));
 }
 
-/// Calls f(block, lead, row) for the blocks of all runs. A block begins with a whole tile: its first `lead` rows
-/// precede the run and are ignored; the others are the tokens from `row` on.
+/// Calls f(block, lead, row) for the blocks of queries of all runs. A block begins at a multiple of tile_rows, so its
+/// first `lead` queries may precede the run; they are ignored. Its further queries are the tokens from `row` on in the
+/// call's array of tokens.
 template <class F>
 void for_each_block(const attention_sizes& s, std::span<const query_run> runs, F f) {
   for (const query_run& run : runs) {
@@ -112,7 +119,7 @@ void for_each_block(const attention_sizes& s, std::span<const query_run> runs, F
   }
 }
 
-/// Converts the rows of a block of tokens to fp32, after `lead` rows of zeros.
+/// Converts one head of the tokens of a block to fp32 rows times `factor`, after `lead` rows of zeros.
 template <class T>
 void widen_block(const query_rows& block, size_t lead, const T* from, size_t stride, float factor, float* to) {
   std::fill_n(to, lead * block.widths.head, 0.0F);
@@ -208,7 +215,7 @@ void attention_backward(const attention_sizes& s, const attention_dropout& dropo
                     dqueries + token * to.query_stride + head * width, to.query_stride);
       });
       if ((head + 1) % group == 0) {
-        // ln 2 cancels the factor log2(e) of the queries
+        // The queries were multiplied by log2(e) for the softmax with powers of 2; the factor ln 2 cancels that.
         narrow_rows(m.key_gradients, s.tokens, width, std::numbers::ln2_v<float>, dkeys + key_at, to.key_stride);
         narrow_rows(m.value_gradients, s.tokens, width, 1.0F, dkeys + value_at, to.key_stride);
       }
@@ -239,7 +246,7 @@ uint64_t causal_attention_backward_scratch(const attention_sizes& sizes) {
 
 namespace {
 
-/// Returns views of tokens that store queries, keys and values next to each other.
+/// Returns views of the queries, keys and values of tokens that store the three next to each other.
 template <class Byte>
 attention_operands<Byte> packed(const attention_sizes& s, Byte* qkv) {
   const uint64_t stride = (s.heads + 2 * s.kv_heads) * s.head_width;

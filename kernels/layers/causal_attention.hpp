@@ -1,5 +1,6 @@
-// Causal self-attention over the tokens of one document, forward and backward, in blocks of queries that stay in the
-// cache. Owns the arithmetic; leaves the limits of documents, the randomness of dropout and the memory to the caller.
+// Causal self-attention over the tokens of one document, forward and backward on the CPU, in blocks of queries whose
+// weights stay in the cache. Owns the arithmetic; leaves the limits of documents, the random numbers of dropout and the
+// memory to the caller.
 #pragma once
 
 #include <cstddef>
@@ -26,13 +27,15 @@ struct attention_dropout {
   float factor = 1;
 };
 
-/// Queries [first, first + count) of a document, which are the tokens from `row` on of the tokens that a call passes.
+/// Queries [first, first + count), counted from the start of their document. In the call's arrays of tokens they are
+/// the tokens [row, row + count).
 struct query_run {
   uint64_t first = 0, count = 0, row = 0;
 };
 
-/// All keys and values of a document and some of its queries, at separate addresses. The strides between tokens count
-/// elements; a token stores its query heads next to each other, and its key heads before its value heads.
+/// Addresses of all keys and values of a document and of some of its queries, which need not be stored together. The
+/// strides are the elements between tokens; a token stores its query heads next to each other, and its key heads
+/// directly before its value heads.
 template <class Byte>
 struct attention_operands {
   Byte *queries = nullptr, *keys = nullptr;
@@ -41,7 +44,7 @@ struct attention_operands {
 using attention_input = attention_operands<const std::byte>;
 using attention_gradient = attention_operands<std::byte>;  ///< gradients, laid out like attention_input
 
-/// Elements of scratch that the forward and the backward pass require: linear in the number of tokens.
+/// Return how many floats of scratch memory the forward and the backward pass require: linear in the number of tokens.
 uint64_t causal_attention_scratch(const attention_sizes& sizes);
 uint64_t causal_attention_backward_scratch(const attention_sizes& sizes);
 
@@ -50,18 +53,20 @@ uint64_t causal_attention_backward_scratch(const attention_sizes& sizes);
 void causal_attention(const attention_sizes& sizes, const attention_dropout& dropout, const std::byte* qkv,
                       std::byte* y, std::span<float> scratch);
 
-/// Computes causal attention for the queries `runs`, in their order; y has a row for each token of `in.queries`. `in`
-/// has the keys of `sizes.tokens` tokens. The result of a query has the same bits as in causal_attention.
+/// Computes causal attention for the queries of all `runs`, in their order; y has a row for each token of `in.queries`.
+/// `in` has the keys and values of all `sizes.tokens` tokens of the document. A query's result has the same bits as in
+/// causal_attention.
 void partial_attention(const attention_sizes& sizes, const attention_dropout& dropout, const attention_input& in,
                        std::span<const query_run> runs, std::byte* y, std::span<float> scratch);
 
-/// Computes dqkv, packed like qkv, from dy, shaped like y. Recomputes the weights; each sum is rounded once. Source:
-/// Dao 2023, "FlashAttention-2" (arXiv:2307.08691), section 3.1.2; here its row sums are computed from the weights and
-/// their gradients, so that only qkv is kept.
+/// Computes dqkv, the gradient of qkv in the same layout, from dy, the gradient of y. Recomputes the attention weights;
+/// each sum is rounded once. Source: Dao 2023, "FlashAttention-2" (arXiv:2307.08691), section 3.1.2; here the row sums
+/// are computed from the weights and their gradients, so that only qkv must be kept for backward.
 void causal_attention_backward(const attention_sizes& sizes, const attention_dropout& dropout, const std::byte* qkv,
                                const std::byte* dy, std::byte* dqkv, std::span<float> scratch);
 
-/// Computes the gradients of the queries `runs`, and adds their contributions to the gradients of all keys and values.
+/// Computes the gradients of the queries of all `runs`, and their contributions to the gradients of keys and values,
+/// which `out` receives. `in` has the keys and values of the whole document, `dy` a row for each token of `in.queries`.
 void partial_attention_backward(const attention_sizes& sizes, const attention_dropout& dropout,
                                 const attention_input& in, std::span<const query_run> runs, const std::byte* dy,
                                 const attention_gradient& out, std::span<float> scratch);

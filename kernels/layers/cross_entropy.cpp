@@ -8,31 +8,33 @@
 #include "kernels/base/exponential.hpp"
 #include "kernels/base/with_dtype.hpp"
 
-// The code of every target's namespace calls these functions, so they come before all of these namespaces.
+// This file is compiled once per SIMD target, each in a namespace of its own. These functions are shared by all
+// targets, so they are defined once, before the first target's namespace.
 #ifndef TROUPE_KERNELS_CROSS_ENTROPY_ONCE
 #define TROUPE_KERNELS_CROSS_ENTROPY_ONCE
 namespace troupe::kernels {
 namespace {
 
-/// The sum of exponentials so far, and the largest exponent so far, relative to which the sum is stored.
+/// The running state of a log-sum-exp over a row: the largest logit so far, and the sum of e^(logit - largest).
 template <class Wide>
 struct running_sum {
   Wide largest = -std::numeric_limits<Wide>::infinity();
   Wide sum = 0;
 
-  /// Rescales the sum before a block is added whose largest exponent is `block_largest`.
+  /// Rescales the sum to a new largest logit, if that of the next block of logits, `block_largest`, is larger; called
+  /// before the block is added.
   void make_room(Wide block_largest) {
     if (!(block_largest > largest)) return;
     sum *= exponential(largest - block_largest);
     largest = block_largest;
   }
-  /// Returns the largest logit, which exponents are relative to; 0 if all logits are minus infinity: then the powers
-  /// are still 0.
+  /// Returns the number that is subtracted from logits before the exponential: the largest logit; 0 if all logits are
+  /// -infinity, whose exponentials are then 0.
   [[nodiscard]] Wide base() const { return largest == -std::numeric_limits<Wide>::infinity() ? Wide{0} : largest; }
   [[nodiscard]] Wide log_sum() const {
     return static_cast<Wide>(static_cast<double>(largest) + std::log(static_cast<double>(sum)));
   }
-  /// Writes the three numbers of row_statistics.
+  /// Writes the row_statistics numbers of a row: largest logit, sum of exponentials relative to it, the target's logit.
   void write(Wide* to, Wide at_target) const {
     to[0] = largest;
     to[1] = sum;
@@ -62,7 +64,7 @@ auto target_of(const T* x, uint64_t width, int64_t target) {
 HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
 
-/// Returns the largest of `count` elements. A NaN may be ignored: its power makes the sum NaN.
+/// Returns the largest of `count` elements. A NaN may be ignored here: its exponential makes the row's sum NaN.
 template <class T>
 float largest_of(const T* x, uint64_t count) {
   const full d;

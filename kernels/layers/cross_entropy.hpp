@@ -1,4 +1,5 @@
-// Cross-entropy over a vocabulary, one row at a time: no fp32 copy of the logits is made, whatever their type.
+// Cross-entropy over a vocabulary on the CPU, one row of logits at a time, without an fp32 copy of the logits, whatever
+// their type.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +9,8 @@
 
 namespace troupe::kernels {
 
-/// Elements of a block: its largest logit is found and its powers are added while the block is in the nearest cache.
+/// Number of logits of a block: the largest is found and the exponentials are added while the block is in the
+/// first-level cache.
 inline constexpr uint64_t loss_block = 4096;
 
 /// Computes the cross-entropy of `rows` x `width` logits of `type` (f32, bf16 or f16): sets log_sums[r] = log(sum of
@@ -18,29 +20,29 @@ inline constexpr uint64_t loss_block = 4096;
 double cross_entropy(const std::byte* logits, core::dtype type, uint64_t rows, uint64_t width, const int64_t* targets,
                      float* log_sums);
 
-/// Replaces the logits by their gradient: (e^(x - log_sums[r]) - (1 at the target)) * factor, in fp32, rounded once.
-/// Rows are `stride` elements apart, and the elements after a row's columns become 0. A target that is not a column
-/// belongs to another rank.
+/// Replaces the logits by their gradient: (e^(x - log_sums[r]) - (1 at the target, else 0)) * factor, in fp32, rounded
+/// once. Rows are `stride` elements apart, and the elements between a row's last column and the next row become 0. A
+/// target that is not one of the `width` columns belongs to another rank, and 1 is subtracted nowhere.
 void cross_entropy_backward(std::byte* logits, core::dtype type, uint64_t rows, uint64_t width, uint64_t stride,
                             const int64_t* targets, const float* log_sums, double factor);
 
-/// Numbers per row that a rank with some of a vocabulary's columns sends to the others, in the type of sums: its
-/// greatest logit, the sum of e^(x - greatest), and the target's logit, 0 if the target belongs to another rank.
+/// How many numbers per row a rank that has only some of a vocabulary's columns sends to the other ranks: its greatest
+/// logit, the sum of e^(x - greatest), and the target's logit, or 0 if another rank has the target's column.
 inline constexpr uint64_t row_statistics = 3;
 
-/// Computes row_statistics numbers for each of `rows` x `width` logits, rows `stride` elements apart. `targets[r]` may
-/// be outside of the columns. Sums are formed as in cross_entropy.
+/// Computes row_statistics numbers for each of `rows` rows of `width` logits, which are this rank's columns; rows are
+/// `stride` elements apart. `targets[r]` may be outside of these columns. Sums are formed as in cross_entropy.
 void cross_entropy_part(const std::byte* logits, core::dtype type, uint64_t rows, uint64_t width, uint64_t stride,
                         const int64_t* targets, float* statistics);
 
-/// Computes the cross_entropy of rows whose columns are spread over `ranks` ranks, from the statistics of all ranks,
-/// which are `rank_stride` numbers apart. Ranks are added in their order.
+/// Returns the result of cross_entropy for rows whose columns are spread over `ranks` ranks, and sets log_sums, from
+/// the statistics of all ranks, which are `rank_stride` numbers apart. Ranks are added in their order.
 template <class Wide>
 double joined_cross_entropy(const Wide* statistics, uint64_t ranks, uint64_t rank_stride, uint64_t rows,
                             Wide* log_sums);
 
-/// The scalar twins of cross_entropy, cross_entropy_part and cross_entropy_backward: the same bits if `Wide` is float;
-/// fp64 throughout if it is double, with f64 logits.
+/// Scalar implementations of cross_entropy, cross_entropy_part and cross_entropy_backward. With `Wide` = float they
+/// have the same bits, for tests; with `Wide` = double and f64 logits they compute in fp64, for models in fp64.
 template <class Wide>
 double cross_entropy_reference(const std::byte* logits, core::dtype type, uint64_t rows, uint64_t width,
                                const int64_t* targets, Wide* log_sums);

@@ -13,7 +13,8 @@
 namespace troupe::kernels {
 namespace {
 
-/// Computes row_sum lane by lane, in an order that compilers turn into vectors, with the bits of row_sum.
+/// Returns the sum of `term(i)` over a row, with the bits of row_sum(), but in an order of operations that compilers
+/// turn into vector code.
 template <class Wide, class F>
 Wide sum_over(uint64_t width, F&& term) {
   Wide lanes[row_lanes] = {};
@@ -24,7 +25,8 @@ Wide sum_over(uint64_t width, F&& term) {
   return sum_of_lanes(lanes);
 }
 
-/// A row's distribution: the logarithms of its probabilities, and the probabilities.
+/// The probability distribution over the vocabulary of one row: logarithms of the probabilities (`log_at`) and the
+/// probabilities (`at`).
 template <class Wide>
 struct distribution {
   std::vector<Wide> log_at, at;
@@ -56,16 +58,19 @@ Wide relative(Wide p, Wide log_p, Wide log_q) {
   return p > 0 ? p * (log_p - log_q) : Wide{0};
 }
 
-/// Scratch memory of one row, reused by the next.
+/// Temporary arrays for one row of logits, reused for all rows.
 template <class Wide>
 struct row_room {
-  distribution<Wide> own, q, p;       // `own`: the model's at temperature 1. `q`, `p`: the model's and teacher's at the
-                                      // given temperature.
-  std::vector<Wide> slope, log_mean;  // `slope`: derivative by log q, for reverse_kl and jsd. `log_mean`: logarithm of
-                                      // the mixture, for jsd.
+  // `own`: distribution of the model's logits. `q`, `p`: those of the model's and of the teacher's logits, divided by
+  // the temperature.
+  distribution<Wide> own, q, p;
+  // `slope`: derivative of the divergence with respect to q, up to a constant; for reverse_kl and jsd. `log_mean`:
+  // logarithm of the mixture of p and q, for jsd.
+  std::vector<Wide> slope, log_mean;
 };
 
-/// Returns the divergence of row `r`; fills r.slope for those whose gradient is q * (slope - mean slope).
+/// Returns the divergence between the distributions p and q in `r`. For reverse_kl and jsd, also fills r.slope, from
+/// which the gradient of the logits is q * (slope - sum of q * slope).
 template <class Wide>
 Wide divergence_of(row_room<Wide>& r, uint64_t width, const distillation_terms& terms) {
   const auto &p = r.p.at, &q = r.q.at, &log_p = r.p.log_at, &log_q = r.q.log_at;

@@ -1,5 +1,5 @@
-// The loss of a model against its data and against a teacher's distribution over the next token, one row of logits at a
-// time.
+// The loss of a model that learns from its data (cross-entropy) and from a teacher's distribution over the next token
+// (distillation), one row of logits at a time.
 #pragma once
 
 #include <cstddef>
@@ -9,18 +9,21 @@
 
 namespace troupe::kernels {
 
-/// Divergence of the teacher's distribution p and the model's q, both of logits divided by a temperature.
+/// Divergence between the teacher's distribution p and the model's q, each the softmax of logits divided by a
+/// temperature.
 enum class divergence : uint8_t {
-  forward_kl,  ///< sum p log(p / q): Hinton et al. 2015, arXiv:1503.02531
-  reverse_kl,  ///< sum q log(q / p)
-  jsd,         ///< beta KL(p | m) + (1 - beta) KL(q | m), m = beta p + (1 - beta) q: arXiv:2306.13649
+  forward_kl,  ///< Kullback-Leibler divergence, sum of p log(p / q): Hinton et al. 2015, arXiv:1503.02531
+  reverse_kl,  ///< sum of q log(q / p)
+  /// Generalised Jensen-Shannon: beta KL(p | m) + (1 - beta) KL(q | m), m = beta p + (1 - beta) q: arXiv:2306.13649.
+  jsd,
 };
 
-struct distillation_terms {  ///< loss of a row: cross_entropy * its cross-entropy + logits * temperature^2 * its
-                             ///< divergence
+/// Weights of the loss of a row: `cross_entropy` * (cross-entropy of the row) + `logits` * temperature^2 * (divergence
+/// between the teacher's and the model's distribution).
+struct distillation_terms {
   double cross_entropy = 1, logits = 1, temperature = 1;
   kernels::divergence divergence = kernels::divergence::forward_kl;
-  double beta = 0.5;  ///< weight of jsd, above 0 and below 1
+  double beta = 0.5;  ///< beta of `divergence::jsd`, above 0 and below 1
 };
 
 /// Computes the losses of `rows` x `width` logits of a model and of its teacher, both of `type`: sets losses[r], and

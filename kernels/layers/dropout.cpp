@@ -11,7 +11,7 @@
 namespace troupe::kernels {
 namespace {
 
-/// Elements of a block, masked together.
+/// Number of elements whose mask is drawn and applied at a time.
 constexpr uint64_t block_numel = 4096;
 static_assert(block_numel % random_chunk == 0);
 

@@ -15,7 +15,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
 
-/// Returns 2^t, with t bounded such that the power's exponent is that of a normal number.
+/// Returns 2^t, with t clamped to [-power_max, power_max], so that the result is a normal float.
 template <class D>
 HWY_INLINE floats<D> bounded_power(D d, floats<D> t) {
   const auto limit = hn::Set(d, static_cast<float>(power_max));

@@ -14,8 +14,8 @@ namespace troupe::kernels {
 void turn_heads(const std::byte* from, std::byte* to, core::dtype type, uint64_t heads, uint64_t width,
                 const float* cosines, const float* sines, bool back);
 
-/// Heads of every token to move from `from` to `to`: `heads` of `width` elements of `type`, next to each other. The
-/// strides are the bytes between tokens.
+/// Where turn_tokens() reads and writes heads: each token has `heads` heads of `width` elements of `type`, next to each
+/// other; the strides are the bytes between tokens at `from` and at `to`.
 struct token_heads {
   const std::byte* from = nullptr;
   std::byte* to = nullptr;
@@ -24,20 +24,23 @@ struct token_heads {
   uint64_t tokens = 0, heads = 0, width = 0;
 };
 
-/// Cosines and sines by position, (positions, width / 2) each, in fp32 (fp64 for f64). A token's position is its column
-/// minus the start of its document: `starts` has a number for each token; if null, each row is a document.
+/// Tables of cosines and sines, each of shape (positions, width / 2), in fp32 (fp64 for f64). A token's position is its
+/// column in its row minus the column where its document starts: `starts` has that column for each token; if null, each
+/// row is one document.
 struct rotary_table {
-  const std::byte* cosines = nullptr;  ///< cosines by position; null: heads are moved and not rotated
+  const std::byte* cosines = nullptr;  ///< table of cosines; null: heads are copied without rotation
   const std::byte* sines = nullptr;
   const int32_t* starts = nullptr;
-  uint64_t columns = 1;  ///< number of columns of a row
+  uint64_t columns = 1;  ///< number of tokens of a row
   bool back = false;
 };
 
-/// Moves heads, rotated by their positions (`turn_heads`), or unchanged if the table has no cosines.
+/// Copies the heads of all tokens from `x.from` to `x.to`, rotated by the tokens' positions (turn_heads), or unchanged
+/// if the table has no cosines.
 void turn_tokens(const token_heads& x, const rotary_table& table);
 
-/// The scalar twin of turn_heads: the same bits if `Wide` is float; fp64 throughout if it is double, with f64 elements.
+/// Scalar implementation of turn_heads. With `Wide` = float it has the same bits, for tests; with `Wide` = double and
+/// f64 elements it computes in fp64, for models in fp64.
 template <class Wide>
 void turn_heads_reference(const std::byte* from, std::byte* to, core::dtype type, uint64_t heads, uint64_t width,
                           const Wide* cosines, const Wide* sines, bool back);

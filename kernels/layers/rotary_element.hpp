@@ -1,5 +1,5 @@
-// Rotates one pair of a head's elements, shared by the scalar twin, the fp64 variant and the CUDA kernel; the SIMD loop
-// uses the same operations in the same order.
+// Rotation of one pair of a head's elements, called by the scalar CPU code, the fp64 code and the CUDA kernel; the SIMD
+// loop uses the same operations in the same order, so its bits are equal.
 #pragma once
 
 #include "kernels/base/device.hpp"

@@ -7,19 +7,22 @@
 
 #include "kernels/base/with_dtype.hpp"
 
-// The code of every target's namespace calls these functions, so they come before all of these namespaces.
+// This file is compiled once per SIMD target, each in a namespace of its own. These functions are shared by all
+// targets, so they are defined once, before the first target's namespace.
 #ifndef TROUPE_KERNELS_ROW_NORM_ONCE
 #define TROUPE_KERNELS_ROW_NORM_ONCE
 namespace troupe::kernels {
 namespace {
 
-/// Returns a row's rstd, the number that backward needs; the scalar twin and the vectors both call this function.
+/// Returns a row's rstd = 1 / sqrt(sum_of_squares / width + epsilon), which backward needs; scalar and SIMD code both
+/// call this function, so its bits are the same.
 template <class Wide>
 Wide reciprocal_deviation(Wide sum_of_squares, uint64_t width, double epsilon) {
   return Wide{1} / std::sqrt(sum_of_squares / static_cast<Wide>(width) + static_cast<Wide>(epsilon));
 }
 
-/// Sums rows in runs of `norm_row_grain`: `row(r, sums)` adds one row to `columns` running sums.
+/// Sets totals[c], for `columns` columns, to sums over rows: `row(r, sums)` adds the terms of row r to running sums,
+/// which are added to the totals after each `norm_row_grain` rows.
 template <class Wide, class F>
 void sum_rows(uint64_t rows, uint64_t columns, Wide* totals, F&& row) {
   std::vector<Wide> run(columns);
@@ -44,7 +47,8 @@ void sum_rows(uint64_t rows, uint64_t columns, Wide* totals, F&& row) {
 HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
 
-/// The vector code of both norms: RMS norm is layer norm with a mean of 0 and no bias.
+/// The SIMD code of layer norm (`Centred`) and of RMS norm, which is computed as layer norm with a mean of 0 and no
+/// bias.
 template <bool Centred>
 struct norm {
   template <class D>
@@ -96,7 +100,7 @@ struct norm {
       const auto* past = gradient.past == nullptr ? nullptr : reinterpret_cast<const T*>(gradient.past) + r * width;
       auto* out = reinterpret_cast<T*>(dx) + r * width;
       const float mean = Centred ? means[r] : 0.0F, rstd = rstds[r];
-      // Computes the sums of h = dy * weight and of h * normed over the row.
+      // Computes the sums over the row of h and of h * normed, where h = dy * weight and normed = (x - mean) * rstd.
       const auto found = row_sums<2>(width, [=](auto d, uint64_t i) HWY_ATTR {
         const auto normed = hn::Mul(centred(d, load(d, x + i), mean), hn::Set(d, rstd));
         const auto g = load(d, dy + i);

@@ -14,20 +14,22 @@ struct adagrad_options {
   double lr_decay = 0;
 };
 
-/// Updates a piece in one fused pass. With g the scaled gradient and p the master weight:
+/// Updates a piece (consecutive elements of a parameter) in one fused pass. With g the gradient, multiplied by
+/// step.gradient_scale, and p the master weight:
 ///   g = g + weight_decay * p
 ///   s = s + g * g
 ///   p = p - (lr / (1 + (step - 1) * lr_decay)) * (g / (sqrt(s) + epsilon))
-/// then writes the copy. Every product and sum is rounded by itself, so the bits depend on neither processor nor
-/// splitting. Source: Duchi, Hazan, Singer 2011, "Adaptive subgradient methods"; with weight decay as
-/// torch.optim.Adagrad. (The vector path of DeepSpeed's CPU Adagrad leaves the decay out of the numerator, its scalar
-/// path does not.)
+/// then writes `piece.copy`, p rounded to its type. Every product and sum is rounded by itself, so the bits depend
+/// neither on the processor nor on how a parameter is split into pieces. Source: Duchi, Hazan, Singer 2011, "Adaptive
+/// subgradient methods"; with weight decay as torch.optim.Adagrad. (The vector path of DeepSpeed's CPU Adagrad leaves
+/// the decay out of the numerator, its scalar path does not.)
 void adagrad(const adagrad_options& options, const optimizer_step& step, const optimizer_piece<float>& piece);
 
-/// The scalar twin of adagrad: the same bits, one element at a time.
+/// Scalar implementation of adagrad, one element at a time, with the same bits; tests compare the SIMD code with it.
 void adagrad_reference(const adagrad_options& options, const optimizer_step& step, const optimizer_piece<float>& piece);
 
-/// Computes adagrad's formulas in fp64 throughout. `copy` is not written.
+/// Updates a piece whose weights, moments and gradient are fp64, computing in fp64 throughout: for fp64 runs, with
+/// which other runs are compared. Does not write `piece.copy`.
 void adagrad(const adagrad_options& options, const optimizer_step& step, const optimizer_piece<double>& piece);
 
 }  // namespace troupe::kernels

@@ -1,5 +1,5 @@
-// One element of Adagrad, shared by the scalar twin, the fp64 variant and the CUDA kernel; the SIMD loop uses the same
-// operations in the same order.
+// The update of one element by Adagrad, called by the scalar CPU code, the fp64 code and the CUDA kernels; the SIMD
+// loops use the same operations in the same order, so their bits are equal.
 #pragma once
 
 #include <cmath>
@@ -9,11 +9,12 @@
 
 namespace troupe::kernels {
 
-/// The factors of one step, each computed in fp64 and rounded once.
+/// Factors of Adagrad's formulas that are constant over one step, each computed in fp64 from the options and the step,
+/// and rounded once to T.
 template <class T>
 struct adagrad_factors {
   T epsilon, l2;
-  T lr;  ///< learning rate after its decay
+  T lr;  ///< learning rate of this step: lr / (1 + (step - 1) * lr_decay)
   T gradient_scale;
 };
 

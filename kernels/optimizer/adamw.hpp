@@ -19,21 +19,24 @@ struct adamw_options {
   bool bias_correction = true;
 };
 
-/// Updates a piece in one fused pass. With g the scaled gradient, p the master weight, m and v the moments:
+/// Updates a piece (consecutive elements of a parameter) in one fused pass. With g the gradient, multiplied by
+/// step.gradient_scale, p the master weight, m and v the moments:
 ///   L2 mode:    g = g + weight_decay * p
 ///   m = beta1 * m + (1 - beta1) * g
 ///   v = beta2 * v + (1 - beta2) * g * g
 ///   d = sqrt(v) * (1 / sqrt(1 - beta2^step)) + epsilon
 ///   AdamW mode: p = p - (lr * weight_decay) * p
 ///   p = p + (-lr / (1 - beta1^step)) * (m / d)
-/// then writes the copy. Every product and sum is rounded by itself (no fused multiply-adds), so the bits depend on
-/// neither processor nor splitting. Source: Loshchilov, Hutter 2019, "Decoupled weight decay regularization".
+/// then writes `piece.copy`, p rounded to its type. Every product and sum is rounded by itself (no fused
+/// multiply-adds), so the bits depend neither on the processor nor on how a parameter is split into pieces. Source:
+/// Loshchilov, Hutter 2019, "Decoupled weight decay regularization".
 void adamw(const adamw_options& options, const optimizer_step& step, const optimizer_piece<float>& piece);
 
-/// The scalar twin of adamw: the same bits, one element at a time.
+/// Scalar implementation of adamw, one element at a time, with the same bits; tests compare the SIMD code with it.
 void adamw_reference(const adamw_options& options, const optimizer_step& step, const optimizer_piece<float>& piece);
 
-/// Computes adamw's formulas in fp64 throughout, for runs that verify others. `copy` is not written.
+/// Updates a piece whose weights, moments and gradient are fp64, computing in fp64 throughout: for fp64 runs, with
+/// which other runs are compared. Does not write `piece.copy`.
 void adamw(const adamw_options& options, const optimizer_step& step, const optimizer_piece<double>& piece);
 
 }  // namespace troupe::kernels

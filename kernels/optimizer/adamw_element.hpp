@@ -1,5 +1,5 @@
-// One element of AdamW, shared by the scalar twin, the fp64 variant and the CUDA kernel; the SIMD loop uses the same
-// operations in the same order.
+// The update of one element by AdamW, called by the scalar CPU code, the fp64 code and the CUDA kernels; the SIMD loops
+// use the same operations in the same order, so their bits are equal.
 #pragma once
 
 #include <cmath>
@@ -9,14 +9,15 @@
 
 namespace troupe::kernels {
 
-/// The factors of one step, each computed in fp64 and rounded once.
+/// Factors of AdamW's formulas that are constant over one step, each computed in fp64 from the options and the step,
+/// and rounded once to T.
 template <class T>
 struct adamw_factors {
   T beta1, one_minus_beta1, beta2, one_minus_beta2, epsilon;
   T inverse_sqrt_correction2;  ///< 1 / sqrt(1 - beta2^step)
   T step_size;                 ///< factor of the update on the weight: -lr / (1 - beta1^step)
   T l2;                        ///< factor of the weight in the gradient: weight_decay in L2 mode, otherwise 0
-  T decay;                     ///< share by which the weight decays: lr * weight_decay in AdamW mode, otherwise 0
+  T decay;                     ///< fraction by which the weight decays: lr * weight_decay in AdamW mode, otherwise 0
   T gradient_scale;
 };
 

@@ -1,6 +1,6 @@
-// The two halves of LAMB's and Muon's updates, for callers other than a run: they check memory and numbers first, as
-// optimizer.hpp's update() does for the other optimizers. The formulas are those of lamb.hpp and muon.hpp, whose halves
-// a run calls without checks, because its plan has proved that its memory does not overlap.
+// The two halves of LAMB's and Muon's updates with checks of memory and numbers, for programs that call them directly
+// (optimizer.hpp's update() checks the same for the other optimizers). A training run calls the unchecked halves of
+// lamb.hpp and muon.hpp, because its plan has proved that its memory does not overlap.
 #pragma once
 
 #include <span>
@@ -11,9 +11,9 @@
 
 namespace troupe::kernels {
 
-/// Calls `prepare` and `apply` of LAMB. Errors (bad_input), with nothing written: missing memory that the half needs, a
-/// type that no kernel reads, views that overlap, a wrong number of sums, a copy of masters in fp64, a step 0, a rate,
-/// factor or ratio that is not finite.
+/// Check their arguments, then call `prepare` or `apply` of LAMB. Errors (bad_input), with nothing written: missing
+/// memory that the half needs, a type that no kernel reads, views that overlap, a wrong number of sums, a copy of
+/// masters in fp64, a step 0, a rate, factor or ratio that is not finite.
 core::result<void> prepare_checked(const lamb_options& options, const optimizer_step& step,
                                    const optimizer_piece<float>& piece, std::span<double> weight_sums,
                                    std::span<double> update_sums);
@@ -25,9 +25,9 @@ core::result<void> apply_checked(const lamb_options& options, const optimizer_st
 core::result<void> apply_checked(const lamb_options& options, const optimizer_step& step,
                                  const optimizer_piece<double>& piece, double trust_ratio);
 
-/// Calls `prepare` and `apply` of Muon. Errors (bad_input), with nothing written: missing memory that the half needs, a
-/// type that no kernel reads, views that overlap, a copy of masters in fp64, a step 0, a rate or factor that is not
-/// finite. `direction` and `orthogonal` have `piece.count` elements.
+/// Check their arguments, then call `prepare` or `apply` of Muon. Errors (bad_input), with nothing written: missing
+/// memory that the half needs, a type that no kernel reads, views that overlap, a copy of masters in fp64, a step 0, a
+/// rate or factor that is not finite. `direction` and `orthogonal` have `piece.count` elements.
 core::result<void> prepare_checked(const muon_options& options, const optimizer_step& step,
                                    const optimizer_piece<float>& piece, float* direction);
 core::result<void> prepare_checked(const muon_options& options, const optimizer_step& step,

@@ -1,5 +1,5 @@
-// Loops of the optimizers' SIMD code over a piece: loads and stores of every type, so that an optimizer contains only
-// its formula. Included once per SIMD target, after hwy/foreach_target.h.
+// Loops of the optimizers' SIMD code over the elements of a piece, with loads and stores of every type, so that an
+// optimizer's file contains only its formula. Included once per SIMD target, after hwy/foreach_target.h.
 #if defined(TROUPE_KERNELS_ELEMENT_PASS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef TROUPE_KERNELS_ELEMENT_PASS_INL_HPP
 #undef TROUPE_KERNELS_ELEMENT_PASS_INL_HPP
@@ -16,7 +16,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
 
-/// Writes the copy. Copies in 16 bits bypass the caches: the time of an update depends on the bytes that it moves.
+/// Writes `piece.copy`, the parameter rounded from its master weight. 16-bit copies are stored past the caches, because
+/// an update is limited by the bytes that it moves, and a normal store would first read the cache line.
 template <class Copy>
 class copy_writer {
  public:
@@ -26,7 +27,7 @@ class copy_writer {
   template <class D>
   HWY_INLINE void write(D d, floats<D> x, uint64_t i) const {
     if constexpr (sizeof(Copy) == 2 && std::is_same_v<D, full>)
-      if (vector_bytes() >= 16 && streams_) return stream(d, x, to_ + i);  // hwy does not stream fewer bytes
+      if (vector_bytes() >= 16 && streams_) return stream(d, x, to_ + i);  // hwy has no streaming store for fewer bytes
     store(d, x, to_ + i);
   }
 
@@ -66,8 +67,9 @@ void gradient_pass_as(const optimizer_piece<float>& piece, const Formula formula
   hwy::FlushStream();
 }
 
-/// Calls `formula(d, p, m0, m1, g)`, which changes weights and the first `Moments` moments of one vector; g is not yet
-/// scaled.
+/// Calls `formula(d, p, m0, m1, g)` for each vector of a piece's elements; it must change the weights p and the first
+/// `Moments` moments. g is the gradient before it is multiplied by step.gradient_scale. Then stores them and writes
+/// `piece.copy`.
 template <size_t Moments, class Formula>
 void gradient_pass(const optimizer_piece<float>& piece, const Formula& formula) {
   with_fp32_dtype(piece.gradient_dtype, [&]<class Gradient>(std::type_identity<Gradient>) {
@@ -90,7 +92,8 @@ void weight_pass_as(const optimizer_piece<float>& piece, const Formula formula) 
   hwy::FlushStream();
 }
 
-/// Sets p = `formula(d, i, p)` for the vector at element i, and writes the copy; reads and writes nothing else.
+/// Sets the master weights p to `formula(d, i, p)` for each vector of elements, from element i on, and writes
+/// `piece.copy`; reads and writes neither gradient nor moments itself.
 template <class Formula>
 void weight_pass(const optimizer_piece<float>& piece, const Formula& formula) {
   if (piece.copy == nullptr) return weight_pass_as<void>(piece, formula);

@@ -1,4 +1,5 @@
-// Loops of the scalar twins and the fp64 variants over a piece: one element at a time, the copy afterwards.
+// Loops of the optimizers' scalar and fp64 code over a piece: one element at a time, the copy of the weights
+// afterwards.
 #pragma once
 
 #include <cassert>
@@ -9,7 +10,7 @@
 
 namespace troupe::kernels {
 
-/// Sets copy = master, rounded to `copy_dtype`; does nothing if there is no copy.
+/// Sets `piece.copy` to the master weights, rounded to `copy_dtype`; does nothing if there is no copy.
 inline void store_copy(const optimizer_piece<float>& piece) {
   if (piece.copy == nullptr) return;
   with_fp32_dtype(piece.copy_dtype, [&]<class Copy>(std::type_identity<Copy>) {
@@ -18,7 +19,8 @@ inline void store_copy(const optimizer_piece<float>& piece) {
 }
 inline void store_copy([[maybe_unused]] const optimizer_piece<double>& piece) { assert(piece.copy == nullptr); }
 
-/// Calls `f(index, gradient)` for every element, with the gradient converted to the type that is computed in.
+/// Calls `f(index, gradient)` for every element of the piece, with the gradient converted to the type of its states,
+/// which is computed in.
 template <class F>
 void for_each_gradient(const optimizer_piece<float>& piece, F&& f) {
   with_fp32_dtype(piece.gradient_dtype, [&]<class Gradient>(std::type_identity<Gradient>) {

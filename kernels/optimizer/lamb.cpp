@@ -24,7 +24,7 @@ HWY_INLINE floats<D> lamb_direction_of(D d, const lamb_factors<float>& f, floats
   return f.weight_decay != 0 ? hn::Add(u, hn::Mul(hn::Set(d, f.weight_decay), p)) : u;
 }
 
-/// Updates the moments of `count` elements and writes their directions.
+/// Updates the moments of `count` elements, and writes their update directions u to `direction`.
 template <class Gradient>
 void lamb_directions_as(const lamb_factors<float>& factors, const float* master, float* m, float* v,
                         const Gradient* gradient, float* direction, uint64_t count) {
@@ -72,8 +72,8 @@ namespace {
 
 using square_sum = double(const std::byte*, core::dtype, uint64_t);
 
-/// Computes the sums block by block, so that a block's directions stay in the nearest cache until their squares are
-/// summed.
+/// Computes the square sums of weights and directions, one block of elements after another, so that a block's
+/// directions are still in the first-level cache when their squares are summed.
 template <class State, class Directions>
 void sums_of_blocks(const optimizer_piece<State>& piece, std::span<double> weight_sums, std::span<double> update_sums,
                     square_sum& sum, Directions&& directions) {
@@ -90,7 +90,8 @@ void sums_of_blocks(const optimizer_piece<State>& piece, std::span<double> weigh
   }
 }
 
-/// Computes all moments first, then all sums: used by the scalar twin and the fp64 variant.
+/// Computes the first half of LAMB's update in scalar code: all moments and directions first, then the square sums.
+/// Used for fp64 states and by tests.
 template <class State>
 void prepare_by_element(const lamb_options& options, const optimizer_step& step, const optimizer_piece<State>& piece,
                         std::span<double> weight_sums, std::span<double> update_sums) {

@@ -1,5 +1,5 @@
-// One element of LAMB, shared by the scalar twin, the fp64 variant and the CUDA kernels; the SIMD loops use the same
-// operations in the same order.
+// The update of one element by LAMB, called by the scalar CPU code, the fp64 code and the CUDA kernels; the SIMD loops
+// use the same operations in the same order, so their bits are equal.
 #pragma once
 
 #include <cmath>
@@ -9,11 +9,12 @@
 
 namespace troupe::kernels {
 
-/// The factors of one step, each computed in fp64 and rounded once.
+/// Factors of LAMB's formulas that are constant over one step, each computed in fp64 from the options and the step, and
+/// rounded once to T.
 template <class T>
 struct lamb_factors {
   T beta1, one_minus_beta1, beta2, one_minus_beta2, epsilon, weight_decay;
-  T step_size;  ///< factor of the update: lr * sqrt(1 - beta2^step) / (1 - beta1^step) * trust ratio
+  T step_size;  ///< factor of the direction u in the update: lr * sqrt(1 - beta2^step) / (1 - beta1^step) * trust ratio
   T gradient_scale;
 };
 

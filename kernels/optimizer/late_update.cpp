@@ -12,21 +12,24 @@
 namespace troupe::kernels {
 namespace {
 
-/// Elements that are copied together, updated as a run and copied back: they fit the first-level cache.
+/// Number of separate elements that are copied into contiguous memory, updated there and copied back together: they fit
+/// the first-level cache.
 constexpr uint64_t gathered_max = 1024;
 
 template <class State>
 constexpr core::dtype dtype_of = std::is_same_v<State, double> ? core::dtype::f64 : core::dtype::f32;
 
-/// Gathers separate elements of a piece into a contiguous run. Every optimizer that is used here updates each element
-/// by itself, so the bits do not depend on an element's neighbours.
+/// Updates separate elements of a piece: copies them into a contiguous run, calls the optimizer for the run, copies the
+/// results back. All optimizers for which this is used update each element by itself, so the bits do not depend on an
+/// element's neighbours.
 template <class State>
 class gathered {
  public:
   gathered(const optimizer_options& options, const optimizer_step& step, const optimizer_piece<State>& piece)
       : options_(options), step_(step), piece_(piece) {}
 
-  /// Adds element `i` of the piece with this gradient, which `step.gradient_scale` still multiplies.
+  /// Adds element `i` of the piece to the run, with this gradient, which the optimizer multiplies by
+  /// step.gradient_scale. Updates the run when it is full.
   void add(uint64_t i, State gradient) {
     index_[count_] = i;
     gradient_[count_] = gradient;
@@ -75,7 +78,7 @@ class gathered {
   std::array<std::byte, gathered_max * sizeof(State)> copy_;
 };
 
-/// Iterates over the columns of consecutive elements.
+/// Returns, one call after another, the matrix columns of the consecutive elements of a slice.
 class column_walk {
  public:
   explicit column_walk(const matrix_slice& s) : columns_(s.columns), at_(s.first % s.columns) {}

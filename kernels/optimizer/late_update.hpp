@@ -1,7 +1,7 @@
-// ZenFlow's split of a matrix: updates the columns with the largest gradients now, and sums the other columns'
-// gradients for a later update. Owns the choice of columns and both passes over a slice; the caller decides when to
-// choose and when to apply. Source: ZenFlow (DeepSpeed, `runtime/zenflow`); docs/numerics.md, "Late updates", lists the
-// differences.
+// ZenFlow's split of a matrix: columns with the largest gradients are updated in every step, and the gradients of the
+// other columns are summed for a later update. Owns the choice of columns and both updates of a slice; the caller
+// decides when columns are chosen and when deferred gradients are applied. Source: ZenFlow (DeepSpeed,
+// `runtime/zenflow`); docs/numerics.md, "Late updates", lists the differences.
 #pragma once
 
 #include <span>
@@ -10,30 +10,35 @@
 
 namespace troupe::kernels {
 
-/// A run of elements of a row-major matrix; `first` is the index of its first element in the matrix.
+/// The part of a row-major matrix that a piece contains: consecutive elements, of which `first` is the index of the
+/// first one in the matrix.
 struct matrix_slice {
   uint64_t first = 0, columns = 1;
 };
 
-/// Adds |g| of every element to its column's sum, in the order of elements. `sums` has an entry per column.
+/// Adds the magnitude of every element's gradient to the sum of its matrix column, in the order of elements. `sums` has
+/// one number per column.
 void add_column_sums(const optimizer_piece<float>& piece, const matrix_slice& slice, std::span<double> sums);
 void add_column_sums(const optimizer_piece<double>& piece, const matrix_slice& slice, std::span<double> sums);
 
-/// Returns how many of `columns` are selected: `share` of them, rounded down, at least one.
+/// Returns how many of `columns` matrix columns are updated in every step: the fraction `share` of them, rounded down,
+/// but at least one.
 uint64_t num_selected(uint64_t columns, double share);
 
-/// Sets selected[c] = 1 for the `count` columns with the largest sums, among equal ones the first; 0 for the others.
+/// Sets selected[c] to 1 for the `count` columns with the largest sums, and to 0 for all other columns; among equal
+/// sums, the first columns are selected.
 void select_columns(std::span<const double> sums, uint64_t count, std::span<uint8_t> selected);
 
-/// Calls `update` (optimizer.hpp) for the elements in selected columns. For the others, adds deferred += g *
-/// step.gradient_scale, in the type of the states; `deferred` is laid out as the piece is.
+/// Updates the elements in selected columns now, by update() of optimizer.hpp. For all other elements, adds the
+/// gradient times step.gradient_scale to `deferred`, which has one number of the states' type per element of the piece.
 void update_selected(const optimizer_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
                      const matrix_slice& slice, std::span<const uint8_t> selected, float* deferred);
 void update_selected(const optimizer_options& options, const optimizer_step& step, const optimizer_piece<double>& piece,
                      const matrix_slice& slice, std::span<const uint8_t> selected, double* deferred);
 
-/// Calls `update` for the elements in columns that are not selected, with the mean of the `gradients` gradients that
-/// `deferred` is the sum of; then sets `deferred` to zero. Does not read the piece's gradient and the step's factor.
+/// Updates the elements in columns that are not selected, by update() of optimizer.hpp, with the mean of the gradients
+/// that `deferred` is the sum of (`gradients` is their number); then sets `deferred` to zero. Reads neither the piece's
+/// gradient nor step.gradient_scale.
 void update_deferred(const optimizer_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
                      const matrix_slice& slice, std::span<const uint8_t> selected, float* deferred, uint64_t gradients);
 void update_deferred(const optimizer_options& options, const optimizer_step& step, const optimizer_piece<double>& piece,

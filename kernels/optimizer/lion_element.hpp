@@ -1,5 +1,5 @@
-// One element of Lion, shared by the scalar twin, the fp64 variant and the CUDA kernel; the SIMD loop uses the same
-// operations in the same order.
+// The update of one element by Lion, called by the scalar CPU code, the fp64 code and the CUDA kernels; the SIMD loops
+// use the same operations in the same order, so their bits are equal.
 #pragma once
 
 #include "kernels/base/device.hpp"
@@ -7,7 +7,8 @@
 
 namespace troupe::kernels {
 
-/// The factors of one step, each computed in fp64 and rounded once.
+/// Factors of Lion's formulas that are constant over one step, each computed in fp64 from the options and the step, and
+/// rounded once to T.
 template <class T>
 struct lion_factors {
   T beta1, one_minus_beta1, beta2, one_minus_beta2;

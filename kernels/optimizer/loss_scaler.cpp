@@ -13,7 +13,7 @@ core::result<void> check(const loss_scale_options& o) {
   const auto wanted = [](const std::string& what) { return core::refused("loss scale: wanted " + what); };
   if (!std::isfinite(o.loss_scale) || o.loss_scale < 0)
     return wanted("fp16.loss_scale of at least 0, got " + core::number_text(o.loss_scale));
-  if (o.loss_scale > 0) return {};  // the other keys are read for a dynamic scale only
+  if (o.loss_scale > 0) return {};  // no other option is used for a fixed scale
   if (!std::isfinite(o.min_loss_scale) || o.min_loss_scale <= 0)
     return wanted("fp16.min_loss_scale above 0, got " + core::number_text(o.min_loss_scale));
   if (o.initial_scale_power >= std::numeric_limits<double>::max_exponent)

@@ -1,5 +1,5 @@
-// The loss scale of fp16 training, as a pure function of its last state. Owns the rule by which the scale changes;
-// callers detect overflows, skip the step and save the state.
+// The loss scale of fp16 training, computed from its state after the previous step. Owns the rule by which the scale
+// changes; callers detect overflows, skip the step and save the state.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace troupe::kernels {
 /// Options of dynamic loss scaling, named like the keys of DeepSpeed's fp16 section.
 struct loss_scale_options {
   double loss_scale = 0;                ///< loss scale, fixed if above 0; 0: the scale is dynamic
-  uint32_t initial_scale_power = 16;    ///< exponent of the first dynamic loss scale, which is 2^this
+  uint32_t initial_scale_power = 16;    ///< exponent of the first dynamic loss scale, which is 2^initial_scale_power
   uint64_t loss_scale_window = 1000;    ///< number of steps without overflow between two doublings of the loss scale;
                                         ///< at least 1
   uint32_t hysteresis = 2;              ///< number of overflows until the loss scale is halved; at least 1
@@ -28,18 +28,19 @@ struct loss_scale_state {
   friend bool operator==(const loss_scale_state&, const loss_scale_state&) = default;
 };
 
-/// Checks the options of a loss scale. Errors (bad_input), by key: a scale that is not a finite number of at least 0;
-/// for a dynamic scale, an initial scale above the largest number, a least scale that is not above 0, a window or
-/// hysteresis of 0.
+/// Checks the options of a loss scale. Errors (bad_input), which name the key: a scale that is not a finite number of
+/// at least 0; for a dynamic scale, an initial scale beyond the largest number, a least scale that is not above 0, a
+/// window or hysteresis of 0.
 core::result<void> check(const loss_scale_options& options);
 
-/// Returns the state before the first step. For options that check() refuses, returns a state that next_loss_scale()
-/// refuses, too.
+/// Returns the state of the loss scale before the first step. For options that check() refuses, the state is one that
+/// next_loss_scale() refuses.
 loss_scale_state first_loss_scale(const loss_scale_options& options);
 
 /// Returns the state for the next optimizer step; `overflow`: true if this step's gradients overflowed. This step's
-/// gradients are divided by the scale of `state`, which they were multiplied with. Errors: a dynamic scale that would
-/// have to go below its least value, and (bad_input) options or a state that no run has.
+/// gradients were multiplied with the scale in `state` and are divided by it, not by that of the returned state.
+/// Errors: a dynamic scale that would have to go below its least value; (bad_input) options that check() refuses, or a
+/// state with values that no run reaches.
 core::result<loss_scale_state> next_loss_scale(const loss_scale_options& options, loss_scale_state state,
                                                bool overflow);
 

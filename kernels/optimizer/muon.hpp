@@ -1,6 +1,6 @@
-// Computes Muon's update: momentum, which is made orthogonal over a whole matrix, then a step. Owns the formulas of
-// elements; leaves the formulas of the matrix to orthogonalise.hpp. Between the two halves, the caller gathers the
-// pieces of a direction from all shards.
+// Muon's update: each gradient is added to the momentum, the matrix of directions that follows from it is made
+// orthogonal, and the result is the step. Owns the formulas of elements; leaves the formulas of the matrix to
+// orthogonalise.hpp. Between the two halves, the caller must collect the directions of a whole matrix from all shards.
 #pragma once
 
 #include "kernels/optimizer/optimizer_piece.hpp"
@@ -16,7 +16,7 @@ struct muon_options {
   uint32_t ns_steps = 5;  ///< number of Newton-Schulz iterations
 };
 
-/// Computes the first half of an update. With g the scaled gradient:
+/// Computes the first half of an update of a piece. With g the gradient times step.gradient_scale:
 ///   m = momentum * m + (1 - momentum) * g
 ///   direction = (1 - momentum) * g + momentum * m with `nesterov`, otherwise m
 /// `direction` has `count` elements; weights are neither read nor written. Between the halves the whole matrix of
@@ -25,18 +25,21 @@ struct muon_options {
 void prepare(const muon_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
              float* direction);
 
-/// Computes the second half of an update, with o this piece's elements of the orthogonalised matrix: p = p * (1 - lr *
-/// weight_decay) - lr * o, then writes the copy. Does not read gradient and momentum.
+/// Computes the second half of an update of a piece, with o this piece's elements of the orthogonalised matrix: p = p *
+/// (1 - lr * weight_decay) - lr * o, then writes `piece.copy`, p rounded to its type. Reads neither gradient nor
+/// momentum.
 void apply(const muon_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
            const float* orthogonal);
 
-/// The scalar twins of both halves of Muon's update: the same bits, one element at a time.
+/// Scalar implementations of both halves of Muon's update, one element at a time, with the same bits; tests compare the
+/// SIMD code with them.
 void prepare_reference(const muon_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
                        float* direction);
 void apply_reference(const muon_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
                      const float* orthogonal);
 
-/// Computes both halves of Muon's update in fp64 throughout. `copy` is not written.
+/// Compute the halves of Muon's update for states in fp64, in fp64 throughout: for fp64 runs, with which other runs are
+/// compared. Do not write `piece.copy`.
 void prepare(const muon_options& options, const optimizer_step& step, const optimizer_piece<double>& piece,
              double* direction);
 void apply(const muon_options& options, const optimizer_step& step, const optimizer_piece<double>& piece,

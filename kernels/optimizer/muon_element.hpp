@@ -1,5 +1,5 @@
-// One element of Muon, shared by the scalar twins, the fp64 variants and the CUDA kernels; the SIMD loops use the same
-// operations in the same order.
+// The update of one element by Muon, called by the scalar CPU code, the fp64 code and the CUDA kernels; the SIMD loops
+// use the same operations in the same order, so their bits are equal.
 #pragma once
 
 #include "kernels/base/device.hpp"
@@ -7,7 +7,8 @@
 
 namespace troupe::kernels {
 
-/// The factors of one step, each computed in fp64 and rounded once.
+/// Factors of Muon's formulas that are constant over one step, each computed in fp64 from the options and the step, and
+/// rounded once to T.
 template <class T>
 struct muon_factors {
   T momentum, one_minus_momentum;
@@ -26,7 +27,7 @@ muon_factors<T> factors_of(const muon_options& o, const optimizer_step& s) {
           .nesterov = o.nesterov};
 }
 
-/// Updates the momentum and returns the direction.
+/// Updates the momentum `m` of one element, and returns the element's update direction.
 template <class T>
 TROUPE_HOST_DEVICE inline T muon_direction(const muon_factors<T>& f, T& m, T gradient) {
   const T g = f.one_minus_momentum * (gradient * f.gradient_scale);

@@ -1,6 +1,7 @@
-// One call for all optimizers. Owns the list of optimizers, the names of their moments and the facts that each needs of
-// a whole parameter; callers with shards need no optimizer by name. To add an optimizer: write a header with its
-// options and one fused pass, and add one alternative to this file and its overloads to optimizer.cpp.
+// One interface to all optimizers. Owns the list of optimizers, the names of their moments, and what each optimizer
+// must know of a whole parameter to update a piece of it, so that callers with sharded states need not know which
+// optimizer they run. To add an optimizer: write a header with its options and one fused pass, and add one alternative
+// to this file and its overloads to optimizer.cpp.
 #pragma once
 
 #include <span>
@@ -22,16 +23,18 @@ namespace troupe::kernels {
 using optimizer_options =
     std::variant<adamw_options, adagrad_options, lion_options, sgd_options, lamb_options, muon_options>;
 
-/// The values of the whole parameter that an optimizer reads when it updates a piece of the parameter.
+/// Values of the whole parameter that an optimizer must know before it can update a piece of the parameter.
 enum class optimizer_need {
-  elements,         ///< the update needs nothing of other elements: `update` computes all of it
-  parameter_norms,  ///< the update needs two square sums: `prepare`, then `trust_ratio`, then `apply` (lamb.hpp)
-  whole_matrix      ///< the update needs every direction: `prepare`, `orthogonalise`, `apply` (muon.hpp); two
-                    ///< dimensions only
+  elements,  ///< nothing of other elements: `update` computes the whole update of a piece
+  /// Two square sums over the whole parameter: callers use `prepare`, `trust_ratio`, `apply` (lamb.hpp)
+  parameter_norms,
+  /// The update directions of the whole parameter, which must be a matrix: callers use `prepare`, `orthogonalise`,
+  /// `apply` (muon.hpp).
+  whole_matrix
 };
 
-/// One update among many of a call: of one piece of a parameter, by an optimizer that updates each element by itself
-/// (update_need::elements).
+/// One entry of a call that updates many pieces: a piece of a parameter, and the optimizer and step numbers for it. The
+/// optimizer must update each element by itself (optimizer_need::elements).
 template <class State>
 struct piece_update {
   optimizer_options options;
@@ -39,31 +42,32 @@ struct piece_update {
   optimizer_piece<State> piece;
 };
 
-optimizer_need need_of(const optimizer_options& options);  ///< returns what an update needs beyond each element's own
-                                                           ///< state
+/// Returns what the optimizer must know of a whole parameter to update a piece of it.
+optimizer_need need_of(const optimizer_options& options);
 
 /// Returns the names of the moments in the order of `optimizer_piece::moments`, as checkpoints spell them.
 std::span<const std::string_view> moment_names(const optimizer_options& options);
 
-/// True if OneCycle may change the optimizer's momentum: Adam, LAMB and Lion have betas.
+/// True if the learning-rate schedule OneCycle may change the optimizer's momentum as well: the optimizer (Adam, LAMB,
+/// Lion) has beta1 and beta2.
 bool has_betas(const optimizer_options& options);
 
-/// Returns the options with these betas; unchanged if the optimizer has no betas.
+/// Returns the options with beta1 and beta2 replaced; unchanged options if the optimizer has no betas.
 optimizer_options with_betas(optimizer_options options, double beta1, double beta2);
 
-/// Updates a piece once, by an optimizer whose need is `elements`. Errors (bad_input), with nothing written: another
-/// optimizer, a piece that lacks memory, has a type that no kernel reads or has views that overlap, a step 0, a rate or
-/// factor that is not finite.
+/// Updates a piece once, by an optimizer that updates each element by itself (optimizer_need::elements). Errors
+/// (bad_input), with nothing written: another optimizer; a piece that lacks memory, has a type that no kernel reads or
+/// has views that overlap; a step 0; a rate or factor that is not finite.
 core::result<void> update(const optimizer_options& options, const optimizer_step& step,
                           const optimizer_piece<float>& piece);
 
-/// Updates a piece once, computing in fp64 throughout. Does not write `piece.copy`, the parameters' copy in another
-/// type.
+/// Updates a piece with states in fp64 once, computing in fp64 throughout: for fp64 runs, with which other runs are
+/// compared. Does not write `piece.copy`, the parameter rounded to another type.
 core::result<void> update(const optimizer_options& options, const optimizer_step& step,
                           const optimizer_piece<double>& piece);
 
-/// Updates a piece in a run, whose memory its plan lays out: nothing is checked, and numbers that are not finite
-/// spread. The caller must not pass views that overlap, because the update would compute other numbers.
+/// Updates a piece without any checks: for training runs, whose plan lays out their memory. Infinities and NaN
+/// propagate. The caller must not pass views that overlap, because the update would compute other numbers.
 void update_unchecked(const optimizer_options& options, const optimizer_step& step,
                       const optimizer_piece<float>& piece);
 void update_unchecked(const optimizer_options& options, const optimizer_step& step,

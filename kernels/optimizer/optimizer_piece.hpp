@@ -1,4 +1,5 @@
-// A run of elements with all data that an optimizer reads and writes. Owns no memory.
+// A piece: consecutive elements of a parameter, with addresses of all data that an optimizer reads and writes for them.
+// Owns no memory.
 #pragma once
 
 #include <array>
@@ -9,10 +10,11 @@
 
 namespace troupe::kernels {
 
-/// Most moments that an optimizer keeps for an element.
+/// Largest number of moments that an optimizer keeps for an element.
 inline constexpr size_t max_moments = 2;
 
-/// A run of elements to update. State is float, or double in runs that verify others.
+/// Consecutive elements of a parameter to update. `State` is the type of master weights and moments: float, or double
+/// in fp64 runs, with which other runs are compared.
 template <class State>
 struct optimizer_piece {
   State* master = nullptr;
@@ -20,12 +22,13 @@ struct optimizer_piece {
   std::array<State*, max_moments> moments{};
   const std::byte* gradient = nullptr;
   core::dtype gradient_dtype = core::dtype::f32;  ///< dtype of the gradient: f32, bf16 or f16; f64 if State is double
-  std::byte* copy = nullptr;  ///< parameter that is rounded from the master; null: the master is the parameter itself
+  /// The parameter in the type that the model computes in, rounded from the master; null: the master is the parameter.
+  std::byte* copy = nullptr;
   core::dtype copy_dtype = core::dtype::bf16;  ///< dtype of `copy`: f32, bf16 or f16
   uint64_t count = 0;
 };
 
-/// Returns elements [first, first + count) of a piece.
+/// Returns the piece that consists of elements [first, first + count) of `piece`.
 template <class State>
 optimizer_piece<State> part_of(const optimizer_piece<State>& piece, uint64_t first, uint64_t count) {
   auto out = piece;

@@ -22,7 +22,7 @@ double frobenius_norm(std::span<const T> matrix) {
   return std::sqrt(sum);
 }
 
-/// Sets x = scale * x + y.
+/// Sets x[i] = scale * x[i] + y[i] for all elements.
 template <class T>
 void scale_and_add(std::span<T> x, T scale, const T* y) {
   for (uint64_t i = 0; i < x.size(); ++i) x[i] = scale * x[i] + y[i];

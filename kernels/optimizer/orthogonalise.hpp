@@ -9,7 +9,7 @@
 
 namespace troupe::kernels {
 
-/// Returns the elements of scratch that `orthogonalise` requires for a matrix of this shape.
+/// Returns how many elements of scratch memory `orthogonalise` requires for a matrix of this shape.
 uint64_t orthogonalise_scratch(uint64_t rows, uint64_t cols);
 
 /// Replaces the row-major `rows` x `cols` matrix G by sqrt(max(1, rows / cols)) * X, where X starts as G / max(|G|,
@@ -25,7 +25,7 @@ core::result<void> orthogonalise(std::span<float> matrix, uint64_t rows, uint64_
 core::result<void> orthogonalise(std::span<double> matrix, uint64_t rows, uint64_t cols, uint32_t steps,
                                  std::span<double> scratch);
 
-/// Computes the iteration in a run, whose memory its plan lays out: nothing is checked.
+/// Computes orthogonalise() without any checks: for training runs, whose plan lays out their memory.
 void orthogonalise_unchecked(std::span<float> matrix, uint64_t rows, uint64_t cols, uint32_t steps,
                              std::span<float> scratch);
 void orthogonalise_unchecked(std::span<double> matrix, uint64_t rows, uint64_t cols, uint32_t steps,

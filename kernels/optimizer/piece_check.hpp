@@ -1,4 +1,4 @@
-// Checks of the calls that update a piece of a parameter: its memory, its types and the numbers of the step.
+// The check of a call that updates a piece of a parameter: its memory, its types and the numbers of the step.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@
 
 namespace troupe::kernels {
 
-/// The memory of a piece that a call reads or writes, for checks of overlaps.
+/// Which memory of a piece a call reads or writes, so that check_piece() knows what must exist and must not overlap.
 struct views_of_piece {
   bool masters = true, writes_masters = true, gradient = true;
   size_t moments = 0;
@@ -33,9 +33,10 @@ constexpr bool is_gradient_type(core::dtype type) {
   return std::is_same_v<State, double> ? type == core::dtype::f64 : is_float(type) && type != core::dtype::f64;
 }
 
-/// Checks a call's piece and step. `call` names the call in errors, e.g. "an optimizer's update"; `more`: memory of the
-/// call besides the piece. Errors (bad_input): a step 0, a rate or factor that is not finite, and for a piece with
-/// elements missing memory, a type that no kernel reads, and views that overlap.
+/// Checks the piece and the step of a call. `call` names the call in errors, e.g. "an optimizer's update"; `more` is
+/// further memory of the call, which must exist and not overlap either. Errors (bad_input): a step 0, a rate or factor
+/// that is not finite, and, if the piece has elements, missing memory, a type that no kernel reads, or views that
+/// overlap.
 template <class State>
 core::result<void> check_piece(std::string_view call, const optimizer_step& step, const optimizer_piece<State>& piece,
                                const views_of_piece& has, std::initializer_list<memory_view> more = {}) {

@@ -54,7 +54,8 @@ double range_test_rate(const schedule_options& o, double it) {
          (1 + o.lr_range_test_step_rate * (o.lr_range_test_staircase ? std::floor(interval) : interval));
 }
 
-/// One cycle of OneCycle: a half that rises, a half that falls.
+/// The cycle of the schedule OneCycle, as floating-point numbers: the steps and stairs of its rising half and of its
+/// falling half.
 struct cycle {
   double rising, falling, total;
   double rising_stairs, falling_stairs;
@@ -65,8 +66,8 @@ struct cycle {
         rising_stairs(static_cast<double>(o.cycle_first_stair_count)),
         falling_stairs(static_cast<double>(o.cycle_second_stair_count.value_or(o.cycle_first_stair_count))) {}
 
-  /// Returns 0 at a cycle's ends, 1 at its peak. Stairs are computed from whole steps: a fraction may be a rounding
-  /// error below a stair.
+  /// Returns how far the rate has risen after step `it`: 0 at a cycle's ends, 1 at its peak. Stairs are computed from
+  /// the number of steps, because a fraction may be below a stair by a rounding error.
   [[nodiscard]] double scale(double it) const {
     const double b = it + 1;
     const double x = 1 + b / total - std::floor(1 + b / total);
@@ -79,7 +80,8 @@ struct cycle {
   }
 };
 
-/// Returns 1 + rate * (decay intervals since the cycle's end); 1 if nothing decays.
+/// Returns by what the rate is divided (or the momentum multiplied) after the cycle: 1 + rate * (number of decay
+/// intervals since the cycle's end); 1 if nothing decays.
 double decay_after(const schedule_options& o, const cycle& c, double rate, double it) {
   if (o.decay_step_size == 0) return 1;
   return 1 + rate * (it - c.total + 1) / static_cast<double>(o.decay_step_size);
@@ -112,7 +114,7 @@ double polynomial_rate(const schedule_options& o, double it) {
 double warmup_rate(const schedule_options& o, double it) { return linear_rate(o, spans(o), it); }
 double warmup_cosine_rate(const schedule_options& o, double it) { return o.base_lr * cosine_ratio(o, spans(o), it); }
 
-/// A number of a schedule, and its key.
+/// A number among a schedule's options, with its configuration key, for error messages.
 struct named_number {
   const char* key;
   double value;
@@ -151,7 +153,8 @@ std::vector<named_number> numbers_of(const schedule_options& o) {
   return {};
 }
 
-/// Returns the key and the length that a schedule of this type divides by; the key is null if there is none.
+/// Returns the configuration key and the value of the number of steps that a schedule of this type divides by, which
+/// must not be 0; the key is null if the schedule divides by none.
 std::pair<const char*, uint64_t> length_of(const schedule_options& o) {
   if (o.type == core::schedule_type::range_test) return {"lr_range_test_step_size", o.lr_range_test_step_size};
   if (o.type == core::schedule_type::one_cycle) return {"cycle_first_step_size", o.cycle_first_step_size};

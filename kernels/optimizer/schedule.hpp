@@ -1,5 +1,5 @@
-// Learning rates, and the momentum that OneCycle changes with them, as pure functions of the step. Owns the formulas;
-// the position is one integer, which the caller stores.
+// Learning rates, and the momentum that OneCycle changes with them, as functions of the options and the number of
+// steps. Owns the formulas; keeps no state, so the caller stores the number of steps.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +16,16 @@ struct schedule_options {
   /// Type of the schedule; constant: the rate is always `base_lr`.
   core::schedule_type type = core::schedule_type::constant;
   double warmup_min_lr = 0;
-  /// learning rate after the warm-up; none: `base_lr` for WarmupLR, 0.001 for WarmupDecayLR
+  /// Learning rate after the warm-up; none: `base_lr` for WarmupLR, 0.001 for WarmupDecayLR.
   std::optional<double> warmup_max_lr = std::nullopt;
   uint64_t warmup_num_steps = 1000;  ///< number of warm-up steps N, which is raised to at least 2
   uint64_t total_num_steps = 0;      ///< number T of all steps, for WarmupDecayLR and WarmupCosineLR
   core::warmup_shape warmup_type = core::warmup_shape::log;
-  double warmup_min_ratio = 0;  ///< first rate of WarmupCosineLR's warm-up, as a share of the base rate
+  double warmup_min_ratio = 0;  ///< rate at which WarmupCosineLR's warm-up begins, as a fraction of `base_lr`
   double cos_min_ratio = 1e-4;
   double base_lr = 1e-3;  ///< learning rate of the parameter group
-  double rate_ratio = 1;  ///< the group's rate divided by the optimizer's; scales the schedule's own rates
+  /// Rate of this parameter group divided by the optimizer's; multiplies the schedule's own rates.
+  double rate_ratio = 1;
 
   double lr_range_test_min_lr = 1e-3;
   uint64_t lr_range_test_step_size = 2000;  ///< number of steps of one LRRangeTest interval; at least 1
@@ -33,13 +34,13 @@ struct schedule_options {
 
   double cycle_min_lr = 0, cycle_max_lr = 0;  ///< lowest and highest rate of OneCycle's cycle
   double decay_lr_rate = 0;
-  uint64_t cycle_first_step_size = 2000;  ///< number of steps of the cycle's first half; at least 1
-  /// number of steps of the cycle's second half; none: as many as in the first half
+  uint64_t cycle_first_step_size = 2000;  ///< number of steps of the rising half of OneCycle's cycle; at least 1
+  /// Number of steps of the cycle's second half; none: as many as in the first half.
   std::optional<uint64_t> cycle_second_step_size = std::nullopt;
-  uint64_t cycle_first_stair_count = 0;  ///< number of stairs of the cycle's first half; 0: no stairs
-  /// number of stairs of the cycle's second half; none: as many as in the first half
+  uint64_t cycle_first_stair_count = 0;  ///< number of stairs in which the rate rises in OneCycle; 0: it rises smoothly
+  /// Number of stairs of the cycle's second half; none: as many as in the first half.
   std::optional<uint64_t> cycle_second_stair_count = std::nullopt;
-  uint64_t decay_step_size = 0;  ///< number of steps of one decay after the cycle; 0: no decay
+  uint64_t decay_step_size = 0;  ///< number of steps of one decay interval after OneCycle's cycle; 0: no decay
   bool cycle_momentum = true;
   double cycle_min_mom = 0.8, cycle_max_mom = 0.9;
   double decay_mom_rate = 0;
@@ -69,16 +70,19 @@ core::result<void> check(const schedule_options& options);
 ///   CosineAnnealingLR  eta_min + (base - eta_min) * (1 + cos(pi * b / t_max)) / 2
 ///   LinearLR           base * (start + (end - start) * min(1, b / total_iters))
 ///   PolynomialLR       base * (1 - min(1, b / total_iters))^power
-/// The rate before the first step of a warm-up is warmup_min_lr, for WarmupCosineLR 0. Sources: DeepSpeed's
-/// runtime/lr_schedules.py; the closed forms of torch.optim.lr_scheduler.
+/// Letters: base is base_lr; N warmup_num_steps; T total_num_steps; m warmup_min_ratio; c cos_min_ratio; F and S the
+/// steps of OneCycle's first and second half; min and max the rates that the schedule names itself. The rate before the
+/// first step of a warm-up is warmup_min_lr, for WarmupCosineLR 0. Sources: DeepSpeed's runtime/lr_schedules.py; the
+/// closed forms of torch.optim.lr_scheduler.
 double learning_rate(const schedule_options& options, int64_t it);
 
-/// beta2 of an optimizer whose beta1 OneCycle changes.
+/// The value that beta2 has while OneCycle changes beta1, instead of the optimizer's own.
 inline constexpr double one_cycle_beta2 = 0.99;
 
 /// Returns beta1 after `it` + 1 schedule steps if OneCycle changes it, otherwise nullopt: max - (max - min) * scale(b)
 /// while it < F + S, then max * (1 + decay_mom_rate * k / decay_steps), which may exceed 1; min before the first step.
-/// Symbols are those of learning_rate. Returns NaN for options that check() refuses.
+/// The letters b, F, S, k are those of learning_rate; min and max are cycle_min_mom and cycle_max_mom. Returns NaN for
+/// options that check() refuses.
 std::optional<double> momentum(const schedule_options& options, int64_t it);
 
 }  // namespace troupe::kernels

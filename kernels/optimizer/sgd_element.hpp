@@ -1,5 +1,5 @@
-// One element of SGD, shared by the scalar twin, the fp64 variant and the CUDA kernel; the SIMD loop uses the same
-// operations in the same order.
+// The update of one element by SGD, called by the scalar CPU code, the fp64 code and the CUDA kernels; the SIMD loops
+// use the same operations in the same order, so their bits are equal.
 #pragma once
 
 #include "kernels/base/device.hpp"
@@ -7,11 +7,12 @@
 
 namespace troupe::kernels {
 
-/// The factors of one step, each computed in fp64 and rounded once.
+/// Factors of SGD's formulas that are constant over one step, each computed in fp64 from the options and the step, and
+/// rounded once to T.
 template <class T>
 struct sgd_factors {
   T momentum, one_minus_dampening, l2, lr, gradient_scale;
-  bool nesterov, first;  ///< first: true in the first step, in which the momentum becomes the gradient
+  bool nesterov, first;  ///< `first`: true in the first step of the run, in which the momentum is set to the gradient
 };
 
 template <class T>
@@ -25,7 +26,7 @@ sgd_factors<T> factors_of(const sgd_options& o, const optimizer_step& s) {
           .first = s.step == 1};
 }
 
-/// Updates one element without momentum.
+/// Updates the weight `p` of one element, for SGD without momentum.
 template <class T>
 TROUPE_HOST_DEVICE inline void sgd_element(const sgd_factors<T>& f, T& p, T gradient) {
   T g = gradient * f.gradient_scale;

@@ -9,10 +9,12 @@ namespace troupe::kernels {
 namespace {
 
 constexpr uint64_t alignment = 64;
-/// Elements of a tile, which is copied and then updated while it is in the cache: at most 18 bytes of each are touched.
+/// Number of elements that are first copied and then updated while they are still in the cache; at most 18 bytes of
+/// each element are read or written.
 constexpr uint64_t tile = 16 * 1024;
 
-/// Calls f(memory, bytes of an element, offset in the undo copy) for each array that an update writes.
+/// Calls f(memory, bytes of an element, offset in the undo memory) for each array that an update of the piece writes:
+/// masters, moments, copy. Returns the bytes of undo memory for all of them.
 template <class State, class F>
 uint64_t for_each_array(const optimizer_piece<State>& piece, F&& f) {
   uint64_t offset = 0;

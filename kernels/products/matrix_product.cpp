@@ -8,17 +8,20 @@
 
 #include "core/math.hpp"
 
-// The code of every target's namespace calls these functions, so they come before all of these namespaces.
+// This file is compiled once per SIMD target, each in a namespace of its own. These definitions are shared by all
+// targets, so they come once, before the first target's namespace.
 #ifndef TROUPE_KERNELS_MATRIX_PRODUCT_ONCE
 #define TROUPE_KERNELS_MATRIX_PRODUCT_ONCE
 namespace troupe::kernels {
 namespace {
 
-/// Rows of a that fit the second-level cache, and columns of b that fit the third.
+/// Number of rows of the left factor that are packed at a time, which fit the second-level cache, and of columns of the
+/// right factor, which fit the third-level cache.
 constexpr uint64_t cached_rows = 144;
 constexpr uint64_t cached_cols = 1536;
 
-/// Upper limits of every target's tile and alignment.
+/// Largest tile rows, tile columns and alignment of all SIMD targets: product_scratch() does not know which target is
+/// used.
 constexpr uint64_t most_tile_rows = 12;
 constexpr uint64_t most_tile_cols = 32;
 constexpr uint64_t alignment_bytes = 64;
@@ -55,13 +58,13 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 #if HWY_NATIVE_FMA
 
-/// Size of a tile of the result, which is held in registers: this many rows, two vectors wide.
+/// Number of rows of a tile of the result. A tile, two vectors wide, is held in registers while it is computed.
 constexpr size_t tile_rows = HWY_TARGET == HWY_AVX2 ? 6 : 12;
 template <class T>
 constexpr size_t tile_cols = 2 * hn::MaxLanes(hn::ScalableTag<T>());
 
-/// Copies `rows` x `cols` of `from`, starting at (i0, j0), into panels of `Width` columns, each stored row by row;
-/// zeros fill the last panel.
+/// Copies `rows` x `cols` elements of `from`, starting at (i0, j0), into panels of `Width` columns. The rows of a panel
+/// are stored one after another; zeros fill the columns that the last panel lacks.
 template <size_t Width, class T>
 void pack(const matrix_view<T>& from, uint64_t i0, uint64_t rows, uint64_t j0, uint64_t cols, T* to) {
   for (uint64_t first = 0; first < cols; first += Width) {
@@ -74,7 +77,9 @@ void pack(const matrix_view<T>& from, uint64_t i0, uint64_t rows, uint64_t j0, u
   }
 }
 
-/// Computes tile = a panel of a times a panel of b. Uses named vectors, not an array, so that they stay in registers.
+/// Computes one tile of the result: the product of a packed panel of the left factor and one of the right factor, over
+/// `depth` terms. All array indices are compile-time constants (R...), so that the compiler keeps the sums in
+/// registers.
 template <class T, size_t... R>
 HWY_INLINE void multiply_tile(std::index_sequence<R...>, const T* HWY_RESTRICT a, const T* HWY_RESTRICT b,
                               uint64_t depth, T* HWY_RESTRICT tile) {
@@ -122,7 +127,7 @@ void product_as(const matrix_view<T>& a, const matrix_view<T>& b, T* out, std::s
       pack<tile_cols<T>>(b, k0, run, j0, cols, packed_b);
       for (uint64_t i0 = 0; i0 < m; i0 += cached_rows) {
         const uint64_t rows = std::min(cached_rows, m - i0);
-        if (symmetric && i0 >= j0 + cols) break;  // all further rows are below the diagonal
+        if (symmetric && i0 >= j0 + cols) break;  // all further rows of the result are below the diagonal
         pack<tile_rows>(a.transposed(), k0, run, i0, rows, packed_a);
         for (uint64_t j = 0; j < cols; j += tile_cols<T>) {
           for (uint64_t i = 0; i < rows; i += tile_rows) {
@@ -140,7 +145,7 @@ void product_as(const matrix_view<T>& a, const matrix_view<T>& b, T* out, std::s
     for (uint64_t j = 0; j < i; ++j) out[i * n + j] = out[j * n + i];
 }
 
-#else  // machines without FMA instructions: multiply-adds are fused in software
+#else  // targets without FMA instructions compute each fused multiply-add by std::fma, in software
 
 template <class T>
 void product_as(const matrix_view<T>& a, const matrix_view<T>& b, T* out, std::span<T> /*scratch*/,

@@ -1,5 +1,5 @@
-// A dense matrix product with fixed bits: one order of additions, on every processor and every vector width. Owns one
-// product on the calling thread; layers use LibTorch's product, which may choose its order.
+// A dense matrix product whose bits are fixed: one order of additions, on every processor and every vector width.
+// Computes on the calling thread; layers use LibTorch's product instead, which may choose its order.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace troupe::kernels {
 
-/// A matrix by strides in elements: element (i, j) is data[i * row_stride + j * col_stride].
+/// A view of a matrix with strides counted in elements: element (i, j) is data[i * row_stride + j * col_stride].
 template <class T>
 struct matrix_view {
   const T* data = nullptr;
@@ -22,13 +22,16 @@ matrix_view<T> row_major(const T* data, uint64_t rows, uint64_t cols) {
   return {data, rows, cols, cols, 1};
 }
 
-/// Products of one sum that are added up before they are added to the sum of the earlier ones.
+/// Number of products that are added up before they are added to the sum of the earlier ones: the order of additions of
+/// each element of the result.
 inline constexpr uint64_t product_grain = 256;
 
-/// `symmetric` if out[i][j] is known to be out[j][i]: half the work, the same bits.
+/// Shape of the result. `symmetric`: the caller knows that out[i][j] equals out[j][i], so only half is computed, with
+/// the same bits.
 enum class product_shape { general, symmetric };
 
-/// Elements of scratch that a product of m x k by k x n requires: parts of both factors, at most 2^19.
+/// Returns how many elements of scratch memory a product of m x k by k x n requires, for packed parts of both factors:
+/// at most 2^19.
 uint64_t product_scratch(uint64_t m, uint64_t k, uint64_t n);
 
 /// Computes out = a * b, row-major, a.rows x b.cols; out must overlap neither factor. Every element is a sum over runs
@@ -40,7 +43,8 @@ void matrix_product(const matrix_view<float>& a, const matrix_view<float>& b, fl
 void matrix_product(const matrix_view<double>& a, const matrix_view<double>& b, double* out, std::span<double> scratch,
                     product_shape shape = product_shape::general);
 
-/// The scalar twins of matrix_product: the same bits.
+/// Scalar implementations of matrix_product for fp32 and fp64, with the same bits; tests compare the SIMD code with
+/// them.
 void matrix_product_reference(const matrix_view<float>& a, const matrix_view<float>& b, float* out);
 void matrix_product_reference(const matrix_view<double>& a, const matrix_view<double>& b, double* out);
 

@@ -1,6 +1,6 @@
-// Products of small fp32 matrices, one tile of the result in registers at a time. Included once per SIMD target, after
-// hwy/foreach_target.h. Owns the tiles; leaves blocking for the caches to the caller. Every element of the result is
-// one chain of multiply-adds in the order of k, wherever its tile is.
+// Products of small fp32 matrices, computed one tile of the result at a time, which stays in registers. Included once
+// per SIMD target, after hwy/foreach_target.h. Owns the tiles; leaves blocking for the caches to the caller. Every
+// element of the result is one chain of multiply-adds in the order of k (the inner dimension), whichever tile it is in.
 #if defined(TROUPE_KERNELS_PRODUCT_TILE_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef TROUPE_KERNELS_PRODUCT_TILE_INL_HPP
 #undef TROUPE_KERNELS_PRODUCT_TILE_INL_HPP
@@ -19,7 +19,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
 
-/// Size of the largest tile: its sums, a row of the right factor and an element of the left factor fill the registers.
+/// Number of rows of the largest tile: its running sums, one row of the right factor and one element of the left factor
+/// fill the vector registers.
 constexpr size_t tile_rows = 6;
 constexpr size_t tile_vectors = HWY_TARGET == HWY_AVX3 ? 4 : 2;
 

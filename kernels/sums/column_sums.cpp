@@ -14,7 +14,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
 
-/// Sums `Vectors` neighbouring vectors of columns; all running sums stay in registers.
+/// Sums the rows of `Vectors` neighbouring vectors of columns; all running sums stay in registers.
 template <size_t Vectors, class D, class T, class Out>
 HWY_INLINE void sum_columns(D d, const T* x, uint64_t rows, uint64_t row_stride, Out* out) {
   const uint64_t lanes = hn::Lanes(d);

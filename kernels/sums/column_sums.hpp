@@ -8,7 +8,7 @@
 
 namespace troupe::kernels {
 
-/// Rows that are added up before they are added to the sum of the earlier ones.
+/// Number of rows that are added up before they are added to the sum of the earlier rows.
 inline constexpr uint64_t column_sum_grain = 64;
 
 /// Computes out[c] = sum over the `rows` of x[r * row_stride + c], for `width` columns. Both types are f32, bf16 or
@@ -17,7 +17,8 @@ inline constexpr uint64_t column_sum_grain = 64;
 void column_sums(const std::byte* x, core::dtype type, uint64_t rows, uint64_t width, uint64_t row_stride,
                  std::byte* out, core::dtype out_type);
 
-/// The scalar twin of column_sums: the same bits.
+/// Scalar implementation of column_sums, with the same bits. column_sums calls it for f64; tests compare the SIMD code
+/// with it.
 void column_sums_reference(const std::byte* x, core::dtype type, uint64_t rows, uint64_t width, uint64_t row_stride,
                            std::byte* out, core::dtype out_type);
 

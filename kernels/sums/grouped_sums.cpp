@@ -1,5 +1,5 @@
-// Sums groups in one pass over the rows, in the order of the groups. Plain loops over neighbours, which the compiler
-// turns into vectors: every element is a sum of its own, so vectors cannot change the order.
+// Sums the rows of each group, one group after another. Plain loops over neighbouring columns, which the compiler turns
+// into vector code: every column has a sum of its own, so vectors cannot change the order of additions.
 #include "kernels/sums/grouped_sums.hpp"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// Sums of rows by group, for the gradient of an embedding: adds up the rows of each token.
+// Sums of rows by group, for the gradient of an embedding: the gradients of all positions with the same token are added
+// up.
 #pragma once
 
 #include <cstddef>

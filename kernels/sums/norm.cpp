@@ -27,7 +27,9 @@ HWY_INLINE hn::Vec<wide> load_wide(const T* p) {
     return hn::PromoteTo(wide(), load(of_wide(), p));
 }
 
-/// Adds the squares of 16 elements to their lanes. Uses named vectors, not an array, so that they stay in registers.
+/// Returns the sum of squares of one block: adds the squares of 16 elements at a time to 16 running sums, which are
+/// then added pairwise. All indices of vectors are compile-time constants (V...), so that the compiler keeps them in
+/// registers.
 template <class T, size_t... V>
 HWY_INLINE double block_of(const T* values, uint64_t count, std::index_sequence<V...>) {
   constexpr uint64_t step = hn::MaxLanes(wide());
@@ -42,7 +44,7 @@ HWY_INLINE double block_of(const T* values, uint64_t count, std::index_sequence<
   };
   uint64_t i = 0;
   for (; i + norm_lanes <= count; i += norm_lanes) add(values + i);
-  if (i < count) {  // zeros added to a sum of squares change no bit
+  if (i < count) {  // the last elements are padded with zeros, which do not change the bits of a sum of squares
     std::array<T, norm_lanes> rest{};
     std::copy(values + i, values + count, rest.begin());
     add(rest.data());
@@ -65,7 +67,7 @@ void square_sums(const std::byte* values, core::dtype type, uint64_t count, doub
   });
 }
 
-/// True if any element has all exponent bits set, i.e. is infinite or NaN.
+/// True if any element, given as an integer of its bits, has all bits of `exponent` set: it is infinite or NaN.
 template <class U>
 bool any_full_exponent(const U* p, uint64_t count, U exponent) {
   const hn::ScalableTag<U> d;
@@ -74,7 +76,7 @@ bool any_full_exponent(const U* p, uint64_t count, U exponent) {
   uint64_t i = 0;
   while (i + lanes <= count) {
     auto found = hn::Zero(d);
-    const uint64_t stop = std::min(count, i + 16 * lanes);  // the loop tests its end once per 16 vectors
+    const uint64_t stop = std::min(count, i + 16 * lanes);  // `found` is tested only once per 16 vectors
     for (; i + lanes <= stop; i += lanes) {
       found = hn::Or(found, hn::VecFromMask(d, hn::Eq(hn::And(hn::LoadU(d, p + i), mask), mask)));
     }

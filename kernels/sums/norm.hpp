@@ -10,7 +10,8 @@
 
 namespace troupe::kernels {
 
-/// Running sums of a block: element i belongs to lane i mod `norm_lanes`, whatever the processor's vector width.
+/// Number of running sums (lanes) of a block: element i is added to lane i mod `norm_lanes`, whatever the processor's
+/// vector width.
 inline constexpr uint64_t norm_lanes = 16;
 
 /// Returns the sum of squares in fp64 of at most `core::partition_grain` elements of f64, f32, bf16 or f16, aligned to
@@ -18,18 +19,18 @@ inline constexpr uint64_t norm_lanes = 16;
 /// change no bit.
 double block_square_sum(const std::byte* values, core::dtype type, uint64_t count);
 
-/// Sets `out[b]` to block_square_sum of block b; `out` has one number per started block of `core::partition_grain`
-/// elements.
+/// Sets `out[b]` to block_square_sum of block b; `out` has one number for each full or partial block of
+/// `core::partition_grain` elements.
 void block_square_sums(const std::byte* values, core::dtype type, uint64_t count, std::span<double> out);
 
-/// Elements whose squares are summed block by block into `out`, as by `block_square_sums`.
+/// Elements whose squares are summed block by block; `out` gets one sum per block, as by `block_square_sums`.
 struct squared_elements {
   const std::byte* values = nullptr;
   uint64_t count = 0;
   std::span<double> out;
 };
 
-/// The scalar twin of `block_square_sum`: the same bits.
+/// Scalar implementation of `block_square_sum`, with the same bits; tests compare the SIMD code with it.
 double block_square_sum_reference(const std::byte* values, core::dtype type, uint64_t count);
 
 /// True if any element is infinite or NaN.

@@ -14,7 +14,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
 
-/// Returns `x` rounded to one of the types that are computed in fp32, as fp32.
+/// Returns the fp32 numbers `x` rounded to the type `to` (f32, bf16 or f16), as fp32.
 template <class D>
 HWY_INLINE floats<D> rounded_to(D d, floats<D> x, core::dtype to) {
   if (to == core::dtype::bf16) return hn::BitCast(d, bf16_rounded_bits(d, x));
@@ -22,8 +22,8 @@ HWY_INLINE floats<D> rounded_to(D d, floats<D> x, core::dtype to) {
   return x;
 }
 
-/// Returns the contribution of the elements from `i` on of a rank's `input`. `convert`: true if elements are scaled or
-/// rounded first; most reductions do neither.
+/// Returns what one rank adds to the sum: a vector of elements of its `input` from element `i` on, as fp32. `convert`:
+/// true if elements are scaled or rounded first, which few reductions need.
 template <class In, bool convert, class D>
 HWY_INLINE floats<D> contribution(D d, const std::byte* input, uint64_t i, const reduce_options& o) {
   const auto x = load(d, reinterpret_cast<const In*>(input) + i);
@@ -39,7 +39,8 @@ void sum_as(std::span<const std::byte* const> inputs, std::byte* output, uint64_
             const reduce_options& options) {
   auto* out = reinterpret_cast<Out*>(output);
   const reduce_options o = options;
-  // The sum is not rounded first if the store rounds to the same type anyway.
+  // If the sum is stored in the communication type without accumulation, storing rounds it, and rounding it before
+  // would change nothing.
   const bool round_sum = o.accumulate || o.communication != o.output;
   for_each_vector(count, [=](auto d, uint64_t i) HWY_ATTR {
     auto sum = contribution<In, convert>(d, inputs[0], i, o);

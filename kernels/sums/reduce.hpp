@@ -10,10 +10,11 @@
 
 namespace troupe::kernels {
 
-/// Types of a reduction, each one of f64, f32, bf16, f16.
+/// Types of a reduction, each one of f64, f32, bf16 and f16, and how contributions are scaled and stored.
 struct reduce_options {
   core::dtype input = core::dtype::f32;          ///< type of each rank's contribution
-  core::dtype communication = core::dtype::f32;  ///< type that contributions and their sum are rounded to
+  /// Type to which contributions, and then their sum, are rounded; the type in which they travel.
+  core::dtype communication = core::dtype::f32;
   core::dtype output = core::dtype::f32;         ///< type of the stored result
   float input_scale = 1;    ///< factor on each contribution before it is rounded to `communication`
   bool accumulate = false;  ///< true: adds the sum to the stored value of `output`; false: overwrites it
@@ -30,7 +31,8 @@ struct reduce_options {
 void sum_in_rank_order(std::span<const std::byte* const> inputs, std::byte* output, uint64_t count,
                        const reduce_options& options);
 
-/// The scalar twin of sum_in_rank_order: the same bits, one element at a time.
+/// Scalar implementation of sum_in_rank_order, one element at a time, with the same bits. sum_in_rank_order calls it
+/// for fp64; tests compare the SIMD code with it.
 void sum_in_rank_order_reference(std::span<const std::byte* const> inputs, std::byte* output, uint64_t count,
                                  const reduce_options& options);
 

@@ -1,4 +1,4 @@
-// One element of a reduction, shared by the scalar twin and the CUDA kernel.
+// The sum of one element over ranks, called by the scalar CPU code and the CUDA kernel.
 #pragma once
 
 #include "kernels/base/with_dtype.hpp"
@@ -11,7 +11,7 @@ constexpr bool uses_fp64(const reduce_options& o) {
   return o.input == core::dtype::f64 || o.communication == core::dtype::f64 || o.output == core::dtype::f64;
 }
 
-/// Returns `x` rounded to the stored type `to`, in its own working type.
+/// Returns `x` rounded to the type `to`, still as a number of type `Work`.
 template <class Work>
 TROUPE_HOST_DEVICE constexpr Work rounded(Work x, core::dtype to) {
   switch (to) {

@@ -1,5 +1,6 @@
-// Sums over a row whose order is the same on every target: element i belongs to lane i mod `row_lanes`, and lanes are
-// added in halves. Included once per SIMD target, after hwy/foreach_target.h.
+// Sums over a row, in the same order on every SIMD target: element i is added to running sum (lane) i mod `row_lanes`,
+// and the lanes are then added pairwise, the upper half to the lower. Included once per SIMD target, after
+// hwy/foreach_target.h.
 #if defined(TROUPE_KERNELS_ROW_SUMS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef TROUPE_KERNELS_ROW_SUMS_INL_HPP
 #undef TROUPE_KERNELS_ROW_SUMS_INL_HPP
@@ -15,13 +16,13 @@
 HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
 
-/// The terms of row_sums for one vector of elements: one vector for each of the sums.
+/// Terms that row_sums adds for one vector of elements: one vector of terms for each of the `Sums` sums.
 template <class D, size_t Sums>
 struct terms_of {
   floats<D> of[Sums];
 };
 
-/// Returns the sum of the lanes of one vector, added in halves as by `sum_of_lanes`.
+/// Returns the sum of the lanes of one vector, added pairwise: the upper half to the lower, until one lane is left.
 template <class D>
 HWY_INLINE float sum_of_vector(D /*d*/, floats<D> v) {
 #if HWY_TARGET != HWY_SCALAR  // vectors of HWY_SCALAR have one lane
@@ -33,7 +34,8 @@ HWY_INLINE float sum_of_vector(D /*d*/, floats<D> v) {
   return hn::GetLane(v);
 }
 
-/// Returns the sums over a row of `terms(d, i)`, a `terms_of<D, Sums>` for the vector at element i.
+/// Returns `Sums` sums over a row of `width` elements. `terms(d, i)` returns the terms of the vector (of type d) that
+/// begins at element i.
 template <size_t Sums, class F>
 HWY_INLINE std::array<float, Sums> row_sums(uint64_t width, F&& terms) {
   using vector = hn::CappedTag<float, row_lanes / 2>;
@@ -55,7 +57,7 @@ HWY_INLINE std::array<float, Sums> row_sums(uint64_t width, F&& terms) {
     }
   }
   std::array<float, Sums> sums;
-  if (i == width) {  // no elements remain for single lanes
+  if (i == width) {  // all elements were added in whole vectors
 #pragma GCC unroll 4
     for (size_t s = 0; s < Sums; ++s) {
 #pragma GCC unroll 8

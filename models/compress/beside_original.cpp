@@ -10,7 +10,8 @@ using core::fail;
 
 namespace {
 
-/// Returns the difference between `out`, a segment's output, and the hidden states that entered the segment.
+/// Returns what a segment adds to the residual path: `out`, the segment's output, minus the hidden states that entered
+/// the segment. `of` selects the model: the original one or the current one.
 core::result<at::Tensor> added(const unit_walk& walk, uint64_t step, window_range windows, walk_stream of,
                                core::result<at::Tensor> out) {
   TROUPE_ASSIGN(const auto in, walk.input_of(step, windows, of));

@@ -21,16 +21,19 @@ namespace {
 using core::layer_kind;
 using core::weight_layout;
 
-constexpr int grid_steps = 20;        ///< number of steps of the grid for AWQ's exponent
-constexpr double least_scale = 1e-4;  ///< lower bound of a scale, for channels that were hardly used
+constexpr int grid_steps = 20;  ///< number of steps of the grid of exponents in [0, 1] that AWQ tries
+/// Lower bound of a scale, for channels whose values are nearly 0 in the calibration text.
+constexpr double least_scale = 1e-4;
 constexpr double smooth_share = 0.5;
 
-/// Returns the squared error of all outputs that a change `delta` of the weight causes: the sum of δ · products · δᵀ.
+/// Returns the squared error, summed over all inputs and outputs, that a change `delta` of a weight causes: the sum of
+/// δ · products · δᵀ over its rows, where `products` is the sum of x xᵀ over the inputs x.
 double lost(const at::Tensor& delta, const at::Tensor& products) {
   return at::mm(delta, products).mul_(delta).sum(at::kDouble).item<double>();
 }
 
-/// Returns the loss of outputs when the weights are rounded after multiplying them by `scales`.
+/// Returns the squared error of the outputs of all weights of `c` if each weight is multiplied by `scales`, rounded,
+/// and divided by them again.
 core::result<double> lost_with(const scaled_channels& c, const at::Tensor& scales, const input_sums& inputs,
                                const parameter_memory& memory, const parameter_form& form) {
   double out = 0;
@@ -56,9 +59,10 @@ std::vector<scaled_channels> channels_of(const model_spec& spec, const core::mod
   const core::layer_info* norm = nullptr;
   const core::layer_info* attention = nullptr;
   const core::layer_info* activation = nullptr;
-  std::vector<const core::layer_info*> before;  // linear layers after the norm
+  std::vector<const core::layer_info*> before;  // linear layers that read the norm's output
   for (const auto& l : table.layers_of(unit, segment)) {
-    if (l.kind == layer_kind::norm && before.empty()) norm = &l;  // a norm after a linear layer is not its input's
+    // A norm after a linear layer does not produce that layer's input.
+    if (l.kind == layer_kind::norm && before.empty()) norm = &l;
     if (l.kind == layer_kind::attention) attention = &l;
     if (l.kind == layer_kind::activation) activation = &l;
     if (l.kind != layer_kind::linear || norm == nullptr) continue;
@@ -66,7 +70,8 @@ std::vector<scaled_channels> channels_of(const model_spec& spec, const core::mod
       before.push_back(&l);
       continue;
     }
-    // The last layer of the segment: its channels come from attention's values, or from the factor of a gate.
+    // This is the last linear layer of the segment. Its input channels are the outputs of `from`: attention's values,
+    // or the values that a gate multiplies.
     const auto* from = before.back();
     if (attention != nullptr ? spec.heads != spec.kv_heads : before.size() != 2) continue;
     out.push_back({.before = *from->weight,

@@ -20,13 +20,16 @@ using checkpoint::affine_grid;
 using core::error_kind;
 using core::fail;
 
-/// Columns whose errors are applied to the later columns together.
+/// Number of columns that are rounded before their errors are applied to all later columns in one product.
 constexpr int64_t block_columns = 128;
 constexpr float narrowing = 1.0F / 40;
-/// Most attempts at damping, tenfold each time, when rounding has left the products not positive definite.
+/// Largest number of attempts to make the matrix of products positive definite by damping its diagonal; the damping
+/// grows tenfold with each.
 constexpr int most_dampings = 6;
 
-/// Returns the order of columns: by whole groups, so that each group's grid is chosen once, at its first column.
+/// Returns the order in which columns are rounded: their own order, or, with `act_order`, groups and then columns
+/// within a group by descending `diagonal`. A group's columns stay together, so that its grid is chosen once, at its
+/// first column.
 std::vector<int64_t> order_of(std::span<const double> diagonal, int64_t group, bool act_order) {
   std::vector<int64_t> out(diagonal.size());
   std::iota(out.begin(), out.end(), 0);
@@ -42,8 +45,8 @@ std::vector<int64_t> order_of(std::span<const double> diagonal, int64_t group, b
   return out;
 }
 
-/// Returns the upper triangular u with uᵀu = the inverse of `h`, fp64; damps `h` in place. Allocates two more matrices
-/// of its size.
+/// Returns the upper triangular matrix u, rounded to fp32, with uᵀu = h⁻¹, for h in fp64. Adds damping to the diagonal
+/// of `h` in place. Allocates two more matrices of the size of h.
 core::result<at::Tensor> inverse_factor(const at::Tensor& h, double damping) {
   const double mean = h.diagonal().mean().item<double>();
   double added = 0;
@@ -70,7 +73,8 @@ int32_t code_of(const affine_grid& g, float x) {
 }
 float value_of(const affine_grid& g, int32_t q) { return g.scale * static_cast<float>(q) + g.offset; }
 
-/// Returns the grid of least weighted error among those for the values and for narrower ranges.
+/// Returns the quantisation grid that has the least squared error of `values`, weighted by `importance`, among the grid
+/// for these values and those for the values times 1 - i / 40, i = 1 to `narrower`.
 core::result<affine_grid> best_grid(const checkpoint::stored_form& form, std::span<const float> values,
                                     std::span<const float> importance, int narrower) {
   affine_grid best;
@@ -92,7 +96,8 @@ core::result<affine_grid> best_grid(const checkpoint::stored_form& form, std::sp
   return best;
 }
 
-/// Rounds one matrix, whose columns are stored as rows, in the order of `order`.
+/// Rounds one weight matrix column by column, in the order `order`, and compensates the error of each column in the
+/// columns after it. Stores the matrix transposed, so that a column is contiguous.
 class solver {
  public:
   solver(const at::Tensor& w, const std::vector<int64_t>& order, const at::Tensor& factor,
@@ -138,7 +143,8 @@ class solver {
     return {};
   }
 
-  /// Chooses each row's grid of the group that begins at position `at`, from the current values.
+  /// Chooses the grid of each row for the group whose columns begin at position `at` of the order, from the columns'
+  /// current values.
   core::result<void> choose_grids(int64_t at) {
     const auto* w = work_.const_data_ptr<float>();
     const auto* u = factor_.const_data_ptr<float>();
@@ -177,7 +183,7 @@ class solver {
   const checkpoint::stored_form& form_;
   const gptq_options& options_;
   int64_t rows_, columns_, group_;
-  at::Tensor work_;  // weight (in, out) in the order of rounding, with the changes that rounded columns caused
+  at::Tensor work_;  // weight (in, out), columns in the order of rounding, including the compensation of errors so far
   gptq_codes out_;
 };
 

@@ -1,5 +1,5 @@
-// The hidden states of all windows between two segments, in files: the inputs of a step, and its outputs. Owns the two
-// files; all windows are fp32 and of one size.
+// Files that hold the hidden states of all windows of calibration text between two segments: one file for the inputs of
+// the current step (segment), one for its outputs. All windows are fp32 and of one size.
 #pragma once
 
 #include <array>
@@ -14,7 +14,8 @@ namespace troupe::models {
 
 class hidden_windows {
  public:
-  /// Opens files in the existing `folder` whose names begin with `name`; existing contents stay.
+  /// Opens or creates the two files in the existing `folder`, with names that begin with `name`; existing contents are
+  /// kept, so that work can be resumed.
   static core::result<hidden_windows> open(const std::filesystem::path& folder, const std::string& name,
                                            uint64_t window_elements);
 
@@ -24,11 +25,11 @@ class hidden_windows {
   hidden_windows& operator=(const hidden_windows&) = delete;
   ~hidden_windows();
 
-  /// Reads windows [first, ...) of the input of step `step`; as many as fill `out`.
+  /// Reads input windows of segment number `step` from window `first` on, as many as fill `out`.
   core::result<void> read(uint64_t step, uint64_t first, std::span<float> out) const;
-  /// Writes windows of the output of step `step`, which is the input of the next step.
+  /// Writes output windows of segment number `step`, from window `first` on; they are the input of the next segment.
   core::result<void> write(uint64_t step, uint64_t first, std::span<const float> in) const;
-  /// Makes the output of `step` durable: after the call it survives a crash of the machine.
+  /// Flushes the output of segment number `step` to the disk, so that it survives a crash of the machine.
   core::result<void> sync(uint64_t step) const;
 
  private:
@@ -38,7 +39,8 @@ class hidden_windows {
   std::filesystem::path folder_;
   std::string name_;
   uint64_t window_elements_;
-  std::array<int, 2> files_{-1, -1};  ///< descriptors of the files of even and odd steps; -1: not open
+  /// Descriptors of the two files, for the inputs of even and of odd steps; -1: not open.
+  std::array<int, 2> files_{-1, -1};
 };
 
 }  // namespace troupe::models

@@ -1,7 +1,7 @@
-// Moves a layer's weights to compensate errors of its inputs: the layers before it were rounded, so it has other inputs
-// than in the original model. Its weights are changed until its outputs are again the original's, as far as the inputs
-// determine them; then they are rounded. Plain functions on one matrix. Sources: Li et al. 2025 (arXiv:2504.02692) and
-// Arai, Ichikawa 2025 (arXiv:2504.09629), whose closed form this is.
+// Changes a layer's weights to compensate errors of its inputs. The layers before it have been rounded, so its inputs
+// differ from those in the original model; its weights are changed, by least squares, such that its outputs are close
+// to the original's again. Rounding them is the next step. Plain functions on one matrix. Sources: Li et al. 2025
+// (arXiv:2504.02692) and Arai, Ichikawa 2025 (arXiv:2504.09629), whose closed form this is.
 #pragma once
 
 #include <ATen/core/Tensor.h>

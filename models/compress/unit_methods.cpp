@@ -21,13 +21,14 @@ namespace {
 using core::error_kind;
 using core::fail;
 
-/// Least importance of a column, as a fraction of the mean: columns that the text hardly used are still weights.
+/// Lower bound of a column's importance, as a fraction of the mean importance: a column whose inputs are nearly 0 in
+/// the calibration text must not be ignored altogether.
 constexpr double least_importance = 1e-3;
 
 std::span<float> elements(const at::Tensor& t) { return {t.mutable_data_ptr<float>(), static_cast<size_t>(t.numel())}; }
 
-/// Applies a method step by step. GPTQ also rounds a head of its own, after all other weights; a head that is the
-/// embedding is rounded as the embedding.
+/// Applies a post-training method segment by segment. GPTQ also rounds the head, after all other weights, if the head
+/// has a weight of its own; a head that shares the embedding's weight is rounded with the embedding.
 class chooser {
  public:
   chooser(const model_spec& spec, unit_walk& walk, checkpoint::weight_store& store, const unit_method_options& options)
@@ -48,7 +49,8 @@ class chooser {
     return walk_.sync(step);
   }
 
-  /// Returns the digests of the hidden states that are the input of step `step`, as one text.
+  /// Returns the digests of the hidden states that step `step` reads, in one text; used to notice files that were
+  /// changed before work is resumed.
   core::result<std::string> inputs_of(uint64_t step) const {
     std::string out;
     for (const auto of : {walk_stream::current, walk_stream::original}) {
@@ -68,8 +70,9 @@ class chooser {
     return fail(e.in("tensor '" + core::shown(name_of(parameter)) + "'"));
   }
 
-  /// Processes the embedding: its rows are looked up, not multiplied, so the export searches the scales of least
-  /// squared error. GPTQ then computes with the rounded rows, which are the inputs of all later units.
+  /// Processes the embedding. Its rows are looked up and not multiplied, so all columns get the same importance, with
+  /// which the export searches scales of least squared error. For GPTQ, the rows in memory are rounded now, because all
+  /// later units must see the rounded embedding.
   core::result<void> begin() {
     if (is_gptq()) TROUPE_TRY(walk_.run(0, walk_stream::original, nullptr, true));
     for (const uint32_t q : walk_.table().units[0].parameters) {
@@ -83,7 +86,8 @@ class chooser {
     return walk_.run(0, walk_stream::current, nullptr, true);
   }
 
-  /// Rounds the layers after the norm first, then the layer that reads their outputs and ends the segment.
+  /// Rounds the linear layers of a segment: first those that read the norm's output, then the segment's last layer,
+  /// whose input depends on them.
   core::result<void> round(uint64_t step) {
     std::vector<const core::layer_info*> layers;
     std::vector<uint32_t> before;
@@ -105,8 +109,9 @@ class chooser {
     return seen ? solve(*head_, *seen, {}) : fail(seen.error());
   }
 
-  /// Rounds one weight: stores its codes, and writes the codes' values to memory. `missing` as for refitted(); if
-  /// undefined, the effect of the inputs' drift on the outputs.
+  /// Rounds one weight by GPTQ: stores its codes, and writes the values of the codes to memory, so that later forwards
+  /// use them. `missing` is that of refitted(); if undefined, the change of the outputs that the drift of the inputs
+  /// causes.
   core::result<void> solve(const core::layer_info& l, const std::vector<input_sums>& seen, at::Tensor missing) {
     const uint32_t q = *l.weight;
     const auto form = options_.form_of(name_of(q));
@@ -114,7 +119,7 @@ class chooser {
     if (form == nullptr || inputs == nullptr) return {};
     const at::Tensor memory = walk_.weights().tensor(q), w = outputs_first(memory, *l.layout);
     at::Tensor values = w;
-    if (form->group() == 0) {  // rows that are not whole blocks have another type
+    if (form->group() == 0) {  // a weight whose rows are not whole blocks is stored in another type, without grids
       if (auto ok = form->round(elements(values), {}); !ok) return in_tensor(ok.error(), q);
     } else {
       if (!missing.defined()) missing = at::mm(w, inputs->drift);
@@ -133,8 +138,8 @@ class chooser {
     return {};
   }
 
-  /// Runs a step of a method that computes scales or importance. Neither changes the segment's output, so the forward
-  /// that is watched also stores the output.
+  /// Runs a segment for a method that computes scales or importance (AWQ, SmoothQuant, importance). These do not change
+  /// the segment's output, so the same forward collects the sums and stores the output.
   core::result<void> watch(uint64_t step) {
     input_statistics seen({.wants_products = options_.method == unit_method::awq});
     TROUPE_TRY(walk_.run(step, walk_stream::current, &seen, true));

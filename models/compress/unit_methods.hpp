@@ -1,6 +1,6 @@
-// Post-training methods over a whole model: one unit after another, with the outputs of the units before. Owns what
-// each method does with a unit, and which of its results are stored; leaves the arithmetic to gptq.hpp, refit.hpp and
-// channel_scales.hpp.
+// Applies a post-training quantisation method to a whole model, one unit (embedding, block, head) after another; a
+// unit's inputs are the outputs of the units before. Owns what each method does with a unit, and which of its results
+// are stored; leaves the arithmetic to gptq.hpp, refit.hpp and channel_scales.hpp.
 #pragma once
 
 #include <cstdint>
@@ -16,26 +16,28 @@
 
 namespace troupe::models {
 
-/// Method by which the weights of blocks are quantised. The export rounds all other weights itself, embeddings with a
-/// search.
+/// Method by which the weights of a model's blocks are prepared for quantisation. The export rounds all other weights
+/// itself; embeddings with a search for the best scales.
 enum class unit_method : uint8_t {
-  importance,  ///< changes no weight; stores the mean of each column's squared inputs, for formats that search
-  gptq,        ///< rounds with the inputs that the rounded units before produce, to the outputs of the original model
-  awq,         ///< changes weights by AWQ's scales, with the inputs of the unrounded model; the export rounds
-  smooth,      ///< changes weights by SmoothQuant's scales, with the inputs of the unrounded model; the export rounds
+  importance,  ///< changes no weight; stores the mean of each column's squared inputs, which weights errors at export
+  gptq,        ///< rounds weights so that, after the rounded units before, outputs stay close to the original model's
+  awq,         ///< multiplies channels by AWQ's scales, computed from the unrounded model; the export rounds
+  smooth,      ///< multiplies channels by SmoothQuant's scales, computed from the unrounded model; the export rounds
 };
 
 struct unit_method_options {
   unit_method method = unit_method::gptq;
-  /// Returns the form in which a tensor of the source, given by its name, is stored; null if it is not changed.
+  /// Returns the form (format, blocks) in which the export will store a tensor of the source, given by its name; null
+  /// if the tensor is not rounded.
   std::function<std::shared_ptr<const checkpoint::stored_form>(const std::string&)> form_of;
   gptq_options gptq{};
-  /// Called with the number of finished steps and of all steps; returning false ends the work with error_kind::stopped.
+  /// Called before each step with the number of finished steps and of all steps. If it returns false, the work ends
+  /// with error_kind::stopped.
   std::function<bool(uint64_t done, uint64_t steps)> progress{};
 };
 
-/// Applies the method of `options` to all weights, starting at the first step that the store does not have; commits
-/// each step. Errors name the tensor.
+/// Applies the method of `options` to all weights of the model. Begins at the first step that `store` does not have
+/// yet, and commits each step to `store`, so that interrupted work can be resumed. Errors name the tensor.
 core::result<void> choose_weights(const model_spec& spec, unit_walk& walk, checkpoint::weight_store& store,
                                   const unit_method_options& options);
 

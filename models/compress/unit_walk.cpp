@@ -18,7 +18,7 @@ namespace {
 
 uint64_t rows_at_once(uint64_t columns) { return std::max<uint64_t>(1, walked_tokens / columns); }
 
-/// Calls `f` and returns an error if Torch throws, because sizes do not fit or memory is refused.
+/// Calls `f`; if LibTorch throws, returns an error instead: limit if memory is exhausted, else bug.
 template <class F>
 auto caught(F&& f) -> decltype(f()) {
   try {
@@ -50,8 +50,9 @@ uint64_t walk_bytes(const model_spec& spec, uint64_t columns, bool fits_weights)
       uint64_t widest = 0;
       for (const auto& l : table.layers_of(n, s))
         if (l.kind == core::layer_kind::linear) widest = std::max(widest, l.in);
-      // Bytes of a fit: sums of an input and of the other model's input; codes, values and errors of one weight, with
-      // the compensation in double; products in double, with a factor and a copy; inputs of the other model.
+      // Bytes of fitting one weight: two matrices of sums over its input (products, drift); its codes, values and
+      // errors and their fp64 compensation; the products in fp64 with their factor and copies; the inputs in the
+      // original model.
       if (is_fitted)
         fitted = std::max(fitted, 2 * widest * widest * sizeof(float) + 5 * largest + 4 * largest +
                                       4 * widest * widest * sizeof(double) + rows * columns * widest * sizeof(float));

@@ -1,6 +1,7 @@
-// A forward pass of many windows through a model, one unit at a time: all windows pass a segment before the next
-// segment's weights are read. Optionally a second pass runs the original model. Owns the order of windows, which the
-// bits of all sums depend on; leaves the changes of a unit's weights to unit_methods.hpp.
+// A forward pass of many windows of text through a model that may be larger than memory. A model is a list of units,
+// each a list of segments: all windows pass one segment before any window enters the next one, and only the weights of
+// one unit are in memory. Optionally a second pass runs the original model next to the changed one. Owns the order of
+// windows, which the bits of all sums depend on; leaves the changes of a unit's weights to unit_methods.hpp.
 #pragma once
 
 #include <array>
@@ -22,21 +23,21 @@
 
 namespace troupe::models {
 
-/// Tokens that pass a segment together, in whole windows; a longer window passes alone. A different number changes
-/// bits.
+/// Number of tokens that are computed together, rounded down to whole windows, at least one window. Another number
+/// would change the order of sums and therefore their bits.
 inline constexpr uint64_t walked_tokens = 1024;
 
-/// Windows of `columns` + 1 tokens, one after another; the last token of a window is only a target.
+/// Windows of text, `columns` + 1 tokens each, one after another; the last token of a window is only a target.
 struct token_windows {
   std::vector<int64_t> tokens;
   uint64_t columns = 0;
   [[nodiscard]] uint64_t count() const { return columns == 0 ? 0 : tokens.size() / (columns + 1); }
 };
 
-/// Called between windows; returning false ends the walk with error_kind::stopped.
+/// Function that is called between forward passes. If it returns false, the work ends with error_kind::stopped.
 using go_on_function = std::function<bool()>;
 
-/// Windows that pass a segment together.
+/// Windows [first, first + rows) of the text, which are computed together.
 struct window_range {
   uint64_t first = 0, rows = 0;
 };
@@ -45,45 +46,48 @@ struct window_range {
 /// `current`: the pass with the weights as they are now, some of them changed already.
 enum class walk_stream : uint8_t { current, original };
 
-/// Returns the most bytes of host memory that a unit_walk occupies: a unit's weights, the windows that are computed
-/// together, and, if `fits_weights`, a method's data about one weight and the sums of its inputs. An estimate from the
-/// table, of memory allocated for elements.
+/// Returns an estimate of the largest number of bytes of host memory that a unit_walk occupies: one unit's weights, the
+/// activations of the windows that are computed together, and, if `fits_weights`, what GPTQ needs for one weight and
+/// the sums over its inputs.
 uint64_t walk_bytes(const model_spec& spec, uint64_t columns, bool fits_weights);
 
 class unit_walk {
  public:
-  /// Opens a unit_walk. `source` and `windows` must outlive it; hidden states are stored in the existing `folder`.
+  /// Opens a walk through the model `spec` whose weights are in `source`. `source` and `windows` must outlive it;
+  /// hidden states are stored in files in the existing `folder`.
   static core::result<std::unique_ptr<unit_walk>> open(const model_spec& spec, const checkpoint::tensor_source& source,
                                                        const token_windows& windows,
                                                        const std::filesystem::path& folder, go_on_function go_on);
 
-  /// Makes all later forward passes round the inputs of linear layers before the head to 8 bits, each row to a grid of
-  /// its own, as a program does that runs weights with codes of activations.
+  /// Makes all later forward passes round the inputs of all linear layers except the head to 8 bits, with one grid per
+  /// row (token), as a program does that multiplies quantised weights with quantised activations.
   void round_inputs();
 
-  /// Returns the number of segments before the head, which are computed in order.
+  /// Returns the number of segments before the head; step number s is the s-th of them in the order of computation.
   [[nodiscard]] uint64_t steps() const { return places_.size(); }
   [[nodiscard]] std::pair<uint32_t, uint32_t> place(uint64_t step) const { return places_[step]; }
   [[nodiscard]] uint32_t head() const { return static_cast<uint32_t>(table().units.size() - 1); }
   [[nodiscard]] const core::model_table& table() const { return model_->table(); }
   [[nodiscard]] unit_weights& weights() { return *weights_; }
 
-  /// Calls f for all windows, in order, once for each range of windows that pass together.
+  /// Calls f for all windows, in order, once for each range of windows that is computed together.
   core::result<void> each(const std::function<core::result<void>(window_range)>& f) const;
-  /// Returns the output of step `step`, whose unit must be loaded, for these windows; for the head, which is the last
-  /// step, their mean loss.
+  /// Computes and returns the output of segment number `step` for these windows; its unit must be loaded. If `step` is
+  /// steps(), runs the head and returns the mean loss. `watch` receives the inputs of linear layers; null: none.
   core::result<at::Tensor> forward(uint64_t step, window_range windows, walk_stream of, input_watch* watch) const;
-  /// Returns the input of step `step`, (windows, columns, width); undefined for the first step.
+  /// Returns the stored input of segment number `step`, (windows, columns, width); undefined for the first step, which
+  /// reads tokens.
   core::result<at::Tensor> input_of(uint64_t step, window_range windows, walk_stream of) const;
-  /// Stores `out` as the output of step `step`, which is the input of the next one.
+  /// Stores `out` as the output of segment number `step` for these windows; it is the input of the next one.
   core::result<void> keep(uint64_t step, window_range windows, walk_stream of, const at::Tensor& out);
-  /// Makes the output of `step` durable: after the call it survives a crash of the machine.
+  /// Flushes the stored output of segment number `step` to the disk, so that it survives a crash of the machine.
   [[nodiscard]] core::result<void> sync(uint64_t step) const;
-  /// Returns the digest of all hidden states that enter step `step`; empty for the first step, which has none.
+  /// Returns the digest of all stored hidden states that enter segment number `step`; empty for the first step, which
+  /// has none.
   [[nodiscard]] core::result<std::string> digest(uint64_t step, walk_stream of) const;
 
-  /// Computes the forward pass of segment number `step` for all windows; `watch` receives the inputs of its weights. If
-  /// `writes`, stores the output, which is the input of the next segment.
+  /// Computes segment number `step` for all windows; `watch` receives the inputs of linear layers. If `writes`, stores
+  /// the output, which is the input of the next segment.
   core::result<void> run(uint64_t step, walk_stream of, input_statistics* watch, bool writes);
   /// Computes the forward pass of the whole model for all windows, and returns the mean cross-entropy per token.
   core::result<double> loss();
@@ -92,17 +96,20 @@ class unit_walk {
   unit_walk(const token_windows& windows, std::filesystem::path folder, go_on_function go_on)
       : windows_(windows), folder_(std::move(folder)), go_on_(std::move(go_on)) {}
   [[nodiscard]] micro_batch batch_of(window_range windows) const;
-  /// Returns the files of a stream's hidden states, opened at the first use: most objects use one stream.
+  /// Returns the files with the hidden states of the pass `of`; they are opened at the first use, because most walks
+  /// need only one pass.
   core::result<const hidden_windows*> hidden(walk_stream of) const;
 
   const token_windows& windows_;
   std::filesystem::path folder_;
   go_on_function go_on_;
   uint64_t width_ = 0;
-  mutable std::array<std::optional<hidden_windows>, 2> hidden_;  ///< files of hidden states, by walk_stream
+  /// Files with hidden states, indexed by walk_stream; empty until their first use.
+  mutable std::array<std::optional<hidden_windows>, 2> hidden_;
   std::vector<uint64_t> samples_;
   std::vector<std::pair<uint32_t, uint32_t>> places_;
-  std::vector<std::optional<input_rounding>> input_grids_;  ///< [layer of the table]; empty: no input is rounded
+  /// [layer of the table]: rounding of the layer's input; empty: no input is rounded.
+  std::vector<std::optional<input_rounding>> input_grids_;
   std::unique_ptr<language_model> model_;
   std::unique_ptr<parameter_binding> binding_;
   std::unique_ptr<unit_weights> weights_;

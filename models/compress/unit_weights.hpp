@@ -1,5 +1,6 @@
-// Reads the parameters of one unit of a model from any source when they are needed, and binds them for a forward, so
-// that a model larger than memory is processed unit by unit. Owns the memory; leaves the computation to the families.
+// Reads the parameters of one unit (embedding, block, head) of a model from a checkpoint when they are needed, and
+// binds them for a forward pass, so that a model larger than memory is processed unit by unit. Owns the memory; leaves
+// the computation to the families.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,15 +22,18 @@ namespace troupe::models {
 /// Holds the parameters of one unit at a time, in fp32. `table`, `source` and `binding` must outlive this object.
 class unit_weights {
  public:
-  /// Opens the source. Errors (mismatch): a parameter that the source lacks, or has in another shape or type.
+  /// Finds all parameters of `table` in `source`. Errors (mismatch): a parameter that the source lacks, or has in
+  /// another shape or type.
   static core::result<unit_weights> open(const core::model_table& table, const checkpoint::tensor_source& source,
                                          parameter_binding& binding);
 
-  /// Reads and binds all parameters of `unit`, and frees those of the unit before.
+  /// Reads all parameters of `unit`, converts them to fp32 and binds them; frees the parameters of the unit that was
+  /// loaded before.
   core::result<void> load(uint32_t unit);
   [[nodiscard]] std::optional<uint32_t> loaded() const { return unit_; }
 
-  /// Returns a parameter of the loaded unit, in its shape; forwards compute with values written to it.
+  /// Returns the tensor of a parameter of the loaded unit. Values that are written to it are used by later forward
+  /// passes.
   [[nodiscard]] at::Tensor tensor(uint32_t parameter) const { return memory_.at(parameter); }
   /// Returns the name of the parameter's tensor in the source.
   [[nodiscard]] const std::string& name_in_source(uint32_t parameter) const { return entries_[parameter]->name; }

@@ -14,11 +14,10 @@ namespace troupe::models::cuda {
 namespace {
 
 constexpr int64_t flash_width_step = 8, flash_width_max = 256;
-/// Value of LibTorch's memory-efficient kernel for a causal mask that is counted from each sequence's first token.
+/// Argument of LibTorch's memory-efficient kernel that selects a causal mask aligned at each sequence's first token.
 constexpr int64_t causal_from_top_left = 1;
 
-/// Queries (B, T, heads, D), keys and values (B, T, kv_heads, D), without a copy; with documents (B x T, ..) as one run
-/// of tokens, the form that LibTorch requires for sequences of different lengths.
+/// Views of queries (B, T, heads, D), keys and values (B, T, kv_heads, D) in the packed tensors, without a copy.
 struct parts {
   at::Tensor q, k, v;
 
@@ -36,17 +35,19 @@ struct parts {
   }
 };
 
-/// Returns all rows as one run of tokens.
+/// Returns a view (B x T, heads, D) of `x` (B, T, heads, D), in which the tokens of all rows follow each other.
 at::Tensor run_of(const at::Tensor& x) {
   return x.as_strided({x.size(0) * x.size(1), x.size(2), x.size(3)}, {x.stride(1), x.stride(2), x.stride(3)});
 }
 
-/// Returns the input of flash attention: all tokens in one run if sequences are documents, else one sequence per row.
+/// Returns `x` in the shape that flash attention needs: (B x T, heads, D) if the sequences are documents, whose
+/// boundaries are passed separately, else (B, T, heads, D).
 at::Tensor sequences(const attention_work& work, const at::Tensor& x) {
   return work.boundaries.defined() ? run_of(x) : x;
 }
 
-/// Returns the input of the memory-efficient kernel: documents in one row.
+/// Returns `x` in the shape that the memory-efficient kernel needs: (1, B x T, heads, D) if the sequences are
+/// documents, whose boundaries are passed separately, else (B, T, heads, D).
 at::Tensor rows_of(const attention_work& work, const at::Tensor& x) {
   return work.boundaries.defined() ? run_of(x).unsqueeze(0) : x;
 }
@@ -73,8 +74,8 @@ int64_t longest_of(const attention_work& work) {
   return work.boundaries.defined() ? work.longest_document : work.columns;
 }
 
-/// Repeats heads of keys, because the memory-efficient kernel needs as many as there are heads of queries: (..,
-/// kv_heads, D) -> (.., heads, D).
+/// Repeats each head of keys or values, (.., kv_heads, D) -> (.., heads, D), because the memory-efficient kernel needs
+/// as many of them as there are query heads.
 at::Tensor repeated(const attention_work& work, const at::Tensor& x) {
   const int64_t group = work.shape.heads / work.shape.kv_heads;
   if (group == 1) return x;
@@ -83,7 +84,8 @@ at::Tensor repeated(const attention_work& work, const at::Tensor& x) {
       .reshape({x.size(0), x.size(1), work.shape.heads, work.shape.head_width});
 }
 
-/// Adds the gradients of a group's heads to `to`.
+/// Sets `to`, the gradient of keys or values (.., kv_heads, D), to the sum of `gradient` over the query heads that
+/// share a key head.
 void add_up(const attention_work& work, const at::Tensor& gradient, const at::Tensor& to) {
   const int64_t group = work.shape.heads / work.shape.kv_heads;
   if (group == 1) {

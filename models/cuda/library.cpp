@@ -1,4 +1,4 @@
-// The entry into libtroupe_cuda.so: its two exported functions, and Torch's stream of a thread.
+// The two functions that libtroupe_cuda.so exports, and the functions by which it uses LibTorch's streams and memory.
 #include "models/cuda/library.hpp"
 
 #include <ATen/Context.h>
@@ -19,20 +19,21 @@
 namespace troupe::models::cuda {
 namespace {
 
-/// Returns the index of the device of the calling thread's CUDA calls, which is also that of its streams.
+/// Returns the index of the calling thread's current CUDA device, on which its kernels and streams are.
 uint32_t used_index() { return static_cast<uint32_t>(c10::cuda::current_device()); }
 
 kernels::cuda::stream current_stream() {
   return static_cast<kernels::cuda::stream>(device::cuda::used_program().current_stream(used_index()));
 }
 
-/// Returns the first line of LibTorch's message: the error; the other lines are advice.
+/// Returns the first line of LibTorch's message, which names the error; its other lines are advice.
 std::string first_line_of(const c10::Error& e) {
   const std::string_view said = e.what_without_backtrace();
   return std::string(said.substr(0, said.find('\n')));
 }
 
-/// Allocates memory that LibTorch manages: its allocator may hold all that the device has left.
+/// Allocates temporary device memory for a kernel from LibTorch's allocator, because that allocator may hold all memory
+/// that the device has left.
 core::result<void*> take_scratch(size_t bytes, kernels::cuda::stream on) {
   try {
     return c10::cuda::CUDACachingAllocator::raw_alloc_with_stream(bytes, on);
@@ -46,7 +47,8 @@ core::result<void*> take_scratch(size_t bytes, kernels::cuda::stream on) {
 
 void give_scratch(void* memory, kernels::cuda::stream /*on*/) { c10::cuda::CUDACachingAllocator::raw_delete(memory); }
 
-/// Stores an exception of LibTorch as a fault, because destructors call this function.
+/// Makes `stream` the calling thread's current stream and returns the previous one. An exception of LibTorch is stored
+/// as a fault instead of thrown, because destructors call this function.
 void* make_current(void* stream) {
   try {
     const auto index = c10::cuda::current_device();
@@ -89,7 +91,8 @@ cuda_library library_with(const device::cuda::program& p) {
                                  .note = device::cuda::note,
                                  .orthogonalise = orthogonalise,
                                  .scratch = {.take = take_scratch, .give = give_scratch}});
-  // panel_rows is 0 because one product multiplies all rows: cuBLAS adds in fp32 and rounds once.
+  // panel_rows is 0 because one product multiplies all rows at once: cuBLAS adds in fp32 and rounds once, so rows need
+  // no fixed panels.
   static const operations products{
       .memory = &table, .product_out = &product_out, .add_product = &add_product, .panel_rows = 0};
   static const cuda_process process{

@@ -21,10 +21,10 @@ struct cuda_library {
   const cuda_process* process = nullptr;
 };
 
-/// Version and sizes of the tables, which change with every change of their contents: a library of another source tree
-/// is refused instead of misread.
+/// Version and sizes of the tables that program and library exchange. The sizes change with the tables' contents, so a
+/// library that was built from another source tree is refused instead of misread.
 struct cuda_shape {
-  const char* version = nullptr;  ///< Troupe's version
+  const char* version = nullptr;  ///< Troupe's version as text
   uint64_t backend_bytes = sizeof(device::backend);
   uint64_t kernels_bytes = sizeof(kernels::operations);
   uint64_t products_bytes = sizeof(operations);

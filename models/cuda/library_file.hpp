@@ -11,8 +11,8 @@ namespace troupe::models {
 
 inline constexpr const char* cuda_library_file = "libtroupe_cuda.so";
 
-/// Returns the library next to a program in `folder`, or in the library folder of an installed program or of a wheel;
-/// empty if none of these folders has it.
+/// Returns the path of libtroupe_cuda.so for a program in `folder`: in the same folder, or in the library folder of an
+/// installed program or of a wheel; empty if none of these folders has it.
 inline std::filesystem::path find_cuda_library(const std::filesystem::path& folder) {
   std::error_code e;
   const auto libraries = folder.parent_path() / "lib";
@@ -21,10 +21,11 @@ inline std::filesystem::path find_cuda_library(const std::filesystem::path& fold
   return {};
 }
 
-/// Returns the command that installs NVIDIA's libraries where the library `at` finds them.
+/// Returns the shell command that installs NVIDIA's libraries where the library file `at` finds them.
 inline std::string nvidia_installer(const std::filesystem::path& at) {
   const auto folder = at.parent_path(), above = folder.parent_path();
-  if (folder.filename() == "lib" && above.filename() == "troupe") return "pip install 'troupe[cuda]'";  // in a wheel
+  // The library is part of an installed wheel.
+  if (folder.filename() == "lib" && above.filename() == "troupe") return "pip install 'troupe[cuda]'";
   if (folder.filename() == "troupe" && above.filename() == "lib")
     return "pip install --no-deps --target '" + folder.string() + "' -r '" +
            (above.parent_path() / "share/troupe/requirements-cuda.txt").string() + "'";

@@ -15,7 +15,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Returns an error with the dynamic linker's message; if a file is missing, only with that file's name.
+/// Returns the error for a library that could not be opened: the dynamic linker's message, or, if a file is missing,
+/// only that file's name.
 core::error not_opened(const fs::path& at) {
   const char* const said = ::dlerror();
   const std::string why = said == nullptr ? "" : said;
@@ -34,7 +35,7 @@ core::result<void*> opened(const fs::path& folder) {
                           folder.string() +
                           "': `make build DEVICE=cuda` builds it, Debian's package `troupe-cuda` and "
                           "Troupe's wheel have it; or set device: cpu");
-  // The library is never closed, because Torch keeps what it registers.
+  // The library is never closed, because LibTorch keeps pointers to what the library registers.
   void* const library = ::dlopen(at.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return core::fail(not_opened(at));
   return library;

@@ -9,14 +9,14 @@
 
 namespace troupe::models {
 
-/// Registers the library that the program links, or opens the one in `folder`; does nothing if devices of the kind are
-/// provided already. Checks that device `index` can compute. Torch must not have computed a gradient before, because it
-/// checks only once whether it has CUDA. Errors: limit, if the library, one that it needs, a driver or a device is
-/// missing; mismatch, if the library is from another source tree.
+/// Makes CUDA devices available: registers libtroupe_cuda.so, which the program links or which is opened from `folder`,
+/// unless that has been done before; then checks that device `index` can compute. Torch must not have computed a
+/// gradient before, because it checks only once whether it has CUDA. Errors: limit, if the library, one that it needs,
+/// a driver or a device is missing; mismatch, if the library is from another source tree.
 core::result<void> open_cuda(const std::filesystem::path& folder, uint32_t index = 0);
 
-/// Registers the library that the program links, if it links one. Errors: mismatch, if the library is from another
-/// source tree.
+/// Makes CUDA devices available if the program links libtroupe_cuda.so; does nothing otherwise. Errors: mismatch, if
+/// the library is from another source tree.
 core::result<void> take_linked_cuda();
 
 }  // namespace troupe::models

@@ -20,22 +20,24 @@
 #include "kernels/optimizer/newton_schulz.hpp"
 
 namespace at::cuda {
-void clearCublasWorkspaces();  // of ATen/cuda/CUDAContextLight.h, which includes headers of libraries not used here
+// Declared here, because ATen/cuda/CUDAContextLight.h includes headers of libraries not used here.
+void clearCublasWorkspaces();
 }  // namespace at::cuda
 
 namespace troupe::models::cuda {
 namespace {
 
-/// Returns a matrix over memory of the device, which the caller keeps alive.
+/// Returns a (rows, cols) tensor over device memory, which the caller must keep alive.
 at::Tensor matrix_at(float* data, int64_t rows, int64_t cols) {
   const c10::Device here(at::kCUDA, c10::cuda::current_device());
   return at::from_blob(data, {rows, cols}, {cols, 1}, 0, {}, at::dtype(at::kFloat).device(here), here);
 }
 
-/// The host's settings of Torch, which sessions change and restore.
+/// LibTorch's settings for CUDA as the host program (the host) had them; settle() changes them and restore()
+/// restores them.
 struct torch_settings {
   at::CuBLASReductionOption bf16, fp16;
-  std::optional<bool> tf32;  ///< nullopt if Torch does not tell: the host has set several precisions that disagree
+  std::optional<bool> tf32;  ///< nullopt if Torch throws, because the host has set several precisions that disagree
   bool deterministic, warns_only, fills;
 };
 
@@ -64,7 +66,8 @@ constexpr bool allows_split(at::CuBLASReductionOption x) {
 void choose_workspace() { ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 0); }
 
 void settle(const cuda_settings& s) {
-  (void)device::cuda::take_fault();  // drops what a session that has ended did not wait for; a lost device stays lost
+  // Drops faults that an earlier session did not read; the fault of a lost device stays.
+  (void)device::cuda::take_fault();
   at::Context& torch = at::globalContext();
   if (!settings_of_host())
     settings_of_host() = {torch.allowBF16ReductionCuBLAS(),
@@ -76,9 +79,10 @@ void settle(const cuda_settings& s) {
   torch.setAllowBF16ReductionCuBLAS(false);
   torch.setAllowFP16ReductionCuBLAS(false);
   torch.setAllowTF32CuBLAS(s.tf32);
-  if (!s.deterministic) return;  // a host's own setting stays
+  if (!s.deterministic) return;  // the host's own setting of determinism is kept
   torch.setDeterministicAlgorithms(true, /*warn_only=*/false);
-  torch.setDeterministicFillUninitializedMemory(false);  // would write NaN to all new memory
+  // True would make LibTorch write NaN to all new memory, which costs time.
+  torch.setDeterministicFillUninitializedMemory(false);
 }
 
 void restore() {
@@ -92,7 +96,7 @@ void restore() {
   }
   try {
     at::cuda::clearCublasWorkspaces();
-  } catch (const c10::Error&) {  // a lost device; its memory ends with the process
+  } catch (const c10::Error&) {  // the device is lost; its memory is freed when the process ends
     return;
   }
   empty_cache();
@@ -101,7 +105,7 @@ void restore() {
 void empty_cache() {
   try {
     c10::cuda::CUDACachingAllocator::emptyCache();
-  } catch (const c10::Error&) {  // a lost device; its memory ends with the process
+  } catch (const c10::Error&) {  // the device is lost; its memory is freed when the process ends
   }
 }
 

@@ -1,5 +1,5 @@
-// Matrix products on CUDA devices, through ATen and therefore cuBLAS, and Torch's settings there. Internal to the
-// library of CUDA devices.
+// Matrix products on CUDA devices, by ATen and therefore cuBLAS, and the settings that they require of LibTorch. Used
+// only inside libtroupe_cuda.so.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,24 +11,25 @@
 
 namespace troupe::models::cuda {
 
-/// Sets the environment so that cuBLAS has one workspace of one size: it then uses the same algorithm, and the same
-/// order of sums, at every call. Called before Torch first uses cuBLAS.
+/// Sets an environment variable so that cuBLAS has one workspace of one size, and therefore uses the same algorithm and
+/// order of sums at every call. Must be called before Torch first uses cuBLAS.
 void choose_workspace();
 
-/// Sets how Torch computes: sums of all products are formed in fp32, in an order that depends on the shape and the
-/// device; `deterministic` requires such an order in the backward of attention and in sums by index, too. Called before
-/// products, by one thread at a time. Drops faults that no session has read.
+/// Sets how LibTorch computes on CUDA devices: sums of products are formed in fp32, in an order that depends on the
+/// shape and the device alone; with `deterministic`, the backward of attention and sums by index have a fixed order,
+/// too. Must be called before products are computed, by one thread at a time. Drops faults that no session has read.
 void settle(const cuda_settings& s);
-/// Restores the settings that Torch had before settle(), and returns the memory that Torch keeps for later.
+/// Restores the settings that LibTorch had before settle(), and frees the device memory that its allocator caches.
 void restore();
-/// Returns the memory that Torch's allocator keeps for later allocations.
+/// Frees the device memory that Torch's allocator caches for later allocations.
 void empty_cache();
 
-/// The products of the function table in models/segment/operations.hpp.
+/// Matrix products for the table of models/segment/operations.hpp: out = a b + bias, and out += a b.
 void product_out(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias);
 void add_product(at::Tensor& out, const at::Tensor& a, const at::Tensor& b);
 
-/// Computes kernels/optimizer/orthogonalise.hpp's iteration on memory of the device that the calling thread uses.
+/// Computes the Newton-Schulz iteration of kernels/optimizer/orthogonalise.hpp with ATen's products. `matrix` and
+/// `scratch` are memory of the calling thread's current device.
 void orthogonalise(std::span<float> matrix, uint64_t rows, uint64_t cols, uint32_t steps, std::span<float> scratch);
 
 }  // namespace troupe::models::cuda

@@ -24,8 +24,8 @@ uses_of_process& uses() {
 
 constexpr const char* workspace_variable = "CUBLAS_WORKSPACE_CONFIG";
 
-/// Returns an error for another workspace than the two that NVIDIA's manual of cuBLAS, "Results reproducibility",
-/// names; LibTorch would refuse it in the middle of a step.
+/// Returns an error if the environment selects a cuBLAS workspace other than the two that make cuBLAS deterministic
+/// (NVIDIA's manual of cuBLAS, "Results reproducibility"); LibTorch would fail in the middle of a step.
 core::result<void> check_workspace() {
   const char* const said = std::getenv(workspace_variable);
   if (said == nullptr || said == std::string_view(":4096:8") || said == std::string_view(":16:8")) return {};

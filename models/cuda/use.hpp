@@ -1,5 +1,5 @@
-// Sessions request LibTorch's settings for CUDA devices, which exist once per process. This file owns the rule for
-// several sessions; the library that provides the devices applies the settings.
+// Use of LibTorch's CUDA settings, which exist once per process, by several training sessions. Owns the rule that
+// sessions which are open together must agree; the CUDA library applies the settings.
 #pragma once
 
 #include <cstdint>
@@ -10,26 +10,26 @@
 
 namespace troupe::models {
 
-struct cuda_settings {  ///< how Torch's operations compute
+struct cuda_settings {  ///< how LibTorch computes on CUDA devices during a session
   bool tf32 = false;
   bool deterministic = false;
   bool operator==(const cuda_settings&) const = default;
 };
 
-/// The functions that the CUDA library of models/ registers, so that the program can use devices of kind cuda.
+/// Functions of libtroupe_cuda.so, which the library registers, so that the program itself needs no CUDA symbol.
 struct cuda_process {
   void (*settle)(const cuda_settings& s);
-  /// Restores Torch's settings of before `settle`, and returns the memory that Torch keeps.
+  /// Restores the settings that Torch had before `settle`, and frees the device memory that its allocator caches.
   void (*restore)();
   /// Limits Torch's operations to `bytes` of the device's memory, including the memory that Torch caches.
   core::result<void> (*limit_memory)(uint32_t index, uint64_t bytes);
-  void (*empty_cache)();  ///< returns memory that Torch keeps for later allocations
+  void (*empty_cache)();  ///< frees the device memory that Torch's allocator caches
 };
 
-/// Registers the library's functions. Called once, before the first session on such a device.
+/// Registers the functions of the CUDA library. Must be called once, before the first session on a CUDA device.
 void provide(const cuda_process& of_library);
 
-/// Returns memory of the device that Torch keeps for later allocations; does nothing without the library.
+/// Frees the device memory that Torch's allocator caches; does nothing if no CUDA library is registered.
 void empty_cuda_cache();
 
 /// Returns `bytes` as a fraction of `all_bytes`, at most 1; 1 if `all_bytes` is unknown (0).
@@ -39,15 +39,16 @@ constexpr double part_of_memory(uint64_t bytes, uint64_t all_bytes) {
 
 class cuda_use {  ///< applies a session's CUDA settings to the process while the session is open
  public:
-  /// Requests settings, which hold from now on; called before the session computes. Errors: bad_input, if another open
-  /// session of this process has other settings, or the environment contradicts them.
+  /// Applies the settings `s`, which hold until all sessions have ended; must be called before the session computes.
+  /// Errors: bad_input, if another open session of this process has other settings, or the environment contradicts
+  /// them.
   static core::result<std::unique_ptr<cuda_use>> begin(device::device_id device, const cuda_settings& s);
   ~cuda_use();
   cuda_use(const cuda_use&) = delete;
   cuda_use& operator=(const cuda_use&) = delete;
 
-  /// Permits Torch to use `bytes` of the device's memory for this session; the shares of several sessions are added.
-  /// Errors: io.
+  /// Permits Torch to use `bytes` bytes of the device's memory for this session; Torch's limit is the sum over all open
+  /// sessions. Errors: io.
   core::result<void> share_memory(uint64_t bytes);
 
  private:

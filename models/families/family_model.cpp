@@ -1,4 +1,4 @@
-// Runs units and segments in order, and computes generation's last step.
+// Computes the segments of a model unit by unit, and the logits of the next token for text generation.
 #include "models/families/family_model.hpp"
 
 #include <ATen/core/grad_mode.h>
@@ -71,8 +71,8 @@ std::unique_ptr<segment_run> family_model::forward(uint32_t unit, uint32_t segme
                      copies_last_input(unit, segment) ? last_input::is_copied : last_input::stays);
 }
 
-// True if the input consists of parts that ranks of a group have exchanged: the parts are put together in a new tensor,
-// or added to another one.
+// True if the segment's last input tensor consists of parts that the ranks of a tensor or sequence group have
+// exchanged: forward then copies the parts into a new tensor or adds them to one, so their memory may be reused.
 bool family_model::copies_last_input(uint32_t unit, uint32_t segment) const {
   if (unit == 0 || unit > spec_.layers || segment == 0) return false;
   const core::exchange_op op = table_.units[first_unit_ + unit].segments[segment - 1].output.op;
@@ -191,7 +191,7 @@ sequence_parts family_model::norm_parts(const segment_scope& scope) const {
 
 at::Tensor family_model::own_columns(segment_scope& scope, const at::Tensor& sum) const {
   const at::Tensor own = take_own(scope, sum, norm_parts(scope));
-  return own.view_as(own);  // a view, because a segment must not return its input itself
+  return own.view_as(own);  // a view of the input, because a segment must not return its input tensor itself
 }
 
 values family_model::block_of_own_columns(segment_scope& scope, uint32_t segment, const values& input) const {
@@ -231,11 +231,13 @@ at::Tensor family_model::add_columns(segment_scope& scope, const values& input, 
 at::Tensor family_model::logits(segment_scope& scope, const at::Tensor& x) const {
   row_norm norm = next_norm(scope, spec_.norm_epsilon);
   projection layer = next_linear(scope);
-  if (own_vocabulary().are_all()) layer.panels = panel_sums::wide;  // gives the bits of a head in row tiles
+  // So that the bits are those of a head that is computed in row tiles.
+  if (own_vocabulary().are_all()) layer.panels = panel_sums::wide;
   return normed_linear(scope, as_rows(x), std::move(norm), {std::move(layer)}).y.front();
 }
 
-// A batch that requests logits has memory for all of them, so its head is not computed in tiles.
+// Returns whether the head is computed in row tiles: not for a batch that requests the logits, for which memory for all
+// of them exists.
 bool family_model::tiles_head(const micro_batch& batch) const {
   return spec_.head_tile_rows > 0 && batch.logits == nullptr && batch.computes_loss;
 }
@@ -284,7 +286,8 @@ values family_model::losses(segment_scope& scope, const at::Tensor& of_tokens, c
   return values({of_tokens, statistics});
 }
 
-// Computes the loss of this rank's columns. The mean over the ranks of a sequence group is the mean over all columns.
+// Computes this rank's contribution to the loss from the logits of its own columns (tokens). It is scaled by
+// share_of_mean(), so that the mean over the ranks of a sequence group is the mean over all columns.
 values family_model::loss(const segment_scope& scope, const at::Tensor& of_tokens, const values& input) const {
   if (!scope.batch().computes_loss) return at::zeros({}, of_tokens.options().dtype(at::kFloat));
   const vocabulary_rows own = own_vocabulary();

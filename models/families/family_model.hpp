@@ -24,9 +24,11 @@ class family_model final : public language_model {
 
   [[nodiscard]] const core::model_table& table() const override { return table_; }
   void read_copies(uint32_t first) override;
-  /// Makes this model, a teacher, compute as part of the table `whole`, from unit `first_unit` on.
+  /// Makes this model, a teacher in distillation, use the joint table `whole` of teacher and student; its units begin
+  /// at unit `first_unit` of that table.
   void join(const core::model_table& whole, uint32_t first_unit);
-  /// Makes this model learn from `teacher`, a part of the same table; `terms` define the loss against the teacher.
+  /// Makes this model a student of `teacher`, whose units are in the same table; `terms` weights the losses against
+  /// data and teacher.
   void learn_from(std::shared_ptr<const family_model> teacher, const kernels::distillation_terms& terms);
   std::unique_ptr<segment_run> forward(uint32_t unit, uint32_t segment, const micro_batch& batch, const values& input,
                                        const parameter_binding& parameters) override;
@@ -36,26 +38,28 @@ class family_model final : public language_model {
                                        const parameter_binding& parameters) override;
 
  private:
-  /// Computes the embedding's segment. All functions of this class take their layers from the scope in the order of the
-  /// table; hidden states are (B, T, C).
+  /// Computes the embedding's segment. All functions of this class take the parameters of their layers from `scope`, in
+  /// the order of the table; hidden states are (B, T, C).
   [[nodiscard]] std::unique_ptr<segment_run> embedding(segment_scope& scope) const;
-  /// Returns queries, keys and values (B, T, (heads + 2 kv_heads) * head_width), next to each other, from the outputs
-  /// of the layers before attention.
+  /// Returns queries, keys and values of each token next to each other, (B, T, (heads + 2 kv_heads) * head_width), from
+  /// the outputs `projected` of the linear layers before attention; rotates queries and keys if the family has rotary
+  /// positions.
   at::Tensor packed(segment_scope& scope, const std::vector<at::Tensor>& projected) const;
-  /// Returns the MLP's contribution to the residual path, before dropout.
+  /// Returns what the MLP adds to the residual path, before dropout, from the outputs `projected` of its first layers.
   at::Tensor mlp_output(segment_scope& scope, const std::vector<at::Tensor>& projected) const;
-  /// Returns the MLP's last layer, whose rows are multiplied panel by panel (models/table/row_tiles.hpp), like the rows
-  /// of its first layers.
+  /// Returns the MLP's last linear layer. Its rows are multiplied in panels of a fixed number of rows
+  /// (models/table/row_tiles.hpp), as those of the MLP's first layers are.
   static projection mlp_end(segment_scope& scope);
-  /// Returns `past`, the residual path, plus `y`, to which dropout was applied if the family has it.
+  /// Returns `past`, the residual path, plus `y`; first applies dropout to `y` if the family has it at this site.
   at::Tensor add(segment_scope& scope, const at::Tensor& past, at::Tensor&& y, dropout_site site) const;
 
-  /// Returns the heads of this rank's columns, with their numbers in the model.
+  /// Returns the number of attention heads that this rank computes in `unit`, and the index of its first head in the
+  /// whole model, on which dropout masks depend.
   [[nodiscard]] attention_shape own_heads(uint32_t unit) const;
-  /// Returns the rows of the vocabulary that embedding and head have on this rank.
+  /// Returns which rows of the vocabulary (tokens) this rank has in its embedding and its head.
   [[nodiscard]] vocabulary_rows own_vocabulary() const { return models::own_vocabulary(spec_, place_); }
 
-  /// Computes the segment's next norm and the `count` linear layers after it, or the norm alone if `count` is 0.
+  /// Computes the segment's next norm and the `count` linear layers that read it, or the norm alone if `count` is 0.
   [[nodiscard]] normed_outputs normed(segment_scope& scope, const at::Tensor& x, size_t count,
                                       panel_sums panels = panel_sums::none) const {
     return next_normed(scope, x, spec_.norm_epsilon, count, panels);
@@ -64,51 +68,61 @@ class family_model final : public language_model {
 
   values block(segment_scope& scope, uint32_t segment, const values& input) const;
   at::Tensor attention(segment_scope& scope, const at::Tensor& x) const;
-  /// Returns attention's contribution to the residual path, before dropout, from the `mixed` heads.
+  /// Returns what attention adds to the residual path, before dropout: the output layer applied to `mixed`, the
+  /// weighted values of all heads.
   at::Tensor attention_output(segment_scope& scope, const at::Tensor& mixed) const;
   at::Tensor mlp(segment_scope& scope, const at::Tensor& x) const;
-  /// Computes the MLP in row tiles, before it is added to the residual path; after `norm`, if there is one.
+  /// Computes the MLP a tile of rows at a time, before its result is added to the residual path; applies `norm` first,
+  /// if it is given.
   normed_outputs mlp_in_tiles(segment_scope& scope, const at::Tensor& x, std::optional<row_norm> norm) const;
 
-  // Returns the operations that move columns between the ranks over which a sequence is split.
+  // Returns the layout of columns and heads that the ranks of a sequence group exchange (each rank has some columns,
+  // i.e. tokens, of every sample).
   [[nodiscard]] sequence_parts parts(const segment_scope& scope) const;
   values attention_in(segment_scope& scope, const at::Tensor& x) const;
   values attention_of_own_heads(segment_scope& scope, const values& input) const;
   at::Tensor attention_of_own_queries(segment_scope& scope, const values& input) const;
 
-  // Returns the operations that move columns between the ranks over which norms are split.
+  // Returns the layout of columns that the ranks of a tensor group exchange if each computes norms for its own columns
+  // (tokens) only.
   [[nodiscard]] sequence_parts norm_parts(const segment_scope& scope) const;
   [[nodiscard]] at::Tensor own_columns(segment_scope& scope, const at::Tensor& sum) const;
   values block_of_own_columns(segment_scope& scope, uint32_t segment, const values& input) const;
-  /// Computes a norm of this rank's columns, which are collected from all ranks later. Returns the residual path, then
-  /// the norm.
+  /// Computes the next norm for this rank's own columns (tokens); the following segment gathers the columns of all
+  /// ranks. Returns the residual path, then the norm's output.
   values normed_columns(segment_scope& scope, const at::Tensor& x) const;
-  /// Computes linear layers on the columns of a norm that were collected from all ranks.
+  /// Returns the outputs of `layers` for `x`, the norm's output, which was gathered from all ranks.
   [[nodiscard]] static std::vector<at::Tensor> projected(segment_scope& scope, const at::Tensor& x,
                                                          std::vector<projection> layers);
-  /// Returns this rank's columns of the residual path, with the sum of all ranks' contributions added.
+  /// Returns the residual path in this rank's own columns (tokens): `input` has the old residual path and, summed over
+  /// all ranks, what the block adds.
   at::Tensor add_columns(segment_scope& scope, const values& input, dropout_site site) const;
 
-  /// Returns the teacher's head, which computes the teacher's logits, if there is a teacher: the scope's next layers.
+  /// Returns the teacher's head, whose layers are the next ones of `scope`, and the teacher's hidden state; nullopt
+  /// without a teacher or outside of training.
   [[nodiscard]] std::optional<taught_head> taught(segment_scope& scope) const;
   values head(segment_scope& scope, uint32_t segment, const values& input) const;
   [[nodiscard]] bool tiles_head(const micro_batch& batch) const;
-  /// Returns the factor on the mean over a rank's own columns in the rank's contribution to the loss.
+  /// Returns the factor by which the mean loss over a rank's own columns (tokens) is multiplied, so that the mean over
+  /// all ranks is the mean over all columns.
   [[nodiscard]] double share_of_mean(const segment_scope& scope) const;
-  /// Returns the logits of rows; zeros follow those of this rank's columns if the vocabulary is split unevenly.
+  /// Returns the logits of the hidden states `x`, for this rank's rows of the vocabulary; if the vocabulary is split
+  /// unevenly, zeros follow them.
   [[nodiscard]] at::Tensor logits(segment_scope& scope, const at::Tensor& x) const;
-  /// Returns the loss of `of_tokens`, logits of a hidden state, or the numbers that other ranks need for it.
+  /// Returns the loss computed from the logits `of_tokens` of the hidden state `hidden`, or, if the vocabulary is split
+  /// over ranks, the logits and the statistics of each row that other ranks need.
   [[nodiscard]] values losses(segment_scope& scope, const at::Tensor& of_tokens, const at::Tensor& hidden) const;
   [[nodiscard]] values loss(const segment_scope& scope, const at::Tensor& of_tokens, const values& input) const;
 
   model_spec spec_;
-  std::optional<rotary_angles> angles_;  // angles of rotary positions; none: the family has learned positions
+  // Cosines and sines of rotary positions; none: the family has learned positions.
+  std::optional<rotary_angles> angles_;
   uint64_t columns_;
   model_place place_;
   core::model_table table_;
-  uint32_t first_unit_ = 0;                      // number in table_ of this model's first unit
-  std::shared_ptr<const family_model> teacher_;  // null: no teacher
-  kernels::distillation_terms terms_;            // terms of the loss against the teacher
+  uint32_t first_unit_ = 0;  // index in table_.units of this model's first unit; above 0 after a teacher's units
+  std::shared_ptr<const family_model> teacher_;  // the teacher, if this model is a student in distillation; else null
+  kernels::distillation_terms terms_;            // weights of the losses against data and teacher
 };
 
 }  // namespace troupe::models

@@ -1,4 +1,5 @@
-// Checks names and shapes once, when it opens a folder; afterwards a parameter is a range of bytes of a file.
+// Checks names and shapes of tensors once, when a folder is opened; afterwards a parameter is a range of bytes of a
+// file.
 #include "models/families/hugging_face.hpp"
 
 #include <algorithm>
@@ -30,30 +31,32 @@ namespace {
 
 using core::error_kind;
 
-/// Elements of a block, which are converted together.
+/// Number of elements that are read or written and converted at a time.
 constexpr size_t block_elements = size_t{1} << 16;
 
 bool is_float(core::dtype type) {
   return type == core::dtype::f32 || type == core::dtype::bf16 || type == core::dtype::f16 || type == core::dtype::f64;
 }
 
-/// True for names of constant tensors that files of older transformers releases contain besides parameters.
+/// True for names of constant tensors (masks, frequencies) that files of older transformers releases contain besides
+/// the parameters, and that are ignored.
 bool is_known_buffer(std::string_view name) {
   return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") || name.ends_with(".rotary_emb.inv_freq");
 }
 
 constexpr const char* from_scratch = "; to start from scratch, set model.path to a folder with only config.json";
 
-struct tensor_there {  ///< a tensor in a folder, in any way of storing it
+struct tensor_there {  ///< a tensor found in a folder, whichever way the folder stores it
   std::string_view name;
   const std::vector<int64_t>* shape = nullptr;
   core::dtype type = core::dtype::f32;
-  checkpoint::weights_folder::tensor plain{};  ///< used if `of_source` is null
+  checkpoint::weights_folder::tensor plain{};  ///< the tensor in a plain safetensors file; used if `of_source` is null
   const checkpoint::tensor_entry* of_source = nullptr;
-  std::string unread_type{};  ///< name of a type that cannot be read; `type` is invalid then
+  /// Name of the stored type if it cannot be read, in which case `type` is meaningless; else empty.
+  std::string unread_type{};
 };
 
-/// True if a file's name is the name of a file with weights.
+/// True if `name` is a file name that Hugging Face's libraries use for weights.
 bool is_of_weights(const std::string& name) {
   return name.ends_with(".safetensors") || checkpoint::is_index_name(name) ||
          (name.starts_with("pytorch_model") && name.ends_with(".bin"));
@@ -66,13 +69,14 @@ std::filesystem::path checkpoint_at(const std::filesystem::path& path) {
   return contents->checkpoints.front().path;
 }
 
-/// Returns the weights as a list of tensors if they are not plain safetensors; null if they are.
+/// Returns the weights at `path` as a source of tensors if they are compressed or in torch.save files; null if they are
+/// plain safetensors, which are read directly.
 core::result<std::unique_ptr<const checkpoint::tensor_source>> listed(const std::filesystem::path& path,
                                                                       bool is_compressed) {
   const checkpoint::source_format* format = nullptr;
   if (!is_compressed) {
     std::error_code ignored;
-    // other files of such a folder are ignored
+    // If a folder has safetensors files, all its other files are ignored.
     if (std::filesystem::exists(path / checkpoint::single_file_name, ignored) ||
         std::filesystem::exists(path / checkpoint::index_file_name, ignored))
       return std::unique_ptr<const checkpoint::tensor_source>();
@@ -97,7 +101,8 @@ core::result<std::unique_ptr<const checkpoint::tensor_source>> listed(const std:
 
 namespace {
 
-/// Returns an error if a table's parameters differ from those of the model that config.json will describe.
+/// Returns an error if the parameters of `table` differ in name or shape from those of the model that config.json will
+/// describe, so that the folder could not be loaded again.
 core::result<void> check_parameters_of(const model_spec& spec, const core::model_table& table) {
   std::map<std::string, std::vector<int64_t>> wanted;
   for (const auto& p : make_model_table(spec, 1, 1, sizeof(float)).parameters) wanted.emplace(p.name, p.shape);
@@ -181,7 +186,8 @@ core::result<std::unique_ptr<weights_source>> weights_source::open(const std::fi
   std::unordered_map<std::string, uint32_t> wanted;
   std::vector<bool> found(table.parameters.size(), false);
   for (uint32_t p = 0; p < table.parameters.size(); ++p) {
-    found[p] = table.parameters[p].is_copy();  // a copy has its original's values, so it is not read
+    // A copy of a tied parameter gets its original's values, so it is not read.
+    found[p] = table.parameters[p].is_copy();
     if (!found[p]) wanted.emplace(checkpoint::bare_name(table.parameters[p].name), p);
   }
   const auto stored_at = [&](const tensor_there& t) {
@@ -292,8 +298,9 @@ core::result<void> write_folder(const std::filesystem::path& folder, const model
                            : type == core::dtype::bf16 ? "bfloat16"
                            : type == core::dtype::f16  ? "float16"
                                                        : "float64";
-  config.erase("torch_dtype");                                     // the name before transformers 4.56
-  config.erase(std::string(checkpoint::quantization_config_key));  // describes the weights that the run began with
+  config.erase("torch_dtype");  // the key that transformers before 4.56 used for `dtype`
+  // Describes how the weights that the run started from were quantised; these are not.
+  config.erase(std::string(checkpoint::quantization_config_key));
   config["dtype"] = name;
   return checkpoint::write_file_atomically(folder / "config.json",
                                            config.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");

@@ -26,19 +26,20 @@ struct tensor_source;
 
 namespace troupe::models {
 
-/// True if a folder has weights next to its config.json, or if `path` is a file of weights or an index. Includes
-/// weights that cannot be read and those in checkpoints of other programs below `path`: weights_source::open() refuses
-/// them by name.
+/// True if `path` is a folder with weights, or a file of weights or an index. Also true for weights that cannot be
+/// read, and for checkpoints of other programs at or below `path`, so that weights_source::open() refuses them by name
+/// instead of training from scratch.
 bool has_weights(const std::filesystem::path& path);
 
-/// The weights of a folder, of an index or of one file as the parameters of a table, read on request, in any range. Any
-/// number of threads may read.
+/// Reads the weights of a folder, of an index or of one file as the parameters of a model's table, on request, in any
+/// range of elements. Several threads may read at once.
 class weights_source {
  public:
-  /// Opens the weights. Names may lack the prefix `transformer.` or `model.`; buffers in old files (attention masks,
-  /// rotary frequencies) and the head's copy of a tied weight are ignored. Compressed weights are read as the values of
-  /// their codes if `dequantise`. Errors: compressed weights without `dequantise`, a parameter that is missing or has
-  /// another shape, a tensor that is not a parameter of the model, a type that is not floating-point.
+  /// Opens the weights at `path` for the model `spec` with the parameters of `table`. Names in the files may lack the
+  /// prefix `transformer.` or `model.`; buffers in old files (attention masks, rotary frequencies) and the head's copy
+  /// of a tied weight are ignored. Compressed weights are read as the values of their codes if `dequantise`. Errors:
+  /// compressed weights without `dequantise`, a parameter that is missing or has another shape, a tensor that is not a
+  /// parameter of the model, a type that is not floating-point.
   static core::result<std::unique_ptr<weights_source>> open(const std::filesystem::path& path, const model_spec& spec,
                                                             const core::model_table& table, bool dequantise = false);
   ~weights_source();
@@ -50,17 +51,18 @@ class weights_source {
  private:
   struct stored {
     size_t file = 0;
-    uint64_t begin = 0, bytes = 0;  ///< byte range of the tensor in its file
+    uint64_t begin = 0, bytes = 0;  ///< offset and size in bytes of the tensor in its file
     core::dtype type = core::dtype::f32;
-    const checkpoint::tensor_entry* of_source = nullptr;  ///< entry of `source_`; replaces all other members
+    /// Entry of `source_`; if not null, the other members are not used.
+    const checkpoint::tensor_entry* of_source = nullptr;
   };
   weights_source();
   core::result<stored> place_of(const checkpoint::safetensors_file& file, const checkpoint::safetensors_entry& entry);
 
   std::unique_ptr<checkpoint::weights_folder> folder_;
-  /// the weights, if they are compressed or in torch.save files; replaces `folder_`
+  /// The weights, if they are compressed or in torch.save files; then `folder_` is not used.
   std::unique_ptr<const checkpoint::tensor_source> source_;
-  std::vector<core::source_file> files_;  ///< shards that contain parameters
+  std::vector<core::source_file> files_;  ///< safetensors files that contain parameters
   std::vector<stored> parameters_;
   std::vector<std::string> names_;  ///< [parameter]: name of the parameter in the folder
 };

@@ -1,4 +1,4 @@
-// Builds the model of a spec's family, after refusing specs that cannot run.
+// Makes the model object of a family, after refusing specifications that cannot run.
 #include "models/families/language_model.hpp"
 
 #include "models/families/family_model.hpp"
@@ -22,7 +22,8 @@ core::result<std::unique_ptr<family_model>> make_family(const model_spec& spec, 
   return std::make_unique<family_model>(spec, type, rows, columns, place, device);
 }
 
-/// A model together with its teacher: forwards each call by unit; the teacher's units come first.
+/// A student model together with its teacher, as one model: the teacher's units come first in the table, and each call
+/// is forwarded to the one that owns the unit.
 class taught_model final : public language_model {
  public:
   taught_model(std::shared_ptr<family_model> model, std::shared_ptr<family_model> teacher, const teaching& by,

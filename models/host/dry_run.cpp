@@ -18,7 +18,7 @@ namespace {
 
 using core::error_kind;
 
-/// Stores the values of a unit's buffers, and restores them later.
+/// Copies the values of a unit's buffers, and restores them when it is destroyed.
 class kept_buffers {
  public:
   explicit kept_buffers(const module_unit& unit) : buffers_(parts_of(unit).buffers) {
@@ -116,7 +116,8 @@ core::result<void> dry_run::compute(const module_unit& unit, uint32_t u, core::m
     return core::fail(error_kind::bad_input, "own model: wanted gradients to flow back through " + named(unit) +
                                                  ", but its output, " + shape_text(y) +
                                                  ", does not depend on its input and parameters");
-  std::vector<named_values::entry> next;  // the graph ends here: it would keep the unit's tensors
+  // Detached, because a longer autograd graph would keep the unit's tensors alive.
+  std::vector<named_values::entry> next;
   for (const auto& [name, t] : y) next.emplace_back(name, t.detach().requires_grad_(t.requires_grad()));
   y_ = named_values(std::move(next));
   cut_.emplace_back();

@@ -1,5 +1,5 @@
-// One forward of a host's model before anything is planned: checks that the units fit each other, and finds their costs
-// and which units draw random numbers.
+// One forward of the host program's model before anything is planned: checks that each unit accepts the output of
+// the unit before, and measures their costs and which units draw random numbers.
 #pragma once
 
 #include <optional>
@@ -14,31 +14,36 @@
 
 namespace troupe::models {
 
-/// Runs the units one after another, each built and converted to the run's type while it computes. Flops are those of
-/// matrix products, convolutions, recurrences and fused attention, two for each multiply-add; saved bytes are those
-/// that are still allocated after the unit's forward. Buffers keep their values.
+/// Runs a model's units one after another on one batch; each unit is built and converted to the run's type only while
+/// it computes. Flops are those of matrix products, convolutions, recurrences and fused attention, two for each
+/// multiply-add; saved bytes are those that are still allocated after the unit's forward. Buffers get their old values
+/// back.
 class dry_run {
  public:
   dry_run(const host_batch& first, at::ScalarType type, at::Device where, const random_key& key);
 
-  /// Runs unit `u`, the next one: fills in flops (if the host gave none) and bytes of the table, which has the unit's
-  /// parameters. Errors: a unit that cannot compute with the output of the unit before (both are named, with the
-  /// shape), an output through which no gradient flows.
+  /// Runs unit `u`, which must be the one after the last call's: fills in its flops (unless the host gave them) and
+  /// bytes in `table`, which must have the unit's parameters already. Errors: a unit that cannot compute with the
+  /// output of the unit before (both are named, with the shape), an output through which no gradient flows.
   core::result<void> compute(const module_unit& unit, uint32_t u, core::model_table& table);
-  /// Probes a cut over `degree` ranks of the unit that was computed last (probe.hpp); the last successful cut is kept.
+  /// Checks that the unit that compute() ran last computes the same if `cut` splits it over `degree` tensor-parallel
+  /// ranks (probe.hpp), and measures the costs of one rank. If called again for the same unit, the last cut that passed
+  /// is used.
   core::result<void> try_cut(const module_unit& unit, injection& cut, uint32_t degree);
-  /// Allows the last unit's output to stay split: called before `try_cut` of the last unit if the model's loss needs no
-  /// whole rows of scores. If that unit's only cut is the vocabulary's, each rank keeps its own columns.
+  /// Allows the last unit's output to stay split by columns of the vocabulary: each rank then keeps its own columns of
+  /// the scores, if the cut of the vocabulary is the unit's only cut. Called before `try_cut` of the last unit if the
+  /// model's loss can be computed from split rows.
   void joins_loss() { joins_loss_ = true; }
-  /// Finishes the run; called after the last unit. Errors: a loss that is not one number with a gradient; a model
-  /// without trained parameters.
+  /// Computes the loss from the last unit's output; called after the last unit. Errors: a loss that is not one number
+  /// with a gradient; a model without trained parameters.
   core::result<void> end(const module_model& model);
 
-  /// Returns the table that a rank computes with, from the whole one: shapes, costs and exchanges of units that are
-  /// cut.
+  /// Returns the table with which one tensor-parallel rank computes, from the table of the whole model: shapes of cut
+  /// parameters, and costs and exchanges of cut units.
   [[nodiscard]] core::model_table local_table(const core::model_table& whole, const core::tp_plan& cut) const;
 
-  /// Sets those of `facts` that the run has found and the table does not contain.
+  /// Sets the members of `facts` that the run has found and that the table does not contain: names and shapes of
+  /// values, and which units draw random numbers and are cut.
   void tell(module_facts& facts) const;
 
  private:
@@ -51,27 +56,32 @@ class dry_run {
   bool trains_ = false;
   std::vector<bool> draws_;
   std::vector<std::vector<value_info>> inputs_;
-  std::vector<std::optional<summand_costs>> cut_;  // [unit]: costs of a summand, if the unit is cut
-  // bytes of the last unit's output, and bytes that are still allocated after the loss was computed
+  // [unit]: costs of one tensor-parallel rank, if the unit is cut over ranks.
+  std::vector<std::optional<summand_costs>> cut_;
+  // Bytes of the last unit's output, and bytes that are still allocated after the loss was computed.
   uint64_t output_bytes_ = 0, loss_bytes_ = 0;
-  uint64_t statistics_bytes_ = 0;  // bytes of the last unit's row statistics, if it is cut by columns
+  // Bytes of the softmax statistics of all rows, if each rank keeps its own columns of the scores.
+  uint64_t statistics_bytes_ = 0;
   bool joins_loss_ = false;
-  core::tp_widths columns_;  // columns of the last unit's output on each coordinate, if each has its own
+  // Columns of the last unit's output on each tensor-parallel rank; empty: ranks have whole rows.
+  core::tp_widths columns_;
 };
 
-/// Returns `t`, or a copy if it has gaps or overlaps itself. Units pass on tensors without gaps only, in both
-/// directions, so that a tensor is the same, strides included, after it has crossed between stages or was stored in a
-/// window.
+/// Returns `t`, or a contiguous copy if its elements have gaps between them or overlap. Units pass on only tensors
+/// without gaps, forward and backward, so that a tensor has the same strides after it was sent to another pipeline
+/// stage or stored in a swap file.
 at::Tensor without_gaps(const at::Tensor& t);
 named_values without_gaps(const named_values& x);
 
-/// Returns the input of the first unit: the batch with floating tensors converted to `type`.
+/// Returns the input of the first unit: the tensors of the batch on the device `where`, floating ones converted to
+/// `type`.
 named_values entering(const host_batch& batch, at::ScalarType type, at::Device where);
 
-/// Returns the model's loss for the last unit's output, whose floating tensors are widened to a type for sums.
+/// Returns the model's loss for the last unit's output, whose floating tensors are first converted to the type that
+/// sums are formed in (fp32, or fp64 for fp64).
 at::Tensor loss_of(const module_model& model, const named_values& output, const host_batch& batch);
 
-/// Returns the exception's message in one line.
+/// Returns the first line of the exception's message, which for LibTorch's exceptions has no backtrace.
 std::string line_of(const std::exception& e);
 
 }  // namespace troupe::models

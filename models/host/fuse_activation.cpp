@@ -21,10 +21,11 @@ namespace {
 
 namespace nn = torch::nn;
 
-/// Function that computes an activation of a tensor to which no other code refers.
+/// Function that computes an activation of `z`; no other code may refer to the tensor, because the function may
+/// overwrite it.
 using activation = std::function<at::Tensor(at::Tensor z)>;
 
-/// Computes the activation in place unless `z` is a view: for a view, autograd would copy the gradient.
+/// Computes the activation in place, except if `z` is a view, for which autograd would have to copy the gradient.
 template <at::Tensor& (*in_place)(at::Tensor&), at::Tensor (*apart)(const at::Tensor&)>
 at::Tensor over(at::Tensor z) {
   return z.is_view() ? apart(z) : in_place(z);
@@ -56,7 +57,8 @@ activation activation_made(const module_recipe& by) {
   return {};
 }
 
-/// A linear layer and an activation as one entry of a Sequential; the linear layer stays registered.
+/// An entry of a torch Sequential that computes a linear layer and the activation after it; the original linear layer
+/// stays registered and owns the parameters.
 struct fused_entry : nn::Module {
   fused_entry(std::shared_ptr<nn::LinearImpl> layer, activation then)
       : layer_(std::move(layer)), then_(std::move(then)) {}
@@ -74,8 +76,9 @@ std::shared_ptr<Module> exactly_a(const std::shared_ptr<nn::Module>& m) {
 
 using seen_modules = std::set<const nn::Module*>;
 
-/// Fuses pairs of neighbouring entries of a Sequential, unless `others` contains the Sequential; returns the number of
-/// fused pairs.
+/// Fuses each linear layer in a Sequential with the activation in the next entry, if that activation's backward reads
+/// only its result. Does nothing if `others`, the modules that other code may call, contains the Sequential. Returns
+/// the number of fused pairs.
 size_t fuse_entries(nn::SequentialImpl& s, const seen_modules& others) {
   if (others.contains(&s)) return 0;
   size_t fused = 0;
@@ -92,7 +95,8 @@ size_t fuse_entries(nn::SequentialImpl& s, const seen_modules& others) {
   return fused;
 }
 
-/// Adds to `out` the modules that a forward of the host, or another module's own forward, may call by itself.
+/// Adds to `out` all modules below `m` that the host's forward, or another module's own forward, may call directly, and
+/// whose entries must therefore not be changed.
 void note_callers(const std::shared_ptr<nn::Module>& m, bool calls_own, seen_modules& out) {
   if (m == nullptr) return;
   const bool is_called_whole = calls_own && exactly_a<nn::SequentialImpl>(m) != nullptr;
@@ -124,8 +128,8 @@ class fusion {
     return fused;
   }
 
-  /// Arranges that Sequentials which factories make later are fused when they are made. Returns the number of units
-  /// with such a factory.
+  /// Changes the recipes of units such that a Sequential that a factory makes later is fused right after it is made.
+  /// Returns the number of units with such a recipe.
   size_t factories() {
     size_t count = 0;
     for (module_unit& u : units_) {

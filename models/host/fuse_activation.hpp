@@ -1,5 +1,5 @@
-// The pass that computes a linear layer and the activation after it as one. Owns the cases in which that changes no
-// visible tensor; torch computes the arithmetic, in the same order, so the bits stay the same.
+// A pass over the units of the host's model: makes a linear layer and the activation after it one unit or entry. Owns
+// the cases in which that changes no tensor that other code sees; torch computes the same operations, so the bits stay.
 //
 // An activation whose backward reads its result (ReLU, Tanh) is written over the linear layer's output, which nothing
 // else reads: one tensor is kept instead of two, and memory is traversed once less. GELU and SiLU read their input, so
@@ -14,10 +14,12 @@ namespace troupe::models {
 
 /// Fuses activations into linear layers.
 ///
-/// - Units: a torch::nn::Linear, called as it is, directly before a unit that is torch::nn::ReLU or Tanh (or GELU or
-///   SiLU, if units are recomputed) becomes one unit with the linear layer's name, module and parameters, built or by
-///   its factory. Units stay as they are with several tensor ranks, and if units are numbered.
-/// - Sequentials: if a Sequential is a unit and no code of the host's calls it, an entry that is such a linear layer
+/// - Units: a unit whose module is a torch::nn::Linear, and the next unit, whose module is a torch::nn::ReLU or Tanh
+///   (or GELU or SiLU, if units are recomputed), become one unit with the linear layer's name, module and parameters,
+///   if the forward of both only calls the module's forward. The modules may exist already or be made by a factory
+///   later. Units are not changed if there are several tensor-parallel ranks, or if the configuration names units by
+///   position or type.
+/// - Sequentials: if a Sequential is a unit and no function of the host calls it, an entry that is a linear layer
 ///   computes the ReLU or Tanh after it, and the activation's entry returns its input; the registered modules stay.
 ///
 /// Returns the reason for the change, empty if nothing changed.

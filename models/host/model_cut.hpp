@@ -1,5 +1,6 @@
-// The cut of a host's model over the tensor axis: combines the cuts that its policy finds in each unit. Owns the rules
-// that concern several units; leaves the layers of one unit to models/inject/injection.hpp.
+// How the model of the host program (the host) is split over tensor-parallel ranks: combines the cuts that the
+// model's policy finds in each unit. Owns the rules that concern several units; leaves the layers of one unit to
+// models/inject/injection.hpp.
 #pragma once
 
 #include <cstdint>
@@ -14,35 +15,38 @@
 
 namespace troupe::models {
 
-class model_cut {  ///< computes how a model is cut over the tensor axis, unit by unit
+class model_cut {  ///< collects, unit by unit, how a model is split over tensor-parallel ranks
  public:
-  /// Uses the model's policy; without one nothing is cut.
+  /// Begins a cut of `model` over `degree` ranks by the model's policy; without a policy nothing is cut.
   model_cut(const module_model& model, uint32_t degree);
 
-  /// Returns the cut of the modules of a built unit, which may be empty. `way`: as for injection::make.
+  /// Returns how the modules of a built unit are cut, possibly not at all. `way` selects one of several possible cuts,
+  /// as for injection::make.
   [[nodiscard]] core::result<injection> into(const module_unit& unit, uint32_t way = 0) const;
-  /// Adds the next unit, as it is cut; `number_of` returns a parameter's number in the table. Errors (bad_input): a
-  /// weight that an earlier unit cuts differently.
+  /// Records that the next unit is cut as `made` says; `number_of` must return a parameter's index in the table. Errors
+  /// (bad_input): a weight that an earlier unit cuts differently.
   core::result<void> add(const module_unit& unit, const injection& made,
                          const std::function<uint32_t(const at::Tensor&)>& number_of);
 
-  /// Returns the plan of all units, in the order of `table`. Errors (bad_input): a rule or the name of a row layer that
-  /// matched no layer; with several ranks also a model without policy or without any cut, and a parameter that is whole
-  /// in one unit and cut, or part of a cut unit, in another.
+  /// Returns the cut of every parameter of `table`, after all units were added. Errors (bad_input): a rule or the name
+  /// of a row layer that matched no layer; with several ranks also a model without policy or without any cut, and a
+  /// parameter that is whole in one unit and cut, or part of a cut unit, in another.
   core::result<core::tp_plan> plan(const core::model_table& table) const;
 
   [[nodiscard]] const std::vector<injected_layer>& layers() const { return layers_; }
 
  private:
   [[nodiscard]] core::result<void> check_used() const;
-  [[nodiscard]] std::string reasons() const;                    // reasons of all layers, a line each
-  void tell_own_layers(const module_unit& unit, size_t count);  // adds the own layers among the last `count` layers
+  [[nodiscard]] std::string reasons() const;  // text for errors: each layer and why it is cut or not, one per line
+  // Appends to the reasons of the last `count` layers whether Troupe computes them.
+  void tell_own_layers(const module_unit& unit, size_t count);
 
   std::shared_ptr<const injection_policy> policy_;
   uint32_t degree_;
-  std::vector<bool> used_, is_cut_;            // [rule]: true if a layer matched it; [unit]: true if the unit is cut
-  std::vector<core::parameter_cut> cuts_;      // [parameter]: cut of the parameter; may be shorter than the table
-  std::vector<std::vector<uint32_t>> cut_in_;  // [unit]: parameters that the unit cuts
+  // [rule]: true if it matched a layer; [unit]: true if a layer of it is split over ranks.
+  std::vector<bool> used_, is_cut_;
+  std::vector<core::parameter_cut> cuts_;      // [parameter]: how it is split over ranks; may be shorter than the table
+  std::vector<std::vector<uint32_t>> cut_in_;  // [unit]: parameters that are split over ranks in this unit
   std::vector<injected_layer> layers_;
 };
 

@@ -13,7 +13,7 @@ namespace {
 
 using core::error_kind;
 
-/// Returns the first unit that has the module of unit `u`.
+/// Returns the index of the first unit that shares its module with unit `u`, which may be `u` itself.
 size_t first_with(const module_model& model, size_t u) {
   const std::string& key = model.units[u].recipe->key;
   const auto has_it = [&](const module_unit& x) { return x.recipe != nullptr && x.recipe->key == key; };

@@ -1,5 +1,5 @@
-// A host's own model: torch::nn modules in order, each with a forward from tensors to tensors, and a loss. Owns the
-// host's description; prepared_modules and actors/ derive table, plan, gradients and residency from it.
+// The model of a program that embeds Troupe (the host): torch::nn modules in order, each with a forward from tensors to
+// tensors, and a loss. Owns the host's description; prepared_modules and actors/ derive the table and plan from it.
 //
 //   module_model make() {
 //     torch::nn::Linear in(784, 256), out(256, 10);
@@ -23,61 +23,66 @@
 
 namespace troupe::models {
 
-/// Modules that are gathered, run and released together: a layer, a block. The output is the next unit's input.
+/// A unit: a module (a layer, a block) whose parameters are gathered, used and released together, and its forward. Its
+/// output is the next unit's input.
 struct module_unit {
   std::string name;  ///< name of the unit, unique in the model; parameters are named `name.parameter`
-  std::shared_ptr<torch::nn::Module> module;  ///< null if the unit has no parameters, or is not built
+  std::shared_ptr<torch::nn::Module> module;  ///< module of the unit; null if it has no parameters, or is not built yet
   unit_forward forward;
-  double forward_flops = 0;  ///< flops of one micro-batch; 0: counted in a dry run (matrix products and convolutions)
-  std::shared_ptr<const module_recipe> recipe{};  ///< makes module and forward on the ranks that compute the unit
-  bool calls_own = false;                         ///< true if forward is the module's own
-  /// Position in the list that the factory returned, which seeds the unit's random numbers even after a pass has moved
-  /// it; nullopt: its current position.
+  /// Flops of a forward of one micro-batch; 0: a dry run counts those of products and convolutions.
+  double forward_flops = 0;
+  /// Makes module and forward, only on ranks that compute the unit; null: the host made them.
+  std::shared_ptr<const module_recipe> recipe{};
+  bool calls_own = false;  ///< true if `forward` only calls the module's own forward
+  /// Number of the unit from which its random numbers are seeded: its position in the list that the factory returned,
+  /// even after a pass has moved the unit; nullopt: its current position.
   std::optional<uint32_t> place{};
 };
 
-/// A host's model as a list of units and a loss. Parameters are on the CPU in any floating type; the run converts them
-/// and the floating buffers to the precision of the configuration and shards them. A module, or a single tensor, that
-/// is in several units is shared between them. Parameters without requires_grad are not trained. Each rank has its own
+/// A host's model as a list of units and a loss. The factory makes parameters on the CPU in any floating type; the run
+/// converts them and the floating buffers to its own type and shards them. A module, or a single tensor, that is in
+/// several units is shared between them. Parameters without requires_grad are not trained. Each rank has its own
 /// buffers: running statistics are those of its own micro-batches, as in data parallelism without synchronised norms.
 struct module_model {
   std::vector<module_unit> units;
   loss_function loss;
-  /// Rules by which units are cut over the tensor axis; null: no unit is cut, and a run with tensor ranks is refused.
+  /// Rules by which the layers of units are split over tensor-parallel ranks; null: no layer is split, and a run with
+  /// several tensor-parallel ranks is refused.
   std::shared_ptr<const injection_policy> policy{};
 };
 
-/// Returns the number with which the random numbers of unit `u` are seeded.
+/// Returns the number from which the random numbers of unit `u` are seeded.
 inline uint32_t place_of(const module_model& model, size_t u) {
   return model.units[u].place.value_or(static_cast<uint32_t>(u));
 }
 
-/// Makes a run with tensor ranks cut the layers of the model's units by the rules of `policy`
-/// (models/inject/injection.hpp). Called on the factory's model, before a session has it; with one tensor rank its
-/// modules do not change.
+/// Returns the model with `policy`: a run with tensor-parallel ranks splits the layers of the model's units by its
+/// rules (models/inject/injection.hpp). Must be called on the factory's model, before a session has it; with one
+/// tensor-parallel rank its modules do not change.
 module_model inject(module_model model, injection_policy policy);
 
-/// Returns, layer by layer, what would be cut over `degree` ranks and what not, with reasons; builds units that have
-/// factories. Errors (bad_input): a rule that matches no layer that it could cut, and those of injection.
+/// Returns for each layer whether it would be split over `degree` ranks and why; builds units that have factories.
+/// Errors (bad_input): a rule that matches no layer that it could cut, and those of injection.
 core::result<std::vector<injected_layer>> injected_layers(const module_model& model, uint32_t degree);
 
-/// Builds all units that are not built yet, for a host that uses the model itself. Throws what their factories throw,
-/// and if units share modules of different types under one key.
+/// Makes the modules of all units that are not built yet, for a host that computes with the model itself, without a
+/// session. Throws what the factories throw, and if units share modules of different types under one key.
 void build(module_model& model);
 
-/// Makes the model; called once for each rank of the process, with torch's generator seeded alike. All calls must
-/// return the same structure; training starts from the values of the first call's model. Units with factories of their
-/// own are built later: once for the dry run, which drops each before the next, and once on each rank that computes
-/// them.
+/// Function of the host that makes the model. It is called once for each rank of the process, with torch's generator
+/// seeded equally. All calls must return the same structure; training starts from the values of the first call's model.
+/// Units with factories of their own are built later: once for the dry run, one at a time, and once on each rank that
+/// computes them.
 using module_factory = std::function<module_model()>;
 
-/// Returns the micro-batch `micro` of optimizer step `step` (from 0) for `rank`. Called ahead of need, on another
-/// thread than the modules', one call at a time, with torch's generator seeded from the run's seed and the three
-/// arguments: the batch may be drawn at random and is the same in every run. Must return within a minute.
+/// Function of the host that returns micro-batch number `micro` of optimizer step `step` (from 0) for `rank`. It is
+/// called before the batch is needed, on another thread than the modules', one call at a time, with torch's generator
+/// seeded from the run's seed and the three arguments, so the batch may be drawn at random and is the same in every
+/// run. Must return within a minute.
 using host_batches = std::function<host_batch(uint64_t step, uint32_t micro, uint32_t rank)>;
 
-/// Returns a unit of a module with a forward of the host's own: `forward(module, x)`, for example one that returns the
-/// first of a GRU's results.
+/// Returns a unit that computes `forward(module, x)`, a function of the host that calls the module; for example one
+/// that returns the first of a GRU's results.
 template <held_module Module, class Forward>
 module_unit unit(std::string name, const Module& module, Forward forward) {
   auto m = module_of(module);
@@ -89,7 +94,7 @@ module_unit unit(std::string name, const Module& module, Forward forward) {
           std::is_same_v<Forward, own_forward>};
 }
 
-/// Returns a unit of a module whose own forward takes and returns one tensor, or named values.
+/// Returns a unit that calls the module's own forward, which takes and returns one tensor or named values.
 template <held_module Module>
 module_unit unit(std::string name, const Module& module) {
   return unit(std::move(name), module, own_forward{});
@@ -101,25 +106,24 @@ requires(!held_module<Forward> && !module_maker<Forward>) module_unit unit(std::
   return {std::move(name), nullptr, std::move(forward)};
 }
 
-/// Returns a unit of a factory of a module (DeepSpeed's LayerSpec): the unit is built on the ranks that compute it,
-/// with torch's generator seeded for it, so that every call makes the same values.
+/// Returns a unit whose module `factory` makes (DeepSpeed's LayerSpec). The module is made only on the ranks that
+/// compute the unit, with torch's generator seeded for it, so that every call makes the same values.
 template <module_maker Factory>
 module_unit unit(std::string name, Factory factory) {
   return unit(std::move(name), shared(std::string(), std::move(factory)));
 }
-/// Returns a unit of a factory of a module, with a forward of the host's own.
+/// Returns a unit whose module `factory` makes and that computes `forward(module, x)`, a function of the host.
 template <module_maker Factory, class Forward>
 module_unit unit(std::string name, Factory factory, Forward forward) {
   return unit(std::move(name), shared(std::string(), std::move(factory)), std::move(forward));
 }
 
-/// Returns a unit of a factory whose module several units share (TiedLayerSpec), each with a forward of its own if
-/// required.
+/// Returns a unit that calls the own forward of a module that several units share (DeepSpeed's TiedLayerSpec).
 template <class Factory>
 module_unit unit(std::string name, const shared_module<Factory>& module) {
   return unit(std::move(name), module, own_forward{});
 }
-/// Returns a unit of a factory whose module several units share, with a forward of the host's own.
+/// Returns a unit that computes `forward(module, x)`, a function of the host, with a module that several units share.
 template <class Factory, class Forward>
 module_unit unit(std::string name, const shared_module<Factory>& module, Forward forward) {
   return {std::move(name), nullptr, {}, 0, recipe_of(module, std::move(forward)), std::is_same_v<Forward, own_forward>};

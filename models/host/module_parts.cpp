@@ -1,4 +1,5 @@
-// Together with models/inject and fuse_activation.cpp the only library code that includes torch::nn.
+// Finds the tensors and layers of modules. Apart from models/inject and fuse_activation.cpp, only this file of the
+// library includes torch::nn.
 #include "models/host/module_parts.hpp"
 
 #include <torch/nn/module.h>
@@ -81,7 +82,8 @@ bool describe_convolution(const nn::Module& m, layer_info& l) {
                type_identity<nn::ConvTranspose2dImpl>(), type_identity<nn::ConvTranspose3dImpl>());
 }
 
-/// Describes attention: queries, keys and values have one packed weight if their inputs have the same width.
+/// Describes an attention module in `l`: queries, keys and values have one packed weight if their inputs have the same
+/// width.
 void describe_attention(const nn::MultiheadAttentionImpl& a, layer_info& l) {
   const int64_t width = a.options.embed_dim();
   set_widths(l, layer_kind::attention, width, width);
@@ -99,7 +101,7 @@ bool is_activation(const nn::Module& m) {
                 nn::TanhImpl, nn::TanhshrinkImpl, nn::ThresholdImpl>(m);
 }
 
-/// Sets kind, widths, layout and heads by the module's type; false for an unknown type.
+/// Sets kind, widths, layout and heads of `l` by the type of `m`; returns false for an unknown type.
 bool describe(const nn::Module& m, layer_info& l) {
   if (const auto* linear = dynamic_cast<const nn::LinearImpl*>(&m)) {
     set_widths(l, layer_kind::linear, linear->options.in_features(), linear->options.out_features());
@@ -135,7 +137,8 @@ std::vector<layer_info> layers_of(const module_unit& unit, uint32_t number,
   std::vector<layer_info> out;
   if (unit.module == nullptr) return out;
   std::set<const nn::Module*> seen;
-  const nn::MultiheadAttentionImpl* attention = nullptr;  // the last attention module: its output projection follows it
+  // The attention module found last; its output projection comes next in the list.
+  const nn::MultiheadAttentionImpl* attention = nullptr;
   for (const auto& [name, module] : unit.module->named_modules().pairs()) {
     if (!seen.insert(module.get()).second) continue;
     layer_info l;

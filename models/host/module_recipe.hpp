@@ -1,5 +1,5 @@
-// Recipes for modules, which are made only on the ranks that compute them: a factory, the units that share its module,
-// and the forward of each. Owns the types of a host's modules, so that no other code depends on them.
+// Recipes that make a unit's module only on the ranks that compute the unit: a factory, the units that share its
+// module, and the forward of each. Owns the types of a host's modules, so that no other code depends on them.
 #pragma once
 
 #include <concepts>
@@ -24,11 +24,11 @@ concept module_holder = requires(T m) {
 };
 
 template <module_holder Holder>
-auto module_of(const Holder& m) {  ///< returns the module that the holder has
+auto module_of(const Holder& m) {  ///< returns the module in a holder such as torch::nn::Linear
   return m.ptr();
 }
 template <class Module>
-std::shared_ptr<Module> module_of(std::shared_ptr<Module> m) {  ///< returns the module itself
+std::shared_ptr<Module> module_of(std::shared_ptr<Module> m) {  ///< returns the argument, which is the module already
   return m;
 }
 
@@ -44,7 +44,7 @@ concept module_maker = !held_module<T> && requires(const T& make) {
   module_of(make());
 };
 
-/// The forward function of the module itself.
+/// Forward function of a unit that calls the module's own forward.
 struct own_forward {
   template <class Module>
   auto operator()(Module& m, const at::Tensor& x) const -> decltype(m.forward(x)) {
@@ -56,34 +56,35 @@ struct own_forward {
   }
 };
 
-/// A module and the forward that computes with it.
+/// A module after it was made, and the forward with which the unit computes.
 struct built_module {
   std::shared_ptr<torch::nn::Module> module;
   unit_forward forward;
 };
 
-struct module_recipe {  ///< recipe of one unit
-  std::string key;      ///< key of the module: units of one key share it; empty: it belongs to this unit alone
+struct module_recipe {  ///< how to make the module and the forward of one unit
+  std::string key;      ///< name under which units share one module; empty: the module belongs to this unit alone
   std::type_index type = typeid(void);
   std::function<std::shared_ptr<void>()> make;  ///< makes the module, whose type is `type`
   std::function<built_module(const std::shared_ptr<void>&)> use;
 };
 
-/// A factory of a module that units on the same rank share; each other rank has its own module, with the same values.
-/// Units name the shared module by `key`; the first unit's factory is called.
+/// A factory of a module that several units of a rank share under the name `key`; each rank has its own module, with
+/// the same values. Only the first unit's factory is called.
 template <class Factory>
 struct shared_module {
   std::string key;
   Factory factory;
 };
 
-/// Returns a factory to pass to unit(): all units whose factories have the same `key` share one module.
+/// Returns a factory for unit(): all units whose factories have the same `key` share one module, as DeepSpeed's tied
+/// layers do.
 template <module_maker Factory>
 shared_module<Factory> shared(std::string key, Factory factory) {
   return {std::move(key), std::move(factory)};
 }
 
-/// Returns the recipe of a unit that computes `forward(module, x)`.
+/// Returns the recipe of a unit whose forward is `forward(module, x)`, where `from` makes the module.
 template <class Factory, class Forward>
 std::shared_ptr<const module_recipe> recipe_of(const shared_module<Factory>& from, Forward forward) {
   using module = typename decltype(module_of(from.factory()))::element_type;

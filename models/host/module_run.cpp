@@ -11,7 +11,8 @@
 namespace troupe::models {
 namespace {
 
-/// Restores, during its lifetime, the values that buffers had after the forward.
+/// Gives buffers, during its lifetime, the values that they had after this micro-batch's forward, for the backward;
+/// then the current values return.
 class buffers_as_then {
  public:
   explicit buffers_as_then(const std::vector<kept_buffer>& then) {
@@ -51,7 +52,8 @@ class module_run final : public segment_run {
   [[nodiscard]] const values& outputs() const override { return outputs_; }
 
   void release_outputs() override {
-    if (!is_summand_) return;  // backward may read the result of the host's last operation
+    // An output that is not a summand may be the result of the host's last operation, which backward may read.
+    if (!is_summand_) return;
     outputs_ = {};
     for (at::Tensor& t : results_)
       if (t.requires_grad()) t.set_data(t.detach().new_empty({1}).expand(t.sizes()));
@@ -86,7 +88,7 @@ class module_run final : public segment_run {
       } else {
         TORCH_CHECK(!all_used_, "parameter ", w.name,
                     " got no gradient: use it in every step, or set zero_optimization.ignore_unused_parameters: true");
-        writer.out().zero_();  // the parameter was not used in this micro-batch
+        writer.out().zero_();  // a parameter that this micro-batch did not use has gradient 0
       }
       writer.commit();
       *next++ = at::Tensor();
@@ -94,7 +96,8 @@ class module_run final : public segment_run {
   }
 
  private:
-  /// Returns the gradients of the inputs, undefined for inputs without one; keeps those of the parameters.
+  /// Runs autograd. Returns the gradients of the inputs, undefined for inputs that do not require one; stores those of
+  /// the parameters in gradients_.
   values differentiate(const std::vector<at::Tensor>& inputs, const values& gradients) {
     TORCH_CHECK(!results_.empty(), "backward of a unit that keeps no graph");
     std::vector<at::Tensor> wanted, from, with;
@@ -123,10 +126,10 @@ class module_run final : public segment_run {
 
   std::vector<at::Tensor> inputs_, results_;
   values outputs_;
-  std::vector<weight> parameters_;    // parameters that are trained
-  std::vector<kept_buffer> buffers_;  // buffers that the forward changed
+  std::vector<weight> parameters_;    // parameters of the unit that are trained
+  std::vector<kept_buffer> buffers_;  // buffers of the unit that the forward changed, with their values after it
   bool all_used_, is_summand_, differentiated_ = false;
-  std::vector<at::Tensor> gradients_;  // [index in parameters_]: gradient, from the differentiation until it is written
+  std::vector<at::Tensor> gradients_;  // [index in parameters_]: gradient, between autograd and its writing
 };
 
 }  // namespace

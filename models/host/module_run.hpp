@@ -1,4 +1,4 @@
-// A unit of a host's model after its forward: the graph that autograd keeps for one backward.
+// A unit of a host's model after its forward: holds the graph that autograd keeps for one backward.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,21 +11,22 @@
 
 namespace troupe::models {
 
-/// A buffer's values after a forward, which autograd may have saved: later micro-batches change the buffer before this
-/// one's backward.
+/// A buffer and the values that it had after a micro-batch's forward, because autograd may have saved the buffer, and
+/// forwards of later micro-batches change it before this micro-batch's backward.
 struct kept_buffer {
   at::Tensor buffer, values;
   int64_t version = 0;
 };
 
-struct unit_run {                      ///< tensors that a forward leaves for backward
-  std::vector<at::Tensor> inputs;      ///< inputs of the unit; those that require gradients get them
+struct unit_run {                      ///< what a unit's forward leaves for its backward
+  std::vector<at::Tensor> inputs;      ///< inputs of the unit; backward returns gradients for inputs that require one
   std::vector<at::Tensor> results;     ///< results of the unit in the order in which they are passed on
   std::vector<weight> parameters;      ///< parameters of the unit that are trained
   std::vector<kept_buffer> buffers{};  ///< buffers of the unit that the forward changed
   bool all_used = false;               ///< true: a parameter without gradient is an error
-  bool is_summand = false;             ///< true: the results are a summand, scaled by a number; backward reads none of
-                                       ///< their elements
+  /// True: the results are one tensor-parallel rank's summand of the output, the product of a tensor and a number, so
+  /// backward reads none of their elements.
+  bool is_summand = false;
 };
 
 std::unique_ptr<segment_run> run_of(unit_run run);

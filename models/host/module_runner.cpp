@@ -24,10 +24,11 @@
 namespace troupe::models {
 namespace {
 
-/// Records which micro-batches of the latest step were computed, because a pipeline has several in flight.
+/// Records which micro-batches of the latest step a unit has computed, so that a recomputation is recognised; a
+/// pipeline has several micro-batches in flight.
 class micro_batches_of_step {
  public:
-  /// Records a micro-batch; returns false if it was recorded before.
+  /// Records a micro-batch of step `step`; returns false if it was recorded before.
   bool add(uint64_t step, uint32_t micro) {
     if (std::exchange(step_, step) != step) micros_.clear();
     return micros_.insert(micro).second;
@@ -110,17 +111,19 @@ class module_runner final : public language_model {
   [[nodiscard]] injection injection_of(size_t unit) const {
     const module_unit& u = model_.units[unit];
     auto made = injection::make(u.module, u.name, *model_.policy, facts_->cut.degree, facts_->ways[unit]);
-    TORCH_CHECK(made, made.error().text);  // cannot fail: the dry run's model was cut in the same way
+    TORCH_CHECK(made, made.error().text);  // cannot fail, because the dry run cut the same model in the same way
     return std::move(*made);
   }
 
-  /// Returns the loss of a micro-batch, computed from the last unit's output `y`.
+  /// Returns the loss of a micro-batch, computed from the last unit's output `y`; 0 if the batch requests none. Stores
+  /// the scores if the batch requests them.
   at::Tensor end(const named_values& y, const micro_batch& batch) const {
     if (batch.logits != nullptr) *batch.logits = batch.output.empty() ? y.only() : y[batch.output];
     return batch.computes_loss ? loss(y, *batch.host) : at::zeros({}, at::device(torch_device(facts_->device)));
   }
 
-  /// Computes the loss after a last unit that is cut, when its summands are added.
+  /// Computes the loss if the last unit is split over tensor-parallel ranks, from the exchanged `input`: the sum of the
+  /// ranks' outputs, or this rank's columns of the scores and the statistics of all ranks.
   std::unique_ptr<segment_run> loss_of_sum(const micro_batch& batch, const values& input,
                                            const parameter_binding& parameters) const {
     const auto units = static_cast<uint32_t>(model_.units.size());
@@ -133,7 +136,7 @@ class module_runner final : public language_model {
     return run_of(std::move(out));
   }
 
-  /// True if the unit is the last one and returns a rank's own columns of the scores.
+  /// True if the unit is the last one and its output is this rank's own columns of the scores over the vocabulary.
   [[nodiscard]] bool gives_columns(size_t unit) const {
     return !facts_->columns.empty() && unit + 1 == model_.units.size();
   }
@@ -142,7 +145,8 @@ class module_runner final : public language_model {
     return static_cast<int64_t>(std::accumulate(all.begin(), all.begin() + coordinate_, uint64_t{0}));
   }
 
-  /// Returns the softmax statistics of this rank's own columns of the scores; the ranks then gather them.
+  /// Returns the softmax statistics of this rank's columns of the scores, which all ranks then gather to compute the
+  /// loss.
   [[nodiscard]] at::Tensor statistics(const at::Tensor& own, const micro_batch& batch) const {
     const at::Tensor wide = own.detach().to(sum_dtype(own.scalar_type()));
     if (!batch.computes_loss)
@@ -172,7 +176,7 @@ class module_runner final : public language_model {
     return named_values(std::move(all));
   }
 
-  /// Returns `x`; throws if its names differ from those of the values for `unit` in the first micro-batch.
+  /// Returns `x`, the input of `unit`; throws if the names of its values differ from those in the first micro-batch.
   [[nodiscard]] named_values as_before(named_values x, size_t unit) const {
     named_values first;
     for (const value_info& v : facts_->inputs[unit]) first = first.with(v.name, {});
@@ -216,14 +220,15 @@ class module_runner final : public language_model {
     for (size_t i = 0; i < versions.size() && batch.training; ++i)
       if (const at::Tensor& b = buffers_[unit][i]; b._version() != versions[i])
         changed.push_back({b, b.clone(), b._version()});
-    // Changes buffers without a new version, as modules do with their running statistics: tensors that autograd has
-    // saved of them stay valid.
+    // Restores the buffers without increasing their version counters, as modules do with their running statistics, so
+    // that tensors which autograd has saved stay valid.
     const at::AutoDispatchBelowADInplaceOrView unseen;
     for (size_t i = 0; i < kept.size(); ++i) buffers_[unit][i].copy_(kept[i]);
     return unit + 1 < model_.units.size() ? as_before(std::move(y), unit + 1) : y;
   }
 
-  // Computes a cut unit; the layers get their own weights back before any other code sees them.
+  // Computes this rank's part of a unit that is split over tensor-parallel ranks. The layers get their own weights back
+  // before any other code sees them.
   named_values summand(uint32_t unit, const named_values& x) {
     injection& cut = *cuts_[unit];
     const auto back = [](injection* c) { c->revert(); };
@@ -248,14 +253,17 @@ class module_runner final : public language_model {
 
   module_model model_;
   std::shared_ptr<const module_facts> facts_;
-  uint32_t coordinate_;      // coordinate on the tensor axis
-  core::model_table table_;  // the table of the whole model, with copies of shared parameters if they are read
+  uint32_t coordinate_;  // this rank's coordinate on the tensor-parallel axis
+  // table with which this rank computes; with copies of shared parameters after read_copies()
+  core::model_table table_;
   std::function<void(bool)> set_mode_;
-  bool training_ = true;                          // true: modules are in the factory's modes
+  bool training_ = true;  // true: modules are in the modes that the factory left them in; false: in evaluation mode
   std::vector<std::vector<at::Tensor>> buffers_;  // [unit]: buffers of the unit's module
-  std::vector<micro_batches_of_step> computed_;   // [unit]: micro-batches that the unit has been trained on
-  std::vector<std::optional<injection>> cuts_;  // [unit]: injection of the unit, if it is cut and computed on this rank
-  std::vector<own_layers> own_;                 // [unit]: Troupe's layers in the unit, if the policy requests them
+  // [unit]: micro-batches of the latest step whose forward the unit has computed in training.
+  std::vector<micro_batches_of_step> computed_;
+  // [unit]: how the unit's layers are cut, if they are and this rank computes the unit.
+  std::vector<std::optional<injection>> cuts_;
+  std::vector<own_layers> own_;  // [unit]: layers of the unit that Troupe replaces, if the policy requests that
 };
 
 }  // namespace

@@ -20,7 +20,8 @@ tl::unexpected<core::error> differ(const std::string& wanted, const std::string&
   return core::fail(error_kind::bad_input, "wanted " + wanted + " as in the first call of the factory, got " + got);
 }
 
-/// Compares one instance of a host's model with the table: finds out which tensor is which parameter.
+/// Compares one instance of a host's model with the table of the first instance: names, shapes and sharing of
+/// parameters.
 class likeness {
  public:
   explicit likeness(const core::model_table& table) : table_(table), named_by_(table.parameters.size()) {
@@ -52,7 +53,7 @@ class likeness {
     return {};
   }
   const core::model_table& table_;
-  std::vector<uint32_t> named_by_;  // [parameter]: the first unit that holds it
+  std::vector<uint32_t> named_by_;  // [parameter]: index of the first unit that has it, after which it is named
   std::unordered_map<const c10::TensorImpl*, uint32_t> number_of_;
   std::unordered_map<uint32_t, at::Tensor> tensor_of_;
 };

@@ -1,4 +1,5 @@
-// The table of a host's model: names, shapes, ties, layers. Contains no costs; a dry run finds them.
+// Builds the table of a host's model: names, shapes, sharing of parameters, layers. Contains no costs; a dry run
+// measures them.
 #pragma once
 
 #include <cstdint>
@@ -13,19 +14,21 @@
 
 namespace troupe::models {
 
-/// Checks a model's units. Errors, with the unit named: no units, a unit without a name of its own or without a
-/// forward, no loss.
+/// Checks the list of a host's units. Errors, with the unit named: no units, a unit without a name of its own or
+/// without a forward, no loss.
 core::result<void> check_units(const module_model& model);
 
-/// Builds the table of a host's model unit by unit, so that not all units need to be in memory at once.
+/// Builds the table of a host's model one unit after another, so that not all units need to exist in memory at once.
 class table_builder {
  public:
-  /// Makes a row for each unit, without parameters.
+  /// Begins a table with a row for each unit, still without parameters.
   explicit table_builder(const module_model& model);
-  /// Adds the parameters and layers of unit `u`, the next one, which must be built. A tensor that several units hold is
-  /// one parameter, named after the first. Errors: a parameter that is not a floating tensor on the CPU.
+  /// Adds the parameters and layers of unit `u`, which must be built and come after the last added one. A tensor that
+  /// several units have is one parameter, named after the first of them. Errors: a parameter that is not a floating
+  /// tensor on the CPU.
   core::result<void> add(const module_unit& unit, uint32_t u);
-  /// Forgets the tensors of `parts` that no other module holds; called when the unit's module is gone.
+  /// Forgets which parameters the tensors of `parts` are, except those that other modules have, too; called when the
+  /// unit's module was removed, because their addresses may be reused.
   void forget(module_parts parts);
 
   [[nodiscard]] core::model_table& table() { return table_; }
@@ -33,17 +36,18 @@ class table_builder {
 
  private:
   core::model_table table_;
-  std::unordered_map<const c10::TensorImpl*, uint32_t> known_;  // [tensor]: number of the parameter
+  std::unordered_map<const c10::TensorImpl*, uint32_t> known_;  // [tensor]: index of the parameter in the table
 };
 
-/// Returns [parameter, copies left out]: the model's tensor of the parameter; undefined if no unit that has it is
-/// built.
+/// Returns the model's tensor of each parameter of the table, without copies of tied ones; undefined if no unit that
+/// has the parameter is built.
 std::vector<at::Tensor> parameters_of(const module_model& model, const core::model_table& table);
 
-/// Returns an error that names the first difference if a model does not have the table's structure; units that are not
-/// built are not compared.
+/// Returns an error that names the first difference if the built units of `model` do not have the names, shapes and
+/// sharing of parameters in `table`.
 core::result<void> check_alike(const core::model_table& table, const module_model& model);
-/// Returns an error that names the first difference if unit `u` does not have the table's structure.
+/// Returns an error that names the first difference if unit `u` does not have the names and shapes of parameters in
+/// `table`.
 core::result<void> check_alike(const core::model_table& table, const module_unit& unit, uint32_t u);
 
 /// Returns text like "Float [4, 20]".

@@ -1,4 +1,4 @@
-// Values that units of a host's model pass to each other: one tensor, or several by name.
+// Values that the units of a host's model pass to each other: one tensor, or several with names.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,8 +12,8 @@
 
 namespace troupe::models {
 
-/// Tensors by name, in order. Floating ones have gradients if something before them is trained; integers, masks and the
-/// batch's own tensors have none. All of them are sent between the stages of a pipeline.
+/// Tensors with names, in order. Floating-point ones have gradients if a trained parameter influences them; integers,
+/// masks and the batch's own tensors have none. All of them are sent from one pipeline stage to the next.
 class named_values {
  public:
   using entry = std::pair<std::string, at::Tensor>;
@@ -26,12 +26,12 @@ class named_values {
   explicit named_values(std::vector<entry> all);
   explicit named_values(at::Tensor one) : all_{{hidden, std::move(one)}} {}
 
-  /// Returns a tensor by name. Throws std::runtime_error, which lists the existing names, if there is none of this
-  /// name.
+  /// Returns the tensor named `name`. Throws std::runtime_error, which lists the existing names, if there is none.
   const at::Tensor& operator[](std::string_view name) const;
-  /// Returns the only tensor; throws std::runtime_error, which lists the names, if there are several.
+  /// Returns the tensor if there is only one; throws std::runtime_error, which lists the names, if there are several.
   [[nodiscard]] const at::Tensor& only() const;
-  /// Returns a copy with `name` replaced, or added at the end: for units that pass on more than their own result.
+  /// Returns these values with the tensor `name` replaced, or added at the end. Used by units that pass on their inputs
+  /// besides their result.
   [[nodiscard]] named_values with(std::string_view name, at::Tensor tensor) const;
 
   [[nodiscard]] size_t size() const { return all_.size(); }
@@ -44,7 +44,7 @@ class named_values {
   std::vector<entry> all_;
 };
 
-/// Returns the result of a host's function, which is named values or one tensor, as named values.
+/// Returns `given`, the result of a host's function (named values or one tensor), as named values.
 template <class T>
 named_values as_named(T&& given) {
   if constexpr (std::is_same_v<std::remove_cvref_t<T>, named_values>)

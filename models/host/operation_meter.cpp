@@ -16,7 +16,7 @@ using arguments = c10::ArrayRef<const c10::IValue>;
 
 double numel(const c10::IValue& v) { return v.isTensor() ? static_cast<double>(v.toTensor().numel()) : 0; }
 
-/// Cost of an operation: flops per element of its output, and a constant part.
+/// Flops of an operation: a number per element of its output, and a constant.
 struct cost final : at::ObserverContext {
   double per_output = 0, fixed = 0;
 };
@@ -39,8 +39,8 @@ cost whatever(double flops) {
 
 cost matrix_product(const c10::IValue& left) { return each_output(2 * static_cast<double>(left.toTensor().size(-1))); }
 
-// Returns the cost of a convolution: every output element sums over the input channels of its group and the kernel's
-// window; transposed, every input element is spread over them.
+// Returns the flops of a convolution: every output element sums over the input channels of its group and the kernel's
+// window. In a transposed convolution, every input element contributes to as many outputs.
 cost convolution(arguments in) {
   constexpr size_t weight = 1, transposed = 6;
   const at::Tensor& w = in[weight].toTensor();
@@ -48,12 +48,13 @@ cost convolution(arguments in) {
   return in[transposed].toBool() ? whatever(each * numel(in[0])) : each_output(each);
 }
 
-// Returns the cost of fused attention: scores and weighted sums over all keys.
+// Returns the flops of fused attention: scores of all keys, and weighted sums of all values.
 cost fused_attention(arguments in) {
   return whatever(2 * 2 * numel(in[0]) * static_cast<double>(in[1].toTensor().size(-2)));
 }
 
-// Returns the cost of one recurrent layer and direction: (T, B, in) with weights to and from the hidden state.
+// Returns the flops of one layer and direction of a recurrent network for an input (T, B, in): products with the
+// weights of the input and of the hidden state.
 cost recurrent_layer(arguments in) {
   const at::Tensor& x = in[0].toTensor();
   return whatever(2 * static_cast<double>(x.size(0) * x.size(1)) * (numel(in[1]) + numel(in[2])));
@@ -77,7 +78,8 @@ struct tally {
 };
 thread_local tally* counting = nullptr;
 
-// Computes the cost in two parts, because inputs are known when an operation begins, and outputs when it ends.
+// Begins counting an operation. The flops are computed in two steps, because inputs are available when an operation
+// begins, and outputs when it ends.
 std::unique_ptr<at::ObserverContext> begin_operation(const at::RecordFunction& f) {
   const auto* p = std::find_if(products.begin(), products.end(), [&](const product& x) { return x.name == f.name(); });
   if (counting == nullptr || p == products.end()) return nullptr;

@@ -35,7 +35,8 @@ void convert_buffers(const module_unit& unit, at::ScalarType type, at::Device wh
       b.tensor.set_data(b.tensor.detach().to(where, b.tensor.is_floating_point() ? type : b.tensor.scalar_type()));
 }
 
-/// Frees the bytes of all tensors but keeps the tensors; a binding gives them new bytes.
+/// Frees the memory of the unit's parameters but keeps the tensor objects; a parameter_binding gives them other memory
+/// later.
 void drop_values(const module_unit& unit) {
   for (const auto& p : parts_of(unit).parameters)
     p.tensor.set_data(at::empty({0}, p.tensor.options().requires_grad(false)));
@@ -98,8 +99,8 @@ core::result<std::unique_ptr<prepared_modules>> prepared_modules::make(const mod
   return out;
 }
 
-// Determines the table of the model, the values of its parameters and its costs; builds units that have factories one
-// at a time.
+// Finds the table of the model, the initial values of its parameters and its costs. Units that have factories are built
+// and dropped one at a time.
 core::result<void> prepared_modules::survey(module_model& model, uint64_t seed, const host_batch& first,
                                             uint32_t tensor) {
   TROUPE_TRY(check_units(model));
@@ -132,7 +133,8 @@ core::result<void> prepared_modules::survey(module_model& model, uint64_t seed, 
     }
     if (unit.recipe == nullptr) continue;
     builder.drop(model, u);
-    for (const auto& p : parts.parameters)  // a tensor that others hold as well was made with the model
+    // A tensor that other objects hold, too, was made with the model and not by this factory; its values are kept.
+    for (const auto& p : parts.parameters)
       if (is_shared(unit) || p.tensor.use_count() == 1) values_[rows.number_of(p.tensor)] = at::Tensor();
     rows.forget(std::move(parts));
   }
@@ -146,7 +148,8 @@ core::result<void> prepared_modules::survey(module_model& model, uint64_t seed, 
   return {};
 }
 
-// Returns the first of the ways that the policy allows that computes the same as the whole unit.
+// Returns the first of the cuts that the policy allows with which the unit, split over ranks, computes the same as the
+// whole unit.
 core::result<injection> prepared_modules::cut_of(const module_unit& unit, const model_cut& cut, dry_run& trial,
                                                  uint32_t tensor) {
   std::optional<core::error> first;
@@ -201,7 +204,7 @@ core::result<void> prepared_modules::read(uint32_t parameter, uint64_t first, st
     if (module_unit& before = mine.model.units[mine.reading]; mine.reading != u && !is_shared(before))
       drop_values(before);
     mine.reading = u;
-    if (!has_values(unit)) mine.builder.drop(mine.model, u);  // the values are made again
+    if (!has_values(unit)) mine.builder.drop(mine.model, u);  // the values were freed, so the factory makes them again
     TROUPE_TRY(build(rank, u));
     from = parts_of(unit).parameters.at(at).tensor.detach();
   }

@@ -21,8 +21,8 @@ namespace {
 
 using core::error_kind;
 
-/// Largest allowed difference, relative to the norm of the whole: a wrong policy differs by more than a tenth, sums in
-/// another order by a millionth.
+/// Returns the largest allowed difference between the results of a split unit and of the whole unit, relative to the
+/// norm of the whole unit's: a wrong policy differs by more than a tenth, sums in another order by a millionth.
 double tolerance(at::ScalarType type) { return type == at::kDouble ? 1e-9 : 1e-4; }
 
 /// Converts a unit's parameters and buffers to fp32 while this object exists, if they are narrower.
@@ -74,12 +74,13 @@ class prober {
       if (t.requires_grad()) wanted_.emplace_back("its input", t);
   }
 
-  /// Computes the whole unit, or the summand of one tensor coordinate.
+  /// Computes the unit forward and backward and multiplies its output by `share`: 1 for the whole unit; for one
+  /// tensor-parallel rank share_of() its coordinate, which makes the output that rank's summand.
   [[nodiscard]] outcome run(double share) const {
     return run([share](const at::Tensor& y) { return y.mul(share); },
                [](const at::Tensor& y) { return direction_of(y.numel(), y.options()).view(y.sizes()); });
   }
-  /// Computes columns [first, ..) of the unit's output that belong to one tensor coordinate; `whole`: number of all
+  /// Computes the unit forward and backward where its output is one rank's columns, from `first` on, of `whole`
   /// columns.
   [[nodiscard]] outcome run_columns(uint64_t first, uint64_t whole) const {
     const auto direction = [&](const at::Tensor& y) {
@@ -173,7 +174,8 @@ core::result<void> compare(const std::string& name, const injection& cut, const 
   return {};
 }
 
-/// Computes the unit on every tensor coordinate, and returns the sum of the outputs, or their columns concatenated.
+/// Computes the unit as each tensor-parallel rank would, one after another, and returns the sum of their outputs and
+/// gradients; with `in_columns` the outputs are concatenated instead.
 outcome together(const prober& each, injection& cut, uint32_t degree, bool in_columns, uint32_t& coordinate) {
   outcome got;
   std::vector<at::Tensor> columns;
@@ -210,7 +212,7 @@ core::result<summand_costs> probe(const module_unit& unit, const named_values& x
     coordinate = 0;
     const random_turn turn(key);
     const operation_meter meter;
-    cut.sit(0, in_columns);  // also copies weights that backward needs
+    cut.sit(0, in_columns);  // inside the measurement, because it copies weights that backward needs
     const at::Tensor y = unit.forward(x).only().mul(in_columns ? 1 : share_of(0, degree));
     cut.revert();
     return summand_costs{meter.flops(), static_cast<uint64_t>(std::max<int64_t>(0, meter.live_bytes()))};

@@ -19,7 +19,7 @@ uint64_t number_of(const random_key& k) {
   return uint64_t{bits[0]} << 32 | bits[1];
 }
 
-/// Calls `f` with Torch's CPU generator while holding the generator's lock.
+/// Calls `f` with Torch's default CPU generator while holding the generator's lock.
 template <class F>
 auto with_generator(F f) {
   at::Generator generator = at::detail::getDefaultCPUGenerator();

@@ -1,4 +1,4 @@
-// The functions of a host's model, in one form for one tensor or several by name.
+// Functions of a host's model, converted to one type whether they take one tensor or several by name.
 #pragma once
 
 #include <cstddef>
@@ -12,15 +12,17 @@
 
 namespace troupe::models {
 
-/// One micro-batch of one rank, of any shapes and types, on the CPU. Floating tensors are converted to the run's type.
+/// One micro-batch of one rank, made by the host: tensors of any shapes and types, on the CPU. Floating-point tensors
+/// are converted to the run's type.
 struct host_batch {
   at::Tensor input, target;
-  /// Inputs of the first unit besides `input`, which is named "input" if there are others.
+  /// Further inputs of the first unit, by name; `input` has the name "input".
   named_values others{};
 };
 
-/// A unit's forward: from one tensor or named values to one tensor or named values. A function that can take one tensor
-/// is called with one tensor; the call throws if the unit before returned named values.
+/// A unit's forward, made from a host's function that takes one tensor or named values and returns one tensor or named
+/// values. If the function can take one tensor, it is called with one tensor, and the call throws if the unit before
+/// returned several named values.
 class unit_forward {
  public:
   unit_forward(std::nullptr_t = nullptr) {}  // NOLINT(google-explicit-constructor)
@@ -38,8 +40,8 @@ class unit_forward {
   std::function<named_values(const named_values&)> run_;
 };
 
-/// Computes the mean loss of a micro-batch, a scalar, from the last unit's output (one tensor or named values; floating
-/// types narrower than fp32 are widened to fp32) and the batch's target, or the whole batch.
+/// Computes the mean loss of a micro-batch, a scalar, from the last unit's output and the batch's target or the whole
+/// batch. Made from a host's function; floating-point outputs narrower than fp32 are converted to fp32 for it.
 class loss_function {
  public:
   loss_function(std::nullptr_t = nullptr) {}  // NOLINT(google-explicit-constructor)
@@ -54,7 +56,8 @@ class loss_function {
     return run_(named_values(output), {{}, target});
   }
   explicit operator bool() const { return run_ != nullptr; }
-  /// Returns the loss itself if it needs no whole rows of scores.
+  /// Returns the loss if it is a vocabulary_cross_entropy, which can be computed from scores whose columns are split
+  /// over ranks; else nullopt.
   [[nodiscard]] const std::optional<vocabulary_cross_entropy>& of_vocabulary() const { return of_vocabulary_; }
 
  private:

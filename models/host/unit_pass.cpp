@@ -36,7 +36,7 @@ core::result<void> all_provided(const unit_pass_order& passes) {
   return {};
 }
 
-/// The table of Troupe's own passes.
+/// The list of Troupe's own passes over units; a new pass needs an entry here.
 const unit_pass passes[] = {
     {.name = "fuse_activation",
      .promise = {.needs = {std::string(unit_facts::apart)},
@@ -69,7 +69,8 @@ core::result<std::vector<unit_account>> run_unit_passes(module_model& m, const u
       return core::fail(error_kind::bad_input, "pass " + x->name + ": " + line_of(e));
     }
     if (auto ok = check_units(m); !ok) return core::fail(ok.error().in("pass " + x->name));
-    std::set<uint32_t> taken;  // units that a pass made have random numbers of their own
+    // Numbers of units so far; a unit that a pass has made or copied gets a new number, which seeds its random numbers.
+    std::set<uint32_t> taken;
     for (module_unit& u : m.units)
       if (!u.place || !taken.insert(*u.place).second) u.place = next++;
     done.units_after = m.units.size();

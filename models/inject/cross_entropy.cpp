@@ -12,8 +12,9 @@ namespace {
 
 at::Tensor rows_of(const at::Tensor& scores) { return scores.reshape({-1, scores.size(-1)}); }
 
-/// `is_own`: true for rows whose target is one of the rank's columns. `column`: number of the target among them, else
-/// 0.
+/// The targets of all rows as one rank sees them that has some columns of the vocabulary. `is_own`: true for rows whose
+/// target is one of the rank's columns. `column`: index of the target among the rank's columns, 0 if it is not one of
+/// them.
 struct own_targets {
   at::Tensor is_own, column;
 };
@@ -23,7 +24,7 @@ own_targets among(const at::Tensor& target, int64_t first, int64_t count) {
   return {is_own, t.masked_fill(is_own.logical_not(), 0)};
 }
 
-/// Autograd function for a number whose gradient was computed together with it.
+/// Autograd function that returns a number whose gradient was computed together with it and is returned in backward.
 struct known_gradient : torch::autograd::Function<known_gradient> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& /*of*/,
                             const at::Tensor& slope, const at::Tensor& value) {
@@ -67,7 +68,8 @@ at::Tensor vocabulary_cross_entropy::joined(const at::Tensor& own, const at::Ten
     const at::Tensor rows = rows_of(own), t = target.reshape({-1});
     const at::Tensor most = gathered.select(2, 0).amax(0);
     at::Tensor powers = at::zeros_like(most), score = at::zeros_like(most);
-    for (int64_t r = 0; r < gathered.size(0); ++r) {  // in rank order
+    // Adds the statistics of the ranks in rank order, so that all ranks get the same bits.
+    for (int64_t r = 0; r < gathered.size(0); ++r) {
       const at::Tensor of = gathered.select(0, r);
       powers = powers + of.select(1, 1) * (of.select(1, 0) - most).exp();
       score = score + of.select(1, 2);

@@ -1,6 +1,6 @@
-// The mean cross-entropy of a host's scores over a vocabulary that may be split over the tensor axis; then no rank has
-// a whole row of scores. Owns a rank's statistics of a row and how they are combined into the loss, in ATen's
-// operations; leaves the exchange of statistics to the plan.
+// The mean cross-entropy of a host's scores over a vocabulary, whose columns may be split over tensor-parallel ranks,
+// so that no rank has a whole row of scores. Owns a rank's statistics of a row and how they are combined into the loss,
+// in ATen's operations; leaves the exchange of statistics to the plan.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,23 +9,24 @@
 
 namespace troupe::models {
 
-/// A loss of scores (..., V) and targets (...): the mean over targets other than `ignore_index`. If the last unit's
-/// only cut is that of the vocabulary, its output is a rank's own columns of the scores.
+/// A loss function for a host's model, of scores (..., V) and targets (...): the mean over targets other than
+/// `ignore_index`. With this loss, the last unit's output may stay split: if only its vocabulary is cut, each rank has
+/// its own columns of the scores.
 struct vocabulary_cross_entropy {
   int64_t ignore_index = -100;
-  /// Numbers in a rank's statistics of a row: the greatest of its scores, the sum of e^(score - greatest), and the
-  /// target's score, 0 if another rank has the target.
+  /// How many numbers a rank computes for each row: the greatest of its scores, the sum of e^(score - greatest), and
+  /// the target's score, or 0 if another rank has the target's column.
   static constexpr uint64_t row_statistics = 3;
 
-  /// Returns the loss of whole rows.
+  /// Returns the loss for scores whose rows are not split.
   at::Tensor operator()(const at::Tensor& scores, const at::Tensor& target) const;
 
-  /// Returns the statistics of each row, (N, row_statistics). `own` are columns from `first` on of `vocabulary`. Throws
-  /// if a target is not in the vocabulary.
+  /// Returns this rank's statistics of each row, (N, row_statistics). `own` has the columns from `first` on of all
+  /// `vocabulary` columns. Throws if a target is not in the vocabulary.
   [[nodiscard]] at::Tensor statistics(const at::Tensor& own, const at::Tensor& target, int64_t first,
                                       int64_t vocabulary) const;
-  /// Returns the loss, with the same bits on every rank, from `gathered` (ranks, N, 3); its gradient goes to `own`
-  /// alone.
+  /// Returns the loss, with the same bits on every rank, from `gathered` (ranks, N, row_statistics), the statistics of
+  /// all ranks. In backward, `own`, this rank's columns of the scores, gets its gradient.
   [[nodiscard]] at::Tensor joined(const at::Tensor& own, const at::Tensor& gathered, const at::Tensor& target,
                                   int64_t first) const;
 };

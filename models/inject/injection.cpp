@@ -21,7 +21,8 @@ using core::error_kind;
 using core::parameter_cut;
 using core::tp_style;
 
-/// Returns a coordinate's own elements from a whole tensor or its share: one after another, without padding.
+/// Returns the elements of a tensor that the tensor-parallel rank with coordinate `c` computes with, one part after
+/// another without padding. `t` is the whole tensor, of shape `whole`, or already that rank's padded share.
 at::Tensor part_of(const at::Tensor& t, const std::vector<int64_t>& whole, const parameter_cut& cut, uint32_t c) {
   if (!cut.cuts()) return t;
   const bool is_share = t.sizes() != at::IntArrayRef(whole);
@@ -38,7 +39,8 @@ at::Tensor part_of(const at::Tensor& t, const std::vector<int64_t>& whole, const
   return all.sizes() == t.sizes() ? t : all;
 }
 
-/// Returns the rows of a vocabulary at their positions in the whole, with zeros elsewhere.
+/// Returns `rows`, the rows of the vocabulary of coordinate `c`, at their positions in the whole table, with zeros in
+/// all other rows.
 at::Tensor among_zeros(const at::Tensor& rows, const parameter_cut& cut, uint32_t c) {
   const core::tp_widths& widths = cut.parts.front();
   const auto before = static_cast<int64_t>(std::accumulate(widths.begin(), widths.begin() + c, uint64_t{0}));
@@ -52,7 +54,7 @@ std::string full_name(const std::string& unit, const std::string& path) {
 
 }  // namespace
 
-class injector {  ///< finds the layers of a module tree and decides for each whether and how it is cut
+class injector {  ///< finds the layers below a module and decides for each whether and how it is split over ranks
  public:
   injector(const std::string& unit, const injection_policy& policy, uint32_t degree, uint32_t way)
       : unit_(unit), policy_(policy), way_(way) {
@@ -74,7 +76,7 @@ class injector {  ///< finds the layers of a module tree and decides for each wh
     nn::LinearImpl* linear;
     nn::EmbeddingImpl* embedding;
     bool is_norm;
-    std::string obstacle;  // reason why the layer cannot be cut; empty if it can
+    std::string obstacle;  // reason why the layer cannot be split; empty if it can be
     injection_rule rule;
     injected_layer layer;
   };
@@ -82,7 +84,8 @@ class injector {  ///< finds the layers of a module tree and decides for each wh
   static core::error refused(const std::string& what) { return {error_kind::bad_input, "injection: " + what}; }
 
   void list(const std::shared_ptr<nn::Module>& tree) {
-    // modules visited so far; `inside`: linear layers whose weights torch's attention reads without calling the layers
+    // `seen`: modules visited so far. `inside`: linear layers whose weights torch's attention reads without calling
+    // them.
     std::set<const nn::Module*> seen, inside;
     for (const auto& [path, module] : tree->named_modules().pairs()) {
       if (!seen.insert(module.get()).second) continue;
@@ -113,7 +116,7 @@ class injector {  ///< finds the layers of a module tree and decides for each wh
                : "it computes with another weight than it registered";
   }
 
-  /// Chooses for each layer the rule that applies to it.
+  /// Chooses for each layer the rule of the policy that applies to it, or a guess if no rule applies.
   core::result<void> choose() {
     bool any = false, named = false;
     for (found& f : found_) {
@@ -149,7 +152,8 @@ class injector {  ///< finds the layers of a module tree and decides for each wh
     return f.linear != nullptr && std::ranges::any_of(policy_.rows, ends);
   }
 
-  /// Chooses the styles of the layers without a rule: by the policy's row names if `named`, else by the heuristic.
+  /// Chooses how the layers without a rule are split (by columns, by rows, not at all): from the policy's names of row
+  /// layers if `named`, else by the heuristic.
   void guess(bool named) {
     std::vector<listed_layer> listed;
     std::vector<found*> whose;
@@ -168,14 +172,15 @@ class injector {  ///< finds the layers of a module tree and decides for each wh
       f.layer.why = named ? "names of row layers" : "the heuristic";
       if (styles[i] == tp_style::replicated) f.layer.why += " finds no row layer";
     }
-    std::vector<found*> rows;  // the first one is paired with columns that no row follows
+    std::vector<found*> rows;  // row layers; columns that no row layer follows are paired with the first of them
     for (found* f : whose)
       if (f->rule.style == tp_style::row) rows.push_back(f);
     if (!rows.empty()) choose_way(whose, rows, named);
   }
 
-  /// Chooses how columns are packed, and which of several pairs are cut: all, the last or none. Layers before a cut
-  /// pair in the same unit would require the sum over ranks earlier.
+  /// Chooses, for cut number `way_`, how the outputs of column layers are packed, and which pairs of column and row
+  /// layers are split: all, only the last or none. More than the last pair can be wrong, because a later layer in the
+  /// same unit may need the sum over ranks, which is computed only after the unit.
   void choose_way(const std::vector<found*>& all, const std::vector<found*>& rows, bool named) {
     const size_t none = rows.size();
     std::vector<size_t> row_of(all.size(), none);
@@ -191,7 +196,7 @@ class injector {  ///< finds the layers of a module tree and decides for each wh
                               static_cast<uint64_t>(rows[row_of[i]]->linear->options.in_features()));
       packings = std::max(packings, parts[i].size());
     }
-    // Row names are stated by the host, so one cut set is enough; the heuristic may be wrong altogether.
+    // If the host names row layers, all pairs are split; guesses of the heuristic are tried in several sets.
     const size_t cut_sets = named ? 1 : rows.size() > 1 ? 2 : 1, cut_set = way_ / packings;
     out_.ways_ = static_cast<uint32_t>(packings * cut_sets + (named ? 0 : 1));
     for (size_t i = 0; i < all.size(); ++i) {
@@ -312,8 +317,8 @@ void injection::sit(uint32_t c, bool in_columns) {
     if (p.cut.style == tp_style::vocabulary && !in_columns) part = among_zeros(part, p.cut, c);
     *p.weight = p.cut.style == tp_style::column || in_columns ? part : part.mul(1 / share);
     if (p.bias == nullptr) continue;
-    const bool columns_of_whole = in_columns && p.cut.style == tp_style::vocabulary;  // every coordinate has the whole
-                                                                                      // bias
+    // Every rank has the whole bias of a vocabulary layer; with `in_columns` it needs only that of its own columns.
+    const bool columns_of_whole = in_columns && p.cut.style == tp_style::vocabulary;
     *p.bias = part_of(p.own_bias, {p.shape[0]}, columns_of_whole ? p.cut : p.bias_cut, c);
   }
 }

@@ -1,11 +1,13 @@
-// Cuts layers of a host's modules in place: a linear layer or an embedding of torch's stays the host's own object and
-// computes with one tensor coordinate's part of its weight. Owns the walk over modules, the list of replaced layers
-// with reasons, and the reversal; leaves the sum over coordinates to its caller.
+// Tensor parallelism for the modules of a host, the program that uses Troupe as a library: a torch::nn linear or
+// embedding layer stays the host's object and computes with one tensor-parallel rank's part of its weight. Owns the
+// walk over modules, the list of layers, each with the reason why it is split or not, and the reversal; leaves the sum
+// over ranks to its caller.
 //
-// A coordinate computes the module unchanged, except that the outputs of its row layers are divided by the coordinate's
-// share; its result times that share is its summand. The sum of all summands is the whole module's output if the output
-// depends on the row layers' outputs by sums and factors alone. A residual path, a bias or a dropout after a row layer
-// therefore needs no special care; a norm must not follow one inside the module.
+// Each rank has a share, a fraction; the shares of all ranks add up to 1 (share_of() in policy.hpp). A rank computes
+// the module unchanged, except that the outputs of its row layers are divided by its share; its result times its share
+// is its summand. The sum of all ranks' summands is the whole module's output if the output depends on the row layers'
+// outputs by sums and factors alone. A residual path, a bias or a dropout after a row layer therefore needs no special
+// care; a norm must not follow one inside the module.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -25,21 +27,21 @@ class Module;
 
 namespace troupe::models {
 
-struct injected_layer {        ///< the decision for one layer of the tree, also for a layer that is not cut
+struct injected_layer {        ///< whether and how one layer is split over tensor-parallel ranks, and why
   std::string name;            ///< name of the layer, such as "mlp 0.up"
-  core::parameter_cut weight;  ///< cut of the layer's weight; replicated: the layer is left whole
-  std::string why;             ///< rule that cuts the layer, or the reason why the layer is left whole
+  core::parameter_cut weight;  ///< how the layer's weight is split; replicated: the layer is not split
+  std::string why;             ///< rule by which the layer is split, or the reason why it is not split
   static constexpr size_t no_rule = ~size_t{0};
-  size_t rule = no_rule;  ///< rule of the policy that matched, if any
+  size_t rule = no_rule;  ///< index of the policy's rule that matched; no_rule: none
 };
 
-class injection {  ///< cuts the layers of one module, and of all modules below it, over tensor-parallel ranks
+class injection {  ///< splits the layers of one module and of all modules below it over tensor-parallel ranks
  public:
-  /// Walks `tree`, whose names get the prefix `name`, and changes nothing yet; a null module has no layers. If no rule
-  /// decides it, a policy's row names and its heuristic leave open how columns are packed, and which of several rows
-  /// are cut: `way`, below `ways()`, selects one answer, the likeliest first. Errors (bad_input): columns without a row
-  /// or the opposite, more ranks than heads or elements, parts that do not add up to the layer's outputs, a linear
-  /// layer without a rule under `strict`.
+  /// Finds the layers below `tree` and how they will be split over `degree` ranks, and changes nothing yet; names get
+  /// the prefix `name`, and a null module has no layers. If no rule decides it, it is open how columns are packed and
+  /// which of several row layers are split; `way`, below `ways()`, selects one possibility, the likeliest first. Errors
+  /// (bad_input): column layers without a row layer or the opposite, more ranks than heads or elements, parts that do
+  /// not add up to the layer's outputs, a linear layer without a rule under `strict`.
   static core::result<injection> make(const std::shared_ptr<torch::nn::Module>& tree, const std::string& name,
                                       const injection_policy& policy, uint32_t degree, uint32_t way = 0);
   ~injection() { revert(); }
@@ -51,28 +53,29 @@ class injection {  ///< cuts the layers of one module, and of all modules below 
   [[nodiscard]] uint32_t ways() const { return ways_; }
 
   struct cut_parameter {
-    at::Tensor tensor;  ///< the parameter's tensor, as the module registers it
+    at::Tensor tensor;  ///< tensor of the parameter, as the module has registered it
     core::parameter_cut cut;
   };
-  /// Returns the rows of the vocabulary on each coordinate, if the cut of one vocabulary layer is the only cut; else
+  /// Returns the number of rows of the vocabulary on each rank, if a single vocabulary layer is all that is split; else
   /// empty.
   [[nodiscard]] core::tp_widths vocabulary() const;
-  /// Returns the parameters that are cut; a parameter of several layers is listed once for each of them.
+  /// Returns the parameters that are split; a parameter of several layers is listed once for each of them.
   [[nodiscard]] std::vector<cut_parameter> parameters() const;
 
-  /// Makes the layers compute with the parts of `coordinate` until the next call. Copies parts from the current bytes
-  /// of the parameters: whole ones, or the coordinate's share with its padding, of core::local_shape. Gradients go to
-  /// the parameters themselves. Must be called before each forward, because scaled parts of weights are copies.
-  /// `in_columns`: a vocabulary's layer returns its own columns alone, and nothing has to be multiplied by a share.
+  /// Makes the layers compute with the weights of the rank with this coordinate, until the next call. Takes them from
+  /// the current bytes of the parameters, which are whole, or that rank's padded share of core::local_shape. Gradients
+  /// go to the parameters themselves. Must be called before each forward, because scaled parts of weights are copies.
+  /// `in_columns`: a vocabulary layer returns its own columns alone, so its output need not be summed or multiplied by
+  /// the rank's share (share_of() in policy.hpp).
   void sit(uint32_t coordinate, bool in_columns = false);
-  /// Makes the layers compute with their own weights again.
+  /// Makes the layers compute with their own, whole weights again.
   void revert();
 
  private:
-  struct place {  // a layer that is cut, its own tensors, and the parts with which it computes
+  struct place {  // a layer that is split, and the tensors that sit() exchanges
     std::shared_ptr<torch::nn::Module> module;
-    at::Tensor *weight = nullptr, *bias = nullptr;  // tensors that the layer computes with
-    at::Tensor own_weight, own_bias;                // tensors that the layer registered
+    at::Tensor *weight = nullptr, *bias = nullptr;  // members of the layer with which it computes
+    at::Tensor own_weight, own_bias;                // tensors that the layer registered as its parameters
     std::vector<int64_t> shape;                     // shape of the whole weight
     core::parameter_cut cut, bias_cut;
   };
@@ -84,7 +87,7 @@ class injection {  ///< cuts the layers of one module, and of all modules below 
   uint32_t degree_ = 1, ways_ = 1;
 };
 
-/// Returns a text with one line for each layer: whether it is replaced or cut, and why.
+/// Returns a text with one line for each layer: how it is split over ranks, or that it is whole, and why.
 std::string text_of(const std::vector<injected_layer>& layers);
 
 }  // namespace troupe::models

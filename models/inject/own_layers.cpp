@@ -57,8 +57,9 @@ struct norm_function : torch::autograd::Function<norm_function> {
   }
 };
 
-/// Replaces an entry of a Sequential. Derived from torch's layer norm for hosts that request that type from the
-/// Sequential; its weights are those of the original, which stays registered.
+/// A layer norm that replaces an entry of a torch Sequential and computes by Troupe's kernels. Derived from torch's
+/// type for hosts that request that type from the Sequential; its weights are those of the original, which stays
+/// registered.
 struct own_norm : nn::LayerNormImpl {
   explicit own_norm(const nn::LayerNormImpl& of)
       : nn::LayerNormImpl(nn::LayerNormOptions(of.options).elementwise_affine(false)) {
@@ -92,7 +93,8 @@ at::Tensor own_layer_norm(const nn::Module& module, const at::Tensor& x) {
 
 own_layers::own_layers(const std::shared_ptr<nn::Module>& tree, bool is_called_alone) : tree_(tree) {
   if (tree == nullptr) return;
-  std::map<const nn::Module*, nn::AnyModule*> entries;  // entries that are called without their type
+  // Entries of Sequentials, which are called without knowing their type and can be replaced.
+  std::map<const nn::Module*, nn::AnyModule*> entries;
   std::set<const nn::Module*> seen;
   const auto modules = tree->named_modules();
   for (const auto& item : modules)

@@ -1,6 +1,6 @@
-// Replaces a host's layers by Troupe's own if they are called without their type: as units by themselves and in a
-// Sequential. Owns which layers are replaced, the reasons why others stay, and the reversal; the weights remain the
-// host's layers' own, with their values at each forward.
+// Replaces layers of a host's modules by Troupe's own where the caller does not depend on their type: a layer that is a
+// unit by itself, or an entry of a torch Sequential. Owns which layers are replaced, the reasons why others stay, and
+// the reversal; the weights stay those of the host's layers, read at each forward.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,37 +17,37 @@ class Module;
 
 namespace troupe::models {
 
-/// Computes `norm`, a LayerNorm of torch's over the last dimension, with Troupe's kernels: sums in fp32 (fp64 for
-/// fp64), added in one fixed order, so that a row's result does not depend on other rows. Records torch's autograd
-/// history.
+/// Computes `norm`, a LayerNorm of torch's over the last dimension, with Troupe's kernels: sums in fp32 (fp64 for fp64)
+/// in one fixed order, so that a row's result does not depend on other rows. Autograd can differentiate the result.
 at::Tensor own_layer_norm(const torch::nn::Module& norm, const at::Tensor& x);
 
-class own_layers {  ///< replaces layers of one module and all modules below it
+class own_layers {  ///< replaces layers of one module, and of all modules below it, by Troupe's
  public:
   struct layer {
     std::string path;  ///< path of the layer within the module; empty: the module itself
     std::string why;   ///< reason why the layer is not replaced; empty: it is replaced
   };
 
-  /// Walks `tree`, which may be null, and changes nothing yet. `is_called_alone`: true if the unit is computed by the
-  /// tree's own forward, not by a forward of the host's.
+  /// Finds the layers below `tree`, which may be null, and changes nothing yet. `is_called_alone`: true if the unit's
+  /// forward is `tree`'s own forward and not a function of the host.
   own_layers(const std::shared_ptr<torch::nn::Module>& tree, bool is_called_alone);
   ~own_layers() { revert(); }
   own_layers(own_layers&&) noexcept = default;
   own_layers& operator=(own_layers&&) = delete;
 
-  /// Returns every layer with weights, in the order of the module.
+  /// Returns every layer that has weights, in the order of the module, with the reason if it is not replaced.
   [[nodiscard]] const std::vector<layer>& layers() const { return layers_; }
-  /// Returns the function that replaces the forward of the tree itself; empty: its own forward is kept.
+  /// Returns the function that computes `tree` instead of its own forward, if `tree` is itself a replaced layer; else
+  /// empty.
   [[nodiscard]] const std::function<at::Tensor(const at::Tensor&)>& forward() const { return forward_; }
 
-  /// Replaces the entries of Sequentials by Troupe's layers, until `revert` is called.
+  /// Puts Troupe's layers into the Sequentials, until `revert` is called.
   void sit();
   void revert();
 
  private:
   struct place {
-    torch::nn::AnyModule* entry;  // entry of a Sequential, which lives as long as tree_
+    torch::nn::AnyModule* entry;  // entry of a Sequential; valid as long as tree_
     std::shared_ptr<torch::nn::AnyModule> own, original;
   };
   std::shared_ptr<torch::nn::Module> tree_;

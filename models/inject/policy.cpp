@@ -39,7 +39,8 @@ core::result<size_t> rule_of(const injection_policy& policy, const std::string& 
 
 namespace {
 
-/// Endings of row layers' names in published families whose norms are not torch's.
+/// Endings of names of linear layers that are row layers, in published model families whose norms are not torch's, so
+/// that the order of layers does not show it.
 constexpr std::string_view row_endings[] = {"attention.dense", "self_attention.dense", "self_attn.dense", "w2"};
 
 }  // namespace
@@ -73,8 +74,9 @@ std::vector<std::vector<uint64_t>> likely_parts(uint64_t outputs, uint64_t input
 }
 
 double share_of(uint32_t coordinate, uint32_t degree) {
-  const auto doublings = static_cast<uint32_t>(std::bit_width(degree - 1));  // 2^doublings >= degree
-  const uint32_t halves = (uint32_t{1} << doublings) - degree;               // coordinates with a double share
+  const auto doublings = static_cast<uint32_t>(std::bit_width(degree - 1));  // least number with 2^doublings >= degree
+  // Number of coordinates whose fraction is doubled so that the sum over all coordinates is 1.
+  const uint32_t halves = (uint32_t{1} << doublings) - degree;
   return std::ldexp(1.0, (coordinate < halves ? 1 : 0) - static_cast<int>(doublings));
 }
 

@@ -1,5 +1,5 @@
-// Activations that are layers of their own, by ATen, and those of rows without history. linear.cpp has the activations
-// before a linear layer whose rows are computed at once.
+// Activations with ATen's autograd history, and activations of rows without history, as tiled MLPs need them.
+// linear.cpp computes an activation together with the linear layer after it.
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/gelu_backward.h>
 #include <ATen/ops/relu.h>
@@ -17,12 +17,13 @@
 namespace troupe::models {
 namespace {
 
-/// True if a kernel computes the activation; for a gate (two inputs), together with the product with the values.
+/// True if one of Troupe's kernels computes the activation: of one input, or of two, a gate and the values that it
+/// multiplies.
 bool has_kernel(activation act, size_t inputs) {
   return act == (inputs == 1 ? activation::gelu_tanh : activation::silu);
 }
 
-/// Returns the gradient of x from that of y = act(x), with the bits of ATen's own history.
+/// Returns the gradient of x from dy, the gradient of y = act(x), with the bits that ATen's autograd would give.
 at::Tensor activate_backward(activation act, const at::Tensor& dy, const at::Tensor& x, const at::Tensor& y) {
   switch (act) {
     case activation::gelu_tanh:

@@ -1,5 +1,5 @@
-// Causal self-attention with its autograd history. Keeps its input for backward, and the results that the device
-// requests: none on the CPU, where weights are recomputed.
+// Causal self-attention as an autograd function. Its node keeps the inputs for backward, and those results that the
+// device's implementation requests: none on the CPU, which recomputes attention weights.
 #include "models/layers/attention.hpp"
 
 #include <ATen/ops/empty_like.h>
@@ -17,7 +17,7 @@
 namespace troupe::models {
 namespace {
 
-/// The functions of one of the CPU's two implementations, which keep nothing for backward.
+/// The functions of one of the CPU's two implementations (fused or composed), which keep no results for backward.
 template <auto Forward, auto Backward>
 constexpr attention_operations keeping_nothing{
     [](const attention_work& work, const attention_tensors& in, attention_results& /*kept*/) {
@@ -39,8 +39,8 @@ constexpr attention_operations on_cpu{
 
 constinit std::array<std::atomic<const attention_operations*>, device::device_kinds> tables{&on_cpu, nullptr};
 
-/// Splits the inputs: one tensor holds queries, keys and values next to each other; of two tensors the first holds
-/// queries, the other keys and values.
+/// Returns views of the inputs: a single tensor has queries, keys and values of each token next to each other; of two
+/// tensors the first has queries, the second keys and values.
 attention_tensors parts_of(const std::vector<at::Tensor>& held, const attention_shape& s) {
   if (held.size() == 2) return {held[0], held[1]};
   const int64_t queries = s.heads * s.head_width;
@@ -77,7 +77,8 @@ at::Tensor attention_by(const attention_operations& by, const segment_scope& sco
     const below_autograd plain;
     for (const at::Tensor& x : inputs) held.push_back(x.detach().contiguous());
     y = by.forward(work, parts_of(held, work.shape), results);
-    if (results.y.is_same(y)) results.y = y.detach();  // a detached copy, because the history of y holds the node
+    // A detached tensor, because the autograd history of y refers to this node.
+    if (results.y.is_same(y)) results.y = y.detach();
   }
   if (!wants_node(inputs.front(), inputs.back())) return y;
   auto node = std::make_shared<attention_node>();

@@ -1,5 +1,5 @@
-// Causal attention on one micro-batch: its arguments, and its two implementations on the CPU, which are chosen by type;
-// attention.cpp adds autograd history to the device's implementation.
+// Causal attention on one micro-batch: its arguments, the table of its functions for each device, and the CPU's two
+// implementations, which are chosen by type. attention.cpp makes an autograd function of them.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,15 @@ namespace troupe::models {
 struct attention_work {
   attention_shape shape;
   dropout_masks masks;
-  std::span<const uint32_t> starts;  ///< starts of documents, for all rows and columns; empty: each row is one document
-  core::column_set queries;          ///< columns that attend
-  int64_t columns = 0;               ///< number of columns of keys and values: all columns
-  at::Tensor boundaries{};           ///< batch_numbers::boundaries, if the device cannot read the host's memory
-  int64_t longest_document = 0;      ///< number of tokens of the longest document, for a device that reads `boundaries`
+  /// [row, column]: first column of the token's document; empty: each row is one document.
+  std::span<const uint32_t> starts;
+  core::column_set queries;  ///< columns (token positions) of each row whose queries are computed
+  int64_t columns = 0;       ///< number T of columns of keys and values: all columns of a row
+  at::Tensor boundaries{};   ///< batch_numbers::boundaries in device memory; undefined on the CPU, which reads `starts`
+  int64_t longest_document = 0;  ///< number of tokens of the longest document, for devices that read `boundaries`
 
-  /// Returns the blocks of queries into which row `row` of the micro-batch is divided, in order.
+  /// Returns the blocks, of at most `most_queries` queries of one document each, into which the queries of row `row`
+  /// are divided, in order.
   [[nodiscard]] std::vector<query_block> blocks(int64_t row, int64_t most_queries) const {
     const auto n = static_cast<size_t>(columns);
     return query_blocks(queries, most_queries,
@@ -46,35 +48,37 @@ at::Tensor composed_forward(const attention_work& work, const attention_tensors&
 void composed_backward(const attention_work& work, const attention_tensors& in, const at::Tensor& dy,
                        const attention_tensors& out);
 
-/// Compute attention with the CPU kernel, in fp32 between the tensors and the result: fp32, bf16 and f16.
+/// Compute attention and its gradients with the CPU kernel: inputs and results are fp32, bf16 or f16, everything
+/// between is fp32.
 at::Tensor fused_forward(const attention_work& work, const attention_tensors& in);
 void fused_backward(const attention_work& work, const attention_tensors& in, const at::Tensor& dy,
                     const attention_tensors& out);
 
-/// Results that backward of an attention needs besides its inputs. Undefined on a device that recomputes both, as the
-/// CPU does.
+/// Results of the forward of attention that backward needs besides the inputs. Undefined on a device that recomputes
+/// them, as the CPU does.
 struct attention_results {
-  at::Tensor y;         ///< output of attention, (B, number of query columns, heads * head_width)
-  at::Tensor log_sums;  ///< logarithms of the softmax's sums, in the device's own shape
+  at::Tensor y;         ///< output of attention, (B, T' queries, heads * head_width)
+  at::Tensor log_sums;  ///< logarithms of the softmax's sums, in the shape that the device's library uses
 };
 
-struct attention_operations {  ///< attention on one device
-  /// Returns the output, a new tensor, and sets `kept` to the results that backward needs.
+struct attention_operations {  ///< functions that compute attention on one kind of device
+  /// Returns the output, a new tensor, and sets `kept` to the results that backward will need.
   at::Tensor (*forward)(const attention_work& work, const attention_tensors& in, attention_results& kept);
-  /// Fills `out`, which is like `in`, from dy, which is like the output and contiguous. Keys that no query sees get
-  /// zero.
+  /// Writes the gradients of `in` to `out`, whose tensors have the same shapes, from dy, the contiguous gradient of the
+  /// output. Keys that no query sees get gradient zero.
   void (*backward)(const attention_work& work, const attention_tensors& in, const attention_results& kept,
                    const at::Tensor& dy, const attention_tensors& out);
 };
 
-/// Returns the functions of the device of `t`; throws c10::Error if no library has registered any. The CPU's functions
-/// choose one of its two implementations by type: the kernel does not support fp64.
+/// Returns the attention functions for the device of `t`; throws c10::Error if no library has registered any. The CPU's
+/// choose one of two implementations by type, because the kernel does not support fp64.
 const attention_operations& attention_for(const at::Tensor& t);
 
-/// Makes `table`, which must live as long as the process, the table of every device of `kind`; see device::provide.
+/// Registers `table`, which must live as long as the process, for all devices of `kind`; called by the code that
+/// provides such devices (device::provide).
 void provide(device::device_kind kind, const attention_operations& table);
 
-/// Compute causal_attention by one implementation, whatever the type.
+/// Compute causal_attention by the implementation in their names, whatever the type; tests compare the two.
 at::Tensor composed_attention(const segment_scope& scope, const at::Tensor& qkv, const attention_shape& shape,
                               float dropout);
 at::Tensor fused_attention(const segment_scope& scope, const at::Tensor& qkv, const attention_shape& shape,

@@ -21,9 +21,10 @@
 namespace troupe::models {
 namespace {
 
-/// Heads of one row, in the type of sums.
+/// Queries and keys of all heads of one row (sample), in the type that sums are formed in.
 struct row_heads {
-  at::Tensor q, k;  ///< (heads, T, D), queries times the scale of scores; a key head once per query head
+  /// Shape (heads, T, D); queries are scaled by 1 / sqrt(D), and key heads repeated for each query head.
+  at::Tensor q, k;
 
   row_heads(const at::Tensor& row, const attention_shape& s)
       : q(heads_of(row, 0, s.heads, s).mul(scale(s))),
@@ -47,7 +48,8 @@ struct row_heads {
   }
 };
 
-/// Copies heads (heads, T, D) into the columns of a row (T, ..), from head number `first` on.
+/// Copies `heads` (heads, T, D) to the elements of a packed row (T, ..) that belong to heads `first` to `first` + heads
+/// - 1.
 void put_heads(const at::Tensor& heads, int64_t first, const at::Tensor& row) {
   const int64_t count = heads.size(0), width = heads.size(2);
   row.narrow(1, first * width, count * width).copy_(heads.transpose(0, 1).reshape({row.size(0), count * width}));
@@ -61,7 +63,7 @@ double square_sum(const at::Tensor& x) {
 }
 
 struct map_node final : function_node {
-  at::Tensor of_lesson;  // gradient of the loss between maps, like queries, keys and values
+  at::Tensor of_lesson;  // gradient of the loss between attention maps with respect to packed queries, keys and values
 
   gradient_list apply(gradient_list&& gradients) override { return {std::exchange(of_lesson, {}).add_(gradients[0])}; }
   void release_variables() override { of_lesson.reset(); }
@@ -97,7 +99,8 @@ at::Tensor learn_map(const segment_scope& scope, const at::Tensor& qkv, const at
       const at::Tensor map = heads.map();
       at::Tensor apart = map.sub(lesson.map.select(0, r));
       squares += square_sum(apart);
-      // multiplies by the derivative of the squared difference; softmax and scores follow
+      // Multiplies the difference by the derivative of its weighted mean square. The next lines differentiate the
+      // softmax and the scores.
       apart.mul_(2 * lesson.weight * lesson.scale / count);
       const at::Tensor scores = map.mul(apart.sub(apart.mul(map).sum(-1, /*keepdim=*/true)));
       const at::Tensor row = node->of_lesson.select(0, r);

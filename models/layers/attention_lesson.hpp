@@ -1,6 +1,6 @@
-// Attention maps, which a model may learn from its teacher: the weights of each query's keys, before dropout. Owns
-// their arithmetic, head by head in the type that sums are formed in; attention itself has its own arithmetic
-// (attention.hpp), which keeps no map.
+// Attention maps (the attention weights of each query, before dropout), which a model may learn from its teacher. Owns
+// their arithmetic, head by head, in the type that sums are formed in; attention itself (attention.hpp) computes with
+// other code, which keeps no map.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,12 +9,12 @@
 
 namespace troupe::models {
 
-/// Returns (B, heads, T, T) in fp32 (fp64 for fp64), from queries, keys and values (B, T, ..) next to each other:
-/// softmax over the keys up to each query, 0 for later keys.
+/// Returns the attention maps (B, heads, T, T) in fp32 (fp64 for fp64) of queries, keys and values (B, T, ..), packed
+/// next to each other: for each query the softmax over the keys up to its position, and 0 for later keys.
 at::Tensor attention_map(const at::Tensor& qkv, const attention_shape& shape);
 
-/// Returns `qkv` itself; in backward, the gradient of the loss between the maps is added to its gradient. Adds the loss
-/// to `lesson.lost`.
+/// Adds the loss between the maps of `qkv` and of the teacher to `lesson.lost`, and returns `qkv`. In backward, the
+/// gradient of that loss is added to the gradient of `qkv`.
 at::Tensor learn_map(const segment_scope& scope, const at::Tensor& qkv, const attention_shape& shape,
                      const map_lesson& lesson);
 

@@ -1,5 +1,5 @@
-// Attention in blocks of queries: each block reads only the keys of its document up to its last query, and nothing of
-// the size of T x T is kept for backward, which recomputes the weights.
+// Attention in blocks of queries, by ATen's operations: each block reads only the keys of its document up to its last
+// query. Nothing of size T x T is kept for backward, which recomputes the attention weights.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_softmax.h>
 #include <ATen/ops/_softmax_backward_data.h>
@@ -21,10 +21,12 @@
 namespace troupe::models {
 namespace {
 
-/// Queries of one block: enough for the matrix products, few enough that causality saves work.
+/// Number of queries that are processed together: enough for fast matrix products, few enough that later keys need not
+/// be computed.
 constexpr int64_t block_queries = 128;
 
-/// Queries, keys and values of the key heads' group `g` in one row, each (kv_heads, T, D) without a copy.
+/// Views of one row, each (kv_heads, T, D): for each key head, its query head number `g` (of heads / kv_heads), and the
+/// key and value head.
 struct head_group {
   at::Tensor q, k, v;
 
@@ -44,18 +46,19 @@ struct head_group {
   }
 };
 
-/// Returns a view of (T, heads * D) as (kv_heads, T, D): for each key head its query head number `g`.
+/// Returns a view of `row` (T, heads * D) with shape (kv_heads, T, D): for each key head, its query head number `g`.
 at::Tensor group_view(const at::Tensor& row, const attention_shape& s, int64_t g) {
   return row.view({row.size(0), s.kv_heads, s.heads / s.kv_heads, s.head_width}).select(2, g).transpose(0, 1);
 }
 
-/// Operands of one pass over a segment's attention; none outlives the pass.
+/// Arguments that all blocks of one forward or backward of attention share; refers to them, so it must not outlive the
+/// call.
 struct attention_pass {
   const attention_work& work;
   const attention_shape& shape;
   const dropout_masks& masks;
   int64_t columns;
-  at::Tensor causal;  // (block, block): -inf for keys of a block's own part that follow the query
+  at::Tensor causal;  // (block, block): -inf above the diagonal, for keys that come after the query within its block
 
   attention_pass(const attention_work& w, const at::Tensor& like)
       : work(w), shape(w.shape), masks(w.masks), columns(w.columns) {
@@ -70,20 +73,22 @@ struct attention_pass {
 
   [[nodiscard]] std::vector<query_block> blocks(int64_t row) const { return work.blocks(row, block_queries); }
 
-  /// Returns a block's queries times the scale, which is applied to the smaller factor of the product.
+  /// Returns the queries of block `b`, times the scale 1 / sqrt(D); scaling the queries costs less than scaling the
+  /// scores.
   [[nodiscard]] at::Tensor scaled(const at::Tensor& q, const query_block& b) const {
     return q.narrow(1, b.own, b.count).mul(scale());
   }
 
-  /// Returns a block's attention weights (kv_heads, count, seen), before dropout.
+  /// Returns the attention weights of block `b` before dropout, (kv_heads, queries of the block, keys that they may
+  /// see).
   [[nodiscard]] at::Tensor weights(const head_group& in, const query_block& b) const {
     at::Tensor scores = at::bmm(scaled(in.q, b), in.k.narrow(1, b.document, b.seen()).transpose(1, 2));
     scores.narrow(2, b.first - b.document, b.count).add_(causal.narrow(0, 0, b.count).narrow(1, 0, b.count));
     return at::_softmax(scores, -1, /*half_to_float=*/false);
   }
 
-  /// Returns the dropout mask of weights (kv_heads, count, seen); positions count (query head, query, key). Undefined
-  /// if nothing is dropped.
+  /// Returns the dropout mask of the attention weights `w` of block `b`; a weight's position in the random stream
+  /// depends on (query head, query, key). Undefined if dropout is off.
   [[nodiscard]] at::Tensor mask(const at::Tensor& w, int64_t row, int64_t g, const query_block& b) const {
     if (!masks.active()) return {};
     at::Tensor keep = at::empty({shape.kv_heads, b.count, b.seen()}, w.options().dtype(at::kByte));

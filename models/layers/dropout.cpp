@@ -13,7 +13,7 @@ namespace {
 
 struct add_dropped_node final : function_node {
   dropout_masks masks;
-  bool adds = true;  // true: x was added, and is the first input
+  bool adds = true;  // true: the residual path x was added, and is the node's first input
 
   gradient_list apply(gradient_list&& gradients) override {
     at::Tensor dropped = gradients[0];
@@ -27,7 +27,7 @@ struct add_dropped_node final : function_node {
   [[nodiscard]] std::string name() const override { return "add_dropped"; }
 };
 
-/// Returns `sum`, the sum of `x` and masked `y`, with its history in the graph.
+/// Returns `sum`, which is x + dropout(y), after making it the output of an autograd node with inputs x and y.
 at::Tensor with_history(const segment_scope& scope, const at::Tensor& x, const at::Tensor& y, at::Tensor sum,
                         const dropout_masks& masks) {
   if (!wants_node(x, y)) return sum;
@@ -41,7 +41,7 @@ at::Tensor with_history(const segment_scope& scope, const at::Tensor& x, const a
   return sum;
 }
 
-/// True if a segment that trains received `y` as its input and did not compute it.
+/// True if `y` is an input of a segment that trains; its memory then must not be overwritten.
 bool is_input(const at::Tensor& y) { return y.requires_grad() && y.is_leaf(); }
 
 }  // namespace
@@ -82,7 +82,7 @@ void dropout_masks::apply_rows(const at::Tensor& rows, int64_t first) const {
   const core::dtype type = core_dtype(rows.scalar_type());
   std::byte* next = bytes_in(rows);
   const int64_t end = first + rows.size(0);
-  int64_t begins = 0;  // number of rows in the runs of columns before this run
+  int64_t begins = 0;  // number of rows before the current run of columns
   for (uint64_t sample = 0; sample < samples_.size(); ++sample)
     for (const core::column_run& run : columns_.runs) {
       const int64_t from = std::max(first, begins), to = std::min<int64_t>(end, begins + run.count);
@@ -98,8 +98,8 @@ void dropout_masks::apply_rows(const at::Tensor& rows, int64_t first) const {
 
 namespace {
 
-/// Adds x and masked y row by row if the segment's output is computed in pieces of rows: then y, in whose memory the
-/// sum is stored, does not have all of its rows yet.
+/// Computes x + dropout(y) in y's memory, where the segment's output is computed in pieces of rows: stores a function
+/// for later pieces, because y does not have all of its rows yet.
 at::Tensor add_by_rows(const segment_scope& scope, const at::Tensor& x, at::Tensor&& y, const dropout_masks& masks) {
   if (!scope.leads() && !masks.active()) return std::move(y);
   at::Tensor sum;
@@ -129,7 +129,7 @@ at::Tensor add_dropped(const segment_scope& scope, const at::Tensor& x, at::Tens
   {
     const below_autograd plain;
     if (scope.batch().wants_output) {
-      // The segment's input is copied, because a recompute may read it again.
+      // If y is the segment's input, it is copied instead of overwritten, because a recomputation may read it again.
       sum = is_input(y) ? y.clone(at::MemoryFormat::Contiguous) : y.detach();
       masks.apply_rows(sum);
       if (scope.leads()) sum.add_(x);

@@ -1,5 +1,5 @@
-// Dropout whose masks are functions of (seed, step, global sample, layer, site, position): the same bits however the
-// batch is split. Backward recomputes the masks instead of keeping them.
+// Dropout whose masks are functions of (seed, step, global sample number, layer, site, position), so that the bits do
+// not depend on how the batch is split over ranks. Backward recomputes the masks instead of keeping them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,33 +12,33 @@
 
 namespace troupe::models {
 
-/// The places in a unit at which dropout is applied; each place has masks of its own.
+/// The sites in a unit at which dropout is applied; each site has masks of its own.
 enum class dropout_site : uint32_t { embedding, attention_weights, attention_output, mlp_output };
 
-/// Draws and applies the dropout masks of one place in a unit. Refers to the arrays of the batch that hold the keys of
-/// the masks; these arrays must outlive forward and backward.
+/// The dropout masks of one site in one unit, for all samples of a micro-batch. Refers to arrays of the batch, which
+/// must outlive forward and backward.
 class dropout_masks {
  public:
   dropout_masks() = default;
   dropout_masks(const segment_scope& scope, dropout_site site, float probability);
 
-  /// False if no element is dropped: the probability is 0, or the model does not train.
+  /// False if dropout is off: the probability is 0, or the model is not in training.
   [[nodiscard]] bool active() const { return probability_ > 0; }
 
-  /// Returns the factor by which kept elements are multiplied.
+  /// Returns the factor on elements that dropout keeps, 1 / (1 - probability).
   [[nodiscard]] double factor() const { return 1.0 / (1.0 - static_cast<double>(probability_)); }
 
-  /// Returns the key with which kernels draw the masks of row `row`.
+  /// Returns the names from which kernels draw the mask of row (sample) `row` of the micro-batch.
   [[nodiscard]] kernels::dropout_key key(uint64_t row) const;
 
-  /// Multiplies `x`, contiguous, by the factor if `keep` (bytes, as many) is 1, and by 0 if it is 0.
+  /// Multiplies each element of the contiguous tensor `x` by factor() if its byte in `keep` is 1, and by 0 if it is 0.
   void apply(const at::Tensor& x, const at::Tensor& keep) const;
 
-  /// Draws masks for a contiguous (B, T, C) tensor of the scope's columns, each column at its position in the row, and
-  /// applies them.
+  /// Applies dropout in place to a contiguous (B, T', C) tensor that has the T' columns of the scope; masks depend on
+  /// each column's position in the whole row.
   void apply_rows(const at::Tensor& x) const;
-  /// Draws and applies masks for rows (n, C) of a (B, T, C) tensor, the first of which is row `first` of its B x T
-  /// rows.
+  /// Applies dropout in place to some rows (n, C) of a (B, T', C) tensor; `first` is the index of the first of them
+  /// among its B x T' rows.
   void apply_rows(const at::Tensor& rows, int64_t first) const;
 
  private:
@@ -50,11 +50,13 @@ class dropout_masks {
   core::column_set columns_;
 };
 
-/// Returns x + dropout(y), both (B, T, C); the caller must not use y afterwards. Omits x if the scope does not lead.
+/// Returns x + dropout(y), both (B, T, C), possibly in y's memory; the caller must not use y afterwards. Omits x if
+/// another tensor-parallel rank adds it (segment_scope::leads() is false).
 at::Tensor add_dropped(const segment_scope& scope, const at::Tensor& x, at::Tensor&& y, dropout_site site,
                        float probability);
 
-/// Returns x + y, in y's memory. Omits x if the scope does not lead.
+/// Returns x + y, possibly in y's memory; the caller must not use y afterwards. Omits x if another tensor-parallel rank
+/// adds it (segment_scope::leads() is false).
 at::Tensor add_past(const segment_scope& scope, const at::Tensor& x, at::Tensor&& y);
 
 }  // namespace troupe::models

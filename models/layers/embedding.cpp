@@ -1,4 +1,5 @@
-// Looks up vectors, and sums their gradients in the order that came with the tokens, each row in fp32 and rounded once.
+// The embedding's forward, which looks up vectors, and its backward, which sums the gradients of each token's positions
+// in the order that came with the batch, in fp32 and rounded once.
 #include "models/layers/embedding.hpp"
 
 #include <ATen/core/grad_mode.h>
@@ -20,8 +21,8 @@
 namespace troupe::models {
 namespace {
 
-/// Returns the tokens of `own` columns of every row on `where`, after checking that inputs and targets are tokens of
-/// the vocabulary.
+/// Returns the input tokens in the columns `own` of every row, on device `where`. Throws if an input or target is not a
+/// token of the vocabulary.
 at::Tensor inputs_of(const micro_batch& batch, int64_t vocabulary, const core::column_set& own, at::Device where) {
   for (size_t i = 0; i < batch.tokens.size(); ++i)
     TORCH_CHECK(batch.tokens[i] >= 0 && batch.tokens[i] < vocabulary, "wanted a token from 0 to ", vocabulary - 1,
@@ -29,7 +30,8 @@ at::Tensor inputs_of(const micro_batch& batch, int64_t vocabulary, const core::c
   return columns_of(tokens_on(batch, where), 1, own).contiguous();
 }
 
-/// Returns the embedding vectors of ids (B, T) that are rows in `own`; zero for all other ids.
+/// Returns the embedding vectors of the tokens `ids` (B, T). On a rank that has only the rows `own` of the vocabulary,
+/// vectors of other tokens are zero.
 at::Tensor vectors_of(const at::Tensor& table, const at::Tensor& ids, const vocabulary_rows& own) {
   if (own.are_all()) return at::embedding(table, ids);
   const at::Tensor places = ids.sub(own.first);
@@ -37,8 +39,8 @@ at::Tensor vectors_of(const at::Tensor& table, const at::Tensor& ids, const voca
   return at::embedding(table, places.masked_fill(others, 0)).masked_fill_(others.unsqueeze(-1), 0);
 }
 
-/// Writes gradient[id - first] = sum of the rows of `g` (N, C) whose input is `id`, for `count` ids; zero for ids that
-/// do not occur.
+/// Writes the gradient of embedding rows `first` to `first` + `count` - 1: row id gets the sum of those rows of `g` (N,
+/// C) whose input is id; zero for ids that do not occur.
 void write_row_gradient(const sink_slot& slot, const weight& w, const core::token_order* order,
                         const ordered_places& there, const at::Tensor& g, int64_t first, int64_t count) {
   if (!w.trainable) return;
@@ -63,7 +65,8 @@ void write_zeros(const sink_slot& slot, const weight& w) {
   writer.commit();
 }
 
-/// Writes the gradient of positions: those of `own` columns each get the sum over rows; unused positions get zero.
+/// Writes the gradient of the position embedding: the row of each of the columns `own` gets the sum over samples; rows
+/// of unused positions get zero.
 void write_position_gradient(const sink_slot& slot, const weight& w, const core::column_set& own, const at::Tensor& g) {
   const at::Tensor used = columns_of(at::arange(own.end(), g.options().dtype(at::kLong)), 0, own);
   const at::Tensor sums = g.sum(at::IntArrayRef{0}, /*keepdim=*/false, sum_dtype(g.scalar_type()));
@@ -105,7 +108,7 @@ class embedding_run final : public segment_run {
     return {};
   }
 
-  // Stores the gradient for the weight part: an embedding has no input to differentiate.
+  // Only stores the gradient, because an embedding has no input to differentiate; the weight part does all work.
   values backward_input(const values& gradient) override {
     gradient_ = gradient;
     output_ = {};
@@ -134,9 +137,10 @@ class embedding_run final : public segment_run {
   }
 
   values output_;
-  at::Tensor gradient_;  // kept between the two parts of a split backward
+  at::Tensor gradient_;  // gradient of the output, kept from the input part to the weight part of a split backward
   const core::token_order *by_token_, *by_column_;
-  ordered_places tokens_there_, columns_there_;  // orders of tokens and columns, on the device where the model computes
+  // The inputs ordered by token and by column, on the device where the model computes.
+  ordered_places tokens_there_, columns_there_;
   uint64_t all_columns_;
   core::column_set columns_;
   bool with_documents_, leads_;
@@ -156,7 +160,7 @@ std::unique_ptr<segment_run> run_embedding(segment_scope& scope, const weight& t
   const at::Tensor inputs = inputs_of(scope.batch(), own.whole, scope.columns(), where);
   at::Tensor y = vectors_of(tokens.bound(), inputs, own);
   if (!scope.leads()) {
-    // another rank adds the position embeddings to the sum
+    // The first tensor-parallel rank adds the position embeddings; the output is summed over these ranks.
   } else if (positions && !scope.batch().document_start.empty()) {
     y.add_(at::embedding(positions->bound(), columns_of(places_on(scope.batch(), where), 1, scope.columns())));
   } else if (positions) {

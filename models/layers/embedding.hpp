@@ -9,8 +9,9 @@
 
 namespace troupe::models {
 
-/// Computes token vectors, plus position vectors if the family has them, plus dropout. `tokens` begins with the rows
-/// `own` of the vocabulary; vectors of other tokens are zero on this rank, and positions are added if the scope leads.
+/// Runs the embedding: token vectors, plus position vectors if the family has them, then dropout. `tokens` has the rows
+/// `own` of the vocabulary; vectors of other tokens are zero on this rank, and position vectors are added only if
+/// segment_scope::leads(), because the outputs of tensor-parallel ranks are summed.
 std::unique_ptr<segment_run> run_embedding(segment_scope& scope, const weight& tokens, const vocabulary_rows& own,
                                            const std::optional<weight>& positions, float dropout);
 

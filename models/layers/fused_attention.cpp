@@ -1,4 +1,4 @@
-// Computes attention with the kernel of its device, document by document.
+// Computes attention with the attention kernel of the tensors' device, one document at a time.
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
@@ -11,10 +11,10 @@
 namespace troupe::models {
 namespace {
 
-/// The queries of one document in one row.
+/// The queries of one document in one row (sample) that this rank computes.
 struct document_queries {
-  int64_t row = 0, first = 0, seen = 0;  // row of the batch; first column of the document; number of keys from that
-                                         // column on
+  // Row of the batch; first column of the document; number of keys, from that column on, that the queries may see.
+  int64_t row = 0, first = 0, seen = 0;
   std::vector<kernels::query_run> runs;
 };
 
@@ -45,7 +45,7 @@ class kernel_call {
     return {work_.masks.key(static_cast<uint64_t>(d.row)), static_cast<uint64_t>(work_.columns),
             static_cast<uint64_t>(d.first), static_cast<uint64_t>(work_.shape.first_head)};
   }
-  /// Allocates scratch memory for the longest document.
+  /// Allocates scratch memory for the longest document; `elements` returns the size that the kernel needs.
   template <class F>
   [[nodiscard]] at::Tensor scratch(const std::vector<document_queries>& documents, F&& elements) const {
     int64_t longest = 0;
@@ -58,7 +58,7 @@ class kernel_call {
   const attention_tensors& in_;
 };
 
-/// Returns the address of token (row, column).
+/// Returns the address of the elements of the token in row `row`, column `column`.
 std::byte* token(const at::Tensor& x, int64_t row, int64_t column) {
   return bytes_in(x) + static_cast<size_t>(row * x.stride(0) + column * x.stride(1)) * x.element_size();
 }
@@ -91,7 +91,8 @@ void fused_backward(const attention_work& work, const attention_tensors& in, con
                     const attention_tensors& out) {
   const kernel_call call(work, in);
   const auto documents = documents_of(work, in.queries.size(0));
-  if (work.queries.count() != work.columns) out.keys.zero_();  // clears the keys that no query sees
+  // Gradients of keys that no query of this rank sees are 0.
+  if (work.queries.count() != work.columns) out.keys.zero_();
   const at::Tensor scratch = call.scratch(documents, kernels::causal_attention_backward_scratch);
   for (const document_queries& d : documents)
     kernels_for(dy).partial_attention_backward(call.sizes(d.seen), call.masks(d), operands_of<const std::byte>(in, d),

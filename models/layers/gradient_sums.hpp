@@ -1,5 +1,5 @@
-// The gradients of a linear layer's parameters in a backward that runs tile by tile (models/table/row_tiles.hpp). Owns
-// the memory in which they are formed; row_panels.hpp adds them up.
+// Sums of the gradients of a linear layer's parameters in a backward that processes its rows tile by tile
+// (models/table/row_tiles.hpp). Owns the memory of these sums; row_panels.hpp adds them up.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,8 +13,8 @@
 
 namespace troupe::models {
 
-/// Provides the memory for a gradient of a weight that is summed while backward runs: the memory of the gradient's
-/// target, or, if only the input part of backward runs, memory of its own until the weight part.
+/// Memory for a weight's gradient that is summed over several calls: the memory that the gradient sink provides, or, in
+/// the input part of a split backward, memory of its own, which is written to the sink in the weight part.
 class gradient_in_parts {
  public:
   gradient_in_parts(const sink_slot& slot, const weight& w);
@@ -29,14 +29,15 @@ class gradient_in_parts {
 };
 
 /// Sums the gradients of a layer's weight and bias over rows that the caller passes in several calls, with the bits of
-/// `projection::write_gradients`. Slot and layer must outlive this object.
+/// `projection::write_gradients`. `slot` and `p` must outlive this object.
 class gradient_sums {
  public:
-  /// Begins the gradients of the weights of `p`. `rows`: number of rows that all calls of add() together pass.
+  /// Begins the sums for the weight and bias of `p`. `rows`: number of rows that all calls of add() together will pass.
   gradient_sums(const sink_slot& slot, const projection& p, int64_t rows);
-  /// Adds the next rows and the gradient of their outputs: whole panels, except for the last rows.
+  /// Adds the contribution of the next input rows and of `g`, the gradient of their outputs. Each call but the last
+  /// must pass whole panels of rows (panel_rows).
   void add(const at::Tensor& rows, const at::Tensor& g);
-  /// Writes the gradients of the weights; call after the last rows were added.
+  /// Writes the gradients of weight and bias to the sink; must be called after all rows were added.
   void finish();
 
  private:

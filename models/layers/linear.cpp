@@ -1,5 +1,5 @@
-// Linear layers, alone and after an activation. After one, backward recomputes the activation's output in the pass that
-// computes the activation's gradient, so that the widest tensor of a layer is not kept.
+// Linear layers, alone or after an activation. After an activation, backward recomputes the activation's output while
+// it computes the activation's gradient, so that this output, the widest tensor of a block, is not kept.
 #include <ATen/ops/empty_like.h>
 
 #include "models/layers/functions.hpp"
@@ -45,7 +45,7 @@ struct gelu_linear_node final : function_node {
 };
 
 struct gated_linear_node final : function_node {
-  kept_tensor kept_gate, kept_up;  // gate and values that it multiplies, (N, in)
+  kept_tensor kept_gate, kept_up;  // inputs of gated SiLU: the gate, and the values that it multiplies, each (N, in)
   projection p;
 
   gradient_list apply(gradient_list&& gradients) override {
@@ -65,8 +65,8 @@ struct gated_linear_node final : function_node {
 
 at::Tensor rows_without_elements(const at::Tensor& x) { return without_elements(x, x.size(-1)).flatten(0, -2); }
 
-/// Returns all rows of the product, or only the rows of the first piece if the product ends a segment whose output is
-/// computed in pieces of rows.
+/// Returns the output of `p` for `rows`. If the segment's output is computed in pieces of rows and this product ends
+/// the segment, computes only the first piece, and stores a function that computes the later pieces.
 at::Tensor forward_of(const segment_scope& scope, const at::Tensor& rows, const projection& p) {
   if (!p.ends_segment || !scope.gives_pieces()) return p.forward(rows);
   const at::Tensor out = p.room_for(rows);

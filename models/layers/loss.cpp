@@ -1,5 +1,5 @@
-// Cross-entropy over a vocabulary, in fp32, with little memory: besides the logits only one number per row is kept, and
-// the gradient overwrites the logits.
+// Cross-entropy over a vocabulary, in fp32, with little memory: besides the logits, one number per row is kept for
+// backward, and the gradient overwrites the logits.
 #include <ATen/ops/empty.h>
 
 #include "kernels/layers/cross_entropy.hpp"
@@ -16,7 +16,8 @@ namespace {
 
 struct cross_entropy_node final : function_node {
   at::Tensor logits, log_sums, targets;  // logits (N, V), logarithms of the softmax's sums (N), targets (N)
-  uint64_t own = 0;                      // number of this rank's columns of the vocabulary; padding follows
+  // Number of vocabulary columns of this rank, with which each row of `logits` begins; padding follows them.
+  uint64_t own = 0;
 
   gradient_list apply(gradient_list&& gradients) override {
     const at::Tensor gradient = std::exchange(logits, {});
@@ -35,7 +36,8 @@ struct cross_entropy_node final : function_node {
   [[nodiscard]] std::string name() const override { return "cross_entropy"; }
 };
 
-/// Logits and targets of a micro-batch, its loss and the numbers that its backward needs, filled by `compute`.
+/// Logits and targets of a micro-batch, and memory for its loss and for the logarithms of the softmax's sums, which
+/// backward needs.
 struct loss_parts {
   at::Tensor rows, targets, log_sums, loss;
 

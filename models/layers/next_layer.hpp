@@ -1,4 +1,4 @@
-// The parameters of a segment's functions, taken from the table of layers one after another.
+// Functions that take the layers of a segment from the model's table, one after another, with their parameters.
 #pragma once
 
 #include <cstddef>
@@ -8,19 +8,20 @@
 
 namespace troupe::models {
 
-/// Returns the weight of the segment's next layer of `kind`, which must have one.
+/// Returns the weight of the segment's next layer, which must be of `kind` and have a weight.
 weight next_weight(segment_scope& scope, core::layer_kind kind);
 
-/// Returns the next linear layer of the segment, in the order of its table.
+/// Returns the segment's next layer, which must be linear.
 projection next_linear(segment_scope& scope);
-/// Returns the segment's next `count` linear layers, with `panels` as the way in which their rows are multiplied.
+/// Returns the segment's next `count` linear layers; `panels` says how sums over several panels of rows are formed in
+/// their products.
 std::vector<projection> next_linears(segment_scope& scope, size_t count, panel_sums panels);
-/// Returns the segment's last linear layer, whose output is added to the residual path: if ranks of a tensor group
-/// compute summands of that output, one of them adds the bias.
+/// Returns the segment's last linear layer, whose output is added to the residual path. If tensor-parallel ranks
+/// compute summands of that output, only one of them adds the bias.
 projection next_output(segment_scope& scope);
 row_norm next_norm(segment_scope& scope, double epsilon);
 
-/// Computes the segment's next norm, and the next `count` linear layers, which follow it.
+/// Computes the segment's next norm, and the `count` linear layers that follow it.
 normed_outputs next_normed(segment_scope& scope, const at::Tensor& x, double epsilon, size_t count = 1,
                            panel_sums panels = panel_sums::none);
 

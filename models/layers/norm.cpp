@@ -14,7 +14,8 @@
 namespace troupe::models {
 namespace {
 
-/// Returns the input of the norm kernels for rows `x`; `x` must outlive the result.
+/// Returns the argument of the norm kernels for rows `x` and weight `w`; it refers to the memory of `x`, which must
+/// outlive it.
 kernels::norm_input input_of(const at::Tensor& x, const weight& w) {
   const at::Tensor& factors = w.bound();
   TORCH_CHECK(factors.scalar_type() == x.scalar_type() && factors.numel() == x.size(1), "norm ", w.name, ": ",
@@ -27,7 +28,7 @@ kernels::norm_input input_of(const at::Tensor& x, const weight& w) {
           .width = static_cast<uint64_t>(x.size(1))};
 }
 
-/// Allocates `count` numbers in the dtype in which sums over `like` are formed.
+/// Returns a new tensor of `count` numbers, in the type in which sums over elements of `like` are formed.
 at::Tensor wide_numbers(const at::Tensor& like, int64_t count) {
   return at::empty({count}, like.options().dtype(sum_dtype(like.scalar_type())).requires_grad(false));
 }

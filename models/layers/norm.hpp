@@ -1,5 +1,5 @@
-// The norm before linear layers: layer norm and RMS norm over rows, without history. Backward of the layers after it
-// calls `forward` again instead of keeping the rows.
+// Layer norm and RMS norm over rows, without autograd history: the layers that read the norm's output are part of the
+// same autograd function, whose backward calls `forward` again instead of keeping that output.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,9 +10,10 @@
 
 namespace troupe::models {
 
-/// A norm's result for rows (N, C), with mean and rstd of each row in the type that sums are formed in.
+/// A norm's output for rows (N, C), and mean and rstd of each row in the type that sums are formed in.
 struct normed_rows {
-  at::Tensor y, mean, rstd;  ///< results of a norm, and mean and reciprocal deviation of each row; RMS norm has no mean
+  /// Output of the norm; mean of each row (undefined for RMS norm); reciprocal standard deviation of each row.
+  at::Tensor y, mean, rstd;
 };
 
 /// A norm over the last dimension: layer norm if it has a bias, else RMS norm, x / rms(x) * w; in fp32, rounded once.
@@ -24,9 +25,10 @@ struct row_norm {
 
   /// Computes the norm of `x` (N, C), which is contiguous. Equal rows give equal bits.
   [[nodiscard]] normed_rows forward(const at::Tensor& x) const;
-  /// Returns the gradient of x from that of y; adds `past`, the gradient of x on the path around the norm (undefined:
-  /// none), before rounding. Writes the gradients of weight and bias, which are formed in this call even if they are
-  /// written later. The result may reuse the memory of `dy`.
+  /// Returns the gradient of x from `dy`, the gradient of the norm's output, and adds to it, before rounding, `past`,
+  /// the gradient that reaches x through the residual path (undefined: none). Writes the gradients of weight and bias,
+  /// which are computed in this call even if a split backward writes them later. The result may reuse the memory of
+  /// `dy`.
   [[nodiscard]] at::Tensor backward(const sink_slot& slot, const at::Tensor& x, const normed_rows& of_x, at::Tensor dy,
                                     const at::Tensor& past) const;
 };

@@ -14,13 +14,14 @@ struct normed_linear_node final : function_node {
   at::Tensor x;  // input of the norm, (N, C)
   row_norm norm;
   std::vector<projection> layers;
-  std::optional<normed_rows> again;  // the norm of x, from its first use in backward on
+  std::optional<normed_rows> again;  // the norm's result, recomputed at its first use in backward
 
   [[nodiscard]] bool makes_again() const override { return !layers.empty(); }
   at::Tensor made_again(uint32_t output) override { return layers[output].forward(norm_again().y); }
   normed_rows& norm_again() { return again ? *again : again.emplace(norm.forward(x)); }
 
-  /// Expects in `gradients` those of each layer's output, or of the norm's, and then that of the residual path.
+  /// `gradients` must contain the gradient of each layer's output (of the norm's output if there are no layers), then
+  /// that of the residual path.
   gradient_list apply(gradient_list&& gradients) override {
     norm_again();
     const auto shape = gradients[0].sizes().vec();

@@ -1,4 +1,5 @@
-// Rotates and packs in one pass; backward is the same pass with the opposite angle.
+// Rotates queries and keys by their positions and packs them with the values, in one pass; backward is the same pass in
+// the other direction, with the opposite angle.
 #include "models/layers/rotary.hpp"
 
 #include <ATen/Dispatch.h>
@@ -22,7 +23,7 @@
 namespace troupe::models {
 namespace {
 
-/// A part of a packed tensor and its own contiguous tensor: heads next to each other for every token.
+/// The queries, keys or values as a tensor of their own, and which heads of the packed tensor they are.
 struct part {
   at::Tensor own;
   int64_t first_head, heads;
@@ -31,8 +32,8 @@ struct part {
 
 enum class direction : uint8_t { pack, unpack };
 
-/// Returns, for each token of some columns of a row, its column among these minus its position in its document;
-/// undefined if each row is a document and has all columns.
+/// Returns the numbers `starts` of kernels::rotary_table: for each token, its index among this rank's columns of the
+/// row minus its position in its document. Undefined if each row is one document and all its columns are on this rank.
 at::Tensor starts_of(const segment_scope& scope, at::Device where) {
   const micro_batch& b = scope.batch();
   const core::column_set& own = scope.columns();
@@ -75,10 +76,11 @@ void move_part(const part& p, at::Tensor& packed, int64_t head_width, const rota
 
 struct rotary_node final : function_node {
   attention_shape shape;
-  const rotary_angles* angles = nullptr;  // the model's angles, which outlive its segments
-  at::Tensor starts;                      // starts of documents, a view of the batch's numbers, which outlive the node
-  std::vector<kept_tensor> inputs;        // q, k, v, if they are recomputed; this node then packs them again
-  std::vector<int64_t> sizes;             // sizes of the packed tensor
+  const rotary_angles* angles = nullptr;  // cosines and sines, which the model owns; they outlive its segments
+  at::Tensor starts;                      // result of starts_of()
+  // Queries, keys and values, if backward recomputes them; this node can then recompute the packed tensor.
+  std::vector<kept_tensor> inputs;
+  std::vector<int64_t> sizes;  // shape of the packed tensor
 
   [[nodiscard]] bool makes_again() const override { return !inputs.empty(); }
   at::Tensor made_again(uint32_t) override {
@@ -120,8 +122,8 @@ rotary_angles::rotary_angles(double theta, uint32_t head_width, uint64_t positio
     auto* s = sines.mutable_data_ptr<scalar_t>();
     for (int64_t t = 0; t < count; ++t)
       for (int64_t i = 0; i < half; ++i) {
-        // angles are rounded to fp32 at the same operations as in transformers: the difference is visible at far
-        // positions
+        // Angles are rounded to fp32 by the same operations as in transformers, because other roundings change the
+        // angles of far positions visibly.
         const auto power = static_cast<scalar_t>(2 * i) / static_cast<scalar_t>(head_width);
         const scalar_t frequency = scalar_t{1} / std::pow(static_cast<scalar_t>(theta), power);
         const scalar_t angle = static_cast<scalar_t>(t) * frequency;

@@ -1,6 +1,7 @@
-// The head in row tiles: norm, product and cross-entropy of some rows at a time. In training all of that runs in
-// backward, where each tile's logits are replaced by their gradient and are used at once, so no product is computed
-// twice. Owns the order of the tiles; leaves to row_panels.hpp which rows are multiplied together.
+// The model's head in row tiles: norm, product and cross-entropy of some rows (tokens) at a time, so that not all
+// logits exist at once. In training, all of that runs in backward, where each tile's logits are replaced by their
+// gradient and are used at once, so no product is computed twice. Owns the order of the tiles; row_panels.hpp
+// determines which rows are multiplied together.
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
@@ -21,7 +22,7 @@
 namespace troupe::models {
 namespace {
 
-/// Computes a teacher's logits for the rows of the model, tile by tile, and the loss of each row against them.
+/// Computes a teacher's logits for the rows of its student, tile by tile, and the student's loss of each row.
 class tiled_teacher {
  public:
   tiled_teacher(const taught_head& head, int64_t tile_rows, int64_t vocabulary)
@@ -32,8 +33,8 @@ class tiled_teacher {
     room_ = at::empty({tile_rows, vocabulary}, y_.options().requires_grad(false));
     losses_ = at::empty({rows.size(0)}, y_.options().dtype(at::kDouble).requires_grad(false));
   }
-  /// Replaces the logits of a tile by the gradient of the loss with respect to them; `gradient`: gradient of the mean
-  /// over all rows.
+  /// Replaces the logits of the tile whose first row is `first` by the gradient of the loss with respect to them.
+  /// `gradient` is the gradient of the mean loss over all rows.
   void go_back(int64_t first, const at::Tensor& logits, const int64_t* targets, const at::Tensor& gradient) {
     const int64_t count = logits.size(0);
     at::Tensor taught = room_.narrow(0, 0, count);
@@ -57,7 +58,8 @@ class tiled_teacher {
   at::Tensor y_, room_, losses_;
 };
 
-/// Computes the head for rows (N, C), tile by tile, and stores the numbers of each row that the row's loss depends on.
+/// Computes the head for rows (N, C), tile by tile, and stores for each row the statistics from which its loss is
+/// computed.
 class tiled_head {
  public:
   tiled_head(const at::Tensor& x, const projection& layer, const at::Tensor& targets, uint64_t tile_rows)
@@ -70,7 +72,8 @@ class tiled_head {
         statistics_(at::empty({x.size(0), static_cast<int64_t>(kernels::row_statistics)}, wide(x))),
         log_sums_(at::empty({x.size(0)}, wide(x))) {}
 
-  /// Calls f(first, count, logits) for each tile of `y`, the input rows of the layer; `logits` may be overwritten.
+  /// Computes the logits tile by tile for `y`, the input rows of the head's linear layer, and calls f(first, count,
+  /// logits) for each tile; f may overwrite the logits.
   template <class F>
   void for_each_tile(const at::Tensor& y, F f) {
     for (int64_t first = 0; first < y.size(0); first += tile_rows_) {
@@ -83,8 +86,8 @@ class tiled_head {
     }
   }
 
-  /// Replaces the logits of a tile by the gradient of the loss with respect to them; `gradient`: gradient of the mean
-  /// over all rows.
+  /// Replaces the logits of the tile whose first row is `first` by the gradient of the loss with respect to them.
+  /// `gradient` is the gradient of the mean loss over all rows.
   void go_back(int64_t first, const at::Tensor& logits, const at::Tensor& gradient) {
     const int64_t count = logits.size(0);
     (void)mean_of(first, count);
@@ -93,8 +96,8 @@ class tiled_head {
                                                bytes_of(gradient), static_cast<uint64_t>(targets_.size(0)));
   }
 
-  /// Returns the mean loss of rows whose tiles have been computed, by the function for a vocabulary split over ranks,
-  /// with one rank.
+  /// Returns the mean loss of rows [first, first + count), whose tiles must have been computed. Uses the function for a
+  /// vocabulary that is split over ranks, with one rank, because it computes from the stored statistics.
   at::Tensor mean_of(int64_t first, int64_t count) {
     at::Tensor loss = at::empty({}, log_sums_.options());
     const auto rows = static_cast<uint64_t>(count);
@@ -122,12 +125,13 @@ class tiled_head {
 };
 
 struct tiled_loss_node final : function_node {
-  /// `x`: (N, C). `targets`: (N). `loss`: the loss that forward returned, which gets its value in backward.
+  /// `x`: input of the head, (N, C). `targets`: (N). `loss`: the tensor that forward returned, which gets its value in
+  /// backward.
   at::Tensor x, targets, loss;
   row_norm norm;
   projection layer;
   std::optional<taught_head> teacher;
-  std::vector<int64_t> shape;  // shape of the input x
+  std::vector<int64_t> shape;  // shape of the input before it was viewed as rows
   uint64_t tile_rows = 0;
   double factor = 1;
 

@@ -1,6 +1,6 @@
-// An MLP in row tiles. The input of its activation, its widest part, exists for some rows at a time: forward computes
-// both products of these rows, backward recomputes the first one. Owns the order of the tiles; leaves to row_panels.hpp
-// which rows are multiplied together.
+// An MLP in row tiles. The input of its activation, the widest tensor of a block, exists for some rows (tokens) at a
+// time: forward computes both products of these rows, backward recomputes the first one. Owns the order of the tiles;
+// row_panels.hpp determines which rows are multiplied together.
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ at::Tensor rows_like(const at::Tensor& x, int64_t rows, int64_t width) {
   return at::empty({rows, width}, x.options().requires_grad(false));
 }
 
-/// Computes an MLP over rows (N, C), one tile of rows after the other.
+/// Computes the first layers of an MLP over rows (N, C), one tile of rows after the other.
 class tiles_of_mlp {
  public:
   tiles_of_mlp(const at::Tensor& x, const mlp_layers& layers, uint64_t tile_rows)
@@ -28,8 +28,9 @@ class tiles_of_mlp {
     for (const projection& p : layers.inputs) rooms_.push_back(rows_like(x, tile_rows_, p.outputs()));
   }
 
-  /// Calls f(first, count, input rows of the layers, inputs of the activation) for each tile. The inputs of the
-  /// activation may be overwritten.
+  /// Calls f(first, count, rows, before) for each tile: `rows` is the input of the MLP's first layers, `before` the
+  /// inputs of the activation, which f may overwrite. `statistics`, if not null, receives the norm's mean and rstd of
+  /// all rows.
   template <class F>
   void for_each(normed_rows* statistics, F f) {
     for (int64_t first = 0; first < x_.size(0); first += tile_rows_) {
@@ -45,7 +46,8 @@ class tiles_of_mlp {
   }
 
  private:
-  /// Returns rows after the norm, and sets their part of `statistics`, if those of all rows are requested.
+  /// Returns rows [first, first + count) after the norm, or as they are without one; stores their mean and rstd in
+  /// `statistics` if it is not null.
   at::Tensor normed(int64_t first, int64_t count, normed_rows* statistics) const {
     const at::Tensor rows = x_.narrow(0, first, count);
     if (!layers_.norm) return rows;
@@ -77,7 +79,7 @@ struct tiled_mlp_node final : function_node {
   mlp_layers layers;
   uint64_t tile_rows = 0;
 
-  /// Expects in `gradients` that of the output, and then, after a norm, that of the residual path.
+  /// `gradients` must contain the gradient of the output, and then, if there is a norm, that of the residual path.
   gradient_list apply(gradient_list&& gradients) override {
     const auto shape = gradients[0].sizes().vec();
     const int64_t rows = x.size(0);

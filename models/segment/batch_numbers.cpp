@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint64_t array_alignment_bytes = 64;
 
-/// Returns for each input its column within its document.
+/// Returns for each input token its position in its document.
 std::vector<int64_t> places_in_documents(const micro_batch& batch) {
   std::vector<int64_t> out(batch.document_start.size());
   for (size_t i = 0; i < out.size(); ++i)
@@ -22,7 +22,7 @@ std::vector<int64_t> places_in_documents(const micro_batch& batch) {
   return out;
 }
 
-/// Returns the first token of each document among the tokens of all rows, and the number of tokens.
+/// Returns the index of each document's first token among the tokens of all rows, and at the end the number of tokens.
 std::vector<int32_t> boundaries_of(const micro_batch& batch) {
   std::vector<int32_t> out;
   for (size_t i = 0; i < batch.document_start.size(); ++i)
@@ -37,8 +37,9 @@ int64_t longest_of(std::span<const int32_t> boundaries) {
   return out;
 }
 
-/// Calls f(tensor, type, sizes, numbers) for each array that `batch` has, in the order of memory. `numbers()` returns
-/// the array's numbers on the host; `boundaries` are those of its documents.
+/// Calls f(tensor, type, sizes, numbers) for each array that `batch` has, in the order in which they are packed:
+/// `tensor` is its member of `to`, and `numbers()` returns its numbers in host memory. `boundaries` is the result of
+/// boundaries_of(batch).
 template <class F>
 void for_each_array(const micro_batch& batch, std::span<const int32_t> boundaries, batch_numbers& to, F f) {
   const auto rows = static_cast<int64_t>(batch.rows), columns = static_cast<int64_t>(batch.columns);
@@ -73,7 +74,7 @@ at::Tensor view_of(std::span<const T> numbers, at::ScalarType type) {
   return at::from_blob(const_cast<T*>(numbers.data()), {static_cast<int64_t>(numbers.size())}, type);
 }
 
-/// Returns a tensor with one number per input in the shape (B, T).
+/// Returns `numbers`, one per input token, viewed in the shape (B, T).
 at::Tensor by_input(const at::Tensor& numbers, const micro_batch& batch) {
   return numbers.view({static_cast<int64_t>(batch.rows), static_cast<int64_t>(batch.columns)});
 }

@@ -1,4 +1,4 @@
-// Arguments for kernels from a tensor: its memory and its number of elements.
+// Returns the memory and the number of elements of a tensor, as kernels take them.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,4 +1,5 @@
-// Selects columns of a tensor that has all columns of a sample, as ranks of a sequence group have them.
+// Selects, from a tensor with all columns (token positions) of a sample, the columns that one rank of a sequence group
+// has.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,7 +8,8 @@
 
 namespace troupe::models {
 
-/// Returns the columns `own` along `dimension`, each moved by `shift`. A view if they are contiguous.
+/// Returns the columns `own` of `all` along `dimension`, each index increased by `shift`. The result is a view if the
+/// columns are contiguous.
 at::Tensor columns_of(const at::Tensor& all, int64_t dimension, const core::column_set& own, int64_t shift = 0);
 
 }  // namespace troupe::models

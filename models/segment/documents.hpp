@@ -1,5 +1,5 @@
-// Several documents in one row: attention stays inside each, positions restart at each. Owns the meaning of
-// `document_start`; the code of attention, position vectors and rotary angles explains its effect there.
+// Several documents in one row (sample): attention stays inside each document, and positions begin at 0 in each. Owns
+// the meaning of `document_start` (segment.hpp); attention, position embeddings and rotary angles use it.
 #pragma once
 
 #include <cstdint>
@@ -11,22 +11,24 @@
 
 namespace troupe::models {
 
-/// A block of queries of one document: queries [first, first + count), and `document`, the start of the document, which
-/// is the first key that these queries may see. `own`: index of the first query among the columns that attend.
+/// A block of queries of one document, as columns of the row: queries [first, first + count); `document` is the first
+/// column of the document, which is the first key that these queries may see; `own` is the index of the first query
+/// among the columns whose queries this rank computes.
 struct query_block {
   int64_t first = 0, count = 0, document = 0, own = 0;
-  /// Returns the number of keys of the block, which are [document, document + seen()); each query sees those up to
-  /// itself.
+  /// Returns the number of keys that at least one query of the block may see: [document, document + seen()). Each query
+  /// sees those up to its own column.
   [[nodiscard]] int64_t seen() const { return first + count - document; }
 };
 
-/// Returns the blocks of the columns `queries` of a row in order, at most `block_queries` queries each, none across
-/// documents: keys of other documents are never read. `starts` has the row's document starts; empty: the row is one
-/// document.
+/// Divides the columns `queries` of a row into blocks of at most `block_queries` queries, in order. No block spans two
+/// documents, so keys of other documents are never read. `starts` has, for each column, the first column of its
+/// document; empty: the row is one document.
 std::vector<query_block> query_blocks(const core::column_set& queries, int64_t block_queries,
                                       std::span<const uint32_t> starts);
 
-/// Throws c10::Error unless every row's starts begin with 0 and each is the column itself or the start before it.
+/// Throws c10::Error unless the document starts of every row are valid: the first is 0, and each further one is the
+/// column itself (a document begins) or equal to the previous one.
 void check_documents(const micro_batch& batch);
 
 }  // namespace troupe::models

@@ -1,4 +1,5 @@
-// The only code that includes Torch's autograd node: that node is in the graph and calls Troupe's function_node.
+// Torch's autograd node, which is in the graph and calls Troupe's function_node. The only file that includes its
+// header.
 #include "models/segment/function_node.hpp"
 
 #include <torch/csrc/autograd/function.h>
@@ -18,8 +19,8 @@ class graph_node final : public torch::autograd::Node {
     if (!output.is_cpu()) forward_.emplace(device::stream::current(device_of(output.device())));
   }
 
-  // Torch runs the backward of a device on a thread of its own; its work is queued on forward's stream, to keep the
-  // order.
+  // Torch runs the backward of a device on a thread of its own. The work is queued on the stream that forward used, so
+  // that it stays in order with other work.
   torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
     std::optional<device::current_stream> in_order;
     if (forward_) in_order.emplace(*forward_);
@@ -31,7 +32,7 @@ class graph_node final : public torch::autograd::Node {
 
  private:
   std::shared_ptr<function_node> function_;
-  std::optional<device::stream> forward_;  // stream of forward; nullopt on the CPU
+  std::optional<device::stream> forward_;  // stream on which forward ran; nullopt on the CPU
 };
 
 }  // namespace

@@ -74,7 +74,8 @@ void gradient_writer::put(const at::Tensor& whole) {
 void gradient_writer::write_rows(const at::Tensor& ids, const at::Tensor& rows) {
   if (!kept_) return;
   const at::Tensor converted = rows.to(destination_.scalar_type());
-  TORCH_CHECK(mask_.empty(), "rows of a gradient whose weight is pruned");  // only embeddings write rows; never pruned
+  // Only embeddings write single rows, and they are never pruned.
+  TORCH_CHECK(mask_.empty(), "rows of a gradient whose weight is pruned");
   if (accumulate_) {
     destination_.index_add_(0, ids, converted);
   } else {

@@ -1,4 +1,4 @@
-// Interface for code that reads the inputs of linear layers: calibration, which fits weights to them.
+// Interface of observers of the inputs of linear layers: calibration, which fits quantised weights to these inputs.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,8 +14,8 @@ class input_watch {
   input_watch& operator=(const input_watch&) = delete;
   virtual ~input_watch() = default;
 
-  /// Called before `rows` (N, in) are multiplied with the parameter `weight`. Layers after one norm get the same tensor
-  /// one after another.
+  /// Called before `rows` (N, in), the inputs of all tokens, are multiplied with the parameter number `weight`. Layers
+  /// that read the same norm get the same tensor, one after another.
   virtual void takes(uint32_t weight, const at::Tensor& rows) = 0;
 };
 

@@ -1,5 +1,5 @@
-// A tensor that a function keeps for its backward, or, in a segment that keeps fewer tensors, the preceding function,
-// which recomputes the tensor with the same bits. Owns that choice; leaves recomputation to the functions.
+// A tensor that a function needs in backward: either the tensor itself, or, if the segment keeps fewer activations, the
+// preceding function, which recomputes the tensor with the same bits. Owns that choice; the functions recompute.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,8 +15,8 @@ namespace troupe::models {
 class kept_tensor {
  public:
   kept_tensor() = default;
-  /// Saves tensor `x` for backward, with its autograd history, by storing `held`, which has the same elements, possibly
-  /// in another shape.
+  /// Keeps `x`, which has its autograd history, for backward: stores `held`, which has the same elements, possibly in
+  /// another shape, or the function that can recompute them.
   kept_tensor(const segment_scope& scope, const at::Tensor& x, at::Tensor held) : sizes_(held.sizes()) {
     if (scope.batch().keeps_light) std::tie(maker_, output_) = function_of(x);
     if (maker_ != nullptr && !maker_->makes_again()) maker_.reset();
@@ -24,10 +24,11 @@ class kept_tensor {
   }
 
   [[nodiscard]] bool is_made_again() const { return maker_ != nullptr; }
-  /// Returns the tensor. Call once, in backward, before the backward of the preceding function runs.
+  /// Returns the tensor, recomputed if necessary. Must be called once, in backward, before the backward of the
+  /// preceding function runs.
   [[nodiscard]] at::Tensor take() {
     if (maker_ == nullptr) return std::exchange(held_, {});
-    const below_autograd plain;  // a view that tracks its base would keep the base alive
+    const below_autograd plain;  // otherwise the view would keep its base tensor alive
     return std::exchange(maker_, {})->made_again(output_).view(sizes_);
   }
   void reset() {
@@ -42,8 +43,8 @@ class kept_tensor {
   c10::SmallVector<int64_t, 4> sizes_;
 };
 
-/// Returns a placeholder for a result (.., `width`) of which only shape and history are read
-/// (`micro_batch::wants_output`).
+/// Returns a tensor (.., `width`) without memory for its elements, for a result of which only shape and history are
+/// read (`micro_batch::wants_output` is false).
 at::Tensor without_elements(const at::Tensor& like, int64_t width);
 
 }  // namespace troupe::models

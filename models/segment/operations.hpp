@@ -1,5 +1,6 @@
-// The operations of the device that a tensor is on: the table of kernels/operations.hpp, and operations that need
-// Torch. Owns finding them; the tensors of one model are on one device, its rank's.
+// The operations with which a model computes on one device: the table of kernels (kernels/operations.hpp), and matrix
+// products, which need Torch. Owns finding the table for a tensor; all tensors of a model are on the device of its
+// rank.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,22 +11,24 @@
 
 namespace troupe::models {
 
-struct operations {  ///< operations of one device
+struct operations {  ///< operations of one kind of device
   const kernels::operations* memory = nullptr;
-  /// Computes out (m, n), contiguous and distinct, = a (m, k) * b (k, n), plus `bias` (n) if it is defined: see
-  /// models/segment/products.hpp for the CPU's.
+  /// Computes out (m, n) = a (m, k) * b (k, n), plus `bias` (n) if it is defined; `out` is contiguous and overlaps
+  /// neither factor. models/segment/products.hpp describes the CPU's.
   void (*product_out)(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias);
-  /// Computes out += a * b, in fp32 or fp64.
+  /// Computes out += a * b, where `out` is fp32 or fp64.
   void (*add_product)(at::Tensor& out, const at::Tensor& a, const at::Tensor& b);
-  /// Rows of one product, and of one sum over rows (models/table/row_tiles.hpp); 0: all rows in one product, whose
-  /// library adds in fp32. `add_product` then also accepts 16-bit factors, and adds to fp32.
+  /// Number of rows (a panel) that one product multiplies and one sum over rows adds up (models/table/row_tiles.hpp).
+  /// 0: one product multiplies all rows, because the device's library adds in fp32; `add_product` then also accepts
+  /// 16-bit factors, and adds to fp32.
   int64_t panel_rows = 0;
 };
 
-/// Returns the table of the device of `t`; throws c10::Error if the device has no backend.
+/// Returns the operations of the device of `t`; throws c10::Error if no library has registered any.
 const operations& operations_for(const at::Tensor& t);
 
-/// Makes `table`, which must live as long as the process, the table of every device of `kind`; see device::provide.
+/// Registers `table`, which must live as long as the process, for all devices of `kind`; called by the code that
+/// provides such devices (device::provide).
 void provide(device::device_kind kind, const operations& table);
 
 /// Returns the table of kernels for the device of tensor `t`.

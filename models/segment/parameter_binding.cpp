@@ -1,4 +1,5 @@
-// Tensors whose bytes change: each keeps one StorageImpl, whose data pointer is swapped, and one that refuses access.
+// Parameter tensors whose memory changes: each keeps one StorageImpl, whose data pointer is exchanged, and a second one
+// that refuses access.
 #include <ATen/core/Tensor.h>
 #include <c10/core/Storage.h>
 #include <c10/core/StorageImpl.h>
@@ -21,7 +22,7 @@ c10::Storage storage_without_bytes(size_t bytes, at::Device where) {
                                                /*allocator=*/nullptr, /*resizable=*/false);
 }
 
-/// Returns the storage of a released parameter: asking it for bytes throws c10::Error. A null pointer alone is not
+/// Returns the storage that a released parameter has: requesting its bytes throws c10::Error. A null pointer is not
 /// enough, because some of ATen's operations dereference it.
 c10::Storage refusing_storage(const core::parameter_info& info, size_t bytes, at::Device where) {
   c10::Storage storage = storage_without_bytes(bytes, where);
@@ -59,7 +60,7 @@ parameter_binding::parameter_binding(const core::model_table& table, core::dtype
       tensors_.push_back(tensors_[*info.copy_of]);
     } else {
       at::Tensor& mine = own[tensors_.size()];
-      if (mine.defined()) mine.set_data(t);  // all holders of the tensor see the change
+      if (mine.defined()) mine.set_data(t);  // every module that has this tensor now sees the new dtype and device
       tensors_.push_back(mine.defined() ? std::move(mine) : std::move(t));
       tensors_.back().set_requires_grad(info.trainable);
     }
@@ -68,7 +69,8 @@ parameter_binding::parameter_binding(const core::model_table& table, core::dtype
   }
 }
 
-// Releases all tensors: a tensor that outlives the binding must not reach memory that its owner is about to free.
+// Releases all parameters, so that a tensor that outlives the binding does not refer to memory that its owner is about
+// to free.
 parameter_binding::~parameter_binding() {
   for (uint32_t p = 0; p < tensors_.size(); ++p) release(p);
 }

@@ -1,4 +1,4 @@
-// The parameters of one rank as tensors whose bytes are bound and released.
+// The parameters of one rank as tensors that get their memory just before use (bind) and lose it afterwards (release).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,10 +19,10 @@ namespace troupe::models {
 /// released after forward and bound elsewhere before backward. Using a released parameter throws c10::Error.
 class parameter_binding {
  public:
-  /// Makes the parameters' tensors. If `own` is not empty, it has a host's tensors in the order of the table, without
-  /// copies, undefined if the host has none: they become tensors of `type` on `device`, lose their bytes, and require
-  /// gradients exactly if the table marks them `trainable`. A copy is then its original's tensor, bound to one address
-  /// at a time.
+  /// Makes the parameters' tensors, still without memory. `own`, if not empty, has the tensors of a host's modules in
+  /// the order of the table, without entries for copies and undefined if the host has none: they are converted to
+  /// `type` on `device`, lose their memory, and require gradients exactly if the table marks them `trainable`. A copy
+  /// of a tied parameter is then its original's tensor, bound to one address at a time.
   parameter_binding(const core::model_table& table, core::dtype type, std::vector<at::Tensor> own = {},
                     device::device_id device = {});
   ~parameter_binding();
@@ -34,7 +34,7 @@ class parameter_binding {
   void bind(uint32_t parameter, void* data);
   void release(uint32_t parameter);
   [[nodiscard]] bool bound(uint32_t parameter) const;
-  /// Returns the other parameters that are the same tensor: binding `parameter` replaces their addresses.
+  /// Returns the other parameters that are the same tensor (ties): binding one of them changes the address of all.
   [[nodiscard]] const std::vector<uint32_t>& sharing(uint32_t parameter) const { return sharing_.at(parameter); }
   [[nodiscard]] const at::Tensor& tensor(uint32_t parameter) const;
   [[nodiscard]] bool trainable(uint32_t parameter) const;
@@ -42,7 +42,7 @@ class parameter_binding {
  private:
   at::Device device_;
   std::vector<at::Tensor> tensors_;
-  /// [parameter]: storage while the tensor is bound, and while it is released.
+  /// [parameter]: the storage that the tensor has while it is bound (`bytes_`), and while it is released (`none_`).
   std::vector<c10::Storage> bytes_, none_;
   std::vector<std::vector<uint32_t>> sharing_;  ///< [parameter]: other parameters that are the same tensor
   std::vector<bool> bound_, trainable_;

@@ -14,7 +14,7 @@
 #include "models/segment/widened_products.hpp"
 
 #ifdef TROUPE_MODELS_ONEDNN
-// LibTorch exports this function without shipping its header; models/CMakeLists.txt has checked that it links.
+// LibTorch exports this function without shipping its header; models/CMakeLists.txt checks that it links.
 namespace at::native {
 TORCH_API void mkldnn_matmul(const Tensor& a, const Tensor& b, const Tensor& out, float beta, float alpha);
 }
@@ -23,11 +23,11 @@ TORCH_API void mkldnn_matmul(const Tensor& a, const Tensor& b, const Tensor& out
 namespace troupe::models {
 namespace {
 
-/// Multiplications below which the call costs more than a faster product gains.
+/// Number of multiply-adds of a product below which calling oneDNN costs more time than it saves.
 constexpr int64_t onednn_work_min = 1 << 15;
 
-/// Returns LibTorch's own answer, if it has this function: ONEDNN_MAX_CPU_ISA may keep its oneDNN from using all that
-/// the processor has.
+/// Returns the result of LibTorch's function `question`, which tells whether its oneDNN supports a type on this
+/// processor (ONEDNN_MAX_CPU_ISA may restrict oneDNN); true if LibTorch lacks the function.
 bool torch_says(const char* question) {
   const auto known = c10::Dispatcher::singleton().findSchema({question, ""});
   return !known || known->typed<bool()>().call();
@@ -45,7 +45,7 @@ bool onednn_takes_f16() {
 
 bool processor_prefers_onednn() {
 #if defined(TROUPE_MODELS_ONEDNN) && defined(__x86_64__)
-  // The fp32 products of oneDNN require the same check as those in bf16.
+  // oneDNN's fp32 products are fast only with AVX-512, which its support of bf16 requires as well, so this is tested.
   static const bool answer = core::has_wide_vectors() && !__builtin_cpu_is("intel") && onednn_takes_bf16();
   return answer;
 #else
@@ -54,7 +54,7 @@ bool processor_prefers_onednn() {
 }
 
 #ifdef TROUPE_MODELS_ONEDNN
-/// Computes out = beta * out + a * b.
+/// Computes out = beta * out + a * b by the oneDNN inside LibTorch.
 void by_onednn(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, float beta) {
   // oneDNN reads OpenMP's number of threads, which ATen sets at a thread's first call of this function. The call has to
   // go to LibTorch: the header's own lazy_init_num_threads() keeps a second flag of the first call in this library, and

@@ -1,5 +1,5 @@
-// Matrix products of the layers: chooses the library for each. Attention has products of its own; a host's modules use
-// ATen unchanged.
+// Matrix products of layers: chooses the library for each product. Attention computes its products itself; a host's
+// modules use ATen unchanged.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,8 +8,8 @@
 
 namespace troupe::models {
 
-/// Libraries for products. `aten`: the library of at::mm, MKL for fp32 and oneDNN for 16-bit types. `onednn`: the
-/// oneDNN inside LibTorch, for fp32. `widened`: fp32 products of widened factors
+/// Libraries that compute a product. `aten`: the library behind at::mm, MKL for fp32 and oneDNN for 16-bit types.
+/// `onednn`: the oneDNN inside LibTorch, for fp32. `widened`: fp32 products of 16-bit factors converted to fp32
 /// (`models/segment/widened_products.hpp`).
 enum class product_library : uint8_t { aten, onednn, widened };
 
@@ -22,9 +22,9 @@ enum class product_library : uint8_t { aten, onednn, widened };
 /// bf16 without AVX-512; with AVX-512, a bf16 product has a third of the speed of the same product in fp32.
 product_library products_by(at::ScalarType type, int64_t m, int64_t k, int64_t n);
 
-/// Computes out (m, n), contiguous and distinct, = a (m, k) * b (k, n), plus `bias` (n) if it is defined. Either factor
-/// may be a transposed view. One dtype for all; 16-bit types are summed in fp32 and rounded once. Calls the function of
-/// the device of `out` (models/segment/operations.hpp).
+/// Computes out (m, n) = a (m, k) * b (k, n), plus `bias` (n) if it is defined. `out` is contiguous and overlaps
+/// neither factor; a factor may be a transposed view. All have one dtype; 16-bit types are summed in fp32 and rounded
+/// once. Calls the function of the device of `out` (models/segment/operations.hpp).
 void product_out(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias = {});
 
 /// The CPU's product_out, by the library that `products_by` returns.

@@ -16,7 +16,7 @@
 namespace troupe::models {
 namespace {
 
-/// Returns memory for as many rows as `like` has, of `width` elements.
+/// Returns a new tensor with as many rows as `like`, of `width` elements each.
 at::Tensor rows_of(const at::Tensor& like, int64_t width) {
   return at::empty({like.size(0), width}, like.options().requires_grad(false));
 }
@@ -59,7 +59,7 @@ at::Tensor projection::taken(const at::Tensor& rows) const {
   if (input->seen != nullptr && rows.numel() > 0) {
     kernels::value_range<double> here;
     kernels::group_ranges_unchecked({tokens.x, tokens.type, 1, tokens.groups * tokens.group_size}, {&here, 1});
-    *input->seen = kernels::joined(*input->seen, here);  // unchanged by a recompute of the same input
+    *input->seen = kernels::joined(*input->seen, here);  // a recomputation of the same input does not change the range
   }
   if (input->is_static && !input->range) return rows;
   const at::Tensor out = at::empty_like(in_order);

@@ -1,5 +1,5 @@
-// A linear layer's parameters and its arithmetic: the product, its input's gradient, and the parameters' gradients,
-// which are written directly to their buckets.
+// A linear layer: its parameters, its product, its input's gradient, and its parameters' gradients, which are written
+// directly to the memory that the gradient sink provides.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,7 +14,7 @@
 
 namespace troupe::models {
 
-/// Returns a tensor (.., C) viewed as rows (N, C).
+/// Returns a tensor (.., C) as rows (N, C): a view if its strides allow that, else a copy.
 at::Tensor as_rows(const at::Tensor& x);
 
 /// Returns rows (N, C) viewed in the shape of `like` (.., C').
@@ -22,34 +22,35 @@ at::Tensor like_rows_of(const at::Tensor& rows, const at::Tensor& like);
 
 using core::weight_layout;
 
-/// A linear layer of rows (N, in) -> (N, out): its weight and bias, and how its products are computed.
+/// A linear layer that maps rows (N, in) to (N, out): its weight and bias, and how its products are computed.
 struct projection {
   weight w;
   std::optional<weight> bias;
   weight_layout layout = weight_layout::in_out;
   bool adds_bias = true;      ///< false: another rank adds the bias, and its gradient on this rank is zero
-  /// True: the product's rows become the segment's output, which may be computed in pieces of rows (row_work.hpp).
+  /// True: the product's rows are the segment's output, which may be computed in pieces of rows (row_work.hpp).
   bool ends_segment = false;
-  /// How sums over rows are formed, if rows are multiplied panel by panel (row_panels.hpp).
+  /// How sums over several panels of rows are formed (row_panels.hpp); none: all rows are multiplied at once.
   panel_sums panels = panel_sums::none;
-  /// Rounding of a row before it is multiplied and before the weight's gradient is formed; the row's own gradient is
-  /// not changed by it.
+  /// How input rows are quantised before they are multiplied and before the weight's gradient is computed; their own
+  /// gradient ignores the rounding. nullopt: not quantised.
   std::optional<input_rounding> input = std::nullopt;
-  input_watch* watch = nullptr;  ///< called with the rows of each forward; null: not called
+  input_watch* watch = nullptr;  ///< observer that is called with the input rows of each forward; null: none
 
   /// Returns rows as the product reads them: quantised, if the layer's input is.
   [[nodiscard]] at::Tensor taken(const at::Tensor& rows) const;
 
   [[nodiscard]] int64_t outputs() const { return w.tensor.size(layout == weight_layout::in_out ? 1 : 0); }
   [[nodiscard]] at::Tensor forward(const at::Tensor& rows) const;
-  /// Allocates the output of the layer's forward for `rows`.
+  /// Returns a new tensor for the layer's output for `rows`, with undefined elements.
   [[nodiscard]] at::Tensor room_for(const at::Tensor& rows) const;
-  /// Returns the gradient of the input rows from that of the output (N, out).
+  /// Returns the gradient of the input rows (N, in) from `g`, the gradient of the output rows (N, out).
   [[nodiscard]] at::Tensor input_gradient(const at::Tensor& g) const;
-  /// Compute forward and input_gradient into existing memory, (N, out) and (N, in), contiguous.
+  /// Compute forward and input_gradient into existing contiguous tensors, (N, out) and (N, in).
   void forward_out(at::Tensor& out, const at::Tensor& rows) const;
   void input_gradient_out(at::Tensor& out, const at::Tensor& g) const;
-  /// Writes the gradients of weight and bias, or keeps the two tensors for the weight part, which writes them.
+  /// Computes and writes the gradients of weight and bias from the input `rows` and `g`, the gradient of the output. In
+  /// the input part of a split backward, keeps the two tensors instead; the weight part then computes and writes.
   void write_gradients(const sink_slot& slot, const at::Tensor& rows, const at::Tensor& g) const;
 };
 

@@ -18,13 +18,14 @@ namespace {
 /// True if the device of `x` has no fixed panel size: all rows of one call are then a single panel.
 bool is_one_panel(const at::Tensor& x) { return operations_for(x).panel_rows == 0; }
 
-/// Returns the number of rows that the device of `x` multiplies at once (a panel), in a call with `rows` rows.
+/// Returns the number of rows (a panel) that the device of `x` multiplies at once: its fixed number, or `rows`, all
+/// rows of the call, if it has none.
 int64_t panel_of(const at::Tensor& x, int64_t rows) {
   const int64_t panel = operations_for(x).panel_rows;
   return panel == 0 ? std::max<int64_t>(rows, 1) : panel;
 }
 
-/// Calls f(first, count) for each panel of the rows of `x`.
+/// Calls f(first, count) for each panel of rows of `x`: rows [first, first + count).
 template <class F>
 void for_each_panel(const at::Tensor& x, F f) {
   const int64_t rows = x.size(0), panel = panel_of(x, rows);

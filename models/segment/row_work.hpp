@@ -1,6 +1,6 @@
-// Stores the functions that compute the rows of a segment's output if it is computed in pieces of rows: the product
-// that ends the segment, and additions to its rows. Owns their order; leaves the computation and its memory to the
-// functions.
+// Stores the functions that compute the remaining rows of a segment's output, if the output is computed and exchanged
+// in pieces of rows: the product that ends the segment, and additions to its rows. Owns their order; the functions own
+// the computation and its memory.
 #pragma once
 
 #include <algorithm>
@@ -11,12 +11,12 @@
 
 namespace troupe::models {
 
-/// A function of a range of rows that computes each row by itself. Records no history.
+/// A function that computes rows [first, first + count) of an output, each row by itself, without autograd history.
 using row_function = std::function<void(int64_t first, int64_t count)>;
 
 class row_work {
  public:
-  /// Computes the first `count` of `rows` rows, and keeps `f` for `run` to compute the others.
+  /// Calls `f` for the first `count` of `rows` rows, and stores `f` so that `run` can compute the other rows later.
   void add(int64_t rows, int64_t count, row_function f) {
     f(0, std::min(rows, count));
     later_.push_back({rows, std::move(f)});
@@ -26,7 +26,7 @@ class row_work {
     for (const entry& e : later_)
       if (const int64_t end = std::min(e.rows, first + count); first < end) e.f(first, end - first);
   }
-  /// Frees the stored functions, because no more rows will be requested.
+  /// Frees the stored functions and the tensors that they refer to; no more rows may be requested.
   void end() { later_.clear(); }
 
  private:

@@ -1,4 +1,4 @@
-// A segment as one small autograd graph, from its detached input to its output.
+// Runs a segment as one autograd graph, from its detached input to its output.
 #include "models/segment/segment_scope.hpp"
 
 #include <ATen/core/grad_mode.h>
@@ -11,7 +11,7 @@
 namespace troupe::models {
 namespace {
 
-/// Sets the slot's sink while backward runs, and clears it afterwards, even after an exception.
+/// Sets the contents of a segment's sink_slot while backward runs, and clears them afterwards, even after an exception.
 class filled_slot {
  public:
   filled_slot(sink_slot& slot, const sink_slot& with) : slot_(slot) { slot_ = with; }
@@ -29,7 +29,7 @@ std::vector<at::Tensor> detached(const values& all) {
   return out;
 }
 
-// Frees a tensor's bytes; it keeps its shape and its history in the graph.
+// Frees a tensor's memory; the tensor keeps its shape and its history in the graph.
 void release_bytes(const at::Tensor& t) { t.set_data(t.detach().new_empty({1}).expand(t.sizes())); }
 
 class graph_run final : public segment_run {
@@ -49,8 +49,8 @@ class graph_run final : public segment_run {
     later_rows_->run(first, count);
   }
 
-  // Frees the results' bytes: backward needs only their shapes and histories. A result that is an input has no bytes of
-  // its own.
+  // Frees the memory of the results: backward needs only their shapes and histories. A result that is an input of the
+  // segment is skipped, because it does not own its memory.
   void release_outputs() override {
     output_ = {};
     if (later_rows_) later_rows_->end();
@@ -81,8 +81,8 @@ class graph_run final : public segment_run {
   }
 
  private:
-  // Returns the gradients of inputs; results without a gradient are skipped, and an input that no result depends on has
-  // none.
+  // Runs autograd: returns the gradients of `inputs` from those of the results. Results without a gradient are skipped;
+  // an input on which no result depends has none.
   values gradients_of(const std::vector<at::Tensor>& inputs, const values& gradients) {
     std::vector<at::Tensor> of, with;
     const auto results = std::exchange(results_, {});
@@ -99,13 +99,13 @@ class graph_run final : public segment_run {
   std::vector<at::Tensor> inputs_, results_;
   values output_;
   std::shared_ptr<sink_slot> slot_;
-  // rows of the outputs that are computed later; null: all rows are computed in the forward
+  // Functions that compute further rows of the output; null: forward computes all rows.
   std::shared_ptr<row_work> later_rows_;
-  std::optional<weight_work> work_;  // set between the two parts of a split backward
+  std::optional<weight_work> work_;  // set from the input part to the weight part of a split backward
 };
 
-/// True if a segment has only this rank's columns, when norms are split: it is on the other side of an exchange of
-/// columns from a segment that is cut.
+/// True if a segment computes only this rank's columns (tokens), because tensor-parallel ranks split norms: its output
+/// is collected from all ranks, or the gradient of its input is.
 bool has_own_columns(const core::segment_info& s) {
   const auto collects = [](const core::segment_exchange& x) {
     return x.is_of_tensor_group() && x.op == core::exchange_op::collect;

@@ -14,7 +14,8 @@ namespace {
 
 int64_t number(uint64_t n) { return static_cast<int64_t>(n); }
 
-/// A block of elements that a tensor and a part share: some columns, and in each column a run of the token's elements.
+/// A rectangular block of elements that a whole tensor and one of its parts have in common: some columns (tokens), and
+/// in each a run of elements.
 struct moved_block {
   int64_t part = 0;
   int64_t columns = 0, column = 0, part_column = 0;
@@ -30,15 +31,15 @@ struct moved_block {
 
 enum class direction : uint8_t { give, take };
 
-/// A tensor (B, T, width) and parts of it (ranks, B, columns, part width). An element of the tensor may be in several
-/// parts.
+/// How a tensor (B, T, width) is divided into parts (ranks, B, columns, part width), one for each rank. An element of
+/// the tensor may be in several parts.
 struct partition {
   std::vector<moved_block> blocks;
   std::vector<int64_t> whole, parts;  // shapes of the whole tensor and of the parts
-  bool repeats = false;               // true: an element is in several parts
+  bool repeats = false;               // true: some element of the tensor is in several parts
 
-  /// Returns `x` moved; elements that no block fills are zero. Elements with several sources are summed in the order of
-  /// blocks.
+  /// Returns the parts of the tensor `x` (direction give) or the tensor that the parts `x` make (take). Elements that
+  /// no block fills are zero; an element that several parts have is their sum, in the order of blocks.
   [[nodiscard]] at::Tensor moved(const at::Tensor& x, direction way) const {
     const bool gives = way == direction::give;
     const auto options = x.options().requires_grad(false);
@@ -60,7 +61,7 @@ struct partition {
   }
 };
 
-/// Autograd node of a move between a tensor and its parts; its backward moves the gradient in the opposite direction.
+/// Autograd node of dividing a tensor into parts or joining them; its backward does the opposite with the gradient.
 struct partition_node final : function_node {
   partition of;
   direction way = direction::give;
@@ -85,7 +86,8 @@ at::Tensor moved(const segment_scope& scope, const at::Tensor& x, partition of, 
   return out;
 }
 
-/// Returns the partition of the columns of all ranks into each rank's columns, by whole tokens.
+/// Returns the division of a tensor with the columns (tokens) of all ranks into each rank's columns; a column's
+/// elements stay together.
 partition by_columns(const sequence_parts& parts, int64_t rows, int64_t width) {
   partition out{{}, {rows, number(parts.columns), width}, {parts.ranks(), rows, parts.most_columns(), width}};
   for (int64_t r = 0; r < parts.ranks(); ++r) {

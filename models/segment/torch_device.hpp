@@ -1,4 +1,4 @@
-// Converts Troupe's devices to Torch's and back. No other file uses both lists.
+// Converts Troupe's device identifiers to Torch's and back. No other file depends on both.
 #pragma once
 
 #include <c10/core/Device.h>

@@ -1,4 +1,4 @@
-// Converts Troupe's element types to Torch's and back. No other file uses both lists.
+// Converts Troupe's element types to Torch's and back. No other file depends on both.
 #pragma once
 
 #include <c10/core/ScalarType.h>

@@ -1,4 +1,4 @@
-// The tensors that segments pass to each other, and their gradients in backward. Nearly always one hidden state; a
+// The tensors that a segment passes to the next one, or their gradients in backward: nearly always one hidden state; a
 // host's units may pass several.
 #pragma once
 
@@ -10,11 +10,11 @@
 
 namespace troupe::models {
 
-/// Tensors in an order that the units on both sides agree on. A gradient is undefined if it is not needed.
+/// Tensors in an order that the sending and the receiving segment agree on. A gradient that is not needed is undefined.
 class values {
  public:
   values() = default;
-  /// Holds one tensor; none if `one` is undefined.
+  /// Makes values of one tensor; empty values if `one` is undefined.
   values(at::Tensor one) {  // NOLINT(google-explicit-constructor): nearly all segments pass on one tensor
     if (one.defined()) all_.push_back(std::move(one));
   }

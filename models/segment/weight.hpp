@@ -1,4 +1,4 @@
-// A parameter in the form that a segment's functions use, and the writer of its gradient.
+// A parameter as the functions of a segment use it, and the object that writes its gradient.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,13 +14,16 @@ namespace troupe::models {
 
 class weight_work;
 
-/// The gradient sink of a segment, set while its backward runs; every function of the segment holds the same slot.
+/// Where a segment's functions find the gradient sink: set while the segment's backward runs; all functions of the
+/// segment share one slot.
 struct sink_slot {
   gradient_sink* sink = nullptr;
-  weight_work* later = nullptr;  ///< set while only the input part runs: collects the writes of gradients
+  /// Set only during the input part of a split backward: stores the writes of gradients for the weight part.
+  weight_work* later = nullptr;
 };
 
-/// One parameter: its identity and the tensor whose bytes are bound and released. `name` must outlive the object.
+/// One parameter: its index in the table, its tensor, whose memory is bound and released, and its name. The string
+/// behind `name` must outlive the object.
 struct weight {
   uint32_t id = 0;
   at::Tensor tensor;
@@ -43,7 +46,7 @@ class gradient_writer {
   gradient_writer(const sink_slot& slot, const weight& parameter);
   [[nodiscard]] at::Tensor& out();
   void commit();
-  /// Writes an existing contribution, in the parameter's shape and dtype.
+  /// Writes a contribution that exists already as a tensor, in the parameter's shape and dtype.
   void write(const at::Tensor& whole);
 
   /// Writes a contribution that is zero except for some rows: `rows` (n, C) in the parameter's dtype belong at `ids`
@@ -51,16 +54,18 @@ class gradient_writer {
   void write_rows(const at::Tensor& ids, const at::Tensor& rows);
 
  private:
-  /// Applies the target's mask, before the contribution is added, or in place if it was formed in the target.
+  /// Sets the elements of `whole` that the target's pruning mask drops to 0, before the contribution is added to the
+  /// target.
   void mask(const at::Tensor& whole) const;
   void show(const at::Tensor& whole) const;
   void put(const at::Tensor& whole);
 
-  gradient_sink* watching_ = nullptr;  // is called with contributions; null: no sink watches
+  // Sink whose formed() is called with each contribution; null: the target is not watched.
+  gradient_sink* watching_ = nullptr;
   uint32_t id_;
   bool kept_, accumulate_ = false;
-  at::ScalarType type_;            // the parameter's type
-  std::span<const uint8_t> mask_;  // mask of a pruned weight; empty: the weight is not pruned
+  at::ScalarType type_;            // dtype of the parameter
+  std::span<const uint8_t> mask_;  // pruning mask of the weight; empty: the weight is not pruned
   at::Tensor destination_, out_;
 };
 

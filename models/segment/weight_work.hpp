@@ -1,5 +1,6 @@
-// The weight part of a split backward until it runs: the gradients that it will write, and the tensors that it needs
-// for that. Owns those tensors and their order; leaves forming and writing gradients to the functions.
+// The work of the weight part of a split backward, recorded by the input part: which gradients to write, and the
+// tensors that this needs. Owns those tensors and the order; functions that each layer registers compute and write the
+// gradients.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,19 +13,20 @@ namespace troupe::models {
 
 struct sink_slot;
 
-/// Returns `t`, or a copy if it is in the memory of `lent`, which the owner of that memory will reuse.
+/// Returns `t`, or a copy if its memory is that of `lent`, which will be reused.
 at::Tensor apart_from(const at::Tensor& t, const at::Tensor& lent);
 
-/// Writes of gradients in the order in which backward reached them: run in that order they give the same bits as
-/// backward at once, because the products and the order of contributions are the same.
+/// Writes of gradients, in the order in which backward reached them. Run in that order, they give the same bits as an
+/// undivided backward, because products and the order of contributions are the same.
 class weight_work {
  public:
   using tensors = std::vector<at::Tensor>;
-  /// Writes gradients to the sink of the slot, from tensors that were kept for this write. Reads no parameter.
+  /// Function that computes gradients from tensors that were kept for it and writes them to the sink of the slot. Must
+  /// not read parameters.
   using write = std::function<void(const sink_slot&, const tensors&)>;
 
   void add(tensors kept, write w) { waiting_.push_back({std::move(kept), std::move(w)}); }
-  /// Copies kept tensors that are in the memory of `lent`, so that its owner can reuse it.
+  /// Copies those kept tensors that are in the memory of `lent`, so that its owner can reuse that memory.
   void leave(const at::Tensor& lent);
   /// Runs all writes in order; frees the tensors of one write before the next begins.
   void run(const sink_slot& slot);

@@ -21,7 +21,8 @@ const std::byte* element(const at::Tensor& x, int64_t row, int64_t col) {
   return bytes_of(x) + static_cast<size_t>(row * x.stride(0) + col * x.stride(1)) * x.element_size();
 }
 
-/// Converts `times` runs of `count` consecutive elements from one type to the other.
+/// Converts `times` runs of `count` consecutive elements between fp32 and a 16-bit type; the strides are the elements
+/// from one run to the next.
 void convert(const std::byte* from, core::dtype from_type, int64_t from_stride, std::byte* to, core::dtype to_type,
              int64_t to_stride, int64_t times, int64_t count) {
   if (from_stride == count && to_stride == count) {
@@ -34,7 +35,7 @@ void convert(const std::byte* from, core::dtype from_type, int64_t from_stride, 
     kernels::cast(from, from_type, to, to_type, static_cast<uint64_t>(count));
 }
 
-/// Scratch memory for one tile of a factor, converted to fp32.
+/// Temporary memory for one tile of a factor, converted from 16 bits to fp32.
 class widened_factor {
  public:
   widened_factor(const at::Tensor& from, int64_t rows_max, int64_t cols_max)
@@ -43,7 +44,7 @@ class widened_factor {
         room_(at::empty({std::min(from.size(0), rows_max) * std::min(from.size(1), cols_max)},
                         from.options().dtype(at::kFloat))) {}
 
-  /// Returns the tile in fp32, in the memory order of the factor.
+  /// Returns tile `t` of the factor in fp32, in the memory order (rows or columns) of the factor.
   at::Tensor at(const tile& t) {
     const int64_t times = turned_ ? t.cols : t.rows, count = turned_ ? t.rows : t.cols;
     convert(element(from_, t.row, t.col), core_dtype(from_.scalar_type()), from_.stride(turned_ ? 1 : 0),
@@ -96,13 +97,14 @@ void widened_product_out(at::Tensor& out, const at::Tensor& a, const at::Tensor&
 widened_sums::widened_sums(int64_t m, int64_t n, const at::Tensor& like)
     : m_(m), n_(n), sums_(at::empty({m * n}, like.options().dtype(at::kFloat).requires_grad(false))) {}
 
-// Returns the sums of a tile; all rows of the tiles to its left are stored before it.
+// Returns the sums of the tile that begins at (row, col). Tiles are stored one column of tiles after another.
 at::Tensor widened_sums::tile_at(int64_t row, int64_t col) const {
   const int64_t rows = std::min(widened_rows, m_ - row), cols = std::min(widened_cols, n_ - col);
   return sums_.narrow(0, m_ * col + row * cols, rows * cols).view({rows, cols});
 }
 
-// Adds a product; all sums are kept, so the order of the tiles is free, and each part of `b` is widened once.
+// Adds the product a * b. All sums are kept, so tiles may be computed in any order; in this order, each part of `b` is
+// converted once.
 void widened_sums::add(const at::Tensor& a, const at::Tensor& b) {
   widened_factor left(a, widened_rows, widened_depth), right(b, widened_depth, widened_cols);
   for (int64_t col = 0; col < n_; col += widened_cols)

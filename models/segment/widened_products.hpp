@@ -1,5 +1,6 @@
-// Matrix products of 16-bit types through those of fp32, for processors without instructions for 16-bit products. Owns
-// the tiles and their scratch; products.hpp decides when they are used and which library multiplies the tiles.
+// Matrix products of 16-bit types, computed by converting the factors to fp32 tile by tile, for processors without
+// instructions for 16-bit products. Owns the tiles and their temporary memory; products.hpp decides when this is used
+// and which library multiplies the tiles.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,9 +9,9 @@
 
 namespace troupe::models {
 
-/// Size of a tile of the result, and of the part of both factors that is widened at a time: enough work for each
-/// widened element, few enough bytes to stay in the caches. Other sizes would change bits: the library forms sums over
-/// `widened_depth` factors, which are added up in order.
+/// Rows and columns of a tile of the result, and depth of the parts of both factors that are converted to fp32 at a
+/// time: enough multiplications for each converted element, few enough bytes to stay in the caches. Other sizes would
+/// change bits, because the library forms sums over `widened_depth` products, which are then added in order.
 inline constexpr int64_t widened_rows = 512, widened_cols = 1024, widened_depth = 1024;
 
 /// Computes out (m, n), contiguous and distinct, = a (m, k) * b (k, n), plus `bias` (n) if it is defined; all bf16 or
@@ -24,11 +25,11 @@ void widened_product_out(at::Tensor& out, const at::Tensor& a, const at::Tensor&
 /// sums in fp32, in tiles.
 class widened_sums {
  public:
-  /// Begins a product (m, n) on the device of `like`.
+  /// Begins a sum of products, all of shape (m, n), on the device of `like`.
   widened_sums(int64_t m, int64_t n, const at::Tensor& like);
-  /// Adds a (m, k) * b (k, n).
+  /// Adds the product of a (m, k) and b (k, n).
   void add(const at::Tensor& a, const at::Tensor& b);
-  /// Rounds the sums into out (m, n), contiguous.
+  /// Writes the sums, rounded to its type, to `out` (m, n), contiguous.
   void round_to(at::Tensor& out) const;
 
  private:
@@ -36,7 +37,7 @@ class widened_sums {
 
   int64_t m_, n_;
   bool empty_ = true;
-  at::Tensor sums_;  // tiles, stored one column of tiles after another
+  at::Tensor sums_;  // running sums in fp32, tile by tile: one column of tiles after another
 };
 
 }  // namespace troupe::models

@@ -49,10 +49,11 @@ constexpr std::string_view harmless[] = {
 
 struct value_row {
   std::string_view key;
-  std::string_view allowed;  ///< the one allowed value, as JSON; null and an absent key are allowed, too
+  /// The one value, as JSON text, that the key may have; null and an absent key are allowed, too.
+  std::string_view allowed;
 };
 
-/// Keys that would change the model unless they have the value in the row.
+/// Keys that would change the model, so they are refused unless they have the value in their row.
 constexpr value_row valued[] = {{"is_encoder_decoder", "false"},
                                 {"add_cross_attention", "false"},
                                 {"tie_encoder_decoder", "false"},
@@ -88,7 +89,7 @@ constexpr value_row valued[] = {{"is_encoder_decoder", "false"},
                                 {"parallel_attn", "false"},
                                 {"alibi", "false"}};
 
-/// Inner keys of rope_scaling and rope_parameters that have no effect if rope_type is default.
+/// Keys inside the objects rope_scaling and rope_parameters that have no effect if rope_type is default.
 constexpr std::string_view harmless_rotary[] = {"rope_type",
                                                 "type",
                                                 "rope_theta",
@@ -123,7 +124,8 @@ bool is_allowed(std::string_view allowed, const json& value) {
   return only && *only == value;
 }
 
-/// True if every layer has full attention: transformers 5 names each layer's kind of attention.
+/// True if `value`, the list in which transformers 5 names each layer's kind of attention, names full attention for
+/// every layer.
 bool is_full_attention(const json& value) {
   return value.is_null() || (value.is_array() && std::ranges::all_of(value, [](const json& v) {
                                return v == "full_attention" || v == "attention";
@@ -141,8 +143,8 @@ bool is_harmless_key(const families::family& f, const std::string& name) {
          std::ranges::find(f.keys.unread, name, &families::unread_key::name) != f.keys.unread.end();
 }
 
-/// Returns the problems of names whose row in the table allows another value; appends to `unknown` the names that have
-/// no row and are not harmless.
+/// Returns an error for each of `names` whose row in `rows` allows another value than `object` has; appends to
+/// `unknown` the names that have no row and are not harmless.
 std::vector<spec_problem> problems_by(std::span<const value_row> rows, const json& object,
                                       std::span<const std::string> names, std::vector<std::string>& unknown,
                                       auto&& is_harmless) {
@@ -159,8 +161,8 @@ std::vector<spec_problem> problems_by(std::span<const value_row> rows, const jso
   return out;
 }
 
-/// Returns a problem that lists names in one sentence, at most five of them. `in_front`: prefix of the names in the
-/// option that ignores them, "rope_scaling.".
+/// Returns one error that lists the unknown `names`, at most five of them. `in_front` is put before each name in the
+/// option that ignores it, such as "rope_scaling.".
 spec_problem unknown_keys(const std::vector<std::string>& names, const std::string& in_front = {}) {
   std::string list, flags;
   for (size_t i = 0; i < std::min<size_t>(names.size(), 5); ++i) {

@@ -1,4 +1,4 @@
-// Keys of Hugging Face's config.json that model_spec.cpp does not compute with: aliases, keys that change nothing in
+// Keys of Hugging Face's config.json other than those that model_spec.cpp reads: aliases, keys that change nothing in
 // Troupe, and keys that change the model unless they have certain values. Owns these tables, one row per key.
 #pragma once
 
@@ -14,22 +14,22 @@
 
 namespace troupe::models {
 
-/// Returns the problems of the keys in `names` of a config.json: values that change the model in an unsupported way,
-/// and, as one problem at the end, all names that no table has.
+/// Returns the errors in the keys `names` of a config.json `object`: values that change the model in a way that Troupe
+/// does not support, and, as one error at the end, all names that no table has.
 std::vector<spec_problem> unread_problems(const families::family& f, const nlohmann::json& object,
                                           std::span<const std::string> names);
 
-/// Returns the problems of keys inside an object whose rope_type is default. `in`: the object's name, `rope_scaling` or
-/// `rope_parameters`.
+/// Returns the errors in the keys `names` inside an object whose rope_type is default. `in` is that object's name:
+/// `rope_scaling` or `rope_parameters`.
 std::vector<spec_problem> unread_rotary_problems(std::string_view in, const nlohmann::json& object,
                                                  std::span<const std::string> names);
 
-/// Returns a text about the first name of `ignored` that a config.json (text) lacks, and the keys that no table has:
-/// "has no key ...". A name may be `rope_scaling.NAME`, for the key NAME of the object `rope_scaling`. Returns nullopt
-/// if all names exist, or the text is not a JSON object.
+/// Returns a text, "has no key ...", about the first of the names in `ignored` that a config.json (given as text)
+/// lacks, and about its keys that no table has. A name may be `rope_scaling.NAME`, for the key NAME of the object
+/// `rope_scaling`. Returns nullopt if all names exist, or the text is not a JSON object.
 std::optional<std::string> absent_key(const std::string& hugging_face_json, std::span<const std::string> ignored);
 
-/// True if a table has the key, or the reader of that family's keys uses it.
+/// True if one of the tables of keys has `key`, or the reader of the family's keys uses it.
 bool is_known_key(const families::family& f, const std::string& key);
 
 /// Returns the names of keys of a config.json that no table has, those inside its rope objects as `rope_scaling.NAME`.

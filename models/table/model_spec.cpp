@@ -1,5 +1,5 @@
-// Reads Hugging Face's config.json keys into a model_spec. Every size is bounded in this file, so that products of
-// sizes fit 64 bits everywhere else.
+// Reads the keys of Hugging Face's config.json into a model_spec. All sizes are limited here, so that other code may
+// multiply them without overflow of 64 bits.
 #include "models/table/model_spec.hpp"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ namespace {
 using json = nlohmann::json;
 using core::error_kind;
 
-// Limits that no known model comes near; they keep every product of sizes inside 64 bits.
+// Largest sizes that are accepted. No known model comes near them; they keep products of sizes below 2^64.
 constexpr uint64_t layers_max = 4096;
 constexpr uint64_t width_max = uint64_t{1} << 18;
 constexpr uint64_t inner_max = uint64_t{1} << 20;
@@ -31,13 +31,14 @@ constexpr uint64_t positions_max = uint64_t{1} << 24;
 constexpr uint64_t vocabulary_max = uint64_t{1} << 24;
 constexpr uint64_t config_bytes_max = uint64_t{16} << 20;
 
-/// Reads keys of one object, by their own names or transformers' aliases, and collects its errors.
+/// Reads the keys of one JSON object, by their own names or transformers' aliases, and collects the errors in them.
 class key_reader {
  public:
   explicit key_reader(const json& object) : object_(object) {}
   void set_family(const families::family& family) { family_ = &family; }
 
-  /// Returns a whole number in [1, max]; `fallback` if the key is absent or null.
+  /// Returns the key's value, a whole number in [1, max]; `fallback` if the key is absent or null. Reports an error for
+  /// other values.
   uint32_t size(std::string_view key, uint64_t fallback, uint64_t max) {
     const json* v = find(key);
     if (v == nullptr) return static_cast<uint32_t>(fallback);
@@ -48,7 +49,8 @@ class key_reader {
     return static_cast<uint32_t>(v->get<uint64_t>());
   }
 
-  /// Returns a number in [low, high); `fallback` if the key is absent or null.
+  /// Returns the key's value, a number in [low, high); `fallback` if the key is absent or null. Reports an error for
+  /// other values.
   double number(std::string_view key, double fallback, double low, double high) {
     const json* v = find(key);
     if (v == nullptr) return fallback;
@@ -110,7 +112,7 @@ class key_reader {
                                   "' are two names of one size, got " + own->dump() + " and " + other->dump());
     return own != nullptr ? own : other;
   }
-  /// Returns the keys of the object that no call has read.
+  /// Returns the keys of the object that no function of this reader has been asked for.
   [[nodiscard]] std::vector<std::string> unread() const {
     std::vector<std::string> out;
     for (const auto& [key, value] : object_.items())
@@ -140,13 +142,13 @@ class key_reader {
   }
 
   const json& object_;
-  const families::family* family_ = nullptr;  // family whose aliases of keys are read; null: no aliases
+  const families::family* family_ = nullptr;  // family whose aliases of keys are accepted; null: none are
   std::set<std::string, std::less<>> asked_;
   std::vector<spec_problem> problems_;
 };
 
-/// Returns the object in `text`. Errors: a text that is too long or nested deeper than the limit, so that no later walk
-/// runs out of stack; repeated keys; text that is no JSON object.
+/// Returns the JSON object in `text`. Errors: a text that is too long, or nested so deeply that code which walks it
+/// could run out of stack; repeated keys; text that is no JSON object.
 core::result<json> parse_object(const std::string& text) {
   if (text.size() > max_model_keys_bytes)
     return core::fail(error_kind::limit, "the model's keys: wanted at most " + std::to_string(max_model_keys_bytes) +
@@ -179,7 +181,8 @@ activation read_activation(key_reader& keys, std::string_view key, std::string_v
   return activation::gelu_tanh;
 }
 
-/// Reads the rotary base, from the flat key of older files or the `rope_parameters` object of newer ones.
+/// Reads the base of rotary positions (theta), from the key in older files or from the object `rope_parameters` in
+/// newer ones.
 void read_rotary(key_reader& keys, model_spec& spec) {
   spec.rope_theta = keys.number("rope_theta", 10000.0, 1.0, 1e12);
   for (const char* name : {"rope_scaling", "rope_parameters"}) {
@@ -222,7 +225,7 @@ uint32_t read_head_width(key_reader& keys, const families::config_keys& k, const
   return spec.width / spec.heads;
 }
 
-/// Checks that heads, their width and their groups fit together.
+/// Reports an error unless the numbers of heads and key-value heads, their width and the model's width are consistent.
 void check_heads(key_reader& keys, const families::family& f, const model_spec& spec) {
   const auto& k = f.keys;
   const std::string heads(k.heads.name);
@@ -260,7 +263,8 @@ void read_keys(const families::family& f, key_reader& keys, model_spec& spec) {
   for (const auto& flag : k.fixed) keys.only(flag.name, flag.value);
   if (f.is_rotary()) read_rotary(keys, spec);
   spec.head_width = read_head_width(keys, k, spec);
-  if (keys.problems().empty()) check_heads(keys, f, spec);  // the check combines the read keys
+  // Done only without earlier errors, because the check combines several keys.
+  if (keys.problems().empty()) check_heads(keys, f, spec);
 }
 
 /// A model's specification as far as config.json could be read, and all errors in its keys.
@@ -268,11 +272,11 @@ struct reading {
   model_spec spec;
   bool has_family = false;
   std::vector<spec_problem> problems;
-  std::vector<std::string> unknown;  ///< names of the keys in config.json that no table has
+  std::vector<std::string> unknown;  ///< names of the keys in config.json that are in no table
 };
 
-/// Returns the object that holds the key `name`, and its name there: `rope_scaling.factor` is `factor` of an object
-/// within, if `object` has no key of the whole name. Null if no object has it.
+/// Returns the object that has the key `name`, and the key's name in it. If `object` has no key of that whole name,
+/// `rope_scaling.factor` means the key `factor` of its object `rope_scaling`. Null if there is none.
 std::pair<json*, std::string> holder_of(json& object, const std::string& name) {
   if (object.contains(name)) return {&object, name};
   const auto dot = name.find('.');

@@ -23,7 +23,8 @@ enum class with_bias : uint8_t { no, yes };
 
 constexpr double flops_per_multiply_add = 2.0;
 
-/// Makes layers and adds their parameters in the order of its calls, which is the order of Hugging Face's files.
+/// Makes the layers of a model, and adds their parameters to the table in the order of the calls, which is the order in
+/// Hugging Face's files.
 class layer_writer {
  public:
   layer_writer(model_table& table, std::string prefix, double initializer_range)
@@ -83,51 +84,55 @@ class layer_writer {
 
 /// The sizes from which the flops and bytes of a segment are computed.
 struct extent {
-  /// number of tokens that a rank computes, and number of columns of a sample
+  /// Number of tokens of a micro-batch that a rank computes, and number of columns (tokens) of a whole sample.
   double tokens, columns;
   uint64_t element_bytes;
   sequence_split sequence = {};
-  double all_tokens = tokens;  // number of tokens of all ranks of a sequence group
-  double own_tokens = 0;       // number of tokens that a rank computes norms of, if norms are cut
+  double all_tokens = tokens;  // number of tokens of all ranks of a sequence group together
+  // Number of tokens that a rank computes norms of, if tensor-parallel ranks divide norms; else 0.
+  double own_tokens = 0;
   [[nodiscard]] double product(double in, double out) const { return flops_per_multiply_add * tokens * in * out; }
   [[nodiscard]] uint64_t activations(double per_token) const {
     return static_cast<uint64_t>(tokens * per_token) * element_bytes;
   }
-  /// Returns the bytes of the activations that a rank passes from unit to unit: if norms are cut, only those of its own
-  /// columns.
+  /// Returns the bytes of `per_token` elements for each token that a rank passes from unit to unit: only its own tokens
+  /// if tensor-parallel ranks divide norms.
   [[nodiscard]] uint64_t own_activations(double per_token) const {
     return static_cast<uint64_t>((own_tokens > 0 ? own_tokens : tokens) * per_token) * element_bytes;
   }
-  /// Returns the bytes of numbers that are kept for each token until backward.
+  /// Returns the bytes of `per_token` 64-bit integers for each token, such as token numbers that backward needs.
   [[nodiscard]] uint64_t numbers(double per_token) const {
     return static_cast<uint64_t>(tokens * per_token) * sizeof(int64_t);
   }
 };
 
-/// Returns the flops of scores and weighted sums of causal attention: each token reads half of the columns on average.
+/// Returns the flops of causal attention's scores and weighted sums: a token attends to half of the columns on average.
 double attention_flops(const model_spec& s, const extent& e) {
   return 2 * flops_per_multiply_add * e.tokens * (e.columns + 1) / 2 * s.heads * s.head_width;
 }
 
-/// Returns the bytes that backward of an attention segment needs: input (the norm is recomputed), q, k, v, mixed heads.
+/// Returns the bytes that an attention segment keeps for backward: its input (the norm is recomputed), queries, keys,
+/// values, and the outputs of the heads.
 uint64_t attention_saved(const model_spec& s, const extent& e) {
   const double q = double{1} * s.heads * s.head_width, kv = double{2} * s.kv_heads * s.head_width;
   return e.activations(s.width + 2 * q + kv);
 }
 
-/// Returns the smaller set of activations that an attention segment may keep: input and mixed heads. Queries, keys and
-/// values are recomputed from the norm's output; rotation meanwhile holds a second copy of the widest of them.
+/// Returns the costs of keeping fewer activations of an attention segment: bytes kept (input and outputs of the heads),
+/// bytes that backward needs in addition, and flops to recompute queries, keys and values from the norm's output.
+/// Rotation meanwhile holds a second copy of the queries.
 core::light_keeping attention_light(const model_spec& s, const extent& e) {
   const double q = double{1} * s.heads * s.head_width, kv = double{2} * s.kv_heads * s.head_width;
   const double turned = s.family->is_rotary() ? q : 0;
   return {e.activations(s.width + q), e.activations(s.width + q + kv + turned), e.product(s.width, q + kv)};
 }
 
-/// Returns an MLP's segment. The segment keeps its input and the inputs of its activation; if ATen computes the
-/// activation instead of a kernel, also its results. With a kernel, the smaller set of kept activations is the input
-/// alone; in tiles, the input alone is kept in any case. In tiles, backward also allocates, for one tile, the norm's
-/// output (with two first layers one more gradient of it) and the elements around the activation; for all rows, two
-/// numbers each; and for 16-bit types the weights' gradients in fp32, which are added up over panels.
+/// Returns the segment of an MLP with its costs. It keeps its input and the inputs of its activation for backward; if
+/// ATen computes the activation instead of a kernel, also its results. With a kernel, the smaller set of kept
+/// activations is the input alone. If the MLP is computed in row tiles, the input alone is kept in any case; backward
+/// then also allocates, for one tile, the norm's output (and one more gradient of it if there are two first layers) and
+/// the elements before and after the activation; two numbers for each row; and for 16-bit types the weights' gradients
+/// in fp32, which are summed over panels of rows.
 segment_info mlp_segment(const model_spec& s, const extent& e) {
   const uint64_t inputs = s.family->mlp_inputs(), before = inputs * s.inner;
   const bool fused = s.act == (s.family->is_gated() ? activation::silu : activation::gelu_tanh);
@@ -147,8 +152,9 @@ segment_info mlp_segment(const model_spec& s, const extent& e) {
   return out;
 }
 
-/// Returns the head's segment. In tiles only the input is kept. Backward then also allocates a tile of logits, four
-/// numbers for each row, and for 16-bit types the weight's gradient in fp32, which is added up over panels.
+/// Returns the segment of the head with its costs. If it is computed in row tiles, only its input is kept for backward,
+/// which then also allocates a tile of logits, four numbers for each row, and for 16-bit types the weight's gradient in
+/// fp32, which is summed over panels of rows.
 segment_info head_segment(const model_spec& s, const extent& e) {
   if (s.head_tile_rows == 0) return {"head", {}, 0, e.activations(double{1} * s.width + s.vocabulary) + e.numbers(1)};
   segment_info out{"head", {}, 0, e.activations(s.width) + e.numbers(1)};
@@ -165,14 +171,15 @@ void set_inputs(const model_spec& s, const extent& e, model_table& table) {
   for (size_t u = 1; u < table.units.size(); ++u) table.units[u].input_bytes = e.own_activations(s.width);
 }
 
-/// A segment and its layers in the order in which they compute.
+/// A segment and its layers, in the order in which they are computed.
 struct segment_layers {
   segment_info segment;
   std::vector<layer_info> layers;
 };
 
-/// Returns the elements per token that the weight part of a segment's backward reads: the gradients of its linear
-/// layers' outputs, and their inputs, which neighbours share; for an embedding the gradient alone.
+/// Returns how many elements per token the weight part of a split backward reads: the gradients of the outputs of the
+/// segment's linear layers, and their inputs, which consecutive linear layers share; for an embedding only the
+/// gradient.
 double read_by_weight_part(std::span<const layer_info> layers) {
   double out = 0;
   for (size_t i = 0; i < layers.size(); ++i) {
@@ -184,8 +191,8 @@ double read_by_weight_part(std::span<const layer_info> layers) {
   return out;
 }
 
-/// Returns the bytes of gradients that the input part of a tiled segment forms and keeps for the weight part, because a
-/// tile's contents do not last until then.
+/// Returns the bytes of parameter gradients that the input part of a split backward computes and keeps for the weight
+/// part, in a segment that is computed in row tiles: a tile's tensors do not exist any more in the weight part.
 uint64_t formed_weight_bytes(const extent& e, std::span<const layer_info> layers) {
   uint64_t elements = 0;
   for (const layer_info& l : layers)
@@ -193,8 +200,8 @@ uint64_t formed_weight_bytes(const extent& e, std::span<const layer_info> layers
   return elements * e.element_bytes;
 }
 
-/// Appends a unit and its segments' layers, and computes from them the parameters, the flops of the products and the
-/// bytes that a split backward keeps.
+/// Appends a unit with these segments and layers to the table, and computes from the layers the segments' parameters,
+/// the flops of their products and the bytes that a split backward keeps.
 void add_unit(const extent& e, std::string name, std::vector<segment_layers> segments, model_table& table) {
   unit_info unit{std::move(name), {}, {}};
   for (auto& [segment, layers] : segments) {
@@ -216,7 +223,8 @@ void add_unit(const extent& e, std::string name, std::vector<segment_layers> seg
   table.units.push_back(std::move(unit));
 }
 
-/// Returns the attention layer itself, which computes between the linear layers of a block's attention.
+/// Returns the layer without parameters that computes attention itself, between the linear layers of a block's
+/// attention.
 layer_info attention_layer(const layer_writer& w, const model_spec& s, const std::string& name) {
   const uint64_t packed = (uint64_t{s.heads} + uint64_t{2} * s.kv_heads) * s.head_width;
   layer_info l = w.plain(name, layer_kind::attention, packed, uint64_t{s.heads} * s.head_width);
@@ -225,14 +233,16 @@ layer_info attention_layer(const layer_writer& w, const model_spec& s, const std
   return l;
 }
 
-/// Returns a linear layer before or after attention, with these heads in its inputs or outputs.
+/// Returns `linear`, a linear layer before or after attention, with the numbers of query heads and key-value heads that
+/// its outputs or inputs consist of.
 layer_info of_heads(layer_info linear, uint32_t heads, uint32_t kv_heads) {
   linear.heads = heads;
   linear.kv_heads = kv_heads;
   return linear;
 }
 
-/// Returns the head's layer: with a weight of its own, or with the embedding's weight in the other layout.
+/// Returns the head's linear layer: with a weight of its own, or, if weights are tied, with the embedding's weight,
+/// used in the other layout.
 layer_info head_layer(const model_spec& s, uint32_t embedding_weight, model_table& table) {
   layer_writer w(table, "", s.initializer_range);
   if (!s.tied) return w.linear("lm_head", weight_layout::out_in, s.width, s.vocabulary, with_bias::no);
@@ -242,9 +252,10 @@ layer_info head_layer(const model_spec& s, uint32_t embedding_weight, model_tabl
   return l;
 }
 
-/// The parts of an attention segment if a sequence is split: before attention, attention itself, and after it.
+/// The layers of an attention segment divided into those before attention, attention itself and those after it, for
+/// samples that are divided over the ranks of a sequence group.
 struct attention_cut {
-  segment_layers in, own, out;  // `out` is empty if no exchange follows attention
+  segment_layers in, own, out;  // `out` is empty if the ranks exchange nothing after attention
 
   attention_cut(segment_layers whole, bool apart) {
     auto* into = &in.layers;
@@ -256,7 +267,8 @@ struct attention_cut {
   }
 };
 
-/// Splits attention by heads: a rank computes some heads with all columns, and inputs and outputs are exchanged.
+/// Divides an attention segment where ranks exchange heads: for attention itself, a rank has some heads with the tokens
+/// of all ranks; its inputs and outputs are exchanged all-to-all.
 std::vector<segment_layers> cut_at_heads(const model_spec& s, const extent& e, attention_cut parts) {
   const dealt_heads heads = heads_of(s, e.sequence);
   const auto packed = static_cast<double>(heads.packed_width()), mixed = static_cast<double>(heads.mixed_width());
@@ -274,7 +286,8 @@ std::vector<segment_layers> cut_at_heads(const model_spec& s, const extent& e, a
   return {std::move(parts.in), std::move(parts.own), std::move(parts.out)};
 }
 
-/// Splits attention by queries: a rank's own queries need the keys and values of all columns, which are gathered.
+/// Divides an attention segment where ranks keep their own queries: attention needs the keys and values of all ranks'
+/// tokens, which are gathered before it.
 std::vector<segment_layers> cut_at_keys(const model_spec& s, const extent& e, attention_cut parts) {
   const double q = double{1} * s.heads * s.head_width, kv = double{2} * s.kv_heads * s.head_width;
   extent all = e;
@@ -292,7 +305,8 @@ std::vector<segment_layers> cut_attention(const model_spec& s, const extent& e, 
   return cut_at_heads(s, e, {std::move(whole), /*apart=*/true});
 }
 
-/// Removes the norm, which a rank computes for its own columns, from a segment and returns it as a segment of its own.
+/// Removes the norm from `segment` and returns it as a segment of its own, because each tensor-parallel rank computes
+/// it for its own columns (tokens) only.
 segment_layers norm_of(const model_spec& s, const extent& e, const char* name, segment_layers& segment) {
   segment_layers out{{name, {}, 0, e.own_activations(s.width)}, {std::move(segment.layers.front())}};
   segment.layers.erase(segment.layers.begin());
@@ -337,11 +351,11 @@ void add_head(const model_spec& s, const extent& e, std::vector<layer_info> laye
 
 with_bias norm_bias(const model_spec& s) { return with_bias{s.family->norm == families::norm_kind::layer}; }
 
-/// Makes the layers of one block, in the names of its family.
+/// Makes the layers of one block, with the names that the model's family uses.
 class block_writer {
  public:
-  /// `local` holds the sizes of this rank's part of the block; `residual_std` is the standard deviation of the initial
-  /// weights of the layers whose outputs the block adds to the residual path.
+  /// `local` has the sizes of this rank's part of the block. `residual_std` is the standard deviation of the initial
+  /// weights of the layers whose outputs are added to the residual path.
   block_writer(layer_writer& w, const model_spec& local, uint32_t block, float residual_std)
       : w_(w),
         s_(local),
@@ -349,7 +363,8 @@ class block_writer {
         prefix_(std::string(names_.blocks) + std::to_string(block) + "."),
         residual_std_(residual_std) {}
 
-  /// Makes the layers of both halves of the block, with the parameters in the order of Hugging Face's files.
+  /// Appends the layers of the block's attention and of its MLP, with the parameters in the order of Hugging Face's
+  /// files.
   void write(std::vector<layer_info>& attention, std::vector<layer_info>& mlp) {
     const bool norms_last = s_.family->norms_come_last;
     if (!norms_last) attention.push_back(norm(names_.attention_norm));

@@ -1,6 +1,7 @@
-// Computes how many rows the head and the MLPs process at a time (a tile), given the bytes that their results may
-// occupy. A tile consists of whole panels, the rows that one product multiplies; owns the size of a panel, which the
-// bits depend on. Leaves the computation of a tile to models/layers/tiled_{loss,mlp}.cpp. No Torch here.
+// Computes how many rows (tokens) the head and the MLPs process at a time, a tile, if their largest tensors may only
+// occupy a certain number of bytes. A tile consists of whole panels, the rows that one product multiplies. Owns the
+// size of a panel, on which the bits of results depend; models/layers/tiled_{loss,mlp}.cpp compute the tiles. No Torch
+// here.
 #pragma once
 
 #include <algorithm>
@@ -10,27 +11,29 @@
 
 namespace troupe::models {
 
-/// Number of rows of a panel: the rows that one product of the head or of an MLP multiplies, with tiles and without.
-/// Sums over more rows are formed panel by panel, in order. Enough rows that a product's time is spent in its
-/// multiplications, few enough that a panel of logits fits into memory that is too small for all logits of a large
-/// vocabulary.
+/// Number of rows (tokens) of a panel: the rows that one product of the head or of an MLP multiplies, with row tiles
+/// and without. Sums over more rows are formed panel by panel, in order, so this number must not change. It is large
+/// enough that a product's time is spent in its multiplications, and small enough that a panel of logits fits into
+/// memory that is too small for all logits of a large vocabulary.
 inline constexpr uint64_t panel_rows = 2048;
 
-/// Returns the rows of the largest tile, in whole panels, that occupies at most `bytes`, at `row_bytes` each, and at
-/// least one panel; 0, no tiles, if `rows`, all of a micro-batch on a rank, need none, or without a limit.
+/// Returns the number of rows of the largest tile that occupies at most `bytes` at `row_bytes` per row, in whole panels
+/// and at least one. Returns 0 (no tiles) if all `rows` rows of a micro-batch fit a tile, or if `bytes` is 0, which
+/// means no limit.
 inline uint64_t tile_rows_of(uint64_t row_bytes, uint64_t rows, uint64_t bytes) {
   if (bytes == 0) return 0;
   const uint64_t tile = std::max<uint64_t>(1, bytes / (panel_rows * row_bytes)) * panel_rows;
   return tile < rows ? tile : 0;
 }
 
-/// Returns the tile rows of the head: logits of a tile occupy at most `bytes`, except in a tile of one panel.
+/// Returns how many rows the head computes at a time, so that their logits occupy at most `bytes`, except that a tile
+/// has at least one panel; 0: no tiles.
 inline uint64_t tile_rows_for(const model_spec& spec, uint64_t rows, uint64_t element_bytes, uint64_t bytes) {
   return tile_rows_of(spec.vocabulary * element_bytes, rows, bytes);
 }
 
-/// Returns the tile rows of the MLPs: activation inputs of a tile occupy at most `bytes`, except in a tile of one
-/// panel. `inner`: inner width of the widest MLP of any rank.
+/// Returns how many rows an MLP computes at a time, so that the inputs of its activation occupy at most `bytes`, except
+/// that a tile has at least one panel; 0: no tiles. `inner` is the inner width of the widest MLP of any rank.
 inline uint64_t mlp_tile_rows_for(const model_spec& spec, uint64_t inner, uint64_t rows, uint64_t element_bytes,
                                   uint64_t bytes) {
   return tile_rows_of(spec.family->mlp_inputs() * inner * element_bytes, rows, bytes);

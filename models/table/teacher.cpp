@@ -11,7 +11,8 @@ void move_by(uint32_t parameters, std::vector<uint32_t>& all) {
   for (uint32_t& q : all) q += parameters;
 }
 
-/// Returns a layer of the teacher, with its parameters numbered after `parameters` others, in the given unit's segment.
+/// Returns the teacher's layer `l` as a row of the joint table: its parameters follow `parameters` others, and it
+/// belongs to the given unit and segment.
 core::layer_info moved(core::layer_info l, uint32_t parameters, uint32_t unit, uint32_t segment) {
   l.name = teacher_prefix + l.name;
   move_by(parameters, l.parameters);
@@ -22,7 +23,8 @@ core::layer_info moved(core::layer_info l, uint32_t parameters, uint32_t unit, u
   return l;
 }
 
-/// Freezes the model's ends, when blocks learn alone: nothing of the ends is trained or computed.
+/// Makes embedding and head of the student frozen and free of cost, for training in which each block learns separately
+/// and the two are not used.
 void keep_ends(uint32_t first, core::model_table& table) {
   for (core::unit_info* end : {&table.units[first], &table.units.back()}) {
     for (const uint32_t q : end->parameters) table.parameters[q].trainable = false;
@@ -33,7 +35,8 @@ void keep_ends(uint32_t first, core::model_table& table) {
   }
 }
 
-/// Returns the unit with the costs of a forward only, for a teacher.
+/// Returns a teacher's unit as a row of the joint table: with the costs of a forward only, and its parameters numbered
+/// after `parameters` others.
 core::unit_info forward_only(core::unit_info unit, uint32_t parameters) {
   unit.name = "teacher " + unit.name;
   move_by(parameters, unit.parameters);
@@ -50,7 +53,7 @@ core::unit_info forward_only(core::unit_info unit, uint32_t parameters) {
 
 std::vector<unit_pair> hidden_pairs(uint32_t layers, uint32_t teacher_layers,
                                     const std::vector<uint64_t>& teacher_layer) {
-  // Hidden state 0 is the embedding's output, hidden state h that of block h - 1; its unit has number h.
+  // Hidden state 0 is the embedding's output; hidden state h is the output of block h - 1, which is unit number h.
   std::vector<unit_pair> out;
   for (uint32_t unit = 0; unit <= layers; ++unit) {
     if (teacher_layer.empty())
@@ -84,7 +87,8 @@ std::vector<block_lesson> block_lessons(uint32_t layers, uint32_t teacher_layers
 std::vector<uint32_t> units_beside(const teaching& by, uint32_t layers) {
   const uint32_t of_teacher = by.teacher.layers;
   std::vector<uint32_t> out(of_teacher + 1, 0);
-  std::vector<unit_pair> pairs = by.hidden.empty() ? by.maps : by.hidden;  // hidden and maps name the same blocks
+  // If both are compared, `hidden` and `maps` pair the same blocks.
+  std::vector<unit_pair> pairs = by.hidden.empty() ? by.maps : by.hidden;
   for (const block_lesson& x : by.blocks) pairs.push_back({x.unit, x.last});
   if (pairs.empty()) {
     for (uint32_t t = 1; t <= of_teacher; ++t) out[t] = (t * layers + of_teacher - 1) / of_teacher;
@@ -121,8 +125,9 @@ core::model_table with_teacher(core::model_table model, const teaching& by, uint
   }
   for (core::unit_info& u : teacher.units) out.units.push_back(forward_only(std::move(u), own));
   for (core::unit_info& u : model.units) out.units.push_back(std::move(u));
-  // Bytes kept from forward to backward: the difference of two hidden states, a teacher's map and a gradient of
-  // queries, keys and values; while that gradient is computed, also the model's own map and tensors made from it.
+  // Bytes kept from forward to backward: for hidden states the difference of the two; for attention maps the teacher's
+  // map and a gradient of queries, keys and values. While that gradient is computed, also the student's map and tensors
+  // made from it.
   for (const unit_pair& x : by.hidden)
     out.units[behind + x.unit].segments.back().saved_bytes += out.units[behind + x.unit + 1].input_bytes;
   const uint64_t wide_bytes = std::max<uint64_t>(element_bytes, sizeof(float));
@@ -133,7 +138,7 @@ core::model_table with_teacher(core::model_table model, const teaching& by, uint
     attention.tile_bytes += 3 * map_bytes;
     attention.light = {};
   }
-  // The teacher's input and output, of which the difference is kept.
+  // A block that learns separately keeps the input and the output of its teacher's blocks.
   for (const block_lesson& x : by.blocks)
     out.units[behind + x.unit].segments.back().saved_bytes += 2 * out.units[behind + x.unit].input_bytes;
   core::unit_info& head = out.units.back();
@@ -144,7 +149,7 @@ core::model_table with_teacher(core::model_table model, const teaching& by, uint
   };
   take(head.parameters, last.parameters);
   take(loss.parameters, compared.parameters);
-  loss.saved_bytes += last.input_bytes;  // the teacher's last hidden state
+  loss.saved_bytes += last.input_bytes;  // the teacher's last hidden state is kept until backward
   loss.tile_bytes += compared.tile_bytes + last.input_bytes;
   loss.forward_flops += compared.forward_flops;
   loss.left_flops += compared.forward_flops;

@@ -17,13 +17,15 @@ using core::parameter_cut;
 using core::tp_style;
 using core::weight_layout;
 
-/// Returns the dimension in which a weight is cut: that of its outputs for style column, of its inputs for style row.
+/// Returns the dimension of the weight in which it is divided over ranks: that of its outputs for style column, that of
+/// its inputs for style row.
 uint32_t dimension_of(const layer_info& l, tp_style style) {
   const bool outputs_first = l.layout == weight_layout::out_in;
   return (style == tp_style::column) == outputs_first ? 0 : 1;
 }
 
-/// Cuts the layers of one segment.
+/// Records how the linear layers of one segment are divided over tensor-parallel ranks: those before attention or the
+/// activation by outputs, those after it by inputs.
 class segment_cutter {
  public:
   segment_cutter(const tensor_split& split, std::span<const layer_info> layers, core::tp_plan& to)
@@ -122,7 +124,8 @@ core::tp_plan tp_plan_of(const core::model_table& whole, const tensor_split& spl
 
 namespace {
 
-/// Splits the loss from a head that has only a part of each row's logits.
+/// Makes the loss a segment of its own after the head's logits, because a rank has only some columns of each row's
+/// logits and ranks exchange statistics before the loss.
 void split_loss_off(const exchanged_bytes& bytes, core::unit_info& head) {
   core::segment_info& logits = head.segments.back();
   core::segment_info loss{"loss", {}, 0, logits.saved_bytes - bytes.hidden};
@@ -131,8 +134,9 @@ void split_loss_off(const exchanged_bytes& bytes, core::unit_info& head) {
   head.segments.push_back(std::move(loss));
 }
 
-/// Sets exchanges between cut segments and neighbours that compute their own columns only: collect and scatter in place
-/// of sums. Gradients of whole parameters become sums over ranks.
+/// Replaces the sums over ranks in `unit`, if ranks compute norms for their own columns (tokens) only: before a segment
+/// that is divided by heads or inner width, the columns of all ranks are collected; after it, the sum is scattered to
+/// the ranks by columns. Gradients of parameters that all ranks have whole become sums over ranks.
 void exchange_columns(uint64_t own, core::unit_info& unit, core::model_table& local) {
   auto& segments = unit.segments;
   const core::segment_exchange collect{core::exchange_op::collect, own}, scatter{core::exchange_op::scatter, own};
@@ -151,7 +155,8 @@ void exchange_columns(uint64_t own, core::unit_info& unit, core::model_table& lo
   }
 }
 
-/// Divides a segment's output into pieces of rows if one of `layers` is a linear layer that is cut by its inputs.
+/// Lets a segment's output be computed and exchanged in pieces of rows if the segment has a linear layer that is
+/// divided by its inputs, whose outputs are summed over ranks.
 void come_in_pieces(core::segment_exchange& output, uint64_t rows, std::span<const layer_info> layers,
                     const core::tp_plan& cut) {
   for (const layer_info& l : layers) {

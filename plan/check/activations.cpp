@@ -1,5 +1,6 @@
-// Checks inputs of recomputed units that do not stay in device memory: their forward moves them out, they are back
-// before they are used, and each has its own window and extent.
+// Checks the offloaded inputs of recomputed units (activation checkpointing): forward stores each input in a window (a
+// slot in host memory), from where it may be written to the swap file; recompute and backward read it only after it is
+// back in a window; each input has its own window and its own extent of the file.
 #include "plan/check/rules.hpp"
 #include "plan/layout/activation_extents.hpp"
 
@@ -10,7 +11,8 @@ uint64_t window_bytes(const rank_plan& p, uint32_t unit) {
   return p.options().mode == mode::train ? activation_window_bytes(*p.layout, unit) : 0;
 }
 
-// Checks that an instruction names a window of activations exactly if it fills or reads one.
+// Checks that an instruction of the compute lane, or a swap of activations, names the window (a slot in host memory) of
+// its unit's offloaded input if it fills or reads that input, and names no window otherwise.
 core::result<void> windows_are_their_own(const rank_plan& p) {
   for (const auto& x : p.instructions) {
     if (x.lane != lane::compute && x.what != swapped::activations) continue;
@@ -51,7 +53,7 @@ core::result<void> input_comes_back(const world& w, uint32_t rank, uint32_t m, u
     TROUPE_TRY(in_order(w, rank, forward, out, "which fills what it writes"));
     TROUPE_TRY(in_order(w, rank, out, in, "which writes what it reads"));
     TROUPE_TRY(in_order(w, rank, in, recompute, "which reads its input"));
-    // Without a pipeline the next micro-batch writes the same extent.
+    // Without a pipeline all micro-batches share one extent of the file: the next write must wait for this read.
     const bool same = activation_extent(*p.layout, u, 0) == activation_extent(*p.layout, u, 1);
     if (const uint32_t next = same && m + 1 < p.options().accumulation ? r.activation_out[at + units] : none;
         next != none)

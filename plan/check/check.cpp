@@ -34,8 +34,8 @@ bool starts_after(const world& w, uint32_t rank, uint32_t a, uint32_t b) {
   if (p.instructions[b].lane != lane::fabric) return w.before(rank, a, b);
   const auto& order = p.lanes[static_cast<size_t>(lane::fabric)];
   const auto ended_for = [&](uint32_t on) { return on == a || w.before(rank, a, on); };
-  // The collectives of one communicator start in order: a later one starts after everything that an earlier one has
-  // waited for.
+  // A communicator's collectives start in order, so `b` starts after every instruction for which an earlier collective
+  // of its communicator has waited.
   for (auto it = std::find(order.rbegin(), order.rend(), b); it != order.rend() && *it != a; ++it) {
     const instruction& x = p.instructions[*it];
     if (x.communicator != p.instructions[b].communicator || !runs(x, w.taken)) continue;
@@ -45,14 +45,14 @@ bool starts_after(const world& w, uint32_t rank, uint32_t a, uint32_t b) {
   return false;
 }
 
-// Checks that every guarded instruction waits for the vote, since the vote decides, and that no unguarded instruction
-// waits for a guarded one.
+// Checks that every instruction with a guard waits for the vote, whose outcome decides whether the instruction acts,
+// and that no instruction without a guard waits for one with a guard, which may not run.
 core::result<void> guards(const world& w, uint32_t rank) {
   const rank_plan& p = *w.ranks[rank];
   const uint32_t vote = w.rolls[rank].vote;
   for (const auto& x : p.instructions) {
     if (!runs(x, w.taken)) continue;
-    const bool speculates = x.kind == kind::update && p.speculates(x.subject);  // proved in speculation.cpp
+    const bool speculates = x.kind == kind::update && p.speculates(x.subject);  // see speculation.cpp
     const bool changes_states = (x.kind == kind::update && !speculates) || x.kind == kind::redo ||
                                 x.kind == kind::publish || x.kind == kind::prepare;
     if (x.guard == guard::always) {
@@ -114,8 +114,8 @@ core::result<void> prove(const world& w) {
 
 namespace {
 
-/// True if a plan runs other instructions, or has undo copies to use, in this branch than in a step that is neither
-/// skipped nor clipped.
+/// True if branch `taken` (an outcome of the vote) needs a proof of its own: in it the plan runs other instructions
+/// than in a step that is neither skipped nor clipped, or restores undo copies.
 bool is_one_of_its_own(const rank_plan& p, branch taken) {
   const bool undoes = taken == branch::skipped || p.options().updates.may_clip;
   if (undoes && std::ranges::any_of(p.undo_offset, [](uint64_t offset) { return offset != no_undo; })) return true;
@@ -139,7 +139,8 @@ core::result<void> well_formed(rank_plans plans) {
   return rules::agreement(plans);
 }
 
-/// Checks that `plans` contains, with each plan, the plans of all ranks that it sends to or receives from.
+/// Checks that `plans` contains, for the rank of each plan, the plans of all pipeline ranks with which that rank
+/// exchanges activations; otherwise a send would have no receive to be compared with.
 core::result<void> whole_columns(rank_plans plans) {
   const auto& mesh = plans[0]->options().mesh;
   std::vector<bool> here(mesh.ranks(), false);
@@ -152,7 +153,8 @@ core::result<void> whole_columns(rank_plans plans) {
   return {};
 }
 
-/// Checks the order of instructions and the use of memory: every instruction, its waits and its slots.
+/// Checks the order of instructions and the use of memory of all plans, for each outcome of the vote in which some plan
+/// behaves differently.
 core::result<void> runs_well(rank_plans plans) {
   for (const branch taken : {branch::not_skipped, branch::clipped, branch::skipped}) {
     if (taken != branch::not_skipped &&

@@ -22,11 +22,12 @@ namespace troupe::plan {
 /// The error names rank and instruction; its kind is `bug`, or `limit` if only memory_budget_bytes is exceeded.
 core::result<void> check(rank_plans ranks);
 
-/// Checks a step for all ranks of a job, from one plan of each class, `plans` in the order of `classes`. Places and
-/// owners of elements are checked for every rank, the order of instructions only for the given plans. That is enough: a
-/// dependency of any rank is a dependency in its class's plan, and a collective is one node for all ranks, so a cycle
-/// among ranks would be a cycle among the plans; and each dependency in a plan holds on every rank that the plan
-/// represents. Memory and time grow with ranks x parameters, not with ranks x instructions.
+/// Checks a step for all ranks of a job, from one plan of each class (ranks whose plans are equal except for the
+/// elements that they name), `plans` in the order of `classes`. Offsets and owners of elements are checked for every
+/// rank, the order of instructions only for the given plans. That is enough: a dependency of any rank is a dependency
+/// in its class's plan, and a collective is one node for all ranks, so a cycle among ranks would be a cycle among the
+/// plans; and each dependency in a plan holds on every rank that the plan represents. Memory and time grow with ranks x
+/// parameters, not with ranks x instructions.
 core::result<void> check_classes(std::span<const rank_class> classes, rank_plans plans);
 
 }  // namespace troupe::plan

@@ -1,5 +1,6 @@
-// Checks compressed parameters: they are made for each use, from the parameters of that use, in a slot of their own. A
-// group that is cut over tensor ranks is compressed with the value range over all of these ranks.
+// Checks compressed (quantised or pruned) parameters: each use of a unit reads a slot of compressed parameters that was
+// filled from the same gathered parameters. A quantisation group that is split over tensor ranks is compressed with the
+// value range over all of these ranks.
 #include "plan/check/rules.hpp"
 #include "plan/layout/pieces.hpp"
 
@@ -16,8 +17,8 @@ core::result<void> copy_is_sound(const rank_plan& p, const instruction& x) {
   return {};
 }
 
-/// Checks that an instruction reads ranges on which the ranks have agreed, if `wanted`, and none otherwise. The result
-/// of the instruction is then equal on all ranks.
+/// Checks that instruction `x` reads the value ranges that its tensor group has exchanged (kind::agree) if `wanted`,
+/// and reads none otherwise. With the same ranges, all ranks of the group compute equal results.
 core::result<void> reads_agreed(const world& w, uint32_t rank, const instruction& x, bool wanted) {
   const rank_plan& p = *w.ranks[rank];
   if (wanted != (x.input != none))
@@ -30,7 +31,8 @@ core::result<void> reads_agreed(const world& w, uint32_t rank, const instruction
   return in_order(w, rank, agreed, x.id, "which brings the ranges of the other ranks");
 }
 
-/// Checks a survey. A second survey of a unit reads the ranges that the first agreement has exchanged.
+/// Checks a `survey`, the instruction that computes the value ranges of a unit's compressed groups, and its slot. If
+/// ranges are exchanged twice in a step, the second survey must read the ranges that the first `agree` has exchanged.
 core::result<void> survey_is_sound(const world& w, uint32_t rank, const instruction& x) {
   const rank_plan& p = *w.ranks[rank];
   const uint64_t bytes = p.layout->range_bytes(x.subject) * p.layout->tensor_ranks();
@@ -52,13 +54,13 @@ core::result<void> agreement_is_sound(const world& w, uint32_t rank, const instr
   return in_order(w, rank, found, x.id, "which finds what it tells the others");
 }
 
-/// Checks that a compress reads the agreed ranges of its unit's groups that tensor ranks share. If ranges are exchanged
-/// twice, it must read the second ones.
+/// Checks that instruction `compress` reads the exchanged value ranges of its unit's groups that are split over tensor
+/// ranks. If ranges are exchanged twice in a step, it must read those of the second exchange.
 core::result<void> ranges_are_agreed(const world& w, uint32_t rank, const instruction& x) {
   const rank_plan& p = *w.ranks[rank];
   const bool reads = p.layout->range_bytes(x.subject) > 0;
   if (auto ok = reads_agreed(w, rank, x, reads); !ok || !reads) return ok;
-  const uint32_t told = w.rolls[rank].survey[x.input];  // not none: agreement_is_sound requires a survey for it
+  const uint32_t told = w.rolls[rank].survey[x.input];  // id of the survey that made these ranges
   if (p.layout->tells_twice(x.subject) && (told == none || p.instructions[told].input == none))
     return broken(p, x.id, "names ranges that were told once, and needs what is told then");
   return {};

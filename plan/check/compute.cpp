@@ -1,4 +1,5 @@
-// Checks the compute lane: every part of every micro-batch runs once and in the order of the data.
+// Checks the compute lane: forward, recompute and backward of every segment run once for every micro-batch, each after
+// the instruction whose result it reads.
 #include <algorithm>
 
 #include "plan/check/rules.hpp"
@@ -45,7 +46,9 @@ class micro_batch_order {
   [[nodiscard]] uint32_t exchange(uint32_t unit, uint32_t s, use way, bool again = false) const {
     return r_.exchange[r_.exchange_of(way, again, micro_, r_.segment_base[unit] + s)];
   }
-  // Checks the exchange of the whole result of `computed_`, in its slot. The next computation waits for the exchange.
+  // Checks the collective that follows `computed_`, the latest computation of this micro-batch, if its result must be
+  // exchanged: it moves the whole result in the slot that `computed_` fills. `last_` is then the exchange, for which
+  // the next computation must wait.
   core::result<void> exchanges(uint32_t unit, uint32_t s, use way, bool again = false) {
     const uint32_t id = exchange(unit, s, way, again);
     waiting_ = none;
@@ -69,8 +72,9 @@ class micro_batch_order {
     last_ = id;
     return at_once ? core::result<void>{} : pieces(unit, s, what);
   }
-  // Checks the pieces of the product that `computed_` has begun: they are in order, in the same slot, and each is
-  // followed by an exchange that waits for the one before. `last_`, the last exchange, therefore represents all.
+  // Checks a matrix product that is computed and exchanged in pieces of rows, of which `computed_` is the first: the
+  // pieces are in order and in the same slot, and each is followed by its exchange, which waits for the exchange of the
+  // piece before. A computation that waits for the last exchange (`last_`) therefore waits for all of them.
   core::result<void> pieces(uint32_t unit, uint32_t s, const core::segment_exchange& what) {
     uint32_t before = computed_;
     for (uint32_t piece = 1; piece < l_.pieces_of(what); ++piece) {
@@ -101,7 +105,8 @@ class micro_batch_order {
       for (uint32_t s = 0; l_.stage_of_unit[u] == stage && l_.runs(u) && s < p_.table().units[u].segments.size(); ++s) {
         const uint32_t id = segment(r_.forward, u, s);
         TROUPE_TRY(next(id, "forward of ", u));
-        // If the output of the teacher's last unit is exchanged, the model's first unit reads the result (`waiting_`).
+        // If the output of the teacher's last unit is exchanged, the model's first unit must name the slot of that
+        // exchange (`waiting_`) as its input.
         const bool ends_teacher = u == l_.first_of_model() && stage == 0 && waiting_ != none;
         const bool begins = (u == first || u == l_.first_forward(stage)) && s == 0 && !ends_teacher;
         if (begins) TROUPE_TRY(comes(id, use::forward, stage, stage > 0));
@@ -142,7 +147,8 @@ class micro_batch_order {
     return goes(use::backward, stage, stage > 0);
   }
 
-  // Checks that a teacher's unit has no backward: it keeps nothing for one, and none of its parameters are trained.
+  // Checks that unit `u` of a teacher (the frozen model of distillation) has no recompute and no backward: its forward
+  // keeps nothing for one.
   [[nodiscard]] core::result<void> has_no_backward(uint32_t u) const {
     for (uint32_t s = 0; s < p_.table().units[u].segments.size(); ++s)
       for (const auto* of : {&r_.recompute, &r_.backward, &r_.weigh})
@@ -150,7 +156,8 @@ class micro_batch_order {
     return {};
   }
 
-  // Checks a recompute, which may overlap with an exchange that the unit's backward reads.
+  // Checks the recompute of unit `u`. It may run while the exchange of the output gradient, which the unit's backward
+  // reads afterwards, is still in progress.
   core::result<void> recompute(uint32_t u, bool begins) {
     const uint32_t exchanged = last_ == computed_ ? none : last_, slot = waiting_;
     last_ = computed_;
@@ -172,11 +179,12 @@ class micro_batch_order {
     if (exchanged == none) return {};
     last_ = exchanged;
     const uint32_t reader = segment(r_.backward, u, static_cast<uint32_t>(p_.table().units[u].segments.size()) - 1);
-    if (reader == none) return {};  // the missing backward is reported next
+    if (reader == none) return {};  // backward(), the caller, reports the missing backward
     return in_order(w_, rank_, computed_, reader, "which goes back through what it has computed");
   }
 
-  // Checks the parts of a backward. `id` is a backward, `part` the weight part of the same segment, if there is one.
+  // Checks that a split backward `id` (its input part) is followed by `part`, the weight part of the same segment, and
+  // that a whole backward has no weight part (`part` is none).
   core::result<void> weigh(uint32_t id, uint32_t part, bool begins) {
     const auto& x = p_.instructions[id];
     if (x.use == use::backward)
@@ -187,8 +195,9 @@ class micro_batch_order {
       return broken(p_, part, "names another slot of a transfer than the one that its input part has read");
     return in_order(w_, rank_, id, part, "which leaves it what it needs");
   }
-  // Checks that only instructions that begin or end a stage use the slot of a transfer, and within the stage the slot
-  // of an exchange.
+  // Checks the slots that computation `id` names. If it does not begin its stage (`begins`), its input is the slot of
+  // the exchange before it, or none. It has an output slot only if it ends its stage or its result is exchanged
+  // (`ends`).
   [[nodiscard]] core::result<void> leaves_slots_alone(uint32_t id, bool begins, bool ends) const {
     const auto& x = p_.instructions[id];
     if (!begins && waiting_ != none && x.input != waiting_)
@@ -196,8 +205,9 @@ class micro_batch_order {
     if ((begins || x.input == waiting_) && (ends || x.output == none)) return {};
     return broken(p_, id, "names the slot of a transfer that it does not need");
   }
-  // Checks that `id` reads the data that cross the boundary before stage `later`: from a transfer, or from the other
-  // stage of this rank.
+  // Checks that computation `id` reads the activation (or its gradient) that crosses the boundary before pipeline stage
+  // `later`: from the slot that a receive fills or, if both stages are on this rank, from the slot that the other
+  // stage's computation fills. If not `wanted`, `id` must name no input slot.
   core::result<void> comes(uint32_t id, use way, uint32_t later, bool wanted) {
     const uint32_t slot = p_.instructions[id].input;
     if (!wanted) return slot == none ? core::result<void>{} : broken(p_, id, "names the slot of a transfer in vain");
@@ -212,7 +222,9 @@ class micro_batch_order {
     TROUPE_TRY(slot_is_sound(source, slot, way, later));
     return in_order(w_, rank_, done, id, "which brings its input");
   }
-  // Checks that `computed_` writes the data that a transfer sends over the boundary before stage `later`.
+  // Checks that `computed_` writes the activation (or its gradient) that crosses the boundary before pipeline stage
+  // `later` to a slot, and that a send reads the slot unless both stages are on this rank. If not `wanted`, `computed_`
+  // must name no output slot.
   core::result<void> goes(use way, uint32_t later, bool wanted) {
     const uint32_t id = computed_, slot = p_.instructions[id].output;
     if (!wanted) return slot == none ? core::result<void>{} : broken(p_, id, "names the slot of a transfer in vain");
@@ -225,8 +237,8 @@ class micro_batch_order {
     if (p_.instructions[send].bytes != p_.buffers[slot].bytes) return broken(p_, send, "does not send all of its slot");
     return in_order(w_, rank_, last_, send, "which makes what it sends");
   }
-  /// Returns the instruction that completes, in the slot, the data that cross the boundary before stage `later`: their
-  /// exchange, if there is one.
+  /// Returns the id of the instruction at whose end the slot holds the complete data that cross the boundary before
+  /// stage `later`: the exchange that follows the computation or, if there is none, the computation.
   [[nodiscard]] uint32_t completed(use way, uint32_t later) const {
     const uint32_t unit = way == use::backward ? l_.first_computing(later) : l_.last_computing(later - 1);
     const auto last = static_cast<uint32_t>(p_.table().units[unit].segments.size()) - 1;
@@ -245,7 +257,8 @@ class micro_batch_order {
       return broken(p_, fills, "has a slot that is not its own: pool, size, unit or beginning differ");
     return {};
   }
-  // Checks that the input of the stage's forward is kept to the end of its backward, which reads it again.
+  // Checks that `slot`, the input of the stage's forward, is not freed before the end of the stage's last backward,
+  // which reads it again.
   [[nodiscard]] core::result<void> is_kept(uint32_t slot) const {
     if (p_.buffers[slot].last == computed_) return {};
     return broken(p_, computed_, "does not end the life of its stage's input");
@@ -257,7 +270,7 @@ class micro_batch_order {
   const job_layout& l_;
   const roll& r_;
   uint32_t micro_, last_ = none;
-  uint32_t computed_ = none;  // the latest computation; `last_` is that computation or its exchange
+  uint32_t computed_ = none;  // id of the latest computation; `last_` is that id or the id of its exchange
   uint32_t waiting_ = none;   // id of the slot that the exchange `last_` completes; none: `last_` is no exchange
 };
 
@@ -273,7 +286,7 @@ core::result<void> follows_its_schedule(const rank_plan& p) {
     return u.unit == x.subject && u.micro == x.micro && u.kind == x.use && u.has(x.segment);
   };
   uint32_t segment = none;  // number of the segment that the previous instruction computes
-  bool begun = false;       // true: the use that is due has begun
+  bool begun = false;       // true: some segment of the use at `due` has been seen
   uint32_t again = none;    // id of the previous instruction if it is a recompute, else none
   for (const uint32_t id : p.lanes[static_cast<size_t>(lane::compute)]) {
     const instruction& x = p.instructions[id];
@@ -303,8 +316,9 @@ core::result<void> follows_its_schedule(const rank_plan& p) {
   return {};
 }
 
-/// Checks, for each stage, the stated numbers of micro-batches whose activations it holds and that wait for their
-/// weight part.
+/// Checks, for each pipeline stage, two maxima that the plan states: the micro-batches whose activations are held at a
+/// time (micros_in_flight), and those between the input part and the weight part of a split backward
+/// (weights_in_flight).
 core::result<void> in_flight(const rank_plan& p) {
   const job_layout& l = *p.layout;
   std::vector<uint32_t> live(l.num_stages(), 0), most = live, waiting = live, most_waiting = live;

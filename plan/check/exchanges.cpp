@@ -1,5 +1,5 @@
-// Checks exchanges between the ranks of a group: the parts of a slot that each rank sends and receives are its own,
-// complete, and occur once. The order of instructions around exchanges is checked in compute.cpp.
+// Checks exchanges between the ranks of a tensor or sequence group: the parts of a slot that the ranks send, receive or
+// add cover the slot exactly once. The order of instructions around exchanges is checked in compute.cpp.
 #include <algorithm>
 
 #include "plan/check/extents.hpp"
@@ -8,13 +8,14 @@
 namespace troupe::plan::rules {
 namespace {
 
-/// Returns the part that rank `owner` of the group sends to all others, or adds up; in bytes, or in elements if the
-/// exchange adds.
+/// Returns the part of exchange `what` that group member `owner` sends to the other members or, if the exchange adds,
+/// sums up. Offsets and sizes are in bytes, or in elements if the exchange adds.
 moved_piece part_of(const job_layout& l, const core::segment_exchange& what, uint32_t owner) {
   const uint64_t unit = core::adds(what.op) ? core::size_of(l.options.types.parameter) : 1;
   const uint64_t each = what.bytes / unit, place = owner * each, given = l.given_at(what) / unit;
   switch (what.op) {
-    // A rank sends one part to each rank, in rank order; received parts are in the order of their senders.
+    // A swap is an all-to-all: a rank sends one part to each rank, in rank order, and stores the received parts in the
+    // order of their senders.
     case core::exchange_op::swap:
       return {owner, given, place, each};
     case core::exchange_op::scatter:
@@ -37,7 +38,7 @@ core::result<void> exchange(const job_layout& l, const core::segment_exchange& w
   if (core::adds(what.op) && what.bytes % element != 0) return wrong("adds a part of an element");
   if (piece && (what.op != core::exchange_op::sum || what.bytes % (what.rows * element) != 0))
     return wrong("moves pieces of what has no rows of whole elements");
-  if (what.op == core::exchange_op::sum) {  // in place; any rank may add a run
+  if (what.op == core::exchange_op::sum) {  // a sum is in place, and any rank may add any rows
     const slice rows = piece ? l.rows_of_piece(what, *piece) : slice{0, 1};
     const uint64_t width = what.bytes / element / (piece ? what.rows : 1), begin = rows.first * width;
     std::vector<extent> added;

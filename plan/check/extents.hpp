@@ -35,8 +35,9 @@ inline void add_extent(std::vector<extent>& all, const extent& x) {
     all.push_back(x);
 }
 
-/// True if every parameter that is held starts at its boundary, and none overlaps another or ends beyond `elements`.
-/// `count(q)` returns the number of elements of parameter `q` that are held; 0: the parameter is not held.
+/// True if every parameter `q` that is held starts at offset at[q], a multiple of core::parameter_grain, and none
+/// overlaps another or ends beyond `elements`. `count(q)` returns the number of elements of parameter `q` that are
+/// held; 0: the parameter is not held.
 template <class Count>
 bool lies_well(const std::vector<uint64_t>& at, uint64_t elements, Count count) {
   uint64_t end = 0;

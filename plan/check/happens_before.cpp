@@ -1,6 +1,6 @@
 // Builds the happens-before order in one pass over the instructions of all ranks in topological order. Memory and time
-// are linear in instructions x serial lanes, in lines x asyncs and in collectives x ranks: a plan of 100 layers, 8
-// micro-batches and 8 ranks takes a few MB.
+// are linear in instructions x serial lanes, in lines (lanes and communicators) x instructions that may end out of
+// order, and in collectives x ranks: a plan of 100 layers, 8 micro-batches and 8 ranks takes a few MB.
 #include "plan/check/happens_before.hpp"
 
 #include <algorithm>
@@ -42,7 +42,8 @@ class order_builder {
     return is_collective(n) ? members_[collective_of(n)].front() : n;
   }
 
-  // Assigns lines and rows to the communicators that some given rank is in.
+  // Assigns a line (a sequence of instructions that start in order) to each communicator that a given rank is in, and
+  // to each pair of such a rank and communicator an index in the rank's rows (happens_before::heard_of_).
   void place_communicators() {
     const auto& all = ranks_[0]->layout->communicators;
     out_.num_ranks_ = static_cast<uint32_t>(ranks_.size());
@@ -186,8 +187,8 @@ class order_builder {
     first = position;
     heard_[line].push_back({position, async});
   }
-  // Notes that the instruction at `mine` starts after `on` has ended (if `ended`; else after `on` has started).
-  // Everything that precedes `on` then precedes the instruction at `mine`, too.
+  // Records that the instruction at position `mine` starts after instruction `on` has ended (if `ended`; else after
+  // `on` has started), and that all instructions that precede `on` therefore precede the instruction at `mine`.
   void take_over(const happens_before::spot& mine, node on, bool ended) {
     const auto& other = out_.spots_[index(on)];
     if (ended && other.async != none) note(mine.line, mine.position, other.async);
@@ -197,8 +198,9 @@ class order_builder {
     for (; next < heard.size() && heard[next].position <= other.position; ++next)
       note(mine.line, mine.position, heard[next].async);
   }
-  // Adds to an instruction's clock `c`, and to `row`, the latest collectives that have ended before it, the
-  // consequences of its wait for `on`.
+  // Adds the consequences of an instruction's wait for `on` to the instruction's clock `c` (for each serial lane, how
+  // many instructions have ended before it) and to its `row` (for each communicator, the latest collective that has
+  // ended before it).
   void follow(uint32_t rank, node on, bool ended, clock& c, uint32_t* row) {
     if (is_collective(on)) {
       merge(c, out_.arrival(collective_of(on), rank));
@@ -231,8 +233,9 @@ class order_builder {
       if (runs(ranks_[n.rank]->instructions[on], taken_)) wait(on, true);
   }
 
-  // Computes the arrival of a collective. Its arrival includes what its members have learnt about other ranks from
-  // earlier collectives.
+  // Computes the arrival of a collective: for each rank, how many instructions of its serial lanes have ended before
+  // the collective moves bytes. These follow from the waits of all members, and from the earlier collectives among
+  // them.
   void reach_collective(node n) {
     const uint32_t k = collective_of(n);
     const auto& mine = out_.spots_[index(n)];
@@ -273,13 +276,13 @@ class order_builder {
   happens_before out_;
   uint32_t num_lines_ = 0;
   std::vector<uint32_t> line_of_;           // [communicator]: number of the communicator's line; none if no given rank
-                                            // is in it
-  std::vector<std::vector<uint32_t>> own_;  // [rank][communicator]: index of the communicator in the rank's rows
+                                            // is a member
+  std::vector<std::vector<uint32_t>> own_;  // [rank][communicator]: index of the communicator among the rank's
   std::vector<std::vector<node>> members_;  // [collective]: instructions of its members
   std::vector<uint32_t>
-      previous_;  // [instruction]: the previous instruction of its lane or communicator, skipped ones left out
+      previous_;  // [instruction]: id of the previous one of its lane or communicator that runs in this branch
   std::vector<node> order_;
-  std::vector<std::vector<news>> heard_;  // [line]: asyncs that have ended, by position
+  std::vector<std::vector<news>> heard_;  // [line]: instructions that end before the one at `position` starts
   // [line * lines + other]: number of entries of heard_[other] that the line has copied
   std::vector<size_t> taken_over_;
   std::vector<uint32_t> scratch_;

@@ -26,7 +26,7 @@ class happens_before {
   static core::result<happens_before> build(rank_plans ranks, branch taken);
 
   /// True if instruction `a` of rank `ra` has ended, on every member if it is a collective, before `b` of rank `rb`
-  /// starts, whatever the timing. Ranks are numbered by their place in `build`'s list. Both instructions must run in
+  /// starts, whatever the timing. `ra` and `rb` are indices of ranks in `build`'s list. Both instructions must run in
   /// this branch. Constant time.
   [[nodiscard]] bool before(uint32_t ra, uint32_t a, uint32_t rb, uint32_t b) const;
 
@@ -43,7 +43,7 @@ class happens_before {
   struct spot {
     uint32_t line = 0;      ///< number of the instruction's line: lines_of_rank per rank, then the communicators
     uint32_t position = 0;  ///< position of the instruction in its line
-    uint32_t async = none;  ///< index among the instructions that need not end in order; none: it ends in order
+    uint32_t async = none;  ///< index among instructions that may end out of order; none: it ends in order
   };
   struct clock {
     uint32_t ended[num_serial] = {};  ///< [serial lane]: number of the lane's instructions that have ended
@@ -55,7 +55,8 @@ class happens_before {
   [[nodiscard]] uint32_t first_communicator() const { return lines_of_rank * num_ranks_; }
   /// Returns the number of communicators that `rank` is in.
   [[nodiscard]] uint32_t width(uint32_t rank) const { return static_cast<uint32_t>(collective_of_row_[rank].size()); }
-  /// Returns the instructions of `rank` that have ended before the collective moves bytes.
+  /// Returns, for each serial lane of `rank`, the number of instructions that have ended before the collective moves
+  /// bytes.
   [[nodiscard]] const clock& arrival(uint32_t collective, uint32_t rank) const {
     return arrival_[size_t{collective} * num_ranks_ + rank];
   }
@@ -63,15 +64,17 @@ class happens_before {
   uint32_t num_ranks_ = 0, num_async_ = 0;
   std::vector<uint32_t> base_;  ///< [rank]: index of the rank's first instruction in spots_ and clocks_
   std::vector<spot> spots_;     ///< [instruction]: line and position of the instruction
-  std::vector<clock> clocks_;   ///< [instruction]: clock of the lanes of its rank at its start; unused for collectives
-  std::vector<clock> arrival_;  ///< [collective * ranks + rank]: clock of the rank before the collective moves bytes
-  /// [rank][index of the communicator among those of the rank]: async index of the communicator's first collective
+  std::vector<clock> clocks_;   ///< [instruction]: clock of its rank when it starts; unused for collectives
+  std::vector<clock> arrival_;  ///< [collective * ranks + rank]: clock of the rank when the collective moves bytes
+  /// [rank][index of the communicator among those of the rank]: `spot::async` of the communicator's first collective.
   std::vector<std::vector<uint32_t>> collective_of_row_;
   std::vector<size_t> heard_base_;  ///< [rank]: index of the rank's first row in heard_of_
-  /// [rank][instruction][communicator of the rank]: 1 + the position of the latest collective that has ended before it.
+  /// [rank][instruction][communicator of the rank]: 1 + the position of the latest collective of the communicator that
+  /// has ended before the instruction starts; 0: none has.
   std::vector<uint32_t> heard_of_;
-  std::vector<uint32_t> first_;  ///< [line * num_async_ + a]: first position in the line that instruction `a` precedes
-  std::vector<uint32_t> collective_;  ///< [communicator]: async index of the communicator's first collective
+  /// [line * num_async_ + a]: first position in the line that the instruction whose `spot::async` is `a` precedes.
+  std::vector<uint32_t> first_;
+  std::vector<uint32_t> collective_;  ///< [communicator]: `spot::async` of its first collective
 };
 
 }  // namespace troupe::plan

@@ -1,4 +1,5 @@
-// Checks the layout that all ranks share: every element of every parameter has one place in each layout and one owner.
+// Checks the layout that all ranks share: every element of every parameter has one offset in each parameter set that
+// contains it, and one owner.
 #include <algorithm>
 
 #include "core/math.hpp"
@@ -236,8 +237,9 @@ core::result<void> sets(const job_layout& l) {
   return {};
 }
 
-// Checks the order of micro-batches in the sums of a bucket, which follows the stages that write to the bucket: a
-// micro-batch's gradients are complete when the last of these stages has written.
+// Checks job_layout::bucket_order, the order in which the gradients of micro-batches are added to a bucket. The order
+// follows the stages that write to the bucket: a micro-batch's gradients are complete when the last of these stages has
+// written them.
 core::result<void> sums(const job_layout& l) {
   const auto& pipeline = l.options.pipeline;
   const uint32_t micros = l.options.accumulation;
@@ -248,7 +250,7 @@ core::result<void> sums(const job_layout& l) {
     return broken(l, "it does not say of each bucket in which order its sums are made");
   if (pipeline.first_unit.empty())
     return l.bucket_order.empty() ? core::result<void>{} : broken(l, "its sums leave the order of micro-batches");
-  // [stage * micros + micro-batch]: position of the stage's last gradient action in the order of its rank
+  // [stage * micros + micro-batch]: position, among its rank's actions, of the action that computes weight gradients
   std::vector<uint32_t> written(size_t{l.num_stages()} * micros, none);
   for (const auto& order : pipeline.table.orders)
     for (uint32_t i = 0; i < order.size(); ++i)

@@ -1,5 +1,5 @@
-// Checks slots and sizes: no byte of a pool is written before the last reader of its previous contents, and everything
-// fits.
+// Checks slots and sizes: no byte of a pool is written before the last reader of its previous contents has ended, slots
+// are inside their pools, and the plan's memory is within its budget.
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -24,7 +24,7 @@ constexpr const char* pool_names[num_pools] = {"gathered parameters",
                                                "windows onto gradients",
                                                "offloaded activations"};
 
-/// Returns the name of a slot in errors: "4096 bytes at 128 of the pool of buckets".
+/// Returns the name of a slot for errors: "4096 bytes at 128 of the pool of buckets".
 std::string name_of(const buffer& b) {
   return std::to_string(b.bytes) + " bytes at " + std::to_string(b.offset) + " of the pool of " +
          pool_names[static_cast<size_t>(b.pool)];
@@ -93,14 +93,15 @@ class holders {
 
 }  // namespace
 
-// Checks that no slot is reused too early. Comparing neighbours in time is enough: the lifetime of a buffer is in
-// order, so earlier holders precede it.
+// Checks that no slot is reused before its last reader has ended. For each byte it is enough to compare a buffer with
+// the previous buffer that contains the byte: that buffer was compared with the one before it, and so on.
 core::result<void> slots(const world& w, uint32_t rank) {
   const rank_plan& p = *w.ranks[rank];
   const auto& accessors = w.rolls[rank].accessors;
   std::vector<uint32_t> order;
   for (uint32_t b = 0; b < p.buffers.size(); ++b) {
-    // windows for updates that are done again are used in clipped steps only
+    // A buffer whose first instruction has the guard `clipped` (the window of a repeated update) is used in clipped
+    // steps only; every other buffer must be used in a step that is neither skipped nor clipped.
     const bool again = p.instructions[p.buffers[b].first].guard == guard::clipped;
     if (accessors[b].empty() && w.taken == (again ? branch::clipped : branch::not_skipped))
       return broken(p, "a buffer is never used");

@@ -1,4 +1,5 @@
-// Checks the second copy of parameters: it is made once a step from the slices of all shards, and read only after that.
+// Checks the second copy of parameters (hpZ of ZeRO++): for each unit it is stored once a step, from parameters that
+// were gathered from all shards, and read only after that.
 #include "plan/check/rules.hpp"
 #include "plan/layout/layout.hpp"
 
@@ -25,7 +26,7 @@ core::result<void> near_copies(const world& w, uint32_t rank) {
     if (!x.near) continue;
     TROUPE_TRY(belongs(p, x));
     if (x.kind != kind::release) continue;
-    // A second write would overwrite bytes that neighbours may be reading.
+    // Storing the copy twice would overwrite bytes that other ranks may be reading.
     if (keeps[x.subject] != none) return broken(p, x.id, "keeps again what " + name(p, keeps[x.subject]) + " has kept");
     keeps[x.subject] = x.id;
     const uint32_t gather = r.gather[x.buffer];

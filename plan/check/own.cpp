@@ -95,7 +95,7 @@ core::result<void> own_parts(std::span<const rank_class> classes, rank_plans pla
   const job_layout& l = *plans[0]->layout;
   const rank_shapes shapes(l);
   std::vector<uint32_t> class_of(l.options.ranks(), none);
-  std::vector<std::vector<uint64_t>> wanted;  // [class]: shape of the plan that represents the class
+  std::vector<std::vector<uint64_t>> wanted;  // [class]: numbers (rank_shapes) that each plan of the class must have
   for (uint32_t c = 0; c < classes.size(); ++c) {
     wanted.push_back(shapes.of(*plans[c]));
     for (const uint32_t r : classes[c].ranks) {

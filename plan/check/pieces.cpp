@@ -1,4 +1,5 @@
-// Checks that collectives move every element once, from its owner's place to its destination.
+// Checks that collectives move every element exactly once, between its offset in its owner's memory and its offset in
+// the slot or layout at the other end.
 #include <algorithm>
 #include <optional>
 
@@ -25,8 +26,8 @@ std::optional<placement> member_at(const std::vector<placement>& sorted, uint64_
 
 enum class purpose : uint8_t { gather, near, reduce, collect, publish };
 
-/// Returns the ranks that take part in a collective of the set, in the order of its communicator: the ranks of one
-/// replica, or all for a reduction.
+/// Returns the members, in order, of the communicator that runs a collective of the set: for a reduction all ranks that
+/// add gradients, else the ranks of the first replica (for the second copy, of the first group that shares one).
 const std::vector<uint32_t>& members_of(const job_layout& l, purpose why, const parameter_set& set) {
   const uint32_t group = shard_communicator(l, set.pipeline, 0);
   const uint32_t c = why == purpose::reduce    ? reduce_communicator(l, set)
@@ -54,7 +55,8 @@ class other_side {
     for (const uint32_t rank : ranks) windows_.push_back(shard_runs(l, index_, rank, all.offsets(rank)));
   }
 
-  /// Returns the place of element `first` of `q` on the `owner`-th rank, which owns it.
+  /// Returns the offset, in elements, at which member `owner` of the collective stores element `first` of parameter
+  /// `q`. The member must own the element.
   [[nodiscard]] uint64_t place(const rank_slices& of_rank, uint32_t owner, uint32_t q, uint64_t first) const {
     const job_layout& l = of_rank.layout();
     const rank_offsets& at = all_.offsets(of_rank.rank());
@@ -89,7 +91,8 @@ struct coverage {
   uint64_t elements = 0;
 };
 
-/// Returns the place of each parameter on the side that the set describes, by offset; for matrices, of each share.
+/// Returns the parameters of a set with their offsets in the layout that the set describes, sorted by offset; for
+/// matrices one entry for the share of each tensor rank.
 std::vector<placement> places_of(const job_layout& l, purpose why, const parameter_set& set) {
   std::vector<placement> out;
   for (const auto& x : set.parameters) {
@@ -102,8 +105,8 @@ std::vector<placement> places_of(const job_layout& l, purpose why, const paramet
   return out;
 }
 
-// Checks that the pieces cover each element once in each replica: if the owner in a replica did not receive a sum, its
-// states would differ. Sums that all ranks receive are divided among the replicas.
+// Checks that the pieces of a collective cover each element of its parameter set exactly once. If only owners receive
+// reduced gradients, the pieces must do so for every replica of the states, or the replicas would become different.
 core::result<void> moves(const job_layout& l, const collective_pieces& pieces, purpose why, const parameter_set& set,
                          const std::vector<moved_piece>& all) {
   const std::vector<placement> members = places_of(l, why, set);
@@ -140,8 +143,8 @@ core::result<void> moves(const job_layout& l, const collective_pieces& pieces, p
   return {};
 }
 
-// Checks that the pieces of the same sum follow each other, so that the sum is computed once, and in place if gradients
-// are reduced in place.
+// Checks a reduction whose sums go to the owners in several replicas: the pieces of one sum follow each other in the
+// list, because the fabric computes the sum only once for such a sequence.
 core::result<void> replicas_share_sums(const job_layout& l, const parameter_set& set,
                                        const std::vector<moved_piece>& all) {
   const uint32_t replicas =
@@ -154,7 +157,8 @@ core::result<void> replicas_share_sums(const job_layout& l, const parameter_set&
   return {};
 }
 
-// Checks that each matrix is sent as a whole by the rank that orthogonalised it, every share to its place.
+// Checks that each orthogonal matrix is sent as a whole by the rank that computed it, the share of every tensor rank to
+// its offset in the slot of the matrix set.
 core::result<void> spreads(const job_layout& l, const parameter_set& set, const std::vector<moved_piece>& all) {
   std::vector<moved_piece> wanted;
   for (const auto& x : set.parameters)
@@ -183,7 +187,7 @@ core::result<void> measure_covers(const job_layout& l, const std::vector<moved_p
   return {};
 }
 
-/// Records which of the vote's numbers each rank may write.
+/// Determines which of the doubles that the vote exchanges (square sums, losses, input ranges) each rank computes.
 class voters {
  public:
   explicit voters(const job_layout& l)
@@ -191,8 +195,8 @@ class voters {
         losses_(l.num_blocks),
         ranges_(l.loss_offset(l.options.data(), 0)),
         last_stage_(l.pipeline_of_stage(l.num_stages() - 1)) {
-    // Copies are last in the table, have the blocks of their originals and do not vote; frozen parameters have no
-    // blocks.
+    // Copies of tied parameters are last in the table and have the square sums of their originals, so they do not vote;
+    // frozen parameters have no square sums.
     for (uint32_t q = 0; q < l.table->parameters.size() && !l.is_copy(q); ++q)
       if (l.trains(q)) {
         parameters_.push_back(q);
@@ -200,7 +204,8 @@ class voters {
       }
   }
 
-  /// True if the rank computes the doubles of a piece: square sums of its own slice, its own losses, or ranges.
+  /// True if the rank computes the doubles that piece `x` of the vote sends: square sums of its own slice, losses of
+  /// its own micro-batches, or input ranges that it has measured.
   [[nodiscard]] bool knows(const rank_slices& of_rank, const moved_piece& x) const {
     if (x.to >= ranges_) return knows_range(of_rank, x);
     if (x.to >= losses_)
@@ -214,7 +219,8 @@ class voters {
   }
 
  private:
-  /// True if the range was measured on the rank's own tokens, in a layer that the rank computes.
+  /// True if piece `x` of the vote is an input range that the rank has measured on its own tokens, in a layer that it
+  /// computes.
   [[nodiscard]] bool knows_range(const rank_slices& of_rank, const moved_piece& x) const {
     const uint64_t first = l_.range_offset(of_rank.rank(), 0), k = (x.to - first) / 2;
     if (x.count != 2 || x.to < first || (x.to - first) % 2 != 0 || k >= l_.calibrated()) return false;
@@ -222,10 +228,10 @@ class voters {
   }
 
   const job_layout& l_;
-  uint64_t losses_, ranges_;  // index of the first loss, and of the first range, among the vote's doubles
+  uint64_t losses_, ranges_;  // indices of the first loss and of the first input range in the vote
   uint32_t last_stage_;
   std::vector<uint32_t> parameters_;  // parameters whose square sums are in the vote
-  std::vector<uint64_t> begins_;      // [index in parameters_]: first block of the parameter
+  std::vector<uint64_t> begins_;      // [index in parameters_]: index of the parameter's first square sum
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Checks that parameters are gathered before computation reads them and released after it, and that as many are
-// gathered at once as the plan states.
+// Checks that parameters are gathered before computation reads them and released after it, and that the largest number
+// of elements that are gathered at a time is the one that the plan states.
 #include <algorithm>
 
 #include "plan/check/rules.hpp"

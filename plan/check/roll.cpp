@@ -26,7 +26,8 @@ bool holds_use(const rank_plan& p, uint32_t tie) {
   return std::ranges::any_of(p.layout->ties[tie].parameters, [&](uint32_t q) { return p.layout->holds(p.rank, q); });
 }
 
-/// True if the subject of the instruction (unit, bucket, tie) belongs to other ranks of the pipeline.
+/// True if the subject of the instruction (a unit, a bucket or another set of parameters) belongs to ranks of another
+/// pipeline coordinate. False for subjects of other types.
 bool is_elsewhere(const rank_plan& p, const instruction& x) {
   const job_layout& l = *p.layout;
   const auto other = [&](const std::vector<parameter_set>& sets) {
@@ -48,8 +49,8 @@ bool is_elsewhere(const rank_plan& p, const instruction& x) {
   }
 }
 
-/// True if the instruction belongs to a product in pieces, and to one of the pieces that `forward` leaves to
-/// `multiply`.
+/// True if the instruction computes or exchanges a piece of a matrix product that is computed in pieces of rows, but
+/// not the first piece, which `forward` computes.
 bool is_piece(const rank_plan& p, const instruction& x) {
   return x.use == use::forward && !x.again && x.piece > 0 &&
          x.piece < p.layout->pieces_of(p.layout->exchange_of(x.subject, x.segment, use::forward));

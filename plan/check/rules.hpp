@@ -27,18 +27,20 @@ std::string name(const rank_plan& p, uint32_t id);
 
 // structure.cpp checks facts that later rules require.
 core::result<void> structure(const rank_plan& p);  ///< Checks the sizes, ids, subjects and lanes of one rank's plan.
-core::result<void> agreement(rank_plans ranks);    ///< Checks that collectives are equal on all ranks.
+/// Checks that the members of each communicator run equal collectives in the same order.
+core::result<void> agreement(rank_plans ranks);
 /// Checks that a rank's step can run in the order of its instruction ids.
 core::result<void> serial(const rank_plan& p);
 
-/// layout.cpp: checks that every element of every parameter has its place in memory and its owner.
+/// layout.cpp: checks that every element of every parameter has an offset in memory and an owner.
 core::result<void> layout(const job_layout& l);
 /// pieces.cpp: checks the elements that each collective moves.
 core::result<void> pieces(const job_layout& l, const collective_pieces& all);
-/// pieces.cpp: checks the elements that one reduction moves; `places` has the place where each rank keeps them.
+/// pieces.cpp: checks the elements that the reduction of `bucket` moves; `places` has the offsets of each rank's
+/// slices.
 core::result<void> reduction(const job_layout& l, const collective_pieces& places, uint32_t bucket,
                              const std::vector<moved_piece>& moved);
-/// pieces.cpp: checks the numbers that the collective of the vote moves.
+/// pieces.cpp: checks the doubles (square sums, losses, input ranges) that the vote exchanges.
 core::result<void> vote(const job_layout& l, const std::vector<moved_piece>& moved);
 /// exchanges.cpp: checks the elements that one exchange moves in the slots of its ranks: all of it, or one piece of
 /// rows.
@@ -46,24 +48,25 @@ core::result<void> exchange(const job_layout& l, const core::segment_exchange& w
                             const std::vector<moved_piece>& moved, std::optional<uint32_t> piece = std::nullopt);
 /// exchanges.cpp: checks all exchanges of the model.
 core::result<void> exchanges(const job_layout& l, const collective_pieces& all);
-/// compression.cpp: checks that each rank's ranges reach its tensor group completely.
+/// compression.cpp: checks that the value ranges of compressed groups that each rank has computed reach all ranks of
+/// its tensor group.
 core::result<void> agreements(const job_layout& l, const collective_pieces& all);
-/// ties.cpp: checks the uses of tied parameters and the exchanges between them
+/// ties.cpp: checks the uses of tied parameters, and the exchanges between the ranks that hold these uses.
 core::result<void> tied_layout(const job_layout& l);
 /// ties.cpp: checks that each exchange moves the gradients that its senders hold, each to a place of its own.
 core::result<void> tied_pieces(const job_layout& l, const collective_pieces& all);
-/// own.cpp: checks the rank's own slices, updates and swaps, at the places where collectives access them.
+/// own.cpp: checks the rank's own slices, updates and swaps, and that their offsets are those that collectives use.
 core::result<void> own(const rank_plan& p, const collective_pieces& places);
 /// Function that makes one rank's own part of a plan: slices, sub-groups and offsets.
 using rank_part = std::function<rank_plan(uint32_t rank)>;
-/// own.cpp: checks every rank's own part, as `part` makes it, and its share of a checkpoint. Each rank is represented
-/// by the plan of its class; `plans` are in the order of `classes`.
+/// own.cpp: checks every rank's slices, sub-groups and offsets, as `part` makes them, and the rank's part of a
+/// checkpoint. Each rank is represented by the plan of its class; `plans` are in the order of `classes`.
 core::result<void> own_parts(std::span<const rank_class> classes, rank_plans plans, const collective_pieces& places,
                              const rank_part& part);
 /// swaps.cpp: checks the extents of a rank's states in its swap file.
 core::result<void> swap_layout(const rank_plan& p, const collective_pieces& places);
 /// activations.cpp: checks that the inputs of this rank's units have extents of the right size in the swap file, one
-/// after the other without gaps, from byte `from` to the end of the file.
+/// after the other without gaps, from byte `from` to the end of that file.
 core::result<void> activation_extents(const rank_plan& p, uint64_t from);
 
 /// saves.cpp: checks the contents of the checkpoint's files. Call `take` with every rank's own part, in any order, then
@@ -102,21 +105,24 @@ struct roll {
   std::vector<uint32_t> tie, tied_sum;          ///< ids of tie[exchange of a tie], tied_sum[tie]
   std::vector<uint32_t> prepare, undo, redo;    ///< [sub-group]: id of the instruction for the sub-group
   std::vector<uint32_t> collect, orthogonalise, spread;  ///< [matrix set]: id of the instruction for the set
-  std::vector<uint32_t> gather, release, compress;       ///< [buffer]: id of the instruction that uses the buffer
-  std::vector<uint32_t> survey, agree;                   ///< [buffer]: id of the instruction that uses the buffer
-  std::vector<uint32_t> snapshot, write;                 ///< [block of the checkpoint]: id of the block's instruction
-  std::vector<uint32_t> state_in, state_out;             ///< [sub-group]: ids of the swaps of its states
-  /// [sub-group]: ids of the swaps of its states for a `redo`, which repeats an undone update.
+  /// [buffer]: id of the gather, release or compress instruction that fills or releases the buffer.
+  std::vector<uint32_t> gather, release, compress;
+  /// [buffer]: id of the survey or agree instruction that writes value ranges to the buffer.
+  std::vector<uint32_t> survey, agree;
+  std::vector<uint32_t> snapshot, write;      ///< [block of the checkpoint]: id of the block's instruction
+  std::vector<uint32_t> state_in, state_out;  ///< [sub-group]: ids of swaps that read and write its states
+  /// [sub-group]: ids of the swaps that read and write its states for a `redo`, which repeats an undone update.
   std::vector<uint32_t> again_in, again_out;
-  /// [bucket * accumulation + micro-batch]: ids of the swaps of the bucket's reduced gradients.
+  /// [bucket * accumulation + micro-batch]: ids of the swaps that read and write the bucket's reduced gradients.
   std::vector<uint32_t> gradient_in, gradient_out;
   /// [buffer]: id of the swap that reads slices of parameters from the file into this window, for a gather.
   std::vector<uint32_t> shard_in;
-  /// [micro-batch * units + unit]: ids of the swaps of the unit's input.
+  /// [micro-batch * units + unit]: ids of the swaps that read the unit's input from the swap file and write it there.
   std::vector<uint32_t> activation_in, activation_out;
-  std::vector<uint32_t> send, receive;  ///< [place_of]: ids of the transfers between pipeline stages
-  std::vector<uint32_t> exchange;       ///< [exchange_of]: ids of the exchanges after segments
-  /// [piece_of]: ids of the further pieces of the product that ends a segment, and of their exchanges.
+  std::vector<uint32_t> send, receive;  ///< [place_of()]: ids of the transfers between pipeline stages
+  std::vector<uint32_t> exchange;       ///< [exchange_of()]: ids of the exchanges after segments
+  /// [piece_of()]: ids of the instructions for the pieces after the first of the product that ends a segment, and of
+  /// the exchanges of these pieces.
   std::vector<uint32_t> multiply, piece_exchange;
   uint32_t vote = none, measure = none;
   std::vector<std::vector<uint32_t>> gathers_of;  ///< [gather set]: ids of the gathers of the set
@@ -182,7 +188,7 @@ core::result<void> compute(const world& w, uint32_t rank);    // compute.cpp: ch
 core::result<void> residency(const world& w, uint32_t rank);  // residency.cpp: checks gathers, uses and releases
 /// compression.cpp: checks that each use multiplies with the compressed parameters that were made for it.
 core::result<void> compression(const world& w, uint32_t rank);
-core::result<void> near_copies(const world& w, uint32_t rank);  // near_copies.cpp: checks the second copy
+core::result<void> near_copies(const world& w, uint32_t rank);  // near_copies.cpp: checks the second copy (hpZ)
 core::result<void> gradients(const world& w, uint32_t rank);    // updates.cpp: checks buckets, reductions, norms, vote
 core::result<void> ties(const world& w, uint32_t rank);         // ties.cpp: checks that tied gradients are added once
 core::result<void> updates(const world& w, uint32_t rank);      // updates.cpp: checks updates and what they overwrite

@@ -82,7 +82,7 @@ core::result<void> saved_once::take(const rank_plan& p, const collective_pieces&
 core::result<void> saved_once::end() {
   if (!l_.options.saving.on) return {};
   for (uint32_t q = 0; q < l_.table->parameters.size(); ++q) {
-    if (l_.is_copy(q) || l_.is_of_teacher(q)) continue;  // piece_is_sound refuses to save any part of it
+    if (l_.is_copy(q) || l_.is_of_teacher(q)) continue;  // not saved; piece_is_sound() refuses their pieces
     std::vector<uint32_t> parts{l_.trains(q) ? saved_weights : saved_frozen};
     for (uint32_t k = 0; l_.trains(q) && k < l_.options.update_of(q).moments; ++k) parts.push_back(saved_moment + k);
     const uint32_t shares = l_.is_cut(q) ? l_.tensor_ranks() : 1;

@@ -1,6 +1,7 @@
-// Checks updates before the vote: they read whole gradients, overwrite nothing that is still read, and a step that is
-// skipped or clipped undoes each of them from a copy of its own; a clipped one then does each again, once. If no step
-// is ever skipped or clipped there are no copies; states in files need none, since their former place stays valid.
+// Checks speculative updates, which run before the vote: each reads completely reduced gradients and overwrites nothing
+// that is still read. A step that is skipped or clipped restores each from an undo copy of its own, and a clipped step
+// then repeats each once. There are no undo copies if no step can be skipped or clipped, and none for states in files,
+// since an update writes these to a second place in the file.
 #include <algorithm>
 
 #include "plan/check/rules.hpp"
@@ -20,7 +21,8 @@ core::result<void> reads_whole_gradients(const world& w, uint32_t rank, uint32_t
   return {};
 }
 
-// Checks that the update is undone in the branches that do not keep it, and only there.
+// Checks that the update of sub-group `g`, if it runs before the vote, is undone if the vote skips the step or clips
+// gradients, and in no other case.
 core::result<void> is_taken_back(const world& w, uint32_t rank, uint32_t g) {
   const rank_plan& p = *w.ranks[rank];
   const roll& r = w.rolls[rank];
@@ -48,8 +50,8 @@ core::result<void> is_done_again(const world& w, uint32_t rank, uint32_t g) {
   return in_order(w, rank, r.undo[g], r.redo[g], "which restores what it changes");
 }
 
-// Checks that publishes wait for the last undo. In a run that does not skip such steps, a gradient that is not finite
-// ends the run: the undo fails, and therefore nothing is published.
+// Checks that publishes wait for the last undo. If a run does not skip steps whose gradients are not finite, the undo
+// fails in such a step and ends the run before any rank publishes updated parameters.
 core::result<void> is_published_only_if_sound(const rank_plan& p) {
   uint32_t last = none;
   for (uint32_t id : p.lanes[static_cast<size_t>(lane::shard)])

@@ -99,14 +99,15 @@ bool has_slot(const instruction& x, needed_slot slot) {
   return false;
 }
 
-/// True if the subject exists, and the segment and the slot that the kind needs.
+/// True if the instruction's subject exists, and also the segment and the slot that its kind needs.
 bool subject_is_known(const rank_plan& p, const instruction& x) {
   const kind_row& row = row_of(x.kind);
   if (row.subject == subject_type::nothing) return x.subject == none;
   return x.subject < subjects_there(p, subject_of(x)) && segment_is_known(p, x, row.segment) && has_slot(x, row.slot);
 }
 
-/// True if the use fits the kind: a backward is whole or an input part, and a weigh, no other kind, is a weight part.
+/// True if the kind of instruction may have this use: a backward is whole or an input part; a weigh is a weight part,
+/// which no other kind is.
 bool use_is_known(const instruction& x) {
   if (x.kind == kind::backward) return x.use == use::backward || x.use == use::input;
   return (x.use == use::weights) == (x.kind == kind::weigh) && x.use != use::input;
@@ -214,8 +215,8 @@ core::result<void> structure(const rank_plan& p) {
 }
 
 core::result<void> agreement(rank_plans ranks) {
-  // [communicator]: the first member found, and its collectives. Communicators of replicas share one entry, because
-  // their collectives are equal.
+  // [communicator]: plan of the first member found, and the ids of that member's collectives. Communicators whose
+  // collectives are equal, such as those of replicas, share one entry.
   std::vector<std::pair<const rank_plan*, std::vector<uint32_t>>> first(ranks[0]->layout->communicators.size());
   for (const auto& p : ranks) {
     std::vector<std::vector<uint32_t>> mine(first.size());

@@ -1,5 +1,6 @@
-// Checks states in swap files: every piece is read before it is used and written after it changed, in windows of its
-// own, and no extent is read while it is written. States whose update may be undone are written to a second place.
+// Checks states in swap files: the states of a sub-group are read into a window (a slot in host memory) before their
+// update and written from it afterwards, and no extent of the file is read while it is written. States whose update may
+// be undone are written to a second place in the file.
 #include <algorithm>
 
 #include "plan/check/rules.hpp"
@@ -49,8 +50,8 @@ core::result<void> states_move(const world& w, uint32_t rank, uint32_t g) {
   return {};
 }
 
-// Checks an update that is done again: it has a window of its own, reads what the first update has read, and is written
-// over the result of the first update.
+// Checks the swaps of a `redo`, the update of sub-group `g` that a clipped step repeats: it has a window of its own,
+// reads the states that the first update has read, and its result overwrites the first update's in the file.
 core::result<void> states_move_again(const world& w, uint32_t rank, uint32_t g) {
   const rank_plan& p = *w.ranks[rank];
   const roll& r = w.rolls[rank];
@@ -93,7 +94,7 @@ core::result<void> gradients_move(const world& w, uint32_t rank, uint32_t bucket
   const uint32_t micros = p.options().accumulation;
   const uint64_t bytes = (p.offsets.bucket_begin[bucket + 1] - p.offsets.bucket_begin[bucket]) *
                          core::size_of(p.options().types.accumulation);
-  uint32_t written = none;  // id of the write of the gradients' sum so far; none: not written
+  uint32_t written = none;  // id of the latest write of the bucket's partial sum; none: no write yet
   for (uint32_t k = 0; k < micros; ++k) {
     const size_t at = size_t{bucket} * micros + p.layout->nth_micro(bucket, k);
     const uint32_t reduce = r.reduce[at], in = r.gradient_in[at], out = r.gradient_out[at];
@@ -172,7 +173,8 @@ core::result<void> slices_are_read(const world& w, uint32_t rank) {
   return {};
 }
 
-// Checks that reads run ahead and writes lag behind exactly as far as the options allow.
+// Checks that states are read before the previous update has ended only if `read_ahead` is on, and that an update
+// starts before the previous sub-group is written only if `write_behind` is on.
 core::result<void> pipelined(const world& w, uint32_t rank) {
   const rank_plan& p = *w.ranks[rank];
   const roll& r = w.rolls[rank];

@@ -21,7 +21,8 @@ uint32_t reader_of(const job_layout& l, uint32_t q) {
   return none;
 }
 
-// Checks that a tie has the original and all its copies, in the order of units, each in a bucket of its own.
+// Checks that a tie (the uses of one tied parameter) has the original and all its copies, in the order of units, each
+// in a bucket of its own.
 core::result<void> uses_are_all(const job_layout& l, uint32_t tie) {
   const auto& uses = l.ties[tie].parameters;
   if (uses.size() < 2 || uses.front() >= l.tie_of.size() || l.is_copy(uses.front()))
@@ -43,7 +44,8 @@ core::result<void> uses_are_all(const job_layout& l, uint32_t tie) {
   return {};
 }
 
-// Checks that each gradient is sent exactly once to each pipeline rank that holds another use but not this one.
+// Checks that the gradient of each use of a tied parameter is sent exactly once to each pipeline rank that holds
+// another use but not this one.
 core::result<void> uses_are_told(const job_layout& l, uint32_t tie) {
   std::set<uint32_t> holders;
   for (const uint32_t q : l.ties[tie].parameters) holders.insert(l.pipeline_of[q]);
@@ -71,7 +73,8 @@ core::result<void> exchange_is_sound(const job_layout& l, const tie_exchange& e)
   return {};
 }
 
-// Checks the exchanges of a rank: they come after the reductions of the gradients that they send, and before the sum.
+// Checks the exchanges of tie `tie` on a rank: each comes after the reductions of the gradients that it sends, and
+// before the sum over all uses.
 core::result<void> others_have_come(const world& w, uint32_t rank, uint32_t tie) {
   const rank_plan& p = *w.ranks[rank];
   const job_layout& l = *p.layout;

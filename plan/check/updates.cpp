@@ -87,8 +87,8 @@ core::result<void> gradients(const world& w, uint32_t rank) {
   const roll& r = w.rolls[rank];
   if (p.options().mode == mode::generate) return {};
   if (r.vote == none) return broken(p, "there is no vote");
-  // The compute lane runs one instruction at a time: waiting for its last instruction is waiting for all losses and
-  // readers.
+  // The compute lane runs one instruction at a time: a vote that waits for its last instruction waits for all losses
+  // and for all readers of parameters.
   const auto& computed = p.lanes[static_cast<size_t>(lane::compute)];
   if (!computed.empty())
     if (!starts_after(w, rank, computed.back(), r.vote))
@@ -121,7 +121,8 @@ core::result<void> overwrites_nothing_needed(const world& w, uint32_t rank, uint
         TROUPE_TRY(in_order(w, rank, r.last_use[u], update, "which reads the parameters it overwrites"));
     return {};
   }
-  // A gather ends when every member's part has ended, so this waits for peers that read this rank's slices, too.
+  // A gather ends when it has ended on all members, so an update after it cannot overwrite slices that peers still
+  // read.
   if (persistent) units.push_back(p.layout->persistent_set(p.rank));
   for (uint32_t u : units)
     for (uint32_t gather : r.gathers_of[u])
@@ -135,7 +136,7 @@ core::result<void> updates(const world& w, uint32_t rank) {
   for (uint32_t g = 0; g < r.update.size(); ++g) {
     const uint32_t update = r.update[g];
     if (update == none) return broken(p, "nothing updates sub-group " + std::to_string(g));
-    if (p.speculates(g)) continue;  // checked in speculation.cpp
+    if (p.speculates(g)) continue;  // an update before the vote: speculation.cpp checks it
     TROUPE_TRY(in_order(w, rank, r.vote, update, "which says whether and how to"));
     TROUPE_TRY(overwrites_nothing_needed(w, rank, g));
   }

@@ -43,7 +43,7 @@ struct paper_memory {
   uint64_t model_states = 0;  ///< bytes of the model's states: 20 for each parameter
   uint64_t activation_checkpoints = 0;
   uint64_t model_working = 0;       ///< bytes of the largest matrix and its gradient, in 16 bits
-  uint64_t activation_working = 0;  ///< bytes of the activations between two kept ones
+  uint64_t activation_working = 0;  ///< bytes of all activations between two kept ones, while they are recomputed
 };
 paper_memory memory_of(const transformer_shape& shape);
 

@@ -31,9 +31,9 @@ struct batch_need {
 /// Returns the memory that batches require. `one_row`: the model's table for a micro-batch of one sample.
 batch_need need_of(const core::model_table& one_row, const batch_request& request);
 
-/// The reason why memory does not hold the batches: the key to change, and the explanation in `text`. refusal_of()
-/// treats 0 bytes of memory as unknown. Its `memory` is the name of the memory in the text, such as "the machine's
-/// memory".
+/// The reason why `memory_bytes` are too few for the requested batches; refusal_of() finds no such reason if
+/// `memory_bytes` is 0, which means unknown. The parameter `memory` of refusal_of() is the name of that memory in the
+/// message, such as "the machine's memory".
 struct batch_refusal {
   std::string key, text;  ///< configuration key to change, and message; an empty key: the batches fit
 };

@@ -10,15 +10,17 @@
 namespace troupe::plan {
 namespace {
 
-/// The search may look ahead by 1 / `looks` of all settings at a time, so that many small steps do not stop it.
+/// Divisor of a pass's number of settings: at a time, the search tries all settings up to number / `looks` further than
+/// the current one, because a single small change may save too little time to count.
 constexpr size_t looks = 12;
-/// Number of buckets of a step at which the search starts. No search makes more of them, or buckets below
-/// `fit_piece_min` elements.
+/// Largest number of gradient buckets in the settings of the pass `fuse_buckets`; the search starts with this number
+/// and goes on to fewer, larger buckets. A bucket has at least `fit_piece_min` elements.
 constexpr uint64_t fewest_buckets = 64;
 /// Number of latencies that a gather must hide: from the end of a computation to the start of the gather, from the
 /// gather to the computation after it, and one to spare.
 constexpr double hidden_latencies = 3;
-/// Number of parts into which a rank's optimizer states are divided; the search chooses how many parts stay in memory.
+/// Number of equal parts of a rank's optimizer states; the pass `offload_optimizer` chooses how many parts stay in
+/// memory.
 constexpr uint32_t offload_parts = 32;
 /// Maximum number of pieces into which the rows of a product are divided. Each piece costs a start of a product and of
 /// an exchange, and the exposed time decreases with the number of pieces.
@@ -46,7 +48,8 @@ std::string units_text(size_t n) { return std::to_string(n) + (n == 1 ? " unit" 
 
 struct rule {
   option_pass pass;
-  /// Returns the settings from the one that needs least memory on; empty if there is nothing to choose.
+  /// function that returns the settings among which the pass chooses, the one that needs least memory first; empty if
+  /// there is nothing to choose
   std::vector<std::function<void(plan_options&)>> (*settings)(const compile_request& request);
   /// function that copies those options that the pass may change from `from` to `to`
   void (*take)(const plan_options& from, plan_options& to);
@@ -89,7 +92,7 @@ std::vector<setting> recompute_settings(const compile_request& r) {
   if (r.base.tiers.activations != tier::device || r.base.repeat_exchanges) return out;
   std::vector<segment_place> ends{all};
   ends.insert(ends.end(), light.begin(), light.end());
-  if (!light.empty()) ends.back() = {};  // before the first segment: no segment keeps only its smaller set
+  if (!light.empty()) ends.back() = {};  // no segment keeps only its smaller set of activations
   for (size_t k = 0; k < ends.size(); ++k)
     out.emplace_back([before = ends[k]](plan_options& o) {
       o.recompute = false;
@@ -149,7 +152,7 @@ std::vector<setting> prefetch_settings(const compile_request& r) {
 }
 
 std::vector<setting> fuse_buckets_settings(const compile_request& r) {
-  // Swapped states are stored by buckets in their file, and stay where they are.
+  // The order of states in a swap file follows the buckets, so buckets must not change if states are swapped.
   if (r.base.data() == 1 || r.base.tiers.swaps()) return {};
   std::vector<setting> out;
   const uint64_t all = r.table->numel();

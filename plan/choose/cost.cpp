@@ -27,7 +27,7 @@ uint64_t computed_bytes(const rank_plan& p, const instruction& x) {
       return segment().saved_bytes;
     case kind::backward:
       return segment().saved_bytes + (x.use == use::input ? 0 : gradient_bytes(p, segment()));
-    case kind::weigh:  // the input part has already counted the bytes that it reads
+    case kind::weigh:  // the bytes that both parts read are counted for the input part
       return gradient_bytes(p, segment());
     case kind::recompute: {
       if (x.segment != none) return segment().saved_bytes;
@@ -107,14 +107,15 @@ class player {
     const auto& x = waits_.at(m.rank, m.id);
     if (x.lane == lane::fabric) return post(m, x);
     const double seconds = price_(*out_.plans[m.rank], x);
-    // A write does not occupy the lane while it moves: the ranks share a disk, and the step does not wait for it.
+    // A checkpoint's write does not occupy the writer lane while its bytes move: the ranks share one disk, and the step
+    // does not wait for it.
     if (x.kind == kind::write) {
       const double moving = std::max(m.at_s, disk_free_);
       disk_free_ = moving + seconds * out_.stands_for[m.rank];
       free_line(m.rank, x.id, m.at_s);
       return end(m.rank, x, {m.at_s, moving, disk_free_});
     }
-    if (x.lane == lane::io) {  // swaps start in order, and move one after the other
+    if (x.lane == lane::io) {  // a rank's swaps start in order, and only one at a time moves bytes
       double& free = io_free_s_[m.rank];
       const double moving = std::max(m.at_s, free);
       free = moving + seconds;

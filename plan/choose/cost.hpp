@@ -15,10 +15,10 @@ namespace troupe::plan {
 /// defaults were measured on a 2-core machine.
 struct cost_model {
   double flops_per_s = 100e9;            ///< flops per second of one core in fp32 matrix products
-  double copy_bytes_per_s = 20e9;        ///< rate of reading or writing memory while other lanes work
+  double copy_bytes_per_s = 20e9;        ///< bytes of host memory read or written per second, as plan::touched counts
   double disk_bytes_per_s = 2e9;         ///< rate of writing to the disk, which all ranks share
   double disk_read_bytes_per_s = 2.5e9;  ///< rate of reading from the disk, which all ranks share
-  double disk_latency_s = 200e-6;  ///< time of a swap in addition to its bytes: the device, the kernel and two messages
+  double disk_latency_s = 200e-6;  ///< seconds of a swap in addition to its bytes: device, kernel and two messages
   double latency_s = 40e-6;  ///< seconds from the end of an instruction to the start of one on another lane or rank
   /// Rates of a device with memory of its own, which all ranks share: bytes per second of that memory, and of the link
   /// to host memory. 0: there is no such device. Otherwise `flops_per_s` is the device's rate, and `copy_bytes_per_s`
@@ -41,7 +41,7 @@ double predicted_seconds(const rank_plan& p, const instruction& x, const cost_mo
 
 /// The times of an instruction, in seconds since the step began. A collective is posted at `start_s` and moves bytes
 /// from `moving_s`, when the last member has posted it. For a swap or write `moving_s` is when its transfer begins. For
-/// other instructions both are equal.
+/// other instructions `moving_s` equals `start_s`.
 struct timed {
   double start_s = 0, moving_s = 0, end_s = 0;
 };

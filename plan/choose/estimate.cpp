@@ -107,7 +107,7 @@ std::string all_live_stage3(const core::model_table& table, const machine_shape&
 }
 
 uint64_t static_state_bytes(uint64_t total_parameters, uint32_t ranks, uint32_t stage) {
-  constexpr std::array<uint64_t, 4> shared = {0, 12, 14, 16};  // bytes of a parameter, out of 16, that the ranks share
+  constexpr std::array<uint64_t, 4> shared = {0, 12, 14, 16};  // [stage]: bytes of a parameter, of 16, that are sharded
   const uint64_t part = shared[stage];
   return total_parameters * (16 - part) + total_parameters * part / ranks;
 }

@@ -60,13 +60,13 @@ std::string all_live_stage2(const core::model_table& table, const machine_shape&
 /// Returns DeepSpeed's table of estimates for stage 3, from a model's table.
 std::string all_live_stage3(const core::model_table& table, const machine_shape& shape);
 
-/// Bytes of the model states of one rank with Adam in mixed precision: 16 for a parameter. Stage 1 shares the
-/// optimizer's 12 among the ranks, stage 2 the 2 of gradients, too, stage 3 all of them. The parameters that stage 3
-/// gathers are not included. `stage` is at most 3, `ranks` at least 1.
+/// Bytes of the model states of one rank with Adam in mixed precision: 16 for a parameter. Stage 1 divides the
+/// optimizer's 12 bytes by the number of ranks, stage 2 also the 2 bytes of gradients, stage 3 all 16. The parameters
+/// that stage 3 gathers are not included. `stage` is at most 3, `ranks` at least 1.
 uint64_t static_state_bytes(uint64_t total_parameters, uint32_t ranks, uint32_t stage);
 
-/// awaited: nothing is computed during a reduction. overlapped: the next gradients are computed while gradients are
-/// reduced.
+/// States if backward continues during the reduction of gradients. awaited: nothing is computed during a reduction.
+/// overlapped: the next gradients are computed while gradients are reduced.
 enum class reduction : uint8_t { awaited, overlapped };
 
 /// Bytes of the buffers that gradients are reduced in. At stages 1 and 2 there are two buffers if the reduction

@@ -17,7 +17,8 @@ namespace troupe::plan {
 namespace {
 
 constexpr uint32_t resident_cuts = 64;
-/// Maximum of units times micro-batches; plans of larger steps take too long to be tried in hundreds.
+/// Largest number of units times micro-batches for which the search trades settings of one knob for another: it then
+/// tries hundreds of plans, and larger plans take too long to generate.
 constexpr size_t traded_uses_max = 2048;
 
 /// Returns the numbers least, 2 * least, 4 * least ... below `most`, and `most` itself.
@@ -44,7 +45,7 @@ class search {
   }
 
   core::result<fitted> run() {
-    if (!request_.options.tiers.swaps() && request_.knobs.empty()) {  // the requested sizes are taken if they fit
+    if (!request_.options.tiers.swaps() && request_.knobs.empty()) {  // options that fit memory stay as they are
       auto as_it_is = judged(request_.options, request_.options.ranks());
       if (!as_it_is || as_it_is->fits) return as_it_is;
     }
@@ -60,14 +61,16 @@ class search {
     if (!best) return best;
     const fitted found_best = *best;
     if (best->fits) best = with_kept(found_best);
-    // Options with two places for states are skipped: they belong to an order of updates that a run may leave again.
+    // Options under which copies overlap with computation are not tried if states have two places in their file: these
+    // belong to updates before the vote, which a run may turn off again.
     if (best && best->fits && request_.knobs.empty() && !request_.options.tiers.two_places) {
       auto hides = found.hidden(found_best);
       if (!hides) return hides;
       if (hides->options != found_best.options) {
         hides = with_kept(std::move(*hides));
         if (!hides) return hides;
-        // The memory that remains for states is part of the decision.
+        // `best` and `hides` are compared after with_kept() has filled the memory that each leaves free with states
+        // that are then not swapped.
         if (hides->step_s <= (1 + worth_it) * best->step_s) best = std::move(hides);
       }
     }
@@ -78,7 +81,7 @@ class search {
  private:
   using levels = knob_search::levels;
 
-  /// Returns the number of elements that a rank would hold if all stages of a pipeline were equal.
+  /// Returns the number of elements of parameters that a rank would hold if all stages of a pipeline had equally many.
   [[nodiscard]] uint64_t held_by_a_rank() const {
     return core::div_up(request_.table->numel(), request_.options.mesh.degree(core::axis::pipeline));
   }
@@ -95,7 +98,8 @@ class search {
     knobs_.push_back(std::move(k));
   }
 
-  /// States that may stay in memory instead of in files; `keep` keeps the fraction `part` / resident_cuts of them.
+  /// States that may stay in memory instead of in files; `keep(options, part)` changes options so that the fraction
+  /// part / resident_cuts of these states stays in memory.
   struct keepable {
     std::function<void(plan_options&, uint32_t)> keep;
     bool in_parts = true;
@@ -108,7 +112,7 @@ class search {
     std::vector<keepable> out;
     if (open.resident_parameters && from.tiers.parameters == tier::nvme)
       out.push_back({[own](plan_options& o, uint32_t part) {
-        // Runs are rounded up to pages, so all runs together are more than the elements.
+        // Slices are cached in runs of whole pages, so a limit that caches all of them exceeds the number of elements.
         o.tiers.resident_parameters =
             part == resident_cuts ? 2 * own + (uint64_t{1} << 20) : own * part / resident_cuts;
       }});
@@ -148,7 +152,7 @@ class search {
       for (const auto& x : keepables(o)) {
         knob k;
         k.look = resident_cuts;  // a unit is in memory whole or not at all, so a few more parts may change nothing
-        // Gradients are in memory as a whole or not at all.
+        // States that are not `in_parts` (gradients) are in memory as a whole or not at all.
         const std::vector<uint32_t> parts = x.in_parts ? std::vector<uint32_t>{0, 4, 8, 16, 32, 48, resident_cuts}
                                                        : std::vector<uint32_t>{0, resident_cuts};
         for (uint32_t part : parts) k.settings.emplace_back([part, x](plan_options& y) { x.keep(y, part); });
@@ -187,8 +191,8 @@ class search {
     return o;
   }
 
-  /// Returns the ranks whose plans are judged: all ranks, or one of each class if there are many; for a sample the
-  /// first of each part of the pipeline.
+  /// Returns the ranks whose plans are generated to judge options: if `ranks` is 1 (a sample), the first rank of each
+  /// pipeline coordinate; above fit_ranks_max, one rank of each class of equal plans; else all ranks.
   [[nodiscard]] static std::vector<uint32_t> asked(const std::shared_ptr<const job_layout>& layout, uint32_t ranks) {
     std::vector<uint32_t> out;
     if (ranks > fit_ranks_max)
@@ -241,7 +245,7 @@ class search {
     std::stable_sort(all.begin(), all.end(), [](const keepable& a, const keepable& b) { return a.saves > b.saves; });
     for (const auto& x : all) {
       if (x.saves <= 0) continue;
-      uint32_t fits = 0, beyond = resident_cuts + 1;  // numbers of parts: the most known to fit, the least known not to
+      uint32_t fits = 0, beyond = resident_cuts + 1;  // numbers of parts: most within limits, least beyond
       while (beyond - fits > 1) {
         const uint32_t part = fits == 0 && beyond > resident_cuts ? resident_cuts : fits + (beyond - fits) / 2;
         plan_options o = best.options;
@@ -303,7 +307,8 @@ const core::unit_info& largest_unit(const core::model_table& table) {
 core::result<fitted> choose(const fit_request& request) {
   fit_request tightened = request;
   auto out = search(tightened).run();
-  // The search has judged a sample of ranks, and another rank may need a little more.
+  // The search has generated the plans of only some ranks, and another rank may exceed the limits: the search is then
+  // repeated with limits lowered by the excess.
   for (uint32_t again = 0; again < 4 && out && !out->fits && request.options.ranks() > fit_sample_ranks_max; ++again) {
     for (uint64_t* limit : {&tightened.limits.states, &tightened.limits.total, &tightened.limits.device})
       if (*limit > 0) *limit -= std::min(*limit - 1, out->missing);

@@ -7,9 +7,10 @@
 namespace troupe::plan {
 namespace {
 
-/// Without a limit, windows take at most 1 / `unlimited_windows` of the bytes in files.
+/// If there is no memory limit, the windows onto swap files are at most 1 / `unlimited_windows` of the bytes in the
+/// files.
 constexpr uint64_t unlimited_windows = 2;
-/// Maximum number of plans that polished() tries after a climb.
+/// Maximum number of plans that one call of polished() tries.
 constexpr size_t polish_plans_max = 150;
 constexpr size_t trade_plans_max = 1000;
 constexpr uint32_t random_starts = 4;
@@ -115,7 +116,7 @@ core::result<fitted> knob_search::climb(levels& at, whether counted) {
     const auto faster = [&](const fitted& x) {
       const double saved = best->step_s - x.step_s;
       if (!good(x) || saved < worth_it * best->step_s) return 0.0;
-      // A job that swaps without a budget still has to save memory.
+      // Without a memory limit every larger window would be accepted, and swapping would no longer save memory.
       if (memory_ == memory::free && x.memory.windows > x.memory.swapped / unlimited_windows) return 0.0;
       if (counted == whether::any) return saved;
       const uint64_t before = best->memory.total(), after = x.memory.total();

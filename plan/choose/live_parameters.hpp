@@ -1,5 +1,5 @@
-// Computes the most parameters of the model that are gathered at the same time, for display; memory_table counts bytes
-// instead.
+// Computes how many parameters of the model are gathered at the same time at most, for display; the bytes that they
+// occupy are in memory_table.
 #pragma once
 
 #include <cstdint>

@@ -72,7 +72,7 @@ double measured_prices::seconds(const rank_plan& p, const instruction& x) const 
 }
 
 double measured_prices::recomputed(const rank_plan& p, const instruction& x) const {
-  double out = 0, flops = 0;  // measured seconds, and flops, summed over whole forwards
+  double out = 0, flops = 0;  // measured seconds, and flops, each summed over complete forwards
   for (uint32_t s = 0; s < p.table().units[x.subject].segments.size(); ++s) {
     if (x.segment != none && s != x.segment) continue;
     const auto forward = forward_of_.find({x.subject, s});

@@ -1,5 +1,6 @@
-// Owns the costs of instructions that a run has measured; passes are chosen by these times. Decides which instructions
-// of two plans count as equal, and what an instruction costs that no measured plan had. telemetry/ measures.
+// Owns the costs of instructions that a run has measured, by which passes are then chosen. Decides which instructions
+// of two plans count as equal, and the cost of an instruction that occurred in no measured plan. The measuring is done
+// in telemetry/.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +12,16 @@
 
 namespace troupe::plan {
 
-/// Measured seconds of an instruction, summed over repetitions that count as equal: the same kind, subject and segment.
+/// Measured seconds of an instruction, summed over the instructions that count as equal because all fields of this
+/// struct up to `pieces` are equal.
 struct price_sum {
   plan::kind kind = kind::load;
   plan::use use = use::forward;
   swapped what = swapped::nothing;
-  bool near = false, again = false;
+  bool near = false, again = false;  ///< values of the instruction's fields `near` and `again` (plan/instruction.hpp)
   uint32_t subject = none, segment = none;
   uint32_t piece = 0, pieces = 1;  ///< number of the piece, and number of all pieces, of a product and its exchange
-  double seconds = 0;              ///< measured seconds of the instruction
+  double seconds = 0;              ///< measured seconds, summed over `count` repetitions
   double modelled_s = 0, flops = 0;
   uint64_t bytes = 0, count = 0;
 };
@@ -31,7 +33,7 @@ class measured_prices {
  public:
   explicit measured_prices(const cost_model& costs) : costs_(costs) {}
 
-  /// Adds a measurement: instruction `x` of a plan that has run took `seconds` by itself.
+  /// Adds a measurement: instruction `x` of plan `p`, which has run, took `seconds` without its waits.
   void add(const rank_plan& p, const instruction& x, double seconds);
   /// Adds the measured times of another rank.
   void add(const price_sum& x);
@@ -44,8 +46,8 @@ class measured_prices {
   [[nodiscard]] bool is_empty() const { return known_.empty(); }
 
  private:
-  /// Kind, use, swapped data, subject, segment, near, again, piece and number of pieces: the values that distinguish
-  /// instructions of different plans.
+  /// Identifies an instruction across plans: its fields `kind`, `use`, `what`, `subject`, `segment`, `near`, `again`
+  /// and `piece` (plan/instruction.hpp), and the number of pieces into which its product is divided.
   using key = std::tuple<plan::kind, plan::use, swapped, uint32_t, uint32_t, bool, bool, uint32_t, uint32_t>;
   struct mean {
     double seconds = 0, modelled_s = 0, flops = 0;
@@ -56,7 +58,8 @@ class measured_prices {
 
   cost_model costs_;
   std::map<key, mean> known_;
-  // [unit, segment]: measured seconds of forward, summed over all pieces; only the first piece is counted.
+  // [unit, segment]: measured seconds of forward, summed over all pieces of its product; `count` counts first pieces
+  // only.
   std::map<std::pair<uint32_t, uint32_t>, mean> forward_of_;
   std::map<plan::kind, mean> of_kind_;
   std::map<plan::lane, mean> of_lane_;

@@ -1,5 +1,6 @@
 // Owns the text of a profile, which holds the measured times of a model's units, and the check that it belongs to a
-// job's model. Cuts and searches use these times if there are any. telemetry/ measures, job/ reads the file.
+// job's model. The division of a model into pipeline stages and the search for a schedule use these times instead of
+// modelled ones. telemetry/ measures, job/ reads the file.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@ namespace troupe::plan {
 
 /// Name of the profile in a run's folder.
 inline constexpr std::string_view profile_file_name = "profile.csv";
-/// Limit of the bytes of a profile that is read.
+/// Largest size in bytes of a profile.csv that is read; a larger one is an error.
 inline constexpr uint64_t max_profile_bytes = uint64_t{16} << 20;
 
 /// Profile of one unit: numbers that identify the unit, and its measured times for one micro-batch.
@@ -27,7 +28,8 @@ struct profiled_unit {
   double recompute_s = 0;  ///< seconds of the unit's recompute; 0 if the unit was not recomputed
 };
 
-/// The times of a model on a machine. No time depends on the cut or the degrees at which it was measured.
+/// The times of a model on a machine. They do not depend on the pipeline stages or the degrees of parallelism of the
+/// run that measured them.
 struct model_profile {
   std::string dtype;                ///< dtype of the model's parameters
   uint64_t steps = 0;               ///< number of measured steps

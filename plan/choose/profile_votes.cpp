@@ -13,7 +13,7 @@ std::string too_many(size_t prices) {
   return "wanted at most " + std::to_string(vote_prices_max) + " different instructions, got " + std::to_string(prices);
 }
 
-// Returns the reason why a rank's vote permits no choice; empty if it permits one.
+// Returns the reason why no passes can be chosen from a rank's report; empty if they can.
 std::string fault_of(const rank_vote& v) {
   if (!v.failure.empty()) return v.failure;
   if (v.prices.empty()) return "no step was measured";

@@ -1,6 +1,6 @@
-// Owns the report of each rank about the steps that it has measured (a vote, made of numbers alone), and the rule by
-// which all ranks reach one result: the least memory, the highest peak, mean times. Also owns the rule for a rank
-// without a profile. telemetry/ measures; choose/compile.hpp chooses by the result.
+// Owns the report of each rank about the steps that it has measured (its vote), and the rule by which all ranks join
+// these reports to one result: the least memory, the highest peak, mean times. Also owns the rule for a rank without a
+// profile. telemetry/ measures; choose/compile.hpp uses the result.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ inline constexpr size_t vote_prices_max = size_t{1} << 17;
 struct rank_vote {
   uint32_t rank = 0;
   std::string failure{};            ///< reason why the rank has no profile; empty: it has one
-  uint64_t memory_bytes = 0;        ///< bytes of memory that the rank may use, including those in use; 0: unknown
+  uint64_t memory_bytes = 0;        ///< bytes of memory that the rank may use, including bytes in use; 0: unknown
   uint64_t peak_bytes = 0;          ///< peak bytes of the rank in the measured steps
   double step_s = 0;                ///< seconds of the rank's fastest measured step
   std::vector<price_sum> prices{};  ///< prices of the rank's instructions, over the measured steps
@@ -29,7 +29,7 @@ struct rank_vote {
 /// The votes of all ranks, joined; equal on every rank.
 struct joined_votes {
   std::string failure;  ///< failure of the first rank without a profile, with its number; empty: all ranks have one
-  uint64_t memory_bytes = 0;  ///< smallest memory of all ranks in bytes; 0: unknown on all ranks
+  uint64_t memory_bytes = 0;  ///< least memory in bytes that any rank may use; 0: unknown on all ranks
   uint64_t peak_bytes = 0;    ///< peak bytes of the rank with the highest peak
   double step_s = 0;          ///< seconds of the slowest rank's step, since no step ends before its last rank
   /// mean measured times of instructions over all ranks; null if a rank has no measurements

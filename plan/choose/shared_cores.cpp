@@ -50,7 +50,7 @@ class player {
  private:
   enum class what : uint8_t { start, begin_meeting, end };
   struct event {
-    double at = 0;  // seconds for a timer, work for a task
+    double at = 0;  // due time: seconds for a timer, amount of work for a task
     std::tuple<what, uint32_t, uint32_t> of;
     uint32_t rank = 0, id = 0;
     bool operator>(const event& o) const { return std::tie(at, of) > std::tie(o.at, o.of); }
@@ -93,7 +93,8 @@ class player {
       return at(now_s_ + waits_.latency_of(x), {what::begin_meeting, r, x.id});
     }
     const double seconds = price(r, x);
-    // Swaps and writes do not occupy the lane while they move; they move one after the other.
+    // A rank's swaps and checkpoint writes do not occupy their lane while bytes move; only one of them moves bytes at a
+    // time.
     if (x.lane == lane::io || x.kind == kind::write) {
       double& free_s = x.kind == kind::write ? disk_free_s_ : io_free_s_[r];
       free_s = std::max(now_s_, free_s) + seconds * (x.kind == kind::write ? stands_for_[r] : 1);
@@ -122,7 +123,8 @@ class player {
     begin_meetings();
   }
 
-  // Starts the collectives whose members move no other one, in the order in which they became complete.
+  // Starts each collective that all its members have posted, unless one of them is still moving bytes of another
+  // collective. Collectives start in the order in which their last member posted them.
   void begin_meetings() {
     for (auto i = waiting_.begin(); i != waiting_.end();) {
       meeting& here = **i;
@@ -146,7 +148,7 @@ class player {
   std::vector<uint32_t> stands_for_;
   std::vector<bool> moves_;        // [rank]: true while the rank moves bytes of a collective
   std::vector<double> io_free_s_;  // [rank]: seconds at which the rank's disk becomes free
-  std::vector<meeting*> waiting_;  // complete collectives, in the order in which they became complete
+  std::vector<meeting*> waiting_;  // collectives that all members have posted but not begun, in that order
   queue timers_, running_;
   uint64_t tasks_ = 0;  // number of running tasks of all ranks
   double now_s_ = 0, work_ = 0, step_s_ = 0, disk_free_s_ = 0;

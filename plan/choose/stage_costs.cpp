@@ -60,7 +60,7 @@ class modeller {
     const optimizer_bytes touched = optimizer_bytes_of(o_, o_.update_of(q));
     out.update_s += seconds(0, updated * (touched.prepared + touched.updated));
     if (o_.update_of(q).need != update_need::whole_matrix) return;
-    // The ranks that hold a matrix, or shares of it, share the work on all matrices.
+    // The ranks that hold a matrix, or shares of it, divide the orthogonalisation of all matrices among themselves.
     const double ranks = double(o_.shards()) * o_.mesh.degree(core::axis::tensor);
     out.update_s += seconds(orthogonalise_flops(whole_shape(table_, o_, q)) / ranks, 0);
   }

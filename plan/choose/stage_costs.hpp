@@ -12,7 +12,7 @@ namespace troupe::plan {
 
 /// The costs of one unit on a rank that has the whole unit.
 struct modelled_unit {
-  stage_cost micro;          ///< costs of one micro-batch; recomputation is part of the gradient of the input
+  stage_cost micro;          ///< costs of one micro-batch; backward_input_s includes the recompute
   double update_s = 0;       ///< seconds of the unit's update in a step
   uint64_t state_bytes = 0;  ///< bytes of the unit's parameters, gradients and optimizer states in memory
 };

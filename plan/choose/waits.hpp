@@ -21,7 +21,7 @@ struct arrival {
 struct meeting {
   std::vector<arrival> posted;
   uint32_t members = 0;
-  uint32_t moving = 0;  ///< number of members that move their share; only for players that simulate the members' work
+  uint32_t moving = 0;  ///< number of members that have yet to move their bytes; used by shared_cores.cpp only
   [[nodiscard]] bool complete() const { return posted.size() == members; }
 };
 
@@ -54,7 +54,8 @@ class wait_graph {
   void free_line(uint32_t rank, uint32_t id, double at_s, auto&& start) {
     if (const uint32_t next = ranks_[rank].behind[id]; next != none) met(rank, next, at_s, start);
   }
-  /// Ends `x`, and removes the waits for it. An instruction in another lane is ready one latency later.
+  /// Marks instruction `x` as ended at `at_s`, and removes the waits for it. An instruction in another lane is ready
+  /// one latency later.
   void end(uint32_t rank, const instruction& x, double at_s, auto&& start) {
     for (const uint32_t d : ranks_[rank].dependents[x.id])
       met(rank, d, at_s + (at(rank, d).lane == x.lane ? 0 : latency_s_), start);
@@ -63,8 +64,8 @@ class wait_graph {
  private:
   // The waits of one rank's instructions; each list is indexed by instruction id.
   struct rank_waits {
-    std::vector<uint32_t> unmet;   // number of instructions that the instruction waits for, with its predecessor in the
-                                   // line
+    std::vector<uint32_t> unmet;   // number of instructions, its predecessor in the line included, that it waits for
+                                   // and that have not ended
     std::vector<double> ready_s;   // latest end so far, in seconds, of the instructions that the instruction waited for
     std::vector<uint32_t> behind;  // next instruction in the instruction's line
     std::vector<std::vector<uint32_t>> dependents;  // instructions that name the instruction in `after`

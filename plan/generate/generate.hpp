@@ -1,5 +1,5 @@
-// Makes plans: data parallel x ZeRO 0 to 3 x gradient accumulation, forward-only plans, generation. Owns the sequence
-// of phases: schedule, write, passes, place.
+// Makes the plan of one rank from the layout that all ranks share, for every kind of step (plan::mode) and every ZeRO
+// stage. Owns the sequence of phases: schedule, write, passes, place.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 namespace troupe::plan {
 
 /// Makes the plan of `rank`, which must be below the layout's number of ranks. The plans of all ranks have equal
-/// collectives in the same order; the checker (check.hpp) proves it. Fails only for passes that the embedding program
+/// collectives in the same order; the checker (check.hpp) proves it. Fails only for passes that the host program
 /// has added: if contracts contradict each other, or if a pass throws or does not end.
 core::result<std::shared_ptr<const rank_plan>> generate(std::shared_ptr<const job_layout> layout, uint32_t rank);
 

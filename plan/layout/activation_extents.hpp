@@ -1,5 +1,5 @@
-// Owns the places of recomputed units' inputs that do not stay in device memory: sizes of windows, extents of the swap
-// file.
+// Owns the memory for the inputs of recomputed units that do not stay in device memory: sizes of windows (slots in host
+// memory), and extents of the swap file.
 #pragma once
 
 #include <cstdint>

@@ -11,8 +11,9 @@
 namespace troupe::plan {
 namespace {
 
-// Packs buckets by how their gradients are added: over data ranks, or over data ranks of all tensor coordinates.
-// Parameters of these two kinds alternate in the model, so both packers are filled side by side.
+// Packs parameters into buckets of two kinds: gradients that are added over data ranks, and gradients that are added
+// over data ranks of all tensor coordinates. Parameters of both kinds alternate in the model, so one bucket of each
+// kind is open at a time.
 class bucket_packer {
  public:
   explicit bucket_packer(job_layout& l)
@@ -39,15 +40,17 @@ class bucket_packer {
 
 }  // namespace
 
-// Makes buckets in order of completion. A parameter that several segments write to gets a bucket of its own, because it
-// is open longest. Each use of a tied parameter gets one, too, because it is complete when the others are. No bucket
-// spans two stages, since neighbouring stages on one rank reach their weight parts in any order.
+// Makes buckets in the order in which backward completes them. A parameter whose gradient several segments write gets a
+// bucket of its own, which stays open until the last of them has run. Each use of a tied parameter gets a bucket of its
+// own, too, because its reduced gradient is then added to those of the other uses. No bucket spans two pipeline stages,
+// since two stages on one rank may run their weight parts in any order.
 void make_buckets(job_layout& l) {
   const auto writes = contributions(*l.table);
   l.bucket_of.assign(l.table->parameters.size(), none);
   bucket_packer packer(l);
   for (auto u = static_cast<int64_t>(l.table->units.size()) - 1; u >= 0; --u) {
-    // No computation is left that could overlap with the reduction of the first unit's gradients.
+    // The first unit's gradients are complete last, and no computation is left that could overlap with their reduction:
+    // every open bucket is closed before, so that no other gradients wait for them.
     if (l.options.gradients.buckets_follow_units) packer.close(u == 0 ? 0 : unit_bucket_min / 2);
     const auto unit = static_cast<uint32_t>(u);
     if (unit + 1 < l.table->units.size() && l.begins_stage(unit + 1)) packer.close();

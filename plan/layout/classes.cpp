@@ -140,7 +140,7 @@ std::vector<rank_class> classes_of(const std::shared_ptr<const job_layout>& layo
   const auto& mesh = layout->options.mesh;
   const uint32_t stages = mesh.degree(core::axis::pipeline), columns = mesh.ranks() / stages;
   std::vector<rank_class> out;
-  std::map<std::vector<numbers>, size_t> known;  // [pipeline coordinate]: index of the first class of a column
+  std::map<std::vector<numbers>, size_t> known;  // a column's numbers by pipeline coordinate: its first class
   for (uint32_t column = 0; column < columns; ++column) {
     std::vector<numbers> all;
     for (uint32_t k = 0; k < stages; ++k) all.push_back(shapes.of(own_part(layout, mesh.at_stage(column, k))));

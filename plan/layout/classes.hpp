@@ -18,9 +18,9 @@ struct rank_class {
   [[nodiscard]] uint32_t representative() const { return ranks.front(); }
 };
 
-/// Returns every rank of the layout in its class; classes are in the order of their first ranks. In a pipeline the
-/// ranks of a column (all stages) are alike as a whole, so that the neighbours of a representative are representatives,
-/// too. Linear in ranks x parameters.
+/// Returns every rank of the layout in its class; classes are in the order of their first ranks. In a pipeline whole
+/// columns (a rank and its neighbours in all stages) are compared, so that the neighbours of a representative are
+/// representatives, too. Linear in ranks x parameters.
 std::vector<rank_class> classes_of(const std::shared_ptr<const job_layout>& layout);
 
 /// Lists of numbers, one list per parameter, in one run of memory.
@@ -47,8 +47,9 @@ class parameter_lists {
 class rank_shapes {
  public:
   explicit rank_shapes(const job_layout& l);  ///< Keeps a reference to `l`, which must outlive this object.
-  /// Returns all numbers that writers, passes, placing and the memory table read of a rank's own part: amounts and
-  /// sets, never which elements. The result is equal for two ranks if and only if they are of one class.
+  /// Returns all numbers by which the plans of two ranks can differ apart from which elements they name: amounts of
+  /// elements and bytes, and the sets that contain them. The result is equal for two ranks if and only if they are of
+  /// one class.
   [[nodiscard]] std::vector<uint64_t> of(const rank_plan& own) const;
 
  private:

@@ -32,7 +32,7 @@ uint32_t holders_of(const plan_options& o) { return o.mesh.degree(core::axis::pi
 /// Returns the number of ranks with the same pipeline coordinate.
 uint32_t columns_of(const plan_options& o) { return o.ranks() / o.mesh.degree(core::axis::pipeline); }
 
-/// Returns the number of the first communicator of a replica, if there are any.
+/// Returns the index of the first communicator of a replica of the states, if there are such communicators.
 uint32_t first_shard_communicator(const plan_options& o) {
   if (holders_of(o) == 1) return 1;
   uint32_t boundaries = 0;
@@ -245,7 +245,7 @@ uint32_t communicator_of(const job_layout& l, uint32_t rank, const operation& x)
   if (x.kind == kind::collect || x.kind == kind::spread)
     return matrix_communicator(l, l.pipeline_at(rank), l.replica_at(rank));
   if (!is_transfer(x.kind)) return shard_communicator(l, l.pipeline_at(rank), l.replica_at(rank), tensor);
-  uint32_t boundary = 0;  // number of earlier boundaries between different ranks
+  uint32_t boundary = 0;  // number of earlier boundaries between stages on different ranks
   for (uint32_t k = 1; k < later_stage(l, x); ++k) boundary += crosses_ranks(l.options, k) ? 1 : 0;
   return world_communicator(l) + 1 + 2 * (boundary * columns + rank % columns) + (x.use == use::backward ? 1 : 0);
 }

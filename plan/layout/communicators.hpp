@@ -11,28 +11,30 @@ namespace troupe::plan {
 
 /// Returns the communicators of a job with these options, in this order:
 /// - for each pipeline coordinate, and in it each tensor coordinate: its ranks;
-/// - if these are several: all ranks; then, for every boundary between stages of different ranks, the two ranks at its
-///   ends, one communicator per direction;
-/// - if there are replicas: the ranks of each replica;
-/// - if parameters have a second copy: the ranks that share one, pipeline coordinate by pipeline coordinate;
+/// - if these are several communicators: all ranks; then, for every boundary between stages on different ranks, the two
+///   ranks at its ends, one communicator per direction;
+/// - if there are replicas of the states: the ranks of each replica;
+/// - if parameters have a second copy (hpZ): the ranks that share one, pipeline coordinate by pipeline coordinate;
 /// - if there are tensor groups: the ranks of each group, then all ranks of each pipeline coordinate;
 /// - if there are sequence groups: the ranks of each group;
-/// - for every pair of pipeline coordinates that hold uses of a tied parameter: the two ranks of each column.
+/// - for every pair of pipeline coordinates that hold uses of a tied parameter: each pair of two ranks that are equal
+///   in all other coordinates.
 std::vector<communicator> communicators_of(const plan_options& options, const std::vector<tie_exchange>& exchanges);
 
 /// Returns the communicator that reduces gradients: the ranks of a pipeline coordinate that hold the same elements of
-/// cut parameters.
+/// parameters that are divided over tensor ranks.
 uint32_t data_communicator(const job_layout& l, uint32_t pipeline, uint32_t tensor = 0);
-/// Returns the communicator of the ranks that the states of a pipeline coordinate are cut over, in one replica. A
-/// member's number is its position among the shards.
+/// Returns the communicator of the ranks over which the states of a pipeline coordinate are divided, in one replica.
+/// Member n holds shard n.
 uint32_t shard_communicator(const job_layout& l, uint32_t pipeline, uint32_t replica, uint32_t tensor = 0);
-/// Returns the communicator that adds the gradients of a bucket: data ranks, or data ranks of all tensor coordinates.
+/// Returns the communicator that adds the gradients of a bucket: data-parallel ranks of one tensor coordinate or, if
+/// the gradients are also summed over tensor ranks (parameter_set::over_tensor), of all tensor coordinates.
 uint32_t reduce_communicator(const job_layout& l, const parameter_set& bucket, uint32_t tensor = 0);
 /// Returns the communicator of all ranks of a pipeline coordinate, of all tensor coordinates. Only if there are several
 /// tensor coordinates.
 uint32_t over_tensor_communicator(const job_layout& l, uint32_t pipeline);
-/// Returns the communicator of the ranks that share a second copy of parameters with `rank`. A member's number is its
-/// place in the copy.
+/// Returns the communicator of the ranks that share a second copy of parameters (hpZ) with `rank`. Member n holds part
+/// n of the copy.
 uint32_t near_communicator(const job_layout& l, uint32_t rank);
 /// Returns the representative of the communicators that run the same collectives as `c`, one by one: the first one of
 /// the pipeline coordinate among replicas, sharers of a second copy, tensor coordinates, tensor groups or sequence

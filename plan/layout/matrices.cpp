@@ -51,7 +51,8 @@ matrix_shape whole_shape(const core::model_table& table, const plan_options& opt
   return {rows, local.numel() / rows};
 }
 
-// Newton-Schulz: each of 5 iterations has two products of 2 small^2 large flops and one of 2 small^3.
+// Newton-Schulz on a matrix with the sides `small` and `large`: each of 5 iterations has two matrix products of
+// 2 small^2 large flops and one of 2 small^3.
 double orthogonalise_flops(matrix_shape shape) {
   const double small = double(std::min(shape.rows, shape.columns)), large = double(std::max(shape.rows, shape.columns));
   return 5 * (4 * small * small * large + 2 * small * small * small);

@@ -25,7 +25,8 @@ void place_moments(rank_plan& p, const rank_slices& mine) {
   }
 }
 
-// Makes the sub-groups of a rank whose states are swapped: each sub-group is a block of the linear layout.
+// Makes the sub-groups of a rank whose states are swapped: each sub-group has the elements of one block of the swap
+// file.
 void make_swapped_sub_groups(rank_plan& p) {
   for (const auto& b : p.blocks) {
     if (b.frozen) continue;
@@ -36,8 +37,8 @@ void make_swapped_sub_groups(rank_plan& p) {
   }
 }
 
-// Makes sub-groups if states are not swapped. A sub-group closes when its sum reaches the limit, so it may exceed the
-// limit by less than one parameter.
+// Makes sub-groups if states are not swapped. Parameters are added to a sub-group until it has at least
+// update_options::sub_group elements, so it may exceed that limit by less than one parameter.
 void make_sub_groups(rank_plan& p, const rank_slices& mine) {
   sub_group open;
   const auto add = [&](sub_group& to, uint32_t q) {

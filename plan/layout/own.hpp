@@ -1,5 +1,5 @@
-// Owns one rank's own part, made before any instruction is written: offsets of its elements, its sub-groups, the data
-// that it swaps and saves. Functions of the layout that all ranks share and the rank's number.
+// Owns the part of a rank's plan that is made before any instruction is written: offsets of the rank's elements, its
+// sub-groups, the data that it swaps and saves. Functions of the layout that all ranks share and the rank's number.
 #pragma once
 
 #include <memory>

@@ -18,8 +18,9 @@ const std::vector<uint32_t>& shards_of(const job_layout& l, uint32_t pipeline) {
   return l.communicators[shard_communicator(l, pipeline, 0)].members;
 }
 
-/// Repeats the pieces of a reduction for every replica, and for each of `tensor` coordinates. Each copy has owners of
-/// its own, side by side; if all ranks receive all sums, each copy owns a part of the piece.
+/// Repeats each piece of a reduction for every replica and each of `tensor` tensor coordinates, so that each of their
+/// owners receives the sum; the copies of a piece follow each other. If all ranks receive all sums, the piece is
+/// divided among these owners instead.
 std::vector<moved_piece> in_replicas(const job_layout& l, const std::vector<moved_piece>& all, uint32_t tensor) {
   const uint32_t copies = l.options.replicas() * tensor, shards = l.options.shards();
   if (copies == 1) return all;
@@ -119,7 +120,8 @@ std::vector<moved_piece> collective_pieces::exchange(const instruction& x) const
     if (what.op == core::exchange_op::scatter) out.push_back({t, (given + part) / element, 0, what.bytes / element});
   }
   if (what.op != core::exchange_op::sum) return out;
-  // A piece of rows moves only those rows. The sum of an element does not depend on the rank that adds it.
+  // If the sum is exchanged in pieces of rows, the instruction moves only the rows of its piece. The elements are
+  // divided among the ranks in any way, because a sum does not depend on the rank that adds it.
   const bool whole = x.again || l_.pieces_of(what) == 1;
   const slice rows = whole ? slice{0, 1} : l_.rows_of_piece(what, x.piece);
   const uint64_t width = what.bytes / element / (whole ? 1 : what.rows), elements = rows.count * width;

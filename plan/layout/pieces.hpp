@@ -25,22 +25,23 @@ class collective_pieces {
 
   /// Returns the pieces of a gather: from the owner's slice layout (or its window) to the set's layout.
   [[nodiscard]] std::vector<moved_piece> gather(uint32_t set) const;
-  /// Returns the pieces of a gather from the second copy: from the parts of the copy to the set's layout.
+  /// Returns the pieces of a gather from the second copy of parameters (hpZ): from the ranks' parts of the copy to the
+  /// set's layout.
   [[nodiscard]] std::vector<moved_piece> gather_near(uint32_t set) const;
-  /// Returns the pieces of a reduction: from the bucket's layout to the place of reduced gradients (in place, full or
-  /// slice layout). Each replica has an owner of every element; the pieces of the replicas are next to each other.
+  /// Returns the pieces of a reduction: from the offset of a gradient in its bucket to the offset of the sum
+  /// (gradient_place). Each replica has an owner of every element; the pieces of these owners follow each other.
   [[nodiscard]] std::vector<moved_piece> reduce(uint32_t bucket) const;
   /// Returns the pieces that the all-gather of publish set `set` moves, with offsets in the full layout.
   [[nodiscard]] std::vector<moved_piece> publish(uint32_t set) const;
   /// Returns the pieces that `measure` moves, with offsets among the doubles of job_layout::measured_elements.
   [[nodiscard]] std::vector<moved_piece> measure() const;
-  /// Returns the pieces of a collect: every owner's slices of its share, within the slot of the matrix set.
+  /// Returns the pieces of `collect`: the update directions of every owner's slices, within the slot of the matrix set.
   [[nodiscard]] std::vector<moved_piece> collect(uint32_t set) const;
-  /// Returns the pieces of a spread: all shares, from the ranks that orthogonalised the matrices, within the slot of
-  /// the matrix set.
+  /// Returns the pieces of `spread`: all shares of the orthogonal matrices, from the ranks that orthogonalised them,
+  /// within the slot of the matrix set.
   [[nodiscard]] std::vector<moved_piece> spread(uint32_t set) const;
-  /// Returns the pieces of a tie between the two ranks of `column`: from the start of a use's reduced gradient, as far
-  /// as its rank holds it, to its place in the other rank's slot.
+  /// Returns the pieces of `tie`, the exchange of tied gradients between the two ranks of `column`: from the start of
+  /// the elements of a use's reduced gradient that its rank holds, to the use's offset in the other rank's slot.
   [[nodiscard]] std::vector<moved_piece> tie(uint32_t exchange, uint32_t column) const;
   /// Returns the pieces of the vote: within the vote's doubles, each square sum and each loss from one rank.
   [[nodiscard]] std::vector<moved_piece> vote() const;
@@ -52,7 +53,8 @@ class collective_pieces {
   /// elements of the parameters' dtype. Else: each rank's part, in bytes.
   [[nodiscard]] std::vector<moved_piece> exchange(const instruction& x) const;
 
-  /// Returns the pieces of an agreement on ranges: each rank's part of the slot, in bytes.
+  /// Returns the pieces of `agree`, the all-gather of the value ranges of a unit's compressed groups: each rank's part
+  /// of the slot, in bytes.
   [[nodiscard]] std::vector<moved_piece> agree(uint32_t unit) const;
 
   /// Returns the pieces that a collective instruction moves; empty for other kinds of instructions.

@@ -25,22 +25,24 @@ class rank_slices {
   [[nodiscard]] uint32_t tensor() const { return tensor_; }
   [[nodiscard]] uint32_t pipeline() const { return pipeline_; }
   [[nodiscard]] bool holds(uint32_t parameter) const { return l_.pipeline_of[parameter] == pipeline_; }
-  /// Returns job_layout::slice_of for this rank.
+  /// Returns the elements of a parameter that this rank owns, as job_layout::slice_of does.
   [[nodiscard]] slice of(uint32_t parameter) const {
     return holds(parameter) ? l_.partition.of(parameter, shard_) : slice{};
   }
-  /// Returns job_layout::state_slice for this rank.
+  /// Returns the elements of a parameter for which this rank stores optimizer states, as job_layout::state_slice does.
   [[nodiscard]] slice state(uint32_t parameter) const {
     if (!l_.trains(parameter)) return {};
     if (!updates_all_) return of(parameter);
     return holds(parameter) ? slice{0, l_.table->parameters[parameter].numel()} : slice{};
   }
-  /// Returns job_layout::near_slice for this rank.
+  /// Returns the elements of a parameter that this rank keeps in the second copy of parameters (hpZ), as
+  /// job_layout::near_slice does.
   [[nodiscard]] slice near(uint32_t parameter) const {
     if (!l_.options.has_near_copies() || l_.persistent[parameter] || !holds(parameter)) return {};
     return l_.near_partition.of(parameter, shard_ % l_.options.gathering.near);
   }
-  /// Returns the block of the vote at which the rank's slice of a parameter begins. The rank must have a slice of it.
+  /// Returns the index, among the square sums in the vote, of the first one of the rank's slice of a parameter. The
+  /// rank must own elements of the parameter.
   [[nodiscard]] uint64_t first_block(uint32_t parameter) const {
     return l_.block_offset[parameter] + (l_.is_cut(parameter) ? tensor_ * l_.blocks_each(parameter) : 0) +
            of(parameter).first / core::partition_grain;

@@ -1,5 +1,5 @@
-// Owns a rank's part of a checkpoint, cut into blocks that are copied and written one by one: the order and the offset
-// of every element in the rank's file. Leaves names, digests and files to checkpoint/ and actors/.
+// Owns a rank's part of a checkpoint, divided into blocks that are copied and written one by one: the order and the
+// offset of every element in the rank's file. Leaves names, digests and files to checkpoint/ and actors/.
 #pragma once
 
 #include <vector>
@@ -21,14 +21,15 @@ inline constexpr uint64_t staging_blocks_min = 4;
 /// frozen.
 core::dtype saved_type(const job_layout& l, uint32_t parameter);
 
-/// The elements that one rank writes, with the rank's place among the writers looked up once for all parameters.
+/// The elements that one rank writes to a checkpoint. The rank's position among the writers is computed once for all
+/// parameters.
 class saved_slices {
  public:
   /// Keeps a reference to `of_rank`, which must outlive this object.
   explicit saved_slices(const rank_slices& of_rank);
   /// Returns the rank's share of its slice of `parameter`, which replicas hold too, or of a parameter that all data
   /// ranks hold. Empty if `save_options::writers` assigns the elements to other ranks. The shares of all ranks cover
-  /// every element once; for a parameter that is cut over tensor coordinates, every element of each coordinate. Empty
+  /// every element once; for a parameter that is divided over tensor ranks, every element of each coordinate. Empty
   /// for a copy and for a teacher's parameter.
   [[nodiscard]] slice of(uint32_t parameter) const;
 

@@ -20,7 +20,7 @@ namespace troupe::plan {
 namespace {
 
 // Chooses the parameters that remain gathered for the whole step: first the parameters of resident units, then small
-// parameters until their sum reaches the threshold of the model.
+// parameters until their elements add up to gather_options::model_persistence_threshold.
 void choose_persistent(job_layout& l) {
   l.persistent.assign(l.table->parameters.size(), false);
   if (!l.gathers()) return;
@@ -173,7 +173,7 @@ void choose_cached(job_layout& l) {
   std::vector<rank_offsets> all;
   for (uint32_t r = 0; r < l.options.ranks(); ++r) all.push_back(offsets_of(rank_slices(l, r)));
   for (uint32_t k = 0; k < l.gather_sets.size(); ++k) {
-    uint64_t most = 0;  // maximum over all ranks, so that all ranks choose alike
+    uint64_t most = 0;  // elements on the rank that has most, so that all ranks choose alike
     for (uint32_t r = 0; r < l.options.ranks(); ++r)
       most = std::max(most, window_elements(shard_runs(l, k, r, all[r])));
     if (most > left) break;
@@ -224,7 +224,7 @@ core::result<std::shared_ptr<const job_layout>> make_layout(std::shared_ptr<cons
   const bool trains = options.mode == mode::train, swaps = options.tiers.swaps();
   if (trains || swaps) make_buckets(l);
   if (swaps) {
-    l.state_runs = l.buckets;  // equal in every plan of a run, training or not
+    l.state_runs = l.buckets;  // equal in training and in all other plans, which use the same swap file
     choose_cached(l);
   }
   if (!trains) {

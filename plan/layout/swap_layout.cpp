@@ -1,5 +1,6 @@
-// Owns the linear layout of states, one per rank. A parameter smaller than a page never crosses a page boundary, larger
-// ones begin at one. A sub-group may therefore end at every page boundary, and every transfer is whole pages.
+// Owns the linear layout: the sequence of a rank's states in which its swap file stores them. A parameter smaller than
+// a page never crosses a page boundary, larger ones begin at one. A sub-group may therefore end at every page boundary,
+// and every transfer is whole pages.
 #include <algorithm>
 
 #include "core/math.hpp"
@@ -9,8 +10,8 @@
 namespace troupe::plan {
 namespace {
 
-// Returns the elements that have a place in the linear layout. Frozen parameters have places only if their slices are
-// swapped.
+// Returns the elements of parameter `q` that are in a rank's linear layout (its states in one sequence). Elements of
+// frozen parameters are in it only if slices of parameters are swapped.
 slice held(const rank_slices& of_rank, uint32_t q) {
   const job_layout& l = of_rank.layout();
   if (l.trains(q)) return of_rank.state(q);
@@ -34,7 +35,8 @@ class line {
   uint64_t page_, at_ = 0;
 };
 
-// Cuts the linear run [begin, end) into about equal blocks of at most `most` elements.
+// Divides elements [begin, end) of the linear layout, the states of parameters `members`, into swap blocks of about
+// equal size; each has at most update_options::sub_group elements or one page.
 void cut(rank_plan& p, uint64_t begin, uint64_t end, const std::vector<uint32_t>& members, bool frozen) {
   const uint64_t page = page_elements(*p.layout);
   const uint64_t most = std::max(page, p.options().updates.sub_group / page * page);

@@ -9,9 +9,9 @@
 namespace troupe::plan {
 namespace {
 
-
-// Adds exchanges that send every use once to each pipeline coordinate that holds other uses of the tie but not this
-// one. Two coordinates that hold several uses pair them up.
+// Adds the exchanges of a tie: the gradient of every use is sent once to each pipeline coordinate that holds another
+// use of the parameter but not this one. One exchange sends one gradient in each direction; if one of the two
+// coordinates has fewer uses, it only receives in the last exchanges.
 void add_exchanges(job_layout& l, uint32_t tie) {
   std::map<uint32_t, std::vector<uint32_t>> held;  // [pipeline coordinate]: uses of the parameter
   for (const uint32_t q : l.ties[tie].parameters) held[l.pipeline_of[q]].push_back(q);

@@ -15,7 +15,7 @@ namespace troupe::plan {
 /// not match `gradient_options::tied`.
 core::result<void> make_ties(job_layout& l);
 
-/// Returns the pairs of pipeline coordinates that exchange anything, each once, ascending.
+/// Returns the pairs of pipeline coordinates that exchange gradients of tied parameters, each pair once, ascending.
 std::vector<std::pair<uint32_t, uint32_t>> tied_pairs(const std::vector<tie_exchange>& exchanges);
 
 /// Returns the side of pipeline coordinate `at` in an exchange, 0 or 1; none if the coordinate takes no part.

@@ -69,7 +69,7 @@ void place_undo_copies(rank_plan& p) {
   p.undo_bytes = 0;
   if (!p.options().updates.speculate || !may_speculate(*p.layout)) return;
   for (uint32_t g = 0; g < p.sub_groups.size(); ++g) {
-    if (p.sub_groups[g].need != update_need::elements) continue;  // other needs require collectives after the vote
+    if (p.sub_groups[g].need != update_need::elements) continue;  // norms and matrices come after the vote
     p.undo_offset[g] = p.undo_bytes;
     for (const auto& piece : p.sub_groups[g].pieces) p.undo_bytes += undo_bytes(p, g, piece);
   }

@@ -43,14 +43,16 @@ std::vector<uint32_t> repeated(const std::vector<uint32_t>& list, uint32_t entri
   return out;
 }
 
-/// Returns run `index` of the list, cut into `runs` runs. The list must have at least `runs` entries.
+/// Divides the list into `runs` contiguous runs of about equal length, and returns run number `index`. The list must
+/// have at least `runs` entries.
 std::vector<uint32_t> run_of(const std::vector<uint32_t>& list, uint32_t runs, uint32_t index) {
   const auto part = even_range(list.size(), runs, index);
   const auto at = list.begin() + static_cast<ptrdiff_t>(part.first);
   return {at, at + static_cast<ptrdiff_t>(part.bytes)};
 }
 
-/// Makes the first peer on each resource of the run a writer. `peers` hold the same bytes.
+/// Makes some of `peers`, ranks that hold the same bytes, writers of equal parts of these bytes: the first peer on each
+/// resource (socket or machine) in `run`. Stores in `out` which part each of them writes.
 void share(const std::vector<uint32_t>& peers, const std::vector<uint32_t>& run, const resources_of_a_job& on,
            shares& out) {
   std::vector<uint32_t> distinct(run);
@@ -60,7 +62,7 @@ void share(const std::vector<uint32_t>& peers, const std::vector<uint32_t>& run,
     const auto first = std::find_if(peers.begin(), peers.end(), [&](uint32_t r) { return on.of(r) == resource; });
     if (first != peers.end()) writers.push_back(*first);
   }
-  // no peer is on the resources of its slice, but one must write
+  // no peer is on a resource in `run`, but one of them must write
   if (writers.empty()) writers.push_back(peers.front());
   for (uint32_t i = 0; i < writers.size(); ++i) out[writers[i]] = {static_cast<uint32_t>(writers.size()), i};
 }
@@ -75,7 +77,8 @@ void share_among_all(const writer_layout& l, shares& out) {
   for (uint32_t i = 0; i < writers; ++i) out[i * on.ranks_each] = {writers, i};
 }
 
-/// Returns the ranks of one slice of the model, ascending.
+/// Returns the data-parallel ranks of one pipeline stage and tensor coordinate, ascending; all hold the same slice of
+/// the model.
 std::vector<uint32_t> replicas(const writer_layout& l, uint32_t stage, uint32_t tensor) {
   const uint32_t data = l.ranks / (l.tensor * l.pipeline);
   std::vector<uint32_t> out;
@@ -95,8 +98,8 @@ std::vector<uint32_t> run_of_slice(const writer_layout& l, const resources_of_a_
   return run_of(repeated(list, on.ranks_each), on.ranks_each, (stage * l.tensor + tensor) % on.ranks_each);
 }
 
-/// Replaces missing shares by part 0 of 1 from stage 1 on, and all shares in stage 3: these ranks write elements of
-/// their own.
+/// Returns `out` after assigning part 0 of 1, which is all that a rank holds, to ranks without a part from ZeRO stage 1
+/// on, and to all ranks in stage 3: these ranks write elements that no other rank holds.
 shares completed(const writer_layout& l, shares out) {
   for (auto& s : out) {
     if (l.stage == 3) s = writer_share{};
@@ -109,7 +112,8 @@ shares completed(const writer_layout& l, shares out) {
 
 namespace {
 
-/// Assigns to the ranks of one slice of the model their shares of the writing.
+/// Assigns to the ranks of one pipeline stage and tensor coordinate, which hold the same bytes, the parts that they
+/// write.
 void share_slice(const writer_layout& l, uint32_t stage, uint32_t tensor, shares& out) {
   const auto on = resources_of(l);
   const auto peers = replicas(l, stage, tensor);

@@ -31,7 +31,8 @@ class activation_swaps {
       if (d_.is_mark(x) || lane_of(d_.at(x).kind) != lane::compute) continue;
       const kind k = d_.at(x).kind;
       const uint32_t unit = d_.at(x).subject;
-      // A forward that leaves pieces of a product to `multiply` copies its input out of the window.
+      // These instructions do not read the window. A `multiply` does not either, because the forward before it copies
+      // the input out of the window.
       if (k == kind::release || k == kind::survey || k == kind::compress || k == kind::weigh || k == kind::multiply ||
           bytes_[unit] == 0)
         continue;
@@ -50,8 +51,8 @@ class activation_swaps {
   }
 
  private:
-  // Opens a window for the unit's input. `first` is the forward of the unit's first segment, which writes its input
-  // there.
+  // Opens a window for the unit's input. `first` is the forward of the unit's first segment, which writes its input to
+  // the window.
   void after_forward(handle first) {
     const uint32_t u = d_.at(first).subject;
     for (; !leaving_.empty() && leaving_.size() + held_ >= slots_; leaving_.pop_front())

@@ -20,7 +20,8 @@ class gradient_writes {
         d_.at(x).staged = slot_[bucket];
         write(x, bucket, p_.layout->last_micro(bucket));
       }
-      // The gradient of an original has a norm after its sum, which writes it; a copy's gradient is written here.
+      // The sum of tied gradients is followed by a norm for the original parameter, and the write is added at that
+      // norm. Copies have no norm, so the writes of their gradients are added after the sum.
       if (d_.at(x).kind == kind::tied_sum)
         for (const uint32_t q : p_.layout->ties[d_.at(x).subject].parameters)
           if (p_.layout->is_copy(q) && p_.layout->holds(p_.rank, q))

@@ -12,7 +12,7 @@ class late_gathers {
 
   uint32_t run() {
     uint32_t moved = 0;
-    size_t latest = computed_.size();  // position of the next gather, which no earlier gather may pass
+    size_t latest = computed_.size();  // position of the gather after the current one, which may not move past it
     for (size_t g = gathers_.size(); g-- > 0;) {
       const auto& x = gathers_[g];
       const size_t at = std::min({x.use, latest, std::max(x.from, begin_of(x))});

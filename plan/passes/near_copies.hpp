@@ -8,9 +8,9 @@
 
 namespace troupe::plan {
 
-/// The pass that gathers from the second copy, in a step that trains: after the first release of a unit, which stores
-/// this rank's part, the unit's gathers read the second copy. Does nothing if there is no second copy. Source: ZeRO++'s
-/// hpZ, whose copy lasts until the update as well.
+/// The pass that gathers from the second copy of parameters (hpZ), in a step that trains: after the first release of a
+/// unit, which stores this rank's part of the copy, the unit's gathers read the copy. Does nothing if there is no copy.
+/// Source: ZeRO++'s hpZ, whose copy lasts until the update as well.
 std::string gather_near(draft& d, const rank_plan& p);
 
 }  // namespace troupe::plan

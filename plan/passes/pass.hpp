@@ -64,7 +64,7 @@ struct pass {
   std::string name;
   contract promise;
   /// Changes the draft of `p`, and depends on these two arguments alone. Returns the reason in a few words; empty if
-  /// nothing was changed. If an embedding program's pass throws, the plan is refused.
+  /// nothing was changed. If a host program's pass throws, the plan is refused.
   std::function<std::string(draft& d, const rank_plan& p)> run;
 };
 
@@ -87,7 +87,7 @@ using pass_order = std::vector<const pass*>;
 /// Returns the passes in an order in which every contract is kept. Fails if two passes have one name or conflict, if a
 /// pass needs a fact that no pass provides, or if some passes would need to run after each other.
 core::result<pass_order> in_order(const pass_order& passes);
-/// Returns Troupe's passes, then those that the embedding program adds to the plans of these options.
+/// Returns Troupe's passes, then those that the host program adds to the plans of these options.
 pass_order passes_of(const plan_options& options);
 
 /// Runs the passes in this order, and returns the changes of each. Fails if a pass throws, or does not end within

@@ -70,7 +70,8 @@ class residency_planner {
     }
     return false;
   }
-  // True if the remaining segments of the unit follow, alternating with the segments of another unit.
+  // True if use `at` has only some segments of its unit, and further segments of the unit follow in one of the next two
+  // uses, alternating with the segments of another unit.
   [[nodiscard]] bool goes_on(uint32_t at) const {
     const unit_use& u = uses_[at];
     for (uint32_t k = at + 1; u.end != none && k < std::min(n_, at + 3); ++k)
@@ -85,8 +86,8 @@ class residency_planner {
     live_elements_ -= numel(at);
     out_.release_after[at] = true;
   }
-  // Releases the remaining units at their last use. Parameters that reuse would keep beyond the step are stale after
-  // the update.
+  // Releases each unit that is still resident after its last use in the step: its gathered parameters would be outdated
+  // after the update.
   void release_the_rest() {
     for (uint32_t unit = 0; unit < live_.size(); ++unit) {
       if (live_[unit] == none) continue;
@@ -146,9 +147,10 @@ class resident_units {
       if (d_.at(x).kind == kind::release) release_[i] = x;
     }
   }
-  // Moves the gather of `use` to the begin of use `at`, after the computation before it.
+  // Moves the gather of `use` to the beginning of use `at`, an earlier one, where it waits for the computation before
+  // that use.
   void issue(uint32_t use, uint32_t at) {
-    if (use == at) return;  // the gather is at the begin of use `at` already
+    if (use == at) return;  // the gather is already at the beginning of use `at`
     d_.move_before(gather_[use], d_.marks[at].computes);
     d_.depend_on_nothing(gather_[use]);
     d_.depend(gather_[use], last_compute_);

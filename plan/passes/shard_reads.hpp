@@ -8,8 +8,8 @@
 
 namespace troupe::plan {
 
-/// The pass that reads slices: `tier_options::parameter_slots` windows are read ahead; each gather waits for its own
-/// window and frees it. Does nothing unless parameters are stored in files.
+/// The pass that reads slices from the swap file: up to `tier_options::parameter_slots` windows are filled ahead of the
+/// gathers; each gather waits for the read of its own window and frees it. Does nothing unless parameters are in files.
 std::string read_shards(draft& d, const rank_plan& p);
 
 }  // namespace troupe::plan

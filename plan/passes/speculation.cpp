@@ -92,8 +92,8 @@ class speculation {
                        [&](const owned_piece& x) { return whole_[p_.layout->bucket_of[x.parameter]] != none; });
   }
 
-  // True if the sub-group has a window. Windows onto files are filled in one order, so sub-groups with a window keep
-  // their order.
+  // True if the states of the sub-group are read into a window from the swap file. The windows are filled in the order
+  // of the updates, so an update with a window must not overtake another one.
   [[nodiscard]] bool has_window(uint32_t group) const { return !p_.blocks.empty() && p_.blocks[group].swapped != 0; }
 
   // True if no use after use number `use` reads the parameters of the sub-group.
@@ -101,7 +101,7 @@ class speculation {
     return std::ranges::all_of(readers_[group], [&](uint32_t x) { return x >= ends_.size() || ends_[x] <= use; });
   }
 
-  // Moves the updates that have become possible; `use` is the last use of its unit.
+  // Moves the updates whose gradients are reduced and whose parameters no use after `use`, a unit's last use, reads.
   void after_use(uint32_t use) {
     for (size_t i = 0; i < waiting_.size();) {
       const uint32_t g = waiting_[i];
@@ -115,8 +115,9 @@ class speculation {
     }
   }
 
-  // Moves an update to `end`. At stage 3 backward reads gathered copies: once these are made on every rank, the slices
-  // have no readers left.
+  // Moves the update of sub-group `g` directly before `end`, a position before the vote, and makes it wait for its
+  // gradients and for the readers of its parameters. At stage 3 computation reads gathered copies, so the readers of
+  // the slices are the gathers.
   void move(uint32_t g, handle end) {
     const handle x = update_[g];
     d_.move_before(x, end);

@@ -10,8 +10,8 @@
 
 namespace troupe::plan {
 
-/// The speculation pass: moves the updates of sub-groups that speculate to the earliest possible position before the
-/// vote.
+/// The speculation pass: moves the updates of the sub-groups that are chosen for it (rank_plan::speculates) from after
+/// the vote to the earliest possible position before it.
 std::string speculate(draft& d, const rank_plan& p);
 
 /// The pass that runs after `speculate`: adds instructions after the vote that undo the early updates if the step is

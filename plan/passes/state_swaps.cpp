@@ -19,9 +19,9 @@ class state_swaps {
         last_backward_(find_last_backward()) {
     for (uint32_t g = 0; g < slot_.size(); ++g)
       if (is_swapped(g)) groups_.push_back(g);
-    // The next step begins with the slices of the first units, which are last in the layout; they are therefore written
-    // first. Updates before the vote are in the order in which backward finishes with their parameters. The first
-    // windows are in that order, too, if they wait for gradients that are written.
+    // If parameters are in files, the order of updates is reversed: the next step begins with the slices of the first
+    // units, which are last in the layout and are then written first. Not reversed are updates before the vote, which
+    // follow the order of backward, and the first windows if they are read ahead and wait for gradients in files.
     const bool ahead = !groups_.empty() && p.speculates(groups_.front());
     if (p.options().tiers.parameters != tier::nvme || ahead) return;
     const size_t first = p.layout->swaps_gradients() && reads_ahead() ? std::min<size_t>(windows(), groups_.size()) : 0;
@@ -81,7 +81,7 @@ class state_swaps {
   }
   // Returns the index of the first use of backward in the micro-batch that is the last to write its unit's gradients.
   [[nodiscard]] uint32_t find_last_backward() const {
-    std::vector<uint32_t> last(p_.table().units.size(), none);  // [unit]: last micro-batch of the unit
+    std::vector<uint32_t> last(p_.table().units.size(), none);  // [unit]: last micro-batch to write its gradients
     for (const unit_use& u : d_.uses)
       if (writes_gradients(u.kind)) last[u.unit] = u.micro;
     const auto begins = [&](const unit_use& u) { return u.kind != use::forward && u.micro == last[u.unit]; };
@@ -150,8 +150,8 @@ class state_swaps {
     return x;
   }
 
-  // Adds the swaps of a clipped step: the states of an early update are read again from their valid place, which is
-  // unchanged, updated, and written over the result of the first update in the other place.
+  // Adds the swaps of a clipped step: the states of an early update are read again from the place in the swap file that
+  // is valid, which is unchanged, updated, and written over the result of the first update in the other place.
   void do_again() {
     std::vector<handle> all;
     for (handle x = d_.vote; x != none; x = d_.next(x))

@@ -9,7 +9,7 @@ namespace troupe::plan {
 
 arena::lease arena::take(uint64_t bytes) {
   bytes = core::round_up(std::max<uint64_t>(bytes, 1), alignment);
-  // Finds the first run of free neighbours that is long enough; the last run may grow at the pool's end.
+  // Finds the first run of neighbouring free spans that has enough bytes together; a run at the pool's end may grow.
   size_t begin = 0, end = 0;
   uint64_t room = 0;
   bool found = false;

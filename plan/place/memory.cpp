@@ -66,7 +66,7 @@ uint64_t count_in_flight(rank_plan& p) {
     const uint64_t kept = again ? 0 : keeps.bytes;
     const bool leaves_weights = x.kind == kind::backward && x.use == use::input;
     if (x.kind == kind::forward) {
-      most = std::max(most, now + (again ? 0 : s.saved_bytes));  // a segment drops what it does not keep at its end
+      most = std::max(most, now + (again ? 0 : s.saved_bytes));  // the segment frees the rest when it ends
       now += kept;
     }
     if (x.kind == kind::backward && !again && keeps.beside > 0)
@@ -84,10 +84,10 @@ uint64_t count_in_flight(rank_plan& p) {
   return most;
 }
 
-// Computes the predicted activations of a step. `kept`: bytes of tensors that micro-batches in flight keep for
-// backward. To these, or instead if units are recomputed, it adds the bytes of one unit while it computes, and the
-// bytes that units keep for their recompute: their inputs, unless these are offloaded, and the results of the exchanges
-// inside them.
+// Computes the predicted bytes of a step's activations. `kept`: bytes of tensors that micro-batches in flight keep for
+// backward. Without recomputation the result is the larger one of `kept` and the bytes that one unit needs while it
+// computes. With recomputation the bytes of one unit are added to `kept`, and also those that units keep for their
+// recompute: inputs, unless these are offloaded, and results of the exchanges between their segments.
 void count_activations(rank_plan& p, uint64_t kept) {
   const bool trains = p.options().mode == mode::train;
   const job_layout& l = *p.layout;
@@ -102,7 +102,7 @@ void count_activations(rank_plan& p, uint64_t kept) {
       const segment_keeping keeps = keeping_of(p.table(), p.options(), u, s);
       unit += keeps.bytes + keeps.beside;
     }
-    uint64_t input = 0;  // maximum over the layers, one of which computes at a time
+    uint64_t input = 0;  // largest compressed input of a layer: one layer computes at a time
     for (const auto& x : p.options().compressed.inputs)
       if (p.table().layers[x.layer].unit == u) input = std::max(input, x.room_bytes);
     unit += input;
@@ -113,7 +113,8 @@ void count_activations(rank_plan& p, uint64_t kept) {
     inputs += in_flight * (recomputed_from_bytes(info, p.options()) - elsewhere);
   }
   if (!trains) kept = 0;
-  // The teacher's hidden state waits for the model's own, and both are sent together.
+  // The teacher's hidden state stays in memory until the model's hidden state is computed; both are sent to the next
+  // stage together.
   const uint64_t carried = l.carries_teacher() && l.num_stages() > 1 ? p.table().teacher_bytes : 0;
   p.memory.activations = carried + (p.options().recompute ? kept + most : std::max(kept, most));
 }

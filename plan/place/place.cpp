@@ -78,7 +78,8 @@ class placer {
     after_.clear();
     d_.for_each_before(h, [&](handle on) { wait_for(x, number_of(on)); });
     for (uint32_t b = frees_[h]; b != none; b = next_freed_[b])
-      // a buffer that is not open yet is freed by its opener, or named by a faulty pass
+      // A buffer without a slot is not open yet: either `h` itself opens it, and the loop below frees it, or a faulty
+      // pass has put its end before its beginning.
       if (slot_[b] != none) give_back(b);
     for (uint32_t b = opens_[h]; b != none; b = next_opened_[b]) {
       open(b, x);

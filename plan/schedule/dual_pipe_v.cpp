@@ -7,7 +7,8 @@ namespace troupe::plan {
 
 namespace {
 
-// The actions of a rank on its two chunks so far. Split weight parts of both chunks wait in one queue.
+// The actions of a rank on its two chunks that are written so far. Weight parts of split backwards of both chunks wait
+// in one queue until the schedule places them.
 class dual_rank {
  public:
   dual_rank(const pipeline_shape& s, uint32_t rank) : out_(s.micro_batches) {
@@ -52,7 +53,7 @@ void fill(dual_rank& r, const pipeline_shape& s, uint32_t rank, uint32_t micro_b
   }
   for (uint32_t i = 0; i < micro_batches - 2 * s.ranks + rank + 1; ++i) {
     if (i == 0 && beyond == 0) {
-      r.forward(0);  // not a pair, as in the published schedule: the fold waits for this backward
+      r.forward(0);  // not overlapped, as in the published schedule: other ranks wait for the backward
       r.backward(1, false);
     } else {
       r.pair(0, 1);

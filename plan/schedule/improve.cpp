@@ -14,13 +14,14 @@ namespace {
 constexpr double never = std::numeric_limits<double>::infinity();
 constexpr uint32_t remembered_totals = 40;
 
-// Positions [first, last] of a rank's order, each of which starts when the one before ends.
+// Actions [first, last] of a rank's order without idle time in between: each starts when the one before ends.
 struct block {
   uint32_t rank = 0;
   size_t first = 0, last = 0;
 };
 
-// Computes the times of the actions F, I and W of a pipeline table, fast enough for many tables that differ little.
+// Computes the times of the actions of a pipeline table, fast enough for many tables that differ little. The table has
+// only F (forward), I and W (input part and weight part of a backward).
 class fast_player {
  public:
   explicit fast_player(const pipeline_problem& p)
@@ -77,8 +78,8 @@ class fast_player {
   };
 
   [[nodiscard]] size_t at(uint32_t stage, uint32_t micro) const { return size_t{stage} * p_.micro_batches + micro; }
-  // Returns the place of the computation whose result `a` reads from another stage. No place: `a` reads no such result,
-  // or the result does not exist yet.
+  // Returns rank and position of the computation whose result `a` reads from another stage; the rank is none if `a`
+  // reads no such result, or if the result does not exist yet.
   [[nodiscard]] place source(const action& a) const {
     if (a.type == action_type::forward && a.stage > 0) return done_[0][at(a.stage - 1, a.micro)];
     if (a.type == action_type::backward_input && a.stage + 1 < stages_) return done_[1][at(a.stage + 1, a.micro)];
@@ -147,7 +148,7 @@ class climber {
  private:
   uint64_t random(uint64_t below) { return core::mix64(++drawn_) % below; }
 
-  // True if two actions of a rank may change places. Effects on other ranks are known only after play().
+  // True if two actions of a rank may be exchanged in its order. Effects on other ranks are known only after play().
   static bool may_pass(const action& a, const action& b) {
     return a.stage != b.stage || (a.type != b.type && a.micro != b.micro);
   }
@@ -158,24 +159,22 @@ class climber {
       const stage_cost& c = p_.costs->stages[a.stage];
       if (a.type == action_type::forward) kept += c.activation_bytes;
       if (a.type == action_type::backward_input)
-        kept += c.weight_part_bytes - c.activation_bytes;  // may be negative;
-                                                           // sums are modulo
-                                                           // 2^64
+        kept += c.weight_part_bytes - c.activation_bytes;  // unsigned: a negative difference wraps
       if (a.type == action_type::backward_weight) kept -= c.weight_part_bytes;
       if (kept > p_.memory_bytes) return false;
     }
     return true;
   }
 
-  // Moves one action of a block towards another place in it, as far as it may pass others. Returns the new total;
-  // `never` if nothing moved.
+  // Moves one action of a block towards another position in the block, until it meets an action that it may not pass.
+  // Returns the seconds of the changed table; `never`, with the table unchanged, if no such change is possible.
   double try_move() {
     const block& b = blocks_[random(blocks_.size())];
     auto& order = now_.orders[b.rank];
     const size_t length = b.last - b.first + 1;
     moved_rank_ = b.rank;
     from_ = b.first + random(length);
-    const uint64_t how = random(4);  // a neighbour's place, an end of the block, or any place in it
+    const uint64_t how = random(4);  // target: an end of the block, any position in it, or a neighbour's
     const size_t wanted = how == 0         ? b.first
                           : how == 1       ? b.last
                           : how == 2       ? b.first + random(length)

@@ -16,7 +16,7 @@ struct improve_effort {
 
 /// Searches from table `t` for faster tables within the effort, and returns the fastest one, never one that is slower
 /// than `t`. The result meets the problem's memory limit if `t` does. Requires that find_fault() finds no fault in `t`,
-/// and that `t` has no actions but F, I and W. Deterministic.
+/// and that `t` has no actions but F (forward), I and W (the two parts of a backward). Deterministic.
 ///
 /// The method is late acceptance hill climbing (Burke and Bykov 2017) over moves of an action within its block of the
 /// critical path (Balas and Vazacopoulos 1998). Micro-batches of a stage keep their order: they are alike, so another

@@ -7,7 +7,8 @@ namespace troupe::plan {
 
 namespace {
 
-// Determines the n-th forward and the n-th backward of a rank: group after group, and in each group chunk after chunk.
+// Determines the stage and the micro-batch of the n-th forward and the n-th backward of a rank. A rank computes groups
+// of micro-batches one after the other, and each group chunk after chunk.
 class turns {
  public:
   turns(const pipeline_shape& s, uint32_t rank) : shape_(s), rank_(rank) {

@@ -14,7 +14,7 @@ namespace troupe::plan {
 inline constexpr std::string_view schedule_file_name = "schedule.csv";
 /// Name of the file in a run's folder that contains the text about the schedule search.
 inline constexpr std::string_view search_file_name = "schedule.txt";
-/// Limit of the bytes of a search text that is read.
+/// Largest size in bytes of a schedule.txt that is read; a larger one is ignored, and the schedule is searched again.
 inline constexpr uint64_t max_search_bytes = uint64_t{64} << 20;
 
 /// Returns the text that is stored next to the pipeline table of `found`: a line for each number of the request, then

@@ -43,8 +43,8 @@ class list_player {
 
  private:
   struct chunk {
-    uint32_t forwards = 0, inputs = 0, weights = 0;  // numbers of the stage's parts F, I and W that are done or begun
-    std::vector<double> forward_at, backward_at;     // [micro]: seconds at which the input of F or of I arrives
+    uint32_t forwards = 0, inputs = 0, weights = 0;  // numbers of F, I (input part) and W (weight part) begun
+    std::vector<double> forward_at, backward_at;     // [micro]: seconds at which the inputs of F and I arrive
   };
   struct rank_state {
     std::vector<uint32_t> stages;
@@ -62,7 +62,8 @@ class list_player {
     return std::max(p_.costs->stages[s].activation_bytes, p_.costs->stages[s].weight_part_bytes);
   }
 
-  // True if a forward leaves memory for all of the rank's oldest micro-batch, and stays within the limit of the policy.
+  // True if rank `r` may start the next forward of stage `s`: enough memory remains to finish the rank's oldest
+  // micro-batch, and the stage has fewer micro-batches in flight than the policy allows (list_policy::ahead).
   [[nodiscard]] bool may_keep(const rank_state& r, uint32_t s) const {
     const uint64_t room_bytes = room(s);
     if (r.kept_bytes + room_bytes > p_.memory_bytes) return false;
@@ -78,8 +79,8 @@ class list_player {
     return r.kept_bytes - of_oldest + room_bytes + r.one_micro_bytes <= p_.memory_bytes;
   }
 
-  // Returns the next forward of a rank: the policy's first choice among those whose input is there at `t`, else the
-  // first to become possible. next_backward() returns the next backward.
+  // Returns the next forward of a rank: the policy's first choice among those whose input has arrived at time `t`, else
+  // the one whose input arrives first. next_backward() returns the next backward.
   [[nodiscard]] choice next_forward(const rank_state& r, double t) const {
     choice best;
     for (const uint32_t s : r.stages) {
@@ -133,7 +134,8 @@ class list_player {
     r.free_at = r.decides_at += s;
     out_.orders[rank].push_back(a);
   }
-  // Makes the input of stage `to` available at the end of this action, or one transfer later.
+  // Makes the input of stage `to` available when `rank` has ended its latest action, or one transfer later if `to` is
+  // on another rank.
   void deliver(uint32_t rank, uint32_t to, double& at) {
     const uint32_t other = p_.rank_of_stage[to];
     at = ranks_[rank].free_at + (other == rank ? 0 : p_.costs->transfer_s);

@@ -27,7 +27,7 @@ struct list_policy {
   /// If more weight parts wait than this number times the rank's number, a weight part precedes a forward; nothing:
   /// never.
   std::optional<double> weights_waiting;
-  double late = 0;  ///< share of a weight part's time by which it may end after the gap in which it starts
+  double late = 0;  ///< fraction of its own time by which a weight part may outlast the idle time it fills
   /// limit of micro-batches in flight on a stage, as a multiple of the number of stages from it to the last
   double ahead = 1e9;
   /// Choice among several possible forwards. True: the later stage first; false: the earlier micro-batch first.

@@ -11,7 +11,7 @@ namespace {
 using shape = pipeline_shape;
 using actions = std::vector<action>;
 
-// For several chunks the rules for one chunk become the interleaved rules of the same kind.
+// Returns the 1F1B order of rank `r`; with several chunks per rank, the interleaved 1F1B order.
 actions one_f_one_b(const shape& s, uint32_t r) {
   return interleaved_order(s, r, {.forwards_per_hop = s.chunks == 1 ? 1U : 2U});
 }

@@ -1,7 +1,7 @@
 // Declares the rules of the named schedules and owns their common parts. A rule returns the actions of one rank. Every
 // rule works for any number of micro-batches: a rule that needs more computes its order with as many as it needs, and
-// the missing ones are left out on all ranks. The rest stays valid, because micro-batches depend on each other only by
-// their order.
+// the missing ones are left out on all ranks. The remaining actions stay valid, because micro-batches depend on each
+// other only by their order.
 #pragma once
 
 #include <cstdint>

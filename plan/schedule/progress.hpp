@@ -77,8 +77,9 @@ class progress {
     if (a.type == recv_backward) b |= received;
   }
 
-  // Returns the action that provides the value which stage `a.stage` reads from a neighbour, if it is not done yet: the
-  // neighbour's computation, or this rank's receive if the table has transfers. An action of type overlap: it is done.
+  // Returns the action that provides the value which stage `a.stage` reads from the neighbouring stage, if that action
+  // is not done yet: the neighbour's computation, or this rank's receive if the table has transfers. Returns an action
+  // of type overlap, for which no action ever waits, if it is done.
   [[nodiscard]] action awaited_from(uint32_t neighbour, const action& a, bool is_forward) const {
     using enum action_type;
     const auto& done = is_forward ? forwards_ : backwards_;

@@ -82,7 +82,8 @@ class roll_call {
   std::array<std::vector<uint8_t>, num_action_types> seen_;
 };
 
-// Returns the action that computes the gradient `wanted` in this table: B if the backward is whole, I if it is split.
+// Returns the action that computes the gradient of the input that `wanted`, a whole backward, would compute: `wanted`
+// (B) itself, or the input part (I) if the table splits this backward.
 action as_it_stands(const pipeline_table& t, action wanted) {
   if (wanted.type != type::backward) return wanted;
   const action split{type::backward_input, wanted.stage, wanted.micro};
@@ -169,7 +170,7 @@ std::optional<table_fault> find_reordering(const pipeline_table& t) {
 
 std::optional<table_fault> find_reordering(const pipeline_table& t, const std::vector<uint32_t>& stages, bool of_step) {
   const uint32_t rank = t.rank_of_stage[stages.front()];
-  std::vector<size_t> written(t.micro_batches, 0);  // [micro]: number of stages that have written so far
+  std::vector<size_t> written(t.micro_batches, 0);  // [micro]: number of stages that have written gradients so far
   uint32_t due = 0;
   std::optional<table_fault> out;
   for (const action& a : t.orders[rank])

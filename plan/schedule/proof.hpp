@@ -27,14 +27,15 @@ struct table_fault {
 ///   or B.
 std::optional<table_fault> find_fault(const pipeline_table& t);
 
-/// Returns the first action that violates the order of micro-batches in F, in B and I, or in W and B of its stage;
-/// nothing if no action does. Such a table adds gradients in another order, so that bits differ.
+/// Returns the first action that violates the order of micro-batches among the forwards of its stage (F), among the
+/// gradients of the input (B, I), or among the gradients of the weights (B, W); nothing if no action does. A table that
+/// violates the order adds gradients in another order, so that their bits differ.
 std::optional<table_fault> find_reordering(const pipeline_table& t);
 
-/// Returns the first action that reorders a sum that several stages of one rank write to; nothing if no action does.
-/// `stages` are in the order of the model. The order required is W or B of these stages micro-batch by micro-batch,
-/// later stages first, as without a pipeline. `of_step`: one sum is of the whole step; else each micro-batch has its
-/// own sum, and only the order of stages counts.
+/// Returns the first action that changes the order of additions in a gradient sum to which several stages of one rank
+/// write; nothing if no action does. `stages` are in the order of the model. Required is the order of a run without a
+/// pipeline: W or B of these stages micro-batch by micro-batch, later stages first. `of_step`: one sum has all
+/// micro-batches of the step; else each micro-batch has a sum of its own, and only the order of stages counts.
 std::optional<table_fault> find_reordering(const pipeline_table& t, const std::vector<uint32_t>& stages, bool of_step);
 
 }  // namespace troupe::plan

@@ -59,8 +59,8 @@ struct lower_bound {
 lower_bound bound_of(const pipeline_problem& p) {
   const auto stages = static_cast<uint32_t>(p.rank_of_stage.size());
   const auto& costs = *p.costs;
-  // [rank]: time until its first forward; its work in F and I, and in W; time from its last I to the end of the first
-  // stage
+  // Seconds of one rank: before its first forward can start; in all its forwards and input parts; in all its weight
+  // parts; from the end of its last input part to the end of the first stage's last action.
   struct sums {
     double head = 0, until_inputs = 0, weights = 0, tail = 0;
     bool seen = false;

@@ -20,7 +20,8 @@ using stage_offsets = std::vector<uint32_t>;
 stage_offsets cut_evenly(uint32_t units, uint32_t stages);
 
 /// Returns the cut with the least difference between the heaviest and the lightest stage, as DeepSpeed's
-/// partition_balanced finds it: one candidate for each part of the list, which may miss the best; the last of equals.
+/// partition_balanced finds it: it tries one candidate for each part of the list, so it may miss the best cut, and of
+/// equal ones it returns the last.
 /// The offsets equal DeepSpeed's, for `parameters` with the trainable elements of each unit, for `type:REGEX` with 1
 /// for each unit that matches. If all weights are 0, DeepSpeed's rule puts the units into the first stage; a caller
 /// should then cut evenly, or refuse.
@@ -54,11 +55,11 @@ struct best_cut {
   double slowest_s = 0;
 };
 
-/// Returns the cut whose slowest stage is fastest, of all cuts in which each stage has a unit and fits. Among these it
-/// returns the one with the least sum of squared times, then the one whose offsets, compared from the last to the
-/// first, are smaller. Exact.
+/// Returns the cut whose slowest stage is fastest, of all cuts in which each stage has a unit and exceeds no memory
+/// limit of `limits`. Among these it returns the one with the least sum of squared times, then the one whose offsets,
+/// compared from the last to the first, are smaller. Exact.
 ///
-/// Errors (bad_input): fewer units than stages; (no_space): no cut fits.
+/// Errors (bad_input): fewer units than stages; (no_space): every cut exceeds a memory limit.
 core::result<best_cut> cut_best(std::span<const unit_cost> units, uint32_t stages, const stage_limits& limits);
 
 }  // namespace troupe::plan

@@ -10,7 +10,7 @@
 
 namespace troupe::plan {
 
-/// Limit of the bytes of a file that is read.
+/// Largest size, in bytes, of a file with a pipeline table that is read.
 inline constexpr uint64_t max_table_bytes = uint64_t{256} << 20;
 
 /// Returns the text of a table: a line for each rank, with the rank's actions between commas. PyTorch's

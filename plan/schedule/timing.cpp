@@ -115,7 +115,7 @@ class player {
   bool trains_;
   std::vector<double> now_;     // [rank]: seconds at which the rank becomes free
   std::vector<uint64_t> kept_;  // [rank]: bytes that the rank keeps at this point
-  // [stage * micro_batches + micro]: seconds at which F and backward end.
+  // [stage * micro_batches + micro]: seconds at which the forward and the backward (or its input part) end.
   std::vector<double> forward_end_, backward_end_;
   table_timing out_;
 };

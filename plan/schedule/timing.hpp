@@ -11,9 +11,10 @@ namespace troupe::plan {
 
 /// The cost of one micro-batch on a stage.
 struct stage_cost {
-  /// Seconds of F, I and W of one micro-batch; a whole backward takes the sum of the last two.
+  /// Seconds of the forward (F), the input part (I) and the weight part (W) of backward for one micro-batch; a whole
+  /// backward (B) takes the sum of I and W.
   double forward_s = 0, backward_input_s = 0, backward_weight_s = 0;
-  uint64_t activation_bytes = 0;   ///< bytes of a stage's activations, kept from the start of F to the end of B or I
+  uint64_t activation_bytes = 0;   ///< bytes of activations, kept from the start of F to the end of B or I
   uint64_t weight_part_bytes = 0;  ///< bytes for a stage's weight part, kept from the end of I to the end of W
 };
 
@@ -48,12 +49,12 @@ struct table_timing {
 
 /// Simulates a pipeline table in which find_fault() finds no fault. Each rank runs its actions in order; an action
 /// starts when the rank is free and the action's inputs have arrived. An action of type overlap runs as its forward and
-/// then its backward, without any saving of time. A table that does not train keeps nothing after the end of F. If all
-/// costs are whole numbers, so are the results, without rounding.
+/// then its backward, without any saving of time. A table that does not train keeps nothing after the end of a forward.
+/// If all costs are whole numbers, so are the results, without rounding.
 table_timing play_table(const pipeline_table& t, const pipeline_costs& costs);
 
-/// Returns, for each stage, the most micro-batches that are at a time between the start of their F and the end of their
-/// backward, weight part included; 1 without backward. find_fault() must have found no fault in `t`.
+/// Returns, for each stage, the most micro-batches that are at a time between the start of their forward and the end of
+/// their backward, weight part included; 1 without backward. find_fault() must have found no fault in `t`.
 std::vector<uint32_t> micros_in_flight(const pipeline_table& t);
 
 }  // namespace troupe::plan

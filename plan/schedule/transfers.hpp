@@ -20,9 +20,9 @@ pipeline_table computations_of(pipeline_table t);
 /// table of steps that do not train. Groups of as many micro-batches as ranks pass through stage after stage.
 pipeline_table forward_through(const pipeline_table& t, uint32_t micro_batches);
 
-/// Returns the table with a B in place of each I that its W directly follows: then there is one recomputation, and the
-/// products of both parts are computed together. Source: PyTorch's _merge_bw. If a send is between I and W, they
-/// remain separate.
+/// Returns the table with a whole backward (B) in place of each input part (I) that its weight part (W) directly
+/// follows: then there is one recomputation, and the products of both parts are computed together. Source: PyTorch's
+/// _merge_bw. If a send is between I and W, they remain separate.
 pipeline_table with_whole_backwards(pipeline_table t);
 
 }  // namespace troupe::plan

@@ -94,9 +94,9 @@ class use_list {
   schedule out_;
 };
 
-// True if input part `a` and weight part `next` run as one backward, segment by segment, which keeps no data in
-// between. No stage waits for the gradient of the model's input; in other stages this would delay the gradient for the
-// stage before.
+// True if input part `a` and weight part `next` run as one whole backward, segment by segment, which keeps no data
+// between the parts. In the model's first stage no stage waits for the gradient of the input; in other stages a whole
+// backward would delay the gradient for the stage before.
 bool is_whole(const action& a, const action& next) {
   return a.type == action_type::backward_input && a.stage == 0 &&
          next == action{action_type::backward_weight, a.stage, a.micro};

@@ -31,7 +31,7 @@ class folded_rank {
 }  // namespace
 
 std::vector<action> zb_v_order(const pipeline_shape& s, uint32_t rank) {
-  const uint32_t behind = s.ranks - rank;  // number of ranks from this one to the fold, this one included
+  const uint32_t behind = s.ranks - rank;  // number of ranks from this one to the last, where the two chunks meet
   const uint32_t n = std::max(2 * s.ranks - 1, s.micro_batches);
   folded_rank r(s, rank);
   for (uint32_t i = 0; i < 2 * behind - 1; ++i) r.forward(0);

@@ -1,4 +1,4 @@
-// Formats plans for users and their tools: a table, a trace, a graph, a page of memory. Pure functions to text.
+// Formats plans as text for users and their tools: a table of instructions, a trace, a graph, a summary of memory.
 #pragma once
 
 #include <cstdint>

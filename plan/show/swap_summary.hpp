@@ -1,5 +1,6 @@
-// Formats the traffic of a step between memory and files: bytes by kind of piece, and how much of the disk's time is
-// hidden by work. The figures are those of the plan and of its predicted timeline; telemetry measures the real ones.
+// Formats the traffic of a step between memory and files: bytes by kind of data (plan::swapped), and how much of the
+// disk's time overlaps with computation. The figures are those of the plan and of its predicted timeline; telemetry
+// measures the real ones.
 #pragma once
 
 #include <string>
@@ -17,9 +18,9 @@ struct disk_times {
 /// Computes the disk times of a plan. Writes of a checkpoint are not counted, since no step waits for them.
 disk_times disk_times_of(const timeline& t, uint32_t plan);
 
-/// Returns a table of all ranks with device, cpu and nvme, if something is offloaded. For the rank of `plan`, it adds
-/// the bytes read and written by kind of piece and in all, the disk's time, and how much of it is hidden. Empty if
-/// everything is on the device.
+/// Returns a table with the bytes of each rank on device, cpu and nvme; empty if everything is on the device. For the
+/// rank of `plan`, it adds the bytes read and written by kind of data and in all, the disk's time, and how much of that
+/// time overlaps with computation.
 std::string tiers_as_text(const timeline& t, uint32_t plan);
 
 }  // namespace troupe::plan

@@ -1,6 +1,6 @@
-// Owns the exchanges between the ranks of a group: the result of a segment that is a summand or one part is exchanged
-// in a slot before the next segment reads it. Also owns these slots, except for the result that ends a stage of a
-// pipeline, which is exchanged in the slot of the transfer.
+// Owns the exchanges between the ranks of a tensor or sequence group: the result of a segment that is only a summand or
+// one part is exchanged in a slot before the next segment reads it. Also owns these slots, except for the result that
+// ends a stage of a pipeline, which is exchanged in the slot of the transfer.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,15 @@ class exchange_writer {
 
   /// Adds the exchange of the result of `x`, a forward or backward or a part of one that has been written. `x` reads
   /// the exchanged result of the segment before. If the result of `x` is exchanged, the exchange follows `x` in a slot
-  /// of its own, and its handle is returned; else none. If the result is cut into pieces, each forward and multiply is
-  /// followed by the exchange of its piece, all in the slot of the first. A caller that sends the result calls `leaves`
-  /// with the last exchange.
+  /// of its own, and its handle is returned; else none. If the result is exchanged in pieces, each forward and multiply
+  /// is followed by the exchange of its piece, all in the slot of the first. A caller that sends the result calls
+  /// `leaves` with the last exchange.
   handle computed(handle x);
   /// Adds the exchange of the result of `x`, the recompute of a segment. The last segment of a unit is not exchanged
   /// again.
   void recomputed(handle x);
-  /// Notes that a transfer, or another stage of this rank, reads the result that `exchanged` completes.
+  /// Records that a transfer, or another stage of this rank, reads the result that `exchanged` completes; no read of
+  /// the next segment is then added.
   void leaves(handle exchanged);
 
  private:

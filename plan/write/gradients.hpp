@@ -1,5 +1,6 @@
 // Owns the gradients from backward to the vote: the buckets that backward writes to, their reductions, and the square
-// sums of this rank's part. If the gradients of a tied parameter are kept by use, also their exchange and their sum.
+// sums of this rank's part. Also owns the exchange and the sum of gradients of tied parameters that are reduced
+// separately for each use (tied_gradients::per_use).
 #pragma once
 
 #include <deque>
@@ -42,8 +43,8 @@ class gradient_writer {
 
   draft& d_;
   const rank_plan& p_;
-  std::vector<uint32_t> open_;     // [place_of]: gradient buffer that open_for opened
-  std::vector<uint32_t> missing_;  // [place_of]: number of contributions to the buffer that are not yet written
+  std::vector<uint32_t> open_;     // [place_of()]: gradient buffer that is open
+  std::vector<uint32_t> missing_;  // [place_of()]: number of contributions to the buffer that are not yet written
   std::vector<handle> reduced_;    // [bucket]: handle of its last reduction, then of its sum with other uses' gradients
   std::deque<uint32_t> reducing_;  // buffers that are being reduced and may not be reused yet
   handle last_reduce_ = none;

@@ -7,7 +7,7 @@
 namespace troupe::plan {
 
 /// Adds a snapshot and a write for each block of `p.snapshots`. A staging slot is reused after its write was handed
-/// over. Must be called before any instruction that changes states is added.
+/// to the disk. Must be called before any instruction that changes states is added.
 void write_saves(draft& d, const rank_plan& p);
 
 }  // namespace troupe::plan

@@ -5,7 +5,7 @@
 namespace troupe::plan {
 namespace {
 
-/// Slots for activations on their way to the next stage, in steps that do not train.
+/// Number of slots for activations that are being sent to the next stage, in steps that do not train.
 constexpr uint32_t forward_slots = 2;
 
 }  // namespace
@@ -99,7 +99,8 @@ transfer_writer::slot& transfer_writer::take(handle x, const crossing& c) {
   return s;
 }
 
-// Frees the bytes for instructions after `x`; a slot that `x` opens may not reuse them.
+// Makes `x` the last reader of `buffer`: slots that instructions after `x` open may reuse its bytes, a slot that `x`
+// opens may not.
 void transfer_writer::read_last(uint32_t buffer, handle x) {
   d_.buffer(buffer).last = x;
   read_.push_back(buffer);

@@ -19,8 +19,8 @@ class transfer_writer {
  public:
   transfer_writer(draft& d, const rank_plan& p);
 
-  /// Begins use `i` of the schedule. If an action begins with it, this adds the receive of the action after that one,
-  /// so that the bytes may arrive while the current action computes.
+  /// Begins use `i` of the schedule. If it is the first use of an action of the pipeline table, adds the receive that
+  /// the next action needs, so that the bytes may arrive while the current action computes.
   void begin(size_t i);
   /// Adds the slots and the send of `x`, which has been written: the forward, recompute, backward or weight part of a
   /// segment. `exchanged` is the instruction that completes the result in a slot (exchanges.hpp), and the send waits
@@ -55,7 +55,7 @@ class transfer_writer {
   std::vector<size_t> actions_;  // index of the first use of each action, in order
   // `next_action_`: the action that begins next. `asked_`: receives of all actions below this one have been added.
   size_t next_action_ = 0, asked_ = 0;
-  /// [later stage, direction]: micro-batches that a neighbour has yet to send, in its order
+  /// [later stage, direction]: micro-batches that a neighbour has yet to send, in the order of its sends
   std::map<std::pair<uint32_t, use>, std::deque<uint32_t>> to_come_;
   std::map<crossing, slot> slots_;
   std::map<crossing, uint32_t> sent_;  // buffers of activations that were sent to the next stage

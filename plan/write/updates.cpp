@@ -8,7 +8,7 @@
 namespace troupe::plan {
 namespace {
 
-// Slots of whole matrices: one is worked on while another is transferred.
+// Number of slots for whole matrices: one matrix set is orthogonalised while another one is transferred.
 constexpr uint32_t matrix_sets_in_flight = 2;
 
 /// Returns the numbers of those sets of `all` that this rank holds.
@@ -39,7 +39,7 @@ class update_writer {
     // Sub-groups that need only elements are updated while the first matrices are transferred.
     for (uint32_t k = 0; k < std::min(matrix_sets, matrix_sets_in_flight); ++k) collect(k);
     for (uint32_t g = 0; g < first_set_; ++g) update(g);
-    // The next set is orthogonalised while one is transferred back.
+    // The next matrix set is orthogonalised while `spread` sends the previous one back.
     if (matrix_sets > 0) orthogonalise(0);
     for (uint32_t k = 0; k < matrix_sets; ++k) {
       if (k + 1 < matrix_sets) orthogonalise(k + 1);

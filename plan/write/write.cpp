@@ -80,7 +80,8 @@ class step_writer {
     if (persistent_ == none) return;
     last_compute_ = d_.append(kind::release, p_.layout->persistent_set(p_.rank), p_.options().accumulation - 1);
     d_.at(last_compute_).buffer = persistent_buffer_;
-    // persistent parameters that only the teacher reads, in a step that does not run the teacher
+    // No use waits for the gather if only the teacher reads persistent parameters and the step does not run the
+    // teacher; the release must then wait for it.
     if (!persistent_is_read_) d_.depend(last_compute_, persistent_);
     d_.close(persistent_buffer_, last_compute_);
   }
@@ -102,8 +103,8 @@ class step_writer {
     return x;
   }
 
-  // Adds the instruction that writes the compressed parameters of a use. They are made anew for each use, with equal
-  // bytes every time.
+  // Adds the instruction that writes the compressed parameters of a use. Each use computes them again, with equal bytes
+  // every time, unless leave_compressed() has kept them from the use before.
   void compress(const unit_use& u) {
     const auto& set = p_.layout->compressed[u.unit];
     if (set.numel == 0) return;
@@ -120,8 +121,9 @@ class step_writer {
     d_.at(x).compressed = compressed_;
     d_.at(x).bytes = set.numel * element_bytes;
   }
-  // Adds the exchange of ranges. Parameters do not change before the step's update, so one exchange is enough; there
-  // are two if the second ranges depend on the first ones of all ranks.
+  // Adds, before the first use of a unit in the step, the exchange of the value ranges of its compressed groups. One
+  // exchange a step is enough, since parameters do not change before the update; there are two if the second ranges
+  // depend on the first ones of all ranks.
   void agree(const unit_use& u, uint64_t read_bytes) {
     tell(u, read_bytes);
     if (p_.layout->tells_twice(u.unit)) tell(u, read_bytes);
@@ -161,7 +163,8 @@ class step_writer {
   }
 
   // Passes the result of `x` to the next segment: through an exchange of a tensor or sequence group, to another stage,
-  // or directly. If a product is cut into pieces, the exchange of each piece overlaps with the product of the next.
+  // or directly. If a product is computed in pieces of rows, the exchange of each piece overlaps with the product of
+  // the next.
   void hand_on(handle x, const unit_use& u) {
     handle exchanged = exchanges_.computed(x);
     std::vector<handle> more;
@@ -177,7 +180,8 @@ class step_writer {
     if (o.kind != kind::forward) return 1;
     return p_.layout->pieces_of(p_.layout->exchange_of(o.subject, o.segment, use::forward));
   }
-  // Adds a `multiply`, and subtracts its share of the product from the flops of forward `x`.
+  // Adds a `multiply` for one piece of rows of the product that ends forward `x`, and subtracts the flops of that piece
+  // from those of `x`.
   handle multiply(const unit_use& u, handle x, uint32_t piece) {
     const uint32_t segment = d_.at(x).segment;
     const core::segment_exchange& what = p_.layout->exchange_of(u.unit, segment, use::forward);
@@ -190,7 +194,8 @@ class step_writer {
     d_.at(x).flops -= made.flops;
     return m;
   }
-  // Extends the lifetime of the slot that `x` reads to the end of the last of `more`.
+  // Makes the instructions `more`, further pieces of the product of `x`, read the slot that `x` reads, and extends the
+  // lifetime of the slot to the end of the last one.
   void read_with(handle x, const std::vector<handle>& more) {
     const uint32_t slot = d_.at(x).input;
     for (const handle m : more) d_.at(m).input = slot;
@@ -272,7 +277,7 @@ class step_writer {
   exchange_writer exchanges_;
   transfer_writer transfers_;
   std::vector<handle> loads_;  // [micro-batch]: load of its tokens
-  // [unit]: latest exchange of its ranges; none: no exchange yet, or no ranges to exchange.
+  // [unit]: latest exchange of the value ranges of its compressed groups; none: not exchanged yet, or none to exchange.
   std::vector<handle> agreed_;
   handle persistent_ = none, last_forward_ = none, last_compute_ = none;
   uint32_t persistent_buffer_ = none;

@@ -156,7 +156,7 @@ void block_runner::over(const io_completion& c, std::vector<block_job_end>& out)
     idle_bounces_.push_back(s.bounce);
   }
   idle_slots_.push_back(static_cast<uint32_t>(c.token));
-  // A job that is still in waiting_ ends in fill(), which removes it from there.
+  // Reports the end of a job here only if the job is no longer in waiting_; else fill() removes and reports it.
   if (a->in_flight == 0 && !a->in_row) end(*a, out);
 }
 

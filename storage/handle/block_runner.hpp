@@ -20,7 +20,8 @@ namespace troupe::storage {
 /// Direct transfers of a range begin and end at multiples of this number of bytes; the parts before and after go
 /// through the page cache, which holds whole pages.
 inline constexpr uint64_t direct_grain_bytes = 4096;
-inline constexpr unsigned bounce_blocks_max = 16;  ///< largest number of blocks copied through aligned memory
+/// Largest number of blocks in flight whose memory is not aligned, so that they are copied through aligned memory.
+inline constexpr unsigned bounce_blocks_max = 16;
 
 struct block_runner_options {
   io_queue_options queue;
@@ -89,7 +90,7 @@ class block_runner {
   static void end(const active& a, std::vector<block_job_end>& out) { out.push_back({a.job.token, a.bytes, a.error}); }
 
   block_runner_options options_;
-  huge_memory bounce_;  // destroyed after the queue, which waits for blocks in flight
+  huge_memory bounce_;  // before queue_, so that it is destroyed after the queue has waited for blocks in flight
   std::unique_ptr<io_queue> queue_;
   std::deque<std::shared_ptr<active>> waiting_;
   std::vector<slot> slots_;

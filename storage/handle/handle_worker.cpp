@@ -50,7 +50,8 @@ handle_worker::~handle_worker() {
 
 void handle_worker::wake() const {
   const uint64_t one = 1;
-  if (wake_ >= 0 && ::write(wake_, &one, sizeof one) != sizeof one) return;  // a full eventfd is readable, too
+  // A failed write means that the eventfd's counter is at its maximum; the eventfd is then readable anyway.
+  if (wake_ >= 0 && ::write(wake_, &one, sizeof one) != sizeof one) return;
 }
 
 void handle_worker::add(block_job job) {
@@ -64,7 +65,7 @@ void handle_worker::add(block_job job) {
 // Moves new jobs from the inbox to the runner. Returns false if the worker must stop.
 bool handle_worker::take(block_runner& runner) {
   uint64_t count = 0;
-  if (::read(wake_, &count, sizeof count) < 0) count = 0;  // the inbox is checked even without a new signal
+  if (::read(wake_, &count, sizeof count) < 0) count = 0;  // no new signal has come; the inbox is checked anyway
   const std::lock_guard lock(mutex_);
   if (stop_) return false;
   for (auto& job : inbox_) runner.add(std::move(job));
@@ -76,12 +77,12 @@ void handle_worker::work(block_runner& runner) {
   std::vector<block_job_end> ends;
   while (take(runner)) {
     ends.clear();
-    // If no block can be started anyway, the worker waits in the ring, which is cheaper than poll(2).
+    // If no further block can start before one ends, the worker waits in the queue, which is cheaper than poll(2).
     runner.advance(runner.full() || runner.queue().event_descriptor() < 0, ends);
     for (const auto& e : ends) over_(e);
     if (!ends.empty() || runner.full() || (!runner.idle() && runner.queue().in_flight() == 0)) continue;
     std::array<pollfd, 2> events{pollfd{wake_, POLLIN, 0}, pollfd{runner.queue().event_descriptor(), POLLIN, 0}};
-    ::poll(events.data(), events.size(), -1);  // after an interruption the loop checks again
+    ::poll(events.data(), events.size(), -1);  // a result is not needed: the loop looks for jobs and ended blocks again
   }
 }
 

@@ -50,7 +50,8 @@ core::result<file> open_for(io_kind kind, const std::filesystem::path& path) {
   if (there || std::filesystem::exists(std::filesystem::symlink_status(path, e))) return there;
   auto made = file::open_best(path, file_access::create_new, 0600);
   if (made) return made;
-  // Another process may have created the file meanwhile; otherwise the first error is returned.
+  // `made` may have failed because another process created the file after the first attempt; then it can be opened now.
+  // If it still cannot be opened, the error of creating it is returned.
   there = file::open_best(path, file_access::read_write);
   return there ? there : made;
 }
@@ -185,7 +186,7 @@ core::result<void> io_handle::state::here(io_kind kind, std::span<std::byte> mem
 
 std::vector<io_outcome> io_handle::state::take() {
   uint64_t count = 0;
-  if (::read(event, &count, sizeof count) < 0) count = 0;  // outcomes are collected even without a new signal
+  if (::read(event, &count, sizeof count) < 0) count = 0;  // no new signal has come; outcomes are collected anyway
   return std::exchange(outcomes, {});
 }
 
@@ -278,7 +279,7 @@ core::result<uint64_t> io_handle::wait(io_operation one) {
                           std::to_string(one));
   const io_outcome outcome = std::move(*found);
   state_->outcomes.erase(found);
-  if (state_->outcomes.empty()) (void)state_->take();  // the descriptor is readable only while outcomes wait
+  if (state_->outcomes.empty()) (void)state_->take();  // resets the eventfd: no outcome is left to collect
   if (outcome.error) return core::fail(*outcome.error);
   return outcome.bytes;
 }

@@ -131,7 +131,7 @@ core::result<file> file::reopened(file_access access, file_mode mode) const {
     return out;
   }
   if (::access("/proc/self/fd", F_OK) == 0) return out;
-  auto by_name = open(path(), access, mode);  // used on a system without /proc
+  auto by_name = open(path(), access, mode);  // without /proc, opens by name, and checks that it is the same file
   struct stat mine {
   }, its{};
   const bool is_same = by_name && ::fstat(descriptor(), &mine) == 0 && ::fstat(by_name->descriptor(), &its) == 0 &&

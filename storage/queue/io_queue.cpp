@@ -30,7 +30,8 @@ void io_queue::finish() {
 
 void io_queue::signal_event() const {
   const uint64_t one = 1;
-  if (event_ >= 0 && ::write(event_, &one, sizeof one) != sizeof one) return;  // a full eventfd is readable, too
+  // A failed write means that the eventfd's counter is at its maximum; the eventfd is then readable anyway.
+  if (event_ >= 0 && ::write(event_, &one, sizeof one) != sizeof one) return;
 }
 
 core::result<void> io_queue::submit(std::span<const io_request> requests) {
@@ -73,7 +74,7 @@ size_t io_queue::take(bool block, std::vector<io_completion>& out) {
 
 size_t io_queue::poll(std::vector<io_completion>& out) {
   uint64_t count = 0;
-  // The eventfd is reset; without a new signal, completions are collected, too.
+  // Resets the eventfd. The read fails if no signal has come since the last poll; completions are collected anyway.
   if (event_ >= 0 && ::read(event_, &count, sizeof count) < 0) count = 0;
   return take(false, out);
 }

@@ -17,15 +17,15 @@
 
 namespace troupe::storage {
 
-inline constexpr unsigned queue_depth_max = 4096;                      ///< most requests in flight in one queue
-inline constexpr unsigned queue_threads_max = 64;                      ///< most threads of one `thread_queue`
-inline constexpr unsigned registered_files_max = 64;                   ///< most files registered with one ring
+inline constexpr unsigned queue_depth_max = 4096;                      ///< maximum requests in flight in one queue
+inline constexpr unsigned queue_threads_max = 64;                      ///< maximum threads of one `thread_queue`
+inline constexpr unsigned registered_files_max = 64;                   ///< maximum files registered with one ring
 inline constexpr uint64_t registered_piece_bytes = uint64_t{1} << 30;  ///< the kernel's limit on one registered buffer
 
 /// Implementation of a queue, which makes the system calls.
 enum class queue_engine : uint8_t {
   best,     ///< io_uring, or threads if the kernel refuses it
-  uring,    ///< io_uring or an error
+  uring,    ///< io_uring; opening the queue fails if the kernel refuses it
   threads,  ///< a pool of threads that call pread and pwrite
 };
 
@@ -99,9 +99,9 @@ class io_queue {
   void remark(std::string sentence) { remarks_.push_back(std::move(sentence)); }
   void signal_event() const;  ///< makes the eventfd readable; may be called by any thread
 
-  virtual void begin(uint32_t slot) = 0;                            ///< prepares a transfer of the slot's `rest()`
+  virtual void begin(uint32_t slot) = 0;                            ///< prepares a call for transfers_[slot].rest()
   virtual void flush() = 0;                                         ///< submits all requests that `begin` has prepared
-  virtual void reap(bool block, std::vector<answer>& answers) = 0;  ///< appends answers; `block`: waits for one
+  virtual void reap(bool block, std::vector<answer>& answers) = 0;  ///< appends new answers; waits for one if `block`
   virtual void stop_all() = 0;  ///< cancels requests; a cancelled request has the answer -ECANCELED
 
  private:

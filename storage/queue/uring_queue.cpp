@@ -182,7 +182,7 @@ class uring_queue final : public io_queue {
       }
       if (!block || !answers.empty()) return;
       if (in_flight() <= unsent_.size()) {
-        ::sched_yield();  // the kernel has no request, so waiting in the ring would not end
+        ::sched_yield();  // the kernel accepted no request yet, so waiting for a completion would never end
         continue;
       }
       io_uring_cqe* first = nullptr;

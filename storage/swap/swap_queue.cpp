@@ -107,8 +107,8 @@ void swap_queue::keep(const swap_request& request) {
   }
 }
 
-// Forgets swap files that nobody has any more, whose descriptors and room on the disk the kernel would hold otherwise.
-// Requests in flight have their files.
+// Unregisters swap files whose last owner has released them: otherwise the kernel would keep their descriptors open and
+// their space on the disk allocated. A request in flight owns its files, so they stay registered.
 void swap_queue::forget_closed() {
   std::erase_if(seen_files_, [&](const seen_file& x) {
     if (!x.of.expired()) return false;
@@ -137,7 +137,7 @@ bool swap_queue::next_block(block& out) {
 }
 
 void swap_queue::pump() {
-  // Without overlap, the next round begins only when all blocks of the last one have ended.
+  // Without `overlap_events`, new blocks begin only when no block is in flight.
   if (!options_.overlap_events && queue_->in_flight() > 0) return;
   uint64_t digested = 0;
   block next;
@@ -308,7 +308,7 @@ void swap_queue::cancel_all() {
     auto& request = requests_[of];
     if (request.what.parts.empty() || request.error) continue;
     const bool begun = request.part == request.what.parts.size();
-    // all blocks of the request are in flight, and report their ends later
+    // Skips a request whose blocks are all in flight: their ends are reported later.
     if (begun && request.to_retry == 0) continue;
     const auto& part = request.what.parts.front();
     give_up(of, {core::error_kind::stopped, part.on->handle().path().string() + ": " + name_of(request.what.kind) +

@@ -28,7 +28,7 @@
 
 namespace troupe::storage {
 
-inline constexpr unsigned swap_requests_max = 65536;                 ///< most incomplete requests of one queue
+inline constexpr unsigned swap_requests_max = 65536;                 ///< largest number of incomplete requests
 inline constexpr size_t swap_parts_max = 65536;                      ///< largest number of parts of one request
 inline constexpr uint64_t swap_block_bytes_max = request_bytes_max;  ///< largest size of a block
 
@@ -130,7 +130,7 @@ class swap_queue {
     unsigned tries = 0;
   };
 
-  struct seen_file {  // a swap file for which keep() of the queue was called
+  struct seen_file {  // a swap file that this queue has tried to register with the underlying queue (io_queue::keep)
     uint64_t identity = 0;
     std::weak_ptr<swap_file> of;
     file registered;  // refers to a file only if the queue has registered it
@@ -166,7 +166,7 @@ class swap_queue {
   std::vector<seen_file> seen_files_;
   unsigned pending_ = 0;
   swap_counters counters_;
-  std::unique_ptr<io_queue> queue_;  // destroyed first: waits for blocks in flight
+  std::unique_ptr<io_queue> queue_;  // last member, so that it is destroyed first and waits for blocks in flight
 };
 
 }  // namespace troupe::storage

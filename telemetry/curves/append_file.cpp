@@ -67,8 +67,8 @@ core::result<void> append_file::flush() {
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) {
       const int why = n < 0 ? errno : ENOSPC;
-      // Cuts the file back to the last complete flush, so that readers see no half record. If the cut is refused, the
-      // written bytes remain in the file, and the rest follows them.
+      // Truncates the file to its length after the last complete flush, so that readers see no half record. If the
+      // truncation fails, the bytes written just now remain, and the next flush writes the remaining bytes after them.
       if (done > 0 && ::ftruncate(fd_, static_cast<off_t>(written_)) != 0) {
         written_ += done;
         waiting_.erase(0, done);

@@ -1,5 +1,5 @@
-// Owns a file that grows by whole records. Records that a full disk does not accept wait in memory, up to a limit, so
-// that a disk that is full for a while loses nothing. The file never ends with a torn record.
+// Owns a file to which whole records are appended: rows of a curve, TensorBoard events. While the disk is full, new
+// records stay in memory, up to waiting_bytes_limit, and are written later. A partly written record is truncated away.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,14 @@
 
 namespace troupe::telemetry {
 
-/// Limit of the bytes that wait in memory for a disk. A record that would exceed it is dropped and counted.
+/// Maximum bytes of unwritten records that one append_file keeps in memory. append_file::add drops a record that would
+/// exceed the maximum, and counts it in num_dropped().
 inline constexpr uint64_t waiting_bytes_limit = uint64_t{4} << 20;
 
 class append_file {  ///< appends whole records to a file
  public:
-  /// Creates a new file in an existing folder. An existing regular file `file` is renamed to NAME.previous, which
-  /// replaces an earlier one.
+  /// Creates a new file in an existing folder. If a regular file `file` exists, it is first renamed to NAME.previous
+  /// (NAME: its file name); an older NAME.previous is overwritten.
   static core::result<append_file> create(const std::filesystem::path& file);
   /// Opens `file` to append to it; creates the file if it is missing.
   static core::result<append_file> go_on(const std::filesystem::path& file);
@@ -31,13 +32,14 @@ class append_file {  ///< appends whole records to a file
   /// Appends a record to the bytes in memory; `flush` writes them.
   void add(std::string_view record);
 
-  /// Writes all waiting records to the file. After an error they still wait, and the file ends with the last complete
-  /// flush. Records that went into a file that was removed are counted as dropped, and the error says so.
+  /// Writes all records that are in memory to the file. After an error these records are still in memory, and the file
+  /// ends with the last complete flush. If the file was deleted during the run, its records are lost: each such flush
+  /// counts as one dropped record and returns an error that says so.
   core::result<void> flush();
 
   [[nodiscard]] bool is_empty() const { return written_ == 0 && waiting_.empty(); }
   [[nodiscard]] uint64_t num_dropped() const { return num_dropped_; }  ///< number of records that were dropped
-  [[nodiscard]] bool is_removed() const { return is_removed_; }        ///< true: the open file has no name any more
+  [[nodiscard]] bool is_removed() const { return is_removed_; }        ///< true: the file was deleted while it was open
   [[nodiscard]] uint64_t waiting_bytes() const { return waiting_.size(); }
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
 

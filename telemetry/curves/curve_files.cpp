@@ -41,7 +41,8 @@ std::string csv_number(double x) {
   return std::isnan(x) ? "nan" : x > 0 ? "inf" : "-inf";
 }
 
-// Checks, before anything is created or cut, that files with the names of curves are curves.
+// Checks that existing files with the names of curve files are curves of an earlier run, so that no other file is
+// renamed or truncated. Changes nothing.
 core::result<void> check_files(const curve_options& o) {
   if (!o.csv_folder.empty())
     for (const auto label : all_labels)
@@ -53,7 +54,8 @@ core::result<void> check_files(const curve_options& o) {
   return {};
 }
 
-// Cuts the CSV files of all labels, even those that this run may not write for a long time.
+// Removes the rows beyond `last` global samples from the CSV files of all labels, including labels for which this run
+// has no value yet.
 core::result<void> cut_csv_files(const fs::path& folder, uint64_t last) {
   for (const auto label : all_labels) TROUPE_TRY(cut_curve(folder / csv_file_name(label), last, csv_place));
   return {};
@@ -114,7 +116,7 @@ core::result<void> curve_files::go_back(double unix_s, uint64_t global_samples) 
   const auto note = [&first](core::result<void> did) {
     if (!did && first) first = std::move(did);
   };
-  // Rows that wait for a full disk are lost with their file.
+  // csv_.clear() and lines_.reset() below discard rows that could not be written yet; num_lost_ records the loss.
   if (!complete()) ++num_lost_;
   goes_on_ = global_samples > 0;
   if (events_) {

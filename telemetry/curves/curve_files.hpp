@@ -15,11 +15,11 @@
 
 namespace troupe::telemetry {
 
-/// Places of the curve files of a run. A kind whose path is empty is not written.
+/// Paths of the curve files of a run. If a path is empty, files of that kind are not written.
 struct curve_options {
   std::filesystem::path csv_folder, events_folder, json_lines_file;
-  /// Number of global samples after which a resumed run continues its curves. Rows up to there are kept, rows of lost
-  /// steps are dropped, and new rows follow. Empty: a new run.
+  /// nullopt for a new run. For a resumed run: number of samples (of all steps and ranks) that the run had used at its
+  /// checkpoint. Rows up to that number stay in the curve files, later rows are removed, and new rows are appended.
   std::optional<uint64_t> goes_on_after{};
 };
 
@@ -38,18 +38,19 @@ class curve_files {  ///< writes the output files of a run's curves
   /// that requests the file. Files with other names are not touched.
   static core::result<curve_files> open(const curve_options& options, double unix_s);
 
-  /// Sets the curves back to the state after `global_samples`; 0: the run begins anew. Later rows are cut off CSV and
-  /// JSON lines; if the run begins anew, these files become NAME.previous. The event file gets the restart mark.
-  /// Errors: io, no_space; the next write retries.
+  /// Removes the values of steps that a running job repeats because it went back to a checkpoint: rows beyond
+  /// `global_samples` are removed from CSV files and JSON lines. With 0 the run starts from its first step, and the
+  /// next write renames these files to NAME.previous. The event file receives an event that makes tensorboard ignore
+  /// the values. Errors: io, no_space; the next write retries.
   core::result<void> go_back(double unix_s, uint64_t global_samples);
 
   /// Writes values of curves at x = `global_samples`. Values that are not finite are stored as `nan` or `inf`.
   core::result<void> write(double unix_s, uint64_t global_samples, std::span<const curve_value> values);
 
-  /// Writes one JSON object, given without its line end.
+  /// Appends `json` (one JSON object without line end) and a line end to the JSON-lines file.
   core::result<void> write_line(const std::string& json);
 
-  /// Retries all waiting writes. Returns the error of the first file that cannot be written.
+  /// Writes all records that could not be written before. Returns the error of the first file that cannot be written.
   core::result<void> flush();
 
   /// True if every record is in its file: none was dropped, and none waits for a full disk.

@@ -15,10 +15,11 @@ std::optional<uint64_t> number_at(std::string_view text) {
   return error == std::errc() && end != text.data() ? std::optional(out) : std::nullopt;
 }
 
-/// Bytes of a foreign first row that an error shows.
+/// Number of bytes of a file's first row that the error "begins with ..." quotes if the file is not a curve.
 constexpr size_t shown_bytes = 40;
 
-/// Reads the next row, without its line end; returns false if the line end is missing.
+/// Reads the next row, without its line end. Returns false if the file ends before a line end, or if the row is longer
+/// than row_bytes_limit.
 bool next_row(std::istream& in, std::string& row) {
   row.clear();
   int c = 0;
@@ -61,7 +62,8 @@ bool json_begins(std::string_view row, bool whole, std::string_view) {
 core::result<void> check_is_curve(const std::filesystem::path& file, first_row begins, std::string_view header) {
   std::error_code e;
   const auto status = std::filesystem::status(file, e);
-  if (!std::filesystem::exists(status)) return {};  // the code that creates its folder reports the folder's errors
+  // Reports nothing if the folder is missing or cannot be read: the caller creates the folder next and reports that.
+  if (!std::filesystem::exists(status)) return {};
   const std::string wanted = ", wanted a curve of an earlier run or nothing: move it, or choose another folder";
   if (!std::filesystem::is_regular_file(status))
     return core::fail(core::error_kind::bad_input, file.string() + " is not a file" + wanted);

@@ -12,11 +12,11 @@
 
 namespace troupe::telemetry {
 
-/// Longest row in bytes. A longer row and all that follows it are cut off.
+/// Maximum bytes of a row. cut_curve() removes a longer row and all rows after it.
 inline constexpr uint64_t row_bytes_limit = uint64_t{1} << 20;
 
-/// Function that returns the number of global samples in a row, given without its line end; nullopt for a row without
-/// that number, such as a header, which is kept.
+/// Function that returns the number of global samples (x value) in a row, given without its line end; nullopt for a row
+/// without that number, such as a header. cut_curve() keeps rows for which the function returns nullopt.
 using row_place = std::optional<uint64_t> (*)(std::string_view row);
 
 /// Returns the global samples of a CSV row such as `8,0.1`.
@@ -25,7 +25,7 @@ std::optional<uint64_t> csv_place(std::string_view row);
 std::optional<uint64_t> json_place(std::string_view row);
 
 /// Function that returns true if a curve file may begin with `row`. `whole` is true if the row has its line end; a row
-/// without one may be the start of a valid first row.
+/// without one may be the start of a valid first row. `header`: the first row of a CSV curve.
 using first_row = bool (*)(std::string_view row, bool whole, std::string_view header);
 
 /// True if `row` is the header `step,lr` and nothing else; without its line end, the start of the header.
@@ -38,8 +38,8 @@ bool json_begins(std::string_view row, bool whole, std::string_view header);
 /// regular file, io if it cannot be read.
 core::result<void> check_is_curve(const std::filesystem::path& file, first_row begins, std::string_view header);
 
-/// Cuts `file` before its first row beyond `last` samples, or after its last complete row. A missing file is not an
-/// error. A file that needs no cut is not touched.
+/// Truncates `file` before its first row with more than `last` global samples or, if there is none, after its last
+/// complete row. A missing file is not an error. If nothing is to be removed, the file is not touched.
 core::result<void> cut_curve(const std::filesystem::path& file, uint64_t last, row_place place_of);
 
 }  // namespace troupe::telemetry

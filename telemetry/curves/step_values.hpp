@@ -21,12 +21,13 @@ struct step_values {
   double seconds = 0;
   double loss = 0, lr = 0, grad_norm = 0, loss_scale = 1;
   bool skipped = false;
-  /// sum over all ranks of resident bytes plus peak bytes of activations
+  /// Sum over all ranks of a rank's resident bytes (telemetry::memory_row) plus its peak bytes of activations.
   uint64_t memory_bytes = 0;
   /// Mean seconds over the ranks: of the step, with compute busy, with a collective in progress, and with a collective
   /// in progress that no computation hides.
   double step_s = 0, compute_s = 0, communication_s = 0, exposed_s = 0;
-  double control_idle_s = 0;  ///< seconds in which compute was idle although an instruction and a core were ready
+  /// Mean seconds over the ranks in which the compute lane was idle although an instruction and a core were ready.
+  double control_idle_s = 0;
 };
 
 /// Loss over the validation part of the data, after `step` steps.

@@ -22,14 +22,15 @@ struct communication_row {
   uint64_t message_bytes = 0;  ///< number of message bytes of one rank
   uint32_t ranks = 1;
   uint64_t count = 0;
-  double latency_ms = 0;  ///< milliseconds of all calls together
+  double latency_ms = 0;  ///< sum of the milliseconds of all `count` calls
 
   [[nodiscard]] double average_ms() const { return count == 0 ? 0 : latency_ms / double(count); }
 };
 
 /// Bandwidths of one call in Gbit/s; 0 if its time is 0. Source: the factors of nccl-tests' PERFORMANCE.md as DeepSpeed
-/// applies them. With S message bytes of each of n ranks, an all-gather or reduce-scatter moves S*n (the bus (n-1)/n of
-/// it), an all-reduce counts 2S (the bus 2S(n-1)/n), a send S.
+/// applies them. With a message of S bytes on each of n ranks, the algorithm bandwidth counts S*n bytes for an
+/// all-gather or reduce-scatter, 2*S for an all-reduce, and S for a send or all-to-all. The bus bandwidth is the
+/// algorithm bandwidth times (n-1)/n for the first three, and equal to it for a send or all-to-all.
 struct bandwidth {
   double algorithm_gbps = 0, bus_gbps = 0;
 };
@@ -47,8 +48,8 @@ class communication_log {  ///< sums counts, bytes and times of a run's collecti
   explicit communication_log(communication_options options = {}) : options_(std::move(options)) {}
 
   /// Adds the collectives of one rank for each part of the model (stage_leaders). Each collective is added once; a send
-  /// and its receive count as one. Collectives that the vote disabled moved nothing and are omitted. Calls `each`, if
-  /// given, with one line per collective, in the format of comms_logger.verbose.
+  /// and its receive count as one. Omits collectives that moved nothing because the step was skipped. Calls `each`, if
+  /// given, with one line of text per collective, in the format of DeepSpeed's comms_logger.verbose.
   void add(std::span<const rank_spans> step, const std::function<void(const std::string&)>& each = {});
 
   /// Returns one row per operation and message size, and per purpose if the options ask for it.

@@ -50,12 +50,13 @@ std::vector<readiness> readiness_of(const rank_spans& rank) {
   const auto& p = *rank.plan;
   std::vector<readiness> out(p.instructions.size());
   for (const auto& order : p.lanes) {
-    uint32_t before = plan::none;  // predecessor in the lane
+    uint32_t before = plan::none;  // id of the instruction that precedes `x` in the lane's order
     for (uint32_t id : order) {
       const auto& x = p.instructions[id];
       readiness& r = out[id];
       uint32_t last = plan::none;
-      if (before != plan::none && !plan::starts_ahead(x.lane)) {  // this lane starts `x` only after `before` has ended
+      // In a lane that starts no instruction ahead, `x` starts only after `before` has ended.
+      if (before != plan::none && !plan::starts_ahead(x.lane)) {
         last = before;
         r.at_ns = rank.spans[last].end_ns;
       }

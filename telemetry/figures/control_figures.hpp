@@ -11,8 +11,8 @@
 
 namespace troupe::telemetry {
 
-/// Control figures of one step. An instruction could have started when its last dependency had ended; in lanes that run
-/// one instruction at a time, also its predecessor.
+/// Control figures of one step. An instruction could have started when its last dependency had ended and, in a lane
+/// that runs one instruction at a time, when the instruction before it had ended.
 struct control_figures {
   /// Seconds in which the compute lane was idle although its next instruction could have started and a core was free
   /// (fewer lanes of the process worked than it has cores). Mean over the ranks.
@@ -20,7 +20,7 @@ struct control_figures {
   /// Seconds in which the next instruction could have started, but working lanes occupied every core; mean over the
   /// ranks.
   double no_core_s = 0;
-  /// Seconds of the caller's step before its first and after its last instruction; mean over the ranks
+  /// Seconds of the step, as the session measures it, before the first and after the last instruction of all ranks.
   double between_s = 0;
   /// Microseconds from "could have started" to the start, if the last dependency was in the instruction's own lane and
   /// no other lane was notified of its end. Median and 99th percentile over the instructions of all lanes.
@@ -32,15 +32,16 @@ struct control_figures {
 
 /// The moment when an instruction could have started, and the dependency that it waited for last.
 struct readiness {
-  int64_t at_ns = 0;        ///< time in ns when it could start; 0: when the run began
+  int64_t at_ns = 0;        ///< time in ns at which the instruction could have started; 0: it waited for nothing
   bool same_lane = true;    ///< true if the last dependency is in the instruction's own lane
   bool told_other = false;  ///< true if the end of the last dependency was also reported to another lane
 };
-/// Returns the readiness of every instruction, by id, of a run that has ended well.
+/// Returns the readiness of every instruction of a rank's step, indexed by instruction id. Requires that all
+/// instructions of the step have ended.
 std::vector<readiness> readiness_of(const rank_spans& rank);
 
-/// Computes the figures of one run that has ended well. `cores` is the number of cores that its lanes share, 0:
-/// unlimited. The caller sets `between_s`.
+/// Computes the control figures of one step without failure from the times of its ranks. `cores` is the number of CPU
+/// cores that the lanes of these ranks share; 0: unlimited. Leaves `between_s` 0; the caller sets it.
 control_figures control_of(std::span<const rank_spans> ranks, uint32_t cores);
 
 /// Updates the running means `mean` with figures `x`, the latest of `steps` steps.

@@ -76,7 +76,7 @@ std::string flops_table(const profile_sums& sums, const profiled_run& run, const
   }
   const double factor = 2 + options.recompute_fwd_factor;
   const double iteration_ms = sums.iteration_ms(), micros = double(run.accumulation), parts = run.pipeline;
-  const bool cut = run.pipeline > 1;  // true: times and work are sums over the pipeline's parts of the model
+  const bool cut = run.pipeline > 1;  // true: times and flops are sums over one rank of each part of the pipeline
   const std::string per = cut ? " of model" : " per rank";
   const std::string times = text_of("%g", factor), times_all = text_of("%g", factor + 1);
   std::string out = "flops profiler, step " + std::to_string(options.step) +

@@ -10,8 +10,9 @@ namespace {
 
 bool works(const plan::instruction& x) { return x.lane == plan::lane::compute || x.lane == plan::lane::shard; }
 
-// Records the longest wait: the time for which instruction `x`, of the compute or shard lane, waited only for a swap,
-// the last of its dependencies to end. `before` is the predecessor of `x` in the lane, or plan::none.
+// Computes how long instruction `x` of the compute or shard lane waited only for a swap, because the swap was the last
+// of its dependencies to end; stores that time in `out` if it is the longest so far. `before` is the id of the
+// instruction before `x` in the lane, or plan::none.
 void note_wait(io_figures& out, const rank_spans& rank, const plan::instruction& x, uint32_t before) {
   const auto& p = *rank.plan;
   int64_t others = before == plan::none ? 0 : rank.spans[before].end_ns, swap = 0;

@@ -13,8 +13,8 @@ namespace troupe::telemetry {
 
 /// Swap figures of one step. Bytes are sums over all ranks; times are means over the ranks, in seconds.
 struct io_figures {
-  uint64_t planned_bytes = 0;                  ///< bytes that the plan reads and writes
-  uint64_t read_bytes = 0, written_bytes = 0;  ///< bytes that were moved; fewer if a skipped step writes nothing
+  uint64_t planned_bytes = 0;                  ///< bytes of swap files that the plan reads and writes
+  uint64_t read_bytes = 0, written_bytes = 0;  ///< bytes that the step moved; a skipped step may write fewer
   double read_s = 0, write_s = 0;              ///< seconds in which at least one read, or write, was in progress
   double read_hidden_s = 0;                    ///< seconds of read_s in which the compute or the shard lane worked
   /// Seconds in which a swap was in progress while neither the compute nor the shard lane worked.
@@ -25,7 +25,7 @@ struct io_figures {
 
   [[nodiscard]] uint64_t bytes() const { return read_bytes + written_bytes; }
 };
-/// Computes the figures of one run that has ended well.
+/// Computes the swap figures of one step without failure from the times of all its ranks.
 io_figures io_of(std::span<const rank_spans> ranks);
 
 /// Updates `mean` to the means over `steps` steps, of which `x` is the latest; keeps the longest wait of all steps.

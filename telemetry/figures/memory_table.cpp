@@ -15,7 +15,7 @@ std::string memory_breakdown(const std::string& when, const std::vector<memory_r
     return std::string(width > s.size() ? width - s.size() : 0, ' ') + s;
   };
   std::string out = "memory " + when + "\n  rank  tier";
-  std::vector<size_t> shown;  // indices of owners that have bytes on some rank
+  std::vector<size_t> shown;  // indices in memory_row::owners of the columns to print: owners with bytes on some rank
   const size_t num_owners = rows.empty() ? 0 : rows.front().owners.size();
   for (size_t i = 0; i < num_owners; ++i)
     if (std::any_of(rows.begin(), rows.end(), [i](const auto& r) { return r.owners[i].second > 0; }))

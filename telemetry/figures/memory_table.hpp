@@ -13,7 +13,7 @@ struct memory_row {
   uint32_t rank = 0;
   std::string tier = "host";
   std::vector<std::pair<std::string, uint64_t>> owners;  ///< name and bytes of each owner; the same owners in every row
-  /// Pipeline stages that the rank computes; empty without a pipeline
+  /// Text that names the pipeline stages which the rank computes; empty without a pipeline.
   std::string stages = {};
   [[nodiscard]] uint64_t total() const {
     uint64_t n = 0;
@@ -22,8 +22,8 @@ struct memory_row {
   }
 };
 
-/// Returns the text that `memory_breakdown` logs: a line of headings, a line per rank, the process. `when` names the
-/// moment.
+/// Returns the text that the configuration key `memory_breakdown` adds to the log: a line of headings, a line per row,
+/// a line for the process. `when` is a text for the log that names the moment of measurement.
 std::string memory_breakdown(const std::string& when, const std::vector<memory_row>& rows, uint64_t process_bytes);
 
 /// Returns the resident bytes of this process, from /proc; 0 if unknown.

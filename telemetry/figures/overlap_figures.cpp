@@ -19,7 +19,7 @@ constexpr named_overlap named_overlaps[] = {{"gathers", &overlap_figures::gather
                                             {"swaps", &overlap_figures::swaps},
                                             {"updates", &overlap_figures::updates}};
 
-/// Returns the figure that an instruction of this kind belongs to; null if none.
+/// Returns the member of overlap_figures to which the times of instructions of kind `k` are added; null: none.
 hidden_time overlap_figures::*overlap_part(plan::kind k) {
   switch (plan::row_of(k).hidden) {
     case plan::hidden_work::gathers:

@@ -14,7 +14,7 @@ namespace troupe::telemetry {
 struct hidden_time {
   double busy_s = 0;    ///< seconds in which at least one instruction of the kind was in progress
   double hidden_s = 0;  ///< seconds of busy_s in which the compute lane of the same rank worked
-  /// Returns the hidden share, 0 to 1; 1 if the step has no work of this kind.
+  /// Returns the fraction of the time that is hidden, from 0 to 1; 1 if the step has no work of this kind.
   [[nodiscard]] double share() const { return busy_s > 0 ? hidden_s / busy_s : 1; }
 };
 
@@ -35,7 +35,7 @@ void take_mean(overlap_figures& mean, const overlap_figures& x, uint64_t steps);
 /// Returns `hidden behind compute: gathers 83% of 12.1 ms, ...` without a line end. Omits kinds of work that the step
 /// does not have; returns an empty text if the step has none.
 std::string overlap_line(const overlap_figures& x);
-/// Returns a JSON object with a member for each kind.
+/// Returns a JSON object with one member for each kind of work (gathers, reductions, swaps, updates).
 std::string overlap_json(const overlap_figures& x);
 
 }  // namespace troupe::telemetry

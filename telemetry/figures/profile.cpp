@@ -21,7 +21,7 @@ struct segment_times {
 
   void add(const plan::instruction& x, double s) {
     if (x.kind == plan::kind::multiply)
-      forward.seconds += s;  // part of a forward that is counted already
+      forward.seconds += s;  // a multiply continues a forward, which has increased forward.count
     else
       of(x).add(s);
   }
@@ -83,7 +83,7 @@ class collector {
   }
 
   const instruction_times& times_;
-  std::map<std::pair<uint32_t, uint32_t>, segment_times> segments_;  // key: unit, segment
+  std::map<std::pair<uint32_t, uint32_t>, segment_times> segments_;  // key: index of the unit, index of the segment
   double update_s_ = 0, transfer_s_ = 0;
   uint64_t updated_ = 0, transferred_ = 0;
 };

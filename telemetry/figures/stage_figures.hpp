@@ -10,8 +10,8 @@
 
 namespace troupe::telemetry {
 
-/// Figures of one stage. Idle times are those of the compute lanes of the stage's ranks, which other stages of the rank
-/// share: means over these ranks. Counts and bytes are of one of these ranks.
+/// Figures of one pipeline stage. Idle times are means over the stage's ranks of the seconds in which a rank's compute
+/// lane is idle; the lane computes all stages of its rank. Counts and bytes are those of one of the stage's ranks.
 struct stage_figures {
   uint32_t stage = 0;
   std::vector<uint32_t> ranks;
@@ -23,16 +23,16 @@ struct stage_figures {
   double planned_idle_s = 0, measured_idle_s = 0;
 };
 
-/// Figures of a pipeline's step. "Planned" means the plan played with the run's own mean instruction times and no time
-/// between instructions.
+/// Figures of a pipeline's step. "Planned" figures come from a simulation of the plan with the run's own mean
+/// instruction times and no time between instructions; "measured" figures are means over the recorded steps.
 struct pipeline_figures {
   uint64_t steps = 0;  ///< number of steps in the means; 0 without a pipeline, or if no step was recorded
   double planned_step_s = 0, measured_step_s = 0;
   std::vector<stage_figures> stages;
-  [[nodiscard]] double planned_idle(const stage_figures& s) const;   ///< planned idle share of the planned step
-  [[nodiscard]] double measured_idle(const stage_figures& s) const;  ///< measured idle share of the measured step
-  /// Returns the idle time beyond the planned one, as a share of the measured step. Every rank has the same value,
-  /// because its work takes equally long in both.
+  [[nodiscard]] double planned_idle(const stage_figures& s) const;   ///< planned idle time / planned time of a step
+  [[nodiscard]] double measured_idle(const stage_figures& s) const;  ///< measured idle time / measured time of a step
+  /// Returns the measured idle time minus the planned idle time, as a share of the measured step. Every rank has the
+  /// same value, because its instructions take equally long in the simulation and in the measured step.
   [[nodiscard]] double idle_beyond_plan() const;
 };
 

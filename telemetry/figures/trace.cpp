@@ -72,7 +72,8 @@ std::string named(const char* what, uint32_t process, const std::string& thread,
          ",\"args\":{\"name\":" + json_string(name) + "}},\n";
 }
 
-// Returns the thread number of a rank's `chunk`-th stage; the first stage has the lane's own number.
+// Returns the thread number in the trace of `lane`, on the compute lane of a pipeline that of the rank's stage number
+// `chunk`. Chunk 0 has the number of the lane.
 uint32_t thread_of(plan::lane lane, size_t chunk) {
   return static_cast<uint32_t>(static_cast<size_t>(lane) + chunk * plan::num_lanes);
 }

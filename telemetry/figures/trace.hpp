@@ -13,31 +13,33 @@
 
 namespace troupe::telemetry {
 
-/// Figures of one step, means over the ranks; times in seconds.
+/// Figures of one step. Times are in seconds, means over the ranks unless a member says otherwise.
 struct step_summary {
-  double step_s = 0;           ///< seconds from the first start to the last end of a rank
-  double whole_s = 0;          ///< seconds from the first start to the last end of all ranks together
+  double step_s = 0;           ///< seconds from a rank's first start of an instruction to its last end; mean over ranks
+  double whole_s = 0;          ///< seconds from the earliest start on any rank to the latest end on any rank
   double compute_s = 0;        ///< seconds in which the compute lane was busy
   double communication_s = 0;  ///< seconds in which a collective was in progress that all members had posted
   /// Seconds of communication_s in which neither the compute nor the shard lane worked.
   double exposed_s = 0;
-  double idle_s[plan::num_lanes] = {};  ///< [lane]: step_s minus the seconds in which the lane was busy
-  /// Numbers of instructions of one rank for each part of the model (stage_leaders).
+  double idle_s[plan::num_lanes] = {};  ///< [lane]: seconds of step_s in which the lane ran no instruction
+  /// Numbers of gather, release and reduce instructions, each counted on one rank for each part of the model
+  /// (stage_leaders).
   uint64_t gathers = 0, releases = 0, reductions = 0;
   overlap_figures overlap;
   io_figures io;
   control_figures control;
   work_figures work;
 };
-/// Computes the summary over all ranks of a run, whose lanes share `cores` cores (0: unlimited).
+/// Computes the summary of one step over all ranks of a job. `cores` is the number of CPU cores that the lanes share;
+/// 0: unlimited.
 step_summary summarise(std::span<const rank_spans> ranks, uint32_t cores = 0);
 
 /// Adds the summary of a run's step number `steps`, counted from 1, to `run`: figures become means, counts become sums
 /// over the steps.
 void add_step(step_summary& run, const step_summary& x, uint64_t steps);
 
-/// Returns the names of processes (ranks) and threads (lanes); the compute lane has a thread for each of the rank's
-/// stages. Chrome trace events, each followed by ",\n".
+/// Returns the Chrome trace events that name the trace's processes (one per rank) and threads (one per lane; the
+/// compute lane has one for each of the rank's pipeline stages). Each event is followed by ",\n".
 std::string trace_names(std::span<const rank_spans> ranks);
 
 /// Returns the clock shifts of ranks on other machines as a member of the trace's object: `"otherData":{...}` and a

@@ -32,8 +32,8 @@ struct unit_profile {
   [[nodiscard]] double backward_ms() const;
 };
 
-/// Sums over the recorded steps, of one rank for each part of the model (stage_leaders); the getters return means per
-/// micro-batch.
+/// Sums the times and flops of all units over the recorded steps, on one rank for each part of the model
+/// (stage_leaders). units() returns means per micro-batch.
 class profile_sums {
  public:
   void add(std::span<const rank_spans> step);
@@ -59,7 +59,7 @@ struct flops_table_options {
   bool detailed = true;
 };
 
-/// Facts of the run that the table shows.
+/// Facts of the run that flops_table() prints.
 struct profiled_run {
   uint32_t world_size = 1;
   uint64_t micro_batch = 1, accumulation = 1;

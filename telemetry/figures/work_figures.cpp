@@ -29,7 +29,8 @@ work_figures work_of(std::span<const rank_spans> ranks, const posted_times& post
   out.units.resize(table.units.size());
   const double n = double(ranks.size()) * 1e9;
   const auto leaders = stage_leaders(ranks);
-  const double parts = plan::pipeline_ranks(*ranks.front().plan->layout);  // one in so many ranks computes a unit
+  // number of ranks in a pipeline, of which exactly one computes a given unit
+  const double parts = plan::pipeline_ranks(*ranks.front().plan->layout);
   for (size_t r = 0; r < ranks.size(); ++r) {
     const auto& c = ranks[r];
     const bool leads = std::ranges::find(leaders, r) != leaders.end();

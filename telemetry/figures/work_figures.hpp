@@ -23,11 +23,12 @@ struct work_figures {
     /// Floating point operations by the model's table; backward counts two products for one of forward.
     double forward_flops = 0, backward_flops = 0;
   };
-  std::vector<of_kind> kinds;  ///< kinds that the plan contains
+  std::vector<of_kind> kinds;  ///< figures by kind of instruction, for the kinds in the plan
   std::vector<of_unit> units;  ///< [unit]: figures of the unit
 };
 
-/// Computes the figures of one run that has ended well; `posted` belongs to the same ranks.
+/// Computes the work figures of one step without failure from the times of its ranks. `posted` must have been computed
+/// from the same `ranks`.
 work_figures work_of(std::span<const rank_spans> ranks, const posted_times& posted);
 
 /// Updates `mean` to the means over `steps` steps, of which `x` is the latest. The steps have one plan, or plans that

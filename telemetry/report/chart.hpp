@@ -13,8 +13,8 @@ namespace troupe::telemetry {
 
 struct line_chart {
   std::string title;
-  std::string unit;                        ///< printed after the last value in the heading; may be empty
-  const thinned_series* main = nullptr;    ///< the curve; x is the step
+  std::string unit;                        ///< unit of the values, printed in the heading; may be empty
+  const thinned_series* main = nullptr;    ///< the curve to draw; its x values are numbers of steps
   const thinned_series* points = nullptr;  ///< a second, sparse curve on the axes of `main`; may be null
   std::string points_name;
   bool from_zero = false;  ///< true: the y axis begins at 0
@@ -24,7 +24,8 @@ struct line_chart {
 /// Returns a figure with its heading; escapes all text.
 std::string as_svg(const line_chart& c);
 
-/// Limits of the ranks and spans that lanes_svg() draws. Spans too narrow for their share are merged into one.
+/// Maximum number of ranks, and of bars for instructions, that lanes_svg() draws. Bars that would be narrower than the
+/// picture's width divided by the bars per lane are merged with the bar before them.
 inline constexpr size_t drawn_ranks_limit = 8;
 inline constexpr size_t drawn_spans_limit = 4000;
 

@@ -35,7 +35,8 @@ std::string title_of(const plan::rank_plan& p, const plan::instruction& x, const
   return out;
 }
 
-// Returns the bars of a lane; neighbours closer than `narrow` become one bar of the first one's kind.
+// Returns the bars of a lane, one per instruction. An instruction that ends less than `narrow` pixels after the start
+// of the previous bar is merged into that bar, which keeps its kind and colour.
 std::vector<drawn> bars_of(const rank_spans& rank, const posted_times& posted, plan::lane lane, const scale& s,
                            double narrow) {
   const auto& p = *rank.plan;
@@ -47,7 +48,7 @@ std::vector<drawn> bars_of(const rank_spans& rank, const posted_times& posted, p
   std::vector<drawn> out;
   for (const auto& [i, id] : in_time) {
     const auto& x = p.instructions[id];
-    if (x.kind == plan::kind::release) continue;  // takes no time
+    if (x.kind == plan::kind::release) continue;  // has no bar: a release takes no time
     const double from = s.px(i.start_ns), to = s.px(i.end_ns);
     if (!out.empty() && to - out.back().from < narrow) {
       out.back().to = std::max(out.back().to, to);
@@ -98,7 +99,7 @@ std::vector<size_t> drawn_ranks(std::span<const rank_spans> step) {
   return out;
 }
 
-constexpr size_t label_room = 14;  // characters of small text that fit left of a lane's name
+constexpr size_t label_room = 14;  // number of characters of small text that fit to the left of the lanes' names
 
 // Returns the label next to a rank's lanes: the rank, and below it its stages, or their number.
 std::string label_of(const plan::rank_plan& p, double y) {
@@ -133,7 +134,8 @@ std::string lanes_svg(std::span<const rank_spans> step) {
       const auto drawn_bars = bars_of(step[r], posted, lane, s, narrow);
       double busy = 0;
       for (const auto& d : drawn_bars) busy += d.to - d.from;
-      if (lane == plan::lane::control && busy < 0.01 * (right - left)) continue;  // the lane hardly waited for data
+      // Omits the control lane if it waited for data for less than 1% of the step.
+      if (lane == plan::lane::control && busy < 0.01 * (right - left)) continue;
       // omits writer and io lanes without instructions: the step has no checkpoint or no swap files
       if (lane > plan::lane::shard && drawn_bars.empty()) continue;
       if (lane == plan::lane::compute) bars += label_of(*step[r].plan, y);

@@ -41,7 +41,8 @@ void recorder::go_back(double unix_s, uint64_t step, uint64_t global_samples) {
   data_.steps_done = step;
 }
 
-// Restarts the sums by unit and stage when the model is split differently.
+// Discards the sums by unit and by pipeline stage if the plans of `spans` have another table of the model: the model is
+// then split differently, so old sums cannot be continued.
 void recorder::follow_cut(std::span<const rank_spans> spans) {
   if (spans.empty() || cut_ == spans.front().plan->layout->table) return;
   const bool is_first = cut_ == nullptr;
@@ -95,7 +96,7 @@ void recorder::profile(const step_values& v, const std::vector<rank_spans>& span
         flops_table(one, {f.ranks, f.micro_batch, f.accumulation, f.parameters_per_rank, f.parameters, f.pipeline},
                     *options_.flops);
   }
-  // The first step is omitted, since it does set-up work that later steps reuse.
+  // The report's times of units omit the first step, since that step does set-up work that later steps reuse.
   if (options_.report && v.step > 1) profile_.add(spans);
 }
 

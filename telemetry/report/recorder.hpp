@@ -27,7 +27,7 @@ struct recorder_options {
   communication_options collectives;
   std::optional<flops_table_options> flops;  ///< options of the flops profiler; nullopt: it is off
   bool profile = false;                      ///< true: the times of units are kept for run_records::profile
-  uint64_t print_every = 0;                  ///< wall_clock_breakdown: steps between two lines; 0: no lines
+  uint64_t print_every = 0;                  ///< number of steps between two lines of timers in the log; 0: no lines
   std::function<void(const std::string&)> log, warn;
 };
 
@@ -39,8 +39,8 @@ class recorder {  ///< writes all records of a run
   /// which a resumed run continues its curves. Errors: io, no_space.
   core::result<void> open(double unix_s, std::optional<uint64_t> goes_on_after = std::nullopt);
 
-  /// Sets the run back to its state after `step`, as curve_files::go_back does: removes later values from the curves.
-  /// Sums over all steps, such as tokens and seconds, keep the lost steps.
+  /// Called when the run continues from a checkpoint after `step`: removes values of later steps from the curves and
+  /// their files. Sums over all steps, such as tokens and seconds, still include the removed steps.
   void go_back(double unix_s, uint64_t step, uint64_t global_samples);
   void step(const step_values& v, std::vector<rank_spans> spans);
   void validation(const validation_values& v);
@@ -67,11 +67,12 @@ class recorder {  ///< writes all records of a run
   std::optional<curve_files> files_;  ///< files of the curves; nullopt until open() has succeeded
   run_curves curves_;
   communication_log communication_;
-  std::shared_ptr<const core::model_table> cut_;  ///< table of the model as the latest step's ranks compute it
+  std::shared_ptr<const core::model_table> cut_;  ///< model table of the latest step's plans; changes with the split
   profile_sums profile_;
-  instruction_times times_;  // used in a pipeline, or if a profile is wanted
+  instruction_times times_;  // times of instructions; recorded in a pipeline, or if a profile is requested
   std::string flops_text_;
-  std::vector<step_breakdown> printed_;  // sums since the last printed line, for each of stage_leaders()
+  // sums of the times of `num_printed_` steps, one entry per rank of stage_leaders(); cleared when a line is printed
+  std::vector<step_breakdown> printed_;
   uint64_t num_printed_ = 0;
   std::vector<rank_spans> drawn_;
   report_data data_;

@@ -10,9 +10,9 @@
 namespace troupe::telemetry {
 namespace {
 
-constexpr size_t owner_colours = 10;  // classes .m0 to .m9 of report_style.hpp
+constexpr size_t owner_colours = 10;  // number of colours for owners of memory: .m0 to .m9 of report_style.hpp
 
-using cells = std::vector<std::string>;  // texts that are HTML already
+using cells = std::vector<std::string>;  // cells of a table's row, as HTML: the caller has escaped their text
 
 std::string row_of(const cells& c, const char* tag, const char* kind = "") {
   std::string out = *kind == '\0' ? "<tr>" : std::string("<tr class=\"") + kind + "\">";

@@ -23,13 +23,15 @@ struct run_facts {
   std::string loss_unit;  ///< unit of the loss: nats/byte or nats/token
   std::string parameter_dtype;
   uint32_t zero_stage = 0, ranks = 1;
-  uint32_t pipeline = 1;             ///< pipeline degree: parts of the model, each on its own ranks
+  uint32_t pipeline = 1;             ///< pipeline degree: number of parts of the model, each on its own ranks
   std::string mesh;                  ///< axes and degrees as text for display
   uint64_t parameters = 0;           ///< number of elements of the model; a shared parameter counts once
   uint64_t parameters_per_rank = 0;  ///< largest number of elements that a rank stores between steps
   uint64_t steps = 0;                ///< number of steps that the job requests
   uint64_t micro_batch = 1, accumulation = 1, sequence = 0;
-  std::string host_layers;  ///< one line per layer of a host's modules: how it is cut, and why; empty: not shown
+  /// If the host program provided its own modules: one line per layer, how Troupe split it over tensor ranks, and
+  /// why. Empty: not shown.
+  std::string host_layers;
 };
 
 enum class verdict : uint8_t { done, stopped, failed };  ///< how the run ended
@@ -44,15 +46,15 @@ struct run_end {
   uint64_t process_peak_bytes = 0;
   std::string configuration;          ///< effective YAML; empty: the section is omitted
   std::string sample;                 ///< text that the model generated; empty: not shown
-  std::vector<std::string> left_out;  ///< samples that the run left out, one line per decision
+  std::vector<std::string> left_out;  ///< texts that name samples left out after a spike of the loss, or by data.skip
 };
 
 /// The records of a run that has ended.
 struct run_records {
-  std::string communication_table;  ///< empty if comms_logger is off
+  std::string communication_table;  ///< collectives by operation and size, as text; empty if comms_logger is off
   std::string communication_json;
-  bool curves_complete = true;  ///< true if every value is in its file
-  bool report_written = false;  ///< set by the caller that writes the page
+  bool curves_complete = true;  ///< true if every value of the curves was written to its file
+  bool report_written = false;  ///< true if the report page was written; set by the code that writes it
   pipeline_figures pipeline;
   std::string profile;  ///< text of the profile; empty if not requested, or if too few steps were recorded
 };
@@ -88,7 +90,7 @@ struct report_data {
   pipeline_figures pipeline;
   std::vector<unit_profile> units;
   std::vector<communication_row> communication;
-  std::vector<std::string> files;  ///< names of files in the page's folder
+  std::vector<std::string> files;  ///< names of the files in the page's folder that the page lists
 };
 
 /// Returns the whole page. Names, errors, samples and configurations are escaped: they are text, never markup.

@@ -101,8 +101,6 @@ struct data_types_section {  ///< configuration section `data_types`
 struct activation_checkpointing_section {  ///< configuration section `activation_checkpointing`
   bool enabled = false;                    ///< Troupe's key; true: backward recomputes every unit from its stored input
   bool selective = false;  ///< Troupe's key; true: with `enabled`, only the matrix products after norms are recomputed
-  /// Accepted for DeepSpeed's files; no code reads it, so `enabled` recomputes every unit.
-  uint32_t number_checkpoints = 0;
   /// DeepSpeed's key; true: stored activations are split over tensor ranks by tokens, as with parallel.sharded_norms.
   bool partition_activations = false;
   bool cpu_checkpointing = false;          ///< DeepSpeed's key; if true, job_config::offload_activations is cpu or nvme

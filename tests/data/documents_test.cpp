@@ -260,7 +260,7 @@ BOOST_AUTO_TEST_CASE(a_text_that_is_not_utf_8_is_refused_with_its_byte) {
               fmt::format("byte {} of its text (0xff)", data::longest_piece_bytes + 3));
     }
   }
-  // With bytes as tokens, a text is any bytes.
+  // The byte tokenizer has a token for every byte, so a text for it need not be UTF-8.
   BOOST_TEST(as_text(*opened({.path = at.write("latin.txt", "caf\xE9")})) == "caf\xE9");
 }
 

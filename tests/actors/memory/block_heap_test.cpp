@@ -2,6 +2,8 @@
 #include "actors/memory/block_heap.hpp"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <cstring>
 #include <random>
@@ -24,18 +26,17 @@ bool whole(const taken& b) {
   return std::all_of(b.at, b.at + b.bytes, [&](std::byte x) { return x == b.mark; });
 }
 
-/// Allocates and frees blocks in a random order that depends on `seed`, and checks the content of every block before it
-/// is freed.
-void exercise(heap_of_blocks& heap, unsigned seed, uint64_t bytes_max) {
+/// Allocates and frees blocks in a random order that depends on `seed`. Returns true if all blocks are aligned and none
+/// was changed before it is freed. Several threads may call it at once, so it uses no macro of Boost.Test.
+bool stays_sound(heap_of_blocks& heap, unsigned seed, uint64_t bytes_max) {
   std::mt19937 draw(seed);
   std::vector<taken> blocks;
   bool sound = true;
   for (int i = 0; i < 600; ++i) {
-    BOOST_TEST_INFO_SCOPE("i " << i);
     if (blocks.empty() || draw() % 5 < 3) {
       const uint64_t n = 1 + draw() % bytes_max;
       auto* const at = static_cast<std::byte*>(heap.allocate(n));
-      BOOST_REQUIRE(at != nullptr);
+      if (at == nullptr) return false;
       sound &= reinterpret_cast<uintptr_t>(at) % heap_of_blocks::alignment_bytes == 0;
       blocks.push_back({at, n, static_cast<std::byte>(draw())});
       std::memset(at, static_cast<int>(blocks.back().mark), n);
@@ -51,7 +52,7 @@ void exercise(heap_of_blocks& heap, unsigned seed, uint64_t bytes_max) {
     sound &= whole(b);
     heap.free(b.at);
   }
-  BOOST_TEST(sound);
+  return sound;
 }
 
 constexpr uint64_t mib = uint64_t{1} << 20;
@@ -61,15 +62,16 @@ constexpr uint64_t mib = uint64_t{1} << 20;
 BOOST_AUTO_TEST_CASE(blocks_are_aligned_and_no_other_block_writes_to_them) {
   heap_of_blocks heap;
   heap.keep();
-  for (unsigned seed = 0; seed < 10; ++seed) exercise(heap, seed, 200'000);
+  for (unsigned seed = 0; seed < 10; ++seed)
+    BOOST_TEST_CONTEXT("seed " << seed) BOOST_TEST(stays_sound(heap, seed, 200'000));
 }
 
 BOOST_AUTO_TEST_CASE(a_pattern_that_is_repeated_maps_nothing_new) {
   heap_of_blocks heap;
   heap.keep();
-  exercise(heap, 7, 300'000);
+  BOOST_TEST(stays_sound(heap, 7, 300'000));
   const uint64_t mapped = heap.mapped_bytes();
-  for (int i = 0; i < 5; ++i) exercise(heap, 7, 300'000);
+  for (int i = 0; i < 5; ++i) BOOST_TEST_CONTEXT("time " << i) BOOST_TEST(stays_sound(heap, 7, 300'000));
   BOOST_TEST(heap.mapped_bytes() == mapped);
 }
 
@@ -123,9 +125,12 @@ BOOST_AUTO_TEST_CASE(more_than_the_system_has_gives_null_and_the_heap_keeps_work
 BOOST_AUTO_TEST_CASE(threads_may_take_and_free_at_the_same_time) {
   heap_of_blocks heap;
   heap.keep();
+  std::array<std::atomic<bool>, 4> sound{};
   std::vector<std::thread> threads;
-  for (unsigned t = 0; t < 4; ++t) threads.emplace_back([&heap, t] { exercise(heap, t, 100'000); });
+  for (unsigned t = 0; t < sound.size(); ++t)
+    threads.emplace_back([&, t] { sound[t] = stays_sound(heap, t, 100'000); });
   for (auto& t : threads) t.join();
+  for (unsigned t = 0; t < sound.size(); ++t) BOOST_TEST_CONTEXT("thread " << t) BOOST_TEST(sound[t].load());
   heap.give_up();
   BOOST_TEST(heap.mapped_bytes() == 0U);
 }

@@ -43,14 +43,22 @@ std::shared_ptr<save_job> join(const save_rig& r, checkpoint::file_system& files
   return save_job::join(files, *invitation, *asked, leader.step(), r.plans, {}, here, std::move(tell));
 }
 
-/// Returns a function that passes results of parts to the leader, encoded and decoded as between two processes.
-save_job::tell_part to(save_job& leader) {
-  return [&leader](const part_result& part) {
+/// Passes results of parts to the leader of a save, encoded and decoded as between two processes. Another thread than
+/// the test's may call it: what went wrong is kept until `check`.
+struct way_to {
+  save_job& leader;
+  std::shared_ptr<std::string> fault = std::make_shared<std::string>();
+
+  void operator()(const part_result& part) const {
     const auto came = decode_part_result(encode(part));
-    BOOST_REQUIRE_MESSAGE(came.has_value(), (came ? "" : came.error().text));
-    BOOST_TEST(leader.take_part(*came).has_value());
-  };
-}
+    if (!came)
+      *fault = came.error().text;
+    else if (const auto taken = leader.take_part(*came); !taken)
+      *fault = taken.error().text;
+  }
+
+  void check() const { BOOST_TEST(*fault == ""); }
+};
 
 /// Returns the contents of the files of a checkpoint that hold states, without their headers, which contain the save's
 /// id.
@@ -112,12 +120,14 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_of_two_processes_is_that_of_one_bit_for_bit_wh
 
         auto leader = r.begin(shared, 7, request, first_here);
         BOOST_REQUIRE(leader.has_value());
-        const auto joined = join(r, shared, **leader, to(**leader), request);
+        const way_to to_leader{**leader};
+        const auto joined = join(r, shared, **leader, to_leader, request);
         r.run(joined, SIZE_MAX, others_here);
         BOOST_TEST(joined->is_over());
         BOOST_TEST(!(*leader)->is_over());
         r.run(*leader, SIZE_MAX, first_here);
         const auto report = (*leader)->wait(), own = joined->wait();
+        to_leader.check();
         BOOST_TEST(!report.failure);
         BOOST_TEST(!own.failure);
         BOOST_TEST(report.folder == wanted.folder);
@@ -140,11 +150,16 @@ BOOST_AUTO_TEST_CASE(two_processes_share_real_files_and_write_at_the_same_time) 
   r.root = folder.path() / "shared";
   auto leader = r.begin(files, 3, {}, first_here);
   BOOST_REQUIRE(leader.has_value());
-  const auto joined = join(r, files, **leader, to(**leader));
+  const way_to to_leader{**leader};
+  const auto joined = join(r, files, **leader, to_leader);
+  std::string fault, others_fault;
   {
-    const std::jthread other([&] { r.run(joined, SIZE_MAX, others_here); });
-    r.run(*leader, SIZE_MAX, first_here);
+    const std::jthread other([&] { others_fault = r.fault_of_run(joined, SIZE_MAX, others_here); });
+    fault = r.fault_of_run(*leader, SIZE_MAX, first_here);
   }
+  BOOST_TEST(fault == "");
+  BOOST_TEST(others_fault == "");
+  to_leader.check();
   const auto report = (*leader)->wait();
   BOOST_REQUIRE_MESSAGE(!report.failure, (report.failure ? report.failure->text : ""));
   expect_same_checkpoint(files, wanted.folder, files, report.folder);
@@ -169,9 +184,11 @@ BOOST_AUTO_TEST_CASE(two_processes_save_every_step_to_memory_and_a_third_that_is
     BOOST_REQUIRE_MESSAGE(leader.has_value(), (leader ? "" : leader.error().text));
     const auto working = (*leader)->invitation().working;
     BOOST_REQUIRE(checkpoint::make_folders(other, working).has_value());
-    const auto joined = join(r, other, **leader, to(**leader), request);
+    const way_to to_leader{**leader};
+    const auto joined = join(r, other, **leader, to_leader, request);
     r.run(joined, SIZE_MAX, others_here);
     r.run(*leader, SIZE_MAX, first_here);
+    to_leader.check();
     const auto report = (*leader)->wait();
     BOOST_REQUIRE_MESSAGE(!report.failure, (report.failure ? report.failure->text : ""));
     BOOST_REQUIRE(other.rename(working, report.folder).has_value());
@@ -204,8 +221,10 @@ BOOST_AUTO_TEST_CASE(a_process_without_ranks_may_lead) {
   auto leader = r.begin(files, 4, {}, {false, false, false});
   BOOST_REQUIRE(leader.has_value());
   const ranks_here all(3, true);
-  const auto joined = join(r, files, **leader, to(**leader), {}, all);
+  const way_to to_leader{**leader};
+  const auto joined = join(r, files, **leader, to_leader, {}, all);
   r.run(joined);
+  to_leader.check();
   BOOST_TEST(!(*leader)->wait().failure);
   r.expect_in(files, 4);
 }
@@ -217,12 +236,14 @@ BOOST_AUTO_TEST_CASE(a_part_that_fails_elsewhere_fails_the_save_with_its_sentenc
   auto leader = r.begin(files, 2, {}, first_here);
   BOOST_REQUIRE(leader.has_value());
   std::vector<part_result> told;
+  const way_to to_leader{**leader};
   const auto joined = join(r, files, **leader, [&](const part_result& part) {
     told.push_back(part);
-    to (**leader)(part);
+    to_leader(part);
   });
   files.fail_once_at(files.operations(), core::error_kind::no_space);
   r.run(joined, SIZE_MAX, others_here);
+  to_leader.check();
   BOOST_REQUIRE(told.size() == 2U);
   BOOST_TEST(told[0].failure.has_value());
   BOOST_TEST(told[0].digests.empty());
@@ -268,13 +289,15 @@ BOOST_AUTO_TEST_CASE(a_joined_save_that_is_abandoned_tells_of_each_of_its_ranks_
   auto leader = r.begin(files, 2, {}, first_here);
   BOOST_REQUIRE(leader.has_value());
   std::vector<uint32_t> told;
+  const way_to to_leader{**leader};
   const auto joined = join(r, files, **leader, [&](const part_result& part) {
     told.push_back(part.rank);
     BOOST_TEST(part.failure.has_value());
-    to (**leader)(part);
+    to_leader(part);
   });
   joined->abandon({core::error_kind::stopped, "Ctrl-C"});
   r.run(joined, SIZE_MAX, others_here);  // the save has already ended, so the call has no effect
+  to_leader.check();
   BOOST_TEST(told == (std::vector<uint32_t>{1, 2}), boost::test_tools::per_element());
   BOOST_TEST(joined->is_over());
   (*leader)->abandon({core::error_kind::stopped, "Ctrl-C"});
@@ -295,12 +318,14 @@ BOOST_AUTO_TEST_CASE(a_part_that_is_not_as_the_plan_says_fails_the_save_and_one_
       BOOST_REQUIRE(!did.has_value());
       BOOST_TEST((did.error().kind == core::error_kind::bad_input));
     }
+    const way_to to_leader{**leader};
     const auto joined = join(r, files, **leader, [&](part_result part) {
       if (part.rank == 2) spoil(part);
-      to (**leader)(part);
-      to (**leader)(part);  // the repeated result changes nothing
+      to_leader(part);
+      to_leader(part);  // the repeated result changes nothing
     });
     r.run(joined, SIZE_MAX, others_here);
+    to_leader.check();
     r.run(*leader, SIZE_MAX, first_here);
     const auto report = (*leader)->wait();
     BOOST_REQUIRE(report.failure.has_value());

@@ -2,10 +2,13 @@
 // saves.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -51,15 +54,21 @@ struct save_rig {
     return save_job::begin(files, request, run, plans, groups, {}, here);
   }
 
-  /// Executes the first `last` writer instructions of every rank in `here` (empty: all ranks). Then ends the run of
-  /// each lane whose executor has asked to be woken, and aborts the other lanes.
+  /// Does what `fault_of_run` does and checks that nothing went wrong.
   void run(const std::shared_ptr<save_job>& job, size_t last = SIZE_MAX, const ranks_here& here = {}) const {
+    const std::string fault = fault_of_run(job, last, here);
+    BOOST_REQUIRE_MESSAGE(fault.empty(), fault);
+  }
+
+  /// Executes the first `last` writer instructions of every rank in `here` (empty: all ranks). Then ends the run of
+  /// each lane whose executor has asked to be woken, and aborts the other lanes. Returns what went wrong first, or an
+  /// empty text. Several threads may call it at once, so it uses no macro of Boost.Test.
+  std::string fault_of_run(const std::shared_ptr<save_job>& job, size_t last, const ranks_here& here) const {
     std::vector<std::unique_ptr<writer_executor>> lanes;
     std::vector<uint64_t> wakes(plans.size(), 0);
     step_order order;
     order.save = job;
     for (uint32_t r = 0; r < plans.size(); ++r) {
-      BOOST_TEST_INFO_SCOPE("r " << r);
       lanes.emplace_back();
       if (!here.empty() && !here[r]) continue;
       lanes[r] = std::make_unique<writer_executor>(memory[r], std::make_unique<state_store>(*memory[r]));
@@ -67,21 +76,20 @@ struct save_rig {
       lanes[r]->begin(context_of(plans[r], order));
       const auto& ids = plans[r]->lanes[static_cast<size_t>(plan::lane::writer)];
       for (size_t i = 0; i < std::min(last, ids.size()); ++i) {
-        BOOST_TEST_INFO_SCOPE("i " << i);
         const auto did = lanes[r]->start(plans[r]->instructions[ids[i]]);
-        BOOST_REQUIRE_MESSAGE(did.has_value(), (did ? "" : did.error().text));
-        BOOST_REQUIRE((*did == progress::done));
+        if (!did) return fmt::format("rank {}, instruction {}: {}", r, i, did.error().text);
+        if (*did != progress::done) return fmt::format("rank {}, instruction {} is not done", r, i);
       }
     }
     for (uint32_t r = 0; r < plans.size(); ++r) {
-      BOOST_TEST_INFO_SCOPE("r " << r);
       if (lanes[r] == nullptr) continue;
-      if (last == SIZE_MAX) BOOST_TEST(wakes[r] == 1U);
-      if (wakes[r] > 0)
-        BOOST_REQUIRE(lanes[r]->advance(0).has_value());
-      else
+      if (last == SIZE_MAX && wakes[r] != 1) return fmt::format("rank {} asked to be woken {} times", r, wakes[r]);
+      if (wakes[r] == 0)
         lanes[r]->abort({core::error_kind::stopped, "given up"});
+      else if (const auto did = lanes[r]->advance(0); !did)
+        return fmt::format("rank {}: {}", r, did.error().text);
     }
+    return {};
   }
 
   save_report save(checkpoint::file_system& files, uint64_t step, const save_request& request = {}) const {

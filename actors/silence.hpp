@@ -89,7 +89,8 @@ struct patience {
   /// Duration of the longest instruction as the cost model predicts it; a long one raises the limit for `working`.
   std::chrono::nanoseconds longest_predicted{0};
 };
-/// The limit for `working` is at least this number times the duration of the longest instruction.
+/// While a rank is `working` (activity), the limit is at least this number times the duration of the longest
+/// instruction.
 inline constexpr int64_t work_factor = 100;
 
 /// Returns the time without progress after which a run is given up while the busiest rank has activity `doing`; none:

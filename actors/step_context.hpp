@@ -53,7 +53,8 @@ struct step_order {
   /// of the first. 0: as many as the plan has.
   uint32_t micros = 0;
   bool keeps_logits = false;  ///< true: an evaluation stores the model's output in step_context::logits
-  std::string output{};       ///< output to store if a model's last unit has several; empty: the only one
+  std::string output{};       ///< evaluations of a host program's model: name of the output of its last unit that is
+                              ///< stored in step_context::logits; empty: the unit has one output only
   bool computes_loss = true;  ///< false: an evaluation computes outputs only
   std::shared_ptr<save_target> save;  ///< the save that receives the states, in plans that save
   /// Number of times that states were loaded into this session. When it changes, lanes drop state that they keep from

@@ -1,4 +1,5 @@
-// Counts the losses of a run and what they cost, over all of its terms. Owns the limits beyond which a run ends.
+// Counts how often a run has lost processes and what that cost, over all of its terms. Owns the limits beyond which a
+// run ends.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,8 @@
 
 namespace troupe::cluster {
 
-/// The losses of one run so far; used by one thread.
+/// How often a run has lost processes so far, and the repeated steps and the time that this cost. The supervisor fills
+/// it; used by one thread.
 class loss_record {
  public:
   /// `losses_max`: number of losses that a run recovers from; the next one ends the run.

@@ -136,7 +136,8 @@ struct run_so_far {  ///< totals of all previous terms, sent with begin_term bec
 struct begin_term {  ///< order to begin a term, sent to each process that takes part in the term
   uint64_t number = 0;
   uint32_t data = 0;        ///< number of data-parallel ranks in the term
-  std::vector<seat> seats;  ///< seats in the order of ranks; the first process leads
+  std::vector<seat> seats;  ///< seats in the order of ranks; the process of the first seat, which has rank 0, leads the
+                            ///< run in this term
   std::string folder;       ///< folder of the save in memory that the term continues from; empty: none
   std::string cause;        ///< reason for the new term
   std::string secret;       ///< secret with which this term's processes authenticate each other over the network

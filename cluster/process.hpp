@@ -62,7 +62,8 @@ class process {
   /// job is over.
   core::result<term_order> next_term();
   [[nodiscard]] uint64_t term() const;
-  /// True if this process leads the term or, between terms, led the last one.
+  /// True if this process leads the run (it has rank 0 of the term, and its session decides what the other processes
+  /// do) or, between terms, led it in the last term.
   [[nodiscard]] bool leads() const;
   /// Returns why the term ended; nothing while it runs. If `is_final`, the run is over.
   [[nodiscard]] std::optional<end_term> ending() const;

@@ -31,10 +31,12 @@ struct term_order {  ///< the supervisor's order to begin a term, with the files
 
 /// Actions that the caller must take after an event.
 struct consequence {
-  std::optional<message> say;        ///< message to send to the supervisor
+  std::optional<message> say;        ///< message to send to the supervisor; nullopt: none
   std::optional<core::error> ended;  ///< error with which the ranks must stop; set if the term has just ended
-  std::optional<answer> note;        ///< note of another process, to pass to the handler that process::on_note set
-  std::optional<uint64_t> question;  ///< number of a user's question about the state of this process
+  std::optional<answer> note;        ///< note that another process sent to this one, to pass to the handler that
+                                     ///< process::on_note set; nullopt: none
+  std::optional<uint64_t> question;  ///< number of a user's question about the state of this process, which the caller
+                                     ///< must answer; nullopt: none
 };
 
 /// Makes the decisions of one process of a job: receives events, and returns consequences for the caller to execute.

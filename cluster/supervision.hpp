@@ -89,7 +89,8 @@ class supervision {
   /// Handles the loss of the agent of `machine`: all its processes are lost. `how` completes a sentence: "was lost:
   /// ...".
   void parted(uint32_t machine, const std::string& how, int64_t now_ns);
-  /// Handles the end of an agent that was ordered to end and will not reconnect; otherwise equal to `parted`.
+  /// Handles the end of the agent of a replaced `machine`, which was told to end and will not reconnect: all its
+  /// processes are lost. `how` completes a sentence: "was let go: ...".
   void let_go(uint32_t machine, const std::string& how, int64_t now_ns);
 
   /// Returns the actions since the last call, in order.
@@ -127,7 +128,8 @@ class supervision {
     standing is = standing::absent;
     int64_t heard_ns = 0;
     uint32_t losses = 0;
-    std::optional<int64_t> start_ns;  ///< time at which the process is started again
+    std::optional<int64_t> start_ns;  ///< time at which the process is to be started again; nullopt: it is not waiting
+                                      ///< for a start
     bool is_ready = false;
     bool has_run = false;              ///< true if the process took part in a term whose steps began
     std::optional<core::error> lacks;  ///< reason why the process gets no ranks; none: it may get ranks

@@ -40,7 +40,8 @@ struct load_options {  ///< options of load() and load_text()
       /// relative to the current folder.
       overrides;
   bool strict = false;  ///< true: warnings are errors
-  std::optional<uint64_t> steps = {};  ///< number of steps that replaces the key `steps`
+  std::optional<uint64_t> steps = {};  ///< number of steps that replaces the value of the key `steps`; nullopt: the
+                                       ///< file's value stays
   reading read_as = reading::job;
   /// Check of another folder that load calls for a job (not for a host's job or a plain DeepSpeed file) whose model
   /// keys were all accepted; returns further errors and warnings. May be empty.

@@ -57,7 +57,8 @@ tl::expected<Json, json_problem> parse_json(std::string_view text, size_t max_de
     return tl::unexpected(
         json_problem{error_kind::bad_input, e.byte,
                      "broken JSON at byte " + std::to_string(e.byte) + " of " + std::to_string(text.size())});
-  } catch (const nlohmann::json::out_of_range& e) {  // a number exceeds a double; e ends with it in quotes
+  } catch (const nlohmann::json::out_of_range& e) {  // a number exceeds a double; the text of `e` ends with that number
+                                                     // in quotes
     const std::string_view words = e.what();
     const size_t begin = words.find('\'');
     const std::string_view number =

@@ -17,8 +17,8 @@ struct store_place {
   bool is_encrypted = false;
 };
 
-/// Returns the members' addresses in `text`; nullopt if `text` is not etcd:// or etcds:// with 1 to `store_members_max`
-/// members.
+/// Returns the HOST:PORT of each etcd server in `text`; nullopt if `text` is not etcd:// or etcds:// followed by 1 to
+/// `store_members_max` servers, separated by commas.
 std::optional<store_place> read_store(std::string_view text);
 
 }  // namespace troupe::core

@@ -24,7 +24,8 @@ model_table with_copies(model_table table) {
   std::vector<uint32_t> first(table.parameters.size(), nobody);  // [parameter]: first unit that reads it
   for (uint32_t u = 0; u < table.units.size(); ++u) {
     unit_info& unit = table.units[u];
-    std::map<uint32_t, uint32_t> copies;  // [original parameter]: index of the copy that this unit reads
+    std::map<uint32_t, uint32_t> copies;  // [index of a parameter that several units read]: index of the copy that this
+                                          // unit reads instead
     for (const uint32_t q : unit.parameters) {
       // Another segment of the same unit reads the parameter, so the unit already has a copy.
       if (copies.contains(q)) continue;
@@ -62,7 +63,8 @@ bool has_shared(const model_table& table) {
 }
 
 std::vector<std::vector<uint32_t>> uses_of_tied(const model_table& table) {
-  std::map<uint32_t, std::vector<uint32_t>> copies;  // [original parameter]: indices of its copies
+  std::map<uint32_t, std::vector<uint32_t>> copies;  // [index of a parameter that several units read]: indices of its
+                                                     // copies
   for (uint32_t q = 0; q < table.parameters.size(); ++q)
     if (table.parameters[q].is_copy()) copies[table.original(q)].push_back(q);
   std::vector<std::vector<uint32_t>> out;

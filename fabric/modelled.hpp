@@ -65,7 +65,7 @@ class modelled_group : public std::enable_shared_from_this<modelled_group> {
 
   std::optional<core::error> wrong_;  ///< error that every joining member gets, if the arguments of `make` were invalid
   rendezvous rendezvous_;
-  std::vector<waker> wakers_;  ///< waker of each rank; empty when absent
+  std::vector<waker> wakers_;  ///< [rank]: function that wakes the member; empty if the member gave none
   std::vector<bool> joined_;   ///< [rank]: true if the rank has joined the group
   linear_link link_;
   virtual_time time_;

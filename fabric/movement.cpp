@@ -25,7 +25,8 @@ chunk_sizes chunks_of(device::device_id device) {
   return device.kind == device::device_kind::cpu ? chunk_sizes{} : chunk_sizes{all, all};
 }
 
-/// One member's share of an operation, with its operands.
+/// The work of one member of a communicator for a collective: copies pieces to its output, or sums the inputs of all
+/// members there. Used by one thread, until the work is done or `stop` is set.
 struct share {
   const kernels::operations& device;
   device::stream& stream;

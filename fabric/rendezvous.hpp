@@ -25,7 +25,8 @@ struct meeting {
   uint32_t first = 0;                  ///< rank of the member that arrived first
   std::vector<member_memory> memory;   ///< [member]: addresses of the member's input and output
   std::vector<share> shares;           ///< [member]: state of the member's part of the work
-  uint32_t arrived = 0, finished = 0;  ///< numbers of members that have posted it, and that have done their part
+  uint32_t arrived = 0, finished = 0;  ///< numbers of members that have posted the operation, and that have done their
+                                       ///< part of it
   uint64_t bytes = 0;                  ///< bytes of all pieces of the operation, in the input's dtype
   int64_t ready_ns = 0;                ///< virtual time at which the operation is done, for the modelled backend
 };
@@ -70,7 +71,7 @@ class rendezvous {  ///< records which members of a group have posted which oper
   std::vector<uint64_t> next_;  ///< [member]: sequence number of the operation that the member posts next
   /// [member]: the rank number that error messages print for the member; empty: the member's own number
   std::vector<uint32_t> ranks_;
-  uint64_t oldest_ = 0;                          ///< sequence of the operation at the front of `window_`
+  uint64_t oldest_ = 0;                          ///< sequence number of the operation at the front of `window_`
   std::deque<std::unique_ptr<meeting>> window_;  ///< operations from `oldest_` on; null for one that is done
   /// Objects of finished operations, for reuse; never more than the largest number of operations in flight.
   std::vector<std::unique_ptr<meeting>> spare_;

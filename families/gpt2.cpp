@@ -1,5 +1,5 @@
-// GPT-2: learned positions, layer norm before each half of a block, one packed projection for attention, Conv1D layers,
-// whose weights have the shape (in, out).
+// GPT-2: learned positions, layer norm before attention and before the MLP of a block, one packed projection for
+// attention, Conv1D layers, whose weights have the shape (in, out).
 #include "families/rows.hpp"
 
 namespace troupe::families {

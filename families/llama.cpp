@@ -1,4 +1,4 @@
-// Llama: rotary positions, RMS norm before each half of a block, grouped queries, a gated MLP.
+// Llama: rotary positions, RMS norm before attention and before the MLP of a block, grouped queries, a gated MLP.
 #include "families/rows.hpp"
 
 namespace troupe::families {

@@ -12,7 +12,8 @@
 
 namespace troupe::job {
 
-struct degree_change {  ///< one change of the data degree (number of data-parallel replicas) in a run
+struct degree_change {  ///< one change of the data degree (the number of data ranks, which process different samples)
+                        ///< in a run
   uint64_t step = 0;    ///< number of steps that are done before the change
   uint32_t data = 1;    ///< number of data ranks after the change
   friend bool operator==(const degree_change&, const degree_change&) = default;
@@ -22,8 +23,9 @@ struct degree_change {  ///< one change of the data degree (number of data-paral
 /// that is not 0, steps that do not increase, no ranks, or the same number of ranks as before.
 core::result<std::vector<degree_change>> read_degree_changes(std::string_view text);
 
-/// Returns "3 -> 2 -> 3 ranks at steps 0, 20, 34" for the changes whose step is at most `steps`; if each data rank is a
-/// replica of several ranks, "2 -> 1 data ranks of 3 ranks at steps 0, 20".
+/// Returns "3 -> 2 -> 3 ranks at steps 0, 20, 34" for the changes whose step is at most `steps`. If `replica_ranks`,
+/// the number of ranks that hold one copy of the model (such as pipeline times tensor ranks), is above 1: "2 -> 1 data
+/// ranks of 3 ranks at steps 0, 20".
 std::string as_sentence(const std::vector<degree_change>& changes, uint64_t steps, uint32_t replica_ranks = 1);
 
 /// The division of a global batch into micro-batches: `rows` samples of a micro-batch on one rank, `accumulation`

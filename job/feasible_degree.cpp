@@ -19,7 +19,8 @@ tl::unexpected<core::error> refused(const std::string& key, const std::string& w
   return core::fail(error_kind::bad_input, key + ": wanted " + wanted + ", got " + text_of(got));
 }
 
-/// Returns the degrees of a replica as text: "pipeline 2 x tensor 2"; "1 rank" for a replica of one rank.
+/// Returns the degrees of the ranks that together hold one copy of the model, as text: "pipeline 2 x tensor 2"; "1
+/// rank" if one rank holds the whole model.
 std::string replica_text(const config::parallel_section& p) {
   std::string out;
   for (const auto& [axis, degree] : {std::pair("pipeline", p.pipeline), std::pair("sequence", p.sequence),

@@ -1,6 +1,6 @@
 // Computes the data degree at which a job continues when ranks are lost, and the same job with that degree. The degrees
-// of the other axes do not change: only whole replicas train, and surplus ranks wait. Pure; make_blueprint decides
-// whether the degree can be planned.
+// of the other axes do not change: only groups of ranks that together hold a whole copy of the model (replicas) train,
+// and surplus ranks wait. Pure; make_blueprint decides whether the degree can be planned.
 //
 // Settings that follow from the data degree of a loaded job and change with it: parallel.ranks,
 // train_micro_batch_size_per_gpu and gradient_accumulation_steps; at run time the factor of prescale_gradients and each
@@ -17,7 +17,7 @@
 
 namespace troupe::job {
 
-/// Returns the number of ranks that hold one replica of the model.
+/// Returns the number of ranks that together hold one copy of the model.
 inline uint32_t ranks_of_replica(const config::parallel_section& p) { return p.ranks() / p.data; }
 
 /// Returns the division of the job's global batch at a data degree: by the section `elasticity` if it is enabled, else
@@ -28,8 +28,8 @@ core::result<cut_batch> batch_at_degree(const config::job_config& config, uint32
 
 /// Returns the greatest data degree, at most the job's own, that needs no more than `ranks_left` ranks and for which a
 /// batch exists. `config` is the job as it was loaded, without open degrees, not one that has lost ranks: its degree
-/// and rows are the maximum. Errors (peer_lost): no whole replica is left, with its axes; no such degree; fewer ranks
-/// than cluster.min_ranks.
+/// and rows are the maximum. Errors (peer_lost): fewer ranks are left than hold one copy of the model (the error names
+/// the axes over which they split it); no such degree; fewer ranks than cluster.min_ranks.
 core::result<uint32_t> greatest_feasible(const config::job_config& config, uint32_t ranks_left);
 
 /// Returns the job with data degree `data`, for which batch_at_degree must have found a batch.

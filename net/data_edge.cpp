@@ -84,7 +84,8 @@ void data_edge::say_urgently(const data_frame& f, std::string_view payload) {
   wake();
 }
 
-// Makes the loop's thread call turn(), unless a call is pending. Requires that the caller holds mutex_.
+// Makes the loop's thread call turn(), which reads and writes, unless a call is pending. Requires that the caller holds
+// mutex_.
 void data_edge::wake() {
   if (!std::exchange(is_woken_, true)) loop_.post([self = shared_from_this()] { self->turn(); });
 }

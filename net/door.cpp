@@ -56,7 +56,7 @@ class door::beginning : public std::enable_shared_from_this<beginning> {
     });
   }
 
-  /// Closes the connection without a callback, because the door is being closed.
+  /// Closes the connection without a callback, because door::close() was called.
   void forget() {
     tell_ = nullptr;
     over_ = is_forgotten_ = true;

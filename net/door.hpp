@@ -42,7 +42,7 @@ struct door_options {
 };
 
 /// Listens for connections and connects to hosts. All functions but the constructor and `listen` are called on the
-/// loop's thread. Before a door is destroyed, call `close` or stop the loop.
+/// loop's thread. Before the object is destroyed, call `close` or stop the loop.
 class door {
  public:
   using first_words_maker = std::function<std::unique_ptr<first_words>()>;
@@ -58,7 +58,7 @@ class door {
   core::result<uint16_t> listen(const std::string& at, uint16_t port, tls_options options, first_words_maker make,
                                 hand_on tell);
   /// Connects to a host; `tell` receives the connection or an error that names host and port. `within_ns`: time limit;
-  /// 0: the door's deadline.
+  /// 0: door_options::deadline_ns.
   void connect(const std::string& host, uint16_t port, tls_options options, std::unique_ptr<first_words> words,
                int64_t within_ns, hand_on tell);
 

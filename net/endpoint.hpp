@@ -1,5 +1,6 @@
 // Opens links to other machines: listens and connects, with one identity. Owns the thread that all its links share, the
-// door, and the accepted links that accepted() has not returned yet.
+// listening socket with the connections that are still being opened (door.hpp), and the accepted links that accepted()
+// has not returned yet.
 #pragma once
 
 #include <functional>

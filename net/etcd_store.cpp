@@ -56,7 +56,7 @@ class etcd_store final : public leader_store {
         lease_s_(lease_s),
         shown_(std::move(shown)) {
     for (auto& m : members) members_.push_back({std::move(m), {}});
-    // Errors are ignored, because ask() looks the names up again if no member answers.
+    // Errors are ignored, because ask() looks the names up again if no etcd server answers.
     for (auto& m : members_) (void)look_up(m);
   }
 
@@ -109,7 +109,7 @@ class etcd_store final : public leader_store {
  private:
   struct member {
     core::host_port at;
-    std::vector<address> addresses;  ///< addresses from the last successful look-up of the member's name
+    std::vector<address> addresses;  ///< addresses from the last successful look-up of the etcd server's name
   };
 
   [[nodiscard]] core::error strange(const char* wanted, const json& got) const {
@@ -149,8 +149,8 @@ class etcd_store final : public leader_store {
     return from_base64(text_of(field(all.front(), "value")));
   }
 
-  /// Sends a request to the members in turn, starting with the one that answered last. Names are looked up only if no
-  /// known address answers, because a look-up may take long. A 404 counts as an answer: the requested key is absent.
+  /// Sends a request to the etcd servers in turn, starting with the one that answered last. Names are looked up only if
+  /// no known address answers, because a look-up may take long. A 404 counts as an answer: the requested key is absent.
   core::result<json> ask(const char* path, const json& what) {
     const std::string text = what.dump();
     std::vector<std::string> why(members_.size(), "it has no address");
@@ -178,7 +178,7 @@ class etcd_store final : public leader_store {
     return core::fail(error_kind::peer_lost, "no member of " + name_ + " answers: " + all);
   }
 
-  /// Looks up the addresses of a member. True if they differ from the known addresses.
+  /// Looks up the addresses of the etcd server `of`. True if they differ from the known addresses.
   static core::result<bool> look_up(member& of) {
     TROUPE_ASSIGN(auto found, addresses_of(of.at));
     const auto same = [](const address& a, const address& b) { return a.text() == b.text(); };

@@ -25,9 +25,11 @@ using admission = std::function<core::result<std::string>(const std::string& nam
 
 class greeting final : public first_words {
  public:
-  /// Creates the greeting of an end that connects. Requires the other end's certificate to be for `wanted`.
+  /// Prepares the exchange of first messages on the end that connects. The other end's certificate must be for
+  /// `wanted`, a host name or address; `introduction` is the text about this end that the other end receives.
   greeting(const identity& me, std::string wanted, std::string introduction);
-  /// Creates the greeting of the end that accepts a connection.
+  /// Prepares the exchange of first messages on the end that accepts a connection; `admit` decides whether the other
+  /// end is accepted.
   greeting(const identity& me, admission admit);
 
   core::result<bool> advance(tls_stream& with) override;

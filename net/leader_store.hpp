@@ -11,7 +11,8 @@
 
 namespace troupe::net {
 
-struct lead {             ///< the leader of a job
+struct lead {             ///< the host that leads a job: it runs the job's supervisor, to which the agents of the other
+                          ///< hosts connect
   std::string host;       ///< name of the leading host, as in its certificate
   std::string address;    ///< HOST:PORT where the leader accepts the agents of the other hosts
   std::string authority;  ///< digest of the authority's certificate; a different one means another job

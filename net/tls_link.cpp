@@ -205,7 +205,8 @@ class tls_link::traffic : public std::enable_shared_from_this<traffic> {
     const uint64_t one = 1;
     (void)!::write(event_->number(), &one, sizeof one);
   }
-  /// Makes the loop's thread call turn(), unless a call is pending. Requires that the caller holds mutex_.
+  /// Makes the loop's thread call turn(), which reads and writes, unless a call is pending. Requires that the caller
+  /// holds mutex_.
   void wake() {
     if (std::exchange(is_woken_, true)) return;
     room_.loop().post([self = shared_from_this()] { self->turn(); });

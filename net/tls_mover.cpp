@@ -45,7 +45,8 @@ core::result<std::unique_ptr<tls_mover>> tls_mover::open(mover_setup setup) {
   TROUPE_ASSIGN(const auto port, out->door_->listen(
                                      at, 0, std::move(options), [] { return std::make_unique<secret_check>(); },
                                      [self](core::result<connection> c, std::unique_ptr<first_words>) {
-                                       if (!c) return;  // the door has refused and closed the connection
+                                       // the connection was refused, and door.hpp has closed it already
+                                       if (!c) return;
                                        if (const auto place = place_of(*c->tls))
                                          return self->join(*place, std::move(*c));
                                        c->socket->close();

@@ -138,7 +138,8 @@ class draft {
     operation x;
     handle before = none, next = none;
     handle instead = none;  // replacement of a handle that was removed
-    uint32_t edges = none;  // first edge of the chain of this handle's dependencies
+    uint32_t edges = none;  // index of the first of this handle's dependencies in the list of edges, from which
+                            // edge::next leads to the next one; none: it has none
     plan::draft::state state = state::stands;
   };
   struct edge {

@@ -270,8 +270,8 @@ struct job_layout {
   [[nodiscard]] uint32_t shard_at(uint32_t rank) const {
     return options.mesh.degree(core::axis::replicate) == 1 ? data_at(rank) : data_at(rank) % options.shards();
   }
-  /// Index of the replica of the states that `rank` is in. The first replica reports values that are equal on all
-  /// replicas.
+  /// Index of the copy of the states that `rank` holds a shard of. The ranks of the first copy report values that are
+  /// equal in all copies.
   [[nodiscard]] uint32_t replica_at(uint32_t rank) const { return data_at(rank) / options.shards(); }
   [[nodiscard]] bool holds(uint32_t rank, uint32_t parameter) const {
     return pipeline_of[parameter] == pipeline_at(rank);

@@ -52,8 +52,9 @@ struct pool_sizes {
 struct buffer {
   plan::pool pool = pool::gathered;
   uint64_t offset = 0, bytes = 0;
-  uint32_t subject = none;             ///< gather set, bucket, matrix set, snapshot block, sub-group, unit or tie
-  uint32_t first = none, last = none;  ///< instructions that open and close the buffer's lifetime
+  uint32_t subject = none;             ///< index of what the slot holds: a gather set, bucket, matrix set, snapshot
+                                       ///< block, sub-group, unit or tie, depending on the pool
+  uint32_t first = none, last = none;  ///< ids of the first and of the last instruction that use the slot
 };
 
 /// Sentinel of undo_offset: the sub-group has no undo copy, because it is updated after the vote.
@@ -64,7 +65,8 @@ struct sub_group {
   std::vector<owned_piece> pieces;
   uint64_t elements = 0;
   update_need need = update_need::elements;  ///< the greatest need of the group's parameters
-  uint32_t matrices = none;                  ///< matrix set of a sub-group whose need is whole_matrix; else none
+  uint32_t matrices = none;                  ///< index of the matrix set, for a sub-group whose need is whole_matrix;
+                                             ///< else none
 };
 
 /// The values of saved_piece::part: which data of its parameter a saved piece holds. The number of a moment (0 or 1) is

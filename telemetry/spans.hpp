@@ -17,7 +17,8 @@ struct interval {
   [[nodiscard]] int64_t length_ns() const { return end_ns - start_ns; }
 };
 
-/// The shift that was added to times of another machine to express them on the leading process's clock.
+/// The shift that was added to times of another machine, so that they are times of the clock on the machine of the
+/// process that leads the job.
 struct clock_shift {
   int64_t offset_ns = 0;
   int64_t error_ns = 0;  ///< largest possible error of offset_ns

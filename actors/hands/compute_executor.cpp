@@ -180,7 +180,8 @@ class compute_executor final : public executor, private models::gradient_sink {
     if (keep) f.runs[x.subject][x.segment] = std::move(run);
     if (ends_unit(p(), x) && !ends_in_exchange(p(), x.subject)) learn(f, x.subject, hidden_.first());
     TROUPE_TRY(leave_stage(x, f));
-    // If ranks exchange the outputs, that exchange reads them last, so the stored run need not keep them.
+    // If ranks exchange the outputs, that exchange reads them last, so the segment run that is stored for backward need
+    // not keep them.
     const bool exchanged = p().layout->exchanging_ranks(what) > 1;
     if (keep && exchanged) f.runs[x.subject][x.segment]->release_outputs();
     if (logits.defined()) keep_logits(x.micro, logits);
@@ -277,8 +278,8 @@ class compute_executor final : public executor, private models::gradient_sink {
   core::result<void> put_input(const plan::instruction& x) {
     TROUPE_ASSIGN(auto there,
                   flights_[x.micro].windows.put(x.subject, p().table().units[x.subject].name, hidden_, slot(x.staged)));
-    // Frees the bytes of the original tensors now, because the stored run of the first unit still refers to these
-    // tensors as its outputs, which nothing reads any more.
+    // Frees the bytes of the tensors that were copied into the window. The segment run of the first unit, which is
+    // stored for backward, still refers to these tensors as its outputs, but nothing reads their elements any more.
     for (const at::Tensor& t : hidden_) t.set_data(t.new_empty({0}));
     hidden_ = std::move(there);
     return {};

@@ -68,7 +68,7 @@ class wishes {
     std::set<std::string_view> with_states;  // checkpoint names of trained parameters that have moments there
     for (uint32_t q = 0; q < table.parameters.size(); ++q) {
       const auto& p = table.parameters[q];
-      if (p.is_copy()) {  // the original precedes its copy, which shares its tensor
+      if (p.is_copy()) {  // a copied parameter precedes its copies, which are loaded from the same tensor
         chosen_.push_back(chosen_[table.original(q)]);
         continue;
       }

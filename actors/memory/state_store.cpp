@@ -204,7 +204,7 @@ core::result<void> read_states(rank_memories ranks, uint32_t q, state_part part,
                                std::byte* out) {
   for (const auto& m : ranks) {
     const state_store store(*m);
-    // Ranks that are replicas of each other hold equal elements, so only the first replica is read.
+    // If there are several copies of the states, they are equal, so only the ranks that hold the first copy are read.
     const plan::slice mine =
         m->plan().layout->replica_at(m->plan().rank) == 0 ? common(store.held(q, part), range) : plan::slice{};
     if (mine.count == 0) continue;

@@ -11,7 +11,8 @@ namespace troupe::actors {
 
 struct term_members {
   uint32_t place = 0;                ///< number of this process in the job
-  std::vector<cluster::seat> seats;  ///< processes with ranks, in the order of their ranks; the first one leads
+  std::vector<cluster::seat> seats;  ///< processes with ranks, in the order of their ranks; the first one leads the run
+                                     ///< in this term
   /// Keepers: processes without ranks that have files of the save in memory from which the term (time with the same
   /// processes) continues.
   std::vector<cluster::seat> keepers;

@@ -84,7 +84,9 @@ class pass_scheduler {
   core::result<void> end_trial();
   /// Makes training use the plans in `changed` from the next step on.
   core::result<void> take_steps(job::changed_steps changed, passes_report report);
-  /// Makes the memory of all ranks execute the plans `to`; after an error it executes the earlier plans on all ranks.
+  /// Makes the memory of all ranks serve training by the plans `to` from the next step on: `to` has the plan of each
+  /// rank, in rank order, and `sizes` the sizes that the rank's memory pools need at least for any kind of step. Fails
+  /// if a plan stores states at other places than now, or memory is missing; the memory then serves the earlier plans.
   core::result<void> switch_memory(plan::rank_plans to, std::span<const plan::pool_sizes> sizes);
   /// Makes `entered`, with the plans for another state of compression, the plans of the run, and ends a trial of
   /// passes.

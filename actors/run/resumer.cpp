@@ -559,7 +559,8 @@ core::result<void> resumer::begin(opening_watch& watch,
 
 core::result<void> resumer::tell_loader() {
   core::result<void> out;
-  run_.over.lost_step->store(std::numeric_limits<uint64_t>::max());  // no step is lost at the new data position
+  // micro-batches that could not be read before do not count any more: the loader starts at another data position
+  run_.over.lost_step->store(std::numeric_limits<uint64_t>::max());
   const host_caller self(*run_.home.system);
   self->request(run_.term->members->loader, caf::infinite,
                 move_data{run_.term->loader.shape.first_step, run_.term->loader.shape.first_sample,

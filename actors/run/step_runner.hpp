@@ -20,7 +20,7 @@ struct run_wish {
   std::shared_ptr<const data::batch> given{};
   uint32_t micros = 0;        ///< number of micro-batches of the run, as step_order::micros
   bool keeps_logits = false;  ///< true: an evaluation stores its logits, as step_order::keeps_logits
-  std::string output{};       ///< name of the model's output to store, as step_order::output
+  std::string output{};       ///< name of the output of a host program's model that is stored, as step_order::output
   /// False: an evaluation computes outputs only, as step_order::computes_loss.
   bool computes_loss = true;
 };

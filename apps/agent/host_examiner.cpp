@@ -52,7 +52,8 @@ std::string product_instructions(const std::string& processor, const std::vector
                                 "avx512vl", "avx512dq", "avx512_vnni", "avx512_bf16", "avx512_fp16",
                                 "amx_tile", "amx_bf16", "amx_int8",    "asimd",       "asimdhp",
                                 "bf16",     "i8mm",     "sve",         "sve2"};
-  // Begins with the processor's maker, because math libraries choose code by the maker, too
+  // The text begins with the processor's maker, the first word of its name, because math libraries choose their code by
+  // the maker, too.
   std::string out = processor.substr(0, processor.find_first_of(" ("));
   for (const char* one : known)
     if (std::ranges::find(flags, one) != flags.end()) out += std::string(out.empty() ? "" : " ") + one;

@@ -23,10 +23,11 @@ namespace {
 constexpr int no_connection = 255;
 /// Exit codes above this value mean that a signal has ended the remote program.
 constexpr int killed = 128;
-/// Nanoseconds between the failure of one host and the reaction to it. The failure may only be a consequence of the
-/// job's end; if the leader's program exits within this time, it was.
+/// Nanoseconds between the failure of one host's program and the reaction to it. The failure may only be a consequence
+/// of the job's end: it was one if the program of the first host, which leads the job, exits within this time.
 constexpr int64_t say_ns_max = 3'000'000'000;
-/// Nanoseconds after the leader's end after which the programs of the other hosts are terminated.
+/// Nanoseconds after the end of the first host's program, which leads the job, after which the programs of the other
+/// hosts are terminated.
 constexpr int64_t ending_ns_max = 10'000'000'000;
 constexpr size_t line_bytes_max = 4096;
 
@@ -65,7 +66,8 @@ core::result<void> launched_hosts::start(const std::string& name, const std::vec
   pointers.push_back(nullptr);
   const pid_t pid = ::fork();
   if (pid == 0) {
-    ::setpgid(0, 0);  // a terminal's Ctrl-C reaches only the launcher, which forwards it to the leader
+    ::setpgid(0, 0);  // a terminal's Ctrl-C reaches only the launcher, which forwards it to the program of the first
+                      // host
     sigset_t none;
     sigemptyset(&none);
     ::sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -93,7 +95,8 @@ void launched_hosts::line(host& h, const std::string& text) {
   }
   h.last = text;
   const auto& leader = all_.front().code;
-  // a signal has ended the job, so the last lines of other hosts are only consequences
+  // A signal has ended the program of the first host, and with it the job, so the last lines of other hosts are only
+  // consequences.
   if (leader && *leader > killed) return;
   if (h.is_there) std::fprintf(stderr, "%s: %s\n", h.name.c_str(), text.c_str());
 }
@@ -194,7 +197,8 @@ int launched_hosts::run(int signals) {
     const bool unreached =
         failure_ && std::ranges::any_of(all_, [](const auto& h) { return h.code && !h.is_there && h.pid > 0; });
     if (failure_ && leader.in >= 0 && (unreached || now > give_up_ns_ + say_ns_max))
-      close(leader.in);  // at the end of its input, the leader ends itself as if it had received SIGTERM
+      close(leader.in);  // at the end of its input, the program of the first host ends itself as if it had received
+                         // SIGTERM
     if (leader.code && now > over_ns_ + (failure_ ? 0 : ending_ns_max))
       for (auto& h : all_)
         if (!h.code) ::kill(-h.pid, SIGTERM);

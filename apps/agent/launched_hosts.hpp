@@ -24,8 +24,8 @@ class launched_hosts {
   /// Starts the program of one host. The first host leads, and its program inherits the launcher's output; lines of
   /// other hosts are printed after the host's name. Errors: limit.
   core::result<void> start(const std::string& host, const std::vector<std::string>& command);
-  /// Waits until all processes have ended, and forwards the signals of the signalfd `signals` to the leader. Returns
-  /// the leader's exit code, or that of a host which failed earlier.
+  /// Waits until all processes have ended, and forwards the signals of the signalfd `signals` to the program of the
+  /// first host. Returns the exit code of that program, or that of a host which failed earlier.
   int run(int signals);
 
  private:
@@ -47,7 +47,8 @@ class launched_hosts {
   static void close(int& descriptor);
 
   std::vector<host> all_;
-  std::optional<int> failure_;  ///< exit code that the launcher returns instead of the leader's
+  std::optional<int> failure_;  ///< exit code of a host that failed earlier than the first host's program, which the
+                                ///< launcher then returns; none: no host has
   int64_t give_up_ns_ = 0, over_ns_ = 0;
 };
 

@@ -18,11 +18,12 @@
 
 namespace troupe::apps {
 
-class lead_keeper {  ///< renews the lease, or takes it again after it has expired; used by one thread
+class lead_keeper {  ///< renews the lease by which this host leads the job, or takes it again after it has expired;
+                     ///< used by one thread
  public:
   using say_function = std::function<void(const std::string&)>;
 
-  /// Stores its arguments. `me` must hold the lead in `store`.
+  /// Stores its arguments. `store` must have recorded this host, `me`, as the leader of the job.
   lead_keeper(net::leader_store& store, net::lead me, say_function say)
       : store_(store), me_(std::move(me)), say_(std::move(say)) {}
 
@@ -39,13 +40,14 @@ class lead_keeper {  ///< renews the lease, or takes it again after it has expir
   net::leader_store& store_;
   net::lead me_;
   say_function say_;
-  bool is_silent_ = false;  ///< true if the store did not answer the last request and a message has said so
+  bool is_silent_ = false;  ///< true if the store did not answer the last request, and a message has reported that
 };
 
-class kept_lead {  ///< renews the lease on a thread until the lead is given up
+class kept_lead {  ///< leads a job: renews the lease in the store on a thread of its own, until the destructor is
+                   ///< called or another host leads
  public:
   kept_lead(std::unique_ptr<net::leader_store> store, net::lead me, uint32_t lease_s, lead_keeper::say_function say);
-  /// Gives up the lead in the store, if this host still holds it.
+  /// Deletes this host's entry as leader from the store, if it still has the lease.
   ~kept_lead();
   kept_lead(const kept_lead&) = delete;
   kept_lead& operator=(const kept_lead&) = delete;

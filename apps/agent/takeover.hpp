@@ -12,9 +12,9 @@
 
 namespace troupe::apps {
 
-struct own_part {                ///< settings of the host that becomes the leader
-  std::string host;              ///< name of the host that becomes the leader
-  std::string address;           ///< HOST:PORT at which the new leader listens
+struct own_part {                ///< settings of a host that takes over the lead of the job
+  std::string host;              ///< name of this host, as in `cluster.hosts` and in its certificate
+  std::string address;           ///< HOST:PORT at which this host accepts the agents of the other hosts from now on
   net::identity_files identity;  ///< certificate, key and authority of the host, as absolute paths
 };
 

@@ -34,7 +34,8 @@ struct deepspeed_arguments {  ///< arguments of to-deepspeed and, without stage 
   output_arguments output;
   uint32_t stage = 2, ranks = 1;
   std::string dtype = "fp32";
-  std::string job;           ///< path of a topology or ds_config.json to use instead of the checkpoint's own
+  std::string job;           ///< path of a topology or ds_config.json that describes the optimizer; empty: the
+                             ///< configuration in the checkpoint does
   std::string model_config;  ///< path of config.json, for a checkpoint that does not describe its model
   /// True: the optimizer's step counts are written as integers, which DeepSpeed's own optimizers require
   bool integer_steps = false;
@@ -45,8 +46,8 @@ struct distributed_arguments {  ///< arguments of `checkpoint to-dcp`
   source_arguments source;
   output_arguments output;
   uint32_t ranks = 1;
-  /// Path of a topology or ds_config.json to use instead of the checkpoint's own, and path of config.json for a
-  /// checkpoint that does not describe its model
+  /// Path of a topology or ds_config.json that describes the optimizer (empty: the configuration in the checkpoint
+  /// does), and path of config.json for a checkpoint that does not describe its model
   std::string job, model_config;
   std::vector<std::string> given{};  ///< options on the command line; those without effect are refused
 };

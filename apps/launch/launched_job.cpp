@@ -156,8 +156,8 @@ class joined {
     return {};
   }
 
-  /// Sets the address at which hosts join the leader: `listen`, with the launcher's address of the first machine if
-  /// `listen` means every address.
+  /// Sets the address at which the other hosts connect to the first one: `listen`, but with the launcher's address of
+  /// the first machine if `listen` means every address.
   core::result<void> meet_at(const std::string& listen) {
     out_.leader = listen;
     const auto at = core::read_host_port(listen);

@@ -20,7 +20,7 @@ struct plan_arguments : common_arguments {
   bool degrees = false;            ///< true: every way to divide the ranks is shown, instead of a format
   /// True: the model's layers are shown, instead of a format; nothing is planned.
   bool layers = false;
-  output_form form = output_form::text;  ///< form of the summary, degrees, layers and explain
+  output_form form = output_form::text;  ///< text or JSON, for the outputs summary, degrees, layers and explain
   bool measure = false;                  ///< true: this machine's rates are measured first, as in a run
   /// Rates of the disk in 10^9 bytes per second; 0: default or measured rates.
   double disk_read_gb_per_s = 0, disk_write_gb_per_s = 0;

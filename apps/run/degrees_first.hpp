@@ -24,8 +24,9 @@ std::variant<std::vector<std::string>, int> choose_degrees_first(const std::file
 /// Returns the keys of the parallel degrees that the configuration leaves open.
 std::vector<std::string> open_degrees_of(const config::loaded& loaded);
 
-/// In the process that chooses the degrees, writes the values of `keys` to the process that started it, stores
-/// `measured` in the run's folder, and returns the exit code. Returns nothing in a process that was started to train.
+/// In the process that chooses the degrees, writes the values of `keys` to the process that started it, writes
+/// `measured`, the text of the file with the measured degrees, into the run's folder (empty: no file), and returns the
+/// exit code. Returns nothing in a process that was started to train.
 std::optional<int> hand_over_degrees(const std::vector<std::string>& keys, const config::loaded& taken,
                                      const std::string& measured);
 

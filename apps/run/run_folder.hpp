@@ -1,5 +1,5 @@
-// Prepares a run's folder with text files for the user: the effective configuration, and choices that were made for the
-// run.
+// Prepares a run's folder with text files for the user: the effective configuration, and what was chosen where the
+// configuration leaves a choice (degrees, memory tiers, the pipeline's schedule).
 #pragma once
 
 #include <filesystem>
@@ -12,8 +12,10 @@
 
 namespace troupe::apps {
 
-/// Creates the run's folder, which `claim` locks for this process before anything is written; `open` creates the other
-/// files. A run that cannot start leaves no folder that did not exist before.
+/// Creates the run's folder, which `claim` locks for this process before anything is written, and writes the effective
+/// configuration and the choices of the session into it. `degrees` is the text of the file with the chosen parallel
+/// degrees; empty: no such file is written. `open` creates the run's other files. A run that cannot start leaves no
+/// folder that did not exist before.
 core::result<void> prepare_output(const config::loaded& c, const actors::session& s, const std::string& degrees,
                                   const std::function<core::result<void>()>& claim,
                                   const std::function<core::result<void>()>& open);

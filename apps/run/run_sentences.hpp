@@ -20,7 +20,7 @@ std::string size_line(const actors::session& s);
 /// Prints the lines that describe the run. Called before the first step, which may last long.
 void announce(const actors::session& s, const config::job_config& c, const run_start& start, output_style style);
 
-/// Prints the last lines of a run that came to its end.
+/// Prints the last lines of a run that came to its end; `unit` is the unit of its losses, such as nats/token.
 void say_end(const end_summary& e, const train_arguments& a, const char* unit);
 
 /// Returns a sentence about the terms of a job of several processes, after its end. `took_over`: the process that had

@@ -339,7 +339,8 @@ class training {
     }
     const auto claim = [this, is_first] {
       auto claimed = saved_.claim_output();
-      return claimed || is_first ? claimed : core::result<void>();  // the previous leader may still hold the lock
+      return claimed || is_first ? claimed : core::result<void>();  // the process that led the run before and was lost
+                                                                    // may still hold the lock
     };
     if (auto ok = prepare_output(loaded_, *session_, degrees_.file, claim, open_records); !ok)
       return failed(ok.error());
@@ -353,7 +354,7 @@ class training {
     if (page_ == nullptr && has_page())
       if (auto ok = open_page(); !ok) {
         if (is_first) return failed(ok.error());
-        // After a change of the leader, the run continues without the page
+        // If this process has taken over the run from a lost one, the run continues without the page.
         warn("the page is not served: " + ok.error().text);
       }
     stop_.steps_begin();

@@ -29,7 +29,8 @@ struct deepspeed_file {
 struct deepspeed_files {
   std::filesystem::path folder;           ///< folder that contains the files
   std::vector<deepspeed_file> model;      ///< files `*_model_states.pt`, ascending by (mp, dp)
-  std::vector<deepspeed_file> optimizer;  ///< `*optim_states.pt`, fp16 and bf16 names, with and without the underscore
+  std::vector<deepspeed_file> optimizer;  ///< optimizer shards: files `*optim_states.pt`, with or without the prefix of
+                                          ///< fp16 or bf16, and with or without an underscore before `optim`
   std::vector<deepspeed_file> layers;     ///< files `layer_*` of a pipeline, ascending by (layer, mp)
   bool has_offloaded = false;             ///< true: the folder contains `offloaded_tensors`
 };

@@ -1,5 +1,6 @@
-// Reads the weights of a GGUF file as a tensor_source. Tensors of a known family get the model's names and element
-// order; in any other file, tensors keep the file's names and element order. Only the header is read.
+// Opens a GGUF file as a tensor_source. Opening reads only the file's header; the elements are read when a tensor of
+// the source is read. Tensors of a known family get the model's names and element order; in any other file, tensors
+// keep the file's names and element order.
 #pragma once
 
 #include <filesystem>

@@ -1,5 +1,5 @@
-// Reads the weights of a Hugging Face folder, or one safetensors file, as a tensor_source. Only headers are read.
-// Leaves files of torch.save in such folders to torch.hpp.
+// Opens the weights of a Hugging Face folder, or one safetensors file, as a tensor_source. Opening reads only headers;
+// elements are read when the source's tensors are read. Leaves files of torch.save in such folders to torch.hpp.
 #pragma once
 
 #include <filesystem>

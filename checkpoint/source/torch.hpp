@@ -1,5 +1,5 @@
-// Reads torch.save files that hold tensors by name, one file or a folder of them with an index, as a tensor_source.
-// Only containers and pickles are read.
+// Opens torch.save files that hold tensors by name, one file or a folder of them with an index, as a tensor_source.
+// Opening reads only containers and pickles; elements are read when the source's tensors are read.
 #pragma once
 
 #include <filesystem>

@@ -16,7 +16,8 @@ namespace troupe::compression {
 /// A view of a checkpoint with permanent compression; its tensors are computed when they are read.
 struct cleaned_source {
   checkpoint::tensor_source now;  ///< the checkpoint with permanent compression
-  std::shared_ptr<const checkpoint::tensor_source> before;  ///< the original checkpoint, from which `now` is computed
+  std::shared_ptr<const checkpoint::tensor_source> before;  ///< the checkpoint of the compressed run, from which the
+                                                            ///< tensors of `now` are computed
   std::shared_ptr<const job::cleaning> done;   ///< the changes that `now` applies to the tensors of `before`
   uint64_t elements_before = 0, elements = 0;  ///< numbers of elements of all weights, before the cleaning and after it
 };

@@ -7,7 +7,8 @@ namespace {
 
 using enum value_type;
 
-/// Adds the keys of a difficulty that rises over steps, which both forms of a curriculum have.
+/// Adds the keys of a difficulty that rises over steps. A metric of `data_efficiency` and the older section
+/// `curriculum_learning` both have these keys.
 void add_schedule(key_rows& t, section_rows& key, const std::string& name) {
   key("min_difficulty", integer, "none", "Difficulty at the start.").at_least(0);
   key("max_difficulty", integer, "none", "Difficulty in the end.").at_least(0);

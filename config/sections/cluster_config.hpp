@@ -69,7 +69,8 @@ struct cluster_section {  ///< configuration section `cluster`
   /// Machines of the job; the first one accepts the agents of the others; empty: only this machine.
   std::vector<cluster_host> hosts;
   std::string listen;               ///< HOST:PORT at which the first host accepts the agents of the other hosts
-  /// etcd://HOST:PORT[,HOST:PORT...], the store that elects the leader; empty: the first host leads.
+  /// etcd://HOST:PORT[,HOST:PORT...], the etcd service that records which host leads the job; empty: the first host
+  /// leads, and no other host can take over
   std::string store;
   /// Network interface on whose address each host accepts connections; empty: by `listen` and `bind`.
   std::string interface;

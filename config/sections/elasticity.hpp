@@ -23,7 +23,8 @@ struct elasticity_section {  ///< configuration section `elasticity`
   double version = 0.2;
   bool prefer_larger_batch = true;
   bool ignore_non_elastic_batch_info = false;
-  /// Number of ranks of a model replica, and of GPUs of a node; version 0.2 only.
+  /// Number of ranks that together compute one copy of the model, and number of GPUs of a node; read by version 0.2
+  /// only.
   uint64_t model_parallel_size = 1, num_gpus_per_node = 1;
 };
 

@@ -50,7 +50,8 @@ struct parallel_section {  ///< configuration section `parallel`
   uint32_t data = 1, pipeline = 1, tensor = 1, sequence = 1, context = 1, expert = 1;
   /// Key: ranks; number of ranks of the job, equal to ranks() after load; nullopt: not given.
   std::optional<uint64_t> all;
-  /// Number of neighbouring data ranks over which states are split, with replicas beyond; 0: all data ranks.
+  /// Number of neighbouring data ranks over which one copy of the states is split; every further group of as many ranks
+  /// holds a copy of its own. 0: one copy is split over all data ranks.
   uint32_t shard = 0;
   /// True: norms and other computations between matrix products are split over tensor ranks by tokens.
   bool sharded_norms = false;

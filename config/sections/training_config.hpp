@@ -21,11 +21,13 @@ struct optimizer_section {
   double weight_decay = 0.0;
   bool adam_w_mode = true;
   bool bias_correction = true;
-  double momentum = 0.0;                      ///< read by sgd and muon only
-  double dampening = 0.0;                     ///< read by sgd only
-  bool nesterov = false;                      ///< read by sgd and muon only
-  double lr_decay = 0.0;                      ///< read by adagrad only
-  double initial_accumulator_value = 0.0;     ///< read by adagrad only
+  double momentum = 0.0;                      ///< factor of the earlier momentum; read by sgd and muon only
+  double dampening = 0.0;                     ///< part of the gradient that the momentum leaves out, from 0 to 1; read
+                                              ///< by sgd only
+  bool nesterov = false;                      ///< true: Nesterov's form of the momentum; read by sgd and muon only
+  double lr_decay = 0.0;                      ///< rate divided by 1 + (number of earlier updates) * lr_decay; read by
+                                              ///< adagrad only
+  double initial_accumulator_value = 0.0;     ///< first value of the sums of squared gradients; read by adagrad only
   double max_coeff = 10.0, min_coeff = 0.01;  ///< bounds of the trust ratio; read by lamb only
   uint32_t ns_steps = 5;                      ///< number of Newton-Schulz iterations; read by muon only
   /// Learning rates of the matrices that Muon updates, and of all other parameters, which Adam updates; nullopt: `lr`.
@@ -70,11 +72,14 @@ struct scheduler_section {
   bool cycle_momentum = true;
   double cycle_min_mom = 0.8, cycle_max_mom = 0.9;
   double decay_mom_rate = 0.0;
-  uint64_t t_max = 0;  ///< read by CosineAnnealingLR only, which requires it
+  uint64_t t_max = 0;  ///< number of steps of half a cosine period; read by CosineAnnealingLR only, which requires it
   double eta_min = 0.0;
-  double start_factor = 1.0 / 3, end_factor = 1.0;  ///< read by LinearLR only
-  uint64_t total_iters = 5;                         ///< read by LinearLR and PolynomialLR only
-  double power = 1.0;                               ///< read by PolynomialLR only
+  double start_factor = 1.0 / 3, end_factor = 1.0;  ///< factors of the rate at the first step and after total_iters
+                                                    ///< steps; read by LinearLR only
+  uint64_t total_iters = 5;                         ///< number of steps in which the rate changes; read by LinearLR and
+                                                    ///< PolynomialLR only
+  double power = 1.0;                               ///< exponent of the polynomial by which the rate falls; read by
+                                                    ///< PolynomialLR only
 };
 
 struct fp16_section {  ///< configuration section `fp16`

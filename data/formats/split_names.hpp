@@ -26,7 +26,7 @@ named_split split_of(const std::filesystem::path& relative);
 
 /// The parts of a file's name in the form NAME-00000-of-00003.
 struct shard_name {
-  std::string name;  ///< NAME
+  std::string name;  ///< the part of the file's name that the form calls NAME
   uint64_t number = 0, total = 0;
   size_t digits_at = 0, digits = 0;  ///< position and number of the digits of `number` in the file's name, in bytes
 };

@@ -23,7 +23,7 @@ class merge_table {
  public:
   struct merge {
     uint32_t rank = no_rank;  ///< line in merges.txt, from 0; merges with a lower rank are done first
-    uint32_t token = 0;       ///< token that replaces the pair
+    uint32_t token = 0;       ///< number of the token that replaces the pair
   };
   static constexpr uint32_t no_rank = ~uint32_t{0};
 

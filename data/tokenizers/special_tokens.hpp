@@ -35,10 +35,13 @@ struct special_tokens {
   std::optional<uint32_t> begin{}, end{}, unknown{}, separator{}, padding{}, mask{}, end_of_turn{}, end_of_message{};
   std::optional<bool> adds_begin{}, adds_end{},
       adds_separator{};         ///< whether transformers adds the token to each text; nullopt if no file states it
-  std::vector<uint32_t> named;  ///< numbers of the tokens whose text a file names as a special token
-  /// Text that a file names as the beginning-of-text token but that no token has; empty if `begin` is set.
+  std::vector<uint32_t> named;  ///< numbers of the tokens whose text any file of the tokenizer's folder names as a
+                                ///< special token
+  /// Text that a file of the tokenizer's folder names as the beginning-of-text token but that no token has; empty if
+  /// `begin` is set.
   std::string lost_begin;
-  /// Text that a file names as the end-of-text token but that no token has; empty if `end` is set.
+  /// Text that a file of the tokenizer's folder names as the end-of-text token but that no token has; empty if `end` is
+  /// set.
   std::string lost_end;
   std::string chat_template;    ///< template that converts a conversation to a text; empty: no file has it
   /// pairs of a name and a chat template, for all templates but the default one

@@ -25,7 +25,8 @@ inline constexpr uint64_t max_vocabulary = uint64_t{1} << 24;
 struct tokenizer_description {  ///< identity of a tokenizer, which descriptions of token files and checkpoints store
   std::string kind;                       ///< kind of tokenizer: bytes, gpt2 or sentencepiece
   uint64_t vocab_size = 0;                ///< size of the vocabulary: every token is below this number
-  std::optional<uint32_t> end_of_text{};  ///< token after each document; a text that encodes to it is refused
+  std::optional<uint32_t> end_of_text{};  ///< number of the token after each document (nullopt: there is none); a text
+                                          ///< that encodes to it is refused
   /// Digest of words, merges and added words, or of a SentencePiece model; independent of file formats.
   std::string digest;
   /// Digest of the bytes of vocab.json and merges.txt; empty if the tokenizer was read from other files.

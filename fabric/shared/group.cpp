@@ -9,14 +9,14 @@
 
 namespace troupe::fabric {
 
-/// State of a member of this process.
+/// State of a member of the communicator that is a rank of this process.
 struct shared_group::local {
   struct operation_here {
     request posted;
     bool begun = false;  ///< true: this member has begun its part of the operation
   };
   std::shared_ptr<const waker> wake;
-  uint64_t next = 0;  ///< sequence of the operation that this member posts next
+  uint64_t next = 0;  ///< sequence number of the operation that this member posts next
   /// [sequence]: operations whose end has not been reported to this member
   std::map<uint64_t, operation_here> unfinished;
 };

@@ -51,8 +51,8 @@ class shared_group : public std::enable_shared_from_this<shared_group> {
   /// communicator whose calls all fail (bad_input). Callable from any thread.
   std::unique_ptr<communicator> join(uint32_t rank, waker wake);
 
-  /// Handles a ring of another process: wakes the members of this process that have something to do. Callable from any
-  /// thread.
+  /// Called when another process has rung (bell), because members in this process may have something to do. Wakes those
+  /// that have. Callable from any thread.
   void look();
 
  private:

@@ -40,7 +40,7 @@ core::result<void> check_setting(const wire_setting& s) {
 
 }  // namespace
 
-/// State of a member of this process.
+/// State of a member of the communicator that is a rank of this process.
 struct wire_group::local {
   struct operation_here {
     request posted;
@@ -49,8 +49,8 @@ struct wire_group::local {
     bool refused = false;
   };
   std::shared_ptr<const waker> wake;
-  uint64_t next = 0;   ///< sequence of the operation that this member posts next
-  uint64_t begun = 0;  ///< sequence of the first operation that this member has not begun
+  uint64_t next = 0;   ///< sequence number of the operation that this member posts next
+  uint64_t begun = 0;  ///< sequence number of the first operation that this member has not begun
   /// [sequence]: operations whose end has not been reported to this member
   std::map<uint64_t, operation_here> unfinished;
   std::unique_ptr<member_work> work;  ///< used by the member's thread while `works`, else under the lock
@@ -339,7 +339,8 @@ std::vector<uint32_t> wire_group::missing(uint32_t rank, uint64_t sequence) cons
   std::vector<uint32_t> out = not_arrived(sequence);
   if (!out.empty()) return out;
   out = awaited(rank, sequence);
-  // Other members of this machine that are not done are omitted: they may wait for members of other machines as well.
+  // If this member waits for members of other machines, only it and those are returned: other members of this machine
+  // that are not done may wait for other machines as well.
   if (!out.empty()) {
     out.insert(std::ranges::lower_bound(out, rank), rank);
     return out;

@@ -45,7 +45,8 @@ struct wire_setting {
   bell ring;  ///< function that wakes a member's process; called for members in other processes of this machine
   std::shared_ptr<byte_mover> mover;
   std::shared_ptr<note_switch> notes;
-  std::vector<uint32_t> ranks{};  ///< ranks that errors name, where they differ from the members' numbers
+  std::vector<uint32_t> ranks{};  ///< [member]: rank that errors name for the member; empty: its own number in the
+                                  ///< group
   wire_limits limits{};
 };
 
@@ -119,7 +120,8 @@ class wire_group : public std::enable_shared_from_this<wire_group> {
   std::condition_variable moved_;
   std::map<uint32_t, local> here_;  ///< [rank]: state of a member in this process
   std::optional<carrier> carrier_;  ///< set if this process represents its machine
-  uint64_t oldest_ = 0;             ///< sequence of the first operation that some members of this machine have not done
+  uint64_t oldest_ = 0;             ///< sequence number of the first operation that some members of this machine have
+                                    ///< not done
   uint32_t working_ = 0;            ///< number of members of this process that work without the lock
   uint64_t most_staged_bytes_ = 0;  ///< peak bytes of staging memory, summed over the members that have left
 };

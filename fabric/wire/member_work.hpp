@@ -53,8 +53,9 @@ class member_work {
     core::error why;
   };
   struct outcome {
-    std::vector<uint64_t> finished;         ///< sequences of operations of which this member has done its part
-    std::optional<failed_transfer> failed;  ///< the first transfer of this member that has failed
+    std::vector<uint64_t> finished;         ///< sequence numbers of the operations of which this member has done its
+                                            ///< part in this call
+    std::optional<failed_transfer> failed;  ///< the first transfer of this member that has failed; nullopt: none has
     bool has_sent = false;                  ///< true if this member's count of sent contributions has grown
   };
   /// Does all work that is possible now. `has_failed(sequence)`: true if no work is to be done for that operation and
@@ -72,7 +73,8 @@ class member_work {
  private:
   struct chunk_under_way {
     std::shared_ptr<staging_buffer> buffer;  ///< memory for bytes from other machines; null if none come
-    std::vector<uint32_t> missing;           ///< members of other machines whose bytes for the chunk have not arrived
+    std::vector<uint32_t> missing;           ///< numbers of the members on other machines whose bytes for the chunk
+                                             ///< have not arrived
   };
   struct leaving {
     std::shared_ptr<staging_buffer> buffer;
@@ -87,7 +89,8 @@ class member_work {
     std::vector<bool> sent, landed;
     size_t num_sent = 0, num_landed = 0;         ///< numbers of sends and of landings that have ended
     size_t first_unsent = 0;                     ///< index in `sent` of the first send that has not ended
-    std::vector<size_t> to_spread;               ///< indices of landings to copy to other members of this machine
+    std::vector<size_t> to_spread;               ///< indices in traffic.landings of received bytes that must still be
+                                                 ///< copied to other members of this machine
     std::deque<chunk_under_way> adding, coming;  ///< chunks to add, and results to store, that have staging memory
     size_t added = 0, stored = 0;                ///< number of chunks that are added, and of results that are stored
     std::map<uint64_t, leaving> outgoing;        ///< [number of a chunk]: sum of the chunk, which is being sent

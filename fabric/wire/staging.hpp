@@ -9,7 +9,7 @@
 
 namespace troupe::fabric {
 
-/// One buffer; a transfer that uses it holds a reference.
+/// One buffer for bytes in transit; a transfer that uses the buffer holds a reference to it.
 struct staging_buffer {
   explicit staging_buffer(uint64_t n) : bytes(new std::byte[n]), size(n) {}
   std::unique_ptr<std::byte[]> bytes;

@@ -66,9 +66,11 @@ struct wire_sum {
   };
   uint64_t from = 0;                    ///< index of the element in every input where the part begins
   std::vector<uint32_t> inputs{};       ///< members whose contributions this member adds, in rank order
-  std::optional<uint32_t> continues{};  ///< the member of the previous machine whose partial sum comes first
-  std::optional<uint32_t> passes_to{};  ///< the member of the next machine that continues; none if the sum ends here
-  std::vector<uint32_t> results_to{};   ///< members of other machines that receive the rounded sum
+  std::optional<uint32_t> continues{};  ///< number of the member on the previous machine whose partial sum this member
+                                        ///< continues; nullopt: it begins the sum
+  std::optional<uint32_t> passes_to{};  ///< number of the member on the next machine that continues the sum; nullopt if
+                                        ///< the sum ends here
+  std::vector<uint32_t> results_to{};   ///< numbers of the members on other machines that receive the rounded sum
   std::vector<output> outputs{};        ///< outputs that this member writes
 };
 

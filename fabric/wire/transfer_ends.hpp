@@ -23,7 +23,8 @@ struct transfer_tag {
   uint64_t index = 0;  ///< index of the transfer among the operation's transfers of the same kind
 };
 
-/// The ended transfers of one member.
+/// Collects the results of one member's transfers. The threads of a byte_mover add a result with tell() when a transfer
+/// has ended; the member's own thread removes all results with take().
 class transfer_ends {
  public:
   /// Creates an empty list. `wake`: the member's waker; null for a member that calls `advance` by itself.

@@ -46,7 +46,7 @@ struct pruned_module {
   uint64_t heads = 0;        ///< number of heads, for pruned_part::heads
   uint64_t kept = 0;         ///< number of set bits in the mask, which has scores() bits
   uint64_t from_update = 0;  ///< number of applied updates before pruning begins
-  /// parameter that holds the mask's scores, if scores are learned
+  /// index of the parameter that holds the mask's scores; nullopt: scores are not learned
   std::optional<uint32_t> score_parameter = std::nullopt;
   /// Weights and biases of norms among the related modules; the mask sets their elements to 0, too.
   std::vector<pruned_vector> along = {};

@@ -26,8 +26,8 @@ struct named_split {  ///< a split of a model over tensor ranks, and the source 
 
 /// Returns the split that the section's specs describe; `whole` is the family's table without cuts, `model_type` the
 /// name of its family. Refused (bad_input), with file and line of the spec, or the key of its preset: layers of one
-/// half of a block of which only some are split, styles and shapes that differ from the family's computation,
-/// gather_output within a block, a layer without spec under strict_mode, specs that split nothing.
+/// half (attention or MLP) of a block of which only some are split, styles and shapes that differ from the family's
+/// computation, gather_output within a block, a layer without spec under strict_mode, specs that split nothing.
 core::result<named_split> split_of(const config::tensor_parallel_section& section, const core::model_table& whole,
                                    std::string_view model_type, uint32_t degree);
 

@@ -64,8 +64,8 @@ __global__ void lamb_prepare_kernel(lamb_factors<float> factors, const float* ma
   }
 }
 
-/// Computes the second half of LAMB's update: changes the weights after the trust ratio, a factor in `factors`, is
-/// known. `copy`, the parameters in another type, may be null.
+/// Computes apply() of LAMB's update (kernels/optimizer/lamb.hpp): changes the weights after the trust ratio, a factor
+/// in `factors`, is known. `copy`, the parameters in another type, may be null.
 template <int N, class Copy>
 __global__ void lamb_apply_kernel(lamb_factors<float> factors, float* master, const float* m, const float* v,
                                   Copy* copy, uint64_t count) {

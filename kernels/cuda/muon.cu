@@ -20,8 +20,8 @@ __global__ void muon_prepare_kernel(muon_factors<float> factors, float* m, const
   });
 }
 
-/// Computes the second half of Muon's update: changes the weights by the orthogonalised directions. `copy`, the
-/// parameters in another type, may be null.
+/// Computes apply() of Muon's update (kernels/optimizer/muon.hpp): changes the weights by the orthogonalised
+/// directions. `copy`, the parameters in another type, may be null.
 template <int N, class Copy>
 __global__ void muon_apply_kernel(muon_factors<float> factors, float* master, const float* orthogonal, Copy* copy,
                                   uint64_t count) {

@@ -1,6 +1,7 @@
-// The two halves of LAMB's and Muon's updates with checks of memory and numbers, for programs that call them directly
-// (optimizer.hpp's update() checks the same for the other optimizers). A training run calls the unchecked halves of
-// lamb.hpp and muon.hpp, because its plan has proved that its memory does not overlap.
+// Updates of LAMB and Muon consist of two functions: `prepare`, then `apply`. These are both functions with checks of
+// memory and numbers, for programs that call them directly (optimizer.hpp's update() checks the same for the other
+// optimizers). A training run calls the unchecked functions of lamb.hpp and muon.hpp, because its plan has proved that
+// its memory does not overlap.
 #pragma once
 
 #include <span>
@@ -11,9 +12,10 @@
 
 namespace troupe::kernels {
 
-/// Check their arguments, then call `prepare` or `apply` of LAMB. Errors (bad_input), with nothing written: missing
-/// memory that the half needs, a type that no kernel reads, views that overlap, a wrong number of sums, a copy of
-/// masters in fp64, a step 0, a rate, factor or ratio that is not finite.
+/// Check their arguments, then call `prepare` or `apply` of LAMB. Errors (bad_input), with nothing written: memory is
+/// missing that the called function reads or writes, a type that no kernel reads, views that overlap, a wrong number of
+/// sums, a step 0, a rate, factor or ratio that is not finite, and in `apply` a `piece.copy` in fp64 or of fp64
+/// weights.
 core::result<void> prepare_checked(const lamb_options& options, const optimizer_step& step,
                                    const optimizer_piece<float>& piece, std::span<double> weight_sums,
                                    std::span<double> update_sums);
@@ -25,9 +27,11 @@ core::result<void> apply_checked(const lamb_options& options, const optimizer_st
 core::result<void> apply_checked(const lamb_options& options, const optimizer_step& step,
                                  const optimizer_piece<double>& piece, double trust_ratio);
 
-/// Check their arguments, then call `prepare` or `apply` of Muon. Errors (bad_input), with nothing written: missing
-/// memory that the half needs, a type that no kernel reads, views that overlap, a copy of masters in fp64, a step 0, a
-/// rate or factor that is not finite. `direction` and `orthogonal` have `piece.count` elements.
+/// Check their arguments, then call `prepare` or `apply` of Muon. Errors (bad_input), with nothing written: memory is
+/// missing that the called function reads or writes, a type that no kernel reads, views that overlap, a step 0, a rate
+/// or factor that is not finite, and in `apply` a `piece.copy` in fp64 or of fp64 weights. `direction` (the update
+/// directions that `prepare` writes) and `orthogonal` (these directions after `orthogonalise`) have `piece.count`
+/// elements.
 core::result<void> prepare_checked(const muon_options& options, const optimizer_step& step,
                                    const optimizer_piece<float>& piece, float* direction);
 core::result<void> prepare_checked(const muon_options& options, const optimizer_step& step,

@@ -21,7 +21,8 @@ struct lamb_options {
   bool bias_correction = true;
 };
 
-/// Computes the first half of an update of a piece. With g the gradient times step.gradient_scale, p the master weight:
+/// Updates the moments of a piece, and computes its square sums, from which the norms of the whole parameter follow.
+/// With g the gradient times step.gradient_scale, p the master weight:
 ///   m = beta1 * m + (1 - beta1) * g
 ///   v = beta2 * v + (1 - beta2) * g * g
 ///   u = m / (sqrt(v) + epsilon) + weight_decay * p
@@ -37,21 +38,21 @@ void prepare(const lamb_options& options, const optimizer_step& step, const opti
 /// The arguments are the square sums over the whole parameter, not over a piece.
 double trust_ratio(const lamb_options& options, double weight_square_sum, double update_square_sum);
 
-/// Computes the second half of an update of a piece: p = p - (lr * sqrt(1 - beta2^step) / (1 - beta1^step) *
-/// trust_ratio) * u, with u recomputed from the moments; then writes `piece.copy`, p rounded to its type. Does not read
-/// the gradient.
+/// Updates the weights of a piece, once the trust ratio of the whole parameter is known: p = p - (lr * sqrt(1 -
+/// beta2^step) / (1 - beta1^step) * trust_ratio) * u, with u recomputed from the moments; then writes `piece.copy`, p
+/// rounded to its type. Does not read the gradient.
 void apply(const lamb_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
            double trust_ratio);
 
-/// Scalar implementations of both halves of LAMB's update, one element at a time, with the same bits; tests compare the
-/// SIMD code with them.
+/// Scalar implementations of prepare() and apply() of LAMB, one element at a time, with the same bits; tests compare
+/// the SIMD code with them.
 void prepare_reference(const lamb_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
                        std::span<double> weight_sums, std::span<double> update_sums);
 void apply_reference(const lamb_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
                      double trust_ratio);
 
-/// Compute the halves of LAMB's update for states in fp64, in fp64 throughout: for fp64 runs, with which other runs are
-/// compared. Do not write `piece.copy`.
+/// Compute prepare() and apply() of LAMB for states in fp64, in fp64 throughout: for fp64 runs, with which other runs
+/// are compared. Do not write `piece.copy`.
 void prepare(const lamb_options& options, const optimizer_step& step, const optimizer_piece<double>& piece,
              std::span<double> weight_sums, std::span<double> update_sums);
 void apply(const lamb_options& options, const optimizer_step& step, const optimizer_piece<double>& piece,

@@ -1,6 +1,7 @@
 // Muon's update: each gradient is added to the momentum, the matrix of directions that follows from it is made
 // orthogonal, and the result is the step. Owns the formulas of elements; leaves the formulas of the matrix to
-// orthogonalise.hpp. Between the two halves, the caller must collect the directions of a whole matrix from all shards.
+// orthogonalise.hpp. Between prepare() and apply(), the caller must collect the directions of a whole matrix from all
+// shards.
 #pragma once
 
 #include "kernels/optimizer/optimizer_piece.hpp"
@@ -16,30 +17,29 @@ struct muon_options {
   uint32_t ns_steps = 5;  ///< number of Newton-Schulz iterations
 };
 
-/// Computes the first half of an update of a piece. With g the gradient times step.gradient_scale:
+/// Updates the momentum of a piece, and computes its update directions. With g the gradient times step.gradient_scale:
 ///   m = momentum * m + (1 - momentum) * g
 ///   direction = (1 - momentum) * g + momentum * m with `nesterov`, otherwise m
-/// `direction` has `count` elements; weights are neither read nor written. Between the halves the whole matrix of
-/// directions goes through `orthogonalise`. Every product and sum is rounded by itself. Source: Jordan et al. 2024,
-/// "Muon: an optimizer for hidden layers in neural networks", as in torch.optim.Muon and DeepSpeed's muon_update.
+/// `direction` has `count` elements; weights are neither read nor written. Between prepare() and apply() the whole
+/// matrix of directions goes through `orthogonalise`. Every product and sum is rounded by itself. Source: Jordan et al.
+/// 2024, "Muon: an optimizer for hidden layers in neural networks", as in torch.optim.Muon and DeepSpeed's muon_update.
 void prepare(const muon_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
              float* direction);
 
-/// Computes the second half of an update of a piece, with o this piece's elements of the orthogonalised matrix: p = p *
-/// (1 - lr * weight_decay) - lr * o, then writes `piece.copy`, p rounded to its type. Reads neither gradient nor
-/// momentum.
+/// Updates the weights of a piece, with o this piece's elements of the orthogonalised matrix: p = p * (1 - lr *
+/// weight_decay) - lr * o, then writes `piece.copy`, p rounded to its type. Reads neither gradient nor momentum.
 void apply(const muon_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
            const float* orthogonal);
 
-/// Scalar implementations of both halves of Muon's update, one element at a time, with the same bits; tests compare the
-/// SIMD code with them.
+/// Scalar implementations of prepare() and apply() of Muon, one element at a time, with the same bits; tests compare
+/// the SIMD code with them.
 void prepare_reference(const muon_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
                        float* direction);
 void apply_reference(const muon_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
                      const float* orthogonal);
 
-/// Compute the halves of Muon's update for states in fp64, in fp64 throughout: for fp64 runs, with which other runs are
-/// compared. Do not write `piece.copy`.
+/// Compute prepare() and apply() of Muon for states in fp64, in fp64 throughout: for fp64 runs, with which other runs
+/// are compared. Do not write `piece.copy`.
 void prepare(const muon_options& options, const optimizer_step& step, const optimizer_piece<double>& piece,
              double* direction);
 void apply(const muon_options& options, const optimizer_step& step, const optimizer_piece<double>& piece,

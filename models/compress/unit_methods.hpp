@@ -20,7 +20,8 @@ namespace troupe::models {
 /// itself; embeddings with a search for the best scales.
 enum class unit_method : uint8_t {
   importance,  ///< changes no weight; stores the mean of each column's squared inputs, which weights errors at export
-  gptq,        ///< rounds weights so that, after the rounded units before, outputs stay close to the original model's
+  gptq,        ///< rounds weights so that, after the rounded units before, outputs stay close to those of the unrounded
+               ///< model
   awq,         ///< multiplies channels by AWQ's scales, computed from the unrounded model; the export rounds
   smooth,      ///< multiplies channels by SmoothQuant's scales, computed from the unrounded model; the export rounds
 };

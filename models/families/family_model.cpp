@@ -231,7 +231,7 @@ at::Tensor family_model::add_columns(segment_scope& scope, const values& input, 
 at::Tensor family_model::logits(segment_scope& scope, const at::Tensor& x) const {
   row_norm norm = next_norm(scope, spec_.norm_epsilon);
   projection layer = next_linear(scope);
-  // So that the bits are those of a head that is computed in row tiles.
+  // Sums rows in panels, so that the bits of the result equal those of a head that is computed in row tiles.
   if (own_vocabulary().are_all()) layer.panels = panel_sums::wide;
   return normed_linear(scope, as_rows(x), std::move(norm), {std::move(layer)}).y.front();
 }

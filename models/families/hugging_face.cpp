@@ -186,7 +186,7 @@ core::result<std::unique_ptr<weights_source>> weights_source::open(const std::fi
   std::unordered_map<std::string, uint32_t> wanted;
   std::vector<bool> found(table.parameters.size(), false);
   for (uint32_t p = 0; p < table.parameters.size(); ++p) {
-    // A copy of a tied parameter gets its original's values, so it is not read.
+    // A copy of a tied parameter gets the values of the parameter that it copies, so it is not read.
     found[p] = table.parameters[p].is_copy();
     if (!found[p]) wanted.emplace(checkpoint::bare_name(table.parameters[p].name), p);
   }
@@ -299,7 +299,8 @@ core::result<void> write_folder(const std::filesystem::path& folder, const model
                            : type == core::dtype::f16  ? "float16"
                                                        : "float64";
   config.erase("torch_dtype");  // the key that transformers before 4.56 used for `dtype`
-  // Describes how the weights that the run started from were quantised; these are not.
+  // Removes the key that describes how the weights that the run started from were quantised, because the weights that
+  // are written are not quantised.
   config.erase(std::string(checkpoint::quantization_config_key));
   config["dtype"] = name;
   return checkpoint::write_file_atomically(folder / "config.json",

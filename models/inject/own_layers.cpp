@@ -58,7 +58,7 @@ struct norm_function : torch::autograd::Function<norm_function> {
 };
 
 /// A layer norm that replaces an entry of a torch Sequential and computes by Troupe's kernels. Derived from torch's
-/// type for hosts that request that type from the Sequential; its weights are those of the original, which stays
+/// type for hosts that request that type from the Sequential; its weights are those of the host's layer, which stays
 /// registered.
 struct own_norm : nn::LayerNormImpl {
   explicit own_norm(const nn::LayerNormImpl& of)

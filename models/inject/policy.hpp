@@ -34,7 +34,8 @@ struct injection_policy {  ///< rules by which the layers of a model are split o
   /// has such linear layers, these are split by rows and its other linear layers by columns, unless a rule decides
   /// otherwise. Each ending must match a layer.
   std::vector<std::string> rows = {};
-  /// True: in units where no rule matches a layer, the order of layers decides (guessed_styles)
+  /// True: in units where no rule matches a layer, guessed_styles() decides by the order of the layers how they are
+  /// split.
   bool heuristic = false;
   bool strict = false;      ///< true: a linear layer that no rule or name matches is an error
   uint64_t grain = 1;       ///< number of neighbouring elements that stay on one rank, for layers without heads

@@ -23,7 +23,8 @@ namespace {
 
 /// Queries and keys of all heads of one row (sample), in the type that sums are formed in.
 struct row_heads {
-  /// Shape (heads, T, D); queries are scaled by 1 / sqrt(D), and key heads repeated for each query head.
+  /// Shape (heads, tokens T, elements D of a head); queries are scaled by 1 / sqrt(D), and key heads are repeated, so
+  /// that there is one for each query head.
   at::Tensor q, k;
 
   row_heads(const at::Tensor& row, const attention_shape& s)

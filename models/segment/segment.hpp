@@ -35,8 +35,9 @@ class gradient_sink {
  public:
   virtual ~gradient_sink() = default;
   virtual gradient_target target(uint32_t parameter) = 0;
-  /// Called with a contribution to the gradient of a target that `is_watched`, in the parameter's shape and dtype; may
-  /// request other targets before it returns.
+  /// Called by the backward of a segment, if target() returned a `gradient_target` that `is_watched`, with each
+  /// contribution to that parameter's gradient, in the parameter's shape and dtype, before the contribution is masked
+  /// and written to the target's memory. The function may call target() for other parameters.
   virtual void formed(uint32_t /*parameter*/, const at::Tensor& /*contribution*/) {}
 };
 

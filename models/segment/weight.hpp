@@ -37,10 +37,11 @@ struct weight {
 /// Writes one contribution to a parameter's gradient: fill `out()`, then call `commit()`; or call `write_rows`. For a
 /// parameter that is not trained the sink is not called and nothing is kept.
 ///
-/// The contribution is formed in the parameter's dtype (sums inside in fp32 or wider, rounded once). If the target has
-/// that dtype and is to be overwritten, `out()` is the target itself; otherwise `out()` is a temporary that `commit`
-/// converts and adds: accumulating in the target gives the same bits as adding two targets afterwards. Elements that
-/// the target's mask drops are 0 in a contribution, before it is added.
+/// The contribution is formed in the parameter's dtype (sums inside in fp32 or wider, rounded once). If the target (the
+/// memory that the sink provides for this gradient) has that dtype and is to be overwritten, `out()` is the target
+/// itself; otherwise `out()` is a temporary that `commit` converts and adds: accumulating in the target gives the same
+/// bits as adding two targets afterwards. Elements that the target's mask drops are 0 in a contribution, before it is
+/// added.
 class gradient_writer {
  public:
   gradient_writer(const sink_slot& slot, const weight& parameter);
@@ -60,7 +61,8 @@ class gradient_writer {
   void show(const at::Tensor& whole) const;
   void put(const at::Tensor& whole);
 
-  // Sink whose formed() is called with each contribution; null: the target is not watched.
+  // Sink whose formed() is called with each contribution; null: gradient_target::is_watched is false, so formed() is
+  // not called.
   gradient_sink* watching_ = nullptr;
   uint32_t id_;
   bool kept_, accumulate_ = false;

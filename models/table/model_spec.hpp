@@ -74,9 +74,9 @@ std::optional<activation> activation_named(std::string_view name);
 
 /// Returns the table of a model: parameters (Hugging Face names and shapes, initial values as transformers draws them),
 /// the layers that read them, units and segments, with flops and activation bytes for one micro-batch of rows x columns
-/// tokens of `element_bytes` each. If `split` divides the model over tensor-parallel ranks: the table of one of these
-/// ranks, which is the same for all (tp_split.hpp). If `sequence` divides samples over ranks: the table of the rank
-/// with most columns, in which attention is two or three segments.
+/// tokens, with parameters and activations of `element_bytes` bytes per element. If `split` divides the model over
+/// tensor-parallel ranks: the table of one of these ranks, which is the same for all (tp_split.hpp). If `sequence`
+/// divides samples over ranks: the table of the rank with most columns, in which attention is two or three segments.
 core::model_table make_model_table(const model_spec& spec, uint64_t rows, uint64_t columns, uint64_t element_bytes,
                                    const tensor_split& split = {}, const sequence_split& sequence = {});
 

@@ -65,9 +65,9 @@ inline constexpr const char* teacher_prefix = "teacher.";
 
 /// Returns the joint table of the student `model` and its teacher: the teacher's units come first, except its head,
 /// which becomes a part of the student's head. The student's parameters keep their numbers; the teacher's follow,
-/// frozen. Both have the same micro-batch of rows x columns tokens of `element_bytes` each and the same vocabulary, and
-/// both heads must be computed in row tiles. If `model` is the table with which one rank computes, the teacher is
-/// divided by `split` and `sequence`.
+/// frozen. Both have the same vocabulary and the same micro-batch of rows x columns tokens, and their parameters and
+/// activations have `element_bytes` bytes per element, and both heads must be computed in row tiles. If `model` is the
+/// table with which one rank computes, the teacher is divided by `split` and `sequence`.
 core::model_table with_teacher(core::model_table model, const teaching& by, uint64_t rows, uint64_t columns,
                                uint64_t element_bytes, const tensor_split& split = {},
                                const sequence_split& sequence = {});

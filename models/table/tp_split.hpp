@@ -16,8 +16,8 @@ namespace troupe::models {
 
 struct model_spec;
 
-/// Which halves of a block are divided over ranks. A divided half is divided as a whole: its linear layers that read
-/// the hidden state by their outputs, its last one by its inputs.
+/// Which of the two halves of a block, attention and MLP, are divided over ranks. A divided half is divided as a whole:
+/// its linear layers that read the hidden state by their outputs, its last one by its inputs.
 struct block_split {
   bool attention = true, mlp = true;
   bool operator==(const block_split&) const = default;
@@ -32,7 +32,8 @@ struct tensor_split {   ///< how a model is divided over tensor-parallel ranks
   /// only ("Reducing Activation Recomputation in Large Transformer Models", arXiv:2205.05198, section 4.2.2). Requires
   /// that all blocks and the vocabulary are divided.
   bool norms = false;
-  /// [block]: its divided halves; blocks beyond the end have both halves divided.
+  /// [block]: which of the block's attention and MLP are divided over ranks; in blocks beyond the end of the list both
+  /// are.
   std::vector<block_split> blocks = {};
   bool operator==(const tensor_split&) const = default;
 

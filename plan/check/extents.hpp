@@ -9,7 +9,7 @@
 
 namespace troupe::plan::rules {
 
-/// A half-open range of elements.
+/// The elements (or bytes) from `first` up to, but not including, `end`.
 struct extent {
   uint64_t first = 0, end = 0;
 };

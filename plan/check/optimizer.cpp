@@ -1,4 +1,6 @@
-// Checks whole-parameter values that updates need: norms of all ranks' slices, matrices orthogonalised by one rank.
+// Checks updates that need values of a whole parameter, such as its norm (LAMB) or its matrix (Muon): the instructions
+// that prepare, exchange and use such a value exist exactly where they are needed, and each starts after the one whose
+// result it reads.
 #include "plan/check/rules.hpp"
 #include "plan/layout/matrices.hpp"
 

@@ -27,7 +27,8 @@ std::optional<placement> member_at(const std::vector<placement>& sorted, uint64_
 enum class purpose : uint8_t { gather, near, reduce, collect, publish };
 
 /// Returns the members, in order, of the communicator that runs a collective of the set: for a reduction all ranks that
-/// add gradients, else the ranks of the first replica (for the second copy, of the first group that shares one).
+/// add gradients; for other purposes the ranks of the first shard group, which together hold one copy of the states
+/// (for the second copy of the parameters, the first group of ranks that shares one).
 const std::vector<uint32_t>& members_of(const job_layout& l, purpose why, const parameter_set& set) {
   const uint32_t group = shard_communicator(l, set.pipeline, 0);
   const uint32_t c = why == purpose::reduce    ? reduce_communicator(l, set)
@@ -85,7 +86,8 @@ class other_side {
   std::vector<std::vector<shard_run>> windows_;  // [owner]: runs of slices that are gathered from files
 };
 
-/// The elements that the owners in one replica send or receive, as ranges and as a total.
+/// The elements that the owners in one shard group, whose ranks hold one copy of the states, send or receive: as ranges
+/// and as a total.
 struct coverage {
   std::vector<extent> all;
   uint64_t elements = 0;
@@ -106,7 +108,8 @@ std::vector<placement> places_of(const job_layout& l, purpose why, const paramet
 }
 
 // Checks that the pieces of a collective cover each element of its parameter set exactly once. If only owners receive
-// reduced gradients, the pieces must do so for every replica of the states, or the replicas would become different.
+// reduced gradients, the pieces must do so for every shard group, because each group holds a copy of the states and the
+// copies must stay equal.
 core::result<void> moves(const job_layout& l, const collective_pieces& pieces, purpose why, const parameter_set& set,
                          const std::vector<moved_piece>& all) {
   const std::vector<placement> members = places_of(l, why, set);
@@ -143,8 +146,8 @@ core::result<void> moves(const job_layout& l, const collective_pieces& pieces, p
   return {};
 }
 
-// Checks a reduction whose sums go to the owners in several replicas: the pieces of one sum follow each other in the
-// list, because the fabric computes the sum only once for such a sequence.
+// Checks a reduction whose sums go to the owners in several shard groups, each of which holds a copy of the states: the
+// pieces of one sum follow each other in the list, because the fabric computes the sum only once for such a sequence.
 core::result<void> replicas_share_sums(const job_layout& l, const parameter_set& set,
                                        const std::vector<moved_piece>& all) {
   const uint32_t replicas =
@@ -228,9 +231,10 @@ class voters {
   }
 
   const job_layout& l_;
-  uint64_t losses_, ranges_;  // indices of the first loss and of the first input range in the vote
+  uint64_t losses_, ranges_;  // positions, among the doubles that the vote exchanges, of the first loss and of the
+                              // first input range
   uint32_t last_stage_;
-  std::vector<uint32_t> parameters_;  // parameters whose square sums are in the vote
+  std::vector<uint32_t> parameters_;  // indices of the parameters whose square sums are in the vote
   std::vector<uint64_t> begins_;      // [index in parameters_]: index of the parameter's first square sum
 };
 

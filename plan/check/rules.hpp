@@ -25,52 +25,59 @@ tl::unexpected<core::error> broken(const job_layout& l, const std::string& what)
 /// Returns the name of an instruction for errors: "forward block 3, micro 0 (instruction 12)".
 std::string name(const rank_plan& p, uint32_t id);
 
-// structure.cpp checks facts that later rules require.
+// structure.cpp checks the form of plans, on which all other rules rely.
 core::result<void> structure(const rank_plan& p);  ///< Checks the sizes, ids, subjects and lanes of one rank's plan.
 /// Checks that the members of each communicator run equal collectives in the same order.
 core::result<void> agreement(rank_plans ranks);
 /// Checks that a rank's step can run in the order of its instruction ids.
 core::result<void> serial(const rank_plan& p);
 
-/// layout.cpp: checks that every element of every parameter has an offset in memory and an owner.
+/// layout.cpp: checks that every element of every parameter has one offset in each parameter set that contains it, and
+/// one owner.
 core::result<void> layout(const job_layout& l);
-/// pieces.cpp: checks the elements that each collective moves.
+/// pieces.cpp: checks that each collective moves every element of its parameter set exactly once, between its offset in
+/// its owner's memory and its offset in the set.
 core::result<void> pieces(const job_layout& l, const collective_pieces& all);
-/// pieces.cpp: checks the elements that the reduction of `bucket` moves; `places` has the offsets of each rank's
-/// slices.
+/// pieces.cpp: checks that the pieces `moved` of the reduction of `bucket` deliver every element of the bucket to its
+/// owners exactly once; `places` has the offsets of each rank's slices.
 core::result<void> reduction(const job_layout& l, const collective_pieces& places, uint32_t bucket,
                              const std::vector<moved_piece>& moved);
-/// pieces.cpp: checks the doubles (square sums, losses, input ranges) that the vote exchanges.
+/// pieces.cpp: checks that the pieces `moved` of the vote contain each double (square sum, loss, input range) exactly
+/// once, each from a rank that computes it.
 core::result<void> vote(const job_layout& l, const std::vector<moved_piece>& moved);
-/// exchanges.cpp: checks the elements that one exchange moves in the slots of its ranks: all of it, or one piece of
-/// rows.
+/// exchanges.cpp: checks that the pieces `moved` of exchange `what` (the whole exchange, or piece `piece` of its rows)
+/// cover the slot exactly once.
 core::result<void> exchange(const job_layout& l, const core::segment_exchange& what,
                             const std::vector<moved_piece>& moved, std::optional<uint32_t> piece = std::nullopt);
-/// exchanges.cpp: checks all exchanges of the model.
+/// exchanges.cpp: checks that the pieces of each exchange of the model cover the exchange's slot exactly once.
 core::result<void> exchanges(const job_layout& l, const collective_pieces& all);
 /// compression.cpp: checks that the value ranges of compressed groups that each rank has computed reach all ranks of
 /// its tensor group.
 core::result<void> agreements(const job_layout& l, const collective_pieces& all);
-/// ties.cpp: checks the uses of tied parameters, and the exchanges between the ranks that hold these uses.
+/// ties.cpp: checks that each tie lists the original and all copies of its parameter, and that each use's gradient is
+/// sent exactly once to every rank that needs it.
 core::result<void> tied_layout(const job_layout& l);
 /// ties.cpp: checks that each exchange moves the gradients that its senders hold, each to a place of its own.
 core::result<void> tied_pieces(const job_layout& l, const collective_pieces& all);
-/// own.cpp: checks the rank's own slices, updates and swaps, and that their offsets are those that collectives use.
+/// own.cpp: checks that the rank's slices and states have memory at the offsets that collectives use, that the rank
+/// updates exactly the elements that it owns, and that its extents of the swap file do not overlap.
 core::result<void> own(const rank_plan& p, const collective_pieces& places);
 /// Function that makes one rank's own part of a plan: slices, sub-groups and offsets.
 using rank_part = std::function<rank_plan(uint32_t rank)>;
-/// own.cpp: checks every rank's slices, sub-groups and offsets, as `part` makes them, and the rank's part of a
-/// checkpoint. Each rank is represented by the plan of its class; `plans` are in the order of `classes`.
+/// own.cpp: checks for every rank, with the slices, sub-groups and offsets that `part` makes, that it updates exactly
+/// the elements that it owns, and that all ranks together save every element once. Each rank is represented by the plan
+/// of its class; `plans` are in the order of `classes`.
 core::result<void> own_parts(std::span<const rank_class> classes, rank_plans plans, const collective_pieces& places,
                              const rank_part& part);
-/// swaps.cpp: checks the extents of a rank's states in its swap file.
+/// swaps.cpp: checks that a rank's states fill its swap file in whole pages, without overlaps or gaps, and that each
+/// extent contains only elements that the rank owns.
 core::result<void> swap_layout(const rank_plan& p, const collective_pieces& places);
 /// activations.cpp: checks that the inputs of this rank's units have extents of the right size in the swap file, one
 /// after the other without gaps, from byte `from` to the end of that file.
 core::result<void> activation_extents(const rank_plan& p, uint64_t from);
 
-/// saves.cpp: checks the contents of the checkpoint's files. Call `take` with every rank's own part, in any order, then
-/// `end`.
+/// saves.cpp: checks that all ranks together save every element of every state exactly once. Call `take` with every
+/// rank's own part, in any order, then `end`.
 class saved_once {
  public:
   explicit saved_once(const job_layout& l);  ///< Keeps a reference to `l`, which must outlive this object.
@@ -94,7 +101,7 @@ class saved_once {
 /// index says for which part of the model or step the instruction works; `none`: the plan has no such instruction.
 struct roll {
   uint32_t num_segments = 0;           ///< number of segments of all units together
-  std::vector<uint32_t> segment_base;  ///< [unit]: number of segments in the units before it
+  std::vector<uint32_t> segment_base;  ///< [parameter]: elements that are held by the rank whose plan take() is reading
   std::vector<uint32_t> load;          ///< [micro-batch]: id of the instruction that loads the micro-batch
   std::vector<uint32_t> forward, backward,
       weigh;  ///< [micro-batch * num_segments + segment_base[unit] + segment]: id of the segment's instruction
@@ -183,28 +190,47 @@ bool starts_after(const world& w, uint32_t rank, uint32_t a, uint32_t b);
 /// for a, <why>".
 core::result<void> in_order(const world& w, uint32_t rank, uint32_t a, uint32_t b, const std::string& why);
 
-core::result<void> guards(const world& w, uint32_t rank);     // check.cpp: checks the guards of instructions
-core::result<void> compute(const world& w, uint32_t rank);    // compute.cpp: checks loads, forwards and backwards
-core::result<void> residency(const world& w, uint32_t rank);  // residency.cpp: checks gathers, uses and releases
+// check.cpp: checks that every instruction with a guard waits for the vote, and that no instruction without a guard
+// waits for one with a guard, which may not run.
+core::result<void> guards(const world& w, uint32_t rank);
+// compute.cpp: checks that forward, recompute and backward of every segment run once for every micro-batch, each after
+// the instruction whose result it reads.
+core::result<void> compute(const world& w, uint32_t rank);
+// residency.cpp: checks that parameters are gathered before computation reads them, and released after that.
+core::result<void> residency(const world& w, uint32_t rank);
 /// compression.cpp: checks that each use multiplies with the compressed parameters that were made for it.
 core::result<void> compression(const world& w, uint32_t rank);
-core::result<void> near_copies(const world& w, uint32_t rank);  // near_copies.cpp: checks the second copy (hpZ)
-core::result<void> gradients(const world& w, uint32_t rank);    // updates.cpp: checks buckets, reductions, norms, vote
-core::result<void> ties(const world& w, uint32_t rank);         // ties.cpp: checks that tied gradients are added once
-core::result<void> updates(const world& w, uint32_t rank);      // updates.cpp: checks updates and what they overwrite
-core::result<void> optimizer(const world& w, uint32_t rank);  // optimizer.cpp: checks that updates get whole parameters
+// near_copies.cpp: checks that the second copy of each unit's parameters (hpZ) is stored once a step, from parameters
+// that were gathered from all shards, and read only after that.
+core::result<void> near_copies(const world& w, uint32_t rank);
+// updates.cpp: checks that each bucket is reduced and normed after its gradients are complete, and that the vote waits
+// for all losses and norms.
+core::result<void> gradients(const world& w, uint32_t rank);
+core::result<void> ties(const world& w, uint32_t rank);  // ties.cpp: checks that tied gradients are added once
+// updates.cpp: checks that every sub-group is updated, after the vote unless the update is speculative, and after the
+// last reader of the parameters that the update overwrites.
+core::result<void> updates(const world& w, uint32_t rank);
+// optimizer.cpp: checks that an update that needs norms or whole matrices of parameters starts after they are computed.
+core::result<void> optimizer(const world& w, uint32_t rank);
 core::result<void> saves(const world& w, uint32_t rank);  // saves.cpp: checks that states are copied before they change
 /// updates.cpp: checks that every reader, in this step, of the data that an update of sub-group `g` overwrites has
 /// ended before the update.
 core::result<void> overwrites_nothing_needed(const world& w, uint32_t rank, uint32_t g);
-core::result<void> speculation(const world& w, uint32_t rank);  // speculation.cpp: checks updates before the vote
-core::result<void> undo_copies(const rank_plan& p);       // speculation.cpp: checks that undo copies share no memory
-core::result<void> swaps(const world& w, uint32_t rank);  // swaps.cpp: checks states that are stored in files
+// speculation.cpp: checks that each update before the vote reads completely reduced gradients, and that it is undone in
+// exactly the steps that are skipped or clipped.
+core::result<void> speculation(const world& w, uint32_t rank);
+core::result<void> undo_copies(const rank_plan& p);  // speculation.cpp: checks that undo copies share no memory
+// swaps.cpp: checks that states in files are read before their update and written after it, and that no extent of a
+// file is read while it is written.
+core::result<void> swaps(const world& w, uint32_t rank);
 // activations.cpp: checks that inputs of units which are moved to a file are written, read back before their use, and
 // not overwritten.
 core::result<void> activations(const world& w, uint32_t rank);
-core::result<void> publishes(const world& w);             // updates.cpp: checks that updated parameters are published
+// updates.cpp: checks that each publish waits for the updates whose results it sends and for the last reader of the
+// parameters that it overwrites.
+core::result<void> publishes(const world& w);
 core::result<void> slots(const world& w, uint32_t rank);  // memory.cpp: checks that no byte is reused too early
-core::result<void> memory(const rank_plan& p);            // memory.cpp: checks the sizes of pools, and the budget
+core::result<void> memory(const rank_plan& p);            // memory.cpp: checks that the sizes which the plan states are
+                                                          // those that its buffers need, and are within the budget.
 
 }  // namespace troupe::plan::rules

@@ -216,7 +216,7 @@ core::result<void> structure(const rank_plan& p) {
 
 core::result<void> agreement(rank_plans ranks) {
   // [communicator]: plan of the first member found, and the ids of that member's collectives. Communicators whose
-  // collectives are equal, such as those of replicas, share one entry.
+  // collectives are equal, such as those of two shard groups with equal states, share one entry.
   std::vector<std::pair<const rank_plan*, std::vector<uint32_t>>> first(ranks[0]->layout->communicators.size());
   for (const auto& p : ranks) {
     std::vector<std::vector<uint32_t>> mine(first.size());

@@ -1,4 +1,6 @@
-// Checks the way from gradients to new parameters: buckets, reductions, norms, the vote, updates and publishing.
+// Checks the way from gradients to new parameters: each gradient bucket is reduced after all its contributions are
+// written, its norm enters the vote once, updates run after the vote, and parameters are overwritten and published only
+// after their last reader and their last update.
 #include <algorithm>
 
 #include "plan/check/rules.hpp"

@@ -23,7 +23,9 @@ class knob_search {
  public:
   using levels = std::vector<size_t>;  ///< [knob]: index of the chosen setting; one past the last: knob::hiding
   using judge = std::function<core::result<fitted>(const levels& at)>;
-  enum class memory : uint8_t { limited, free };  ///< limited: options may exceed a memory limit; free: no limit
+  /// limited: `judge` compares options with memory limits; free: there are no limits, so windows for swapping are
+  /// limited by the size of the swapped states
+  enum class memory : uint8_t { limited, free };
 
   knob_search(const std::vector<knob>& knobs, judge judge, memory how)
       : knobs_(knobs), judge_(std::move(judge)), memory_(how) {}

@@ -30,8 +30,8 @@ struct meeting {
 /// for each instruction that waits for nothing more.
 class wait_graph {
  public:
-  /// Requires at least one plan in `ranks`; all plans must outlive the graph. `latency_s` has the meaning that it has
-  /// in `play`.
+  /// Requires at least one plan in `ranks`; all plans must outlive the graph. `latency_s`: seconds from the end of an
+  /// instruction to the start of one on another lane or rank that depends on it.
   wait_graph(rank_plans ranks, double latency_s);
 
   [[nodiscard]] const instruction& at(uint32_t rank, uint32_t id) const { return plans_[rank]->instructions[id]; }

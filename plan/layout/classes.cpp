@@ -130,7 +130,8 @@ numbers rank_shapes::of(const rank_plan& own) const {
   }
   add_snapshots(out, own);
   out.push_back(pipeline);
-  for (const uint32_t q : matrices_)  // no two ranks of a replica orthogonalise the same matrix
+  for (const uint32_t q : matrices_)  // no two of the ranks that hold one copy of the states orthogonalise the same
+                                      // matrix
     if (makes_orthogonal(l_, own.rank, q)) out.push_back(q);
   return out;
 }

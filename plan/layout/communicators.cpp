@@ -10,7 +10,8 @@ namespace troupe::plan {
 
 namespace {
 
-/// Returns the rank of pipeline coordinate `at` in `column`, which numbers the ranks that differ in other axes.
+/// Returns the rank of pipeline coordinate `at` in column `column`. A column is the ranks that differ only in their
+/// pipeline coordinate, one for each pipeline stage; columns are numbered in the order of their first ranks.
 uint32_t rank_in_column(const core::mesh& mesh, uint32_t at, uint32_t column) {
   return at * (mesh.ranks() / mesh.degree(core::axis::pipeline)) + column;
 }
@@ -29,10 +30,11 @@ uint32_t tensor_ranks(const plan_options& o) { return o.mesh.degree(core::axis::
 /// Number of pairs of a pipeline and a tensor coordinate. The ranks of a pair hold the same parameters.
 uint32_t holders_of(const plan_options& o) { return o.mesh.degree(core::axis::pipeline) * tensor_ranks(o); }
 
-/// Returns the number of ranks with the same pipeline coordinate.
+/// Returns the number of ranks with the same pipeline coordinate, which is the number of columns of a pipeline.
 uint32_t columns_of(const plan_options& o) { return o.ranks() / o.mesh.degree(core::axis::pipeline); }
 
-/// Returns the index of the first communicator of a replica of the states, if there are such communicators.
+/// Returns the index of the first communicator of a shard group (the ranks that together hold one copy of the states),
+/// if there are such communicators.
 uint32_t first_shard_communicator(const plan_options& o) {
   if (holders_of(o) == 1) return 1;
   uint32_t boundaries = 0;

@@ -9,12 +9,12 @@
 
 namespace troupe::plan {
 
-/// Number of ranks of one pipeline coordinate and one replica. The matrices that these ranks hold, or hold parts of,
-/// are distributed over them to be orthogonalised.
+/// Number of ranks of one pipeline coordinate that together hold one copy of the states, of all tensor coordinates. The
+/// matrices that these ranks hold, or hold parts of, are distributed over them to be orthogonalised.
 uint32_t matrix_ranks(const job_layout& l);
 
-/// True if `rank` orthogonalises `parameter`. Without tensor groups one rank of each replica does; with tensor groups
-/// one rank of the first replica does, for all replicas.
+/// True if `rank` orthogonalises `parameter`. Without tensor groups, one of the ranks that together hold a copy of the
+/// states does so, for each copy; with tensor groups, one of the ranks that hold the first copy does so for all copies.
 bool makes_orthogonal(const job_layout& l, uint32_t rank, uint32_t parameter);
 
 /// True if the update directions of a matrix set must be collected from all ranks, because no rank has all elements.
@@ -24,7 +24,8 @@ bool collects_matrices(const job_layout& l);
 /// parameters, and no rank has all elements.
 bool measures_norms(const job_layout& l);
 
-/// Returns the communicator that collects and spreads the matrices of a pipeline coordinate.
+/// Returns the communicator that collects and spreads the matrices of pipeline coordinate `pipeline`: all its ranks if
+/// there are tensor groups, else the ranks that together hold copy number `replica` of the states.
 uint32_t matrix_communicator(const job_layout& l, uint32_t pipeline, uint32_t replica);
 
 /// Returns the number of tensor-parallel ranks over which the matrix is split; 1 if each of them has the whole matrix.

@@ -12,15 +12,15 @@
 namespace troupe::plan {
 namespace {
 
-/// Returns the ranks of a set's pipeline coordinate in the order of their shards. These are the ranks of the first
-/// replica; slices have the same offsets in every replica.
+/// Returns the ranks of a set's pipeline coordinate in the order of their shards: the ranks that together hold the
+/// first copy of the states. Slices have the same offsets in every other copy.
 const std::vector<uint32_t>& shards_of(const job_layout& l, uint32_t pipeline) {
   return l.communicators[shard_communicator(l, pipeline, 0)].members;
 }
 
-/// Repeats each piece of a reduction for every replica and each of `tensor` tensor coordinates, so that each of their
-/// owners receives the sum; the copies of a piece follow each other. If all ranks receive all sums, the piece is
-/// divided among these owners instead.
+/// Repeats each piece of a reduction for every copy of the states and for each of `tensor` tensor coordinates, so that
+/// the owner of the elements in each of them receives the sum; the repetitions of a piece follow each other. If all
+/// ranks receive all sums, the piece is divided among these owners instead.
 std::vector<moved_piece> in_replicas(const job_layout& l, const std::vector<moved_piece>& all, uint32_t tensor) {
   const uint32_t copies = l.options.replicas() * tensor, shards = l.options.shards();
   if (copies == 1) return all;
@@ -39,8 +39,9 @@ std::vector<moved_piece> in_replicas(const job_layout& l, const std::vector<move
   return out;
 }
 
-/// Returns the elements of a parameter that a rank sends to all others. Replicas hold equal values, so the ranks of the
-/// first replica send; if the ranks of a tensor group hold the same elements, the first of them sends.
+/// Returns the elements of a parameter that a rank sends to all other ranks. If several copies of the states exist,
+/// they are equal, so the ranks of the first copy send; if the ranks of a tensor group hold the same elements, the
+/// first of them sends.
 slice spoken_for(const rank_slices& of_rank, uint32_t q) {
   const bool speaks = of_rank.replica() == 0 && (of_rank.tensor() == 0 || of_rank.layout().is_cut(q));
   return speaks ? of_rank.of(q) : slice{};

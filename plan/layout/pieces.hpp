@@ -29,7 +29,8 @@ class collective_pieces {
   /// set's layout.
   [[nodiscard]] std::vector<moved_piece> gather_near(uint32_t set) const;
   /// Returns the pieces of a reduction: from the offset of a gradient in its bucket to the offset of the sum
-  /// (gradient_place). Each replica has an owner of every element; the pieces of these owners follow each other.
+  /// (gradient_place). Every copy of the states has an owner of each element; the pieces of these owners follow each
+  /// other.
   [[nodiscard]] std::vector<moved_piece> reduce(uint32_t bucket) const;
   /// Returns the pieces that the all-gather of publish set `set` moves, with offsets in the full layout.
   [[nodiscard]] std::vector<moved_piece> publish(uint32_t set) const;
@@ -40,8 +41,9 @@ class collective_pieces {
   /// Returns the pieces of `spread`: all shares of the orthogonal matrices, from the ranks that orthogonalised them,
   /// within the slot of the matrix set.
   [[nodiscard]] std::vector<moved_piece> spread(uint32_t set) const;
-  /// Returns the pieces of `tie`, the exchange of tied gradients between the two ranks of `column`: from the start of
-  /// the elements of a use's reduced gradient that its rank holds, to the use's offset in the other rank's slot.
+  /// Returns the pieces of `tie`, the exchange of a tied parameter's gradients between the two pipeline ranks of column
+  /// `column` (the ranks that differ only in their pipeline coordinate): from the start of the elements of a use's
+  /// reduced gradient that one rank holds, to that use's offset in the other rank's slot.
   [[nodiscard]] std::vector<moved_piece> tie(uint32_t exchange, uint32_t column) const;
   /// Returns the pieces of the vote: within the vote's doubles, each square sum and each loss from one rank.
   [[nodiscard]] std::vector<moved_piece> vote() const;
@@ -66,7 +68,7 @@ class collective_pieces {
   [[nodiscard]] const rank_slices& slices(uint32_t rank) const { return slices_[rank]; }
 
  private:
-  /// Returns one piece for each slice of the set's parameters within a replica.
+  /// Returns one piece for each slice of the set's parameters in the first copy of the states.
   template <class From, class To>
   [[nodiscard]] std::vector<moved_piece> slices_of(const parameter_set& set, From from, To to) const;
 

@@ -50,9 +50,10 @@ core::dtype saved_type(const job_layout& l, uint32_t parameter) {
 
 namespace {
 
-/// Returns the share of a rank in a slice that replicas hold too, or in a whole parameter. Ranks are numbered as in
-/// writer_layout: pipeline stages outermost, then replicas of shard groups, tensor ranks innermost. By default every
-/// rank that holds the elements writes some of them, which needs no list of ranks.
+/// Returns the share of a rank in the writing of a slice, which ranks with other copies of the states hold too, or of a
+/// whole parameter. Ranks are numbered as in writer_layout: pipeline stages outermost, then the copies of the states,
+/// then the ranks of a copy, tensor ranks innermost. By default every rank that holds the elements writes some of them,
+/// which needs no list of ranks.
 writer_share share_of(const rank_slices& of_rank, bool is_slice) {
   const job_layout& l = of_rank.layout();
   const auto& o = l.options;
@@ -72,8 +73,8 @@ writer_share share_of(const rank_slices& of_rank, bool is_slice) {
 saved_slices::saved_slices(const rank_slices& of_rank)
     : mine_(of_rank), of_slices_(share_of(of_rank, true)), of_wholes_(share_of(of_rank, false)) {}
 
-// Ranks that hold the same elements share the writing: replicas of a slice, or all data ranks of a whole parameter. If
-// a tensor group holds the same elements, its first rank writes.
+// Ranks that hold the same elements share the writing: for a slice one rank of each copy of the states, for a whole
+// parameter all data ranks. If a tensor group holds the same elements, its first rank writes.
 slice saved_slices::of(uint32_t parameter) const {
   const job_layout& l = mine_.layout();
   if (l.is_copy(parameter) || l.is_of_teacher(parameter)) return {};

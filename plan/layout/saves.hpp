@@ -27,10 +27,10 @@ class saved_slices {
  public:
   /// Keeps a reference to `of_rank`, which must outlive this object.
   explicit saved_slices(const rank_slices& of_rank);
-  /// Returns the rank's share of its slice of `parameter`, which replicas hold too, or of a parameter that all data
-  /// ranks hold. Empty if `save_options::writers` assigns the elements to other ranks. The shares of all ranks cover
-  /// every element once; for a parameter that is divided over tensor ranks, every element of each coordinate. Empty
-  /// for a copy and for a teacher's parameter.
+  /// Returns the elements that the rank writes of its slice of `parameter`, which one rank of every copy of the states
+  /// holds, or of a parameter that all data ranks hold. Empty if `save_options::writers` assigns the elements to other
+  /// ranks. The shares of all ranks cover every element once; for a parameter that is divided over tensor ranks, every
+  /// element of each coordinate. Empty for a copy and for a teacher's parameter.
   [[nodiscard]] slice of(uint32_t parameter) const;
 
  private:

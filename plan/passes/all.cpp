@@ -1,4 +1,4 @@
-// Owns the table of passes, one line each.
+// Owns the table of Troupe's passes (functions that change the draft of a step plan), one line for each pass.
 #include "plan/passes/activations.hpp"
 #include "plan/passes/gradient_writes.hpp"
 #include "plan/passes/near_copies.hpp"

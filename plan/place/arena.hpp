@@ -12,7 +12,8 @@ class arena {
  public:
   struct lease {
     uint64_t offset = 0;
-    std::vector<uint32_t> after;  ///< instructions that must have ended before these bytes may be written
+    std::vector<uint32_t> after;  ///< ids of the instructions that must have ended before these bytes may be written,
+                                  ///< because they read earlier contents
   };
 
   /// Takes the first free range of `bytes`, rounded up to `alignment`. The pool grows if no range is large enough.
@@ -28,7 +29,7 @@ class arena {
   struct span {
     uint64_t offset, bytes;
     bool taken;
-    uint32_t reader;  ///< last reader of a free span; `none` if the span was never used
+    uint32_t reader;  ///< id of the last instruction that reads a free span; `none` if the span was never used
   };
   std::vector<span> spans_;  ///< spans in offset order; free neighbours are not merged, since their readers may differ
   uint64_t peak_ = 0;

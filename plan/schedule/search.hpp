@@ -27,7 +27,7 @@ struct found_schedule {
   /// Name of the schedule that the table equals or was improved from; "played": a schedule made by list_schedule().
   std::string from;
   double total_s = 0;
-  uint64_t peak_bytes = 0;   ///< peak bytes of the rank that keeps most
+  uint64_t peak_bytes = 0;   ///< largest peak bytes of any rank, as pipeline_costs counts the bytes of activations
   double bound_s = 0;        ///< lower bound of the time of every schedule with this placement
   uint32_t bound_stage = 0;  ///< most expensive stage of the rank that determines the bound
 };

@@ -43,7 +43,7 @@ class exchange_writer {
   const rank_plan& p_;
   const job_layout& l_;
   std::map<place, handle> waiting_;  // handles of exchanges whose results the next segment reads
-  std::vector<uint32_t> read_;       // buffers whose last reader was the previous computation
+  std::vector<uint32_t> read_;       // indices of the buffers whose last reader was the previous computation
 };
 
 }  // namespace troupe::plan

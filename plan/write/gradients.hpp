@@ -46,10 +46,10 @@ class gradient_writer {
   std::vector<uint32_t> open_;     // [place_of()]: gradient buffer that is open
   std::vector<uint32_t> missing_;  // [place_of()]: number of contributions to the buffer that are not yet written
   std::vector<handle> reduced_;    // [bucket]: handle of its last reduction, then of its sum with other uses' gradients
-  std::deque<uint32_t> reducing_;  // buffers that are being reduced and may not be reused yet
+  std::deque<uint32_t> reducing_;  // indices of the buffers that are being reduced and may not be reused yet
   handle last_reduce_ = none;
   std::vector<handle> norms_;
-  std::vector<uint32_t> completed_;  // buckets that the current backward completes
+  std::vector<uint32_t> completed_;  // indices of the buckets that the current backward completes
 };
 
 }  // namespace troupe::plan

@@ -58,8 +58,8 @@ class transfer_writer {
   /// [later stage, direction]: micro-batches that a neighbour has yet to send, in the order of its sends
   std::map<std::pair<uint32_t, use>, std::deque<uint32_t>> to_come_;
   std::map<crossing, slot> slots_;
-  std::map<crossing, uint32_t> sent_;  // buffers of activations that were sent to the next stage
-  std::vector<uint32_t> read_;         // buffers whose last reader was the previous computation
+  std::map<crossing, uint32_t> sent_;  // index of the buffer whose activations were sent to the next stage
+  std::vector<uint32_t> read_;         // indices of the buffers whose last reader was the previous computation
 };
 
 }  // namespace troupe::plan

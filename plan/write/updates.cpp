@@ -125,8 +125,9 @@ class update_writer {
 
   draft& d_;
   const rank_plan& p_;
-  std::vector<uint32_t> sets_;  // matrix sets of this rank's pipeline coordinate
-  uint32_t first_set_;          // the first sub-group of a matrix set; all later sub-groups are of matrix sets, too
+  std::vector<uint32_t> sets_;  // indices of the matrix sets of this rank's pipeline coordinate
+  uint32_t first_set_;          // index of the first sub-group of a matrix set; all later sub-groups are of matrix
+                                // sets, too
   handle measure_ = none;
   std::vector<handle> updates_, prepared_, orthogonal_;  // handles at [sub-group], [sub-group], [matrix set]
 };

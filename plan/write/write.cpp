@@ -283,9 +283,9 @@ class step_writer {
   uint32_t persistent_buffer_ = none;
   bool persistent_is_read_ = false;
   handle gathered_ = none;  // gather of the use that is being written
-  uint32_t slot_ = none;    // buffer that the gather of the current use fills
+  uint32_t slot_ = none;    // index of the buffer that the gather of the current use fills
   std::vector<kept_copy> kept_;
-  uint32_t compressed_ = none;  // slot of the compressed parameters of the use that is being written
+  uint32_t compressed_ = none;  // index of the buffer of compressed parameters for the use that is being written
 };
 
 }  // namespace

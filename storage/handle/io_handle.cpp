@@ -21,7 +21,8 @@ namespace {
 // An operation in progress. Its parts are jobs of the workers, which have the operation as token.
 struct under_way {
   unsigned parts = 0;
-  bool shared = true;  // true: `wait()` and `poll` return the outcome; false: only the starting call
+  bool shared = true;  // true: `wait()` and `poll` return the outcome; false: only the call that started the operation
+                       // does, because it blocks
   io_outcome outcome;
 };
 

@@ -13,7 +13,7 @@ namespace troupe::storage {
 struct memory_room {
   uint64_t bytes = 0;
   std::string where;           ///< source of `bytes`: "the machine", or "the control group" and its folder
-  uint64_t machine_bytes = 0;  ///< value without the limits of control groups; 0: unknown
+  uint64_t machine_bytes = 0;  ///< bytes without the limits of control groups; 0: unknown
 };
 
 /// Returns the size of the machine's memory, or the smallest limit of a control group (version 1 or 2) if that is less.

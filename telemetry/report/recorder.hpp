@@ -31,7 +31,8 @@ struct recorder_options {
   std::function<void(const std::string&)> log, warn;
 };
 
-class recorder {  ///< writes all records of a run
+class recorder {  ///< writes all records of a run: curves, logs of timers and collectives, the report page; used by one
+                  ///< thread at a time
  public:
   explicit recorder(recorder_options options);
 

@@ -39,9 +39,10 @@ enum class verdict : uint8_t { done, stopped, failed };  ///< how the run ended
 /// Facts of a run that are known when it ends.
 struct run_end {
   telemetry::verdict verdict = telemetry::verdict::done;
-  std::string failure;  ///< the error of a failed run
+  std::string failure;  ///< text of the error that ended a failed run; empty for any other run
   double seconds = 0;
-  std::optional<double> validation_loss;  ///< loss over the whole validation part
+  std::optional<double> validation_loss;  ///< loss over all data held out for validation, with the weights after the
+                                          ///< last step; nullopt: not computed
   std::vector<memory_row> memory;
   uint64_t process_peak_bytes = 0;
   std::string configuration;          ///< effective YAML; empty: the section is omitted

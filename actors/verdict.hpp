@@ -19,7 +19,7 @@ struct verdict {
   double grad_norm = 0;   ///< norm of the mean gradient; not finite on overflow
   bool overflow = false;  ///< the gradient has a NaN or an infinity
   bool skipped = false;   ///< true: the gradient overflowed, and the job skips such steps
-  /// True: the norm exceeds its limit so far that gradient_scale differs from its value without clipping.
+  /// True: the norm exceeds its limit by so much that gradient_scale differs from its value without clipping.
   bool clipped = false;
   double gradient_scale = 1;  ///< factor that `update` multiplies gradients by; rounded to fp32 unless masters are fp64
   /// [calibrated layer]: range of the layer's inputs in this step, over all ranks and micro-batches

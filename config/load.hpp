@@ -53,7 +53,8 @@ struct effective_value {
   std::string key;
   std::string value;       ///< value of the key as YAML; `none` if it has no value
   bool held_back = false;  ///< true: `value` was given, but Troupe cannot honour it yet, so it has no effect
-  std::string origin;      ///< such as `job.yaml:8:28`, `default`, `auto`, `derived`, `--set key=value`, `--steps`
+  /// where the value comes from: `job.yaml:8:28`, `default`, `auto`, `derived`, `--set key=value`, `--steps`
+  std::string origin;
   const key_info* row = nullptr;
 };
 

@@ -194,7 +194,8 @@ struct plan_options {
   uint32_t exchange_pieces = 1;
   bool recompute = false;                 ///< activation checkpointing of every unit except `kept_units`
   std::vector<uint32_t> kept_units = {};  ///< units that keep their activations although others recompute, ascending
-  segment_place light_before = {};        ///< segments before this one keep fewer bytes for backward (plan/keeping.hpp)
+  segment_place light_before = {};        ///< first segment that keeps all its bytes for backward; earlier ones keep
+                                          ///< fewer, if they can (plan/keeping.hpp)
   /// True: a recompute repeats exchanges instead of keeping their results (partition_activations).
   bool repeat_exchanges = false;
   uint64_t memory_budget_bytes = 0;  ///< limit of one rank's budgeted_bytes (plan/memory_places.hpp); 0: no limit

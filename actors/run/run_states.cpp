@@ -103,7 +103,8 @@ core::result<offload_report> offload_here(training_run& run, offload_request req
   if (request.device == plan::tier::nvme && !request.nvme_path.empty())
     if (const auto own = run.others->own_folder(request.nvme_path); own != request.nvme_path) {
       request.nvme_path = own;
-      std::error_code told_below;  // ignored here: opening the folder below reports it
+      // an error is ignored here, because offload() then cannot open the folder and reports that
+      std::error_code told_below;
       std::filesystem::create_directory(request.nvme_path, told_below);
     }
   auto& memory = run.term->memory;

@@ -39,7 +39,8 @@ std::string host_named(std::string_view header);
 /// Returns the value of `name` in "a=b&c=d" or, with `;`, in "a=b; c=d"; empty if missing.
 std::string_view value_in(std::string_view pairs, std::string_view name, char between);
 
-/// True if both are equal. The time does not depend on where they differ.
+/// True if both texts are equal. Compares in a time that does not depend on where they differ, so that a visitor cannot
+/// guess a secret part by part.
 bool same_secret(std::string_view a, std::string_view b);
 
 }  // namespace troupe::apps

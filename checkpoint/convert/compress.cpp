@@ -278,7 +278,8 @@ class compressor {
     return {};
   }
 
-  /// Returns NVFP4's scale of all weights that are joined with this one; 1 for other formats.
+  /// Returns NVFP4's global scale, which a weight shares with all weights that programs join to one matrix with it
+  /// (joined_name(), such as queries, keys and values); 1 for other formats.
   core::result<float> global_of(const weight_job& job) {
     if (job.matrix.scheme.layout != compressed_layout::nvfp4) return 1.0F;
     const auto name = joined_name(job.module);

@@ -37,7 +37,7 @@ class real_input : public input_file {
 
   [[nodiscard]] std::optional<storage::file> direct() const override {
     auto out = on_.reopened(storage::file_access::read, storage::file_mode::direct);
-    if (!out) return std::nullopt;  // reading through the page cache works as well
+    if (!out) return std::nullopt;  // without a direct handle the caller reads by read_at(), through the page cache
     return std::move(*out);
   }
 

@@ -65,7 +65,7 @@ using field =
 
 /// Another name of the key that the configuration accepts.
 struct alias {
-  std::string_view name;  ///< the other name, within the same section
+  std::string_view name;  ///< name that is accepted in place of the key's own, without the name of their common section
   bool deprecated = false;
 };
 

@@ -70,7 +70,7 @@ struct setting {
   /// True: nothing can honour the value yet, although it is known; it is never stored in job_config.
   bool held_back = false;
   size_t item = 0;    ///< index of the list item to which the key belongs; 0 if it belongs to no list
-  bool made = false;  ///< true: derived from an older key that the file has in place of this one
+  bool made = false;  ///< true: derived from an older key that the file has in place of `key`
   /// True: a mapping that a `--set` of one of its names gives in part; it is merged into the file's mapping.
   bool in_part = false;
 };

@@ -10,7 +10,7 @@ namespace troupe::config {
 
 /// A set of passes over the step plan that is used from training step `step` until the step of the next entry.
 struct compile_entry {
-  uint64_t step = 0;                ///< first step with these passes, counted from 0
+  uint64_t step = 0;                ///< number of the first step, counted from 0, that uses these passes
   /// Names of the passes that are used; empty: none, so that the plan follows from the other keys alone.
   std::vector<std::string> passes;
   std::string where;                ///< file and line of the entry

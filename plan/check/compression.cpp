@@ -60,7 +60,8 @@ core::result<void> ranges_are_agreed(const world& w, uint32_t rank, const instru
   const rank_plan& p = *w.ranks[rank];
   const bool reads = p.layout->range_bytes(x.subject) > 0;
   if (auto ok = reads_agreed(w, rank, x, reads); !ok || !reads) return ok;
-  const uint32_t told = w.rolls[rank].survey[x.input];  // id of the survey that made these ranges
+  // id of the instruction `survey` that computed the value ranges in the slot which `x` reads
+  const uint32_t told = w.rolls[rank].survey[x.input];
   if (p.layout->tells_twice(x.subject) && (told == none || p.instructions[told].input == none))
     return broken(p, x.id, "names ranges that were told once, and needs what is told then");
   return {};

@@ -27,7 +27,8 @@ uint64_t computed_bytes(const rank_plan& p, const instruction& x) {
       return segment().saved_bytes;
     case kind::backward:
       return segment().saved_bytes + (x.use == use::input ? 0 : gradient_bytes(p, segment()));
-    case kind::weigh:  // the bytes that both parts read are counted for the input part
+    case kind::weigh:  // the weight part of a split backward; the bytes that it reads again are counted for the input
+                       // part only
       return gradient_bytes(p, segment());
     case kind::recompute: {
       if (x.segment != none) return segment().saved_bytes;

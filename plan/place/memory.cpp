@@ -66,7 +66,8 @@ uint64_t count_in_flight(rank_plan& p) {
     const uint64_t kept = again ? 0 : keeps.bytes;
     const bool leaves_weights = x.kind == kind::backward && x.use == use::input;
     if (x.kind == kind::forward) {
-      most = std::max(most, now + (again ? 0 : s.saved_bytes));  // the segment frees the rest when it ends
+      // a segment holds saved_bytes while it runs, and frees all but `kept` when it ends
+      most = std::max(most, now + (again ? 0 : s.saved_bytes));
       now += kept;
     }
     if (x.kind == kind::backward && !again && keeps.beside > 0)

@@ -45,7 +45,8 @@ class order_writer {
 
 /// How a rank of an interleaved schedule warms up, and whether its backward is split.
 struct interleaving {
-  uint32_t forwards_per_hop = 1;  ///< number of further warm-up forwards for each rank between this one and the last
+  uint32_t forwards_per_hop = 1;  ///< number of warm-up forwards that a rank has more than the next rank of the
+                                  ///< pipeline
   bool split = false;
   uint32_t deferred_per_rank = 0;  ///< split backward: rank r keeps this number times r of weight parts waiting
 };

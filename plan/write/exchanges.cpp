@@ -38,7 +38,9 @@ handle exchange_writer::exchange(handle x, const place& at) {
   made.bytes = std::get<3>(at) ? l_.exchanged_bytes(what) : l_.piece_bytes(what, o.piece);
   d_.at(x).output = slot;
   d_.depend(e, x);
-  d_.depend(e, before);  // to wait for the last piece is then to wait for all pieces
+  // each piece's exchange waits for that of the piece before, so that an instruction that waits for the last waits for
+  // all
+  d_.depend(e, before);
   d_.buffer(slot).last = e;
   waiting_[at] = e;
   return e;

@@ -29,7 +29,7 @@ struct run_outcome {
   verdict result;
   bool skipped = false;
   bool save_asked = false;                     ///< true: `save_now` has arrived since the last training step
-  std::shared_ptr<const core::error> failure;  ///< null if the run ended well
+  std::shared_ptr<const core::error> failure;  ///< error that ended the run; null if it ended well
   std::shared_ptr<rank_reports> ranks;         ///< reports of the ranks, in rank order; null after a failure
 };
 

@@ -236,7 +236,8 @@ core::result<void> leading_calls::check_tags(const std::string& mine) {
   if (policy == config::tag_policy::ignore) return {};
   const auto all = results_of(links_.link->tell(encode(peer_call(tag_call{run_.progress.steps}))));
   if (!all) {
-    run_.over.why.reset();  // the next save detects the loss again
+    run_.over.why.reset();  // a process was lost; this call does not report it, because the save that follows detects
+                            // it again
     return {};
   }
   std::vector<std::string> tags{mine};

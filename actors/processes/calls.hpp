@@ -75,7 +75,7 @@ struct output_call {
 /// Describes how the receiver makes its plans for a new term (time with the same processes), and from where it loads
 /// the states. The first call of a term, except for output_call.
 struct opening_call {
-  std::optional<plan::cost_model> costs;  ///< measured by the leading process; none: default costs
+  std::optional<plan::cost_model> costs;  ///< cost model that the leading process has measured; none: the default costs
   wanted_load load;
   /// Passes chosen for the step plan; none: the passes that the configuration begins with.
   std::optional<chosen_passes> passes;

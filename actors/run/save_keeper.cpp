@@ -142,7 +142,8 @@ core::result<void> save_keeper::begin(const save_request& request) {
 }
 
 bool save_keeper::may_save() const {
-  if (run_.others->are_there()) return !run_.over.why;  // states of other processes are lost
+  // after an error other processes may be lost, and the states of their ranks with them
+  if (run_.others->are_there()) return !run_.over.why;
   return run_.term->memory.offloaded == nullptr && (!run_.over.why || run_.over.states_whole);
 }
 

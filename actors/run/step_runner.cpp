@@ -107,7 +107,8 @@ core::result<step_report> step_runner::train_once() {
   report.lr = job::settings_of(*run_.term->plan.optimizer, run_.progress.scheduled).front().lr;
   report.loss_scale = run_.progress.scale.cur_scale;
   if (auto ok = run_.term->pruner.begin_saliency(); !ok) {
-    if (run_.others->are_there()) run_.over.why = ok.error();  // a process with some of the weights is lost
+    // the error means that another process, which has some of the weights, was lost
+    if (run_.others->are_there()) run_.over.why = ok.error();
     return core::fail(ok.error());
   }
   const int64_t before = core::now_ns();

@@ -133,7 +133,8 @@ void weight_pruner::turn_masks() {
       const auto& m = masks.modules()[i];
       const auto& section = run_.term->plan.config->compression.sparse;
       const auto group = std::ranges::find(section.groups, m.group, &config::pruned_group::name);
-      const auto rule = *job::snip_rule_of(section, group->dense_ratio, m.matrix);  // found when the plan was made
+      // always has a value, because planning the run refuses a group without a rule
+      const auto rule = *job::snip_rule_of(section, group->dense_ratio, m.matrix);
       if (!rule.schedule.is_turn(run_.progress.applied)) continue;
       std::vector<uint8_t> keep(m.matrix.elements());
       // snip_mask() cannot fail: the rule, the sums and the mask have the size of one matrix

@@ -73,7 +73,7 @@ save_job::save_job(checkpoint::save_place place, std::optional<checkpoint::check
     if (leads_ || here_[r])
       ++parts_left_;
     else
-      begun_[r] = true;  // the leading process collects the parts of other processes
+      begun_[r] = true;  // only the leading process waits for the parts of ranks in other processes
   }
   assert(parts_left_ > 0);
   report_.step = run_.step;

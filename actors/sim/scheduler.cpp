@@ -40,7 +40,7 @@ struct sim_scheduler::parts {
   int64_t latency_max_ns;
   channel_map channels;
   ready_channels ready;                               // channels that may deliver now
-  std::set<std::pair<int64_t, channel_key>> not_yet;  // channels that may deliver later, by that time
+  std::set<std::pair<int64_t, channel_key>> not_yet;  // (virtual time from which the channel may deliver, channel)
   // [actor, flag]: virtual time until which messages to the actor are held back; if the flag is true, only its messages
   // to itself are.
   std::map<std::pair<caf::actor_id, bool>, int64_t> frozen_until_ns;

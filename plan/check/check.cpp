@@ -52,7 +52,8 @@ core::result<void> guards(const world& w, uint32_t rank) {
   const uint32_t vote = w.rolls[rank].vote;
   for (const auto& x : p.instructions) {
     if (!runs(x, w.taken)) continue;
-    const bool speculates = x.kind == kind::update && p.speculates(x.subject);  // see speculation.cpp
+    // an update that runs before the vote; speculation.cpp checks that it is undone in a skipped step
+    const bool speculates = x.kind == kind::update && p.speculates(x.subject);
     const bool changes_states = (x.kind == kind::update && !speculates) || x.kind == kind::redo ||
                                 x.kind == kind::publish || x.kind == kind::prepare;
     if (x.guard == guard::always) {

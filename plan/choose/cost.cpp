@@ -149,7 +149,8 @@ class player {
     for (uint32_t l = 0; l < num_lanes; ++l) {
       double busy = 0;
       for (uint32_t id : p.lanes[l]) busy += out.instructions[id].end_s - out.instructions[id].moving_s;
-      out.idle_s[l] = std::max(0.0, out_.step_s - busy);  // writes may last longer than the step
+      // not below 0: writes of a checkpoint may go on after the step
+      out.idle_s[l] = std::max(0.0, out_.step_s - busy);
     }
     out.compute_s = out_.step_s - out.idle_s[static_cast<size_t>(lane::compute)];
     out.communication_s = out_.step_s - out.idle_s[static_cast<size_t>(lane::fabric)];

@@ -245,7 +245,9 @@ class search {
     std::stable_sort(all.begin(), all.end(), [](const keepable& a, const keepable& b) { return a.saves > b.saves; });
     for (const auto& x : all) {
       if (x.saves <= 0) continue;
-      uint32_t fits = 0, beyond = resident_cuts + 1;  // numbers of parts: most within limits, least beyond
+      // `fits`: largest tried number of parts (of resident_cuts) in memory that is within the limits; `beyond`:
+      // smallest tried number that is not
+      uint32_t fits = 0, beyond = resident_cuts + 1;
       while (beyond - fits > 1) {
         const uint32_t part = fits == 0 && beyond > resident_cuts ? resident_cuts : fits + (beyond - fits) / 2;
         plan_options o = best.options;

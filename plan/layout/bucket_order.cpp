@@ -32,7 +32,8 @@ std::vector<std::vector<uint32_t>> bucket_orders(const job_layout& l) {
   if (l.options.pipeline.first_unit.empty()) return {};
   const auto buckets_of = buckets_of_stages(l);
   const size_t micros = l.options.accumulation;
-  std::vector<uint32_t> missing(l.buckets.size() * micros, 0);  // [bucket * micros + micro]: writes to come
+  // [bucket * micros + micro]: number of gradients that have yet to be written to the bucket
+  std::vector<uint32_t> missing(l.buckets.size() * micros, 0);
   for (const auto& stage : buckets_of)
     for (const auto* buckets : {&stage.at_once, &stage.with_weights})
       for (const uint32_t b : *buckets)

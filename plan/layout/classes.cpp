@@ -75,7 +75,8 @@ class piece_facts {
   piece_facts(const job_layout& l, const parameter_lists& sets_of)
       : l_(l), sets_of_(sets_of), buckets_(l.buckets.size() + 1), sets_(l.gather_sets.size() + l.publish_sets.size()) {}
   void add(numbers& to, const std::vector<owned_piece>& pieces) {
-    const auto frozen = static_cast<uint32_t>(l_.buckets.size());  // number for parameters in no bucket
+    const auto frozen = static_cast<uint32_t>(l_.buckets.size());  // stands for a parameter that is in no bucket,
+                                                                   // because it is frozen
     uint64_t undo = 0;
     for (const auto& x : pieces) {
       if (!l_.bucket_of.empty()) buckets_.add(std::min(l_.bucket_of[x.parameter], frozen));
@@ -141,7 +142,9 @@ std::vector<rank_class> classes_of(const std::shared_ptr<const job_layout>& layo
   const auto& mesh = layout->options.mesh;
   const uint32_t stages = mesh.degree(core::axis::pipeline), columns = mesh.ranks() / stages;
   std::vector<rank_class> out;
-  std::map<std::vector<numbers>, size_t> known;  // a column's numbers by pipeline coordinate: its first class
+  // [numbers that describe the plans of a column, by pipeline coordinate]: index in `out` of the first of its classes.
+  // A column is one rank of each pipeline coordinate.
+  std::map<std::vector<numbers>, size_t> known;
   for (uint32_t column = 0; column < columns; ++column) {
     std::vector<numbers> all;
     for (uint32_t k = 0; k < stages; ++k) all.push_back(shapes.of(own_part(layout, mesh.at_stage(column, k))));

@@ -210,12 +210,13 @@ std::vector<moved_piece> collective_pieces::vote() const {
       out.push_back({of_rank.rank(), at, at, core::div_up(s.count, core::partition_grain)});
     }
   }
-  // The ranks of the last stage send the losses.
+  // The ranks that compute the model's last stage send the losses.
   for (const uint32_t r : l_.communicators[data_communicator(l_, l_.pipeline_of_stage(l_.num_stages() - 1))].members) {
     const uint64_t at = l_.loss_offset(l_.data_at(r), 0);
     out.push_back({r, at, at, l_.options.accumulation});
   }
-  for (uint64_t k = 0; k < l_.calibrated(); ++k) {  // sent by the stage that computes the layer
+  // The ranks that compute calibrated layer `k` send the range (two numbers) of its inputs.
+  for (uint64_t k = 0; k < l_.calibrated(); ++k) {
     const uint32_t pipeline = l_.pipeline_of_unit(l_.table->layers[l_.options.compressed.calibrated[k]].unit);
     for (uint32_t t = 0; t < l_.tensor_ranks(); ++t)
       for (const uint32_t r : l_.communicators[data_communicator(l_, pipeline, t)].members) {

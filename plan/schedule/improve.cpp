@@ -159,7 +159,8 @@ class climber {
       const stage_cost& c = p_.costs->stages[a.stage];
       if (a.type == action_type::forward) kept += c.activation_bytes;
       if (a.type == action_type::backward_input)
-        kept += c.weight_part_bytes - c.activation_bytes;  // unsigned: a negative difference wraps
+        kept += c.weight_part_bytes - c.activation_bytes;  // a negative difference wraps around, and so does the sum,
+                                                           // which is therefore right
       if (a.type == action_type::backward_weight) kept -= c.weight_part_bytes;
       if (kept > p_.memory_bytes) return false;
     }

@@ -45,7 +45,7 @@ class pair_meter {
   struct state;
 
   fabric::byte_mover& mover_;
-  std::shared_ptr<state> state_;  ///< shared with the transfers in progress
+  std::shared_ptr<state> state_;  ///< state that callbacks of unfinished transfers use as well, and keep alive
 };
 
 }  // namespace troupe::apps

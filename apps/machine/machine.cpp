@@ -146,7 +146,7 @@ machine_facts read_machine(const fs::path& root) {
   read_cgroup(root, m);
   read_gpus(root, m);
   if (const auto n = number(slurp(root / "proc/sys/kernel/io_uring_disabled"))) m.io_uring_disabled = int(*n);
-  constexpr const char* filtered = "2";  // SECCOMP_MODE_FILTER
+  constexpr const char* filtered = "2";  // value of SECCOMP_MODE_FILTER: system calls are filtered
   for (const auto& [key, value] : pairs(slurp(root / "proc/self/status"), ':'))
     if (key == "Seccomp") m.seccomp_filter = value == filtered;
   uint32_t nodes = 0;

@@ -120,7 +120,8 @@ class safetensors_content {
       const auto n = static_cast<size_t>(std::min<uint64_t>(out.size(), bytes_of(w) - begin));
       if (n == 0) continue;
       if (auto ok = readers_[worker]->read_as(w.type, *w.from, begin / width, n / width, out.first(n)); !ok)
-        return ok.error().kind == error_kind::numeric ? ok  // the error names the tensor
+        // A numeric error names the tensor already.
+        return ok.error().kind == error_kind::numeric ? ok
                                                       : fail(ok.error().in(fmt::format("tensor '{}'", shown(w.name))));
       out = out.subspan(n);
       at += n;

@@ -65,7 +65,8 @@ std::string without_switch(const settings& given, const job_config& config, cons
       std::ranges::find_if(switches, [&](const section_switch& s) { return s.of == row.section() || s.of == row.key; });
   if (at == std::end(switches) || at->key == row.key) return {};
   const bool is_memory_off = config.checkpoint.memory.every_steps == 0;
-  if (row.key == "checkpoint.memory.every_steps" && is_memory_off) return {};  // without processes, 0 is what happens
+  // A value of 0 turns saves in memory off; without `cluster.processes` they are off anyway, so 0 needs no warning.
+  if (row.key == "checkpoint.memory.every_steps" && is_memory_off) return {};
   if (given.given.contains(at->key) || given.was_refused(at->key) || given.lists.contains(at->key)) return {};
   const key_info* const named = key_named(at->key);
   const bool is_flag = named != nullptr && named->type == value_type::boolean;

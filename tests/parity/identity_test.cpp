@@ -11,7 +11,7 @@ using namespace troupe::tests;
 
 namespace {
 
-constexpr uint64_t steps = 10;
+constexpr uint64_t steps = 6;
 
 const std::string zero = "zero_optimization.";
 settings stage(int n) { return {zero + "stage=" + std::to_string(n)}; }

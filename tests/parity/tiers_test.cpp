@@ -15,7 +15,8 @@ using namespace troupe::tests;
 
 namespace {
 
-constexpr uint64_t steps = 10;
+/// Steps before a checkpoint and after it.
+constexpr uint64_t before = 3, after = 3;
 
 /// Small models, because a state needs to span many pages of a file, but not many elements.
 const std::string gpt2 =
@@ -152,6 +153,9 @@ bool has_meaning(const placed& p, const std::string& key) {
 
 const placed& place_of(const row& r) { return places[r[numbers().size()]]; }
 
+/// Returns the number of steps of a row; fp16 needs more, because the first ones are skipped.
+uint64_t steps_of(const row& r) { return std::string_view(numbers()[0][r[0]].what) == "fp16" ? 10 : 5; }
+
 settings numbers_of(const row& r) {
   settings out = small_batches;
   for (size_t f = 0; f < numbers().size(); ++f) out = out + numbers()[f][r[f]].set;
@@ -264,7 +268,7 @@ class jobs {
     const row key(r.begin(), r.begin() + static_cast<long>(numbers().size()));
     const auto found = references_.find(key);
     if (found != references_.end()) return found->second;
-    return references_[key] = train(of(r), numbers_of(r) + settings{zero + "stage=0"}, steps);
+    return references_[key] = train(of(r), numbers_of(r) + settings{zero + "stage=0"}, steps_of(r));
   }
 
  private:
@@ -291,22 +295,22 @@ settings at(const placed& p, const small_job& job) {
 void check_resumes(const settings& given, size_t every) {
   const small_job job(frozen_gpt2);
   const settings common = given + small_batches;
-  const auto reference = train(job, common + settings{zero + "stage=0"}, steps);
+  const auto reference = train(job, common + settings{zero + "stage=0"}, before + after);
   for (size_t i = 0; i < std::size(places); i += every) {
     const placed &first = places[i], &second = places[(i + 7) % std::size(places)];
     const auto folder = job.folder() / ("saved-" + std::to_string(i));
     BOOST_TEST_CONTEXT(text_of(common + at(first, job)) << ", then " << text_of(at(second, job))) {
       {
         const auto s = job.open(common + at(first, job));
-        for (uint64_t n = 0; n < steps / 2; ++n)
+        for (uint64_t n = 0; n < before; ++n)
           BOOST_TEST(std::bit_cast<uint64_t>(step_of(*s).loss) == reference.losses[n]);
         const auto saved = s->save({.root = folder});
         BOOST_TEST_REQUIRE(saved.has_value(), (saved ? "" : saved.error().text));
       }
       const auto s = resumed(job, common + at(second, job), folder);
-      const auto got = result_of(*s, steps - steps / 2);
-      BOOST_TEST(std::equal(got.losses.begin(), got.losses.end(), reference.losses.begin() + steps / 2,
-                            reference.losses.end()));
+      const auto got = result_of(*s, after);
+      BOOST_TEST(
+          std::equal(got.losses.begin(), got.losses.end(), reference.losses.begin() + before, reference.losses.end()));
       BOOST_TEST(same_bits(got.weights, reference.weights), "weights differ");
       BOOST_TEST(same_bits(got.first, reference.first), "first moments differ");
       BOOST_TEST(same_bits(got.second, reference.second), "second moments differ");
@@ -323,10 +327,10 @@ BOOST_AUTO_TEST_CASE(every_pair_of_settings_leaves_the_bits_of_the_run_in_memory
     const auto& job = all.of(r);
     const auto set = numbers_of(r) + others_of(r, job.folder().path());
     BOOST_TEST_CONTEXT(factors()[4][r[4]].what << ": " << text_of(set)) {
-      const auto got = train(job, set, steps);
+      const auto got = train(job, set, steps_of(r));
       check_same(got, all.reference(r));
       overflows += got.skipped;
-      BOOST_TEST(got.skipped < steps - 2);
+      BOOST_TEST(got.skipped < steps_of(r) - 2);
     }
   }
   BOOST_TEST(overflows > 0U);

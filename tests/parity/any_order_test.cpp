@@ -10,7 +10,7 @@ using namespace troupe::tests;
 
 namespace {
 
-constexpr uint64_t steps = 6;
+constexpr uint64_t steps = 4;
 
 const std::string zero = "zero_optimization.";
 const settings small_pieces = {zero + "reduce_bucket_size=8192", zero + "sub_group_size=4096",

@@ -3,6 +3,9 @@
 
 # One compiler per 2 GB of free memory, at most one per core.
 JOBS ?= $(shell awk -v cores=$$(nproc) '/^MemAvailable/ {n = int($$2 / 2000000); if (n > cores) n = cores; print (n < 1 ? 1 : n)}' /proc/meminfo)
+# Tests at the same time. Three keep two cores busy, because most wait for threads and processes of their own half of the
+# time; what must run alone says so (RUN_SERIAL).
+TESTS ?= 3
 PREFIX ?= /usr/local
 ARGS ?=
 SOURCES = git ls-files '*.cpp' '*.hpp' '*.cu' '*.cuh'
@@ -35,7 +38,7 @@ build: setup ## builds build/release/troupe (DEVICE=cuda: libtroupe_cuda.so, too
 test: setup ## builds everything and runs all tests (ARGS: further arguments of ctest)
 	@$(call configure,release)
 	@ninja -C build/release -j $(JOBS)
-	@ctest --preset release -j 2 $(ARGS); code=$$?; python3 tests/skipped.py build/release; exit $$code
+	@ctest --preset release -j $(TESTS) $(ARGS); code=$$?; python3 tests/skipped.py build/release; exit $$code
 
 train: build ## trains a small GPT-2 with ZeRO-3 on Debian's dictionary of English (ARGS: further arguments of troupe)
 	@build/release/troupe train examples/gcide.yaml $(if $(filter cuda,$(DEVICE)),--set device=cuda) $(ARGS)
@@ -90,7 +93,7 @@ soak: setup ## runs the tests that draw cases at random, with many times the cas
 asan: setup ## runs all tests under the address and undefined-behaviour sanitizers
 	@$(call configure,asan)
 	@ninja -C build/asan -j $(JOBS)
-	@ctest --preset asan -j 2 $(ARGS)
+	@ctest --preset asan -j $(TESTS) $(ARGS)
 
 tsan: setup ## runs the tests of cluster, fabric, net and storage under the thread sanitizer
 	@$(call configure,tsan)

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <functional>
 #include <random>
 
 #include "plan/schedule/proof.hpp"
 #include "tests/plan/schedule/tables.hpp"
+#include "tests/processor_time.hpp"
 
 BOOST_AUTO_TEST_SUITE(search)
 
@@ -176,12 +176,12 @@ BOOST_AUTO_TEST_CASE(eight_ranks_and_thirty_two_micro_batches_take_seconds) {
       std::mt19937_64 random(v);
       auto r = random_request(random, 8, v, 32);
       if (limited) r.memory_bytes = peak_of(play_table(named_table("1f1b", 8, v, 32), r.costs));
-      const auto begin = std::chrono::steady_clock::now();
+      const double begin = troupe::tests::processor_seconds();
       const auto found = search_schedule(r);
-      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+      const double took_s = troupe::tests::processor_seconds() - begin;
       BOOST_TEST_REQUIRE(found.has_value());
-      BOOST_TEST(took.count() <= 10);
-      BOOST_TEST_MESSAGE(v << " chunks" << (limited ? ", limited: " : ": ") << took.count() << " s");
+      BOOST_TEST(took_s <= 10);
+      BOOST_TEST_MESSAGE(v << " chunks" << (limited ? ", limited: " : ": ") << took_s << " s");
     }
 }
 

@@ -110,7 +110,8 @@ BOOST_AUTO_TEST_CASE(a_file_system_in_memory_is_named) {
     troupe::tests::say_skipped("speed of a file system in memory", "there is no /dev/shm here");
     return;
   }
-  const auto probe = must(throughput_probe::open({.folder = "/dev/shm", .bytes = mebi}));
+  const tests::scratch_folder folder("/dev/shm");
+  const auto probe = must(throughput_probe::open({.folder = folder.path(), .bytes = mebi}));
   BOOST_REQUIRE(!probe.remarks().empty());
   BOOST_TEST(probe.remarks()[0].find("is in memory") != std::string::npos, probe.remarks()[0]);
 }

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/crash/wanted_cases.hpp"
 #include "tests/parity/run_result.hpp"
 #include "tests/scratch_folder.hpp"
 
@@ -41,6 +42,15 @@ inline std::vector<settings> compression_places() {
           stage(3) + again + settings{"cluster.offload_activations=cpu"},
           stage(1) + settings{"parallel.pipeline=2", "pipeline.schedule=zb_h1"},
           stage(3) + settings{"parallel.pipeline=2", "pipeline.schedule=zb_v", "pipeline.chunks=2"}};
+}
+
+/// Returns every second one of `all` from number `first` on, for two models that share the places of a technique; `make
+/// soak` tests both models at all of them.
+inline std::vector<settings> half_of(const std::vector<settings>& all, size_t first) {
+  if (wanted_cases("TROUPE_CASES", 0) > 0) return all;
+  std::vector<settings> out;
+  for (size_t i = first; i < all.size(); i += 2) out.push_back(all[i]);
+  return out;
 }
 
 /// Checks that each run with `common` and one of `others` equals the run with `common` at stage 0, bit for bit.

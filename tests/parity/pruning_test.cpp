@@ -56,9 +56,9 @@ uint32_t parameter_named(const actors::session& s, const std::string& name) {
 
 BOOST_AUTO_TEST_CASE(pruned_weights_have_the_same_bits_wherever_they_lie) {
   const small_job gpt2(tiny_gpt2_with_dropout), llama(tiny_llama);
-  check_places(gpt2, data_2 + pruned("sparse_pruning", "0.4", "0"), compression_places(), steps);
+  check_places(gpt2, data_2 + pruned("sparse_pruning", "0.4", "0"), half_of(compression_places(), 0), steps);
   check_places(llama, data_2 + pruned("row_pruning", "0.5", "2", "mlp") + pruned("sparse_pruning", "0.7", "1"),
-               compression_places(), steps);
+               half_of(compression_places(), 1), steps);
   check_places(gpt2,
                data_2 + pruned("row_pruning", "0.5", "1", "mlp") + quantised("4", "2") + settings{"bf16.enabled=true"},
                {stage(2), stage(3), stage(3) + settings{"parallel.pipeline=2"}}, steps);
@@ -66,10 +66,11 @@ BOOST_AUTO_TEST_CASE(pruned_weights_have_the_same_bits_wherever_they_lie) {
 
 BOOST_AUTO_TEST_CASE(masks_that_are_learned_have_the_same_bits_wherever_scores_lie) {
   const small_job gpt2(tiny_gpt2_with_dropout), llama(tiny_llama);
-  check_places(gpt2, data_2 + pruned("sparse_pruning", "0.5", "0", "mlp", "topk"), compression_places(), steps);
+  check_places(gpt2, data_2 + pruned("sparse_pruning", "0.5", "0", "mlp", "topk"), half_of(compression_places(), 1),
+               steps);
   check_places(
       llama, data_2 + pruned("row_pruning", "0.5", "2", "mlp.(gate|up)", "topk") + pruned("sparse_pruning", "0.7", "1"),
-      compression_places(), steps);
+      half_of(compression_places(), 0), steps);
   check_places(
       gpt2,
       data_2 + pruned("row_pruning", "0.5", "1", "c_fc", "topk") + quantised("4", "2") + settings{"bf16.enabled=true"},

@@ -9,7 +9,7 @@ using namespace troupe::tests;
 
 namespace {
 
-constexpr uint64_t steps = 10;
+constexpr uint64_t steps = 5;
 constexpr uint32_t windows = 2;  // number of host-memory windows of a plan that offloads to nvme
 
 const std::string zero = "zero_optimization.";

@@ -9,7 +9,7 @@ using namespace troupe::tests;
 
 namespace {
 
-constexpr uint64_t steps = 4;
+constexpr uint64_t steps = 3;
 
 const std::string zero = "zero_optimization.";
 const std::string grouped_llama =

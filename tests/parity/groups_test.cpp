@@ -9,8 +9,6 @@ using namespace troupe::tests;
 
 namespace {
 
-constexpr uint64_t steps = 6;
-
 const std::string zero = "zero_optimization.";
 settings stage(int n) { return {zero + "stage=" + std::to_string(n)}; }
 settings ranks(int data) { return {"parallel.data=" + std::to_string(data)}; }
@@ -22,8 +20,12 @@ const settings bf16 = {"bf16.enabled=true"};
 settings twice(const std::string& order) { return {"gradient_accumulation_steps=2", "gradient_order=" + order}; }
 
 // Compares runs whose data ranks form several groups with a run with the same data degree in one group.
+/// Returns the number of steps of a run; fp16 needs more, because the first ones are skipped.
+uint64_t steps_of(const settings& set) { return text_of(set).find("fp16") == std::string::npos ? 4 : 6; }
+
 void check_groups(const small_job& job, const settings& common, int data, const std::vector<int>& shards,
                   int first_stage = 1) {
+  const uint64_t steps = steps_of(common);
   for (int at = first_stage; at <= 3; ++at) {
     const auto reference = train(job, common + ranks(data) + stage(at), steps);
     BOOST_TEST(reference.losses.front() != reference.losses.back());
@@ -76,6 +78,7 @@ BOOST_AUTO_TEST_CASE(second_copies_of_parameters_leave_the_bits) {
                           settings{"activation_checkpointing.enabled=true"}})
     BOOST_TEST_CONTEXT(text_of(set)) {
       const small_job job(tiny_gpt2_with_dropout);
+      const uint64_t steps = steps_of(set);
       const auto reference = train(job, set + ranks(4) + stage(3) + often, steps);
       auto s = job.open(set + ranks(4) + stage(3) + often + near);
       const auto got = result_of(*s, steps);

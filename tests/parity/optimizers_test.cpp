@@ -10,7 +10,7 @@ using namespace troupe::tests;
 
 namespace {
 
-constexpr uint64_t steps = 6;
+constexpr uint64_t steps = 5;
 
 // Settings that result in several buckets, sub-groups and matrix sets on every rank.
 const settings small_pieces = {"zero_optimization.reduce_bucket_size=8192", "zero_optimization.sub_group_size=4096",

@@ -26,6 +26,8 @@ core::result<void> memory_keeper::begin() {
   request.client_state = run_.progress.client_state;
   request.keep_last = saves_in_memory_kept;
   TROUPE_ASSIGN(auto job, run_.saves.make(links_.saves->files(), request));
+  // Saves in memory replace each other unproved: a process that continues from one repeats the steps after it.
+  (void)job->prove();
   kept_ = std::move(job);
   working_ = kept_->invitation().working;
   recorded_ = run_.recorder.last_step();

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
+#include <numeric>
+#include <utility>
 
 #include "actors/modules/own_model.hpp"
 #include "actors/outputs.hpp"
@@ -116,6 +119,13 @@ core::result<uint64_t> num_evaluations(const training_run& run, uint64_t wanted)
   return wanted > 0 ? std::min(wanted, all) : all;
 }
 
+/// Proves the saves of the current weights if `loss`, which was computed with these, is finite.
+void prove_saves(training_run& run, double loss) {
+  if (!std::isfinite(loss)) return;
+  run.saves.prove(run.progress.steps);
+  run.host.deliver();
+}
+
 /// Evaluates `n` global micro-batches. Fails if processes are lost meanwhile; evaluate() then repeats the call with the
 /// remaining ranks.
 core::result<evaluation_report> evaluate_once(training_run& run, const evaluation_request& request, uint64_t n) {
@@ -155,6 +165,7 @@ core::result<evaluation_report> evaluate_once(training_run& run, const evaluatio
   if (!request.compute_loss) return out;
   out.loss /= ranks_with_windows;
   run.recorder.record_loss(out.loss);
+  prove_saves(run, out.loss);
   if (run.host.hooks.on_evaluation) run.host.hooks.on_evaluation(run.progress.steps, out.loss);
   return out;
 }
@@ -188,6 +199,25 @@ core::result<evaluation_report> evaluate(training_run& run, const evaluation_req
     // The number depends on the number of data ranks, which a loss of processes changes.
     TROUPE_ASSIGN(const auto n, num_evaluations(run, request.batches));
     return evaluate_once(run, request, n);
+  });
+}
+
+core::result<double> next_loss(training_run& run) {
+  TROUPE_TRY(run.sound());
+  if (run.modules.model != nullptr)
+    return core::fail(core::error_kind::bad_input, "next_loss: a host's own model reads no text");
+  return run.outlast([&]() -> core::result<double> {
+    const auto& shape = run.term->loader.shape;
+    auto next =
+        data::make_rows(*run.data.corpus(), shape.samples_before(run.progress.steps), shape.rows, shape.skipped);
+    if (next.failure) return core::fail(*next.failure);
+    next.document_start.clear();  // the other processes receive only the tokens
+    const run_wish wish{.given = std::make_shared<const data::batch>(std::move(next)), .micros = 1};
+    TROUPE_ASSIGN(auto did, run.steps.run_and_tell(plan::plan_choice::evaluate, run.progress.steps, wish));
+    const auto& losses = did.ranks->front().losses;  // one for each data rank
+    const double mean = std::accumulate(losses.begin(), losses.end(), 0.0) / double(losses.size());
+    prove_saves(run, mean);
+    return mean;
   });
 }
 

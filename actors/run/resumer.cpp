@@ -576,6 +576,7 @@ core::result<loaded_checkpoint> resumer::load_once(const std::filesystem::path& 
   if (auto ok = run_.saves.end_saves(); !ok && run_.over.why) return fail(ok.error());
   TROUPE_ASSIGN(const auto folder, run_.others->load(path, options));
   ++run_.counts.loads;
+  run_.saves.forget_unproved();
   run_.recorder.continue_curves_of(path);
   run_.recorder.go_back();
   if (auto ok = tell_loader(); !ok) {

@@ -1,5 +1,6 @@
 #include "actors/run/save_keeper.hpp"
 
+#include <functional>
 #include <utility>
 
 #include "actors/hands/writer_executor.hpp"
@@ -75,10 +76,29 @@ std::optional<core::error> save_keeper::collect(unfinished_save what) {
   if (run_.over.why) writing_->abandon(*run_.over.why);  // a writer lane that has begun its part still completes it
   const auto report = writing_->wait();
   run_.others->tell_saved(*writing_, report);
-  writing_.reset();
-  if (!report.folder.empty()) run_.spikes.add_place({report.step, report.folder, {.load_module_strict = false}});
+  auto ended = std::exchange(writing_, nullptr);
+  if (!report.folder.empty()) {
+    std::erase_if(unproved_, [&](const auto& x) { return x->request().root == ended->request().root; });
+    unproved_.push_back(std::move(ended));
+    run_.spikes.add_place({report.step, report.folder, {.load_module_strict = false}});
+  }
   if (run_.host.hooks.on_saved) run_.host.hooks.on_saved(report);
   return report.failure;
+}
+
+void save_keeper::prove(uint64_t step) {
+  const auto is_of = [step](const std::shared_ptr<save_job>& save) { return save != nullptr && save->step() <= step; };
+  auto proved = unproved_;
+  proved.insert(proved.end(), {waiting_, writing_});
+  std::erase_if(proved, std::not_fn(is_of));
+  std::erase_if(unproved_, is_of);
+  for (const auto& save : proved) {
+    const auto removed = save->prove();
+    if (!removed)
+      run_.host.warnings->put("cannot remove old checkpoints: " + removed.error().text);
+    else if (*removed)
+      run_.others->tell_saved(*save, save->wait());  // the other machines remove their files of the removed checkpoints
+  }
 }
 
 core::result<void> save_keeper::end_saves() {
@@ -114,6 +134,7 @@ void save_keeper::abandon(const core::error& why, bool tells) {
     if (tells && run_.host.hooks.on_saved) run_.host.hooks.on_saved(report);
     save->reset();
   }
+  forget_unproved();  // tell_saved() needs the ranks that wrote the checkpoint
 }
 
 core::result<std::filesystem::path> save_keeper::save(const save_request& request) {

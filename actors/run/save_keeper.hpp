@@ -1,12 +1,13 @@
 // Saves the states and counters of a run; at most one save waits for the next step to copy its states, and at most one
-// is being written. Owns which of the run's numbers a checkpoint contains and when a save begins and ends; save_job.hpp
-// writes the tensors.
+// is being written. Owns which of the run's numbers a checkpoint contains, when a save begins and ends, and when its
+// states are proved, so that older checkpoints may be removed; save_job.hpp writes the tensors.
 #pragma once
 
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "actors/saving/save_job.hpp"
 #include "core/error.hpp"
@@ -41,6 +42,13 @@ class save_keeper {
   /// of a save that failed.
   std::optional<core::error> collect(unfinished_save what);
 
+  /// Notes that a loss computed with the weights after `step` steps is finite, and no spike. This proves the saves of
+  /// these and earlier weights: older checkpoints are removed as the requests say.
+  void prove(uint64_t step);
+  /// Forgets the checkpoints whose weights no loss has proved, because the run continues from other states: losses of
+  /// these prove nothing about them.
+  void forget_unproved() { unproved_.clear(); }
+
   /// Makes a save of the run into `files`; its states are copied later, by a run of a plan that saves.
   core::result<std::shared_ptr<save_job>> make(checkpoint::file_system& files, const save_request& request);
   /// Returns the save whose states are being copied or written; null: none.
@@ -58,6 +66,8 @@ class save_keeper {
   training_run& run_;
   std::shared_ptr<save_job> waiting_;  // save that waits for a run of a plan that saves; null: none
   std::shared_ptr<save_job> writing_;  // save whose states are being copied or written; null: none
+  // The newest committed save in each folder of checkpoints, until a finite loss proves its weights
+  std::vector<std::shared_ptr<save_job>> unproved_;
 };
 
 }  // namespace troupe::actors

@@ -81,6 +81,7 @@ core::result<loss_spike> spike_guard::answer(const step_report& report) {
   const std::string what = sentence_of(report, run_.progress.judged);
   // Waits for a save in progress, because it may contain the state before this step, to which the run goes back.
   (void)run_.saves.collect(unfinished_save::wait);
+  run_.saves.forget_unproved();
   const auto end_with = [&](const std::string& why) {
     const auto& all = places_;
     const std::string newest = all.empty() ? "; there is no checkpoint of this run"

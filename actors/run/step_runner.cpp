@@ -1,6 +1,7 @@
 #include "actors/run/step_runner.hpp"
 
 #include <chrono>
+#include <cmath>
 #include <exception>
 #include <utility>
 
@@ -189,6 +190,7 @@ core::result<step_report> step_runner::step() {
     report.spike = std::move(*spike);
     return report;
   }
+  if (std::isfinite(report.loss)) run_.saves.prove(report.step - 1);
   (void)run_.saves.collect(unfinished_save::leave);
   if (run_.host.hooks.on_step) run_.host.hooks.on_step(report);
   return report;

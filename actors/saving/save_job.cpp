@@ -138,19 +138,38 @@ void save_job::part_ended(uint32_t rank) {
   commit_or_remove(good);
 }
 
-// Ends the save: commits the checkpoint and removes old ones, or removes its files. Turns an exception into a failure,
-// because the caller of wait() must be released in any case.
+core::result<void> save_job::remove_older() {
+  if (request_.keep_last == 0) return {};
+  const auto kept =
+      checkpoint::apply_retention(*place_.files, request_.root, {request_.keep_last, request_.keep_every});
+  return kept ? core::result<void>() : core::fail(kept.error());
+}
+
+core::result<bool> save_job::prove() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(proved_, true) || !committed_) return false;
+  }
+  TROUPE_TRY(remove_older());
+  return true;
+}
+
+// Ends the save: commits the checkpoint and, if its states are proved by now, removes old ones; or removes its files.
+// Turns an exception into a failure, because the caller of wait() must be released in any case.
 void save_job::commit_or_remove(bool good) {
   core::result<std::filesystem::path> folder;
   std::optional<core::error> failure;
   try {
     if (good && leads_) folder = leads_->commit(content_.manifest_of(run_, parts_));
     if (!folder) failure = folder.error();
-    if (good && leads_ && folder)
-      if (auto kept =
-              checkpoint::apply_retention(*place_.files, request_.root, {request_.keep_last, request_.keep_every});
-          !kept)
-        failure = kept.error();
+    bool removes = false;
+    if (good && leads_ && folder) {
+      const std::lock_guard lock(mutex_);
+      committed_ = true;
+      removes = proved_;
+    }
+    if (removes)
+      if (auto ok = remove_older(); !ok) failure = ok.error();
   } catch (const std::exception& e) {
     failure = failure_of(e);
   }

@@ -1,8 +1,8 @@
 // Writes one checkpoint, from the first copy of states to its commit, by the writer lanes of all ranks of one process
-// or of several. The process that leads creates the folder, commits the checkpoint and removes old ones; the other
-// processes join it, write the files of their own ranks into the same folder, and report how each file ended. Owns the
-// files, the digests and the commit or failure; the plan and the lane decide when a block of states is copied and
-// written, and the caller sends invitations and results between processes.
+// or of several. The process that leads creates the folder, commits the checkpoint and, once its states are proved,
+// removes old ones; the other processes join it, write the files of their own ranks into the same folder, and report
+// how each file ended. Owns the files, the digests and the commit or failure; the plan and the lane decide when a block
+// of states is copied and written, and the caller sends invitations and results between processes.
 #pragma once
 
 #include <condition_variable>
@@ -74,6 +74,11 @@ class save_job final : public save_target, public std::enable_shared_from_this<s
   /// other processes that have not arrived are no longer expected. A process that still writes then finds no folder; a
   /// file that it creates while the folder is being removed stays until remove_leftovers().
   void abandon(const core::error& why);
+  /// Call in the leading process, at any time, when a loss that was computed with the saved states is finite. Older
+  /// checkpoints are removed, as the request says, once this is called and the checkpoint is committed: by this call,
+  /// or later by the thread that commits. Returns true if this call has removed them. Errors: those of the removal; the
+  /// checkpoint is complete.
+  core::result<bool> prove();
   [[nodiscard]] uint64_t step() const { return run_.step; }
 
  private:
@@ -88,6 +93,7 @@ class save_job final : public save_target, public std::enable_shared_from_this<s
   /// Handles the end of the part of `rank`, whose result in parts_ must be complete; the last part ends the save.
   void part_ended(uint32_t rank);
   void commit_or_remove(bool good);
+  core::result<void> remove_older();
 
   checkpoint::save_place place_;
   /// Folder and lock of the save if this process leads it; none: this process has joined a save, or the save is over.
@@ -109,6 +115,8 @@ class save_job final : public save_target, public std::enable_shared_from_this<s
   std::vector<bool> begun_;
   uint32_t parts_left_ = 0;
   bool over_ = false;
+  bool proved_ = false;     ///< true: prove() was called
+  bool committed_ = false;  ///< true: the checkpoint is committed, and prove() removes older ones unless it was called
   save_report report_;
 };
 

@@ -15,7 +15,8 @@ struct save_request {                 ///< request for one checkpoint
   std::filesystem::path root{};       ///< the folder of checkpoints; created if missing
   std::string configuration{};        ///< text of the run's configuration, stored unchanged
   std::string client_state = "null";  ///< JSON text of the host program, stored unchanged
-  /// Number of newest checkpoints that are kept when this one is committed; older ones are removed. 0: none is removed.
+  /// Number of newest checkpoints, this one included, that are kept once a loss that the session computes with the
+  /// saved states, or later ones, is finite; until then none is removed. 0: none is removed.
   uint32_t keep_last = 0;
   uint64_t keep_every = 0;  ///< checkpoints of steps that this number divides are kept, too; 0: no such rule
   bool exclude_frozen_parameters = false;
@@ -35,7 +36,8 @@ struct save_report {               ///< result of one save of a checkpoint
   /// the copies.
   double waited_seconds = 0;
   /// Reason why the save failed; none: it succeeded. Earlier checkpoints are unchanged. If `folder` is set, the
-  /// checkpoint was committed, and only the removal of older ones failed.
+  /// checkpoint was committed, and only the removal of older ones failed. A removal that fails after the report causes
+  /// a warning instead.
   std::optional<core::error> failure{};
 };
 

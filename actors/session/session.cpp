@@ -81,6 +81,8 @@ core::result<double> session::evaluate(uint64_t batches) {
   return did.loss;
 }
 
+core::result<double> session::next_loss() { return actors::next_loss(*run_); }
+
 core::result<std::vector<int64_t>> session::generate(std::vector<int64_t> prompt, uint64_t tokens, double temperature) {
   return actors::generate(*run_, std::move(prompt), tokens, temperature);
 }

@@ -93,6 +93,11 @@ class session {  ///< one training run, from its opening to its end
   /// from the first batch on.
   core::result<evaluation_report> evaluate(const evaluation_request& request);
 
+  /// Returns the loss of the current weights on the first micro-batch of the next step, one forward pass of it. Trains
+  /// and records nothing; if the loss is finite, it proves the save of these weights (save_request::keep_last). Errors:
+  /// those of `evaluate`; bad_input for a host's own model; a text that cannot be read.
+  core::result<double> next_loss();
+
   /// Returns `prompt` followed by `tokens` tokens that the model generates, drawn by the run's seed at `temperature`
   /// (0: always the likeliest token). Errors: bad_input also for a temperature that is negative or not a number.
   core::result<std::vector<int64_t>> generate(std::vector<int64_t> prompt, uint64_t tokens, double temperature);
@@ -135,7 +140,9 @@ class session {  ///< one training run, from its opening to its end
 
   /// Writes a checkpoint (docs/formats.md) of the current states and returns its folder once it is committed and
   /// synced: after a crash at any instant either this or the previous checkpoint is complete. Waits first for a save
-  /// that is in progress. Call between steps only. Errors: io, no_space; the run may continue.
+  /// that is in progress. A checkpoint of the same name is replaced at once; older ones that `keep_last` does not keep
+  /// are removed when the next step, an evaluation or next_loss() has had a finite loss. Call between steps only.
+  /// Errors: io, no_space; the run may continue.
   core::result<std::filesystem::path> save(const save_request& request);
   /// Saves during training: the next step copies the states before it changes them, writer threads write them while
   /// steps continue, and `on_saved` receives the result. Errors: those of save() that are known at once; limit while

@@ -7,10 +7,12 @@
 #include <cmath>
 #include <csignal>
 #include <cstring>
+#include <limits>
 #include <thread>
 #include <utility>
 
 #include "apps/base/exit_code.hpp"
+#include "checkpoint/commit/retention.hpp"
 #include "checkpoint/native/manifest_file.hpp"
 #include "core/clock.hpp"
 
@@ -29,6 +31,10 @@ bool was_abandoned(const core::error& e) {
 /// Returns the text of a loss that is not finite. The sign of a NaN has no meaning and is omitted.
 const char* loss_text(double loss) { return std::isnan(loss) ? "nan" : loss > 0 ? "inf" : "-inf"; }
 
+std::string from_before(uint64_t step, const std::string& folder) {
+  return fmt::format("the newest checkpoint from before, of step {}, is '{}'", step, folder);
+}
+
 }  // namespace
 
 checkpoints::checkpoints(const config::job_config& config, std::string configuration, start_wishes wishes,
@@ -46,49 +52,98 @@ core::result<run_start> checkpoints::choose_start(bool again) {
 
 core::result<void> checkpoints::begin(const run_start& start, const actors::session& s) {
   last_begin_ns_ = core::now_ns();
-  if (start.own) saved_step_ = s.steps_done();
+  loss_step_ = s.steps_done();
+  if (start.own) saved_step_ = resumed_step_ = s.steps_done();
   asked_ = start.own;
   if (when_.is_on()) TROUPE_TRY(start_.claim(heard_.on_warning));
   return start_.begin(start, s.steps_done(), heard_.on_warning);
 }
 
-void checkpoints::take_over() {
+void checkpoints::take_over(const actors::session& s) {
+  loss_step_ = s.steps_done();
   const auto latest = checkpoint::read_latest(checkpoint::real_files(), start_.root());
   asked_ = latest && *latest;
 }
 
 void checkpoints::note_loss(uint64_t step, double loss) {
-  if (std::isfinite(loss)) return bad_.reset();
-  if (!bad_) bad_ = {.since = step};
-  bad_->newest = loss;
-  bad_->in_training = true;
+  loss_step_ = step;
+  if (std::isfinite(loss)) {
+    bad_.reset();
+    return remove_older_than_begin();
+  }
+  note_bad(step, step - 1, loss, "loss");
+  bad_->what = "loss";  // an evaluation may have found the first one
 }
 
 void checkpoints::note_evaluation(uint64_t step, double loss) {
-  if (std::isfinite(loss)) return;
-  if (!bad_) bad_ = {.since = step};
+  if (!std::isfinite(loss)) return note_bad(step, step, loss, "validation loss");
+  proved_step_ = step;
+}
+
+void checkpoints::note_failure() {
+  note_bad(loss_step_ + 1, loss_step_, std::numeric_limits<double>::quiet_NaN(), "loss");
+  bad_->has_failed = true;
+}
+
+void checkpoints::note_bad(uint64_t since, uint64_t weights, double loss, const char* what) {
+  if (!bad_) bad_ = {.since = since, .weights = weights, .what = what};
   bad_->newest = loss;
 }
 
+core::result<void> checkpoints::prove(actors::session& s) {
+  const uint64_t step = s.steps_done();
+  if (bad_ || proved_step_ == step) return {};
+  const auto loss = s.next_loss();
+  if (loss && std::isfinite(*loss))
+    proved_step_ = step;
+  else if (loss)
+    note_bad(step, step, *loss, "loss of a forward pass");
+  else if (loss.error().kind == core::error_kind::numeric)
+    return core::fail(loss.error());
+  return {};
+}
+
+core::result<void> checkpoints::prove_last(actors::session& s) {
+  if (when_.keep_last == 0 || counts_.written == 0 || saved_step_ != s.steps_done()) return {};
+  return prove(s);
+}
+
+// The session removes old checkpoints when a loss proves one that it has saved. The checkpoint that the run began from
+// was saved by an earlier process, which may have been killed before the proof.
+void checkpoints::remove_older_than_begin() {
+  const auto step = std::exchange(resumed_step_, std::nullopt);
+  if (!step || when_.keep_last == 0) return;
+  auto& files = checkpoint::real_files();
+  const auto latest = checkpoint::read_latest(files, start_.root());
+  if (!latest || !*latest || checkpoint::step_of((*latest)->folder) != step) return;
+  const auto kept =
+      checkpoint::apply_retention(files, start_.root(), {static_cast<uint32_t>(when_.keep_last), when_.keep_every});
+  if (!kept) heard_.on_warning("cannot remove old checkpoints: " + kept.error().text);
+}
+
 std::string checkpoints::bad_loss_text() const {
-  return fmt::format("the {}loss has been {} since step {}", bad_->in_training ? "" : "validation ",
-                     loss_text(bad_->newest), bad_->since);
+  return fmt::format("the {} has been {} since step {}", bad_->what, loss_text(bad_->newest), bad_->since);
+}
+
+std::optional<own_checkpoint> checkpoints::newest_unbroken() const {
+  return bad_ ? start_.newest_before(bad_->weights) : std::nullopt;
+}
+
+std::string checkpoints::newest_good(const sentence_of& sentence) const {
+  return newest([&](uint64_t step, const std::string& folder) {
+    if (!bad_ || step < bad_->weights) return sentence(step, folder);
+    const auto good = newest_unbroken();
+    return fmt::format(
+        "the checkpoint of step {}, '{}', has the weights {}; {}", step, folder,
+        bad_->has_failed ? "with which the run failed" : "of that loss",
+        good ? from_before(good->step, good->folder.string()) + ": resume from that one, with a smaller learning rate"
+             : "no checkpoint from before is left: train again, with a smaller learning rate");
+  });
 }
 
 std::optional<core::error> checkpoints::broken() const {
   if (!bad_) return std::nullopt;
-  const auto from_before = [](uint64_t step, const std::string& folder) {
-    return fmt::format("the newest checkpoint from before, of step {}, is '{}'", step, folder);
-  };
-  const auto known = newest([&](uint64_t step, const std::string& folder) {
-    if (step < bad_->since) return from_before(step, folder);
-    const auto good = start_.newest_before(bad_->since);
-    return fmt::format(
-        "the checkpoint of step {}, '{}', has the weights of that loss; {}", step, folder,
-        good ? from_before(good->step, good->folder.string()) + ": resume from that one, with a smaller learning rate"
-             : "no checkpoint from before is left: train again, with a smaller learning rate");
-  });
-  return core::error{core::error_kind::numeric, fmt::format("{}; {}", bad_loss_text(), known)};
+  return core::error{core::error_kind::numeric, fmt::format("{}; {}", bad_loss_text(), newest_good(from_before))};
 }
 
 // Reports that no checkpoint is written while the loss is not finite: each time if a user or signal has requested it,
@@ -127,13 +182,17 @@ core::result<void> checkpoints::after_step(actors::session& s, moment why) {
     withhold(step, why);
     return {};
   }
-  if (!when_.asynchronous) return save(s);
   // A checkpoint that keep_every retains must be the one of exactly this step, so this call waits for the save in
   // progress instead of writing a later step.
   const bool stays = due && when_.keep_every > 0 && step % when_.keep_every == 0 &&
                      when_.when_busy == config::checkpoint_section::busy_policy::wait;
-  if (stays) TROUPE_TRY(end_saves(s));
-  if (!s.save_under_way()) return begin_save(s);
+  if (stays && when_.asynchronous) TROUPE_TRY(end_saves(s));
+  if (!when_.asynchronous || !s.save_under_way()) {
+    if (replaces(step)) TROUPE_TRY(prove(s));
+    if (!bad_) return when_.asynchronous ? begin_save(s) : save(s);
+    withhold(step, why);
+    return {};
+  }
   if (why != moment::asked && due && when_.when_busy == config::checkpoint_section::busy_policy::skip) {
     ++counts_.skipped;
     last_begin_ns_ = core::now_ns();
@@ -160,6 +219,7 @@ core::result<void> checkpoints::save_last(actors::session& s, moment why) {
                       ::sigabbrev_np(asked_by_signal), step));
     return {};
   }
+  if (replaces(step)) TROUPE_TRY(prove(s));
   if (bad_) return {};  // the run ends with the error of broken()
   const double until_s = double(core::now_ns()) / 1e9 + when_.retry_for_s;
   for (double pause_s = retry_pause_s;; pause_s = std::min(2 * pause_s, retry_pause_max_s)) {
@@ -176,11 +236,11 @@ core::result<void> checkpoints::save_last(actors::session& s, moment why) {
 }
 
 std::string checkpoints::what_is_safe() const {
-  return newest(
+  return newest_good(
       [](uint64_t step, const std::string& folder) { return fmt::format("step {} is safe in '{}'", step, folder); });
 }
 
-std::string checkpoints::newest(const std::function<std::string(uint64_t, const std::string&)>& sentence) const {
+std::string checkpoints::newest(const sentence_of& sentence) const {
   auto& files = checkpoint::real_files();
   const auto latest = checkpoint::read_latest(files, start_.root());
   if (!latest || !*latest) return "no step of this run is in a checkpoint";
@@ -195,6 +255,9 @@ void checkpoints::went_back(uint64_t step, bool has_one) {
   if (has_one) saved_step_ = step;
   waiting_ = false;
   bad_.reset();
+  loss_step_ = step;
+  proved_step_.reset();
+  resumed_step_.reset();
   last_begin_ns_ = core::now_ns();
 }
 
@@ -227,6 +290,11 @@ std::string checkpoints::tag_of(uint64_t step) const {
   return out;
 }
 
+bool checkpoints::replaces(uint64_t step) const {
+  std::error_code e;
+  return !when_.tag.empty() && fs::exists(start_.root() / tag_of(step), e);
+}
+
 core::result<actors::save_request> checkpoints::prepare(uint64_t step) {
   saved_step_ = step;
   waiting_ = false;
@@ -238,7 +306,7 @@ core::result<actors::save_request> checkpoints::prepare(uint64_t step) {
                               .keep_last = static_cast<uint32_t>(when_.keep_last),
                               .keep_every = when_.keep_every,
                               .exclude_frozen_parameters = when_.exclude_frozen_parameters,
-                              .tag = tag_of(step)};
+                              .tag = replaces(step) && proved_step_ != step ? std::string() : tag_of(step)};
 }
 
 core::result<void> checkpoints::begin_save(actors::session& s) {

@@ -54,26 +54,38 @@ class checkpoints {
   /// Called instead of `begin` in a process that takes over the lead from a lost process. If the run's folder has a
   /// checkpoint, the run's last states are saved (keeps_end), because this process does not know whether the lost one
   /// had received a request to save.
-  void take_over();
+  void take_over(const actors::session& s);
   /// Locks the output folder; see checkpoint_start::claim_output.
   core::result<void> claim_output() { return start_.claim_output(heard_.on_warning); }
 
-  /// Notes the loss of a step, before `after_step`. While the newest loss is not finite, nothing is saved and no
-  /// checkpoint is removed; a checkpoint that is due meanwhile is written once a loss is finite again.
+  /// Notes the loss of a step, before `after_step`; it is of the weights after the step before. While the newest loss
+  /// is not finite, nothing is saved and no checkpoint is removed; a checkpoint that is due meanwhile is written once a
+  /// loss is finite again. The first finite loss of a run that has resumed proves the checkpoint that it resumed from:
+  /// older ones that `checkpoint.keep_last` does not keep are removed.
   void note_loss(uint64_t step, double loss);
   /// Notes the loss of an evaluation after `step`. A loss that is not finite prevents saves as one passed to
-  /// note_loss() does, because it shows that the update of `step` has broken the weights. A finite loss has no effect.
+  /// note_loss() does, because it shows that the update of `step` has broken the weights. A finite loss proves these
+  /// weights.
   void note_evaluation(uint64_t step, double loss);
+  /// Notes that the run has failed on numbers that are not finite, or on a spike, after the newest loss that it noted.
+  void note_failure();
   /// Returns the error with which the run ends if the newest loss is not finite: since which step that is so, and the
-  /// newest checkpoint of an earlier step. If only the last evaluation found the loss, the checkpoint of that step may
-  /// exist; the error then names it as unusable. Returns nothing if the newest loss is finite.
+  /// newest checkpoint from before. A checkpoint that has the weights of that loss is named as unusable. Returns
+  /// nothing if the newest loss is finite.
   [[nodiscard]] std::optional<core::error> broken() const;
+  /// Returns the newest checkpoint from before the loss that is not finite; none if none is left, or if `broken`
+  /// returns nothing.
+  [[nodiscard]] std::optional<own_checkpoint> newest_unbroken() const;
 
   /// Called between steps. Starts a checkpoint if one is due and the current step has none. At the end of the run,
   /// waits until no save is in progress, and retries a failed last save for `checkpoint.retry_for`; if it fails for
-  /// good, `unsaved` returns the error. Returns an error if `checkpoint.on_error` is stop, or if the session has ended;
-  /// any other failed save is counted and causes a warning.
+  /// good, `unsaved` returns the error. A checkpoint whose tag names an existing one replaces it only if the weights
+  /// have a finite loss, which a forward pass computes; if none can be computed, the step names it. Returns an error if
+  /// `checkpoint.on_error` is stop, or if the session has ended; any other failed save is counted and causes a warning.
   core::result<void> after_step(actors::session& s, moment why);
+  /// Called after the last save and evaluation. If `checkpoint.keep_last` keeps older checkpoints until a finite loss
+  /// proves the last one, and no evaluation has done so, computes a forward pass. Errors: the pass has ended the run.
+  core::result<void> prove_last(actors::session& s);
   /// True if the last states of the run are saved: checkpoints are configured, one was requested, or the run resumed
   /// from a checkpoint of its own.
   [[nodiscard]] bool keeps_end() const { return when_.is_on() || asked_; }
@@ -83,6 +95,7 @@ class checkpoints {
   /// not be saved.
   [[nodiscard]] const std::optional<core::error>& unsaved() const { return unsaved_; }
   /// Returns a sentence such as "step 10 is safe in 'out/checkpoints/step-00000010'", read from the folder at the call.
+  /// If that checkpoint has the weights with which the run failed, says so, and names the newest one from before.
   [[nodiscard]] std::string what_is_safe() const;
 
   /// Notes that the run has returned to the states of the earlier step `step`, e.g. after a loss spike; `has_one` is
@@ -95,7 +108,11 @@ class checkpoints {
   [[nodiscard]] const checkpoint_counts& counts() const { return counts_; }
 
  private:
+  using sentence_of = std::function<std::string(uint64_t step, const std::string& folder)>;
+
   [[nodiscard]] bool is_due(uint64_t step, moment why) const;
+  /// True if the tag of a checkpoint of `step` names an existing one.
+  [[nodiscard]] bool replaces(uint64_t step) const;
   [[nodiscard]] std::string tag_of(uint64_t step) const;
   core::result<actors::save_request> prepare(uint64_t step);
   core::result<void> begin_save(actors::session& s);
@@ -104,11 +121,18 @@ class checkpoints {
   core::result<void> end_saves(actors::session& s);
   core::result<void> failed(uint64_t step, const core::error& e);
   void withhold(uint64_t step, moment why);
+  void note_bad(uint64_t since, uint64_t weights, double loss, const char* what);
+  /// Computes a forward pass unless a loss of the current weights is known. Errors: the pass has ended the run.
+  core::result<void> prove(actors::session& s);
+  void remove_older_than_begin();
   /// Returns a clause such as "the loss has been nan since step 4". Requires a newest loss that is not finite.
   [[nodiscard]] std::string bad_loss_text() const;
   /// Returns the result of `sentence`, called with the step and folder of the newest checkpoint, or a sentence that no
   /// checkpoint can be read.
-  [[nodiscard]] std::string newest(const std::function<std::string(uint64_t, const std::string&)>& sentence) const;
+  [[nodiscard]] std::string newest(const sentence_of& sentence) const;
+  /// Returns newest(sentence); if that checkpoint has weights of a loss that is not finite, a sentence that says so and
+  /// names the newest one from before.
+  [[nodiscard]] std::string newest_good(const sentence_of& sentence) const;
 
   checkpoint_start start_;
   config::checkpoint_section when_;
@@ -128,14 +152,19 @@ class checkpoints {
   /// A sequence of consecutive steps, up to the newest one, whose losses are not finite.
   struct bad_losses {
     uint64_t since = 0;
+    uint64_t weights = 0;  ///< number of steps after which the weights gave the first of these losses
     double newest = 0;
-    bool in_training = false;  ///< false: only losses of evaluations were not finite
-    bool told = false;         ///< true: a warning has reported a checkpoint that was omitted because of the losses
+    const char* what = "";    ///< kind of loss, for messages
+    bool has_failed = false;  ///< true: the run has ended with an error about it
+    bool told = false;        ///< true: a warning has reported a checkpoint that was omitted because of the losses
   };
   std::optional<bad_losses> bad_;
-  std::optional<uint64_t> told_step_;    ///< step of the last save report that this object received
-  std::optional<uint64_t> failed_step_;  ///< newest step whose checkpoint was counted as failed
-  int64_t last_begin_ns_ = 0;            ///< time, by core::now_ns(), at which the run or its newest checkpoint began
+  uint64_t loss_step_ = 0;                ///< number of the newest step with a loss, or at which the run began
+  std::optional<uint64_t> proved_step_;   ///< newest step after which a loss of the weights was computed and finite
+  std::optional<uint64_t> resumed_step_;  ///< step of the run's own checkpoint that it began from, until it is proved
+  std::optional<uint64_t> told_step_;     ///< step of the last save report that this object received
+  std::optional<uint64_t> failed_step_;   ///< newest step whose checkpoint was counted as failed
+  int64_t last_begin_ns_ = 0;             ///< time, by core::now_ns(), at which the run or its newest checkpoint began
 };
 
 }  // namespace troupe::apps

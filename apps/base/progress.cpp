@@ -371,6 +371,7 @@ std::string memory_line(const end_summary& e) {
 
 /// Returns the line of the summary that says that the run's weights were not written to a disk.
 std::string not_kept_line(const end_summary& e) {
+  if (e.broken) return "model: not kept: the last loss is not finite\n";
   if (e.unsaved) return "model: not kept: the last step is in no checkpoint\n";
   return "model: not kept; --export FOLDER or checkpoint.every_steps keeps it\n";
 }

@@ -69,7 +69,8 @@ struct end_summary {
   uint64_t spikes = 0;   ///< number of loss spikes after which the run went back
   double seconds = 0;
   bool stopped = false;
-  bool unsaved = false;  ///< true if the last checkpoint could not be written, or the last loss is not finite
+  bool broken = false;   ///< true if the last loss is not finite
+  bool unsaved = false;  ///< true if `broken`, or if the last checkpoint could not be written
   double last_loss = 0;
   bool has_validation = false;
   double validation_loss = 0;

@@ -29,7 +29,10 @@ uint64_t memory_bytes(const actors::session& s) {
 core::result<end_summary> opened_run::operator()(interrupts& stop) {
   auto end = go(stop);
   // States with numbers that are not finite must not replace an earlier checkpoint.
-  if (!end && end.error().kind != core::error_kind::numeric) rescue();
+  if (!end && end.error().kind == core::error_kind::numeric)
+    saved_.note_failure();
+  else if (!end)
+    rescue();
   return end;
 }
 
@@ -71,7 +74,6 @@ core::result<end_summary> opened_run::go(interrupts& stop) {
     const moment why = stop.terminated() ? moment::rescued : moment::end;
     TROUPE_TRY(saved_.after_step(session_, why));
   }
-  end_.unsaved = saved_.unsaved() || saved_.broken();
   show_.finish_line();
   end_.seconds = double(core::now_ns() - begin) / 1e9;
   end_.stopped = session_.steps_done() < config_.steps;
@@ -82,6 +84,10 @@ core::result<end_summary> opened_run::go(interrupts& stop) {
     TROUPE_TRY(evaluate(end_.steps, is_over));
     end_.has_validation = last_evaluated_ == end_.steps;
   }
+  // The proof follows the save: a process that is killed meanwhile leaves the last checkpoint and the one before.
+  TROUPE_TRY(saved_.prove_last(session_));
+  end_.broken = saved_.broken().has_value();
+  end_.unsaved = end_.broken || saved_.unsaved();
   TROUPE_TRY(sample());
   finish();
   return end_;

@@ -220,6 +220,11 @@ class training {
       newest = fs::path(start_.load.path).string();
       step = resumed_at_;
     }
+    if (end.broken) {  // no command below is of use; the error of the run names the checkpoints
+      const auto good = saved_.newest_unbroken();
+      end.model_place = good ? good->folder.string() : exported_.string();
+      return;
+    }
     end.model_place = exported_.empty() ? newest : exported_.string();
     if (end.stopped && !newest.empty())
       end.next_command = fmt::format("the same command resumes after step {}", step);
@@ -345,7 +350,7 @@ class training {
     if (auto ok = prepare_output(loaded_, *session_, degrees_.file, claim, open_records); !ok)
       return failed(ok.error());
     if (!is_first)
-      saved_.take_over();
+      saved_.take_over(*session_);
     else if (auto ok = saved_.begin(start_, *session_); !ok)
       return failed(ok.error());
     state_.begin(session_->steps_done(), unit());

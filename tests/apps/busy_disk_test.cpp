@@ -5,7 +5,9 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
 #include <condition_variable>
+#include <filesystem>
 #include <initializer_list>
 #include <limits>
 #include <mutex>
@@ -90,6 +92,15 @@ class busy_run {
   }
   /// Waits until all saves are written.
   void wait() { BOOST_TEST(session_->wait_for_saves().has_value()); }
+  void prove_last() { BOOST_TEST(saved_.prove_last(*session_).has_value()); }
+  /// Checks the steps of the checkpoints that are there.
+  void holds(const std::vector<uint64_t>& steps) const {
+    std::vector<uint64_t> there;
+    for (const auto& x : std::filesystem::directory_iterator(job_.folder() / "out/checkpoints"))
+      if (const auto step = checkpoint::step_of(x.path().filename().string())) there.push_back(*step);
+    std::ranges::sort(there);
+    BOOST_TEST(there == steps, boost::test_tools::per_element());
+  }
 
   [[nodiscard]] const std::vector<uint64_t>& steps_written() const { return written_; }
   [[nodiscard]] uint64_t left_out() const { return saved_.counts().skipped; }
@@ -185,6 +196,71 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_that_is_due_while_the_loss_is_not_finite_is_wr
   run.save(at_the_end);
   BOOST_TEST(run.steps_written().size() == 2U);
   BOOST_TEST(!run.saved().unsaved().has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_checkpoint_makes_older_ones_superfluous_once_its_weights_have_a_finite_loss) {
+  for (const char* more : {", keep_last: 1, asynchronous: false", ", keep_last: 1"}) {
+    BOOST_TEST_INFO_SCOPE(more);
+    busy_run run(more);
+    disk.open();
+    for (int i = 0; i < 2; ++i) {
+      run.train(2);
+      run.wait();
+    }
+    run.holds({2, 4});
+    run.train(1);
+    run.holds({4});
+    run.step();
+    run.save(at_the_end);
+    run.holds({4, 6});
+    run.prove_last();
+    run.holds({6});
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_checkpoint_that_is_proved_while_it_is_written_removes_older_ones_when_it_is_complete) {
+  busy_run run(", keep_last: 1");
+  disk.open();
+  run.train(3);
+  run.wait();
+  disk.close();
+  run.train(2);
+  run.holds({2});
+  disk.open();
+  run.wait();
+  run.holds({4});
+}
+
+BOOST_AUTO_TEST_CASE(an_end_without_keep_last_needs_no_proof_and_a_loss_that_is_not_finite_has_none) {
+  for (const char* more : {", asynchronous: false", ", keep_last: 1, asynchronous: false"}) {
+    BOOST_TEST_INFO_SCOPE(more);
+    busy_run run(more);
+    disk.open();
+    run.train(4);
+    const bool keeps_all = std::string(more).find("keep_last") == std::string::npos;
+    if (!keeps_all) run.saved().note_evaluation(4, std::numeric_limits<double>::quiet_NaN());
+    run.save(at_the_end);
+    run.prove_last();
+    run.holds({2, 4});
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_run_that_fails_names_the_checkpoint_with_its_weights_and_the_one_before) {
+  busy_run run(", asynchronous: false");
+  disk.open();
+  for (uint64_t step = 1; step <= 4; ++step) {
+    run.step();
+    run.saved().note_loss(step, 5);
+    run.save();
+  }
+  BOOST_TEST(run.saved().what_is_safe().starts_with("step 4 is safe in '"));
+  run.saved().note_failure();
+  const auto safe = run.saved().what_is_safe();
+  BOOST_TEST(safe.starts_with("the checkpoint of step 4, '"), safe);
+  BOOST_TEST(safe.find("', has the weights with which the run failed; the newest checkpoint from before, of step 2, is "
+                       "'") != std::string::npos,
+             safe);
+  BOOST_TEST(run.saved().newest_unbroken()->step == 2U);
 }
 
 BOOST_AUTO_TEST_CASE(an_evaluation_breaks_what_a_step_breaks_and_mends_nothing) {

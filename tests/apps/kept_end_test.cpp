@@ -84,30 +84,31 @@ BOOST_AUTO_TEST_CASE(the_last_checkpoint_is_tried_again_until_it_can_be_written)
 }
 
 // The first update destroys the weights, and every later step is skipped in bf16.
-BOOST_AUTO_TEST_CASE(a_run_whose_loss_stays_nan_keeps_its_last_good_checkpoint_and_ends_with_code_1) {
+BOOST_AUTO_TEST_CASE(a_run_whose_loss_stays_nan_saves_nothing_more_and_ends_with_code_1) {
   const command_folder f(replaced(quick, "steps: 2", "steps: 6") +
                          "bf16: {enabled: true}\n"
                          "checkpoint: {every_steps: 1, keep_last: 1, asynchronous: false}\n");
-  const std::string good = (f.folder / "out/checkpoints/step-00000001").string();
+  const std::string first = (f.folder / "out/checkpoints/step-00000001").string();
   const auto r = f.troupe({"train", "job.yaml", "--set", "optimizer.params.lr=1.0e+30", "--export", "hf"});
   BOOST_TEST(r.code == 1, r.err);
-  BOOST_TEST(has(r.err,
-                 "troupe: error: the loss has been nan since step 2; the newest checkpoint from before, of step "
-                 "1, is '" +
-                     good + "'\n"),
-             r.err);
+  BOOST_TEST(
+      has(r.err, "troupe: error: the loss has been nan since step 2; the checkpoint of step 1, '" + first +
+                     "', has the weights of that loss; no checkpoint from before is left: train again, with a smaller "
+                     "learning rate\n"),
+      r.err);
   const std::string left_out = ": left out, as the loss has been nan since step ";
   BOOST_TEST(has(r.err, "warning: checkpoint of step 2" + left_out + "2;"), r.err);
   BOOST_TEST(r.err.find(left_out) == r.err.rfind(left_out), r.err);  // the message occurs only once
   BOOST_TEST(has(r.out, "ended after 6 steps"), r.out);
   BOOST_TEST(!has(r.out, "done after"), r.out);
-  BOOST_TEST(fs::exists(good + "/manifest.json"));
+  BOOST_TEST(!has(r.out, "next: "), r.out);
+  BOOST_TEST(fs::exists(first + "/manifest.json"));
   for (const auto& x : fs::directory_iterator(f.folder / "out/checkpoints"))
     if (const std::string name = x.path().filename(); name.starts_with("step-")) BOOST_TEST(name == "step-00000001");
   // The resumed run must again report that no later checkpoint is good.
   const auto again = f.troupe({"train", "job.yaml", "--json"});
   BOOST_TEST(again.code == 1, again.err);
-  BOOST_TEST(has(again.err, "the loss has been nan since step 2; the newest checkpoint from before, of step 1, is '"),
+  BOOST_TEST(has(again.err, "the loss has been nan since step 2; the checkpoint of step 1, '" + first + "', has the "),
              again.err);
   BOOST_TEST(has(again.out, "\"unsaved\":true"), again.out);
 }
@@ -136,24 +137,141 @@ BOOST_AUTO_TEST_CASE(a_last_evaluation_whose_loss_is_nan_ends_the_run_with_code_
   BOOST_TEST(has(r.err, " since step 1; no step of this run is in a checkpoint\n"), r.err);
 }
 
-BOOST_AUTO_TEST_CASE(a_last_evaluation_whose_loss_is_nan_names_the_bad_checkpoint_and_the_good_one_if_it_is_left) {
-  for (const bool is_left : {true, false}) {
-    const command_folder f(
-        replaced(replaced(quick, "steps: 2", "steps: 1"), "corpus.txt}", "corpus.txt, validation_fraction: 0.1}") +
-        "bf16: {enabled: true}\ncheckpoint: {every_steps: 1, keep_last: " + (is_left ? "2" : "1") + "}\n");
-    BOOST_TEST_REQUIRE(f.troupe({"train", "job.yaml", "--quiet"}).code == 0);
-    const auto r = f.troupe({"train", "job.yaml", "--json", "--steps", "2", "--set", "optimizer.params.lr=1.0e+30"});
-    BOOST_TEST(r.code == 1, r.err);
-    const auto of_step = [&f](const char* step) {
-      return "'" + (f.folder / "out/checkpoints/step-0000000").string() + step + "'";
+BOOST_AUTO_TEST_CASE(a_last_update_that_breaks_the_weights_leaves_the_last_good_checkpoint_and_names_both) {
+  const std::string validation = "data.validation_fraction=0.1", processes = "cluster.processes=ranks";
+  for (const auto& [more, what] : {std::pair(std::vector{validation}, "validation loss"),
+                                   {{validation, processes}, "validation loss"},
+                                   {{}, "loss of a forward pass"},
+                                   {{processes}, "loss of a forward pass"}}) {
+    BOOST_TEST_INFO_SCOPE(what << " of a run with " << more.size() << " more keys");
+    const command_folder f(replaced(quick, "steps: 2", "steps: 1") +
+                           "bf16: {enabled: true}\ncheckpoint: {every_steps: 1, keep_last: 1}\n");
+    const auto train = [&, &keys = more](const std::vector<std::string>& options) {
+      std::vector<std::string> all{"train", "job.yaml"};
+      for (const auto& key : keys) all.insert(all.end(), {"--set", key});
+      all.insert(all.end(), options.begin(), options.end());
+      return f.troupe(all);
     };
-    const std::string good = is_left ? "the newest checkpoint from before, of step 1, is " + of_step("1") +
-                                           ": resume from that one, with a smaller learning rate\n"
-                                     : "no checkpoint from before is left: train again, with a smaller learning rate\n";
-    BOOST_TEST(has(r.err, " since step 2; the checkpoint of step 2, " + of_step("2") +
-                              ", has the weights of that loss; " + good),
+    const auto first = train({"--quiet"});
+    BOOST_TEST_REQUIRE(first.code == 0, first.err);
+    const auto r = train({"--steps", "2", "--set", "optimizer.params.lr=1.0e+30"});
+    BOOST_TEST(r.code == 1, r.err);
+    const std::string good = (f.folder / "out/checkpoints/step-00000001").string(),
+                      bad = (f.folder / "out/checkpoints/step-00000002").string();
+    BOOST_TEST(has(r.err, std::string("troupe: error: the ") + what + " has been "), r.err);
+    BOOST_TEST(has(r.err, " since step 2; the checkpoint of step 2, '" + bad +
+                              "', has the weights of that loss; the newest checkpoint from before, of step 1, is '" +
+                              good + "': resume from that one, with a smaller learning rate\n"),
                r.err);
+    BOOST_TEST(has(r.out, "model: " + good + "\n"), r.out);
+    BOOST_TEST(!has(r.out, "next: "), r.out);
+    for (const auto& folder : {good, bad}) BOOST_TEST(fs::exists(folder + "/manifest.json"));
+    // A run that resumes from the good one sets the bad one aside.
+    const auto again = train({"--steps", "2", "--json", "--resume", good});
+    BOOST_TEST(again.code == 0, again.err);
+    BOOST_TEST(has(again.out, "\"unsaved\":false"), again.out);
+    BOOST_TEST(!fs::exists(good));
+    BOOST_TEST(fs::exists(bad + "/manifest.json"));
   }
+}
+
+// In fp32 a loss that is not finite ends the run at once.
+BOOST_AUTO_TEST_CASE(a_run_that_its_last_forward_pass_ends_leaves_the_last_good_checkpoint_and_names_both) {
+  for (const char* more : {"data.validation_fraction=0.1", "seed=1"}) {
+    BOOST_TEST_INFO_SCOPE(more);
+    const command_folder f(replaced(quick, "steps: 2", "steps: 1") + "checkpoint: {every_steps: 1, keep_last: 1}\n");
+    BOOST_TEST_REQUIRE(f.troupe({"train", "job.yaml", "--quiet", "--set", more}).code == 0);
+    const auto r =
+        f.troupe({"train", "job.yaml", "--steps", "2", "--set", more, "--set", "optimizer.params.lr=1.0e+30"});
+    BOOST_TEST(r.code == 1, r.err);
+    const std::string good = (f.folder / "out/checkpoints/step-00000001").string(),
+                      bad = (f.folder / "out/checkpoints/step-00000002").string();
+    BOOST_TEST(has(r.err, "troupe: warning: the checkpoint of step 2, '" + bad +
+                              "', has the weights with which the run failed; the newest checkpoint from before, of "
+                              "step 1, is '" +
+                              good + "': resume from that one, with a smaller learning rate\n"),
+               r.err);
+    for (const auto& folder : {good, bad}) BOOST_TEST(fs::exists(folder + "/manifest.json"));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_tag_without_a_step_names_the_last_good_checkpoint_when_an_update_breaks_the_weights) {
+  for (const char* bf16 : {"true", "false"}) {
+    BOOST_TEST_INFO_SCOPE("bf16 " << bf16);
+    const command_folder f(replaced(quick, "steps: 2", "steps: 1") + "bf16: {enabled: " + bf16 +
+                           "}\ncheckpoint: {every_steps: 1, tag: best}\n");
+    BOOST_TEST_REQUIRE(f.troupe({"train", "job.yaml", "--quiet"}).code == 0);
+    const auto good = f.troupe({"train", "job.yaml", "--json", "--steps", "2"});
+    BOOST_TEST_REQUIRE(good.code == 0, good.err);
+    BOOST_TEST(has(good.out, "\"written\":1,\"failed\":0,"), good.out);
+    const auto manifest = scratch_folder::read(f.folder / "out/checkpoints/best/manifest.json");
+    const auto r = f.troupe({"train", "job.yaml", "--steps", "3", "--set", "optimizer.params.lr=1.0e+30"});
+    BOOST_TEST(r.code == 1, r.err);
+    const std::string best = "'" + (f.folder / "out/checkpoints/best").string() + "'";
+    BOOST_TEST(
+        has(r.err, bf16 == std::string("true") ? "; the newest checkpoint from before, of step 2, is " + best + "\n"
+                                               : "step 2 is safe in " + best + "\n"),
+        r.err);
+    BOOST_TEST(scratch_folder::read(f.folder / "out/checkpoints/best/manifest.json") == manifest);
+  }
+}
+
+// The error leaves the states whole, but no forward pass can be computed without the text.
+BOOST_AUTO_TEST_CASE(a_checkpoint_that_nothing_can_prove_leaves_the_one_of_its_tag_alone) {
+  const command_folder f(without_end + "checkpoint: {every_steps: 1000000, tag: best}\n");
+  BOOST_TEST_REQUIRE(f.troupe({"train", "job.yaml", "--quiet", "--steps", "2"}).code == 0);
+  const auto manifest = scratch_folder::read(f.folder / "out/checkpoints/best/manifest.json");
+  process p = started(f, {});
+  BOOST_TEST_REQUIRE(p.wait_for("\"step\":4,"));
+  fs::resize_file(f.folder / "corpus.txt", 0);
+  const auto r = p.end();
+  BOOST_TEST(r.code == 1, r.err);
+  BOOST_TEST(scratch_folder::read(f.folder / "out/checkpoints/best/manifest.json") == manifest);
+  BOOST_TEST(has(scratch_folder::read(f.folder / "out/checkpoints/latest"), "step-0"), r.err);
+}
+
+// The last evaluation, which follows the last save and proves it, takes seconds.
+BOOST_AUTO_TEST_CASE(a_run_that_is_killed_between_a_save_and_its_proof_leaves_the_checkpoint_before_it_too) {
+  const command_folder f(replaced(quick, "corpus.txt}", "corpus.txt, validation_fraction: 0.9}") +
+                         "checkpoint: {every_steps: 1, keep_last: 1, asynchronous: false}\n");
+  f.folder.write("corpus.txt", made_up_text(2'000'000));
+  process p = started(f, {});
+  BOOST_TEST_REQUIRE(p.wait_for("\"event\":\"checkpoint\",\"step\":2,"));
+  p.send(SIGKILL);
+  BOOST_TEST(p.end().code == 128 + SIGKILL);
+  const auto there = [&f](const char* step) {
+    return fs::exists((f.folder / "out/checkpoints/step-0000000").string() + step + "/manifest.json");
+  };
+  BOOST_TEST((there("1") && there("2")));
+  const auto again = f.troupe({"train", "job.yaml", "--quiet", "--steps", "3", "--set", "evaluation.batches=1"});
+  BOOST_TEST(again.code == 0, again.err);
+  BOOST_TEST((!there("1") && !there("2") && there("3")));
+}
+
+BOOST_AUTO_TEST_CASE(a_run_that_ends_well_leaves_as_many_checkpoints_as_keep_last_says) {
+  for (const char* more : {"asynchronous: false", "asynchronous: true", "every_minutes: 1000"}) {
+    BOOST_TEST_INFO_SCOPE(more);
+    const command_folder f(replaced(quick, "steps: 2", "steps: 3") + "checkpoint: {every_steps: 1, keep_last: 1, " +
+                           more + "}\n");
+    const auto r = f.troupe({"train", "job.yaml", "--quiet"});
+    BOOST_TEST(r.code == 0, r.err);
+    for (const auto& x : fs::directory_iterator(f.folder / "out/checkpoints"))
+      if (const std::string name = x.path().filename(); name.starts_with("step-")) BOOST_TEST(name == "step-00000003");
+  }
+}
+
+// The first run leaves two checkpoints, as one does that is killed between a save and its proof.
+BOOST_AUTO_TEST_CASE(a_run_that_resumes_proves_its_checkpoint_by_its_first_loss) {
+  const command_folder f(without_end + "checkpoint: {every_steps: 1, keep_last: 2}\n");
+  BOOST_TEST_REQUIRE(f.troupe({"train", "job.yaml", "--quiet", "--steps", "2"}).code == 0);
+  const auto folder_of = [&f](const char* step) { return (f.folder / "out/checkpoints/step-0000000").string() + step; };
+  BOOST_TEST(fs::exists(folder_of("1")));
+  process p = started(f, {"--set", "checkpoint={every_steps: 1000000, keep_last: 1}"});
+  BOOST_TEST_REQUIRE(p.wait_for("\"step\":3,"));
+  p.send(SIGKILL);
+  (void)p.end();
+  BOOST_TEST(!fs::exists(folder_of("1")));
+  BOOST_TEST(fs::exists(folder_of("2")));
 }
 
 BOOST_AUTO_TEST_CASE(a_run_that_skips_overflows_of_finite_losses_saves_as_ever) {

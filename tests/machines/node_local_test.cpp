@@ -133,6 +133,8 @@ BOOST_AUTO_TEST_CASE(each_machine_keeps_its_files_and_any_of_them_resumes_with_t
   const auto more = all.train({"b", "a", "c"}, 20);
   BOOST_TEST_REQUIRE(more.code == 0, more.err);
   BOOST_TEST(num_shards(all.disk_of("c")) == 1U);
+  // No machine keeps files of the removed checkpoints 5 and 10.
+  for (const char* host : {"a", "b"}) BOOST_TEST(num_shards(all.disk_of(host)) == 2U);
 
   const auto alone = run({troupe::places::troupe_binary, "train", troupe::places::cluster_job, "--steps", "15",
                           "--fresh", "--quiet", "--set", "output=alone", "--set", "telemetry.json_lines=true", "--set",

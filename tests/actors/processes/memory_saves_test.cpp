@@ -49,6 +49,7 @@ save_report save_to(memory_saves& saves, save_rig& rig, uint64_t step, std::vect
   request.keep_last = saves_in_memory_kept;
   auto job = rig.begin(saves.files(), step, request);
   BOOST_REQUIRE(job.has_value());
+  BOOST_REQUIRE((*job)->prove().has_value());
   const auto working = (*job)->invitation().working;
   rig.run(*job);
   auto report = (*job)->wait();

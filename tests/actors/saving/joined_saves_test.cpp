@@ -182,6 +182,7 @@ BOOST_AUTO_TEST_CASE(two_processes_save_every_step_to_memory_and_a_third_that_is
     const save_rig r(three_ranks(2), some_table(true), static_cast<uint32_t>(step));
     auto leader = r.begin(leading, step, request, first_here);
     BOOST_REQUIRE_MESSAGE(leader.has_value(), (leader ? "" : leader.error().text));
+    BOOST_REQUIRE((*leader)->prove().has_value());
     const auto working = (*leader)->invitation().working;
     BOOST_REQUIRE(checkpoint::make_folders(other, working).has_value());
     const way_to to_leader{**leader};

@@ -1,9 +1,11 @@
 // Tests a checkpoint written by the writer lanes of all ranks, on a file system that fails and loses power on demand.
 #include "actors/saving/save_job.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <thread>
+#include <vector>
 
 #include "tests/actors/saving/save_rig.hpp"
 #include "tests/fakes/file_system.hpp"
@@ -42,6 +44,17 @@ struct pausing_files : fake_files {
   std::atomic<bool> has_said = false;
 };
 
+/// Returns the steps of the checkpoints, ascending.
+std::vector<uint64_t> steps_in(fake_files& files) {
+  std::vector<uint64_t> out;
+  const auto listed = files.list("/checkpoints");
+  BOOST_REQUIRE(listed.has_value());
+  for (const auto& e : *listed)
+    if (const auto step = checkpoint::step_of(e.name)) out.push_back(*step);
+  std::ranges::sort(out);
+  return out;
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(every_state_is_in_the_checkpoint_whatever_the_degrees_and_however_small_the_staging) {
@@ -74,20 +87,50 @@ BOOST_AUTO_TEST_CASE(frozen_parameters_are_left_out_where_the_request_says_so) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(older_checkpoints_go_after_the_commit_as_the_request_says) {
+BOOST_AUTO_TEST_CASE(older_checkpoints_go_once_the_new_one_is_committed_and_proved_as_the_request_says) {
   const rig r(with_staging(2, 3, 1), some_table());
-  fake_files files;
   save_request request;
   request.keep_last = 2;
   request.keep_every = 4;
-  for (uint64_t step = 1; step <= 6; ++step)
-    BOOST_TEST_CONTEXT("step " << step) BOOST_TEST(!r.save(files, step, request).failure);
-  std::vector<std::string> folders;
-  const auto listed = files.list("/checkpoints");
-  for (const auto& e : *listed)
-    if (e.kind == checkpoint::entry_kind::folder) folders.push_back(e.name);
-  BOOST_TEST(folders == (std::vector<std::string>{"step-00000004", "step-00000005", "step-00000006"}),
-             boost::test_tools::per_element());
+  for (const bool is_proved_first : {true, false}) {
+    BOOST_TEST_INFO_SCOPE("proved first " << is_proved_first);
+    fake_files files;
+    for (uint64_t step = 1; step <= 6; ++step) {
+      BOOST_TEST_INFO_SCOPE("step " << step);
+      const auto job = r.begin(files, step, request);
+      BOOST_REQUIRE(job.has_value());
+      if (is_proved_first) BOOST_TEST((*job)->prove().value() == false);
+      r.run(*job);
+      BOOST_TEST(!(*job)->wait().failure);
+      if (!is_proved_first && step > 2) BOOST_TEST(steps_in(files).size() > 2U);
+      // The second call has no effect.
+      BOOST_TEST((*job)->prove().value() == !is_proved_first);
+      BOOST_TEST((*job)->prove().value() == false);
+    }
+    BOOST_TEST(steps_in(files) == (std::vector<uint64_t>{4, 5, 6}), boost::test_tools::per_element());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(checkpoints_that_nothing_proves_remove_none_however_many_there_are) {
+  const rig r(with_staging(2, 3, 1), some_table());
+  fake_files files;
+  save_request request;
+  request.keep_last = 1;
+  for (uint64_t step = 1; step <= 4; ++step) BOOST_TEST(!r.save(files, step, request).failure);
+  BOOST_TEST(steps_in(files) == (std::vector<uint64_t>{1, 2, 3, 4}), boost::test_tools::per_element());
+
+  // A proof of a save that has failed removes nothing, either.
+  const auto failed = r.begin(files, 5, request);
+  BOOST_REQUIRE(failed.has_value());
+  (*failed)->abandon({core::error_kind::peer_lost, "rank 1 is gone"});
+  BOOST_TEST((*failed)->prove().value() == false);
+  BOOST_TEST(steps_in(files).size() == 4U);
+
+  const auto proved = r.begin(files, 6, request);
+  BOOST_REQUIRE(proved.has_value());
+  r.run(*proved);
+  BOOST_TEST((*proved)->prove().value() == true);
+  BOOST_TEST(steps_in(files) == (std::vector<uint64_t>{6}), boost::test_tools::per_element());
 }
 
 // A failure of the disk must not fail the step: instructions succeed, and the save reports the error.

@@ -90,6 +90,26 @@ BOOST_AUTO_TEST_CASE(an_evaluation_that_is_left_between_batches_has_no_loss_and_
   BOOST_TEST(step_of(*s).step == 1U);
 }
 
+BOOST_AUTO_TEST_CASE(the_next_loss_is_that_of_the_next_step_which_it_leaves_as_it_was) {
+  const small_job job;
+  for (const settings& more : {settings{}, settings{"parallel.tensor=2"}}) {
+    const auto s = job.open(more), twin = job.open(more);
+    for (int i = 0; i < 3; ++i) {
+      const auto next = s->next_loss();
+      BOOST_TEST_REQUIRE(next.has_value());
+      const auto step = step_of(*s);
+      BOOST_TEST(std::abs(*next - step.loss) < 1e-5);
+      BOOST_TEST(step.loss == step_of(*twin).loss);
+    }
+  }
+  // All data ranks compute the same micro-batch, and attention ignores documents.
+  for (const settings& more : {cuts.front(), settings{"data.document_mask=true"}}) {
+    const auto next = job.open(common + more)->next_loss();
+    BOOST_TEST_REQUIRE(next.has_value());
+    BOOST_TEST(std::isfinite(*next));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(losses_are_those_of_the_uncut_run_whatever_number_is_asked_for) {
   const small_job job(tiny_llama);
   const auto uncut = job.open(common);

@@ -1,6 +1,10 @@
-// Tests asynchronous saves as a host program sees them: they change no bit of the training, which states they contain,
-// and a disk that fails.
+// Tests saves as a host program sees them: asynchronous ones change no bit of the training, which states they contain,
+// a disk that fails, and when older checkpoints are removed.
 #include <boost/test/unit_test.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
 
 #include "checkpoint/commit/commit.hpp"
 #include "tests/checkpoint/file_size_limit.hpp"
@@ -42,6 +46,15 @@ std::vector<uint64_t> losses_of(actors::session& s, uint64_t steps) {
   return out;
 }
 
+/// Returns the steps of the checkpoints in `root`, ascending.
+std::vector<uint64_t> steps_in(const std::filesystem::path& root) {
+  std::vector<uint64_t> out;
+  for (const auto& x : std::filesystem::directory_iterator(root))
+    if (const auto step = checkpoint::step_of(x.path().filename().string())) out.push_back(*step);
+  std::ranges::sort(out);
+  return out;
+}
+
 checkpoint::manifest manifest_of(const std::filesystem::path& folder) {
   auto c = checkpoint::open_checkpoint(checkpoint::real_files(), folder);
   if (!c) throw std::runtime_error(c.error().text);
@@ -77,6 +90,83 @@ BOOST_AUTO_TEST_CASE(an_asynchronous_save_changes_no_bit_and_saves_the_states_of
     BOOST_TEST(losses_of(*again, 4) == std::vector<uint64_t>(expected.begin() + 2, expected.end()),
                boost::test_tools::per_element());
   }
+}
+
+BOOST_AUTO_TEST_CASE(older_checkpoints_stay_until_a_loss_of_the_newest_weights_is_finite) {
+  const small_job job;
+  const auto root = job.folder() / "saved";
+  const auto s = opened(job, three_stages_up + settings{"data.validation_fraction=0.1"}, {});
+  const auto save = [&s](const std::filesystem::path& to) {
+    BOOST_REQUIRE(s->save({.root = to, .keep_last = 1}).has_value());
+  };
+  const auto there = [](const std::filesystem::path& at, const std::vector<uint64_t>& steps) {
+    BOOST_TEST(steps_in(at) == steps, boost::test_tools::per_element());
+  };
+  step_of(*s);
+  save(root);
+  step_of(*s);
+  save(root);
+  there(root, {1, 2});
+  step_of(*s);
+  there(root, {2});
+  save(root);
+  BOOST_REQUIRE(s->evaluate(1).has_value());
+  there(root, {3});
+  step_of(*s);
+  save(root);
+  save(job.folder() / "other");
+  BOOST_REQUIRE(s->next_loss().has_value());
+  there(root, {4});
+
+  // The step that copies the states also proves them, before the save is committed or after.
+  step_of(*s);
+  BOOST_REQUIRE(s->save_async({.root = root, .keep_last = 1}).has_value());
+  step_of(*s);
+  BOOST_REQUIRE(s->wait_for_saves().has_value());
+  there(root, {5});
+}
+
+BOOST_AUTO_TEST_CASE(a_session_that_ends_or_continues_elsewhere_before_the_proof_leaves_both_checkpoints) {
+  const small_job job;
+  const auto root = job.folder() / "saved";
+  const auto to_step_2 = [&](const std::unique_ptr<actors::session>& s) {
+    for (int i = 0; i < 2; ++i) {
+      step_of(*s);
+      BOOST_REQUIRE(s->save({.root = root, .keep_last = 1}).has_value());
+    }
+  };
+  to_step_2(opened(job, three_stages_up, {}));
+  BOOST_TEST(steps_in(root) == (std::vector<uint64_t>{1, 2}), boost::test_tools::per_element());
+
+  std::filesystem::remove_all(root);
+  const auto s = opened(job, three_stages_up, {});
+  to_step_2(s);
+  // The losses of the other states prove nothing about those that were saved as step 2.
+  BOOST_REQUIRE(s->load(root / "step-00000001").has_value());
+  for (int i = 0; i < 3; ++i) step_of(*s);
+  BOOST_TEST(steps_in(root) == (std::vector<uint64_t>{1, 2}), boost::test_tools::per_element());
+  BOOST_REQUIRE(s->save({.root = root, .keep_last = 1}).has_value());
+  step_of(*s);
+  BOOST_TEST(steps_in(root) == (std::vector<uint64_t>{4}), boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(saves_of_broken_weights_remove_no_checkpoint) {
+  const small_job job;
+  const auto root = job.folder() / "saved";
+  const settings skips{"bf16.enabled=true"};
+  {
+    const auto s = opened(job, skips, {});
+    step_of(*s);
+    BOOST_REQUIRE(s->save({.root = root, .keep_last = 2}).has_value());
+    BOOST_REQUIRE(s->next_loss().has_value());
+  }
+  const auto s = opened(job, skips + settings{"optimizer.params.lr=1.0e+30"}, {}, root);
+  for (int i = 0; i < 4; ++i) {
+    step_of(*s);
+    BOOST_REQUIRE(s->save({.root = root, .keep_last = 2}).has_value());
+  }
+  BOOST_TEST(!std::isfinite(s->next_loss().value()));
+  BOOST_TEST(steps_in(root) == (std::vector<uint64_t>{1, 2, 3, 4, 5}), boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(one_save_runs_at_a_time) {

@@ -78,6 +78,8 @@ faults = [
      "digest, p.layout->tensor_at(part.rank)});", "digest, 0});", "parity", "elastic"),
     ("a save does not wait for the parts of other processes", "actors/saving/save_job.cpp",
      "if (leads_ || here_[r])", "if (here_[r])", "actors", "joined_saves"),
+    ("a checkpoint removes older ones before anything proves it", "actors/saving/save_job.cpp",
+     "removes = proved_;", "removes = true;", "actors", "save_job"),
     ("memory of a removed file is written over while it is read", "checkpoint/files/memory_files.cpp",
      "explicit input(content of) : of_(std::move(of)) {}",
      "explicit input(content of) : of_(std::move(of)) { const auto data = of_.memory; of_.memory = {data.get(), [](auto*) {}}; }",

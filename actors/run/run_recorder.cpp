@@ -53,6 +53,7 @@ bool keeps_profile(const job::blueprint& plan) {
 telemetry::recorder_options recorder_options_of(const job::blueprint& plan, bool tokens_are_bytes) {
   const auto& c = *plan.config;
   telemetry::recorder_options o;
+  o.curves.run = c.output;
   if (c.csv_monitor.enabled) o.curves.csv_folder = monitor_folder(c.csv_monitor, c.output);
   if (c.tensorboard.enabled) o.curves.events_folder = monitor_folder(c.tensorboard, c.output);
   if (c.telemetry.json_lines) o.curves.json_lines_file = c.output / "steps.jsonl";
@@ -132,7 +133,7 @@ core::result<void> run_recorder::open() {
   const bool took_over = run_.others->counts().terms > 0;
   if (run_.progress.steps > 0 && !c.output.empty() && (took_over || lies_below(resumed_from_, c.output)))
     continues_after = run_.term->loader.shape.samples_before(run_.progress.steps);
-  TROUPE_TRY(recorder_->open(core::unix_seconds(), continues_after));
+  TROUPE_TRY(recorder_->open(core::unix_seconds(), continues_after, took_over));
   is_open_ = true;
   if (flops.enabled && flops.profile_step >= c.steps)
     run_.host.warnings->put("flops_profiler.profile_step: " + std::to_string(flops.profile_step) +

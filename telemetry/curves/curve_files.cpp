@@ -83,6 +83,9 @@ core::result<curve_files> curve_files::open(const curve_options& options, double
   if (!options.csv_folder.empty()) {
     if (auto ok = make_folder(options.csv_folder); !ok) return core::fail(ok.error().in("csv_monitor"));
     if (auto ok = try_folder(options.csv_folder); !ok) return core::fail(ok.error().in("csv_monitor"));
+    auto claim = curve_claim::take(options.csv_folder, {options.run, out.goes_on_, options.took_over});
+    if (!claim) return core::fail(claim.error().in("csv_monitor"));
+    out.claim_.emplace(std::move(*claim));
     out.csv_folder_ = options.csv_folder;
     if (out.goes_on_)
       if (auto ok = cut_csv_files(options.csv_folder, *options.goes_on_after); !ok)

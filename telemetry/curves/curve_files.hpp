@@ -11,6 +11,7 @@
 
 #include "core/error.hpp"
 #include "telemetry/curves/append_file.hpp"
+#include "telemetry/curves/curve_claim.hpp"
 #include "telemetry/curves/event_record.hpp"
 
 namespace troupe::telemetry {
@@ -21,6 +22,9 @@ struct curve_options {
   /// nullopt for a new run. For a resumed run: number of samples (of all steps and ranks) that the run had used at its
   /// checkpoint. Rows up to that number stay in the curve files, later rows are removed, and new rows are appended.
   std::optional<uint64_t> goes_on_after{};
+  std::filesystem::path run{};  ///< output folder of the run, by which a folder of CSV files is its own; empty: none
+  /// True: the run continues in this process after the loss of the process that has written its curves.
+  bool took_over = false;
 };
 
 /// Returns the name of a label's CSV file as DeepSpeed names it: `Train/Samples/lr` is in `Train_Samples_lr.csv`; '/'
@@ -33,9 +37,10 @@ class curve_files {  ///< writes the output files of a run's curves
  public:
   /// Creates folders and files. A new run renames JSON lines and CSV of an earlier run to NAME.previous. An event file
   /// is always new; in a resumed run it begins with the mark that makes tensorboard ignore older values from the
-  /// resumed step on. On success every folder has been written to. Errors: io, no_space; bad_input if a file with a
-  /// curve's name is not a curve, and then nothing is created or changed. An error begins with the configuration key
-  /// that requests the file. Files with other names are not touched.
+  /// resumed step on. On success every folder has been written to, and the folder of CSV files is reserved for this
+  /// run (curve_claim.hpp). Errors: io, no_space; bad_input if a file with a curve's name is not a curve, and then
+  /// nothing is created or changed, or if the folder of CSV files belongs to another run. An error begins with the
+  /// configuration key that requests the file. Files with other names are not touched.
   static core::result<curve_files> open(const curve_options& options, double unix_s);
 
   /// Removes the values of steps that a running job repeats because it went back to a checkpoint: rows beyond
@@ -62,6 +67,7 @@ class curve_files {  ///< writes the output files of a run's curves
   [[nodiscard]] core::result<append_file> make(const std::filesystem::path& file) const;
 
   std::filesystem::path csv_folder_, lines_file_;
+  std::optional<curve_claim> claim_;  ///< reservation of csv_folder_
   bool goes_on_ = false;
   std::map<std::string, append_file, std::less<>> csv_;  ///< CSV file of each curve; key: the curve's label
   std::optional<append_file> events_, lines_;

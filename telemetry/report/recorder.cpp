@@ -10,8 +10,9 @@ namespace troupe::telemetry {
 
 recorder::recorder(recorder_options options) : options_(std::move(options)), communication_(options_.collectives) {}
 
-core::result<void> recorder::open(double unix_s, std::optional<uint64_t> goes_on_after) {
+core::result<void> recorder::open(double unix_s, std::optional<uint64_t> goes_on_after, bool took_over) {
   options_.curves.goes_on_after = goes_on_after;
+  options_.curves.took_over = took_over;
   TROUPE_ASSIGN(auto files, curve_files::open(options_.curves, unix_s));
   files_.emplace(std::move(files));
   return {};
@@ -140,6 +141,7 @@ run_records recorder::close(run_end end, uint64_t num_not_recorded) {
   if (files_) {
     note(files_->flush());
     out.curves_complete = files_->complete();
+    files_.reset();
   }
   if (options_.communication) {
     const auto rows = communication_.rows();

@@ -37,8 +37,9 @@ class recorder {  ///< writes all records of a run: curves, logs of timers and c
   explicit recorder(recorder_options options);
 
   /// Creates the folders and files of curves before the run starts. `goes_on_after`: number of global samples after
-  /// which a resumed run continues its curves. Errors: io, no_space.
-  core::result<void> open(double unix_s, std::optional<uint64_t> goes_on_after = std::nullopt);
+  /// which a resumed run continues its curves. `took_over`: another process of the job, which was lost, has written
+  /// them. Errors: those of curve_files::open().
+  core::result<void> open(double unix_s, std::optional<uint64_t> goes_on_after = std::nullopt, bool took_over = false);
 
   /// Called when the run continues from a checkpoint after `step`: removes values of later steps from the curves and
   /// their files. Sums over all steps, such as tokens and seconds, still include the removed steps.
@@ -49,8 +50,8 @@ class recorder {  ///< writes all records of a run: curves, logs of timers and c
   /// Returns the flops profiler's text once its step has passed; the caller writes it to a file or to the log.
   [[nodiscard]] const std::string& flops_text() const { return flops_text_; }
 
-  /// Sums up the run; only `report` may be called afterwards. `num_not_recorded`: steps and validations that never
-  /// reached the recorder.
+  /// Sums up the run and closes its files; only `report` may be called afterwards. `num_not_recorded`: steps and
+  /// validations that never reached the recorder.
   run_records close(run_end end, uint64_t num_not_recorded);
 
   /// Returns the report page after close(); empty if no report is wanted. `files`: names of files in the page's folder.

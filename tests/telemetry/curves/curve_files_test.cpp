@@ -172,7 +172,8 @@ BOOST_AUTO_TEST_CASE(another_file_under_a_curves_name_is_refused_before_anything
   fs::create_directories(f / "csv/Train_Samples_lr.csv");
   const auto did = telemetry::curve_files::open({f / "csv", {}, {}, 16}, 0);
   BOOST_TEST_REQUIRE(!did.has_value());
-  BOOST_TEST(did.error().text.find("Train_Samples_lr.csv is not a file, wanted") != std::string::npos, did.error().text);
+  BOOST_TEST(did.error().text.find("Train_Samples_lr.csv is not a file, wanted") != std::string::npos,
+             did.error().text);
 }
 
 BOOST_AUTO_TEST_CASE(a_first_row_torn_by_a_crash_is_still_a_curve) {
@@ -233,6 +234,61 @@ BOOST_AUTO_TEST_CASE(a_folder_that_cannot_be_made_is_refused_with_the_key_that_a
   BOOST_TEST(refused({{}, {}, f / "taken/steps.jsonl"}).starts_with("telemetry.json_lines: cannot make the folder "));
   // No user, not even root, can create a file in this folder.
   BOOST_TEST(refused({"/proc/self/task", {}, {}}).starts_with("csv_monitor: cannot create /proc/self/task/"));
+}
+
+BOOST_AUTO_TEST_CASE(two_runs_do_not_write_into_one_folder_of_csv_files) {
+  const scratch_folder f;
+  const std::vector<curve_value> values = {{"Train/Samples/lr", 1}};
+  const auto open = [&](const std::string& run, std::optional<uint64_t> after, bool took_over = false) {
+    return telemetry::curve_files::open({f / "csv", f / "events", {}, after, f / run, took_over}, 0);
+  };
+  const auto refusal = [&](const std::string& run, std::optional<uint64_t> after) {
+    const auto did = open(run, after);
+    BOOST_TEST_REQUIRE(!did.has_value());
+    BOOST_TEST((did.error().kind == core::error_kind::bad_input));
+    return did.error().text;
+  };
+  const std::string before = "step,lr\n8,1\n", folder = "csv_monitor: '" + (f / "csv").string() + "' ";
+  {
+    auto first = open("a", std::nullopt);
+    BOOST_TEST_REQUIRE(first.has_value());
+    BOOST_TEST(first->write(0, 8, values).has_value());
+    for (const auto after : {std::optional<uint64_t>(), std::optional<uint64_t>(4)})
+      BOOST_TEST(refusal("b", after) ==
+                 folder +
+                     "is in use: this process writes curves there, and rows of two runs would be mixed; wait "
+                     "until it ends, or set another job_name or output_path");
+    BOOST_TEST(scratch_folder::read(f / "csv/Train_Samples_lr.csv") == before);
+    // The job of a lost process continues elsewhere while that process still has the folder.
+    BOOST_TEST(open("a", 8, true).has_value());
+  }
+  BOOST_TEST(refusal("b", 4) ==
+             folder + "has the curves of the run in '" + (f / "a").string() +
+                 "', which this run would cut and append to, because it resumes; set another job_name or output_path, "
+                 "or remove '" +
+                 (f / "csv/.curves").string() + "' if the curves are this run's");
+  BOOST_TEST(scratch_folder::read(f / "csv/Train_Samples_lr.csv") == before);
+  {
+    auto again = open("a", 8);
+    BOOST_TEST_REQUIRE(again.has_value());
+    BOOST_TEST(again->write(0, 16, values).has_value());
+  }
+  BOOST_TEST(scratch_folder::read(f / "csv/Train_Samples_lr.csv") == before + "16,1\n");
+  // A new run sets the curves aside, and they are its own from then on.
+  BOOST_TEST(open("b", std::nullopt).has_value());
+  BOOST_TEST(refusal("a", 8).starts_with(folder + "has the curves of the run in '" + (f / "b").string() + "'"));
+  fs::remove(f / "csv/.curves");
+  BOOST_TEST(open("a", 8).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(curves_that_move_with_their_run_are_still_its_own) {
+  const scratch_folder f;
+  const auto open = [](const fs::path& run, std::optional<uint64_t> after) {
+    return telemetry::curve_files::open({run / "csv", {}, {}, after, run}, 0).has_value();
+  };
+  BOOST_TEST(open(f / "a", std::nullopt));
+  fs::rename(f / "a", f / "moved");
+  BOOST_TEST(open(f / "moved", 8));
 }
 
 BOOST_AUTO_TEST_CASE(a_file_that_vanished_is_reported_and_the_curves_are_not_complete) {

@@ -65,6 +65,14 @@ std::string as_sentence(const std::vector<degree_change>& changes, uint64_t step
   return ranks + " " + what + " at step" + (count == 1 ? " " : "s ") + at;
 }
 
+std::string unreached(const std::vector<degree_change>& changes, uint64_t steps) {
+  std::string out;
+  for (const degree_change& c : changes)
+    if (c.step > 0 && c.step >= steps)
+      out += (out.empty() ? "" : ", ") + std::to_string(c.data) + "@" + std::to_string(c.step);
+  return out;
+}
+
 core::result<cut_batch> cut_batch_for(uint64_t batch, uint64_t rows_most, uint32_t data) {
   if (data == 0 || batch % data != 0)
     return core::fail(core::error_kind::bad_input, "train_batch_size: wanted a multiple of " + std::to_string(data) +

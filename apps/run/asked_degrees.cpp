@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdio>
 #include <optional>
 #include <span>
 
@@ -41,6 +42,15 @@ core::result<std::vector<job::degree_change>> asked_degrees(const std::string& t
     if (const auto cut = job::batch_at_degree(config, x.data); !cut)
       return core::fail(cut.error().in(fmt::format("{}@{}", x.data, x.step)));
   return out;
+}
+
+void warn_of_unreached(const std::vector<job::degree_change>& changes, uint64_t steps) {
+  if (const auto some = job::unreached(changes, steps); !some.empty())
+    std::fprintf(
+        stderr,
+        "troupe: warning: --degrees: %s: no effect: the run ends after %llu steps; leave it out, or train more "
+        "steps\n",
+        some.c_str(), static_cast<unsigned long long>(steps));
 }
 
 common_arguments at_data_ranks(common_arguments a, const config::job_config& config, uint32_t data) {

@@ -16,6 +16,9 @@ namespace troupe::apps {
 /// data ranks than at the beginning; on several hosts, a first degree that differs from the number of the hosts' ranks.
 core::result<std::vector<job::degree_change>> asked_degrees(const std::string& text, const config::job_config& config);
 
+/// Prints a warning that names the changes which a run of `steps` steps ends before, if there are any.
+void warn_of_unreached(const std::vector<job::degree_change>& changes, uint64_t steps);
+
 /// Returns `a` changed to `data` data ranks, which must divide the batch; the size of the batch does not change.
 common_arguments at_data_ranks(common_arguments a, const config::job_config& config, uint32_t data);
 

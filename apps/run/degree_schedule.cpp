@@ -39,6 +39,7 @@ std::optional<degree_schedule> degree_schedule::read(const std::string& text, co
   auto changes = asked_degrees(text, loaded.config);
   if (!changes) return refused(changes.error());
   out.changes_ = std::move(*changes);
+  if (is_said) warn_of_unreached(out.changes_, loaded.config.steps);
   out.file_ = std::make_shared<const config::job_config>(loaded.config);
   for (size_t i = 0; i < out.changes_.size(); ++i) {
     const job::degree_change& x = out.changes_[i];

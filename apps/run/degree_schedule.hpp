@@ -2,6 +2,7 @@
 // and which one is due at a step. Leaves the change to the session.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,7 +18,7 @@ class degree_schedule {
  public:
   /// Reads the degrees for a file that was loaded as `loaded` without errors. Everything that could be refused later is
   /// refused here and printed to stderr; then returns nothing. An empty text means the file's own degree. If `is_said`
-  /// is false, another process has printed the warnings about the first degree.
+  /// is false, another process has printed the warnings about the first degree and about changes behind the last step.
   static std::optional<degree_schedule> read(const std::string& text, const common_arguments& a,
                                              std::optional<uint64_t> steps, const config::loaded& loaded, bool is_said);
 
@@ -30,9 +31,11 @@ class degree_schedule {
   /// Changes to the degree that is due; called before a step. Returns a line about the change, or an empty one if there
   /// was none.
   core::result<std::string> change(actors::session& s);
-  /// Returns a sentence such as "3 -> 2 -> 3 ranks at steps 0, 20, 34".
+  /// Returns a sentence such as "3 -> 2 -> 3 ranks at steps 0, 20, 34" for a run that has done `steps` steps; a change
+  /// takes place when a step follows it.
   [[nodiscard]] std::string sentence(uint64_t steps) const {
-    return job::as_sentence(changes_, steps, job::ranks_of_replica(first().config.parallel));
+    return job::as_sentence(changes_, steps - std::min<uint64_t>(steps, 1),
+                            job::ranks_of_replica(first().config.parallel));
   }
 
  private:

@@ -168,6 +168,7 @@ std::optional<int> launch(int argc, char** argv, const std::filesystem::path& pr
   if (!a->degrees.empty()) {
     const auto changes = asked_degrees(a->degrees, config);
     if (!changes) return failed(changes.error().in("--degrees"));
+    warn_of_unreached(*changes, config.steps);
     if (const uint32_t first = changes->front().data; first != config.parallel.data) {
       const auto with_first = load_configuration(at_data_ranks(*a, config, first), a->steps, intent::run);
       if (!with_first) return 2;

@@ -27,6 +27,14 @@ BOOST_AUTO_TEST_CASE(degrees_are_read_with_the_step_from_which_they_hold) {
   BOOST_TEST(as_sentence({{0, 2}, {3, 1}}, 5, 3) == "2 -> 1 data ranks of 3 ranks at steps 0, 3");
 }
 
+BOOST_AUTO_TEST_CASE(changes_behind_the_last_step_are_found) {
+  const auto got = read_degree_changes("3@0,2@20,3@34").value();
+  BOOST_TEST(unreached(got, 35).empty());
+  BOOST_TEST(unreached(got, 34) == "3@34");
+  BOOST_TEST(unreached(got, 20) == "2@20, 3@34");
+  BOOST_TEST(unreached({{0, 2}}, 1).empty());
+}
+
 BOOST_AUTO_TEST_CASE(what_is_no_such_list_is_refused_with_what_was_got) {
   for (const char* text : {"", "3", "3@", "@0", "0@0", "-1@0", "3@0,", ",3@0", "3@x", "3@0,2@5x", "4294967296@0"})
     BOOST_TEST(refusal_of(text).find("wanted RANKS@STEP") != std::string::npos, text);

@@ -51,6 +51,24 @@ BOOST_AUTO_TEST_CASE(degrees_that_the_processes_of_one_machine_do_not_hold_are_r
               "3@1: train_batch_size: wanted a multiple of 3 data ranks, got 8");
 }
 
+BOOST_AUTO_TEST_CASE(a_change_behind_the_last_step_is_said_once_at_the_start) {
+  const launched job({});
+  for (const std::string processes : {"one", "ranks"}) {
+    BOOST_TEST_INFO_SCOPE(processes);
+    const auto did =
+        run(launched::train("many", {"--set", "train_batch_size=12", "--set", "parallel.data=3", "--set",
+                                     "cluster.processes=" + processes, "--steps", "3", "--degrees", "3@0,2@1,3@3"}),
+            job.folder());
+    BOOST_TEST(did.code == 0, did.err);
+    const std::string said =
+        "troupe: warning: --degrees: 3@3: no effect: the run ends after 3 steps; leave it out, or train more steps\n";
+    const size_t at = did.err.find(said);
+    BOOST_TEST_REQUIRE(at != std::string::npos, did.err);
+    BOOST_TEST(did.err.find(said, at + 1) == std::string::npos, did.err);
+    BOOST_TEST((did.out + did.err).find("3 -> 2 ranks at steps 0, 1") != std::string::npos, did.out << did.err);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(degrees_that_hosts_do_not_hold_are_refused_before_it_listens) {
   const launched job({host_name()});
   const auto with = [&](const std::string& degrees) { return run(program(0, free_port(), degrees), job.folder()); };

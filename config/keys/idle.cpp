@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+
 namespace troupe::config {
 namespace {
 
@@ -33,14 +36,73 @@ std::string of_processes(const key_info& key, const job_config& c) {
   return in_memory && key.name() == "copies" && c.checkpoint.memory.every_steps == 0 ? "every_steps is 0" : "";
 }
 
-/// Returns the reason why a key of evaluation, of activation checkpointing or of the trace has no effect; empty for all
-/// other keys.
+/// Returns the reason why a key of evaluation or of the trace has no effect; empty for all other keys.
 std::string of_records(const key_info& key, const job_config& c) {
   if (key.section() == "evaluation" && !c.data.sources.empty() && c.data.validation_fraction == 0)
     return "there is no data.validation_fraction";
+  const bool is_of_trace = key.key == "telemetry.trace_from_step" || key.key == "telemetry.trace_steps";
+  // The report draws a step of the trace, too.
+  if (is_of_trace && !c.telemetry.trace && !c.telemetry.report) return "telemetry.trace and telemetry.report are false";
   if (key.key == "telemetry.trace_from_step" && c.steps > 0 && c.telemetry.trace_from_step >= c.steps)
     return fmt::format("steps are counted from 0 here, and the run has {}", c.steps);
   return {};
+}
+
+/// Returns the reason why a key that acts at some ZeRO stages has no effect; empty for all other keys.
+std::string of_stages(const key_info& key, const job_config& c) {
+  if (key.section() != "zero_optimization") return {};
+  const uint32_t stage = c.zero_optimization.stage;
+  const std::string_view name = key.name();
+  if (name.starts_with("stage3_") || name == "pipeline_loading_checkpoint" || name == "mics_shard_size" ||
+      name == "zero_hpz_partition_size")
+    return stage == 3 ? "" : "stage is not 3";
+  const bool is_1_or_2 = stage == 1 || stage == 2, is_muon = c.optimizer.type == core::optimizer_type::muon;
+  if (name == "ignore_unused_parameters" || (name == "allgather_bucket_size" && !is_muon))
+    return is_1_or_2 ? "" : "stage is neither 1 nor 2";
+  if (name == "round_robin_gradients") return stage == 0 ? "stage 0 cuts no states" : "";
+  return name == "reduce_scatter" && stage == 0 ? "at stage 0 every rank receives all gradients" : "";
+}
+
+/// Returns the reason why a key of fp16 has no effect although fp16 is enabled; empty for all other keys.
+std::string of_loss_scale(const key_info& key, const fp16_section& fp16) {
+  if (key.section() != "fp16" || !fp16.enabled || fp16.loss_scale == 0) return {};
+  return key.name() == "enabled" || key.name() == "loss_scale" ? "" : "fp16.loss_scale is fixed";
+}
+
+/// Returns the reason why a key of the teacher or of what is learned from it has no effect; empty for all other keys.
+std::string of_teacher(const key_info& key, const job_config& c) {
+  const auto& d = c.distillation;
+  if (key.key == "model.teacher")
+    return d.enabled || c.compression.layers.enabled ? "" : "neither distillation nor layer_reduction is enabled";
+  const bool is_of_terms = key.section().starts_with("distillation.terms") || key.key == "distillation.temperature";
+  if (!is_of_terms || !d.enabled) return {};
+  if (d.layer_wise) return "distillation.layer_wise.enabled is true";
+  if (key.name() == "beta" && d.divergence != divergence_type::jsd) return "divergence is not jsd";
+  const bool is_of_logits = key.name() == "temperature" || key.name() == "divergence" || key.name() == "beta";
+  return is_of_logits && d.logits == 0 ? "distillation.terms.logits.weight is 0" : "";
+}
+
+/// Returns the reason why a key of sparse pruning has no effect with another method than the one that reads it; empty
+/// for all other keys.
+std::string of_pruning(const key_info& key, const pruning_section& sparse) {
+  constexpr std::string_view snip_alone[] = {"block_pattern", "dense_ratio", "schedule_offset_stride",
+                                             "schedule_offset_end", "excluded_modules"};
+  if (key.section() != "compression_training.sparse_pruning.shared_parameters" || !sparse.enabled) return {};
+  const bool is_read = sparse.method == pruning_method::snip_momentum ||
+                       std::ranges::find(snip_alone, key.name()) == std::end(snip_alone);
+  return is_read ? "" : "method is not snip_momentum";
+}
+
+/// Returns the reason why a number of the chosen optimizer or curve has no effect beside its other numbers; empty for
+/// all other keys.
+std::string of_numbers(const key_info& key, const job_config& c) {
+  if (key.key == "optimizer.params.dampening") return c.optimizer.momentum == 0 ? "momentum is 0" : "";
+  if (key.section() != "scheduler.params") return {};
+  const auto& s = c.scheduler;
+  const bool is_of_momentum = key.name().ends_with("_mom") || key.name() == "decay_mom_rate";
+  if (is_of_momentum && !s.cycle_momentum) return "cycle_momentum is false";
+  const bool decays = key.name() == "decay_lr_rate" || key.name() == "decay_mom_rate";
+  return decays && s.decay_step_size == 0 ? "decay_step_size is 0" : "";
 }
 
 std::string of_offload(const key_info& key, const offload_section& part) {
@@ -70,8 +132,12 @@ std::string idle(const key_info& key, const job_config& c) {
       key.name() == "activation_checkpoint_interval" || key.name() == "chunks" || key.name() == "profile";
   if (key.section() == "pipeline" && !acts_without_stages)
     return c.pipeline.cuts(c.parallel.pipeline) ? "" : "parallel.pipeline is 1";
-  if (key.section() == "elasticity" && key.name() != "enabled")
-    return c.elasticity.enabled ? "" : "elasticity.enabled is false";
+  if (key.section() == "elasticity" && key.name() != "enabled") {
+    if (!c.elasticity.enabled) return "elasticity.enabled is false";
+    return key.name() == "num_gpus_per_node" && c.elasticity.version != 0.2 ? "version is not 0.2" : "";
+  }
+  if (key.key == "tensor_parallel.tp_overlap_comm" || key.name() == "tp_grain_size")
+    return c.parallel.tensor == 1 ? "parallel.tensor is 1" : "";
   if (key.section() == "on_spike" && key.name() != "action") {
     if (c.on_spike.action == spike_action::none) return "on_spike.action is none";
     const bool goes_back = key.name() == "back_steps" || key.name() == "ahead_steps" || key.name() == "times_max";
@@ -80,21 +146,21 @@ std::string idle(const key_info& key, const job_config& c) {
   if (key.section() == "aio") return swaps ? "" : "nothing is swapped";
   if (key.key == "cluster.swap_checksums") return swaps ? "" : "nothing is swapped";
   if (key.key == "cluster.swap_gradients") return z.swaps() ? "" : "nothing is swapped";
-  if (key.key == "zero_optimization.pipeline_loading_checkpoint") return z.stage == 3 ? "" : "stage is not 3";
-  if (key.key == "zero_optimization.mics_shard_size" || key.key == "zero_optimization.zero_hpz_partition_size")
-    return z.stage == 3 ? "" : "stage is not 3";
   if (key.key == "checkpoint.use_node_local_storage")
     return c.cluster.hosts.empty() ? "all ranks write into the one output folder" : "";
   if (key.key == "parallel.shard") return z.stage == 0 ? "stage 0 cuts no states" : "";
-  if (key.key == "zero_optimization.ignore_unused_parameters")
-    return z.stage == 1 || z.stage == 2 ? "" : "stage is neither 1 nor 2";
   if (key.key == "cluster.offload_activations_units" && c.offload_activations == offload_device::none)
     return "offload_activations is none";
   if (key.key.starts_with("compile.") && key.name() != "deepcompile")
     return c.compile.enabled ? "" : "compile.deepcompile is false";
   if (std::string why = of_processes(key, c); !why.empty()) return why;
   if (std::string why = of_records(key, c); !why.empty()) return why;
-  return of_other_types(key, c);
+  if (std::string why = of_stages(key, c); !why.empty()) return why;
+  if (std::string why = of_loss_scale(key, c.fp16); !why.empty()) return why;
+  if (std::string why = of_teacher(key, c); !why.empty()) return why;
+  if (std::string why = of_pruning(key, c.compression.sparse); !why.empty()) return why;
+  if (std::string why = of_other_types(key, c); !why.empty()) return why;
+  return of_numbers(key, c);
 }
 
 }  // namespace troupe::config

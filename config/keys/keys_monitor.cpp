@@ -9,6 +9,28 @@ using enum value_type;
 
 using job = job_config;
 
+/// Names of collectives by which telemetry/figures/communication_log.cpp selects: DeepSpeed's names, also without their
+/// endings, and those of the plan's instructions.
+const std::vector<std::string_view> operations = {"all_gather",
+                                                  "all_gather_into_tensor",
+                                                  "all_reduce",
+                                                  "all_to_all",
+                                                  "all_to_all_single",
+                                                  "reduce_scatter",
+                                                  "reduce_scatter_tensor",
+                                                  "send_receive",
+                                                  "agree",
+                                                  "collect",
+                                                  "exchange",
+                                                  "gather",
+                                                  "measure",
+                                                  "publish",
+                                                  "reduce",
+                                                  "send",
+                                                  "spread",
+                                                  "tie",
+                                                  "vote"};
+
 template <auto Section>
 void add_monitor(key_rows& t, const char* name, std::string_view meaning) {
   using monitor = monitor_section;
@@ -49,6 +71,7 @@ void add_communication_log(key_rows& t) {
   comms("prof_all", boolean, "true", "All operations.").into<&job::comms_logger, &log::prof_all>();
   comms("debug", boolean, "false", "With the caller's name.").into<&job::comms_logger, &log::debug>();
   comms("prof_ops", texts, "[]", "Only these operations, with prof_all false.")
+      .one_of(operations)
       .into<&job::comms_logger, &log::prof_ops>();
 }
 

@@ -1,9 +1,11 @@
-// Warns about keys that are given, and that other keys leave without effect: all keys of some sections, and keys of
-// further sections whose switch is missing. Leaves most reasons to keys/idle.cpp, which `explain` shows for all keys.
+// Warns about keys that are given, and that other keys leave without effect: keys that act only beside others, keys of
+// sections whose switch is missing, and keys that act from a step on which the run does not reach. Leaves most reasons
+// to keys/idle.cpp, which `explain` shows for all keys.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <numeric>
+#include <vector>
 
 #include "config/keys/idle.hpp"
 #include "config/keys/values.hpp"
@@ -33,45 +35,160 @@ void retention(const settings& given, const job_config& config, reporter& report
                           what, c.every_steps));
 }
 
-/// A switch: a key without which the keys of a section, or another single key, have no effect.
+/// A switch: a key without which the keys of a section and of the sections in it, or another single key, have no
+/// effect.
 struct section_switch {
   std::string_view of;  ///< the section or key that has no effect without `key`
   std::string_view key;
+
+  [[nodiscard]] bool turns(const key_info& row) const {
+    const auto section = row.section();
+    const bool is_inside = section.starts_with(of) && section.size() > of.size() && section[of.size()] == '.';
+    return row.key != key && (section == of || row.key == of || is_inside);
+  }
 };
 constexpr section_switch switches[] = {
     {"fp16", "fp16.enabled"},
     {"bf16", "bf16.enabled"},
     {"elasticity", "elasticity.enabled"},
     {"compile", "compile.deepcompile"},
+    {"compression_training.activation_quantization",
+     "compression_training.activation_quantization.shared_parameters.enabled"},
+    {"compression_training.channel_pruning", "compression_training.channel_pruning.shared_parameters.enabled"},
+    {"compression_training.head_pruning", "compression_training.head_pruning.shared_parameters.enabled"},
+    {"compression_training.layer_reduction", "compression_training.layer_reduction.enabled"},
+    {"compression_training.row_pruning", "compression_training.row_pruning.shared_parameters.enabled"},
+    {"compression_training.sparse_pruning", "compression_training.sparse_pruning.shared_parameters.enabled"},
+    {"compression_training.weight_quantization.shared_parameters.fp16_mixed_quantize",
+     "compression_training.weight_quantization.shared_parameters.fp16_mixed_quantize.enabled"},
+    {"compression_training.weight_quantization", "compression_training.weight_quantization.shared_parameters.enabled"},
+    {"distillation", "distillation.enabled"},
     {"on_spike", "on_spike.action"},
+    {"sample", "sample.tokens"},
+    {"sequence_parallel", "sequence_parallel.enabled"},
+    {"zero_optimization.offload_optimizer", "zero_optimization.offload_optimizer.device"},
+    {"zero_optimization.offload_param", "zero_optimization.offload_param.device"},
     {"tensorboard", "tensorboard.enabled"},
     {"csv_monitor", "csv_monitor.enabled"},
     {"flops_profiler", "flops_profiler.enabled"},
     {"comms_logger", "comms_logger.enabled"},
     {"cluster.lost_after", "cluster.processes"},
+    {"cluster.min_ranks", "cluster.processes"},
     {"cluster.spares", "cluster.processes"},
     {"cluster.on_loss", "cluster.processes"},
     {"cluster.restarts", "cluster.processes"},
     {"checkpoint.memory", "cluster.processes"},
+    {"checkpoint.tag_validation", "cluster.processes"},
     {"cluster.page_token_file", "cluster.page"},
     {"cluster.page_tls", "cluster.page"},
 };
 
-/// Returns the reason why a key has no effect, if its section has a switch in `switches` that the file does not
-/// mention; else an empty text. A switch that is given as `false` or `auto` was turned off on purpose and causes no
-/// warning.
-std::string without_switch(const settings& given, const job_config& config, const key_info& row) {
-  const auto at =
-      std::ranges::find_if(switches, [&](const section_switch& s) { return s.of == row.section() || s.of == row.key; });
-  if (at == std::end(switches) || at->key == row.key) return {};
+bool is_mentioned(const settings& given, std::string_view key) {
+  return given.given.contains(key) || given.was_refused(key) || given.lists.contains(key);
+}
+
+/// Returns the switch of a key, if it has one that is off and that the file does not mention; else null. A switch that
+/// is given as `false` or `auto` was turned off on purpose and causes no warning.
+const section_switch* missing_switch(const settings& given, const job_config& config, const key_info& row) {
+  const auto at = std::ranges::find_if(switches, [&](const section_switch& s) { return s.turns(row); });
+  if (at == std::end(switches) || is_mentioned(given, at->key)) return nullptr;
   const bool is_memory_off = config.checkpoint.memory.every_steps == 0;
   // A value of 0 turns saves in memory off; without `cluster.processes` they are off anyway, so 0 needs no warning.
-  if (row.key == "checkpoint.memory.every_steps" && is_memory_off) return {};
-  if (given.given.contains(at->key) || given.was_refused(at->key) || given.lists.contains(at->key)) return {};
+  if (row.key == "checkpoint.memory.every_steps" && is_memory_off) return nullptr;
+  if (at->key == "sample.tokens") return at;
   const key_info* const named = key_named(at->key);
   const bool is_flag = named != nullptr && named->type == value_type::boolean;
   const bool is_off = is_flag ? !given.is_on(at->key) : !idle(row, config).empty();
-  return is_off ? fmt::format("{} is not given", at->key) : "";
+  return is_off ? at : nullptr;
+}
+
+/// True if the file itself says that the switch of the key is off.
+bool is_off_on_purpose(const settings& given, const key_info& row) {
+  const auto at = std::ranges::find_if(switches, [&](const section_switch& s) { return s.turns(row); });
+  if (at == std::end(switches) || !is_mentioned(given, at->key)) return false;
+  const key_info* const named = key_named(at->key);
+  return given.is_auto(at->key) || (named != nullptr && given.text_of(at->key) == named->default_text);
+}
+
+/// True if the reason of idle() for this key is a warning. The other keys have a name that says when they act
+/// (`stage3_...`), or rules of their own, or get what they lack from a launcher (`cluster.tls`).
+bool is_told(const key_info& row) {
+  constexpr std::string_view sections[] = {"activation_checkpointing",
+                                           "aio",
+                                           "cluster.restarts",
+                                           "compression_training.sparse_pruning.shared_parameters",
+                                           "distillation.terms",
+                                           "distillation.terms.logits",
+                                           "elasticity",
+                                           "evaluation",
+                                           "fp16",
+                                           "on_spike",
+                                           "pipeline",
+                                           "telemetry",
+                                           "zero_optimization.offload_optimizer",
+                                           "zero_optimization.offload_param"};
+  constexpr std::string_view keys[] = {"checkpoint.memory.copies",
+                                       "cluster.min_ranks",
+                                       "cluster.offload_activations_units",
+                                       "cluster.spares",
+                                       "cluster.swap_checksums",
+                                       "distillation.temperature",
+                                       "model.teacher",
+                                       "optimizer.params.dampening",
+                                       "scheduler.params.cycle_max_mom",
+                                       "scheduler.params.cycle_min_mom",
+                                       "scheduler.params.decay_lr_rate",
+                                       "scheduler.params.decay_mom_rate",
+                                       "tensor_parallel.tensor_parallel.tp_grain_size",
+                                       "tensor_parallel.tp_overlap_comm",
+                                       "zero_optimization.allgather_bucket_size",
+                                       "zero_optimization.ignore_unused_parameters",
+                                       "zero_optimization.reduce_scatter",
+                                       "zero_optimization.round_robin_gradients"};
+  if (row.section().starts_with("zero_optimization.offload_") && row.name() == "device") return false;
+  return std::ranges::find(sections, row.section()) != std::end(sections) ||
+         std::ranges::find(keys, row.key) != std::end(keys);
+}
+
+/// Warns about given keys that act from a step on which the run does not reach.
+void behind_the_end(const settings& given, const job_config& config, reporter& report) {
+  const uint64_t steps = config.steps;
+  if (steps == 0) return;
+  const auto warn = [&](const std::string& key, const std::string& what) {
+    report.warn(given.where(key), key, fmt::format("no effect: {}, and the run has {} steps", what, steps));
+  };
+  const auto& c = config.compression;
+  const auto technique = [&](const char* name, bool is_on, uint64_t offset) {
+    const std::string shared = fmt::format("compression_training.{}.shared_parameters.", name);
+    if (!is_on || offset < steps) return;
+    const bool is_given = given.value_of(shared + "schedule_offset") != nullptr;
+    warn(shared + (is_given ? "schedule_offset" : "enabled"),
+         fmt::format("{} begins after {} updates (schedule_offset)", name, offset));
+  };
+  technique("weight_quantization", c.weights.enabled, c.weights.schedule_offset);
+  technique("activation_quantization", c.activations.enabled, c.activations.schedule_offset);
+  for (const auto& [name, p] : {std::pair("sparse_pruning", &c.sparse),
+                                {"row_pruning", &c.rows},
+                                {"head_pruning", &c.heads},
+                                {"channel_pruning", &c.channels}})
+    technique(name, p->enabled, p->schedule_offset);
+  if (config.compile.enabled)
+    for (size_t k = 0; k < config.compile.schedule.size(); ++k)
+      if (const uint64_t from = config.compile.schedule[k].step; from >= steps)
+        warn(fmt::format("compile.schedule[{}].step", k), fmt::format("these passes begin after {} steps", from));
+  for (size_t i = 0; i < config.data.skip.size(); ++i)
+    if (config.data.skip[i].first > steps)
+      warn(fmt::format("data.skip[{}].steps", i), fmt::format("it begins at step {}", config.data.skip[i].first));
+  if (const auto& z = config.zero_optimization.zenflow; z.enabled && z.full_warm_up_rounds >= steps)
+    warn("zero_optimization.zenflow.full_warm_up_rounds",
+         fmt::format("the first {} steps update everything", z.full_warm_up_rounds));
+  constexpr std::string_view least = "on_spike.min_steps";
+  const auto& s = config.on_spike;
+  if (s.action != spike_action::none && s.min_steps >= steps && given.value_of(least) != nullptr)
+    report.warn(given.where(least), std::string(least),
+                fmt::format("only a loss that is not finite is a spike: others are compared after {} steps, and the "
+                            "run has {}",
+                            s.min_steps, steps));
 }
 
 /// Warns about given keys whose value another key of the same section replaces.
@@ -92,14 +209,26 @@ void replaced(const settings& given, const job_config& config, reporter& report)
 }  // namespace
 
 void idle_rules(const settings& given, const job_config& config, reporter& report) {
-  constexpr std::string_view sections[] = {"activation_checkpointing", "evaluation", "pipeline", "telemetry"};
+  std::vector<const section_switch*> told;
   for (const auto& [key, s] : given.given) {
     if (s.value == nullptr || s.held_back || s.row->support.acts != effect::acts) continue;
     if (is_default(*s.row, *s.value)) continue;
-    const bool is_listed = std::ranges::find(sections, s.row->section()) != std::end(sections);
-    const std::string why = is_listed ? idle(*s.row, config) : without_switch(given, config, *s.row);
-    if (!why.empty()) report.warn(s.name_at, key, fmt::format("no effect: {}", why));
+    if (const auto* const missing = missing_switch(given, config, *s.row)) {
+      // A section with groups has many keys: the first one speaks for all.
+      const bool has_groups = missing->of.starts_with("compression_training.");
+      if (has_groups && std::ranges::find(told, missing) != told.end()) continue;
+      told.push_back(missing);
+      report.warn(s.name_at, key, fmt::format("no effect: {} is not given", missing->key));
+      continue;
+    }
+    if (!is_told(*s.row) || is_off_on_purpose(given, *s.row)) continue;
+    // A key that the chosen optimizer or curve does not read is refused, or has a warning of its own.
+    if (s.row->section() == "optimizer.params" && !s.row->read_by(core::name_of(config.optimizer.type))) continue;
+    if (s.row->section() == "scheduler.params" && !s.row->read_by(core::name_of(config.scheduler.type))) continue;
+    if (const std::string why = idle(*s.row, config); !why.empty())
+      report.warn(s.name_at, key, fmt::format("no effect: {}", why));
   }
+  behind_the_end(given, config, report);
   replaced(given, config, report);
   retention(given, config, report);
 }

@@ -2,9 +2,12 @@
 // at the end of a run, and warns once about a file that it cannot write; its queue is bounded.
 #include "actors/telemetry.hpp"
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <nlohmann/json.hpp>
 
+#include "config/keys/key_table.hpp"
+#include "plan/kinds.hpp"
 #include "tests/actors/one_thread.hpp"
 #include "tests/actors/ranks.hpp"
 #include "tests/scratch_folder.hpp"
@@ -167,6 +170,28 @@ BOOST_AUTO_TEST_CASE(lines_are_logged_as_the_keys_ask_for_them) {
   }
   BOOST_TEST(starting_with("time (ms) | fwd: ") == 2);
   BOOST_TEST(starting_with("comm op: ") == 5 * static_cast<long>(plans[0]->num_collectives[0]));
+}
+
+BOOST_AUTO_TEST_CASE(the_names_that_select_collectives_are_those_of_the_plans_and_of_deepspeed) {
+  const auto& names = config::key_named("comms_logger.prof_ops")->choices.names;
+  const auto is_name = [&](std::string_view name) { return std::ranges::find(names, name) != names.end(); };
+  constexpr std::string_view ops[] = {"all_gather_into_tensor", "reduce_scatter_tensor", "all_reduce", "send_receive",
+                                      "all_to_all_single"};
+  for (const std::string_view op : ops) BOOST_TEST(is_name(op), op);
+  size_t kinds = 0;
+  for (size_t k = 0; k < plan::num_kinds; ++k) {
+    const auto kind = static_cast<plan::kind>(k);
+    if (plan::lane_of(kind) != plan::lane::fabric) continue;
+    // A transfer is in the log once, under the name of its send.
+    BOOST_TEST(is_name(plan::name_of(kind)) == (kind != plan::kind::receive), plan::name_of(kind));
+    kinds += kind != plan::kind::receive;
+  }
+  size_t of_ops = 0;
+  for (const std::string_view name : names)
+    of_ops += std::ranges::any_of(ops, [&](std::string_view op) {
+      return op == name || (name.find('_') != name.npos && op.starts_with(std::string(name) + "_"));
+    });
+  BOOST_TEST(kinds + of_ops == names.size());
 }
 
 BOOST_AUTO_TEST_CASE(a_folder_that_vanishes_is_warned_of_once_and_the_run_continues) {

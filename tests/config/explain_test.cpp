@@ -90,7 +90,7 @@ BOOST_AUTO_TEST_CASE(a_groups_own_share_stays_its_own_in_the_effective_yaml) {
 
 BOOST_AUTO_TEST_CASE(groups_of_modules_are_in_the_effective_yaml) {
   const std::string text =
-      smallest +
+      smallest_with("steps: 100", "steps: 2000") +
       "compression_training:\n"
       "  row_pruning: {shared_parameters: {enabled: true}, different_groups: {mlp: {params: "
       "{dense_ratio: 0.25}, modules: ['mlp\\.c_fc'], related_modules: [['mlp\\.c_proj']]}}}\n"

@@ -72,13 +72,116 @@ BOOST_AUTO_TEST_CASE(keys_whose_sections_switch_is_missing_are_said) {
   is_said("cluster: {restarts: {max: 3}}", "cluster.restarts.max", "cluster.processes");
   is_said("checkpoint: {memory: {every_steps: 3}}", "checkpoint.memory.every_steps", "cluster.processes");
   is_said("cluster: {page_token_file: token}", "cluster.page_token_file", "cluster.page");
+  is_said("cluster: {min_ranks: 2}", "cluster.min_ranks", "cluster.processes");
+  is_said("checkpoint: {tag_validation: Fail}", "checkpoint.tag_validation", "cluster.processes");
+  is_said("sample: {prompt: Once}", "sample.prompt", "sample.tokens");
+  is_said("sequence_parallel: {size: 2}", "sequence_parallel.size", "sequence_parallel.enabled");
+  is_said("distillation: {temperature: 2}", "distillation.temperature", "distillation.enabled");
+  is_said("distillation: {terms: {logits: {divergence: jsd}}}", "distillation.terms.logits.divergence",
+          "distillation.enabled");
+  const std::string moq = "compression_training.weight_quantization.shared_parameters.fp16_mixed_quantize.";
+  is_said(
+      "compression_training: {weight_quantization: {shared_parameters: {enabled: true, fp16_mixed_quantize: "
+      "{quantize_change_ratio: 0.5}}, different_groups: {all: {params: {start_bits: 8, target_bits: 4}}}}}",
+      moq + "quantize_change_ratio", moq + "enabled");
+  // A section with groups is said once.
+  const std::string rows = "compression_training.row_pruning.";
+  is_said(
+      "compression_training: {row_pruning: {shared_parameters: {schedule_offset: 10}, different_groups: {a: {params: "
+      "{dense_ratio: 0.5}, modules: [mlp]}}}}",
+      rows + "different_groups.a.modules", rows + "shared_parameters.enabled");
   // A switch that is given was not forgotten, and a default changes nothing.
   for (const char* line : {"fp16: {enabled: false, loss_scale: 128}", "fp16: {enabled: auto, loss_scale: 128}",
                            "flops_profiler: {enabled: false, profile_step: 3}", "fp16: {hysteresis: 2}",
                            "on_spike: {action: none, back_steps: 3}", "cluster: {processes: one, spares: 2}",
                            "cluster: {processes: ranks, spares: 2}", "checkpoint: {memory: {every_steps: 0}}",
-                           "cluster: {store: 'etcd://a:1'}"})
+                           "cluster: {store: 'etcd://a:1'}", "sample: {tokens: 0, prompt: Once}",
+                           "distillation: {enabled: false, temperature: 2}",
+                           "compression_training: {row_pruning: {shared_parameters: {enabled: false, "
+                           "schedule_offset: 10}}}"})
     BOOST_TEST(told(line) == "", line);
+}
+
+BOOST_AUTO_TEST_CASE(keys_that_act_only_beside_others_are_said) {
+  const auto is_said = [](const std::string& line, const std::string& key, const std::string& why,
+                          const std::vector<std::string>& set = {}) {
+    const std::string got = warnings_of(smallest + line + "\n", {set});
+    BOOST_TEST(got.ends_with(": warning: " + key + ": no effect: " + why + "\n"), line << ": " << got);
+    BOOST_TEST(got.find('\n') == got.size() - 1, got);
+  };
+  const std::string tensor = "tensor_parallel.", zero = "zero_optimization.", offload = zero + "offload_optimizer.";
+  is_said("tensor_parallel: {tp_overlap_comm: true}", tensor + "tp_overlap_comm", "parallel.tensor is 1");
+  is_said("tensor_parallel: {tp: {tp_grain_size: 16}}", tensor + "tensor_parallel.tp_grain_size",
+          "parallel.tensor is 1");
+  is_said("aio: {queue_depth: 16}", "aio.queue_depth", "nothing is swapped");
+  is_said("cluster: {swap_checksums: false}", "cluster.swap_checksums", "nothing is swapped");
+  is_said("cluster: {offload_activations_units: 2}", "cluster.offload_activations_units",
+          "offload_activations is none");
+  is_said("cluster: {processes: ranks, on_loss: stop, spares: 2}", "cluster.spares", "on_loss is stop");
+  is_said("on_spike: {action: stop, back_steps: 3}", "on_spike.back_steps", "on_spike.action is stop");
+  is_said("fp16: {enabled: true, loss_scale: 128, hysteresis: 4}", "fp16.hysteresis", "fp16.loss_scale is fixed");
+  is_said("telemetry: {trace: false, report: false, trace_steps: 5}", "telemetry.trace_steps",
+          "telemetry.trace and telemetry.report are false");
+  is_said("", "model.teacher", "neither distillation nor layer_reduction is enabled", {"model.teacher=folder"});
+  is_said("", zero + "round_robin_gradients", "stage 0 cuts no states",
+          {zero + "stage=0", zero + "round_robin_gradients=true"});
+  is_said("", zero + "reduce_scatter", "at stage 0 every rank receives all gradients",
+          {zero + "stage=0", zero + "reduce_scatter=false"});
+  for (const std::string key : {"allgather_bucket_size=7", "ignore_unused_parameters=false"})
+    is_said("", zero + key.substr(0, key.find('=')), "stage is neither 1 nor 2", {zero + key});
+  is_said("", offload + "nvme_path", offload + "device is not given", {offload + "nvme_path=swap"});
+  is_said("", offload + "nvme_path", "device is cpu", {offload + "device=cpu", offload + "nvme_path=swap"});
+  const std::string taught = "distillation: {enabled: true, ", terms = "distillation.terms.";
+  const std::vector<std::string> teacher = {"model.teacher=folder"};
+  is_said(taught + "terms: {logits: {beta: 0.25}}}", terms + "logits.beta", "divergence is not jsd", teacher);
+  is_said(taught + "temperature: 2, terms: {logits: {weight: 0}}}", "distillation.temperature",
+          terms + "logits.weight is 0", teacher);
+  is_said(taught + "layer_wise: {enabled: true}, terms: {cross_entropy: 0.5}}", terms + "cross_entropy",
+          "distillation.layer_wise.enabled is true", teacher);
+  const std::string sparse = "compression_training.sparse_pruning.shared_parameters.";
+  is_said(
+      "compression_training: {sparse_pruning: {shared_parameters: {enabled: true, schedule_offset: 2, block_pattern: "
+      "2x2}, different_groups: {a: {params: {dense_ratio: 0.5}}}}}",
+      sparse + "block_pattern", "method is not snip_momentum");
+  const std::string cycle =
+      "scheduler: {type: OneCycle, params: {cycle_min_lr: 0.001, cycle_max_lr: 0.01, cycle_first_step_size: 10, ";
+  is_said(cycle + "cycle_momentum: false, cycle_max_mom: 0.85}}", "scheduler.params.cycle_max_mom",
+          "cycle_momentum is false");
+  is_said(cycle + "decay_lr_rate: 0.5}}", "scheduler.params.decay_lr_rate", "decay_step_size is 0");
+  is_said("", "optimizer.params.dampening", "momentum is 0", {"optimizer={type: sgd, params: {dampening: 0.5}}"});
+  // The name of a key says at which stage it acts.
+  BOOST_TEST(warnings_of(smallest, {{zero + "stage=1"}}) == "");
+  BOOST_TEST(
+      warnings_of(smallest_with("data: 2", "data: 2, tensor: 2") + "tensor_parallel: {tp_overlap_comm: true}\n") == "");
+  BOOST_TEST(warnings_of(smallest_with("data: 2}", "ranks: 4, tensor: auto, data: auto}") +
+                             "train_batch_size: 16\ntensor_parallel: {tp_overlap_comm: true}\n",
+                         {}) == "");
+}
+
+BOOST_AUTO_TEST_CASE(keys_that_act_from_a_step_behind_the_end_are_said) {
+  const auto is_said = [](const std::string& line, const std::string& key, const std::string& why) {
+    const std::string got = told(line);
+    BOOST_TEST(got.ends_with(": warning: " + key + ": " + why + "\n"), line << ": " << got);
+    BOOST_TEST(got.find('\n') == got.size() - 1, got);
+  };
+  const std::string has = ", and the run has 100 steps", root = "compression_training.";
+  const std::string groups = "different_groups: {a: {params: {dense_ratio: 0.5}, modules: [mlp]}}";
+  is_said("compression_training: {row_pruning: {shared_parameters: {enabled: true}, " + groups + "}}",
+          root + "row_pruning.shared_parameters.enabled",
+          "no effect: row_pruning begins after 1000 updates (schedule_offset)" + has);
+  is_said(
+      "compression_training: {row_pruning: {shared_parameters: {enabled: true, schedule_offset: 100}, " + groups + "}}",
+      root + "row_pruning.shared_parameters.schedule_offset",
+      "no effect: row_pruning begins after 100 updates (schedule_offset)" + has);
+  BOOST_TEST(told("compression_training: {row_pruning: {shared_parameters: {enabled: true, schedule_offset: 99}, " +
+                  groups + "}}") == "");
+  is_said("compile: {deepcompile: true, schedule: [{step: 0, passes: []}, {step: 100, passes: [prefetch]}]}",
+          "compile.schedule[1].step", "no effect: these passes begin after 100 steps" + has);
+  BOOST_TEST(
+      warnings_of(smallest_with("{text: corpus.txt}", "{text: corpus.txt, skip: [{steps: 100}, {steps: 101-110}]}"))
+          .ends_with(": warning: data.skip[1].steps: no effect: it begins at step 101" + has + "\n"));
+  is_said("on_spike: {action: stop, min_steps: 100}", "on_spike.min_steps",
+          "only a loss that is not finite is a spike: others are compared after 100 steps, and the run has 100");
 }
 
 BOOST_AUTO_TEST_CASE(keys_that_another_key_of_their_section_replaces_are_said) {
@@ -98,6 +201,9 @@ BOOST_AUTO_TEST_CASE(keys_that_another_key_of_their_section_replaces_are_said) {
              "j.yaml:9:41: warning: comms_logger.prof_all: false: no collective is logged, because "
              "comms_logger.prof_ops is empty\n");
   BOOST_TEST(told("comms_logger: {enabled: true, prof_all: false, prof_ops: [all_reduce]}") == "");
+  const std::string unknown = errors_of(smallest + "comms_logger: {enabled: true, prof_ops: [all_reduce, foo]}\n");
+  BOOST_TEST(unknown.starts_with("j.yaml:9:41: error: comms_logger.prof_ops: wanted a list of all_gather, "), unknown);
+  BOOST_TEST(unknown.ends_with(", tie, vote, got [all_reduce, foo]\n"), unknown);
 }
 
 BOOST_AUTO_TEST_CASE(checkpoints_that_no_rule_keeps_are_said) {

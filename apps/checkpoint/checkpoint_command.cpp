@@ -47,10 +47,13 @@ void add_shard_size(CLI::App& c, weights_arguments& a) {
 }
 void add_source(CLI::App& c, source_arguments& a, const char* name = "path", const char* help = path_help) {
   c.add_option(name, a.path, help)->required();
-  c.add_option("--tag", a.tag, "which checkpoint of the folder; by default the one that its `latest` names");
+  auto* const tag =
+      c.add_option("--tag", a.tag, "which checkpoint of the folder; by default the one that its `latest` names");
   c.add_option("--map", a.map, "a file that gives the tensors other names, for example to a pipeline's layers");
-  c.add_flag("--fallback-to-previous", a.fallback_to_previous,
-             "if the newest checkpoint of a folder cannot be opened, take the newest that can");
+  auto* const older = c.add_flag("--fallback-to-previous", a.fallback_to_previous,
+                                 "if the newest checkpoint of a folder cannot be opened, take the newest that can");
+  // A second checkpoint is opened without the tag of the first one.
+  if (c.get_name() != "diff") older->excludes(tag);
 }
 void add_description(CLI::App& c, source_arguments& a, std::string& model_config) {
   c.add_option("--model-config", model_config, model_config_help);

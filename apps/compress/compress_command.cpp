@@ -210,8 +210,10 @@ compress_command::compress_command(CLI::App& parent)
       ->type_name("{fp32,bf16,fp16}");
   command_->add_option("--tag", a.source.tag,
                        "which checkpoint of a folder; by default the one that its `latest` names");
-  command_->add_flag("--fallback-to-previous", a.source.fallback_to_previous,
-                     "if the newest checkpoint cannot be opened, take the newest that can");
+  command_
+      ->add_flag("--fallback-to-previous", a.source.fallback_to_previous,
+                 "if the newest checkpoint cannot be opened, take the newest that can")
+      ->excludes("--tag");
   command_->add_option("--map", a.source.map, "a file that gives the tensors other names");
   command_->add_option("--model-config", a.model_config,
                        "Hugging Face's config.json of the model; by default what the checkpoint says of it");

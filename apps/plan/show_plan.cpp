@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <cstdio>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "apps/base/configuration.hpp"
 #include "apps/base/exit_code.hpp"
+#include "apps/base/idle_options.hpp"
 #include "apps/plan/open_degrees.hpp"
 #include "apps/plan/plan_compression.hpp"
 #include "apps/plan/plan_costs.hpp"
@@ -157,6 +160,29 @@ const char* misfit(const plan_arguments& a) {
   return nullptr;
 }
 
+/// True if rates of the machine decide something in the plan itself, not only its predicted times.
+bool follows_rates(const config::job_config& c) {
+  return !c.open_degrees.empty() || c.compile.enabled || c.zero_optimization.swaps() ||
+         c.offload_activations == config::offload_device::nvme;
+}
+
+/// Refuses rates that change nothing in the output: one without predicted times, of a plan that no rates decide.
+core::result<void> check_rates(const plan_arguments& a, const config::job_config& c) {
+  std::vector<std::string> given;
+  if (a.measure) given.emplace_back("--measure");
+  if (a.disk_read_gb_per_s > 0) given.emplace_back("--disk-read");
+  if (a.disk_write_gb_per_s > 0) given.emplace_back("--disk-write");
+  const bool is_timeless = a.explain || a.format == "table" || a.format == "dot" || a.format == "schedule";
+  const bool acts = !is_timeless || !a.trace_file.empty() || follows_rates(c);
+  return refuse_idle(given, {{acts,
+                              "predicted times, or a plan that they decide (states in files, passes, degrees that are "
+                              "auto), and what is shown has neither",
+                              {"--measure", "--disk-read", "--disk-write"}},
+                             {acts && (!a.estimate || !a.trace_file.empty() || follows_rates(c)),
+                              "predictions of what is written, and --estimate has none",
+                              {"--disk-write"}}});
+}
+
 /// Returns the configuration with the first valid choice of the open degrees. `--fit` uses it, because a faster choice
 /// can only be predicted for known tiers.
 config::job_config of_some_degrees(const config::job_config& c) {
@@ -175,6 +201,8 @@ int show_plan(const plan_arguments& a, const job::product_meter& products) {
   if (!loaded) return 2;
   if (a.layers) return show_layers(loaded->config, a.form);
   if (a.fit) return show_fit(of_some_degrees(loaded->config), a, products);
+  if (!a.degrees)
+    if (const auto ok = check_rates(a, loaded->config); !ok) return failed(ok.error());
   const auto costs = costs_of(loaded->config, a, products);
   if (a.degrees) return show_degrees(*loaded, a, costs);
   if (const auto refused = take_predicted_degrees(*loaded, costs)) return *refused;

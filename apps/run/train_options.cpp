@@ -16,7 +16,8 @@ void add_train_options(CLI::App& command, train_arguments& t) {
       .add_flag_callback(
           "-v,--verbose", [&t] { t.verbosity = verbosity::verbose; },
           "end with tables: memory by owner, gathers, overlap, where a step's time goes")
-      ->excludes("--quiet");
+      ->excludes("--quiet")
+      ->excludes("--json");
   command.add_option("--export", t.export_folder, "write the trained weights as a Hugging Face folder");
   command.add_option("--resume", t.resume,
                      "resume from this checkpoint or folder of checkpoints (Troupe's, DeepSpeed's or Hugging "
@@ -26,9 +27,12 @@ void add_train_options(CLI::App& command, train_arguments& t) {
       ->needs("--resume");
   command.add_flag("--fresh", t.fresh, "do not resume from the run's own checkpoints; they are set aside");
   command.add_flag("--load-module-only", t.load_module_only, "load only the weights; begin at step 0");
-  command.add_flag("--no-load-optimizer-states", t.no_load_optimizer_states,
-                   "moments begin at zero, master weights are the model's weights");
-  command.add_flag("--no-load-lr-scheduler-states", t.no_load_lr_scheduler_states, "the learning rate begins anew");
+  command
+      .add_flag("--no-load-optimizer-states", t.no_load_optimizer_states,
+                "moments begin at zero, master weights are the model's weights")
+      ->excludes("--load-module-only");
+  command.add_flag("--no-load-lr-scheduler-states", t.no_load_lr_scheduler_states, "the learning rate begins anew")
+      ->excludes("--load-module-only");
   command.add_flag("--no-load-strict", t.no_load_strict,
                    "parameters that the checkpoint lacks keep their initial values");
   command.add_flag("--fallback-to-previous", t.fallback_to_previous,

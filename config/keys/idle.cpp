@@ -48,6 +48,13 @@ std::string of_records(const key_info& key, const job_config& c) {
   return {};
 }
 
+/// Returns the reason why a key of loading has no effect beside `module_only`; empty for all other keys.
+std::string of_loading(const key_info& key, const checkpoint_load_section& load) {
+  const bool is_of_states =
+      key.key == "checkpoint.load.optimizer_states" || key.key == "checkpoint.load.lr_scheduler_states";
+  return is_of_states && load.module_only ? "module_only is true" : "";
+}
+
 /// Returns the reason why a key that acts at some ZeRO stages has no effect; empty for all other keys.
 std::string of_stages(const key_info& key, const job_config& c) {
   if (key.section() != "zero_optimization") return {};
@@ -155,6 +162,7 @@ std::string idle(const key_info& key, const job_config& c) {
     return c.compile.enabled ? "" : "compile.deepcompile is false";
   if (std::string why = of_processes(key, c); !why.empty()) return why;
   if (std::string why = of_records(key, c); !why.empty()) return why;
+  if (std::string why = of_loading(key, c.checkpoint.load); !why.empty()) return why;
   if (std::string why = of_stages(key, c); !why.empty()) return why;
   if (std::string why = of_loss_scale(key, c.fp16); !why.empty()) return why;
   if (std::string why = of_teacher(key, c); !why.empty()) return why;

@@ -127,7 +127,9 @@ bool is_told(const key_info& row) {
                                            "telemetry",
                                            "zero_optimization.offload_optimizer",
                                            "zero_optimization.offload_param"};
-  constexpr std::string_view keys[] = {"checkpoint.memory.copies",
+  constexpr std::string_view keys[] = {"checkpoint.load.lr_scheduler_states",
+                                       "checkpoint.load.optimizer_states",
+                                       "checkpoint.memory.copies",
                                        "cluster.min_ranks",
                                        "cluster.offload_activations_units",
                                        "cluster.spares",

@@ -121,12 +121,24 @@ BOOST_AUTO_TEST_CASE(a_pipeline_is_shown_by_stages_and_its_schedule_can_be_writt
                                               {"--saving", "--format", "schedule"},
                                               {"--trace", "t.json", "--degrees"},
                                               {"--disk-read", "1", "--layers"},
+                                              {"--measure", "--explain"},
+                                              {"--disk-write", "1", "--format", "table"},
+                                              {"--disk-write", "1", "--estimate"},
                                               {"--rank", "1", "--estimate"}}) {
     std::vector<std::string> words{"plan", "job.yaml"};
     words.insert(words.end(), one.begin(), one.end());
     const auto idle = f.troupe(words);
     BOOST_TEST(idle.code == 2);
     BOOST_TEST(has(idle.err, one[0] + " would do nothing here"), idle.err);
+  }
+  // Rates decide the plan of states in files, and are in a trace beside any output.
+  for (const std::vector<std::string>& one :
+       {std::vector<std::string>{"--set", "zero_optimization.offload_optimizer={device: nvme, nvme_path: .}"},
+        {"--trace", "t.json"}}) {
+    std::vector<std::string> words{"plan", "job.yaml", "--explain", "--disk-read", "1"};
+    words.insert(words.end(), one.begin(), one.end());
+    const auto acts = f.troupe(words);
+    BOOST_TEST(acts.code == 0, acts.err);
   }
   const auto two = f.troupe({"plan", "job.yaml", "--layers", "--explain"});
   BOOST_TEST(two.code == 2);

@@ -117,6 +117,8 @@ BOOST_AUTO_TEST_CASE(keys_that_act_only_beside_others_are_said) {
   is_said("cluster: {swap_checksums: false}", "cluster.swap_checksums", "nothing is swapped");
   is_said("cluster: {offload_activations_units: 2}", "cluster.offload_activations_units",
           "offload_activations is none");
+  is_said("checkpoint: {load: {path: old, module_only: true, optimizer_states: false}}",
+          "checkpoint.load.optimizer_states", "module_only is true");
   is_said("cluster: {processes: ranks, on_loss: stop, spares: 2}", "cluster.spares", "on_loss is stop");
   is_said("on_spike: {action: stop, back_steps: 3}", "on_spike.back_steps", "on_spike.action is stop");
   is_said("fp16: {enabled: true, loss_scale: 128, hysteresis: 4}", "fp16.hysteresis", "fp16.loss_scale is fixed");

@@ -126,10 +126,37 @@ std::string packed_to_tokens(std::string_view begin) {
          array_to_tokens(fmt::format("numpy.fromfile(FILE, '{}', offset=24)", type), type);
 }
 
-/// True for a list, dictionary or object in a pickle of protocol 0 or 1; such a file does not state its protocol.
-bool is_old_pickle(std::string_view begin, std::string_view end) {
+/// Returns the length of the end that pickles of protocol 0 have after a value: p and a number (the value's place in
+/// the memo), a line end, and the opcode STOP. Returns 0 for another end.
+size_t memo_at_end(std::string_view end) {
+  if (!end.ends_with("\n.")) return 0;
+  const size_t digits = end.find_last_not_of("0123456789", end.size() - 3);
+  return digits != std::string_view::npos && digits + 3 < end.size() && end[digits] == 'p' ? end.size() - digits : 0;
+}
+
+/// True for a text, or a tuple that begins with one, in a pickle of protocol 0. A text is one line, in which its own
+/// line ends are escaped; the file has only the memo after it. A text whose pickle was written without a memo
+/// (pickletools.optimize) is not recognised: a file of two lines, V... and a dot, may be text.
+bool is_old_text(std::string_view begin, std::string_view end, uint64_t bytes) {
+  const bool is_tuple = begin.starts_with('(');
+  const auto first = begin.substr(is_tuple ? 1 : 0);
+  const size_t memo = memo_at_end(end);
+  if (memo == 0 || memo == end.size() ||
+      !(first.starts_with('V') || first.starts_with("S'") || first.starts_with("S\"")))
+    return false;
+  const char before = end[end.size() - memo - 1];
+  if (is_tuple) return before == 't';
+  const size_t line = begin.find('\n');
+  return before == '\n' && (line == std::string_view::npos || line + 1 + memo == bytes);
+}
+
+/// True for a list, dictionary, object, text or bytes in a pickle of protocol 0 or 1; such a file does not state its
+/// protocol.
+bool is_old_pickle(std::string_view begin, std::string_view end, uint64_t bytes) {
   if (!end.ends_with('.')) return false;
-  if (begin.starts_with("ccopy_reg\n_reconstructor\n") || begin.starts_with("ccopyreg\n_reconstructor\n")) return true;
+  if (is_old_text(begin, end, bytes)) return true;
+  for (const auto object : {"ccopy_reg\n_reconstructor\n"sv, "ccopyreg\n_reconstructor\n"sv, "c_codecs\nencode\n"sv})
+    if (begin.starts_with(object)) return true;
   if (begin.starts_with("]q") || begin.starts_with("}q"))
     return begin.size() > 2 && static_cast<unsigned char>(begin[2]) < ' ';
   if (!begin.starts_with("(lp") && !begin.starts_with("(dp")) return false;
@@ -138,9 +165,9 @@ bool is_old_pickle(std::string_view begin, std::string_view end) {
 }
 
 /// True for a pickle of protocol 2 or later, or an older one that is recognised; a pickle ends with its opcode STOP.
-bool is_pickle(std::string_view begin, std::string_view end) {
+bool is_pickle(std::string_view begin, std::string_view end, uint64_t bytes) {
   constexpr std::string_view first = "}](cXK\x8A\x8C\x95NG\x88\x89\x93";  // opcodes with which a first value begins
-  if (is_old_pickle(begin, end)) return true;
+  if (is_old_pickle(begin, end, bytes)) return true;
   return begin.size() > 2 && begin[0] == '\x80' && begin[1] >= 2 && begin[1] <= 5 && end.ends_with('.') &&
          first.find(begin[2]) != std::string_view::npos;
 }
@@ -252,7 +279,7 @@ core::result<void> refuse_other_content(const std::filesystem::path& path, const
     return refused("a NumPy array", array_to_tokens("numpy.load(FILE)", type_of_array(begin)));
   if (begin.starts_with("LITPKDS")) return refused("tokens in lit-gpt's packed form", packed_to_tokens(begin));
   const auto ending = ending_of(path);
-  if (ending == ".pkl" || ending == ".pickle" || (is_pickle(begin, end) && kind != source_kind::tokens))
+  if (ending == ".pkl" || ending == ".pickle" || (is_pickle(begin, end, file.size()) && kind != source_kind::tokens))
     return refused("a Python pickle", rows_to_lines);
   if (is_tfrecord(begin, file.size())) return refused("a TFRecord file", rows_to_lines);
   if (kind == source_kind::tokens && is_web_page(begin))

@@ -163,14 +163,19 @@ BOOST_AUTO_TEST_CASE(pickles_of_every_protocol_are_no_text) {
   const scratch_folder at;
   const std::string list = "(lp0\nVtext\np1\na.", of_python_2 = "(dp1\nS'text'\np2\nI1\ns.";
   for (const std::string& pickle :
-       {list, of_python_2, "]q\0(X\1\0\0\0aq\1e."s, "ccopy_reg\n_reconstructor\np0\n(c__main__\nA\np1\ntp2\nRp3\n."s})
+       {list, of_python_2, "]q\0(X\1\0\0\0aq\1e."s, "ccopy_reg\n_reconstructor\np0\n(c__main__\nA\np1\ntp2\nRp3\n."s,
+        "Vtext\np0\n."s, "Vtwo\\u000alines\np0\n."s, "S'text'\np0\n."s, "S\"it's\"\np12\n."s,
+        "V" + std::string(1 << 20, 'a') + "\np0\n.", "(Va\np0\nVb\np1\ntp2\n."s,
+        "c_codecs\nencode\np0\n(Vab\np1\nVlatin1\np2\ntp3\nRp4\n."s})
     for (const char* name : {"corpus.txt", "corpus.jsonl"})
       check_refused({.path = at.write(name, pickle)}, core::error_kind::bad_input,
                     "a Python pickle: write its texts as JSON lines or Parquet");
   for (const char* name : {"a.pkl", "a.pickle", "A.PKL", "a.pkl.gz"})
     check_refused({.path = at.write(name, std::string(name).ends_with(".gz") ? gzip("words.") : "words.")},
                   core::error_kind::bad_input, "got a Python pickle");
-  for (const std::string text : {"(lp0\nno pickle", "(lp) is a word.", "(dpx\n.", "]queue.", "}q."})
+  for (const std::string text :
+       {"(lp0\nno pickle", "(lp) is a word.", "(dpx\n.", "]queue.", "}q.", "Verses\nand more\np0\n.", "Very short\n.",
+        "Verses\np0\n.\n", "Verses\np\n.", "V\nq0\n.", "(Verses)\np0\n.", "p0\n."})
     BOOST_TEST(as_text(*opened({.path = at.write("t.txt", text)})) == text);
 }
 

@@ -8,4 +8,8 @@ namespace troupe::apps {
 /// opened later gets that number, and printed text is written into it.
 void open_missing_descriptors();
 
+/// True if open_missing_descriptors() has opened this descriptor for output, in this program or in one that executed
+/// it: nobody can read what is written there. False for /dev/null that a user names.
+bool was_missing(int descriptor);
+
 }  // namespace troupe::apps

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "apps/base/checkpoints.hpp"
+#include "apps/base/descriptors.hpp"
 #include "apps/base/exit_code.hpp"
 #include "apps/base/last_catch.hpp"
 #include "apps/base/load_keys.hpp"
@@ -147,6 +148,9 @@ class training {
     }
     took_over_ = session_->recoveries().terms > 0;
     if (const auto refused = begin()) return *refused;
+    for (const auto& [number, name] : {std::pair(STDOUT_FILENO, "output"), {STDERR_FILENO, "error"}})
+      if (was_missing(number))
+        log_loss(fmt::format("standard {} was closed when the run was started: nobody reads it", name));
     const double flops =
         flops_per_token(session_->table(), config_->train_micro_batch_size_per_gpu * session_->sequence());
     show_.emplace(style_, config_->steps, flops, actors::print_interval(*config_), unit());
@@ -448,7 +452,7 @@ class training {
     log_.line(line);
     log_line(style_, line);
   }
-  /// Logs that output was lost. A run of one process opens a log only for this message.
+  /// Logs that output is lost. A run of one process opens a log only for such messages.
   void log_loss(const std::string& line) {
     page_state_.line("warning: " + line);
     if (process_ != nullptr || config_->output.empty()) return log_.line(line);
@@ -472,15 +476,15 @@ class training {
   process_log log_;               // writes the events of this process to a log; used only in a job of several processes
   checkpoints saved_;
   run_start start_;
-  std::optional<checkpoint_event> newest_;               // the newest checkpoint that this call has written
-  fs::path exported_;                                    // folder to which --export has written the weights
-  uint64_t resumed_at_ = 0;                              // number of steps before the first step of this call
-  bool took_over_ = false;  // true: another process, which was lost, led the job before this one
-  std::unique_ptr<actors::session> session_;             // declared after the members that its hooks use
-  std::unique_ptr<ask_socket> questions_;                // declared after the session, which its thread reads
+  std::optional<checkpoint_event> newest_;    // the newest checkpoint that this call has written
+  fs::path exported_;                         // folder to which --export has written the weights
+  uint64_t resumed_at_ = 0;                   // number of steps before the first step of this call
+  bool took_over_ = false;                    // true: another process, which was lost, led the job before this one
+  std::unique_ptr<actors::session> session_;  // declared after the members that its hooks use
+  std::unique_ptr<ask_socket> questions_;     // declared after the session, which its thread reads
   // The session, for answers of the page; null until the run begins
   std::atomic<const actors::session*> asked_ = nullptr;
-  std::unique_ptr<page> page_;                           // declared last, because its thread uses the other members
+  std::unique_ptr<page> page_;  // declared last, because its thread uses the other members
 };
 
 }  // namespace

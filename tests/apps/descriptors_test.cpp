@@ -1,4 +1,5 @@
 // Tests programs that are started without stdin, stdout or stderr.
+#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -34,9 +35,27 @@ BOOST_AUTO_TEST_CASE(no_file_of_a_run_gets_the_number_of_a_missing_standard_desc
       BOOST_TEST(p.opened(number) == "/dev/null", program << ": " << number << " is " << p.opened(number));
     p.send(SIGTERM);
     BOOST_TEST(p.end().code == 128 + SIGTERM);
+    const std::string log = scratch_folder::read(f.folder / "out/logs/run.log");
+    for (const std::string name : {"output", "error"})
+      BOOST_TEST(has(log, "standard " + name + " was closed when the run was started: nobody reads it\n"), log);
     const auto good = f.troupe({"checkpoint", "verify", "out/checkpoints"});
     BOOST_TEST(good.code == 0, good.err);
   }
+}
+
+BOOST_AUTO_TEST_CASE(a_run_whose_output_is_thrown_away_on_purpose_has_no_log_about_it) {
+  const command_folder f;
+  const auto r = f.troupe({"train", "job.yaml"}, [] { ::dup2(::open("/dev/null", O_WRONLY), STDOUT_FILENO); });
+  BOOST_TEST(r.code == 0, r.err);
+  BOOST_TEST(!fs::exists(f.folder / "out/logs"));
+}
+
+BOOST_AUTO_TEST_CASE(processes_of_a_run_without_stdout_say_it_in_the_log_of_the_leading_one) {
+  const command_folder f(smallest + "cluster: {processes: ranks}\n");
+  const auto r = f.troupe({"train", "job.yaml"}, [] { ::close(STDOUT_FILENO); });
+  BOOST_TEST(r.code == 0, r.err);
+  const std::string log = scratch_folder::read(f.folder / "out/logs/process0.log");
+  BOOST_TEST(has(log, "standard output was closed when the run was started: nobody reads it\n"), log);
 }
 
 BOOST_AUTO_TEST_CASE(output_of_a_command_without_stdout_lands_in_no_file) {

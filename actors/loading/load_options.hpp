@@ -43,8 +43,10 @@ struct load_options {
   /// limit: all elements of it that ranks need (with `pipeline_loading_checkpoint`, that one rank needs) are in memory
   /// together, because a digest covers a whole piece of a tensor.
   uint64_t swap_batch_bytes = uint64_t{64} << 20;
-  /// True: if the checkpoint that the folder's file `latest` names is damaged, loads the newest undamaged one of the
-  /// folder instead. Only for folders of checkpoints that Troupe wrote.
+  /// True: if the newest checkpoint of a folder is damaged, loads the newest undamaged one of the folder instead, in
+  /// folders of every format that has several checkpoints (`latest` of Troupe and DeepSpeed, numbered folders). All
+  /// digests and CRC-32 are compared before the load; if bytes differ only while they are loaded, the load begins anew.
+  /// No effect with `tag`, and on checkpoints that the disks of several machines hold.
   bool fallback_to_previous = false;
   /// True: compressed weights (compressed-tensors, blocks of a GGUF file) are read as the numbers that their codes
   /// represent; the key `model.dequantise` has the same effect. False: a checkpoint with such weights is refused.

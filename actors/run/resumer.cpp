@@ -19,6 +19,7 @@
 #include "checkpoint/source/layer_names.hpp"
 #include "checkpoint/source/name_map.hpp"
 #include "checkpoint/source/numbered_states.hpp"
+#include "checkpoint/source/verify.hpp"
 #include "config/document/document.hpp"
 #include "config/document/name_map_file.hpp"
 #include "core/text.hpp"
@@ -33,6 +34,9 @@ namespace {
 
 using core::error_kind;
 using core::fail;
+
+/// Maximum number of loads that resumer::resume begins, each after damage that the one before has met.
+constexpr uint32_t loads_max = 3;
 
 /// Remarks on a loaded checkpoint that the run prints; each remark is made at most once.
 struct remarks {
@@ -326,13 +330,8 @@ std::vector<kernels::activation_range> ranges_of(const checkpoint::source_run& r
 
 }  // namespace
 
-core::result<std::filesystem::path> resumer::resume(const std::filesystem::path& path, load_options options,
-                                                    resume_time when, opening_watch& watch,
-                                                    const load_agreement& agreed) {
-  TROUPE_TRY(watch.begin("reading the checkpoint"));
-  const auto say = [this](const std::string& line) { run_.host.say(line); };
-  options.dequantise |= run_.term->plan.config->model.dequantise;
-  const auto disks = run_.others->files_of_machines();
+core::result<checkpoint::tensor_source> resumer::open(checkpoint::file_system* disks, const std::filesystem::path& path,
+                                                      const load_options& options) const {
   bool is_on_disks = false;
   if (disks != nullptr) {
     TROUPE_ASSIGN(const auto there, disks->exists(path / checkpoint::manifest_file_name));
@@ -344,25 +343,50 @@ core::result<std::filesystem::path> resumer::resume(const std::filesystem::path&
         fmt::format("--map: '{}' is a checkpoint of Troupe that the disks of several machines hold, which is read "
                     "by its own names: leave out --map",
                     path.string()));
-  TROUPE_ASSIGN(auto from, is_on_disks ? checkpoint::open_native(*disks, path)
-                                       : open_for(*run_.term->plan.tensor.whole, path, options, say));
-  // The host program's own model has no keys of a model family to compare, and a custom_load_fn names the tensors
-  // itself.
-  if (run_.modules.model == nullptr && !options.custom_load_fn && from.format != "troupe")
-    if (const auto unused = job::unused_ignored_key(run_.term->plan.config->model, run_.term->plan.spec, &from))
-      return fail(error_kind::bad_input, "model.ignore_keys: " + *unused);
-  if (run_.modules.model == nullptr && !options.custom_load_fn)
-    TROUPE_TRY(job::check_described_model(from, run_.term->plan.spec, run_.term->plan.config->model.ignore_keys));
-  const bool continues = !options.load_module_only && from.run.steps.has_value();
-  if (auto ok = take_over(from, options, when, watch, agreed); !ok)
-    return fail(checkpoint::with_way_around(
-        ok.error(), path, {.tag = options.tag, .fallback_to_previous = options.fallback_to_previous}));
-  run_.spikes.forget_places();
-  options.left_out.reset();
-  if (continues && from.format == "troupe") options.tag.reset();
-  if (continues)
-    run_.spikes.add_place({run_.progress.steps, from.format == "troupe" ? from.folder : path, std::move(options)});
-  return from.folder;
+  if (is_on_disks) return checkpoint::open_native(*disks, path);
+  return open_for(*run_.term->plan.tensor.whole, path, options,
+                  [this](const std::string& line) { run_.host.say(line); });
+}
+
+bool resumer::may_begin_anew(const core::error& why, const load_options& options) {
+  if (!checkpoint::is_damage(why) || weights_before(run_, options) != first_weights::from_checkpoint) return false;
+  run_.over.why.reset();
+  return true;
+}
+
+core::result<std::filesystem::path> resumer::resume(const std::filesystem::path& path, load_options options,
+                                                    resume_time when, opening_watch& watch,
+                                                    const load_agreement& agreed) {
+  options.dequantise |= run_.term->plan.config->model.dequantise;
+  const auto disks = run_.others->files_of_machines();
+  for (uint32_t loads = 1;; ++loads) {
+    TROUPE_TRY(watch.begin("reading the checkpoint"));
+    TROUPE_ASSIGN(auto from, open(disks.get(), path, options));
+    // The host program's own model has no keys of a model family to compare, and a custom_load_fn names the tensors
+    // itself.
+    if (run_.modules.model == nullptr && !options.custom_load_fn && from.format != "troupe")
+      if (const auto unused = job::unused_ignored_key(run_.term->plan.config->model, run_.term->plan.spec, &from))
+        return fail(error_kind::bad_input, "model.ignore_keys: " + *unused);
+    if (run_.modules.model == nullptr && !options.custom_load_fn)
+      TROUPE_TRY(job::check_described_model(from, run_.term->plan.spec, run_.term->plan.config->model.ignore_keys));
+    const bool continues = !options.load_module_only && from.run.steps.has_value();
+    if (auto ok = take_over(from, options, when, watch, agreed); !ok) {
+      // Processes that load together have agreed on this checkpoint.
+      const bool may_fall_back = options.fallback_to_previous && !options.tag && !agreed.after_changes;
+      if (loads == loads_max || !may_fall_back || !may_begin_anew(ok.error(), options))
+        return fail(checkpoint::with_way_around(
+            ok.error(), path, {.tag = options.tag, .fallback_to_previous = options.fallback_to_previous}));
+      run_.host.say(fmt::format("'{}': {}; the load begins anew, with the newest checkpoint that is whole",
+                                checkpoint::shown_place(from), ok.error().text));
+      continue;
+    }
+    run_.spikes.forget_places();
+    options.left_out.reset();
+    if (continues && from.format == "troupe") options.tag.reset();
+    if (continues)
+      run_.spikes.add_place({run_.progress.steps, from.format == "troupe" ? from.folder : path, std::move(options)});
+    return from.folder;
+  }
 }
 
 core::result<void> resumer::take_over(const checkpoint::tensor_source& from, load_options options, resume_time when,
@@ -401,12 +425,15 @@ core::result<void> resumer::take_over(const checkpoint::tensor_source& from, loa
   TROUPE_TRY(watch.begin("loading the checkpoint"));
   const bool running = when == resume_time::while_running;
   live_load state{.before_changes = agreed.before_changes};
+  live_load* const live = running || is_mixed_ ? &state : nullptr;
   const auto loaded = load_tensors(
       weights_alone ? *weights_alone : from, run_.term->memory.here, *run_.term->plan.optimizer, run_.term->plan.tensor,
-      options, running ? &state : nullptr, [&] { return watch.wants_end(); },
+      options, live, [&] { return watch.wants_end(); },
       frozen.empty() ? lacking_frozen::refused : lacking_frozen::kept);
-  if (!loaded && state.changing) run_.over.why = loaded.error().in("the load failed after it had changed some states");
-  if (!loaded) return fail(state.changing ? *run_.over.why : loaded.error());
+  const bool has_ended = !loaded && running && state.changing;
+  if (has_ended) run_.over.why = loaded.error().in("the load failed after it had changed some states");
+  is_mixed_ = !loaded && (is_mixed_ || !running || state.changing);
+  if (!loaded) return fail(has_ended ? *run_.over.why : loaded.error());
   if (agreed.after_changes) TROUPE_TRY(agreed.after_changes());
   if (loaded->missing > 0)
     say(fmt::format("'{}': {} parameters keep their {} values, as {}", folder, loaded->missing,

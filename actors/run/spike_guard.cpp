@@ -158,7 +158,10 @@ core::result<bool> spike_guard::go_back_on_disk(const place& to, std::vector<cor
   options.left_out = std::move(left_out);
   const auto did = run_.outlast([&] { return run_.resumer.load_once(to.path, options); });
   if (did) return true;
-  if (run_.over.why) return core::fail(did.error());
+  // A checkpoint before the damaged one replaces all of its states.
+  const bool goes_on =
+      !run_.over.why || (!run_.others->are_there() && run_.resumer.may_begin_anew(did.error(), options));
+  if (!goes_on) return core::fail(did.error());
   run_.host.warnings->put(
       fmt::format("on_spike: the checkpoint of step {} cannot be loaded: {}", to.step, did.error().text));
   return false;

@@ -55,7 +55,7 @@ class spike_guard {
  private:
   void add_older_places(std::vector<place>& to, uint64_t newest) const;
   /// Returns the run to the checkpoint `to`. Returns false if that checkpoint cannot be loaded; the run is then
-  /// unchanged.
+  /// unchanged, or, after damage that a load has met, must load another checkpoint.
   core::result<bool> go_back_on_disk(const place& to, std::vector<core::left_out_steps> left_out);
 
   training_run& run_;

@@ -197,6 +197,10 @@ class verifier {
 
 }  // namespace
 
+bool is_damage(const core::error& e) {
+  return e.text.find(digest_differs) != std::string::npos || e.text.find(sum_differs) != std::string::npos;
+}
+
 core::result<verify_report> verify_source(file_system& files, const tensor_source& s,
                                           const progress_function& progress) {
   return verifier(files, s, progress).all();

@@ -18,6 +18,9 @@ namespace troupe::checkpoint {
 /// End of every sentence about bytes whose digest is wrong.
 inline constexpr std::string_view digest_differs = "do not match their digest";
 
+/// True if an error of reading a checkpoint says that bytes do not match their digest or their CRC-32.
+bool is_damage(const core::error& e);
+
 /// Largest number of damages that are listed; further damages are only counted.
 inline constexpr size_t max_listed_damages = 1000;
 

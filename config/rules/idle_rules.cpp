@@ -201,6 +201,11 @@ void replaced(const settings& given, const job_config& config, reporter& report)
   if (config.prescale_gradients && config.gradient_predivide_factor != 1)
     warn("gradient_predivide_factor",
          "no effect: prescale_gradients is true, which divides by the number of data ranks before the sum");
+  if (config.checkpoint.load.fallback_to_previous && config.checkpoint.use_node_local_storage &&
+      !config.cluster.hosts.empty())
+    warn("checkpoint.load.fallback_to_previous",
+         "acts only on checkpoints of other programs, because the run's own are on its machines' disks "
+         "(checkpoint.use_node_local_storage), where the newest is taken without a comparison of its digests");
   const auto& log = config.comms_logger;
   if (log.enabled && log.prof_all && !log.prof_ops.empty())
     warn("comms_logger.prof_ops", "no effect: comms_logger.prof_all is true; set it to false to log only these");

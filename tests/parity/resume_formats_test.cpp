@@ -532,4 +532,46 @@ BOOST_AUTO_TEST_CASE(a_broken_piece_is_named_and_the_checkpoint_before_is_taken_
   BOOST_TEST(same_bits(weights_of(*older.session), saved.weights));
 }
 
+BOOST_AUTO_TEST_CASE(damage_that_a_load_meets_midway_takes_the_checkpoint_before_whole_if_asked_for) {
+  const saved_run saved;
+  const auto config = saved.job.config(saved_run::base());
+  fs::path newest;
+  {
+    auto s = resume(config, saved.folder);
+    losses_of(*s.session, 1);
+    newest = s.session->save(request_of(saved.folder)).value();
+  }
+  const auto shard = newest / "shard-00001.bin";
+  const std::string whole = scratch_folder::read(shard);
+  // Opens a session whose checkpoint is damaged between the comparison of its digests and the load.
+  const auto open = [&](bool falls_back, std::string& said) {
+    std::ofstream(shard, std::ios::binary) << whole;
+    actors::session_options options;
+    options.config = config;
+    options.resume = saved.folder;
+    options.load.fallback_to_previous = falls_back;
+    options.hooks.on_warning = [&said](const std::string& line) { said += line + "\n"; };
+    options.hooks.on_opening = [&](const actors::opening_progress& p) {
+      if (p.phase != "loading the checkpoint") return true;
+      std::fstream file(shard, std::ios::in | std::ios::out | std::ios::binary);
+      file.seekp(4096 + 100);
+      file.put('!');
+      return true;
+    };
+    return actors::session::open(std::move(options));
+  };
+  std::string nothing, said;
+  const auto refused = open(false, nothing);
+  BOOST_TEST_REQUIRE(!refused.has_value());
+  BOOST_TEST(refused.error().text.find("do not match their digest") != std::string::npos, refused.error().text);
+  const auto older = open(true, said);
+  BOOST_TEST_REQUIRE(older.has_value(), (older ? "" : older.error().text));
+  BOOST_TEST((*older)->steps_done() == 2U);
+  BOOST_TEST(said.find("the load begins anew, with the newest checkpoint that is whole") != std::string::npos, said);
+  BOOST_TEST(said.find("used instead: '") != std::string::npos, said);
+  BOOST_TEST(same_bits(weights_of(**older), saved.weights));
+  BOOST_TEST(same_bits(moments_of(**older), saved.moments));
+  BOOST_TEST(losses_of(**older, 2) == saved.next, boost::test_tools::per_element());
+}
+
 BOOST_AUTO_TEST_SUITE_END()

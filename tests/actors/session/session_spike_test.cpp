@@ -2,6 +2,7 @@
 // the bits of a run that was resumed by hand from that checkpoint without the samples.
 #include <boost/test/unit_test.hpp>
 
+#include <fstream>
 #include <map>
 
 #include "tests/small_job.hpp"
@@ -204,6 +205,34 @@ BOOST_AUTO_TEST_CASE(a_run_may_go_back_further_and_leave_out_what_lies_ahead) {
   BOOST_TEST(spike.last == spike.step + 2);
   BOOST_TEST(spike.samples == 4 * (spike.last - spike.back_to));
   BOOST_TEST(s->steps_done() == spike.back_to);
+}
+
+BOOST_AUTO_TEST_CASE(a_checkpoint_whose_damage_a_load_meets_is_passed_over_for_the_one_before) {
+  const small_job job(tiny_gpt2, surprising_text());
+  const auto first = next_spike(*opened(job, two_ranks + watched), job.folder() / "first");
+  BOOST_REQUIRE(first.back_to >= 12U);
+  const auto root = job.folder() / "saved";
+  std::string said;
+  actors::session_hooks hooks;
+  hooks.on_warning = [&said](const std::string& line) { said += line + "\n"; };
+  const auto s = opened(job, two_ranks + watched, {}, std::move(hooks));
+  run_to(*s, first.back_to, root);
+  BOOST_REQUIRE(s->wait_for_saves().has_value());
+  {
+    std::fstream file(folder_of(root, first.back_to) / "shard-00001.bin",
+                      std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(4096 + 100);
+    file.put('!');
+  }
+  const auto spike = next_spike(*s, {});
+  BOOST_TEST(spike.step == first.step);
+  BOOST_TEST(spike.back_to == first.back_to - 4);
+  BOOST_TEST(said.find("on_spike: the checkpoint of step " + std::to_string(first.back_to) + " cannot be loaded: ") !=
+                 std::string::npos,
+             said);
+  const auto by_hand = opened(job, two_ranks + settings{skip_of({spike})}, folder_of(root, spike.back_to));
+  BOOST_TEST((run_to(*s, first.step) == run_to(*by_hand, first.step)));
+  BOOST_TEST(s->may_save());
 }
 
 BOOST_AUTO_TEST_CASE(a_resumed_run_may_go_back_behind_the_checkpoint_that_it_resumed_from) {

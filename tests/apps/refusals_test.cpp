@@ -25,8 +25,8 @@ const std::string config_json =
 struct refusal {
   std::string name;
   std::string yaml;
-  std::string wanted;                                           // text that the message must contain
-  int code = 2;  // expected exit code; 1: a limit was exceeded, 2: the input is wrong
+  std::string wanted;  // text that the message must contain
+  int code = 2;        // expected exit code; 1: a limit was exceeded, 2: the input is wrong
   std::vector<std::pair<std::string, std::string>> files = {};  // names and contents of additional files in the folder
 };
 
@@ -193,6 +193,22 @@ BOOST_AUTO_TEST_CASE(words_that_mean_nothing_are_refused_by_either_program_with_
     const auto r = f.troupe(arguments);
     BOOST_TEST(r.code == 2, (arguments.empty() ? "" : arguments.back()) << " ended with " << r.code);
     BOOST_TEST(r.err != "");
+  }
+  // Of two flags one of which leaves the other without effect, both are named.
+  for (const auto& arguments : std::vector<std::vector<std::string>>{
+           {"train", "job.yaml", "--load-module-only", "--no-load-optimizer-states"},
+           {"train", "job.yaml", "--load-module-only", "--no-load-lr-scheduler-states"},
+           {"train", "job.yaml", "--json", "--verbose"},
+           {"compress", "--tag=x", "--fallback-to-previous"},
+           {"checkpoint", "verify", "--tag=x", "--fallback-to-previous"}}) {
+    auto all = arguments;
+    if (all.front() != "train") all.insert(all.end() - 2, {"in", "out"});
+    if (all.front() == "checkpoint") all.erase(std::ranges::find(all, "out"));
+    const auto r = f.troupe(all);
+    BOOST_TEST(r.code == 2, r.err);
+    BOOST_TEST(has(r.err, " excludes "), r.err);
+    for (const auto& flag : {arguments[arguments.size() - 2], arguments.back()})
+      BOOST_TEST(has(r.err, flag.substr(0, flag.find('='))), r.err);
   }
   const auto stopped = f.troupe({"plan", "job.yaml", "--disk-read", "0"});
   BOOST_TEST(stopped.code == 2);

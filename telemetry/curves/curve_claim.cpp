@@ -64,12 +64,13 @@ core::result<curve_claim> curve_claim::take(const fs::path& folder, const curve_
   const bool is_held = locked != 0 && errno == EWOULDBLOCK;
   if (locked != 0 && !is_held && !core::is_without_locks(errno))
     return core::fail(core::path_error("lock", file, errno));
-  if (is_held && who.took_over) return out;
+  const std::string run = text_of_run(who.run, folder), before = recorded_run(fd);
+  // A lost process of the same run, on another machine perhaps, may still hold the folder.
+  if (is_held && (who.took_over || (!run.empty() && before == run))) return out;
   if (is_held)
     return core::refused("'" + folder.string() + "' is in use: " + core::lock_holder(fd) +
                          " writes curves there, and rows of two runs would be mixed; wait until it ends, or set "
                          "another job_name or output_path");
-  const std::string run = text_of_run(who.run, folder), before = recorded_run(fd);
   if (who.goes_on && !who.took_over && !before.empty() && before != run)
     return core::refused("'" + folder.string() + "' has the curves of the run in '" +
                          (folder / before).lexically_normal().string() +

@@ -16,6 +16,7 @@ struct curve_claimant {
   std::filesystem::path run;  ///< output folder of the run; empty: it has none
   bool goes_on = false;       ///< true: the run is resumed and appends to the curves in the folder
   /// True: another process of the same job has written the curves, and may still hold the folder although it is lost.
+  /// A run with an output folder is recognised by that, too.
   bool took_over = false;
 };
 
@@ -23,9 +24,8 @@ struct curve_claimant {
 class curve_claim {
  public:
   /// Reserves the existing folder `folder` without waiting, and records the run in its file `.curves`. Errors
-  /// (bad_input): another process, or another run of this process, holds the folder, unless `took_over` is set; the run
-  /// goes on and the folder has the curves of another run. A folder without the file may have the curves of any run. On
-  /// a file system without locks only the recorded run is compared.
+  /// (bad_input): another run holds the folder; the run goes on and the folder has the curves of another run. A folder
+  /// without the file may have the curves of any run. On a file system without locks only the recorded run is compared.
   static core::result<curve_claim> take(const std::filesystem::path& folder, const curve_claimant& who);
 
   curve_claim(curve_claim&& other) noexcept;

@@ -1,4 +1,5 @@
 // Tests every refusal at the command line: one clear sentence on stderr, an exit code other than 0, and no files left.
+#include <algorithm>
 #include <fstream>
 
 #include "tests/apps/topology.hpp"

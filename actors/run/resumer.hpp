@@ -9,6 +9,7 @@
 
 #include "actors/loading/load_options.hpp"
 #include "actors/opening/opening.hpp"
+#include "checkpoint/files/file_system.hpp"
 #include "checkpoint/source/tensor_source.hpp"
 #include "core/error.hpp"
 

@@ -240,6 +240,8 @@ bool compress_command::computes() const {
 core::result<void> compress_command::check_options(bool computes) const {
   const auto& a = *arguments_;
   const bool folder = a.to.starts_with(folder_prefix), cleans_alone = a.clean && a.to.empty();
+  // Codes that are rounded to nearest on grids of a folder's formats depend on no text.
+  const bool fits = !folder || a.method != "rtn";
   const bool reads_text = !a.calibrate.empty() || (!a.validate.empty() && a.validate != no_validation);
   return refuse_idle(
       given_in(*command_),
@@ -248,6 +250,10 @@ core::result<void> compress_command::check_options(bool computes) const {
         {"--method", "--embeddings", "--calibrate", "--validate", "--samples", "--sequence", "--host-memory",
          "--tokenizer", "--group", "--asymmetric", "--dtype", "--max-shard-size"}},
        {!a.calibrate.empty(), "--calibrate, which is not given", {"--samples"}},
+       {fits, "another --method than rtn, or gguf:TYPE", {"--samples"}},
+       {fits || a.validate.empty(),
+        "another --method than rtn, gguf:TYPE, or a loss without --validate",
+        {"--calibrate"}},
        {reads_text, "--calibrate or --validate FILE, which are not given", {"--sequence"}},
        {computes, "--calibrate or --validate FILE, which are not given", {"--host-memory"}},
        {folder, fmt::format("{}FORMAT", folder_prefix), {"--dtype", "--max-shard-size"}},

@@ -291,6 +291,13 @@ BOOST_AUTO_TEST_CASE(options_that_would_do_nothing_are_refused_by_name) {
   }
   BOOST_TEST(
       has(compress({"--tokenizer", "bytes", "--to", "compressed-tensors:int8"}), "--tokenizer would do nothing here"));
+  for (const std::vector<std::string>& one : {std::vector<std::string>{"--samples", "8", "--calibrate", "corpus.txt"},
+                                              {"--calibrate", "corpus.txt", "--validate", "none"}}) {
+    auto words = one;
+    words.insert(words.end(), {"--to", "compressed-tensors:int8"});
+    const auto said = compress(words);
+    BOOST_TEST(has(said, one[0] + " would do nothing here: it is for another --method than rtn"), said);
+  }
   BOOST_TEST(
       has(compress({"--clean", "--group", "32"}), "--group would do nothing here: it is for --to, which is not given"));
 }

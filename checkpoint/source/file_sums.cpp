@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "checkpoint/torch/distributed_metadata.hpp"
-#include "checkpoint/torch/zip_crc32.hpp"
 #include "checkpoint/torch/zip_layout.hpp"
 #include "core/source_file.hpp"
 
@@ -95,14 +94,9 @@ core::result<void> file_sums::compare(const input_file& file, const fs::path& pa
 core::result<void> file_sums::compare(const input_file& file, const fs::path& path, entry& e) {
   const std::lock_guard lock(e.mutex);
   if (e.is_compared) return {};
-  uint32_t sum = 0;
-  std::vector<std::byte> block(std::min(e.of.bytes, summed_bytes));
-  for (uint64_t done = 0; done < e.of.bytes;) {
-    const auto part = std::span(block).first(std::min<uint64_t>(e.of.bytes - done, block.size()));
-    TROUPE_TRY(read_exactly(file, path, e.of.begin + done, part));
-    sum = crc32(part, sum);
-    done += part.size();
-  }
+  TROUPE_ASSIGN(const auto sum, sum_of(e.of, [&](uint64_t at, std::span<std::byte> out) {
+                  return read_exactly(file, path, e.of.begin + at, out);
+                }));
   if (sum != e.of.crc32) return fail(sum_error(path.string(), e.of.begin, e.of));
   e.is_compared = true;
   return {};

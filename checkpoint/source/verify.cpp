@@ -13,7 +13,6 @@
 #include "checkpoint/source/inspect.hpp"
 #include "checkpoint/source/source_reader.hpp"
 #include "checkpoint/torch/distributed_metadata.hpp"
-#include "checkpoint/torch/zip_crc32.hpp"
 #include "checkpoint/torch/zip_reader.hpp"
 #include "core/math.hpp"
 #include "core/source_file.hpp"
@@ -79,23 +78,32 @@ class verifier {
   }
   static tl::unexpected<core::error> stopped() { return fail(core::error_kind::stopped, "stopped while reading"); }
 
+  /// Reads one block of a file, and reports the progress. Errors: stopped, if the progress function ends the check; any
+  /// other is recorded as a damage.
+  core::result<void> read_block(uint32_t number, const input_file& file, uint64_t offset, const std::string& tensor,
+                                std::span<std::byte> out) {
+    if (auto ok = read_exactly(file, source_.files[number].path, offset, out); !ok) {
+      note(number, tensor, offset, tensor.empty() ? ok.error().text : ok.error().in("tensor " + tensor).text);
+      return ok;
+    }
+    out_.bytes += out.size();
+    if (progress_ && !progress_(std::min(out_.bytes, total_), total_)) return stopped();
+    return {};
+  }
+
   /// Passes the bytes of a range of the file to `each`, a block at a time. Returns false after a read error, which is
   /// recorded as a damage. Returns an error only if the progress function stops the check.
   template <class Each>
   core::result<bool> read(uint32_t number, const input_file& file, uint64_t offset, uint64_t bytes,
                           const std::string& tensor, Each each) {
-    const auto& path = source_.files[number].path;
     for (uint64_t done = 0; done < bytes;) {
-      const auto n = static_cast<size_t>(std::min<uint64_t>(bytes - done, block_.size()));
-      const auto part = std::span(block_).first(n);
-      if (auto ok = read_exactly(file, path, offset + done, part); !ok) {
-        note(number, tensor, offset + done, tensor.empty() ? ok.error().text : ok.error().in("tensor " + tensor).text);
+      const auto part = std::span(block_).first(std::min<uint64_t>(bytes - done, block_.size()));
+      if (auto ok = read_block(number, file, offset + done, tensor, part); !ok) {
+        if (ok.error().kind == core::error_kind::stopped) return fail(ok.error());
         return false;
       }
       each(part);
-      done += n;
-      out_.bytes += n;
-      if (progress_ && !progress_(std::min(out_.bytes, total_), total_)) return stopped();
+      done += part.size();
     }
     return true;
   }
@@ -164,16 +172,18 @@ class verifier {
     const auto& path = source_.files[number].path;
     for (auto e : list.entries) {
       e.begin += begin;
-      uint32_t sum = 0;
-      TROUPE_ASSIGN(const auto whole,
-                    read(number, file, e.begin, e.bytes, "", [&](auto part) { sum = crc32(part, sum); }));
-      if (!whole || e.crc32 == 0) continue;  // a writer that computes no checksum stores 0
+      const auto sum = sum_of(e, [&](uint64_t offset, std::span<std::byte> out) {
+        return read_block(number, file, e.begin + offset, "", out);
+      });
+      if (!sum && sum.error().kind == core::error_kind::stopped) return fail(sum.error());
+      if (!sum || e.crc32 == 0) continue;  // a writer that computes no checksum stores 0
       out_.compared_bytes += e.bytes;
-      if (sum == e.crc32) continue;
+      if (*sum == e.crc32) continue;
       const auto tensor = tensor_in(number, e);
-      note(number, tensor, e.begin,
-           fmt::format("'{}': the {} bytes at byte {}, entry '{}'{}, {}", path.string(), e.bytes, e.begin, e.name,
-                       tensor.empty() ? "" : fmt::format(", with tensor {}", tensor), sum_differs));
+      note(
+          number, tensor, e.begin,
+          fmt::format("'{}': the {} bytes at byte {}, entry '{}'{}, {}", path.string(), e.bytes, e.begin,
+                      core::shown(e.name), tensor.empty() ? "" : fmt::format(", with tensor {}", tensor), sum_differs));
     }
     return {};
   }

@@ -8,7 +8,6 @@
 
 #include "checkpoint/safetensors/header.hpp"
 #include "checkpoint/torch/archive_names.hpp"
-#include "checkpoint/torch/zip_crc32.hpp"
 #include "checkpoint/torch/zip_layout.hpp"
 #include "core/lfs_pointer.hpp"
 
@@ -149,14 +148,9 @@ core::result<void> torch_archive::open_legacy() {
 core::result<void> torch_archive::check_sum(const torch_tensor& t) const {
   const auto* entry = find_entry(zip_.entries, fmt::format("{}data/{}", folder_, t.storage));
   if (entry == nullptr || entry->crc32 == 0) return {};
-  std::vector<std::byte> block(std::min(entry->bytes, summed_bytes));
-  uint32_t sum = 0;
-  for (uint64_t done = 0; done < entry->bytes;) {
-    const auto part = std::span(block).first(std::min<uint64_t>(entry->bytes - done, block.size()));
-    TROUPE_TRY(read(entry->begin + done, part));
-    sum = crc32(part, sum);
-    done += part.size();
-  }
+  TROUPE_ASSIGN(const auto sum, sum_of(*entry, [&](uint64_t offset, std::span<std::byte> out) {
+                  return read(entry->begin + offset, out);
+                }));
   if (sum != entry->crc32) return fail(sum_error(name_, begin_ + entry->begin, *entry));
   return {};
 }

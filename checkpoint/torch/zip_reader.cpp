@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "checkpoint/safetensors/header.hpp"
+#include "checkpoint/torch/zip_crc32.hpp"
 #include "checkpoint/torch/zip_layout.hpp"
 
 namespace troupe::checkpoint {
@@ -26,6 +27,9 @@ struct directory {
 };
 
 using core::refused;
+
+/// Number of bytes that sum_of() reads at a time, few enough to stay in a core's cache.
+constexpr uint64_t summed_bytes = uint64_t{256} << 10;
 
 /// Reads any bytes of an archive, which is in a file or in memory.
 class archive_bytes {
@@ -253,6 +257,18 @@ core::result<zip_list> read_zip(const core::source_file& file, uint64_t begin, u
   return read_list(archive_bytes(file, begin, bytes));
 }
 core::result<zip_list> read_zip(bytes_view archive) { return read_list(archive_bytes(archive)); }
+
+core::result<uint32_t> sum_of(const zip_entry& entry, const entry_bytes& read) {
+  uint32_t sum = 0;
+  std::vector<std::byte> block(std::min(entry.bytes, summed_bytes));
+  for (uint64_t done = 0; done < entry.bytes;) {
+    const auto part = std::span(block).first(std::min<uint64_t>(entry.bytes - done, block.size()));
+    TROUPE_TRY(read(done, part));
+    sum = crc32(part, sum);
+    done += part.size();
+  }
+  return sum;
+}
 
 core::error sum_error(const std::string& file, uint64_t at, const zip_entry& entry) {
   return {error_kind::bad_input,

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,9 +26,12 @@ struct zip_entry {
 
 /// End of every sentence about bytes of an entry whose CRC-32 is wrong.
 inline constexpr std::string_view sum_differs = "do not match their CRC-32";
-/// Number of bytes that code which computes a CRC-32 reads at a time, few enough to stay in a core's cache.
-inline constexpr uint64_t summed_bytes = uint64_t{256} << 10;
 
+/// Reads bytes of an entry, from byte `offset` of the entry on.
+using entry_bytes = std::function<core::result<void>(uint64_t offset, std::span<std::byte> out)>;
+/// Returns the CRC-32 of an entry's bytes, which `read` reads in ascending blocks. The first error of `read` ends the
+/// call and is returned.
+core::result<uint32_t> sum_of(const zip_entry& entry, const entry_bytes& read);
 /// Returns the error (bad_input) for an entry of `file` whose bytes, from byte `at` of the file on, do not match their
 /// CRC-32.
 core::error sum_error(const std::string& file, uint64_t at, const zip_entry& entry);

@@ -68,7 +68,7 @@ core::result<merged_state> read_merged(const fs::path& path, merged_state state,
                                        const std::function<core::result<void>(state_value&)>& mend) {
   TROUPE_ASSIGN(const auto file, torch_archive::open(path));
   const auto number = static_cast<uint32_t>(state.files.size());
-  state.files.push_back({path, file.file_bytes()});
+  state.files.push_back(file_of(path, file));
   TROUPE_ASSIGN(auto value, read_state(file, file.root(), number));
   if (auto ok = mend(value); !ok) return fail(ok.error().in(path.string()));
   if (is_first) {

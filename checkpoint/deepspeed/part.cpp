@@ -257,7 +257,7 @@ core::result<numbered_archive> open_numbered(std::vector<source_file>& files, co
   TROUPE_ASSIGN(auto file, torch_archive::open(path));
   const auto at = std::ranges::find(files, path, &source_file::path);
   const auto number = static_cast<uint32_t>(at - files.begin());
-  if (at == files.end()) files.push_back({path, file.file_bytes()});
+  if (at == files.end()) files.push_back(file_of(path, file));
   return numbered_archive{std::move(file), number};
 }
 

@@ -78,7 +78,7 @@ core::result<opened_module> open_module(const fs::path& path, const std::optiona
   if (tensors->empty()) return fail(error_kind::bad_input, fmt::format("'{}' holds no tensors", path.string()));
   out.source.format = "Megatron";
   out.source.folder = path;
-  out.source.files.push_back({path, file.file_bytes()});
+  out.source.files.push_back(file_of(path, file));
   for (const auto& [name, t] : *tensors) {
     tensor_entry e{name, tensor_kind::weight, "", t.type, t.shape, {}};
     if (auto ok = add_pieces(e.pieces, 0, t); !ok) return fail(ok.error().in(path.string()));

@@ -206,7 +206,10 @@ class distributed_reader {
   }
 
   [[nodiscard]] core::result<torch_archive> open(const distributed_item& item) const {
-    return torch_archive::open_part(out_.files[item.file].path, item.begin, item.bytes);
+    const auto& file = out_.files[item.file];
+    auto archive = torch_archive::open_part(file.path, item.begin, item.bytes);
+    if (archive) file.sums->add(*archive);
+    return archive;
   }
 
   core::result<void> add_tensor(const std::string& name, tensor_kind kind, std::string moment,

@@ -1,13 +1,13 @@
 // Compares the CRC-32 of the entries of zip archives before bytes of them are used. Owns the record of entries that
-// were compared; leaves the list of an archive's entries to torch/zip_reader.hpp.
+// were compared; the code that opens an archive hands its list of entries on.
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <mutex>
-#include <vector>
+#include <utility>
 
 #include "checkpoint/files/file_system.hpp"
 #include "checkpoint/torch/zip_reader.hpp"
@@ -15,14 +15,20 @@
 
 namespace troupe::checkpoint {
 
+class torch_archive;
+
 /// The entries of the zip archives in one file, and which of them were compared. Every copy of a source and every
-/// reader of it share one object, so that a process compares an entry once. Any number of threads may use it.
+/// reader of it share one object, so that a process compares an entry once. Any number of threads may use it, except
+/// for add().
 class file_sums {
  public:
+  /// Adds the entries of an archive that is open in the file, without those whose writer stored no CRC-32 (0). Nothing
+  /// is added for a legacy stream, and an archive that was added before is not added again.
+  void add(const torch_archive& archive);
   /// Returns a file that reads as `file` does and compares the CRC-32 of an entry when some of its bytes are read for
-  /// the first time, which reads the whole entry. Entries whose writer stored no CRC-32 (0) are not compared. Returns
-  /// `file` itself if it is not a zip archive. Errors: bad_input for an entry whose bytes do not match its CRC-32, with
-  /// file, offset and name; io.
+  /// the first time, which reads the whole entry. Compares the CRC-32 of each pickle first, because a pickle describes
+  /// all other entries of its archive. Returns `file` itself if no archive was added. Errors: bad_input for an entry
+  /// whose bytes do not match its CRC-32, with file, offset and name; io.
   static core::result<std::unique_ptr<input_file>> checked(const std::shared_ptr<file_sums>& sums,
                                                            std::unique_ptr<input_file> file,
                                                            const std::filesystem::path& path);
@@ -32,21 +38,21 @@ class file_sums {
 
  private:
   struct entry {
-    explicit entry(const zip_entry& e) : of(e) {}
+    explicit entry(std::shared_ptr<const zip_entry> e) : of(std::move(e)) {}
 
-    zip_entry of;  ///< entry of an archive in the file; its `begin` counts from the first byte of the file
+    std::shared_ptr<const zip_entry> of;  ///< shares the ownership of its archive's list
     std::mutex mutex{};
     bool is_compared = false;
   };
-  /// Lists the entries of the archives, if no earlier call has, and compares the CRC-32 of each pickle, because a
-  /// pickle describes all other entries of its archive.
-  core::result<void> list(const input_file& file, const std::filesystem::path& path);
-  static core::result<void> compare(const input_file& file, const std::filesystem::path& path, entry& e);
+  using entry_map = std::map<uint64_t, entry>;
 
+  core::result<void> compare_pickles(const input_file& file, const std::filesystem::path& path);
+  static core::result<void> compare(const input_file& file, const std::filesystem::path& path,
+                                    entry_map::value_type& at);
+
+  entry_map entries_;  ///< [offset of an entry's first byte in the file]: the entry
   std::mutex mutex_;
-  bool is_listed_ = false;
-  std::deque<entry> entries_;       ///< entries of all archives in the file that have a CRC-32, ascending by `begin`
-  std::vector<zip_list> archives_;  ///< lists of the file's archives, which own the names of the entries in entries_
+  bool has_compared_pickles_ = false;
 };
 
 }  // namespace troupe::checkpoint

@@ -8,6 +8,7 @@
 #include "checkpoint/files/tensor_shares.hpp"
 #include "checkpoint/safetensors/header.hpp"
 #include "checkpoint/source/source_reader.hpp"
+#include "checkpoint/torch/archive.hpp"
 #include "core/tensor_view.hpp"
 #include "core/text.hpp"
 #include "core/utf8.hpp"
@@ -64,6 +65,12 @@ std::string shown_place(const tensor_source& s) {
 
 std::optional<uint64_t> known_samples(std::optional<uint64_t> samples, std::optional<uint64_t> steps) {
   return samples == 0U && steps.value_or(0) > 0 ? std::nullopt : samples;
+}
+
+source_file file_of(std::filesystem::path path, const torch_archive& archive) {
+  source_file out{.path = std::move(path), .bytes = archive.file_bytes()};
+  out.sums->add(archive);
+  return out;
 }
 
 tensor_source source_of(const checkpoint_folder& c) {

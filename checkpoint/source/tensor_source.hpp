@@ -29,13 +29,16 @@ struct source_file {  ///< one file of a tensor_source, which contains pieces of
   /// Virtual file whose elements are computed from other files on reading.
   std::shared_ptr<const source_view> view{};
   std::string host{};  ///< machine whose disk alone has the file; empty: this machine can read it
-  /// The entries of the file's zip archives, and which of them were compared with their CRC-32; all copies of the
-  /// source share this object. Without entries if the file is no zip archive.
+  /// The entries of the file's zip archives that the source uses, and which of them were compared with their CRC-32;
+  /// all copies of the source share this object. Without entries if the file is no zip archive.
   std::shared_ptr<file_sums> sums = std::make_shared<file_sums>();
 
   /// True if the file is in the file system, not in memory and not virtual.
   [[nodiscard]] bool is_stored() const { return content == nullptr && view == nullptr; }
 };
+
+/// Returns the file of an open archive of torch.save, which has one archive; `path` may be another name of it.
+source_file file_of(std::filesystem::path path, const torch_archive& archive);
 
 /// State of the run that wrote the checkpoint; a member is empty if the format or the writer does not state it.
 struct source_run {

@@ -61,7 +61,7 @@ class torch_reader {
     const fs::path real = fs::canonical(path, ec);
     TROUPE_ASSIGN(const auto archive, torch_archive::open(path));
     const auto number = static_cast<uint32_t>(out.files.size());
-    out.files.push_back({ec ? path : real, archive.file_bytes()});
+    out.files.push_back(file_of(ec ? path : real, archive));
     TROUPE_ASSIGN(const auto contents, contents_of(archive));
     std::set<std::string_view> there;
     for (const auto& [name, value] : contents.tensors) there.insert(name);

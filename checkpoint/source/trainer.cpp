@@ -135,7 +135,7 @@ class trainer_reader {
         updates_ = states->counts.updates();
         if (auto line = states->counts.difference())
           out_.remarks.push_back(fmt::format("{}: {}", file.filename().string(), *line));
-        out_.files.push_back({file, archive->file_bytes()});
+        out_.files.push_back(file_of(file, *archive));
         if (!states->by_name.empty()) return add_named(file, states->by_name);
         *numbered = std::move(states->by_number);
       } else {

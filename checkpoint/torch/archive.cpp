@@ -78,8 +78,8 @@ core::result<void> torch_archive::open_any() {
 
 core::result<void> torch_archive::open_zip() {
   TROUPE_ASSIGN(auto list, read_zip(file_, begin_, bytes_));
-  zip_ = std::move(list);
-  const auto& entries = zip_.entries;
+  zip_ = std::make_shared<const zip_list>(std::move(list));
+  const auto& entries = zip_->entries;
   if (entries.empty()) return refused("wanted an archive of torch.save, got an empty archive");
   folder_ = std::string(entries.front().name.substr(0, entries.front().name.find('/'))) + "/";
   const auto* pickle = find_entry(entries, folder_ + "data.pkl");
@@ -146,7 +146,7 @@ core::result<void> torch_archive::open_legacy() {
 }
 
 core::result<void> torch_archive::check_sum(const torch_tensor& t) const {
-  const auto* entry = find_entry(zip_.entries, fmt::format("{}data/{}", folder_, t.storage));
+  const auto* entry = find_entry(zip_->entries, fmt::format("{}data/{}", folder_, t.storage));
   if (entry == nullptr || entry->crc32 == 0) return {};
   TROUPE_ASSIGN(const auto sum, sum_of(*entry, [&](uint64_t offset, std::span<std::byte> out) {
                   return read(entry->begin + offset, out);
@@ -250,7 +250,7 @@ core::result<torch_tensor> torch_archive::strided(std::span<const pickle_ref> ar
   if (!type) type = id->type;
   if (!type) return refused(fmt::format("a tensor's type is {}, which is not supported", shown(id->type_name)));
   place where{};
-  if (const auto* entry = find_entry(zip_.entries, fmt::format("{}data/{}", folder_, id->key))) {
+  if (const auto* entry = find_entry(zip_->entries, fmt::format("{}data/{}", folder_, id->key))) {
     where = {entry->begin, entry->bytes};
   } else if (const auto legacy = storages_.find(id->key); legacy != storages_.end()) {
     where = legacy->second;

@@ -48,7 +48,10 @@ class torch_archive {
 
   [[nodiscard]] const pickle_tree& tree() const { return tree_; }
   [[nodiscard]] pickle_ref root() const { return tree_.root(); }
+  [[nodiscard]] uint64_t begin() const { return begin_; }  ///< returns the archive's offset in its file
   [[nodiscard]] uint64_t file_bytes() const { return bytes_; }
+  /// Returns the list of the archive's entries, which is empty if the file is a legacy stream.
+  [[nodiscard]] const std::shared_ptr<const zip_list>& zip() const { return zip_; }
   /// Reads bytes of a tensor, from byte `offset` of the archive on. Errors (io) name the file, for instance if it has
   /// become shorter.
   [[nodiscard]] core::result<void> read(uint64_t offset, std::span<std::byte> out) const {
@@ -95,7 +98,7 @@ class torch_archive {
   uint64_t begin_ = 0, bytes_ = 0;  ///< offset of the archive in the file, and its size
   std::string name_;
   pickle_tree tree_;
-  zip_list zip_;        ///< entries of the archive, if the file is a zip archive
+  std::shared_ptr<const zip_list> zip_ = std::make_shared<const zip_list>();
   std::string folder_;  ///< beginning of every entry's name, such as "archive/"
   /// Byte range of each storage by its key, if the file is a legacy stream.
   std::map<std::string, place, std::less<>> storages_;

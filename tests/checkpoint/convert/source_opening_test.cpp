@@ -168,6 +168,29 @@ BOOST_AUTO_TEST_CASE(bytes_of_an_archive_that_do_not_match_their_crc_32_are_not_
   BOOST_TEST(errors_of(*unsummed).empty());
 }
 
+BOOST_AUTO_TEST_CASE(bytes_are_compared_with_the_list_that_the_opening_of_the_source_has_read) {
+  const scratch_folder at;
+  const owned_tensor w{"w", dtype::f32, {16}};
+  check_ok(write_torch_archive(at / "w.pt", std::vector<tensor_to_write>{w.to_write()}));
+  const auto whole = open_source(at / "w.pt"), damaged = open_source(at / "w.pt");
+  check_ok(whole);
+  check_ok(damaged);
+  // The archive loses its list after the sources were opened.
+  std::string content = scratch_folder::read(at / "w.pt");
+  const auto list = content.find("PK\1\2");
+  BOOST_TEST_REQUIRE(list != std::string::npos);
+  std::fill(content.begin() + static_cast<std::ptrdiff_t>(list), content.end(), '\0');
+  at.write("w.pt", content);
+  BOOST_TEST(same_bytes(all_of(*whole, "w", tensor_kind::weight), w.data));
+  const auto& t = damaged->tensors[0];
+  content[t.pieces[0].offset_bytes + 5] ^= 1;
+  at.write("w.pt", content);
+  std::vector<std::byte> bytes(64);
+  check_failed(source_reader(*damaged).read(t, 0, 16, bytes), error_kind::bad_input, std::string(sum_differs));
+  // A source has one record of compared entries, which its copies share.
+  check_ok(source_reader(tensor_source(*whole)).read(t, 0, 16, bytes));
+}
+
 BOOST_AUTO_TEST_CASE(damaged_bytes_of_the_newest_say_how_an_older_one_is_taken) {
   const scratch_folder scratch;
   save(scratch.path(), 1);

@@ -10,11 +10,13 @@
 #include "checkpoint/source/diff.hpp"
 #include "checkpoint/source/hugging_face.hpp"
 #include "checkpoint/source/left_out.hpp"
+#include "checkpoint/source/source_reader.hpp"
 #include "checkpoint/source/verify.hpp"
 #include "checkpoint/torch/archive_writer.hpp"
 #include "checkpoint/torch/distributed_metadata.hpp"
 #include "checkpoint/torch/pickle_reader.hpp"
 #include "checkpoint/torch/pickle_writer.hpp"
+#include "checkpoint/torch/zip_reader.hpp"
 #include "tests/checkpoint/counted_memory.hpp"
 #include "tests/checkpoint/mutations.hpp"
 #include "tests/checkpoint/random_source.hpp"
@@ -296,10 +298,9 @@ BOOST_AUTO_TEST_CASE(updates_are_counted_wherever_an_optimizer_counts_them) {
       check_ok(got);
       BOOST_TEST((got->run.steps == updates && got->run.applied_updates == updates));
       BOOST_TEST((got->remarks == (remark.empty() ? std::vector<std::string>{} : std::vector{remark})));
-      for (const std::string of : {"w", "b"})
-        BOOST_TEST_CONTEXT(of)
-        BOOST_TEST((find_tensor(*got, of, tensor_kind::moment, name == "schedule" ? "momentum_buffer" : "exp_avg") !=
-                    nullptr));
+      for (const std::string of : {"w", "b"}) BOOST_TEST_CONTEXT(of)
+      BOOST_TEST(
+          (find_tensor(*got, of, tensor_kind::moment, name == "schedule" ? "momentum_buffer" : "exp_avg") != nullptr));
     }
 }
 
@@ -319,6 +320,9 @@ BOOST_AUTO_TEST_CASE(verify_names_the_tensor_of_a_damaged_item) {
   check_ok(report);
   BOOST_REQUIRE(report->damages == 1U);
   BOOST_TEST(report->listed[0].text.find(t.name) != std::string::npos, report->listed[0].text);
+  std::vector<std::byte> read(bytes_of(t.type, t.shape).value());
+  check_failed(source_reader(*source).read(t, 0, core::numel_of(t.shape), read), error_kind::bad_input,
+               std::string(sum_differs));
 }
 
 BOOST_AUTO_TEST_CASE(damaged_lists_are_read_or_refused) {

@@ -7,11 +7,10 @@
 #include <unordered_map>
 
 #include "core/json_text.hpp"
-#include "core/lfs_pointer.hpp"
-#include "core/source_file.hpp"
 #include "core/utf8.hpp"
 #include "data/tokenizers/byte_alphabet.hpp"
 #include "data/tokenizers/byte_pair.hpp"
+#include "data/tokenizers/folder_json.hpp"
 #include "data/tokenizers/merge_lines.hpp"
 #include "data/tokenizers/pipeline_model.hpp"
 #include "data/tokenizers/special_tokens.hpp"
@@ -27,15 +26,6 @@ using core::fail;
 /// Largest number of words of a vocabulary that no merge produces and that have no angle or square brackets, which mark
 /// special words. A few may be fillers; more words mean that merges.txt is incomplete.
 constexpr size_t most_unmade_words = 16;
-
-core::result<std::string> open_text(const fs::path& path) {
-  TROUPE_ASSIGN(const auto file, core::source_file::open(path));
-  TROUPE_TRY(core::refuse_lfs_pointer(file));
-  if (file.size() > max_tokenizer_bytes)
-    return fail(error_kind::limit, fmt::format("the tokenizer file '{}' has {} bytes, more than {}", path.string(),
-                                               file.size(), max_tokenizer_bytes));
-  return file.read_all(max_tokenizer_bytes);
-}
 
 uint64_t line_of(std::string_view text, size_t at) {
   return 1 + static_cast<uint64_t>(
@@ -126,7 +116,7 @@ core::result<merge_table> read_merges(const fs::path& path, std::string_view tex
 core::result<nlohmann::json> check_pipeline(const fs::path& path) {
   std::error_code ec;
   if (!fs::exists(path, ec)) return nlohmann::json();
-  TROUPE_ASSIGN(const auto file, open_text(path));
+  TROUPE_ASSIGN(const auto file, read_tokenizer_file(path));
   const auto parsed = core::parse_json(file, max_tokenizer_json_depth);
   if (!parsed)
     return fail(error_kind::bad_input,
@@ -182,8 +172,8 @@ core::result<tokenizer_description> add_folder_words(const fs::path& folder, wor
 }  // namespace
 
 core::result<std::unique_ptr<tokenizer>> open_byte_pair(const fs::path& vocab, const fs::path& merges) {
-  TROUPE_ASSIGN(const auto vocab_file, open_text(vocab));
-  TROUPE_ASSIGN(const auto merges_file, open_text(merges));
+  TROUPE_ASSIGN(const auto vocab_file, read_tokenizer_file(vocab));
+  TROUPE_ASSIGN(const auto merges_file, read_tokenizer_file(merges));
   TROUPE_TRY(check_tokenizer_class(vocab.parent_path()));
   const fs::path pipeline = vocab.parent_path() / "tokenizer.json";
   TROUPE_ASSIGN(const auto model, check_pipeline(pipeline));

@@ -9,9 +9,17 @@
 
 namespace troupe::data {
 
+core::result<std::string> read_tokenizer_file(const std::filesystem::path& path) {
+  TROUPE_ASSIGN(const auto file, core::source_file::open(path));
+  TROUPE_TRY(core::refuse_lfs_pointer(file));
+  if (file.size() > max_tokenizer_bytes)
+    return core::fail(core::error_kind::limit, fmt::format("the tokenizer file '{}' has {} bytes, more than {}",
+                                                           path.string(), file.size(), max_tokenizer_bytes));
+  return file.read_all(max_tokenizer_bytes);
+}
+
 core::result<nlohmann::json> read_json_object(const std::filesystem::path& path) {
-  TROUPE_ASSIGN(const auto text, core::read_file(path, max_tokenizer_bytes));
-  if (core::begins_like_lfs_pointer(text)) return core::fail(core::lfs_pointer_error(path.string(), text));
+  TROUPE_ASSIGN(const auto text, read_tokenizer_file(path));
   auto out = core::parse_json(text, max_tokenizer_json_depth);
   if (!out) return core::refused(fmt::format("'{}': wanted one JSON object, got {}", path.string(), out.error().why));
   if (!out->is_object()) return core::refused(fmt::format("'{}': wanted one JSON object", path.string()));

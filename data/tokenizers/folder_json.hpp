@@ -1,4 +1,4 @@
-// Reads JSON files of a tokenizer's folder, and keys that may be missing or have an unexpected type.
+// Reads files of a tokenizer's folder as text or JSON, and keys that may be missing or have an unexpected type.
 #pragma once
 
 #include <filesystem>
@@ -8,6 +8,9 @@
 #include "core/error.hpp"
 
 namespace troupe::data {
+
+/// Returns the whole text of a tokenizer's file. Refused: a git-lfs pointer, and more than max_tokenizer_bytes (limit).
+core::result<std::string> read_tokenizer_file(const std::filesystem::path& path);
 
 /// Returns the JSON object in the file `path`. Refused: broken JSON, and any JSON value but an object.
 core::result<nlohmann::json> read_json_object(const std::filesystem::path& path);

@@ -7,8 +7,6 @@
 #include <algorithm>
 #include <map>
 
-#include "core/lfs_pointer.hpp"
-#include "core/source_file.hpp"
 #include "core/text.hpp"
 #include "data/tokenizers/added_words.hpp"
 #include "data/tokenizers/folder_json.hpp"
@@ -64,9 +62,9 @@ class sentencepiece_tokenizer final : public tokenizer {
   /// Reads the words that the files next to the model add to its vocabulary, and the end-of-text token that they name.
   core::result<void> read_folder(const std::filesystem::path& folder, const sentencepiece_shape& shape) {
     TROUPE_TRY(check_piece_class(folder, shape.adds_space));
-    TROUPE_TRY(check_pipeline_numbers(folder / "tokenizer.json"));
-    TROUPE_ASSIGN(auto words, read_added_words(folder));
     const auto piece_number = [&](std::string_view text) { return number_of_piece(text); };
+    TROUPE_TRY(check_piece_numbers(folder, piece_number));
+    TROUPE_ASSIGN(auto words, read_added_words(folder));
     const auto piece_of = [&](uint32_t id) {
       const bool is_used = id < pieces() && !processor_.IsUnused(static_cast<int>(id));
       return is_used ? std::string_view(processor_.IdToPiece(static_cast<int>(id))) : std::string_view();
@@ -140,27 +138,6 @@ class sentencepiece_tokenizer final : public tokenizer {
     return processor_.IdToPiece(id) == text ? std::optional(static_cast<uint32_t>(id)) : std::nullopt;
   }
 
-  /// Refuses a tokenizer.json that gives a piece another number than the model.
-  [[nodiscard]] core::result<void> check_pipeline_numbers(const std::filesystem::path& path) const {
-    TROUPE_ASSIGN(const auto pipeline, read_json_if_there(path));
-    const auto& words = json_value_of(json_value_of(pipeline, "model"), "vocab");
-    uint64_t place = 0;
-    for (const auto& [key, value] : words.items()) {
-      // `vocab` is a list of [word, score], in which the index is the number, or an object {word: number}.
-      const bool has_score = words.is_array() && value.is_array() && !value.empty() && value[0].is_string();
-      const std::string word = has_score ? value[0].get<std::string>() : key;
-      const auto number = has_score ? nlohmann::json(place) : value;
-      ++place;
-      if (words.is_array() && !has_score) continue;
-      if (const auto piece = number_of_piece(word); piece && number != *piece)
-        return core::refused(
-            fmt::format("'{}': model.vocab: the word '{}' has number {}, but {} in the SentencePiece model next to it: "
-                        "wanted one tokenizer in a folder: remove the files of the other",
-                        path.string(), core::shown(word), number.dump(), *piece));
-    }
-    return {};
-  }
-
   /// Sets cut_signs_ to the signs (space, line break) before which a long text may be cut. No piece of the vocabulary
   /// may contain text on both sides of a cut: a sign occurs in a piece only at its beginning, and each sign has a
   /// piece, so the model does not join it with an unknown character before it.
@@ -221,12 +198,7 @@ class sentencepiece_tokenizer final : public tokenizer {
 }  // namespace
 
 core::result<std::unique_ptr<tokenizer>> open_sentencepiece(const std::filesystem::path& path) {
-  TROUPE_ASSIGN(const auto file, core::source_file::open(path));
-  TROUPE_TRY(core::refuse_lfs_pointer(file));
-  if (file.size() > max_tokenizer_bytes)
-    return fail(error_kind::limit, fmt::format("the tokenizer file '{}' has {} bytes, more than {}", path.string(),
-                                               file.size(), max_tokenizer_bytes));
-  TROUPE_ASSIGN(const auto text, file.read_all(max_tokenizer_bytes));
+  TROUPE_ASSIGN(const auto text, read_tokenizer_file(path));
   const auto bytes = std::as_bytes(std::span(text));
   const auto shape = check_sentencepiece_file(bytes);
   if (!shape) return fail(shape.error().in(path.string()));

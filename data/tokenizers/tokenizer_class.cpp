@@ -115,4 +115,25 @@ core::result<void> check_piece_class(const std::filesystem::path& folder, bool a
                   model_path.string(), wanted, type));
 }
 
+core::result<void> check_piece_numbers(const std::filesystem::path& folder, const token_finder& number_of) {
+  const auto path = folder / "tokenizer.json";
+  TROUPE_ASSIGN(const auto pipeline, read_json_if_there(path));
+  const auto& words = json_value_of(json_value_of(pipeline, "model"), "vocab");
+  uint64_t place = 0;
+  for (const auto& [key, value] : words.items()) {
+    // `vocab` is a list of [word, score], in which the index is the number, or an object {word: number}.
+    const bool has_score = words.is_array() && value.is_array() && !value.empty() && value[0].is_string();
+    const std::string word = has_score ? value[0].get<std::string>() : key;
+    const auto number = has_score ? nlohmann::json(place) : value;
+    ++place;
+    if (words.is_array() && !has_score) continue;
+    if (const auto piece = number_of(word); piece && number != *piece)
+      return core::refused(
+          fmt::format("'{}': model.vocab: the word '{}' has number {}, but {} in the SentencePiece model next to it: "
+                      "wanted one tokenizer in a folder: remove the files of the other",
+                      path.string(), core::shown(word), number.dump(), *piece));
+  }
+  return {};
+}
+
 }  // namespace troupe::data

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "core/error.hpp"
+#include "data/tokenizers/special_tokens.hpp"
 
 namespace troupe::data {
 
@@ -22,5 +23,9 @@ core::result<void> check_no_prefix_space(const std::filesystem::path& folder);
 /// tokenizer_config.json or config.json whose tokens are not known to be the model's pieces with the model's numbers,
 /// and without a class a `model_type` of config.json whose class has other numbers.
 core::result<void> check_piece_class(const std::filesystem::path& folder, bool adds_space);
+
+/// Refuses a tokenizer.json next to a SentencePiece model that gives a piece another number than the model, whose
+/// numbers `number_of` returns.
+core::result<void> check_piece_numbers(const std::filesystem::path& folder, const token_finder& number_of);
 
 }  // namespace troupe::data

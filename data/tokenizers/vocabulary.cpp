@@ -8,8 +8,6 @@
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
-#include "core/lfs_pointer.hpp"
-#include "core/source_file.hpp"
 #include "core/text.hpp"
 #include "data/tokenizers/byte_alphabet.hpp"
 #include "data/tokenizers/folder_json.hpp"
@@ -130,9 +128,7 @@ core::result<vocabulary> read_words(const fs::path& folder) {
   TROUPE_TRY(open_tokenizer(folder / words_file));
   TROUPE_ASSIGN(const auto words, read_json_object(folder / words_file));
   TROUPE_TRY(add_words(folder / words_file, words, out));
-  TROUPE_ASSIGN(const auto merges, core::read_file(folder / merges_file, max_tokenizer_bytes));
-  if (core::begins_like_lfs_pointer(merges))
-    return fail(core::lfs_pointer_error((folder / merges_file).string(), merges));
+  TROUPE_ASSIGN(const auto merges, read_tokenizer_file(folder / merges_file));
   merge_lines lines(merges);
   while (const auto line = lines.next()) out.merges.emplace_back(*line);
   TROUPE_TRY(add_added_words(folder, out));
@@ -212,14 +208,21 @@ core::result<vocabulary> read_pipeline(const fs::path& path) {
 }
 
 core::result<vocabulary> read_pieces(const fs::path& path) {
-  // Opens the tokenizer only for its check that the files next to the model give the pieces the same numbers as the
-  // model.
-  TROUPE_TRY(open_tokenizer(path));
-  TROUPE_ASSIGN(const auto text, core::read_file(path, max_tokenizer_bytes));
+  TROUPE_ASSIGN(const auto text, read_tokenizer_file(path));
   auto out = pieces_of(std::as_bytes(std::span(text)));
   if (!out) return fail(out.error().in(fmt::format("'{}'", path.string())));
-  TROUPE_TRY(add_added_words(path.parent_path(), *out));
-  TROUPE_TRY(add_special(path.parent_path(), *out));
+  const auto numbers = numbers_of(*out);
+  const auto unknown = std::ranges::count(out->entries, token_kind::unknown, &vocabulary_entry::kind);
+  if (numbers.size() != out->entries.size() || unknown != 1)
+    return refused(path, fmt::format("SentencePiece cannot load a model with {} different texts of {} pieces and {} "
+                                     "unknown pieces: wanted different texts and one unknown piece; write it again",
+                                     numbers.size(), out->entries.size(), unknown));
+  const auto folder = path.parent_path();
+  TROUPE_TRY(check_piece_class(folder, out->adds_space));
+  TROUPE_TRY(check_piece_numbers(folder, finder_in(numbers)));
+  TROUPE_TRY(add_added_words(folder, *out));
+  TROUPE_TRY(add_special(folder, *out));
+  TROUPE_TRY(check_end_of_text(folder, out->special, "the model"));
   return out;
 }
 

@@ -34,6 +34,8 @@ run_state run_of(const tensor_source& from) {
   out.client_state = r.client_state;
   out.parameter_order = from.parameter_order;
   out.masks = r.masks;
+  out.teacher = r.teacher;
+  out.input_ranges = r.input_ranges;
   out.data = r.data;
   out.left_out = r.left_out;
   out.recent_losses = r.recent_losses;

@@ -96,6 +96,37 @@ BOOST_AUTO_TEST_CASE(what_is_written_as_a_checkpoint_of_ours_is_read_back_and_wh
   BOOST_TEST((std::vector(got.begin() + 7, got.end()) == std::vector(w.matrix.begin() + 28, w.matrix.end())));
 }
 
+BOOST_AUTO_TEST_CASE(a_checkpoint_of_ours_has_the_whole_state_of_the_run) {
+  const weights w;
+  auto s = *w.source;
+  s.run = {.steps = 12,
+           .applied_updates = 11,
+           .samples = 95,
+           .samples_per_step = 8,
+           .seed = 7,
+           .loss_scale = loss_scale_record{1024, 12, 3, 2},
+           .schedule_position = 10,
+           .config = "steps: 20\n",
+           .model = "{}",
+           .client_state = R"({"a": 1})",
+           .masks = {{"matrix", "row_pruning", 8, {0x0F}, {}}},
+           .teacher = teacher_record{"teacher", {1, 2}},
+           .input_ranges = {{"layer", -1.5F, 2}},
+           .data = data_record{3, 0.25, "tokens", {}},
+           .left_out = {{2, 3, true, {{8, 24}}}},
+           .recent_losses = {3.5, 2.5}};
+  check_ok(export_native(s, w.folder / "whole"));
+  const auto again = open_source(w.folder / "whole");
+  check_ok(again);
+  const auto& r = again->run;
+  BOOST_TEST((r.steps == s.run.steps && r.applied_updates == s.run.applied_updates && r.samples == s.run.samples));
+  BOOST_TEST((r.samples_per_step == s.run.samples_per_step && r.seed == s.run.seed));
+  BOOST_TEST((r.loss_scale == s.run.loss_scale && r.schedule_position == s.run.schedule_position));
+  BOOST_TEST((r.config == s.run.config && r.model == s.run.model && r.client_state == s.run.client_state));
+  BOOST_TEST((r.masks == s.run.masks && r.teacher == s.run.teacher && r.input_ranges == s.run.input_ranges));
+  BOOST_TEST((r.data == s.run.data && r.left_out == s.run.left_out && r.recent_losses == s.run.recent_losses));
+}
+
 BOOST_AUTO_TEST_CASE(cuts_that_do_not_fit_are_refused_with_the_tensor) {
   const weights w;
   const auto refused = [&](const std::string& name, source_cut cut) {

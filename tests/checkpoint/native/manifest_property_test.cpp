@@ -112,6 +112,10 @@ run_state random_run(dice& d) {
   }
   if (d.one_in(2)) r.teacher = teacher_record{d.text(), {d.any(), d.any()}};
   for (uint64_t n = d.below(3), i = 0; i < n; ++i) {
+    const auto least = static_cast<float>(d.below(1000)) / 7 - 70;
+    r.input_ranges.push_back({d.text(), least, least + static_cast<float>(d.below(100)) / 3});
+  }
+  for (uint64_t n = d.below(3), i = 0; i < n; ++i) {
     const uint64_t first = 1 + d.below(1000), begin = d.below(1'000'000);
     auto& x = r.left_out.emplace_back(core::left_out_steps{first, first + d.below(9), d.one_in(2), {}});
     for (uint64_t ranges = 1 + d.below(3), k = 0; k < ranges; ++k)

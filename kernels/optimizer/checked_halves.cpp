@@ -1,12 +1,11 @@
 #include "kernels/optimizer/checked_halves.hpp"
 
-#include <cmath>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "core/math.hpp"
-#include "core/text.hpp"
+#include "kernels/optimizer/options_check.hpp"
 #include "kernels/optimizer/orthogonalise.hpp"
 #include "kernels/optimizer/piece_check.hpp"
 
@@ -23,6 +22,7 @@ template <class State>
 core::result<void> checked_prepare(const lamb_options& options, const optimizer_step& step,
                                    const optimizer_piece<State>& piece, std::span<double> weight_sums,
                                    std::span<double> update_sums) {
+  TROUPE_TRY(check_options(lamb_first, options));
   const uint64_t blocks = core::div_up(piece.count, core::partition_grain);
   if (weight_sums.size() != blocks || update_sums.size() != blocks)
     return core::refused(std::string(lamb_first) + ": wanted " + std::to_string(blocks) +
@@ -31,38 +31,40 @@ core::result<void> checked_prepare(const lamb_options& options, const optimizer_
   const views_of_piece has{.writes_masters = false, .moments = 2, .copy = false};
   TROUPE_TRY(check_piece(lamb_first, step, piece, has,
                          {view_of("sums of weights", weight_sums), view_of("sums of updates", update_sums)}));
-  prepare(options, step, piece, weight_sums, update_sums);
+  prepare_unchecked(options, step, piece, weight_sums, update_sums);
   return {};
 }
 
 template <class State>
 core::result<void> checked_apply(const lamb_options& options, const optimizer_step& step,
                                  const optimizer_piece<State>& piece, double ratio) {
-  if (!std::isfinite(ratio))
-    return core::refused(std::string(lamb_second) + ": wanted a finite trust ratio, got " + core::number_text(ratio));
+  TROUPE_TRY(check_options(lamb_second, options));
+  TROUPE_TRY(check_finite(lamb_second, {{"trust ratio", ratio}}));
   const views_of_piece has{.gradient = false, .moments = 2, .writes_moments = false};
   TROUPE_TRY(check_piece(lamb_second, step, piece, has));
-  apply(options, step, piece, ratio);
+  apply_unchecked(options, step, piece, ratio);
   return {};
 }
 
 template <class State>
 core::result<void> checked_prepare(const muon_options& options, const optimizer_step& step,
                                    const optimizer_piece<State>& piece, State* direction) {
+  TROUPE_TRY(check_options(muon_first, options));
   const views_of_piece has{.masters = false, .moments = 1, .copy = false};
   TROUPE_TRY(check_piece(muon_first, step, piece, has,
                          {view_of("a place for directions", std::span(direction, piece.count))}));
-  prepare(options, step, piece, direction);
+  prepare_unchecked(options, step, piece, direction);
   return {};
 }
 
 template <class State>
 core::result<void> checked_apply(const muon_options& options, const optimizer_step& step,
                                  const optimizer_piece<State>& piece, const State* orthogonal) {
+  TROUPE_TRY(check_options(muon_second, options));
   const views_of_piece has{.gradient = false};
   TROUPE_TRY(check_piece(muon_second, step, piece, has,
                          {view_of("an orthogonal matrix", std::span(orthogonal, piece.count))}));
-  apply(options, step, piece, orthogonal);
+  apply_unchecked(options, step, piece, orthogonal);
   return {};
 }
 
@@ -87,39 +89,38 @@ core::result<void> checked_orthogonalise(std::span<T> matrix, uint64_t rows, uin
 
 }  // namespace
 
-core::result<void> prepare_checked(const lamb_options& options, const optimizer_step& step,
-                                   const optimizer_piece<float>& piece, std::span<double> weight_sums,
-                                   std::span<double> update_sums) {
+core::result<void> prepare(const lamb_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
+                           std::span<double> weight_sums, std::span<double> update_sums) {
   return checked_prepare(options, step, piece, weight_sums, update_sums);
 }
-core::result<void> prepare_checked(const lamb_options& options, const optimizer_step& step,
-                                   const optimizer_piece<double>& piece, std::span<double> weight_sums,
-                                   std::span<double> update_sums) {
+core::result<void> prepare(const lamb_options& options, const optimizer_step& step,
+                           const optimizer_piece<double>& piece, std::span<double> weight_sums,
+                           std::span<double> update_sums) {
   return checked_prepare(options, step, piece, weight_sums, update_sums);
 }
-core::result<void> apply_checked(const lamb_options& options, const optimizer_step& step,
-                                 const optimizer_piece<float>& piece, double ratio) {
+core::result<void> apply(const lamb_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
+                         double ratio) {
   return checked_apply(options, step, piece, ratio);
 }
-core::result<void> apply_checked(const lamb_options& options, const optimizer_step& step,
-                                 const optimizer_piece<double>& piece, double ratio) {
+core::result<void> apply(const lamb_options& options, const optimizer_step& step, const optimizer_piece<double>& piece,
+                         double ratio) {
   return checked_apply(options, step, piece, ratio);
 }
 
-core::result<void> prepare_checked(const muon_options& options, const optimizer_step& step,
-                                   const optimizer_piece<float>& piece, float* direction) {
+core::result<void> prepare(const muon_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
+                           float* direction) {
   return checked_prepare(options, step, piece, direction);
 }
-core::result<void> prepare_checked(const muon_options& options, const optimizer_step& step,
-                                   const optimizer_piece<double>& piece, double* direction) {
+core::result<void> prepare(const muon_options& options, const optimizer_step& step,
+                           const optimizer_piece<double>& piece, double* direction) {
   return checked_prepare(options, step, piece, direction);
 }
-core::result<void> apply_checked(const muon_options& options, const optimizer_step& step,
-                                 const optimizer_piece<float>& piece, const float* orthogonal) {
+core::result<void> apply(const muon_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
+                         const float* orthogonal) {
   return checked_apply(options, step, piece, orthogonal);
 }
-core::result<void> apply_checked(const muon_options& options, const optimizer_step& step,
-                                 const optimizer_piece<double>& piece, const double* orthogonal) {
+core::result<void> apply(const muon_options& options, const optimizer_step& step, const optimizer_piece<double>& piece,
+                         const double* orthogonal) {
   return checked_apply(options, step, piece, orthogonal);
 }
 

@@ -121,8 +121,8 @@ double trust_ratio(const lamb_options& options, double weight_square_sum, double
   return std::clamp(std::sqrt(weight_square_sum) / std::sqrt(update_square_sum), options.min_coeff, options.max_coeff);
 }
 
-void prepare(const lamb_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
-             std::span<double> weight_sums, std::span<double> update_sums) {
+void prepare_unchecked(const lamb_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
+                       std::span<double> weight_sums, std::span<double> update_sums) {
   const auto f = factors_of<float>(options, step);
   sums_of_blocks(piece, weight_sums, update_sums, block_square_sum,
                  [&](uint64_t first, uint64_t count, float* direction) {
@@ -130,7 +130,8 @@ void prepare(const lamb_options& options, const optimizer_step& step, const opti
                  });
 }
 
-void apply(const lamb_options& options, const optimizer_step& step, const optimizer_piece<float>& piece, double ratio) {
+void apply_unchecked(const lamb_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
+                     double ratio) {
   HWY_DYNAMIC_DISPATCH(lamb_weights)(factors_of<float>(options, step, ratio), piece);
 }
 
@@ -144,13 +145,13 @@ void apply_reference(const lamb_options& options, const optimizer_step& step, co
   apply_by_element(options, step, piece, ratio);
 }
 
-void prepare(const lamb_options& options, const optimizer_step& step, const optimizer_piece<double>& piece,
-             std::span<double> weight_sums, std::span<double> update_sums) {
+void prepare_unchecked(const lamb_options& options, const optimizer_step& step, const optimizer_piece<double>& piece,
+                       std::span<double> weight_sums, std::span<double> update_sums) {
   prepare_by_element(options, step, piece, weight_sums, update_sums);
 }
 
-void apply(const lamb_options& options, const optimizer_step& step, const optimizer_piece<double>& piece,
-           double ratio) {
+void apply_unchecked(const lamb_options& options, const optimizer_step& step, const optimizer_piece<double>& piece,
+                     double ratio) {
   apply_by_element(options, step, piece, ratio);
 }
 

@@ -21,8 +21,8 @@ struct lamb_options {
   bool bias_correction = true;
 };
 
-/// Updates the moments of a piece, and computes its square sums, from which the norms of the whole parameter follow.
-/// With g the gradient times step.gradient_scale, p the master weight:
+/// Updates the moments of a piece, and computes its square sums, from which the norms of the whole parameter follow;
+/// checks nothing. With g the gradient times step.gradient_scale, p the master weight:
 ///   m = beta1 * m + (1 - beta1) * g
 ///   v = beta2 * v + (1 - beta2) * g * g
 ///   u = m / (sqrt(v) + epsilon) + weight_decay * p
@@ -31,18 +31,18 @@ struct lamb_options {
 /// have one number per started block. Bias correction is a factor of the step size, outside of both norms. Source: You
 /// et al. 2020, "Large batch optimization for deep learning: training BERT in 76 minutes", with DeepSpeed's bias
 /// correction and limits (csrc/lamb).
-void prepare(const lamb_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
-             std::span<double> weight_sums, std::span<double> update_sums);
+void prepare_unchecked(const lamb_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
+                       std::span<double> weight_sums, std::span<double> update_sums);
 
 /// Returns the trust ratio |p| / |u| of a whole parameter, limited to [min_coeff, max_coeff]; 1 if either norm is 0.
 /// The arguments are the square sums over the whole parameter, not over a piece.
 double trust_ratio(const lamb_options& options, double weight_square_sum, double update_square_sum);
 
-/// Updates the weights of a piece, once the trust ratio of the whole parameter is known: p = p - (lr * sqrt(1 -
-/// beta2^step) / (1 - beta1^step) * trust_ratio) * u, with u recomputed from the moments; then writes `piece.copy`, p
-/// rounded to its type. Does not read the gradient.
-void apply(const lamb_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
-           double trust_ratio);
+/// Updates the weights of a piece, once the trust ratio of the whole parameter is known; checks nothing: p = p - (lr *
+/// sqrt(1 - beta2^step) / (1 - beta1^step) * trust_ratio) * u, with u recomputed from the moments; then writes
+/// `piece.copy`, p rounded to its type. Does not read the gradient.
+void apply_unchecked(const lamb_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
+                     double trust_ratio);
 
 /// Scalar implementations of prepare() and apply() of LAMB, one element at a time, with the same bits; tests compare
 /// the SIMD code with them.
@@ -53,9 +53,9 @@ void apply_reference(const lamb_options& options, const optimizer_step& step, co
 
 /// Compute prepare() and apply() of LAMB for states in fp64, in fp64 throughout: for fp64 runs, with which other runs
 /// are compared. Do not write `piece.copy`.
-void prepare(const lamb_options& options, const optimizer_step& step, const optimizer_piece<double>& piece,
-             std::span<double> weight_sums, std::span<double> update_sums);
-void apply(const lamb_options& options, const optimizer_step& step, const optimizer_piece<double>& piece,
-           double trust_ratio);
+void prepare_unchecked(const lamb_options& options, const optimizer_step& step, const optimizer_piece<double>& piece,
+                       std::span<double> weight_sums, std::span<double> update_sums);
+void apply_unchecked(const lamb_options& options, const optimizer_step& step, const optimizer_piece<double>& piece,
+                     double trust_ratio);
 
 }  // namespace troupe::kernels

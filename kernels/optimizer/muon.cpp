@@ -66,13 +66,13 @@ void apply_by_element(const muon_options& options, const optimizer_step& step, c
 
 }  // namespace
 
-void prepare(const muon_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
-             float* direction) {
+void prepare_unchecked(const muon_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
+                       float* direction) {
   HWY_DYNAMIC_DISPATCH(muon_directions)(factors_of<float>(options, step), piece, direction);
 }
 
-void apply(const muon_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
-           const float* orthogonal) {
+void apply_unchecked(const muon_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
+                     const float* orthogonal) {
   HWY_DYNAMIC_DISPATCH(muon_weights)(factors_of<float>(options, step), piece, orthogonal);
 }
 
@@ -86,13 +86,13 @@ void apply_reference(const muon_options& options, const optimizer_step& step, co
   apply_by_element(options, step, piece, orthogonal);
 }
 
-void prepare(const muon_options& options, const optimizer_step& step, const optimizer_piece<double>& piece,
-             double* direction) {
+void prepare_unchecked(const muon_options& options, const optimizer_step& step, const optimizer_piece<double>& piece,
+                       double* direction) {
   prepare_by_element(options, step, piece, direction);
 }
 
-void apply(const muon_options& options, const optimizer_step& step, const optimizer_piece<double>& piece,
-           const double* orthogonal) {
+void apply_unchecked(const muon_options& options, const optimizer_step& step, const optimizer_piece<double>& piece,
+                     const double* orthogonal) {
   apply_by_element(options, step, piece, orthogonal);
 }
 

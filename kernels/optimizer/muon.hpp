@@ -1,7 +1,6 @@
 // Muon's update: each gradient is added to the momentum, the matrix of directions that follows from it is made
 // orthogonal, and the result is the step. Owns the formulas of elements; leaves the formulas of the matrix to
-// orthogonalise.hpp. Between prepare() and apply(), the caller must collect the directions of a whole matrix from all
-// shards.
+// orthogonalise.hpp. Between the two halves, the caller must collect the directions of a whole matrix from all shards.
 #pragma once
 
 #include "kernels/optimizer/optimizer_piece.hpp"
@@ -17,19 +16,20 @@ struct muon_options {
   uint32_t ns_steps = 5;  ///< number of Newton-Schulz iterations
 };
 
-/// Updates the momentum of a piece, and computes its update directions. With g the gradient times step.gradient_scale:
+/// Updates the momentum of a piece, and computes its update directions; checks nothing. With g the gradient times
+/// step.gradient_scale:
 ///   m = momentum * m + (1 - momentum) * g
 ///   direction = (1 - momentum) * g + momentum * m with `nesterov`, otherwise m
 /// `direction` has `count` elements; weights are neither read nor written. Between prepare() and apply() the whole
 /// matrix of directions goes through `orthogonalise`. Every product and sum is rounded by itself. Source: Jordan et al.
 /// 2024, "Muon: an optimizer for hidden layers in neural networks", as in torch.optim.Muon and DeepSpeed's muon_update.
-void prepare(const muon_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
-             float* direction);
+void prepare_unchecked(const muon_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
+                       float* direction);
 
-/// Updates the weights of a piece, with o this piece's elements of the orthogonalised matrix: p = p * (1 - lr *
-/// weight_decay) - lr * o, then writes `piece.copy`, p rounded to its type. Reads neither gradient nor momentum.
-void apply(const muon_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
-           const float* orthogonal);
+/// Updates the weights of a piece; checks nothing. With o this piece's elements of the orthogonalised matrix: p = p * (1 - lr * weight_decay) - lr * o, then writes `piece.copy`, p rounded to its type.
+/// Reads neither gradient nor momentum.
+void apply_unchecked(const muon_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
+                     const float* orthogonal);
 
 /// Scalar implementations of prepare() and apply() of Muon, one element at a time, with the same bits; tests compare
 /// the SIMD code with them.
@@ -40,9 +40,9 @@ void apply_reference(const muon_options& options, const optimizer_step& step, co
 
 /// Compute prepare() and apply() of Muon for states in fp64, in fp64 throughout: for fp64 runs, with which other runs
 /// are compared. Do not write `piece.copy`.
-void prepare(const muon_options& options, const optimizer_step& step, const optimizer_piece<double>& piece,
-             double* direction);
-void apply(const muon_options& options, const optimizer_step& step, const optimizer_piece<double>& piece,
-           const double* orthogonal);
+void prepare_unchecked(const muon_options& options, const optimizer_step& step, const optimizer_piece<double>& piece,
+                       double* direction);
+void apply_unchecked(const muon_options& options, const optimizer_step& step, const optimizer_piece<double>& piece,
+                     const double* orthogonal);
 
 }  // namespace troupe::kernels

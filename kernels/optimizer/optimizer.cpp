@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "kernels/base/with_dtype.hpp"
+#include "kernels/optimizer/options_check.hpp"
 #include "kernels/optimizer/piece_check.hpp"
 
 namespace troupe::kernels {
@@ -49,6 +50,7 @@ core::result<void> check(const optimizer_options& options, const optimizer_step&
   if (need_of(options) != optimizer_need::elements)
     return core::refused(std::string(call) +
                          ": wanted an optimizer that updates element by element; LAMB and Muon have separate calls");
+  TROUPE_TRY(std::visit([&](const auto& o) { return check_options(call, o); }, options));
   return check_piece(call, step, piece, {.moments = moment_names(options).size()});
 }
 

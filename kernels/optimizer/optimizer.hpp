@@ -26,10 +26,10 @@ using optimizer_options =
 /// Values of the whole parameter that an optimizer must know before it can update a piece of the parameter.
 enum class optimizer_need {
   elements,  ///< nothing of other elements: `update` computes the whole update of a piece
-  /// Two square sums over the whole parameter: callers use `prepare`, `trust_ratio`, `apply` (lamb.hpp)
+  /// Two square sums over the whole parameter: callers use `prepare`, `trust_ratio`, `apply` (checked_halves.hpp)
   parameter_norms,
   /// The update directions of the whole parameter, which must be a matrix: callers use `prepare`, `orthogonalise`,
-  /// `apply` (muon.hpp).
+  /// `apply` (checked_halves.hpp).
   whole_matrix
 };
 
@@ -57,7 +57,7 @@ optimizer_options with_betas(optimizer_options options, double beta1, double bet
 
 /// Updates a piece once, by an optimizer that updates each element by itself (optimizer_need::elements). Errors
 /// (bad_input), with nothing written: another optimizer; a piece that lacks memory, has a type that no kernel reads or
-/// has views that overlap; a step 0; a rate or factor that is not finite.
+/// has views that overlap; a step 0; an option, rate or factor that is not finite.
 core::result<void> update(const optimizer_options& options, const optimizer_step& step,
                           const optimizer_piece<float>& piece);
 

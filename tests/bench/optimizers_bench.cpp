@@ -55,13 +55,13 @@ struct parameter {
 constexpr kernels::optimizer_step step{.step = 10, .lr = 1e-3};
 
 void run(const kernels::lamb_options& o, parameter& p) {
-  prepare(o, step, p.piece(), p.weight_sums, p.update_sums);
+  prepare_unchecked(o, step, p.piece(), p.weight_sums, p.update_sums);
   const auto sum = [](const std::vector<double>& v) { return std::accumulate(v.begin(), v.end(), 0.0); };
-  apply(o, step, p.piece(), trust_ratio(o, sum(p.weight_sums), sum(p.update_sums)));
+  apply_unchecked(o, step, p.piece(), trust_ratio(o, sum(p.weight_sums), sum(p.update_sums)));
 }
 void run(const kernels::muon_options& o, parameter& p) {
-  prepare(o, step, p.piece(), p.direction.data());
-  apply(o, step, p.piece(), p.direction.data());
+  prepare_unchecked(o, step, p.piece(), p.direction.data());
+  apply_unchecked(o, step, p.piece(), p.direction.data());
 }
 void run(const kernels::optimizer_options& o, parameter& p) { update(o, step, p.piece()); }
 

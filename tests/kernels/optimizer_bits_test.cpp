@@ -42,8 +42,8 @@ double ratio_of(const lamb_options& o, const outputs& out) {
 subject of_lamb(std::string name, lamb_options o) {
   return {std::move(name),
           [=](const auto& s, const auto& p, outputs& out) {
-            prepare(o, s, p, out.weight_sums, out.update_sums);
-            apply(o, s, p, ratio_of(o, out));
+            prepare_unchecked(o, s, p, out.weight_sums, out.update_sums);
+            apply_unchecked(o, s, p, ratio_of(o, out));
           },
           [=](const auto& s, const auto& p, outputs& out) {
             prepare_reference(o, s, p, out.weight_sums, out.update_sums);
@@ -54,8 +54,8 @@ subject of_lamb(std::string name, lamb_options o) {
 subject of_muon(std::string name, muon_options o) {
   return {std::move(name),
           [=](const auto& s, const auto& p, outputs& out) {
-            prepare(o, s, p, out.direction.data());
-            apply(o, s, p, out.direction.data());
+            prepare_unchecked(o, s, p, out.direction.data());
+            apply_unchecked(o, s, p, out.direction.data());
           },
           [=](const auto& s, const auto& p, outputs& out) {
             prepare_reference(o, s, p, out.direction.data());
@@ -162,10 +162,10 @@ BOOST_AUTO_TEST_CASE(a_parameter_split_at_blocks_gives_the_same_bits_and_sums) {
   const muon_options muon{.weight_decay = 0.1};
   auto whole = samples().start(count, false, 2);
   auto whole_out = outputs_for(count);
-  prepare(lamb, s, whole.piece(g, core::dtype::f32, 0, count), whole_out.weight_sums, whole_out.update_sums);
-  apply(lamb, s, whole.piece(g, core::dtype::f32, 0, count), 0.5);
-  prepare(muon, s, whole.piece(g, core::dtype::f32, 0, count), whole_out.direction.data());
-  apply(muon, s, whole.piece(g, core::dtype::f32, 0, count), whole_out.direction.data());
+  prepare_unchecked(lamb, s, whole.piece(g, core::dtype::f32, 0, count), whole_out.weight_sums, whole_out.update_sums);
+  apply_unchecked(lamb, s, whole.piece(g, core::dtype::f32, 0, count), 0.5);
+  prepare_unchecked(muon, s, whole.piece(g, core::dtype::f32, 0, count), whole_out.direction.data());
+  apply_unchecked(muon, s, whole.piece(g, core::dtype::f32, 0, count), whole_out.direction.data());
   for (uint64_t block = 0; block <= count / core::partition_grain; ++block) {
     const uint64_t cut = block * core::partition_grain;
     auto parts = samples().start(count, false, 2);
@@ -175,10 +175,10 @@ BOOST_AUTO_TEST_CASE(a_parameter_split_at_blocks_gives_the_same_bits_and_sums) {
       const auto sums = [&](std::vector<double>& all) {
         return std::span(all).subspan(first / core::partition_grain, blocks_of(n));
       };
-      prepare(lamb, s, p, sums(out.weight_sums), sums(out.update_sums));
-      apply(lamb, s, p, 0.5);
-      prepare(muon, s, p, out.direction.data() + first);
-      apply(muon, s, p, out.direction.data() + first);
+      prepare_unchecked(lamb, s, p, sums(out.weight_sums), sums(out.update_sums));
+      apply_unchecked(lamb, s, p, 0.5);
+      prepare_unchecked(muon, s, p, out.direction.data() + first);
+      apply_unchecked(muon, s, p, out.direction.data() + first);
     };
     on(0, cut);
     on(cut, count - cut);

@@ -42,10 +42,10 @@ template <class State>
 void whole_update(const lamb_options& o, const optimizer_step& s, const optimizer_piece<State>& piece) {
   std::vector<double> weights(blocks_of(piece.count));
   std::vector<double> updates(weights.size());
-  prepare(o, s, piece, weights, updates);
-  apply(o, s, piece,
-        trust_ratio(o, std::accumulate(weights.begin(), weights.end(), 0.0),
-                    std::accumulate(updates.begin(), updates.end(), 0.0)));
+  prepare_unchecked(o, s, piece, weights, updates);
+  apply_unchecked(o, s, piece,
+                  trust_ratio(o, std::accumulate(weights.begin(), weights.end(), 0.0),
+                              std::accumulate(updates.begin(), updates.end(), 0.0)));
 }
 
 /// Runs both phases of Muon, prepare and apply, on a matrix that is one piece.
@@ -54,9 +54,9 @@ void whole_update(const muon_options& o, const optimizer_step& s, const optimize
                   uint64_t cols) {
   std::vector<State> direction(piece.count);
   std::vector<State> scratch(orthogonalise_scratch(rows, cols));
-  prepare(o, s, piece, direction.data());
+  prepare_unchecked(o, s, piece, direction.data());
   orthogonalise(std::span(direction), rows, cols, o.ns_steps, std::span(scratch));
-  apply(o, s, piece, direction.data());
+  apply_unchecked(o, s, piece, direction.data());
 }
 
 /// Runs one step of any optimizer on a parameter that is one piece; only optimizers of matrices read `rows` and `cols`.

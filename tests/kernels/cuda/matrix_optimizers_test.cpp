@@ -15,14 +15,14 @@ void compare(const lamb_options& o, const piece_shape& s) {
     std::vector<double> weight_sums(core::div_up(s.count, core::partition_grain), -1.0), update_sums = weight_sums;
     const uint64_t blocks = weight_sums.size();
     device_array<double> weights(weight_sums), updates(update_sums);
-    kernels::prepare(o, step_of(s), wanted.piece(s), weight_sums, update_sums);
+    kernels::prepare_unchecked(o, step_of(s), wanted.piece(s), weight_sums, update_sums);
     require(
         cuda::prepare(o, step_of(s), got.piece(s), {weights.data(), blocks}, {updates.data(), blocks}, test_stream()));
     require_same(weights.back(), weight_sums);
     require_same(updates.back(), update_sums);
     require_same_parameter(got, wanted, s);
     for (const double ratio : {1.0, 0.37, 10.0}) {
-      kernels::apply(o, step_of(s), wanted.piece(s), ratio);
+      kernels::apply_unchecked(o, step_of(s), wanted.piece(s), ratio);
       require(cuda::apply(o, step_of(s), got.piece(s), ratio, test_stream()));
       require_same_parameter(got, wanted, s);
     }
@@ -35,11 +35,11 @@ void compare(const muon_options& o, const piece_shape& s) {
     device_parameter got(wanted, s);
     std::vector<float> direction(s.count, -1.0F);
     device_array<float> device_direction(direction, 6 * s.shift);
-    kernels::prepare(o, step_of(s), wanted.piece(s), direction.data());
+    kernels::prepare_unchecked(o, step_of(s), wanted.piece(s), direction.data());
     require(cuda::prepare(o, step_of(s), got.piece(s), device_direction.data(), test_stream()));
     require_same(device_direction.back(), direction);
     require_same_parameter(got, wanted, s);
-    kernels::apply(o, step_of(s), wanted.piece(s), direction.data());
+    kernels::apply_unchecked(o, step_of(s), wanted.piece(s), direction.data());
     require(cuda::apply(o, step_of(s), got.piece(s), device_direction.data(), test_stream()));
     require_same_parameter(got, wanted, s);
   }
@@ -69,7 +69,7 @@ BOOST_AUTO_TEST_CASE(a_parameter_split_at_blocks_has_the_bits_and_sums_of_the_wh
   parameter wanted(s);
   std::vector<double> weight_sums(6), update_sums(6);
   const parameter start(s);
-  kernels::prepare(o, step_of(s), wanted.piece(s), weight_sums, update_sums);
+  kernels::prepare_unchecked(o, step_of(s), wanted.piece(s), weight_sums, update_sums);
   for (uint64_t block = 0; block <= 5; ++block) {
     device_parameter parts(start, s);
     device_array<double> weights(std::vector<double>(6, -1.0)), updates(std::vector<double>(6, -1.0));

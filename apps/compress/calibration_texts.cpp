@@ -72,25 +72,43 @@ core::result<std::shared_ptr<data::tokenizer>> tokenizer_of(const compress_argum
 }
 
 core::result<stream_pointer> open_text(const fs::path& path, const std::shared_ptr<data::tokenizer>& tokenizer,
-                                       bool is_given, const models::model_spec& spec, const char* option) {
+                                       bool is_given, bool keeps_documents, const models::model_spec& spec,
+                                       const char* option) {
   data::source_options options;
   options.path = path;
   options.vocab_size = spec.vocabulary;
   if (is_given || tokenizer->description().kind != bytes_name) options.tokens_of = tokenizer;
+  options.keep_documents = keeps_documents;
   auto stream = data::open_tokens(options);
   if (!stream) return fail(stream.error().in(option));
   return stream;
 }
 
+/// Returns room for `count` windows, with beginnings of documents if the model attends within documents only.
+token_windows room_for(uint64_t count, uint64_t columns, bool has_documents) {
+  return {.tokens = std::vector<int64_t>(count * (columns + 1)),
+          .columns = columns,
+          .document_starts = std::vector<uint32_t>(has_documents ? count * columns : 0)};
+}
+
+/// Copies the tokens from token `first` of the stream on to window number `i` of `out`, as a run reads its batches.
+core::result<void> copy_window(const data::token_stream& s, uint64_t first, token_windows& out, uint64_t i) {
+  const auto row = std::span(out.tokens).subspan(i * (out.columns + 1), out.columns + 1);
+  TROUPE_TRY(s.copy(first, row));
+  if (!out.document_starts.empty())
+    s.document_starts(first, row.first(out.columns),
+                      std::span(out.document_starts).subspan(i * out.columns, out.columns));
+  return {};
+}
+
 /// Returns `count` windows spread evenly over tokens [begin, end).
 core::result<token_windows> windows_of(const data::token_stream& s, uint64_t begin, uint64_t end, uint64_t count,
-                                       uint64_t columns) {
-  token_windows out{.tokens = std::vector<int64_t>(count * (columns + 1)), .columns = columns};
+                                       uint64_t columns, bool has_documents) {
+  token_windows out = room_for(count, columns, has_documents);
   const uint64_t room = end - begin - (columns + 1);
-  for (uint64_t i = 0; i < count; ++i) {
-    const uint64_t first = begin + (count > 1 ? room / (count - 1) * i + room % (count - 1) * i / (count - 1) : 0);
-    TROUPE_TRY(s.copy(first, std::span(out.tokens).subspan(i * (columns + 1), columns + 1)));
-  }
+  for (uint64_t i = 0; i < count; ++i)
+    TROUPE_TRY(copy_window(s, begin + (count > 1 ? room / (count - 1) * i + room % (count - 1) * i / (count - 1) : 0),
+                           out, i));
   return out;
 }
 
@@ -120,6 +138,7 @@ class reading {
     TROUPE_ASSIGN(auto tokenizer, tokenizer_of(a_, from_, spec_));
     tokenizer_ = std::move(tokenizer);
     const auto job = own_configuration(from_.source);
+    is_masked_ = job && job->data.document_mask;
     const bool own = a_.validate.empty() && job && has_own_validation(*job);
     holds_out_ = a_.validate.empty() && !own;
     if (own) own_ = &*job;
@@ -142,7 +161,7 @@ class reading {
 
   /// Returns a clause that says how the text for the loss differs from the text over which the run computed its
   /// validation losses; empty: it does not differ.
-  [[nodiscard]] std::string changes_of(const data::corpus& now, const config::job_config& job) const {
+  [[nodiscard]] std::string changes_of(const data::corpus& now) const {
     std::string out;
     const auto& before = from_.source.run.data;
     for (size_t i = 0; before && i < std::min(now.sources(), before->sources.size()); ++i)
@@ -151,9 +170,9 @@ class reading {
                            before->sources[i].tokens);
         break;
       }
-    if (job.data.document_mask) out += ", without the run's data.document_mask";
     return out;
   }
+  [[nodiscard]] std::string mask_clause() const { return is_masked_ ? ", with the run's data.document_mask" : ""; }
 
   [[nodiscard]] uint64_t validation_windows(uint64_t there) const {
     const uint64_t parameters = models::make_model_table(spec_, 1, 1, sizeof(float)).numel();
@@ -163,7 +182,8 @@ class reading {
   }
 
   core::result<void> calibration() {
-    TROUPE_ASSIGN(auto stream, open_text(a_.calibrate, tokenizer_, !a_.tokenizer.empty(), spec_, "--calibrate"));
+    TROUPE_ASSIGN(auto stream,
+                  open_text(a_.calibrate, tokenizer_, !a_.tokenizer.empty(), is_masked_, spec_, "--calibrate"));
     const auto& s = *stream;
     const auto held_out = static_cast<uint64_t>(share_held_out() * static_cast<double>(s.size()));
     const uint64_t end = s.size() - held_out, room = end / (columns_ + 1);
@@ -175,7 +195,7 @@ class reading {
                       a_.samples, columns_, columns_ + 1,
                       held_out > 0 ? " before the part that is held out for the loss" : "", core::shown(a_.calibrate),
                       end));
-    TROUPE_ASSIGN(auto windows, windows_of(s, 0, end, a_.samples, columns_));
+    TROUPE_ASSIGN(auto windows, windows_of(s, 0, end, a_.samples, columns_, is_masked_));
     out_.calibration = std::move(windows);
     if (!holds_out_) return {};
     return validate_with(s, end, s.size(), fmt::format("the last tenth of {}", a_.calibrate));
@@ -183,16 +203,18 @@ class reading {
 
   core::result<void> validate_with(const data::token_stream& s, uint64_t begin, uint64_t end, const std::string& what) {
     TROUPE_ASSIGN(auto windows,
-                  windows_of(s, begin, end, validation_windows((end - begin) / (columns_ + 1)), columns_));
+                  windows_of(s, begin, end, validation_windows((end - begin) / (columns_ + 1)), columns_, is_masked_));
     out_.validation = std::move(windows);
-    out_.held_out = fmt::format("{}, {} windows of {} tokens", what, out_.validation.count(), columns_);
+    out_.held_out =
+        fmt::format("{}, {} windows of {} tokens{}", what, out_.validation.count(), columns_, mask_clause());
     out_.bytes_per_token = bytes_per_token(s, *tokenizer_, out_.validation);
     return {};
   }
 
   core::result<void> other_validation() {
     if (a_.validate.empty() || a_.validate == no_validation) return {};
-    TROUPE_ASSIGN(auto stream, open_text(a_.validate, tokenizer_, !a_.tokenizer.empty(), spec_, "--validate"));
+    TROUPE_ASSIGN(auto stream,
+                  open_text(a_.validate, tokenizer_, !a_.tokenizer.empty(), is_masked_, spec_, "--validate"));
     if (stream->size() < columns_ + 1)
       return fail(error_kind::bad_input, fmt::format("--validate: a window needs {} tokens, '{}' has {}", columns_ + 1,
                                                      core::shown(a_.validate), stream->size()));
@@ -211,6 +233,7 @@ class reading {
       options.vocab_size = spec_.vocabulary;
       if (tokenizer->description().kind != bytes_name) options.tokens_of = tokenizer;
       options.text_key = s.text_key;
+      options.keep_documents = is_masked_;
       TROUPE_ASSIGN(auto stream, data::open_tokens(options));
       streams.push_back({std::move(stream), s.weight, s.text.string()});
     }
@@ -222,13 +245,13 @@ class reading {
                       {.validation_fraction = job.data.validation_fraction, .sequence = columns_, .seed = job.seed}));
     const uint64_t there = corpus.validation_windows(), count = validation_windows(there);
     auto& w = out_.validation;
-    w = {.tokens = std::vector<int64_t>(count * (columns_ + 1)), .columns = columns_};
+    w = room_for(count, columns_, is_masked_);
     for (uint64_t i = 0; i < count; ++i) {
       const auto from = corpus.validation(there * i / count);
-      TROUPE_TRY(from.stream->copy(from.first, std::span(w.tokens).subspan(i * (columns_ + 1), columns_ + 1)));
+      TROUPE_TRY(copy_window(*from.stream, from.first, w, i));
     }
-    out_.held_out = fmt::format("what its run held out, {} of {} windows of {} tokens{}", count, there, columns_,
-                                changes_of(corpus, job));
+    out_.held_out = fmt::format("what its run held out, {} of {} windows of {} tokens{}{}", count, there, columns_,
+                                changes_of(corpus), mask_clause());
     out_.bytes_per_token = corpus.tokens_are_bytes() ? 1 : bytes_per_token(corpus.source(0), *tokenizer, w);
     return {};
   }
@@ -239,6 +262,7 @@ class reading {
   std::shared_ptr<data::tokenizer> tokenizer_;
   uint64_t columns_ = 0;
   bool holds_out_ = false;
+  bool is_masked_ = false;  ///< true: the run of the checkpoint set data.document_mask, so each text has documents
   /// The run's configuration if the loss is computed over the text that the run held out; else null
   const config::job_config* own_ = nullptr;
   calibration_texts out_;

@@ -30,8 +30,10 @@ struct calibration_texts {
   double bytes_per_token = 0;
 };
 
-/// Reads the texts. Refused: a text that is missing or too short for its windows, tokens that the model does not have,
-/// a missing tokenizer, a sequence longer than the model reads.
+/// Reads the texts. If the run of the checkpoint set data.document_mask, the windows have the beginnings of documents,
+/// so that calibration and losses use the mask of training. Refused: a text that is missing or too short for its
+/// windows, tokens that the model does not have, a missing tokenizer, a sequence longer than the model reads, and with
+/// that mask tokens whose documents are not known.
 core::result<calibration_texts> read_calibration_texts(const compress_arguments& a, const described_checkpoint& from,
                                                        const models::model_spec& spec);
 

@@ -32,10 +32,12 @@ models::unit_method method_of(const std::string& name) {
   return name == "smoothquant" ? models::unit_method::smooth : models::unit_method::importance;
 }
 
-/// Returns FNV-1a over all tokens, to identify the calibration text.
+/// Returns FNV-1a over all tokens and the beginnings of their documents, to identify the calibration text.
 uint64_t digest_of(const models::token_windows& w) {
   uint64_t out = 0xcbf29ce484222325U;
-  for (const int64_t t : w.tokens) out = (out ^ static_cast<uint64_t>(t)) * 0x100000001b3U;
+  const auto add = [&](uint64_t x) { out = (out ^ x) * 0x100000001b3U; };
+  for (const int64_t t : w.tokens) add(static_cast<uint64_t>(t));
+  for (const uint32_t s : w.document_starts) add(s);
   return out;
 }
 

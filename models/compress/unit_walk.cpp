@@ -107,6 +107,9 @@ micro_batch unit_walk::batch_of(window_range windows) const {
   out.rows = windows.rows;
   out.columns = windows_.columns;
   out.samples = std::span(samples_).first(windows.rows);
+  if (!windows_.document_starts.empty())
+    out.document_start =
+        std::span(windows_.document_starts).subspan(windows.first * windows_.columns, windows.rows * windows_.columns);
   out.training = false;
   if (!input_grids_.empty()) out.input_grids = &input_grids_;
   return out;

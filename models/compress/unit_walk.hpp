@@ -31,6 +31,9 @@ inline constexpr uint64_t walked_tokens = 1024;
 struct token_windows {
   std::vector<int64_t> tokens;
   uint64_t columns = 0;
+  /// [window * columns + column]: first column of the document of this input, as micro_batch::document_start; empty:
+  /// each window is one document.
+  std::vector<uint32_t> document_starts{};
   [[nodiscard]] uint64_t count() const { return columns == 0 ? 0 : tokens.size() / (columns + 1); }
 };
 

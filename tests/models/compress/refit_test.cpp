@@ -169,6 +169,30 @@ BOOST_AUTO_TEST_CASE(a_walk_that_rounds_inputs_multiplies_rows_of_8_bits_and_has
   }
 }
 
+BOOST_AUTO_TEST_CASE(documents_of_one_window_have_the_loss_of_windows_of_their_own) {
+  for (const std::string json :
+       {R"({"model_type": "gpt2", "n_layer": 2, "n_embd": 64, "n_head": 2, "n_positions": 32, "vocab_size": 96})",
+        R"({"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64, "intermediate_size": 96, "vocab_size": 96,
+            "num_attention_heads": 2, "max_position_embeddings": 32})"}) {
+    const random_model m(json);
+    const auto source = take(checkpoint::open_source(m.folder / "model"));
+    std::filesystem::create_directory(m.folder / "loss");
+    const auto loss = [&](const token_windows& windows) {
+      return take(take(unit_walk::open(m.spec, source, windows, m.folder / "loss", {}))->loss());
+    };
+    token_windows masked = m.windows, apart{.tokens = {}, .columns = 16};
+    for (uint64_t w = 0; w < masked.count(); ++w)
+      for (const uint32_t start : {0U, 16U}) {
+        masked.document_starts.insert(masked.document_starts.end(), 16, start);
+        const auto first = masked.tokens.begin() + static_cast<std::ptrdiff_t>(w * 33 + start);
+        apart.tokens.insert(apart.tokens.end(), first, first + 17);
+      }
+    const double wanted = loss(apart);
+    BOOST_TEST(std::abs(loss(masked) / wanted - 1) < 1e-5);
+    BOOST_TEST(std::abs(loss(m.windows) / wanted - 1) > 1e-3);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_refitted_weight_gives_the_outputs_that_it_gave_before_its_inputs_changed) {
   const auto w = numbers(24, 32, 1), before = numbers(500, 32, 2);
   // In the first case the change of the inputs is a linear function of the inputs, in the second case it is not.

@@ -13,9 +13,9 @@
 namespace troupe::kernels {
 
 /// Check their arguments, then call prepare_unchecked() or apply_unchecked() of LAMB. Errors (bad_input), with nothing
-/// written: memory is missing that the called function reads or writes, a type that no kernel reads, views that overlap,
-/// a wrong number of sums, a step 0, an option, rate, factor or ratio that is not finite, a smallest ratio above the
-/// largest, and in `apply` a `piece.copy` in fp64 or of fp64 weights.
+/// written: memory is missing that the called function reads or writes, a type that no kernel reads, views that
+/// overlap, a wrong number of sums, a step 0, an option, rate, factor or ratio that is not finite, a smallest ratio
+/// above the largest, and in `apply` a `piece.copy` in fp64 or of fp64 weights.
 core::result<void> prepare(const lamb_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
                            std::span<double> weight_sums, std::span<double> update_sums);
 core::result<void> prepare(const lamb_options& options, const optimizer_step& step,
@@ -27,10 +27,10 @@ core::result<void> apply(const lamb_options& options, const optimizer_step& step
                          double trust_ratio);
 
 /// Check their arguments, then call prepare_unchecked() or apply_unchecked() of Muon. Errors (bad_input), with nothing
-/// written: memory is missing that the called function reads or writes, a type that no kernel reads, views that overlap,
-/// a step 0, an option, rate or factor that is not finite, and in `apply` a `piece.copy` in fp64 or of fp64 weights.
-/// `direction` (the update directions that `prepare` writes) and `orthogonal` (these directions after `orthogonalise`)
-/// have `piece.count` elements.
+/// written: memory is missing that the called function reads or writes, a type that no kernel reads, views that
+/// overlap, a step 0, an option, rate or factor that is not finite, and in `apply` a `piece.copy` in fp64 or of fp64
+/// weights. `direction` (the update directions that `prepare` writes) and `orthogonal` (these directions after
+/// `orthogonalise`) have `piece.count` elements.
 core::result<void> prepare(const muon_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
                            float* direction);
 core::result<void> prepare(const muon_options& options, const optimizer_step& step,

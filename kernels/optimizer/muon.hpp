@@ -26,7 +26,8 @@ struct muon_options {
 void prepare_unchecked(const muon_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
                        float* direction);
 
-/// Updates the weights of a piece; checks nothing. With o this piece's elements of the orthogonalised matrix: p = p * (1 - lr * weight_decay) - lr * o, then writes `piece.copy`, p rounded to its type.
+/// Updates the weights of a piece; checks nothing. With o this piece's elements of the orthogonalised matrix: p = p *
+/// (1 - lr * weight_decay) - lr * o, then writes `piece.copy`, p rounded to its type.
 /// Reads neither gradient nor momentum.
 void apply_unchecked(const muon_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
                      const float* orthogonal);

@@ -14,6 +14,9 @@ constexpr std::string_view ranks_key = "parallel.ranks", data_key = "parallel.da
 constexpr uint64_t open_ranks_max = 65536;
 constexpr size_t ways_max = 512;
 
+/// Axes that may be `auto`, in the order in which divisions of the ranks are compared: of two divisions, the one with
+/// the smaller degree at the first differing axis comes first. Data ranks are therefore preferred to all other axes,
+/// and pipelines come last.
 constexpr degree_key keys[] = {{"parallel.pipeline", &parallel_section::pipeline},
                                {"parallel.tensor", &parallel_section::tensor},
                                {"parallel.sequence", &parallel_section::sequence},
@@ -49,8 +52,6 @@ void share_out(uint64_t ranks, size_t keys_left, std::vector<uint32_t>& way, std
 }
 
 }  // namespace
-
-std::span<const degree_key> degree_keys() { return keys; }
 
 std::string degrees_text(const parallel_section& p) {
   std::string out;

@@ -3,7 +3,6 @@
 // checks each way by the rules for a file with these numbers; job/degrees.hpp computes its cost.
 #pragma once
 
-#include <span>
 #include <string>
 #include <vector>
 
@@ -17,11 +16,6 @@ struct degree_key {
   uint32_t parallel_section::*degree;
   [[nodiscard]] std::string_view name() const { return key.substr(key.find('.') + 1); }
 };
-
-/// Returns the axes that may be `auto`, in the order in which divisions of the ranks are compared: of two divisions,
-/// the one with the smaller degree at the first differing axis comes first. Data ranks are therefore preferred to all
-/// other axes, and pipelines come last.
-std::span<const degree_key> degree_keys();
 
 /// Returns the degrees above 1 as text, such as "pipeline 2 x data 2"; "1 rank" if there are none.
 std::string degrees_text(const parallel_section& parallel);

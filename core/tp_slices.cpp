@@ -99,11 +99,4 @@ uint64_t tp_slices::before(uint64_t element) const {
   return (row + 1) * local_row_;
 }
 
-std::vector<tp_box> tp_slices::boxes() const {
-  std::vector<tp_box> out;
-  for (const part& p : parts_)
-    if (outer_ * p.own > 0) out.push_back({{0, p.whole / inner_, 0}, {outer_, p.own / inner_, inner_}});
-  return out;
-}
-
 }  // namespace troupe::core

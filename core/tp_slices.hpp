@@ -18,14 +18,6 @@ struct tp_run {
   bool operator==(const tp_run&) const = default;
 };
 
-/// A box of elements of the whole parameter, viewed in three dimensions: the dimensions before the split one, the split
-/// one, and the dimensions after it. The box has `count` indices from `first` on in each of the three.
-struct tp_box {
-  uint64_t first[3] = {}, count[3] = {};
-  [[nodiscard]] uint64_t elements() const { return count[0] * count[1] * count[2]; }
-  bool operator==(const tp_box&) const = default;
-};
-
 /// A range of elements that two shares of a parameter, or parts of shares, have in common.
 struct tp_common {
   /// Start in the first share, start in the second share, and length of a run of elements that both shares contain.
@@ -58,9 +50,6 @@ class tp_slices {  ///< maps elements of the share that a tensor coordinate stor
   /// Returns the position in the share of the first own element that is not before `element` of the parameter; all
   /// earlier elements of the parameter are stored before this position.
   [[nodiscard]] uint64_t before(uint64_t element) const;
-  /// Returns the share's elements of the parameter, one box for each part that is not empty. The share stores them in
-  /// the order of dimensions: for each index before the split dimension, one part after the other.
-  [[nodiscard]] std::vector<tp_box> boxes() const;
 
  private:
   struct part {

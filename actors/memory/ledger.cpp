@@ -132,7 +132,6 @@ allocation_ledger::~allocation_ledger() {
   if (--scopes == 0) c10::SetAllocator(c10::DeviceType::CPU, before, priority);
 }
 
-uint64_t allocation_ledger::current_bytes(uint32_t owner) const { return accounts[owner].current.load(); }
 uint64_t allocation_ledger::peak_bytes(uint32_t owner) const {
   return std::max(accounts[owner].peak.load(), accounts[owner].taken.load());
 }

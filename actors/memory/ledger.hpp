@@ -31,7 +31,6 @@ class allocation_ledger {
   [[nodiscard]] uint32_t owner(uint32_t rank) const {
     return rank < owners_.size() ? owners_[rank] : ledger_owners_max - 1;
   }
-  [[nodiscard]] uint64_t current_bytes(uint32_t owner) const;
   [[nodiscard]] uint64_t peak_bytes(uint32_t owner) const;
   /// Returns the largest number of bytes that `owner` had allocated at a time since the previous call, or since the
   /// ledger was made, and begins a new measurement.

@@ -177,12 +177,6 @@ std::string_view example_of(std::string_view command) {
   return at == std::end(examples) ? std::string_view() : at->text;
 }
 
-std::vector<std::string_view> commands_with_example() {
-  std::vector<std::string_view> out;
-  for (const auto& e : examples) out.push_back(e.command);
-  return out;
-}
-
 std::string full_name(const CLI::App& command) {
   const CLI::App* const above = command.get_parent();
   return above == nullptr ? command.get_name() : full_name(*above) + " " + command.get_name();

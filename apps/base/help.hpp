@@ -24,8 +24,6 @@ void finish_help(CLI::App& program);
 
 /// Returns the example that a help shows; `command` is the text after `troupe`. Empty if there is no example.
 std::string_view example_of(std::string_view command);
-/// Returns the names of all commands that have an example.
-std::vector<std::string_view> commands_with_example();
 
 /// Returns the name of a command after the names of its parent commands, such as `troupe checkpoint verify`.
 std::string full_name(const CLI::App& command);

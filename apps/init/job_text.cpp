@@ -50,10 +50,6 @@ void job_text::put(std::string_view key, std::string value, std::string comment)
   lines_.insert(at, std::move(made));
 }
 
-void job_text::put_if_absent(std::string_view key, std::string value, std::string comment) {
-  if (!has(key)) put(key, std::move(value), std::move(comment));
-}
-
 void job_text::put_all(const config::node& document, const std::vector<std::string_view>& except) {
   put_below("", document, except);
 }

@@ -17,7 +17,6 @@ class job_text {
   /// Sets a key, such as `optimizer.params.lr`, to a value, which is YAML on one line and replaces an earlier value.
   /// Without a `comment`, the key's meaning is written next to the value.
   void put(std::string_view key, std::string value, std::string comment = {});
-  void put_if_absent(std::string_view key, std::string value, std::string comment = {});
   /// Sets every key of `document` that the table of configuration keys contains and whose value is not the default.
   /// Keys that begin with an entry of `except` are omitted.
   void put_all(const config::node& document, const std::vector<std::string_view>& except = {});

@@ -228,11 +228,6 @@ core::result<void> universal_reader::add_model(const deepspeed_files& files) {
 
 }  // namespace
 
-bool is_universal_folder(const fs::path& path) {
-  std::error_code ec;
-  return fs::exists(path / "latest_universal", ec) || fs::exists(path / "zero/optimizer_state.pt", ec);
-}
-
 core::result<tensor_source> read_universal_source(const fs::path& path) {
   TROUPE_ASSIGN(const auto folder, tag_folder(path, std::nullopt, "latest_universal"));
   std::error_code ec;

@@ -9,9 +9,6 @@
 
 namespace troupe::checkpoint {
 
-/// True if `path` is a universal folder, or names one by `latest_universal`.
-bool is_universal_folder(const std::filesystem::path& path);
-
 /// Opens the universal checkpoint at `path`, which contains `zero`, or `latest_universal` with the name of a folder
 /// that does. Masters and moments are the tensors of the files in `zero`, in the shapes that the model files list if
 /// stage 3 left them flat; the rest (16-bit weights, frozen parameters, buffers, ties, the run) comes from the model

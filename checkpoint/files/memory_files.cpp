@@ -261,17 +261,4 @@ core::result<void> memory_files::put(const fs::path& path, content file) {
   return {};
 }
 
-core::result<std::vector<shared_file>> memory_files::files_in(const fs::path& folder) {
-  TROUPE_ASSIGN(const auto all, list(folder));
-  const std::lock_guard lock(mutex_);
-  std::vector<shared_file> out;
-  for (const auto& entry : all) {
-    const auto at = names_.find(inside(plain(folder)) + entry.name);
-    if (at == names_.end() || at->second == nullptr) continue;
-    const auto& file = *at->second;
-    out.push_back({folder / entry.name, file.memory != nullptr ? file.memory->descriptor() : -1, file.bytes});
-  }
-  return out;
-}
-
 }  // namespace troupe::checkpoint

@@ -67,12 +67,6 @@ class memory_files final : public file_system {
   /// Makes a file of `bytes` bytes in another machine's memory, which `read` reads, appear at `path`, where it replaces
   /// a file of that name. Errors: bad_input if the folder is missing or `path` is a folder.
   core::result<void> adopt_elsewhere(const std::filesystem::path& path, uint64_t bytes, reader read);
-  /// Returns the files of a folder, written here or adopted, for a process that has none of them. A descriptor is valid
-  /// as long as its file exists.
-  core::result<std::vector<shared_file>> files_in(const std::filesystem::path& folder);
-
-  /// Returns the memory that is kept for later files to the machine. Called when later files will have other sizes.
-  void forget_kept() { segments_->forget(); }
   /// Returns the bytes of shared memory that files written in this process use and keep.
   [[nodiscard]] segment_use use() const { return segments_->use(); }
 

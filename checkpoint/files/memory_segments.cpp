@@ -76,12 +76,6 @@ void memory_segments::give_back(owned memory) {
   while (kept_.size() > max_kept_segments || use_.kept > use_.most_used) drop_oldest();
 }
 
-void memory_segments::forget() {
-  const std::lock_guard lock(mutex_);
-  while (!kept_.empty()) drop_oldest();
-  use_.most_used = use_.used;
-}
-
 segment_use memory_segments::use() const {
   const std::lock_guard lock(mutex_);
   return use_;

@@ -21,7 +21,7 @@ inline constexpr uint64_t small_segment_bytes = uint64_t{64} << 10;
 /// Memory use of a memory_segments, in bytes of whole pages.
 struct segment_use {
   uint64_t used = 0;       ///< bytes of segments that files use
-  uint64_t most_used = 0;  ///< peak of `used` since the last forget(); upper bound of `kept`
+  uint64_t most_used = 0;  ///< peak of `used`; upper bound of `kept`
   uint64_t kept = 0;       ///< bytes of unused segments, kept for later files
   uint64_t made = 0;       ///< number of segments created so far
 };
@@ -38,8 +38,6 @@ class memory_segments : public std::enable_shared_from_this<memory_segments> {
   /// user releases it. Errors: no_space beyond the limit or if the machine has too little such memory free; limit if it
   /// has no descriptors left.
   core::result<segment> take(uint64_t bytes);
-  /// Releases the memory of all kept segments to the operating system.
-  void forget();
   [[nodiscard]] segment_use use() const;
   [[nodiscard]] uint64_t limit_bytes() const { return limit_bytes_; }
 

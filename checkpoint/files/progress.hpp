@@ -11,8 +11,4 @@ namespace troupe::checkpoint {
 /// error_kind::stopped; no half-written files remain.
 using progress_function = std::function<bool(uint64_t done_bytes, uint64_t total_bytes)>;
 
-/// Usual number of bytes between two calls of a progress_function; a call costs a few nanoseconds, little compared with
-/// that many bytes.
-inline constexpr uint64_t progress_step_bytes = uint64_t{4} << 20;
-
 }  // namespace troupe::checkpoint

@@ -166,13 +166,7 @@ core::result<std::vector<int64_t>> split_widths(int64_t size, uint32_t ranks, un
   if (size % n == 0) return out;
   if (how == uneven_split::refused)
     return fail(error_kind::bad_input, fmt::format("{} cannot be divided by {} ranks", size, ranks));
-  if (how == uneven_split::one_more_each)
-    for (int64_t r = 0; r < size % n; ++r) ++out[static_cast<size_t>(r)];
-  else
-    for (int64_t left = size, r = 0; r < n; ++r) {
-      out[static_cast<size_t>(r)] = std::min(left, (size + n - 1) / n);
-      left -= out[static_cast<size_t>(r)];
-    }
+  for (int64_t r = 0; r < size % n; ++r) ++out[static_cast<size_t>(r)];
   return out;
 }
 

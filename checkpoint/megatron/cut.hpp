@@ -27,9 +27,8 @@ enum class cut_kind : uint8_t {
 
 /// How a dimension is split whose size is not divisible by the number of ranks.
 enum class uneven_split : uint8_t {
-  refused,          ///< such a size is an error, as in Megatron: all slices must be equally wide
-  one_more_each,    ///< the first (size mod ranks) ranks have one element more (DeepSpeed's AutoTP)
-  rounded_up_first  ///< the first ranks have ceil(size / ranks), the last fewer or none (torch.chunk)
+  refused,       ///< such a size is an error, as in Megatron: all slices must be equally wide
+  one_more_each  ///< the first (size mod ranks) ranks have one element more (DeepSpeed's AutoTP)
 };
 
 /// A kind of cut and its parameters.

@@ -3,7 +3,6 @@
 
 #include <array>
 #include <memory>
-#include <set>
 #include <tuple>
 #include <unordered_map>
 
@@ -63,14 +62,13 @@ class pattern_list {
   }
 
   /// Returns the index of the only pattern that matches; nothing if none does. Refused: a name that two patterns match.
-  core::result<std::optional<size_t>> match(std::string_view name) {
+  core::result<std::optional<size_t>> match(std::string_view name) const {
     std::optional<size_t> out;
     const auto found = [&](size_t number) -> core::result<void> {
       if (out)
         return fail(error_kind::bad_input, fmt::format("parameter '{}' is matched by '{}' and by '{}' of '{}'",
                                                        shown(name), shown(texts_[*out]), shown(texts_[number]), key_));
       out = number;
-      matched_.insert(number);
       return {};
     };
     const auto [first, last] = plain_.equal_range(std::string(name));
@@ -83,25 +81,19 @@ class pattern_list {
   }
 
   [[nodiscard]] const std::string& text(size_t number) const { return texts_[number]; }
-  void add_unmatched(std::vector<std::string>& to) const {
-    for (size_t i = 0; i < texts_.size(); ++i)
-      if (!matched_.contains(i)) to.push_back(fmt::format("{}: {}", key_, texts_[i]));
-  }
 
  private:
   std::string key_;
   std::vector<std::string> texts_;
   std::unordered_multimap<std::string, size_t> plain_;
   std::vector<std::pair<size_t, name_pattern>> others_;
-  std::set<size_t> matched_;
 };
 
 }  // namespace
 
 struct pattern_rules::parts {
   universal_patterns content;
-  pattern_list vocabulary, pipeline_replicated, replicated, averaged, row_parallel, two_parts, sub_parameters,
-      unsupported;
+  pattern_list vocabulary, replicated, averaged, row_parallel, two_parts, sub_parameters, unsupported;
   std::vector<size_t> group;  ///< [pattern of sub_parameters]: index of its entry in content.sub_parameters
 
   core::result<cut_rule> of_parts(std::string_view name, size_t number) const {
@@ -141,7 +133,6 @@ core::result<pattern_rules> pattern_rules::create(universal_patterns patterns) {
   for (const auto& [text, reason] : c.unsupported) unsupported.push_back(text);
   const std::tuple<pattern_list*, std::string_view, const std::vector<std::string>*> all[] = {
       {&p->vocabulary, "vocabulary_parameter_patterns", &c.vocabulary},
-      {&p->pipeline_replicated, "pipeline_replicated_parameter_patterns", &c.pipeline_replicated},
       {&p->replicated, "tp_replicated_parameter_patterns", &c.replicated},
       {&p->averaged, "parameter_to_average_patterns", &c.averaged},
       {&p->row_parallel, "parameter_with_row_parallelism_patterns", &c.row_parallel},
@@ -152,11 +143,11 @@ core::result<pattern_rules> pattern_rules::create(universal_patterns patterns) {
   return pattern_rules(std::move(p));
 }
 
-core::result<cut_rule> pattern_rules::rule(std::string_view name) {
-  auto& p = *parts_;
+core::result<cut_rule> pattern_rules::rule(std::string_view name) const {
+  const auto& p = *parts_;
   std::array<std::optional<size_t>, 7> hit;
-  pattern_list* const lists[] = {&p.unsupported,    &p.replicated,   &p.averaged,  &p.two_parts,
-                                 &p.sub_parameters, &p.row_parallel, &p.vocabulary};
+  const pattern_list* const lists[] = {&p.unsupported,    &p.replicated,   &p.averaged,  &p.two_parts,
+                                       &p.sub_parameters, &p.row_parallel, &p.vocabulary};
   for (size_t i = 0; i < hit.size(); ++i) {
     TROUPE_ASSIGN(auto m, lists[i]->match(name));
     hit[i] = m;
@@ -183,21 +174,5 @@ core::result<cut_rule> pattern_rules::rule(std::string_view name) {
   if (vocabulary) out.original_rows = p.content.original_vocabulary;
   return out;
 }
-
-core::result<bool> pattern_rules::is_pipeline_replicated(std::string_view name) {
-  TROUPE_ASSIGN(const auto m, parts_->pipeline_replicated.match(name));
-  return m.has_value();
-}
-
-std::vector<std::string> pattern_rules::unmatched() const {
-  std::vector<std::string> out;
-  const auto& p = *parts_;
-  for (const auto* list : {&p.vocabulary, &p.pipeline_replicated, &p.replicated, &p.averaged, &p.row_parallel,
-                           &p.two_parts, &p.sub_parameters})
-    list->add_unmatched(out);
-  return out;
-}
-
-const universal_patterns& pattern_rules::patterns() const { return parts_->content; }
 
 }  // namespace troupe::checkpoint

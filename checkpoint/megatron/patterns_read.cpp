@@ -26,7 +26,6 @@ class info_reader {
     if (tree_.kind(info_) != pickle_kind::dict) return bad("", "a dict");
     TROUPE_TRY(version());
     TROUPE_TRY(size("original_vocab_size", out_.original_vocabulary));
-    TROUPE_TRY(size("padded_vocab_size", out_.padded_vocabulary));
     TROUPE_TRY(lists());
     TROUPE_TRY(sub_parameters());
     TROUPE_TRY(shard_widths());
@@ -130,7 +129,6 @@ class info_reader {
   core::result<void> lists() {
     const std::pair<std::string_view, std::vector<std::string>*> all[] = {
         {"vocabulary_parameter_patterns", &out_.vocabulary},
-        {"pipeline_replicated_parameter_patterns", &out_.pipeline_replicated},
         {"tp_replicated_parameter_patterns", &out_.replicated},
         {"parameter_to_average_patterns", &out_.averaged},
         {"parameter_with_row_parallelism_patterns", &out_.row_parallel},

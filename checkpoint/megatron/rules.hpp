@@ -53,8 +53,8 @@ struct sub_parameter_pattern {
 /// name's first character on.
 struct universal_patterns {
   double version = 0;  ///< value of `universal_checkpoint_version`
-  int64_t original_vocabulary = 0, padded_vocabulary = 0;
-  std::vector<std::string> vocabulary, pipeline_replicated, replicated, averaged, row_parallel, two_parts;
+  int64_t original_vocabulary = 0;
+  std::vector<std::string> vocabulary, replicated, averaged, row_parallel, two_parts;
   std::vector<sub_parameter_pattern> sub_parameters;
   /// [pattern]: widths of the slices of a matching parameter, [part][rank].
   std::map<std::string, std::vector<std::vector<int64_t>>> shard_widths;
@@ -80,13 +80,7 @@ class pattern_rules {
   /// Returns the first rule that applies to `name`: replicated, averaged, two parts, parts, else cut along dimension 1
   /// (row parallel) or 0; a vocabulary has its original rows. Refused: a name that two patterns of a list match, a name
   /// that the writer declared unsupported, parts without the widths that the writer's version promises.
-  core::result<cut_rule> rule(std::string_view name);
-  /// True if the parameter `name` is replicated over pipeline stages, so that later stages only have a copy.
-  core::result<bool> is_pipeline_replicated(std::string_view name);
-  /// Returns the patterns that no name has matched so far, each with the name of its list; without the list of
-  /// unsupported parameters.
-  [[nodiscard]] std::vector<std::string> unmatched() const;
-  [[nodiscard]] const universal_patterns& patterns() const;
+  [[nodiscard]] core::result<cut_rule> rule(std::string_view name) const;
 
  private:
   struct parts;

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -282,25 +281,6 @@ void say_other_trainer_step(tensor_source& s) {
 
 bool has_optimizer_file(const fs::path& folder) {
   return std::ranges::any_of(optimizer_names, [&](std::string_view name) { return is_there(folder / name); });
-}
-
-std::optional<fs::path> newest_trainer_folder(const fs::path& root) {
-  constexpr std::array<std::string_view, 2> beginnings{"checkpoint-", "checkpoint_"};
-  std::optional<std::pair<uint64_t, fs::path>> newest;
-  std::error_code ec, no_folder;
-  size_t seen = 0;
-  for (fs::directory_iterator at(root, ec), end; !ec && at != end && seen < max_folder_entries;
-       at.increment(ec), ++seen) {
-    const auto name = at->path().filename().string();
-    for (const auto begin : beginnings) {
-      if (!name.starts_with(begin) || !at->is_directory(no_folder)) continue;
-      uint64_t number = 0;
-      const auto [stop, error] = std::from_chars(name.data() + begin.size(), name.data() + name.size(), number);
-      if (error != std::errc() || stop != name.data() + name.size()) continue;
-      if (!newest || number > newest->first) newest = {number, at->path()};
-    }
-  }
-  return newest ? std::optional(newest->second) : std::nullopt;
 }
 
 }  // namespace troupe::checkpoint

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <filesystem>
-#include <optional>
 
 #include "checkpoint/source/tensor_source.hpp"
 #include "core/error.hpp"
@@ -29,9 +28,5 @@ void say_other_trainer_step(tensor_source& s);
 
 /// True if `folder` has the optimizer's file of Trainer or Accelerate, judged by its name.
 bool has_optimizer_file(const std::filesystem::path& folder);
-
-/// Returns the newest `checkpoint-500` of the Trainer, or `checkpoint_3` of Accelerate, in a folder of them; nothing if
-/// there is none.
-std::optional<std::filesystem::path> newest_trainer_folder(const std::filesystem::path& root);
 
 }  // namespace troupe::checkpoint

@@ -108,14 +108,12 @@ class pickle_tree {
 /// Reads the pickle at the beginning of `bytes`; ignores bytes after its end mark. Refused with the offset: protocols
 /// beyond 5 and opcodes outside pickle::op (extensions, out-of-band buffers, protocol 0's text numbers), lengths beyond
 /// the file, calls of a value that is not a global or with arguments that are not a tuple, values that contain
-/// themselves. Memory is at most max_pickle_memory_factor times the pickle plus a constant.
+/// themselves. Memory is at most 256 bytes for each byte of the pickle, plus a constant; the worst case is a pickle of
+/// empty lists, one byte each.
 core::result<pickle_tree> read_pickle(std::span<const std::byte> bytes);
 
 /// Reads a pickle of at most `bytes` bytes from byte `begin` of a file on, like the overload for memory. The tree keeps
 /// a copy of the pickle's bytes. An error of reading is of kind `io` and names the file.
 core::result<pickle_tree> read_pickle(const core::source_file& file, uint64_t begin, uint64_t bytes);
-
-/// Largest ratio of the tree's memory to the pickle's size; the worst case is a pickle of empty lists, one byte each.
-inline constexpr size_t max_pickle_memory_factor = 256;
 
 }  // namespace troupe::checkpoint

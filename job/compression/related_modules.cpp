@@ -45,7 +45,6 @@ module_pairs::module_pairs(std::span<const pruned_module> chosen, const core::mo
 const core::result<std::vector<const layer_info*>>& module_pairs::found(const std::string& pattern) {
   const auto at = found_.find(pattern);
   if (at != found_.end()) return at->second;
-  ++patterns_read_;
   core::result<layers> out;
   if (const auto all = layers_found(pattern, table_); !all)
     out = core::fail(all.error());

@@ -32,8 +32,6 @@ class module_pairs {
   /// and key: a pattern that matches nothing, and one whose matches cannot be assigned.
   core::result<std::vector<const core::layer_info*>> related(const pruned_module& m, const config::pruned_group& g,
                                                              pairing_reach reach);
-  /// Returns the number of patterns that have been compared with the model so far.
-  [[nodiscard]] size_t patterns_read() const { return patterns_read_; }
 
  private:
   const core::result<std::vector<const core::layer_info*>>& found(const std::string& pattern);
@@ -41,7 +39,6 @@ class module_pairs {
   const core::model_table& table_;
   std::set<std::tuple<pruned_part, std::string, uint32_t, std::string>> chosen_;
   std::map<std::string, core::result<std::vector<const core::layer_info*>>> found_;
-  size_t patterns_read_ = 0;
 };
 
 /// Returns a key such as "compression_training.row_pruning.different_groups.mlp.related_modules".

@@ -11,6 +11,9 @@ extern std::atomic<size_t> live_bytes;
 extern std::atomic<size_t> peak_bytes;
 extern std::atomic<size_t> asked_bytes;  ///< number of bytes ever allocated, including bytes that were freed
 
+/// Largest ratio of the memory of a pickle's tree to the pickle's size, which docs/formats.md states.
+inline constexpr size_t max_pickle_memory_factor = 256;
+
 /// Measures the peak of the heap since the construction of the mark, beyond the heap's size at that time.
 class memory_mark {
  public:

@@ -171,25 +171,4 @@ BOOST_AUTO_TEST_CASE(neighbours_are_one_run) {
   BOOST_TEST((columns.runs(0, 12) == std::vector<tp_run>{{0, 0, 6}, {6, 10, 6}}));
 }
 
-BOOST_AUTO_TEST_CASE(the_boxes_of_all_coordinates_cover_a_cut_parameter_once) {
-  for (const auto& s : samples) {
-    if (!s.cut.cuts()) continue;
-    uint64_t inner = 1;
-    for (size_t d = s.cut.dimension + 1; d < s.whole.size(); ++d) inner *= static_cast<uint64_t>(s.whole[d]);
-    const auto along = static_cast<uint64_t>(s.whole[s.cut.dimension]);
-    std::vector<uint32_t> covered(core::numel_of(s.whole), 0);
-    for (uint32_t t = 0; t < s.degree; ++t) {
-      BOOST_TEST_INFO_SCOPE("t " << t);
-      const core::tp_slices slices(s.whole, s.cut, t);
-      BOOST_TEST(slices.boxes().size() <= s.cut.parts.size());
-      for (const auto& b : slices.boxes())
-        for (uint64_t o = 0; o < b.count[0]; ++o)
-          for (uint64_t k = 0; k < b.count[1]; ++k)
-            for (uint64_t i = 0; i < b.count[2]; ++i)
-              ++covered[((b.first[0] + o) * along + b.first[1] + k) * inner + b.first[2] + i];
-    }
-    BOOST_TEST(std::ranges::count(covered, 1U) == static_cast<int64_t>(covered.size()));
-  }
-}
-
 BOOST_AUTO_TEST_SUITE_END()

@@ -175,7 +175,7 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused_with_the_module) {
   BOOST_TEST(has(none.error().text, "wanted the mask of transformer.h.0.mlp.c_fc, the checkpoint has none"));
 }
 
-BOOST_AUTO_TEST_CASE(a_pattern_is_compared_with_the_layers_once_however_many_modules_are_pruned) {
+BOOST_AUTO_TEST_CASE(every_pruned_module_of_many_has_the_related_module_of_its_own_unit) {
   const std::string deep = R"({"model_type": "gpt2", "n_layer": 30, "n_embd": 8, "n_head": 2, "n_inner": 12,
                                "n_positions": 8, "vocab_size": 32})";
   const auto config = config_of(deep, rows_pruned("'mlp\\.c_fc'", "'mlp\\.c_proj'"));
@@ -190,7 +190,6 @@ BOOST_AUTO_TEST_CASE(a_pattern_is_compared_with_the_layers_once_however_many_mod
     BOOST_TEST_REQUIRE(with_it->size() == 1U);
     BOOST_TEST(with_it->front()->unit == m.unit);
   }
-  BOOST_TEST(pairs.patterns_read() == 2U);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -25,8 +25,6 @@ namespace troupe::apps {
 namespace {
 
 namespace fs = std::filesystem;
-using core::error_kind;
-using core::fail;
 
 /// Shows the progress: one line per second in a log, one rewritten line on a terminal.
 class display {

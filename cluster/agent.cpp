@@ -22,8 +22,6 @@
 namespace troupe::cluster {
 namespace {
 
-using core::error_kind;
-
 class agent {
  public:
   agent(polled_link& supervisor, const agent_options& o)

@@ -10,8 +10,6 @@
 
 namespace troupe::cluster {
 
-using core::error_kind;
-
 namespace {
 
 /// Returns the number of the process that a message concerns; nothing if the message concerns no single process.

@@ -9,8 +9,6 @@
 
 namespace troupe::cluster {
 
-using core::error_kind;
-
 std::string_view name_of(standing s) {
   constexpr std::string_view names[] = {"absent", "starting", "idle", "working", "left"};
   return names[static_cast<size_t>(s)];

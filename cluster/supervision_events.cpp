@@ -12,8 +12,6 @@
 namespace troupe::cluster {
 namespace {
 
-using core::error_kind;
-
 /// True if another process may have caused a failure of this kind; that process then reports the cause, or is lost.
 bool may_follow_another(error_kind why) { return why == error_kind::peer_lost || why == error_kind::stopped; }
 

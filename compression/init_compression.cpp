@@ -20,9 +20,6 @@
 namespace troupe::compression {
 namespace {
 
-using core::error_kind;
-using core::fail;
-
 core::result<void> compresses(const std::shared_ptr<const config::job_config>& config) {
   if (config == nullptr) return fail(error_kind::bad_input, "init_compression: the configuration is missing");
   if (config->compression.any() || config->compression.layers.enabled) return {};

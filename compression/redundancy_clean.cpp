@@ -21,9 +21,6 @@
 namespace troupe::compression {
 namespace {
 
-using core::error_kind;
-using core::fail;
-
 /// Returns the largest allowed difference between outputs before and after removed rows, relative to the largest
 /// output. The outputs differ slightly because sums over fewer numbers round differently.
 double most_apart(at::ScalarType type) { return type == at::kBFloat16 ? 3e-2 : type == at::kHalf ? 4e-3 : 1e-5; }

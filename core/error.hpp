@@ -47,6 +47,14 @@ inline tl::unexpected<error> refused(std::string text) { return fail(error_kind:
 
 }  // namespace troupe::core
 
+namespace troupe {
+
+// Every room makes errors: `error_kind` and `fail` need no qualification within Troupe.
+using core::error_kind;
+using core::fail;
+
+}  // namespace troupe
+
 #define TROUPE_JOIN_(a, b) a##b
 #define TROUPE_JOIN(a, b) TROUPE_JOIN_(a, b)
 

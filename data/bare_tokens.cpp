@@ -14,9 +14,6 @@
 namespace troupe::data {
 namespace {
 
-using core::error_kind;
-using core::fail;
-
 /// Bytes of the header that llm.c writes: 256 numbers of 32 bits, of which three are used. Source: karpathy/llm.c,
 /// dev/data/data_common.py.
 constexpr uint64_t header_bytes = 1024;

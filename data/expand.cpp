@@ -16,9 +16,6 @@
 namespace troupe::data {
 namespace {
 
-using core::error_kind;
-using core::fail;
-
 /// Result of one round of a decoder: packed bytes read, bytes written, and whether a member of the file is complete.
 struct decoded {
   size_t taken = 0, produced = 0;

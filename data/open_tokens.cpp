@@ -14,8 +14,6 @@ namespace troupe::data {
 namespace {
 
 namespace fs = std::filesystem;
-using core::error_kind;
-using core::fail;
 
 /// Returns the position of the first token that is not below `vocab_size`. Computes the maximum of a block first: that
 /// runs at memory speed, and nearly every block passes.

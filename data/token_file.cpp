@@ -12,8 +12,6 @@
 namespace troupe::data {
 namespace {
 
-using core::error_kind;
-using core::fail;
 using nlohmann::json;
 
 constexpr const char* format_name = "troupe tokens";

@@ -9,9 +9,6 @@
 namespace troupe::fabric {
 namespace {
 
-using core::error_kind;
-using core::fail;
-
 std::string at(size_t index) { return "piece " + std::to_string(index) + ": "; }
 
 /// Consecutive bytes or elements [begin, end), and the index of the piece that they belong to.

@@ -9,8 +9,6 @@
 
 namespace troupe::fabric {
 
-using core::error_kind;
-
 std::string rendezvous::name_of(uint32_t rank) const {
   return "rank " + std::to_string(ranks_.empty() ? rank : ranks_[rank]);
 }

@@ -7,8 +7,6 @@
 namespace troupe::fabric {
 namespace {
 
-using core::error_kind;
-
 template <class T>
 std::string spelled(const T& value) {
   if constexpr (std::is_same_v<T, bool>)

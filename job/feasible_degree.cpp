@@ -11,8 +11,6 @@
 namespace troupe::job {
 namespace {
 
-using core::error_kind;
-
 std::string text_of(uint64_t n) { return std::to_string(n); }
 
 tl::unexpected<core::error> refused(const std::string& key, const std::string& wanted, uint64_t got) {

@@ -20,7 +20,6 @@
 namespace troupe::job {
 namespace {
 
-using core::error_kind;
 template <class T>
 using checked = tl::expected<T, pipeline_problem>;
 

@@ -16,7 +16,6 @@ namespace troupe::net {
 namespace {
 
 using json = nlohmann::json;
-using core::error_kind;
 
 std::string to_base64(const std::string& bytes) {
   std::string out((bytes.size() + 2) / 3 * 4, '\0');

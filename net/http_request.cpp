@@ -20,8 +20,6 @@
 namespace troupe::net {
 namespace {
 
-using core::error_kind;
-
 core::result<void> wait_for(int socket, short events, int64_t deadline_ns) {
   const int64_t left_ns = deadline_ns - core::now_ns();
   pollfd on{socket, events, 0};

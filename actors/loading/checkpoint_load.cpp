@@ -22,8 +22,6 @@ namespace {
 
 using checkpoint::tensor_entry;
 using checkpoint::tensor_kind;
-using core::error_kind;
-using core::fail;
 
 /// Number of unknown parameters that one error message names at most.
 constexpr size_t max_names_shown = 5;

@@ -9,8 +9,6 @@
 namespace troupe::actors {
 namespace {
 
-using core::error_kind;
-using core::fail;
 using owner = plan::pool;
 
 /// Name of the folder for offloaded states, below the folder for swap files, which the run may use at the same time.

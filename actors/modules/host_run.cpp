@@ -13,8 +13,6 @@
 namespace troupe::actors {
 namespace {
 
-using core::error_kind;
-
 core::error wrong_batch(const next_batch& k, const std::string& what) {
   return {error_kind::bad_input, std::string("the host's ") +
                                      (k.which == plan::plan_choice::evaluate ? "evaluation" : "training") +

@@ -15,8 +15,6 @@
 namespace troupe::actors {
 namespace {
 
-using core::error_kind;
-
 /// Largest number of bytes of states that one message carries.
 constexpr uint64_t read_bytes_max = uint64_t{64} << 20;
 

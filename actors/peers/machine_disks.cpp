@@ -9,8 +9,6 @@
 
 namespace troupe::actors {
 
-using core::error_kind;
-
 bool machine_disks::are_used() const {
   return links_.job->checkpoint.use_node_local_storage && !links_.job->cluster.hosts.empty();
 }

@@ -23,8 +23,6 @@
 namespace troupe::actors {
 namespace {
 
-using core::error_kind;
-
 /// Shortest and longest interval at which a process sends the pulses (progress) of its ranks to the other processes.
 constexpr std::chrono::nanoseconds shortest_pulse = std::chrono::milliseconds(10),
                                    longest_pulse = std::chrono::milliseconds(500);

@@ -13,8 +13,6 @@ namespace troupe::actors {
 
 namespace {
 
-using core::error_kind;
-
 /// Returns the answer to a call that succeeds without values or fails with an error.
 deed_answer answer_of(const core::result<void>& did) {
   if (did) return {};

@@ -12,8 +12,6 @@
 namespace troupe::actors {
 namespace {
 
-using core::error_kind;
-
 /// Numbers under which a process offers texts to the processes of its machine, above the numbers that shared_term uses.
 constexpr uint32_t facts_offer = 1U << 30, first_text_offer = facts_offer + 1;
 

@@ -11,8 +11,6 @@
 namespace troupe::actors {
 namespace {
 
-using core::error_kind;
-
 /// Number of bytes of a file that one transfer carries.
 constexpr uint64_t chunk_bytes = uint64_t{4} << 20;
 

@@ -18,7 +18,6 @@ namespace {
 namespace fs = std::filesystem;
 using checkpoint::input_file;
 using checkpoint::real_files;
-using core::error_kind;
 
 constexpr std::string_view parts_name = checkpoint::node_parts_name, writers_name = checkpoint::node_writers_name;
 constexpr std::string_view disk_mark = machine_files::disk_mark;

@@ -32,9 +32,6 @@
 namespace troupe::actors {
 namespace {
 
-using core::error_kind;
-using core::fail;
-
 /// Maximum number of loads that resumer::resume begins, each after damage that the one before has met.
 constexpr uint32_t loads_max = 3;
 

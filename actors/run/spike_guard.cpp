@@ -16,8 +16,6 @@
 namespace troupe::actors {
 namespace {
 
-using core::error_kind;
-
 std::string sentence_of(const step_report& r, const job::judged_loss& judged) {
   std::string out = fmt::format("the loss of step {} is {}", r.step, core::number_text(r.loss));
   if (!std::isfinite(r.loss)) return out;

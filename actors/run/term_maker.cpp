@@ -31,8 +31,6 @@
 namespace troupe::actors {
 namespace {
 
-using core::error_kind;
-
 /// Fills the memory of each rank with initial values on a thread of its own, because drawing the weights and touching
 /// the memory's pages for the first time takes most of the opening. Weights of a host program's own model are
 /// tensors of the calling thread, which then fills all ranks itself, one after the other.

@@ -35,8 +35,6 @@ void fields(F& f, part_result& x) {
 
 namespace {
 
-using core::error_kind;
-
 /// The first letter of encoded bytes, which marks their type.
 enum class mark : char { part = 'p', invitation = 'i', request = 'r' };
 

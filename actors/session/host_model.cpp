@@ -8,8 +8,6 @@
 
 namespace troupe::actors {
 
-using core::error_kind;
-
 core::result<void> copy_weights(const session& from, const models::module_model& into) {
   const core::model_table table = job::without_scores(from.table());
   if (auto ok = models::check_alike(table, into); !ok) return core::fail(ok.error().in("copying weights"));

@@ -11,8 +11,6 @@
 namespace troupe::actors {
 namespace {
 
-using core::error_kind;
-using core::fail;
 using plan::state_part;
 
 /// Number of bytes of an unknown name that are compared with the names of parameters to suggest the nearest one.

@@ -9,8 +9,6 @@
 namespace troupe::actors {
 namespace {
 
-using core::error_kind;
-
 constexpr size_t never = SIZE_MAX;
 /// Nanoseconds of virtual time that the last message deliveries of a failed run may take, each of which advances the
 /// clock by one nanosecond.

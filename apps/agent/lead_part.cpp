@@ -25,8 +25,6 @@
 namespace troupe::apps {
 namespace {
 
-using core::error_kind;
-
 /// Pause between two attempts to acquire the lead while an earlier lease of this host has not expired.
 constexpr auto look_again = std::chrono::milliseconds(200);
 

@@ -13,8 +13,6 @@ namespace troupe::apps {
 namespace {
 
 namespace fs = std::filesystem;
-using core::error_kind;
-using core::fail;
 
 constexpr std::string_view own_version = TROUPE_VERSION;
 constexpr std::string_view trainer = "troupe-train";

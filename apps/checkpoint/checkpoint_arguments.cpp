@@ -17,9 +17,6 @@
 
 namespace troupe::apps {
 
-using core::error_kind;
-using core::fail;
-
 namespace {
 
 /// Returns the function that receives lines which even --quiet does not suppress.

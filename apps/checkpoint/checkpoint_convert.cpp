@@ -22,8 +22,6 @@ namespace troupe::apps {
 namespace {
 
 namespace fs = std::filesystem;
-using core::error_kind;
-using core::fail;
 using core::human_bytes;
 
 void say_written(const conversion& writing, const checkpoint::weights_export_report& r) {

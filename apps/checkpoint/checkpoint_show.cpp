@@ -160,7 +160,6 @@ int verify_checkpoint_at(const source_arguments& a) {
 }
 
 core::result<compared_checkpoints> compare_checkpoints(const diff_arguments& a) {
-  using core::fail;
   if (a.tolerance && !(*a.tolerance >= 0))
     return fail(core::error_kind::bad_input, fmt::format("--tolerance: wanted at least 0, got {}", *a.tolerance));
   source_arguments other = a.first;

@@ -28,7 +28,6 @@ namespace troupe::apps {
 namespace {
 
 namespace fs = std::filesystem;
-using core::fail;
 
 /// Checks that the tensors are the model's parameters, unless they are named by a pipeline's layers.
 core::result<void> check_named(const described_checkpoint& c) {

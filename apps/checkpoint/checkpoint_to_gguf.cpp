@@ -11,9 +11,6 @@
 namespace troupe::apps {
 namespace {
 
-using core::error_kind;
-using core::fail;
-
 void say_written(const conversion& writing, const checkpoint::gguf_export_report& r) {
   std::string line = fmt::format("{} tensors, {}", r.tensors, core::human_bytes(static_cast<double>(r.bytes)));
   if (r.quantised_elements > 0)

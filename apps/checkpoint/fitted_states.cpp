@@ -19,8 +19,6 @@ namespace {
 
 using checkpoint::tensor_entry;
 using checkpoint::tensor_kind;
-using core::error_kind;
-using core::fail;
 
 /// The tensors of one parameter: the tensor that an optimizer updates, and the names of its moments.
 struct parameter_states {

@@ -12,8 +12,6 @@ namespace {
 
 using checkpoint::gguf_metadata;
 using checkpoint::gguf_value;
-using core::error_kind;
-using core::fail;
 
 core::result<checkpoint::gguf_model> gguf_model_of(const models::model_spec& spec) {
   const auto& gguf = spec.family->gguf;

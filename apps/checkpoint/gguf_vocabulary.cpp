@@ -15,8 +15,6 @@ namespace {
 
 using checkpoint::gguf_metadata;
 using checkpoint::gguf_value;
-using core::error_kind;
-using core::fail;
 using data::vocabulary_kind;
 namespace fs = std::filesystem;
 

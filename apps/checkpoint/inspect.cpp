@@ -17,9 +17,6 @@
 namespace troupe::apps {
 namespace {
 
-using core::error_kind;
-using core::fail;
-
 /// Returns text that a terminal can show: escapes control characters, keeps line breaks.
 std::string shown(const std::string& text) {
   std::string out;

@@ -33,8 +33,6 @@ namespace troupe::apps {
 namespace {
 
 namespace fs = std::filesystem;
-using core::error_kind;
-using core::fail;
 using json = nlohmann::ordered_json;
 
 constexpr size_t max_depth = 64;

@@ -12,8 +12,6 @@ namespace troupe::apps {
 namespace {
 
 using checkpoint::deepspeed_parameter_group;
-using core::error_kind;
-using core::fail;
 
 using rule = core::optimizer_type;
 

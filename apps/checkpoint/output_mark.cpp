@@ -19,8 +19,6 @@ namespace troupe::apps {
 namespace {
 
 namespace fs = std::filesystem;
-using core::error_kind;
-using core::fail;
 
 constexpr std::string_view word = "troupe_conversion", version = "1";
 constexpr std::string_view first_line = "troupe conversion 1\n";

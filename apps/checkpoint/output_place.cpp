@@ -19,8 +19,6 @@ namespace troupe::apps {
 namespace {
 
 namespace fs = std::filesystem;
-using core::error_kind;
-using core::fail;
 
 fs::path parent_of(const fs::path& out) {
   const auto parent = out.parent_path();

@@ -21,8 +21,6 @@ namespace troupe::apps {
 namespace {
 
 namespace fs = std::filesystem;
-using core::error_kind;
-using core::fail;
 using models::token_windows;
 using stream_pointer = std::shared_ptr<const data::token_stream>;
 

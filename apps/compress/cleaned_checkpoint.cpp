@@ -19,8 +19,6 @@
 namespace troupe::apps {
 namespace {
 
-using core::error_kind;
-using core::fail;
 using json = nlohmann::ordered_json;
 
 constexpr size_t max_depth = 64;

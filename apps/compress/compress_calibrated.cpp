@@ -20,8 +20,6 @@ namespace troupe::apps {
 namespace {
 
 namespace fs = std::filesystem;
-using core::error_kind;
-using core::fail;
 
 /// Size in bytes from which on malloc maps a block separately, so that freeing it returns the memory to the system.
 constexpr int mapped_bytes = 1 << 18;

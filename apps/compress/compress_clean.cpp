@@ -12,8 +12,6 @@
 namespace troupe::apps {
 namespace {
 
-using core::fail;
-
 }  // namespace
 
 core::result<void> write_clean(const compress_arguments& a) {

@@ -37,8 +37,6 @@ std::string target_names() {
 }
 
 namespace fs = std::filesystem;
-using core::error_kind;
-using core::fail;
 using core::human_bytes;
 
 void print_layers(const compress_summary& report) {

@@ -19,8 +19,6 @@ namespace troupe::apps {
 namespace {
 
 namespace fs = std::filesystem;
-using core::error_kind;
-using core::fail;
 
 core::result<checkpoint::weight_scheme> scheme_of(const compress_arguments& a, core::dtype type) {
   auto scheme = checkpoint::scheme_of(

@@ -11,8 +11,6 @@ namespace troupe::apps {
 namespace {
 
 namespace fs = std::filesystem;
-using core::error_kind;
-using core::fail;
 
 class gguf_target final : public compress_target {
  public:

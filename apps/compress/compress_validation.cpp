@@ -14,8 +14,6 @@ namespace troupe::apps {
 namespace {
 
 namespace fs = std::filesystem;
-using core::error_kind;
-using core::fail;
 
 constexpr std::array<std::string_view, 4> methods{"rtn", "gptq", "awq", "smoothquant"};
 

@@ -11,9 +11,6 @@
 
 namespace troupe::apps {
 
-using core::error_kind;
-using core::fail;
-
 core::result<void> check_data(const job::blueprint& b, double validation_fraction) {
   const auto& d = b.config->data;
   auto opened = data::open_tokenizer(d.tokenizer_path);

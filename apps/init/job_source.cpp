@@ -16,8 +16,6 @@ namespace troupe::apps {
 namespace {
 
 namespace fs = std::filesystem;
-using core::error_kind;
-using core::fail;
 
 std::string near(const fs::path& folder, const fs::path& path) {
   std::error_code e;

@@ -8,8 +8,6 @@
 namespace troupe::apps {
 namespace {
 
-using core::error_kind;
-
 /// Splits a text at the commas outside of brackets.
 std::vector<std::string_view> parts_of(std::string_view text) {
   std::vector<std::string_view> out;

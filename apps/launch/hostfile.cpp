@@ -14,7 +14,6 @@
 namespace troupe::apps {
 namespace {
 
-using core::error_kind;
 constexpr std::string_view spaces = " \t\r";
 
 std::vector<std::string_view> split(std::string_view text, char at) {

@@ -13,8 +13,6 @@
 namespace troupe::apps {
 namespace {
 
-using core::error_kind;
-
 constexpr uint32_t tasks_max = 1U << 20U;
 
 /// Reads a launcher's environment variables. Stores the first error, and returns 0 for a number that is wrong.

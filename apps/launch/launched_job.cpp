@@ -11,8 +11,6 @@
 namespace troupe::apps {
 namespace {
 
-using core::error_kind;
-
 bool is_given(const config::loaded& file, std::string_view key) {
   return std::ranges::find(file.given, key) != file.given.end();
 }

@@ -8,9 +8,6 @@
 
 namespace troupe::apps {
 
-using core::error_kind;
-using core::fail;
-
 core::result<std::unique_ptr<fp32_weights>> fp32_weights::open(const weights_arguments& a) {
   TROUPE_ASSIGN(auto source, open_for_fp32(a));
   std::unique_ptr<fp32_weights> out(new fp32_weights(std::move(source)));

@@ -22,8 +22,6 @@
 namespace troupe::apps {
 namespace {
 
-using core::error_kind;
-
 constexpr int looks_every_ms = 50;
 
 /// Returns the socket's address. Socket paths are limited to 108 bytes, so the folder is named by its descriptor; by

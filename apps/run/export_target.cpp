@@ -12,8 +12,6 @@ namespace troupe::apps {
 namespace {
 
 namespace fs = std::filesystem;
-using core::error_kind;
-using core::fail;
 
 /// Returns the folder itself, or its nearest existing parent.
 fs::path nearest_that_exists(fs::path at) {

@@ -17,8 +17,6 @@
 namespace troupe::checkpoint {
 namespace {
 
-using core::error_kind;
-using core::fail;
 namespace fs = std::filesystem;
 
 core::result<void> write_synced(file_system& files, const fs::path& path, std::string_view text) {

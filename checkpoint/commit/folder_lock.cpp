@@ -20,8 +20,6 @@
 namespace troupe::checkpoint {
 namespace {
 
-using core::error_kind;
-using core::fail;
 namespace fs = std::filesystem;
 
 /// Maximum number of attempts to lock a folder that another process removes at the same time.

@@ -11,8 +11,6 @@ namespace troupe::checkpoint {
 namespace {
 
 namespace fs = std::filesystem;
-using core::error_kind;
-using core::fail;
 
 /// Maximum depth of folders that remove_tree() removes; the formats written here have fewer levels.
 constexpr int max_written_depth = 4;

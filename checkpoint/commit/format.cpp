@@ -13,7 +13,6 @@ namespace troupe::checkpoint {
 namespace {
 
 namespace fs = std::filesystem;
-using core::fail;
 
 /// Returns "; --fallback-to-previous takes step-00000005 instead" for a folder whose newest checkpoint cannot be
 /// opened; empty if no other can be opened.

@@ -10,8 +10,6 @@
 
 namespace troupe::checkpoint {
 
-using core::error_kind;
-using core::fail;
 namespace fs = std::filesystem;
 
 core::result<void> make_folders(file_system& files, const fs::path& path) {

@@ -13,8 +13,6 @@ namespace troupe::checkpoint {
 namespace {
 
 namespace fs = std::filesystem;
-using core::error_kind;
-using core::fail;
 
 /// Represents a file on another machine's disk; opening it returns an error that names the machine.
 class file_of_host final : public source_view {

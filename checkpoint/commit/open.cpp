@@ -15,8 +15,6 @@
 namespace troupe::checkpoint {
 namespace {
 
-using core::error_kind;
-using core::fail;
 namespace fs = std::filesystem;
 
 /// Opens the checkpoint that `latest` names; its manifest must have the digest in `latest`.

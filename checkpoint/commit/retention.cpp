@@ -12,8 +12,6 @@
 namespace troupe::checkpoint {
 namespace {
 
-using core::fail;
-
 /// Returns the commit time of a checkpoint; 0 if the manifest has none or cannot be read, which makes it older than all
 /// others.
 uint64_t commit_time_of(file_system& files, const std::filesystem::path& folder) {

@@ -14,8 +14,6 @@
 namespace troupe::checkpoint {
 namespace {
 
-using core::error_kind;
-using core::fail;
 using kernels::group_scale;
 
 uint64_t bytes_of(const decompressed_weight& w) {

@@ -23,8 +23,6 @@
 namespace troupe::checkpoint {
 namespace {
 
-using core::error_kind;
-using core::fail;
 using core::refused;
 using core::shown;
 using fp8_json = nlohmann::ordered_json;

@@ -14,8 +14,6 @@
 namespace troupe::checkpoint {
 namespace {
 
-using core::error_kind;
-using core::fail;
 using core::shown;
 using json = nlohmann::ordered_json;
 using kernels::code_kind;

@@ -17,8 +17,6 @@ namespace troupe::checkpoint {
 namespace {
 
 using core::dtype;
-using core::error_kind;
-using core::fail;
 using kernels::code_kind;
 using kernels::group_scale;
 

@@ -20,8 +20,6 @@
 namespace troupe::checkpoint {
 namespace {
 
-using core::error_kind;
-using core::fail;
 using kernels::group_scale;
 
 constexpr std::array<std::string_view, 7> families{"gemma", "gemma2", "llama", "mistral", "phi3", "qwen2", "qwen3"};

@@ -14,9 +14,6 @@
 namespace troupe::checkpoint {
 namespace {
 
-using core::error_kind;
-using core::fail;
-
 bool is_weight(tensor_kind k) {
   return k == tensor_kind::master || k == tensor_kind::weight || k == tensor_kind::frozen;
 }

@@ -19,8 +19,6 @@ namespace troupe::checkpoint {
 namespace {
 
 namespace fs = std::filesystem;
-using core::error_kind;
-using core::fail;
 
 constexpr const char* metadata_module = "torch.distributed.checkpoint.metadata";
 constexpr const char* metadata_version = "1.0.0";

@@ -26,8 +26,6 @@ namespace troupe::checkpoint {
 namespace {
 
 namespace fs = std::filesystem;
-using core::error_kind;
-using core::fail;
 using core::refused;
 
 constexpr const char* universal_latest_name = "latest_universal";

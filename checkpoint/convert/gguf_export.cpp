@@ -22,9 +22,6 @@
 namespace troupe::checkpoint {
 namespace {
 
-using core::error_kind;
-using core::fail;
-
 /// A tensor to write to the GGUF file, and its source in the checkpoint.
 struct planned_tensor {
   gguf_tensor tensor;

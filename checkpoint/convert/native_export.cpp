@@ -15,9 +15,6 @@
 namespace troupe::checkpoint {
 namespace {
 
-using core::error_kind;
-using core::fail;
-
 run_state run_of(const tensor_source& from) {
   const auto& r = from.run;
   run_state out;

@@ -30,8 +30,6 @@ namespace troupe::checkpoint {
 namespace {
 
 namespace fs = std::filesystem;
-using core::error_kind;
-using core::fail;
 
 /// Maximum number of nested folders through which open_one() follows a path to a checkpoint.
 constexpr int max_steps_down = 4;

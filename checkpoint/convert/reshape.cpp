@@ -23,8 +23,6 @@ namespace troupe::checkpoint {
 namespace {
 
 namespace fs = std::filesystem;
-using core::error_kind;
-using core::fail;
 using nlohmann::json;
 
 constexpr size_t max_written_tag_bytes = 200;

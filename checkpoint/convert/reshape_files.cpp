@@ -18,8 +18,6 @@ namespace troupe::checkpoint {
 namespace {
 
 namespace fs = std::filesystem;
-using core::error_kind;
-using core::fail;
 using nlohmann::json;
 
 /// Converts JSON to a torch value; reshape() has bounded the depth.

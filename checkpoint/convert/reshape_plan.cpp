@@ -15,9 +15,6 @@
 namespace troupe::checkpoint {
 namespace {
 
-using core::error_kind;
-using core::fail;
-
 /// Parts of names that identify tensors before the first block in sources without an order of parameters.
 constexpr std::array<std::string_view, 4> first_fragments{"embed", "wte", "wpe", "tokens"};
 

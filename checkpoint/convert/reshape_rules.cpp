@@ -14,9 +14,6 @@
 namespace troupe::checkpoint {
 namespace {
 
-using core::error_kind;
-using core::fail;
-
 /// Returns the patterns that the writer of a DeepSpeed folder published; nothing for all other sources.
 core::result<std::optional<universal_patterns>> published(const tensor_source& of) {
   if (!of.format.starts_with("DeepSpeed")) return std::nullopt;

@@ -14,8 +14,6 @@
 namespace troupe::checkpoint {
 namespace {
 
-using core::error_kind;
-using core::fail;
 using kernels::group_scale;
 
 /// Stores a matrix as integers or floating-point codes in the formats of compressed-tensors.

@@ -19,8 +19,6 @@ namespace troupe::checkpoint {
 namespace {
 
 namespace fs = std::filesystem;
-using core::error_kind;
-using core::fail;
 using json = nlohmann::json;
 
 constexpr const char* weights_name = "weights.bin";

@@ -23,8 +23,6 @@ namespace troupe::checkpoint {
 namespace {
 
 namespace fs = std::filesystem;
-using core::error_kind;
-using core::fail;
 using weights = std::vector<exported_weight>;
 
 uint64_t bytes_of(const exported_weight& w) { return core::numel_of(w.from->shape) * core::size_of(w.type); }

@@ -11,8 +11,6 @@
 namespace troupe::checkpoint {
 namespace {
 
-using core::error_kind;
-using core::fail;
 using bytes = std::vector<std::byte>;
 
 core::result<std::vector<bytes>> values_of(source_reader& reader, const averaged_tensor& mean) {

@@ -15,8 +15,6 @@ namespace troupe::checkpoint {
 namespace {
 
 namespace fs = std::filesystem;
-using core::error_kind;
-using core::fail;
 
 /// Removes `prefix` and a number from the front of `name`; returns the number, or nothing if they are not there.
 std::optional<uint32_t> take(std::string_view& name, std::string_view prefix) {

@@ -5,8 +5,6 @@
 namespace troupe::checkpoint {
 namespace {
 
-using core::error_kind;
-using core::fail;
 using numbers = std::vector<uint32_t>;
 
 core::result<file_lists> equal_runs(const numbers& all, uint32_t runs, const char* of) {

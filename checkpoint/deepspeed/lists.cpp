@@ -10,9 +10,6 @@
 namespace troupe::checkpoint {
 namespace {
 
-using core::error_kind;
-using core::fail;
-
 using core::refused;
 
 /// Returns the value of `key` in the file's root dict if it exists and is of `kind`.

@@ -12,9 +12,6 @@
 namespace troupe::checkpoint {
 namespace {
 
-using core::error_kind;
-using core::fail;
-
 class builder {
  public:
   builder(const tensor_source& from, const deepspeed_write_options& options) : from_(from), options_(options) {}

@@ -22,9 +22,6 @@
 namespace troupe::checkpoint {
 namespace {
 
-using core::error_kind;
-using core::fail;
-
 using core::refused;
 
 class part_reader {

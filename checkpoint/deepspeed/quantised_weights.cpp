@@ -9,9 +9,6 @@
 
 namespace troupe::checkpoint {
 
-using core::error_kind;
-using core::fail;
-
 core::result<quantised_values> quantise(std::span<const float> weight, uint32_t bits, uint32_t groups) {
   if (bits < 2 || bits > 8) return fail(error_kind::bad_input, fmt::format("wanted 2 to 8 bits, got {}", bits));
   if (groups == 0 || weight.empty() || weight.size() % groups != 0)

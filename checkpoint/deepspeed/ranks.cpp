@@ -17,9 +17,6 @@
 namespace troupe::checkpoint {
 namespace {
 
-using core::error_kind;
-using core::fail;
-
 using core::refused;
 
 /// Returns a parallel degree that the model file stores under `key`; 0 if the file has none.

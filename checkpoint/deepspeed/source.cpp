@@ -15,8 +15,6 @@
 namespace troupe::checkpoint {
 namespace {
 
-using core::fail;
-
 /// Adds the tensors of one pipeline stage to `to`. A tied parameter has a copy in each stage that uses it; only the
 /// first copy is added.
 void add_part(tensor_source& to, deepspeed_part part) {

@@ -16,9 +16,6 @@
 namespace troupe::checkpoint {
 namespace {
 
-using core::error_kind;
-using core::fail;
-
 /// The optimizer's state of one parameter, or of a whole flat group.
 struct kept {
   std::optional<torch_tensor> master;

@@ -14,8 +14,6 @@ namespace troupe::checkpoint {
 namespace {
 
 using core::dtype;
-using core::error_kind;
-using core::fail;
 using nlohmann::json;
 
 /// Factor by which a dynamic loss scale grows and shrinks.

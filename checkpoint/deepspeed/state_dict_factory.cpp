@@ -19,8 +19,6 @@ namespace troupe::checkpoint {
 namespace {
 
 namespace fs = std::filesystem;
-using core::error_kind;
-using core::fail;
 
 struct opened_module {
   tensor_source source;

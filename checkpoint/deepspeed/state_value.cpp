@@ -13,8 +13,6 @@
 namespace troupe::checkpoint {
 namespace {
 
-using core::error_kind;
-using core::fail;
 using form = state_value::form;
 
 constexpr const char* form_names[] = {"None",     "a bool", "an int", "a float", "a text",

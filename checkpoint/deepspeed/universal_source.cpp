@@ -23,8 +23,6 @@ namespace troupe::checkpoint {
 namespace {
 
 namespace fs = std::filesystem;
-using core::error_kind;
-using core::fail;
 using shape_map = std::map<std::string, std::vector<int64_t>, std::less<>>;
 
 constexpr std::string_view master_file = "fp32", step_file = "step.pt";

@@ -16,8 +16,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using core::dtype;
-using core::error_kind;
-using core::fail;
 
 constexpr double universal_version = 0.4;
 constexpr size_t max_folder_name_bytes = 250;  // below the maximum of file systems, also with `.pt` appended

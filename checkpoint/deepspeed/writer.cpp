@@ -13,8 +13,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using core::dtype;
-using core::error_kind;
-using core::fail;
 
 struct planned_file {
   std::string name;

@@ -10,9 +10,6 @@
 namespace troupe::checkpoint {
 namespace {
 
-using core::error_kind;
-using core::fail;
-
 using core::refused;
 
 core::result<int64_t> stage_of(const torch_archive& file, pickle_ref state) {

@@ -13,8 +13,6 @@ namespace troupe::checkpoint {
 namespace {
 
 namespace fs = std::filesystem;
-using core::error_kind;
-using core::fail;
 
 /// Maximum bytes of latest_checkpointed_iteration.txt, which contains digits and a line end.
 constexpr uint64_t max_iteration_bytes = 64;

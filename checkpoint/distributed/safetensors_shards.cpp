@@ -19,8 +19,6 @@ namespace troupe::checkpoint {
 namespace {
 
 namespace fs = std::filesystem;
-using core::error_kind;
-using core::fail;
 
 constexpr const char* info_key = "DCP_SHARDING_INFO";
 constexpr const char* offsets_key = "saved_offsets";

@@ -27,8 +27,6 @@ namespace troupe::checkpoint {
 namespace {
 
 namespace fs = std::filesystem;
-using core::error_kind;
-using core::fail;
 using entry_map = distributed_entries;
 
 using core::refused;

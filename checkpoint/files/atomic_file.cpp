@@ -15,7 +15,6 @@
 namespace troupe::checkpoint {
 namespace {
 
-using core::fail;
 namespace fs = std::filesystem;
 
 /// The largest number of working files of one target that may be left over; create() fails beyond it.

@@ -21,8 +21,6 @@
 namespace troupe::checkpoint {
 namespace {
 
-using core::error_kind;
-using core::fail;
 namespace fs = std::filesystem;
 
 class real_input : public input_file {

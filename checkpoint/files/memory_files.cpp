@@ -17,8 +17,6 @@
 namespace troupe::checkpoint {
 namespace {
 
-using core::error_kind;
-using core::fail;
 namespace fs = std::filesystem;
 
 /// Returns the only spelling of a path that is stored: `/a/b`, or `/` for the root.

@@ -13,9 +13,6 @@
 namespace troupe::checkpoint {
 namespace {
 
-using core::error_kind;
-using core::fail;
-
 /// Distributes the blocks of a file among threads: stores the offset of the next block, and the first error.
 class block_queue {
  public:

@@ -15,9 +15,6 @@
 namespace troupe::checkpoint {
 namespace {
 
-using core::error_kind;
-using core::fail;
-
 class queued_output : public output_file {
  public:
   queued_output(storage::file on, const queued_output_options& options)

@@ -16,8 +16,6 @@
 
 namespace troupe::checkpoint {
 
-using core::fail;
-
 struct streamed_file::parts {
   explicit parts(atomic_file f) : out(std::move(f)) {}
 

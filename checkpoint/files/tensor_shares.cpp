@@ -10,9 +10,6 @@
 namespace troupe::checkpoint {
 namespace {
 
-using core::error_kind;
-using core::fail;
-
 core::result<void> check_cut(const tensor_entry& t) {
   const auto& parts = t.cut.parts;
   if (!parts.empty() && (parts.size() > max_cut_parts || parts[0].empty() || parts[0].size() > max_shares))

@@ -12,9 +12,6 @@
 namespace troupe::checkpoint {
 namespace {
 
-using core::error_kind;
-using core::fail;
-
 /// Largest number of bytes of the GGUF file that one read of neighbouring rows covers.
 constexpr uint64_t rows_block_bytes = uint64_t{1} << 20;
 

@@ -13,9 +13,6 @@
 namespace troupe::checkpoint {
 namespace {
 
-using core::error_kind;
-using core::fail;
-
 constexpr size_t cursor_block_bytes = size_t{1} << 20;
 /// Largest number of elements of a tensor; the product with the bytes of one element fits 64 bits.
 constexpr uint64_t max_tensor_elements = uint64_t{1} << 58;

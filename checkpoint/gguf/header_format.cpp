@@ -10,8 +10,6 @@
 namespace troupe::checkpoint {
 namespace {
 
-using core::error_kind;
-using core::fail;
 using core::shown;
 
 template <class T>

@@ -17,8 +17,6 @@
 namespace troupe::checkpoint {
 namespace {
 
-using core::error_kind;
-using core::fail;
 using json = nlohmann::ordered_json;
 
 /// Largest value of one size of a model; a product of three sizes does not overflow.

@@ -15,8 +15,6 @@ namespace troupe::checkpoint {
 namespace {
 
 namespace fs = std::filesystem;
-using core::error_kind;
-using core::fail;
 
 constexpr std::string_view format_name = "GGUF";
 constexpr uint64_t view_alignment_bytes = 8;

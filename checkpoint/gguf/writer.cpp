@@ -9,9 +9,6 @@
 
 namespace troupe::checkpoint {
 
-using core::error_kind;
-using core::fail;
-
 gguf_writer::gguf_writer(streamed_file out, std::vector<gguf_tensor> tensors, uint64_t alignment, uint64_t header_bytes)
     : out_(std::move(out)), tensors_(std::move(tensors)), alignment_(alignment), bytes_(header_bytes) {
   for (const auto& t : tensors_) bytes_ += core::round_up(t.bytes(), alignment_);

@@ -14,8 +14,6 @@
 namespace troupe::checkpoint {
 namespace {
 
-using core::error_kind;
-using core::fail;
 using shape_type = std::vector<int64_t>;
 using width_table = std::vector<std::vector<int64_t>>;  // width of each part's slice on each rank: [part][rank]
 

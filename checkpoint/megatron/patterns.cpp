@@ -14,9 +14,6 @@
 namespace troupe::checkpoint {
 namespace {
 
-using core::error_kind;
-using core::fail;
-
 /// Returns the name that a pattern such as `^transformer\.wte\.weight$` matches; most published patterns have this
 /// form. Nothing for any other pattern.
 std::optional<std::string> plain_name(std::string_view pattern) {

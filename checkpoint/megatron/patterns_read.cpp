@@ -9,9 +9,6 @@
 namespace troupe::checkpoint {
 namespace {
 
-using core::error_kind;
-using core::fail;
-
 bool is_sequence(const pickle_tree& t, pickle_ref v) {
   return t.kind(v) == pickle_kind::list || t.kind(v) == pickle_kind::tuple;
 }

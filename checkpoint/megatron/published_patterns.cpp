@@ -10,7 +10,6 @@
 namespace troupe::checkpoint {
 namespace {
 
-using core::fail;
 using nlohmann::json;
 
 /// Returns the sizes of a parameter's parts along its cut dimension.

@@ -12,9 +12,6 @@
 namespace troupe::checkpoint {
 namespace {
 
-using core::error_kind;
-using core::fail;
-
 using tensor_key = std::tuple<std::string, tensor_kind, std::string>;
 tensor_key key_of(const tensor_entry& t) { return {t.name, t.kind, t.moment}; }
 

@@ -14,9 +14,6 @@
 namespace troupe::checkpoint {
 namespace {
 
-using core::error_kind;
-using core::fail;
-
 tl::unexpected<core::error> bad(std::string text) { return fail(error_kind::bad_input, std::move(text)); }
 
 core::result<void> limited(const char* what, size_t count, size_t limit) {

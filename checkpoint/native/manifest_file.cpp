@@ -10,8 +10,6 @@
 
 namespace troupe::checkpoint {
 
-using core::fail;
-
 core::result<digest128> write_manifest(file_system& files, const std::filesystem::path& folder, const manifest& m) {
   const auto path = folder / manifest_file_name;
   const auto text = format_manifest(m);

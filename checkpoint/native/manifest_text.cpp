@@ -12,9 +12,6 @@
 namespace troupe::checkpoint {
 namespace {
 
-using core::error_kind;
-using core::fail;
-
 constexpr std::string_view line_begin = R"({"format":"troupe checkpoint","version":)";
 constexpr std::string_view line_digest = R"(,"digest":")";
 constexpr std::string_view line_end = "\",\n";

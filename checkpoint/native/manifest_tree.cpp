@@ -12,8 +12,6 @@
 namespace troupe::checkpoint {
 namespace {
 
-using core::error_kind;
-using core::fail;
 using nlohmann::json;
 
 /// Reader of JSON events that limits nesting, number of values and number of keys, and refuses repeated keys.

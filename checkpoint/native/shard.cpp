@@ -15,9 +15,6 @@
 namespace troupe::checkpoint {
 namespace {
 
-using core::error_kind;
-using core::fail;
-
 constexpr std::string_view magic("troupe shard\n\0\0\0", 16);
 constexpr size_t version_at = 16, length_at = 20, high_at = 24, low_at = 32;
 constexpr size_t seal_at = shard_header_bytes - 16;

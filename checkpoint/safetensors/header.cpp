@@ -17,8 +17,6 @@ namespace troupe::checkpoint {
 namespace {
 
 using core::dtype;
-using core::error_kind;
-using core::fail;
 
 constexpr std::array<std::pair<std::string_view, dtype>, 10> dtypes{{{"F64", dtype::f64},
                                                                      {"F32", dtype::f32},

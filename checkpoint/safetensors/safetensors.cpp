@@ -10,9 +10,6 @@
 
 namespace troupe::checkpoint {
 
-using core::error_kind;
-using core::fail;
-
 core::result<safetensors_file> safetensors_file::open(const std::filesystem::path& path) {
   TROUPE_ASSIGN(auto file, core::source_file::open(path));
   TROUPE_TRY(core::refuse_lfs_pointer(file));

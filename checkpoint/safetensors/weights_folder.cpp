@@ -17,8 +17,6 @@ namespace troupe::checkpoint {
 namespace {
 
 namespace fs = std::filesystem;
-using core::error_kind;
-using core::fail;
 
 bool is_below(const fs::path& path, const fs::path& folder) {
   return std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first == folder.end();

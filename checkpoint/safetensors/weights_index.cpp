@@ -13,9 +13,6 @@
 namespace troupe::checkpoint {
 namespace {
 
-using core::error_kind;
-using core::fail;
-
 class index_events : public nlohmann::json_sax<nlohmann::json> {
  public:
   weight_map out;

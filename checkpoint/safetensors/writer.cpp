@@ -9,9 +9,6 @@
 namespace troupe::checkpoint {
 namespace {
 
-using core::error_kind;
-using core::fail;
-
 using tensor_list = std::vector<const tensor_to_write*>;
 
 /// Returns the header's entries of `tensors` in the same order, with offsets that leave no gaps.

@@ -20,8 +20,6 @@
 namespace troupe::checkpoint {
 namespace {
 
-using core::fail;
-
 /// Finds the tensors of one source by the names that tensors of another source have.
 class tensors_by_name {
  public:

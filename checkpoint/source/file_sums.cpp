@@ -8,7 +8,6 @@ namespace troupe::checkpoint {
 namespace {
 
 namespace fs = std::filesystem;
-using core::fail;
 
 class summed_file final : public input_file {
  public:

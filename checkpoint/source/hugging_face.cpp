@@ -9,7 +9,6 @@
 
 namespace troupe::checkpoint {
 namespace fs = std::filesystem;
-using core::fail;
 
 core::result<std::string> read_model_config(const fs::path& folder) {
   std::error_code ec;

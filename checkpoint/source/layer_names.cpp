@@ -15,9 +15,6 @@
 namespace troupe::checkpoint {
 namespace {
 
-using core::error_kind;
-using core::fail;
-
 constexpr size_t max_names_shown = 4;
 
 bool is_layer_name(std::string_view name) { return layer_place_of(name).has_value() || name.starts_with(tied_modules); }

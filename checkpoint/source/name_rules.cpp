@@ -12,9 +12,6 @@
 namespace troupe::checkpoint {
 namespace {
 
-using core::error_kind;
-using core::fail;
-
 using core::refused;
 
 struct rule_text {

@@ -15,9 +15,6 @@
 namespace troupe::checkpoint {
 namespace {
 
-using core::error_kind;
-using core::fail;
-
 /// True if `part` is a component of the name, such as `norm` of `model.norm.weight`, or the end of one after an
 /// underscore.
 bool has_component(std::string_view name, std::string_view part) {

@@ -10,9 +10,6 @@
 namespace troupe::checkpoint {
 namespace {
 
-using core::error_kind;
-using core::fail;
-
 /// Reads the state dict of a torch.optim optimizer from a torch.save file.
 class optimizer_reader {
  public:

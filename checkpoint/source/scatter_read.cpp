@@ -27,9 +27,6 @@
 namespace troupe::checkpoint {
 namespace {
 
-using core::error_kind;
-using core::fail;
-
 /// Smallest read that bypasses the page cache; for smaller ones the page cache is cheaper.
 constexpr uint64_t min_direct_bytes = uint64_t{256} << 10;
 /// Size of a slot in bytes: a block, and the bytes that the alignment of a direct read adds before and after.

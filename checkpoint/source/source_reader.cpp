@@ -13,9 +13,6 @@
 
 namespace troupe::checkpoint {
 
-using core::error_kind;
-using core::fail;
-
 namespace {
 
 class memory_file final : public input_file {

@@ -13,9 +13,6 @@
 namespace troupe::checkpoint {
 namespace {
 
-using core::error_kind;
-using core::fail;
-
 /// Ratio of all to needed elements of a range from which several reads cost less than one long read.
 constexpr uint64_t max_gap = 16;
 /// Largest range in bytes that is always read at once, however few of its elements are needed.

@@ -16,9 +16,6 @@
 namespace troupe::checkpoint {
 namespace {
 
-using core::error_kind;
-using core::fail;
-
 auto key_of(const tensor_entry& t) { return std::tie(t.name, t.kind, t.moment); }
 
 core::result<void> check_pieces(const tensor_source& s, const tensor_entry& t) {

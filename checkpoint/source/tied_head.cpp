@@ -19,8 +19,6 @@
 namespace troupe::checkpoint {
 namespace {
 
-using core::fail;
-
 constexpr uint64_t compared_elements = uint64_t{1} << 18;
 
 bool is_embedding(std::string_view name) {

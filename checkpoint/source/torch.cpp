@@ -23,8 +23,6 @@ namespace troupe::checkpoint {
 namespace {
 
 namespace fs = std::filesystem;
-using core::error_kind;
-using core::fail;
 
 /// Endings of the names of GPT-2's linear layers.
 constexpr std::array<std::string_view, 4> gpt2_linear_names{".attn.c_attn.weight", ".attn.c_proj.weight",

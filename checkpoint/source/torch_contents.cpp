@@ -13,9 +13,6 @@
 namespace troupe::checkpoint {
 namespace {
 
-using core::error_kind;
-using core::fail;
-
 constexpr std::array<std::string_view, 4> nested_names{"module", "model", "state_dict", "model_state_dict"};
 /// Deepest nesting of dictionaries that is searched for the model's dictionary.
 constexpr int max_nesting = 4;

@@ -20,8 +20,6 @@ namespace troupe::checkpoint {
 namespace {
 
 namespace fs = std::filesystem;
-using core::error_kind;
-using core::fail;
 
 constexpr std::string_view state_name = "trainer_state.json";
 constexpr std::array<std::string_view, 2> optimizer_names{"optimizer.pt", "optimizer.bin"};

@@ -21,7 +21,6 @@
 namespace troupe::checkpoint {
 namespace {
 
-using core::fail;
 namespace fs = std::filesystem;
 
 struct place {  ///< file and byte range of one piece

@@ -13,9 +13,6 @@
 
 namespace troupe::checkpoint {
 
-using core::error_kind;
-using core::fail;
-
 namespace {
 
 using core::refused;

@@ -13,8 +13,6 @@
 namespace troupe::checkpoint {
 
 using core::dtype;
-using core::error_kind;
-using core::fail;
 
 namespace torch_names {
 namespace {

@@ -16,9 +16,6 @@
 namespace troupe::checkpoint {
 namespace {
 
-using core::error_kind;
-using core::fail;
-
 core::result<void> checked(std::span<const tensor_to_write> tensors, const std::map<std::string, std::string>& shared,
                            const plain_values& values) {
   std::set<std::string_view> names;

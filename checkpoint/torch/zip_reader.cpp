@@ -14,8 +14,6 @@
 namespace troupe::checkpoint {
 namespace {
 
-using core::error_kind;
-using core::fail;
 using namespace zip;
 
 using bytes_view = std::span<const std::byte>;

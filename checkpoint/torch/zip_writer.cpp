@@ -13,8 +13,6 @@
 namespace troupe::checkpoint {
 namespace {
 
-using core::error_kind;
-using core::fail;
 using namespace zip;
 
 constexpr uint16_t version_plain = 20, version_zip64 = 45;

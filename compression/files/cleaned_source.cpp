@@ -18,9 +18,6 @@
 namespace troupe::compression {
 namespace {
 
-using core::error_kind;
-using core::fail;
-
 checkpoint::source_cuts cuts_of(const std::shared_ptr<const job::cleaning>& done) {
   checkpoint::source_cuts out;
   for (const auto& p : done->parameters) {

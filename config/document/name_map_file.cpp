@@ -8,8 +8,6 @@
 namespace troupe::config {
 namespace {
 
-using core::error_kind;
-
 const char* kind_of(const node& n) {
   if (n.kind == node_kind::mapping) return "a mapping";
   return n.kind == node_kind::sequence ? "a list" : "a single value";

@@ -14,9 +14,6 @@
 namespace troupe::data {
 namespace {
 
-using core::error_kind;
-using core::fail;
-
 constexpr std::string_view magic{"ARROW1"};
 constexpr uint32_t continuation = 0xFFFFFFFF;
 enum header_type : uint8_t { schema_header = 1, dictionary_header = 2, batch_header = 3 };

@@ -8,9 +8,6 @@
 namespace troupe::data {
 namespace {
 
-using core::error_kind;
-using core::fail;
-
 enum field_type : uint8_t {
   type_none,
   type_null,

@@ -11,9 +11,6 @@
 namespace troupe::data {
 namespace {
 
-using core::error_kind;
-using core::fail;
-
 /// Length in bytes of the longest text that a view contains itself. A view has the text's length, then the text; if the
 /// text is longer, its first four bytes, the number of the buffer that contains it, and its offset there.
 constexpr int32_t inline_bytes_max = 12;

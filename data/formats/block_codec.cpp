@@ -16,9 +16,6 @@
 namespace troupe::data {
 namespace {
 
-using core::error_kind;
-using core::fail;
-
 /// Bytes of the output that a library may write in one step.
 constexpr size_t step_bytes = size_t{1} << 18;
 

@@ -14,8 +14,6 @@ namespace troupe::data {
 namespace {
 
 namespace fs = std::filesystem;
-using core::error_kind;
-using core::fail;
 
 /// True for keys of metadata that only README.md files of data sets have: README.md files of other programs may begin
 /// with metadata, too.

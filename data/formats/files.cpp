@@ -18,8 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using core::dangling_link_in;
-using core::error_kind;
-using core::fail;
 
 /// True if `p`, with all links resolved, is in `folder`, which must be canonical.
 bool lies_inside(const fs::path& p, const fs::path& folder) {

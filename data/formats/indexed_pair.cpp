@@ -16,8 +16,6 @@ namespace troupe::data {
 namespace {
 
 namespace fs = std::filesystem;
-using core::error_kind;
-using core::fail;
 
 constexpr std::string_view magic{"MMIDIDX\0\0", 9};
 /// Bytes of magic, version, type, number of sequences and number of document borders.

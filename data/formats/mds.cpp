@@ -18,9 +18,6 @@
 namespace troupe::data {
 namespace {
 
-using core::error_kind;
-using core::fail;
-
 struct mds_column {
   std::string name, encoding;
   std::optional<uint64_t> bytes;  ///< fixed size of the column; nullopt: each sample states it

@@ -19,8 +19,6 @@
 namespace troupe::data {
 namespace {
 
-using core::error_kind;
-using core::fail;
 using bytes_view = std::span<const std::byte>;
 
 /// Bytes of a page header that are read first, and most bytes of one: a header is short, but may contain the smallest

@@ -13,9 +13,6 @@
 namespace troupe::data {
 namespace {
 
-using core::error_kind;
-using core::fail;
-
 constexpr uint64_t magic_bytes = 4;
 constexpr uint64_t tail_bytes = 8;  // the last bytes of the file: the footer's length, then the magic number
 constexpr int64_t type_byte_array = 6;

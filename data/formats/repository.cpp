@@ -20,8 +20,6 @@ namespace troupe::data {
 namespace {
 
 namespace fs = std::filesystem;
-using core::error_kind;
-using core::fail;
 
 /// Selects the files of a data set's folder that are trained on, by the splits (train, test, ...) to which the files
 /// belong.

@@ -16,8 +16,6 @@ namespace troupe::data {
 namespace {
 
 namespace fs = std::filesystem;
-using core::error_kind;
-using core::fail;
 
 /// A file that a writer's list of shards names.
 struct listed_shard {

@@ -15,9 +15,6 @@
 namespace troupe::data {
 namespace {
 
-using core::error_kind;
-using core::fail;
-
 constexpr uint64_t block_bytes = 512;
 /// Largest size in bytes of a member that contains a long name or a pax header.
 constexpr uint64_t max_extra_bytes = uint64_t{1} << 20;

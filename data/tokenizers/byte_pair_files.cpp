@@ -20,8 +20,6 @@ namespace troupe::data {
 namespace {
 
 namespace fs = std::filesystem;
-using core::error_kind;
-using core::fail;
 
 /// Largest number of words of a vocabulary that no merge produces and that have no angle or square brackets, which mark
 /// special words. A few may be fillers; more words mean that merges.txt is incomplete.

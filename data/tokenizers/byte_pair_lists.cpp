@@ -9,9 +9,6 @@
 
 namespace troupe::data {
 
-using core::error_kind;
-using core::fail;
-
 std::string vocabulary_digest(const std::vector<std::string>& words, const std::vector<std::string>& merges,
                               const added_words& added) {
   std::string all;

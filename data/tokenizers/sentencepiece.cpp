@@ -17,9 +17,6 @@
 namespace troupe::data {
 namespace {
 
-using core::error_kind;
-using core::fail;
-
 /// The character by which pieces represent a space.
 constexpr std::string_view space_piece = "\xE2\x96\x81";
 /// Bytes that, appended to a model file, replace the value of its normalizer's add_dummy_prefix (whether a space is

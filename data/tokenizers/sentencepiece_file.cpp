@@ -12,9 +12,6 @@
 namespace troupe::data {
 namespace {
 
-using core::error_kind;
-using core::fail;
-
 enum field_number : uint64_t { pieces = 1, trainer = 2, normalizer = 3, denormalizer = 5 };
 /// Field numbers in the protocol buffer of a model's normalizer.
 enum normalizer_field : uint64_t { table_of_rules = 2, space_before_text = 3, no_extra_spaces = 4 };

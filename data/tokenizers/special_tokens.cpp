@@ -18,7 +18,6 @@ namespace troupe::data {
 namespace {
 
 namespace fs = std::filesystem;
-using core::fail;
 using json = nlohmann::json;
 
 constexpr std::array kinds_of_special{"bos", "eos", "unk", "sep", "pad", "cls", "mask"};

@@ -12,8 +12,6 @@ namespace troupe::data {
 namespace {
 
 namespace fs = std::filesystem;
-using core::error_kind;
-using core::fail;
 
 class byte_tokenizer final : public tokenizer {
  public:

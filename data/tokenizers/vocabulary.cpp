@@ -21,8 +21,6 @@ namespace troupe::data {
 namespace {
 
 namespace fs = std::filesystem;
-using core::error_kind;
-using core::fail;
 using json = nlohmann::json;
 
 constexpr const char* pieces_file = "tokenizer.model";

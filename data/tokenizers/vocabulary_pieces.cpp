@@ -11,8 +11,6 @@
 namespace troupe::data {
 namespace {
 
-using core::error_kind;
-using core::fail;
 using bytes = std::span<const std::byte>;
 
 enum model_field : uint64_t { pieces = 1, trainer = 2, normaliser = 3 };

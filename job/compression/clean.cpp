@@ -13,7 +13,6 @@
 namespace troupe::job {
 namespace {
 
-using core::error_kind;
 using core::layer_info;
 
 const config::pruning_section& section_of(const config::job_config& c, pruned_part part) {

@@ -12,7 +12,6 @@
 namespace troupe::job {
 namespace {
 
-using core::error_kind;
 using core::layer_kind;
 
 bool fits(pruned_part part, const core::layer_info& l) {

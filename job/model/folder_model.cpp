@@ -19,7 +19,6 @@ namespace troupe::job {
 namespace {
 
 namespace fs = std::filesystem;
-using core::error_kind;
 using json = nlohmann::ordered_json;
 using models::model_spec;
 

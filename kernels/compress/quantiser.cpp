@@ -4,8 +4,6 @@
 
 namespace troupe::kernels {
 
-using core::error_kind;
-using core::fail;
 using std::to_string;
 
 core::result<quantiser> weight_quantiser(uint32_t bits, bool symmetric) {

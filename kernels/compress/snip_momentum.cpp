@@ -11,8 +11,6 @@
 
 namespace troupe::kernels {
 
-using core::error_kind;
-using core::fail;
 using std::to_string;
 
 core::result<prune_block> prune_block_from(std::string_view text) {

@@ -6,8 +6,6 @@
 
 namespace troupe::models {
 
-using core::fail;
-
 namespace {
 
 /// Returns what a segment adds to the residual path: `out`, the segment's output, minus the hidden states that entered

@@ -17,8 +17,6 @@ namespace troupe::models {
 namespace {
 
 using checkpoint::affine_grid;
-using core::error_kind;
-using core::fail;
 
 /// Number of columns that are rounded before their errors are applied to all later columns in one product.
 constexpr int64_t block_columns = 128;

@@ -18,9 +18,6 @@
 namespace troupe::models {
 namespace {
 
-using core::error_kind;
-using core::fail;
-
 /// Lower bound of a column's importance, as a fraction of the mean importance: a column whose inputs are nearly 0 in
 /// the calibration text must not be ignored altogether.
 constexpr double least_importance = 1e-3;

@@ -11,9 +11,6 @@
 
 namespace troupe::models {
 
-using core::error_kind;
-using core::fail;
-
 namespace {
 
 uint64_t rows_at_once(uint64_t columns) { return std::max<uint64_t>(1, walked_tokens / columns); }

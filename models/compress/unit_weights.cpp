@@ -9,9 +9,6 @@
 
 namespace troupe::models {
 
-using core::error_kind;
-using core::fail;
-
 core::result<unit_weights> unit_weights::open(const core::model_table& table, const checkpoint::tensor_source& source,
                                               parameter_binding& binding) {
   unit_weights out(table, source, binding);

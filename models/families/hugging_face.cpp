@@ -29,8 +29,6 @@
 namespace troupe::models {
 namespace {
 
-using core::error_kind;
-
 /// Number of elements that are read or written and converted at a time.
 constexpr size_t block_elements = size_t{1} << 16;
 

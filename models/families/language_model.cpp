@@ -5,8 +5,6 @@
 
 namespace troupe::models {
 
-using core::error_kind;
-
 namespace {
 
 core::result<std::unique_ptr<family_model>> make_family(const model_spec& spec, core::dtype type, uint64_t rows,

@@ -16,8 +16,6 @@
 namespace troupe::models {
 namespace {
 
-using core::error_kind;
-
 /// Copies the values of a unit's buffers, and restores them when it is destroyed.
 class kept_buffers {
  public:

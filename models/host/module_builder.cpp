@@ -11,8 +11,6 @@
 namespace troupe::models {
 namespace {
 
-using core::error_kind;
-
 /// Returns the index of the first unit that shares its module with unit `u`, which may be `u` itself.
 size_t first_with(const module_model& model, size_t u) {
   const std::string& key = model.units[u].recipe->key;

@@ -7,8 +7,6 @@
 namespace troupe::models {
 namespace {
 
-using core::error_kind;
-
 /// Returns text like "'NAME' [4, 8]".
 std::string shape(const std::string& name, at::IntArrayRef sizes) {
   std::string out = core::in_quotes(name) + " [";

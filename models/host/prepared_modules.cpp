@@ -18,8 +18,6 @@
 namespace troupe::models {
 namespace {
 
-using core::error_kind;
-
 core::result<module_model> call(const module_factory& factory, uint64_t seed) {
   const random_turn turn({seed, 0, 0, 0, drawing_a_model});
   try {

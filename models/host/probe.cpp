@@ -19,8 +19,6 @@
 namespace troupe::models {
 namespace {
 
-using core::error_kind;
-
 /// Returns the largest allowed difference between the results of a split unit and of the whole unit, relative to the
 /// norm of the whole unit's: a wrong policy differs by more than a tenth, sums in another order by a millionth.
 double tolerance(at::ScalarType type) { return type == at::kDouble ? 1e-9 : 1e-4; }

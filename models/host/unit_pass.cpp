@@ -13,8 +13,6 @@
 namespace troupe::models {
 namespace {
 
-using core::error_kind;
-
 bool has(const std::vector<std::string>& all, const std::string& x) { return std::ranges::find(all, x) != all.end(); }
 
 bool overlap(const std::vector<std::string>& a, const std::vector<std::string>& b) {

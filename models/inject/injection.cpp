@@ -17,7 +17,6 @@ namespace troupe::models {
 namespace {
 
 namespace nn = torch::nn;
-using core::error_kind;
 using core::parameter_cut;
 using core::tp_style;
 

@@ -9,7 +9,6 @@ namespace troupe::models {
 namespace {
 
 using json = nlohmann::json;
-using core::error_kind;
 
 /// Keys that transformers, its trainers or the hub write, and that change no logit of a causal language model in
 /// Troupe.

@@ -21,7 +21,6 @@ namespace troupe::models {
 namespace {
 
 using json = nlohmann::json;
-using core::error_kind;
 
 // Largest sizes that are accepted. No known model comes near them; they keep products of sizes below 2^64.
 constexpr uint64_t layers_max = 4096;

@@ -197,7 +197,6 @@ core::result<void> cuttable(const job_layout& l) {
 
 core::result<std::shared_ptr<const job_layout>> make_layout(std::shared_ptr<const core::model_table> table,
                                                             const plan_options& options) {
-  using core::error_kind;
   if (table->units.empty() || table->parameters.empty())
     return core::fail(error_kind::bad_input, "the model has no units");
   if (options.ranks() == 0 || options.accumulation == 0 || options.stage > 3)

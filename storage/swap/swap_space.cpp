@@ -23,8 +23,6 @@ namespace troupe::storage {
 namespace {
 
 namespace fs = std::filesystem;
-using core::error_kind;
-using core::fail;
 
 constexpr const char* folder_name = "troupe-swap";
 constexpr const char* lock_name = "lock";

@@ -88,7 +88,6 @@ inline core::result<std::filesystem::path> save_sample(checkpoint::file_system& 
                                                        checkpoint::manifest m = {},
                                                        checkpoint::digest128 id = checkpoint::random_save_id(),
                                                        const checkpoint::commit_options& options = {}) {
-  using core::fail;
   auto save = checkpoint::checkpoint_save::begin(files, root, step, 1, id, options);
   if (!save) return fail(save.error());
   for (const auto& t : tensors) m.tensors.push_back(t.entry);

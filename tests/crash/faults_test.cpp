@@ -8,7 +8,6 @@ BOOST_AUTO_TEST_SUITE(faults)
 using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
-using core::error_kind;
 
 namespace {
 

@@ -6,7 +6,6 @@
 
 using namespace troupe;
 using namespace troupe::tests;
-using core::error_kind;
 
 namespace {
 

@@ -11,7 +11,6 @@ BOOST_AUTO_TEST_SUITE(expand)
 
 using namespace troupe;
 using namespace troupe::tests;
-using core::error_kind;
 
 namespace {
 

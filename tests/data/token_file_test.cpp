@@ -13,7 +13,6 @@ BOOST_AUTO_TEST_SUITE(token_file)
 
 using namespace troupe;
 using namespace troupe::tests;
-using core::error_kind;
 
 namespace {
 

@@ -13,7 +13,6 @@ BOOST_AUTO_TEST_SUITE(token_stream)
 
 using namespace troupe;
 using namespace troupe::tests;
-using core::error_kind;
 
 BOOST_AUTO_TEST_CASE(a_file_that_is_cut_short_is_an_error_where_its_tokens_are_asked_for) {
   const scratch_folder at;

@@ -16,7 +16,6 @@ namespace {
 using namespace troupe;
 using namespace troupe::tests;
 using core::dtype;
-using core::error_kind;
 using fabric::operation;
 using fabric::request;
 using backends = boost::mpl::list<in_process_on_one_thread, modelled, in_process_on_threads, shared_on_one_thread,

@@ -9,8 +9,6 @@
 
 namespace troupe::checkpoint {
 
-using core::error_kind;
-using core::fail;
 namespace fs = std::filesystem;
 
 namespace {

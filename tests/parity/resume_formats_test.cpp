@@ -14,7 +14,6 @@ BOOST_AUTO_TEST_SUITE(resume_formats)
 using namespace troupe;
 using namespace troupe::tests;
 namespace fs = std::filesystem;
-using core::error_kind;
 
 namespace {
 

@@ -7,8 +7,6 @@
 namespace troupe::actors {
 namespace {
 
-using core::error_kind;
-
 constexpr std::chrono::hours for_ever{24};
 constexpr int64_t rest_step_ns = 3'000'000;
 /// Delay, in ns, of data on the connection between two processes of different machines.

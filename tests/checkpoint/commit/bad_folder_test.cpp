@@ -15,7 +15,6 @@ BOOST_AUTO_TEST_SUITE(bad_folder)
 using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
-using core::error_kind;
 namespace fs = std::filesystem;
 
 namespace {

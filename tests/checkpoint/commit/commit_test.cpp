@@ -14,7 +14,6 @@ BOOST_AUTO_TEST_SUITE(commit)
 using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
-using core::error_kind;
 
 namespace {
 

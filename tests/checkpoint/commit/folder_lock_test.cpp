@@ -18,7 +18,6 @@ BOOST_AUTO_TEST_SUITE(folder_lock)
 using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
-using core::error_kind;
 
 namespace {
 

@@ -14,7 +14,6 @@ using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
 namespace fs = std::filesystem;
-using core::error_kind;
 
 namespace {
 

@@ -16,7 +16,6 @@ BOOST_AUTO_TEST_SUITE(compress)
 using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
-using core::error_kind;
 namespace fs = std::filesystem;
 
 namespace {

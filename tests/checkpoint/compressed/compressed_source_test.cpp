@@ -24,7 +24,6 @@ BOOST_AUTO_TEST_SUITE(compressed_source)
 using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
-using core::error_kind;
 using json = nlohmann::json;
 namespace fs = std::filesystem;
 

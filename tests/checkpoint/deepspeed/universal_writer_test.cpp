@@ -14,7 +14,6 @@ using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
 using core::dtype;
-using core::error_kind;
 
 namespace {
 

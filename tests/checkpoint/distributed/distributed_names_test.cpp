@@ -18,7 +18,6 @@ BOOST_AUTO_TEST_SUITE(distributed_names)
 using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
-using core::error_kind;
 
 namespace {
 

@@ -19,7 +19,6 @@ using namespace troupe::checkpoint;
 using namespace troupe::tests;
 namespace fs = std::filesystem;
 using core::dtype;
-using core::error_kind;
 
 namespace {
 

@@ -15,7 +15,6 @@ BOOST_AUTO_TEST_SUITE(atomic_file)
 using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
-using core::error_kind;
 
 BOOST_AUTO_TEST_CASE(a_committed_file_replaces_the_old_one) {
   const scratch_folder at;

@@ -24,7 +24,6 @@ BOOST_AUTO_TEST_SUITE(memory_files_of_processes)
 using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
-using core::error_kind;
 namespace fs = std::filesystem;
 
 namespace {

@@ -12,7 +12,6 @@ BOOST_AUTO_TEST_SUITE(native_files)
 using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
-using core::error_kind;
 
 namespace {
 

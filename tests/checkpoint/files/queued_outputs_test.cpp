@@ -14,7 +14,6 @@ BOOST_AUTO_TEST_SUITE(queued_outputs)
 using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
-using core::error_kind;
 
 namespace {
 

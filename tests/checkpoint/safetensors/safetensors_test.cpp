@@ -13,7 +13,6 @@ using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
 using core::dtype;
-using core::error_kind;
 
 BOOST_AUTO_TEST_CASE(every_dtype_and_shape_comes_back_bit_for_bit) {
   const scratch_folder at;

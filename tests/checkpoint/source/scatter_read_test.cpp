@@ -13,7 +13,6 @@ BOOST_AUTO_TEST_SUITE(scatter_read)
 using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
-using core::error_kind;
 
 namespace {
 

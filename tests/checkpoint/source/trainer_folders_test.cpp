@@ -25,7 +25,6 @@ using namespace troupe::checkpoint;
 using namespace troupe::tests;
 namespace fs = std::filesystem;
 using core::dtype;
-using core::error_kind;
 
 namespace {
 

@@ -9,7 +9,6 @@ BOOST_AUTO_TEST_SUITE(indexed_pair)
 
 using namespace troupe;
 using namespace troupe::tests;
-using core::error_kind;
 
 namespace {
 

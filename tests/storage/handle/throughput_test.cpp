@@ -10,7 +10,6 @@
 BOOST_AUTO_TEST_SUITE(throughput)
 
 using namespace troupe;
-using core::error_kind;
 using storage::io_kind;
 using storage::throughput_probe;
 using storage::throughput_setting;

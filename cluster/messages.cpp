@@ -6,145 +6,44 @@
 namespace troupe::cluster {
 
 // Fields of each message, listed once for encoding and decoding.
-template <class F>
-void fields(F& f, hello& x) {
-  f(x.process_id, x.version, x.configuration);
-}
-template <class F>
-void fields(F& f, beat& x) {
-  f(x.said_ns, x.heard_ns, x.of_ns);
-}
-template <class F>
-void fields(F& f, offer& x) {
-  f(x.term, x.number);
-}
-template <class F>
-void fields(F& f, ready& x) {
-  f(x.term, x.digest, x.step);
-}
-template <class F>
-void fields(F& f, quiet& x) {
-  f(x.term);
-}
-template <class F>
-void fields(F& f, failed& x) {
-  f(x.term, x.kind, x.text, x.lost_place);
-}
-template <class F>
-void fields(F& f, call& x) {
-  f(x.term, x.number, x.what);
-}
-template <class F>
-void fields(F& f, answer& x) {
-  f(x.term, x.number, x.place, x.what);
-}
-template <class F>
-void fields(F& f, kept_file& x) {
-  f(x.path, x.bytes, x.place);
-}
-template <class F>
-void fields(F& f, address& x) {
-  f(x.term, x.place, x.host, x.port);
-}
-template <class F>
-void fields(F& f, kept_save& x) {
-  f(x.folder, x.written, x.step);
-}
-template <class F>
-void fields(F& f, between_steps& x) {
-  f(x.term, x.data);
-}
-template <class F>
-void fields(F& f, state_text& x) {
-  f(x.question, x.place, x.text);
-}
-template <class F>
-void fields(F& f, leaving& x) {
-  f(x.code);
-}
-template <class F>
-void fields(F& f, seat& x) {
-  f(x.place, x.first, x.count, x.machine);
-}
-template <class F>
-void fields(F& f, run_so_far::degree& x) {
-  f(x.step, x.data);
-}
-template <class F>
-void fields(F& f, run_so_far& x) {
-  f(x.degrees, x.steps, x.steps_again, x.lost_ns);
-}
-template <class F>
-void fields(F& f, begin_term& x) {
-  f(x.number, x.data, x.seats, x.folder, x.cause, x.secret, x.before);
-}
-template <class F>
-void fields(F& f, started& x) {
-  f(x.term);
-}
-template <class F>
-void fields(F& f, end_term& x) {
-  f(x.term, x.is_final, x.kind, x.text);
-}
-template <class F>
-void fields(F& f, join_wanted& x) {
-  f(x.term);
-}
-template <class F>
-void fields(F& f, state_question& x) {
-  f(x.question);
-}
-template <class F>
-void fields(F&, dismissal&) {}
-template <class F>
-void fields(F& f, job_order& x) {
+void fields(auto& f, hello& x) { f(x.process_id, x.version, x.configuration); }
+void fields(auto& f, beat& x) { f(x.said_ns, x.heard_ns, x.of_ns); }
+void fields(auto& f, offer& x) { f(x.term, x.number); }
+void fields(auto& f, ready& x) { f(x.term, x.digest, x.step); }
+void fields(auto& f, quiet& x) { f(x.term); }
+void fields(auto& f, failed& x) { f(x.term, x.kind, x.text, x.lost_place); }
+void fields(auto& f, call& x) { f(x.term, x.number, x.what); }
+void fields(auto& f, answer& x) { f(x.term, x.number, x.place, x.what); }
+void fields(auto& f, kept_file& x) { f(x.path, x.bytes, x.place); }
+void fields(auto& f, address& x) { f(x.term, x.place, x.host, x.port); }
+void fields(auto& f, kept_save& x) { f(x.folder, x.written, x.step); }
+void fields(auto& f, between_steps& x) { f(x.term, x.data); }
+void fields(auto& f, state_text& x) { f(x.question, x.place, x.text); }
+void fields(auto& f, leaving& x) { f(x.code); }
+void fields(auto& f, seat& x) { f(x.place, x.first, x.count, x.machine); }
+void fields(auto& f, run_so_far::degree& x) { f(x.step, x.data); }
+void fields(auto& f, run_so_far& x) { f(x.degrees, x.steps, x.steps_again, x.lost_ns); }
+void fields(auto& f, begin_term& x) { f(x.number, x.data, x.seats, x.folder, x.cause, x.secret, x.before); }
+void fields(auto& f, started& x) { f(x.term); }
+void fields(auto& f, end_term& x) { f(x.term, x.is_final, x.kind, x.text); }
+void fields(auto& f, join_wanted& x) { f(x.term); }
+void fields(auto& f, state_question& x) { f(x.question); }
+void fields(auto&, dismissal&) {}
+void fields(auto& f, job_order& x) {
   f(x.arguments, x.file_argument, x.file, x.folder, x.machine, x.places, x.lost_after_ns);
 }
-template <class F>
-void fields(F& f, start_place& x) {
-  f(x.place);
-}
-template <class F>
-void fields(F& f, kill_place& x) {
-  f(x.place);
-}
-template <class F>
-void fields(F& f, place_ended& x) {
-  f(x.place, x.how);
-}
-template <class F>
-void fields(F& f, passed& x) {
-  f(x.place, x.what);
-}
-template <class F>
-void fields(F& f, signalled& x) {
-  f(x.signal, x.place);
-}
-template <class F>
-void fields(F& f, job_over& x) {
-  f(x.code, x.why, x.goes_on);
-}
+void fields(auto& f, start_place& x) { f(x.place); }
+void fields(auto& f, kill_place& x) { f(x.place); }
+void fields(auto& f, place_ended& x) { f(x.place, x.how); }
+void fields(auto& f, passed& x) { f(x.place, x.what); }
+void fields(auto& f, signalled& x) { f(x.signal, x.place); }
+void fields(auto& f, job_over& x) { f(x.code, x.why, x.goes_on); }
 
-template <class F>
-void fields(F& f, machine_question& x) {
-  f(x.number, x.what);
-}
-template <class F>
-void fields(F& f, machine_answer& x) {
-  f(x.number, x.what);
-}
-template <class F>
-void fields(F& f, place_row& x) {
-  f(x.place, x.host, x.process_id, x.state, x.losses, x.first, x.count);
-}
-template <class F>
-void fields(F& f, roster& x) {
-  f(x.term, x.places);
-}
-template <class F>
-void fields(F& f, replace_wanted& x) {
-  f(x.term, x.host);
-}
+void fields(auto& f, machine_question& x) { f(x.number, x.what); }
+void fields(auto& f, machine_answer& x) { f(x.number, x.what); }
+void fields(auto& f, place_row& x) { f(x.place, x.host, x.process_id, x.state, x.losses, x.first, x.count); }
+void fields(auto& f, roster& x) { f(x.term, x.places); }
+void fields(auto& f, replace_wanted& x) { f(x.term, x.host); }
 
 namespace {
 

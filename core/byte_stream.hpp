@@ -3,7 +3,7 @@
 // to the caller.
 //
 // One function lists the fields of a structure, for writing and for reading:
-// template <class F> void fields(F& f, point& p) { f(p.x, p.y); }
+// void fields(auto& f, point& p) { f(p.x, p.y); }
 #pragma once
 
 #include <bit>

@@ -29,14 +29,8 @@ struct left_out_steps {
 inline constexpr size_t left_out_max = 2000, left_out_ranges_max = 1'000'000;
 
 /// Passes every field of the structure to `f`, a byte_writer or byte_reader (core/byte_stream.hpp).
-template <class F>
-void fields(F& f, sample_range& x) {
-  f(x.begin, x.end);
-}
+void fields(auto& f, sample_range& x) { f(x.begin, x.end); }
 /// Passes every field of the structure to `f`, a byte_writer or byte_reader (core/byte_stream.hpp).
-template <class F>
-void fields(F& f, left_out_steps& x) {
-  f(x.first, x.last, x.after_spike, x.samples);
-}
+void fields(auto& f, left_out_steps& x) { f(x.first, x.last, x.after_spike, x.samples); }
 
 }  // namespace troupe::core

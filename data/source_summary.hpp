@@ -22,8 +22,7 @@ struct source_summary {
   std::vector<std::string> left_out;  ///< files that were left out, each with its reason in a few words
 };
 /// Passes every field to `f`, a byte_writer or byte_reader (core/byte_stream.hpp).
-template <class F>
-void fields(F& f, source_summary& x) {
+void fields(auto& f, source_summary& x) {
   f(x.documents, x.tokens, x.files, x.bytes, x.first, x.last, x.has_keys, x.knows_documents, x.ends_documents,
     x.left_out);
 }

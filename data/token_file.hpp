@@ -34,8 +34,7 @@ struct token_maker {
   std::string file;
 };
 /// Passes every field to `f`, a byte_writer or byte_reader (core/byte_stream.hpp).
-template <class F>
-void fields(F& f, token_maker& x) {
+void fields(auto& f, token_maker& x) {
   auto& t = x.tokenizer;
   f(t.kind, t.vocab_size, t.end_of_text, t.digest, t.file_digest, x.file);
 }

@@ -14,10 +14,7 @@ namespace {
 struct told_segment {
   uint64_t first = 0, tokens = 0, begin = 0;
 };
-template <class F>
-void fields(F& f, told_segment& x) {
-  f(x.first, x.tokens, x.begin);
-}
+void fields(auto& f, told_segment& x) { f(x.first, x.tokens, x.begin); }
 
 struct told_facts {
   std::string name;
@@ -30,8 +27,7 @@ struct told_facts {
   std::optional<token_maker> maker;
   source_summary summary;
 };
-template <class F>
-void fields(F& f, told_facts& x) {
+void fields(auto& f, told_facts& x) {
   f(x.name, x.segments, x.starts, x.end_of_text, x.documents, x.size, x.vocab_size, x.tokens_are_bytes, x.width,
     x.maker, x.summary);
 }

@@ -6,20 +6,12 @@
 
 namespace troupe::plan {
 
-template <class F>
-void fields(F& f, cost_model& x) {
+void fields(auto& f, cost_model& x) {
   f(x.flops_per_s, x.copy_bytes_per_s, x.disk_bytes_per_s, x.disk_read_bytes_per_s, x.disk_latency_s, x.latency_s);
 }
-template <class F>
-void fields(F& f, segment_place& x) {
-  f(x.unit, x.segment);
-}
-template <class F>
-void fields(F& f, hidden_gathers& x) {
-  f(x.flops, x.flops_per_byte);
-}
-template <class F>
-void fields(F& f, gather_options& x) {
+void fields(auto& f, segment_place& x) { f(x.unit, x.segment); }
+void fields(auto& f, hidden_gathers& x) { f(x.flops, x.flops_per_byte); }
+void fields(auto& f, gather_options& x) {
   f(x.prefetch_bucket, x.persistence_threshold, x.model_persistence_threshold, x.max_live, x.max_reuse_distance,
     x.resident_units, x.hidden, x.near);
 }
@@ -28,25 +20,15 @@ void fields(F& f, gather_options& x) {
 
 namespace troupe::kernels {
 
-template <class F>
-void fields(F& f, value_range<double>& x) {
-  f(x.least, x.largest);
-}
+void fields(auto& f, value_range<double>& x) { f(x.least, x.largest); }
 
 }  // namespace troupe::kernels
 
 namespace troupe::telemetry {
 
-template <class F>
-void fields(F& f, interval& x) {
-  f(x.start_ns, x.end_ns);
-}
-template <class F>
-void fields(F& f, clock_shift& x) {
-  f(x.offset_ns, x.error_ns);
-}
-template <class F>
-void fields(F& f, rank_spans& x) {
+void fields(auto& f, interval& x) { f(x.start_ns, x.end_ns); }
+void fields(auto& f, clock_shift& x) { f(x.offset_ns, x.error_ns); }
+void fields(auto& f, rank_spans& x) {
   f(x.spans, x.skipped, x.clipped);
   for (auto& lane : x.moved) f(lane);
 }
@@ -55,110 +37,43 @@ void fields(F& f, rank_spans& x) {
 
 namespace troupe::actors {
 
-template <class F>
-void fields(F& f, tensor_name& x) {
-  f(x.parameter, x.name);
-}
-template <class F>
-void fields(F& f, wanted_load& x) {
+void fields(auto& f, tensor_name& x) { f(x.parameter, x.name); }
+void fields(auto& f, wanted_load& x) {
   f(x.path, x.tag, x.map, x.load_module_strict, x.load_optimizer_states, x.load_lr_scheduler_states, x.load_module_only,
     x.load_from_fp32_weights, x.pipeline_loading_checkpoint, x.swap_batch_bytes, x.fallback_to_previous, x.dequantise,
     x.changed_batch, x.changed_seed, x.changed_data, x.has_names, x.names, x.left_out);
 }
-template <class F>
-void fields(F& f, chosen_passes& x) {
+void fields(auto& f, chosen_passes& x) {
   f(x.recompute, x.kept_units, x.light_before, x.overlap_exchanges, x.exchange_pieces, x.gathering, x.reduce_bucket,
     x.buckets_follow_units, x.activation_units);
 }
-template <class F>
-void fields(F& f, told_schedule& x) {
-  f(x.step, x.passes, x.is_automatic, x.tried_steps);
-}
-template <class F>
-void fields(F& f, opening_call& x) {
-  f(x.costs, x.load, x.passes, x.schedule);
-}
-template <class F>
-void fields(F& f, output_call& x) {
-  f(x.path, x.content);
-}
-template <class F>
-void fields(F& f, kept_name& x) {
-  f(x.from, x.to);
-}
-template <class F>
-void fields(F& f, run_call& x) {
+void fields(auto& f, told_schedule& x) { f(x.step, x.passes, x.is_automatic, x.tried_steps); }
+void fields(auto& f, opening_call& x) { f(x.costs, x.load, x.passes, x.schedule); }
+void fields(auto& f, output_call& x) { f(x.path, x.content); }
+void fields(auto& f, kept_name& x) { f(x.from, x.to); }
+void fields(auto& f, run_call& x) {
   f(x.run, x.step, x.which, x.micros, x.keeps_logits, x.computes_loss, x.output, x.rows, x.columns, x.tokens,
     x.saves_in_memory, x.invitation, x.request, x.early_updates);
 }
-template <class F>
-void fields(F& f, read_call& x) {
-  f(x.rank, x.parameter, x.part, x.first, x.count, x.type);
-}
-template <class F>
-void fields(F& f, write_call& x) {
-  f(x.where, x.bytes);
-}
-template <class F>
-void fields(F& f, names_call& x) {
-  f(x.names);
-}
-template <class F>
-void fields(F& f, masks_call& x) {
-  f(x.masks);
-}
-template <class F>
-void fields(F& f, schedule_call& x) {
-  f(x.entries);
-}
-template <class F>
-void fields(F& f, load_call& x) {
-  f(x.load);
-}
-template <class F>
-void fields(F& f, go_call& x) {
-  f(x.goes_on);
-}
-template <class F>
-void fields(F& f, offload_call& x) {
-  f(x.include, x.device, x.nvme_path);
-}
-template <class F>
-void fields(F& f, reload_call& x) {
-  f(x.now);
-}
-template <class F>
-void fields(F& f, tag_call& x) {
-  f(x.step);
-}
-template <class F>
-void fields(F& f, deed_answer& x) {
-  f(x.failed, x.kind, x.text, x.moved_bytes, x.freed_bytes);
-}
-template <class F>
-void fields(F& f, committed_call& x) {
-  f(x.folder, x.manifest, x.latest, x.save_ids, x.writers);
-}
-template <class F>
-void fields(F& f, verdict& x) {
+void fields(auto& f, read_call& x) { f(x.rank, x.parameter, x.part, x.first, x.count, x.type); }
+void fields(auto& f, write_call& x) { f(x.where, x.bytes); }
+void fields(auto& f, names_call& x) { f(x.names); }
+void fields(auto& f, masks_call& x) { f(x.masks); }
+void fields(auto& f, schedule_call& x) { f(x.entries); }
+void fields(auto& f, load_call& x) { f(x.load); }
+void fields(auto& f, go_call& x) { f(x.goes_on); }
+void fields(auto& f, offload_call& x) { f(x.include, x.device, x.nvme_path); }
+void fields(auto& f, reload_call& x) { f(x.now); }
+void fields(auto& f, tag_call& x) { f(x.step); }
+void fields(auto& f, deed_answer& x) { f(x.failed, x.kind, x.text, x.moved_bytes, x.freed_bytes); }
+void fields(auto& f, committed_call& x) { f(x.folder, x.manifest, x.latest, x.save_ids, x.writers); }
+void fields(auto& f, verdict& x) {
   f(x.loss, x.square_sum, x.grad_norm, x.overflow, x.skipped, x.clipped, x.gradient_scale, x.input_ranges);
 }
-template <class F>
-void fields(F& f, model_output& x) {
-  f(x.shape, x.values);
-}
-template <class F>
-void fields(F& f, rank_report& x) {
-  f(x.rank, x.decided, x.losses, x.spans, x.outputs);
-}
-template <class F>
-void fields(F& f, link_traffic& x) {
-  f(x.from, x.to, x.bytes, x.receiving_ns);
-}
-template <class F>
-void fields(F& f, run_answer& x) {
-  f(x.reports, x.peak_bytes, x.machine, x.entered_bytes, x.clock, x.links);
-}
+void fields(auto& f, model_output& x) { f(x.shape, x.values); }
+void fields(auto& f, rank_report& x) { f(x.rank, x.decided, x.losses, x.spans, x.outputs); }
+void fields(auto& f, link_traffic& x) { f(x.from, x.to, x.bytes, x.receiving_ns); }
+void fields(auto& f, run_answer& x) { f(x.reports, x.peak_bytes, x.machine, x.entered_bytes, x.clock, x.links); }
 
 namespace {
 

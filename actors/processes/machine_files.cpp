@@ -21,10 +21,7 @@ struct file_request {
   std::string path;
   uint64_t first = 0, bytes = 0;
 };
-template <class F>
-void fields(F& f, file_request& x) {
-  f(x.reads, x.number, x.path, x.first, x.bytes);
-}
+void fields(auto& f, file_request& x) { f(x.reads, x.number, x.path, x.first, x.bytes); }
 
 struct file_reply {
   uint64_t number = 0;
@@ -33,10 +30,7 @@ struct file_reply {
   std::string text;
   uint64_t bytes = 0;  // size of the requested file in bytes
 };
-template <class F>
-void fields(F& f, file_reply& x) {
-  f(x.number, x.good, x.kind, x.text, x.bytes);
-}
+void fields(auto& f, file_reply& x) { f(x.number, x.good, x.kind, x.text, x.bytes); }
 
 enum class note_kind : uint8_t { request, reply };
 template <class T>

@@ -19,10 +19,7 @@ struct told_pulse {  ///< the pulse of one rank as a message between machines ca
   int64_t longest_work_ns = 0;
   std::string sentence;
 };
-template <class F>
-void fields(F& f, told_pulse& x) {
-  f(x.rank, x.doing, x.run, x.num_ended, x.longest_work_ns, x.sentence);
-}
+void fields(auto& f, told_pulse& x) { f(x.rank, x.doing, x.run, x.num_ended, x.longest_work_ns, x.sentence); }
 
 told_pulse told(const pulse_board& board, const std::vector<pulse>& all, uint32_t rank) {
   const pulse& p = all[rank];

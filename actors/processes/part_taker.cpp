@@ -12,10 +12,7 @@ struct part_note {
   uint64_t run = 0;
   std::string part;
 };
-template <class F>
-void fields(F& f, part_note& x) {
-  f(x.run, x.part);
-}
+void fields(auto& f, part_note& x) { f(x.run, x.part); }
 
 }  // namespace
 

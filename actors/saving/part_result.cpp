@@ -10,28 +10,19 @@
 
 namespace troupe::core {
 
-template <class F>
-void fields(F& f, error& x) {
-  f(x.kind, x.text);
-}
+void fields(auto& f, error& x) { f(x.kind, x.text); }
 
 }  // namespace troupe::core
 
 namespace troupe::checkpoint {
 
-template <class F>
-void fields(F& f, digest128& x) {
-  f(x.high, x.low);
-}
+void fields(auto& f, digest128& x) { f(x.high, x.low); }
 
 }  // namespace troupe::checkpoint
 
 namespace troupe::actors {
 
-template <class F>
-void fields(F& f, part_result& x) {
-  f(x.rank, x.file_bytes, x.waited_s, x.digests, x.failure);
-}
+void fields(auto& f, part_result& x) { f(x.rank, x.file_bytes, x.waited_s, x.digests, x.failure); }
 
 namespace {
 

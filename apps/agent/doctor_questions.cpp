@@ -6,37 +6,17 @@
 
 namespace troupe::apps {
 
-template <class F>
-void fields(F& f, look_question& x) {
-  f(x.folder, x.token, x.files);
-}
-template <class F>
-void fields(F& f, open_question& x) {
-  f(x.secret, x.place, x.bind, x.interface);
-}
-template <class F>
-void fields(F& f, mover_place& x) {
-  f(x.place, x.host, x.port);
-}
-template <class F>
-void fields(F& f, connect_question& x) {
-  f(x.all);
-}
-template <class F>
-void fields(F& f, measure_question& x) {
-  f(x.place);
-}
-template <class F>
-void fields(F& f, host_facts& x) {
+void fields(auto& f, look_question& x) { f(x.folder, x.token, x.files); }
+void fields(auto& f, open_question& x) { f(x.secret, x.place, x.bind, x.interface); }
+void fields(auto& f, mover_place& x) { f(x.place, x.host, x.port); }
+void fields(auto& f, connect_question& x) { f(x.all); }
+void fields(auto& f, measure_question& x) { f(x.place); }
+void fields(auto& f, host_facts& x) {
   f(x.version, x.program, x.configuration, x.processor, x.instructions, x.cores, x.memory_bytes, x.available_bytes,
     x.folder, x.free_bytes, x.sees_token, x.cannot_write, x.missing_files);
 }
-template <class F>
-void fields(F& f, pair_speed& x) {
-  f(x.delay_s, x.bytes_per_s);
-}
-template <class F>
-void fields(F&, no_answer&) {}
+void fields(auto& f, pair_speed& x) { f(x.delay_s, x.bytes_per_s); }
+void fields(auto&, no_answer&) {}
 
 namespace {
 

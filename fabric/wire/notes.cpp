@@ -12,10 +12,7 @@ std::string text_in(const std::array<char, 128>& what) { return {what.begin(), s
 
 }  // namespace
 
-template <class F>
-void fields(F& f, piece& p) {
-  f(p.owner, p.from, p.to, p.count);
-}
+void fields(auto& f, piece& p) { f(p.owner, p.from, p.to, p.count); }
 
 namespace {
 

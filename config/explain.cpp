@@ -16,8 +16,13 @@ namespace {
 using nlohmann::ordered_json;
 
 /// Returns the reason why a key that has an effect in other configurations has none in `c`; empty if it has an effect.
+/// If degrees are open, the key may have an effect with one of their choices.
 std::string idle_in(const effective_value& v, const job_config& c) {
-  return v.row->support.acts == effect::acts ? idle(*v.row, c) : std::string();
+  if (v.row->support.acts != effect::acts) return {};
+  std::string why = idle(*v.row, c);
+  for (const degree_choice& taken : c.open_degrees)
+    if (!why.empty() && taken.refusal.empty()) why = idle(*v.row, c.with(taken));
+  return why;
 }
 
 std::string effect_text(const effective_value& v, const job_config& c) {

@@ -1,9 +1,12 @@
 #include "config/keys/idle.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iterator>
+
+#include "config/keys/values.hpp"
 
 namespace troupe::config {
 namespace {
@@ -19,24 +22,20 @@ std::string of_other_types(const key_info& key, const job_config& c) {
 }
 
 /// Returns the reason why a key of `cluster`, or of checkpoints that several processes write, has no effect; empty for
-/// all other keys.
+/// all other keys. The rows name the switches of most of these keys.
 std::string of_processes(const key_info& key, const job_config& c) {
-  if (key.section() == "cluster.page_tls" || key.key == "cluster.page_token_file")
-    return c.cluster.page.empty() ? "there is no cluster.page" : "";
   const bool serves = !c.cluster.page.empty() && (key.name() == "certificate" || key.name() == "key");
   const bool is_of_hosts = key.key == "cluster.listen" || key.key == "cluster.job" || key.key == "cluster.interface" ||
                            key.key == "cluster.store" || key.section() == "cluster.tls";
   if (is_of_hosts) return c.cluster.hosts.empty() && !serves ? "there are no cluster.hosts" : "";
-  if (key.key == "checkpoint.tag_validation") return c.cluster.is_on() ? "" : "cluster.processes is one";
-  const bool restarts = key.section() == "cluster.restarts", in_memory = key.section() == "checkpoint.memory";
-  const bool recovers = restarts || key.key == "cluster.min_ranks" || key.key == "cluster.spares";
-  if (!recovers && !in_memory && key.key != "cluster.lost_after" && key.key != "cluster.on_loss") return {};
-  if (!c.cluster.is_on()) return "cluster.processes is one";
+  const bool recovers =
+      key.section() == "cluster.restarts" || key.key == "cluster.min_ranks" || key.key == "cluster.spares";
   if (recovers && c.cluster.on_loss == loss_policy::stop) return "on_loss is stop";
-  return in_memory && key.name() == "copies" && c.checkpoint.memory.every_steps == 0 ? "every_steps is 0" : "";
+  return key.key == "checkpoint.memory.copies" && c.checkpoint.memory.every_steps == 0 ? "every_steps is 0" : "";
 }
 
-/// Returns the reason why a key of evaluation or of the trace has no effect; empty for all other keys.
+/// Returns the reason why a key of evaluation, of activation checkpointing or of the trace has no effect; empty for all
+/// other keys.
 std::string of_records(const key_info& key, const job_config& c) {
   if (key.section() == "evaluation" && !c.data.sources.empty() && c.data.validation_fraction == 0)
     return "there is no data.validation_fraction";
@@ -45,6 +44,10 @@ std::string of_records(const key_info& key, const job_config& c) {
   if (is_of_trace && !c.telemetry.trace && !c.telemetry.report) return "telemetry.trace and telemetry.report are false";
   if (key.key == "telemetry.trace_from_step" && c.steps > 0 && c.telemetry.trace_from_step >= c.steps)
     return fmt::format("steps are counted from 0 here, and the run has {}", c.steps);
+  if (key.key == "activation_checkpointing.partition_activations") {
+    if (c.parallel.tensor == 1) return "parallel.tensor is 1";
+    return c.activation_checkpointing.enabled ? "" : "activation_checkpointing.enabled is false";
+  }
   return {};
 }
 
@@ -70,9 +73,9 @@ std::string of_stages(const key_info& key, const job_config& c) {
   return name == "reduce_scatter" && stage == 0 ? "at stage 0 every rank receives all gradients" : "";
 }
 
-/// Returns the reason why a key of fp16 has no effect although fp16 is enabled; empty for all other keys.
+/// Returns the reason why a key of fp16, which is enabled, has no effect; empty for all other keys.
 std::string of_loss_scale(const key_info& key, const fp16_section& fp16) {
-  if (key.section() != "fp16" || !fp16.enabled || fp16.loss_scale == 0) return {};
+  if (key.section() != "fp16" || fp16.loss_scale == 0) return {};
   return key.name() == "enabled" || key.name() == "loss_scale" ? "" : "fp16.loss_scale is fixed";
 }
 
@@ -82,7 +85,7 @@ std::string of_teacher(const key_info& key, const job_config& c) {
   if (key.key == "model.teacher")
     return d.enabled || c.compression.layers.enabled ? "" : "neither distillation nor layer_reduction is enabled";
   const bool is_of_terms = key.section().starts_with("distillation.terms") || key.key == "distillation.temperature";
-  if (!is_of_terms || !d.enabled) return {};
+  if (!is_of_terms) return {};
   if (d.layer_wise) return "distillation.layer_wise.enabled is true";
   if (key.name() == "beta" && d.divergence != divergence_type::jsd) return "divergence is not jsd";
   const bool is_of_logits = key.name() == "temperature" || key.name() == "divergence" || key.name() == "beta";
@@ -94,7 +97,7 @@ std::string of_teacher(const key_info& key, const job_config& c) {
 std::string of_pruning(const key_info& key, const pruning_section& sparse) {
   constexpr std::string_view snip_alone[] = {"block_pattern", "dense_ratio", "schedule_offset_stride",
                                              "schedule_offset_end", "excluded_modules"};
-  if (key.section() != "compression_training.sparse_pruning.shared_parameters" || !sparse.enabled) return {};
+  if (key.section() != "compression_training.sparse_pruning.shared_parameters") return {};
   const bool is_read = sparse.method == pruning_method::snip_momentum ||
                        std::ranges::find(snip_alone, key.name()) == std::end(snip_alone);
   return is_read ? "" : "method is not snip_momentum";
@@ -121,6 +124,15 @@ std::string of_offload(const key_info& key, const offload_section& part) {
 
 }  // namespace
 
+std::string switched_off(const key_info& key, const job_config& c) {
+  const key_switch* const by = switch_of(key);
+  if (by == nullptr) return {};
+  const key_info& row = *key_named(by->key);
+  const std::string text = field_text(row, c);
+  if (row.default_text.empty()) return text == quoted("") ? fmt::format("there is no {}", row.key) : "";
+  return text == row.default_text ? fmt::format("{} is {}", row.key, text) : switched_off(row, c);
+}
+
 std::string idle(const key_info& key, const job_config& c) {
   const auto& z = c.zero_optimization;
   const bool stored = c.offload_activations == offload_device::nvme;
@@ -134,22 +146,17 @@ std::string idle(const key_info& key, const job_config& c) {
   if (key.section() == "zero_optimization.offload_optimizer") {
     return swap_folder ? "" : of_offload(key, z.offload_optimizer);
   }
+  if (std::string why = switched_off(key, c); !why.empty()) return why;
   if (key.section() == "zero_optimization.zenflow") return z.zenflow.enabled ? "" : "there is no section zenflow";
   const bool acts_without_stages =
       key.name() == "activation_checkpoint_interval" || key.name() == "chunks" || key.name() == "profile";
   if (key.section() == "pipeline" && !acts_without_stages)
     return c.pipeline.cuts(c.parallel.pipeline) ? "" : "parallel.pipeline is 1";
-  if (key.section() == "elasticity" && key.name() != "enabled") {
-    if (!c.elasticity.enabled) return "elasticity.enabled is false";
-    return key.name() == "num_gpus_per_node" && c.elasticity.version != 0.2 ? "version is not 0.2" : "";
-  }
+  if (key.key == "elasticity.num_gpus_per_node") return c.elasticity.version != 0.2 ? "version is not 0.2" : "";
   if (key.key == "tensor_parallel.tp_overlap_comm" || key.name() == "tp_grain_size")
     return c.parallel.tensor == 1 ? "parallel.tensor is 1" : "";
-  if (key.section() == "on_spike" && key.name() != "action") {
-    if (c.on_spike.action == spike_action::none) return "on_spike.action is none";
-    const bool goes_back = key.name() == "back_steps" || key.name() == "ahead_steps" || key.name() == "times_max";
-    return goes_back && !c.on_spike.skips() ? "on_spike.action is stop" : "";
-  }
+  if (key.key == "on_spike.back_steps" || key.key == "on_spike.ahead_steps" || key.key == "on_spike.times_max")
+    return c.on_spike.skips() ? "" : "on_spike.action is stop";
   if (key.section() == "aio") return swaps ? "" : "nothing is swapped";
   if (key.key == "cluster.swap_checksums") return swaps ? "" : "nothing is swapped";
   if (key.key == "cluster.swap_gradients") return z.swaps() ? "" : "nothing is swapped";
@@ -158,8 +165,6 @@ std::string idle(const key_info& key, const job_config& c) {
   if (key.key == "parallel.shard") return z.stage == 0 ? "stage 0 cuts no states" : "";
   if (key.key == "cluster.offload_activations_units" && c.offload_activations == offload_device::none)
     return "offload_activations is none";
-  if (key.key.starts_with("compile.") && key.name() != "deepcompile")
-    return c.compile.enabled ? "" : "compile.deepcompile is false";
   if (std::string why = of_processes(key, c); !why.empty()) return why;
   if (std::string why = of_records(key, c); !why.empty()) return why;
   if (std::string why = of_loading(key, c.checkpoint.load); !why.empty()) return why;

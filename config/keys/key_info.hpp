@@ -91,8 +91,8 @@ struct value_choices {
   std::vector<std::string_view> later;
   /// The choice that DeepSpeed uses for a text that is no choice; empty: such a text is refused.
   std::string_view otherwise;
-  bool any_case = false;                ///< true: the texts are accepted in any letter case
-  bool or_number = false;               ///< true: an integer within the key's range is accepted, too
+  bool any_case = false;   ///< true: the texts are accepted in any letter case
+  bool or_number = false;  ///< true: an integer within the key's range is accepted, too
 };
 
 /// States if a key, or some of its values, have an effect in a run, and the reason if not.
@@ -114,6 +114,13 @@ struct key_types {
   std::vector<std::string_view> readers;    ///< values of `type` with which the key is read; empty: all
   std::vector<std::string_view> needed_by;  ///< values of `type` with which the key is required
   std::vector<default_of_type> defaults;
+};
+
+/// The key that switches another key on.
+struct key_switch {
+  std::string key;  ///< full name of the key whose default leaves the other key without effect; empty: none
+  /// Value of the other key that describes a run without it, so that this value causes no warning; empty: none.
+  std::string_view same_without;
 };
 
 /// The member of job_config that receives the key's value.
@@ -142,6 +149,7 @@ struct key_info {  ///< one row of the key table
   value_choices choices;
   key_support support;
   key_types types;
+  key_switch switched;  ///< of a section: the switch of all keys of it and of the sections in it
   key_target target;
 
   key_info& by_default(std::string text) {
@@ -251,6 +259,12 @@ struct key_info {  ///< one row of the key table
   }
   key_info& others_as(std::string_view choice) {
     choices.otherwise = choice;
+    return *this;
+  }
+  /// Names the key whose default leaves this key, or the keys of this section, without effect. A run without the switch
+  /// is as with the value `same_without`.
+  key_info& switched_by(std::string by, std::string_view same_without = {}) {
+    switched = {std::move(by), same_without};
     return *this;
   }
   key_info& in_model() {

@@ -93,6 +93,12 @@ const key_info* key_in(std::string_view section, std::string_view name, const al
   return it->second.key;
 }
 
+const key_switch* switch_of(const key_info& key) {
+  for (const key_info* at = &key; at != nullptr; at = key_named(at->section()))
+    if (!at->switched.key.empty() && at->switched.key != key.key) return &at->switched;
+  return nullptr;
+}
+
 std::string nearest_key(std::string_view section, std::string_view name) {
   name = name.substr(0, most_compared);
   struct best_so_far {

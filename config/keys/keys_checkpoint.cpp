@@ -81,14 +81,14 @@ void add_writing_keys(key_rows& t) {
       .one_of({"continue", "stop"})
       .by_hand(policy_field<&checkpoints::on_error, checkpoints::error_policy::stop>("continue", "stop"));
   key("retry_for", seconds, "30",
-      "How long the end of a run tries again to write its last checkpoint, with either on_error; then the run ends with "
-      "code 3 and says which step is safe.")
+      "How long the end of a run tries again to write its last checkpoint, with either on_error; then the run ends "
+      "with code 3 and says which step is safe.")
       .at_least(0)
       .at_most(1e6)
       .into<section_of, &checkpoints::retry_for_s>();
   key("when_busy", text, "wait",
-      "When one is due while another is being written: wait writes it right after, of the step that the run has reached "
-      "then, and training waits for one that keep_every keeps; skip leaves it out and says so.")
+      "When one is due while another is being written: wait writes it right after, of the step that the run has "
+      "reached then, and training waits for one that keep_every keeps; skip leaves it out and says so.")
       .one_of({"wait", "skip"})
       .by_hand(policy_field<&checkpoints::when_busy, checkpoints::busy_policy::skip>("wait", "skip"));
   key("exclude_frozen_parameters", boolean, "false", "Leave parameters that are not trained out of checkpoints.")
@@ -107,8 +107,8 @@ key_info& load_row(section_rows& key, const char* name, value_type type, const c
 
 void add_loading_keys(key_rows& t) {
   section_rows key(t, "checkpoint.load",
-                   "What a run begins from that has no checkpoint of its own yet, and how that is loaded; without a path, "
-                   "and by hand, how the run's own is loaded.");
+                   "What a run begins from that has no checkpoint of its own yet, and how that is loaded; without a "
+                   "path, and by hand, how the run's own is loaded.");
   load_row<&loading::path>(key, "path", path, "none",
                            "A checkpoint or a folder of them: Troupe's, DeepSpeed's or Hugging Face's.");
   load_row<&loading::tag>(key, "tag", text, "none", "The checkpoint within that folder; none: the newest it names.");
@@ -137,10 +137,12 @@ void add_loading_keys(key_rows& t) {
 void add_memory_keys(key_rows& t) {
   using memory = checkpoint_memory_section;
   section_rows key(t, "checkpoint.memory", "Checkpoints in the memory of other processes, which a job recovers from.");
+  key.itself().switched_by("cluster.processes");
   key("every_steps", integer, "derived",
       "Steps between them, so many at most are done again after a loss, one more where a save on the disk has taken "
       "the place of one; 0: none. By default 1, and 0 with cluster.processes: one.")
       .at_least(0)
+      .switched_by("cluster.processes", "0")
       .into<section_of, &checkpoints::memory, &memory::every_steps>();
   key("copies", integer, "2", "Processes in whose memory each of them is kept.")
       .at_least(1)
@@ -158,6 +160,7 @@ void add_deepspeed_checkpoint_keys(key_rows& t) {
       "refuses the save, Ignore does not ask.")
       .one_of({"Ignore", "Warn", "Fail"})
       .in_any_case()
+      .switched_by("cluster.processes")
       .by_hand(tag_validation_field());
   key("load_universal", boolean, "false", "Load the converted layout.")
       .ignored("every checkpoint is universal, and DeepSpeed's converted layout is recognised");

@@ -52,24 +52,28 @@ void add_process_keys(key_rows& t) {
           "number as many, each with as many neighbouring ranks. Where they are several, a process that is lost takes "
           "no other along.");
   t.row("cluster.lost_after", seconds)
+      .switched_by("cluster.processes")
       .by_default("5")
       .at_least(0.5)
       .at_most(3600)
       .into<cluster, &processes::lost_after_s>()
       .means("A process that is silent for so long is lost; one that ends is lost at once.");
   t.row("cluster.min_ranks", integer)
+      .switched_by("cluster.processes")
       .by_default("1")
       .at_least(1)
       .at_most(1U << 28U)
       .into<cluster, &processes::min_ranks>()
       .means("A job that would go on with fewer ranks after a loss ends, and says so.");
   t.row("cluster.spares", integer)
+      .switched_by("cluster.processes")
       .by_default("0")
       .at_least(0)
       .at_most(64)
       .into<cluster, &processes::spares>()
       .means("Further processes that have no ranks until they take the place of one that is lost.");
   t.row("cluster.on_loss", text)
+      .switched_by("cluster.processes")
       .by_default("recover")
       .one_of({"recover", "stop"})
       .by_hand(on_loss_field())
@@ -80,7 +84,9 @@ void add_process_keys(key_rows& t) {
 
 void add_restart_keys(key_rows& t) {
   using restarts = restarts_section;
-  t.row("cluster.restarts", section).means("How often and how soon lost processes are started again.");
+  t.row("cluster.restarts", section)
+      .switched_by("cluster.processes")
+      .means("How often and how soon lost processes are started again.");
   t.row("cluster.restarts.max", integer)
       .by_default("10")
       .at_least(0)
@@ -190,7 +196,9 @@ void add_page_keys(key_rows& t) {
           "HOST:PORT; "
           "port 0: the system chooses, and the run says what. Beyond loopback a certificate and a token are wanted.");
   using page_tls = page_tls_section;
-  t.row("cluster.page_tls", section).means("What the page is served with beyond loopback, as https.");
+  t.row("cluster.page_tls", section)
+      .switched_by("cluster.page")
+      .means("What the page is served with beyond loopback, as https.");
   t.row("cluster.page_tls.certificate", path)
       .into<cluster, &processes::page_tls, &page_tls::certificate>()
       .means("Its certificate, and those that lead to its authority; by default cluster.tls.certificate.");
@@ -198,6 +206,7 @@ void add_page_keys(key_rows& t) {
       .into<cluster, &processes::page_tls, &page_tls::key>()
       .means("Its key: a file that nobody else can read; by default cluster.tls.key.");
   t.row("cluster.page_token_file", path)
+      .switched_by("cluster.page")
       .into<cluster, &processes::page_token_file>()
       .means(
           "A file that nobody else can read (0600) with what a visitor must know: Authorization: Bearer TOKEN, or once "

@@ -17,6 +17,7 @@ struct technique {
         groups(t, "compression_training." + name + ".different_groups", "Groups of modules, by a name each."),
         group(t, "compression_training." + name + ".different_groups.*", "One group.", waits_for),
         params(t, "compression_training." + name + ".different_groups.*.params", "The group's numbers.", waits_for) {
+    around.itself().switched_by("compression_training." + name + ".shared_parameters.enabled");
     if (!waits_for.empty()) shared.off("Use it.");
     group("modules", texts, "[\"*\"]", "Patterns of module names.");
     auto& related =
@@ -72,6 +73,7 @@ void add_quantization(key_rows& t) {
            [](const job& c) -> std::string { return c.compression.weights.stochastic ? "stochastic" : "nearest"; }});
   section_rows mixed(t, "compression_training.weight_quantization.shared_parameters.fp16_mixed_quantize",
                      "MoQ: fade from full to fewer bits.");
+  mixed.itself().switched_by("compression_training.weight_quantization.shared_parameters.fp16_mixed_quantize.enabled");
   mixed("enabled", boolean, "false", "Do so.").into<&job::compression, &compression::weights, &weight_section::mixed>();
   mixed("quantize_change_ratio", number, "0.001", "The share of one step.")
       .above(0)
@@ -177,6 +179,7 @@ void add_layer_reduction(key_rows& t) {
   using layers = layer_reduction_section;
   section_rows key(t, "compression_training.layer_reduction",
                    "A model of fewer layers that begins with those of model.teacher.");
+  key.itself().switched_by("compression_training.layer_reduction.enabled");
   key("enabled", boolean, "false", "Make one.").into<&job::compression, &compression::layers, &layers::enabled>();
   key("keep_number_layer", integer, "none", "Layers of the model.")
       .at_least(1)
@@ -223,6 +226,7 @@ void add_distillation(key_rows& t) {
   using job = job_config;
   using section = distillation_section;
   section_rows key(t, "distillation", "What the model learns from model.teacher, beside its data.");
+  key.itself().switched_by("distillation.enabled");
   key("enabled", boolean, "false", "Do so.").into<&job::distillation, &section::enabled>();
   key("temperature", number, "1", "Both models' logits are divided by it before they are compared.")
       .above(0)

@@ -72,6 +72,7 @@ void add_compile(key_rows& t) {
   using compile = compile_section;
   section_rows key(t, "compile",
                    "Graph compilation (DeepCompile): here, passes over the step plan; `auto` turns it on.");
+  key.itself().switched_by("compile.deepcompile");
   t.row("compile.deepcompile", boolean)
       .by_default("false")
       .into<&job::compile, &compile::enabled>()
@@ -262,6 +263,7 @@ void add_parallel_engine_keys(key_rows& t) {
       .into<&job::degrees, &degrees::sequence_parallel_size>()
       .means("parallel.sequence; 1: not said here.");
   section_rows sequence(t, "sequence_parallel", "Sequence parallelism by configuration.");
+  sequence.itself().switched_by("sequence_parallel.enabled");
   sequence("enabled", boolean, "false", "Take the size from here.").into<&job::degrees, &degrees::sequence_enabled>();
   sequence("size", integer, "1", "parallel.sequence, where it is enabled.")
       .at_least(1)

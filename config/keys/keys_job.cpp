@@ -303,7 +303,7 @@ void add_telemetry_keys(key_rows& t) {
 
 void add_sample_keys(key_rows& t) {
   using sample = sample_section;
-  t.row("sample", section).means("Text that the model writes at the end of a run.");
+  t.row("sample", section).switched_by("sample.tokens").means("Text that the model writes at the end of a run.");
   t.row("sample.tokens", integer)
       .by_default("0")
       .at_least(0)

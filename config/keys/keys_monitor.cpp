@@ -35,6 +35,7 @@ template <auto Section>
 void add_monitor(key_rows& t, const char* name, std::string_view meaning) {
   using monitor = monitor_section;
   section_rows key(t, name, meaning);
+  key.itself().switched_by(std::string(name) + ".enabled");
   key("enabled", boolean, "false", "Write them.").template into<Section, &monitor::enabled>();
   key("output_path", path, "\"\"", "The folder; empty: the run's output folder.")
       .template into<Section, &monitor::output_path>();
@@ -45,6 +46,7 @@ void add_monitor(key_rows& t, const char* name, std::string_view meaning) {
 void add_profiler(key_rows& t) {
   using profiler = flops_profiler_section;
   section_rows flops(t, "flops_profiler", "A table of the model's operations, times and memory by unit.");
+  flops.itself().switched_by("flops_profiler.enabled");
   flops("enabled", boolean, "false", "Make it.").into<&job::flops_profiler, &profiler::enabled>();
   flops("recompute_fwd_factor", number, "0.0", "Forwards recomputed in backward.")
       .at_least(0)
@@ -66,6 +68,7 @@ void add_profiler(key_rows& t) {
 void add_communication_log(key_rows& t) {
   using log = comms_logger_section;
   section_rows comms(t, "comms_logger", "A table of collectives: size, count, latency and bandwidth, from the trace.");
+  comms.itself().switched_by("comms_logger.enabled");
   comms("enabled", boolean, "false", "Make it.").into<&job::comms_logger, &log::enabled>();
   comms("verbose", boolean, "false", "Each collective of its own as well.").into<&job::comms_logger, &log::verbose>();
   comms("prof_all", boolean, "true", "All operations.").into<&job::comms_logger, &log::prof_all>();

@@ -63,6 +63,7 @@ void add_shared(section_rows& key, hand_made device, const char* buffers, std::s
 void add_param(key_rows& t) {
   using param = offload_param_section;
   section_rows key(t, "zero_optimization.offload_param", "Stage 3: where parameter shards live.");
+  key.itself().switched_by("zero_optimization.offload_param.device");
   add_shared<&zero::offload_param>(
       key, param_device(), "5",
       "Device nvme: units whose slices are read ahead of their gathers; not given: as many as the plan chooses.");
@@ -82,6 +83,7 @@ void add_optimizer(key_rows& t) {
   constexpr auto part = &zero::offload_optimizer;
   section_rows key(t, "zero_optimization.offload_optimizer",
                    "Stages 1 to 3: where moments live, and master weights that are not the parameters themselves.");
+  key.itself().switched_by("zero_optimization.offload_optimizer.device");
   add_shared<part>(key, optimizer_device(), "4",
                    "Device nvme: buffers of a sub-group's size, of which four (gradient, master weights, two moments) "
                    "hold one; not given: as many as the plan chooses.");

@@ -21,7 +21,7 @@ hand_made param_dtype_field() {
 
 void add_fp16_keys(key_rows& t) {
   using fp16 = fp16_section;
-  t.row("fp16", section).means("Half precision with loss scaling.");
+  t.row("fp16", section).switched_by("fp16.enabled").means("Half precision with loss scaling.");
   t.row("fp16.enabled", boolean)
       .by_default("false")
       .into<&job::fp16, &fp16::enabled>()
@@ -70,7 +70,7 @@ void add_fp16_keys(key_rows& t) {
 
 void add_bf16_keys(key_rows& t) {
   using bf16 = bf16_section;
-  t.row("bf16", section).also("bfloat16").means("bfloat16: fp32's range, no loss scaling.");
+  t.row("bf16", section).switched_by("bf16.enabled").also("bfloat16").means("bfloat16: fp32's range, no loss scaling.");
   t.row("bf16.enabled", boolean)
       .by_default("false")
       .into<&job::bf16, &bf16::enabled>()

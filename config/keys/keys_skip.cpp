@@ -51,6 +51,7 @@ void add_spike_keys(key_rows& t) {
   using spike = on_spike_section;
   constexpr auto section_of = &job::on_spike;
   section_rows key(t, "on_spike", "What follows when the loss of a step rises far above those before it.");
+  key.itself().switched_by("on_spike.action");
   key("action", text, "none",
       "stop: the run ends, and the last checkpoint stays; skip: it goes back to the last saved state, leaves out the "
       "samples of the steps since, and continues; none: nothing.")

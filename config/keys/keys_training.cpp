@@ -32,6 +32,7 @@ void add_elasticity(key_rows& t) {
   constexpr auto section_of = &job::elasticity;
   constexpr auto most = static_cast<double>(elastic_batch_max);
   section_rows key(t, "elasticity", "Batches that can be cut for many data degrees; DeepSpeed has dropped it.");
+  key.itself().switched_by("elasticity.enabled");
   key("enabled", boolean, "false",
       "The three batch sizes are those by which the most degrees train on the same batch; other degrees are refused.")
       .into<section_of, &elastic::enabled>();

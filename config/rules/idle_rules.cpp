@@ -35,79 +35,21 @@ void retention(const settings& given, const job_config& config, reporter& report
                           what, c.every_steps));
 }
 
-/// A switch: a key without which the keys of a section and of the sections in it, or another single key, have no
-/// effect.
-struct section_switch {
-  std::string_view of;  ///< the section or key that has no effect without `key`
-  std::string_view key;
-
-  [[nodiscard]] bool turns(const key_info& row) const {
-    const auto section = row.section();
-    const bool is_inside = section.starts_with(of) && section.size() > of.size() && section[of.size()] == '.';
-    return row.key != key && (section == of || row.key == of || is_inside);
-  }
-};
-constexpr section_switch switches[] = {
-    {"fp16", "fp16.enabled"},
-    {"bf16", "bf16.enabled"},
-    {"elasticity", "elasticity.enabled"},
-    {"compile", "compile.deepcompile"},
-    {"compression_training.activation_quantization",
-     "compression_training.activation_quantization.shared_parameters.enabled"},
-    {"compression_training.channel_pruning", "compression_training.channel_pruning.shared_parameters.enabled"},
-    {"compression_training.head_pruning", "compression_training.head_pruning.shared_parameters.enabled"},
-    {"compression_training.layer_reduction", "compression_training.layer_reduction.enabled"},
-    {"compression_training.row_pruning", "compression_training.row_pruning.shared_parameters.enabled"},
-    {"compression_training.sparse_pruning", "compression_training.sparse_pruning.shared_parameters.enabled"},
-    {"compression_training.weight_quantization.shared_parameters.fp16_mixed_quantize",
-     "compression_training.weight_quantization.shared_parameters.fp16_mixed_quantize.enabled"},
-    {"compression_training.weight_quantization", "compression_training.weight_quantization.shared_parameters.enabled"},
-    {"distillation", "distillation.enabled"},
-    {"on_spike", "on_spike.action"},
-    {"sample", "sample.tokens"},
-    {"sequence_parallel", "sequence_parallel.enabled"},
-    {"zero_optimization.offload_optimizer", "zero_optimization.offload_optimizer.device"},
-    {"zero_optimization.offload_param", "zero_optimization.offload_param.device"},
-    {"tensorboard", "tensorboard.enabled"},
-    {"csv_monitor", "csv_monitor.enabled"},
-    {"flops_profiler", "flops_profiler.enabled"},
-    {"comms_logger", "comms_logger.enabled"},
-    {"cluster.lost_after", "cluster.processes"},
-    {"cluster.min_ranks", "cluster.processes"},
-    {"cluster.spares", "cluster.processes"},
-    {"cluster.on_loss", "cluster.processes"},
-    {"cluster.restarts", "cluster.processes"},
-    {"checkpoint.memory", "cluster.processes"},
-    {"checkpoint.tag_validation", "cluster.processes"},
-    {"cluster.page_token_file", "cluster.page"},
-    {"cluster.page_tls", "cluster.page"},
-};
-
-bool is_mentioned(const settings& given, std::string_view key) {
-  return given.given.contains(key) || given.was_refused(key) || given.lists.contains(key);
-}
-
-/// Returns the switch of a key, if it has one that is off and that the file does not mention; else null. A switch that
-/// is given as `false` or `auto` was turned off on purpose and causes no warning.
-const section_switch* missing_switch(const settings& given, const job_config& config, const key_info& row) {
-  const auto at = std::ranges::find_if(switches, [&](const section_switch& s) { return s.turns(row); });
-  if (at == std::end(switches) || is_mentioned(given, at->key)) return nullptr;
-  const bool is_memory_off = config.checkpoint.memory.every_steps == 0;
-  // A value of 0 turns saves in memory off; without `cluster.processes` they are off anyway, so 0 needs no warning.
-  if (row.key == "checkpoint.memory.every_steps" && is_memory_off) return nullptr;
-  if (at->key == "sample.tokens") return at;
-  const key_info* const named = key_named(at->key);
-  const bool is_flag = named != nullptr && named->type == value_type::boolean;
-  const bool is_off = is_flag ? !given.is_on(at->key) : !idle(row, config).empty();
-  return is_off ? at : nullptr;
+/// Returns the switch of a key that has a value, if the switch is off and the file does not mention it; else null. A
+/// switch that is given as `false` or `auto` was turned off on purpose and causes no warning.
+const key_switch* missing_switch(const settings& given, const job_config& config, const setting& s) {
+  const key_switch* const by = switch_of(*s.row);
+  if (by == nullptr || given.given.contains(by->key)) return nullptr;
+  if (!by->same_without.empty() && s.value->text == by->same_without) return nullptr;
+  // The folder of swap files also has an effect without the switch of its section, if activations are stored in it.
+  return idle(*s.row, config).empty() || switched_off(*s.row, config).empty() ? nullptr : by;
 }
 
 /// True if the file itself says that the switch of the key is off.
 bool is_off_on_purpose(const settings& given, const key_info& row) {
-  const auto at = std::ranges::find_if(switches, [&](const section_switch& s) { return s.turns(row); });
-  if (at == std::end(switches) || !is_mentioned(given, at->key)) return false;
-  const key_info* const named = key_named(at->key);
-  return given.is_auto(at->key) || (named != nullptr && given.text_of(at->key) == named->default_text);
+  const key_switch* const by = switch_of(row);
+  if (by == nullptr || !given.given.contains(by->key)) return false;
+  return given.is_auto(by->key) || given.text_of(by->key) == key_named(by->key)->default_text;
 }
 
 /// True if the reason of idle() for this key is a warning. The other keys have a name that says when they act
@@ -216,13 +158,14 @@ void replaced(const settings& given, const job_config& config, reporter& report)
 }  // namespace
 
 void idle_rules(const settings& given, const job_config& config, reporter& report) {
-  std::vector<const section_switch*> told;
+  if (!given.refused.empty()) return;  // a refused value is not in `config`
+  std::vector<const key_switch*> told;
   for (const auto& [key, s] : given.given) {
     if (s.value == nullptr || s.held_back || s.row->support.acts != effect::acts) continue;
     if (is_default(*s.row, *s.value)) continue;
-    if (const auto* const missing = missing_switch(given, config, *s.row)) {
+    if (const auto* const missing = missing_switch(given, config, s)) {
       // A section with groups has many keys: the first one speaks for all.
-      const bool has_groups = missing->of.starts_with("compression_training.");
+      const bool has_groups = missing->key.starts_with("compression_training.");
       if (has_groups && std::ranges::find(told, missing) != told.end()) continue;
       told.push_back(missing);
       report.warn(s.name_at, key, fmt::format("no effect: {} is not given", missing->key));

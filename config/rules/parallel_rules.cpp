@@ -2,6 +2,7 @@
 // job/pipeline.hpp.
 #include <fmt/format.h>
 
+#include "config/keys/idle.hpp"
 #include "config/rules/resolve.hpp"
 #include "config/sections/name_pattern.hpp"
 
@@ -181,9 +182,9 @@ class norm_checks {
  private:
   void norms() {
     parallel_section& p = config_.parallel;
-    const bool given = given_.value_of(own) != nullptr, partitions = activations_are_cut();
+    const bool given = given_.value_of(own) != nullptr;
     if (!given) derived_.emplace(own, "derived");
-    if (partitions) {
+    if (config_.activation_checkpointing.partition_activations && idle(*key_named(cut), config_).empty()) {
       if (given && !p.sharded_norms) return error(own, fmt::format("wanted true with {}, got false", cut));
       p.sharded_norms = true;
     }
@@ -215,20 +216,6 @@ class norm_checks {
 
   static constexpr std::string_view own = "parallel.sharded_norms",
                                     cut = "activation_checkpointing.partition_activations";
-
-  /// True if activations are split over tensor ranks; warns with the reason if they were requested but are not.
-  [[nodiscard]] bool activations_are_cut() {
-    const auto& kept = config_.activation_checkpointing;
-    if (!kept.partition_activations) return false;
-    const char* why_not = config_.parallel.tensor == 1 ? "parallel.tensor is 1"
-                          : kept.enabled               ? ""
-                                                       : "activation_checkpointing.enabled is false";
-    if (*why_not == '\0') return true;
-    for (const char* key : {"parallel.tensor", "tensor_parallel.autotp_size", "activation_checkpointing.enabled"})
-      if (given_.was_refused(key)) return false;
-    report_.warn(given_.where(cut), std::string(cut), std::string("no effect: ") + why_not);
-    return false;
-  }
 
   void error(std::string_view key, std::string text) {
     report_.error(given_.where(key), std::string(key), std::move(text));

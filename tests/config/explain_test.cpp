@@ -62,7 +62,7 @@ BOOST_AUTO_TEST_CASE(every_value_comes_with_its_origin) {
   BOOST_TEST(of("gradient_clipping") == "1 | auto | acts");
   BOOST_TEST(of("steps") == "7 | --set steps=7 | acts");
   BOOST_TEST(of("train_batch_size") == "8 | derived | acts");
-  BOOST_TEST(of("fp16.hysteresis") == "2 | default | acts");
+  BOOST_TEST(of("fp16.hysteresis") == "2 | default | no_effect");
   BOOST_TEST(of("aio.queue_depth") == "16 | j.yaml:10:20 | no_effect");
   BOOST_TEST(of("model.n_layer") == "2 | j.yaml:1:36 | acts");
   BOOST_TEST(of("data.text") == "\"/base/corpus.txt\" | j.yaml:2:14 | acts");
@@ -71,6 +71,39 @@ BOOST_AUTO_TEST_CASE(every_value_comes_with_its_origin) {
   BOOST_TEST(list.size() == values);
   BOOST_TEST(troupe::config::explain_text(l).find("zero_optimization.stage = 3  (j.yaml:8:28)\n    What is cut over") !=
              std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(keys_whose_switch_is_off_are_shown_without_effect) {
+  const auto reason = [](const std::string& text, const std::string& key) {
+    const auto list = nlohmann::json::parse(troupe::config::explain_json(must_load(text)))["values"];
+    std::string out = "no " + key;
+    for (const auto& item : list)
+      if (item["key"] == key) out = item["reason"].get<std::string>() + (item["effect"] == "acts" ? " acts" : "");
+    return out;
+  };
+  BOOST_TEST(reason(smallest, "fp16.loss_scale") == "fp16.enabled is false");
+  BOOST_TEST(reason(smallest, "fp16.enabled") == " acts");
+  BOOST_TEST(reason(smallest + "fp16: {enabled: true}\n", "fp16.loss_scale") == " acts");
+  BOOST_TEST(reason(smallest, "bf16.check_grad_overflow") == "bf16.enabled is false");
+  BOOST_TEST(reason(smallest, "tensorboard.job_name") == "tensorboard.enabled is false");
+  BOOST_TEST(reason(smallest, "compile.profile_steps") == "compile.deepcompile is false");
+  BOOST_TEST(reason(smallest, "on_spike.factor") == "on_spike.action is none");
+  BOOST_TEST(reason(smallest, "cluster.page_token_file") == "there is no cluster.page");
+  BOOST_TEST(reason(smallest, "cluster.restarts.max") == "cluster.processes is one");
+  BOOST_TEST(reason(smallest, "sample.prompt") == "sample.tokens is 0");
+  BOOST_TEST(reason(smallest, "distillation.terms.logits.beta") == "distillation.enabled is false");
+  const std::string weights = "compression_training.weight_quantization.shared_parameters.";
+  BOOST_TEST(reason(smallest, weights + "fp16_mixed_quantize.enabled") == weights + "enabled is false");
+
+  const std::string cut = "activation_checkpointing.partition_activations",
+                    keys = "activation_checkpointing: {partition_activations: true, enabled: ",
+                    tensor = "tensor_parallel: {autotp_size: 2}\n";
+  BOOST_TEST(reason(smallest + keys + "true}\n", cut) == "parallel.tensor is 1");
+  BOOST_TEST(reason(smallest + keys + "false}\n" + tensor, cut) == "activation_checkpointing.enabled is false");
+  BOOST_TEST(reason(smallest + keys + "true}\n" + tensor, cut) == " acts");
+  // A degree that the run chooses may be above 1.
+  const std::string open = smallest_with("data: 2", "ranks: 4, data: auto, tensor: auto") + "train_batch_size: 16\n";
+  BOOST_TEST(reason(open + keys + "true}\n", cut) == " acts");
 }
 
 // The processes of a job read the effective configuration. It must contain a value for all groups only if the file has

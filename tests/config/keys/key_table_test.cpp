@@ -33,6 +33,15 @@ BOOST_AUTO_TEST_CASE(every_key_is_unique_explained_and_in_a_section_of_the_table
   }
 }
 
+BOOST_AUTO_TEST_CASE(every_switch_is_a_key_with_a_field) {
+  for (const key_info& row : troupe::config::key_table()) {
+    if (row.switched.key.empty()) continue;
+    const key_info* by = key_named(row.switched.key);
+    BOOST_TEST_REQUIRE(by != nullptr, row.key);
+    BOOST_TEST((by->has_field() && !by->any_name()), row.key);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(every_key_that_acts_has_a_field_or_one_accepted_value) {
   for (const key_info& row : troupe::config::key_table()) {
     const bool is_value =

@@ -71,9 +71,9 @@ BOOST_AUTO_TEST_CASE(keys_whose_sections_switch_is_missing_are_said) {
   is_said("cluster: {on_loss: stop}", "cluster.on_loss", "cluster.processes");
   is_said("cluster: {restarts: {max: 3}}", "cluster.restarts.max", "cluster.processes");
   is_said("checkpoint: {memory: {every_steps: 3}}", "checkpoint.memory.every_steps", "cluster.processes");
-  is_said("cluster: {page_token_file: token}", "cluster.page_token_file", "cluster.page");
   is_said("cluster: {min_ranks: 2}", "cluster.min_ranks", "cluster.processes");
   is_said("checkpoint: {tag_validation: Fail}", "checkpoint.tag_validation", "cluster.processes");
+  is_said("cluster: {page_token_file: token}", "cluster.page_token_file", "cluster.page");
   is_said("sample: {prompt: Once}", "sample.prompt", "sample.tokens");
   is_said("sequence_parallel: {size: 2}", "sequence_parallel.size", "sequence_parallel.enabled");
   is_said("distillation: {temperature: 2}", "distillation.temperature", "distillation.enabled");
@@ -84,6 +84,8 @@ BOOST_AUTO_TEST_CASE(keys_whose_sections_switch_is_missing_are_said) {
       "compression_training: {weight_quantization: {shared_parameters: {enabled: true, fp16_mixed_quantize: "
       "{quantize_change_ratio: 0.5}}, different_groups: {all: {params: {start_bits: 8, target_bits: 4}}}}}",
       moq + "quantize_change_ratio", moq + "enabled");
+  is_said("compression_training: {weight_quantization: {shared_parameters: {fp16_mixed_quantize: {enabled: true}}}}",
+          moq + "enabled", "compression_training.weight_quantization.shared_parameters.enabled");
   // A section with groups is said once.
   const std::string rows = "compression_training.row_pruning.";
   is_said(

@@ -149,11 +149,11 @@ BOOST_AUTO_TEST_CASE(activations_are_partitioned_with_norms_whatever_recomputes_
       const auto two = load_text(partitioned(recomputed, 2), "j.yaml", "/base");
       BOOST_TEST_REQUIRE(two.has_value());
       BOOST_TEST(two->config.parallel.sharded_norms);
-      const std::string told = "j.yaml:9:51: warning: activation_checkpointing.partition_activations: no effect: ";
+      const std::string told = "j.yaml:9:28: warning: activation_checkpointing.partition_activations: no effect: ";
       BOOST_TEST(warnings_of(partitioned(recomputed, 1)).find(told + "parallel.tensor is 1\n") != std::string::npos);
     }
   BOOST_TEST(warnings_of(partitioned(cut + "}\n", 2)) ==
-             "j.yaml:9:51: warning: activation_checkpointing.partition_activations: no effect: "
+             "j.yaml:9:28: warning: activation_checkpointing.partition_activations: no effect: "
              "activation_checkpointing.enabled is false\n");
 }
 

@@ -73,8 +73,7 @@ BOOST_AUTO_TEST_CASE(a_run_tells_its_state_pauses_goes_on_saves_and_stops) {
   BOOST_TEST(later != saved);
 
   (void)r.ask("stop");
-  const auto ended = r.run.end();
-  BOOST_TEST(ended.code == 0, ended.err);
+  const auto ended = check_exit(0, r.run.end());
   // Because checkpoints were requested, the run also saves its last step.
   const auto end = ended.out.rfind("{\"event\":\"end\",\"steps\":");
   BOOST_TEST_REQUIRE(end != std::string::npos, ended.out);
@@ -83,8 +82,7 @@ BOOST_AUTO_TEST_CASE(a_run_tells_its_state_pauses_goes_on_saves_and_stops) {
   std::snprintf(last, sizeof last, "step-%08llu", summary["steps"].get<unsigned long long>());
   BOOST_TEST(summary["model"] == (r.f.folder / "out/checkpoints" / last).string());
   BOOST_TEST(!std::filesystem::exists(r.f.folder / "out/troupe.sock"));
-  const auto nobody = r.f.troupe({"status", "out"});
-  BOOST_TEST(nobody.code == 2);
+  const auto nobody = check_exit(2, r.f.troupe({"status", "out"}));
   BOOST_TEST(has(nobody.err, "no run is at work there"), nobody.err);
   BOOST_TEST(r.f.troupe({"status", "nowhere"}).code == 2);
 }
@@ -131,8 +129,7 @@ BOOST_AUTO_TEST_CASE(a_socket_that_a_killed_run_has_left_is_replaced) {
     BOOST_TEST(f.troupe({"status", "out"}).code == 0);
     run.send(SIGKILL);
     run.end();
-    const auto gone = f.troupe({"status", "out"});
-    BOOST_TEST(gone.code == 2);
+    const auto gone = check_exit(2, f.troupe({"status", "out"}));
     BOOST_TEST(has(gone.err, "no run is at work there"), gone.err);
   }
 }
@@ -159,8 +156,7 @@ BOOST_AUTO_TEST_CASE(many_clients_and_bad_ones_hold_up_nobody) {
   ::close(gone);
   for (const char* what : {"a", "slow", "b"}) {
     BOOST_TEST_INFO_SCOPE(what);
-    const auto told = apps::ask_run(folder.path(), what);
-    BOOST_REQUIRE_MESSAGE(told.has_value(), (told ? "" : told.error().text));
+    const auto told = check_ok(apps::ask_run(folder.path(), what));
     BOOST_TEST(*told == std::string("{\"you said\":\"") + what + "\"}");
   }
   char one = 0;
@@ -236,8 +232,7 @@ BOOST_AUTO_TEST_CASE(an_answer_of_many_ranks_arrives_whole_and_one_that_fails_is
     return [&] { return std::optional(long_answer); };
   });
   BOOST_REQUIRE(socket.has_value());
-  const auto whole = apps::ask_run(folder.path(), "all");
-  BOOST_REQUIRE_MESSAGE(whole.has_value(), whole.error().text);
+  const auto whole = check_ok(apps::ask_run(folder.path(), "all"));
   BOOST_TEST((*whole == long_answer));
   BOOST_TEST(apps::ask_run(folder.path(), "early").value() == R"({"error":"no answer: nothing is known"})");
   BOOST_TEST(apps::ask_run(folder.path(), "late").value() == R"({"error":"no answer: nothing was found"})");

@@ -17,6 +17,7 @@
 #include "apps/base/checkpoints.hpp"
 #include "checkpoint/commit/commit.hpp"
 #include "checkpoint/native/manifest_file.hpp"
+#include "tests/check_ok.hpp"
 #include "tests/small_job.hpp"
 
 namespace {
@@ -69,10 +70,8 @@ class busy_run {
     actors::session_options options;
     options.config = config_;
     options.hooks.on_saved = [this](const actors::save_report& r) { saved_.heard(r); };
-    const auto start = saved_.choose_start();
-    BOOST_TEST_REQUIRE(start.has_value());
-    auto opened = actors::session::open(std::move(options));
-    BOOST_TEST_REQUIRE(opened.has_value());
+    const auto start = check_ok(saved_.choose_start());
+    auto opened = check_ok(actors::session::open(std::move(options)));
     session_ = std::move(*opened);
     BOOST_TEST_REQUIRE(saved_.begin(*start, *session_).has_value());
     disk.close();
@@ -109,8 +108,7 @@ class busy_run {
 
  private:
   void hear(const apps::checkpoint_event& e) {
-    const auto inside = checkpoint::read_manifest(checkpoint::real_files(), e.folder);
-    BOOST_TEST_REQUIRE(inside.has_value());
+    const auto inside = check_ok(checkpoint::read_manifest(checkpoint::real_files(), e.folder));
     BOOST_TEST(inside->content.run.step == e.step);
     BOOST_TEST(checkpoint::step_of(e.folder.filename().string()).value_or(0) == e.step);
     written_.push_back(e.step);
@@ -180,8 +178,7 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_that_is_due_while_the_loss_is_not_finite_is_wr
   BOOST_TEST(!run.saved().broken().has_value());
   steps({5, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}, 3);
   BOOST_TEST(run.steps_written() == (std::vector<uint64_t>{2}), boost::test_tools::per_element());
-  const auto broken = run.saved().broken();
-  BOOST_TEST_REQUIRE(broken.has_value());
+  const auto broken = check_ok(run.saved().broken());
   BOOST_TEST(broken->text.starts_with("the loss has been inf since step 4; the newest checkpoint from before, of step "
                                       "2, is '"),
              broken->text);
@@ -271,16 +268,14 @@ BOOST_AUTO_TEST_CASE(an_evaluation_breaks_what_a_step_breaks_and_mends_nothing) 
   run.saved().note_evaluation(2, 5);
   BOOST_TEST(!run.saved().broken().has_value());
   run.saved().note_evaluation(2, nan);
-  const auto by_evaluation = run.saved().broken();
-  BOOST_TEST_REQUIRE(by_evaluation.has_value());
+  const auto by_evaluation = check_ok(run.saved().broken());
   BOOST_TEST(by_evaluation->text.starts_with("the validation loss has been nan since step 2; the checkpoint of step 2, "
                                              "'"),
              by_evaluation->text);
   run.step();
   run.saved().note_loss(3, nan);
   run.saved().note_evaluation(3, 5);
-  const auto by_step = run.saved().broken();
-  BOOST_TEST_REQUIRE(by_step.has_value());
+  const auto by_step = check_ok(run.saved().broken());
   BOOST_TEST(by_step->text.starts_with("the loss has been nan since step 2; "), by_step->text);
   run.saved().note_loss(4, 5);
   BOOST_TEST(!run.saved().broken().has_value());

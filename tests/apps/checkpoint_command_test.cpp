@@ -13,13 +13,11 @@ namespace fs = std::filesystem;
 
 BOOST_AUTO_TEST_CASE(inspect_shows_tensors_files_and_the_run) {
   const checkpoints c;
-  const auto r = c.troupe({"inspect", "ck"});
-  BOOST_TEST_REQUIRE(r.code == 0, r.err);
+  const auto r = check_exit(0, c.troupe({"inspect", "ck"}));
   for (const char* part : {"ck/step-00000006: troupe, step 6 (6 updates applied), 6 tensors of 336 B in 2 files\n",
                            "    wte\n      weight  [6, 4]\n        master fp32, 96 B, 1 piece: shard-0000"})
     BOOST_TEST_CONTEXT(part) BOOST_TEST(has(r.out, part), r.out);
-  const auto j = c.troupe({"inspect", "ck", "--tag", "step-00000005", "--json"});
-  BOOST_TEST_REQUIRE(j.code == 0, j.err);
+  const auto j = check_exit(0, c.troupe({"inspect", "ck", "--tag", "step-00000005", "--json"}));
   const auto parsed = json::parse(j.out);
   BOOST_TEST(parsed["run"]["step"] == 5);
   BOOST_TEST(parsed["tensors"].size() == 6U);
@@ -27,8 +25,7 @@ BOOST_AUTO_TEST_CASE(inspect_shows_tensors_files_and_the_run) {
 
 BOOST_AUTO_TEST_CASE(verify_names_what_is_broken) {
   const checkpoints c;
-  const auto good = c.troupe({"verify", "ck"});
-  BOOST_TEST(good.code == 0, good.err);
+  const auto good = check_exit(0, c.troupe({"verify", "ck"}));
   BOOST_TEST(has(good.out, "step-00000006: good: 6 tensors in 6 pieces, 336 B read, 336 B against their digests\n"),
              good.out);
   // Path of the shard that contains the pieces; the tensors are smaller than one block of 1,024 elements, so the other
@@ -37,8 +34,7 @@ BOOST_AUTO_TEST_CASE(verify_names_what_is_broken) {
   for (const char* name : {"shard-00000.bin", "shard-00001.bin"})
     if (fs::file_size(c.folder / "ck/step-00000006" / name) > 8192) shard = fs::path("ck/step-00000006") / name;
   c.flip(shard, 4096 + 3);
-  const auto bad = c.troupe({"verify", "ck"});
-  BOOST_TEST(bad.code == 1);
+  const auto bad = check_exit(1, c.troupe({"verify", "ck"}));
   BOOST_TEST(has(bad.err, shard.filename().string() + "': the 16 bytes at byte 4096, elements 0 to 3 of tensor "
                                                       "'transformer.ln_f.weight' (master), do not match their digest"),
              bad.err);
@@ -49,11 +45,9 @@ BOOST_AUTO_TEST_CASE(verify_says_so_where_the_format_has_no_digests) {
   const checkpoints c;
   BOOST_TEST_REQUIRE(c.troupe({"to-fp32", "ck", "w.safetensors"}).code == 0);
   BOOST_TEST_REQUIRE(c.troupe({"to-fp32", "ck", "w.pt"}).code == 0);
-  const auto plain = c.troupe({"verify", "w.safetensors"});
-  BOOST_TEST(plain.code == 0, plain.err);
+  const auto plain = check_exit(0, c.troupe({"verify", "w.safetensors"}));
   BOOST_TEST(has(plain.out, "the format has no digests"), plain.out);
-  const auto archive = c.troupe({"verify", "w.pt"});
-  BOOST_TEST(archive.code == 0, archive.err);
+  const auto archive = check_exit(0, c.troupe({"verify", "w.pt"}));
   BOOST_TEST(has(archive.out, "against the archives' CRC-32"), archive.out);
   const auto values = scratch_folder::read(c.folder / "w.pt");
   const auto first = c.tensors[3].data;  // bytes of the embedding's master weights
@@ -72,19 +66,16 @@ BOOST_AUTO_TEST_CASE(verify_says_so_where_the_format_has_no_digests) {
 BOOST_AUTO_TEST_CASE(diff_compares_any_two_formats) {
   const checkpoints c;
   BOOST_TEST_REQUIRE(c.troupe({"to-hf", "ck", "hf", "--quiet"}).code == 0);
-  const auto same = c.troupe({"diff", "ck", "hf"});
-  BOOST_TEST(same.code == 0, same.out);
+  const auto same = check_exit(0, c.troupe({"diff", "ck", "hf"}));
   BOOST_TEST(same.out == "4 moments not compared: one of the two has none\n2 tensors compared, 112 B: equal\n");
-  const auto other = c.troupe({"diff", "ck/step-00000005", "hf"});
-  BOOST_TEST(other.code == 1);
+  const auto other = check_exit(1, c.troupe({"diff", "ck/step-00000005", "hf"}));
   BOOST_TEST(
       has(other.out, "'transformer.wte.weight' (master) differs from element 0 on: 24 of 24 elements, by up to 1\n"),
       other.out);
   BOOST_TEST(c.troupe({"diff", "ck/step-00000005", "hf", "--tolerance", "1", "--quiet"}).code == 0);
   BOOST_TEST(c.troupe({"diff", "ck/step-00000005", "hf", "--tolerance", "0.9", "--quiet"}).code == 1);
   BOOST_TEST_REQUIRE(c.troupe({"to-hf", "ck", "half", "--dtype", "bf16"}).code == 0);
-  const auto types = c.troupe({"diff", "ck", "half"});
-  BOOST_TEST(types.code == 1);
+  const auto types = check_exit(1, c.troupe({"diff", "ck", "half"}));
   BOOST_TEST(has(types.out, "is fp32 in the first, bf16 in the second; they differ by up to "), types.out);
 }
 
@@ -94,8 +85,7 @@ BOOST_AUTO_TEST_CASE(weights_come_out_as_files_that_others_read) {
     BOOST_TEST_INFO_SCOPE(out);
     std::vector<std::string> command{"to-fp32", "ck", out};
     if (std::string(out) == "folder") command.insert(command.end(), {"--max-shard-size", "100"});
-    const auto r = c.troupe(command);
-    BOOST_TEST_REQUIRE(r.code == 0, r.err);
+    const auto r = check_exit(0, c.troupe(command));
     BOOST_TEST(has(r.out, std::string(out) + ": 2 tensors, 112 B in "), r.out);
     BOOST_TEST(c.troupe({"diff", "ck", out, "--quiet"}).code == 0, out);
   }
@@ -125,14 +115,12 @@ BOOST_AUTO_TEST_CASE(a_folder_written_for_deepspeed_comes_back_equal) {
   }
   BOOST_TEST(scratch_folder::read(c.folder / "latest_universal") == "universal");
   // A folder that Troupe wrote names its optimizer; a folder of DeepSpeed may lack the name.
-  const auto whole = c.troupe({"to-deepspeed", "two", "whole"});
-  BOOST_TEST(whole.code == 0, whole.err);
+  const auto whole = check_exit(0, c.troupe({"to-deepspeed", "two", "whole"}));
   BOOST_TEST(c.troupe({"diff", "ck", "whole", "--quiet"}).code == 0);
   const auto theirs =
       (fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures/deepspeed/stage1_fp32").string();
   c.check_refused({"to-deepspeed", theirs, "ours"}, 2, "give a topology or ds_config.json by --job");
-  const auto ours = c.troupe({"to-deepspeed", theirs, "ours", "--job", "job.json"});
-  BOOST_TEST(ours.code == 0, ours.err);
+  const auto ours = check_exit(0, c.troupe({"to-deepspeed", theirs, "ours", "--job", "job.json"}));
   BOOST_TEST(c.troupe({"diff", theirs, "ours", "--quiet"}).code == 0);
 }
 
@@ -161,13 +149,10 @@ BOOST_AUTO_TEST_CASE(deepspeeds_folders_are_shown_verified_and_converted_as_its_
   for (const char* name : {"stage1_bf16", "stage2_fp16", "stage3_fp32", "stage3_bf16"}) {
     BOOST_TEST_INFO_SCOPE(name);
     const auto folder = (fixtures / name).string();
-    const auto good = c.troupe({"verify", folder});
-    BOOST_TEST(good.code == 0, good.err);
+    const auto good = check_exit(0, c.troupe({"verify", folder}));
     BOOST_TEST(has(good.out, "against the archives' CRC-32"), good.out);
-    const auto r = c.troupe({"to-fp32", folder, name});
-    BOOST_TEST_REQUIRE(r.code == 0, r.err);
-    const auto back = c.troupe({"diff", folder, name});
-    BOOST_TEST(back.code == 0, back.out);
+    check_exit(0, c.troupe({"to-fp32", folder, name}));
+    check_exit(0, c.troupe({"diff", folder, name}));
     const auto script = c.troupe({"diff", name, folder + ".safetensors"});
     // DeepSpeed's script omits the frozen parameters of stage 1.
     BOOST_TEST(has(script.out, std::string(name) == "stage1_bf16" ? "'frozen.weight' (weight) is only in the first\n11"
@@ -215,8 +200,7 @@ BOOST_AUTO_TEST_CASE(broken_checkpoints_are_refused_by_the_file_that_is_broken) 
   const auto ck = c.folder.path() / "ck";
   fs::rename(ck / "step-00000006/shard-00001.bin", c.folder / "corpus.txt");
   c.check_refused({"to-fp32", "ck", "out"}, 2, "'ck/step-00000006/shard-00001.bin': No such file");
-  const auto previous = c.troupe({"to-fp32", "ck", "out", "--fallback-to-previous"});
-  BOOST_TEST(previous.code == 0, previous.err);
+  const auto previous = check_exit(0, c.troupe({"to-fp32", "ck", "out", "--fallback-to-previous"}));
   BOOST_TEST(has(previous.err, "step-00000006"), previous.err);
   BOOST_TEST(c.troupe({"diff", "ck/step-00000005", "out", "--quiet"}).code == 0);
   auto manifest = scratch_folder::read(ck / "step-00000005/manifest.json");
@@ -240,8 +224,7 @@ BOOST_AUTO_TEST_CASE(every_command_that_reads_a_damaged_newest_checkpoint_says_h
     c.check_refused(command, 2, words);
     command.emplace_back("--fallback-to-previous");
     command[2] = command[0];
-    const auto r = c.troupe(command);
-    BOOST_TEST(r.code == 0, r.err);
+    check_exit(0, c.troupe(command));
   }
   const auto differs = c.troupe({"diff", "ck/step-00000005", "ck"});
   BOOST_TEST(differs.code == 2, differs.out);
@@ -275,8 +258,7 @@ BOOST_AUTO_TEST_CASE(options_that_would_do_nothing_are_refused_by_name) {
   const auto compress = [&](std::vector<std::string> more) {
     std::vector<std::string> command{troupe::places::troupe_binary, "compress", "w", "out"};
     command.insert(command.end(), more.begin(), more.end());
-    const auto r = run(command, c.folder.path());
-    BOOST_TEST(r.code == 2, r.err);
+    const auto r = check_exit(2, run(command, c.folder.path()));
     return r.err;
   };
   for (const std::vector<std::string>& one : {std::vector<std::string>{"--samples", "0"},

@@ -46,14 +46,12 @@ BOOST_AUTO_TEST_CASE(force_replaces_the_output_of_a_conversion_and_nothing_else)
     BOOST_TEST_INFO_SCOPE(out);
     BOOST_TEST(c.troupe({"to-fp32", "ck/step-00000005", out}).code == 0);
     c.check_refused({"to-fp32", "ck", out}, 2, "--force to replace it");
-    const auto r = c.troupe({"to-fp32", "ck", out, "--force"});
-    BOOST_TEST(r.code == 0, r.err);
+    check_exit(0, c.troupe({"to-fp32", "ck", out, "--force"}));
     BOOST_TEST(c.troupe({"diff", "ck", out, "--quiet"}).code == 0, out);
   }
   for (const char* command : {"to-hf", "to-deepspeed", "to-universal", "reshape"}) {
     BOOST_TEST_INFO_SCOPE(command);
-    const auto r = c.troupe({command, "ck", "folder/", "--force"});
-    BOOST_TEST(r.code == 0, r.err);
+    check_exit(0, c.troupe({command, "ck", "folder/", "--force"}));
     BOOST_TEST(c.troupe({"diff", "ck", "folder", "--quiet"}).code == 0, command);
   }
   c.folder.write("folder/mine.txt", "mine");
@@ -79,10 +77,9 @@ BOOST_AUTO_TEST_CASE(the_input_is_never_replaced) {
   fs::create_symlink("../dd/model.safetensors", c.folder / "away/model.safetensors");
   // The command names its input in four ways: by its name within its folder, by its path, through a link to its folder,
   // and from a folder of links.
-  const auto inside =
-      run({troupe::places::troupe_binary, "checkpoint", "to-fp32", "model.safetensors", "../dd", "--force"},
-          c.folder / "dd");
-  BOOST_TEST(inside.code == 2);
+  const auto inside = check_exit(
+      2, run({troupe::places::troupe_binary, "checkpoint", "to-fp32", "model.safetensors", "../dd", "--force"},
+             c.folder / "dd"));
   BOOST_TEST(has(inside.err, "'../dd' cannot be replaced: "), inside.err);
   BOOST_TEST(has(inside.err, "model.safetensors', which is read"), inside.err);
   for (const auto& [from, to] : {std::pair("dd", "dd"), std::pair("link/model.safetensors", "dd"),
@@ -107,8 +104,7 @@ BOOST_AUTO_TEST_CASE(two_conversions_into_one_output_are_one_too_many) {
     first.send(SIGKILL);
     BOOST_TEST(first.end().code == 128 + SIGKILL);
     BOOST_TEST(fs::exists(room));  // the next conversion removes the folder that the killed one left
-    const auto r = c.troupe({"to-fp32", "ck", out});
-    BOOST_TEST(r.code == 0, r.err);
+    check_exit(0, c.troupe({"to-fp32", "ck", out}));
     BOOST_TEST(!fs::exists(room));
     BOOST_TEST(c.troupe({"diff", "ck", out, "--quiet"}).code == 0);
   }
@@ -168,8 +164,7 @@ BOOST_AUTO_TEST_CASE(output_that_cannot_be_written_is_refused_before_the_first_b
   fs::permissions(c.folder / "locked", fs::perms::owner_read | fs::perms::owner_exec);
   for (const char* out : {"locked/out", "locked/out.safetensors"}) {
     BOOST_TEST_INFO_SCOPE(out);
-    const auto r = c.troupe({"to-fp32", "ck", out}, obey_modes);
-    BOOST_TEST(r.code == 1, r.err);
+    const auto r = check_exit(1, c.troupe({"to-fp32", "ck", out}, obey_modes));
     BOOST_TEST(has(r.err, "'locked': Permission denied"), r.err);
   }
   fs::permissions(c.folder / "locked", fs::perms::owner_all);
@@ -182,8 +177,7 @@ BOOST_AUTO_TEST_CASE(an_interrupt_leaves_nothing_half_written) {
   process p({troupe::places::troupe_binary, "checkpoint", "to-fp32", "large.safetensors", "out"}, c.folder.path());
   BOOST_TEST_REQUIRE(p.wait_for_work(std::chrono::milliseconds(20)));
   p.send(SIGINT);
-  const auto r = p.end();
-  BOOST_TEST(r.code == 130, r.err);
+  check_exit(130, p.end());
   const std::vector<std::string> all = {"large.safetensors"};
   BOOST_TEST(c.written() == all, boost::test_tools::per_element());
 }

@@ -86,16 +86,15 @@ BOOST_AUTO_TEST_CASE(the_readmes_commands_lead_from_four_ranks_over_a_kill_to_tw
 
   cut.train_and_kill(train);
   // A run with the same degrees and another ZeRO stage must have equal bits.
-  const auto same = cut.troupe(with(train, {"--json", "--steps", "25", "--set", "zero_optimization.stage=1"}));
-  BOOST_TEST_REQUIRE(same.code == 0, same.err);
+  const auto same =
+      check_exit(0, cut.troupe(with(train, {"--json", "--steps", "25", "--set", "zero_optimization.stage=1"})));
   const auto again = losses_of(same);
   BOOST_TEST_REQUIRE(!again.empty());
   BOOST_TEST(again.begin()->first > 5U);
   BOOST_TEST(again.rbegin()->first == 25U);
   for (const auto& [step, loss] : again) BOOST_TEST(loss == wanted.at(step));
   // A run with half the ranks, as in the README, must be equal except for rounding.
-  const auto fewer = cut.troupe(with(resume, {"--json"}));
-  BOOST_TEST_REQUIRE(fewer.code == 0, fewer.err);
+  const auto fewer = check_exit(0, cut.troupe(with(resume, {"--json"})));
   const auto on_two = losses_of(fewer);
   BOOST_TEST_REQUIRE(!on_two.empty());
   BOOST_TEST(on_two.begin()->first == 26U);
@@ -108,12 +107,10 @@ BOOST_AUTO_TEST_CASE(the_readmes_commands_lead_from_four_ranks_over_a_kill_to_tw
     BOOST_TEST(r.code == 0, command[1] << ": " << r.err);
   }
   for (const auto& exported : {to_hf[3], to_deepspeed[3]}) {
-    const auto r = cut.troupe({"checkpoint", "diff", to_hf[2], exported});
-    BOOST_TEST(r.code == 0, r.out);
+    check_exit(0, cut.troupe({"checkpoint", "diff", to_hf[2], exported}));
   }
   // The GGUF file stores weights with 8 bits, in blocks of 32 that share a scale.
-  const auto rounded = cut.troupe({"checkpoint", "diff", to_hf[2], to_gguf[3], "--tolerance", "0.01"});
-  BOOST_TEST(rounded.code == 0, rounded.out);
+  check_exit(0, cut.troupe({"checkpoint", "diff", to_hf[2], to_gguf[3], "--tolerance", "0.01"}));
   // A run that resumes from the checkpoint in DeepSpeed's format must have the bits of a run that resumes from Troupe's
   // format.
   const auto more = [&](const std::string& from, const std::string& output) {

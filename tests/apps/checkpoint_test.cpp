@@ -78,40 +78,36 @@ finished terminated(const command_folder& f) {
 
 BOOST_AUTO_TEST_CASE(a_run_that_is_terminated_saves_and_says_so_by_its_exit_code) {
   const command_folder f(endless + "checkpoint: {every_steps: 1000000}\n");
-  const auto r = terminated(f);
-  BOOST_TEST(r.code == 143, r.err);
+  const auto r = check_exit(143, terminated(f));
   const uint64_t last = losses_of(r.out).rbegin()->first;
   const std::string more = std::to_string(last + 2);
 
   // The run is resumed with another batch size. The refusal must name the file, the difference and the ways to
   // continue, and each of these ways must work.
   const std::string batch = "train_micro_batch_size_per_gpu=2";
-  const auto refused = f.troupe({"train", "job.yaml", "--json", "--steps", more, "--set", batch});
-  BOOST_TEST(refused.code == 1);
+  const auto refused = check_exit(1, f.troupe({"train", "job.yaml", "--json", "--steps", more, "--set", batch}));
   for (const std::string& part :
        {std::string("out/checkpoints/step-0000"), std::string("': train_batch_size is 4, was 8, so step "),
         std::string("(--changed-batch) to continue where it was; --fresh begins anew and sets it aside\n")})
     BOOST_TEST_CONTEXT(part) BOOST_TEST(has(refused.err, part), refused.err);
-  const auto changed = f.troupe({"train", "job.yaml", "--json", "--steps", more, "--set", batch, "--changed-batch"});
-  BOOST_TEST_REQUIRE(changed.code == 0, changed.err);
+  const auto changed =
+      check_exit(0, f.troupe({"train", "job.yaml", "--json", "--steps", more, "--set", batch, "--changed-batch"}));
   BOOST_TEST(losses_of(changed.out).begin()->first == last + 1);
   BOOST_TEST(has(changed.err, "continues at sample " + std::to_string(8 * last) + " of the data"), changed.err);
-  const auto fresh = f.troupe({"train", "job.yaml", "--json", "--steps", "2", "--set", batch, "--fresh"});
-  BOOST_TEST_REQUIRE(fresh.code == 0, fresh.err);
+  const auto fresh =
+      check_exit(0, f.troupe({"train", "job.yaml", "--json", "--steps", "2", "--set", batch, "--fresh"}));
   BOOST_TEST(losses_of(fresh.out).begin()->first == 1U);
 }
 
 BOOST_AUTO_TEST_CASE(a_run_that_asks_for_no_checkpoints_is_terminated_without_one_and_says_so) {
   const command_folder f(endless);
-  const auto r = terminated(f);
-  BOOST_TEST(r.code == 143, r.err);
+  const auto r = check_exit(143, terminated(f));
   BOOST_TEST(
       has(r.err, ": nothing is saved, as neither checkpoint.every_steps nor checkpoint.every_minutes asks for it"),
       r.err);
   BOOST_TEST(!std::filesystem::exists(f.folder / "out/checkpoints"));
-  const auto again =
-      f.troupe({"train", "job.yaml", "--json", "--steps", "1", "--set", "train_micro_batch_size_per_gpu=2"});
-  BOOST_TEST_REQUIRE(again.code == 0, again.err);
+  const auto again = check_exit(
+      0, f.troupe({"train", "job.yaml", "--json", "--steps", "1", "--set", "train_micro_batch_size_per_gpu=2"}));
   BOOST_TEST(losses_of(again.out).begin()->first == 1U);
 }
 
@@ -120,17 +116,14 @@ BOOST_AUTO_TEST_CASE(checkpoints_have_the_names_that_the_file_asks_for_and_runs_
                          "checkpoint: {every_steps: 2, asynchronous: false, tag: 'global_step{step}'}\n");
   BOOST_TEST_REQUIRE(f.troupe({"train", "job.yaml", "--quiet"}).code == 0);
   holds(f, {"global_step2", "global_step4", "latest"});
-  const auto r = f.troupe({"train", "job.yaml", "--json", "--steps", "6"});
-  BOOST_TEST_REQUIRE(r.code == 0, r.err);
+  const auto r = check_exit(0, f.troupe({"train", "job.yaml", "--json", "--steps", "6"}));
   BOOST_TEST(losses_of(r.out).begin()->first == 5U);
-  const auto back =
-      f.troupe({"train", "job.yaml", "--json", "--steps", "3", "--resume", "out", "--tag", "global_step2"});
-  BOOST_TEST_REQUIRE(back.code == 0, back.err);
+  const auto back = check_exit(
+      0, f.troupe({"train", "job.yaml", "--json", "--steps", "3", "--resume", "out", "--tag", "global_step2"}));
   BOOST_TEST(losses_of(back.out).begin()->first == 3U);
   holds(f, {"global_step2", "global_step3", "latest"});
   holds(f, {"global_step4", "global_step6", "latest"}, "checkpoints.1");
-  const auto bad = f.troupe({"train", "job.yaml", "--set", "checkpoint.tag=../out"});
-  BOOST_TEST(bad.code == 2);
+  const auto bad = check_exit(2, f.troupe({"train", "job.yaml", "--set", "checkpoint.tag=../out"}));
   BOOST_TEST(has(bad.err, "checkpoint.tag: wanted letters, digits"), bad.err);
 }
 
@@ -146,8 +139,7 @@ BOOST_AUTO_TEST_CASE(other_peoples_files_beside_the_curves_survive_a_run_that_re
   // A foreign file with the name of an output file makes the run fail before it writes anything.
   f.folder.write("out/csv/Validation_Samples_loss.csv", mine);
   const std::string before = scratch_folder::read(f.folder / "out/config.yaml");
-  const auto refused = f.troupe({"train", "job.yaml", "--steps", "5"});
-  BOOST_TEST(refused.code == 2);
+  const auto refused = check_exit(2, f.troupe({"train", "job.yaml", "--steps", "5"}));
   BOOST_TEST(has(refused.err, "Validation_Samples_loss.csv begins with 'run,score', wanted a curve of an earlier run"),
              refused.err);
   BOOST_TEST(scratch_folder::read(f.folder / "out/csv/Validation_Samples_loss.csv") == mine);
@@ -162,8 +154,7 @@ BOOST_AUTO_TEST_CASE(sigusr1_asks_for_a_checkpoint_and_training_continues) {
   BOOST_TEST_REQUIRE(p.wait_for("\"event\":\"checkpoint\""));
   BOOST_TEST_REQUIRE(p.wait_for("\"event\":\"step\""));
   p.send(SIGINT);
-  const auto r = p.end();
-  BOOST_TEST(r.code == 130, r.err);
+  const auto r = check_exit(130, p.end());
   // A run from which a checkpoint was requested also saves its last step.
   const uint64_t last = losses_of(r.out).rbegin()->first;
   BOOST_TEST(newest_step(f) == last);
@@ -171,8 +162,7 @@ BOOST_AUTO_TEST_CASE(sigusr1_asks_for_a_checkpoint_and_training_continues) {
   process again({troupe::places::troupe_binary, "train", "job.yaml", "--set", "steps_per_print=1"}, f.folder.path());
   BOOST_TEST_REQUIRE(again.wait_for("step " + std::to_string(last + 1) + "/"));
   again.send(SIGINT);
-  const auto ended = again.end();
-  BOOST_TEST(ended.code == 130, ended.err);
+  const auto ended = check_exit(130, again.end());
   BOOST_TEST(newest_step(f) > last);
   BOOST_TEST(has(ended.out, "next: the same command resumes after step " + std::to_string(newest_step(f)) + "\n"),
              ended.out);
@@ -183,8 +173,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_was_asked_for_a_checkpoint_keeps_its_last_step) 
   process p({troupe::places::troupe_binary, "train", "job.yaml"}, f.folder.path());
   BOOST_TEST_REQUIRE(p.wait_for("step 1/"));
   p.send(SIGUSR2);
-  const auto r = p.end();
-  BOOST_TEST(r.code == 0, r.err);
+  const auto r = check_exit(0, p.end());
   BOOST_TEST(has(r.out, "model: " + (f.folder / "out/checkpoints/step-00000400").string() + "\n"), r.out);
   BOOST_TEST(newest_step(f) == 400U);
 }
@@ -194,17 +183,15 @@ BOOST_AUTO_TEST_CASE(an_interrupted_run_saves_where_it_keeps_checkpoints) {
   process p({troupe::places::troupe_binary, "train", "job.yaml", "--json"}, f.folder.path());
   BOOST_TEST_REQUIRE(p.wait_for("\"step\":2,"));
   p.send(SIGINT);
-  const auto r = p.end();
-  BOOST_TEST(r.code == 130, r.err);
+  const auto r = check_exit(130, p.end());
   BOOST_TEST(has(r.out, "\"checkpoints\":{\"written\":1,\"failed\":0,\"skipped\":0,"), r.out);
 }
 
 BOOST_AUTO_TEST_CASE(minutes_are_counted_from_the_last_checkpoint) {
   const command_folder f(smallest);
   const auto with = [&](const char* minutes) {
-    const auto r = f.troupe({"train", "job.yaml", "--quiet", "--fresh", "--set", minutes, "--set",
-                             "checkpoint.when_busy=wait", "--set", "checkpoint.asynchronous=false"});
-    BOOST_TEST(r.code == 0, r.err);
+    check_exit(0, f.troupe({"train", "job.yaml", "--quiet", "--fresh", "--set", minutes, "--set",
+                            "checkpoint.when_busy=wait", "--set", "checkpoint.asynchronous=false"}));
   };
   with("checkpoint.every_minutes=1.0e-9");
   // The folder has one checkpoint for every step, and `latest`.
@@ -218,8 +205,7 @@ BOOST_AUTO_TEST_CASE(a_fresh_run_sets_earlier_checkpoints_aside) {
   const auto train = [&](const std::vector<std::string>& more) {
     std::vector<std::string> all{"train", "job.yaml", "--json"};
     all.insert(all.end(), more.begin(), more.end());
-    const auto r = f.troupe(all);
-    BOOST_TEST_REQUIRE(r.code == 0, r.err);
+    const auto r = check_exit(0, f.troupe(all));
     return losses_of(r.out);
   };
   const auto first = train({});
@@ -237,8 +223,7 @@ BOOST_AUTO_TEST_CASE(a_fresh_run_sets_earlier_checkpoints_aside) {
   const auto fourth = train({"--resume", "out", "--steps", "8"});
   BOOST_TEST(fourth.begin()->first == 8U);
   // A run without any steps left to do must not fail.
-  const auto r = f.troupe({"train", "job.yaml", "--steps", "8"});
-  BOOST_TEST(r.code == 0);
+  const auto r = check_exit(0, f.troupe({"train", "job.yaml", "--steps", "8"}));
   BOOST_TEST(has(r.err, "nothing is left to train"), r.err);
   BOOST_TEST(has(r.out, "done after 8 steps, all of them before this run"), r.out);
   for (const char* of_steps : {"memory by owner", "a step:", "trace:", "report:", "0 steps", " 0.0 ms"})
@@ -253,20 +238,19 @@ BOOST_AUTO_TEST_CASE(a_job_that_finds_another_jobs_last_checkpoint_names_the_key
     for (const auto& x : set) words.insert(words.end(), {"--set", x});
     return f.troupe(words);
   };
-  const auto other = with({"optimizer.params.lr=0.002", "gradient_clipping=2"});
-  BOOST_TEST(other.code == 2, other.err);
+  const auto other = check_exit(2, with({"optimizer.params.lr=0.002", "gradient_clipping=2"}));
   BOOST_TEST(has(other.err, "nothing is left to train: '"), other.err);
   BOOST_TEST(has(other.err,
                  "it is of a run with other settings: gradient_clipping is 2, was 1; optimizer.params.lr is 0.002, was "
                  "0.001; set another output for another job"),
              other.err);
-  const auto curve = with({"scheduler={type: WarmupLR}", "parameter_groups=[{match: wte, weight_decay: 0}]"});
-  BOOST_TEST(curve.code == 2, curve.err);
+  const auto curve =
+      check_exit(2, with({"scheduler={type: WarmupLR}", "parameter_groups=[{match: wte, weight_decay: 0}]"}));
   BOOST_TEST(has(curve.err, "scheduler.type is WarmupLR, was none"), curve.err);
   BOOST_TEST(has(curve.err, "parameter_groups is [{match: "), curve.err);
   // Neither the files that a run records nor its number of steps make it a different job.
-  const auto same = with({"telemetry.json_lines=true", "sample.tokens=4", "checkpoint.every_steps=2", "steps=4"});
-  BOOST_TEST(same.code == 0, same.err);
+  const auto same =
+      check_exit(0, with({"telemetry.json_lines=true", "sample.tokens=4", "checkpoint.every_steps=2", "steps=4"}));
   BOOST_TEST(has(same.err, "nothing is left to train"), same.err);
   BOOST_TEST(with({"optimizer.params.lr=0.002", "steps=6"}).code == 0);
 }
@@ -276,8 +260,7 @@ BOOST_AUTO_TEST_CASE(a_run_without_checkpoints_begins_where_the_configuration_sa
   BOOST_TEST_REQUIRE(f.troupe({"train", "job.yaml", "--quiet", "--steps", "5"}).code == 0);
   const std::string path = "checkpoint.load.path=" + (f.folder / "out/checkpoints").string();
   const auto train = [&](const char* steps) {
-    const auto r = other.troupe({"train", "job.yaml", "--json", "--steps", steps, "--set", path});
-    BOOST_TEST_REQUIRE(r.code == 0, r.err);
+    const auto r = check_exit(0, other.troupe({"train", "job.yaml", "--json", "--steps", steps, "--set", path}));
     return losses_of(r.out).begin()->first;
   };
   BOOST_TEST(train("7") == 6U);
@@ -310,8 +293,7 @@ BOOST_AUTO_TEST_CASE(two_runs_do_not_write_to_one_folder) {
   const command_folder f(endless + "checkpoint: {every_steps: 1000000}\n");
   process p({troupe::places::troupe_binary, "train", "job.yaml", "--json"}, f.folder.path());
   BOOST_TEST_REQUIRE(p.wait_for("\"step\":1,"));
-  const auto second = f.troupe({"train", "job.yaml"});
-  BOOST_TEST(second.code == 2);
+  const auto second = check_exit(2, f.troupe({"train", "job.yaml"}));
   BOOST_TEST(has(second.err, "is in use: process "), second.err);
   p.send(SIGINT);
   BOOST_TEST(p.end().code == 130);
@@ -349,12 +331,10 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_that_cannot_be_written_ends_the_run_only_where
 
 BOOST_AUTO_TEST_CASE(a_run_that_is_killed_resumes_with_the_same_bits) {
   const command_folder whole(saving), cut(saving);
-  const auto reference = whole.troupe({"train", "job.yaml", "--json"});
-  BOOST_TEST_REQUIRE(reference.code == 0, reference.err);
+  const auto reference = check_exit(0, whole.troupe({"train", "job.yaml", "--json"}));
   const auto wanted = losses_of(reference.out);
   kill_once_said(cut, "\"step\":12,");
-  const auto again = cut.troupe({"train", "job.yaml", "--json"});
-  BOOST_TEST_REQUIRE(again.code == 0, again.err);
+  const auto again = check_exit(0, cut.troupe({"train", "job.yaml", "--json"}));
   const auto got = losses_of(again.out);
   BOOST_TEST(got.begin()->first > 5U);
   BOOST_TEST(got.begin()->first % 5 == 1U);
@@ -367,13 +347,11 @@ BOOST_AUTO_TEST_CASE(a_run_that_is_killed_resumes_with_the_same_bits) {
 BOOST_AUTO_TEST_CASE(a_killed_run_resumes_with_the_same_bits_from_a_checkpoint_written_beside_training) {
   const std::string job = replaced(saving, "asynchronous: false", "asynchronous: true");
   const command_folder whole(job), cut(job);
-  const auto reference = whole.troupe({"train", "job.yaml", "--json"});
-  BOOST_TEST_REQUIRE(reference.code == 0, reference.err);
+  const auto reference = check_exit(0, whole.troupe({"train", "job.yaml", "--json"}));
   BOOST_TEST(checkpoints_in(whole.folder.path()).back() == "step-00000040");
   const auto wanted = losses_of(reference.out);
   kill_once_said(cut, "\"event\":\"checkpoint\"");
-  const auto again = cut.troupe({"train", "job.yaml", "--json"});
-  BOOST_TEST_REQUIRE(again.code == 0, again.err);
+  const auto again = check_exit(0, cut.troupe({"train", "job.yaml", "--json"}));
   const auto got = losses_of(again.out);
   BOOST_TEST_REQUIRE(!got.empty());
   BOOST_TEST(got.begin()->first > 5U);
@@ -382,13 +360,12 @@ BOOST_AUTO_TEST_CASE(a_killed_run_resumes_with_the_same_bits_from_a_checkpoint_w
 
 BOOST_AUTO_TEST_CASE(runs_at_other_degrees_resume_equal_to_rounding) {
   const command_folder f(saving);
-  const auto first = f.troupe({"train", "job.yaml", "--json", "--steps", "10"});
-  BOOST_TEST_REQUIRE(first.code == 0, first.err);
+  check_exit(0, f.troupe({"train", "job.yaml", "--json", "--steps", "10"}));
   const command_folder whole(saving);
   const auto wanted = losses_of(whole.troupe({"train", "job.yaml", "--json", "--steps", "12"}).out);
-  const auto r = f.troupe({"train", "job.yaml", "--json", "--steps", "12", "--set", "parallel.data=1", "--set",
-                           "train_micro_batch_size_per_gpu=8", "--set", "zero_optimization.stage=1"});
-  BOOST_TEST_REQUIRE(r.code == 0, r.err);
+  const auto r =
+      check_exit(0, f.troupe({"train", "job.yaml", "--json", "--steps", "12", "--set", "parallel.data=1", "--set",
+                              "train_micro_batch_size_per_gpu=8", "--set", "zero_optimization.stage=1"}));
   const auto got = losses_of(r.out);
   BOOST_TEST(got.size() == 2U);
   for (const auto& [step, loss] : got) BOOST_TEST(std::abs(loss - wanted.at(step)) < 1e-4);

@@ -51,8 +51,7 @@ struct run_folder {
 
   /// Returns the last validation loss that a run reports.
   [[nodiscard]] double loss(const std::vector<std::string>& command) const {
-    const auto r = f.troupe(command);
-    BOOST_TEST_REQUIRE(r.code == 0, r.err);
+    const auto r = check_exit(0, f.troupe(command));
     double out = NAN;
     size_t begin = 0;
     for (size_t end; (end = r.out.find('\n', begin)) != std::string::npos; begin = end + 1) {
@@ -70,18 +69,16 @@ struct run_folder {
   }
   void check(const std::string& key, uint64_t width) const {
     const double trained = loss({"train", "job.yaml", "--json"});
-    const auto r = f.troupe({"compress", "run/checkpoints", "cleaned", "--clean"});
-    BOOST_TEST_REQUIRE(r.code == 0, r.err);
+    check_exit(0, f.troupe({"compress", "run/checkpoints", "cleaned", "--clean"}));
     BOOST_TEST(std::abs(loss_of_cleaned() / trained - 1) <= 1e-6);
-    const auto text = checkpoint::read_small_file(checkpoint::real_files(), f.folder / "cleaned/config.json", 1 << 20);
-    BOOST_TEST_REQUIRE(text.has_value());
+    const auto text =
+        check_ok(checkpoint::read_small_file(checkpoint::real_files(), f.folder / "cleaned/config.json", 1 << 20));
     if (!key.empty()) BOOST_TEST(json::parse(*text)[key] == width);
     // The cleaned checkpoint also contains the optimizer states, so a run can resume at its step.
-    const auto more = f.troupe({"train", "plain.yaml", "--json", "--fresh", "--resume", "cleaned", "--steps", "6"});
-    BOOST_TEST(more.code == 0, more.err);
+    const auto more =
+        check_exit(0, f.troupe({"train", "plain.yaml", "--json", "--fresh", "--resume", "cleaned", "--steps", "6"}));
     BOOST_TEST(has(more.out, "\"step\":6"), more.out);
-    const auto again = f.troupe({"compress", "cleaned", "twice", "--clean"});
-    BOOST_TEST(again.code == 2);
+    const auto again = check_exit(2, f.troupe({"compress", "cleaned", "twice", "--clean"}));
     BOOST_TEST(has(again.err, "does not need cleaning: its run neither prunes nor quantises weights"), again.err);
     BOOST_TEST(!fs::exists(f.folder / "twice"));
   }
@@ -120,8 +117,8 @@ BOOST_AUTO_TEST_CASE(learned_rows_and_heads_are_cut_out_of_a_llama) {
           technique("head_pruning", "schedule_offset: 0, method: topk, num_heads: 4",
                     "params: {dense_ratio: 0.5}, modules: [o_proj], related_modules: [[q_proj, k_proj, v_proj]]"));
   run.check("intermediate_size", 24);
-  const auto with_scores = run.f.troupe({"compress", "run/checkpoints", "small.gguf", "--to", "gguf:q8_0"});
-  BOOST_TEST(with_scores.code == 2);
+  const auto with_scores =
+      check_exit(2, run.f.troupe({"compress", "run/checkpoints", "small.gguf", "--to", "gguf:q8_0"}));
   BOOST_TEST(has(with_scores.err, "`troupe compress` with --clean makes the masks permanent"), with_scores.err);
 }
 
@@ -134,8 +131,7 @@ BOOST_AUTO_TEST_CASE(what_tensor_ranks_had_shares_of_is_made_permanent_as_a_whol
           technique("weight_quantization", "quantize_weight_in_forward: true, quantize_groups: 2",
                     "params: {start_bits: 8, target_bits: 6}, modules: [proj]"));
   const double trained = run.loss({"train", "job.yaml", "--json", "--set", "parallel.tensor=2"});
-  const auto r = run.f.troupe({"compress", "run/checkpoints", "cleaned", "--clean"});
-  BOOST_TEST_REQUIRE(r.code == 0, r.err);
+  check_exit(0, run.f.troupe({"compress", "run/checkpoints", "cleaned", "--clean"}));
   BOOST_TEST(std::abs(run.loss_of_cleaned() / trained - 1) <= 1e-6);
 }
 
@@ -143,13 +139,11 @@ BOOST_AUTO_TEST_CASE(what_was_trained_on_a_grid_is_stored_bit_for_bit) {
   const run_folder run(llama, technique("weight_quantization", "quantize_weight_in_forward: true, quantize_groups: 32",
                                         "params: {start_bits: 8, target_bits: 4}, modules: ['proj']"));
   BOOST_TEST_REQUIRE(run.f.troupe({"train", "job.yaml", "--quiet"}).code == 0);
-  const auto exact = run.f.troupe({"compress", "run/checkpoints", "small", "--clean", "--to", "compressed-tensors:int4",
-                                   "--group", "16", "--dtype", "fp32"});
-  BOOST_TEST_REQUIRE(exact.code == 0, exact.err);
+  const auto exact = check_exit(0, run.f.troupe({"compress", "run/checkpoints", "small", "--clean", "--to",
+                                                 "compressed-tensors:int4", "--group", "16", "--dtype", "fp32"}));
   BOOST_TEST(has(exact.out, "stored values are the trained ones bit for bit\n"), exact.out);
-  const auto rounded = run.f.troupe({"compress", "run/checkpoints", "smaller", "--clean", "--to",
-                                     "compressed-tensors:int3", "--group", "16", "--dtype", "fp32"});
-  BOOST_TEST_REQUIRE(rounded.code == 0, rounded.err);
+  const auto rounded = check_exit(0, run.f.troupe({"compress", "run/checkpoints", "smaller", "--clean", "--to",
+                                                   "compressed-tensors:int3", "--group", "16", "--dtype", "fp32"}));
   BOOST_TEST(has(rounded.out, "stored values differ from the trained ones by at most "), rounded.out);
 }
 
@@ -164,8 +158,7 @@ BOOST_AUTO_TEST_CASE(weights_that_are_written_without_the_masks_of_their_run_are
       "its run computes with weight_quantization, sparse_pruning, and the weights are written without: `troupe "
       "compress` with --clean";
   const auto warns = [&](const std::vector<std::string>& command) {
-    const auto r = run.f.troupe(command);
-    BOOST_TEST(r.code == 0, r.err);
+    const auto r = check_exit(0, run.f.troupe(command));
     return has(r.err, named);
   };
   BOOST_TEST(warns({"checkpoint", "to-hf", "run/checkpoints", "hf"}));
@@ -180,15 +173,13 @@ BOOST_AUTO_TEST_CASE(what_a_family_cannot_say_and_what_was_not_compressed_is_ref
       gpt2, technique("head_pruning", "schedule_offset: 0, method: topk, num_heads: 4",
                       "params: {dense_ratio: 0.5}, modules: ['attn\\.c_proj'], related_modules: [['attn\\.c_attn']]"));
   BOOST_TEST_REQUIRE(heads.f.troupe({"train", "job.yaml", "--quiet"}).code == 0);
-  const auto r = heads.f.troupe({"compress", "run/checkpoints", "cleaned", "--clean"});
-  BOOST_TEST(r.code == 2);
+  const auto r = check_exit(2, heads.f.troupe({"compress", "run/checkpoints", "cleaned", "--clean"}));
   BOOST_TEST(has(r.err, "config.json of model_type 'gpt2' cannot describe fewer heads"), r.err);
   BOOST_TEST(!fs::exists(heads.f.folder / "cleaned"));
   const run_folder late(
       gpt2, technique("sparse_pruning", "schedule_offset: 9", "params: {dense_ratio: 0.6}, modules: [attn]"));
   BOOST_TEST_REQUIRE(late.f.troupe({"train", "job.yaml", "--quiet"}).code == 0);
-  const auto nothing = late.f.troupe({"compress", "run/checkpoints", "cleaned", "--clean"});
-  BOOST_TEST(nothing.code == 2);
+  const auto nothing = check_exit(2, late.f.troupe({"compress", "run/checkpoints", "cleaned", "--clean"}));
   BOOST_TEST(has(nothing.err, "its run had not compressed anything at its step 4"), nothing.err);
 }
 
@@ -198,14 +189,12 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_whose_run_has_an_unreadable_configuration_is_r
   (void)run.loss({"train", "job.yaml", "--json"});
   const fs::path saved = run.f.folder / "run/checkpoints/step-00000004";
   auto& files = checkpoint::real_files();
-  auto there = checkpoint::read_manifest(files, saved);
-  BOOST_TEST_REQUIRE(there.has_value(), (there ? std::string() : there.error().text));
+  auto there = check_ok(checkpoint::read_manifest(files, saved));
   there->content.run.config = "steps: 4\nparallel: [\n";
   fs::remove(saved / "manifest.json");
   BOOST_TEST_REQUIRE(checkpoint::write_manifest(files, saved, there->content).has_value());
   const auto refused = [&](const std::vector<std::string>& command, const std::string& why) {
-    const auto r = run.f.troupe(command);
-    BOOST_TEST(r.code == 2, r.err);
+    const auto r = check_exit(2, run.f.troupe(command));
     BOOST_TEST(has(r.err, why), r.err);
     BOOST_TEST(has(r.err, "step-00000004"), r.err);
   };

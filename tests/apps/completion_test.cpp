@@ -18,8 +18,7 @@ namespace fs = std::filesystem;
 /// Returns the words that may complete the last of `words`.
 std::vector<std::string> suggested(const command_folder& at, std::vector<std::string> words) {
   words.insert(words.begin(), {"completion", "--words"});
-  const auto did = at.troupe(words);
-  BOOST_TEST(did.code == 0, did.err);
+  const auto did = check_exit(0, at.troupe(words));
   std::vector<std::string> out;
   std::istringstream in(did.out);
   for (std::string line; std::getline(in, line);) out.push_back(line.substr(0, line.find('\t')));
@@ -176,8 +175,8 @@ BOOST_AUTO_TEST_CASE(the_manual_has_a_page_of_every_command_and_one_of_the_keys)
   if (!has_program("man")) return;
   for (const auto& entry : fs::recursive_directory_iterator(pages)) {
     if (!entry.is_regular_file()) continue;
-    const auto shown = run({"/usr/bin/env", "man", "--warnings=mac", "-l", entry.path().string()}, at.folder.path());
-    BOOST_TEST(shown.code == 0);
+    const auto shown =
+        check_exit(0, run({"/usr/bin/env", "man", "--warnings=mac", "-l", entry.path().string()}, at.folder.path()));
     BOOST_TEST(shown.err.empty(), entry.path() << ": " << shown.err);
     BOOST_TEST(has(shown.out, "NAME"));
   }
@@ -185,8 +184,7 @@ BOOST_AUTO_TEST_CASE(the_manual_has_a_page_of_every_command_and_one_of_the_keys)
 
 BOOST_AUTO_TEST_CASE(a_shell_without_a_script_is_refused_with_those_that_have_one) {
   const command_folder at;
-  const auto did = at.troupe({"completion", "tcsh"});
-  BOOST_TEST(did.code == 2);
+  const auto did = check_exit(2, at.troupe({"completion", "tcsh"}));
   BOOST_TEST(has(did.err, "{bash,zsh,fish}"), did.err);
 }
 

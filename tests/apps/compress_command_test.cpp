@@ -57,8 +57,7 @@ struct llama_folder {
   }
   void check_refused(std::vector<std::string> options, const std::string& part) const {
     options.insert(options.begin(), {"compress", "model", "out"});
-    const auto r = troupe(options);
-    BOOST_TEST(r.code == 2, r.err);
+    const auto r = check_exit(2, troupe(options));
     BOOST_TEST(has(r.err, part), "no '" << part << "' in: " << r.err);
     BOOST_TEST(sentences_of(r.err) == 1U, r.err);
     BOOST_TEST(!fs::exists(folder / "out"));
@@ -69,9 +68,8 @@ struct llama_folder {
 
 BOOST_AUTO_TEST_CASE(a_compressed_folder_says_what_it_is_and_is_read_back_by_every_command) {
   const llama_folder f;
-  const auto r =
-      f.troupe({"compress", "model", "out", "--to", "compressed-tensors:int4", "--group", "32", "--asymmetric"});
-  BOOST_TEST_REQUIRE(r.code == 0, r.err);
+  const auto r = check_exit(
+      0, f.troupe({"compress", "model", "out", "--to", "compressed-tensors:int4", "--group", "32", "--asymmetric"}));
   BOOST_TEST(has(r.out, " out x in   bits    error\n"), r.out);
   BOOST_TEST(has(r.out, "model.layers.0.mlp.down_proj           32 x 64   4.69    6."), r.out);
   BOOST_TEST(has(r.out, "from_pretrained(\"out\") opens it"), r.out);
@@ -116,8 +114,7 @@ output: run
     std::vector<std::string> command{"train"};
     command.insert(command.end(), way.begin(), way.end());
     command.insert(command.end(), {"--quiet", "--fresh"});
-    const auto refused = f.troupe(command);
-    BOOST_TEST(refused.code == 2, refused.err);
+    const auto refused = check_exit(2, f.troupe(command));
     BOOST_TEST(
         has(refused.err, "/" + std::string(way.back() == "out.gguf" ? "out.gguf" : "out") +
                              "': its weights are compressed: set model.dequantise: true (--dequantise) to begin with"),
@@ -126,15 +123,13 @@ output: run
 
     // A run from the compressed weights must start with the weights of the folder `whole`, to which they were expanded.
     command.push_back("--dequantise");
-    const auto r = f.troupe(command);
-    BOOST_TEST_REQUIRE(r.code == 0, r.err);
+    check_exit(0, f.troupe(command));
     const std::string from = way.back() == "out.gguf" ? "out.gguf" : "out";
     BOOST_TEST_REQUIRE(f.troupe({"checkpoint", "to-hf", from, "whole", "--quiet", "--force"}).code == 0);
     BOOST_TEST_REQUIRE(
         f.troupe({"train", "sizes.yaml", "--resume", "whole", "--quiet", "--fresh", "--set", "output=plain"}).code ==
         0);
-    const auto same = f.troupe({"checkpoint", "diff", "run/checkpoints", "plain/checkpoints", "--tolerance", "0"});
-    BOOST_TEST(same.code == 0, same.out);
+    check_exit(0, f.troupe({"checkpoint", "diff", "run/checkpoints", "plain/checkpoints", "--tolerance", "0"}));
   }
   // An export of dequantised weights contains full-precision weights, and its config.json names no quantisation.
   f.folder.write("keyed.yaml", "model: {path: out, dequantise: true}" + rest);

@@ -20,8 +20,7 @@ const command_folder& trained() {
     return replaced(yaml, "output: out\n", "output: run\ncheckpoint: {every_steps: 6}\ntelemetry: {trace: false}\n");
   }());
   static const bool once = [] {
-    const auto r = f.troupe({"train", "job.yaml", "--quiet"});
-    BOOST_TEST_REQUIRE(r.code == 0, r.err);
+    check_exit(0, f.troupe({"train", "job.yaml", "--quiet"}));
     f.folder.write("calibration.txt", made_up_text(60000));
     return true;
   }();
@@ -47,8 +46,8 @@ BOOST_AUTO_TEST_CASE(a_gguf_file_rounded_to_nearest_is_that_of_to_gguf_with_a_ta
   const auto& f = trained();
   for (const std::string type : {"q4_0", "q8_0", "q4_k_m", "bf16"}) {
     BOOST_TEST_INFO_SCOPE(type);
-    const auto r = f.troupe({"compress", "run", "a.gguf", "--to", "gguf:" + type, "--validate", "none", "--force"});
-    BOOST_TEST_REQUIRE(r.code == 0, r.err);
+    const auto r =
+        check_exit(0, f.troupe({"compress", "run", "a.gguf", "--to", "gguf:" + type, "--validate", "none", "--force"}));
     BOOST_TEST(has(r.out, "layer  "), r.out);
     BOOST_TEST(has(r.out, "llama-cli -m \"a.gguf\" opens it\n"), r.out);
     BOOST_TEST(has(r.out, " bits a weight)\n"), r.out);
@@ -60,8 +59,7 @@ BOOST_AUTO_TEST_CASE(a_gguf_file_rounded_to_nearest_is_that_of_to_gguf_with_a_ta
 
 BOOST_AUTO_TEST_CASE(the_loss_is_over_what_the_run_held_out_and_little_is_lost_in_eight_bits) {
   const auto& f = trained();
-  const auto r = f.troupe({"compress", "run", "loss.gguf", "--to", "gguf:q8_0"});
-  BOOST_TEST_REQUIRE(r.code == 0, r.err);
+  const auto r = check_exit(0, f.troupe({"compress", "run", "loss.gguf", "--to", "gguf:q8_0"}));
   BOOST_TEST(has(r.out, "validation: what its run held out, "), r.out);
   const auto at = r.out.find("validation loss ");
   BOOST_TEST_REQUIRE(at != std::string::npos, r.out);
@@ -76,9 +74,8 @@ BOOST_AUTO_TEST_CASE(the_loss_is_over_what_the_run_held_out_and_little_is_lost_i
 BOOST_AUTO_TEST_CASE(a_gguf_file_of_bytes_reads_a_text_as_bytes) {
   const auto& f = trained();
   BOOST_TEST_REQUIRE(f.troupe({"compress", "run", "bytes.gguf", "--to", "gguf:f32", "--validate", "none"}).code == 0);
-  const auto r =
-      f.troupe({"compress", "bytes.gguf", "fewer.gguf", "--to", "gguf:q8_0", "--validate", "calibration.txt"});
-  BOOST_TEST(r.code == 0, r.err);
+  const auto r = check_exit(
+      0, f.troupe({"compress", "bytes.gguf", "fewer.gguf", "--to", "gguf:q8_0", "--validate", "calibration.txt"}));
   BOOST_TEST(has(r.out, " nats/byte\n"), r.out);
 }
 
@@ -89,8 +86,7 @@ BOOST_AUTO_TEST_CASE(a_loss_over_a_text_that_has_changed_says_so) {
   }());
   BOOST_TEST_REQUIRE(f.troupe({"train", "job.yaml", "--quiet"}).code == 0);
   f.folder.write("corpus.txt", scratch_folder::read(f.folder / "corpus.txt") + made_up_text(500));
-  const auto changed = f.troupe({"compress", "run", "b.gguf", "--to", "gguf:q8_0"});
-  BOOST_TEST(changed.code == 0, changed.err);
+  const auto changed = check_exit(0, f.troupe({"compress", "run", "b.gguf", "--to", "gguf:q8_0"}));
   BOOST_TEST(has(changed.out, " tokens, of a text that has "), changed.out);
 }
 
@@ -109,23 +105,20 @@ BOOST_AUTO_TEST_CASE(documents_that_training_kept_apart_stay_apart_in_losses_and
       text += static_cast<char>('a' + (i * i * 7 + i * 11 + steps[i % 3] * k) % 26);
     f.folder.write("docs/" + std::to_string(1000 + i) + ".txt", text);
   }
-  const auto trained_here = f.troupe({"train", "job.yaml", "--json"});
-  BOOST_TEST_REQUIRE(trained_here.code == 0, trained_here.err);
+  const auto trained_here = check_exit(0, f.troupe({"train", "job.yaml", "--json"}));
   const std::string key = "\"validation_loss\":";
   const double in_training = std::stod(trained_here.out.substr(trained_here.out.rfind(key) + key.size()));
   const auto loss_of = [&](std::vector<std::string> options) {
     options.insert(options.begin(), {"compress", "run", "a.gguf", "--to", "gguf:q8_0", "--force"});
-    const auto r = f.troupe(options);
-    BOOST_TEST_REQUIRE(r.code == 0, r.err);
+    const auto r = check_exit(0, f.troupe(options));
     BOOST_TEST(has(r.out, " tokens, with the run's data.document_mask\n"), r.out);
     return std::stod(r.out.substr(r.out.find("validation loss ") + 16));
   };
   BOOST_TEST(std::abs(loss_of({}) - in_training) < 2e-4);
   // A plain folder of weights has no run, so nothing is masked.
   BOOST_TEST_REQUIRE(f.troupe({"checkpoint", "to-hf", "run", "hf"}).code == 0);
-  const auto plain =
-      f.troupe({"compress", "hf", "b.gguf", "--to", "gguf:q8_0", "--tokenizer", "bytes", "--validate", "docs"});
-  BOOST_TEST_REQUIRE(plain.code == 0, plain.err);
+  const auto plain = check_exit(
+      0, f.troupe({"compress", "hf", "b.gguf", "--to", "gguf:q8_0", "--tokenizer", "bytes", "--validate", "docs"}));
   const double unmasked = std::stod(plain.out.substr(plain.out.find("validation loss ") + 16));
   BOOST_TEST(loss_of({"--validate", "docs"}) < 0.97 * unmasked);
 
@@ -143,9 +136,8 @@ BOOST_AUTO_TEST_CASE(documents_that_training_kept_apart_stay_apart_in_losses_and
 BOOST_AUTO_TEST_CASE(every_method_writes_files_that_are_read_back_and_gptq_has_the_same_bits_each_time) {
   const auto& f = trained();
   const auto compress = [&](const std::string& out, const std::string& to, const std::string& method) {
-    const auto r = f.troupe({"compress", "run", out, "--to", to, "--method", method, "--calibrate", "calibration.txt",
-                             "--samples", "16", "--force", "--validate", "none"});
-    BOOST_TEST_REQUIRE(r.code == 0, r.err);
+    check_exit(0, f.troupe({"compress", "run", out, "--to", to, "--method", method, "--calibrate", "calibration.txt",
+                            "--samples", "16", "--force", "--validate", "none"}));
   };
   compress("rtn.gguf", "gguf:q4_k", "rtn");
   compress("awq.gguf", "gguf:q4_0", "awq");
@@ -199,13 +191,11 @@ BOOST_AUTO_TEST_CASE(a_process_that_is_killed_continues_at_its_segment_with_the_
     bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
     f.folder.write(std::string(".killed.gguf.work/") + name, bytes);
   }
-  const auto changed = run(command, f.folder.path());
-  BOOST_TEST(changed.code == 2, changed.err);
+  const auto changed = check_exit(2, run(command, f.folder.path()));
   BOOST_TEST(has(changed.err, "do not have their digest: they were changed since they were written"), changed.err);
   fs::remove_all(work);
   fs::rename(f.folder / "kept", work);
-  const auto r = run(command, f.folder.path());
-  BOOST_TEST_REQUIRE(r.code == 0, r.err);
+  const auto r = check_exit(0, run(command, f.folder.path()));
   BOOST_TEST(has(r.err, "continues after step "), r.err);
   BOOST_TEST((file("killed.gguf") == file("whole.gguf")));
   BOOST_TEST(!fs::exists(f.folder / ".killed.gguf.work"));

@@ -19,8 +19,7 @@ BOOST_AUTO_TEST_CASE(a_good_file_is_called_what_it_is) {
            {"deepspeed.yaml", ", as a DeepSpeed configuration; a job needs model, data and steps too"},
            {"ds_config.json", ", as a DeepSpeed configuration; a job needs model, data and steps too"},
            {"job.yaml", ""}}) {
-    const auto did = at.troupe({"config", "check", file});
-    BOOST_TEST(did.code == 0, did.err);
+    const auto did = check_exit(0, at.troupe({"config", "check", file}));
     BOOST_TEST(did.out == file + ": good" + is + "\n");
   }
 }

@@ -42,8 +42,8 @@ BOOST_AUTO_TEST_CASE(the_examples_that_the_pages_train_on_a_gpu_are_planned_for_
   for (const auto& example : examples) {
     BOOST_TEST_INFO_SCOPE(example);
     const auto file = fs::path(troupe::places::source_dir) / "examples" / example;
-    const auto r = run({troupe::places::troupe_binary, "plan", file.string(), "--set", "device=cuda"}, folder.path());
-    BOOST_TEST(r.code == 0, r.err);
+    const auto r = check_exit(
+        0, run({troupe::places::troupe_binary, "plan", file.string(), "--set", "device=cuda"}, folder.path()));
     BOOST_TEST(r.out.find("device memory") != std::string::npos, r.out);
   }
 }
@@ -75,8 +75,7 @@ BOOST_AUTO_TEST_CASE(a_library_of_another_build_is_refused) {
   for (const char* name : {"troupe", "troupe-train"}) fs::copy_file(program / name, f.folder / name);
   f.folder.write("nothing.c", "");
   run({"/usr/bin/cc", "-shared", "-o", "libtroupe_cuda.so", "nothing.c"}, f.folder.path());
-  const auto r = run({(f.folder / "troupe").string(), "train", "job.yaml"}, f.folder.path());
-  BOOST_TEST(r.code == 1);
+  const auto r = check_exit(1, run({(f.folder / "troupe").string(), "train", "job.yaml"}, f.folder.path()));
   BOOST_TEST(r.err.find("libtroupe_cuda.so is of another build of Troupe than this program: `make build DEVICE=cuda` "
                         "builds both") != std::string::npos,
              r.err);
@@ -91,8 +90,7 @@ BOOST_AUTO_TEST_CASE(a_missing_library_of_nvidias_is_named_with_the_command_that
   run({"/usr/bin/cc", "-shared", "-Wl,-soname,libcunothing.so.1", "-o", "libcunothing.so", "nothing.c"},
       f.folder.path());
   run({"/usr/bin/cc", "-shared", "-o", "libtroupe_cuda.so", "uses.c", "libcunothing.so"}, f.folder.path());
-  const auto r = run({(f.folder / "troupe").string(), "train", "job.yaml"}, f.folder.path());
-  BOOST_TEST(r.code == 1);
+  const auto r = check_exit(1, run({(f.folder / "troupe").string(), "train", "job.yaml"}, f.folder.path()));
   BOOST_TEST(r.err.find("device: cuda requires libcunothing.so.1, which this system lacks: `make setup DEVICE=cuda` "
                         "installs it beside LibTorch") != std::string::npos,
              r.err);

@@ -44,12 +44,10 @@ std::string with_data(const std::string& data) {
 
 BOOST_AUTO_TEST_CASE(tokens_are_written_with_a_description_and_shown) {
   const tokens_folder f;
-  const auto made =
-      f.troupe({"data", "tokenize", "lines.jsonl", "--tokenizer", gpt2, "--output", "t.bin", "--text-key", "body"});
-  BOOST_TEST_REQUIRE(made.code == 0, made.err);
+  const auto made = check_exit(
+      0, f.troupe({"data", "tokenize", "lines.jsonl", "--tokenizer", gpt2, "--output", "t.bin", "--text-key", "body"}));
   BOOST_TEST(has(made.out, "tokens of 10 documents, uint16"), made.out);
-  const auto shown = f.troupe({"data", "inspect", "t.bin", "--tokens", "20"});
-  BOOST_TEST(shown.code == 0, shown.err);
+  const auto shown = check_exit(0, f.troupe({"data", "inspect", "t.bin", "--tokens", "20"}));
   BOOST_TEST(has(shown.out, "10 documents\nvocabulary of 532: gpt2"), shown.out);
   BOOST_TEST(has(shown.out, made_up_text(20000).substr(0, 10)), shown.out);
   std::filesystem::remove(f.folder / "t.bin.json");
@@ -63,8 +61,7 @@ BOOST_AUTO_TEST_CASE(tokens_are_written_with_a_description_and_shown) {
                    "--dtype would do nothing here: it is for a file without one.bin.json"),
         std::tuple("t.bin", "--tokens", "3",
                    "--tokens would do nothing here: it is for a file whose tokenizer is known")}) {
-    const auto refused = f.troupe({"data", "inspect", file, option, value});
-    BOOST_TEST(refused.code == 2);
+    const auto refused = check_exit(2, f.troupe({"data", "inspect", file, option, value}));
     BOOST_TEST(has(refused.err, wanted), refused.err);
   }
   BOOST_TEST(f.troupe({"data", "inspect", "t.bin", "--dtype", "uint16", "--tokenizer", gpt2, "--tokens", "3"}).code ==
@@ -80,12 +77,10 @@ BOOST_AUTO_TEST_CASE(an_indexed_pair_is_shown_with_its_type_and_documents) {
   const auto fixtures = std::filesystem::path(troupe::places::source_dir) / "tests/data/fixtures/sources";
   for (const char* name : {"megatron_int64.bin", "megatron_int64.idx"})
     std::filesystem::copy_file(fixtures / name, f.folder / name);
-  const auto shown = f.troupe({"data", "inspect", "megatron_int64.bin"});
-  BOOST_TEST_REQUIRE(shown.code == 0, shown.err);
+  const auto shown = check_exit(0, f.troupe({"data", "inspect", "megatron_int64.bin"}));
   BOOST_TEST(has(shown.out, " tokens, int64, largest "), shown.out);
   BOOST_TEST(has(shown.out, "\n5 documents by megatron_int64.idx, of an unknown vocabulary\n"), shown.out);
-  const auto refused = f.troupe({"data", "inspect", "megatron_int64.bin", "--dtype", "uint32"});
-  BOOST_TEST(refused.code == 2);
+  const auto refused = check_exit(2, f.troupe({"data", "inspect", "megatron_int64.bin", "--dtype", "uint32"}));
   BOOST_TEST(has(refused.err, "it is for a file without megatron_int64.idx"), refused.err);
 }
 
@@ -94,15 +89,14 @@ BOOST_AUTO_TEST_CASE(what_was_read_of_each_input_is_told_once) {
   f.folder.write("repo/README.md", "---\nlicense: mit\n---\n# A data set\n");
   f.folder.write("repo/data/train.json", "[{\"text\": \"first\"}, {\"text\": null}, {\"text\": \"second\"}]");
   f.folder.write("repo/data/test.json", "[{\"text\": \"held out\"}]");
-  const auto made = f.troupe({"data", "tokenize", "repo", "corpus.txt", "--tokenizer", "bytes", "--output", "t.bin"});
-  BOOST_TEST_REQUIRE(made.code == 0, made.err);
+  const auto made =
+      check_exit(0, f.troupe({"data", "tokenize", "repo", "corpus.txt", "--tokenizer", "bytes", "--output", "t.bin"}));
   BOOST_TEST(made.out.starts_with(
                  "'repo': 2 documents, 11 tokens, 55 bytes in data/train.json; there is no end-of-text token between "
                  "the documents; left out: README.md (card or licence), data/test.json (split test)\n'corpus.txt': 1 "
                  "document, 20000 tokens, 20000 bytes in corpus.txt\nt.bin: 20011 tokens of 3 documents, "),
              made.out);
-  const auto run = f.troupe({"train", "job.yaml", "--steps", "1"});
-  BOOST_TEST_REQUIRE(run.code == 0, run.err);
+  const auto run = check_exit(0, f.troupe({"train", "job.yaml", "--steps", "1"}));
   BOOST_TEST(has(run.out, "corpus.txt': 1 document, 20000 tokens, 20000 bytes in corpus.txt\n"), run.out);
 }
 
@@ -110,19 +104,16 @@ BOOST_AUTO_TEST_CASE(a_run_whose_text_grew_is_refused_until_that_is_asked_for) {
   const tokens_folder f(smallest + "checkpoint: {every_steps: 3}\n");
   BOOST_TEST_REQUIRE(f.troupe({"train", "job.yaml"}).code == 0);
   f.folder.write("corpus.txt", made_up_text(21000));
-  const auto refused = f.troupe({"train", "job.yaml", "--steps", "9"});
-  BOOST_TEST(refused.code == 1, refused.err);
+  const auto refused = check_exit(1, f.troupe({"train", "job.yaml", "--steps", "9"}));
   BOOST_TEST(sentences_of(refused.err) == 1U, refused.err);
   BOOST_TEST(
       has(refused.err,
           "corpus.txt' has 21000 tokens, had 20000; checkpoint.load.changed_data: true (--changed-data) continues at "
           "sample 48 of the present data, in their new order; --fresh begins anew and sets it aside\n"),
       refused.err);
-  const auto taken = f.troupe({"train", "job.yaml", "--steps", "9", "--changed-data"});
-  BOOST_TEST(taken.code == 0, taken.err);
+  const auto taken = check_exit(0, f.troupe({"train", "job.yaml", "--steps", "9", "--changed-data"}));
   BOOST_TEST(has(taken.err, "has 21000 tokens, had 20000: the run continues at sample 48 of the data"), taken.err);
-  const auto later = f.troupe({"train", "job.yaml", "--steps", "12"});
-  BOOST_TEST(later.code == 0, later.err);
+  check_exit(0, f.troupe({"train", "job.yaml", "--steps", "12"}));
 }
 
 BOOST_AUTO_TEST_CASE(a_working_directory_that_is_gone_is_refused_in_one_sentence) {
@@ -136,8 +127,7 @@ BOOST_AUTO_TEST_CASE(a_working_directory_that_is_gone_is_refused_in_one_sentence
         std::string(troupe::places::troupe_binary) + " train " + job + " --set output=out",
         std::string(troupe::places::troupe_binary) + " plan " + job + " --measure"}) {
     BOOST_TEST_INFO_SCOPE(command);
-    const auto r = gone(command);
-    BOOST_TEST(r.code == 1, r.err);
+    const auto r = check_exit(1, gone(command));
     BOOST_TEST(r.err == "troupe: error: the working directory does not exist any more: change to one that exists\n",
                r.err);
   }
@@ -166,8 +156,7 @@ BOOST_AUTO_TEST_CASE(input_that_cannot_be_tokenized_is_refused_in_one_sentence_a
            {{"missing", "--tokenizer", gpt2, "--output", "t.bin"}, "No such file"}}) {
     std::vector<std::string> command{"data", "tokenize"};
     command.insert(command.end(), arguments.begin(), arguments.end());
-    const auto got = f.troupe(command);
-    BOOST_TEST(got.code == 2, got.err);
+    const auto got = check_exit(2, f.troupe(command));
     BOOST_TEST(sentences_of(got.err) == 1U, got.err);
     BOOST_TEST(has(got.err, wanted), got.err);
     BOOST_TEST(f.files() == before);
@@ -188,8 +177,7 @@ BOOST_AUTO_TEST_CASE(the_limit_on_packed_files_and_rows_is_an_option) {
     const auto refused = with("1K");
     BOOST_TEST(refused.code != 0);
     BOOST_TEST(has(refused.err, "the 1024 bytes that remain of data.max_bytes (--max-bytes)"), refused.err);
-    const auto made = with("1M");
-    BOOST_TEST(made.code == 0, made.err);
+    check_exit(0, with("1M"));
   }
 }
 
@@ -207,8 +195,7 @@ BOOST_AUTO_TEST_CASE(tokens_with_a_header_are_shown_with_its_type) {
   for (const auto& [name, type] : {std::pair("gpt2.bin", "uint16"), std::pair("llama3.bin", "uint32")}) {
     const auto shown = f.troupe({"data", "inspect", name});
     BOOST_TEST(has(shown.out, "3 tokens, " + std::string(type) + ", largest 7"), shown.out + shown.err);
-    const auto refused = f.troupe({"data", "inspect", name, "--dtype", "uint32"});
-    BOOST_TEST(refused.code == 2);
+    const auto refused = check_exit(2, f.troupe({"data", "inspect", name, "--dtype", "uint32"}));
     BOOST_TEST(has(refused.err, "--dtype would do nothing here: it is for a file without a header of llm.c"),
                refused.err);
   }
@@ -236,34 +223,29 @@ BOOST_AUTO_TEST_CASE(every_kind_of_source_trains_and_a_bin_trains_as_its_text_do
   const auto last = [](const std::string& out) { return out.substr(out.rfind("last loss")); };
   const std::string key = ", text_key: body}";
   tokens_folder text(with_data("{text: lines.jsonl, tokenizer: \"" + gpt2 + "\"" + key));
-  const auto from_text = text.troupe({"train", "job.yaml"});
-  BOOST_TEST_REQUIRE(from_text.code == 0, from_text.err);
+  const auto from_text = check_exit(0, text.troupe({"train", "job.yaml"}));
   BOOST_TEST(has(from_text.out, "nats/token"), from_text.out);
   BOOST_TEST(has(from_text.out, "The "), from_text.out);
-  const auto idle =
-      text.troupe({"data", "tokenize", "job.yaml", "--tokenizer", "bytes", "--output", "t.bin", "--text-key", "body"});
-  BOOST_TEST(idle.code == 2);
+  const auto idle = check_exit(2, text.troupe({"data", "tokenize", "job.yaml", "--tokenizer", "bytes", "--output",
+                                               "t.bin", "--text-key", "body"}));
   BOOST_TEST(has(idle.err, "--text-key would do nothing here: it is for JSON lines"), idle.err);
   text.troupe({"data", "tokenize", "lines.jsonl", "--tokenizer", gpt2, "--output", "t.bin", "--text-key", "body"});
   text.folder.write("job.yaml", with_data("{text: t.bin}"));
-  const auto from_bin = text.troupe({"train", "job.yaml", "--steps", "6"});
-  BOOST_TEST_REQUIRE(from_bin.code == 0, from_bin.err);
+  const auto from_bin = check_exit(0, text.troupe({"train", "job.yaml", "--steps", "6"}));
   BOOST_TEST(last(from_bin.out) == last(from_text.out));
 
   text.folder.write("job.yaml",
                     with_data("{sources: [{text: lines.jsonl, weight: 3, text_key: body}, {text: corpus.txt}], "
                               "document_mask: true, validation_fraction: 0.1, tokenizer: \"" +
                               pieces + "\"}"));
-  const auto mixed = text.troupe({"train", "job.yaml"});
-  BOOST_TEST(mixed.code == 0, mixed.err);
+  const auto mixed = check_exit(0, text.troupe({"train", "job.yaml"}));
   BOOST_TEST(has(mixed.out, "validation loss"), mixed.out);
 }
 
 BOOST_AUTO_TEST_CASE(a_tokenizer_that_does_not_fit_the_model_or_the_tokens_is_refused_before_the_run) {
   tokens_folder f(
       replaced(with_data("{text: corpus.txt, tokenizer: \"" + gpt2 + "\"}"), "vocab_size: 560", "vocab_size: 256"));
-  auto got = f.troupe({"train", "job.yaml"});
-  BOOST_TEST(got.code == 2, got.err);
+  auto got = check_exit(2, f.troupe({"train", "job.yaml"}));
   BOOST_TEST(has(got.err, "the tokenizer has 532 tokens, but the model's vocab_size is 256"), got.err);
   f.troupe({"data", "tokenize", "corpus.txt", "--tokenizer", gpt2, "--output", "t.bin"});
   f.folder.write("job.yaml", with_data("{text: t.bin, tokenizer: \"" + pieces + "\"}"));

@@ -54,8 +54,7 @@ std::vector<double> losses_of(const finished& r) {
 
 BOOST_AUTO_TEST_CASE(plan_lists_every_way_with_its_step_and_memory_or_the_reason_why_not) {
   const command_folder f(open_text);
-  const auto text = f.troupe({"plan", "job.yaml", "--degrees"});
-  BOOST_TEST_REQUIRE(text.code == 0, text.err);
+  const auto text = check_exit(0, f.troupe({"plan", "job.yaml", "--degrees"}));
   for (const char* part :
        {"4 ranks on ", " data 4 ", " tensor 4 ", "pipeline 2 x data 2", " ms ", " MiB", "6 of 6 ways can run"})
     BOOST_TEST_CONTEXT(part) BOOST_TEST(has(text.out, part), text.out);
@@ -79,15 +78,14 @@ BOOST_AUTO_TEST_CASE(plan_lists_every_way_with_its_step_and_memory_or_the_reason
     BOOST_TEST(has(alone.err, "error: " + way.at("refusal").get<std::string>() + "\n"), alone.err);
   }
   BOOST_TEST(refused > 0U);
-  const auto given = f.troupe({"plan", "job.yaml", "--degrees", "--set", "parallel=", "--set", "parallel.data=4"});
-  BOOST_TEST(given.code == 2);
+  const auto given =
+      check_exit(2, f.troupe({"plan", "job.yaml", "--degrees", "--set", "parallel=", "--set", "parallel.data=4"}));
   BOOST_TEST(has(given.err, "--degrees: all degrees of parallel are given"), given.err);
 }
 
 BOOST_AUTO_TEST_CASE(a_run_says_what_it_chose_keeps_it_and_has_the_bits_of_the_run_that_says_it) {
   const command_folder f(open_text);
-  const auto first = f.troupe({"train", "job.yaml"});
-  BOOST_TEST_REQUIRE(first.code == 0, first.err);
+  const auto first = check_exit(0, f.troupe({"train", "job.yaml"}));
   BOOST_TEST(has(first.out, "degrees: "), first.out);
   BOOST_TEST(has(first.out, "measured"), first.out);
   BOOST_TEST(has(first.out, " tried in "), first.out);
@@ -108,16 +106,13 @@ BOOST_AUTO_TEST_CASE(a_run_says_what_it_chose_keeps_it_and_has_the_bits_of_the_r
 BOOST_AUTO_TEST_CASE(a_run_goes_on_with_its_choice_and_with_other_degrees_that_an_override_says) {
   const command_folder f(open_text);
   BOOST_TEST_REQUIRE(f.troupe({"train", "job.yaml"}).code == 0);
-  const auto longer = f.troupe({"train", "job.yaml", "--steps", "6"});
-  BOOST_TEST_REQUIRE(longer.code == 0, longer.err);
+  const auto longer = check_exit(0, f.troupe({"train", "job.yaml", "--steps", "6"}));
   BOOST_TEST(has(longer.out, "resumes after step 4"), longer.out);
   BOOST_TEST(!has(longer.out, " tried in "), longer.out);
-  const auto cut = f.troupe({"train", "job.yaml", "--steps", "8", "--set", "parallel.tensor=2"});
-  BOOST_TEST_REQUIRE(cut.code == 0, cut.err);
+  const auto cut = check_exit(0, f.troupe({"train", "job.yaml", "--steps", "8", "--set", "parallel.tensor=2"}));
   BOOST_TEST(has(cut.out, "resumes after step 6"), cut.out);
   BOOST_TEST(has(cut.out, "tensor 2: measured"), cut.out);
-  const auto fewer = f.troupe({"train", "job.yaml", "--steps", "10", "--set", "parallel.ranks=2"});
-  BOOST_TEST_REQUIRE(fewer.code == 0, fewer.err);
+  const auto fewer = check_exit(0, f.troupe({"train", "job.yaml", "--steps", "10", "--set", "parallel.ranks=2"}));
   BOOST_TEST(has(fewer.out, "resumes after step 8"), fewer.out);
 }
 
@@ -133,8 +128,7 @@ BOOST_AUTO_TEST_CASE(a_process_that_cannot_hand_over_its_degrees_says_so) {
 
 BOOST_AUTO_TEST_CASE(without_a_profile_nothing_runs_and_nothing_is_kept) {
   const command_folder f(open_text);
-  const auto r = f.troupe({"train", "job.yaml", "--set", "pipeline.profile=never"});
-  BOOST_TEST_REQUIRE(r.code == 0, r.err);
+  const auto r = check_exit(0, f.troupe({"train", "job.yaml", "--set", "pipeline.profile=never"}));
   BOOST_TEST(has(r.out, ": predicted "), r.out);
   BOOST_TEST(!has(r.out, " tried in "), r.out);
   BOOST_TEST(!std::filesystem::exists(f.folder / "out" / "degrees.csv"));
@@ -144,31 +138,27 @@ BOOST_AUTO_TEST_CASE(too_few_ranks_and_a_budget_that_nothing_fits_are_refused_wi
   const command_folder f(open_text + "cluster: {host_memory_budget: 100000}\n");
   for (const char* command : {"plan", "train"}) {
     BOOST_TEST_INFO_SCOPE(command);
-    const auto few = f.troupe({command, "job.yaml", "--set", "parallel.tensor=3"});
-    BOOST_TEST(few.code == 2);
+    const auto few = check_exit(2, f.troupe({command, "job.yaml", "--set", "parallel.tensor=3"}));
     BOOST_TEST(
         few.err ==
         "job.yaml:3:19: error: parallel.ranks: wanted a multiple of tensor 3, the degrees that are not auto, got 4\n");
-    const auto tight = f.troupe({command, "job.yaml"});
-    BOOST_TEST(tight.code == 2);
+    const auto tight = check_exit(2, f.troupe({command, "job.yaml"}));
     const std::string wanted = "job.yaml:11:31: error: cluster.host_memory_budget: wanted at least ";
     BOOST_TEST_REQUIRE(tight.err.starts_with(wanted), tight.err);
     BOOST_TEST(has(tight.err, "got 100000\n"), tight.err);
     const std::string least = std::to_string(std::stoull(tight.err.substr(wanted.size())));
     BOOST_TEST(f.troupe({command, "job.yaml", "--set", "cluster.host_memory_budget=" + least}).code == 0);
   }
-  const auto list = f.troupe({"plan", "job.yaml", "--degrees"});
-  BOOST_TEST(list.code == 1);
+  const auto list = check_exit(1, f.troupe({"plan", "job.yaml", "--degrees"}));
   BOOST_TEST(has(list.out, "none of 6 ways to share out the ranks fits"), list.out);
 }
 
 BOOST_AUTO_TEST_CASE(the_example_trains_within_a_budget_that_the_plain_way_does_not_meet) {
   const scratch_folder folder;
   const std::string file = std::string(troupe::places::source_dir) + "/examples/auto.yaml";
-  const auto r = run(
-      {troupe::places::troupe_binary, "train", file, "--steps", "3", "--set", "output=" + (folder / "out").string()},
-      folder.path());
-  BOOST_TEST_REQUIRE(r.code == 0, r.err);
+  const auto r = check_exit(0, run({troupe::places::troupe_binary, "train", file, "--steps", "3", "--set",
+                                    "output=" + (folder / "out").string()},
+                                   folder.path()));
   BOOST_TEST(has(r.out, "compile.memory_budget: wanted at least "), r.out);
   BOOST_TEST(has(r.out, "passes by modelled times, after 0 steps:"), r.out);
   BOOST_TEST(has(r.out, "(without them it does not fit)"), r.out);

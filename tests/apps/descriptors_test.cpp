@@ -38,8 +38,7 @@ BOOST_AUTO_TEST_CASE(no_file_of_a_run_gets_the_number_of_a_missing_standard_desc
     const std::string log = scratch_folder::read(f.folder / "out/logs/run.log");
     for (const std::string name : {"output", "error"})
       BOOST_TEST(has(log, "standard " + name + " was closed when the run was started: nobody reads it\n"), log);
-    const auto good = f.troupe({"checkpoint", "verify", "out/checkpoints"});
-    BOOST_TEST(good.code == 0, good.err);
+    check_exit(0, f.troupe({"checkpoint", "verify", "out/checkpoints"}));
   }
 }
 
@@ -67,8 +66,7 @@ BOOST_AUTO_TEST_CASE(output_of_a_command_without_stdout_lands_in_no_file) {
     return out;
   };
   BOOST_TEST(f.troupe(to("a.bin")).code == 0);
-  const auto closed = f.troupe(to("b.bin"), close_standard_descriptors);
-  BOOST_TEST(closed.code == 0);
+  const auto closed = check_exit(0, f.troupe(to("b.bin"), close_standard_descriptors));
   BOOST_TEST(closed.out + closed.err == "");
   BOOST_TEST((scratch_folder::read(f.folder / "a.bin") == scratch_folder::read(f.folder / "b.bin")));
 }

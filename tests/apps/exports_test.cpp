@@ -20,8 +20,7 @@ namespace {
 
 /// Returns the elements of a tensor of any checkpoint, in fp32.
 std::vector<float> values_of(const fs::path& path, const std::string& name) {
-  const auto s = checkpoint::open_source(path);
-  check_ok(s);
+  const auto s = check_ok(checkpoint::open_source(path));
   const checkpoint::tensor_entry* t = nullptr;
   for (const auto kind : {checkpoint::tensor_kind::master, checkpoint::tensor_kind::weight})
     if (t == nullptr) t = checkpoint::find_tensor(*s, name, kind);
@@ -38,8 +37,7 @@ std::vector<float> values_of(const fs::path& path, const std::string& name) {
 double loss_of(const command_folder& at, const std::vector<std::string>& more = {}) {
   std::vector<std::string> all{"train", "job.yaml", "--fresh", "--json"};
   all.insert(all.end(), more.begin(), more.end());
-  const auto r = at.troupe(all);
-  BOOST_TEST_REQUIRE(r.code == 0, r.err);
+  const auto r = check_exit(0, at.troupe(all));
   const auto at_loss = r.out.find("\"loss\":");
   BOOST_TEST_REQUIRE(at_loss != std::string::npos, r.out);
   return std::stod(r.out.substr(at_loss + 7));
@@ -48,13 +46,10 @@ double loss_of(const command_folder& at, const std::vector<std::string>& more = 
 /// Copies the GGUF file `from` to `to` and adds keys.
 void add_keys(const fs::path& from, const fs::path& to,
               const std::vector<std::pair<std::string, checkpoint::gguf_value>>& keys) {
-  const auto file = core::source_file::open(from);
-  check_ok(file);
-  auto header = checkpoint::read_gguf_header(*file);
-  check_ok(header);
+  const auto file = check_ok(core::source_file::open(from));
+  auto header = check_ok(checkpoint::read_gguf_header(*file));
   for (const auto& [key, value] : keys) header->metadata.set(key, value);
-  auto out = checkpoint::gguf_writer::create(to, header->metadata, header->tensors);
-  check_ok(out);
+  auto out = check_ok(checkpoint::gguf_writer::create(to, header->metadata, header->tensors));
   for (const auto& t : header->tensors) {
     std::vector<std::byte> bytes(t.bytes());
     check_ok(file->read(header->data_begin + t.offset_bytes, bytes));
@@ -302,8 +297,7 @@ BOOST_AUTO_TEST_CASE(a_tied_head_with_values_of_its_own_stays_untied_everywhere)
   BOOST_TEST(untied != tied);
   // The export's config.json states that the head is not tied, and a job that ties it is refused.
   f.folder.write("untied.yaml", replaced(job_of_hf, "path: hf", "path: out_hf"));
-  const auto again = f.troupe({"train", "untied.yaml", "--fresh", "--json"});
-  BOOST_TEST(again.code == 0, again.err);
+  const auto again = check_exit(0, f.troupe({"train", "untied.yaml", "--fresh", "--json"}));
   BOOST_TEST(!has(again.err, "ties the head"), again.err);
   f.folder.write("keys.yaml", replaced(job_of_hf, "path: hf",
                                        "model_type: llama, num_hidden_layers: 1, hidden_size: 32, num_attention_heads: "
@@ -522,8 +516,7 @@ BOOST_AUTO_TEST_CASE(an_export_without_a_file_next_to_the_weights_says_that_the_
   const whole_folder f;
   f.folder.write("hf/generation_config.json",
                  "version https://git-lfs.github.com/spec/v1\noid sha256:" + std::string(64, 'a') + "\nsize 12345\n");
-  const auto r = f.troupe({"train", "job.yaml", "--export", "exported"});
-  BOOST_TEST(r.code == 3, r.err);
+  const auto r = check_exit(3, f.troupe({"train", "job.yaml", "--export", "exported"}));
   BOOST_TEST(has(r.err,
                  "--export: the weights are in 'exported', but not all files next to the model that the run "
                  "began with: "),

@@ -56,10 +56,9 @@ void write_embedding_states_alone(const command_folder& at) {
   auto states = ck::torch_value::dict();
   states.set(int64_t{0}, std::move(one));
   fs::remove(at.folder / "ck/optimizer.pt");
-  const auto wrote = ck::write_torch_archive(
+  check_ok(ck::write_torch_archive(
       at.folder / "ck/optimizer.pt",
-      ck::torch_value::dict().set("state", std::move(states)).set("param_groups", std::move(groups)), storages);
-  BOOST_TEST_REQUIRE(wrote.has_value());
+      ck::torch_value::dict().set("state", std::move(states)).set("param_groups", std::move(groups)), storages));
 }
 
 }  // namespace
@@ -70,23 +69,19 @@ BOOST_AUTO_TEST_CASE(parameters_without_states_are_written_with_moments_of_0_and
   at.folder.write("ds.json", R"({"train_batch_size": 6, "optimizer": {"type": "AdamW", "params": {"lr": 0.003}}})");
   const auto whole = inspected(at, fixtures / "trainer/trainer_gpt2");
   for (const std::string to : {"to-deepspeed", "to-universal", "reshape", "to-dcp"}) BOOST_TEST_CONTEXT(to) {
-      const auto did = at.troupe({"checkpoint", to, "ck", to, "--job", "ds.json", "--quiet"});
-      BOOST_TEST_REQUIRE(did.code == 0, did.err);
+      const auto did = check_exit(0, at.troupe({"checkpoint", to, "ck", to, "--job", "ds.json", "--quiet"}));
       BOOST_TEST(has(did.err,
                      "15 of 16 parameters, as transformer.h.0.attn.c_attn.bias, have no states of an optimizer: "
                      "they are written as trained parameters with moments of 0; parameter_groups with "
                      "trainable: false in --job make them frozen"),
                  did.err);
       BOOST_TEST(names_in(inspected(at, to)) == names_in(whole), boost::test_tools::per_element());
-      const auto weights =
-          at.troupe({"checkpoint", "to-hf", to, to + "_hf", "--model-config", "ck/config.json", "--quiet"});
-      BOOST_TEST(weights.code == 0, weights.err);
-      const auto same = at.troupe({"checkpoint", "diff", "ck/model.safetensors", to + "_hf"});
-      BOOST_TEST(same.code == 0, same.out);
+      check_exit(0, at.troupe({"checkpoint", "to-hf", to, to + "_hf", "--model-config", "ck/config.json", "--quiet"}));
+      check_exit(0, at.troupe({"checkpoint", "diff", "ck/model.safetensors", to + "_hf"}));
     }
   at.folder.write("frozen.yaml", smallest + "parameter_groups: [{match: 'wpe|ln|bias', trainable: false}]\n");
-  const auto did = at.troupe({"checkpoint", "to-universal", "ck", "frozen", "--job", "frozen.yaml", "--force"});
-  BOOST_TEST_REQUIRE(did.code == 0, did.err);
+  const auto did =
+      check_exit(0, at.troupe({"checkpoint", "to-universal", "ck", "frozen", "--job", "frozen.yaml", "--force"}));
   BOOST_TEST(has(did.err, "4 of 16 parameters, as transformer.h.0.attn.c_attn.weight, have no states"), did.err);
   BOOST_TEST(std::ranges::count_if(inspected(at, "frozen")["tensors"],
                                    [](const json& t) { return t["kind"] == "frozen"; }) == 11);
@@ -99,12 +94,10 @@ BOOST_AUTO_TEST_CASE(states_that_the_written_optimizer_does_not_keep_are_left_ou
   at.folder.write("sgd.json", R"({"train_batch_size": 6,
                                   "optimizer": {"type": "SGD", "params": {"lr": 0.003, "momentum": 0.9}}})");
   for (const std::string to : {"to-deepspeed", "to-universal", "reshape", "to-dcp"}) BOOST_TEST_CONTEXT(to) {
-      const auto did = at.troupe({"checkpoint", to, folder, to, "--job", "lion.json", "--quiet"});
-      BOOST_TEST_REQUIRE(did.code == 0, did.err);
+      const auto did = check_exit(0, at.troupe({"checkpoint", to, folder, to, "--job", "lion.json", "--quiet"}));
       BOOST_TEST(has(did.err, "exp_avg_sq left out: lion does not use it"), did.err);
       for (const auto& name : names_in(inspected(at, to))) BOOST_TEST(!has(name, "exp_avg_sq"), name);
-      const auto refused = at.troupe({"checkpoint", to, folder, "none", "--job", "sgd.json"});
-      BOOST_TEST(refused.code == 2);
+      const auto refused = check_exit(2, at.troupe({"checkpoint", to, folder, "none", "--job", "sgd.json"}));
       BOOST_TEST(has(refused.err,
                      "(moment momentum_buffer) is not in the checkpoint, and sgd needs it; give the file of the "
                      "run that wrote the checkpoint by --job"),
@@ -123,8 +116,7 @@ BOOST_AUTO_TEST_CASE(names_are_printed_as_a_file_that_gives_them_again) {
     BOOST_TEST_CONTEXT(name) {
       const auto folder = fixtures / name;
       const auto before = names_in(inspected(at, folder));
-      const auto printed = at.troupe({"checkpoint", "inspect", folder.string(), "--print-map"});
-      BOOST_TEST_REQUIRE(printed.code == 0, printed.err);
+      const auto printed = check_exit(0, at.troupe({"checkpoint", "inspect", folder.string(), "--print-map"}));
       fs::remove(at.folder / "map.yaml");
       at.folder.write("map.yaml", printed.out);
       const auto again = at.troupe({"checkpoint", "inspect", folder.string(), "--map", "map.yaml", "--print-map"});
@@ -140,9 +132,9 @@ BOOST_AUTO_TEST_CASE(names_of_layers_become_the_models_where_its_description_is_
   const command_folder at;
   at.folder.write("config.json", R"({"model_type": "gpt2", "n_layer": 1, "n_embd": 8, "n_head": 2, "n_positions": 8,
                                     "vocab_size": 128})");
-  const auto did = at.troupe({"checkpoint", "inspect", (fixtures / "deepspeed_gpt2/pipeline_fp32").string(),
-                              "--print-map", "--model-config", "config.json"});
-  BOOST_TEST_REQUIRE(did.code == 0, did.err);
+  const auto did =
+      check_exit(0, at.troupe({"checkpoint", "inspect", (fixtures / "deepspeed_gpt2/pipeline_fp32").string(),
+                               "--print-map", "--model-config", "config.json"}));
   for (const char* row :
        {"'1\\.weight': 'transformer.wpe.weight'\n", "'tied_modules\\.embed\\.weight': 'transformer.wte.weight'\n"})
     BOOST_TEST_CONTEXT(row) BOOST_TEST(has(did.out, row), did.out);
@@ -151,8 +143,7 @@ BOOST_AUTO_TEST_CASE(names_of_layers_become_the_models_where_its_description_is_
 BOOST_AUTO_TEST_CASE(what_of_a_trainers_folder_is_taken_over_is_said) {
   const command_folder at;
   const auto folder = fixtures / "trainer/trainer_gpt2";
-  const auto shown = at.troupe({"checkpoint", "inspect", folder.string()});
-  BOOST_TEST_REQUIRE(shown.code == 0, shown.err);
+  const auto shown = check_exit(0, at.troupe({"checkpoint", "inspect", folder.string()}));
   for (const char* line : {"checkpoint-3: transformers Trainer, step 3 (3 updates applied), 48 tensors",
                            "\ntrainer_state.json: step 3 is imported, its log and the position in the data are not\n",
                            "\noptimizer.pt: exp_avg, exp_avg_sq of 16 parameters are read\n",
@@ -167,14 +158,12 @@ BOOST_AUTO_TEST_CASE(what_of_a_trainers_folder_is_taken_over_is_said) {
   at.folder.write("ds.json", R"({"train_batch_size": 6, "optimizer": {"type": "AdamW", "params": {"lr": 0.003}}})");
   for (const std::string to : {"to-deepspeed", "to-dcp"}) {
     BOOST_TEST_INFO_SCOPE(to);
-    const auto did = at.troupe({"checkpoint", to, folder.string(), to, "--job", "ds.json", "--quiet"});
-    BOOST_TEST(did.code == 0, did.err);
+    check_exit(0, at.troupe({"checkpoint", to, folder.string(), to, "--job", "ds.json", "--quiet"}));
     const auto same = at.troupe({"checkpoint", "diff", folder.string(), to});
     BOOST_TEST(has(same.out, "48 tensors compared, "), same.out);
     BOOST_TEST(same.code == 0, same.out);
   }
-  const auto begun = at.troupe({"init", "from.yaml", "--from", folder.string(), "--text", "corpus.txt"});
-  BOOST_TEST(begun.code == 0, begun.err);
+  check_exit(0, at.troupe({"init", "from.yaml", "--from", folder.string(), "--text", "corpus.txt"}));
   BOOST_TEST(has(scratch_folder::read(at.folder / "from.yaml"), "trainer_gpt2"));
   // The folder lacks the description of the model, so only its weights are read.
   fs::copy(folder / "checkpoint-3", at.folder / "ck", fs::copy_options::recursive);
@@ -196,8 +185,7 @@ BOOST_AUTO_TEST_CASE(a_run_resumes_from_the_newest_checkpoint_of_a_trainers_outp
   fs::copy(fixtures / "trainer/trainer_gpt2", at.folder / "output", fs::copy_options::recursive);
   fs::copy(at.folder / "output/checkpoint-3/model.safetensors", at.folder / "output/model.safetensors");
   fs::copy(at.folder / "output/checkpoint-3/config.json", at.folder / "output/config.json");
-  const auto r = at.troupe({"train", "job.yaml", "--resume", "output"});
-  BOOST_TEST_REQUIRE(r.code == 0, r.err);
+  const auto r = check_exit(0, at.troupe({"train", "job.yaml", "--resume", "output"}));
   BOOST_TEST(
       has(r.out + r.err, "checkpoint-3, a checkpoint with optimizer states, is used, not the weights in this folder"),
       r.err);
@@ -216,8 +204,7 @@ BOOST_AUTO_TEST_CASE(a_run_resumes_from_the_newest_checkpoint_of_a_trainers_outp
       has(refused.err, "checkpoint-4' has no trainer_state.json and no optimizer's states, which checkpoint-3 has"),
       refused.err);
   fs::remove_all(at.folder / "out");
-  const auto before = at.troupe({"train", "job.yaml", "--resume", "output", "--fallback-to-previous"});
-  BOOST_TEST_REQUIRE(before.code == 0, before.err);
+  const auto before = check_exit(0, at.troupe({"train", "job.yaml", "--resume", "output", "--fallback-to-previous"}));
   BOOST_TEST(has(before.out + before.err, "/output/checkpoint-3'"), before.err);
   BOOST_TEST(has(before.out, "step 4/5"), before.out);
 }
@@ -228,8 +215,8 @@ BOOST_AUTO_TEST_CASE(a_resume_names_the_states_that_its_optimizer_does_not_keep)
       "attn_pdrop: 0, resid_pdrop: 0}\n"
       "data: {text: corpus.txt, sequence_length: 8}\nseed: 1\nsteps: 4\ntrain_micro_batch_size_per_gpu: 2\n"
       "optimizer: {type: Lion, params: {lr: 1.0e-4}}\noutput: out\n");
-  const auto r = at.troupe({"train", "job.yaml", "--resume", (fixtures / "trainer/trainer_gpt2").string()});
-  BOOST_TEST_REQUIRE(r.code == 0, r.err);
+  const auto r =
+      check_exit(0, at.troupe({"train", "job.yaml", "--resume", (fixtures / "trainer/trainer_gpt2").string()}));
   BOOST_TEST(has(r.out + r.err,
                  "has states that this run's optimizer, lion, does not keep and that are left out: exp_avg_sq; set "
                  "checkpoint.load.optimizer_states: false (--no-load-optimizer-states) to begin without all of its "
@@ -244,17 +231,15 @@ BOOST_AUTO_TEST_CASE(a_resume_counts_the_trained_parameters_that_have_no_states)
       "data: {text: corpus.txt, sequence_length: 8}\nseed: 1\nsteps: 4\ntrain_micro_batch_size_per_gpu: 2\n"
       "optimizer: {type: AdamW, params: {lr: 1.0e-3}}\noutput: out\n");
   write_embedding_states_alone(at);
-  const auto r = at.troupe({"train", "job.yaml", "--resume", "ck"});
-  BOOST_TEST_REQUIRE(r.code == 0, r.err);
+  const auto r = check_exit(0, at.troupe({"train", "job.yaml", "--resume", "ck"}));
   BOOST_TEST(
       has(r.out + r.err,
           "has no states of an optimizer for 15 trained parameters, as transformer.wpe.weight: their moments "
           "begin at 0 while bias correction counts the run's 3 updates, so that their first update is 0.58 times "
           "the learning rate"),
       r.err);
-  const auto lion =
-      at.troupe({"train", "job.yaml", "--resume", "ck", "--set", "optimizer.type=Lion", "--set", "output=other"});
-  BOOST_TEST_REQUIRE(lion.code == 0, lion.err);
+  const auto lion = check_exit(
+      0, at.troupe({"train", "job.yaml", "--resume", "ck", "--set", "optimizer.type=Lion", "--set", "output=other"}));
   BOOST_TEST(has(lion.out + lion.err, "15 trained parameters, as transformer.wpe.weight: their moments begin at 0\n"),
              lion.err);
 }
@@ -290,8 +275,7 @@ BOOST_AUTO_TEST_CASE(a_start_from_a_damaged_newest_checkpoint_says_how_an_older_
   for (size_t i = starts.size(); i-- > 0;) {  // the run's own folder is the last, because that run saves in it
     auto start = starts[i];
     start.emplace_back("--fallback-to-previous");
-    const auto taken = at.troupe(start);
-    BOOST_TEST(taken.code == 0, taken.err);
+    const auto taken = check_exit(0, at.troupe(start));
     BOOST_TEST(has(taken.out, "step 3/5"), taken.out);
     fs::remove_all(at.folder / "other");
   }
@@ -303,14 +287,11 @@ BOOST_AUTO_TEST_CASE(an_output_that_repeats_few_bytes_under_many_names_is_refuse
   std::map<std::string, std::string> names;
   for (int i = 0; i < 200; ++i) names.emplace("alias." + std::to_string(i), "w");
   const std::vector<checkpoint::tensor_to_write> one{{"w", core::dtype::f32, {512, 512}, bytes, {}}};
-  const auto wrote = checkpoint::write_torch_archive(at.folder / "w.pt", one, names);
-  BOOST_REQUIRE(wrote.has_value());
-  const auto refused = at.troupe({"checkpoint", "to-fp32", "w.pt", "out.safetensors"});
-  BOOST_TEST(refused.code == 2);
+  check_ok(checkpoint::write_torch_archive(at.folder / "w.pt", one, names));
+  const auto refused = check_exit(2, at.troupe({"checkpoint", "to-fp32", "w.pt", "out.safetensors"}));
   BOOST_TEST(has(refused.err, "'out.safetensors' would take 202 MiB, more than 64 times the 1.0"), refused.err);
   BOOST_TEST(!fs::exists(at.folder / "out.safetensors"));
-  const auto kept = at.troupe({"checkpoint", "to-fp32", "w.pt", "out.pt"});
-  BOOST_TEST(kept.code == 0, kept.err);
+  check_exit(0, at.troupe({"checkpoint", "to-fp32", "w.pt", "out.pt"}));
   BOOST_TEST(fs::file_size(at.folder / "out.pt") < 2U << 20);
 }
 
@@ -358,13 +339,11 @@ BOOST_AUTO_TEST_CASE(a_head_that_shares_the_embedding_is_written_for_every_famil
       fs::create_directory(at.folder / "hf");
       fs::copy(folder / "model.safetensors", at.folder / "hf/model.safetensors");
       at.folder.write("hf/config.json", keys);
-      const auto written = at.troupe({"checkpoint", "to-dcp", "hf", "dcp", "--quiet"});
-      BOOST_TEST_REQUIRE(written.code == 0, written.err);
+      check_exit(0, at.troupe({"checkpoint", "to-dcp", "hf", "dcp", "--quiet"}));
       const auto there = inspected(at, "dcp");
       BOOST_TEST(there["tied"] == json::parse(R"([{"name": "lm_head.weight", "of": "transformer.wte.weight"}])"),
                  there["tied"].dump());
-      const auto back = at.troupe({"checkpoint", "to-hf", "dcp", "again", "--quiet"});
-      BOOST_TEST_REQUIRE(back.code == 0, back.err);
+      check_exit(0, at.troupe({"checkpoint", "to-hf", "dcp", "again", "--quiet"}));
       BOOST_TEST(names_in(inspected(at, "again")) == names_in(inspected(at, "hf")), boost::test_tools::per_element());
       BOOST_TEST(at.troupe({"checkpoint", "diff", "hf", "again"}).code == 0);
     }

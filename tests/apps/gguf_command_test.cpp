@@ -55,10 +55,7 @@ struct whole_model {
     return run(command, folder.path());
   }
 
-  void check_well(const std::vector<std::string>& arguments) const {
-    const auto r = troupe(arguments);
-    BOOST_TEST(r.code == 0, r.err);
-  }
+  void check_well(const std::vector<std::string>& arguments) const { const auto r = check_exit(0, troupe(arguments)); }
 
   /// Checks that the error is one sentence with these words, and that the command created no files.
   void check_refused(const std::vector<std::string>& arguments, const std::string& words, int code = 2) const {
@@ -94,10 +91,8 @@ BOOST_AUTO_TEST_CASE(weights_go_there_and_back) {
   m.check_well({"diff", "hf", "q.gguf", "--tolerance", "0.01"});
   BOOST_TEST(m.troupe({"diff", "hf", "q.gguf"}).code == 1);
   BOOST_TEST(m.troupe({"inspect", "q.gguf"}).out.find("from q8_0") != std::string::npos);
-  const auto file = core::source_file::open(m.folder / "q.gguf");
-  check_ok(file);
-  const auto header = checkpoint::read_gguf_header(*file);
-  check_ok(header);
+  const auto file = check_ok(core::source_file::open(m.folder / "q.gguf"));
+  const auto header = check_ok(checkpoint::read_gguf_header(*file));
   const auto* tokens = header->metadata.find("tokenizer.ggml.tokens");
   BOOST_TEST_REQUIRE(tokens != nullptr);
   BOOST_TEST(tokens->count() == 256U);
@@ -128,10 +123,8 @@ BOOST_AUTO_TEST_CASE(a_vocabulary_lies_beside_the_weights_or_is_named) {
                  R"({"model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2},"merges":["a b"]},)"
                  R"("pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false,"use_regex":true}})");
   m.check_well({"to-gguf", "hf", "m.gguf"});
-  const auto file = core::source_file::open(m.folder / "m.gguf");
-  check_ok(file);
-  const auto header = checkpoint::read_gguf_header(*file);
-  check_ok(header);
+  const auto file = check_ok(core::source_file::open(m.folder / "m.gguf"));
+  const auto header = check_ok(checkpoint::read_gguf_header(*file));
   const auto* tokens = header->metadata.find("tokenizer.ggml.tokens");
   BOOST_TEST_REQUIRE(tokens != nullptr);
   BOOST_TEST(tokens->count() == 256U);

@@ -15,8 +15,8 @@ BOOST_AUTO_TEST_CASE(programs_are_placed_anywhere_bound_at_once_and_watch_their_
   const auto beside = (fs::path(troupe::places::troupe_binary).parent_path() / "troupe-train").string();
   for (const auto& program : {std::string(troupe::places::troupe_binary), beside}) {
     BOOST_TEST_INFO_SCOPE(program);
-    const auto r = run({"/usr/bin/readelf", "--wide", "--segments", "--dynamic", "--dyn-syms", program}, "/");
-    BOOST_TEST_REQUIRE(r.code == 0, r.err);
+    const auto r =
+        check_exit(0, run({"/usr/bin/readelf", "--wide", "--segments", "--dynamic", "--dyn-syms", program}, "/"));
     // The program must be position-independent, all its relocations must be done and read-only before main, and its
     // stack must not be executable.
     BOOST_TEST(has(r.out, "Elf file type is DYN (Position-Independent Executable file)"), program);

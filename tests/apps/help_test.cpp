@@ -165,8 +165,7 @@ BOOST_AUTO_TEST_CASE(a_command_that_is_none_is_named_with_the_nearest) {
            {{"tarin", "job.yaml"}, "unknown command 'tarin', the nearest is 'troupe train'"},
            {{"checkpoint", "verfy", "out"}, "unknown command 'verfy', the nearest is 'troupe checkpoint verify'"},
            {{"data", "tokenise", "x"}, "unknown command 'tokenise', the nearest is 'troupe data tokenize'"}}) {
-    const auto did = at.troupe(words);
-    BOOST_TEST(did.code == 2);
+    const auto did = check_exit(2, at.troupe(words));
     BOOST_TEST(did.err.starts_with(nearest), did.err);
   }
   BOOST_TEST(has(at.troupe({"checkpoint"}).err, "A subcommand is required"));

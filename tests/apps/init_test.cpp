@@ -20,8 +20,7 @@ namespace {
 
 /// Returns the effective value of a key of a configuration file.
 std::string value_in(const command_folder& at, const std::string& file, const std::string& key) {
-  const auto did = at.troupe({"config", "explain", file, "--json"});
-  BOOST_TEST_REQUIRE(did.code == 0, did.err);
+  const auto did = check_exit(0, at.troupe({"config", "explain", file, "--json"}));
   const auto parsed = nlohmann::json::parse(did.out);
   for (const auto& v : parsed["values"])
     if (v["key"] == key) return v["value"].get<std::string>();
@@ -31,24 +30,20 @@ std::string value_in(const command_folder& at, const std::string& file, const st
 void is_good(const command_folder& at, const std::string& file) {
   const auto checked = at.troupe({"config", "check", file, "--strict"});
   BOOST_TEST(checked.code == 0, checked.err << scratch_folder::read(at.folder / file));
-  const auto planned = at.troupe({"plan", file});
-  BOOST_TEST(planned.code == 0, planned.err);
+  check_exit(0, at.troupe({"plan", file}));
 }
 
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(a_text_is_enough_for_a_file_that_is_right_fits_and_trains) {
   const command_folder at;
-  const auto made = at.troupe({"init", "first.yaml", "--text", "corpus.txt", "--model", "1M", "--samples", "4"});
-  BOOST_TEST_REQUIRE(made.code == 0, made.err);
+  check_exit(0, at.troupe({"init", "first.yaml", "--text", "corpus.txt", "--model", "1M", "--samples", "4"}));
   is_good(at, "first.yaml");
   const std::string yaml = scratch_folder::read(at.folder / "first.yaml");
   BOOST_TEST(yaml.starts_with("# yaml-language-server: $schema="));
   BOOST_TEST(has(yaml, "# Optimizer steps to run"), yaml);
-  const auto trained = at.troupe({"train", "first.yaml", "--steps", "2", "--quiet"});
-  BOOST_TEST(trained.code == 0, trained.err);
-  const auto again = at.troupe({"init", "first.yaml", "--text", "corpus.txt"});
-  BOOST_TEST(again.code == 2);
+  check_exit(0, at.troupe({"train", "first.yaml", "--steps", "2", "--quiet"}));
+  const auto again = check_exit(2, at.troupe({"init", "first.yaml", "--text", "corpus.txt"}));
   BOOST_TEST(has(again.err, "--force"), again.err);
 }
 
@@ -65,8 +60,7 @@ BOOST_AUTO_TEST_CASE(a_full_disk_leaves_the_old_file_and_is_named) {
   BOOST_TEST(has(got.err, "first.yaml': File too large"), got.err);
   BOOST_TEST(scratch_folder::read(at.folder / "first.yaml") == "old: true\n");
   fs::create_directory(at.folder / "folder");
-  const auto folder = at.troupe({"init", "folder", "--force", "--text", "corpus.txt", "--model", "1M"});
-  BOOST_TEST(folder.code == 2);
+  const auto folder = check_exit(2, at.troupe({"init", "folder", "--force", "--text", "corpus.txt", "--model", "1M"}));
   BOOST_TEST(has(folder.err, "cannot write 'folder': a regular file was wanted"), folder.err);
   fs::create_symlink("first.yaml", at.folder / "link.yaml");
   BOOST_TEST(at.troupe({"init", "link.yaml", "--force", "--text", "corpus.txt", "--model", "1M"}).code == 0);
@@ -76,10 +70,9 @@ BOOST_AUTO_TEST_CASE(a_full_disk_leaves_the_old_file_and_is_named) {
 
 BOOST_AUTO_TEST_CASE(options_are_what_the_file_says) {
   const command_folder at;
-  const auto made =
-      at.troupe({"init", "deep/in/job.yaml", "--text", "corpus.txt", "--model", "1M", "--steps", "77", "--samples", "6",
-                 "--tokenizer", std::string(troupe::places::source_dir) + "/tests/data/fixtures/gpt2"});
-  BOOST_TEST_REQUIRE(made.code == 0, made.err);
+  check_exit(
+      0, at.troupe({"init", "deep/in/job.yaml", "--text", "corpus.txt", "--model", "1M", "--steps", "77", "--samples",
+                    "6", "--tokenizer", std::string(troupe::places::source_dir) + "/tests/data/fixtures/gpt2"}));
   const std::string file = "deep/in/job.yaml";
   is_good(at, file);
   BOOST_TEST(value_in(at, file, "steps") == "77");
@@ -131,9 +124,7 @@ BOOST_AUTO_TEST_CASE(what_a_deepspeed_file_says_stays) {
                   R"({"train_batch_size": 8, "train_micro_batch_size_per_gpu": 2, "gradient_clipping": 0.5,
     "optimizer": {"type": "Adam", "params": {"lr": 1e-4, "betas": [0.8, 0.99]}}, "bf16": {"enabled": true},
     "zero_optimization": {"stage": 2}})");
-  const auto made =
-      at.troupe({"init", "job2.yaml", "--from", "ds_config.json", "--text", "corpus.txt", "--model", "1M"});
-  BOOST_TEST_REQUIRE(made.code == 0, made.err);
+  check_exit(0, at.troupe({"init", "job2.yaml", "--from", "ds_config.json", "--text", "corpus.txt", "--model", "1M"}));
   is_good(at, "job2.yaml");
   for (const auto& [key, value] :
        std::vector<std::pair<std::string, std::string>>{{"train_batch_size", "8"},
@@ -173,11 +164,9 @@ BOOST_AUTO_TEST_CASE(a_file_that_train_would_refuse_is_not_written) {
   at.folder.write("short.txt", std::string(3000, 'a'));
   at.folder.write("empty.txt", "");
   at.folder.write("other.jsonl", "{\"body\": \"a text\"}\n");
-  const auto short_text = at.troupe({"init", "short.yaml", "--text", "short.txt"});
-  BOOST_TEST_REQUIRE(short_text.code == 0, short_text.err);
+  const auto short_text = check_exit(0, at.troupe({"init", "short.yaml", "--text", "short.txt"}));
   BOOST_TEST(has(short_text.out, "nothing is held out for validation"), short_text.out);
-  const auto trained = at.troupe({"train", "short.yaml", "--steps", "1", "--quiet"});
-  BOOST_TEST(trained.code == 0, trained.err);
+  check_exit(0, at.troupe({"train", "short.yaml", "--steps", "1", "--quiet"}));
   BOOST_TEST(at.troupe({"train", "job.yaml", "--set", "checkpoint.every_steps=2", "--steps", "2", "--quiet"}).code ==
              0);
   BOOST_TEST(at.troupe({"checkpoint", "to-fp32", "out", "weights.safetensors", "--quiet"}).code == 0);
@@ -196,8 +185,7 @@ BOOST_AUTO_TEST_CASE(a_file_that_train_would_refuse_is_not_written) {
     BOOST_TEST(has(did.err, why), did.err);
     BOOST_TEST(!fs::exists(at.folder / "refused.yaml"), why);
   }
-  const auto more = at.troupe({"init", "more.yaml", "--from", "out", "--samples", "32"});
-  BOOST_TEST_REQUIRE(more.code == 0, more.err);
+  const auto more = check_exit(0, at.troupe({"init", "more.yaml", "--from", "out", "--samples", "32"}));
   BOOST_TEST(value_in(at, "more.yaml", "train_batch_size") == "32");
   is_good(at, "more.yaml");
 }
@@ -207,19 +195,16 @@ BOOST_AUTO_TEST_CASE(a_run_is_continued_with_another_batch_another_text_and_more
   BOOST_TEST_REQUIRE(
       at.troupe({"train", "job.yaml", "--set", "checkpoint.every_steps=2", "--steps", "4", "--quiet"}).code == 0);
   at.folder.write("other.txt", made_up_text(30000));
-  const auto made =
-      at.troupe({"init", "new.yaml", "--from", "out", "--text", "other.txt", "--samples", "16", "--steps", "6"});
-  BOOST_TEST_REQUIRE(made.code == 0, made.err);
+  check_exit(
+      0, at.troupe({"init", "new.yaml", "--from", "out", "--text", "other.txt", "--samples", "16", "--steps", "6"}));
   BOOST_TEST(value_in(at, "new.yaml", "checkpoint.load.changed_batch") == "true");
   BOOST_TEST(value_in(at, "new.yaml", "checkpoint.load.changed_data") == "true");
-  const auto did = at.troupe({"train", "new.yaml", "--json"});
-  BOOST_TEST(did.code == 0, did.err);
+  const auto did = check_exit(0, at.troupe({"train", "new.yaml", "--json"}));
   BOOST_TEST(has(did.out, "\"step\":5"), did.out);
   BOOST_TEST_REQUIRE(at.troupe({"init", "same.yaml", "--from", "out", "--text", "corpus.txt", "--steps", "6"}).code ==
                      0);
   BOOST_TEST(!has(scratch_folder::read(at.folder / "same.yaml"), "changed_"));
-  const auto few = at.troupe({"init", "few.yaml", "--from", "out", "--steps", "4"});
-  BOOST_TEST(few.code == 2);
+  const auto few = check_exit(2, at.troupe({"init", "few.yaml", "--from", "out", "--steps", "4"}));
   BOOST_TEST(has(few.err, "--steps: wanted more than the 4 that 'out' has done, which the new run continues, got 4"),
              few.err);
   BOOST_TEST(!fs::exists(at.folder / "few.yaml"));
@@ -240,8 +225,7 @@ BOOST_AUTO_TEST_CASE(keys_of_a_model_that_are_not_known_are_passed_over_by_a_fla
     BOOST_TEST(has(refused.err, "not known and may change the model"), refused.err);
     BOOST_TEST(has(refused.err, "--ignore-key n_embed"), refused.err);
     command.insert(command.end(), {"--ignore-key", "n_embed", "--ignore-key", "a: key"});
-    const auto made = at.troupe(command);
-    BOOST_TEST_REQUIRE(made.code == 0, made.err);
+    check_exit(0, at.troupe(command));
     BOOST_TEST(value_in(at, command[1], "model.ignore_keys") == "[\"n_embed\", \"a: key\"]");
     is_good(at, command[1]);
     command[1] = "refused.yaml";
@@ -252,8 +236,7 @@ BOOST_AUTO_TEST_CASE(keys_of_a_model_that_are_not_known_are_passed_over_by_a_fla
     BOOST_TEST(has(absent.err, "--ignore-key"), absent.err);
   }
   const auto nothing =
-      at.troupe({"init", "no.yaml", "--model", "1M", "--text", "corpus.txt", "--ignore-key", "n_embed"});
-  BOOST_TEST(nothing.code == 2);
+      check_exit(2, at.troupe({"init", "no.yaml", "--model", "1M", "--text", "corpus.txt", "--ignore-key", "n_embed"}));
   BOOST_TEST(has(nothing.err, "--ignore-key: wanted a config.json that has the key"), nothing.err);
 }
 
@@ -263,8 +246,7 @@ BOOST_AUTO_TEST_CASE(batch_sizes_that_a_deepspeed_file_leaves_open_are_chosen) {
                   R"({"train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto",
     "gradient_accumulation_steps": "auto", "gradient_clipping": "auto", "bf16": {"enabled": "auto"},
     "zero_optimization": {"stage": 2}})");
-  const auto made = at.troupe({"init", "auto.yaml", "--from", "auto.json", "--text", "corpus.txt", "--model", "1M"});
-  BOOST_TEST_REQUIRE(made.code == 0, made.err);
+  check_exit(0, at.troupe({"init", "auto.yaml", "--from", "auto.json", "--text", "corpus.txt", "--model", "1M"}));
   is_good(at, "auto.yaml");
   BOOST_TEST(value_in(at, "auto.yaml", "train_batch_size") == "16");
 }
@@ -278,8 +260,8 @@ BOOST_AUTO_TEST_CASE(a_machine_with_less_memory_gets_tiers_that_fit_it_or_is_tol
   a.file = at.folder / "job.yaml";
   a.samples = 2;
   const uint64_t gib = uint64_t{1} << 30;
-  const auto made = apps::make_first_job(a, {.cores = 2, .memory_bytes = 3 * gib / 2, .processor = "a \"small\" one"});
-  BOOST_TEST_REQUIRE(made.has_value(), (made ? "" : made.error().text));
+  const auto made =
+      check_ok(apps::make_first_job(a, {.cores = 2, .memory_bytes = 3 * gib / 2, .processor = "a \"small\" one"}));
   BOOST_TEST(has(made->yaml, "device: nvme"), made->yaml);
   at.folder.write("job.yaml", made->yaml);
   is_good(at, "job.yaml");
@@ -292,8 +274,7 @@ BOOST_AUTO_TEST_CASE(answers_that_will_not_do_are_refused_and_nothing_is_written
   const command_folder at;
   const auto refused = [&](std::vector<std::string> words, const std::string& says) {
     words.insert(words.begin(), {"init", "no.yaml"});
-    const auto did = at.troupe(words);
-    BOOST_TEST(did.code == 2, did.err);
+    const auto did = check_exit(2, at.troupe(words));
     BOOST_TEST(has(did.err, says), did.err);
     BOOST_TEST(!fs::exists(at.folder / "no.yaml"));
   };
@@ -312,58 +293,49 @@ BOOST_AUTO_TEST_CASE(a_trained_models_tokenizer_is_used_with_a_rate_and_a_length
                   "model: {model_type: gpt2, n_layer: 1, n_embd: 16, n_head: 2, n_positions: 2048, vocab_size: 532}\n"
                   "data: {text: corpus.txt, tokenizer: bytes-as-ids, sequence_length: 16}\nsteps: 1\n"
                   "train_micro_batch_size_per_gpu: 1\noutput: words_out\n");
-  const auto trained = at.troupe({"train", "words.yaml", "--export", "words", "--quiet"});
-  BOOST_TEST_REQUIRE(trained.code == 0, trained.err);
+  const auto trained = check_exit(0, at.troupe({"train", "words.yaml", "--export", "words", "--quiet"}));
   const auto begin = [&](std::vector<std::string> more) {
     more.insert(more.begin(), {"init", "tune.yaml", "--force", "--text", "corpus.txt", "--from", "words"});
     return at.troupe(more);
   };
   // Without a tokenizer the data are refused, unless `--tokenizer bytes-as-ids` requests bytes as tokens.
-  const auto none = begin({});
-  BOOST_TEST(none.code == 2);
+  const auto none = check_exit(2, begin({}));
   BOOST_TEST(has(none.err, "the model's vocabulary has 532 words, which are not bytes"), none.err);
   BOOST_TEST(begin({"--tokenizer", "bytes"}).code == 2);
   BOOST_TEST(begin({"--tokenizer", "bytes-as-ids"}).code == 0);
   BOOST_TEST(value_in(at, "tune.yaml", "data.tokenizer") == "bytes-as-ids");
   const fs::path gpt2 = std::string(troupe::places::source_dir) + "/tests/data/fixtures/gpt2";
   for (const char* file : {"vocab.json", "merges.txt"}) fs::copy_file(gpt2 / file, at.folder / "words" / file);
-  const auto made = begin({"--samples", "4"});
-  BOOST_TEST_REQUIRE(made.code == 0, made.err);
+  check_exit(0, begin({"--samples", "4"}));
   is_good(at, "tune.yaml");
   BOOST_TEST(has(value_in(at, "tune.yaml", "data.tokenizer"), "words"));
   BOOST_TEST(value_in(at, "tune.yaml", "optimizer.params.lr") == "2e-05");
   BOOST_TEST(value_in(at, "tune.yaml", "data.sequence_length") == "1024");
   // If a description of the tokens exists, it is compared with the model's tokenizer.
   const auto of_tokens = [&](const fs::path& tokenizer) {
-    const auto written = at.troupe(
-        {"data", "tokenize", "corpus.txt", "--tokenizer", tokenizer.string(), "--output", "tokens.bin", "--quiet"});
-    BOOST_TEST_REQUIRE(written.code == 0, written.err);
+    check_exit(0, at.troupe({"data", "tokenize", "corpus.txt", "--tokenizer", tokenizer.string(), "--output",
+                             "tokens.bin", "--quiet"}));
     return at.troupe({"init", "tune.yaml", "--force", "--text", "tokens.bin", "--from", "words", "--samples", "4"});
   };
-  const auto same = of_tokens(gpt2);
-  BOOST_TEST_REQUIRE(same.code == 0, same.err);
+  check_exit(0, of_tokens(gpt2));
   BOOST_TEST(has(value_in(at, "tune.yaml", "data.tokenizer"), "words"));
-  const auto others = of_tokens(gpt2.parent_path() / "unigram.model");
-  BOOST_TEST(others.code == 2);
+  const auto others = check_exit(2, of_tokens(gpt2.parent_path() / "unigram.model"));
   BOOST_TEST(has(others.err, "tokens.bin' holds tokens of sentencepiece"), others.err);
   BOOST_TEST(has(others.err, "but the requested tokenizer is another gpt2 (532 tokens)"), others.err);
   // Weights in a file of torch.save count as trained, as those in safetensors do.
   BOOST_TEST(at.troupe({"checkpoint", "to-fp32", "words", "words/pytorch_model.bin", "--quiet"}).code == 0);
   fs::remove(at.folder / "words/model.safetensors");
-  const auto of_torch = begin({"--samples", "4"});
-  BOOST_TEST_REQUIRE(of_torch.code == 0, of_torch.err);
+  check_exit(0, begin({"--samples", "4"}));
   BOOST_TEST(has(value_in(at, "tune.yaml", "model.path"), "/words"));
   BOOST_TEST(value_in(at, "tune.yaml", "optimizer.params.lr") == "2e-05");
   BOOST_TEST(value_in(at, "tune.yaml", "data.sequence_length") == "1024");
   // A tokenizer that cannot be read makes the command fail.
   at.folder.write("words/tokenizer.json", R"({"pre_tokenizer": {"type": "Whitespace"}})");
   fs::remove(at.folder / "tune.yaml");
-  const auto other = begin({});
-  BOOST_TEST(other.code == 2);
+  const auto other = check_exit(2, begin({}));
   BOOST_TEST(has(other.err, "the model's tokenizer cannot be read: "), other.err);
   BOOST_TEST(has(other.err, "pre_tokenizer: wanted GPT-2's"), other.err);
-  const auto unknown = of_tokens(gpt2);
-  BOOST_TEST(unknown.code == 2);
+  const auto unknown = check_exit(2, of_tokens(gpt2));
   BOOST_TEST(has(unknown.err, "the tokens of tokens.bin cannot be compared with it"), unknown.err);
   BOOST_TEST(!fs::exists(at.folder / "tune.yaml"));
 }
@@ -377,8 +349,7 @@ BOOST_AUTO_TEST_CASE(bytes_are_fed_to_a_larger_vocabulary_only_where_the_key_say
     BOOST_TEST_INFO_SCOPE(word);
     std::vector<std::string> command{"train", "wide.yaml", "--quiet"};
     if (*word != '\0') command.insert(command.end(), {"--set", std::string("data.tokenizer=") + word});
-    const auto did = at.troupe(command);
-    BOOST_TEST(did.code == 2, did.err);
+    const auto did = check_exit(2, at.troupe(command));
     BOOST_TEST(
         has(did.err, "data.tokenizer: the text would be read as bytes, but the model's vocabulary has 300 words"),
         did.err);
@@ -391,8 +362,7 @@ BOOST_AUTO_TEST_CASE(an_answer_of_accelerate_is_a_source_too) {
   at.folder.write("fsdp.yaml",
                   "compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\nfsdp_config:\n  fsdp_version: 2\n"
                   "  fsdp_reshard_after_forward: false\nmixed_precision: bf16\nnum_machines: 1\nnum_processes: 3\n");
-  const auto made = at.troupe({"init", "job3.yaml", "--from", "fsdp.yaml", "--text", "corpus.txt", "--model", "1M"});
-  BOOST_TEST_REQUIRE(made.code == 0, made.err);
+  check_exit(0, at.troupe({"init", "job3.yaml", "--from", "fsdp.yaml", "--text", "corpus.txt", "--model", "1M"}));
   is_good(at, "job3.yaml");
   BOOST_TEST(value_in(at, "job3.yaml", "zero_optimization.stage") == "2");
   // The user's answer requests three ranks, whatever the number of cores of this machine.

@@ -111,8 +111,7 @@ BOOST_AUTO_TEST_CASE(the_best_get_further_passes) {
   storage::throughput_options options;
   options.folder = folder.path();
   options.bytes = 1 << 20;
-  auto probe = storage::throughput_probe::open(options);
-  BOOST_REQUIRE(probe.has_value());
+  auto probe = check_ok(storage::throughput_probe::open(options));
   apps::io_arguments a;
   a.bytes = options.bytes;
   a.block_bytes = {4096, 8192, 16384, 32768};
@@ -122,8 +121,7 @@ BOOST_AUTO_TEST_CASE(the_best_get_further_passes) {
   a.overlap_events = {true};
   a.loops = 1;
   a.final_loops = 2;
-  const auto settings = apps::settings_of(a);
-  BOOST_REQUIRE(settings.has_value());
+  const auto settings = check_ok(apps::settings_of(a));
   size_t said = 0, announced = 0;
   const auto points = apps::sweep(*probe, *settings, a, [&](size_t pass, size_t of) {
     BOOST_TEST(pass == said++);
@@ -188,8 +186,8 @@ BOOST_AUTO_TEST_CASE(a_folder_is_measured_and_left_as_it_was) {
   const scratch_folder folder;
   for (const char* command : {"bench", "tune"}) {
     BOOST_TEST_INFO_SCOPE(command);
-    const auto r = troupe_io(with({command, folder.path().string(), "--json", "--threads", "1,2"}, little), folder);
-    BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
+    const auto r =
+        check_exit(0, troupe_io(with({command, folder.path().string(), "--json", "--threads", "1,2"}, little), folder));
     const auto j = json::parse(r.out);
     for (const char* direction : {"read", "write"}) {
       BOOST_TEST_INFO_SCOPE(direction);
@@ -210,8 +208,7 @@ BOOST_AUTO_TEST_CASE(a_folder_is_measured_and_left_as_it_was) {
 
 BOOST_AUTO_TEST_CASE(the_printed_section_is_a_topologys) {
   const scratch_folder folder;
-  const auto measured = troupe_io(with({"bench", folder.path().string()}, little), folder);
-  BOOST_REQUIRE_MESSAGE(measured.code == 0, measured.err);
+  const auto measured = check_exit(0, troupe_io(with({"bench", folder.path().string()}, little), folder));
   const auto section = measured.out.substr(measured.out.rfind("\naio:\n") + 1);
   folder.write("corpus.txt", "some text, which nobody reads here");
   folder.write("job.yaml", smallest + section);
@@ -265,12 +262,10 @@ BOOST_AUTO_TEST_CASE(wrong_arguments_are_refused_with_a_sentence) {
 
 BOOST_AUTO_TEST_CASE(the_example_writes_tensors_and_reads_them_back) {
   const scratch_folder folder;
-  const auto r = run({troupe::places::tensor_files_binary, "."}, folder.path());
-  BOOST_TEST(r.code == 0, r.err);
+  const auto r = check_exit(0, run({troupe::places::tensor_files_binary, "."}, folder.path()));
   BOOST_TEST(has(r.out, "3 tensors of 1000000 elements went to ./tensors.bin and came back through "), r.out);
   BOOST_TEST(std::filesystem::is_empty(folder.path()));
-  const auto wrong = run({troupe::places::tensor_files_binary, "nowhere"}, folder.path());
-  BOOST_TEST(wrong.code == 1);
+  const auto wrong = check_exit(1, run({troupe::places::tensor_files_binary, "nowhere"}, folder.path()));
   BOOST_TEST(has(wrong.err, "cannot create 'nowhere/tensors.bin': No such file or directory"), wrong.err);
 }
 
@@ -290,8 +285,8 @@ BOOST_AUTO_TEST_CASE(registration_is_no_matter_of_threads_which_is_refused_by_na
   const scratch_folder folder;
   for (const char* command : {"bench", "tune"}) {
     BOOST_TEST_INFO_SCOPE(command);
-    const auto refused = troupe_io(with({command, ".", "--unregistered", "--engine", "threads"}, little), folder);
-    BOOST_TEST(refused.code == 2);
+    const auto refused =
+        check_exit(2, troupe_io(with({command, ".", "--unregistered", "--engine", "threads"}, little), folder));
     BOOST_TEST(has(refused.err, "--unregistered would do nothing here: it is for io_uring"), refused.err);
   }
   BOOST_TEST(troupe_io(with({"bench", ".", "--unregistered"}, little), folder).code == 0);

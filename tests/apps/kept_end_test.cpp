@@ -32,8 +32,7 @@ BOOST_AUTO_TEST_SUITE(kept_end)
 // The disk becomes full when the run writes its last checkpoint.
 BOOST_AUTO_TEST_CASE(a_run_whose_last_checkpoint_could_not_be_written_ends_with_code_3_and_says_which_step_is_safe) {
   const command_folder f(quick + "checkpoint: {every_steps: 2, retry_for: 0}\n");
-  const auto none = f.troupe({"train", "job.yaml", "--json"}, small_files);
-  BOOST_TEST(none.code == 3, none.err);
+  const auto none = check_exit(3, f.troupe({"train", "job.yaml", "--json"}, small_files));
   BOOST_TEST(has(none.err, "troupe: error: the last checkpoint of step 2: "), none.err);
   BOOST_TEST(has(none.err, "; no step of this run is in a checkpoint\n"), none.err);
   BOOST_TEST(has(none.out, "\"unsaved\":true"), none.out);
@@ -42,9 +41,9 @@ BOOST_AUTO_TEST_CASE(a_run_whose_last_checkpoint_could_not_be_written_ends_with_
   BOOST_TEST_REQUIRE(f.troupe({"train", "job.yaml", "--quiet"}).code == 0);
   for (const char* policy : {"continue", "stop"}) {
     BOOST_TEST_INFO_SCOPE(policy);
-    const auto later = f.troupe(
-        {"train", "job.yaml", "--steps", "3", "--set", std::string("checkpoint.on_error=") + policy}, small_files);
-    BOOST_TEST(later.code == 3, later.err);
+    const auto later = check_exit(
+        3, f.troupe({"train", "job.yaml", "--steps", "3", "--set", std::string("checkpoint.on_error=") + policy},
+                    small_files));
     BOOST_TEST(has(later.err, "; step 2 is safe in '" + (f.folder / "out/checkpoints/step-00000002").string() + "'\n"),
                later.err);
     BOOST_TEST(has(later.out, "ended after 3 steps"), later.out);
@@ -60,8 +59,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_another_error_ends_says_that_error_and_the_save_
   process p({troupe::places::troupe_binary, "train", "job.yaml", "--json"}, f.folder.path(), small_files);
   BOOST_TEST_REQUIRE(p.wait_for("\"step\":4,"));
   fs::resize_file(f.folder / "corpus.txt", 0);
-  const auto r = p.end();
-  BOOST_TEST(r.code == 3, r.err);
+  const auto r = check_exit(3, p.end());
   const auto cause = r.err.find("corpus.txt': it had 20000 bytes when it was opened and has become shorter");
   const auto save = r.err.find("troupe: error: the last checkpoint of step ");
   BOOST_TEST(cause != std::string::npos, r.err);
@@ -77,8 +75,7 @@ BOOST_AUTO_TEST_CASE(the_last_checkpoint_is_tried_again_until_it_can_be_written)
   process p = started(f, {});
   BOOST_TEST_REQUIRE(p.wait_for_error("s (checkpoint.retry_for)"));
   fs::remove_all(f.folder / "out/checkpoints/best");
-  const auto r = p.end();
-  BOOST_TEST(r.code == 0, r.err);
+  const auto r = check_exit(0, p.end());
   BOOST_TEST(has(r.out, "\"unsaved\":false"), r.out);
   BOOST_TEST(fs::exists(f.folder / "out/checkpoints/best/manifest.json"));
 }
@@ -89,8 +86,8 @@ BOOST_AUTO_TEST_CASE(a_run_whose_loss_stays_nan_saves_nothing_more_and_ends_with
                          "bf16: {enabled: true}\n"
                          "checkpoint: {every_steps: 1, keep_last: 1, asynchronous: false}\n");
   const std::string first = (f.folder / "out/checkpoints/step-00000001").string();
-  const auto r = f.troupe({"train", "job.yaml", "--set", "optimizer.params.lr=1.0e+30", "--export", "hf"});
-  BOOST_TEST(r.code == 1, r.err);
+  const auto r =
+      check_exit(1, f.troupe({"train", "job.yaml", "--set", "optimizer.params.lr=1.0e+30", "--export", "hf"}));
   BOOST_TEST(
       has(r.err, "troupe: error: the loss has been nan since step 2; the checkpoint of step 1, '" + first +
                      "', has the weights of that loss; no checkpoint from before is left: train again, with a smaller "
@@ -106,8 +103,7 @@ BOOST_AUTO_TEST_CASE(a_run_whose_loss_stays_nan_saves_nothing_more_and_ends_with
   for (const auto& x : fs::directory_iterator(f.folder / "out/checkpoints"))
     if (const std::string name = x.path().filename(); name.starts_with("step-")) BOOST_TEST(name == "step-00000001");
   // The resumed run must again report that no later checkpoint is good.
-  const auto again = f.troupe({"train", "job.yaml", "--json"});
-  BOOST_TEST(again.code == 1, again.err);
+  const auto again = check_exit(1, f.troupe({"train", "job.yaml", "--json"}));
   BOOST_TEST(has(again.err, "the loss has been nan since step 2; the checkpoint of step 1, '" + first + "', has the "),
              again.err);
   BOOST_TEST(has(again.out, "\"unsaved\":true"), again.out);
@@ -118,9 +114,8 @@ BOOST_AUTO_TEST_CASE(an_evaluation_whose_loss_is_nan_keeps_the_step_that_broke_t
     const command_folder f(
         replaced(replaced(quick, "steps: 2", "steps: 3"), "corpus.txt}", "corpus.txt, validation_fraction: 0.1}") +
         "evaluation: {every_steps: 1}\ncheckpoint: {every_steps: 1}\n");
-    const auto r = f.troupe({"train", "job.yaml", "--json", "--set", std::string("bf16.enabled=") + bf16, "--set",
-                             "optimizer.params.lr=1.0e+30"});
-    BOOST_TEST(r.code == 1, r.err);
+    const auto r = check_exit(1, f.troupe({"train", "job.yaml", "--json", "--set", std::string("bf16.enabled=") + bf16,
+                                           "--set", "optimizer.params.lr=1.0e+30"}));
     BOOST_TEST(has(r.err, "the loss "), r.err);
     BOOST_TEST(has(r.err, "no step of this run is in a checkpoint"), r.err);
     BOOST_TEST(!fs::exists(f.folder / "out/checkpoints/latest"));
@@ -131,8 +126,7 @@ BOOST_AUTO_TEST_CASE(a_last_evaluation_whose_loss_is_nan_ends_the_run_with_code_
   const command_folder f(
       replaced(replaced(quick, "steps: 2", "steps: 1"), "corpus.txt}", "corpus.txt, validation_fraction: 0.1}") +
       "bf16: {enabled: true}\n");
-  const auto r = f.troupe({"train", "job.yaml", "--json", "--set", "optimizer.params.lr=1.0e+30"});
-  BOOST_TEST(r.code == 1, r.err);
+  const auto r = check_exit(1, f.troupe({"train", "job.yaml", "--json", "--set", "optimizer.params.lr=1.0e+30"}));
   BOOST_TEST(has(r.err, "troupe: error: the validation loss has been "), r.err);
   BOOST_TEST(has(r.err, " since step 1; no step of this run is in a checkpoint\n"), r.err);
 }
@@ -152,10 +146,8 @@ BOOST_AUTO_TEST_CASE(a_last_update_that_breaks_the_weights_leaves_the_last_good_
       all.insert(all.end(), options.begin(), options.end());
       return f.troupe(all);
     };
-    const auto first = train({"--quiet"});
-    BOOST_TEST_REQUIRE(first.code == 0, first.err);
-    const auto r = train({"--steps", "2", "--set", "optimizer.params.lr=1.0e+30"});
-    BOOST_TEST(r.code == 1, r.err);
+    check_exit(0, train({"--quiet"}));
+    const auto r = check_exit(1, train({"--steps", "2", "--set", "optimizer.params.lr=1.0e+30"}));
     const std::string good = (f.folder / "out/checkpoints/step-00000001").string(),
                       bad = (f.folder / "out/checkpoints/step-00000002").string();
     BOOST_TEST(has(r.err, std::string("troupe: error: the ") + what + " has been "), r.err);
@@ -167,8 +159,7 @@ BOOST_AUTO_TEST_CASE(a_last_update_that_breaks_the_weights_leaves_the_last_good_
     BOOST_TEST(!has(r.out, "next: "), r.out);
     for (const auto& folder : {good, bad}) BOOST_TEST(fs::exists(folder + "/manifest.json"));
     // A run that resumes from the good one sets the bad one aside.
-    const auto again = train({"--steps", "2", "--json", "--resume", good});
-    BOOST_TEST(again.code == 0, again.err);
+    const auto again = check_exit(0, train({"--steps", "2", "--json", "--resume", good}));
     BOOST_TEST(has(again.out, "\"unsaved\":false"), again.out);
     BOOST_TEST(!fs::exists(good));
     BOOST_TEST(fs::exists(bad + "/manifest.json"));
@@ -181,9 +172,8 @@ BOOST_AUTO_TEST_CASE(a_run_that_its_last_forward_pass_ends_leaves_the_last_good_
     BOOST_TEST_INFO_SCOPE(more);
     const command_folder f(replaced(quick, "steps: 2", "steps: 1") + "checkpoint: {every_steps: 1, keep_last: 1}\n");
     BOOST_TEST_REQUIRE(f.troupe({"train", "job.yaml", "--quiet", "--set", more}).code == 0);
-    const auto r =
-        f.troupe({"train", "job.yaml", "--steps", "2", "--set", more, "--set", "optimizer.params.lr=1.0e+30"});
-    BOOST_TEST(r.code == 1, r.err);
+    const auto r = check_exit(
+        1, f.troupe({"train", "job.yaml", "--steps", "2", "--set", more, "--set", "optimizer.params.lr=1.0e+30"}));
     const std::string good = (f.folder / "out/checkpoints/step-00000001").string(),
                       bad = (f.folder / "out/checkpoints/step-00000002").string();
     BOOST_TEST(has(r.err, "troupe: warning: the checkpoint of step 2, '" + bad +
@@ -201,12 +191,11 @@ BOOST_AUTO_TEST_CASE(a_tag_without_a_step_names_the_last_good_checkpoint_when_an
     const command_folder f(replaced(quick, "steps: 2", "steps: 1") + "bf16: {enabled: " + bf16 +
                            "}\ncheckpoint: {every_steps: 1, tag: best}\n");
     BOOST_TEST_REQUIRE(f.troupe({"train", "job.yaml", "--quiet"}).code == 0);
-    const auto good = f.troupe({"train", "job.yaml", "--json", "--steps", "2"});
-    BOOST_TEST_REQUIRE(good.code == 0, good.err);
+    const auto good = check_exit(0, f.troupe({"train", "job.yaml", "--json", "--steps", "2"}));
     BOOST_TEST(has(good.out, "\"written\":1,\"failed\":0,"), good.out);
     const auto manifest = scratch_folder::read(f.folder / "out/checkpoints/best/manifest.json");
-    const auto r = f.troupe({"train", "job.yaml", "--steps", "3", "--set", "optimizer.params.lr=1.0e+30"});
-    BOOST_TEST(r.code == 1, r.err);
+    const auto r =
+        check_exit(1, f.troupe({"train", "job.yaml", "--steps", "3", "--set", "optimizer.params.lr=1.0e+30"}));
     const std::string best = "'" + (f.folder / "out/checkpoints/best").string() + "'";
     BOOST_TEST(
         has(r.err, bf16 == std::string("true") ? "; the newest checkpoint from before, of step 2, is " + best + "\n"
@@ -224,8 +213,7 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_that_nothing_can_prove_leaves_the_one_of_its_t
   process p = started(f, {});
   BOOST_TEST_REQUIRE(p.wait_for("\"step\":4,"));
   fs::resize_file(f.folder / "corpus.txt", 0);
-  const auto r = p.end();
-  BOOST_TEST(r.code == 1, r.err);
+  const auto r = check_exit(1, p.end());
   BOOST_TEST(scratch_folder::read(f.folder / "out/checkpoints/best/manifest.json") == manifest);
   BOOST_TEST(has(scratch_folder::read(f.folder / "out/checkpoints/latest"), "step-0"), r.err);
 }
@@ -243,8 +231,8 @@ BOOST_AUTO_TEST_CASE(a_run_that_is_killed_between_a_save_and_its_proof_leaves_th
     return fs::exists((f.folder / "out/checkpoints/step-0000000").string() + step + "/manifest.json");
   };
   BOOST_TEST((there("1") && there("2")));
-  const auto again = f.troupe({"train", "job.yaml", "--quiet", "--steps", "3", "--set", "evaluation.batches=1"});
-  BOOST_TEST(again.code == 0, again.err);
+  const auto again =
+      check_exit(0, f.troupe({"train", "job.yaml", "--quiet", "--steps", "3", "--set", "evaluation.batches=1"}));
   BOOST_TEST((!there("1") && !there("2") && there("3")));
 }
 
@@ -253,8 +241,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_ends_well_leaves_as_many_checkpoints_as_keep_las
     BOOST_TEST_INFO_SCOPE(more);
     const command_folder f(replaced(quick, "steps: 2", "steps: 3") + "checkpoint: {every_steps: 1, keep_last: 1, " +
                            more + "}\n");
-    const auto r = f.troupe({"train", "job.yaml", "--quiet"});
-    BOOST_TEST(r.code == 0, r.err);
+    const auto r = check_exit(0, f.troupe({"train", "job.yaml", "--quiet"}));
     for (const auto& x : fs::directory_iterator(f.folder / "out/checkpoints"))
       if (const std::string name = x.path().filename(); name.starts_with("step-")) BOOST_TEST(name == "step-00000003");
   }
@@ -278,16 +265,15 @@ BOOST_AUTO_TEST_CASE(a_run_that_skips_overflows_of_finite_losses_saves_as_ever) 
   const command_folder f(replaced(quick, "steps: 2", "steps: 3") +
                          "fp16: {enabled: true, initial_scale_power: 24, hysteresis: 1}\n"
                          "checkpoint: {every_steps: 1, asynchronous: false}\n");
-  const auto searching = f.troupe({"train", "job.yaml", "--json", "--set", "fp16.initial_scale_power=30"});
-  BOOST_TEST(searching.code == 1, searching.err);
+  const auto searching =
+      check_exit(1, f.troupe({"train", "job.yaml", "--json", "--set", "fp16.initial_scale_power=30"}));
   BOOST_TEST(has(searching.err,
                  "nothing was trained: gradients of all 3 steps were not finite, so that each was skipped; train more "
                  "steps, in which the loss scale falls further, or set a smaller fp16.initial_scale_power than 30"),
              searching.err);
   BOOST_TEST(has(searching.out, "\"checkpoints\":{\"written\":3,\"failed\":0,"), searching.out);
   BOOST_TEST(!has(searching.err, "left out"), searching.err);
-  const auto found = f.troupe({"train", "job.yaml", "--json", "--fresh", "--steps", "20"});
-  BOOST_TEST(found.code == 0, found.err);
+  const auto found = check_exit(0, f.troupe({"train", "job.yaml", "--json", "--fresh", "--steps", "20"}));
   BOOST_TEST(has(found.out, "\"skipped\":true"), found.out);
   BOOST_TEST(has(found.out, "\"checkpoints\":{\"written\":20,"), found.out);
 }
@@ -306,8 +292,7 @@ BOOST_AUTO_TEST_CASE(an_export_that_cannot_be_written_is_refused_before_the_firs
     BOOST_TEST(!has(r.out, "\"event\":\"step\""), r.out);
     BOOST_TEST(!fs::exists(f.folder / "out"));
   }
-  const auto good = f.troupe({"train", "job.yaml", "--quiet", "--export", "new/hf"});
-  BOOST_TEST(good.code == 0, good.err);
+  check_exit(0, f.troupe({"train", "job.yaml", "--quiet", "--export", "new/hf"}));
   BOOST_TEST(fs::exists(f.folder / "new/hf/config.json"));
 }
 
@@ -317,8 +302,7 @@ BOOST_AUTO_TEST_CASE(an_export_that_fails_at_the_end_leaves_the_weights_beside_t
   BOOST_TEST_REQUIRE(p.wait_for("\"step\":1,"));
   f.folder.write("hf", "in the way");
   p.send(SIGINT);
-  const auto r = p.end();
-  BOOST_TEST(r.code == 3, r.err);
+  const auto r = check_exit(3, p.end());
   BOOST_TEST(has(r.err, "error: --export hf: "), r.err);
   BOOST_TEST(has(r.err, "; the weights are in '" + (f.folder / "out/export").string() + "' instead\n"), r.err);
   BOOST_TEST(fs::exists(f.folder / "out/export/model.safetensors"));
@@ -335,14 +319,12 @@ BOOST_AUTO_TEST_CASE(a_run_keeps_its_output_folder_whatever_becomes_of_its_check
        {std::vector<std::string>{"--fresh"}, {"--set", "checkpoint.every_steps=0"}}) {
     std::vector<std::string> all{"train", "job.yaml", "--steps", "3"};
     all.insert(all.end(), more.begin(), more.end());
-    const auto second = f.troupe(all);
-    BOOST_TEST(second.code == 2, second.err);
+    const auto second = check_exit(2, f.troupe(all));
     BOOST_TEST(has(second.err, "out' is in use: process "), second.err);
   }
   BOOST_TEST(scratch_folder::read(f.folder / "out/config.yaml") == before);
   p.send(SIGINT);
-  const auto r = p.end();
-  BOOST_TEST(r.code == 130, r.err);
+  const auto r = check_exit(130, p.end());
   // The run must create the removed folder of checkpoints again and write its checkpoint there.
   BOOST_TEST(has(r.out, "\"written\":1,\"failed\":0,"), r.out);
   BOOST_TEST(fs::exists(f.folder / "out/checkpoints/latest"));

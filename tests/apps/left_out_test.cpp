@@ -31,15 +31,12 @@ BOOST_AUTO_TEST_CASE(commands_warn_of_what_they_leave_out_and_inspect_lists_it) 
 BOOST_AUTO_TEST_CASE(formats_that_cannot_say_which_samples_were_left_out_are_written_with_a_warning) {
   const command_folder at(replaced(smallest, "{text: corpus.txt}", "{text: corpus.txt, skip: [{steps: 2-3}]}") +
                           "checkpoint: {every_steps: 6}\n");
-  const auto trained = at.troupe({"train", "job.yaml"});
-  BOOST_TEST_REQUIRE(trained.code == 0, trained.err);
+  check_exit(0, at.troupe({"train", "job.yaml"}));
   for (const std::string target : {"to-universal", "to-deepspeed", "to-dcp"}) {
-    const auto did = at.troupe({"checkpoint", target, "out", target + "_out"});
-    BOOST_TEST(did.code == 0, did.err);
+    const auto did = check_exit(0, at.troupe({"checkpoint", target, "out", target + "_out"}));
     BOOST_TEST(has(did.err, "its run left out the samples of steps 2-3"), target << ": " << did.err);
   }
-  const auto weights = at.troupe({"checkpoint", "to-fp32", "out", "weights.safetensors"});
-  BOOST_TEST(weights.code == 0);
+  const auto weights = check_exit(0, at.troupe({"checkpoint", "to-fp32", "out", "weights.safetensors"}));
   BOOST_TEST(!has(weights.err, "left out"), weights.err);
 }
 

@@ -69,9 +69,8 @@ BOOST_AUTO_TEST_CASE(a_run_takes_the_same_number_of_threads_whatever_openmp_is_t
 BOOST_AUTO_TEST_CASE(more_memory_than_the_machine_has_is_refused_before_it_is_touched) {
   const command_folder f(enormous);
   // The batch is small, so that only the states exceed the memory.
-  const auto r =
-      f.troupe({"train", "job.yaml", "--set", "data.sequence_length=16", "--set", "train_micro_batch_size_per_gpu=1"});
-  BOOST_TEST(r.code == 1);
+  const auto r = check_exit(1, f.troupe({"train", "job.yaml", "--set", "data.sequence_length=16", "--set",
+                                         "train_micro_batch_size_per_gpu=1"}));
   BOOST_TEST(has(r.err, "memory: the states of 829"), r.err);
   BOOST_TEST(has(r.err, "parameters on 2 ranks need 12"), r.err);
   BOOST_TEST(has(r.err, "--fit --memory "), r.err);
@@ -80,8 +79,7 @@ BOOST_AUTO_TEST_CASE(more_memory_than_the_machine_has_is_refused_before_it_is_to
 
 BOOST_AUTO_TEST_CASE(batches_and_states_that_do_not_fit_are_refused_together) {
   const command_folder f(enormous);
-  const auto r = f.troupe({"train", "job.yaml", "--set", "train_micro_batch_size_per_gpu=500000"});
-  BOOST_TEST(r.code == 2);
+  const auto r = check_exit(2, f.troupe({"train", "job.yaml", "--set", "train_micro_batch_size_per_gpu=500000"}));
   BOOST_TEST(sentences_of(r.err) == 2U, r.err);
   BOOST_TEST(has(r.err, "train_micro_batch_size_per_gpu: wanted batches that fit the "), r.err);
   BOOST_TEST(has(r.err, "'s free memory of "), r.err);

@@ -60,9 +60,8 @@ core::result<apps::run_start> start_of(const two_folders& f, const std::string& 
                                        std::string& said, const std::string& map = "") {
   config::load_options options;
   for (const auto& s : by_hand) options.overrides.push_back("checkpoint.load." + s);
-  const auto loaded =
-      config::load_text(smallest + "checkpoint: {load: {" + in_file + "}}\n", "job.yaml", f.at.path(), options);
-  BOOST_TEST_REQUIRE(loaded.has_value());
+  const auto loaded = check_ok(
+      config::load_text(smallest + "checkpoint: {load: {" + in_file + "}}\n", "job.yaml", f.at.path(), options));
   apps::checkpoint_start start(f.own, loaded->config.checkpoint.load,
                                {false, is_named_by_hand, apps::load_keys_by_hand(*loaded), map});
   return start.choose([&said](const std::string& line) { said += line + "\n"; });
@@ -90,8 +89,7 @@ BOOST_AUTO_TEST_CASE(every_key_of_the_load_acts_at_every_start_or_is_refused) {
       const auto says = [&](const std::string& text) { return has(said, text); };
       // Every key acts if --resume names a folder, or if the file names a folder and the run has no checkpoint of its
       // own.
-      const auto named = start_of(f, path, {given}, true, said);
-      BOOST_TEST_REQUIRE(named.has_value());
+      const auto named = check_ok(start_of(f, path, {given}, true, said));
       BOOST_TEST(was_taken(named->load, key), key);
       BOOST_TEST(named->load.path == f.other);
       const auto in_file = start_of(f, path + ", " + written, {}, false, said);
@@ -120,8 +118,7 @@ BOOST_AUTO_TEST_CASE(every_key_of_the_load_acts_at_every_start_or_is_refused) {
       BOOST_TEST(was_taken(by_hand->load, key), key);
       BOOST_TEST(by_hand->load.path == f.own);
       // Without a path in the file, its keys can apply only to the run's own checkpoint.
-      const auto alone = start_of(f, written, {}, false, said);
-      BOOST_TEST_REQUIRE(alone.has_value());
+      const auto alone = check_ok(start_of(f, written, {}, false, said));
       BOOST_TEST(was_taken(alone->load, key), key);
     }
   }
@@ -134,27 +131,23 @@ BOOST_AUTO_TEST_CASE(keys_that_the_file_sets_for_its_own_path_do_not_apply_to_th
     config::load_options options;
     options.overrides = by_hand;
     options.overrides.insert(options.overrides.begin(), apps::resume_override(f.other.string()));
-    auto out =
-        config::load_text(smallest + "checkpoint: {load: {" + in_file + "}}\n", "job.yaml", f.at.path(), options);
-    BOOST_TEST_REQUIRE(out.has_value());
+    auto out = check_ok(
+        config::load_text(smallest + "checkpoint: {load: {" + in_file + "}}\n", "job.yaml", f.at.path(), options));
     return apps::with_resume(std::move(*out), f.other.string());
   };
   for (const auto& [key, value] : other_values) {
     const bool is_for_all = key == "fallback_to_previous" || key.starts_with("changed_");
     const std::string in_file = "path: here, " + key + ": " + value;
-    const auto reset = load(in_file, {});
-    BOOST_TEST_REQUIRE(reset.has_value());
+    const auto reset = check_ok(load(in_file, {}));
     BOOST_TEST(was_taken(reset->config.checkpoint.load, key) == is_for_all, key);
     BOOST_TEST((reset->config.checkpoint.load.path == f.other));
     BOOST_TEST(reset->warnings.size() == (is_for_all ? 0U : 1U), key);
     if (!is_for_all)
       BOOST_TEST(has(reset->warnings.front().text, "have no effect (" + key + "): "), reset->warnings.front().text);
     // A run with the recorded configuration must be the same run.
-    const auto again = config::load_text(config::effective_yaml(*reset), "config.yaml", f.at.path());
-    BOOST_TEST_REQUIRE(again.has_value());
+    const auto again = check_ok(config::load_text(config::effective_yaml(*reset), "config.yaml", f.at.path()));
     BOOST_TEST(was_taken(again->config.checkpoint.load, key) == is_for_all, key);
-    const auto kept = load(in_file, {"checkpoint.load." + key + "=" + value});
-    BOOST_TEST_REQUIRE(kept.has_value());
+    const auto kept = check_ok(load(in_file, {"checkpoint.load." + key + "=" + value}));
     BOOST_TEST(was_taken(kept->config.checkpoint.load, key), key);
     BOOST_TEST(kept->warnings.empty());
   }
@@ -175,19 +168,15 @@ BOOST_AUTO_TEST_CASE(a_run_of_resume_takes_the_position_of_its_checkpoint_althou
     more.insert(more.begin(), {"train", "again.yaml", "--steps", "3", "--json", "--resume", "out"});
     return f.troupe(more);
   };
-  const auto resumed = train({});
-  BOOST_TEST(resumed.code == 0, resumed.err);
+  const auto resumed = check_exit(0, train({}));
   BOOST_TEST((has(resumed.out, "\"step\":3,") && !has(resumed.out, "\"step\":1,")), resumed.out);
   BOOST_TEST(has(resumed.err, "have no effect (module_only)"), resumed.err);
-  const auto by_hand = train({"--load-module-only"});
-  BOOST_TEST(by_hand.code == 0, by_hand.err);
+  const auto by_hand = check_exit(0, train({"--load-module-only"}));
   BOOST_TEST(has(by_hand.out, "\"step\":1,"), by_hand.out);
   BOOST_TEST(!has(by_hand.err, "have no effect"), by_hand.err);
-  const auto both = train({"--set", "checkpoint.load.path=elsewhere"});
-  BOOST_TEST(both.code == 2);
+  const auto both = check_exit(2, train({"--set", "checkpoint.load.path=elsewhere"}));
   BOOST_TEST(has(both.err, "leave out one of the two"), both.err);
-  const auto tag = train({"--tag", "none"});
-  BOOST_TEST(tag.code == 2);
+  const auto tag = check_exit(2, train({"--tag", "none"}));
   BOOST_TEST(has(tag.err, "--tag: the requested tag is 'none', but there is no such folder"), tag.err);
   const auto of_file =
       f.troupe({"train", "again.yaml", "--fresh", "--set", "checkpoint.load.tag=none", "--set", "output=third"});
@@ -199,14 +188,12 @@ BOOST_AUTO_TEST_CASE(other_names_are_for_what_resume_names_and_not_for_the_runs_
     BOOST_TEST_INFO_SCOPE("has own " << has_own);
     const two_folders f(has_own);
     std::string said;
-    const auto named = start_of(f, "path: " + f.other.string(), {}, true, said, "names.yaml");
-    BOOST_TEST_REQUIRE(named.has_value());
+    const auto named = check_ok(start_of(f, "path: " + f.other.string(), {}, true, said, "names.yaml"));
     BOOST_TEST((named->load.path == f.other && named->map == "names.yaml"));
     load_keys load;
     load.path = f.other;
     apps::checkpoint_start start(f.own, load, {false, true, {}, "names.yaml"});
-    const auto again = start.choose([](const std::string&) {}, true);
-    BOOST_TEST_REQUIRE(again.has_value());
+    const auto again = check_ok(start.choose([](const std::string&) {}, true));
     BOOST_TEST(again->own == has_own);
     BOOST_TEST(again->map == (has_own ? "" : "names.yaml"));
   }
@@ -233,17 +220,14 @@ BOOST_AUTO_TEST_CASE(map_without_resume_is_refused_and_compressed_weights_are_ta
     const auto without = train(start, {});
     BOOST_TEST(without.code != 0, without.err);
     BOOST_TEST(has(without.err, "--dequantise"), without.err);
-    const auto with = train(start, {"--dequantise"});
-    BOOST_TEST(with.code == 0, with.err);
+    check_exit(0, train(start, {"--dequantise"}));
   }
   for (const auto& start : {own[0], foreign[1]}) {
-    const auto refused = train(start, {"--map", "names.yaml"});
-    BOOST_TEST(refused.code == 2, refused.err);
+    const auto refused = check_exit(2, train(start, {"--map", "names.yaml"}));
     BOOST_TEST(has(refused.err, "--map requires --resume"), refused.err);
   }
   // The run's own checkpoint is not compressed, so the flag permits a case that does not occur, and is accepted.
-  const auto resumed = train(own[0], {"--dequantise"});
-  BOOST_TEST(resumed.code == 0, resumed.err);
+  check_exit(0, train(own[0], {"--dequantise"}));
   BOOST_TEST(has(scratch_folder::read(f.folder / "out/config.yaml"), "dequantise: true"));
 }
 
@@ -254,21 +238,18 @@ BOOST_AUTO_TEST_CASE(keys_given_by_hand_stay_so_for_the_processes_of_a_job) {
                                "--set", "checkpoint.every_steps=2"});
     return f.troupe(more);
   };
-  const auto first = train("2", {});
-  BOOST_TEST_REQUIRE(first.code == 0, first.err);
+  check_exit(0, train("2", {}));
   const auto refused =
       train("4", {"--set", "checkpoint.load.path=elsewhere", "--set", "checkpoint.load.module_only=true"});
   BOOST_TEST(refused.code != 0, refused.err);
   BOOST_TEST(has(refused.err, "checkpoint.load.module_only: the run has checkpoints of its own"), refused.err);
-  const auto taken = train("4", {"--set", "checkpoint.load.optimizer_states=false"});
-  BOOST_TEST(taken.code == 0, taken.err);
+  check_exit(0, train("4", {"--set", "checkpoint.load.optimizer_states=false"}));
 }
 
 BOOST_AUTO_TEST_CASE(a_path_given_by_hand_that_the_runs_own_checkpoints_outrank_is_said) {
   const two_folders f(true);
   std::string said;
-  const auto start = start_of(f, "strict: true", {"path=" + f.other.string()}, false, said);
-  BOOST_TEST_REQUIRE(start.has_value());
+  const auto start = check_ok(start_of(f, "strict: true", {"path=" + f.other.string()}, false, said));
   BOOST_TEST(start->own);
   BOOST_TEST(has(said, "the run resumes from its own checkpoints in '" + f.own.string() + "'"), said);
   BOOST_TEST(has(said, "(path); --resume " + f.other.string() + " loads that one"), said);
@@ -359,15 +340,13 @@ BOOST_AUTO_TEST_CASE(flags_of_the_load_act_where_a_run_resumes_from_its_own_fold
                  "same names; set checkpoint.load.optimizer_states: false (--no-load-optimizer-states) to begin"),
              other.err);
   BOOST_TEST_REQUIRE(f.troupe({"train", "job.yaml", "--quiet", "--set", "optimizer.type=Lion", "--fresh"}).code == 0);
-  const auto refused = f.troupe({"train", "job.yaml", "--json", "--steps", "6"});
-  BOOST_TEST(refused.code == 1);
+  const auto refused = check_exit(1, f.troupe({"train", "job.yaml", "--json", "--steps", "6"}));
   BOOST_TEST(
       has(refused.err, "set checkpoint.load.optimizer_states: false (--no-load-optimizer-states) to begin without"),
       refused.err);
   BOOST_TEST(f.troupe({"train", "job.yaml", "--steps", "5", "--set", "checkpoint.load.optimizer_states=false"}).code ==
              0);
-  const auto module = f.troupe({"train", "job.yaml", "--steps", "6", "--load-module-only"});
-  BOOST_TEST(module.code == 2);
+  const auto module = check_exit(2, f.troupe({"train", "job.yaml", "--steps", "6", "--load-module-only"}));
   BOOST_TEST(has(module.err, "checkpoint.load.module_only: requires checkpoint.load.path"), module.err);
 }
 

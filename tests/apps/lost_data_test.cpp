@@ -36,8 +36,7 @@ finished cut_under_way(const command_folder& f, const std::string& text, const s
 BOOST_AUTO_TEST_CASE(a_text_cut_under_a_run_ends_it_with_its_name_and_its_states_are_saved) {
   const command_folder f(saving);
   const auto text = scratch_folder::read(f.folder / "corpus.txt");
-  const auto r = cut_under_way(f, "corpus.txt");
-  BOOST_TEST(r.code == 1, r.err);
+  const auto r = check_exit(1, cut_under_way(f, "corpus.txt"));
   BOOST_TEST(has(r.err, "corpus.txt': it had 20000 bytes when it was opened and has become shorter"), r.err);
   BOOST_REQUIRE(fs::exists(f.folder / "out/checkpoints/latest"));
   const auto last = scratch_folder::read(f.folder / "out/checkpoints/latest");
@@ -46,8 +45,7 @@ BOOST_AUTO_TEST_CASE(a_text_cut_under_a_run_ends_it_with_its_name_and_its_states
   const uint64_t step = std::stoull(last.substr(last.find_first_of("0123456789")));
   BOOST_TEST(step >= 2U);
   const auto steps = std::to_string(step + 2);
-  const auto again = f.troupe({"train", "job.yaml", "--steps", steps, "--json"});
-  BOOST_TEST_REQUIRE(again.code == 0, again.err);
+  const auto again = check_exit(0, f.troupe({"train", "job.yaml", "--steps", steps, "--json"}));
   const auto whole = f.troupe({"train", "job.yaml", "--steps", steps, "--json", "--set", "output=whole"});
   const auto last_step = [](const std::string& out) {
     const auto at = out.rfind("\"event\":\"step\"");
@@ -59,8 +57,7 @@ BOOST_AUTO_TEST_CASE(a_text_cut_under_a_run_ends_it_with_its_name_and_its_states
 
 BOOST_AUTO_TEST_CASE(without_checkpoints_nothing_is_saved_and_micro_batches_in_mid_step_are_no_exception) {
   const command_folder f;
-  const auto r = cut_under_way(f, "corpus.txt", {"--set", "gradient_accumulation_steps=4"});
-  BOOST_TEST(r.code == 1, r.err);
+  const auto r = check_exit(1, cut_under_way(f, "corpus.txt", {"--set", "gradient_accumulation_steps=4"}));
   BOOST_TEST(has(r.err, "has become shorter"), r.err);
   BOOST_TEST(!fs::exists(f.folder / "out/checkpoints"));
 }
@@ -70,8 +67,7 @@ BOOST_AUTO_TEST_CASE(tokens_cut_under_a_run_end_it_with_their_name) {
   std::string tokens;
   for (const char c : scratch_folder::read(f.folder / "corpus.txt")) (tokens += c) += '\0';
   f.folder.write("corpus.bin", tokens);
-  const auto r = cut_under_way(f, "corpus.bin");
-  BOOST_TEST(r.code == 1, r.err);
+  const auto r = check_exit(1, cut_under_way(f, "corpus.bin"));
   BOOST_TEST(has(r.err, "corpus.bin': it had 40000 bytes when it was opened and has become shorter"), r.err);
   BOOST_TEST(fs::exists(f.folder / "out/checkpoints/latest"));
 }

@@ -301,8 +301,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_served_is_refused_before_training) {
     BOOST_TEST(has(ended.err, why), ended.err);
     BOOST_TEST(!std::filesystem::exists(f.folder / "out"));
   };
-  auto taken = apps::listen_at("127.0.0.1", 0);
-  BOOST_REQUIRE(taken.has_value());
+  auto taken = check_ok(apps::listen_at("127.0.0.1", 0));
   sockaddr_in at{};
   socklen_t size = sizeof at;
   ::getsockname(*taken, reinterpret_cast<sockaddr*>(&at), &size);

@@ -37,9 +37,8 @@ std::string job_of(const std::string& model) {
 
 /// Returns the loss of step 3 of a run that resumes from the folder `from`.
 double next_loss(const command_folder& f, const std::string& from, const std::string& output) {
-  const auto r = f.troupe({"train", "job.yaml", "--json", "--steps", "3", "--resume", from, "--set", "output=" + output,
-                           "--set", "checkpoint.every_steps=0"});
-  BOOST_TEST_REQUIRE(r.code == 0, r.err);
+  const auto r = check_exit(0, f.troupe({"train", "job.yaml", "--json", "--steps", "3", "--resume", from, "--set",
+                                         "output=" + output, "--set", "checkpoint.every_steps=0"}));
   std::istringstream lines(r.out);
   for (std::string line; std::getline(lines, line);)
     if (const auto event = json::parse(line); event.contains("step") && event["step"] == 3) return event["loss"];
@@ -60,8 +59,7 @@ const fs::path fixtures = fs::path(troupe::places::source_dir) / "tests/checkpoi
 
 /// Returns the names of the tensors in a file of to-fp32, or in the only file of a folder.
 std::vector<std::string> names_in(const fs::path& file) {
-  const auto tensors = troupe::checkpoint::safetensors_file::open(file);
-  BOOST_TEST_REQUIRE(tensors.has_value());
+  const auto tensors = check_ok(troupe::checkpoint::safetensors_file::open(file));
   std::vector<std::string> out;
   for (const auto& e : tensors->entries()) out.push_back(e.name);
   std::sort(out.begin(), out.end());
@@ -144,8 +142,7 @@ BOOST_AUTO_TEST_CASE(layers_that_deepspeed_wrote_get_names_by_their_model_or_by_
   f.folder.write(
       "config.json",
       R"({"model_type": "gpt2", "n_layer": 1, "n_embd": 8, "n_head": 2, "n_positions": 8, "vocab_size": 128})");
-  const auto bare = f.troupe({"checkpoint", "to-fp32", theirs, "bare.safetensors"});
-  BOOST_TEST(bare.code == 0, bare.err);
+  const auto bare = check_exit(0, f.troupe({"checkpoint", "to-fp32", theirs, "bare.safetensors"}));
   BOOST_TEST(has(bare.err, "the tensors keep the names of the pipeline's layers"), bare.err);
   BOOST_TEST(names_in(f.folder / "bare.safetensors").front() == "1.weight");
 

@@ -12,8 +12,7 @@ using namespace troupe::tests;
 
 BOOST_AUTO_TEST_CASE(the_summary_says_what_fits_and_how_long_it_takes) {
   const command_folder f;
-  const auto r = f.troupe({"plan", "job.yaml"});
-  BOOST_TEST_REQUIRE(r.code == 0, r.err);
+  const auto r = check_exit(0, f.troupe({"plan", "job.yaml"}));
   for (const char* part :
        {"proved", "predicted step ", "predicted to be hidden behind compute: gathers ", "parameters whole at once"})
     BOOST_TEST_CONTEXT(part) BOOST_TEST(has(r.out, part), r.out);
@@ -30,9 +29,8 @@ BOOST_AUTO_TEST_CASE(the_summary_says_what_fits_and_how_long_it_takes) {
 // The job has far more ranks than this machine could run; the output must count all of them.
 BOOST_AUTO_TEST_CASE(thousands_of_ranks_are_planned_by_class) {
   const command_folder f;
-  const auto r = f.troupe({"plan", "job.yaml", "--set", "model.n_layer=6", "--set", "model.n_embd=1024", "--set",
-                           "parallel.data=4096", "--rank", "4095"});
-  BOOST_TEST_REQUIRE(r.code == 0, r.err);
+  const auto r = check_exit(0, f.troupe({"plan", "job.yaml", "--set", "model.n_layer=6", "--set", "model.n_embd=1024",
+                                         "--set", "parallel.data=4096", "--rank", "4095"}));
   BOOST_TEST(has(r.out, "proved"), r.out);
   unsigned ranks = 0;
   const std::regex line("rank \\d+(?: and (\\d+) ranks? like it)?, host memory");
@@ -44,8 +42,7 @@ BOOST_AUTO_TEST_CASE(thousands_of_ranks_are_planned_by_class) {
 
 BOOST_AUTO_TEST_CASE(table_dot_and_perfetto_are_well_formed) {
   const command_folder f;
-  const auto table = f.troupe({"plan", "job.yaml", "--format", "table", "--rank", "1"});
-  BOOST_TEST_REQUIRE(table.code == 0, table.err);
+  const auto table = check_exit(0, f.troupe({"plan", "job.yaml", "--format", "table", "--rank", "1"}));
   BOOST_TEST(has(table.out, "gather block 1"));
   BOOST_TEST(lines_of(table.out) > 20U);
   const auto dot = f.troupe({"plan", "job.yaml", "--format", "dot"});
@@ -57,14 +54,12 @@ BOOST_AUTO_TEST_CASE(table_dot_and_perfetto_are_well_formed) {
 
 BOOST_AUTO_TEST_CASE(a_rank_that_is_not_there_and_a_plan_that_does_not_fit_are_refused) {
   const command_folder f;
-  const auto rank = f.troupe({"plan", "job.yaml", "--rank", "2"});
-  BOOST_TEST(rank.code == 2);
+  const auto rank = check_exit(2, f.troupe({"plan", "job.yaml", "--rank", "2"}));
   BOOST_TEST(rank.err == "troupe: error: --rank: wanted one below 2, got 2\n");
   const auto budget = f.troupe({"plan", "job.yaml", "--set", "cluster.host_memory_budget=100000"});
   BOOST_TEST(budget.code != 0);
   BOOST_TEST(sentences_of(budget.err) == 1U, budget.err);
-  const auto trace = f.troupe({"plan", "job.yaml", "--trace", "nowhere/t.json"});
-  BOOST_TEST(trace.code == 1);
+  const auto trace = check_exit(1, f.troupe({"plan", "job.yaml", "--trace", "nowhere/t.json"}));
   BOOST_TEST(has(trace.err, "nowhere/t.json"), trace.err);
 }
 
@@ -105,8 +100,7 @@ BOOST_AUTO_TEST_CASE(a_pipeline_is_shown_by_stages_and_its_schedule_can_be_writt
     words.insert(words.end(), cut.begin(), cut.end());
     return f.troupe(words);
   };
-  const auto r = typed({});
-  BOOST_TEST_REQUIRE(r.code == 0, r.err);
+  const auto r = check_exit(0, typed({}));
   for (const char* part : {"rank 3", "stage  rank  units", "in flight",
                            "schedule 1f1b, 4 micro-batches: ", "partition best: stage ", " bounds the step\n"})
     BOOST_TEST_CONTEXT(part) BOOST_TEST(has(r.out, part), r.out);
@@ -115,8 +109,7 @@ BOOST_AUTO_TEST_CASE(a_pipeline_is_shown_by_stages_and_its_schedule_can_be_writt
   f.folder.write("own.csv", typed({"--format", "schedule", "--transfers"}).out);
   const auto again = typed({"--format", "schedule", "--set", "pipeline.schedule=own.csv"});
   BOOST_TEST(again.out == csv.out, again.out + again.err);
-  const auto estimate = typed({"--estimate"});
-  BOOST_TEST(estimate.code == 0, estimate.err);
+  const auto estimate = check_exit(0, typed({"--estimate"}));
   for (const std::vector<std::string>& one : {std::vector<std::string>{"--rank", "1", "--layers"},
                                               {"--saving", "--format", "schedule"},
                                               {"--trace", "t.json", "--degrees"},
@@ -127,8 +120,7 @@ BOOST_AUTO_TEST_CASE(a_pipeline_is_shown_by_stages_and_its_schedule_can_be_writt
                                               {"--rank", "1", "--estimate"}}) {
     std::vector<std::string> words{"plan", "job.yaml"};
     words.insert(words.end(), one.begin(), one.end());
-    const auto idle = f.troupe(words);
-    BOOST_TEST(idle.code == 2);
+    const auto idle = check_exit(2, f.troupe(words));
     BOOST_TEST(has(idle.err, one[0] + " would do nothing here"), idle.err);
   }
   // Rates decide the plan of states in files, and are in a trace beside any output.
@@ -137,11 +129,9 @@ BOOST_AUTO_TEST_CASE(a_pipeline_is_shown_by_stages_and_its_schedule_can_be_writt
         {"--trace", "t.json"}}) {
     std::vector<std::string> words{"plan", "job.yaml", "--explain", "--disk-read", "1"};
     words.insert(words.end(), one.begin(), one.end());
-    const auto acts = f.troupe(words);
-    BOOST_TEST(acts.code == 0, acts.err);
+    check_exit(0, f.troupe(words));
   }
-  const auto two = f.troupe({"plan", "job.yaml", "--layers", "--explain"});
-  BOOST_TEST(two.code == 2);
+  const auto two = check_exit(2, f.troupe({"plan", "job.yaml", "--layers", "--explain"}));
   BOOST_TEST(has(two.err, "--explain: cannot be combined with --layers"), two.err);
   const auto alone = f.troupe({"plan", "job.yaml", "--transfers"});
   BOOST_TEST(alone.err == "troupe: error: --transfers: give --format schedule, too\n");
@@ -180,14 +170,12 @@ BOOST_AUTO_TEST_CASE(a_run_leaves_the_times_of_its_units_and_the_schedule_that_i
 
 BOOST_AUTO_TEST_CASE(a_cut_over_tensor_ranks_is_shown_by_parameters_and_exchanges) {
   const command_folder f;
-  const auto r = f.troupe({"plan", "job.yaml", "--set", "parallel.tensor=2"});
-  BOOST_TEST_REQUIRE(r.code == 0, r.err);
+  const auto r = check_exit(0, f.troupe({"plan", "job.yaml", "--set", "parallel.tensor=2"}));
   for (const char* part : {"transformer.h.*.attn.c_attn.weight  column", "transformer.h.*.mlp.c_proj.weight   row",
                            "all other parameters are whole on each of 2 tensor ranks", " exchanges of "})
     BOOST_TEST_CONTEXT(part) BOOST_TEST(has(r.out, part), r.out);
   BOOST_TEST(has(r.out, "  family\n"), r.out);
-  const auto more = f.troupe({"plan", "job.yaml", "--set", "parallel.tensor=64"});
-  BOOST_TEST(more.code == 2);
+  const auto more = check_exit(2, f.troupe({"plan", "job.yaml", "--set", "parallel.tensor=64"}));
   BOOST_TEST(has(more.err, "parallel.tensor: wanted at most "), more.err);
 }
 
@@ -200,15 +188,13 @@ BOOST_AUTO_TEST_CASE(a_cut_by_partition_config_is_shown_with_what_says_it) {
       "      - {patterns: ['.*c_attn'], shape: [3, -1]}\n"
       "      - {patterns: ['.*attn.c_proj'], partition_type: row}\n";
   const command_folder f(smallest + specs);
-  const auto r = f.troupe({"plan", "job.yaml"});
-  BOOST_TEST_REQUIRE(r.code == 0, r.err);
+  const auto r = check_exit(0, f.troupe({"plan", "job.yaml"}));
   BOOST_TEST(has(r.out, "transformer.h.*.attn.c_attn.weight  column"), r.out);
   BOOST_TEST(has(r.out, "  config\n"), r.out);
   for (const char* whole : {"mlp.c_proj.weight  ", "wte", "  family\n"})
     BOOST_TEST_CONTEXT(whole) BOOST_TEST(!has(r.out, whole), r.out);
   f.folder.write("half.yaml", smallest + specs.substr(0, specs.rfind("      -")));
-  const auto half = f.troupe({"plan", "half.yaml"});
-  BOOST_TEST(half.code == 2);
+  const auto half = check_exit(2, f.troupe({"plan", "half.yaml"}));
   BOOST_TEST(has(half.err, "half.yaml:14: tensor_parallel.partition_config: wanted all layers of 'attention'"),
              half.err);
 }
@@ -216,12 +202,10 @@ BOOST_AUTO_TEST_CASE(a_cut_by_partition_config_is_shown_with_what_says_it) {
 BOOST_AUTO_TEST_CASE(a_pipeline_that_cannot_be_is_refused_at_its_line) {
   const command_folder f(smallest + "pipeline: {schedule: own.csv}\n");
   f.folder.write("own.csv", "0F0,0B0\n1F0\n");
-  const auto r = f.troupe({"plan", "job.yaml", "--set", "parallel.pipeline=2"});
-  BOOST_TEST(r.code == 2);
+  const auto r = check_exit(2, f.troupe({"plan", "job.yaml", "--set", "parallel.pipeline=2"}));
   BOOST_TEST(has(r.err, "job.yaml:10:22: error: pipeline.schedule: "), r.err);
   BOOST_TEST(has(r.err, "own.csv:2: 1B0 is missing"), r.err);
-  const auto checked = f.troupe({"config", "check", "job.yaml", "--set", "parallel.pipeline=5"});
-  BOOST_TEST(checked.code == 2);
+  check_exit(2, f.troupe({"config", "check", "job.yaml", "--set", "parallel.pipeline=5"}));
 }
 
 BOOST_AUTO_TEST_CASE(an_unknown_schedule_is_refused_without_a_pipeline_too) {
@@ -233,8 +217,7 @@ BOOST_AUTO_TEST_CASE(an_unknown_schedule_is_refused_without_a_pipeline_too) {
     BOOST_TEST(has(r.err, "job.yaml:10:22: error: pipeline.schedule: unknown pipeline schedule 'nosuch'"), r.err);
     BOOST_TEST(has(r.err, ", search, or a file ending in .csv"), r.err);
   }
-  const auto known = f.troupe({"config", "check", "job.yaml", "--set", "pipeline.schedule=gpipe"});
-  BOOST_TEST(known.code == 0, known.err);
+  check_exit(0, f.troupe({"config", "check", "job.yaml", "--set", "pipeline.schedule=gpipe"}));
 }
 
 BOOST_AUTO_TEST_CASE(a_plan_shows_the_cost_of_a_checkpoint_in_its_step) {
@@ -251,8 +234,7 @@ BOOST_AUTO_TEST_CASE(a_plan_shows_the_cost_of_a_checkpoint_in_its_step) {
 
 BOOST_AUTO_TEST_CASE(estimates_stand_beside_the_plans_own_peak) {
   const command_folder f;
-  const auto r = f.troupe({"plan", "job.yaml", "--estimate"});
-  BOOST_TEST_REQUIRE(r.code == 0, r.err);
+  const auto r = check_exit(0, f.troupe({"plan", "job.yaml", "--estimate"}));
   for (const char* part :
        {"HW: Setup with 1 node, 2 GPUs per node.\n", "SW: Model with 0M total params, 0M largest layer params.\n",
         "offload_param=none, offload_optimizer=cpu , zero_init=0\n", "this plan, stage 3 in fp32", "half at "})
@@ -271,8 +253,7 @@ BOOST_AUTO_TEST_CASE(what_each_pattern_of_compression_chose_is_listed_with_the_b
                  "      all: {params: {start_bits: 8, target_bits: 8}, modules: [c_fc]}\n");
   for (const std::vector<std::string>& command :
        {std::vector<std::string>{"plan", "small.yaml"}, {"config", "explain", "small.yaml", "--given"}}) {
-    const auto r = f.troupe(command);
-    BOOST_TEST_REQUIRE(r.code == 0, r.err);
+    const auto r = check_exit(0, f.troupe(command));
     for (const char* part : {"transformer.h.{1,10-11}.attn.c_attn        3  weight: 4 bits, symmetric       1  few",
                              "transformer.h.*.mlp.c_fc                  12  weight: 8 bits, symmetric       1  all"})
       BOOST_TEST_CONTEXT(part) BOOST_TEST(has(r.out, part), r.out);
@@ -281,8 +262,7 @@ BOOST_AUTO_TEST_CASE(what_each_pattern_of_compression_chose_is_listed_with_the_b
 
 BOOST_AUTO_TEST_CASE(a_plan_says_how_it_came_about) {
   const command_folder f;
-  const auto r = f.troupe({"plan", "job.yaml", "--explain", "--rank", "1"});
-  BOOST_TEST_REQUIRE(r.code == 0, r.err);
+  const auto r = check_exit(0, f.troupe({"plan", "job.yaml", "--explain", "--rank", "1"}));
   for (const char* part : {"pass ", "added  moved  removed  why\n", "write ", "prefetch ", "speculation "})
     BOOST_TEST_CONTEXT(part) BOOST_TEST(has(r.out, part), r.out);
   const auto json = nlohmann::json::parse(f.troupe({"plan", "job.yaml", "--explain", "--json"}).out);
@@ -293,8 +273,7 @@ BOOST_AUTO_TEST_CASE(a_plan_says_how_it_came_about) {
 
 BOOST_AUTO_TEST_CASE(the_cheapest_tiers_that_fit_can_be_pasted) {
   const command_folder f;
-  const auto none = f.troupe({"plan", "job.yaml", "--fit"});
-  BOOST_TEST(none.code == 2);
+  const auto none = check_exit(2, f.troupe({"plan", "job.yaml", "--fit"}));
   BOOST_TEST(has(none.err, "--fit: wanted a limit"), none.err);
   const auto plenty = f.troupe({"plan", "job.yaml", "--fit", "--memory", "1GiB", "--measure"});
   BOOST_TEST(!has(plenty.err, "wanted a folder"), plenty.err);
@@ -311,8 +290,8 @@ BOOST_AUTO_TEST_CASE(the_cheapest_tiers_that_fit_can_be_pasted) {
   BOOST_TEST_REQUIRE(planned.code == 0, pasted + planned.err);
   BOOST_TEST(has(planned.out, "fits, left over"), planned.out);
   BOOST_TEST(has(planned.out, "predicted disk time"), planned.out);
-  const auto nothing = f.troupe({"plan", "job.yaml", "--fit", "--set", "cluster.host_memory_budget=100000"});
-  BOOST_TEST(nothing.code == 1);
+  const auto nothing =
+      check_exit(1, f.troupe({"plan", "job.yaml", "--fit", "--set", "cluster.host_memory_budget=100000"}));
   BOOST_TEST(has(nothing.out, "the smallest budget that works is "), nothing.out);
 }
 
@@ -320,8 +299,7 @@ BOOST_AUTO_TEST_CASE(a_budget_that_is_too_small_names_the_largest_unit_and_the_l
   const std::string files =
       "offload_optimizer: {device: nvme, nvme_path: .}, offload_param: {device: nvme, nvme_path: .}, stage: 3,";
   const command_folder f(replaced(smallest, "stage: 3,", files));
-  const auto r = f.troupe({"plan", "job.yaml", "--set", "cluster.host_memory_budget=100000"});
-  BOOST_TEST(r.code == 2);
+  const auto r = check_exit(2, f.troupe({"plan", "job.yaml", "--set", "cluster.host_memory_budget=100000"}));
   const std::string wanted = "cluster.host_memory_budget: wanted at least ";
   BOOST_TEST_REQUIRE(has(r.err, wanted), r.err);
   BOOST_TEST(has(r.err, "the largest unit is block 0 with 195 KiB"), r.err);
@@ -333,8 +311,7 @@ BOOST_AUTO_TEST_CASE(a_budget_that_is_too_small_names_the_largest_unit_and_the_l
 
 BOOST_AUTO_TEST_CASE(the_layers_of_a_model_are_shown_as_a_table_and_as_json) {
   const command_folder f;
-  const auto table = f.troupe({"plan", "job.yaml", "--layers"});
-  BOOST_TEST_REQUIRE(table.code == 0, table.err);
+  const auto table = check_exit(0, f.troupe({"plan", "job.yaml", "--layers"}));
   BOOST_TEST(lines_of(table.out) == 1U + 2 + 2 * 8 + 2, table.out);
   std::string packed = table.out.substr(table.out.find("transformer.h.1.attn.c_attn "));
   packed.resize(packed.find('\n'));
@@ -356,38 +333,33 @@ BOOST_AUTO_TEST_CASE(the_layers_of_a_model_are_shown_as_a_table_and_as_json) {
   BOOST_TEST(c_attn.at("parts").at(1) == nlohmann::json({{"role", "key"}, {"width", 64}}));
   BOOST_TEST(layers.back().at("bias").is_null());
   // A model that is too large for any machine also has a table of layers.
-  const auto large = f.troupe({"plan", "job.yaml", "--layers", "--set", "model.n_embd=12288", "--set",
-                               "model.n_layer=96", "--set", "parallel.data=1"});
-  BOOST_TEST_REQUIRE(large.code == 0, large.err);
+  const auto large = check_exit(0, f.troupe({"plan", "job.yaml", "--layers", "--set", "model.n_embd=12288", "--set",
+                                             "model.n_layer=96", "--set", "parallel.data=1"}));
   BOOST_TEST(lines_of(large.out) == 1U + 2 + 96 * 8 + 2);
   BOOST_TEST(f.troupe({"plan", "job.yaml", "--json", "--format", "table"}).code == 2);
 }
 
 BOOST_AUTO_TEST_CASE(a_host_program_steps_a_session_in_its_own_loop) {
   const command_folder f;
-  const auto r = run({troupe::places::embed_binary, "job.yaml"}, f.folder.path());
-  BOOST_TEST_REQUIRE(r.code == 0, r.err);
+  const auto r = check_exit(0, run({troupe::places::embed_binary, "job.yaml"}, f.folder.path()));
   BOOST_TEST(has(r.out, "step 6: loss "), r.out);
   BOOST_TEST(r.out.ends_with("19 tokens of text, 2 ranks, done\n"), r.out);
   const auto soon = run({troupe::places::embed_binary, "job.yaml", "100"}, f.folder.path());
   BOOST_TEST(!has(soon.out, "step 2"), soon.out);
-  const auto wrong = run({troupe::places::embed_binary, "nowhere.yaml"}, f.folder.path());
-  BOOST_TEST(wrong.code == 1);
+  const auto wrong = check_exit(1, run({troupe::places::embed_binary, "nowhere.yaml"}, f.folder.path()));
   BOOST_TEST(has(wrong.err, "nowhere.yaml"), wrong.err);
 }
 
 BOOST_AUTO_TEST_CASE(a_host_program_trains_its_own_modules_until_they_know_its_pictures) {
   const command_folder f;
-  const auto r = run({troupe::places::own_model_binary}, f.folder.path());
-  BOOST_TEST_REQUIRE(r.code == 0, r.err);
+  const auto r = check_exit(0, run({troupe::places::own_model_binary}, f.folder.path()));
   BOOST_TEST(has(r.out, "50698 parameters in 7 units over 2 ranks\n"), r.out);
   BOOST_TEST(r.out.ends_with(" 100 % of fresh pictures recognised\n"), r.out);
 }
 
 BOOST_AUTO_TEST_CASE(a_host_program_trains_modules_of_its_own_in_a_pipeline) {
   const command_folder f;
-  const auto r = run({troupe::places::own_pipeline_binary}, f.folder.path());
-  BOOST_TEST_REQUIRE(r.code == 0, r.err);
+  const auto r = check_exit(0, run({troupe::places::own_pipeline_binary}, f.folder.path()));
   BOOST_TEST(r.out.starts_with("stage 0: words\n"), r.out);
   BOOST_TEST(has(r.out, "stage 1: head\n"), r.out);
   BOOST_TEST(r.out.ends_with(" of 3.4657 for guesses\n"), r.out);
@@ -395,8 +367,7 @@ BOOST_AUTO_TEST_CASE(a_host_program_trains_modules_of_its_own_in_a_pipeline) {
 
 BOOST_AUTO_TEST_CASE(a_host_program_trains_layers_of_its_own_over_tensor_ranks) {
   const command_folder f;
-  const auto r = run({troupe::places::own_layers_binary}, f.folder.path());
-  BOOST_TEST_REQUIRE(r.code == 0, r.err);
+  const auto r = check_exit(0, run({troupe::places::own_layers_binary}, f.folder.path()));
   BOOST_TEST(has(r.out, "mlp 0.norm        whole (a norm reads whole rows)\n"), r.out);
   BOOST_TEST(has(r.out, "mlp 0.down        row 192: 96, 96 (rule "), r.out);
   BOOST_TEST(r.out.ends_with(" in whole modules, 3.4657 for guesses\n"), r.out);
@@ -407,15 +378,12 @@ BOOST_AUTO_TEST_CASE(planning_needs_neither_libtorch_nor_actors) {
   // Path of a copy of the program that is not next to the program which loads LibTorch and CAF.
   const auto alone = f.folder / "troupe";
   std::filesystem::copy_file(troupe::places::troupe_binary, alone);
-  const auto libraries = run({"/usr/bin/ldd", alone.string()}, f.folder.path());
-  BOOST_TEST_REQUIRE(libraries.code == 0, libraries.err);
+  const auto libraries = check_exit(0, run({"/usr/bin/ldd", alone.string()}, f.folder.path()));
   BOOST_TEST(has(libraries.out, "libc.so"));
   for (const char* heavy : {"libtorch", "libc10", "libcaf"}) BOOST_TEST(!has(libraries.out, heavy), heavy);
-  const auto planned = run({alone.string(), "plan", "job.yaml"}, f.folder.path());
-  BOOST_TEST(planned.code == 0, planned.err);
+  const auto planned = check_exit(0, run({alone.string(), "plan", "job.yaml"}, f.folder.path()));
   BOOST_TEST(has(planned.out, "proved"));
-  const auto measured = run({alone.string(), "plan", "job.yaml", "--measure"}, f.folder.path());
-  BOOST_TEST(measured.code == 1);
+  const auto measured = check_exit(1, run({alone.string(), "plan", "job.yaml", "--measure"}, f.folder.path()));
   BOOST_TEST(
       has(measured.err, "troupe plan: the program troupe-train is not in '" + f.folder.path().string() + "': install"),
       measured.err);
@@ -423,8 +391,7 @@ BOOST_AUTO_TEST_CASE(planning_needs_neither_libtorch_nor_actors) {
 
 BOOST_AUTO_TEST_CASE(json_alone_is_the_summary) {
   const command_folder f(smallest);
-  const auto did = f.troupe({"plan", "job.yaml", "--json"});
-  BOOST_TEST_REQUIRE(did.code == 0, did.err);
+  const auto did = check_exit(0, f.troupe({"plan", "job.yaml", "--json"}));
   const auto read = nlohmann::json::parse(did.out);
   BOOST_TEST(read.at("ranks") == 2);
   BOOST_TEST(read.at("predicted").at("step_s").get<double>() > 0);
@@ -440,9 +407,9 @@ BOOST_AUTO_TEST_CASE(json_alone_is_the_summary) {
 
 BOOST_AUTO_TEST_CASE(a_model_that_is_whole_at_once_says_which_setting_keeps_it_so) {
   const command_folder f(smallest);
-  const auto kept = f.troupe({"plan", "job.yaml", "--set", "zero_optimization.stage3_max_reuse_distance=1000000000",
-                              "--set", "zero_optimization.stage3_prefetch_bucket_size=10000"});
-  BOOST_TEST_REQUIRE(kept.code == 0, kept.err);
+  const auto kept =
+      check_exit(0, f.troupe({"plan", "job.yaml", "--set", "zero_optimization.stage3_max_reuse_distance=1000000000",
+                              "--set", "zero_optimization.stage3_prefetch_bucket_size=10000"}));
   BOOST_TEST(has(kept.out,
                  " parameters whole at once: stage3_max_reuse_distance 1000000000 keeps every unit gathered until its "
                  "next use"),

@@ -99,10 +99,8 @@ BOOST_AUTO_TEST_CASE(another_process_than_1_runs_its_program_itself) {
 
 BOOST_AUTO_TEST_CASE(a_small_stack_is_raised_or_refused) {
   const command_folder f;
-  const auto raised = f.troupe({"train", "job.yaml", "--quiet"}, stack_of(64U << 10U, RLIM_INFINITY));
-  BOOST_TEST(raised.code == 0, raised.err);
-  const auto refused = f.troupe({"train", "job.yaml", "--quiet"}, stack_of(64U << 10U, 64U << 10U));
-  BOOST_TEST(refused.code == 1);
+  check_exit(0, f.troupe({"train", "job.yaml", "--quiet"}, stack_of(64U << 10U, RLIM_INFINITY)));
+  const auto refused = check_exit(1, f.troupe({"train", "job.yaml", "--quiet"}, stack_of(64U << 10U, 64U << 10U)));
   BOOST_TEST(refused.err == "troupe: error: stack: wanted a limit of at least 1024 KiB, got 64 KiB: ulimit -s 8192\n");
 }
 
@@ -122,8 +120,8 @@ BOOST_AUTO_TEST_CASE(a_run_needs_no_proc) {
   }
   for (const std::string more : {"", " --set cluster.processes=ranks"}) {
     BOOST_TEST_INFO_SCOPE(more);
-    const auto r = without(std::string("exec ") + places::troupe_binary + " train job.yaml --quiet --fresh" + more);
-    BOOST_TEST(r.code == 0, r.err);
+    const auto r =
+        check_exit(0, without(std::string("exec ") + places::troupe_binary + " train job.yaml --quiet --fresh" + more));
     BOOST_TEST(has(r.out, "done after 6 steps"), r.out);
   }
 }
@@ -139,8 +137,7 @@ BOOST_AUTO_TEST_CASE(an_argument_that_is_empty_is_refused_by_name) {
                                                   {"io", "bench", ""},
                                                   {"init", ""},
                                                   {"compress", "", "out"}}) {
-    const auto r = f.troupe(command);
-    BOOST_TEST(r.code == 2, r.err);
+    const auto r = check_exit(2, f.troupe(command));
     BOOST_TEST(has(r.err, "wanted a path or a text, got nothing"), r.err);
     BOOST_TEST(!has(r.err, "''"), r.err);
   }

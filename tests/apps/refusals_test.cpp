@@ -124,8 +124,7 @@ BOOST_AUTO_TEST_CASE(each_is_one_sentence_and_leaves_nothing) {
 BOOST_AUTO_TEST_CASE(gzip_beyond_its_limit_is_refused) {
   const command_folder f(replaced(smallest, "corpus.txt", "zeros.txt.gz, max_bytes: 1048576"));
   f.folder.write("zeros.txt.gz", zeros_gz(f, 16));
-  const auto got = f.troupe({"train", "job.yaml"});
-  BOOST_TEST(got.code == 1);
+  const auto got = check_exit(1, f.troupe({"train", "job.yaml"}));
   BOOST_TEST(sentences_of(got.err) == 1U, got.err);
   BOOST_TEST(has(got.err, "max_bytes"), got.err);
 }
@@ -133,8 +132,7 @@ BOOST_AUTO_TEST_CASE(gzip_beyond_its_limit_is_refused) {
 BOOST_AUTO_TEST_CASE(duplicate_keys_in_json_are_refused) {
   const command_folder f;
   f.folder.write("job.json", "{\"steps\": 1,\n \"steps\": 2}");
-  const auto got = f.troupe({"train", "job.json"});
-  BOOST_TEST(got.code == 2);
+  const auto got = check_exit(2, f.troupe({"train", "job.json"}));
   BOOST_TEST(has(got.err, "job.json:2:2: error: steps: given twice"), got.err);
 }
 
@@ -142,8 +140,7 @@ BOOST_AUTO_TEST_CASE(a_file_that_cannot_be_read_is_refused) {
   const command_folder f;
   for (const char* name : {"nowhere.yaml", "/"}) {
     BOOST_TEST_INFO_SCOPE(name);
-    const auto got = f.troupe({"train", name});
-    BOOST_TEST(got.code == 2);
+    const auto got = check_exit(2, f.troupe({"train", name}));
     BOOST_TEST(sentences_of(got.err) == 1U, got.err);
     BOOST_TEST(has(got.err, name), got.err);
   }
@@ -151,8 +148,7 @@ BOOST_AUTO_TEST_CASE(a_file_that_cannot_be_read_is_refused) {
 
 BOOST_AUTO_TEST_CASE(all_errors_of_a_file_come_at_once) {
   const command_folder f(replaced(replaced(smallest, "steps: 6", "steps: 0"), "stage: 3", "stage: 7"));
-  const auto got = f.troupe({"train", "job.yaml"});
-  BOOST_TEST(got.code == 2);
+  const auto got = check_exit(2, f.troupe({"train", "job.yaml"}));
   BOOST_TEST(sentences_of(got.err) == 2U, got.err);
   BOOST_TEST(has(got.err, "job.yaml:5:8: error: steps"), got.err);
   BOOST_TEST(has(got.err, "job.yaml:8:28: error: zero_optimization.stage"), got.err);
@@ -161,16 +157,14 @@ BOOST_AUTO_TEST_CASE(all_errors_of_a_file_come_at_once) {
 BOOST_AUTO_TEST_CASE(an_output_folder_that_cannot_be_made_is_an_error) {
   const command_folder f;
   f.folder.write("in the way", "a file");
-  const auto got = f.troupe({"train", "job.yaml", "--set", "output=in the way/out"});
-  BOOST_TEST(got.code == 1);
+  const auto got = check_exit(1, f.troupe({"train", "job.yaml", "--set", "output=in the way/out"}));
   BOOST_TEST(sentences_of(got.err) == 1U, got.err);
   BOOST_TEST(has(got.err, "in the way"), got.err);
 }
 
 BOOST_AUTO_TEST_CASE(a_loss_that_is_not_a_number_ends_the_run_with_its_place) {
   const command_folder f(replaced(smallest, "1.0e-3", "1.0e+30"));
-  const auto got = f.troupe({"train", "job.yaml", "--quiet"});
-  BOOST_TEST(got.code == 1);
+  const auto got = check_exit(1, f.troupe({"train", "job.yaml", "--quiet"}));
   BOOST_TEST(sentences_of(got.err) == 1U, got.err);
   BOOST_TEST(has(got.err, "first seen in "), got.err);
 }
@@ -205,14 +199,12 @@ BOOST_AUTO_TEST_CASE(words_that_mean_nothing_are_refused_by_either_program_with_
     auto all = arguments;
     if (all.front() != "train") all.insert(all.end() - 2, {"in", "out"});
     if (all.front() == "checkpoint") all.erase(std::ranges::find(all, "out"));
-    const auto r = f.troupe(all);
-    BOOST_TEST(r.code == 2, r.err);
+    const auto r = check_exit(2, f.troupe(all));
     BOOST_TEST(has(r.err, " excludes "), r.err);
     for (const auto& flag : {arguments[arguments.size() - 2], arguments.back()})
       BOOST_TEST(has(r.err, flag.substr(0, flag.find('='))), r.err);
   }
-  const auto stopped = f.troupe({"plan", "job.yaml", "--disk-read", "0"});
-  BOOST_TEST(stopped.code == 2);
+  const auto stopped = check_exit(2, f.troupe({"plan", "job.yaml", "--disk-read", "0"}));
   BOOST_TEST(has(stopped.err, "--disk-read: wanted a number above 0, got 0"), stopped.err);
   for (const auto& arguments : std::vector<std::vector<std::string>>{
            {"--help"}, {"--version"}, {"train", "--help"}, {"plan", "--help"}, {"checkpoint", "verify", "--help"}})
@@ -256,8 +248,7 @@ BOOST_AUTO_TEST_CASE(integers_of_options_are_read_as_those_of_files_are) {
   const command_folder f;
   for (const std::string wrong : {"0x10", "0b11", "1_000", "1.5", "six"}) {
     BOOST_TEST_INFO_SCOPE(wrong);
-    const auto got = f.troupe({"train", "job.yaml", "--steps", wrong});
-    BOOST_TEST(got.code == 2, got.err);
+    const auto got = check_exit(2, f.troupe({"train", "job.yaml", "--steps", wrong}));
     BOOST_TEST(has(got.err, "--steps: wanted an integer of at least 0, got " + wrong), got.err);
   }
   for (const std::string ten : {"010", "1e1", "10.0"}) {
@@ -266,24 +257,20 @@ BOOST_AUTO_TEST_CASE(integers_of_options_are_read_as_those_of_files_are) {
     BOOST_TEST(has(got.err, "10"), got.err);
     BOOST_TEST(got.err == f.troupe({"plan", "job.yaml", "--rank", "10"}).err);
   }
-  const auto trained = f.troupe({"train", "job.yaml", "--quiet", "--steps", "010"});
-  BOOST_TEST(trained.code == 0, trained.err);
+  const auto trained = check_exit(0, f.troupe({"train", "job.yaml", "--quiet", "--steps", "010"}));
   BOOST_TEST(has(trained.out, "done after 10 steps"), trained.out);
-  const auto units = f.troupe({"plan", "job.yaml", "--fit", "--memory", "010GiB"});
-  BOOST_TEST(units.code == 0, units.err);
+  const auto units = check_exit(0, f.troupe({"plan", "job.yaml", "--fit", "--memory", "010GiB"}));
   BOOST_TEST(units.out == f.troupe({"plan", "job.yaml", "--fit", "--memory", "10GiB"}).out);
   BOOST_TEST(f.troupe({"schedule", "1f1b", "--transfer", "0x1"}).code == 2);
 }
 
 BOOST_AUTO_TEST_CASE(certificates_of_no_days_are_refused_and_those_of_a_replaced_authority_are_named) {
   const command_folder f;
-  const auto zero = f.troupe({"cert", "init", "certs", "--days", "0"});
-  BOOST_TEST(zero.code == 2);
+  const auto zero = check_exit(2, f.troupe({"cert", "init", "certs", "--days", "0"}));
   BOOST_TEST(has(zero.err, "days of a certificate: wanted 1 to 3650, got 0"), zero.err);
   BOOST_TEST(f.troupe({"cert", "init", "certs"}).err == "");
   BOOST_TEST(f.troupe({"cert", "issue", "certs", "b", "a"}).code == 0);
-  const auto again = f.troupe({"cert", "init", "certs", "--force"});
-  BOOST_TEST(again.code == 0);
+  const auto again = check_exit(0, f.troupe({"cert", "init", "certs", "--force"}));
   BOOST_TEST(has(again.err, "troupe cert renew certs a b makes new ones"), again.err);
   BOOST_TEST(f.troupe({"cert", "renew", "certs", "a", "b"}).code == 0);
 }
@@ -318,8 +305,7 @@ BOOST_AUTO_TEST_CASE(check_refuses_what_train_refuses_and_all_of_it_at_once) {
              "job.yaml:2:43: error: data.sequence_length: wanted at most the model's 64 positions, got 65\n");
   const command_folder folder(with_model("model: {path: hf}"));
   folder.folder.write("hf/config.json", replaced(config_json, "\"n_head\": 2", "\"n_head\": 5"));
-  const auto of_folder = folder.troupe({"config", "check", "job.yaml"});
-  BOOST_TEST(of_folder.code == 2);
+  const auto of_folder = check_exit(2, folder.troupe({"config", "check", "job.yaml"}));
   BOOST_TEST(has(of_folder.err, "error: model.path: '"), of_folder.err);
   BOOST_TEST(has(of_folder.err, "model key 'n_head': wanted a divisor of n_embd 32, got 5"), of_folder.err);
 }
@@ -335,8 +321,7 @@ BOOST_AUTO_TEST_CASE(absurd_batches_are_refused_with_the_size_they_would_need) {
       {"gradient_accumulation_steps=1000000000000", "1000000000000 micro-batches a step, with plans of ", 2}};
   for (const auto& c : cases) {
     const command_folder f;
-    const auto trained = f.troupe({"train", "job.yaml", "--set", c.set});
-    BOOST_TEST(trained.code == 2, trained.err);
+    const auto trained = check_exit(2, f.troupe({"train", "job.yaml", "--set", c.set}));
     BOOST_TEST(has(trained.err, c.wanted), trained.err);
     BOOST_TEST(sentences_of(trained.err) == 1U, trained.err);
     const auto checked = f.troupe({"config", "check", "job.yaml", "--set", c.set});
@@ -345,8 +330,8 @@ BOOST_AUTO_TEST_CASE(absurd_batches_are_refused_with_the_size_they_would_need) {
     BOOST_TEST(!std::filesystem::exists(f.folder / "out"));
   }
   const command_folder f;
-  const auto planned = f.troupe({"plan", "job.yaml", "--set", "gradient_accumulation_steps=1000000000000"});
-  BOOST_TEST(planned.code == 2, planned.err);
+  const auto planned =
+      check_exit(2, f.troupe({"plan", "job.yaml", "--set", "gradient_accumulation_steps=1000000000000"}));
   BOOST_TEST(has(planned.err, "with plans of "), planned.err);
 }
 
@@ -354,10 +339,9 @@ BOOST_AUTO_TEST_CASE(a_file_that_an_agent_hands_over_is_named_as_the_user_knows_
   const command_folder f;
   std::ofstream(f.folder / "10") << smallest << "nonsense: 3\nseed: x\n";
   const auto path = (f.folder / "10").string();
-  const auto named = run(
-      {"/usr/bin/env", "TROUPE_FILE=" + path + ":my job.yaml", troupe::places::troupe_binary, "config", "check", path},
-      f.folder.path());
-  BOOST_TEST(named.code == 2);
+  const auto named = check_exit(2, run({"/usr/bin/env", "TROUPE_FILE=" + path + ":my job.yaml",
+                                        troupe::places::troupe_binary, "config", "check", path},
+                                       f.folder.path()));
   BOOST_TEST(named.err.find("my job.yaml: error: seed: ") != std::string::npos, named.err);
   BOOST_TEST(named.err.find(path) == std::string::npos, named.err);
   const auto other = run(

@@ -123,8 +123,7 @@ BOOST_AUTO_TEST_CASE(a_run_saves_by_either_signal_that_asks_and_ignores_the_othe
     r.run.send(SIGUSR2);
     BOOST_TEST_REQUIRE(r.run.wait_for("\"event\":\"checkpoint\""));
     r.run.send(SIGINT);
-    const auto ended = r.run.end();
-    BOOST_TEST(ended.code == 130, ended.err);
+    const auto ended = check_exit(130, r.run.end());
     BOOST_TEST(has(ended.err, "SIGUSR2: a checkpoint follows this step"), ended.err);
   }
 }
@@ -156,8 +155,7 @@ BOOST_AUTO_TEST_CASE(nohup_keeps_an_agent_whose_terminal_closes) {
   kept.agent->send(SIGTERM);
   BOOST_TEST(kept.agent->end().code == 128 + SIGTERM);
   left.agent->send(SIGHUP);
-  const auto ended = left.agent->end();
-  BOOST_TEST(ended.code == 1, ended.err);
+  const auto ended = check_exit(1, left.agent->end());
   BOOST_TEST(has(ended.err, "the program that launched this agent has ended"), ended.err);
 }
 

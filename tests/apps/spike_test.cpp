@@ -44,8 +44,7 @@ told told_by(const std::string& out) {
 
 BOOST_AUTO_TEST_CASE(a_run_goes_back_says_so_and_has_the_losses_of_one_that_was_resumed_by_hand) {
   const spiking_folder f(watched + "on_spike: {action: skip, min_steps: 8, window: 8}\n");
-  const auto run = f.troupe({"train", "job.yaml", "--json"});
-  BOOST_REQUIRE_MESSAGE(run.code == 0, run.err);
+  const auto run = check_exit(0, f.troupe({"train", "job.yaml", "--json"}));
   const auto got = told_by(run.out);
   BOOST_REQUIRE(!got.spikes.empty());
   BOOST_TEST(got.losses.size() == 40U);
@@ -57,8 +56,7 @@ BOOST_AUTO_TEST_CASE(a_run_goes_back_says_so_and_has_the_losses_of_one_that_was_
   }
   BOOST_TEST(has(scratch_folder::read(f.folder / "out/report.html"), "after a spike of the loss"));
 
-  const auto inspected = f.troupe({"checkpoint", "inspect", "--json", "out/checkpoints"});
-  BOOST_REQUIRE_MESSAGE(inspected.code == 0, inspected.err);
+  const auto inspected = check_exit(0, f.troupe({"checkpoint", "inspect", "--json", "out/checkpoints"}));
   const auto left_out = json::parse(inspected.out)["run"]["left_out"];
   BOOST_REQUIRE(left_out.size() == got.spikes.size());
   for (size_t i = 0; i < left_out.size(); ++i) {
@@ -70,22 +68,19 @@ BOOST_AUTO_TEST_CASE(a_run_goes_back_says_so_and_has_the_losses_of_one_that_was_
   char name[32];
   const uint64_t back_to = got.spikes[0]["back_to"];
   std::snprintf(name, sizeof name, "step-%08llu", static_cast<unsigned long long>(back_to));
-  const auto by_hand =
-      f.troupe({"train", "job.yaml", "--json", "--resume", std::string("out/checkpoints/") + name, "--set",
-                "on_spike.action=none", "--set", "data.skip=[" + list + "]", "--set", "output=by_hand"});
-  BOOST_REQUIRE_MESSAGE(by_hand.code == 0, by_hand.err);
+  const auto by_hand = check_exit(
+      0, f.troupe({"train", "job.yaml", "--json", "--resume", std::string("out/checkpoints/") + name, "--set",
+                   "on_spike.action=none", "--set", "data.skip=[" + list + "]", "--set", "output=by_hand"}));
   for (const auto& [step, loss] : told_by(by_hand.out).losses) BOOST_TEST(got.losses.at(step) == loss);
 
   // The resumed run keeps the decision which samples to leave out, although the job file does not name them.
-  const auto more = f.troupe({"train", "job.yaml", "--json", "--steps", "42"});
-  BOOST_REQUIRE_MESSAGE(more.code == 0, more.err);
+  const auto more = check_exit(0, f.troupe({"train", "job.yaml", "--json", "--steps", "42"}));
   BOOST_TEST(told_by(more.out).losses.contains(42));
 }
 
 BOOST_AUTO_TEST_CASE(a_run_that_is_to_stop_ends_with_1_and_its_last_checkpoint) {
   const spiking_folder f(watched + "on_spike: {action: stop, min_steps: 8, window: 8}\n");
-  const auto run = f.troupe({"train", "job.yaml", "--json"});
-  BOOST_TEST(run.code == 1);
+  const auto run = check_exit(1, f.troupe({"train", "job.yaml", "--json"}));
   const auto losses = told_by(run.out).losses;
   BOOST_REQUIRE(!losses.empty());
   const uint64_t last = losses.rbegin()->first;

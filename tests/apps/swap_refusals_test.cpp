@@ -120,8 +120,7 @@ BOOST_AUTO_TEST_CASE(leftovers_of_a_killed_run_are_gone_after_the_next) {
   killed.send(SIGKILL);
   BOOST_TEST(killed.end().code == 128 + SIGKILL);
   BOOST_TEST(fs::exists(job.folder / "nvme/troupe-swap"));
-  const auto next = job.at(job.folder / "nvme");
-  BOOST_TEST(next.code == 0, next.err);
+  check_exit(0, job.at(job.folder / "nvme"));
   BOOST_TEST(job.is_clean());
 }
 
@@ -183,8 +182,7 @@ BOOST_AUTO_TEST_CASE(where_a_containers_filter_refuses_rings_threads_swap_and_th
   }
   BOOST_TEST_REQUIRE(filtered.code == 0, filtered.err);
   BOOST_TEST(has(filtered.err, "reading and writing with threads instead"), filtered.err);
-  const auto free = job.at(job.folder / "nvme", few_steps);
-  BOOST_TEST_REQUIRE(free.code == 0, free.err);
+  const auto free = check_exit(0, job.at(job.folder / "nvme", few_steps));
   BOOST_TEST(losses_of(free).size() == 3U);
   BOOST_TEST(losses_of(filtered) == losses_of(free), boost::test_tools::per_element());
   BOOST_TEST(job.is_clean());

@@ -35,8 +35,7 @@ size_t num_files(const fs::path& folder) {
 
 BOOST_AUTO_TEST_CASE(everything_that_is_asked_for_is_printed_and_written) {
   const command_folder f(everything);
-  const auto r = f.troupe({"train", "job.yaml", "--set", "data.validation_fraction=0.1"});
-  BOOST_TEST_REQUIRE(r.code == 0, r.err);
+  const auto r = check_exit(0, f.troupe({"train", "job.yaml", "--set", "data.validation_fraction=0.1"}));
   BOOST_TEST(r.err.empty(), r.err);
   for (const char* part :
        {"comm op: all_gather_into_tensor | gather | time (ms): ", "time (ms) | fwd: ", "flops profiler, step 1, rank 0",
@@ -74,8 +73,7 @@ BOOST_AUTO_TEST_CASE(a_run_in_stages_tells_of_each_of_them_and_of_the_whole_mode
                                         "gradient_accumulation_steps=4",
                                         "--set",
                                         "data.validation_fraction=0.1"};
-  const auto r = f.troupe(cut);
-  BOOST_TEST_REQUIRE(r.code == 0, r.err);
+  const auto r = check_exit(0, f.troupe(cut));
   for (const char* part :
        {", pipeline 2 x shard 2, ZeRO-3, stages of ", "stages, a step of one rank of each; ",
         "  stage  ranks      units  in flight  gathers        sent  idle planned  measured\n", "\n      1  2,3 ",
@@ -89,8 +87,7 @@ BOOST_AUTO_TEST_CASE(a_run_in_stages_tells_of_each_of_them_and_of_the_whole_mode
   BOOST_TEST(has(scratch_folder::read(out / "trace.json"), "\"rank 2, stage 1\""));
   auto with_json = cut;
   with_json.push_back("--json");
-  const auto script = f.troupe(with_json);
-  BOOST_TEST_REQUIRE(script.code == 0, script.err);
+  const auto script = check_exit(0, f.troupe(with_json));
   const auto end = json::parse(script.out.substr(script.out.rfind('\n', script.out.size() - 2) + 1));
   const auto& stages = end.at("pipeline").at("stages");
   BOOST_TEST_REQUIRE(stages.size() == 2U);
@@ -113,8 +110,7 @@ BOOST_AUTO_TEST_CASE(a_run_in_stages_tells_of_each_of_them_and_of_the_whole_mode
 
 BOOST_AUTO_TEST_CASE(a_script_reads_json_alone_and_quiet_stays_quiet) {
   const command_folder f(everything);
-  const auto r = f.troupe({"train", "job.yaml", "--json", "--set", "data.validation_fraction=0.1"});
-  BOOST_TEST_REQUIRE(r.code == 0, r.err);
+  const auto r = check_exit(0, f.troupe({"train", "job.yaml", "--json", "--set", "data.validation_fraction=0.1"}));
   std::istringstream lines(r.out);
   for (std::string line; std::getline(lines, line);) BOOST_TEST(json::parse(line).contains("event"));
   BOOST_TEST(has(r.err, "comm op: "));
@@ -131,8 +127,8 @@ BOOST_AUTO_TEST_CASE(a_folder_that_cannot_be_written_is_refused_before_the_run) 
   f.folder.write("taken", "a file");
   for (const std::string key : {"tensorboard", "csv_monitor"}) {
     BOOST_TEST_INFO_SCOPE(key);
-    const auto r = f.troupe({"train", "job.yaml", "--set", key + ".enabled=true", "--set", key + ".output_path=taken"});
-    BOOST_TEST(r.code == 1);
+    const auto r = check_exit(
+        1, f.troupe({"train", "job.yaml", "--set", key + ".enabled=true", "--set", key + ".output_path=taken"}));
     BOOST_TEST(sentences_of(r.err) == 1U, r.err);
     BOOST_TEST(has(r.err, "troupe: error: " + key + ": cannot make the folder "), r.err);
     BOOST_TEST(!has(r.out, "step 1/"), r.out);
@@ -167,8 +163,7 @@ BOOST_AUTO_TEST_CASE(a_run_whose_folder_is_removed_trains_on_and_says_what_it_co
   std::filesystem::remove_all(f.folder / "out");
   BOOST_TEST_REQUIRE(p.wait_for_error(" was removed; the run continues"));
   p.send(SIGINT);
-  const auto r = p.end();
-  BOOST_TEST(r.code == 130, r.err);
+  const auto r = check_exit(130, p.end());
   BOOST_TEST(has(r.err, "steps.jsonl: the file was removed during the run; the run continues without these records"),
              r.err);
   BOOST_TEST(has(r.err, "telemetry: not written, as the run's folder "), r.err);
@@ -190,13 +185,11 @@ BOOST_AUTO_TEST_CASE(a_profile_that_no_step_reaches_is_warned_of_and_one_with_a_
   const auto late = f.troupe({"train", "job.yaml", "--quiet", "--set", "flops_profiler.enabled=true", "--set",
                               "flops_profiler.profile_step=6"});
   BOOST_TEST(has(late.err, "flops_profiler.profile_step: 6 is not reached in a run of 6 steps"), late.err);
-  const auto homeless = f.troupe({"train", "job.yaml", "--set", "flops_profiler.enabled=true", "--set",
-                                  "flops_profiler.output_file=none/profile.txt"});
-  BOOST_TEST(homeless.code == 2);
+  const auto homeless = check_exit(2, f.troupe({"train", "job.yaml", "--set", "flops_profiler.enabled=true", "--set",
+                                                "flops_profiler.output_file=none/profile.txt"}));
   BOOST_TEST(has(homeless.err, "troupe: error: flops_profiler.output_file: cannot write "), homeless.err);
-  const auto filed = f.troupe(
-      {"train", "job.yaml", "--set", "flops_profiler.enabled=true", "--set", "flops_profiler.output_file=profile.txt"});
-  BOOST_TEST(filed.code == 0, filed.err);
+  const auto filed = check_exit(0, f.troupe({"train", "job.yaml", "--set", "flops_profiler.enabled=true", "--set",
+                                             "flops_profiler.output_file=profile.txt"}));
   BOOST_TEST(!has(filed.out, "flops profiler"));
   BOOST_TEST(scratch_folder::read(f.folder / "profile.txt").starts_with("flops profiler, step 1, rank 0"));
 }

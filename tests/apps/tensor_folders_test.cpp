@@ -38,9 +38,9 @@ std::string job_of(const std::string& model) {
 /// Returns the loss of step 3 of a run that resumes from the folder `from`.
 double next_loss(const command_folder& f, const std::string& from, int tensor) {
   const auto output = "next_of_" + from + std::to_string(tensor);
-  const auto r = f.troupe({"train", "job.yaml", "--json", "--steps", "3", "--resume", from, "--set", "output=" + output,
-                           "--set", "checkpoint.every_steps=0", "--set", "parallel.tensor=" + std::to_string(tensor)});
-  BOOST_TEST_REQUIRE(r.code == 0, r.err);
+  const auto r = check_exit(
+      0, f.troupe({"train", "job.yaml", "--json", "--steps", "3", "--resume", from, "--set", "output=" + output,
+                   "--set", "checkpoint.every_steps=0", "--set", "parallel.tensor=" + std::to_string(tensor)}));
   std::istringstream lines(r.out);
   for (std::string line; std::getline(lines, line);)
     if (const auto event = json::parse(line); event.contains("step") && event["step"] == 3) return event["loss"];

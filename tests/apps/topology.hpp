@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/apps/process.hpp"
+#include "tests/check_ok.hpp"
 #include "tests/made_up_text.hpp"
 #include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"

@@ -49,8 +49,8 @@ const std::string slow =
 
 BOOST_AUTO_TEST_CASE(json_is_one_object_a_line_and_its_numbers_round_trip) {
   const command_folder f;
-  const auto r = f.troupe({"train", "job.yaml", "--json", "--set", "zero_optimization.stage3_prefetch_bucket_size=0"});
-  BOOST_TEST_REQUIRE(r.code == 0, r.err);
+  const auto r = check_exit(
+      0, f.troupe({"train", "job.yaml", "--json", "--set", "zero_optimization.stage3_prefetch_bucket_size=0"}));
   const auto events = events_of(r.out);
   BOOST_TEST_REQUIRE(events.size() == 7U);
   for (size_t i = 0; i < 6; ++i) {
@@ -90,8 +90,7 @@ BOOST_AUTO_TEST_CASE(json_is_one_object_a_line_and_its_numbers_round_trip) {
 
 BOOST_AUTO_TEST_CASE(the_end_says_where_a_step_s_time_went) {
   const command_folder f;
-  const auto r = f.troupe({"train", "job.yaml", "--json"});
-  BOOST_TEST_REQUIRE(r.code == 0, r.err);
+  const auto r = check_exit(0, f.troupe({"train", "job.yaml", "--json"}));
   const auto end = events_of(r.out).back();
   const auto& control = end.at("control");
   for (const char* key : {"idle_s", "no_core_s", "in_lane_us", "cross_lane_us"})
@@ -113,8 +112,7 @@ BOOST_AUTO_TEST_CASE(the_end_says_where_a_step_s_time_went) {
     BOOST_TEST(u.at("backward_flops") == 2 * u.at("forward_flops").get<double>());
   }
   BOOST_TEST(forward_s == busy_s["forward"], boost::test_tools::tolerance(1e-9));
-  const auto said = f.troupe({"train", "job.yaml", "-v", "--set", "output=again"});
-  BOOST_TEST_REQUIRE(said.code == 0, said.err);
+  const auto said = check_exit(0, f.troupe({"train", "job.yaml", "-v", "--set", "output=again"}));
   for (const char* line : {"memory by owner", " gathers and ", "trace: ", "exposed", "control: compute idle",
                            "where a step's time goes", "  forward ", "  head "})
     BOOST_TEST(has(said.out, line), line << " is not in " << said.out);
@@ -131,9 +129,8 @@ BOOST_AUTO_TEST_CASE(the_effective_configuration_repeats_the_run) {
 
 BOOST_AUTO_TEST_CASE(options_override_the_file) {
   const command_folder f;
-  const auto r = f.troupe({"train", "job.yaml", "--json", "--steps", "3", "--set", "zero_optimization.stage=1", "--set",
-                           "optimizer.params.lr=2.0e-3"});
-  BOOST_TEST_REQUIRE(r.code == 0, r.err);
+  const auto r = check_exit(0, f.troupe({"train", "job.yaml", "--json", "--steps", "3", "--set",
+                                         "zero_optimization.stage=1", "--set", "optimizer.params.lr=2.0e-3"}));
   const auto events = events_of(r.out);
   BOOST_TEST_REQUIRE(events.size() == 4U);
   BOOST_TEST(events[0].at("lr") == 2e-3);
@@ -143,14 +140,12 @@ BOOST_AUTO_TEST_CASE(options_override_the_file) {
 BOOST_AUTO_TEST_CASE(quiet_prints_the_last_line_alone_and_plain_lines_end_with_it) {
   const command_folder f(smallest + "evaluation: {every_steps: 3, batches: 2}\nsample: {tokens: 8}\n");
   const std::string set = "--set", validation = "data.validation_fraction=0.1";
-  const auto quiet = f.troupe({"train", "job.yaml", "--quiet", set, validation});
-  BOOST_TEST_REQUIRE(quiet.code == 0, quiet.err);
+  const auto quiet = check_exit(0, f.troupe({"train", "job.yaml", "--quiet", set, validation}));
   BOOST_TEST(lines_of(quiet.out) == 1U, quiet.out);
   BOOST_TEST(quiet.out.starts_with("validation loss "), quiet.out);
   BOOST_TEST(has(quiet.out, " nats/byte after 6 steps, "), quiet.out);
 
-  const auto plain = f.troupe({"train", "job.yaml", set, validation});
-  BOOST_TEST_REQUIRE(plain.code == 0, plain.err);
+  const auto plain = check_exit(0, f.troupe({"train", "job.yaml", set, validation}));
   BOOST_TEST(!has(plain.out, "\r"));
   for (const char* part : {"step 1/6  loss ", "step 6/6  loss ", "step 3: validation loss ", "train loss ",
                            "hidden behind compute: gathers ", "memory: at most ", "model: not kept; --export FOLDER",
@@ -172,8 +167,7 @@ BOOST_AUTO_TEST_CASE(quiet_prints_the_last_line_alone_and_plain_lines_end_with_i
 
 BOOST_AUTO_TEST_CASE(the_end_says_where_the_model_is_and_which_command_goes_on_with_it) {
   const command_folder f;
-  const auto saved = f.troupe({"train", "job.yaml", "--set", "checkpoint.every_steps=3"});
-  BOOST_TEST_REQUIRE(saved.code == 0, saved.err);
+  const auto saved = check_exit(0, f.troupe({"train", "job.yaml", "--set", "checkpoint.every_steps=3"}));
   BOOST_TEST(has(saved.out, "model: "), saved.out);
   const auto next = saved.out.find("next: troupe checkpoint to-hf ");
   BOOST_TEST_REQUIRE(next != std::string::npos, saved.out);
@@ -186,8 +180,7 @@ BOOST_AUTO_TEST_CASE(the_end_says_where_the_model_is_and_which_command_goes_on_w
   BOOST_TEST(has(exported.out, "model: a folder\nnext: troupe checkpoint to-gguf 'a folder' model.gguf\n"),
              exported.out);
   // A run with no steps left must also export, and print the folder.
-  const auto over = f.troupe({"train", "job.yaml", "--export", "later"});
-  BOOST_TEST(over.code == 0, over.err);
+  const auto over = check_exit(0, f.troupe({"train", "job.yaml", "--export", "later"}));
   BOOST_TEST(has(over.out, "model: later\nnext: troupe checkpoint to-gguf later model.gguf\n"), over.out);
   BOOST_TEST(has(over.out, "done after 6 steps, all of them before this run"), over.out);
 }
@@ -200,8 +193,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_is_stopped_says_where_it_has_exported_the_weight
     process p({troupe::places::troupe_binary, "train", "job.yaml", "--export", "hf"}, f.folder.path());
     BOOST_TEST_REQUIRE(p.wait_for("step 1/"));
     p.send(SIGINT);
-    const auto r = p.end();
-    BOOST_TEST(r.code == 130, r.err);
+    const auto r = check_exit(130, p.end());
     BOOST_TEST(has(r.out, "model: hf\n"), r.out);
     BOOST_TEST(has(r.out, next), r.out);
     BOOST_TEST(std::filesystem::exists(f.folder / "hf/model.safetensors"));
@@ -212,12 +204,11 @@ BOOST_AUTO_TEST_CASE(a_sample_that_prints_nothing_says_why) {
   command_folder f(smallest + "sample: {tokens: 8}\n");
   f.folder.write("tokens.bin", std::string(20000, '\1'));
   const auto unknown =
-      f.troupe({"train", "job.yaml", "--set", "data.text=tokens.bin", "--set", "model.vocab_size=258"});
-  BOOST_TEST_REQUIRE(unknown.code == 0, unknown.err);
+      check_exit(0, f.troupe({"train", "job.yaml", "--set", "data.text=tokens.bin", "--set", "model.vocab_size=258"}));
   BOOST_TEST(has(unknown.out, "sample: none, since the tokenizer of the tokens is not known: set data.tokenizer"),
              unknown.out);
-  const auto empty = f.troupe({"train", "job.yaml", "--set", "sample.prompt=\"\"", "--set", "output=again"});
-  BOOST_TEST_REQUIRE(empty.code == 0, empty.err);
+  const auto empty =
+      check_exit(0, f.troupe({"train", "job.yaml", "--set", "sample.prompt=\"\"", "--set", "output=again"}));
   BOOST_TEST(has(empty.out, "sample: none, since sample.prompt is empty"), empty.out);
 }
 
@@ -234,8 +225,7 @@ BOOST_AUTO_TEST_CASE(a_run_whose_every_step_was_skipped_ends_with_a_word_and_a_c
 
 BOOST_AUTO_TEST_CASE(a_parameter_group_that_earlier_ones_leave_nothing_is_named) {
   const command_folder f(smallest + "parameter_groups: [{match: 'weight', lr: 1.0e-4}, {match: 'wte', lr: 1.0e-5}]\n");
-  const auto checked = f.troupe({"config", "check", "job.yaml"});
-  BOOST_TEST(checked.code == 0, checked.err);
+  const auto checked = check_exit(0, f.troupe({"config", "check", "job.yaml"}));
   BOOST_TEST(has(checked.out + checked.err,
                  "warning: parameter_groups[1].match: no effect: the 1 parameter that it "
                  "matches, such as transformer.wte.weight, belong to earlier groups"),
@@ -246,8 +236,7 @@ BOOST_AUTO_TEST_CASE(a_resume_that_trains_what_was_frozen_says_how_far_its_first
   command_folder f(smallest + "checkpoint: {every_steps: 3}\nparameter_groups: [{match: 'wpe', trainable: false}]\n");
   BOOST_TEST_REQUIRE(f.troupe({"train", "job.yaml", "--steps", "3", "--quiet"}).code == 0);
   f.folder.write("all.yaml", smallest + "checkpoint: {every_steps: 3}\n");
-  const auto did = f.troupe({"train", "all.yaml", "--quiet"});
-  BOOST_TEST_REQUIRE(did.code == 0, did.err);
+  const auto did = check_exit(0, f.troupe({"train", "all.yaml", "--quiet"}));
   BOOST_TEST(has(did.err,
                  "1 parameter, as transformer.wpe.weight, was frozen until now: their moments begin at 0 while bias "
                  "correction counts the run's 3 updates, so that their first update is 0.58 times the learning "
@@ -259,25 +248,22 @@ BOOST_AUTO_TEST_CASE(a_run_whose_checkpoints_leave_out_frozen_parameters_resumes
   const command_folder f(smallest +
                          "checkpoint: {every_steps: 3, exclude_frozen_parameters: true}\n"
                          "parameter_groups: [{match: 'wpe', trainable: false}]\n");
-  const auto first = f.troupe({"train", "job.yaml", "--steps", "3"});
-  BOOST_TEST_REQUIRE(first.code == 0, first.err);
+  const auto first = check_exit(0, f.troupe({"train", "job.yaml", "--steps", "3"}));
   BOOST_TEST(has(first.out, "next: the same command with --export FOLDER writes the whole model"), first.out);
   BOOST_TEST(!has(first.out, "to-hf"), first.out);
   const std::string left_out =
       "leaves out 1 frozen parameter, such as transformer.wpe.weight (checkpoint.exclude_frozen_parameters)";
   for (const char* processes : {"one", "ranks"}) {
     BOOST_TEST_INFO_SCOPE(processes);
-    const auto again = f.troupe({"train", "job.yaml", "--quiet", "--steps", processes == std::string("one") ? "4" : "6",
-                                 "--set", std::string("cluster.processes=") + processes});
-    BOOST_TEST_REQUIRE(again.code == 0, again.err);
+    const auto again =
+        check_exit(0, f.troupe({"train", "job.yaml", "--quiet", "--steps", processes == std::string("one") ? "4" : "6",
+                                "--set", std::string("cluster.processes=") + processes}));
     BOOST_TEST(has(again.err, left_out + ": their values are those that seed 1 gives, as at the start of the run"),
                again.err);
   }
   // The frozen parameter must have the bits of a run that was not interrupted.
-  const auto exported = f.troupe({"train", "job.yaml", "--quiet", "--export", "resumed"});
-  BOOST_TEST_REQUIRE(exported.code == 0, exported.err);
-  const auto whole = f.troupe({"train", "job.yaml", "--quiet", "--set", "output=whole", "--export", "whole_model"});
-  BOOST_TEST_REQUIRE(whole.code == 0, whole.err);
+  check_exit(0, f.troupe({"train", "job.yaml", "--quiet", "--export", "resumed"}));
+  check_exit(0, f.troupe({"train", "job.yaml", "--quiet", "--set", "output=whole", "--export", "whole_model"}));
   const auto weights_in = [&](const char* folder) {
     return scratch_folder::read(f.folder.path() / folder / "model.safetensors");
   };
@@ -290,13 +276,12 @@ BOOST_AUTO_TEST_CASE(a_run_whose_checkpoints_leave_out_frozen_parameters_resumes
     return f.troupe(words);
   };
   BOOST_TEST(with("parameter_groups=[]", "3").code == 0);
-  const auto late = with("seed=1", "6");
-  BOOST_TEST(late.code == 1, late.err);
+  const auto late = check_exit(1, with("seed=1", "6"));
   BOOST_TEST(has(late.err, "holds the frozen parameter transformer.wpe.weight, which the run's next checkpoints would"),
              late.err);
   BOOST_TEST(with("checkpoint.exclude_frozen_parameters=false", "6").code == 0);
-  const auto lost = f.troupe({"train", "job.yaml", "--quiet", "--changed-seed", "--set", "seed=2", "--steps", "7"});
-  BOOST_TEST(lost.code == 1, lost.err);
+  const auto lost =
+      check_exit(1, f.troupe({"train", "job.yaml", "--quiet", "--changed-seed", "--set", "seed=2", "--steps", "7"}));
   BOOST_TEST(has(lost.err, left_out + ", and seed is 2, was 1; set checkpoint.load.strict: false (--no-load-strict)"),
              lost.err);
 }
@@ -304,10 +289,9 @@ BOOST_AUTO_TEST_CASE(a_run_whose_checkpoints_leave_out_frozen_parameters_resumes
 BOOST_AUTO_TEST_CASE(a_terminal_sees_a_bar) {
   const command_folder f;
   // The program `script` of util-linux provides a terminal.
-  const auto r =
-      run({"/usr/bin/script", "-qec", std::string(troupe::places::troupe_binary) + " train job.yaml", "/dev/null"},
-          f.folder.path());
-  BOOST_TEST_REQUIRE(r.code == 0, r.out);
+  const auto r = check_exit(
+      0, run({"/usr/bin/script", "-qec", std::string(troupe::places::troupe_binary) + " train job.yaml", "/dev/null"},
+             f.folder.path()));
   for (int step = 1; step <= 6; ++step)
     BOOST_TEST_CONTEXT("step " << step) BOOST_TEST(has(r.out, "] step " + std::to_string(step) + "/6  loss "), r.out);
   for (const char* part : {"\r\033[K[", "tok/s", "MiB", "ETA "})
@@ -318,8 +302,7 @@ BOOST_AUTO_TEST_CASE(an_export_opens_again) {
   const command_folder f;
   BOOST_TEST_REQUIRE(f.troupe({"train", "job.yaml", "--quiet", "--export", "hf"}).code == 0);
   f.folder.write("next.yaml", replaced(smallest, smallest.substr(0, smallest.find('\n')), "model: {path: hf}"));
-  const auto r = f.troupe({"train", "next.yaml", "--quiet", "--steps", "1"});
-  BOOST_TEST(r.code == 0, r.err);
+  const auto r = check_exit(0, f.troupe({"train", "next.yaml", "--quiet", "--steps", "1"}));
   BOOST_TEST(has(r.out, "done after 1 steps"), r.out);
 }
 
@@ -337,8 +320,7 @@ BOOST_AUTO_TEST_CASE(one_interrupt_finishes_the_step_and_ends_with_its_code) {
   process p({troupe::places::troupe_binary, "train", "job.yaml"}, f.folder.path());
   BOOST_TEST_REQUIRE(p.wait_for("step 1/"));
   p.send(SIGINT);
-  const auto r = p.end();
-  BOOST_TEST(r.code == 130, r.err);
+  const auto r = check_exit(130, p.end());
   BOOST_TEST(has(r.out, "stopped after "), r.out);
   BOOST_TEST(std::filesystem::exists(f.folder / "out/config.yaml"));
 }
@@ -348,8 +330,7 @@ BOOST_AUTO_TEST_CASE(an_interrupted_script_is_told_so) {
   process p({troupe::places::troupe_binary, "train", "job.yaml", "--json"}, f.folder.path());
   BOOST_TEST_REQUIRE(p.wait_for("\"step\":1,"));
   p.send(SIGTERM);
-  const auto r = p.end();
-  BOOST_TEST(r.code == 143, r.err);
+  const auto r = check_exit(143, p.end());
   const auto events = events_of(r.out);
   BOOST_TEST(events.back().at("stopped") == true);
   BOOST_TEST(events.back().at("checkpoints").at("written") == 1);
@@ -370,8 +351,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_is_stopped_and_continued_trains_on) {
     BOOST_TEST_REQUIRE(p.wait_for_work(std::chrono::milliseconds(100)));
   }
   p.send(SIGINT);
-  const auto r = p.end();
-  BOOST_TEST(r.code == 130, r.err);
+  const auto r = check_exit(130, p.end());
   BOOST_TEST(has(r.out, "stopped after "), r.out);
 }
 
@@ -401,16 +381,15 @@ BOOST_AUTO_TEST_CASE(a_full_disk_is_an_error_and_leaves_no_half_of_a_file) {
   BOOST_TEST(!std::filesystem::exists(f.folder / "hf/model.safetensors"));
   if (std::filesystem::exists(f.folder / "hf")) BOOST_TEST(std::filesystem::is_empty(f.folder / "hf"));
 
-  const auto config = f.troupe({"train", "job.yaml", "--quiet", "--set", "output=elsewhere"}, files_at_most(100));
-  BOOST_TEST(config.code == 1);
+  const auto config =
+      check_exit(1, f.troupe({"train", "job.yaml", "--quiet", "--set", "output=elsewhere"}, files_at_most(100)));
   BOOST_TEST(sentences_of(config.err) == 1U, config.err);
   BOOST_TEST(!std::filesystem::exists(f.folder / "elsewhere"));
 }
 
 BOOST_AUTO_TEST_CASE(a_trace_that_cannot_be_written_is_a_warning) {
   const command_folder f;
-  const auto r = f.troupe({"train", "job.yaml", "--quiet"}, files_at_most(8000));
-  BOOST_TEST(r.code == 0);
+  const auto r = check_exit(0, f.troupe({"train", "job.yaml", "--quiet"}, files_at_most(8000)));
   BOOST_TEST(has(r.err, "troupe: warning: "), r.err);
   BOOST_TEST(!std::filesystem::exists(f.folder / "out/trace.json"));
 }

@@ -29,8 +29,7 @@ class whole_folder : public command_folder {
  public:
   explicit whole_folder(const std::string& config = whole_gpt2, const std::string& job = job_of_hf)
       : command_folder(job) {
-    const auto spec = models::parse_model_spec(config);
-    check_ok(spec);
+    const auto spec = check_ok(models::parse_model_spec(config));
     for (const auto& p : models::make_model_table(*spec, 1, 1, sizeof(float)).parameters) {
       owned_tensor t(p.name, core::dtype::f32, p.shape);
       for (size_t i = 0; i < t.data.size() / sizeof(float); ++i)

@@ -151,8 +151,7 @@ inline void check_loads(checkpoint::file_system& files, const checkpoint::checkp
                       t.data.begin() + static_cast<ptrdiff_t>((first + count) * size));
     }
     std::vector<std::byte> got(expected.size());
-    const auto report = load_parts(files, source, wanted, got);
-    check_ok(report);
+    const auto report = check_ok(load_parts(files, source, wanted, got));
     BOOST_TEST(report->bytes == expected.size());
     if (readers == 1) BOOST_TEST(report->verified_bytes == expected.size());
     BOOST_TEST(same_bytes(got, expected));
@@ -162,11 +161,9 @@ inline void check_loads(checkpoint::file_system& files, const checkpoint::checkp
 /// Checks that the checkpoint named by `latest` is complete and contains exactly `tensors`.
 inline void check_newest(checkpoint::file_system& files, const std::filesystem::path& root, uint64_t step,
                          const std::vector<sample_tensor>& tensors) {
-  const auto found = checkpoint::open_checkpoint(files, root);
-  check_ok(found);
+  const auto found = check_ok(checkpoint::open_checkpoint(files, root));
   BOOST_TEST(found->content.run.step == step);
-  const auto report = checkpoint::verify_checkpoint(files, found->folder);
-  check_ok(report);
+  const auto report = check_ok(checkpoint::verify_checkpoint(files, found->folder));
   BOOST_TEST(report->damages == 0U);
   check_loads(files, *found, tensors, 1);
 }

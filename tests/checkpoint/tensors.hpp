@@ -11,6 +11,7 @@
 
 #include "checkpoint/safetensors/writer.hpp"
 #include "core/math.hpp"
+#include "tests/check_ok.hpp"
 
 namespace troupe::tests {
 
@@ -51,11 +52,6 @@ inline std::string as_file(const std::string& header, const std::string& data = 
   std::string out(8, '\0');
   std::memcpy(out.data(), &length, 8);
   return out + header + data;
-}
-
-template <class T>
-void check_ok(const core::result<T>& r) {
-  BOOST_REQUIRE_MESSAGE(r.has_value(), (r ? std::string() : r.error().text));
 }
 
 /// Checks that `r` failed with error kind `kind` and that its text contains `words`.

@@ -1,4 +1,5 @@
 #include "cluster/link.hpp"
+#include "tests/check_ok.hpp"
 
 #include <sys/socket.h>
 #include <unistd.h>
@@ -12,13 +13,13 @@ BOOST_AUTO_TEST_SUITE(frames)
 
 using namespace troupe;
 using namespace troupe::cluster;
+using troupe::tests::check_ok;
 
 namespace {
 
 struct pair {
   pair() {
-    auto ends = make_pair();
-    BOOST_TEST_REQUIRE(ends.has_value());
+    auto ends = check_ok(make_pair());
     raw = ends->second;
     a = std::make_unique<socket_link>(ends->first);
     b = std::make_unique<socket_link>(ends->second);
@@ -32,8 +33,7 @@ std::vector<parcel> all_of(socket_link& from, socket_link& to, size_t count) {
   std::vector<parcel> out;
   while (out.size() < count) {
     BOOST_TEST_REQUIRE(from.flush().has_value());
-    auto came = to.receive();
-    BOOST_TEST_REQUIRE(came.has_value());
+    auto came = check_ok(to.receive());
     for (auto& p : *came) out.push_back(std::move(p));
   }
   return out;
@@ -78,8 +78,7 @@ BOOST_AUTO_TEST_CASE(the_last_words_of_an_end_that_goes_are_heard) {
   pair p;
   BOOST_TEST_REQUIRE(p.a->send({leaving{3}, {}}).has_value());
   p.a.reset();
-  const auto last = p.b->receive();
-  BOOST_TEST_REQUIRE(last.has_value());
+  const auto last = check_ok(p.b->receive());
   BOOST_TEST_REQUIRE(last->size() == 1);
   BOOST_TEST(std::get<leaving>(last->front().what).code == 3);
   const auto end = p.b->receive();

@@ -5,6 +5,7 @@
 #include "actors/run/compression_state.hpp"
 #include "actors/session/state_access.hpp"
 #include "compression/host_layers.hpp"
+#include "tests/check_ok.hpp"
 #include "tests/compression/host_modules.hpp"
 #include "tests/small_job.hpp"
 
@@ -21,10 +22,8 @@ const std::string section = quantised("4", "first, second", "2") + ", " +
                             ", " + pruned("row_pruning", "l1", "first", "second", "schedule_offset: 3");
 
 compression::compression_scheduler scheduler(const std::string& of) {
-  const auto layers = compression::host_layers_of(picture_model(), 7);
-  BOOST_TEST_REQUIRE(layers.has_value());
-  auto made = compression::compression_scheduler::make(*compressing(of), layers->table);
-  BOOST_REQUIRE_MESSAGE(made.has_value(), (made ? "" : made.error().text));
+  const auto layers = check_ok(compression::host_layers_of(picture_model(), 7));
+  auto made = check_ok(compression::compression_scheduler::make(*compressing(of), layers->table));
   return std::move(*made);
 }
 
@@ -69,15 +68,12 @@ BOOST_AUTO_TEST_CASE(bits_go_one_by_one) {
 BOOST_AUTO_TEST_CASE(a_session_says_by_how_many_updates_its_techniques_have_begun) {
   auto ready = compression::init_compression({[] { return picture_model(); }, &picture_batch}, compressing(section));
   BOOST_TEST_REQUIRE(ready.has_value());
-  auto s = actors::session::open(std::move(*ready));
-  BOOST_TEST_REQUIRE(s.has_value());
+  auto s = check_ok(actors::session::open(std::move(*ready)));
   for (int i = 0; i < 3; ++i) step_of(**s);
-  const auto state = (*s)->states().compression();
-  BOOST_TEST_REQUIRE(state.has_value());
+  const auto state = check_ok((*s)->states().compression());
   BOOST_TEST(state->updates == 3U);
   BOOST_TEST(state->masks.size() == 2U);
-  auto mine = compression::compression_scheduler::make(*state->config, (*s)->table());
-  BOOST_TEST_REQUIRE(mine.has_value());
+  auto mine = check_ok(compression::compression_scheduler::make(*state->config, (*s)->table()));
   mine->set_training_steps(state->updates);
   BOOST_TEST(mine->is_enabled("row_pruning"));
 }

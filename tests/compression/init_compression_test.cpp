@@ -4,6 +4,7 @@
 #include "compression/init_compression.hpp"
 
 #include "compression/redundancy_clean.hpp"
+#include "tests/check_ok.hpp"
 #include "tests/parity/own_blocks.hpp"
 
 BOOST_AUTO_TEST_SUITE(init_compression)
@@ -35,13 +36,10 @@ actors::host_model plain() {
 }
 
 outcome train(const actors::host_model& model, const settings& set) {
-  auto ready = compression::init_compression(model, own_config(set));
-  BOOST_REQUIRE_MESSAGE(ready.has_value(), (ready ? "" : ready.error().text));
-  auto s = actors::session::open(std::move(*ready));
-  BOOST_REQUIRE_MESSAGE(s.has_value(), (s ? "" : s.error().text));
+  auto ready = check_ok(compression::init_compression(model, own_config(set)));
+  auto s = check_ok(actors::session::open(std::move(*ready)));
   outcome out{result_of(**s, steps)};
-  const auto loss = (*s)->evaluate(2);
-  BOOST_TEST_REQUIRE(loss.has_value());
+  const auto loss = check_ok((*s)->evaluate(2));
   out.evaluation = *loss;
   return out;
 }
@@ -80,18 +78,14 @@ BOOST_AUTO_TEST_CASE(every_way_to_inject_computes_with_the_quantised_weights) {
 }
 
 BOOST_AUTO_TEST_CASE(what_ranks_of_a_pipeline_and_shards_have_trained_is_cleaned_whole) {
-  auto ready = compression::init_compression(
+  auto ready = check_ok(compression::init_compression(
       blocks(),
-      own_config(common + quantised("4", "1", "[up, down]") + ranks(2) + stage(3) + settings{"parallel.pipeline=2"}));
-  BOOST_TEST_REQUIRE(ready.has_value());
-  auto s = actors::session::open(std::move(*ready));
-  BOOST_REQUIRE_MESSAGE(s.has_value(), (s ? "" : s.error().text));
+      own_config(common + quantised("4", "1", "[up, down]") + ranks(2) + stage(3) + settings{"parallel.pipeline=2"})));
+  auto s = check_ok(actors::session::open(std::move(*ready)));
   for (int i = 0; i < 3; ++i) step_of(**s);
-  const auto evaluated = (*s)->evaluate(1);
-  BOOST_TEST_REQUIRE(evaluated.has_value());
+  const auto evaluated = check_ok((*s)->evaluate(1));
   const models::module_model mine = host_blocks();
-  const auto cleaned = compression::redundancy_clean(mine, **s);
-  BOOST_REQUIRE_MESSAGE(cleaned.has_value(), (cleaned ? "" : cleaned.error().text));
+  const auto cleaned = check_ok(compression::redundancy_clean(mine, **s));
   BOOST_TEST(cleaned->modules.size() == 4U);
   const at::NoGradGuard no_grad;
   const auto batch = block_batch(0, 0, 0);

@@ -10,6 +10,7 @@
 #include <map>
 
 #include "actors/session/state_access.hpp"
+#include "tests/check_ok.hpp"
 #include "tests/compression/host_modules.hpp"
 #include "tests/small_job.hpp"
 
@@ -23,10 +24,9 @@ namespace {
 using factory = models::module_factory;
 
 std::unique_ptr<actors::session> open(const factory& make, const std::string& section, const std::string& keys = "") {
-  auto ready = compression::init_compression({make, &picture_batch, &picture_batch}, compressing(section, keys));
-  BOOST_REQUIRE_MESSAGE(ready.has_value(), (ready ? "" : ready.error().text));
-  auto s = actors::session::open(std::move(*ready));
-  BOOST_REQUIRE_MESSAGE(s.has_value(), (s ? "" : s.error().text));
+  auto ready =
+      check_ok(compression::init_compression({make, &picture_batch, &picture_batch}, compressing(section, keys)));
+  auto s = check_ok(actors::session::open(std::move(*ready)));
   return std::move(*s);
 }
 
@@ -35,8 +35,7 @@ std::vector<float> outputs_of_run(actors::session& s) {
   const auto take = [&](const actors::evaluated_output& x) {
     if (x.rank == 0) out.assign(x.values.begin(), x.values.end());
   };
-  const auto done = s.evaluate({.batches = 1, .on_output = take});
-  BOOST_REQUIRE_MESSAGE(done.has_value(), (done ? "" : done.error().text));
+  check_ok(s.evaluate({.batches = 1, .on_output = take}));
   return out;
 }
 
@@ -80,8 +79,7 @@ shapes check_cleaned(const factory& make, const std::string& section, const std:
     models::module_model mine = make();
     models::build(mine);
     const auto was = shapes_of(mine);
-    const auto cleaned = compression::redundancy_clean(mine, *s, picture_batch(3, 0, 0));
-    BOOST_REQUIRE_MESSAGE(cleaned.has_value(), (cleaned ? "" : cleaned.error().text));
+    const auto cleaned = check_ok(compression::redundancy_clean(mine, *s, picture_batch(3, 0, 0)));
     BOOST_TEST(!cleaned->modules.empty());
     check_near(outputs_of(mine), before, most);
     for (const auto& [name, shape] : shapes_of(mine))
@@ -305,9 +303,8 @@ BOOST_AUTO_TEST_CASE(a_cleaned_checkpoint_is_resumed_by_smaller_modules_with_the
     before = outputs_of_run(*s);
     BOOST_TEST_REQUIRE(s->save({.root = folder / "run"}).has_value());
   }
-  const auto cleaned =
-      compression::redundancy_clean(picture_model(), *compressing(section, ranks), folder / "run", folder / "clean");
-  BOOST_REQUIRE_MESSAGE(cleaned.has_value(), (cleaned ? "" : cleaned.error().text));
+  const auto cleaned = check_ok(
+      compression::redundancy_clean(picture_model(), *compressing(section, ranks), folder / "run", folder / "clean"));
   BOOST_TEST(cleaned->elements < cleaned->elements_before);
   auto again = actors::session::open(
       {.config = compressing("", "parallel: {data: 2}\nzero_optimization: {stage: 2}\n"),
@@ -316,8 +313,7 @@ BOOST_AUTO_TEST_CASE(a_cleaned_checkpoint_is_resumed_by_smaller_modules_with_the
   BOOST_REQUIRE_MESSAGE(again.has_value(), (again ? "" : again.error().text));
   BOOST_TEST((*again)->steps_done() == 4U);
   check_near(outputs_of_run(**again), before, 1e-6);
-  const auto moments = (*again)->states().get_full_optimizer_state("first.weight", "exp_avg");
-  BOOST_TEST_REQUIRE(moments.has_value());
+  const auto moments = check_ok((*again)->states().get_full_optimizer_state("first.weight", "exp_avg"));
   BOOST_TEST(moments->size() == 10U * 16U);
   BOOST_TEST(std::ranges::any_of(*moments, [](float x) { return x != 0; }));
   BOOST_TEST(std::isfinite(step_of(**again).loss));

@@ -5,6 +5,7 @@
 #include <torch/nn/modules/container/modulelist.h>
 
 #include "actors/session/host_model.hpp"
+#include "tests/check_ok.hpp"
 #include "tests/compression/host_modules.hpp"
 #include "tests/small_job.hpp"
 
@@ -51,8 +52,7 @@ BOOST_AUTO_TEST_CASE(layers_are_the_teachers_by_number_and_other_modules_by_name
   const stack teacher(4), student(2);
   const at::Tensor other = student.other->weight.detach().clone();
   const auto config = compressing(reduced);
-  const auto copied = compression::student_initialization(student, teacher, *config);
-  BOOST_REQUIRE_MESSAGE(copied.has_value(), (copied ? "" : copied.error().text));
+  const auto copied = check_ok(compression::student_initialization(student, teacher, *config));
   BOOST_TEST(*copied == 8U);
   const auto weight = [](const stack& s, size_t i) { return s.blocks->ptr(i)->parameters()[0]; };
   BOOST_TEST(same(weight(student, 0), weight(teacher, 1)));
@@ -77,8 +77,7 @@ BOOST_AUTO_TEST_CASE(nothing_is_copied_where_a_layer_does_not_fit) {
   BOOST_TEST_REQUIRE(!other_depth.has_value());
   BOOST_TEST(has(other_depth.error().text, "wanted the model's 3 layers, got 2"));
   BOOST_TEST(same(student.words->weight, before));
-  const auto off = compression::student_initialization(student, deep, *compressing(""));
-  BOOST_TEST_REQUIRE(off.has_value());
+  const auto off = check_ok(compression::student_initialization(student, deep, *compressing("")));
   BOOST_TEST(*off == 0U);
 }
 
@@ -89,8 +88,7 @@ BOOST_AUTO_TEST_CASE(every_instance_of_a_session_begins_with_the_teachers_layers
         {[by_factories] { return units_of(2, by_factories); }, &picture_batch, &picture_batch},
         compressing(reduced, keys), teacher);
     BOOST_REQUIRE_MESSAGE(ready.has_value(), (ready ? "" : ready.error().text));
-    auto s = actors::session::open(std::move(*ready));
-    BOOST_REQUIRE_MESSAGE(s.has_value(), (s ? "" : s.error().text));
+    auto s = check_ok(actors::session::open(std::move(*ready)));
     models::module_model mine = units_of(2);
     BOOST_TEST_REQUIRE(actors::copy_weights(**s, mine).has_value());
     std::vector<at::Tensor> out;

@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "config/explain.hpp"
+#include "tests/check_ok.hpp"
 #include "tests/config/text.hpp"
 #include "tests/scratch_folder.hpp"
 
@@ -12,6 +13,7 @@ BOOST_AUTO_TEST_SUITE(load)
 
 using namespace troupe;
 using namespace troupe::config;
+using troupe::tests::check_ok;
 
 namespace {
 
@@ -206,13 +208,11 @@ BOOST_AUTO_TEST_CASE(paths_are_relative_to_the_file_and_overrides_to_the_current
   const troupe::tests::scratch_folder f;
   std::filesystem::create_directory(f.path() / "sub");
   const auto file = f.write("sub/job.yaml", smallest_with("corpus.txt", "../corpus.txt") + "output: out\n");
-  const auto l = troupe::config::load(file);
-  BOOST_TEST_REQUIRE(l.has_value());
+  const auto l = check_ok(troupe::config::load(file));
   BOOST_TEST(l->config.file == file);
   BOOST_TEST(l->config.data.text == f.path() / "corpus.txt");
   BOOST_TEST(l->config.output == f.path() / "sub" / "out");
-  const auto set = troupe::config::load(file, {{"data.text=here.txt"}});
-  BOOST_TEST_REQUIRE(set.has_value());
+  const auto set = check_ok(troupe::config::load(file, {{"data.text=here.txt"}}));
   BOOST_TEST(set->config.data.text == std::filesystem::current_path() / "here.txt");
 }
 
@@ -422,9 +422,8 @@ BOOST_AUTO_TEST_CASE(a_pipeline_is_read_with_its_defaults) {
 }
 
 BOOST_AUTO_TEST_CASE(a_pipeline_survives_the_effective_yaml) {
-  const auto first =
-      load_text(smallest + "pipeline: {schedule: a b.csv, partition: [0, 3], chunks: 2}\n", "j.yaml", "/base");
-  BOOST_TEST_REQUIRE(first.has_value());
+  const auto first = check_ok(
+      load_text(smallest + "pipeline: {schedule: a b.csv, partition: [0, 3], chunks: 2}\n", "j.yaml", "/base"));
   const job_config again = loaded_config(effective_yaml(*first));
   BOOST_TEST(again.pipeline.schedule_file == "/base/a b.csv");
   BOOST_TEST((again.pipeline.first_units == std::vector<uint32_t>{0, 3}));

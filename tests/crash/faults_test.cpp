@@ -24,8 +24,7 @@ std::vector<std::string> names_in(fake_files& files) {
 uint64_t newest_seed(fake_files& files) {
   const auto found = open_checkpoint(files, at);
   if (!found) return 0;
-  const auto report = verify_checkpoint(files, found->folder);
-  check_ok(report);
+  const auto report = check_ok(verify_checkpoint(files, found->folder));
   BOOST_TEST(report->damages == 0U);
   return found->content.run.seed.value_or(0);
 }
@@ -94,10 +93,8 @@ BOOST_AUTO_TEST_CASE(memory_in_flight_that_is_touched_is_found) {
   struct alignas(4096) page {
     std::array<std::byte, 4096> bytes{};
   } memory;
-  const auto file = files.create("/f");
-  check_ok(file);
-  const auto ticket = (*file)->start_write(memory.bytes);
-  check_ok(ticket);
+  const auto file = check_ok(files.create("/f"));
+  const auto ticket = check_ok((*file)->start_write(memory.bytes));
   memory.bytes[9] = std::byte{1};
   check_failed((*file)->wait(*ticket), error_kind::bug, "memory in flight to '/f' was touched");
   check_failed((*file)->sync(), error_kind::bug, "touched");

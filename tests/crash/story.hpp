@@ -71,8 +71,7 @@ struct story {
             to_hex((*find_tensor(found->content, "h.0.bias", checkpoint::tensor_kind::master)).pieces[0].digest) ==
             to_hex(checkpoint::digest_of(samples(seed)[4].data)));
         if (cleaned == 1) {
-          const auto latest = checkpoint::read_latest(files, at);
-          check_ok(latest);
+          const auto latest = check_ok(checkpoint::read_latest(files, at));
           BOOST_TEST((*latest)->folder == found->folder.filename().string());
         }
       }
@@ -89,8 +88,7 @@ struct story {
 
  private:
   static void check_whole(checkpoint::file_system& files, const std::filesystem::path& folder) {
-    const auto report = checkpoint::verify_checkpoint(files, folder);
-    check_ok(report);
+    const auto report = check_ok(checkpoint::verify_checkpoint(files, folder));
     BOOST_TEST(report->damages == 0U);
     BOOST_TEST(report->pieces > 0U);
   }
@@ -100,8 +98,7 @@ struct story {
     if (const auto all = files.list(at))
       for (const auto& e : *all)
         if (e.name != "latest" && !checkpoint::step_of(e.name)) odd.push_back(e.name);
-    const auto left = checkpoint::remove_leftovers(files, at);
-    check_ok(left);
+    const auto left = check_ok(checkpoint::remove_leftovers(files, at));
     std::vector<std::string> said;
     for (const auto& l : *left) said.push_back(l.name);
     BOOST_TEST(said == odd, boost::test_tools::per_element());

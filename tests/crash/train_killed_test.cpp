@@ -38,8 +38,7 @@ uint64_t newest_step(const std::filesystem::path& root) {
   const bool named = std::filesystem::exists(root / latest_file_name);
   const auto found = open_checkpoint(real_files(), root, {.fallback_to_previous = !named});
   if (!found) return 0;
-  const auto report = verify_checkpoint(real_files(), found->folder);
-  BOOST_REQUIRE_MESSAGE(report.has_value(), (report ? "" : report.error().text));
+  const auto report = check_ok(verify_checkpoint(real_files(), found->folder));
   BOOST_TEST(report->damages == 0U);
   return found->content.run.step;
 }
@@ -51,8 +50,7 @@ void check_killed(uint64_t kills, const std::string& yaml) {
                           "checkpoint: {every_steps: 1, keep_last: 2}\n";
   const command_folder whole(job), cut(job);
   const std::vector<std::string> train{troupe::places::troupe_binary, "train", "job.yaml", "--json"};
-  const auto reference = whole.troupe({"train", "job.yaml", "--json"});
-  BOOST_REQUIRE_MESSAGE(reference.code == 0, reference.err);
+  const auto reference = check_exit(0, whole.troupe({"train", "job.yaml", "--json"}));
   const auto wanted = losses_of(reference.out);
   BOOST_REQUIRE(wanted.size() == steps);
 
@@ -78,8 +76,7 @@ void check_killed(uint64_t kills, const std::string& yaml) {
     BOOST_TEST(now >= reached);
     reached = now;
   }
-  const auto last = cut.troupe({"train", "job.yaml", "--json"});
-  BOOST_REQUIRE_MESSAGE(last.code == 0, last.err);
+  const auto last = check_exit(0, cut.troupe({"train", "job.yaml", "--json"}));
   compare(last);
   BOOST_TEST(newest_step(root) == steps);
   for (const auto& e : std::filesystem::directory_iterator(root)) {

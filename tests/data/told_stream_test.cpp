@@ -6,6 +6,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "core/math.hpp"
+#include "tests/check_ok.hpp"
 #include "tests/data/text.hpp"
 #include "tests/scratch_folder.hpp"
 
@@ -22,12 +23,9 @@ BOOST_AUTO_TEST_CASE(an_expanded_text_has_the_same_tokens_and_documents_elsewher
   at.write("in/a.txt.gz", gzip(half));
   at.write("in/b.txt.gz", gzip(half + "!"));
   auto mine = opened({.path = at / "in"});
-  const auto facts = told_streams::facts_of(*mine);
-  BOOST_REQUIRE(facts.has_value());
-  const auto descriptor = told_streams::descriptor_of(*mine);
-  BOOST_REQUIRE(descriptor.has_value());
-  const auto yours = told_streams::stream_of(*facts, *descriptor);
-  BOOST_REQUIRE_MESSAGE(yours.has_value(), (yours ? "" : yours.error().text));
+  const auto facts = check_ok(told_streams::facts_of(*mine));
+  const auto descriptor = check_ok(told_streams::descriptor_of(*mine));
+  const auto yours = check_ok(told_streams::stream_of(*facts, *descriptor));
   const auto text = as_text(*mine), mine_file = mine->maker().value().file;
   mine.reset();  // the other process must not need the process that expanded the source
   BOOST_TEST((as_text(**yours) == text));
@@ -54,8 +52,7 @@ BOOST_AUTO_TEST_CASE(other_bytes_and_files_that_are_too_short_are_refused) {
   const scratch_folder at;
   const auto mine = opened({.path = at.write("a.txt.gz", gzip("some text"))});
   const auto other = opened({.path = at.write("b.txt.gz", gzip("less"))});
-  const auto facts = told_streams::facts_of(*mine);
-  BOOST_REQUIRE(facts.has_value());
+  const auto facts = check_ok(told_streams::facts_of(*mine));
   const auto refused = [](const std::string& bytes, const data::token_stream& of) {
     const auto got = told_streams::stream_of(bytes, told_streams::descriptor_of(of).value());
     return !got && got.error().kind == core::error_kind::mismatch;

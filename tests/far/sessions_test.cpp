@@ -2,6 +2,7 @@
 // host never accesses the device's memory.
 #include "actors/calibrate.hpp"
 #include "plan/memory_places.hpp"
+#include "tests/check_ok.hpp"
 #include "tests/far/device.hpp"
 #include "tests/far/late.hpp"
 #include "tests/parity/document_lines.hpp"
@@ -339,9 +340,8 @@ BOOST_AUTO_TEST_CASE(a_run_saved_on_one_device_is_resumed_on_the_other) {
         }
         for (const uint64_t left : {steps / 2 + 1, steps / 2}) {
           BOOST_TEST_INFO_SCOPE("left " << left);
-          auto s = actors::session::open(
-              {.config = job.config(then), .resume = folder / (left == steps / 2 ? "after" : "beside")});
-          BOOST_TEST_REQUIRE(s.has_value(), (s ? "" : s.error().text));
+          auto s = check_ok(actors::session::open(
+              {.config = job.config(then), .resume = folder / (left == steps / 2 ? "after" : "beside")}));
           const auto got = result_of(**s, left);
           BOOST_TEST(got.losses == std::vector(wanted.losses.end() - static_cast<int64_t>(left), wanted.losses.end()),
                      boost::test_tools::per_element());
@@ -372,11 +372,9 @@ BOOST_AUTO_TEST_CASE(a_change_of_degrees_has_the_bits_of_the_cpu) {
   const settings first = stage(2) + settings{"gradient_accumulation_steps=2"};
   const settings second = stage(3) + two_ranks + states_in_files();
   const auto changed = [&](const settings& device) {
-    auto s = actors::session::open({.config = job.config(first + device)});
-    BOOST_TEST_REQUIRE(s.has_value(), (s ? "" : s.error().text));
+    auto s = check_ok(actors::session::open({.config = job.config(first + device)}));
     (void)result_of(**s, steps);
-    const auto did = (*s)->change_degrees(job.config(second + device));
-    BOOST_TEST_REQUIRE(did.has_value(), (did ? "" : did.error().text));
+    check_ok((*s)->change_degrees(job.config(second + device)));
     return result_of(**s, steps);
   };
   check_same(changed(on_device), changed({}));
@@ -384,8 +382,7 @@ BOOST_AUTO_TEST_CASE(a_change_of_degrees_has_the_bits_of_the_cpu) {
 
 BOOST_AUTO_TEST_CASE(a_change_of_degrees_to_another_device_or_its_settings_leaves_the_run_as_it_was) {
   const small_job job;
-  auto s = actors::session::open({.config = job.config(on_device)});
-  BOOST_TEST_REQUIRE(s.has_value(), (s ? "" : s.error().text));
+  auto s = check_ok(actors::session::open({.config = job.config(on_device)}));
   const auto before = result_of(**s, 1);
   const auto refused = [&](const settings& next, const std::string& why) {
     const auto did = (*s)->change_degrees(job.config(next));

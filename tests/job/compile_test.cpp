@@ -9,10 +9,12 @@
 
 #include "config/load.hpp"
 #include "job/blueprint.hpp"
+#include "tests/check_ok.hpp"
 
 BOOST_AUTO_TEST_SUITE(compile)
 
 using namespace troupe;
+using troupe::tests::check_ok;
 
 namespace {
 
@@ -56,12 +58,11 @@ BOOST_AUTO_TEST_CASE(a_list_of_passes_is_a_schedule_of_two_entries_and_auto_is_a
 }
 
 BOOST_AUTO_TEST_CASE(a_choice_keeps_to_the_memory_and_the_peaks_that_ranks_have_measured) {
-  const auto b = job::make_blueprint(loaded("{}"));
-  BOOST_REQUIRE_MESSAGE(b.has_value(), (b ? "" : b.error().text));
+  const auto b = check_ok(job::make_blueprint(loaded("{}")));
   const job::pass_wish all{{}, {}, true, {}};
   const auto total_of = [&](uint64_t memory, uint64_t over) {
-    const auto changed = job::change_steps(*b, all, {.price = {}, .memory_bytes = memory, .over_bytes = over});
-    BOOST_REQUIRE_MESSAGE(changed.has_value(), (changed ? "" : changed.error().text));
+    const auto changed =
+        check_ok(job::change_steps(*b, all, {.price = {}, .memory_bytes = memory, .over_bytes = over}));
     return changed->compiled.chosen.memory.total();
   };
   const uint64_t free = total_of(0, 0), less = free * 98 / 100, over = free / 100;
@@ -76,8 +77,7 @@ BOOST_AUTO_TEST_CASE(a_choice_keeps_to_the_memory_and_the_peaks_that_ranks_have_
 BOOST_AUTO_TEST_CASE(passes_chosen_elsewhere_are_used_in_all_steps_or_in_none) {
   constexpr auto train = static_cast<size_t>(plan::plan_choice::train),
                  saving = static_cast<size_t>(plan::plan_choice::train_saving);
-  auto made = job::make_blueprint(loaded("{}"));
-  BOOST_REQUIRE_MESSAGE(made.has_value(), (made ? "" : made.error().text));
+  auto made = check_ok(job::make_blueprint(loaded("{}")));
   auto chosen = made->options[train];
   chosen.recompute = !chosen.recompute;
   chosen.gathering.max_reuse_distance = 0;

@@ -8,11 +8,13 @@
 
 #include "config/load.hpp"
 #include "config/open_degrees.hpp"
+#include "tests/check_ok.hpp"
 #include "tests/scratch_folder.hpp"
 
 BOOST_AUTO_TEST_SUITE(degrees)
 
 using namespace troupe;
+using troupe::tests::check_ok;
 
 namespace {
 
@@ -37,8 +39,7 @@ config::job_config config_of(const settings& set, const std::string& folder = "/
 }
 
 job::degree_list listed(const config::job_config& c) {
-  auto list = job::list_degrees(c);
-  BOOST_TEST_REQUIRE(list.has_value(), (list ? std::string() : list.error().text));
+  auto list = check_ok(job::list_degrees(c));
   return std::move(*list);
 }
 
@@ -61,8 +62,7 @@ BOOST_AUTO_TEST_CASE(every_way_is_planned_as_the_job_that_says_it_and_the_fastes
   BOOST_TEST_REQUIRE(list.chosen.has_value());
   for (const auto& way : list.ways) BOOST_TEST_CONTEXT(way.degrees) {
       BOOST_TEST_REQUIRE(way.runs());
-      const auto alone = job::make_blueprint(std::make_shared<const config::job_config>(c.with(way.choice)));
-      BOOST_TEST_REQUIRE(alone.has_value());
+      const auto alone = check_ok(job::make_blueprint(std::make_shared<const config::job_config>(c.with(way.choice))));
       uint64_t most = 0, states = 0;
       for (uint32_t r = 0; r < 4; ++r) {
         most = std::max(most, alone->train.like(r).memory.total());
@@ -151,8 +151,7 @@ BOOST_AUTO_TEST_CASE(measured_steps_of_the_folder_decide_and_the_same_file_folde
     BOOST_TEST(kept.profile == folder.path() / job::degrees_file_name);
     BOOST_TEST(job::write_degree_profile(job::profile_of(kept)) == job::write_degree_profile(job::profile_of(list)));
   }
-  const auto b = job::make_blueprint(std::make_shared<const config::job_config>(c));
-  BOOST_TEST_REQUIRE(b.has_value());
+  const auto b = check_ok(job::make_blueprint(std::make_shared<const config::job_config>(c)));
   BOOST_TEST(config::degrees_text(b->config->parallel) == list.ways[slowest].degrees);
   BOOST_TEST(b->config->open_degrees.empty());
   // Steps that were measured with another configuration must not be used.

@@ -13,11 +13,13 @@
 #include "plan/schedule/named.hpp"
 #include "plan/schedule/text.hpp"
 #include "plan/schedule/transfers.hpp"
+#include "tests/check_ok.hpp"
 #include "tests/scratch_folder.hpp"
 
 BOOST_AUTO_TEST_SUITE(pipeline)
 
 using namespace troupe;
+using troupe::tests::check_ok;
 
 namespace {
 
@@ -44,8 +46,7 @@ std::shared_ptr<const config::job_config> config_of(const settings& set, const s
 }
 
 job::blueprint planned(const settings& set, const std::string& folder = "/base") {
-  auto made = job::make_blueprint(config_of(set, folder));
-  BOOST_TEST_REQUIRE(made.has_value(), (made ? std::string() : made.error().text));
+  auto made = check_ok(job::make_blueprint(config_of(set, folder)));
   return std::move(*made);
 }
 
@@ -181,8 +182,7 @@ BOOST_AUTO_TEST_CASE(an_evaluation_has_several_micro_batches_in_flight_and_no_mo
         const auto& o = options_of(b, plan::plan_choice::evaluate);
         BOOST_TEST(o.accumulation == 2 * b.pipeline.training.table.stages());
         BOOST_TEST(options_of(b, plan::plan_choice::generate).accumulation == 1U);
-        const auto plans = b.write(plan::plan_choice::evaluate);
-        BOOST_TEST_REQUIRE(plans.has_value());
+        const auto plans = check_ok(b.write(plan::plan_choice::evaluate));
         const auto pool = static_cast<size_t>(plan::pool::transfers);
         for (uint32_t r = 0; r < plans->ranks(); ++r)
           BOOST_TEST(plans->like(r).pool_bytes[pool] <= b.train.like(r).pool_bytes[pool],
@@ -289,8 +289,7 @@ BOOST_AUTO_TEST_CASE(steps_that_train_and_steps_that_evaluate_have_one_layout_of
                               zero + "stage=3", zero + "offload_optimizer.device=nvme",
                               zero + "offload_param.device=nvme", zero + "offload_optimizer.nvme_path=/swap",
                               zero + "offload_param.nvme_path=/swap", "cluster.swap_gradients=true"});
-      const auto evaluates = b.write(plan::plan_choice::evaluate);
-      BOOST_TEST_REQUIRE(evaluates.has_value());
+      const auto evaluates = check_ok(b.write(plan::plan_choice::evaluate));
       BOOST_TEST(evaluates->like(0).swap_file_bytes == b.train.like(0).swap_file_bytes);
       BOOST_TEST(evaluates->layout().swaps_gradients() == b.train.layout().swaps_gradients());
     }
@@ -354,8 +353,7 @@ BOOST_AUTO_TEST_CASE(a_problem_is_found_without_the_blueprint) {
   const auto c = config_of({"pipeline.partition=[0, 9]"});
   const auto b = planned({});
   const auto trains = job::options_from(*c, plan::mode::train);
-  const auto found = job::find_pipeline_problem(*c, *b.table, trains);
-  BOOST_TEST_REQUIRE(found.has_value());
+  const auto found = check_ok(job::find_pipeline_problem(*c, *b.table, trains));
   BOOST_TEST(found->key == "pipeline.partition");
   BOOST_TEST(!job::find_pipeline_problem(*config_of({"pipeline.schedule=search"}), *b.table, trains).has_value());
 }

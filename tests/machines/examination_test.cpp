@@ -13,12 +13,14 @@
 #include "apps/machine/cluster_findings.hpp"
 #include "apps/machine/cluster_report.hpp"
 #include "apps/machine/pair_speeds.hpp"
+#include "tests/check_ok.hpp"
 #include "tests/net/movers.hpp"
 
 BOOST_AUTO_TEST_SUITE(examination)
 
 using namespace troupe;
 using namespace troupe::apps;
+using troupe::tests::check_ok;
 
 namespace {
 
@@ -194,12 +196,10 @@ BOOST_AUTO_TEST_CASE(rounds_have_every_pair_once_and_a_host_in_one_pair_at_a_tim
 
 BOOST_AUTO_TEST_CASE(an_agent_says_its_job_and_both_ends_hear_what_differs) {
   const auto first = introduction_of("english", "4567");
-  const auto back = read_introduction(as_text(first));
-  BOOST_TEST_REQUIRE(back.has_value());
+  const auto back = check_ok(read_introduction(as_text(first)));
   BOOST_TEST((back->version == first.version && back->job == "english" && back->configuration == "4567"));
   BOOST_TEST((back->id.empty() && !back->node));
-  const auto launched = read_introduction(as_text(introduction_of("english", "4567", "ab01", 3)));
-  BOOST_TEST_REQUIRE(launched.has_value());
+  const auto launched = check_ok(read_introduction(as_text(introduction_of("english", "4567", "ab01", 3))));
   BOOST_TEST((launched->job == "english" && launched->id == "ab01" && launched->node == 3U));
   BOOST_TEST(objection(first, introduction_of("english", ""), "b").empty());
   BOOST_TEST(objection(first, first, "b").empty());
@@ -218,12 +218,10 @@ BOOST_AUTO_TEST_CASE(an_agent_says_its_job_and_both_ends_hear_what_differs) {
 }
 
 BOOST_AUTO_TEST_CASE(questions_and_answers_come_back_from_bytes_and_others_are_refused) {
-  const auto q = decode_question(encode(look_question{"/runs", "/runs/token", {"/data"}}));
-  BOOST_TEST_REQUIRE(q.has_value());
+  const auto q = check_ok(decode_question(encode(look_question{"/runs", "/runs/token", {"/data"}})));
   BOOST_TEST(std::get<look_question>(*q).token == "/runs/token");
   for (const char* bytes : {"", "x", "\x07"}) BOOST_TEST_CONTEXT(bytes) BOOST_TEST(!decode_question(bytes).has_value());
-  const auto facts = decode_answer<host_facts>(encode_answer(core::result<host_facts>(good())));
-  BOOST_TEST_REQUIRE(facts.has_value());
+  const auto facts = check_ok(decode_answer<host_facts>(encode_answer(core::result<host_facts>(good()))));
   BOOST_TEST((facts->instructions == "Some avx2 fma" && facts->sees_token));
   const auto none = decode_answer<pair_speed>(
       encode_answer(core::result<no_answer>(core::fail(core::error_kind::peer_lost, "it has gone"))));
@@ -242,8 +240,7 @@ BOOST_AUTO_TEST_CASE(a_pair_is_measured_over_the_movers_that_data_uses) {
   std::vector<std::unique_ptr<pair_meter>> meters;
   for (uint32_t p = 0; p < 3; ++p) meters.push_back(std::make_unique<pair_meter>(m[p]));
   for (const auto& [from, to] : {host_pair{0, 1}, host_pair{2, 0}, host_pair{1, 2}}) {
-    const auto speed = meters[from]->measure(to);
-    BOOST_TEST_REQUIRE(speed.has_value());
+    const auto speed = check_ok(meters[from]->measure(to));
     BOOST_TEST((speed->delay_s > 0 && speed->delay_s < 0.1));
     BOOST_TEST(speed->bytes_per_s > 1e6);
   }

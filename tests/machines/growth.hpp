@@ -138,10 +138,7 @@ struct watched {
     what.insert(what.begin(), places::troupe_binary);
     return troupe::tests::run(what, folder);
   }
-  void pause() const {
-    const auto paused = ask({"pause", output});
-    BOOST_TEST_REQUIRE(paused.code == 0, paused.err);
-  }
+  void pause() const { check_exit(0, ask({"pause", output})); }
 };
 
 /// A job that runs until it is stopped, with steps as short as they can be.

@@ -34,8 +34,7 @@ struct three_hosts {
   }
   void end_well() {
     job.stop();
-    const auto ended = job.first().end();
-    BOOST_TEST(ended.code == 0, ended.err);
+    check_exit(0, job.first().end());
     for (uint32_t h = 1; h < job_on_hosts::number; ++h) BOOST_TEST(job.agent(h).end().code == 0);
   }
 

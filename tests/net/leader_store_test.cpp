@@ -11,6 +11,7 @@
 #include "net/address.hpp"
 #include "net/etcd_store.hpp"
 #include "net/http_request.hpp"
+#include "tests/check_ok.hpp"
 #include "tests/etcd_server.hpp"
 #include "tests/fakes/leader_store.hpp"
 #include "tests/net/hosts.hpp"
@@ -20,6 +21,7 @@ BOOST_AUTO_TEST_SUITE(leader_store)
 
 using namespace troupe;
 using namespace troupe::net;
+using troupe::tests::check_ok;
 
 namespace {
 
@@ -37,18 +39,15 @@ lead host(const std::string& name) { return {name, name + ":4400", "authority"};
 using enum leader_store::part;
 
 leader_store::standing take(leader_store& from, const lead& me, leader_store::part of = continues) {
-  auto got = from.take(me, of);
-  BOOST_TEST_REQUIRE(got.has_value(), (got ? "" : got.error().text));
+  auto got = check_ok(from.take(me, of));
   return *got;
 }
 std::optional<lead> leader(leader_store& from) {
-  auto got = from.read();
-  BOOST_TEST_REQUIRE(got.has_value(), (got ? "" : got.error().text));
+  auto got = check_ok(from.read());
   return got->who;
 }
 bool refreshed(leader_store& from) {
-  auto got = from.refresh();
-  BOOST_TEST_REQUIRE(got.has_value(), (got ? "" : got.error().text));
+  auto got = check_ok(from.refresh());
   return *got;
 }
 
@@ -96,8 +95,7 @@ const tests::etcd_server* etcd() {
   return &one;
 }
 std::unique_ptr<leader_store> opened(const std::string& store, const std::string& job) {
-  auto got = open_etcd(store, job, lease_s, {});
-  BOOST_TEST_REQUIRE(got.has_value(), (got ? "" : got.error().text));
+  auto got = check_ok(open_etcd(store, job, lease_s, {}));
   return std::move(*got);
 }
 
@@ -123,8 +121,7 @@ void play_late_end(const any_store& x) {
   x.expire();
   BOOST_TEST(take(*b, host("b")).is_mine);
   BOOST_TEST(a->give_up(7).has_value());
-  const auto now = b->read();
-  BOOST_TEST_REQUIRE(now.has_value());
+  const auto now = check_ok(b->read());
   BOOST_TEST((now->who == host("b") && !now->over));
   BOOST_TEST(b->give_up(3).has_value());
   BOOST_TEST((b->read()->over == 3));
@@ -149,14 +146,12 @@ BOOST_AUTO_TEST_CASE(an_etcd_that_wants_certificates_is_asked_with_those_of_the_
   if (etcd() == nullptr) return;
   const auto files = [](const char* job, const char* host) { return identity_files_in(hosts().path() / job / host); };
   const tests::etcd_server server({.tls = (hosts().path() / "ours/127.0.0.1").string()});
-  const auto ours = open_etcd(server.store(), "encrypted", lease_s, files("ours", "node1"));
-  BOOST_TEST_REQUIRE(ours.has_value(), (ours ? "" : ours.error().text));
+  const auto ours = check_ok(open_etcd(server.store(), "encrypted", lease_s, files("ours", "node1")));
   BOOST_TEST(take(**ours, host("a")).is_mine);
   BOOST_TEST(refreshed(**ours));
   BOOST_TEST((leader(**ours) == host("a")));
   const auto refused = [&](const std::string& store, const identity_files& as) {
-    const auto got = open_etcd(store, "encrypted", lease_s, as);
-    BOOST_TEST_REQUIRE(got.has_value());
+    const auto got = check_ok(open_etcd(store, "encrypted", lease_s, as));
     const auto read = (*got)->read();
     BOOST_TEST_REQUIRE(!read);
     return read.error().text;

@@ -7,12 +7,14 @@
 
 #include "models/table/model_spec.hpp"
 #include "plan/choose/cost.hpp"
+#include "tests/check_ok.hpp"
 #include "tests/sim/world.hpp"
 
 BOOST_AUTO_TEST_SUITE(pipeline)
 
 using namespace troupe;
 using namespace troupe::actors;
+using troupe::tests::check_ok;
 
 namespace {
 
@@ -55,10 +57,8 @@ scenario one_step(const plan::pipeline_table& table, uint32_t data, uint32_t sta
 }
 
 sim_result played(const scenario& s) {
-  auto did = simulate(s.plans, s.order, s.options);
-  BOOST_REQUIRE_MESSAGE(did.has_value(), (did ? "" : did.error().text));
-  const auto sound = check_log(s.plans, *did, s.options.window);
-  BOOST_REQUIRE_MESSAGE(sound.has_value(), (sound ? "" : sound.error().text));
+  auto did = check_ok(simulate(s.plans, s.order, s.options));
+  check_ok(check_log(s.plans, *did, s.options.window));
   return std::move(*did);
 }
 
@@ -144,8 +144,7 @@ constexpr published zb_v = {"zb_v", 2, [](uint32_t, const backward_ms&) { return
                             [](uint32_t p) { return 2 * p; }};
 
 plan::pipeline_table table_of(const published& row, uint32_t p, uint32_t m) {
-  auto made = plan::make_table(*plan::find_schedule(row.name).value(), {p, row.chunks, m});
-  BOOST_REQUIRE(made.has_value());
+  auto made = check_ok(plan::make_table(*plan::find_schedule(row.name).value(), {p, row.chunks, m}));
   return std::move(*made);
 }
 
@@ -193,8 +192,7 @@ scenario over_tensor_ranks(std::string_view schedule, uint32_t chunks, uint32_t 
     // The matrix product that ends a segment takes half of the segment's time, as in an MLP.
     for (auto& x : u.segments) x.forward_flops = 9, x.weight_flops = 9, x.output.flops = 4.5;
   const auto model = std::make_shared<const core::model_table>(std::move(units));
-  const auto table = plan::make_table(*plan::find_schedule(schedule).value(), {2, chunks, micros});
-  BOOST_REQUIRE(table.has_value());
+  const auto table = check_ok(plan::make_table(*plan::find_schedule(schedule).value(), {2, chunks, micros}));
   auto o = plan::small_options(1, 0, micros);
   o.mesh = {{core::axis::pipeline, 2}, {core::axis::tensor, 2}};
   o.overlap_exchanges = overlap;

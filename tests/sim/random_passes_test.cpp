@@ -6,6 +6,7 @@
 
 #include "plan/check/check.hpp"
 #include "plan/generate/explain.hpp"
+#include "tests/check_ok.hpp"
 #include "tests/sim/world.hpp"
 
 BOOST_AUTO_TEST_SUITE(random_passes)
@@ -14,6 +15,7 @@ using namespace troupe;
 using namespace troupe::actors;
 using plan::draft;
 using plan::handle;
+using troupe::tests::check_ok;
 
 namespace {
 
@@ -135,8 +137,7 @@ shared_rank_plans changed_plans(const std::shared_ptr<const plan::job_layout>& p
   shared_rank_plans out;
   for (uint32_t r = 0; r < layout->options.ranks(); ++r) {
     BOOST_TEST_INFO_SCOPE("r " << r);
-    auto made = plan::explain(layout, r);
-    BOOST_REQUIRE(made.has_value());
+    auto made = check_ok(plan::explain(layout, r));
     out.push_back(made->plan);
   }
   return out;
@@ -193,12 +194,10 @@ BOOST_AUTO_TEST_CASE(what_a_random_pass_leaves_is_refused_by_name_or_computes_th
           continue;
         }
         if (!right) {
-          auto healthy = run(plain, seed);
-          BOOST_REQUIRE_MESSAGE(healthy.has_value(), (healthy ? "" : healthy.error().text));
+          auto healthy = check_ok(run(plain, seed));
           right = std::move(*healthy);
         }
-        const auto same = run(changed, seed + 1, *right);
-        BOOST_REQUIRE_MESSAGE(same.has_value(), (same ? "" : same.error().text));
+        const auto same = check_ok(run(changed, seed + 1, *right));
         BOOST_TEST(*same == *right);
       }
     }

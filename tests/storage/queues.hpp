@@ -10,6 +10,7 @@
 
 #include "storage/queue/thread_queue.hpp"
 #include "storage/queue/uring_queue.hpp"
+#include "tests/check_ok.hpp"
 #include "tests/fakes/modelled_queue.hpp"
 #include "tests/skipped.hpp"
 
@@ -33,19 +34,16 @@ inline bool has_uring() {
 inline std::unique_ptr<storage::io_queue> open(engine e, const storage::io_queue_options& options) {
   if (e == engine::uring) {
     if (!has_uring()) return nullptr;
-    auto queue = storage::open_uring_queue(options);
-    BOOST_REQUIRE_MESSAGE(queue, queue.error().text);
+    auto queue = check_ok(storage::open_uring_queue(options));
     return std::move(*queue);
   }
   if (e == engine::threads) {
-    auto queue = storage::open_thread_queue(options);
-    BOOST_REQUIRE_MESSAGE(queue, queue.error().text);
+    auto queue = check_ok(storage::open_thread_queue(options));
     return std::move(*queue);
   }
   storage::disk_model disk;
   disk.jitter_ns = 500'000;
-  auto queue = storage::modelled_queue::open(options, disk);
-  BOOST_REQUIRE_MESSAGE(queue, queue.error().text);
+  auto queue = check_ok(storage::modelled_queue::open(options, disk));
   return std::move(*queue);
 }
 

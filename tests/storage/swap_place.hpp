@@ -12,6 +12,7 @@
 #include "storage/memory/huge_memory.hpp"
 #include "storage/swap/swap_queue.hpp"
 #include "storage/swap/swap_space.hpp"
+#include "tests/check_ok.hpp"
 #include "tests/scratch_folder.hpp"
 #include "tests/storage/queues.hpp"
 
@@ -26,8 +27,7 @@ inline std::unique_ptr<storage::swap_queue> opened(engine which, swap_queue_opti
   options.engine = which == engine::threads ? queue_engine::threads : queue_engine::uring;
   if (which == engine::modelled)
     options.make = [](const io_queue_options& o) { return tests::open(engine::modelled, o); };
-  auto queue = storage::swap_queue::open(options);
-  BOOST_REQUIRE_MESSAGE(queue, queue.error().text);
+  auto queue = troupe::tests::check_ok(storage::swap_queue::open(options));
   return std::move(*queue);
 }
 
@@ -37,11 +37,9 @@ struct place {
     swap_options options;
     options.folder = scratch.path();
     options.checksums = checksums;
-    auto made_space = storage::swap_space::open(options);
-    BOOST_REQUIRE_MESSAGE(made_space, made_space.error().text);
+    auto made_space = troupe::tests::check_ok(storage::swap_space::open(options));
     space = std::move(*made_space);
-    auto made = space->create("test", bytes);
-    BOOST_REQUIRE_MESSAGE(made, made.error().text);
+    auto made = troupe::tests::check_ok(space->create("test", bytes));
     file = std::move(*made);
   }
   tests::scratch_folder scratch;
@@ -57,8 +55,7 @@ inline std::unique_ptr<storage::swap_queue> disturbed(engine which, swap_queue_o
     below.disturb = disturb;
     return tests::open(which, below);
   };
-  auto queue = storage::swap_queue::open(options);
-  BOOST_REQUIRE_MESSAGE(queue, queue.error().text);
+  auto queue = troupe::tests::check_ok(storage::swap_queue::open(options));
   return std::move(*queue);
 }
 
@@ -78,8 +75,7 @@ inline std::string name_of(const place& where) { return (where.space->path() / "
 inline std::span<std::byte> all(const huge_memory& memory) { return {memory.data(), memory.bytes()}; }
 
 inline swap_completion run(storage::swap_queue& queue, swap_request request) {
-  const auto begun = queue.submit(std::move(request));
-  BOOST_REQUIRE_MESSAGE(begun, begun.error().text);
+  troupe::tests::check_ok(queue.submit(std::move(request)));
   std::vector<swap_completion> over;
   queue.drain(over);
   BOOST_REQUIRE(over.size() == 1U);

@@ -9,6 +9,7 @@
 #include <random>
 
 #include "core/math.hpp"
+#include "tests/check_ok.hpp"
 #include "tests/plan/samples.hpp"
 
 BOOST_AUTO_TEST_SUITE(state_store)
@@ -16,6 +17,7 @@ BOOST_AUTO_TEST_SUITE(state_store)
 using namespace troupe;
 using namespace troupe::actors;
 using plan::state_part;
+using troupe::tests::check_ok;
 
 namespace {
 
@@ -27,12 +29,11 @@ constexpr state_part all_parts[] = {state_part::gradient, state_part::master, st
 /// A rank's memory and swap file, and a plain copy of all values that were written there.
 struct rank_of_states {
   explicit rank_of_states(const std::shared_ptr<const plan::rank_plan>& plan) {
-    auto taken = rank_memory::allocate(plan, plan::pools_of(*plan));
-    BOOST_REQUIRE(taken.has_value());
+    auto taken = check_ok(rank_memory::allocate(plan, plan::pools_of(*plan)));
     memory = *taken;
     if (plan->swap_file_bytes > 0) {
-      auto file = storage::swap_file::in_memory("states", plan->swap_file_bytes, plan->options().tiers.checksums);
-      BOOST_REQUIRE(file.has_value());
+      auto file =
+          check_ok(storage::swap_file::in_memory("states", plan->swap_file_bytes, plan->options().tiers.checksums));
       memory->use_swap_file(*file);
     }
   }
@@ -56,8 +57,7 @@ struct rank_of_states {
         for (uint64_t done = 0; done < held.count;) {
           BOOST_TEST_INFO_SCOPE("done " << done);
           const uint64_t n = std::min(held.count - done, 1 + random() % held.count);
-          const auto ok = store.write(q, part, held.first + done, std::span(mine).subspan(done * element, n * element));
-          BOOST_REQUIRE_MESSAGE(ok.has_value(), (ok ? "" : ok.error().text));
+          check_ok(store.write(q, part, held.first + done, std::span(mine).subspan(done * element, n * element)));
           done += n;
         }
       }
@@ -76,8 +76,7 @@ struct rank_of_states {
           const uint64_t first = i == 0 ? 0 : random() % held.count;
           const uint64_t count = i == 0 ? held.count : 1 + random() % (held.count - first);
           bytes got(count * element);
-          const auto ok = store.read(q, part, held.first + first, got);
-          BOOST_REQUIRE_MESSAGE(ok.has_value(), (ok ? "" : ok.error().text));
+          check_ok(store.read(q, part, held.first + first, got));
           BOOST_TEST(std::equal(got.begin(), got.end(), whole.begin() + long((begin + first) * element)),
                      "parameter " << q << ", part " << int(part) << ", elements " << first << " + " << count);
         }

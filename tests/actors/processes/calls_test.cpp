@@ -6,18 +6,19 @@
 #include <limits>
 
 #include "core/math.hpp"
+#include "tests/check_ok.hpp"
 
 BOOST_AUTO_TEST_SUITE(calls)
 
 using namespace troupe;
 using namespace troupe::actors;
+using troupe::tests::check_ok;
 
 namespace {
 
 template <class T>
 T behind_bytes(const T& x) {
-  auto out = decode_call(encode(peer_call(x)));
-  BOOST_REQUIRE_MESSAGE(out.has_value(), (out ? "" : out.error().text));
+  auto out = check_ok(decode_call(encode(peer_call(x))));
   BOOST_REQUIRE(std::holds_alternative<T>(*out));
   return std::get<T>(*out);
 }
@@ -99,8 +100,7 @@ BOOST_AUTO_TEST_CASE(every_call_is_itself_behind_its_bytes) {
   const auto offload = behind_bytes(offload_call{{"hp_params"}, plan::tier::nvme, "/swap"});
   BOOST_TEST((offload.include.front() == "hp_params" && offload.device == plan::tier::nvme));
   BOOST_TEST(behind_bytes(go_call{true}).goes_on);
-  const auto did = decode_deed_answer(encode(deed_answer{true, core::error_kind::io, "gone", 3, 2}));
-  BOOST_REQUIRE(did.has_value());
+  const auto did = check_ok(decode_deed_answer(encode(deed_answer{true, core::error_kind::io, "gone", 3, 2})));
   BOOST_TEST((did->failed && did->kind == core::error_kind::io && did->text == "gone" && did->freed_bytes == 2));
 
   const auto n = behind_bytes(names_call{{{"a", "b"}, {"c", ""}}});
@@ -109,8 +109,7 @@ BOOST_AUTO_TEST_CASE(every_call_is_itself_behind_its_bytes) {
 
 BOOST_AUTO_TEST_CASE(reports_keep_every_bit) {
   const auto sent = some_answer();
-  const auto got = decode_run_answer(encode(sent));
-  BOOST_REQUIRE(got.has_value());
+  const auto got = check_ok(decode_run_answer(encode(sent)));
   BOOST_TEST(encode(*got) == encode(sent));
   const auto& r = got->reports[1];
   BOOST_TEST((r.rank == 3 && std::isnan(r.decided.loss) && r.decided.square_sum == 1e-310 && r.decided.skipped));

@@ -5,11 +5,13 @@
 #include <boost/test/unit_test.hpp>
 
 #include "tests/actors/saving/save_rig.hpp"
+#include "tests/check_ok.hpp"
 
 BOOST_AUTO_TEST_SUITE(memory_saves)
 
 using namespace troupe;
 using namespace troupe::actors;
+using troupe::tests::check_ok;
 
 namespace {
 
@@ -24,8 +26,7 @@ struct listener {
 
   void hear_saves(size_t count) {
     while (saves.size() < count) {
-      auto came = supervisor.receive();
-      BOOST_REQUIRE(came.has_value());
+      auto came = check_ok(supervisor.receive());
       for (auto& p : *came) {
         if (const auto* f = std::get_if<cluster::kept_file>(&p.what)) files[f->path] = {f->bytes, p.with.front()};
         if (const auto* s = std::get_if<cluster::kept_save>(&p.what)) saves.push_back(*s);
@@ -47,15 +48,13 @@ save_report save_to(memory_saves& saves, save_rig& rig, uint64_t step, std::vect
   rig.root = memory_saves::root();
   save_request request;
   request.keep_last = saves_in_memory_kept;
-  auto job = rig.begin(saves.files(), step, request);
-  BOOST_REQUIRE(job.has_value());
-  BOOST_REQUIRE((*job)->prove().has_value());
+  auto job = check_ok(rig.begin(saves.files(), step, request));
+  check_ok((*job)->prove());
   const auto working = (*job)->invitation().working;
   rig.run(*job);
   auto report = (*job)->wait();
   BOOST_REQUIRE_MESSAGE(!report.failure, report.failure->text);
-  auto told = saves.committed(report.folder, working, step);
-  BOOST_REQUIRE(told.has_value());
+  auto told = check_ok(saves.committed(report.folder, working, step));
   names = *told;
   return report;
 }
@@ -76,8 +75,7 @@ BOOST_AUTO_TEST_CASE(another_process_reads_a_save_from_the_files_that_were_kept)
   first.rename(first.saves.front());
 
   actors::memory_saves others(*second.process);
-  const auto source = others.open(report.folder.string(), first.files);
-  BOOST_REQUIRE_MESSAGE(source.has_value(), (source ? "" : source.error().text));
+  check_ok(others.open(report.folder.string(), first.files));
   rig.root = report.folder;
   rig.expect_in(others.files(), 3);
 }
@@ -97,8 +95,7 @@ BOOST_AUTO_TEST_CASE(two_saves_stay_and_the_others_follow_the_names) {
     BOOST_REQUIRE(others.follow(names).has_value());
     BOOST_TEST(*others.files().exists(std::filesystem::path(names.front().to) / "shard"));
   }
-  const auto left = others.files().list(actors::memory_saves::root());
-  BOOST_REQUIRE(left.has_value());
+  const auto left = check_ok(others.files().list(actors::memory_saves::root()));
   BOOST_TEST(left->size() == saves_in_memory_kept);
 }
 

@@ -15,6 +15,7 @@
 #include "checkpoint/files/memory_files.hpp"
 #include "checkpoint/source/verify.hpp"
 #include "tests/actors/saving/save_rig.hpp"
+#include "tests/check_ok.hpp"
 #include "tests/checkpoint/mutations.hpp"
 #include "tests/fakes/file_system.hpp"
 #include "tests/scratch_folder.hpp"
@@ -24,6 +25,7 @@ BOOST_AUTO_TEST_SUITE(joined_saves)
 using namespace troupe;
 using namespace troupe::actors;
 using checkpoint::fake_files;
+using troupe::tests::check_ok;
 namespace fs = std::filesystem;
 
 namespace {
@@ -64,12 +66,10 @@ struct way_to {
 /// id.
 std::map<std::string, std::string> shards_in(checkpoint::file_system& files, const fs::path& folder) {
   std::map<std::string, std::string> out;
-  const auto names = files.list(folder);
-  BOOST_REQUIRE(names.has_value());
+  const auto names = check_ok(files.list(folder));
   for (const auto& e : *names) {
     if (e.name == checkpoint::manifest_file_name) continue;
-    auto text = checkpoint::read_small_file(files, folder / e.name, uint64_t{1} << 30);
-    BOOST_REQUIRE(text.has_value());
+    auto text = check_ok(checkpoint::read_small_file(files, folder / e.name, uint64_t{1} << 30));
     out[e.name] = text->substr(checkpoint::shard_header_bytes);
   }
   return out;
@@ -118,8 +118,7 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_of_two_processes_is_that_of_one_bit_for_bit_wh
         const auto wanted = r.save(alone, 7, request);
         BOOST_REQUIRE(!wanted.failure);
 
-        auto leader = r.begin(shared, 7, request, first_here);
-        BOOST_REQUIRE(leader.has_value());
+        auto leader = check_ok(r.begin(shared, 7, request, first_here));
         const way_to to_leader{**leader};
         const auto joined = join(r, shared, **leader, to_leader, request);
         r.run(joined, SIZE_MAX, others_here);
@@ -148,8 +147,7 @@ BOOST_AUTO_TEST_CASE(two_processes_share_real_files_and_write_at_the_same_time) 
   const auto wanted = r.save(files, 3);
   BOOST_REQUIRE(!wanted.failure);
   r.root = folder.path() / "shared";
-  auto leader = r.begin(files, 3, {}, first_here);
-  BOOST_REQUIRE(leader.has_value());
+  auto leader = check_ok(r.begin(files, 3, {}, first_here));
   const way_to to_leader{**leader};
   const auto joined = join(r, files, **leader, to_leader);
   std::string fault, others_fault;
@@ -169,8 +167,7 @@ BOOST_AUTO_TEST_CASE(two_processes_share_real_files_and_write_at_the_same_time) 
 BOOST_AUTO_TEST_CASE(two_processes_save_every_step_to_memory_and_the_leading_one_loads_it) {
   checkpoint::memory_files leading;
   const auto adopt = [](checkpoint::memory_files& to, const checkpoint::shared_file& f) {
-    const auto did = to.adopt(f.path, f.descriptor < 0 ? -1 : ::dup(f.descriptor), f.bytes);
-    BOOST_REQUIRE_MESSAGE(did.has_value(), (did ? "" : did.error().text));
+    check_ok(to.adopt(f.path, f.descriptor < 0 ? -1 : ::dup(f.descriptor), f.bytes));
   };
   checkpoint::memory_files other({.on_finished = [&](const auto& f) { adopt(leading, f); }});
   save_request request;
@@ -180,9 +177,8 @@ BOOST_AUTO_TEST_CASE(two_processes_save_every_step_to_memory_and_the_leading_one
   for (uint64_t step = 1; step <= 5; ++step) {
     BOOST_TEST_INFO_SCOPE("step " << step);
     const save_rig r(three_ranks(2), some_table(true), static_cast<uint32_t>(step));
-    auto leader = r.begin(leading, step, request, first_here);
-    BOOST_REQUIRE_MESSAGE(leader.has_value(), (leader ? "" : leader.error().text));
-    BOOST_REQUIRE((*leader)->prove().has_value());
+    auto leader = check_ok(r.begin(leading, step, request, first_here));
+    check_ok((*leader)->prove());
     const auto working = (*leader)->invitation().working;
     BOOST_REQUIRE(checkpoint::make_folders(other, working).has_value());
     const way_to to_leader{**leader};
@@ -198,10 +194,8 @@ BOOST_AUTO_TEST_CASE(two_processes_save_every_step_to_memory_and_the_leading_one
     r.expect_in(leading, step);
     if (step == 2) made = leading.use().made + other.use().made;
 
-    const auto source = checkpoint::open_native(leading, report.folder);
-    BOOST_REQUIRE_MESSAGE(source.has_value(), (source ? "" : source.error().text));
-    const auto verified = checkpoint::verify_source(checkpoint::real_files(), *source);
-    BOOST_REQUIRE(verified.has_value());
+    const auto source = check_ok(checkpoint::open_native(leading, report.folder));
+    const auto verified = check_ok(checkpoint::verify_source(checkpoint::real_files(), *source));
     BOOST_TEST(verified->damages == 0U);
     fake_files alone;
     const auto wanted = r.save(alone, step);
@@ -214,8 +208,7 @@ BOOST_AUTO_TEST_CASE(two_processes_save_every_step_to_memory_and_the_leading_one
 BOOST_AUTO_TEST_CASE(a_process_without_ranks_may_lead) {
   const save_rig r(three_ranks(1), some_table());
   fake_files files;
-  auto leader = r.begin(files, 4, {}, {false, false, false});
-  BOOST_REQUIRE(leader.has_value());
+  auto leader = check_ok(r.begin(files, 4, {}, {false, false, false}));
   const ranks_here all(3, true);
   const way_to to_leader{**leader};
   const auto joined = join(r, files, **leader, to_leader, {}, all);
@@ -229,8 +222,7 @@ BOOST_AUTO_TEST_CASE(a_part_that_fails_elsewhere_fails_the_save_with_its_sentenc
   const save_rig r(three_ranks(2), some_table());
   fake_files files;
   BOOST_REQUIRE(!r.save(files, 1).failure);
-  auto leader = r.begin(files, 2, {}, first_here);
-  BOOST_REQUIRE(leader.has_value());
+  auto leader = check_ok(r.begin(files, 2, {}, first_here));
   std::vector<part_result> told;
   const way_to to_leader{**leader};
   const auto joined = join(r, files, **leader, [&](const part_result& part) {
@@ -258,16 +250,14 @@ BOOST_AUTO_TEST_CASE(a_part_that_fails_elsewhere_fails_the_save_with_its_sentenc
 BOOST_AUTO_TEST_CASE(a_save_is_over_when_it_is_abandoned_though_parts_elsewhere_never_come) {
   const save_rig r(three_ranks(2), some_table());
   fake_files files;
-  auto leader = r.begin(files, 2, {}, first_here);
-  BOOST_REQUIRE(leader.has_value());
+  auto leader = check_ok(r.begin(files, 2, {}, first_here));
   part_result late;
   const auto joined = join(r, files, **leader, [&](const part_result& part) { late = part; });
   r.run(*leader, SIZE_MAX, first_here);
   BOOST_TEST(!(*leader)->is_over());
   (*leader)->abandon({core::error_kind::peer_lost, "process 1 is gone"});
   BOOST_TEST((*leader)->is_over());
-  const auto failure = (*leader)->wait().failure;
-  BOOST_REQUIRE(failure.has_value());
+  const auto failure = check_ok((*leader)->wait().failure);
   BOOST_TEST(says(failure->text, "it was cut off: process 1 is gone"));
   BOOST_TEST(files.list(r.root)->empty());
 
@@ -282,8 +272,7 @@ BOOST_AUTO_TEST_CASE(a_save_is_over_when_it_is_abandoned_though_parts_elsewhere_
 BOOST_AUTO_TEST_CASE(a_joined_save_that_is_abandoned_tells_of_each_of_its_ranks_once) {
   const save_rig r(three_ranks(2), some_table());
   fake_files files;
-  auto leader = r.begin(files, 2, {}, first_here);
-  BOOST_REQUIRE(leader.has_value());
+  auto leader = check_ok(r.begin(files, 2, {}, first_here));
   std::vector<uint32_t> told;
   const way_to to_leader{**leader};
   const auto joined = join(r, files, **leader, [&](const part_result& part) {
@@ -306,8 +295,7 @@ BOOST_AUTO_TEST_CASE(a_part_that_is_not_as_the_plan_says_fails_the_save_and_one_
            [](auto& part) { part.file_bytes += 4096; }, [](auto& part) { part.digests.pop_back(); },
            [](auto& part) { part.digests[0].pop_back(); }, [](auto& part) { part.digests.back().emplace_back(); }}) {
     fake_files files;
-    auto leader = r.begin(files, 2, {}, first_here);
-    BOOST_REQUIRE(leader.has_value());
+    auto leader = check_ok(r.begin(files, 2, {}, first_here));
     for (const uint32_t rank : {0U, 3U, UINT32_MAX}) {
       BOOST_TEST_INFO_SCOPE("rank " << rank);
       const auto did = (*leader)->take_part({.rank = rank});
@@ -333,16 +321,14 @@ BOOST_AUTO_TEST_CASE(a_part_that_is_not_as_the_plan_says_fails_the_save_and_one_
 
 BOOST_AUTO_TEST_CASE(what_processes_tell_each_other_comes_back_as_it_was) {
   auto part = some_part();
-  const auto whole = decode_part_result(encode(part));
-  BOOST_REQUIRE(whole.has_value());
+  const auto whole = check_ok(decode_part_result(encode(part)));
   BOOST_TEST(whole->rank == 7U);
   BOOST_TEST(whole->file_bytes == part.file_bytes);
   BOOST_TEST(whole->waited_s == 0.25);
   BOOST_TEST((whole->digests == part.digests));
   BOOST_TEST(!whole->failure);
   part.failure = {core::error_kind::no_space, "'/a/b': no room"};
-  const auto failed = decode_part_result(encode(part));
-  BOOST_REQUIRE(failed.has_value());
+  const auto failed = check_ok(decode_part_result(encode(part)));
   BOOST_TEST((failed->failure->kind == core::error_kind::no_space));
   BOOST_TEST(failed->failure->text == "'/a/b': no room");
 
@@ -355,8 +341,7 @@ BOOST_AUTO_TEST_CASE(what_processes_tell_each_other_comes_back_as_it_was) {
   request.exclude_frozen_parameters = true;
   request.tag = "best";
   request.save_latest = false;
-  const auto asked = decode_save_request(encode(request));
-  BOOST_REQUIRE(asked.has_value());
+  const auto asked = check_ok(decode_save_request(encode(request)));
   BOOST_TEST(asked->root == request.root);
   BOOST_TEST(asked->configuration == request.configuration);
   BOOST_TEST(asked->client_state == request.client_state);

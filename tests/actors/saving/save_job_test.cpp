@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/actors/saving/save_rig.hpp"
+#include "tests/check_ok.hpp"
 #include "tests/fakes/file_system.hpp"
 
 BOOST_AUTO_TEST_SUITE(save_job)
@@ -15,6 +16,7 @@ BOOST_AUTO_TEST_SUITE(save_job)
 using namespace troupe;
 using namespace troupe::actors;
 using checkpoint::fake_files;
+using troupe::tests::check_ok;
 
 namespace {
 
@@ -154,8 +156,7 @@ BOOST_AUTO_TEST_CASE(an_operation_that_fails_costs_the_new_checkpoint_and_nothin
         const auto report = after.save(files, 2);
         if (report.folder.empty()) BOOST_TEST(report.failure.has_value());
         // If the very last operation fails, `latest` names the new checkpoint, although that may not be durable.
-        const auto found = checkpoint::open_checkpoint(files, "/checkpoints");
-        BOOST_REQUIRE_MESSAGE(found.has_value(), (found ? "" : found.error().text));
+        const auto found = check_ok(checkpoint::open_checkpoint(files, "/checkpoints"));
         const bool is_new = found->content.run.step == 2;
         BOOST_TEST((is_new ? !report.folder.empty() || n + 1 == operations : report.folder.empty()));
         (is_new ? after : before).expect_in(files, is_new ? 2 : 1);
@@ -184,8 +185,7 @@ BOOST_AUTO_TEST_CASE(after_a_power_cut_the_old_or_the_new_checkpoint_is_there) {
       files.lose_power_at(files.operations() + n);
       const auto report = after.save(files, 2);
       const auto again = files.after_power_cut(what, n);
-      const auto found = checkpoint::open_checkpoint(*again, "/checkpoints");
-      BOOST_REQUIRE_MESSAGE(found.has_value(), (found ? "" : found.error().text));
+      const auto found = check_ok(checkpoint::open_checkpoint(*again, "/checkpoints"));
       const bool is_new = found->content.run.step == 2;
       if (!report.folder.empty()) BOOST_TEST(is_new);
       news += is_new;
@@ -202,8 +202,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_is_given_up_leaves_no_part_of_a_checkpoint_but_k
     BOOST_TEST_INFO_SCOPE("last " << last);
     fake_files files;
     BOOST_REQUIRE(!r.save(files, 1).failure);
-    auto job = r.begin(files, 2);
-    BOOST_REQUIRE(job.has_value());
+    auto job = check_ok(r.begin(files, 2));
     r.run(*job, last);
     const auto report = (*job)->wait();
     BOOST_REQUIRE(report.failure.has_value());
@@ -230,8 +229,7 @@ BOOST_AUTO_TEST_CASE(a_disk_that_pauses_during_a_save_makes_the_run_wait) {
   threaded_company c(r.plans, std::move(parts), empty_batches());
   for (uint64_t step : {1U, 2U}) {
     BOOST_TEST_INFO_SCOPE("step " << step);
-    auto job = r.begin(files, step);
-    BOOST_REQUIRE(job.has_value());
+    auto job = check_ok(r.begin(files, step));
     files.pause = step == 1;
     const auto out = c.run({}, nullptr, *job);
     BOOST_TEST(!out.failure, (out.failure ? out.failure->text : ""));
@@ -246,8 +244,7 @@ BOOST_AUTO_TEST_CASE(a_disk_that_pauses_during_a_save_makes_the_run_wait) {
 BOOST_AUTO_TEST_CASE(a_save_whose_ranks_never_begin_ends_when_it_is_abandoned) {
   const rig r(with_staging(3, 1, 1), some_table());
   fake_files files;
-  auto job = r.begin(files, 1);
-  BOOST_REQUIRE(job.has_value());
+  auto job = check_ok(r.begin(files, 1));
   BOOST_TEST(!(*job)->is_over());
   (*job)->abandon({core::error_kind::peer_lost, "rank 1 is gone"});
   BOOST_TEST((*job)->is_over());

@@ -18,6 +18,7 @@
 #include "checkpoint/source/scatter_read.hpp"
 #include "plan/layout/saves.hpp"
 #include "tests/actors/ranks.hpp"
+#include "tests/check_ok.hpp"
 
 namespace troupe::actors {
 
@@ -37,8 +38,7 @@ struct save_rig {
     list->group_of.assign(table->parameters.size(), 0);
     groups = list;
     for (const auto& p : plans) {
-      auto m = rank_memory::allocate(p, plan::pools_of(*p));
-      BOOST_REQUIRE(m.has_value());
+      auto m = troupe::tests::check_ok(rank_memory::allocate(p, plan::pools_of(*p)));
       BOOST_REQUIRE((*m)->take_staging().has_value());
       fill(**m, *p);
       memory.push_back(*m);
@@ -101,8 +101,7 @@ struct save_rig {
 
   /// Checks that the newest checkpoint contains every state that this object has filled in.
   void expect_in(checkpoint::file_system& files, uint64_t step, bool frozen = true) const {
-    const auto folder = checkpoint::open_checkpoint(files, root);
-    BOOST_REQUIRE_MESSAGE(folder.has_value(), (folder ? "" : folder.error().text));
+    const auto folder = troupe::tests::check_ok(checkpoint::open_checkpoint(files, root));
     BOOST_TEST(folder->content.run.step == step);
     const auto source = checkpoint::source_of(*folder);
     size_t tensors = 0;
@@ -148,8 +147,7 @@ struct save_rig {
     std::vector<float> got(parameter.numel());
     const std::vector<checkpoint::scattered_tensor> wanted{
         {tensor, {{0, got.size(), core::dtype::f32, reinterpret_cast<std::byte*>(got.data())}}}};
-    const auto did = checkpoint::read_scattered(files, source, wanted);
-    BOOST_REQUIRE_MESSAGE(did.has_value(), (did ? "" : did.error().text));
+    const auto did = troupe::tests::check_ok(checkpoint::read_scattered(files, source, wanted));
     BOOST_TEST(did->verified_bytes == did->bytes);
     uint64_t wrong = 0;
     for (uint64_t i = 0; i < got.size(); ++i) wrong += got[i] != value_of(q, part + salt_, i);

@@ -8,6 +8,7 @@
 
 #include "checkpoint/native/manifest_text.hpp"
 #include "data/token_file.hpp"
+#include "tests/check_ok.hpp"
 #include "tests/small_job.hpp"
 
 using namespace troupe;
@@ -111,8 +112,7 @@ BOOST_AUTO_TEST_CASE(other_data_are_taken_where_they_are_asked_for_and_the_next_
                 "the run continues at sample 6 of the data"),
       said);
   const auto config = run.config(more, corpus_alone);
-  auto s = actors::session::open({.config = config, .resume = run.root, .load = {.changed_data = true}});
-  BOOST_TEST_REQUIRE(s.has_value());
+  auto s = check_ok(actors::session::open({.config = config, .resume = run.root, .load = {.changed_data = true}}));
   step_of(**s);
   const auto later = run.job.folder() / "later";
   BOOST_TEST_REQUIRE((*s)->save({.root = later}).has_value());
@@ -152,8 +152,7 @@ BOOST_AUTO_TEST_CASE(another_end_of_text_is_refused_where_both_are_known) {
   const auto folder = run.root / "step-00000003";
   std::string text;
   std::getline(std::ifstream(folder / "manifest.json"), text, '\0');
-  auto known = checkpoint::parse_manifest(text);
-  BOOST_TEST_REQUIRE(known.has_value());
+  auto known = check_ok(checkpoint::parse_manifest(text));
   BOOST_TEST_REQUIRE(known->run.data->end_of_text.has_value());
   BOOST_TEST(!known->run.data->end_of_text->has_value());
   known->run.data->end_of_text.reset();  // earlier versions did not store this value
@@ -172,8 +171,7 @@ BOOST_AUTO_TEST_CASE(weights_alone_and_checkpoints_without_a_record_are_taken) {
   const auto file = run.root / "step-00000003" / "manifest.json";
   std::string text;
   std::getline(std::ifstream(file), text, '\0');
-  auto known = checkpoint::parse_manifest(text);
-  BOOST_TEST_REQUIRE(known.has_value());
+  auto known = check_ok(checkpoint::parse_manifest(text));
   BOOST_TEST_REQUIRE(known->run.data.has_value());
   BOOST_TEST(known->run.data->sources.front().tokens == 4096U);
   known->run.data.reset();
@@ -182,8 +180,7 @@ BOOST_AUTO_TEST_CASE(weights_alone_and_checkpoints_without_a_record_are_taken) {
   std::string said;
   actors::session_options older{.config = run.config({}, corpus_alone), .resume = run.root / "step-00000003"};
   older.hooks.on_warning = [&](const std::string& line) { said += line; };
-  const auto s = actors::session::open(std::move(older));
-  BOOST_REQUIRE_MESSAGE(s, s.error().text);
+  check_ok(actors::session::open(std::move(older)));
   BOOST_TEST(has_words(said, "does not say which data it was trained on: the present data are assumed to be the same"),
              said);
 }
@@ -192,10 +189,8 @@ BOOST_AUTO_TEST_CASE(long_texts_are_compared_by_blocks_that_lie_evenly_over_them
   const scratch_folder at;
   std::string text(3 * actors::digested_tokens, 'a');
   const auto record = [&] {
-    const auto stream = data::open_tokens({.path = at.write("t.txt", text)});
-    BOOST_TEST_REQUIRE(stream.has_value());
-    const auto corpus = data::corpus::make({{*stream}}, {.sequence = 16});
-    BOOST_TEST_REQUIRE(corpus.has_value());
+    const auto stream = check_ok(data::open_tokens({.path = at.write("t.txt", text)}));
+    const auto corpus = check_ok(data::corpus::make({{*stream}}, {.sequence = 16}));
     return actors::record_of(*corpus, {"t.txt"}, 0, "bytes").value();
   };
   const auto first = record();

@@ -4,6 +4,7 @@
 
 #include "actors/session/state_access.hpp"
 #include "telemetry/figures/memory_table.hpp"
+#include "tests/check_ok.hpp"
 #include "tests/small_job.hpp"
 
 BOOST_AUTO_TEST_SUITE(session_offload)
@@ -57,14 +58,12 @@ BOOST_AUTO_TEST_CASE(states_come_back_bit_by_bit_and_training_continues_unchange
           actors::offload_request request;
           request.device = device;
           request.nvme_path = folder;
-          const auto did = moved->offload_states(request);
-          BOOST_REQUIRE_MESSAGE(did.has_value(), (did ? "" : did.error().text));
+          const auto did = check_ok(moved->offload_states(request));
           BOOST_TEST(did->moved_bytes > 0U);
           BOOST_TEST(did->freed_bytes == (device == plan::tier::nvme ? did->moved_bytes : 0));
           BOOST_TEST((moved->memory()[0].offloaded_bytes > 0) == (device == plan::tier::cpu));
           BOOST_TEST((moved->memory()[0].resident.moments > 0) == (device == plan::tier::cpu));
-          const auto back = moved->reload_states();
-          BOOST_REQUIRE_MESSAGE(back.has_value(), (back ? "" : back.error().text));
+          check_ok(moved->reload_states());
           BOOST_TEST((everything(*moved) == before));
         }
         BOOST_TEST(std::filesystem::is_empty(folder));
@@ -84,8 +83,7 @@ BOOST_AUTO_TEST_CASE(the_process_takes_less_memory_while_states_are_offloaded) {
   request.include = {"optim_states", "hp_params"};
   request.device = plan::tier::nvme;
   request.nvme_path = job.folder().path();
-  const auto did = s->offload_states(request);
-  BOOST_REQUIRE_MESSAGE(did.has_value(), (did ? "" : did.error().text));
+  const auto did = check_ok(s->offload_states(request));
   const uint64_t meanwhile = telemetry::process_resident_bytes();
   BOOST_TEST_MESSAGE("freed " << did->freed_bytes << ", process " << before << " -> " << meanwhile);
   BOOST_TEST(did->freed_bytes > uint64_t{30} << 20);
@@ -99,10 +97,8 @@ BOOST_AUTO_TEST_CASE(offloading_to_host_memory_says_that_states_are_there_alread
   std::vector<std::string> lines;
   actors::session_hooks hooks;
   hooks.on_warning = [&](const std::string& line) { lines.push_back(line); };
-  auto opened = actors::session::open(job.config(stage(1)), hooks);
-  BOOST_REQUIRE(opened.has_value());
-  const auto did = (*opened)->offload_states();
-  BOOST_REQUIRE(did.has_value());
+  auto opened = check_ok(actors::session::open(job.config(stage(1)), hooks));
+  const auto did = check_ok((*opened)->offload_states());
   BOOST_REQUIRE(lines.size() == 1U);
   BOOST_TEST(lines[0].find(std::to_string(did->moved_bytes) + " bytes are counted there and none is freed") !=
              std::string::npos);

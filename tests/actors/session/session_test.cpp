@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "tests/check_ok.hpp"
 #include "tests/small_job.hpp"
 
 BOOST_AUTO_TEST_SUITE(session)
@@ -41,8 +42,7 @@ BOOST_AUTO_TEST_CASE(evaluation_changes_nothing_and_is_the_same_at_every_stage) 
     auto s = job.open({"zero_optimization.stage=" + std::to_string(stage), "parallel.data=2",
                        "data.validation_fraction=0.1", "zero_optimization.stage3_param_persistence_threshold=0"});
     step_of(*s);
-    const auto before = s->evaluate();
-    BOOST_TEST_REQUIRE(before.has_value());
+    const auto before = check_ok(s->evaluate());
     BOOST_TEST(s->evaluate().value() == *before);
     BOOST_TEST(s->steps_done() == 1U);
     losses.push_back(*before);
@@ -64,8 +64,7 @@ BOOST_AUTO_TEST_CASE(a_validation_part_smaller_than_a_batch_is_evaluated_too) {
   const settings one_window = {"data.validation_fraction=0.005"};
   auto alone = job.open(one_window), together = job.open(one_window + settings{"parallel.data=2"});
   BOOST_TEST_REQUIRE(alone->validation_tokens() == 20U);
-  const auto loss = alone->evaluate();
-  BOOST_TEST_REQUIRE(loss.has_value());
+  const auto loss = check_ok(alone->evaluate());
   BOOST_TEST(together->evaluate().value() == *loss);
 }
 
@@ -183,11 +182,9 @@ BOOST_AUTO_TEST_CASE(an_exported_model_opens_with_the_same_weights_and_trains) {
   BOOST_TEST_REQUIRE(a->export_hugging_face(folder, 40000).has_value());
   BOOST_TEST(std::filesystem::exists(job.folder() / "exported/model.safetensors.index.json"));
 
-  auto loaded = config::load_text("model: {path: exported}\n" + training_keys, "job.yaml", job.folder().path(),
-                                  {.overrides = {"data.validation_fraction=0.1"}});
-  BOOST_TEST_REQUIRE(loaded.has_value());
-  auto b = actors::session::open(std::make_shared<const config::job_config>(loaded->config));
-  BOOST_TEST_REQUIRE(b.has_value());
+  auto loaded = check_ok(config::load_text("model: {path: exported}\n" + training_keys, "job.yaml", job.folder().path(),
+                                           {.overrides = {"data.validation_fraction=0.1"}}));
+  auto b = check_ok(actors::session::open(std::make_shared<const config::job_config>(loaded->config)));
   for (uint32_t q = 0; q < a->table().parameters.size(); ++q) BOOST_TEST(parameter_of(*a, q) == parameter_of(**b, q));
   BOOST_TEST(a->evaluate().value() == (*b)->evaluate().value(), boost::test_tools::tolerance(1e-6));
   const double first = step_of(**b).loss;

@@ -68,8 +68,7 @@ BOOST_AUTO_TEST_CASE(folders_that_are_not_checkpoints_are_refused_by_name) {
 
 BOOST_AUTO_TEST_CASE(names_in_a_manifest_never_leave_its_folder) {
   const scratch_folder f;
-  const auto folder = save_sample(real_files(), f / "c", 1, sample_tensors(1), 1);
-  check_ok(folder);
+  const auto folder = check_ok(save_sample(real_files(), f / "c", 1, sample_tensors(1), 1));
   fs::copy_file(*folder / "shard-00000.bin", f / "shard-00000.bin");
   const auto text = scratch_folder::read(*folder / "manifest.json");
   const auto body = text.substr(text.find('\n') + 1);
@@ -95,8 +94,7 @@ BOOST_AUTO_TEST_CASE(names_in_a_manifest_never_leave_its_folder) {
 
 BOOST_AUTO_TEST_CASE(links_and_pipes_in_place_of_files_are_not_followed) {
   const scratch_folder f;
-  const auto folder = save_sample(real_files(), f / "c", 1, sample_tensors(1), 1);
-  check_ok(folder);
+  const auto folder = check_ok(save_sample(real_files(), f / "c", 1, sample_tensors(1), 1));
   for (const auto& path : {*folder / "shard-00000.bin", *folder / "manifest.json", f / "c/latest"}) {
     const auto real = f / "moved";
     fs::rename(path, real);
@@ -120,8 +118,7 @@ BOOST_AUTO_TEST_CASE(links_and_pipes_in_place_of_files_are_not_followed) {
   const auto link = f / ("c/step-00000002.writing-" + to_hex(random_save_id()));
   fs::create_directory_symlink(aside, link);
   fs::create_directory_symlink(aside, f / "c/step-00000000");
-  const auto left = remove_leftovers(real_files(), f / "c");
-  check_ok(left);
+  const auto left = check_ok(remove_leftovers(real_files(), f / "c"));
   BOOST_TEST(left->empty());
   check_ok(save_sample(real_files(), f / "c", 3, sample_tensors(1), 1));
   check_ok(apply_retention(real_files(), f / "c", {.keep_last = 1}));
@@ -133,8 +130,7 @@ BOOST_AUTO_TEST_CASE(links_and_pipes_in_place_of_files_are_not_followed) {
   check_newest(real_files(), f / "c", 3, sample_tensors(1));
   check_ok(save_sample(real_files(), f / "c", 3, sample_tensors(2), 1));
   check_newest(real_files(), f / "c", 3, sample_tensors(2));
-  const auto far = open_folder(real_files(), f / "far");
-  check_ok(far);
+  const auto far = check_ok(open_folder(real_files(), f / "far"));
   check_loads(real_files(), *far, sample_tensors(1), 1);
   fs::create_directory_symlink(f / "far", f / "c/step-00000004");
   check_failed(remove_checkpoint(real_files(), f / "c", "step-00000004"), bad, "it is not a folder");
@@ -175,8 +171,7 @@ BOOST_AUTO_TEST_CASE(missing_permission_is_reported_with_the_path_and_nothing_is
 
 BOOST_AUTO_TEST_CASE(too_little_space_is_reported_with_needed_and_free_bytes_before_anything_is_written) {
   const scratch_folder f;
-  const auto free = real_files().free_bytes(f.path());
-  check_ok(free);
+  const auto free = check_ok(real_files().free_bytes(f.path()));
   const uint64_t needed = uint64_t{1} << 60;
   const auto refused = checkpoint_save::begin(real_files(), f / "runs/c", 1, needed);
   check_failed(refused, error_kind::no_space,

@@ -38,8 +38,7 @@ BOOST_AUTO_TEST_CASE(a_full_disk_leaves_the_old_checkpoint_and_says_how_much_is_
   core::result<std::filesystem::path> last;
   for (uint64_t step = 2; last; ++step) last = save_sample(files, at, step, samples(1), 1);
   BOOST_TEST(static_cast<int>(last.error().kind) == static_cast<int>(error_kind::no_space));
-  const auto found = open_checkpoint(files, at);
-  check_ok(found);
+  const auto found = check_ok(open_checkpoint(files, at));
   check_newest(files, at, found->content.run.step, samples(1));
   BOOST_TEST(remove_leftovers(files, at)->empty());  // the failed save has already removed its own files
 }
@@ -81,8 +80,7 @@ BOOST_AUTO_TEST_CASE(a_damaged_checkpoint_is_passed_over_for_the_newest_good_one
     return open_checkpoint(files, at, {.fallback_to_previous = true, .fallback_check = check, .say = say});
   };
   const auto step_of_newest = [&](fake_files& files, good_enough check) -> uint64_t {
-    const auto found = open(files, check);
-    check_ok(found);
+    const auto found = check_ok(open(files, check));
     check_loads(files, *found, samples(found->content.run.step), 1);
     return found->content.run.step;
   };
@@ -149,8 +147,7 @@ BOOST_AUTO_TEST_CASE(after_a_run_went_back_the_one_committed_before_is_taken_not
   const auto taken = [&](std::initializer_list<const char*> damaged) -> uint64_t {
     const auto files = good.after_power_cut(survival::everything);
     for (const char* path : damaged) (*files->content(at / path))[0] ^= std::byte{1};
-    const auto found = open_checkpoint(*files, at, {.fallback_to_previous = true});
-    check_ok(found);
+    const auto found = check_ok(open_checkpoint(*files, at, {.fallback_to_previous = true}));
     check_loads(*files, *found, samples(found->content.run.step), 1);
     return found->content.run.step;
   };
@@ -170,12 +167,10 @@ BOOST_AUTO_TEST_CASE(a_damaged_latest_leaves_a_replaced_checkpoint_alone) {
   check_ok(files.rename(at / "step-00000010", aside));
   check_ok(files.make_folder(writing));
   (*files.content(at / "latest"))[2] ^= std::byte{1};
-  const auto left = remove_leftovers(files, at);
-  check_ok(left);
+  const auto left = check_ok(remove_leftovers(files, at));
   BOOST_REQUIRE(left->size() == 1U);
   BOOST_TEST((*left)[0].name == writing.filename());
-  const auto found = open_checkpoint(files, at, {.fallback_to_previous = true});
-  check_ok(found);
+  const auto found = check_ok(open_checkpoint(files, at, {.fallback_to_previous = true}));
   BOOST_TEST(found->folder == aside);
   check_loads(files, *found, samples(1), 1);
 }
@@ -217,8 +212,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_went_back_keeps_its_later_saves_and_not_the_high
     check_ok(apply_retention(files, at, {.keep_last = 2, .keep_every = 20}));
   }
   std::vector<std::string> names;
-  const auto entries = files.list(at);
-  check_ok(entries);
+  const auto entries = check_ok(files.list(at));
   for (const auto& e : *entries) names.push_back(e.name);
   const std::vector<std::string> wanted{"latest", "step-00000011", "step-00000012", "step-00000020", "step-00000040"};
   BOOST_TEST(names == wanted, boost::test_tools::per_element());
@@ -237,14 +231,12 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_that_is_being_read_is_not_removed) {
     const auto another = open_source(scratch.path() / "step-00000001");
     check_ok(reader);
     check_ok(another);
-    const auto report = apply_retention(real_files(), scratch.path(), {.keep_last = 1});
-    check_ok(report);
+    const auto report = check_ok(apply_retention(real_files(), scratch.path(), {.keep_last = 1}));
     BOOST_TEST(report->removed.empty());
     BOOST_REQUIRE(report->spared.size() == 1U);
     BOOST_TEST(report->spared[0] == "step-00000001: another process is reading it");
   }
-  const auto report = apply_retention(real_files(), scratch.path(), {.keep_last = 1});
-  check_ok(report);
+  const auto report = check_ok(apply_retention(real_files(), scratch.path(), {.keep_last = 1}));
   BOOST_TEST(report->removed.size() == 1U);
   check_newest(real_files(), scratch.path(), 2, samples(1));
 }
@@ -273,16 +265,14 @@ BOOST_AUTO_TEST_CASE(checkpoints_with_tags_are_named_replaced_and_found_and_rete
   check_newest(files, at, 3, samples(3));
   save(4, 1, "best", latest_update::if_replaced);  // the save replaces the checkpoint of step 1
   check_newest(files, at, 3, samples(3));
-  const auto best = open_checkpoint(files, at / "best");
-  check_ok(best);
+  const auto best = check_ok(open_checkpoint(files, at / "best"));
   BOOST_TEST(best->content.run.step == 4U);
   save(5, 2, "epoch-1.5", latest_update::if_replaced);  // `latest` already names that folder
   check_newest(files, at, 5, samples(2));
   save(6, 1, "", latest_update::if_replaced);
   save(7, 1, "", latest_update::if_replaced);
   check_newest(files, at, 5, samples(2));
-  const auto report = apply_retention(files, at, {.keep_last = 1});
-  check_ok(report);
+  const auto report = check_ok(apply_retention(files, at, {.keep_last = 1}));
   const std::vector<std::string> removed{"step-00000002", "step-00000006"};
   BOOST_TEST(report->removed == removed);
   check_newest(files, at, 5, samples(2));
@@ -296,8 +286,7 @@ BOOST_AUTO_TEST_CASE(checkpoints_with_tags_are_named_replaced_and_found_and_rete
     latest[i] ^= std::byte{1};
   }
   (*files.content(at / "epoch-1.5" / "shard-00001.bin"))[4096] ^= std::byte{1};
-  const auto found = open_checkpoint(files, at, {.fallback_to_previous = true});
-  check_ok(found);
+  const auto found = check_ok(open_checkpoint(files, at, {.fallback_to_previous = true}));
   BOOST_TEST(found->folder == at / "best");
 
   // A folder with the tag's name that contains anything but a checkpoint is not replaced.
@@ -329,8 +318,7 @@ BOOST_AUTO_TEST_CASE(a_crash_while_a_checkpoint_with_a_tag_is_replaced_leaves_th
       const auto found = open_checkpoint(*again, at / "v1.0");
       BOOST_TEST_REQUIRE(found.has_value(), "operation " << n << ": " << found.error().text);
       check_loads(*again, *found, samples(found->content.run.step), 1);
-      const auto left = again->list(at);
-      check_ok(left);
+      const auto left = check_ok(again->list(at));
       BOOST_TEST(left->size() == 1U);
     }
 }
@@ -348,19 +336,16 @@ BOOST_AUTO_TEST_CASE(retention_and_clean_up_touch_only_our_own_files) {
   check_ok(files.make_folder(at / unfinished));
   foreign(at / unfinished / "shard-00000.bin");
 
-  const auto report = apply_retention(files, at, {.keep_last = 1});
-  check_ok(report);
+  const auto report = check_ok(apply_retention(files, at, {.keep_last = 1}));
   const std::vector<std::string> removed{"step-00000002", "step-00000003"};
   BOOST_TEST(report->removed == removed);
   BOOST_REQUIRE(report->spared.size() == 2U);
   BOOST_TEST(report->spared[1] == "step-00000001: 'notes.txt' in it does not belong to the checkpoint");
-  const auto left = remove_leftovers(files, at);
-  check_ok(left);
+  const auto left = check_ok(remove_leftovers(files, at));
   BOOST_REQUIRE(left->size() == 1U);
   BOOST_TEST((*left)[0].name == unfinished);
   std::string names;
-  const auto now = files.list(at);
-  check_ok(now);
+  const auto now = check_ok(files.list(at));
   for (const auto& e : *now) names += e.name + " ";
   BOOST_TEST(
       names ==
@@ -373,15 +358,13 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_with_a_folder_in_it_is_not_removed_and_keeps_i
   check_ok(files.make_folder(at / "step-00000001" / "plots"));
   check_failed(remove_checkpoint(files, at, "step-00000001"), error_kind::bad_input,
                "step-00000001' is not removed: 'plots' in it is not a file; move it elsewhere");
-  const auto kept = open_checkpoint(files, at / "step-00000001");
-  check_ok(kept);
+  const auto kept = check_ok(open_checkpoint(files, at / "step-00000001"));
   check_loads(files, *kept, samples(1), 1);
   BOOST_TEST(remove_leftovers(files, at)->empty());
   check_ok(files.remove(at / "step-00000001" / "plots"));
   check_ok(remove_checkpoint(files, at, "step-00000001"));
   check_newest(files, at, 2, samples(2));
-  const auto left = files.list(at);
-  check_ok(left);
+  const auto left = check_ok(files.list(at));
   BOOST_TEST(left->size() == 2U);
 }
 
@@ -398,8 +381,7 @@ BOOST_AUTO_TEST_CASE(a_leftover_with_a_folder_in_it_stays_and_is_named_and_the_o
     check_ok(files.make_folder(at / unfinished));
     for (const bool again : {false, true}) {
       BOOST_TEST_INFO_SCOPE("again " << again);
-      const auto left = remove_leftovers(files, at);
-      check_ok(left);
+      const auto left = check_ok(remove_leftovers(files, at));
       BOOST_REQUIRE(left->size() == (again ? 1U : 2U));
       BOOST_TEST((*left)[0].name == name);
       BOOST_TEST(!(*left)[0].restored);
@@ -422,17 +404,14 @@ BOOST_AUTO_TEST_CASE(an_uncommitted_checkpoint_with_a_folder_in_it_stays_and_the
   check_ok(save_sample(files, at, 1, samples(2), 1));
   *files.content(at / "latest") = latest;
   check_ok(files.make_folder(at / "step-00000001" / "plots"));
-  const auto left = remove_leftovers(files, at);
-  check_ok(left);
+  const auto left = check_ok(remove_leftovers(files, at));
   BOOST_REQUIRE(left->size() == 1U);
   BOOST_TEST((*left)[0].name == aside);
   BOOST_TEST((*left)[0].kept_for == "step-00000001/plots");
-  const auto found = open_checkpoint(files, at);
-  check_ok(found);
+  const auto found = check_ok(open_checkpoint(files, at));
   check_loads(files, *found, samples(1), 1);
   check_ok(files.remove(at / "step-00000001" / "plots"));
-  const auto later = remove_leftovers(files, at);
-  check_ok(later);
+  const auto later = check_ok(remove_leftovers(files, at));
   BOOST_REQUIRE(later->size() == 1U);
   BOOST_TEST((*later)[0].restored);
   check_newest(files, at, 1, samples(1));

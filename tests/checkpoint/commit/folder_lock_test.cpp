@@ -69,8 +69,7 @@ BOOST_AUTO_TEST_CASE(a_folder_in_use_is_refused_with_its_process_until_that_ends
                root.string() + "' is in use: " + process(other.pid()) + " saves checkpoints there");
   check_failed(claim_folder(root), error_kind::bad_input, process(other.pid()));
   other.kill();
-  auto mine = checkpoint::folder_lock::take(root);
-  check_ok(mine);
+  auto mine = check_ok(checkpoint::folder_lock::take(root));
   check_failed(checkpoint::folder_lock::take(root), error_kind::bad_input, "this process");
   auto moved = std::move(*mine);
   check_failed(checkpoint::folder_lock::take(root), error_kind::bad_input, "this process");
@@ -127,14 +126,12 @@ BOOST_AUTO_TEST_CASE(a_group_that_shares_a_folder_shares_its_lock) {
 BOOST_AUTO_TEST_CASE(a_lock_knows_when_its_folder_was_taken_away) {
   const scratch_folder folder;
   const auto root = folder / "checkpoints";
-  const auto mine = checkpoint::folder_lock::take(root);
-  check_ok(mine);
+  const auto mine = check_ok(checkpoint::folder_lock::take(root));
   BOOST_TEST(mine->is_in_place());
   BOOST_TEST(mine->objection().empty());
   std::filesystem::remove_all(root);
   BOOST_TEST(!mine->is_in_place());
-  const auto other = checkpoint::folder_lock::take(root);
-  check_ok(other);
+  const auto other = check_ok(checkpoint::folder_lock::take(root));
   BOOST_TEST(other->is_in_place());
   BOOST_TEST(!mine->is_in_place());
 }
@@ -178,8 +175,7 @@ BOOST_AUTO_TEST_CASE(leftovers_are_removed_under_the_lock_only) {
     check_failed(claim_folder(root), error_kind::bad_input, "is in use");
     BOOST_TEST(std::filesystem::exists(unfinished));
   }
-  const auto claimed = claim_folder(root);
-  check_ok(claimed);
+  const auto claimed = check_ok(claim_folder(root));
   BOOST_REQUIRE(claimed->left.size() == 1U);
   BOOST_TEST(claimed->left[0].name == unfinished.filename());
   BOOST_TEST(!std::filesystem::exists(unfinished));

@@ -24,8 +24,7 @@ struct two_machines {
 
   two_machines() {
     const auto id = random_save_id();
-    const auto folder = save_sample(real_files(), a.path(), 3, sample_tensors(3), 2, {}, id);
-    check_ok(folder);
+    const auto folder = check_ok(save_sample(real_files(), a.path(), 3, sample_tensors(3), 2, {}, id));
     step = folder->filename();
     const auto parts = fs::path(node_parts_name) / to_hex(id);
     b.write((step / manifest_file_name).string(), scratch_folder::read(a / (step / manifest_file_name).string()));
@@ -45,10 +44,8 @@ BOOST_AUTO_TEST_CASE(each_machine_verifies_its_own_files_and_names_those_of_the_
     for (const fs::path& path : {(is_first ? m.a : m.b).path(), (is_first ? m.a : m.b).path() / m.step}) {
       BOOST_TEST_INFO_SCOPE("is first " << is_first);
       BOOST_TEST_INFO_SCOPE(path);
-      const auto source = open_source(path);
-      check_ok(source);
-      const auto report = verify_source(real_files(), *source);
-      check_ok(report);
+      const auto source = check_ok(open_source(path));
+      const auto report = check_ok(verify_source(real_files(), *source));
       BOOST_TEST(report->damages == 0U);
       BOOST_TEST(report->compared_bytes > 0U);
       BOOST_TEST(report->elsewhere.size() == 1U);
@@ -72,10 +69,8 @@ BOOST_AUTO_TEST_CASE(a_damage_on_this_machine_is_named_as_ever) {
   bytes[5000] = static_cast<char>(bytes[5000] ^ 1);
   fs::remove(file);
   m.a.write((m.step / "shard-00000.bin").string(), bytes);
-  const auto source = open_source(m.a.path());
-  check_ok(source);
-  const auto report = verify_source(real_files(), *source);
-  check_ok(report);
+  const auto source = check_ok(open_source(m.a.path()));
+  const auto report = check_ok(verify_source(real_files(), *source));
   BOOST_TEST(report->damages == 1U);
 }
 
@@ -85,8 +80,7 @@ BOOST_AUTO_TEST_CASE(without_a_list_of_writers_a_missing_file_is_a_missing_file)
   check_failed(open_source(m.a.path()), error_kind::bad_input, "shard-00001.bin");
   m.b.write((fs::path(node_parts_name) / to_hex(open_source(m.b.path())->save_id.value()) / node_writers_name).string(),
             "nothing");
-  const auto report = verify_source(real_files(), *open_source(m.b.path()));
-  check_ok(report);
+  const auto report = check_ok(verify_source(real_files(), *open_source(m.b.path())));
   BOOST_TEST(report->elsewhere.begin()->first == "an unknown host");
 }
 

@@ -91,12 +91,10 @@ compress_options options_for(const fs::path& out, const scheme_wish& wish) {
 tensor_source compressed(const tensor_source& from, const fs::path& out, const scheme_wish& wish,
                          compression_report* told = nullptr) {
   const auto options = options_for(out, wish);
-  const auto report = compress_weights(from, options);
-  check_ok(report);
+  const auto report = check_ok(compress_weights(from, options));
   if (told != nullptr) *told = *report;
   std::ofstream(out / "config.json") << with_quantization_config(config, options.scheme, {"lm_head"}).value();
-  auto s = open_source(out);
-  check_ok(s);
+  auto s = check_ok(open_source(out));
   return std::move(*s);
 }
 
@@ -224,8 +222,7 @@ BOOST_AUTO_TEST_CASE(several_files_and_one_hold_the_same_and_blocks_of_any_size_
   options.max_shard_bytes = 300'000;
   check_ok(compress_weights(from, options));
   fs::copy(at / "one" / "config.json", at / "many" / "config.json");
-  const auto many = open_source(at / "many");
-  check_ok(many);
+  const auto many = check_ok(open_source(at / "many"));
   BOOST_TEST(many->files.size() > 3U);
   for (const auto& t : one.tensors) BOOST_TEST((floats_in(one, t.name) == floats_in(*many, t.name)), t.name);
 }

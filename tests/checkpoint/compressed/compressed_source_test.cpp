@@ -45,8 +45,7 @@ class spoiled_folder {
   explicit spoiled_folder(const std::string& name) {
     fs::copy(fixtures / name, at_.path(), fs::copy_options::recursive);
     fs::remove(at_ / "expected.safetensors");
-    const auto file = safetensors_file::open(at_ / "model.safetensors");
-    check_ok(file);
+    const auto file = check_ok(safetensors_file::open(at_ / "model.safetensors"));
     for (const auto& e : file->entries()) {
       bytes.push_back(file->bytes(e).value());
       tensors.push_back({e.name, e.type, e.shape, {}, {}, e.is_e4m3});
@@ -97,10 +96,8 @@ BOOST_AUTO_TEST_CASE(a_folder_of_every_format_has_the_values_that_the_package_gi
   BOOST_TEST(cases().size() == 10U);
   for (const auto& name : cases()) {
     BOOST_TEST_CONTEXT(name) {
-      const auto got = open_source(fixtures / name);
-      check_ok(got);
-      const auto wanted = read_hugging_face_source(fixtures / name / "expected.safetensors");
-      check_ok(wanted);
+      const auto got = check_ok(open_source(fixtures / name));
+      const auto wanted = check_ok(read_hugging_face_source(fixtures / name / "expected.safetensors"));
       BOOST_REQUIRE_EQUAL(got->tensors.size(), wanted->tensors.size());
       for (size_t i = 0; i < got->tensors.size(); ++i) {
         BOOST_TEST_INFO_SCOPE("i " << i);
@@ -139,8 +136,7 @@ BOOST_AUTO_TEST_CASE(any_elements_may_be_read_and_loads_of_many_threads_have_the
 BOOST_AUTO_TEST_CASE(verify_reads_values_and_inspect_names_the_format) {
   for (const auto& name : cases()) {
     const auto s = open_source(fixtures / name).value();
-    const auto verified = verify_source(real_files(), s);
-    check_ok(verified);
+    const auto verified = check_ok(verify_source(real_files(), s));
     BOOST_TEST(verified->damages == 0U);
     const auto text = inspect_text(s);
     BOOST_TEST(text.find("quantized") != std::string::npos, text);
@@ -168,8 +164,7 @@ BOOST_AUTO_TEST_CASE(scales_of_0_and_those_that_are_no_numbers_are_found_when_th
     auto& scales = at.bytes_of("weight_scale");
     for (size_t i = 0; i < b.bytes.size(); ++i)
       scales[scales.size() - b.bytes.size() + i] = static_cast<std::byte>(b.bytes[i]);
-    const auto s = at.open();
-    check_ok(s);
+    const auto s = check_ok(at.open());
     std::vector<std::byte> row(64 * core::size_of(weight_in(*s).type));
     source_reader reader(*s);
     check_ok(reader.read(weight_in(*s), 0, 64, row));
@@ -177,8 +172,7 @@ BOOST_AUTO_TEST_CASE(scales_of_0_and_those_that_are_no_numbers_are_found_when_th
                  std::string("tensor 'model.layers.0.mlp.up_proj.weight': row 11, group "));
     check_failed(reader.read(weight_in(*s), 11 * 64, 64, row), error_kind::bad_input,
                  std::string("a scale above 0 was wanted, got ") + b.shown);
-    const auto verified = verify_source(real_files(), *s);
-    check_ok(verified);
+    const auto verified = check_ok(verify_source(real_files(), *s));
     BOOST_TEST(verified->damages == 1U);
   }
 }
@@ -315,8 +309,7 @@ BOOST_AUTO_TEST_CASE(a_cache_of_few_bits_alone_changes_no_weight) {
   check_ok(write_weights_folder(at.path(), all_to_write(tensors)));
   at.write("config.json", R"({"quantization_config": {"quant_method": "compressed-tensors", "config_groups": {},
                               "kv_cache_scheme": {"num_bits": 8, "type": "float"}}})");
-  const auto s = open_source(at.path());
-  check_ok(s);
+  const auto s = check_ok(open_source(at.path()));
   BOOST_REQUIRE(s->tensors.size() == 1U);
   BOOST_TEST(s->tensors[0].name == "model.norm.weight");
 }
@@ -327,8 +320,7 @@ BOOST_AUTO_TEST_CASE(ranges_of_activations_are_no_tensors_of_the_model) {
     at.tensors.push_back({name, core::dtype::f32, {1}, {}, {}});
     at.bytes.emplace_back(4);
   }
-  const auto s = at.open();
-  check_ok(s);
+  const auto s = check_ok(at.open());
   BOOST_TEST(s->tensors.size() == 2U);
 }
 

@@ -92,8 +92,7 @@ BOOST_AUTO_TEST_CASE(codes_of_every_tool_are_refused_by_the_name_that_config_jso
       check_failed(open_source(at.path()), error_kind::bad_input,
                    "its weights are quantised with " + q.method + " (config.json: ");
       // Commands that only show or compare open the weights as stored.
-      const auto shown = open_source(at.path(), {.as_stored = true});
-      check_ok(shown);
+      const auto shown = check_ok(open_source(at.path(), {.as_stored = true}));
       BOOST_TEST(shown->tensors.size() + shown->unread.size() == tensors.size());
       BOOST_TEST(shown->remarks.back().starts_with("weights are quantised with " + q.method), shown->remarks.back());
     }
@@ -120,8 +119,7 @@ BOOST_AUTO_TEST_CASE(codes_are_known_by_their_tensors_where_no_config_json_lies_
     check_failed(open_source(file), error_kind::bad_input,
                  std::string("': tensor 'model.layers.0.mlp.up_proj.weight' has the type ") + type +
                      ", which is not read: save it as float32, float16 or bfloat16");
-    const auto shown = open_source(file, {.as_stored = true});
-    check_ok(shown);
+    const auto shown = check_ok(open_source(file, {.as_stored = true}));
     BOOST_REQUIRE(shown->remarks.size() == 1U);
     BOOST_TEST(shown->remarks[0].starts_with("left out: "), shown->remarks[0]);
   }
@@ -136,8 +134,7 @@ BOOST_AUTO_TEST_CASE(weights_that_no_method_has_changed_are_read) {
     at.write("model.safetensors",
              file_of({norm, {"position_ids", "I64", {2}, 16}, {linear + ".mask", "U8", {4, 8}, 32}}));
     at.write("config.json", config);
-    const auto s = open_source(at.path());
-    check_ok(s);
+    const auto s = check_ok(open_source(at.path()));
     BOOST_TEST(s->tensors.size() == 3U);
   }
 }
@@ -153,8 +150,7 @@ BOOST_AUTO_TEST_CASE(tensors_of_types_that_are_not_read_are_left_out_by_name) {
                                                                                 {"F8_E4M3", 4}}) {
     BOOST_TEST_CONTEXT(type) {
       const scratch_folder at;
-      const auto s = open_source(at.write("w.safetensors", file_of({norm, {"x", type, {4}, bytes}})));
-      check_ok(s);
+      const auto s = check_ok(open_source(at.write("w.safetensors", file_of({norm, {"x", type, {4}, bytes}}))));
       BOOST_REQUIRE(s->tensors.size() == 1U);
       BOOST_TEST(s->tensors[0].name == "model.norm.weight");
       BOOST_REQUIRE(s->remarks.size() == 1U);

@@ -76,8 +76,7 @@ BOOST_AUTO_TEST_CASE(weights_are_codes_times_the_scale_of_their_block) {
            {{.blocks = "", .scale_name = ".weight_scale", .scale_shape = {rows, 1}, .scales = each_row}, 1, columns}}) {
     const scratch_folder at;
     f.folder.write(at);
-    const auto s = open_source(at.path());
-    check_ok(s);
+    const auto s = check_ok(open_source(at.path()));
     BOOST_TEST(s->format == "Hugging Face, fp8");
     BOOST_TEST(s->tensors.size() == 2U);
     BOOST_TEST(s->run.model.find("quantization_config") == std::string::npos);
@@ -114,8 +113,7 @@ BOOST_AUTO_TEST_CASE(scales_that_do_not_fit_are_refused_by_name) {
   refused({.more = R"(, "fmt": "e5m2")"}, "quantization_config.fmt: wanted e4m3, got 'e5m2'");
   const scratch_folder at;
   fp8_folder{.scales = {1, 1, 1, 1, -1, 1, 1, 1, 1}}.write(at);
-  const auto s = open_source(at.path());
-  check_ok(s);
+  const auto s = check_ok(open_source(at.path()));
   std::vector<float> values(static_cast<size_t>(rows * columns));
   source_reader reader(*s);
   const auto* t = find_tensor(*s, module + ".weight", tensor_kind::weight);

@@ -31,8 +31,7 @@ struct weights {
     const std::vector<tensor_to_write> all{{"matrix", core::dtype::f32, {5, 7}, std::as_bytes(std::span(matrix))},
                                            {"vector", core::dtype::f32, {5}, std::as_bytes(std::span(vector))}};
     check_ok(write_weights_folder(folder / "model", all));
-    auto opened = open_source(folder / "model");
-    check_ok(opened);
+    auto opened = check_ok(open_source(folder / "model"));
     source = std::make_shared<const tensor_source>(std::move(*opened));
   }
 };
@@ -64,8 +63,7 @@ BOOST_AUTO_TEST_CASE(changes_come_first_then_masks_then_cuts) {
   cut.rows = {0, 3};
   cut.columns = {0, 2, 4};
   cuts["vector"].rows = {0, 3};
-  const auto s = checkpoint::cut_source(w.source, cuts);
-  check_ok(s);
+  const auto s = check_ok(checkpoint::cut_source(w.source, cuts));
   BOOST_TEST((values_of(*s, "matrix") == std::vector<float>{0, 2.5F, 4.5F, 300.5F, 302.5F, 0}));
   BOOST_TEST((values_of(*s, "vector") == std::vector<float>{1000, 1003}));
   BOOST_TEST((values_of(*w.source, "matrix") == w.matrix));
@@ -76,15 +74,12 @@ BOOST_AUTO_TEST_CASE(what_is_written_as_a_checkpoint_of_ours_is_read_back_and_wh
   source_cuts cuts;
   cuts["matrix"].rows = {1, 4};
   cuts["vector"].drops = true;
-  auto s = checkpoint::cut_source(w.source, cuts);
-  check_ok(s);
+  auto s = check_ok(checkpoint::cut_source(w.source, cuts));
   s->run.steps = 12;
   s->run.config = "steps: 20\n";
-  const auto written = export_native(*s, w.folder / "out");
-  check_ok(written);
+  const auto written = check_ok(export_native(*s, w.folder / "out"));
   BOOST_TEST(written->folder.filename() == step_folder_name(12));
-  const auto again = open_source(w.folder / "out");
-  check_ok(again);
+  const auto again = check_ok(open_source(w.folder / "out"));
   BOOST_TEST(again->format == "troupe");
   BOOST_TEST(again->run.steps.value() == 12U);
   BOOST_TEST(again->run.config == "steps: 20\n");

@@ -221,8 +221,7 @@ BOOST_AUTO_TEST_CASE(folders_of_deepspeed_after_peoples_hands_open_or_list_their
   for (const char* latest :
        {"global_step10", " global_step10 \n", "global_step10/\n", "./global_step10", "global_step10\r\n"}) {
     at.write("latest", latest);
-    const auto got = open_source(at.path());
-    check_ok(got);
+    const auto got = check_ok(open_source(at.path()));
     BOOST_TEST(got->folder == at / "global_step10", latest);
   }
   at.write("latest", "global_step20\n");

@@ -26,8 +26,7 @@ const fs::path fixtures = fs::path(troupe::places::source_dir) / "tests/checkpoi
 /// Checks that a path is recognised as the format `wanted`, which is compared by its name in messages.
 void check_format(const fs::path& path, const source_format& wanted) {
   BOOST_TEST_CONTEXT(path.string()) {
-    const auto got = recognise(path);
-    check_ok(got);
+    const auto got = check_ok(recognise(path));
     BOOST_TEST((*got)->described == wanted.described);
   }
 }

@@ -198,8 +198,8 @@ BOOST_AUTO_TEST_CASE(both_ends_of_a_pipeline_have_the_tied_parameters) {
   BOOST_TEST(fs::exists(folder / "layer_01-model_01-model_states.pt"));
   for (int rank = 0; rank < 4; ++rank) {
     BOOST_TEST_INFO_SCOPE("rank " << rank);
-    const auto file = torch_archive::open(folder / fmt::format("zero_pp_rank_0_mp_rank_{:02}_optim_states.pt", rank));
-    check_ok(file);
+    const auto file =
+        check_ok(torch_archive::open(folder / fmt::format("zero_pp_rank_0_mp_rank_{:02}_optim_states.pt", rank)));
     const auto& tree = file->tree();
     const auto mappings = tree.find(*tree.find(file->root(), "optimizer_state_dict"), "param_slice_mappings");
     BOOST_TEST(tree.find(tree.items(*mappings)[0], parameters[0].first).has_value());
@@ -216,11 +216,9 @@ BOOST_AUTO_TEST_CASE(stage_0_is_cut_over_tensor_parallel_ranks) {
   const scratch_folder at;
   const auto from = made(at, megatron_pipeline());
   check_ok(rewritten(from, at / "a", to({1, 2, 1}, 0)));
-  const auto cut = read_deepspeed_source(at / "a");
-  check_ok(cut);
+  const auto cut = check_ok(read_deepspeed_source(at / "a"));
   check_ok(rewritten(*cut, at / "b", to({1, 1, 1}, 0)));
-  const auto back = read_deepspeed_source(at / "b");
-  check_ok(back);
+  const auto back = check_ok(read_deepspeed_source(at / "b"));
   check_same(contents_of(*back), contents_of(from), "stage 0");
 }
 
@@ -230,8 +228,7 @@ BOOST_AUTO_TEST_CASE(the_engine_may_compute_in_16_bits) {
   auto o = to({2, 2, 2}, 1);
   o.write.weight_type = core::dtype::bf16;
   check_ok(rewritten(from, at / "a", o));
-  const auto cut = read_deepspeed_source(at / "a");
-  check_ok(cut);
+  const auto cut = check_ok(read_deepspeed_source(at / "a"));
   auto got = *cut;
   size_t weights = 0;
   for (const auto& t : got.tensors)
@@ -253,8 +250,7 @@ BOOST_AUTO_TEST_CASE(versions_of_query_key_value_are_changed_and_noted) {
   o.to_qkv_version = 2;
   o.heads = 4;
   check_ok(rewritten(from, at / "a", o));
-  auto second = read_deepspeed_source(at / "a");
-  check_ok(second);
+  auto second = check_ok(read_deepspeed_source(at / "a"));
   BOOST_TEST(nlohmann::json::parse(second->run.client_state).at("checkpoint_version") == 2.0);
   const auto changed = contents_of(*second);
   const auto original = contents_of(from);
@@ -267,8 +263,7 @@ BOOST_AUTO_TEST_CASE(versions_of_query_key_value_are_changed_and_noted) {
   back.to_qkv_version = 0;
   back.heads = 4;
   check_ok(rewritten(*second, at / "b", back));
-  const auto first = read_deepspeed_source(at / "b");
-  check_ok(first);
+  const auto first = check_ok(read_deepspeed_source(at / "b"));
   check_same(contents_of(*first), contents_of(from), "version 0 again");
 }
 
@@ -307,8 +302,8 @@ BOOST_AUTO_TEST_CASE(each_rank_has_the_rows_that_the_rules_give_it) {
   check_ok(rewritten(from, at / "a", to({1, 2, 1})));
   for (int rank = 0; rank < 2; ++rank) {
     BOOST_TEST_INFO_SCOPE("rank " << rank);
-    const auto file = torch_archive::open(at / fmt::format("a/global_step5/mp_rank_{:02}_model_states.pt", rank));
-    check_ok(file);
+    const auto file =
+        check_ok(torch_archive::open(at / fmt::format("a/global_step5/mp_rank_{:02}_model_states.pt", rank)));
     const auto& tree = file->tree();
     const auto module = *tree.find(file->root(), "module");
     const auto shape = [&](const std::string& name) { return file->tensor(*tree.find(module, name)).value().shape; };
@@ -323,11 +318,9 @@ BOOST_AUTO_TEST_CASE(each_rank_has_the_rows_that_the_rules_give_it) {
 BOOST_AUTO_TEST_CASE(patterns_outlive_a_pipeline) {
   const scratch_folder at;
   check_ok(rewritten(made(at, gpt2()), at / "a", to({2, 2, 1})));
-  const auto pipeline = read_deepspeed_source(at / "a");
-  check_ok(pipeline);
+  const auto pipeline = check_ok(read_deepspeed_source(at / "a"));
   check_ok(rewritten(*pipeline, at / "b", to({1, 4, 1})));
-  const auto file = torch_archive::open(at / "b/global_step5/mp_rank_03_model_states.pt");
-  check_ok(file);
+  const auto file = check_ok(torch_archive::open(at / "b/global_step5/mp_rank_03_model_states.pt"));
   const auto& tree = file->tree();
   const auto module = *tree.find(file->root(), "module");
   const auto shape = [&](const std::string& name) { return file->tensor(*tree.find(module, name)).value().shape; };
@@ -346,15 +339,12 @@ BOOST_AUTO_TEST_CASE(tied_names_and_groups_follow_their_parameters) {
   auto o = to({2, 2, 1});
   o.write.groups = {{.weight_decay = 0.1, .parameters = {}}, {.parameters = {"ln_f.weight", "h.0.ln_1.weight"}}};
   check_ok(rewritten(from, at / "a", o));
-  const auto cut = read_deepspeed_source(at / "a");
-  check_ok(cut);
+  const auto cut = check_ok(read_deepspeed_source(at / "a"));
   check_ok(rewritten(*cut, at / "b", to({1, 1, 1})));
-  const auto back = read_deepspeed_source(at / "b");
-  check_ok(back);
+  const auto back = check_ok(read_deepspeed_source(at / "b"));
   check_same(contents_of(*back), contents_of(from), "tied");
   BOOST_TEST((back->tied == from.tied));
-  const auto file = torch_archive::open(at / "a/global_step5/zero_pp_rank_0_mp_rank_03_optim_states.pt");
-  check_ok(file);
+  const auto file = check_ok(torch_archive::open(at / "a/global_step5/zero_pp_rank_0_mp_rank_03_optim_states.pt"));
   const auto inner = file->tree().find(file->root(), "optimizer_state_dict");
   const auto masters = file->tree().find(*inner, "single_partition_of_fp32_groups");
   BOOST_TEST(file->tree().items(*masters).size() == 2U);  // ln_f is in a parameter group of its own on the last stage
@@ -362,8 +352,7 @@ BOOST_AUTO_TEST_CASE(tied_names_and_groups_follow_their_parameters) {
 
 BOOST_AUTO_TEST_CASE(layers_are_divided_over_stages) {
   const scratch_folder at;
-  const auto map = pipeline_map_of(made(at, megatron_pipeline()));
-  check_ok(map);
+  const auto map = check_ok(pipeline_map_of(made(at, megatron_pipeline())));
   using stages = std::map<uint32_t, uint32_t>;
   BOOST_TEST((stages_of(*map, 2).value() == stages{{1, 0}, {3, 0}, {4, 0}, {5, 1}, {6, 1}, {8, 1}}));
   BOOST_TEST((stages_of(*map, 3).value() == stages{{1, 0}, {3, 0}, {4, 0}, {5, 1}, {6, 2}, {8, 2}}));
@@ -381,8 +370,7 @@ BOOST_AUTO_TEST_CASE(layers_are_divided_over_stages) {
            {{0, 1}, "0,1, where stage 0 has no layer with tensors"},
            {{0, 9}, "0,9, where stage 1 has no layer with tensors"}})
     check_failed(stages_of(*map, 2, partition), core::error_kind::bad_input, wanted + got);
-  const auto other = pipeline_map_of(made(at, gpt2()));
-  check_ok(other);
+  const auto other = check_ok(pipeline_map_of(made(at, gpt2())));
   BOOST_TEST(pipeline_name(*other, "wpe.weight") == "0.wpe.weight");
   BOOST_TEST(pipeline_name(*other, "h.2.ln_1.weight") == "3.ln_1.weight");
   BOOST_TEST(pipeline_name(*other, "ln_f.weight") == "4.ln_f.weight");
@@ -399,8 +387,7 @@ BOOST_AUTO_TEST_CASE(an_averaged_parameter_whose_ranks_differ_is_their_mean) {
   const fs::path root = at / "out";
   check_ok(rewritten(from, root, o));
   const auto before = contents_of(from);
-  auto back = read_deepspeed_source(root);
-  check_ok(back);
+  auto back = check_ok(read_deepspeed_source(root));
   check_same(contents_of(*back), before, "equal values");
 
   // The test gives the second rank other values: it replaces the bytes of the master weight in that rank's file, and
@@ -413,8 +400,7 @@ BOOST_AUTO_TEST_CASE(an_averaged_parameter_whose_ranks_differ_is_their_mean) {
   std::vector<float> first(7), second{0.1F, -3, 1e-30F, 7, 0, 1.0F / 3, 2};
   std::memcpy(first.data(), old.data(), old.size());
   std::memcpy(&bytes[place], second.data(), old.size());
-  const auto list = read_zip(std::as_bytes(std::span(bytes)));
-  check_ok(list);
+  const auto list = check_ok(read_zip(std::as_bytes(std::span(bytes))));
   for (const auto& e : list->entries) {
     if (e.begin > place || place >= e.begin + e.bytes) continue;
     const std::string was(reinterpret_cast<const char*>(&e.crc32), sizeof e.crc32);
@@ -430,10 +416,8 @@ BOOST_AUTO_TEST_CASE(an_averaged_parameter_whose_ranks_differ_is_their_mean) {
   std::memcpy(wanted["mean/"].second.data(), first.data(), old.size());
   check_same(contents_of(*back), wanted, "their mean");
   // Another conversion keeps the mean.
-  const auto again = rewritten(*back, at / "again", to({1, 1, 2}, 2));
-  check_ok(again);
-  const auto whole = read_deepspeed_source(at / "again");
-  check_ok(whole);
+  const auto again = check_ok(rewritten(*back, at / "again", to({1, 1, 2}, 2)));
+  const auto whole = check_ok(read_deepspeed_source(at / "again"));
   check_same(contents_of(*whole), wanted, "written again");
 }
 
@@ -446,8 +430,7 @@ BOOST_AUTO_TEST_CASE(published_patterns_give_the_rules_that_they_came_from) {
       {"row", {8, 8}, *hugging_face_rule("layers.0.mlp.down_proj.weight", {8, 8})},
       {"uneven", {7, 2}, {.kind = cut_kind::along, .part_sizes = {4, 3}, .uneven = uneven_split::one_more_each}},
       {"widths", {7, 2}, {.kind = cut_kind::along, .widths = {{4, 0}, {1, 2}}}}};
-  const auto info = universal_info_json(all, 2);
-  check_ok(info);
+  const auto info = check_ok(universal_info_json(all, 2));
   const auto j = nlohmann::json::parse(*info);
   BOOST_TEST(j.at("vocabulary_parameter_patterns").at(0) == R"(^wte\.weight$)");
   BOOST_TEST(j.at("original_vocab_size") == 13);

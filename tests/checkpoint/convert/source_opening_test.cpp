@@ -32,8 +32,7 @@ std::vector<std::byte> all_of(const tensor_source& s, const std::string& name, t
 }
 
 fs::path save(const fs::path& root, uint64_t step) {
-  auto folder = save_sample(real_files(), root, step, sample_tensors(step), 2);
-  check_ok(folder);
+  auto folder = check_ok(save_sample(real_files(), root, step, sample_tensors(step), 2));
   return *folder;
 }
 
@@ -65,8 +64,7 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_that_cannot_be_opened_is_passed_over_only_if_a
   check_failed(open_source(scratch.path()), error_kind::bad_input, "shard-00001.bin");
   std::vector<std::string> said;
   const source_options generous{.fallback_to_previous = true, .say = [&](const std::string& s) { said.push_back(s); }};
-  const auto found = open_source(scratch.path(), generous);
-  check_ok(found);
+  const auto found = check_ok(open_source(scratch.path(), generous));
   BOOST_TEST(found->run.steps.value() == 1U);
   std::string all;
   for (const auto& line : said) all += line + '\n';
@@ -78,8 +76,7 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_that_cannot_be_opened_is_passed_over_only_if_a
     fs::remove(scratch.path() / "latest");
     if (!gone) scratch.write("latest", "step-00000007\nxyz\n");
     check_failed(open_source(scratch.path()), error_kind::bad_input, "latest");
-    const auto again = open_source(scratch.path(), generous);
-    check_ok(again);
+    const auto again = check_ok(open_source(scratch.path(), generous));
     BOOST_TEST(again->run.steps.value() == 1U);
   }
   fs::remove(scratch.path() / "step-00000001" / "manifest.json");
@@ -124,8 +121,7 @@ BOOST_AUTO_TEST_CASE(bytes_of_an_archive_that_do_not_match_their_crc_32_are_not_
   fs::copy(folder / "step2", folder / "step1", fs::copy_options::recursive);
   const std::string name = "ck/step2/bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt";
   std::string content = scratch_folder::read(at / name);
-  const auto list = read_zip(std::as_bytes(std::span(content)));
-  check_ok(list);
+  const auto list = check_ok(read_zip(std::as_bytes(std::span(content))));
   const auto values_in = [](const zip_entry& e) { return e.name.find("/data/") == e.name.npos ? 0 : e.bytes; };
   const auto longest = *std::ranges::max_element(list->entries, {}, values_in);
   content[longest.begin + longest.bytes / 2] ^= 1;
@@ -141,8 +137,7 @@ BOOST_AUTO_TEST_CASE(bytes_of_an_archive_that_do_not_match_their_crc_32_are_not_
     }
     return out;
   };
-  const auto newest = open_source(folder);
-  check_ok(newest);
+  const auto newest = check_ok(open_source(folder));
   const auto errors = errors_of(*newest);
   BOOST_TEST_REQUIRE(!errors.empty());
   for (const auto& e : errors) {
@@ -154,16 +149,14 @@ BOOST_AUTO_TEST_CASE(bytes_of_an_archive_that_do_not_match_their_crc_32_are_not_
              errors.front().text + "; it is in the newest checkpoint of '" + folder.string() +
                  "': --fallback-to-previous takes the newest that is whole instead");
 
-  const auto older = open_source(folder, {.fallback_to_previous = true});
-  check_ok(older);
+  const auto older = check_ok(open_source(folder, {.fallback_to_previous = true}));
   BOOST_TEST(errors_of(*older).empty());
   for (const auto& f : older->files) BOOST_TEST(f.path.string().find("/step1/") != std::string::npos, f.path.string());
 
   // A writer that computes no CRC-32 stores 0 in the directory; such an entry is used as it is.
   content.replace(content.rfind(std::string(longest.name)) - 30, 4, 4, '\0');
   at.write(name, content);
-  const auto unsummed = open_source(folder);
-  check_ok(unsummed);
+  const auto unsummed = check_ok(open_source(folder));
   BOOST_TEST(errors_of(*unsummed).empty());
 }
 
@@ -218,8 +211,7 @@ BOOST_AUTO_TEST_CASE(folders_and_files_of_hugging_face_hold_weights) {
   check_ok(write_weights_folder(scratch.path(), all_to_write(tensors), 200));
   scratch.write("config.json", R"({"model_type": "gpt2"})");
   for (const auto& path : {scratch.path(), scratch.path() / "model-00001-of-00002.safetensors"}) {
-    const auto s = open_source(path);
-    check_ok(s);
+    const auto s = check_ok(open_source(path));
     BOOST_TEST(s->format == "Hugging Face");
     BOOST_TEST(s->run.model == R"({"model_type": "gpt2"})");
     BOOST_TEST(!s->run.steps.has_value());
@@ -230,8 +222,7 @@ BOOST_AUTO_TEST_CASE(folders_and_files_of_hugging_face_hold_weights) {
   // The cache of Hugging Face's hub contains links instead of files.
   fs::create_directories(scratch / "cache");
   fs::create_symlink(scratch / "model-00001-of-00002.safetensors", scratch / "cache" / "model.safetensors");
-  const auto linked = open_source(scratch / "cache");
-  check_ok(linked);
+  const auto linked = check_ok(open_source(scratch / "cache"));
   source_reader reader(*linked);
   std::vector<std::byte> out(480);
   check_ok(reader.read_as(dtype::f32, linked->tensors[0], 0, 1, out));
@@ -243,8 +234,7 @@ BOOST_AUTO_TEST_CASE(an_index_of_any_name_stands_for_its_shards) {
   check_ok(write_weights_folder(scratch.path(), all_to_write(tensors), 200));
   scratch.write("config.json", R"({"model_type": "gpt2"})");
   const auto check = [&](const fs::path& path, size_t count) {
-    const auto s = open_source(path);
-    check_ok(s);
+    const auto s = check_ok(open_source(path));
     BOOST_TEST(s->format == "Hugging Face");
     BOOST_TEST(s->run.model == R"({"model_type": "gpt2"})");
     BOOST_TEST(s->tensors.size() == count);
@@ -334,8 +324,7 @@ BOOST_AUTO_TEST_CASE(deepspeed_folders_and_files_of_torch_open_with_or_without_t
     BOOST_TEST(s->run.steps.value() == 3U);
   }
   // A single file of the folder can be opened alone: it contains the module's tensors, including the tied head.
-  const auto file = open_source(root / "global_step3" / "mp_rank_00_model_states.pt");
-  check_ok(file);
+  const auto file = check_ok(open_source(root / "global_step3" / "mp_rank_00_model_states.pt"));
   BOOST_TEST(file->format == "torch.save");
   BOOST_TEST(find_tensor(*file, "lm_head.weight", tensor_kind::weight) ==
              find_tensor(*file, "transformer.wte.weight", tensor_kind::weight));

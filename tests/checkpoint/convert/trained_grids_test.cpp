@@ -39,8 +39,7 @@ struct trained {
     check_ok(write_weights_folder(
         folder / "model", std::vector<tensor_to_write>{{"weight", core::dtype::f32, {rows, columns}, bytes(weight)},
                                                        {"across", core::dtype::f32, {columns, rows}, bytes(across)}}));
-    auto opened = open_source(folder / "model");
-    check_ok(opened);
+    auto opened = check_ok(open_source(folder / "model"));
     source = std::move(*opened);
   }
 };
@@ -64,17 +63,15 @@ BOOST_AUTO_TEST_CASE(blocks_of_all_types_hold_the_trained_values_bit_for_bit) {
                                      {gguf_type::q8_0, kernels::block_format::q8_0}})
     for (const bool transposed : {false, true}) {
       BOOST_TEST_INFO_SCOPE("transposed " << transposed);
-      auto store = weight_store::open(t.folder / "work", std::string(name_of(type)) + (transposed ? "t" : ""));
-      check_ok(store);
+      auto store =
+          check_ok(weight_store::open(t.folder / "work", std::string(name_of(type)) + (transposed ? "t" : "")));
       auto grid = t.grid;
       grid.transposed = transposed;
       const std::string tensor = transposed ? "across" : "weight";
-      const auto put = put_trained(*store, t.source, tensor, grid, *form_of(type, rows, columns));
-      BOOST_TEST_REQUIRE(put.has_value());
+      const auto put = check_ok(put_trained(*store, t.source, tensor, grid, *form_of(type, rows, columns)));
       BOOST_TEST(*put);
       check_ok(store->commit(1));
-      const auto made = store->prepared();
-      check_ok(made);
+      const auto made = check_ok(store->prepared());
       BOOST_TEST(blocks_back(*made, tensor, format) == t.weight, boost::test_tools::per_element());
       BOOST_TEST(made->find(tensor)->lost.largest == 0);
     }
@@ -87,12 +84,9 @@ BOOST_AUTO_TEST_CASE(a_scale_that_the_format_rounds_is_told_by_the_largest_diffe
   check_ok(write_weights_folder(
       t.folder / "other",
       std::vector<tensor_to_write>{{"weight", core::dtype::f32, {rows, columns}, std::as_bytes(std::span(tensors))}}));
-  const auto source = open_source(t.folder / "other");
-  check_ok(source);
-  auto store = weight_store::open(t.folder / "work", "rounded");
-  check_ok(store);
-  const auto put = put_trained(*store, *source, "weight", t.grid, *form_of(gguf_type::q4_0, rows, columns));
-  BOOST_TEST_REQUIRE(put.has_value());
+  const auto source = check_ok(open_source(t.folder / "other"));
+  auto store = check_ok(weight_store::open(t.folder / "work", "rounded"));
+  const auto put = check_ok(put_trained(*store, *source, "weight", t.grid, *form_of(gguf_type::q4_0, rows, columns)));
   BOOST_TEST(*put);
   check_ok(store->commit(1));
   const double largest = store->prepared()->find("weight")->lost.largest;
@@ -102,11 +96,9 @@ BOOST_AUTO_TEST_CASE(a_scale_that_the_format_rounds_is_told_by_the_largest_diffe
 
 BOOST_AUTO_TEST_CASE(nothing_is_put_where_codes_or_runs_do_not_fit) {
   const trained t;
-  auto store = weight_store::open(t.folder / "work", "refused");
-  check_ok(store);
+  auto store = check_ok(weight_store::open(t.folder / "work", "refused"));
   const auto put = [&](const checkpoint::trained_grid& grid, gguf_type type) {
-    const auto done = put_trained(*store, t.source, "weight", grid, *form_of(type, rows, columns));
-    BOOST_TEST_REQUIRE(done.has_value());
+    const auto done = check_ok(put_trained(*store, t.source, "weight", grid, *form_of(type, rows, columns)));
     return *done;
   };
   auto halves = t.grid;  // doubles the codes and halves the scales, which results in equal weights

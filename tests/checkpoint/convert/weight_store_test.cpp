@@ -34,21 +34,18 @@ std::string replaced_once(std::string text, const std::string& piece, const std:
 BOOST_AUTO_TEST_CASE(what_was_committed_is_there_again_and_what_was_not_is_gone) {
   const scratch_folder f;
   {
-    auto s = checkpoint::weight_store::open(f / "work", "a purpose");
-    BOOST_TEST_REQUIRE(s.has_value());
+    auto s = check_ok(checkpoint::weight_store::open(f / "work", "a purpose"));
     BOOST_TEST(s->steps() == 0U);
     check_ok(s->put("a", codes(1), {1, 4}));
     s->put_importance("a", {1, 2.5F});
     check_ok(s->commit(3));
     check_ok(s->put("b", codes(2), {}));
   }
-  auto s = checkpoint::weight_store::open(f / "work", "a purpose");
-  BOOST_TEST_REQUIRE(s.has_value());
+  auto s = check_ok(checkpoint::weight_store::open(f / "work", "a purpose"));
   BOOST_TEST(s->steps() == 3U);
   check_ok(s->put("c", codes(7), {}));
   check_ok(s->commit(4));
-  const auto made = s->prepared();
-  BOOST_TEST_REQUIRE(made.has_value());
+  const auto made = check_ok(s->prepared());
   BOOST_TEST(made->find("b") == nullptr);
   BOOST_TEST_REQUIRE(made->find("a") != nullptr);
   BOOST_TEST(made->find("a")->lost.relative() == 0.5);
@@ -120,10 +117,8 @@ BOOST_AUTO_TEST_CASE(rounding_errors_are_those_of_the_process_that_was_killed) {
     check_ok(s->put("a", codes(1), {1, 4, 0.75}));
     check_ok(s->commit(1));
   }
-  const auto s = checkpoint::weight_store::open(f / "work", "one");
-  check_ok(s);
-  const auto made = s->prepared();
-  check_ok(made);
+  const auto s = check_ok(checkpoint::weight_store::open(f / "work", "one"));
+  const auto made = check_ok(s->prepared());
   const auto* const a = made->find("a");
   BOOST_REQUIRE(a != nullptr);
   BOOST_TEST(a->lost.error_squares == 1);
@@ -161,8 +156,7 @@ BOOST_AUTO_TEST_CASE(changed_bytes_are_refused_before_anything_is_made_of_them) 
   f.write("work/journal.json", replaced_once(journal, "2.5", "3.5"));
   refused("the journal does not match its digest");
   f.write("work/journal.json", journal);
-  auto s = checkpoint::weight_store::open(f / "work", "a purpose");
-  check_ok(s);
+  auto s = check_ok(checkpoint::weight_store::open(f / "work", "a purpose"));
   BOOST_TEST(s->inputs_digest() == "of what is beside");
   check_ok(s->prepared());
   // If a file changes while the store is open, the next attempt to open the store is refused.

@@ -26,8 +26,7 @@ const fs::path fixtures = fs::path(troupe::places::source_dir) / "tests/checkpoi
 torch_tensor tensor_in(const torch_archive& file, std::string_view name) {
   const auto value = file.tree().find(file.root(), name);
   BOOST_REQUIRE_MESSAGE(value.has_value(), name);
-  auto t = file.tensor(*value);
-  check_ok(t);
+  auto t = check_ok(file.tensor(*value));
   return std::move(*t);
 }
 
@@ -41,8 +40,7 @@ std::vector<std::byte> bytes_in(const torch_archive& file, std::string_view name
 
 BOOST_AUTO_TEST_CASE(files_of_torch_have_the_same_tensors_and_share_tied_storages) {
   const scratch_folder at;
-  const auto source = read_deepspeed_source(fixtures / "stage2_bf16");
-  check_ok(source);
+  const auto source = check_ok(read_deepspeed_source(fixtures / "stage2_bf16"));
   check_ok(export_weights(*source, {.out = at / "one.bin"}));
   check_ok(export_weights(*source, {.out = at / "one.safetensors"}));
   const auto torch = torch_archive::open(at / "one.bin");
@@ -57,20 +55,17 @@ BOOST_AUTO_TEST_CASE(files_of_torch_have_the_same_tensors_and_share_tied_storage
 
 BOOST_AUTO_TEST_CASE(shards_of_torch_files_have_an_index_and_keep_tied_names_together) {
   const scratch_folder at;
-  const auto source = read_deepspeed_source(fixtures / "stage3_fp32");
-  check_ok(source);
-  const auto report = export_weights(*source, {.out = at / "out", .torch_files = true, .max_shard_bytes = 400});
-  check_ok(report);
+  const auto source = check_ok(read_deepspeed_source(fixtures / "stage3_fp32"));
+  const auto report =
+      check_ok(export_weights(*source, {.out = at / "out", .torch_files = true, .max_shard_bytes = 400}));
   BOOST_TEST(report->files.size() > 3U);
   BOOST_TEST(report->files.back() == at / "out/pytorch_model.bin.index.json");
-  const auto map = parse_weights_index(scratch_folder::read(report->files.back()));
-  check_ok(map);
+  const auto map = check_ok(parse_weights_index(scratch_folder::read(report->files.back())));
   BOOST_TEST(map->size() == report->tensors);
   std::map<std::string, std::string> file_of(map->begin(), map->end());
   BOOST_TEST(file_of["head.weight"] == file_of["embed.weight"]);
   for (const auto& [name, file] : file_of) {
-    const auto shard = torch_archive::open(at / "out" / file);
-    check_ok(shard);
+    const auto shard = check_ok(torch_archive::open(at / "out" / file));
     bytes_in(*shard, name);
   }
   // A later export that writes a single file removes the index of the earlier export.
@@ -85,8 +80,7 @@ BOOST_AUTO_TEST_CASE(shards_of_torch_files_have_an_index_and_keep_tied_names_tog
 
 BOOST_AUTO_TEST_CASE(the_callers_form_outweighs_the_ending_of_the_name) {
   const scratch_folder at;
-  const auto source = read_deepspeed_source(fixtures / "stage3_fp32");
-  check_ok(source);
+  const auto source = check_ok(read_deepspeed_source(fixtures / "stage3_fp32"));
   for (const char* name : {"out.safetensors", "out.pt"}) {
     BOOST_TEST_INFO_SCOPE(name);
     check_ok(export_weights(*source, {.out = at / name, .form = weights_form::folder}));
@@ -98,15 +92,13 @@ BOOST_AUTO_TEST_CASE(the_callers_form_outweighs_the_ending_of_the_name) {
 
 BOOST_AUTO_TEST_CASE(names_can_be_changed_or_dropped_and_types_changed) {
   const scratch_folder at;
-  const auto source = read_deepspeed_source(fixtures / "stage1_bf16");
-  check_ok(source);
+  const auto source = check_ok(read_deepspeed_source(fixtures / "stage1_bf16"));
   weights_export_options options{.out = at / "m.safetensors", .type = core::dtype::bf16};
   options.rename = [](const std::string& name) -> std::optional<std::string> {
     return name == "head.weight" ? std::nullopt : std::optional("model." + name);
   };
   check_ok(export_weights(*source, options));
-  const auto out = weights_folder::open(at / "m.safetensors");
-  check_ok(out);
+  const auto out = check_ok(weights_folder::open(at / "m.safetensors"));
   BOOST_TEST(!out->find("model.head.weight").has_value());
   BOOST_TEST((out->find("model.embed.weight")->entry->type == core::dtype::bf16));
   BOOST_TEST((out->find("model.count")->entry->type == core::dtype::i64));
@@ -116,8 +108,7 @@ BOOST_AUTO_TEST_CASE(names_can_be_changed_or_dropped_and_types_changed) {
 
 BOOST_AUTO_TEST_CASE(a_stopped_export_leaves_existing_files_alone) {
   const scratch_folder at;
-  const auto source = read_deepspeed_source(fixtures / "stage2_bf16");
-  check_ok(source);
+  const auto source = check_ok(read_deepspeed_source(fixtures / "stage2_bf16"));
   for (const char* name : {"m.safetensors", "m.bin"}) {
     BOOST_TEST_INFO_SCOPE(name);
     at.write(name, "before");

@@ -41,8 +41,7 @@ std::vector<std::string> names(const core::result<path_list>& files) {
 }
 
 checkpoint_index opened(const parallel_degrees& d) {
-  auto index = checkpoint_index::open(fixtures / "folder", {d.pipeline, d.tensor, d.data, -1});
-  check_ok(index);
+  auto index = check_ok(checkpoint_index::open(fixtures / "folder", {d.pipeline, d.tensor, d.data, -1}));
   return std::move(*index);
 }
 
@@ -141,8 +140,7 @@ BOOST_AUTO_TEST_CASE(files_of_every_rank_are_those_of_the_reference) {
           ++asked;
           if (data > 0) continue;
           BOOST_TEST((names(index.model_files_of(p, t)) == wanted.at(at + "/model")), at);
-          const auto layers = index.transformer_files(p, t);
-          check_ok(layers);
+          const auto layers = check_ok(index.transformer_files(p, t));
           std::vector<std::vector<std::string>> by_layer;
           for (const auto& l : *layers) by_layer.push_back(names(l));
           BOOST_TEST((by_layer == wanted.at(at + "/layers")), at);
@@ -166,19 +164,16 @@ BOOST_AUTO_TEST_CASE(joined_states_are_those_of_the_reference) {
           BOOST_TEST_INFO_SCOPE("p " << p);
           BOOST_TEST_INFO_SCOPE("t " << t);
           const std::string at = fmt::format("{}{}{}/{}{}{}", d.pipeline, d.tensor, d.data, p, t, data);
-          const auto zero = index.state_for_rank(p, t, data);
-          check_ok(zero);
+          const auto zero = check_ok(index.state_for_rank(p, t, data));
           expected.same(*zero, zero->value, at + "/zero");
           const auto* inner = zero->value.find("optimizer_state_dict");
           BOOST_REQUIRE(inner != nullptr);
           BOOST_TEST(inner->find("partition_count")->items[1].integer == int64_t{d.data});
           BOOST_TEST(inner->find("group_paddings")->items[0].integer == 0);
           if (data > 0) continue;
-          const auto model = index.model_state(p, t);
-          check_ok(model);
+          const auto model = check_ok(index.model_state(p, t));
           expected.same(*model, *model->value.find("rows"), at + "/rows");
-          const auto layers = index.transformer_state(p, t);
-          check_ok(layers);
+          const auto layers = check_ok(index.transformer_state(p, t));
           for (size_t i = 0; i < layers->size(); ++i) expected.same((*layers)[i], fmt::format("{}/layers.{}", at, i));
           if (p > 0) continue;
           const auto embedding = index.embedding_state(t), norm = index.final_norm_state(t);
@@ -201,8 +196,7 @@ BOOST_AUTO_TEST_CASE(a_folders_degrees_and_layers_are_read) {
   BOOST_TEST((index.transformer_layers(1).value() == std::vector<std::string>{"layer_05", "layer_06"}));
   check_failed(index.zero_files_of(0, 2, 0), core::error_kind::bad_input, "no rank (0, 2, 0)");
   const std::vector<std::string> ignored{"optimizer_state_dict"};
-  const auto without = index.state_for_rank(0, 0, 0, ignored);
-  check_ok(without);
+  const auto without = check_ok(index.state_for_rank(0, 0, 0, ignored));
   BOOST_TEST(without->value.find("optimizer_state_dict") == nullptr);
   BOOST_TEST(without->value.find("ds_version")->text == "0.19.8");
 }
@@ -210,8 +204,7 @@ BOOST_AUTO_TEST_CASE(a_folders_degrees_and_layers_are_read) {
 BOOST_AUTO_TEST_CASE(degrees_that_are_not_given_come_from_the_files) {
   const scratch_folder at;
   for (int i = 0; i < 4; ++i) write_model_file(at / fmt::format("mp_rank_{:02}_model_states.pt", i), 0, 0);
-  auto index = open_index(at / "");
-  check_ok(index);
+  auto index = check_ok(open_index(at / ""));
   BOOST_TEST((index->written() == parallel_degrees{1, 4, 1}));
   for (int i = 0; i < 2; ++i) write_model_file(at / fmt::format("layer_01-model_{:02}-model_states.pt", i), 0, 0);
   index = open_index(at / "");

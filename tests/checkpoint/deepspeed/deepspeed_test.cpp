@@ -58,8 +58,7 @@ void check_same(const tensor_source& a, const tensor_source& b, const std::vecto
 BOOST_AUTO_TEST_CASE(weights_equal_those_of_its_own_converter) {
   for (const auto& name : cases) {
     const scratch_folder at;
-    const auto source = read_deepspeed_source(fixtures / name);
-    check_ok(source);
+    const auto source = check_ok(read_deepspeed_source(fixtures / name));
     weights_export_options options{.out = at / "out"};
     if (name == "stage2_bf16") options.max_shard_bytes = 200;
     check_ok(export_weights(*source, options));
@@ -105,8 +104,7 @@ BOOST_AUTO_TEST_CASE(moments_are_those_of_the_running_optimizer) {
 
 BOOST_AUTO_TEST_CASE(layouts_that_its_converter_refuses_equal_the_running_optimizers) {
   for (const std::string name : {"stage0_fp32", "stage0_bf16", "stage0_fp16", "stage1_grad_fp32"}) {
-    const auto source = read_deepspeed_source(fixtures / name);
-    check_ok(source);
+    const auto source = check_ok(read_deepspeed_source(fixtures / name));
     const auto masters = safetensors_file::open(fixtures / (name + ".safetensors"));
     const auto moments = safetensors_file::open(fixtures / (name + ".moments.safetensors"));
     check_ok(masters);
@@ -131,8 +129,7 @@ BOOST_AUTO_TEST_CASE(second_names_of_frozen_and_of_trained_parameters_are_there_
   const std::vector<tied_name> wanted{{"head.weight", "embed.weight"}, {"twin.weight", "first.weight"}};
   for (const std::string stage : {"stage0", "stage1", "stage2", "stage3"}) BOOST_TEST_CONTEXT(stage) {
       const auto name = stage + "_frozen_tied";
-      const auto source = read_deepspeed_source(fixtures / name);
-      check_ok(source);
+      const auto source = check_ok(read_deepspeed_source(fixtures / name));
       BOOST_TEST((source->tied == wanted));
       BOOST_TEST((find_tensor(*source, "head.weight", tensor_kind::frozen) != nullptr));
       BOOST_TEST((find_tensor(*source, "twin.weight", tensor_kind::master) != nullptr));
@@ -189,8 +186,7 @@ BOOST_AUTO_TEST_CASE(universal_folders_hold_the_same_as_the_folders_they_were_ma
 }
 
 BOOST_AUTO_TEST_CASE(a_pipelines_layers_have_the_names_of_its_masters) {
-  const auto source = read_deepspeed_source(fixtures / "pipeline");
-  check_ok(source);
+  const auto source = check_ok(read_deepspeed_source(fixtures / "pipeline"));
   BOOST_TEST(source->format == "DeepSpeed ZeRO-1, 2 pipeline stages");
   const std::vector<std::string> order{"tied_modules.embed.weight", "1.weight", "1.bias", "2.weight", "2.bias"};
   BOOST_TEST(source->parameter_order == order, boost::test_tools::per_element());
@@ -221,8 +217,7 @@ BOOST_AUTO_TEST_CASE(kinds_are_distinguished_and_frozen_parameters_can_be_left_o
   const scratch_folder at;
   for (const std::string name : {"stage1_bf16", "stage2_bf16", "stage3_bf16"}) {
     BOOST_TEST_INFO_SCOPE(name);
-    const auto source = read_deepspeed_source(fixtures / name);
-    check_ok(source);
+    const auto source = check_ok(read_deepspeed_source(fixtures / name));
     const auto has = [&](const char* tensor, tensor_kind kind) {
       return find_tensor(*source, tensor, kind) != nullptr;
     };
@@ -240,18 +235,15 @@ BOOST_AUTO_TEST_CASE(kinds_are_distinguished_and_frozen_parameters_can_be_left_o
     BOOST_TEST((std::erase(found, "scale") == 1U));
     BOOST_TEST(found == order, boost::test_tools::per_element());
   }
-  const auto source = read_deepspeed_source(fixtures / "stage3_bf16");
-  check_ok(source);
+  const auto source = check_ok(read_deepspeed_source(fixtures / "stage3_bf16"));
   check_ok(export_weights(*source, {.out = at / "out.safetensors", .exclude_frozen = true}));
-  const auto out = weights_folder::open(at / "out.safetensors");
-  check_ok(out);
+  const auto out = check_ok(weights_folder::open(at / "out.safetensors"));
   BOOST_TEST(!out->find("frozen.weight").has_value());
   BOOST_TEST(out->find("head.weight").has_value());
 }
 
 BOOST_AUTO_TEST_CASE(the_run_state_is_read_as_far_as_the_files_have_it) {
-  const auto source = read_deepspeed_source(fixtures / "stage2_fp16");
-  check_ok(source);
+  const auto source = check_ok(read_deepspeed_source(fixtures / "stage2_fp16"));
   BOOST_TEST(source->run.steps.value() == 2U);
   BOOST_TEST(source->run.samples.value() == 8U);
   BOOST_TEST(source->run.client_state == R"({"note":"kept"})");
@@ -335,8 +327,7 @@ BOOST_AUTO_TEST_CASE(shards_under_their_old_name_are_read) {
 BOOST_AUTO_TEST_CASE(every_name_in_its_files_is_understood) {
   for (const auto& name : cases)
     for (const auto& entry : fs::directory_iterator(fixtures / name / "step2")) {
-      const auto file = torch_archive::open(entry.path());
-      check_ok(file);
+      const auto file = check_ok(torch_archive::open(entry.path()));
       const auto unknown = file->unknown_globals();
       BOOST_TEST(unknown.empty(), entry.path().string() << ": " << (unknown.empty() ? "" : unknown.front()));
     }

@@ -116,10 +116,8 @@ BOOST_AUTO_TEST_CASE(any_checkpoint_comes_back_bit_for_bit_from_every_stage_and_
           if (stage > 0) o.groups = two_groups(drawn.source, seed);
           o.exclude_frozen_parameters = stage == 0;
           o.sub_group_size = seed % 2 == 0 ? 20 : 1'000'000'000;
-          const auto written = write_deepspeed_folder(drawn.source, at / "deepspeed", o);
-          check_ok(written);
-          const auto back = read_deepspeed_source(at / "deepspeed");
-          check_ok(back);
+          check_ok(write_deepspeed_folder(drawn.source, at / "deepspeed", o));
+          const auto back = check_ok(read_deepspeed_source(at / "deepspeed"));
           std::set<tensor_kind> but;
           if (stage == 0) but = {tensor_kind::frozen};
           if (stage == 3) but = {tensor_kind::weight};  // stage 3 stores only the master weights
@@ -144,8 +142,7 @@ BOOST_AUTO_TEST_CASE(names_and_further_tied_names_follow_the_options) {
   o.groups = {{.parameters = {"layer.0.weight"}}};  // groups use the source's names
   if (drawn.source.parameter_order.size() > 1) o.groups.emplace_back();
   check_ok(write_deepspeed_folder(drawn.source, at / "deepspeed", o));
-  const auto back = read_deepspeed_source(at / "deepspeed");
-  check_ok(back);
+  const auto back = check_ok(read_deepspeed_source(at / "deepspeed"));
   BOOST_TEST(find_tensor(*back, "transformer.layer.0.weight", tensor_kind::master) != nullptr);
   BOOST_TEST(find_tensor(*back, "lm_head.weight", tensor_kind::master) ==
              find_tensor(*back, "transformer.layer.0.weight", tensor_kind::master));
@@ -199,8 +196,7 @@ BOOST_AUTO_TEST_CASE(a_weight_that_no_list_of_deepspeed_takes_is_refused_and_nev
   with.tensors.push_back({"ticks", tensor_kind::weight, "", dtype::i64, {1}, {{0, 0, 1, 0, {}}}});
   check_ok(complete(with));
   check_ok(write_deepspeed_folder(with, at / "deepspeed", {.stage = 2}));
-  const auto back = read_deepspeed_source(at / "deepspeed");
-  check_ok(back);
+  const auto back = check_ok(read_deepspeed_source(at / "deepspeed"));
   const auto* ticks = find_tensor(*back, "ticks", tensor_kind::buffer);
   BOOST_REQUIRE(ticks != nullptr);
   BOOST_TEST((bytes_in(*back, *ticks) == bytes_in(with, *find_tensor(with, "ticks", tensor_kind::weight))));
@@ -220,8 +216,7 @@ BOOST_AUTO_TEST_CASE(a_writing_that_is_stopped_leaves_nothing_and_a_tag_is_never
   BOOST_TEST(last > 0U);
   BOOST_TEST(files_in(root) == 0U);
   o.progress = {};
-  const auto written = write_deepspeed_folder(drawn.source, root, o);
-  check_ok(written);
+  const auto written = check_ok(write_deepspeed_folder(drawn.source, root, o));
   BOOST_TEST(written->bytes == last);
   BOOST_TEST(files_in(root) == 2U);
   BOOST_TEST(files_in(root / "global_step12") == 4U);
@@ -252,8 +247,7 @@ BOOST_AUTO_TEST_CASE(shards_of_different_saves_are_refused_by_the_steps_of_their
                      "they are from different saves; put the files of one save into the folder, or name another "
                      "checkpoint by --tag");
         take(0);
-        const auto ahead = read_deepspeed_source(root, "early");
-        check_ok(ahead);
+        const auto ahead = check_ok(read_deepspeed_source(root, "early"));
         BOOST_TEST(ahead->run.steps.value_or(0) == 12U);
         BOOST_TEST(ahead->run.applied_updates.value_or(0) == 11U);
         BOOST_TEST_REQUIRE(ahead->remarks.size() == 1U);
@@ -289,8 +283,7 @@ BOOST_AUTO_TEST_CASE(a_model_file_whose_weights_are_not_the_shards_masters_is_of
                                  std::filesystem::copy_options::overwrite_existing);
       return read_deepspeed_source(folder);
     };
-    const auto equal = take("equal");
-    check_ok(equal);
+    const auto equal = check_ok(take("equal"));
     BOOST_TEST(equal->remarks.size() == 1U);
     const auto mixed = take("other");
     check_failed(mixed, error_kind::bad_input,
@@ -381,8 +374,7 @@ BOOST_AUTO_TEST_CASE(steps_are_counted_in_states_or_in_groups_and_may_be_missing
     std::filesystem::remove(at / "shard.pt");
     check_ok(write_torch_archive(at / "shard.pt", torch_value::dict().set("optimizer_state_dict", std::move(shard)),
                                  storages));
-    const auto file = torch_archive::open(at / "shard.pt");
-    check_ok(file);
+    const auto file = check_ok(torch_archive::open(at / "shard.pt"));
     zero_shards zero(1);
     optimizer_steps steps;
     source_run run;
@@ -413,11 +405,9 @@ BOOST_AUTO_TEST_CASE(an_unknown_number_of_samples_stays_unknown) {
     source.run.samples = samples;
     const std::string tag = samples ? "zero" : "none";
     check_ok(write_deepspeed_folder(source, at / "deepspeed", {.stage = 2, .tag = tag}));
-    const auto file = torch_archive::open(at / "deepspeed" / tag / "mp_rank_00_model_states.pt");
-    check_ok(file);
+    const auto file = check_ok(torch_archive::open(at / "deepspeed" / tag / "mp_rank_00_model_states.pt"));
     BOOST_TEST(file->tree().find(file->root(), "global_samples").has_value() == samples.has_value());
-    const auto back = read_deepspeed_source(at / "deepspeed", tag);
-    check_ok(back);
+    const auto back = check_ok(read_deepspeed_source(at / "deepspeed", tag));
     BOOST_TEST(back->run.steps.value_or(0) == 12U);
     BOOST_TEST(!back->run.samples.has_value());
   }
@@ -432,8 +422,7 @@ BOOST_AUTO_TEST_CASE(an_unknown_number_of_updates_stays_unknown) {
       deepspeed_write_options o{.stage = stage};
       o.exclude_frozen_parameters = stage == 0;
       check_ok(write_deepspeed_folder(source, at / std::to_string(stage), o));
-      const auto back = read_deepspeed_source(at / std::to_string(stage));
-      check_ok(back);
+      const auto back = check_ok(read_deepspeed_source(at / std::to_string(stage)));
       BOOST_TEST((find_tensor(*back, "layer.0.weight", tensor_kind::moment, "exp_avg") != nullptr));
       BOOST_TEST(!back->run.steps.has_value());
       BOOST_TEST(!back->run.applied_updates.has_value());
@@ -451,8 +440,7 @@ BOOST_AUTO_TEST_CASE(a_full_disk_leaves_existing_files_alone) {
                  error_kind::no_space, "second");
   }
   BOOST_TEST(files_in(root) == 2U);
-  const auto back = read_deepspeed_source(root);
-  check_ok(back);
+  const auto back = check_ok(read_deepspeed_source(root));
   check_same(*back, drawn.source);
 }
 

@@ -33,8 +33,7 @@ std::vector<fs::path> parts(uint32_t tp) {
 }
 
 safetensors_file expected() {
-  auto file = safetensors_file::open(fixtures / "parts.safetensors");
-  check_ok(file);
+  auto file = check_ok(safetensors_file::open(fixtures / "parts.safetensors"));
   return std::move(*file);
 }
 
@@ -75,8 +74,7 @@ BOOST_AUTO_TEST_CASE(every_version_and_number_of_ranks_equals_the_reference) {
         BOOST_TEST_INFO_SCOPE("version " << version);
         const auto files = parts(from);
         module_load_options o{.mp_world_size = to, .mp_rank = rank, .version = version};
-        const auto loaded = load_module(files, o);
-        check_ok(loaded);
+        const auto loaded = check_ok(load_module(files, o));
         BOOST_TEST(loaded->merge_count == std::max(1U, from / to));
         BOOST_TEST(loaded->path == files[rank * from / to]);
         BOOST_TEST(loaded->module.tensors.size() == 12U);
@@ -101,14 +99,12 @@ BOOST_AUTO_TEST_CASE(every_version_and_number_of_ranks_equals_the_reference) {
 
 BOOST_AUTO_TEST_CASE(final_linear_is_cut_and_joined_again) {
   const auto files = parts(2);
-  const auto whole = load_module(files, {.mp_world_size = 1});
-  check_ok(whole);
+  const auto whole = check_ok(load_module(files, {.mp_world_size = 1}));
   const auto* t = find_tensor(whole->module, "final_linear.weight", tensor_kind::weight);
   BOOST_TEST((t->shape == std::vector<int64_t>{4, 8}));
   std::vector<std::byte> both;
   for (uint32_t r = 0; r < 2; ++r) {
-    const auto one = load_module(files, {.mp_world_size = 2, .mp_rank = r});
-    check_ok(one);
+    const auto one = check_ok(load_module(files, {.mp_world_size = 2, .mp_rank = r}));
     const auto bytes = bytes_in(one->module, *find_tensor(one->module, t->name, tensor_kind::weight));
     both.insert(both.end(), bytes.begin(), bytes.end());
   }
@@ -125,8 +121,7 @@ BOOST_AUTO_TEST_CASE(quantised_weights_and_scales_are_those_of_the_reference) {
     const auto files = parts(c.from);
     module_load_options o{.mp_world_size = c.to, .version = 0.0, .quantised = true};
     o.quantise.groups = c.groups;
-    const auto loaded = load_module(files, o);
-    check_ok(loaded);
+    const auto loaded = check_ok(load_module(files, o));
     BOOST_REQUIRE(loaded->scales.has_value());
     const std::string at = fmt::format("quantised/{}to{}/", c.from, c.to);
     const auto* scales = file.find(at + "scales");
@@ -152,11 +147,9 @@ BOOST_AUTO_TEST_CASE(a_quantised_part_times_its_scales_is_close_to_the_weight) {
   const auto files = parts(1);
   module_load_options o{.mp_world_size = 4, .mp_rank = 3, .quantised = true};
   o.quantise = {.bits = 8, .groups = 4, .mlp_extra_grouping = false};
-  const auto loaded = load_module(files, o);
-  check_ok(loaded);
+  const auto loaded = check_ok(load_module(files, o));
   o.quantised = false;
-  const auto plain = load_module(files, o);
-  check_ok(plain);
+  const auto plain = check_ok(load_module(files, o));
   for (const auto& [name, weight] : loaded->quantised) {
     const auto* t = find_tensor(plain->module, name, tensor_kind::weight);
     BOOST_REQUIRE(t != nullptr);
@@ -175,8 +168,7 @@ BOOST_AUTO_TEST_CASE(a_quantised_part_times_its_scales_is_close_to_the_weight) {
 
 BOOST_AUTO_TEST_CASE(groups_have_their_own_scale) {
   const std::vector<float> weight{1, -2, 0.5F, 0.25F};
-  const auto q = quantise(weight, 8, 2);
-  check_ok(q);
+  const auto q = check_ok(quantise(weight, 8, 2));
   BOOST_TEST(q->values == (std::vector<int8_t>{64, -128, 127, 64}), boost::test_tools::per_element());
   BOOST_TEST(q->scales[0] == 4.00001F / 256, boost::test_tools::tolerance(1e-6F));
   check_failed(quantise(weight, 8, 3), core::error_kind::bad_input, "4 elements cannot be divided into 3 groups");
@@ -196,8 +188,7 @@ BOOST_AUTO_TEST_CASE(the_module_is_found_under_its_key) {
     return load_module(files, {.module_key = std::move(key)});
   };
   check_ok(load("module.pt", "auto"));
-  const auto model = load("model.pt", "auto");
-  check_ok(model);
+  const auto model = check_ok(load("model.pt", "auto"));
   BOOST_TEST((model->version == qkv_version::v2));  // checkpoint_version in the file determines the version
   check_ok(load("bare.pt", std::nullopt));
   check_failed(load("bare.pt", "auto"), core::error_kind::bad_input, "'module' and 'model', got none");
@@ -254,30 +245,25 @@ BOOST_AUTO_TEST_CASE(a_state_dict_gives_its_module_and_takes_another_with_and_wi
   const scratch_folder f;
   const auto state_of = [&](const char* key) {
     write_module(f / "m.pt", key, 2, 1.0);
-    const auto file = torch_archive::open(f / "m.pt");
-    check_ok(file);
-    auto state = read_state(*file, file->root(), 0);
-    check_ok(state);
+    const auto file = check_ok(torch_archive::open(f / "m.pt"));
+    auto state = check_ok(read_state(*file, file->root(), 0));
     return std::move(*state);
   };
   for (const std::string key : {"module", "model", "weights"}) {
     BOOST_TEST_INFO_SCOPE(key);
     const auto state = state_of(key.c_str());
     const std::optional<std::string> by = key == "weights" ? key : "auto";
-    const auto module = get_module(state, by);
-    check_ok(module);
+    const auto module = check_ok(get_module(state, by));
     BOOST_TEST_REQUIRE(module->find(std::string("norm.weight")) != nullptr);
     BOOST_TEST((module->find(std::string("norm.weight"))->is == state_value::form::tensor));
     auto other = *module;
     other.erase(std::string("norm.weight"));
-    const auto changed = set_module(state, other, by);
-    check_ok(changed);
+    const auto changed = check_ok(set_module(state, other, by));
     BOOST_TEST(get_module(*changed, by)->find(std::string("norm.weight")) == nullptr);
     // Values outside of the module stay unchanged.
     BOOST_TEST_REQUIRE(changed->find(std::string("mp_world_size")) != nullptr);
     BOOST_TEST(changed->find(std::string("mp_world_size"))->integer == 2);
-    const auto back = set_module(*changed, *module, by);
-    check_ok(back);
+    const auto back = check_ok(set_module(*changed, *module, by));
     const auto again = get_module(*back, by);
     const auto& tensor = again->find(std::string("norm.weight"))->tensor;
     BOOST_TEST((tensor == module->find(std::string("norm.weight"))->tensor));

@@ -24,10 +24,8 @@ std::optional<int64_t> integer_of(const torch_archive& file, std::string_view ke
 
 /// Checks that the file's `param` has this shape and that its bytes are the first bytes of `data`.
 void check_param(const torch_archive& file, const std::vector<int64_t>& shape, const std::vector<std::byte>& data) {
-  const auto v = file.tree().find(file.root(), "param");
-  BOOST_REQUIRE(v.has_value());
-  const auto t = file.tensor(*v);
-  check_ok(t);
+  const auto v = check_ok(file.tree().find(file.root(), "param"));
+  const auto t = check_ok(file.tensor(*v));
   BOOST_TEST(t->shape == shape, boost::test_tools::per_element());
   const size_t bytes = t->numel * sizeof(float);
   BOOST_REQUIRE(bytes <= data.size());
@@ -44,14 +42,12 @@ BOOST_AUTO_TEST_CASE(every_state_of_every_parameter_has_a_file_of_its_own) {
     source.parameter_order.clear();  // the writer needs only the names, not their order
     const auto folder = at / "universal/made";
     const auto written =
-        write_universal_folder(source, folder, {.weight_type = seed % 2 == 0 ? dtype::bf16 : dtype::f32});
-    check_ok(written);
+        check_ok(write_universal_folder(source, folder, {.weight_type = seed % 2 == 0 ? dtype::bf16 : dtype::f32}));
     size_t parameters = 0;
     for (const auto& t : source.tensors) {
       if (t.kind != tensor_kind::master && t.kind != tensor_kind::moment) continue;
-      const auto file = torch_archive::open(folder / "zero" / t.name /
-                                            (t.kind == tensor_kind::master ? "fp32.pt" : t.moment + ".pt"));
-      check_ok(file);
+      const auto file = check_ok(torch_archive::open(folder / "zero" / t.name /
+                                                     (t.kind == tensor_kind::master ? "fp32.pt" : t.moment + ".pt")));
       check_param(*file, t.shape, bytes_in(source, t));
       BOOST_TEST(integer_of(*file, "cat_dim").value_or(-1) == 0);
       if (t.kind == tensor_kind::master) {
@@ -59,8 +55,7 @@ BOOST_AUTO_TEST_CASE(every_state_of_every_parameter_has_a_file_of_its_own) {
         check_ok(torch_archive::open(folder / "zero" / t.name / "step.pt"));
       }
     }
-    const auto back = read_universal_source(folder);
-    check_ok(back);
+    const auto back = check_ok(read_universal_source(folder));
     for (const auto& t : source.tensors) {
       if (t.kind != tensor_kind::master && t.kind != tensor_kind::moment) continue;
       const auto* found = find_tensor(*back, t.name, t.kind, t.moment);
@@ -70,8 +65,7 @@ BOOST_AUTO_TEST_CASE(every_state_of_every_parameter_has_a_file_of_its_own) {
     BOOST_TEST(back->run.steps.value_or(0) == 12U);
     BOOST_TEST(written->files == 4 * parameters + 3);
     BOOST_TEST(files_in(folder / "zero") == parameters + 1);
-    const auto once = torch_archive::open(folder / "zero/optimizer_state.pt");
-    check_ok(once);
+    const auto once = check_ok(torch_archive::open(folder / "zero/optimizer_state.pt"));
     for (const char* key : {"loss_scaler", "ds_version", "param_groups", "optimizer_state_dict"})
       BOOST_TEST(once->tree().find(once->root(), key).has_value(), key);
     for (const char* name : {"mp_rank_00_model_states.pt", "zero_pp_rank_0_mp_rank_00_model_states.pt"})
@@ -88,8 +82,7 @@ BOOST_AUTO_TEST_CASE(parameters_of_different_saves_are_refused_by_their_steps) {
   later.run.applied_updates = 11;
   check_ok(write_universal_folder(drawn.source, at / "early", {}));
   check_ok(write_universal_folder(later, at / "late", {.integer_step = true}));
-  const auto late = read_universal_source(at / "late");
-  check_ok(late);
+  const auto late = check_ok(read_universal_source(at / "late"));
   BOOST_TEST(late->run.applied_updates.value_or(0) == 11U);
   BOOST_TEST(late->remarks.empty());
   std::filesystem::copy_file(at / "late/zero/layer.0.weight/step.pt", at / "early/zero/layer.0.weight/step.pt",
@@ -122,12 +115,10 @@ BOOST_AUTO_TEST_CASE(a_lost_parameter_is_refused_and_a_folder_that_the_model_doe
   const random_source drawn(9, dtype::f32, at.path());
   const auto folder = at / "made";
   check_ok(write_universal_folder(drawn.source, folder, {}));
-  const auto whole = read_universal_source(folder);
-  check_ok(whole);
+  const auto whole = check_ok(read_universal_source(folder));
   BOOST_TEST(whole->remarks.empty());
   std::filesystem::copy(folder / "zero/layer.0.weight", folder / "zero/older.weight");
-  const auto more = read_universal_source(folder);
-  check_ok(more);
+  const auto more = check_ok(read_universal_source(folder));
   BOOST_TEST_REQUIRE(more->remarks.size() == 1U);
   BOOST_TEST(more->remarks[0] ==
              "left out: folders under zero that param_shapes of the model file does not list (1): older.weight");
@@ -148,8 +139,7 @@ BOOST_AUTO_TEST_CASE(patterns_tell_how_tensor_parallel_engines_cut) {
   const auto* matrix = find_tensor(source, "layer.0.weight", tensor_kind::master);
   const auto written_with = [&](const published_patterns& patterns, const std::string& folder) {
     check_ok(write_universal_folder(source, at / folder, {}, patterns));
-    auto file = torch_archive::open(at / folder / "zero" / matrix->name / "fp32.pt");
-    check_ok(file);
+    auto file = check_ok(torch_archive::open(at / folder / "zero" / matrix->name / "fp32.pt"));
     return std::move(*file);
   };
   const std::string name = "^" + matrix->name + "$";

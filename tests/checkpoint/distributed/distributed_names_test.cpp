@@ -43,11 +43,9 @@ struct keyed_folder {
       const auto& e = entries[i];
       const std::vector<int64_t> first(e.shape.size());
       const auto path = fmt::format("__{}_0.distcp", i), name = name_of(e.keys);
-      auto file = streamed_file::create(at / path);
-      check_ok(file);
+      auto file = check_ok(streamed_file::create(at / path));
       const std::vector<torch_storage> storages{{e.type, core::numel_of(e.shape), e.bytes, {}}};
-      const auto length = append_torch_archive(*file, torch_view{0, 0, e.shape}, storages);
-      check_ok(length);
+      const auto length = check_ok(append_torch_archive(*file, torch_view{0, 0, e.shape}, storages));
       check_ok(file->commit());
       auto boxes = torch_value::list(), path_of = torch_value::list();
       boxes.push(
@@ -77,8 +75,7 @@ struct keyed_folder {
   /// Returns the names and kinds of all tensors.
   std::string listed() const {
     const scratch_folder at;
-    const auto got = read(at);
-    check_ok(got);
+    const auto got = check_ok(read(at));
     std::string out;
     for (const auto& t : got->tensors)
       out += (out.empty() ? "" : ", ") + t.name + (t.kind == tensor_kind::moment ? "/" + t.moment : "");
@@ -120,8 +117,7 @@ BOOST_AUTO_TEST_CASE(an_optimizers_states_are_known_by_the_keys_around_them) {
   const keyed_folder numbered{
       {{{"model", "w"}}, {{"other", "state", "0", "exp_avg"}}, {{"other", "param_groups", "0", "lr"}}}};
   const scratch_folder at;
-  const auto got = numbered.read(at);
-  check_ok(got);
+  const auto got = check_ok(numbered.read(at));
   BOOST_TEST(got->tensors.size() == 1U);
   BOOST_REQUIRE(got->remarks.size() == 1U);
   BOOST_TEST(got->remarks[0] ==
@@ -134,8 +130,7 @@ BOOST_AUTO_TEST_CASE(a_state_of_another_shape_than_its_parameter_is_left_out_wit
   const keyed_folder folder{{{{"model", "w"}}, misfit, {{"optim", "state", "w", "exp_avg_sq"}}}};
   BOOST_TEST(folder.listed() == "w, w/exp_avg_sq");
   const scratch_folder at;
-  const auto got = folder.read(at);
-  check_ok(got);
+  const auto got = check_ok(folder.read(at));
   BOOST_REQUIRE(got->remarks.size() == 1U);
   BOOST_TEST(got->remarks[0] ==
              "left out: 1 states of an optimizer, such as 'optim.state.w.exp_avg' with the shape [3], wanted [2], the "
@@ -153,8 +148,7 @@ BOOST_AUTO_TEST_CASE(tensors_of_types_that_are_not_read_are_left_out_by_name_and
                              {{"model", "w"}, core::dtype::f32, noise(8, 1), "float8_e4m3fn"},
                              {{"model", "c"}, core::dtype::f32, noise(8, 1), "complex64"}}};
   const scratch_folder at;
-  const auto got = folder.read(at);
-  check_ok(got);
+  const auto got = check_ok(folder.read(at));
   BOOST_TEST(got->tensors.size() == 1U);
   BOOST_REQUIRE(got->remarks.size() == 1U);
   BOOST_TEST(got->remarks[0] ==
@@ -173,8 +167,7 @@ BOOST_AUTO_TEST_CASE(an_odd_step_leaves_the_optimizers_states_out_and_keeps_the_
         std::pair(bf16, "got one of bf16"), std::pair(eight, "'optim.state.w.step' has the type torch.float8_e5m2")}) {
     const keyed_folder folder{{{{"model", "w"}}, {{"optim", "state", "w", "exp_avg"}}, step}};
     const scratch_folder at;
-    const auto got = folder.read(at);
-    check_ok(got);
+    const auto got = check_ok(folder.read(at));
     BOOST_REQUIRE(got->tensors.size() == 1U);
     BOOST_TEST((got->tensors[0].kind == tensor_kind::weight && bytes_in(*got, got->tensors[0]) == noise(8, 1)));
     BOOST_TEST(!got->run.steps.has_value());

@@ -51,8 +51,7 @@ struct small_folder {
   const scratch_folder& write(const scratch_folder& at) const {
     const auto of = [](const char* name) { return torch_value::object("torch.distributed.checkpoint.metadata", name); };
     fs::remove(at / "__0_0.distcp");
-    auto file = streamed_file::create(at / "__0_0.distcp");
-    check_ok(file);
+    auto file = check_ok(streamed_file::create(at / "__0_0.distcp"));
     auto boxes = torch_value::list(), places = torch_value::dict();
     int64_t begin = 0;
     for (size_t i = 0; i < chunks.size(); ++i) {
@@ -60,8 +59,7 @@ struct small_folder {
       const uint64_t numel = core::numel_of(c.sizes);
       const auto bytes = noise(numel * 4, i);
       const std::vector<torch_storage> storages{{core::dtype::f32, numel, bytes, {}}};
-      const auto length = append_torch_archive(*file, torch_view{0, 0, c.sizes}, storages);
-      check_ok(length);
+      const auto length = check_ok(append_torch_archive(*file, torch_view{0, 0, c.sizes}, storages));
       boxes.push(of("ChunkStorageMetadata")
                      .set("offsets", torch_value::size(c.offsets))
                      .set("sizes", torch_value::size(c.sizes)));
@@ -99,10 +97,8 @@ void check_folder_refused(const small_folder& folder, error_kind kind, const std
 BOOST_AUTO_TEST_CASE(folders_of_pytorch_have_its_weights_and_moments) {
   for (const std::string name : {"gpt2_fsdp", "llama_2d"}) {
     BOOST_TEST_CONTEXT(name) {
-      const auto got = open_source(fixtures / name);
-      check_ok(got);
-      const auto wanted = read_hugging_face_source(fixtures / (name + ".safetensors"));
-      check_ok(wanted);
+      const auto got = check_ok(open_source(fixtures / name));
+      const auto wanted = check_ok(read_hugging_face_source(fixtures / (name + ".safetensors")));
       BOOST_TEST(got->tensors.size() == wanted->tensors.size());
       for (const auto& t : got->tensors) {
         const auto* w =
@@ -113,8 +109,7 @@ BOOST_AUTO_TEST_CASE(folders_of_pytorch_have_its_weights_and_moments) {
       BOOST_TEST(got->run.steps.value() == 3U);
       BOOST_TEST(got->run.applied_updates.value() == 3U);
       BOOST_TEST(got->format == "PyTorch distributed");
-      const auto checked = verify_source(real_files(), *got);
-      check_ok(checked);
+      const auto checked = check_ok(verify_source(real_files(), *got));
       BOOST_TEST(checked->damages == 0U);
       BOOST_TEST(checked->compared_bytes > 0U);
     }
@@ -123,12 +118,10 @@ BOOST_AUTO_TEST_CASE(folders_of_pytorch_have_its_weights_and_moments) {
 
 BOOST_AUTO_TEST_CASE(folders_of_megatron_core_have_weights_and_what_names_its_parameters) {
   const fs::path root = fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures/torch_dist";
-  const auto wanted = read_hugging_face_source(root / "expected.safetensors");
-  check_ok(wanted);
+  const auto wanted = check_ok(read_hugging_face_source(root / "expected.safetensors"));
   for (const bool has_names : {true, false}) {
     BOOST_TEST_INFO_SCOPE("has names " << has_names);
-    const auto got = open_source(root / (has_names ? "fully_reshardable" : "dp_reshardable"));
-    check_ok(got);
+    const auto got = check_ok(open_source(root / (has_names ? "fully_reshardable" : "dp_reshardable")));
     BOOST_TEST(got->format == "Megatron-Core torch_dist");
     BOOST_TEST(got->remarks.size() == (has_names ? 0U : 1U));
     for (const auto& line : got->remarks)
@@ -150,8 +143,7 @@ BOOST_AUTO_TEST_CASE(folders_of_megatron_core_have_weights_and_what_names_its_pa
 }
 
 BOOST_AUTO_TEST_CASE(a_cut_over_two_dimensions_is_few_pieces) {
-  const auto got = read_distributed_source(fixtures / "llama_2d");
-  check_ok(got);
+  const auto got = check_ok(read_distributed_source(fixtures / "llama_2d"));
   const auto* t = find_tensor(*got, "model.layers.0.mlp.down_proj.weight", tensor_kind::master);
   BOOST_REQUIRE(t != nullptr);
   BOOST_TEST(t->cut.dimension == 1U);
@@ -169,8 +161,7 @@ BOOST_AUTO_TEST_CASE(chunks_of_any_mesh_are_laid_together) {
   for (const auto& mesh : meshes) {
     const scratch_folder at;
     const small_folder folder{.chunks = mesh};
-    const auto got = read_distributed_source(folder.write(at).path());
-    check_ok(got);
+    const auto got = check_ok(read_distributed_source(folder.write(at).path()));
     const auto bytes = bytes_in(*got, got->tensors.at(0));
     for (size_t i = 0; i < mesh.size(); ++i) {
       BOOST_TEST_INFO_SCOPE("i " << i);
@@ -197,8 +188,7 @@ BOOST_AUTO_TEST_CASE(what_is_written_is_read_back) {
     distributed_write_options options{.ranks = static_cast<uint32_t>(1 + seed % 5), .groups = {{}}};
     fs::create_directory(at / "out");
     check_ok(write_distributed_folder(from, at / "out", options));
-    const auto got = open_source(at / "out");
-    check_ok(got);
+    const auto got = check_ok(open_source(at / "out"));
     for (const auto& t : from.tensors) {
       if (t.kind != tensor_kind::master && t.kind != tensor_kind::moment) continue;
       const auto* same = find_tensor(*got, t.name, t.kind, t.moment);
@@ -258,10 +248,8 @@ BOOST_AUTO_TEST_CASE(a_file_that_is_cut_short_or_gone_is_refused) {
 
 BOOST_AUTO_TEST_CASE(a_model_and_an_optimizer_in_folders_of_their_own_are_one_checkpoint) {
   const fs::path root = fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures/torch_dist";
-  const auto wanted = read_hugging_face_source(root / "expected.safetensors");
-  check_ok(wanted);
-  const auto got = open_source(root / "accelerate");
-  check_ok(got);
+  const auto wanted = check_ok(read_hugging_face_source(root / "expected.safetensors"));
+  const auto got = check_ok(open_source(root / "accelerate"));
   BOOST_TEST(got->tensors.size() == 9U);
   for (const auto& t : got->tensors) {
     const auto state = t.kind == tensor_kind::moment ? "/" + t.moment : "/fp32_param";
@@ -293,8 +281,7 @@ BOOST_AUTO_TEST_CASE(updates_are_counted_wherever_an_optimizer_counts_them) {
        "with 5"},
       {"none", std::nullopt, ""}};
   for (const auto& [name, updates, remark] : cases) BOOST_TEST_CONTEXT(name) {
-      const auto got = open_source(counters / name);
-      check_ok(got);
+      const auto got = check_ok(open_source(counters / name));
       BOOST_TEST((got->run.steps == updates && got->run.applied_updates == updates));
       BOOST_TEST((got->remarks == (remark.empty() ? std::vector<std::string>{} : std::vector{remark})));
       for (const std::string of : {"w", "b"}) BOOST_TEST_CONTEXT(of)
@@ -306,8 +293,7 @@ BOOST_AUTO_TEST_CASE(updates_are_counted_wherever_an_optimizer_counts_them) {
 BOOST_AUTO_TEST_CASE(verify_names_the_tensor_of_a_damaged_item) {
   const scratch_folder at;
   fs::copy(fixtures / "gpt2_fsdp", at / "ck");
-  auto source = open_source(at / "ck");
-  check_ok(source);
+  auto source = check_ok(open_source(at / "ck"));
   const auto t = source->tensors.at(7);
   const auto& p = t.pieces.at(1);
   auto bytes = scratch_folder::read(source->files[p.file].path);
@@ -315,8 +301,7 @@ BOOST_AUTO_TEST_CASE(verify_names_the_tensor_of_a_damaged_item) {
   at.write("ck/" + source->files[p.file].path.filename().string(), bytes);
   source = open_source(at / "ck");
   check_ok(source);
-  const auto report = verify_source(real_files(), *source);
-  check_ok(report);
+  const auto report = check_ok(verify_source(real_files(), *source));
   BOOST_REQUIRE(report->damages == 1U);
   BOOST_TEST(report->listed[0].text.find(t.name) != std::string::npos, report->listed[0].text);
   std::vector<std::byte> read(bytes_of(t.type, t.shape).value());

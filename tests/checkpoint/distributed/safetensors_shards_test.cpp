@@ -28,9 +28,9 @@ const fs::path fixtures = fs::path(troupe::places::source_dir) / "tests/checkpoi
 void write_shard(const scratch_folder& at, int number, const owned_tensor& t, const std::string& info) {
   const std::vector<tensor_to_write> all{t.to_write()};
   std::vector<const tensor_to_write*> listed{&all[0]};
-  auto file = prepare_safetensors(at / fmt::format("shard-{:05}-model-00001-of-00001.safetensors", number), listed,
-                                  info.empty() ? string_map{} : string_map{{"DCP_SHARDING_INFO", info}});
-  check_ok(file);
+  auto file =
+      check_ok(prepare_safetensors(at / fmt::format("shard-{:05}-model-00001-of-00001.safetensors", number), listed,
+                                   info.empty() ? string_map{} : string_map{{"DCP_SHARDING_INFO", info}}));
   check_ok(file->commit());
 }
 
@@ -45,12 +45,10 @@ void check_refused(const std::string& second, const std::string& words, std::vec
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(shards_of_a_mesh_and_what_they_were_consolidated_to_have_pytorchs_weights) {
-  const auto wanted = read_hugging_face_source(fixtures / "llama_2d.safetensors");
-  check_ok(wanted);
+  const auto wanted = check_ok(read_hugging_face_source(fixtures / "llama_2d.safetensors"));
   for (const char* name : {"llama_2d_hf", "llama_2d_hf/sharded"}) {
     BOOST_TEST_INFO_SCOPE(name);
-    const auto got = open_source(fixtures / name);
-    check_ok(got);
+    const auto got = check_ok(open_source(fixtures / name));
     BOOST_TEST(got->tensors.size() == 12U);
     for (const auto& t : got->tensors) {
       const auto* w = find_tensor(*wanted, t.name, tensor_kind::weight);
@@ -59,8 +57,7 @@ BOOST_AUTO_TEST_CASE(shards_of_a_mesh_and_what_they_were_consolidated_to_have_py
                  shown(t));
     }
     BOOST_TEST(!got->run.steps.has_value());
-    const auto checked = verify_source(real_files(), *got);
-    check_ok(checked);
+    const auto checked = check_ok(verify_source(real_files(), *got));
     BOOST_TEST(checked->damages == 0U);
   }
 }
@@ -79,8 +76,7 @@ BOOST_AUTO_TEST_CASE(states_of_an_optimizer_go_to_their_parameters) {
     check_ok(file);
     check_ok(file->commit());
   }
-  const auto got = open_source(at.path());
-  check_ok(got);
+  const auto got = check_ok(open_source(at.path()));
   BOOST_TEST(find_tensor(*got, "w", tensor_kind::master) != nullptr);
   BOOST_TEST(find_tensor(*got, "w", tensor_kind::moment, "exp_avg") != nullptr);
 }
@@ -89,8 +85,7 @@ BOOST_AUTO_TEST_CASE(a_weight_whose_name_begins_like_an_optimizers_takes_no_part
   const scratch_folder at;
   write_shard(at, 1, {"optim.weight", dtype::f32, {2, 2}}, R"({"optim.weight": {"saved_offsets": [0, 0]}})");
   write_shard(at, 2, {"model.w", dtype::f32, {2, 2}}, R"({"model.w": {"saved_offsets": [0, 0]}})");
-  const auto got = open_source(at.path());
-  check_ok(got);
+  const auto got = check_ok(open_source(at.path()));
   BOOST_TEST(find_tensor(*got, "optim.weight", tensor_kind::weight) != nullptr);
   BOOST_TEST(find_tensor(*got, "model.w", tensor_kind::weight) != nullptr);
 }
@@ -106,8 +101,7 @@ BOOST_AUTO_TEST_CASE(numbers_of_8_bits_are_left_out_and_the_others_read) {
                                   {{"DCP_SHARDING_INFO", R"({"c": {"saved_offsets": [0]}})"}});
   check_ok(file);
   check_ok(file->commit());
-  const auto got = open_source(at.path());
-  check_ok(got);
+  const auto got = check_ok(open_source(at.path()));
   BOOST_TEST(got->tensors.size() == 1U);
   BOOST_REQUIRE(got->remarks.size() == 1U);
   BOOST_TEST(got->remarks[0].starts_with("left out: 'c' of F8_E4M3: "), got->remarks[0]);

@@ -28,8 +28,7 @@ BOOST_AUTO_TEST_CASE(nothing_stays_of_a_file_that_was_not_committed) {
   const scratch_folder at;
   const auto target = at.write("f.txt", "old");
   {
-    auto file = checkpoint::atomic_file::create(target);
-    check_ok(file);
+    auto file = check_ok(checkpoint::atomic_file::create(target));
     check_ok(file->write(std::string_view("half")));
     check_ok(file->sync());
     BOOST_TEST(scratch_folder::read(target) == "old");

@@ -122,8 +122,7 @@ BOOST_AUTO_TEST_CASE(no_more_memory_is_kept_than_was_in_use_at_one_time) {
 BOOST_AUTO_TEST_CASE(a_file_that_is_read_keeps_its_memory_after_it_was_removed) {
   memory_files files;
   check_ok(write(files, "/a", "first"));
-  const auto open = files.open("/a");
-  check_ok(open);
+  const auto open = check_ok(files.open("/a"));
   check_ok(files.remove("/a"));
   check_ok(write(files, "/a", "other"));
   std::array<std::byte, 5> got{};
@@ -134,8 +133,7 @@ BOOST_AUTO_TEST_CASE(a_file_that_is_read_keeps_its_memory_after_it_was_removed) 
 
 BOOST_AUTO_TEST_CASE(a_file_grows_whatever_was_expected_and_has_the_bytes_in_order) {
   memory_files files;
-  auto file = files.create("/a");
-  check_ok(file);
+  auto file = check_ok(files.create("/a"));
   check_ok((*file)->expect(10));
   std::string all;
   for (int i = 0; i < 300; ++i) {
@@ -187,8 +185,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_adopted_is_refused_and_its_descriptor_closed
   memory_files files;
   check_ok(files.make_folder("/folder"));
   const auto memory = [] {
-    auto made = storage::shared_memory::create(4096);
-    check_ok(made);
+    auto made = check_ok(storage::shared_memory::create(4096));
     return ::dup(made->descriptor());
   };
   const auto refused = [&](const fs::path& path, int descriptor, uint64_t bytes, std::string_view words) {
@@ -244,8 +241,7 @@ BOOST_AUTO_TEST_CASE(checkpoints_are_saved_replaced_and_opened_as_a_source_that_
     BOOST_TEST(files.list(at).value().size() == 2U);  // the entries are the checkpoint and `latest`
     if (step == 3) made_by_two = files.use().made;
 
-    const auto source = open_native(files, at);
-    check_ok(source);
+    const auto source = check_ok(open_native(files, at));
     BOOST_TEST(source->run.steps.value() == step);
     for (const auto& s : samples) {
       const auto* tensor = find_tensor(*source, s.entry.name, s.entry.kind, s.entry.moment);

@@ -27,8 +27,7 @@ void on_all(const F& f) {
 }
 
 void put(file_system& files, const std::filesystem::path& path, std::string_view text) {
-  auto file = files.create(path);
-  check_ok(file);
+  auto file = check_ok(files.create(path));
   check_ok((*file)->write(std::as_bytes(std::span(text))));
   check_ok((*file)->sync());
 }
@@ -42,8 +41,7 @@ BOOST_AUTO_TEST_CASE(written_files_are_read_and_listed) {
     put(files, at / "a", "");
     check_ok(files.make_folder(at / "c"));
     check_ok(files.sync_folder(at));
-    const auto all = files.list(at);
-    check_ok(all);
+    const auto all = check_ok(files.list(at));
     std::string names;
     for (const auto& e : *all) names += e.name + (e.kind == entry_kind::folder ? "/ " : " ");
     BOOST_TEST(names == "a b c/ ");
@@ -51,8 +49,7 @@ BOOST_AUTO_TEST_CASE(written_files_are_read_and_listed) {
     BOOST_TEST(read_small_file(files, at / "a", 5).value().empty());
     check_failed(read_small_file(files, at / "b", 4), error_kind::limit, "has 5 bytes, at most 4 are read");
     std::array<std::byte, 4> four{};
-    const auto file = files.open(at / "b");
-    check_ok(file);
+    const auto file = check_ok(files.open(at / "b"));
     BOOST_TEST((*file)->bytes() == 5U);
     BOOST_TEST((*file)->read_at(3, four).value() == 2U);
     BOOST_TEST((*file)->read_at(9, four).value() == 0U);
@@ -103,8 +100,7 @@ BOOST_AUTO_TEST_CASE(a_power_cut_keeps_synced_bytes_and_none_that_were_not_writt
   put(files, "/x/synced", "all");
   check_ok(files.sync_folder("/x"));
   put(files, "/x/nameless", "bytes without a name");
-  auto open = files.create("/x/open");
-  check_ok(open);
+  auto open = check_ok(files.create("/x/open"));
   check_ok((*open)->write(std::as_bytes(std::span(std::string_view("abcdefgh")))));
   const auto none = files.after_power_cut(survival::nothing), all = files.after_power_cut(survival::everything);
   BOOST_TEST(none->list("/x").value().size() == 1U);

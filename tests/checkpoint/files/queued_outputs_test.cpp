@@ -35,8 +35,7 @@ std::vector<queued_output_options> ways() {
 }
 
 std::vector<std::byte> content(const std::filesystem::path& path) {
-  const auto text = read_small_file(real_files(), path, 1 << 24);
-  check_ok(text);
+  const auto text = check_ok(read_small_file(real_files(), path, 1 << 24));
   const auto bytes = std::as_bytes(std::span(*text));
   return {bytes.begin(), bytes.end()};
 }
@@ -60,16 +59,13 @@ BOOST_AUTO_TEST_CASE(copied_and_aligned_writes_follow_each_other_and_a_file_ends
     for (const size_t tail : {size_t{0}, size_t{1}, size_t{4095}, size_t{4096}, 13 * kib + 5}) {
       BOOST_TEST_INFO_SCOPE("tail " << tail);
       const scratch_folder scratch;
-      auto file = create_queued_output(scratch / "a", options);
-      check_ok(file);
+      auto file = check_ok(create_queued_output(scratch / "a", options));
       // The announced size is larger or smaller than what is written.
       check_ok((*file)->expect(tail % 2 == 0 ? 600 * kib : 8 * kib));
       check_ok((*file)->write(from.part(0, 100)));
       check_ok((*file)->write(from.part(100, 4096 - 100)));
-      const auto first = (*file)->start_write(from.part(4096, 196 * kib));
-      check_ok(first);
-      const auto second = (*file)->start_write(from.part(200 * kib, 4 * kib));
-      check_ok(second);
+      const auto first = check_ok((*file)->start_write(from.part(4096, 196 * kib)));
+      const auto second = check_ok((*file)->start_write(from.part(200 * kib, 4 * kib)));
       BOOST_TEST(*first < *second);
       check_ok((*file)->wait(*first));
       BOOST_TEST((*file)->is_over(*first));
@@ -86,8 +82,7 @@ BOOST_AUTO_TEST_CASE(a_file_without_writes_and_one_with_only_an_expected_size_ar
     for (const uint64_t expected : {uint64_t{0}, uint64_t{1} << 20}) {
       BOOST_TEST_INFO_SCOPE("expected " << expected);
       const auto path = scratch / std::to_string(expected);
-      auto file = create_queued_output(path, options);
-      check_ok(file);
+      auto file = check_ok(create_queued_output(path, options));
       if (expected > 0) check_ok((*file)->expect(expected));
       check_ok((*file)->sync());
       BOOST_TEST(std::filesystem::file_size(path) == 0U);
@@ -99,10 +94,8 @@ BOOST_AUTO_TEST_CASE(polling_alone_sees_every_write_end) {
   const aligned_noise from(256 * kib);
   for (const auto& options : ways()) {
     const scratch_folder scratch;
-    auto file = create_queued_output(scratch / "a", options);
-    check_ok(file);
-    const auto ticket = (*file)->start_write(from.part(0, 256 * kib));
-    check_ok(ticket);
+    auto file = check_ok(create_queued_output(scratch / "a", options));
+    const auto ticket = check_ok((*file)->start_write(from.part(0, 256 * kib)));
     while (!(*file)->is_over(*ticket)) continue;
     check_ok((*file)->sync());
     BOOST_TEST(same_bytes(content(scratch / "a"), from.part(0, 256 * kib)));
@@ -112,8 +105,7 @@ BOOST_AUTO_TEST_CASE(polling_alone_sees_every_write_end) {
 BOOST_AUTO_TEST_CASE(unaligned_writes_in_flight_are_refused) {
   const aligned_noise from(16 * kib);
   const scratch_folder scratch;
-  auto file = create_queued_output(scratch / "a");
-  check_ok(file);
+  auto file = check_ok(create_queued_output(scratch / "a"));
   check_failed((*file)->start_write(from.part(1, 4096)), error_kind::bug, "multiples of 4096 were wanted");
   check_failed((*file)->start_write(from.part(0, 100)), error_kind::bug, "multiples of 4096 were wanted");
   check_ok((*file)->write(from.part(0, 100)));
@@ -126,11 +118,9 @@ BOOST_AUTO_TEST_CASE(a_full_disk_is_reported_by_every_later_call_and_the_memory_
   const aligned_noise from(512 * kib);
   for (const auto& options : ways()) {
     const scratch_folder scratch;
-    auto file = create_queued_output(scratch / "a", options);
-    check_ok(file);
+    auto file = check_ok(create_queued_output(scratch / "a", options));
     const file_size_limit limit(64 * kib);
-    auto ticket = (*file)->start_write(from.part(0, 32 * kib));
-    check_ok(ticket);
+    auto ticket = check_ok((*file)->start_write(from.part(0, 32 * kib)));
     for (size_t at = 32 * kib; ticket && at < 512 * kib; at += 16 * kib) {
       const auto next = (*file)->start_write(from.part(at, 16 * kib));
       if (!next) break;
@@ -145,8 +135,7 @@ BOOST_AUTO_TEST_CASE(a_full_disk_is_reported_by_every_later_call_and_the_memory_
 
 BOOST_AUTO_TEST_CASE(missing_space_is_reported_before_anything_is_written) {
   const scratch_folder scratch;
-  auto file = create_queued_output(scratch / "a");
-  check_ok(file);
+  auto file = check_ok(create_queued_output(scratch / "a"));
   const file_size_limit limit(64 * kib);
   check_failed((*file)->expect(1 << 20), error_kind::no_space, (scratch / "a").string());
 }

@@ -149,8 +149,7 @@ model_files small_llama(core::dtype type = core::dtype::f32) {
 tensor_source opened(const scratch_folder& folder, const model_files& m) {
   const auto at = folder / "weights";
   check_ok(write_weights_folder(at, troupe::tests::all_to_write(m.tensors), uint64_t{1} << 30U));
-  auto out = open_source(at);
-  check_ok(out);
+  auto out = check_ok(open_source(at));
   return std::move(*out);
 }
 
@@ -159,22 +158,18 @@ gguf_export_options options_for(const model_files& m, const fs::path& out, const
 }
 
 tensor_source exported(const tensor_source& from, const gguf_export_options& options) {
-  const auto needed = gguf_bytes(from, options);
-  check_ok(needed);
-  const auto report = export_gguf(from, options);
-  check_ok(report);
+  const auto needed = check_ok(gguf_bytes(from, options));
+  const auto report = check_ok(export_gguf(from, options));
   BOOST_CHECK_LE(*needed, report->bytes);
   BOOST_CHECK_EQUAL(fs::file_size(options.out), report->bytes);
-  auto out = open_source(options.out);
-  check_ok(out);
+  auto out = check_ok(open_source(options.out));
   return std::move(*out);
 }
 
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(every_type_is_read_as_numbers) {
-  const auto s = open_source(peer_file);
-  check_ok(s);
+  const auto s = check_ok(open_source(peer_file));
   BOOST_CHECK_EQUAL(s->format, "GGUF");
   BOOST_CHECK_EQUAL(shown_place(*s), fs::path(peer_file).string());  // messages name the file itself, not its folder
   const auto exact = values_of(*s, "F32");
@@ -192,8 +187,7 @@ BOOST_AUTO_TEST_CASE(every_type_is_read_as_numbers) {
   }
   BOOST_CHECK_EQUAL(s->stored_as.at("Q4_K"), "q4_k");
   BOOST_TEST(inspect_text(*s).find("weight fp32 from q4_0") != std::string::npos);
-  const auto report = verify_source(real_files(), *s);
-  check_ok(report);
+  const auto report = check_ok(verify_source(real_files(), *s));
   BOOST_CHECK_EQUAL(report->damages, 0U);
 }
 
@@ -201,18 +195,15 @@ BOOST_AUTO_TEST_CASE(a_scale_that_is_not_finite_is_refused_with_tensor_and_byte)
   const scratch_folder folder;
   const auto copy = folder / "copy.gguf";
   fs::copy_file(peer_file, copy);
-  const auto file = core::source_file::open(copy);
-  check_ok(file);
-  const auto header = read_gguf_header(*file);
-  check_ok(header);
+  const auto file = check_ok(core::source_file::open(copy));
+  const auto header = check_ok(read_gguf_header(*file));
   for (const auto& t : header->tensors) {
     if (t.name != "Q8_0" && t.name != "Q4_K") continue;
     std::fstream out(copy, std::ios::in | std::ios::out | std::ios::binary);
     out.seekp(static_cast<std::streamoff>(header->data_begin + t.offset_bytes + (t.name == "Q8_0" ? 34 * 9 : 0)));
     out.write("\x00\x7E", 2);  // writes NaN in fp16
   }
-  const auto s = open_source(copy);
-  check_ok(s);
+  const auto s = check_ok(open_source(copy));
   source_reader reader(*s);
   std::vector<std::byte> out(2048 * sizeof(float));
   const auto* t = find_tensor(*s, "Q8_0", tensor_kind::weight);
@@ -220,8 +211,7 @@ BOOST_AUTO_TEST_CASE(a_scale_that_is_not_finite_is_refused_with_tensor_and_byte)
   const auto read = reader.read(*t, 0, 2048, out);
   BOOST_REQUIRE(!read);
   BOOST_TEST(read.error().text.find("tensor 'Q8_0': the scale of the block at byte") != std::string::npos);
-  const auto report = verify_source(real_files(), *s);
-  check_ok(report);
+  const auto report = check_ok(verify_source(real_files(), *s));
   BOOST_CHECK_EQUAL(report->damages, 2U);
   fs::resize_file(copy, fs::file_size(copy) - 1);
   source_reader later(*s);
@@ -236,17 +226,13 @@ BOOST_AUTO_TEST_CASE(an_f32_file_has_the_bits_that_went_in) {
     const auto back = exported(from, options_for(model, folder / "out.gguf", halves ? "bf16" : "f32"));
     diff_options how;
     if (halves) how.tolerance = 0.0;  // the file stores norms and biases in fp32, so only values are compared
-    const auto report = diff_sources(real_files(), from, back, how);
-    check_ok(report);
+    const auto report = check_ok(diff_sources(real_files(), from, back, how));
     BOOST_CHECK_EQUAL(report->tensors, model.tensors.size());
     for (const auto& d : report->differences) BOOST_ERROR(d.text);
     // Writing with the description that the file contains must result in an equal file.
-    const auto header = core::source_file::open(folder / "out.gguf");
-    check_ok(header);
-    const auto read = read_gguf_header(*header);
-    check_ok(read);
-    const auto sizes = model_of(*read);
-    check_ok(sizes);
+    const auto header = check_ok(core::source_file::open(folder / "out.gguf"));
+    const auto read = check_ok(read_gguf_header(*header));
+    const auto sizes = check_ok(model_of(*read));
     BOOST_REQUIRE(sizes->has_value());
     BOOST_CHECK_EQUAL((*sizes)->head_width, model.sizes.head_width);
     BOOST_CHECK_EQUAL((*sizes)->kv_heads, model.sizes.kv_heads);
@@ -283,10 +269,8 @@ BOOST_AUTO_TEST_CASE(a_part_of_a_model_and_an_adapter_are_refused_as_such) {
 BOOST_AUTO_TEST_CASE(the_file_has_the_order_that_llama_cpp_reads) {
   const scratch_folder folder;
   const auto in_file = [&](const char* name) {
-    const auto file = core::source_file::open(folder / "out.gguf");
-    check_ok(file);
-    const auto header = read_gguf_header(*file);
-    check_ok(header);
+    const auto file = check_ok(core::source_file::open(folder / "out.gguf"));
+    const auto header = check_ok(read_gguf_header(*file));
     const auto at = std::ranges::find(header->tensors, name, &gguf_tensor::name);
     BOOST_REQUIRE(at != header->tensors.end());
     std::vector<float> out(at->elements());
@@ -352,8 +336,7 @@ BOOST_AUTO_TEST_CASE(memory_does_not_grow_with_the_model) {
   const troupe::tests::memory_mark mark;
   check_ok(export_gguf(from, options));
   BOOST_TEST(mark.taken() < gguf_transposed_bytes + 4 * gguf_chunk_bytes);
-  const auto back = open_source(options.out);
-  check_ok(back);
+  const auto back = check_ok(open_source(options.out));
   const troupe::tests::memory_mark reading;
   check_ok(verify_source(real_files(), *back));
   BOOST_TEST(reading.taken() < 8 * gguf_chunk_bytes);
@@ -390,8 +373,7 @@ BOOST_AUTO_TEST_CASE(every_mixture_is_read_back_near_what_went_in) {
   for (const char* type : {"f16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q4_k", "q5_k", "q6_k", "q4_k_m", "q5_k_m"}) {
     BOOST_TEST_INFO_SCOPE(type);
     const auto back = exported(from, options_for(model, folder / (std::string(type) + ".gguf"), type));
-    const auto report = diff_sources(real_files(), from, back, {.tolerance = 1.0, .progress = {}});
-    check_ok(report);
+    const auto report = check_ok(diff_sources(real_files(), from, back, {.tolerance = 1.0, .progress = {}}));
     BOOST_CHECK_EQUAL(report->tensors, model.tensors.size());
     for (const auto& d : report->differences) BOOST_ERROR(type << ": " << d.text);
   }
@@ -429,8 +411,7 @@ BOOST_AUTO_TEST_CASE(a_file_is_bits_and_scales_of_its_matrices_and_the_rest_with
   for (const auto& [type, bits] : {std::pair{"q8_0", 8.5}, std::pair{"q4_0", 4.5}, std::pair{"q4_1", 5.0},
                                    std::pair{"q5_0", 5.5}, std::pair{"q5_1", 6.0}, std::pair{"q4_k", 4.5},
                                    std::pair{"q5_k", 5.5}, std::pair{"q6_k", 6.5625}, std::pair{"f16", 16.0}}) {
-    const auto report = export_gguf(from, options_for(model, folder / "out.gguf", type));
-    check_ok(report);
+    check_ok(export_gguf(from, options_for(model, folder / "out.gguf", type)));
     const double wanted = static_cast<double>(matrices) * bits / 8 + static_cast<double>(rest * sizeof(float));
     const auto bytes = static_cast<double>(fs::file_size(folder / "out.gguf"));
     BOOST_TEST(bytes <= 1.02 * wanted, type << ": " << bytes << " bytes for " << wanted);

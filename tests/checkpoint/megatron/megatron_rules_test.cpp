@@ -51,14 +51,12 @@ values joined(const tensor_cut& cut, const std::vector<values>& slices) {
 }
 
 tensor_cut split(const cut_rule& rule, const shape& whole, uint32_t ranks) {
-  auto cut = cut_to_split("p", rule, whole, ranks);
-  check_ok(cut);
+  auto cut = check_ok(cut_to_split("p", rule, whole, ranks));
   return std::move(*cut);
 }
 
 tensor_cut merge(const cut_rule& rule, const std::vector<shape>& slices) {
-  auto cut = cut_to_merge("p", rule, slices);
-  check_ok(cut);
+  auto cut = check_ok(cut_to_merge("p", rule, slices));
   return std::move(*cut);
 }
 
@@ -78,8 +76,7 @@ values read(const tensor_entry& t) {
 }
 
 pattern_rules rules_of(universal_patterns p) {
-  auto r = pattern_rules::create(std::move(p));
-  check_ok(r);
+  auto r = check_ok(pattern_rules::create(std::move(p)));
   return std::move(*r);
 }
 
@@ -217,11 +214,9 @@ BOOST_AUTO_TEST_CASE(versions_of_query_key_value_are_orders_of_rows) {
       qkv_rows(qkv_version::v0, qkv_version::v1, 2, 2) == (std::vector<uint32_t>{0, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11}),
       boost::test_tools::per_element());
   const auto t = entry("q", {12, 3}, 0);
-  const auto there = reordered_qkv(t, qkv_version::v1, qkv_version::v2, 2);
-  check_ok(there);
+  const auto there = check_ok(reordered_qkv(t, qkv_version::v1, qkv_version::v2, 2));
   BOOST_TEST((read(*there) != read(t)));
-  const auto back = reordered_qkv(*there, qkv_version::v2, qkv_version::v1, 2);
-  check_ok(back);
+  const auto back = check_ok(reordered_qkv(*there, qkv_version::v2, qkv_version::v1, 2));
   BOOST_TEST(read(*back) == read(t), boost::test_tools::per_element());
   BOOST_TEST(back->pieces.size() == 1U);
   check_failed(reordered_qkv(t, qkv_version::v1, qkv_version::v2, 5), core::error_kind::bad_input, "5 heads");
@@ -245,8 +240,7 @@ BOOST_AUTO_TEST_CASE(patterns_choose_in_the_order_of_the_reference) {
   BOOST_TEST(rules.rule("h.0.gate_up.weight")->sub_parameters == 2U);
   BOOST_TEST(rules.rule("wte.weight")->original_rows == 11);
   BOOST_TEST((rules.rule("other")->kind == cut_kind::along && rules.rule("other")->dimension == 0));
-  const auto parts = rules.rule("h.0.qkv");
-  check_ok(parts);
+  const auto parts = check_ok(rules.rule("h.0.qkv"));
   // The 8 rows of one element form parts of 4, 2 and 2 rows, and each rank has half of each part.
   BOOST_TEST(taken(split(*parts, {8, 1}, 2), counted(8))[1] == (values{2, 3, 5, 7}), boost::test_tools::per_element());
   BOOST_TEST(joined(merge(*parts, {{4, 1}, {4, 1}}), {{0, 1, 4, 6}, {2, 3, 5, 7}}) == counted(8),
@@ -259,8 +253,7 @@ BOOST_AUTO_TEST_CASE(published_widths_join_parts_of_any_width) {
   p.sub_parameters.push_back({.patterns = {"^qkv$", "^lost$"}, .view = {0, 2}, .part_sizes = {3, 2}});
   p.shard_widths["^qkv$"] = {{2, 1, 0}, {1, 1, 0}};
   auto rules = rules_of(p);
-  const auto rule = rules.rule("qkv");
-  check_ok(rule);
+  const auto rule = check_ok(rules.rule("qkv"));
   // The third rank has no elements. Slices are flat; the view determines their shape.
   const auto cut = merge(*rule, {{6}, {4}, {0}});
   BOOST_TEST((cut.whole == shape{5, 2}));
@@ -298,12 +291,10 @@ BOOST_AUTO_TEST_CASE(patterns_are_read_from_a_file) {
   info.set("autotp_unsupported_parameter_patterns", torch_value::dict().set("^odd$", "why"));
   const auto written = [&](const char* name, torch_value value) {
     check_ok(write_torch_archive(at / name, torch_value::dict().set("info", std::move(value)), {}));
-    auto file = torch_archive::open(at / name);
-    check_ok(file);
+    auto file = check_ok(torch_archive::open(at / name));
     return read_universal_patterns(*file, *file->tree().find(file->root(), "info"));
   };
-  const auto read = written("good.pt", info);
-  check_ok(read);
+  const auto read = check_ok(written("good.pt", info));
   BOOST_TEST(read->version == 0.4);
   BOOST_TEST(read->original_vocabulary == 13);
   BOOST_REQUIRE(read->sub_parameters.size() == 2U);
@@ -340,8 +331,7 @@ BOOST_AUTO_TEST_CASE(a_jobs_own_cut_is_the_plainest_rule_with_its_widths) {
                                          {tp_style::column, 1, {{6, 6, 6}}},
                                          {tp_style::row, 0, {{2, 1, 1}}}}) {
     const std::vector<int64_t> shape{4, 18};
-    const auto split = cut_to_split("w", rule_of(cut), shape, 3);
-    check_ok(split);
+    const auto split = check_ok(cut_to_split("w", rule_of(cut), shape, 3));
     for (uint32_t r = 0; r < 3; ++r) {
       BOOST_TEST_INFO_SCOPE("r " << r);
       const core::tp_slices own(shape, cut, r, core::tp_room::own);
@@ -366,8 +356,7 @@ BOOST_AUTO_TEST_CASE(a_source_of_shares_is_cut_like_a_whole_one) {
   t.cut = {core::tp_style::row, 1, {{3, 1}}};
   t.pieces = {{0, 0, 9, 100, {}, 0}, {0, 0, 3, 136, {}, 1}};
   check_ok(complete(whole));
-  const auto cut = split_ranks(whole, 2, rules);
-  check_ok(cut);
+  const auto cut = check_ok(split_ranks(whole, 2, rules));
   // The second rank has columns 2 and 3: column 2 is the last of the first part, and column 3 is the second part.
   const auto& second = cut->ranks[1].tensors[0];
   BOOST_TEST((second.shape == std::vector<int64_t>{3, 2}));
@@ -393,12 +382,10 @@ BOOST_AUTO_TEST_CASE(sources_of_ranks_are_joined_and_cut_without_reading) {
   whole.tensors[3].pieces[0].offset_bytes = 2000;
   check_ok(complete(whole));
   for (const uint32_t ranks : {1U, 2U, 4U}) {
-    auto cut = split_ranks(whole, ranks, rules);
-    check_ok(cut);
+    auto cut = check_ok(split_ranks(whole, ranks, rules));
     BOOST_TEST(cut->cut == 3U);
     BOOST_TEST(cut->ranks.size() == ranks);
-    const auto back = merge_ranks(cut->ranks, rules);
-    check_ok(back);
+    const auto back = check_ok(merge_ranks(cut->ranks, rules));
     BOOST_TEST((back->whole.tensors == whole.tensors), ranks << " ranks");
     if (ranks == 1) continue;
     cut->ranks.back().tensors.pop_back();

@@ -30,11 +30,9 @@ struct disk {
     manifest m;
     m.tied = {{"lm_head.weight", "h.0.weight"}};
     check_ok(save_sample(real_files(), root, 10, sample_tensors(4), 2, m));
-    const auto saved = save_sample(real_files(), root, 20, tensors, 2, m);
-    check_ok(saved);
+    const auto saved = check_ok(save_sample(real_files(), root, 20, tensors, 2, m));
     newest = *saved;
-    const auto opened = open_checkpoint(real_files(), root);
-    check_ok(opened);
+    const auto opened = check_ok(open_checkpoint(real_files(), root));
     good = *opened;
   }
 
@@ -71,8 +69,7 @@ struct disk {
     std::vector<std::byte> into(bytes);
     const auto load = load_parts(real_files(), source, wanted, into);
     if (!load) out.load = load.error().text;
-    const auto report = verify_checkpoint(real_files(), newest);
-    check_ok(report);
+    const auto report = check_ok(verify_checkpoint(real_files(), newest));
     out.verify = report->listed;
     return out;
   }
@@ -246,8 +243,7 @@ BOOST_AUTO_TEST_CASE(a_newer_version_is_refused_by_its_number_whatever_else_it_h
   check_failed(refused, error_kind::mismatch, path.string());
   check_failed(refused, error_kind::mismatch, "it has version 4, this program reads versions up to 3");
   check_failed(verify_checkpoint(real_files(), d.newest), error_kind::mismatch, "it has version 4");
-  const auto older = open_checkpoint(real_files(), d.root, {.fallback_to_previous = true});
-  check_ok(older);
+  const auto older = check_ok(open_checkpoint(real_files(), d.root, {.fallback_to_previous = true}));
   BOOST_TEST(older->content.run.step == 10U);
 }
 
@@ -288,8 +284,7 @@ BOOST_AUTO_TEST_CASE(a_damaged_piece_is_never_used) {
 BOOST_AUTO_TEST_CASE(any_damage_is_passed_over_for_the_checkpoint_before_it) {
   disk d;
   const auto falls_back = [&] {
-    const auto found = open_checkpoint(real_files(), d.root, {.fallback_to_previous = true});
-    check_ok(found);
+    const auto found = check_ok(open_checkpoint(real_files(), d.root, {.fallback_to_previous = true}));
     BOOST_TEST(found->content.run.step == 10U);
     check_loads(real_files(), *found, sample_tensors(4), 1);
   };

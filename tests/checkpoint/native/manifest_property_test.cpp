@@ -152,8 +152,7 @@ struct random_checkpoint {
     }
     const uint64_t writers = 1 + d.below(4), step = d.below(1000);
     m.save_id = random_save_id();
-    auto save = checkpoint_save::begin(files, "/c", step, 0, m.save_id);
-    check_ok(save);
+    auto save = check_ok(checkpoint_save::begin(files, "/c", step, 0, m.save_id));
     struct part {
       size_t tensor;
       uint32_t share;
@@ -168,28 +167,24 @@ struct random_checkpoint {
           of_writer[d.below(writers)].push_back({i, s, first, count});
     }
     for (uint32_t w = 0; w < writers; ++w) {
-      auto made = save->create_shard(w, shard_header_bytes);
-      check_ok(made);
+      auto made = check_ok(save->create_shard(w, shard_header_bytes));
       piece_writer shard(std::move(*made));
       auto& parts = of_writer[w];
       for (size_t i = parts.size(); i > 1; --i) std::swap(parts[i - 1], parts[d.below(i)]);
       for (const auto& p : parts) {
         const uint64_t size = core::size_of(tensors[p.tensor].entry.type);
         const auto all = bytes_of_share(tensors[p.tensor], p.share);
-        const auto wrote = shard.append(
-            std::span(all).subspan(static_cast<size_t>(p.first * size), static_cast<size_t>(p.count * size)));
-        check_ok(wrote);
+        const auto wrote = check_ok(shard.append(
+            std::span(all).subspan(static_cast<size_t>(p.first * size), static_cast<size_t>(p.count * size))));
         m.tensors[p.tensor].pieces.push_back({w, p.first, p.count, wrote->offset_bytes, wrote->digest, p.share});
       }
-      auto file = shard.finish();
-      check_ok(file);
+      auto file = check_ok(shard.finish());
       m.files.push_back(*file);
     }
     m.run.step = step;
     m.run.applied_updates = d.below(step + 1);
     put_in_order(m);
-    const auto saved = save->commit(m);
-    check_ok(saved);
+    const auto saved = check_ok(save->commit(m));
     folder = *saved;
   }
 
@@ -276,24 +271,19 @@ BOOST_AUTO_TEST_CASE(a_random_checkpoint_comes_back_from_its_text_and_loads_at_a
       dice d(seed);
       random_checkpoint c(d);
       c.m.committed_unix_ns = seed;
-      const auto text = format_manifest(c.m);
-      check_ok(text);
-      const auto parsed = parse_manifest(*text);
-      check_ok(parsed);
+      const auto text = check_ok(format_manifest(c.m));
+      const auto parsed = check_ok(parse_manifest(*text));
       BOOST_TEST((*parsed == c.m));
-      const auto again = format_manifest(*parsed);
-      check_ok(again);
+      const auto again = check_ok(format_manifest(*parsed));
       BOOST_TEST(*again == *text);
       // The text contains no control characters, because they are escaped.
       BOOST_TEST(text->find_first_of("\x01\x7f") == text->find('\x7f'));
 
-      const auto from = open_checkpoint(c.files, "/c");
-      check_ok(from);
+      const auto from = check_ok(open_checkpoint(c.files, "/c"));
       BOOST_TEST(from->content.committed_unix_ns > seed);  // the commit sets the time
       c.m.committed_unix_ns = from->content.committed_unix_ns;
       BOOST_TEST((from->content == c.m));
-      const auto report = verify_checkpoint(c.files, c.folder);
-      check_ok(report);
+      const auto report = check_ok(verify_checkpoint(c.files, c.folder));
       BOOST_TEST(report->damages == 0U);
       for (int cuts = 0; cuts < 3; ++cuts) check_other_cuts(c, *from, d);
       check_other_shares(c, *from, d);

@@ -50,11 +50,9 @@ manifest full_manifest() {
 /// A checkpoint on a fake disk.
 struct saved {
   explicit saved(uint32_t writers, uint64_t seed = 1) : tensors(sample_tensors(seed)) {
-    const auto where = save_sample(files, root, 7, tensors, writers, full_manifest());
-    check_ok(where);
+    const auto where = check_ok(save_sample(files, root, 7, tensors, writers, full_manifest()));
     folder = *where;
-    const auto opened = open_checkpoint(files, root);
-    check_ok(opened);
+    const auto opened = check_ok(open_checkpoint(files, root));
     from = *opened;
   }
   fake_files files;
@@ -117,8 +115,7 @@ BOOST_AUTO_TEST_CASE(an_optimizer_may_have_counted_more_updates_than_the_run_has
   auto m = full_manifest();
   m.run.applied_updates = 9;
   check_ok(save_sample(files, root, 7, tensors, 1, std::move(m)));
-  const auto opened = open_checkpoint(files, root);
-  check_ok(opened);
+  const auto opened = check_ok(open_checkpoint(files, root));
   BOOST_TEST(opened->content.run.step == 7U);
   BOOST_TEST(source_of(*opened).run.applied_updates.value_or(0) == 9U);
 }
@@ -130,8 +127,7 @@ BOOST_AUTO_TEST_CASE(an_unknown_seed_stays_unknown_and_is_hidden_from_older_read
   m.run.seed.reset();
   BOOST_TEST(manifest_version_for(m) == 3U);
   check_ok(save_sample(files, root, 7, tensors, 1, std::move(m)));
-  const auto opened = open_checkpoint(files, root);
-  check_ok(opened);
+  const auto opened = check_ok(open_checkpoint(files, root));
   BOOST_TEST(!opened->content.run.seed.has_value());
   BOOST_TEST(!source_of(*opened).run.seed.has_value());
 }
@@ -147,8 +143,7 @@ BOOST_AUTO_TEST_CASE(a_position_of_0_after_a_step_is_unknown_where_no_batch_is_s
       m.run.data_position = position;
       if (!has_batch) m.run.samples_per_step.reset();
       check_ok(save_sample(files, root, 7, tensors, 1, std::move(m)));
-      const auto opened = open_checkpoint(files, root);
-      check_ok(opened);
+      const auto opened = check_ok(open_checkpoint(files, root));
       const auto samples = source_of(*opened).run.samples;
       BOOST_TEST(samples.has_value() == (position > 0 || has_batch));
       BOOST_TEST(samples.value_or(position) == position);
@@ -201,10 +196,8 @@ BOOST_AUTO_TEST_CASE(the_run_state_and_tied_names_come_back_as_they_were) {
   expected.run.step = 7;
   BOOST_TEST((s.from.content.run == expected.run));
   BOOST_TEST((s.from.content.tied == expected.tied));
-  auto text = format_manifest(s.from.content);
-  check_ok(text);
-  const auto again = parse_manifest(*text);
-  check_ok(again);
+  auto text = check_ok(format_manifest(s.from.content));
+  const auto again = check_ok(parse_manifest(*text));
   BOOST_TEST((*again == s.from.content));
   BOOST_TEST(nlohmann::json::parse(*text)["format"] == "troupe checkpoint");
   BOOST_TEST(find_tensor(*again, "lm_head", tensor_kind::moment, "exp_avg") ==
@@ -231,12 +224,10 @@ BOOST_AUTO_TEST_CASE(what_a_run_left_out_is_kept_and_checked) {
   auto m = s.from.content;
   m.run.left_out = {{812, 820, true, {{6488, 6552}, {6560, 6568}}}, {900, 900, false, {{7200, 7208}}}};
   m.run.recent_losses = {0.1, 2.5, 1.0 / 3};
-  const auto text = format_manifest(m);
-  check_ok(text);
+  const auto text = check_ok(format_manifest(m));
   // The version must be 3, because programs that know only older versions would train on the samples that are left out.
   BOOST_TEST(text->find("\"version\":3,") != std::string::npos);
-  const auto again = parse_manifest(*text);
-  check_ok(again);
+  const auto again = check_ok(parse_manifest(*text));
   BOOST_TEST((*again == m));
   using core::left_out_steps;
   for (const left_out_steps& wrong :
@@ -255,14 +246,12 @@ BOOST_AUTO_TEST_CASE(what_a_run_left_out_is_kept_and_checked) {
 
 BOOST_AUTO_TEST_CASE(a_manifest_without_the_order_of_parameters_is_read) {
   const saved s(2);
-  const auto text = format_manifest(s.from.content);
-  check_ok(text);
+  const auto text = check_ok(format_manifest(s.from.content));
   auto body = text->substr(text->find('\n') + 1);
   const auto at = body.find(",\n\"schedule_position\":5");
   BOOST_TEST_REQUIRE(at != std::string::npos);
   body.erase(at, body.find(']', at) + 1 - at);
-  const auto older = parse_manifest(sealed(body));
-  check_ok(older);
+  const auto older = check_ok(parse_manifest(sealed(body)));
   BOOST_TEST(older->run.parameter_order.empty());
   BOOST_TEST(!older->run.schedule_position.has_value());
   BOOST_TEST((older->tensors == s.from.content.tensors));
@@ -303,8 +292,7 @@ BOOST_AUTO_TEST_CASE(a_flipped_byte_of_any_piece_is_refused_with_file_tensor_and
       const uint64_t bytes = p.count * core::size_of(t.type);
       auto& byte = content[p.offset_bytes + core::mix64(p.offset_bytes) % bytes];
       byte ^= std::byte{16};
-      const auto report = verify_checkpoint(s.files, s.folder);
-      check_ok(report);
+      const auto report = check_ok(verify_checkpoint(s.files, s.folder));
       BOOST_REQUIRE(report->damages == 1U);
       BOOST_TEST(report->listed[0].file == name);
       BOOST_TEST(report->listed[0].tensor == shown(t));
@@ -387,8 +375,7 @@ BOOST_AUTO_TEST_CASE(only_a_manifest_with_shares_has_the_second_version) {
   const auto m = with_shares(s.from.content);
   const auto second = format_manifest(m).value();
   BOOST_TEST(second.starts_with(R"({"format":"troupe checkpoint","version":2,)"));
-  const auto again = parse_manifest(second);
-  check_ok(again);
+  const auto again = check_ok(parse_manifest(second));
   BOOST_TEST((*again == m));
   // Programs that know only version 1 do not know shares of a cut, so a manifest of that version must not contain them.
   check_failed(parse_manifest(sealed(second.substr(second.find('\n') + 1), 1)), error_kind::bad_input,
@@ -498,8 +485,7 @@ BOOST_AUTO_TEST_CASE(diff_finds_the_first_element_that_differs_whatever_the_cuts
   fake_files files;
   auto tensors = sample_tensors(1);
   const auto save = [&](const char* where, uint32_t writers) {
-    const auto folder = save_sample(files, where, 1, tensors, writers);
-    check_ok(folder);
+    const auto folder = check_ok(save_sample(files, where, 1, tensors, writers));
     return open_folder(files, *folder).value();
   };
   const auto one = save("/one", 1), same = save("/same", 4);
@@ -510,8 +496,7 @@ BOOST_AUTO_TEST_CASE(diff_finds_the_first_element_that_differs_whatever_the_cuts
   tensors[5].entry.shape = {1024, 2};
   tensors[7].entry.type = dtype::u8;
   const auto other = save("/other", 3);
-  const auto found = diff(one, other);
-  check_ok(found);
+  const auto found = check_ok(diff(one, other));
   std::string all;
   for (const auto& d : found->differences) all += d.text + "\n";
   BOOST_TEST(all ==

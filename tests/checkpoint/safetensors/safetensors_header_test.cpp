@@ -132,14 +132,12 @@ BOOST_AUTO_TEST_CASE(names_are_shown_on_one_line_and_cut) {
 BOOST_AUTO_TEST_CASE(a_formatted_header_parses_back_and_is_padded) {
   const std::vector<safetensors_entry> entries{{"a\"\\\n\u00e9", core::dtype::f16, {2, 0}, 0, 0},
                                                {"b", core::dtype::i64, {}, 0, 8}};
-  const auto text = format_header(entries, {{"k\"", "v"}});
-  check_ok(text);
+  const auto text = check_ok(format_header(entries, {{"k\"", "v"}}));
   BOOST_TEST(text->size() % 8 == 0U);
   uint64_t length = 0;
   std::memcpy(&length, text->data(), 8);
   BOOST_TEST(length == text->size() - 8);
-  const auto back = parse_header(text->substr(8), 8);
-  check_ok(back);
+  const auto back = check_ok(parse_header(text->substr(8), 8));
   BOOST_TEST(back->entries[0].name == entries[0].name);
   BOOST_TEST((back->metadata == string_map{{"k\"", "v"}}));
   check_failed(format_header({{"\xFF", core::dtype::f16, {}, 0, 2}}, {}), error_kind::bad_input, "not UTF-8");

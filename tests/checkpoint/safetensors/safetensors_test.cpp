@@ -29,8 +29,7 @@ BOOST_AUTO_TEST_CASE(every_dtype_and_shape_comes_back_bit_for_bit) {
                                           {"u8", dtype::u8, {1}},
                                           {"mask", dtype::boolean, {3, 3}}};
   check_ok(write_safetensors(at / "w.safetensors", all_to_write(tensors)));
-  const auto file = safetensors_file::open(at / "w.safetensors");
-  check_ok(file);
+  const auto file = check_ok(safetensors_file::open(at / "w.safetensors"));
   BOOST_TEST((file->metadata() == string_map{{"format", "pt"}}));
   BOOST_TEST(file->entries().size() == tensors.size());
   for (const auto& t : tensors) {
@@ -49,8 +48,7 @@ BOOST_AUTO_TEST_CASE(every_dtype_and_shape_comes_back_bit_for_bit) {
 BOOST_AUTO_TEST_CASE(a_file_of_no_tensors_is_a_file) {
   const scratch_folder at;
   check_ok(write_safetensors(at / "w.safetensors", {}));
-  const auto file = safetensors_file::open(at / "w.safetensors");
-  check_ok(file);
+  const auto file = check_ok(safetensors_file::open(at / "w.safetensors"));
   BOOST_TEST(file->entries().empty());
 }
 
@@ -58,8 +56,7 @@ BOOST_AUTO_TEST_CASE(an_open_file_can_be_moved) {
   const scratch_folder at;
   const owned_tensor t("w", dtype::f32, {100});
   check_ok(write_safetensors(at / "w.safetensors", all_to_write({t})));
-  auto file = safetensors_file::open(at / "w.safetensors");
-  check_ok(file);
+  auto file = check_ok(safetensors_file::open(at / "w.safetensors"));
   const safetensors_file moved = std::move(*file);
   BOOST_TEST(same_bytes(moved.bytes(*moved.find("w")).value(), t.data));
 }
@@ -83,8 +80,7 @@ BOOST_AUTO_TEST_CASE(sources_are_read_in_bounded_blocks_in_the_order_of_the_file
   const std::vector<tensor_to_write> tensors{from(big), from(small)};
   check_ok(write_safetensors(at / "w.safetensors", tensors));
   BOOST_TEST(asked == "small@0 big@0 big@4194304 big@8388608 ");
-  const auto file = safetensors_file::open(at / "w.safetensors");
-  check_ok(file);
+  const auto file = check_ok(safetensors_file::open(at / "w.safetensors"));
   BOOST_TEST(same_bytes(file->bytes(*file->find("big")).value(), big.data));
   BOOST_TEST(same_bytes(file->bytes(*file->find("small")).value(), small.data));
 }

@@ -24,8 +24,7 @@ std::vector<owned_tensor> model() {
 }
 
 void check_holds(const fs::path& path, const std::vector<owned_tensor>& tensors) {
-  const auto folder = weights_folder::open(path);
-  check_ok(folder);
+  const auto folder = check_ok(weights_folder::open(path));
   BOOST_TEST(folder->tensors().size() == tensors.size());
   for (const auto& t : tensors) {
     const auto found = folder->find(t.name);
@@ -62,8 +61,7 @@ BOOST_AUTO_TEST_CASE(a_larger_one_is_cut_into_shards_with_an_index) {
   const auto text = scratch_folder::read(at / "out" / index_file_name);
   // The sum of the tensors' bytes: 4000 + 1200 + 120 + 600 + 120 + 40.
   BOOST_TEST(text.find("\"total_size\": 6080") != std::string::npos, text);
-  const auto index = parse_weights_index(text);
-  check_ok(index);
+  const auto index = check_ok(parse_weights_index(text));
   const auto shard = [](int n) { return "model-0000" + std::to_string(n) + "-of-00003.safetensors"; };
   BOOST_TEST((*index == weight_map{{"h.0.bias", shard(2)},
                                    {"h.0.weight", shard(2)},
@@ -236,8 +234,7 @@ BOOST_AUTO_TEST_CASE(an_index_of_another_name_is_taken_where_it_is_the_only_one)
   const scratch_folder at;
   check_ok(write_safetensors(at / "1.safetensors", all_to_write({{"a", dtype::f32, {2}}})));
   at.write("model.safetensors.index.fp16.json", text);
-  const auto folder = checkpoint::open_source(at.path());
-  check_ok(folder);
+  const auto folder = check_ok(checkpoint::open_source(at.path()));
   BOOST_TEST(folder->tensors.size() == 1U);
   at.write("other.safetensors.index.json", text);
   check_failed(checkpoint::open_source(at.path()), error_kind::bad_input, "is not a checkpoint");
@@ -255,8 +252,7 @@ BOOST_AUTO_TEST_CASE(a_tensor_in_two_files_is_taken_from_the_one_that_the_index_
   check_ok(write_safetensors(at / "1.safetensors", all_to_write({{"a", dtype::f32, {2}}, shared})));
   check_ok(write_safetensors(at / "2.safetensors", all_to_write({{"b", dtype::f32, {2}}, stale})));
   at.write(index_file_name, R"({"weight_map":{"a":"1.safetensors","b":"2.safetensors","shared":"1.safetensors"}})");
-  const auto folder = checkpoint::weights_folder::open(at.path());
-  check_ok(folder);
+  const auto folder = check_ok(checkpoint::weights_folder::open(at.path()));
   BOOST_TEST(same_bytes(folder->find("shared")->bytes().value(), shared.data));
   at.write(index_file_name, R"({"weight_map":{"a":"1.safetensors","b":"2.safetensors"}})");
   check_failed(checkpoint::weights_folder::open(at.path()), error_kind::bad_input, "two files hold tensor 'shared'");

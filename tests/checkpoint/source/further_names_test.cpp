@@ -22,14 +22,12 @@ without_further left_of(const scratch_folder& f, const names& tensors, std::vect
   std::vector<owned_tensor> all;
   for (const auto& name : tensors) all.emplace_back(name, core::dtype::f32, std::vector<int64_t>{4, 2});
   check_ok(write_weights_folder(f / "hf", all_to_write(all), uint64_t{1} << 30U));
-  auto source = read_hugging_face_source(f / "hf");
-  check_ok(source);
+  auto source = check_ok(read_hugging_face_source(f / "hf"));
   source->tied = std::move(tied);
   source->parameter_order = tensors;
   for (const auto& t : source->tied) source->parameter_order.push_back(t.name);
   const std::vector<wanted_tensor> wanted{{embedding, {4, 2}}, {norm, {4, 2}}};
-  auto out = without_further_names(std::move(*source), wanted);
-  check_ok(out);
+  auto out = check_ok(without_further_names(std::move(*source), wanted));
   return std::move(*out);
 }
 

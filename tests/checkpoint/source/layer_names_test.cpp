@@ -34,8 +34,7 @@ tensor_source pipeline_of(const std::vector<named_shape>& all, std::string clien
     s.parameter_order.push_back(name);
   }
   check_ok(complete(s));
-  auto out = with_kept_names(std::move(s));
-  check_ok(out);
+  auto out = check_ok(with_kept_names(std::move(s)));
   return std::move(*out);
 }
 
@@ -81,8 +80,7 @@ BOOST_AUTO_TEST_CASE(layers_in_the_models_order_get_the_models_names) {
     BOOST_TEST_CONTEXT(first[0]) {
       const auto pipeline = pipeline_of(layers_of(first));
       BOOST_TEST(pipeline.has_layer_names);
-      const auto named = named_by_layers(pipeline, gpt2());
-      check_ok(named);
+      const auto named = check_ok(named_by_layers(pipeline, gpt2()));
       check_named(*named, gpt2());
       BOOST_TEST(named->names_in_files.at("transformer.h.1.ln_1.bias") == "3.ln_1.bias");
       BOOST_TEST(named->names_in_files.at("transformer.wte.weight") == first[0]);
@@ -99,8 +97,7 @@ BOOST_AUTO_TEST_CASE(layers_of_another_model_keep_their_numbers) {
   strange[4].name = "3.ln_2.weight";
   for (const auto& other : {wide, more, fewer, strange}) {
     const auto pipeline = pipeline_of(other);
-    const auto named = named_by_layers(pipeline, gpt2());
-    check_ok(named);
+    const auto named = check_ok(named_by_layers(pipeline, gpt2()));
     BOOST_TEST(named->has_layer_names);
     BOOST_TEST((named->tensors == pipeline.tensors));
   }

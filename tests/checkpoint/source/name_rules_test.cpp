@@ -21,8 +21,7 @@ core::result<checkpoint::name_rules> rules_of(const std::string& text) {
 }
 
 std::string name_by(const std::string& text, const std::string& name) {
-  const auto rules = rules_of(text);
-  BOOST_REQUIRE_MESSAGE(rules.has_value(), (rules ? "" : rules.error().text));
+  const auto rules = check_ok(rules_of(text));
   return rules->find(name).value_or("none");
 }
 
@@ -90,8 +89,7 @@ names:
   BOOST_TEST(rules->find_back("gone").value_or("none") ==
              "0.gone");  // the message names the layer instead of a rule that matches many names
   BOOST_TEST(rules->find_back("b.a.a").value_or("none") == "0.b.a.a");
-  const auto few = rules_of("layers: {3: a}");
-  check_ok(few);
+  const auto few = check_ok(rules_of("layers: {3: a}"));
   BOOST_TEST(!few->find_back("b.x").has_value());
   BOOST_TEST(!few->find_back("a.").has_value());
 }

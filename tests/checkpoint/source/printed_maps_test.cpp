@@ -20,10 +20,8 @@ using pairs = std::vector<std::pair<std::string, std::string>>;
 /// Checks that the printed file maps every name of a pair to the other, and returns the number of rows in the file.
 size_t check_leads(const pairs& names) {
   const auto text = printed_map(names);
-  const auto lines = config::parse_name_map(text, "map");
-  check_ok(lines);
-  const auto rules = checkpoint::name_rules::of(*lines);
-  check_ok(rules);
+  const auto lines = check_ok(config::parse_name_map(text, "map"));
+  const auto rules = check_ok(checkpoint::name_rules::of(*lines));
   for (const auto& [from, to] : names) BOOST_TEST(rules->find(from).value_or("none") == to, text);
   return lines->lines.size();
 }

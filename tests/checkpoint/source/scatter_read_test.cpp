@@ -73,8 +73,7 @@ BOOST_AUTO_TEST_CASE(every_byte_arrives_whatever_the_alignment_of_files_and_memo
   for (const uint64_t shift : {uint64_t{0}, uint64_t{1}, uint64_t{77}, uint64_t{4096}}) {
     BOOST_TEST_INFO_SCOPE("shift " << shift);
     std::fill(into.begin(), into.end(), std::byte{0});
-    const auto report = read_scattered(real_files(), t.source, t.all(into.data() + shift));
-    check_ok(report);
+    const auto report = check_ok(read_scattered(real_files(), t.source, t.all(into.data() + shift)));
     BOOST_TEST(report->bytes == first + second);
     BOOST_TEST(report->verified_bytes == first + second);
     BOOST_TEST(same_bytes(into.subspan(shift, second), std::span(t.data[1]).subspan(t.begin(1), second)));
@@ -91,8 +90,7 @@ BOOST_AUTO_TEST_CASE(parts_of_pieces_have_no_digest_and_the_same_bytes_are_read_
   const std::vector<scattered_tensor> wanted{
       {&t.source.tensors[0],
        {{first, bytes, core::dtype::u8, into.data()}, {n, n, core::dtype::u8, into.data() + bytes}}}};
-  const auto report = read_scattered(real_files(), t.source, wanted);
-  check_ok(report);
+  const auto report = check_ok(read_scattered(real_files(), t.source, wanted));
   BOOST_TEST(report->bytes == bytes);
   BOOST_TEST(report->verified_bytes == n);
   const auto whole = std::span(t.data[0]).subspan(t.begin(0));
@@ -114,8 +112,7 @@ BOOST_AUTO_TEST_CASE(the_first_broken_piece_is_named_whatever_is_wrong_behind_it
   without_digests.has_digests = false;
   const std::vector<scattered_tensor> first{
       {&without_digests.tensors[0], {{0, t.elements(0), core::dtype::u8, into.data()}}}};
-  const auto report = read_scattered(real_files(), without_digests, first);
-  check_ok(report);
+  const auto report = check_ok(read_scattered(real_files(), without_digests, first));
   BOOST_TEST(report->verified_bytes == 0U);
   BOOST_TEST(same_bytes(std::span(into).first(t.elements(0)), std::span(damaged).subspan(t.begin(0), t.elements(0))));
 }

@@ -135,8 +135,7 @@ BOOST_AUTO_TEST_CASE(many_targets_of_one_tensor_take_their_elements_from_one_rea
                                               {{0, 270'000, dtype::f32, at(all)},
                                                {50'000, 100'000, dtype::f32, at(part)},
                                                {265'000, 5'000, dtype::f64, at(wide)}}}};
-  const auto did = read_scattered(real_files(), t.source, wanted);
-  check_ok(did);
+  const auto did = check_ok(read_scattered(real_files(), t.source, wanted));
   BOOST_TEST(did->bytes == 270'000U * 4);
   bool right = true;
   for (uint64_t i = 0; i < all.size(); ++i) right = right && all[i] == two_pieces::value(i);
@@ -156,10 +155,8 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_of_ours_is_a_source_with_the_order_of_its_para
   manifest m;
   m.run.parameter_order = {"h.0.weight", "h.0.bias"};
   const auto tensors = sample_tensors(1);
-  const auto folder = save_sample(files, "/run", 4, tensors, 3, m);
-  check_ok(folder);
-  const auto from = open_checkpoint(files, *folder);
-  check_ok(from);
+  const auto folder = check_ok(save_sample(files, "/run", 4, tensors, 3, m));
+  const auto from = check_ok(open_checkpoint(files, *folder));
   auto source = source_of(*from);
   check_ok(complete(source));
   BOOST_TEST(source.parameter_order == m.run.parameter_order);

@@ -32,10 +32,8 @@ owned_tensor matrix(const std::string& name, core::dtype type, float first) {
 
 settled_head settled(const scratch_folder& f, const std::vector<owned_tensor>& tensors) {
   check_ok(write_weights_folder(f / "hf", all_to_write(tensors), uint64_t{1} << 30U));
-  auto source = read_hugging_face_source(f / "hf");
-  check_ok(source);
-  auto out = settle_tied_head(std::move(*source), "llama");
-  check_ok(out);
+  auto source = check_ok(read_hugging_face_source(f / "hf"));
+  auto out = check_ok(settle_tied_head(std::move(*source), "llama"));
   return std::move(*out);
 }
 

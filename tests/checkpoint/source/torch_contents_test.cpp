@@ -42,8 +42,7 @@ BOOST_AUTO_TEST_CASE(the_models_tensors_are_found_and_what_is_left_out_is_said) 
        "'q', a tensor by torch._utils._rebuild_qtensor; 's', a tensor by torch._utils._rebuild_sparse_tensor; 'm', a "
        "tensor by torch._utils._rebuild_meta_tensor_no_storage; 'n', a tensor by numpy._core.multiarray._reconstruct"}};
   for (const auto& [name, left_out] : files) BOOST_TEST_CONTEXT(name) {
-      const auto got = open_source(fixtures / (name + ".pt"));
-      check_ok(got);
+      const auto got = check_ok(open_source(fixtures / (name + ".pt")));
       BOOST_REQUIRE(got->tensors.size() == 2U);
       BOOST_TEST(got->tensors[0].name == "b");
       BOOST_TEST(got->tensors[1].name == "w");
@@ -54,11 +53,9 @@ BOOST_AUTO_TEST_CASE(the_models_tensors_are_found_and_what_is_left_out_is_said) 
 }
 
 BOOST_AUTO_TEST_CASE(a_file_by_itself_is_shown_without_the_names_in_its_neighbours) {
-  const auto got = open_source(fixtures / "tutorial.pt");
-  check_ok(got);
+  const auto got = check_ok(open_source(fixtures / "tutorial.pt"));
   BOOST_TEST(unknown_names_in(*got).empty());
-  const auto other = open_source(fixtures / "other_kinds.pt");
-  check_ok(other);
+  const auto other = check_ok(open_source(fixtures / "other_kinds.pt"));
   BOOST_TEST(unknown_names_in(*other).size() == 1U);
 }
 
@@ -73,8 +70,7 @@ BOOST_AUTO_TEST_CASE(a_tensor_with_torchs_negative_bit_is_refused_by_name) {
 
 BOOST_AUTO_TEST_CASE(tensors_of_types_that_are_not_read_are_left_out_by_name) {
   for (const auto& [name, type] : {std::pair("u16.pt", "uint16"), std::pair("c64.pt", "complex64")}) {
-    const auto got = open_source(fixtures / name);
-    check_ok(got);
+    const auto got = check_ok(open_source(fixtures / name));
     BOOST_TEST(got->tensors.size() == 2U);
     BOOST_REQUIRE(got->unread.size() == 1U);
     BOOST_TEST(got->unread[0].type == type);
@@ -113,8 +109,7 @@ BOOST_AUTO_TEST_CASE(linear_layers_of_nanogpts_are_turned_to_the_order_of_huggin
     root.set(is_nanogpts ? "model_args" : "arguments", torch_value::dict().set("n_embd", int64_t{2}));
     fs::remove(at / "ckpt.pt");
     check_ok(write_torch_archive(at / "ckpt.pt", root, storages));
-    const auto s = open_source(at / "ckpt.pt");
-    check_ok(s);
+    const auto s = check_ok(open_source(at / "ckpt.pt"));
     for (size_t i = 0; i < stored.size(); ++i) {
       BOOST_TEST_INFO_SCOPE("i " << i);
       const auto& [name, shape] = stored[i];
@@ -135,10 +130,8 @@ BOOST_AUTO_TEST_CASE(linear_layers_of_nanogpts_are_turned_to_the_order_of_huggin
 }
 
 BOOST_AUTO_TEST_CASE(elements_in_another_order_are_gathered) {
-  const auto got = open_source(fixtures / "transposed.pt");
-  check_ok(got);
-  const auto wanted = read_hugging_face_source(fixtures / "transposed.safetensors");
-  check_ok(wanted);
+  const auto got = check_ok(open_source(fixtures / "transposed.pt"));
+  const auto wanted = check_ok(read_hugging_face_source(fixtures / "transposed.safetensors"));
   BOOST_REQUIRE(got->tensors.size() == wanted->tensors.size());
   size_t gathered = 0;
   for (size_t i = 0; i < got->tensors.size(); ++i) {
@@ -150,8 +143,7 @@ BOOST_AUTO_TEST_CASE(elements_in_another_order_are_gathered) {
     ++gathered;
   }
   BOOST_TEST(gathered >= 4U);
-  const auto checked = verify_source(real_files(), *got);
-  check_ok(checked);
+  const auto checked = check_ok(verify_source(real_files(), *got));
   BOOST_TEST(checked->damages == 0U);
 }
 

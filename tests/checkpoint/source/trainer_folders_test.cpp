@@ -112,8 +112,7 @@ const std::vector<wanted_tensor> small_order{{"l.weight", {4, 2}}, {"l.bias", {4
 /// Returns the result of name_states() for a folder that the test writes.
 core::result<tensor_source> named(const small_folder& folder, const scratch_folder& at,
                                   std::span<const wanted_tensor> order = small_order) {
-  auto source = open_source(folder.write(at).path());
-  check_ok(source);
+  auto source = check_ok(open_source(folder.write(at).path()));
   if (auto ok = name_states(*source, order); !ok) return core::fail(ok.error());
   return source;
 }
@@ -129,10 +128,8 @@ BOOST_AUTO_TEST_CASE(folders_that_were_saved_have_each_parameters_moments) {
   for (const std::string name : {"trainer_gpt2", "trainer_llama", "accelerate_gpt2", "accelerate_llama"}) {
     BOOST_TEST_CONTEXT(name) {
       const bool is_trainers = name.starts_with("trainer");
-      auto got = open_source(fixtures / name);
-      check_ok(got);
-      const auto wanted = read_hugging_face_source(fixtures / (name + ".safetensors"));
-      check_ok(wanted);
+      auto got = check_ok(open_source(fixtures / name));
+      const auto wanted = check_ok(read_hugging_face_source(fixtures / (name + ".safetensors")));
       // Accelerate's file contains the order of the parameters.
       BOOST_TEST((got->numbered == nullptr) == (name == "accelerate_gpt2"));
       check_ok(name_states(*got, order_of(*wanted, registered(name))));
@@ -155,16 +152,14 @@ BOOST_AUTO_TEST_CASE(folders_that_were_saved_have_each_parameters_moments) {
                  remarks_of(*got));
       BOOST_TEST(says(*got, "trainer_state.json: step 3 is imported") == is_trainers);
       BOOST_TEST((inspect_text(*got).find("trainer_state.json: step 3") != std::string::npos) == is_trainers);
-      const auto checked = verify_source(real_files(), *got);
-      check_ok(checked);
+      const auto checked = check_ok(verify_source(real_files(), *got));
       BOOST_TEST(checked->damages == 0U);
     }
   }
 }
 
 BOOST_AUTO_TEST_CASE(without_the_models_order_weights_are_read_and_the_rest_is_said) {
-  auto got = open_source(fixtures / "trainer_gpt2");
-  check_ok(got);
+  auto got = check_ok(open_source(fixtures / "trainer_gpt2"));
   BOOST_TEST(got->tensors.size() == 16U);
   leave_out_states(*got, "nobody knows");
   BOOST_TEST(says(*got, "optimizer.pt: the optimizer's states are not imported: nobody knows"), remarks_of(*got));
@@ -179,11 +174,9 @@ BOOST_AUTO_TEST_CASE(a_folder_of_checkpoints_stands_for_its_newest) {
                                       (name == std::string("checkpoint-9") ? "9}" : "10}")};
     fs::copy(folder.write(one).path(), at / name, fs::copy_options::recursive);
   }
-  const auto newest = open_source(at.path());
-  check_ok(newest);
+  const auto newest = check_ok(open_source(at.path()));
   BOOST_TEST(newest->run.steps.value() == 10U);
-  const auto other = open_source(at.path(), {.tag = "checkpoint-9"});
-  check_ok(other);
+  const auto other = check_ok(open_source(at.path(), {.tag = "checkpoint-9"}));
   BOOST_TEST(other->run.steps.value() == 9U);
 }
 
@@ -219,15 +212,13 @@ BOOST_AUTO_TEST_CASE(states_that_have_names_go_to_their_parameters) {
         torch_value::dict().set("state", std::move(states)).set("param_groups", std::move(groups)), storages));
     return open_source(at.path());
   };
-  const auto good = put({4, 2});
-  check_ok(good);
+  const auto good = check_ok(put({4, 2}));
   const auto* t = find_tensor(*good, "l.weight", tensor_kind::moment, "exp_avg");
   BOOST_REQUIRE(t != nullptr);
   BOOST_TEST(same_bytes(bytes_in(*good, *t), noise(32, 5)));
   BOOST_TEST(find_tensor(*good, "l.bias", tensor_kind::weight) != nullptr);
   BOOST_TEST(good->run.steps.value() == 4U);
-  auto bad = put({2, 4});
-  check_ok(bad);
+  auto bad = check_ok(put({2, 4}));
   check_failed(name_states(*bad, small_order), error_kind::mismatch,
                "its exp_avg of 'head' has the shape [2, 4], wanted [4, 2]");
 }
@@ -235,13 +226,11 @@ BOOST_AUTO_TEST_CASE(states_that_have_names_go_to_their_parameters) {
 BOOST_AUTO_TEST_CASE(beside_states_that_fsdp_saved_in_parts_steps_and_schedule_are_taken_over) {
   const scratch_folder at;
   fs::copy(fixtures.parent_path() / "torch_dist/accelerate", at / "ck", fs::copy_options::recursive);
-  const auto without = open_source(at / "ck");
-  check_ok(without);
+  const auto without = check_ok(open_source(at / "ck"));
   BOOST_TEST(without->remarks.empty());
   fs::copy_file(fixtures / "accelerate_gpt2/scheduler.bin", at / "ck/scheduler.bin");
   at.write("ck/trainer_state.json", R"({"global_step": 30})");
-  const auto with = open_source(at / "ck");
-  check_ok(with);
+  const auto with = check_ok(open_source(at / "ck"));
   BOOST_TEST(with->format == "PyTorch distributed");
   BOOST_TEST(with->tensors.size() == without->tensors.size());
   BOOST_TEST(with->run.steps.value() == 30U);
@@ -256,8 +245,7 @@ BOOST_AUTO_TEST_CASE(beside_states_that_fsdp_saved_in_parts_steps_and_schedule_a
 
 BOOST_AUTO_TEST_CASE(an_optimizer_before_its_first_update_is_said_to_hold_no_states) {
   const scratch_folder at;
-  const auto got = named({.shapes = {}}, at);
-  check_ok(got);
+  const auto got = check_ok(named({.shapes = {}}, at));
   BOOST_TEST(says(*got, "optimizer.pt: it holds no states of an optimizer\n"), remarks_of(*got));
   BOOST_TEST(got->tensors.size() == 3U);
 }
@@ -282,8 +270,7 @@ BOOST_AUTO_TEST_CASE(an_optimizer_that_calls_something_is_a_problem_of_the_state
   check_failed(named(folder, at), error_kind::bad_input, "optimizer.pt");
   fs::remove(at / "optimizer.pt");
   check_ok(write_torch_archive(at / "optimizer.pt", command, std::vector<torch_storage>()));
-  auto source = open_source(at.path());
-  check_ok(source);
+  auto source = check_ok(open_source(at.path()));
   check_failed(name_states(*source, small_order), error_kind::bad_input, "'state' and 'param_groups'");
   BOOST_TEST(source->tensors.size() == 3U);
   BOOST_TEST(!fs::exists(at / "pwned"));
@@ -293,8 +280,7 @@ BOOST_AUTO_TEST_CASE(a_truncated_optimizer_is_a_problem_of_the_states_alone) {
   const scratch_folder at;
   small_folder().write(at);
   fs::resize_file(at / "optimizer.pt", fs::file_size(at / "optimizer.pt") - 30);
-  auto source = open_source(at.path());
-  check_ok(source);
+  auto source = check_ok(open_source(at.path()));
   check_failed(name_states(*source, small_order), error_kind::bad_input, "optimizer.pt");
   leave_out_states(*source, "broken");
   BOOST_TEST(source->tensors.size() == 3U);
@@ -339,16 +325,13 @@ BOOST_AUTO_TEST_CASE(an_optimizer_that_was_cut_is_damage_and_the_checkpoint_befo
 
   check_failed(open_source(at.path(), {.needs_states = true}), error_kind::bad_input,
                "--fallback-to-previous takes checkpoint-10 instead");
-  const auto older = open_source(at.path(), {.fallback_to_previous = true, .needs_states = true});
-  check_ok(older);
+  const auto older = check_ok(open_source(at.path(), {.fallback_to_previous = true, .needs_states = true}));
   BOOST_TEST(older->folder == at / "checkpoint-10");
 
-  const auto weights = open_source(at.path());
-  check_ok(weights);
+  const auto weights = check_ok(open_source(at.path()));
   BOOST_TEST(weights->folder == at / "checkpoint-20");
   BOOST_TEST_REQUIRE(weights->lost_states.has_value());
-  const auto report = verify_source(real_files(), *weights);
-  check_ok(report);
+  const auto report = check_ok(verify_source(real_files(), *weights));
   BOOST_TEST(report->damages == 1U);
   BOOST_TEST_REQUIRE(report->listed.size() == 1U);
   BOOST_TEST(report->listed[0].file == "optimizer.pt");
@@ -389,21 +372,18 @@ BOOST_AUTO_TEST_CASE(steps_of_an_optimizer_without_counters_are_the_schedules) {
   check_ok(named(folder, at));
   fs::remove_all(at / "model.safetensors");
   position(6);
-  auto one = named(folder, at);
-  check_ok(one);
+  auto one = check_ok(named(folder, at));
   BOOST_TEST((one->run.steps == 6U && one->run.applied_updates == 6U && one->run.schedule_position == 6));
   BOOST_TEST(says(*one, "scheduler.bin: its position, 6, is used as the number of steps, which no other file states"));
   fs::remove_all(at / "model.safetensors");
   at.write("random_states_0.pkl", "");
   at.write("random_states_1.pkl", "");
-  const auto two = named(folder, at);
-  check_ok(two);
+  const auto two = check_ok(named(folder, at));
   BOOST_TEST((two->run.steps == 3U && two->run.schedule_position == 3));
   BOOST_TEST(says(*two, "counted once for each of 2 processes"));
   fs::remove_all(at / "model.safetensors");
   position(0);
-  const auto none = named(folder, at);
-  check_ok(none);
+  const auto none = check_ok(named(folder, at));
   BOOST_TEST(!none->run.steps.has_value());
 }
 
@@ -421,8 +401,7 @@ BOOST_AUTO_TEST_CASE(groups_may_count_for_their_parameters_and_counts_may_differ
     check_ok(write_torch_archive(
         at / "optimizer.pt",
         torch_value::dict().set("state", std::move(states)).set("param_groups", torch_value::list({group})), {}));
-    auto out = open_source(at.path());
-    check_ok(out);
+    auto out = check_ok(open_source(at.path()));
     return std::move(*out);
   };
   BOOST_TEST((opened({}, 5).run.steps == 5U));

@@ -50,8 +50,8 @@ BOOST_AUTO_TEST_CASE(parts_of_wrappers_go_wherever_they_stand) {
 
 BOOST_AUTO_TEST_CASE(a_source_has_the_models_names_and_says_so) {
   const scratch_folder at;
-  const auto s = opened_with(at, {"_orig_mod.wte.weight", "_orig_mod.h.0._checkpoint_wrapped_module.ln.weight"});
-  check_ok(s);
+  const auto s =
+      check_ok(opened_with(at, {"_orig_mod.wte.weight", "_orig_mod.h.0._checkpoint_wrapped_module.ln.weight"}));
   BOOST_TEST(names_of(*s) == (std::vector<std::string>{"h.0.ln.weight", "wte.weight"}),
              boost::test_tools::per_element());
   BOOST_TEST(s->names_in_files.at("wte.weight") == "_orig_mod.wte.weight");
@@ -62,8 +62,7 @@ BOOST_AUTO_TEST_CASE(a_source_has_the_models_names_and_says_so) {
 
 BOOST_AUTO_TEST_CASE(names_stay_where_two_tensors_would_get_one) {
   const scratch_folder at;
-  const auto s = opened_with(at, {"module.a", "a", "module.b"});
-  check_ok(s);
+  const auto s = check_ok(opened_with(at, {"module.a", "a", "module.b"}));
   BOOST_TEST(names_of(*s) == (std::vector<std::string>{"a", "module.a", "module.b"}), boost::test_tools::per_element());
 }
 
@@ -72,8 +71,7 @@ BOOST_AUTO_TEST_CASE(rules_of_a_person_may_speak_of_the_names_in_the_file) {
   const core::name_lines own{"map.yaml", {{false, "module\\.wte\\.(.*)", "embedding.\\1", 1}}};
   const core::name_lines models{"map.yaml", {{false, "wte\\.(.*)", "embedding.\\1", 1}}};
   for (const auto& map : {own, models}) {
-    const auto s = opened_with(at, {"module.wte.weight", "module.wpe.weight"}, map);
-    check_ok(s);
+    const auto s = check_ok(opened_with(at, {"module.wte.weight", "module.wpe.weight"}, map));
     BOOST_TEST(names_of(*s) == (std::vector<std::string>{"embedding.weight", "wpe.weight"}),
                boost::test_tools::per_element());
   }

@@ -33,8 +33,7 @@ namespace {
 const fs::path fixtures = fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures/deepspeed";
 
 core::source_file opened(const fs::path& path) {
-  auto file = core::source_file::open(path);
-  check_ok(file);
+  auto file = check_ok(core::source_file::open(path));
   return std::move(*file);
 }
 
@@ -61,10 +60,8 @@ BOOST_AUTO_TEST_CASE(an_archive_cut_after_its_opening_is_named_when_its_tensors_
   const scratch_folder at;
   const auto path = written_archive(at);
   const uint64_t had = fs::file_size(path);
-  const auto file = torch_archive::open(path);
-  check_ok(file);
-  const auto value = file->tree().find(file->root(), "last");
-  BOOST_REQUIRE(value.has_value());
+  const auto file = check_ok(torch_archive::open(path));
+  const auto value = check_ok(file->tree().find(file->root(), "last"));
   fs::resize_file(path, 4096 + 5);           // truncates the file in the middle of a page
   const auto tensor = file->tensor(*value);  // names and offsets were copied into memory when the file was opened
   check_ok(tensor);
@@ -77,8 +74,7 @@ BOOST_AUTO_TEST_CASE(directory_and_pickle_of_a_cut_file_are_an_error_with_its_na
   const scratch_folder at;
   const auto path = written_archive(at);
   const std::string content = scratch_folder::read(path);
-  const auto list = read_zip(std::as_bytes(std::span(content)));
-  check_ok(list);
+  const auto list = check_ok(read_zip(std::as_bytes(std::span(content))));
   const auto* pickle = find_entry(list->entries, "archive/data.pkl");
   BOOST_REQUIRE(pickle != nullptr);
   for (const uint64_t left : {uint64_t{0}, pickle->begin + 3, uint64_t{content.size() - 1}}) {
@@ -125,12 +121,9 @@ BOOST_AUTO_TEST_CASE(an_optimizer_without_zero_in_a_cut_file_is_an_error_with_it
   BOOST_REQUIRE(!from.empty());
   fs::copy_file(from, path);
   const uint64_t had = fs::file_size(path);
-  const auto file = torch_archive::open(path);
-  check_ok(file);
-  const auto lists = read_deepspeed_lists(*file);
-  check_ok(lists);
-  const auto before = read_stage0(*file, 0, lists->module);
-  check_ok(before);
+  const auto file = check_ok(torch_archive::open(path));
+  const auto lists = check_ok(read_deepspeed_lists(*file));
+  const auto before = check_ok(read_stage0(*file, 0, lists->module));
   BOOST_TEST(before->has_value());
   fs::resize_file(path, 100);
   check_cut(read_stage0(*file, 0, lists->module), path, had);
@@ -139,14 +132,11 @@ BOOST_AUTO_TEST_CASE(an_optimizer_without_zero_in_a_cut_file_is_an_error_with_it
 BOOST_AUTO_TEST_CASE(sums_of_a_cut_archive_are_damages_with_its_name) {
   const scratch_folder at;
   const auto path = written_archive(at);
-  const auto source = read_torch_source(path);
-  check_ok(source);
-  const auto whole = verify_source(real_files(), *source, {});
-  check_ok(whole);
+  const auto source = check_ok(read_torch_source(path));
+  const auto whole = check_ok(verify_source(real_files(), *source, {}));
   BOOST_TEST(whole->damages == 0U);
   fs::resize_file(path, 5000);
-  const auto cut = verify_source(real_files(), *source, {});
-  check_ok(cut);
+  const auto cut = check_ok(verify_source(real_files(), *source, {}));
   BOOST_REQUIRE(cut->listed.size() == 1U);
   BOOST_TEST(cut->listed[0].text.find("w.pt") != std::string::npos, cut->listed[0].text);
 }
@@ -157,10 +147,8 @@ BOOST_AUTO_TEST_CASE(safetensors_cut_after_their_opening_are_named_and_files_tha
   const auto path = at / single_file_name;
   check_ok(write_safetensors(path, all_to_write(tensors)));
   const uint64_t had = fs::file_size(path);
-  const auto folder = weights_folder::open(at.path());
-  check_ok(folder);
-  const auto last = folder->find("last");
-  BOOST_REQUIRE(last.has_value());
+  const auto folder = check_ok(weights_folder::open(at.path()));
+  const auto last = check_ok(folder->find("last"));
   std::vector<std::byte> some(30);
   check_ok(last->file->read(*last->entry, 9970, some));
   BOOST_TEST(same_bytes(some, std::span(tensors[1].data).last(30)));

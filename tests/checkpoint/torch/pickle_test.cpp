@@ -35,8 +35,7 @@ std::string p2(const std::string& body) { return "\x80\x02" + body + "."; }
 
 int64_t integer_of(const std::string& body) {
   const std::string text = p2(body);
-  const auto tree = read(text);
-  check_ok(tree);
+  const auto tree = check_ok(read(text));
   BOOST_REQUIRE(tree->kind(tree->root()) == pickle_kind::integer);
   return tree->integer(tree->root());
 }
@@ -57,8 +56,7 @@ BOOST_AUTO_TEST_CASE(whole_numbers_of_every_width_have_their_value) {
   BOOST_TEST(integer_of("\x8a\x08\0\0\0\0\0\0\0\x80"s) == std::numeric_limits<int64_t>::min());
   BOOST_TEST(integer_of("\x8b\x02\0\0\0\x00\x01"s) == 256);
   const std::string magic = p2("\x8a\nl\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19");
-  const auto tree = read(magic);
-  check_ok(tree);
+  const auto tree = check_ok(read(magic));
   BOOST_TEST((tree->kind(tree->root()) == pickle_kind::big_integer));
   BOOST_TEST(tree->text(tree->root()).size() == 10U);
 }
@@ -82,11 +80,9 @@ BOOST_AUTO_TEST_CASE(values_of_the_writer_are_read_back) {
   out.end_items();
   out.end_pairs();
   const std::string text = out.finish();
-  const auto tree = read(text);
-  check_ok(tree);
+  const auto tree = check_ok(read(text));
   BOOST_TEST(tree->bytes_read() == text.size());
-  const auto a = tree->find(tree->root(), "a");
-  BOOST_REQUIRE(a.has_value());
+  const auto a = check_ok(tree->find(tree->root(), "a"));
   const auto items = tree->items(*a);
   BOOST_REQUIRE(items.size() == 5U);
   BOOST_TEST((tree->kind(items[0]) == pickle_kind::none));
@@ -94,16 +90,14 @@ BOOST_AUTO_TEST_CASE(values_of_the_writer_are_read_back) {
   BOOST_TEST(tree->real(items[2]) == -0.125);
   BOOST_TEST(tree->integer(items[3]) == -1);
   BOOST_TEST(tree->integer(items[4]) == int64_t{1} << 40);
-  const auto seven = tree->find(tree->root(), int64_t{7});
-  BOOST_REQUIRE(seven.has_value());
+  const auto seven = check_ok(tree->find(tree->root(), int64_t{7}));
   BOOST_TEST(tree->text(tree->items(*seven)[0]) == "\xC3\xA9");
   BOOST_TEST(!tree->find(tree->root(), "b").has_value());
 }
 
 BOOST_AUTO_TEST_CASE(shared_values_stay_one) {
   const std::string text = p2("]q\0(]q\1h\1h\1e"s);
-  const auto tree = read(text);
-  check_ok(tree);
+  const auto tree = check_ok(read(text));
   const auto items = tree->items(tree->root());
   BOOST_REQUIRE(items.size() == 3U);
   BOOST_TEST(items[0] == items[1]);
@@ -112,8 +106,7 @@ BOOST_AUTO_TEST_CASE(shared_values_stay_one) {
 
 BOOST_AUTO_TEST_CASE(calls_stay_uncalled) {
   const std::string text = p2("cposix\nsystem\nX\x04\0\0\0true\x85R"s);
-  const auto tree = read(text);
-  check_ok(tree);
+  const auto tree = check_ok(read(text));
   BOOST_TEST(tree->is_call(tree->root(), "posix", "system"));
   BOOST_TEST(tree->global_name(tree->target(tree->root())) == "posix.system");
   BOOST_TEST(tree->text(tree->items(tree->args(tree->root()))[0]) == "true");
@@ -121,22 +114,19 @@ BOOST_AUTO_TEST_CASE(calls_stay_uncalled) {
 
 BOOST_AUTO_TEST_CASE(ordered_dicts_sets_and_bytes_are_plain_values) {
   const std::string text = p2("ccollections\nOrderedDict\n)Rq\0X\1\0\0\0kK\1s}X\1\0\0\0mNsb"s);
-  const auto tree = read(text);
-  check_ok(tree);
+  const auto tree = check_ok(read(text));
   BOOST_TEST((tree->kind(tree->root()) == pickle_kind::dict));
   BOOST_TEST(tree->find(tree->root(), "k").has_value());
   BOOST_REQUIRE(tree->state(tree->root()).has_value());
   BOOST_TEST(tree->find(*tree->state(tree->root()), "m").has_value());
 
   const std::string set = p2("c__builtin__\nset\n](K\1K\2e\x85R");
-  const auto members = read(set);
-  check_ok(members);
+  const auto members = check_ok(read(set));
   BOOST_TEST((members->kind(members->root()) == pickle_kind::set));
   BOOST_TEST(members->items(members->root()).size() == 2U);
 
   const std::string latin = p2("c_codecs\nencode\nX\3\0\0\0\x61\303\277X\6\0\0\0latin1\x86R"s);
-  const auto bytes = read(latin);
-  check_ok(bytes);
+  const auto bytes = check_ok(read(latin));
   BOOST_TEST((bytes->kind(bytes->root()) == pickle_kind::bytes));
   BOOST_TEST(bytes->text(bytes->root()) == "a\xFF");
 }
@@ -144,8 +134,7 @@ BOOST_AUTO_TEST_CASE(ordered_dicts_sets_and_bytes_are_plain_values) {
 BOOST_AUTO_TEST_CASE(protocol_4_is_read_as_protocol_2_is) {
   // pickle.dumps({'a': {1}, 'b': b'x'}, 4) in Python returns this text.
   const std::string text = "\x80\4\x95\x14\0\0\0\0\0\0\0}\x94(\x8c\1a\x94\x8f\x94(K\1\x90\x8c\1b\x94\103\1x\x94u."s;
-  const auto tree = read(text);
-  check_ok(tree);
+  const auto tree = check_ok(read(text));
   BOOST_TEST((tree->kind(*tree->find(tree->root(), "a")) == pickle_kind::set));
   BOOST_TEST(tree->text(*tree->find(tree->root(), "b")) == "x");
 }
@@ -196,8 +185,7 @@ BOOST_AUTO_TEST_CASE(a_bomb_of_shared_lists_stays_as_small_as_it_is_written) {
   std::string bomb = "]q\0"s;
   for (char i = 1; i < 100; ++i) bomb += "](h"s + static_cast<char>(i - 1) + "h" + static_cast<char>(i - 1) + "eq" + i;
   const std::string text = p2("(" + bomb + "t");
-  const auto tree = read(text);
-  check_ok(tree);
+  const auto tree = check_ok(read(text));
   BOOST_TEST(tree->size() < text.size());
 }
 
@@ -229,8 +217,7 @@ BOOST_AUTO_TEST_CASE(a_pickle_of_a_file_is_the_one_in_memory_however_long_it_is)
       ""};
   for (const auto& c : cases) {
     const auto path = at.write("pickle", of({"in front", c, "behind"}));
-    const auto file = core::source_file::open(path);
-    check_ok(file);
+    const auto file = check_ok(core::source_file::open(path));
     const auto direct = read(c);
     const auto from_file = read_pickle(*file, 8, c.size());
     BOOST_TEST(seen(from_file) == seen(direct));
@@ -238,8 +225,7 @@ BOOST_AUTO_TEST_CASE(a_pickle_of_a_file_is_the_one_in_memory_however_long_it_is)
     const auto taken = std::move(moved);
     BOOST_TEST(seen(taken) == seen(direct));
   }
-  const auto file = core::source_file::open(at.write("pickle", p2("N")));
-  check_ok(file);
+  const auto file = check_ok(core::source_file::open(at.write("pickle", p2("N"))));
   check_failed(read_pickle(*file, 0, max_pickle_bytes + 1), core::error_kind::limit, "a pickle has at most");
 }
 

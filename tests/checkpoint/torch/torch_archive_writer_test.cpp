@@ -36,20 +36,16 @@ BOOST_AUTO_TEST_CASE(tensors_shared_storages_and_plain_values_come_back) {
                                 {"n", int64_t{-5'000'000'000}},
                                 {"lr", 0.125},
                                 {"note", std::string("kept")}}));
-  const auto file = torch_archive::open(path);
-  check_ok(file);
+  const auto file = check_ok(torch_archive::open(path));
   BOOST_TEST(file->unknown_globals().empty());
   for (const auto& t : tensors) {
-    const auto value = file->tree().find(file->root(), t.name);
-    BOOST_REQUIRE(value.has_value());
-    const auto tensor = file->tensor(*value);
-    check_ok(tensor);
+    const auto value = check_ok(file->tree().find(file->root(), t.name));
+    const auto tensor = check_ok(file->tensor(*value));
     BOOST_TEST((tensor->type == t.type && tensor->shape == t.shape && tensor->is_contiguous()));
     BOOST_TEST(same_bytes(bytes_at(*file, tensor->begin, t.data.size()), t.data), t.name);
     BOOST_TEST(tensor->begin % 64 == 0U);
   }
-  const auto tied = file->tensor(*file->tree().find(file->root(), "tied"));
-  check_ok(tied);
+  const auto tied = check_ok(file->tensor(*file->tree().find(file->root(), "tied")));
   BOOST_TEST(tied->storage == "0");
   BOOST_TEST(file->tree().integer(*file->tree().find(file->root(), "n")) == -5'000'000'000);
   BOOST_TEST(file->tree().real(*file->tree().find(file->root(), "lr")) == 0.125);
@@ -85,8 +81,7 @@ BOOST_AUTO_TEST_CASE(values_within_values_and_views_of_one_storage_come_back) {
   root.set("empty", torch_value::list());
   check_ok(write_torch_archive(at / "a.pt", root, storages));
 
-  const auto file = torch_archive::open(at / "a.pt");
-  check_ok(file);
+  const auto file = check_ok(torch_archive::open(at / "a.pt"));
   const auto& tree = file->tree();
   const auto value = [&](const char* key) { return tree.find(file->root(), key).value(); };
   const auto read = [&](const char* name) { return file->tensor(tree.find(value("module"), name).value()); };
@@ -111,8 +106,7 @@ BOOST_AUTO_TEST_CASE(values_within_values_and_views_of_one_storage_come_back) {
   BOOST_TEST(tree.text(numbers[3]) == "three");
   BOOST_TEST(tree.integer(numbers[4]) == int64_t{1} << 40);
   BOOST_TEST((tree.kind(value("pair")) == pickle_kind::tuple));
-  const auto shape = file->shape(value("shape"));
-  check_ok(shape);
+  const auto shape = check_ok(file->shape(value("shape")));
   BOOST_TEST((*shape == std::vector<int64_t>{3, 4}));
   BOOST_TEST(tree.is_global(value("type"), "torch", "float16"));
   BOOST_TEST(tree.text(tree.find(value("state"), int64_t{7}).value()) == "seventh");

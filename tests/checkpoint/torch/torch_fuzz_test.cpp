@@ -84,8 +84,7 @@ BOOST_AUTO_TEST_CASE(damaged_legacy_streams_are_read_or_refused) {
 
 BOOST_AUTO_TEST_CASE(damaged_pickles_are_read_or_refused) {
   const auto file = scratch_folder::read(fixtures / "stage3_bf16/step2/zero_pp_rank_0_mp_rank_00_model_states.pt");
-  const auto list = read_zip(as_bytes_of(file));
-  check_ok(list);
+  const auto list = check_ok(read_zip(as_bytes_of(file)));
   const auto* entry = find_entry(list->entries, "zero_pp_rank_0_mp_rank_00_model_states/data.pkl");
   BOOST_REQUIRE(entry != nullptr);
   const std::string good = file.substr(entry->begin, entry->bytes);
@@ -215,11 +214,9 @@ BOOST_AUTO_TEST_CASE(a_pickle_that_would_run_a_command_opens_and_does_nothing) {
   auto zip = zip_writer::create(at / "evil.pt");
   check_ok(zip->add("archive/data.pkl", as_bytes_of(pickle)));
   check_ok(zip->commit());
-  const auto file = torch_archive::open(at / "evil.pt");
-  check_ok(file);
+  const auto file = check_ok(torch_archive::open(at / "evil.pt"));
   BOOST_TEST(file->unknown_globals() == std::vector<std::string>{"posix.system"});
-  const auto value = file->tree().find(file->root(), "w");
-  BOOST_REQUIRE(value.has_value());
+  const auto value = check_ok(file->tree().find(file->root(), "w"));
   check_failed(file->tensor(*value), core::error_kind::bad_input, "posix.system");
   BOOST_TEST(!fs::exists(at / "pwned"));
 }

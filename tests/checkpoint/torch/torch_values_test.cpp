@@ -22,14 +22,12 @@ const std::filesystem::path fixtures = std::filesystem::path(troupe::places::sou
 BOOST_AUTO_TEST_CASE(scalars_attributes_views_and_unknown_values_are_distinguished) {
   for (const char* name : {"values.pt", "values_legacy.pt"}) {
     BOOST_TEST_INFO_SCOPE(name);
-    const auto file = torch_archive::open(fixtures / name);
-    check_ok(file);
+    const auto file = check_ok(torch_archive::open(fixtures / name));
     const auto at = [&](const char* key) { return file->tree().find(file->root(), key).value(); };
     BOOST_TEST(file->integer(at("signed")).value() == -7, name);
     BOOST_TEST(file->integer(at("unsigned")).value() == 200, name);
     BOOST_TEST((file->shape(at("size")).value() == std::vector<int64_t>{2, 3}), name);
-    const auto attributed = file->tensor(at("attributed"));
-    check_ok(attributed);
+    const auto attributed = check_ok(file->tensor(at("attributed")));
     BOOST_TEST((attributed->shape == std::vector<int64_t>{2, 3}), name);
     check_ok(file->tensor(at("parameter")));
     const auto view = file->tensor(at("view")), turned = file->tensor(at("turned"));

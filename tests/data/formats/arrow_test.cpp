@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "data/formats/arrow_views.hpp"
+#include "tests/check_ok.hpp"
 #include "tests/data/formats/foreign.hpp"
 #include "tests/scratch_folder.hpp"
 
@@ -66,8 +67,7 @@ BOOST_AUTO_TEST_CASE(a_file_whose_stream_begins_with_no_schema_is_read_by_its_fo
     BOOST_TEST_INFO_SCOPE(name);
     auto file = content_of(foreign_path(name));
     std::fill_n(file.begin() + 8, 8, '\0');
-    const auto rows = rows_of(at.write(name, file));
-    BOOST_REQUIRE_MESSAGE(rows, rows.error().text);
+    const auto rows = check_ok(rows_of(at.write(name, file)));
     BOOST_TEST(*rows == foreign(name).get<std::vector<std::string>>(), boost::test_tools::per_element());
     each_mutation(file, 300, [&](const std::string& broken) { (void)rows_of(at.write(name, broken)); });
   }
@@ -134,8 +134,7 @@ BOOST_AUTO_TEST_CASE(a_view_that_names_what_is_not_there_is_named) {
 BOOST_AUTO_TEST_CASE(buffers_of_views_are_closed_before_their_long_texts_exceed_the_memory_of_one) {
   const scratch_folder at;
   std::filesystem::resize_file(at.write("texts", ""), data::max_row_bytes);  // creates a sparse file of zeros
-  const auto file = core::source_file::open(at / "texts");
-  BOOST_TEST_REQUIRE(file.has_value());
+  const auto file = check_ok(core::source_file::open(at / "texts"));
   constexpr uint32_t fitting = data::max_block_bytes / data::max_row_bytes;
   uint32_t opened = 0;
   data::viewed_texts texts(fitting + 1, [&](uint64_t) {
@@ -144,8 +143,7 @@ BOOST_AUTO_TEST_CASE(buffers_of_views_are_closed_before_their_long_texts_exceed_
   });
   const auto read = [&](uint32_t buffer) {
     const std::string view = as_bytes(std::vector<uint32_t>{static_cast<uint32_t>(data::max_row_bytes), 0, buffer, 0});
-    const auto text = texts.text(std::as_bytes(std::span(view)));
-    BOOST_TEST_REQUIRE(text.has_value());
+    const auto text = check_ok(texts.text(std::as_bytes(std::span(view))));
     BOOST_TEST(text->size() == data::max_row_bytes);
   };
   for (uint32_t buffer = 0; buffer < fitting; ++buffer) read(buffer);

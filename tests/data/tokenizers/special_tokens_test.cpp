@@ -7,6 +7,7 @@
 
 #include "data/tokenizers/tokenizer.hpp"
 #include "data/tokenizers/vocabulary.hpp"
+#include "tests/check_ok.hpp"
 #include "tests/data/tokenizers/tokenizers.hpp"
 #include "tests/scratch_folder.hpp"
 
@@ -14,6 +15,7 @@ BOOST_AUTO_TEST_SUITE(special_tokens)
 
 using namespace troupe;
 using troupe::tests::check_no_tokenizer;
+using troupe::tests::check_ok;
 using troupe::tests::content_of;
 using troupe::tests::encoded;
 using troupe::tests::fixture_path;
@@ -32,11 +34,9 @@ struct byte_pair_folder : scratch_folder {
 };
 
 std::optional<uint32_t> end_of(const scratch_folder& at) {
-  const auto t = data::open_tokenizer(at.path());
-  BOOST_REQUIRE_MESSAGE(t, t.error().text);
+  const auto t = check_ok(data::open_tokenizer(at.path()));
   // The tokens that end a text are also those that an exported GGUF file names, because one function reads both.
-  const auto v = data::read_vocabulary(at.path());
-  BOOST_REQUIRE_MESSAGE(v, v.error().text);
+  const auto v = check_ok(data::read_vocabulary(at.path()));
   BOOST_CHECK(v->special.end == (*t)->end_of_text());
   return (*t)->end_of_text();
 }
@@ -52,8 +52,7 @@ std::string with_post(const std::string& post) {
 }
 
 data::special_tokens special_of(const scratch_folder& at) {
-  auto v = data::read_vocabulary(at.path());
-  BOOST_REQUIRE_MESSAGE(v, v.error().text);
+  auto v = check_ok(data::read_vocabulary(at.path()));
   return v->special;
 }
 
@@ -113,8 +112,7 @@ BOOST_AUTO_TEST_CASE(merges_with_windows_lines_a_byte_order_mark_or_no_version_a
     scratch_folder at;
     at.write("vocab.json", "\xEF\xBB\xBF" + vocab);
     at.write("merges.txt", form);
-    auto t = data::open_tokenizer(at.path());
-    BOOST_REQUIRE_MESSAGE(t, t.error().text);
+    auto t = check_ok(data::open_tokenizer(at.path()));
     BOOST_TEST(encoded(**t, text) == encoded(**usual, text), boost::test_tools::per_element());
     const auto v = data::read_vocabulary(at.path());
     BOOST_REQUIRE(v);
@@ -126,16 +124,14 @@ BOOST_AUTO_TEST_CASE(added_words_beside_vocab_json_have_their_numbers_and_texts)
   byte_pair_folder at;
   at.write("added_tokens.json", R"({"[PAD]": 532, "<|user|>": 533})");
   at.write("special_tokens_map.json", R"({"pad_token": "[PAD]", "eos_token": "<|endoftext|>"})");
-  const auto v = data::read_vocabulary(at.path());
-  BOOST_REQUIRE_MESSAGE(v, v.error().text);
+  const auto v = check_ok(data::read_vocabulary(at.path()));
   BOOST_REQUIRE_EQUAL(v->entries.size(), 534U);
   BOOST_CHECK_EQUAL(v->entries[532].text, "[PAD]");
   BOOST_CHECK_EQUAL(v->entries[533].text, "<|user|>");
   BOOST_CHECK(v->entries[532].kind == data::token_kind::control);
   BOOST_CHECK(v->special.padding == 532U);
   // An added word in a text becomes one token; the name of a special token in a text is ordinary text.
-  auto t = data::open_tokenizer(at.path());
-  BOOST_REQUIRE_MESSAGE(t, t.error().text);
+  auto t = check_ok(data::open_tokenizer(at.path()));
   BOOST_CHECK_EQUAL((*t)->vocab_size(), 534U);
   const auto ids = encoded(**t, "the<|user|> in [PAD]<|endoftext|>");
   BOOST_CHECK_EQUAL(std::ranges::count(ids, 533U), 1);
@@ -150,8 +146,7 @@ BOOST_AUTO_TEST_CASE(an_added_word_that_cannot_be_cut_as_transformers_does_is_re
   byte_pair_folder at;
   at.write("tokenizer_config.json", R"({"added_tokens_decoder": {"532": {"content": "two words"},)"
                                     R"("533": {"content": "<left>", "lstrip": true}}})");
-  auto t = data::open_tokenizer(at.path());
-  BOOST_REQUIRE_MESSAGE(t, t.error().text);
+  auto t = check_ok(data::open_tokenizer(at.path()));
   std::vector<uint32_t> out;
   BOOST_CHECK((*t)->encode("one word", out));
   for (const auto& [text, why] : {std::pair{"has two words", "'two words', which contains blanks"},

@@ -9,10 +9,12 @@
 #include "job/compression/related_modules.hpp"
 #include "kernels/compress/pruning.hpp"
 #include "models/table/model_spec.hpp"
+#include "tests/check_ok.hpp"
 
 BOOST_AUTO_TEST_SUITE(clean)
 
 using namespace troupe;
+using troupe::tests::check_ok;
 
 namespace {
 
@@ -66,9 +68,8 @@ const std::vector<uint64_t> half{0, 2, 4, 6, 8, 10};
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(rows_go_from_a_module_and_its_bias_and_columns_from_the_one_that_takes_them) {
-  const auto done = job::plan_cleaning(config_of(gpt2, rows_pruned("'mlp\\.c_fc'", "'mlp\\.c_proj'")), table_of(gpt2),
-                                       1, every_second);
-  BOOST_TEST_REQUIRE(done.has_value());
+  const auto done = check_ok(job::plan_cleaning(config_of(gpt2, rows_pruned("'mlp\\.c_fc'", "'mlp\\.c_proj'")),
+                                                table_of(gpt2), 1, every_second));
   for (const std::string block : {"transformer.h.0.mlp.", "transformer.h.1.mlp."}) {
     // GPT-2 stores weights as (in, out), so outputs are columns.
     BOOST_TEST((find(**done, block + "c_fc.weight")->kept_columns == half));
@@ -81,9 +82,8 @@ BOOST_AUTO_TEST_CASE(rows_go_from_a_module_and_its_bias_and_columns_from_the_one
 }
 
 BOOST_AUTO_TEST_CASE(a_module_beside_it_loses_the_same_rows) {
-  const auto done = job::plan_cleaning(config_of(llama, rows_pruned("gate_proj", "up_proj, down_proj")),
-                                       table_of(llama), 1, every_second);
-  BOOST_TEST_REQUIRE(done.has_value());
+  const auto done = check_ok(job::plan_cleaning(config_of(llama, rows_pruned("gate_proj", "up_proj, down_proj")),
+                                                table_of(llama), 1, every_second));
   const std::string mlp = "model.layers.0.mlp.";
   BOOST_TEST((find(**done, mlp + "gate_proj.weight")->kept_rows == half));
   BOOST_TEST((find(**done, mlp + "up_proj.weight")->kept_rows == half));
@@ -91,13 +91,12 @@ BOOST_AUTO_TEST_CASE(a_module_beside_it_loses_the_same_rows) {
 }
 
 BOOST_AUTO_TEST_CASE(heads_go_from_queries_keys_values_and_the_projection_behind_them) {
-  const auto done = job::plan_cleaning(
+  const auto done = check_ok(job::plan_cleaning(
       config_of(llama,
                 "head_pruning: {shared_parameters: {enabled: true, method: topk, num_heads: 4, "
                 "schedule_offset: 0}, different_groups: {all: {params: {dense_ratio: 0.5}, modules: [o_proj], "
                 "related_modules: [[q_proj, k_proj, v_proj]]}}}"),
-      table_of(llama), 1, every_second);
-  BOOST_TEST_REQUIRE(done.has_value(), (done ? "" : done.error().text));
+      table_of(llama), 1, every_second));
   const std::string attention = "model.layers.0.self_attn.";
   const std::vector<uint64_t> kept{0, 1, 4, 5};
   for (const char* name : {"q_proj.weight", "k_proj.weight", "v_proj.weight"})
@@ -128,8 +127,7 @@ BOOST_AUTO_TEST_CASE(scores_keep_what_they_keep_in_the_type_that_a_run_computes_
 BOOST_AUTO_TEST_CASE(what_has_not_begun_is_not_made_permanent) {
   auto text = rows_pruned("'mlp\\.c_fc'", "'mlp\\.c_proj'");
   text.replace(text.find("schedule_offset: 0"), 18, "schedule_offset: 9");
-  const auto done = job::plan_cleaning(config_of(gpt2, text), table_of(gpt2), 8, every_second);
-  BOOST_TEST_REQUIRE(done.has_value());
+  const auto done = check_ok(job::plan_cleaning(config_of(gpt2, text), table_of(gpt2), 8, every_second));
   BOOST_TEST((*done)->modules.empty());
 }
 
@@ -180,13 +178,11 @@ BOOST_AUTO_TEST_CASE(every_pruned_module_of_many_has_the_related_module_of_its_o
                                "n_positions": 8, "vocab_size": 32})";
   const auto config = config_of(deep, rows_pruned("'mlp\\.c_fc'", "'mlp\\.c_proj'"));
   const auto table = table_of(deep);
-  const auto pruned = job::choose_pruning(config, table);
-  BOOST_TEST_REQUIRE(pruned.has_value());
+  const auto pruned = check_ok(job::choose_pruning(config, table));
   BOOST_TEST_REQUIRE(pruned->size() == 30U);
   job::module_pairs pairs(*pruned, table);
   for (const auto& m : *pruned) {
-    const auto with_it = pairs.related(m, config.compression.rows.groups.front(), job::pairing_reach::model);
-    BOOST_TEST_REQUIRE(with_it.has_value());
+    const auto with_it = check_ok(pairs.related(m, config.compression.rows.groups.front(), job::pairing_reach::model));
     BOOST_TEST_REQUIRE(with_it->size() == 1U);
     BOOST_TEST(with_it->front()->unit == m.unit);
   }

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "models/table/model_spec.hpp"
+#include "tests/check_ok.hpp"
 
 namespace troupe::job {
 
@@ -47,8 +48,7 @@ BOOST_AUTO_TEST_CASE(a_layer_begins_with_the_teachers_and_other_modules_by_name)
   // Some files omit the prefix `transformer.`.
   for (const size_t cut : {size_t{0}, std::string("transformer.").size()}) {
     BOOST_TEST_INFO_SCOPE("cut " << cut);
-    const auto names = reduced_layers(reduced(2, {1, 4}), model, source_of(source, cut));
-    BOOST_TEST_REQUIRE(names.has_value());
+    const auto names = troupe::tests::check_ok(reduced_layers(reduced(2, {1, 4}), model, source_of(source, cut)));
     for (size_t q = 0; q < model.parameters.size(); ++q) {
       BOOST_TEST_INFO_SCOPE("q " << q);
       std::string name = model.parameters[q].name;
@@ -82,12 +82,11 @@ BOOST_AUTO_TEST_CASE(names_with_what_wrappers_and_model_classes_add_are_found_wh
   };
   const auto wanted = reduced_layers(reduced(2, {1, 4}), plain, source_of(deep)).value();
   for (const auto& way : ways) {
-    const auto got = reduced_layers(reduced(2, {1, 4}), plain, source_of(as(deep, way)));
-    BOOST_TEST_REQUIRE(got.has_value(), (got ? "" : got.error().text));
+    const auto got = troupe::tests::check_ok(reduced_layers(reduced(2, {1, 4}), plain, source_of(as(deep, way))));
     for (size_t q = 0; q < wanted.size(); ++q)
       BOOST_TEST((*got)[q].value_or("none") == (wanted[q] ? way(*wanted[q]) : "none"));
-    const auto of_wrapped = reduced_layers(reduced(2, {1, 4}), as(plain, way), source_of(deep));
-    BOOST_TEST_REQUIRE(of_wrapped.has_value(), (of_wrapped ? "" : of_wrapped.error().text));
+    const auto of_wrapped =
+        troupe::tests::check_ok(reduced_layers(reduced(2, {1, 4}), as(plain, way), source_of(deep)));
     BOOST_TEST((*of_wrapped == wanted));
     BOOST_TEST(refusal(reduced(2, {1, 4}), as(plain, way), deep) == "taken");
   }
@@ -102,8 +101,8 @@ BOOST_AUTO_TEST_CASE(a_module_of_a_hosts_that_is_called_as_a_wrapper_calls_its_o
     for (int i = 0; i < layers; ++i) out.parameters.emplace_back().name = "module." + std::to_string(i) + ".weight";
     return out;
   };
-  const auto names = reduced_layers(reduced(2, {1, 3}, "module", {}), stack(2), source_of(stack(4)));
-  BOOST_TEST_REQUIRE(names.has_value(), (names ? "" : names.error().text));
+  const auto names =
+      troupe::tests::check_ok(reduced_layers(reduced(2, {1, 3}, "module", {}), stack(2), source_of(stack(4))));
   BOOST_TEST((*names == std::vector<std::optional<std::string>>{"module.1.weight", "module.3.weight"}));
 }
 

@@ -8,10 +8,12 @@
 #include "job/model/configured_model.hpp"
 #include "job/tensor/tensor.hpp"
 #include "models/table/model_spec.hpp"
+#include "tests/check_ok.hpp"
 
 BOOST_AUTO_TEST_SUITE(partition)
 
 using namespace troupe;
+using troupe::tests::check_ok;
 
 namespace {
 
@@ -40,8 +42,7 @@ core::result<job::named_split> split_of(const std::string& model, const std::str
   options.overrides = {"parallel.tensor=" + std::to_string(degree)};
   const auto loaded = config::load_text(model + rest + section, "job.yaml", "/base", options);
   if (!loaded) return core::fail(core::error_kind::bad_input, config::render(loaded.error()));
-  const auto spec = models::parse_model_spec(loaded->config.model.hugging_face_json);
-  BOOST_TEST_REQUIRE(spec.has_value());
+  const auto spec = check_ok(models::parse_model_spec(loaded->config.model.hugging_face_json));
   return job::choose_split(loaded->config, *spec, models::make_model_table(*spec, 1, 16, 4), 16);
 }
 
@@ -59,16 +60,14 @@ bool is_cut(const models::tensor_split& s, uint32_t block, bool attention, bool 
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(without_keys_a_family_is_cut_as_it_has_it) {
-  const auto split = split_of(gpt2, "");
-  BOOST_TEST_REQUIRE(split.has_value());
+  const auto split = check_ok(split_of(gpt2, ""));
   BOOST_TEST((split->split == models::tensor_split{.degree = 2}));
   for (const auto origin : split->origins) BOOST_TEST((origin == job::cut_origin::family));
 }
 
 BOOST_AUTO_TEST_CASE(specs_that_are_the_familys_plan_cut_all_blocks) {
   const std::string vocabulary = R"({patterns: ['.*wte\.weight$']})";
-  const auto split = split_of(gpt2, specs(columns + ", " + rows + ", " + vocabulary));
-  BOOST_TEST_REQUIRE(split.has_value(), split.error().text);
+  const auto split = check_ok(split_of(gpt2, specs(columns + ", " + rows + ", " + vocabulary)));
   for (const uint32_t b : {0U, 1U}) BOOST_TEST_CONTEXT("b " << b) BOOST_TEST(is_cut(split->split, b, true, true));
   BOOST_TEST(split->split.vocabulary);
   for (const auto origin : split->origins) BOOST_TEST((origin == job::cut_origin::config));
@@ -76,8 +75,7 @@ BOOST_AUTO_TEST_CASE(specs_that_are_the_familys_plan_cut_all_blocks) {
 
 BOOST_AUTO_TEST_CASE(the_first_spec_that_matches_counts_and_what_none_matches_is_whole) {
   const std::string skipped = R"({patterns: ['transformer\.h\.0\.mlp\.', '.*h\.1\.attn\.'], partition_type: skip})";
-  const auto split = split_of(gpt2, specs(skipped + ", " + columns + ", " + rows));
-  BOOST_TEST_REQUIRE(split.has_value(), split.error().text);
+  const auto split = check_ok(split_of(gpt2, specs(skipped + ", " + columns + ", " + rows)));
   BOOST_TEST(is_cut(split->split, 0, true, false));
   BOOST_TEST(is_cut(split->split, 1, false, true));
   BOOST_TEST(!split->split.vocabulary);
@@ -90,8 +88,7 @@ BOOST_AUTO_TEST_CASE(vocab_parallel_lm_head_cuts_the_vocabulary_or_leaves_it_who
     for (const auto& section : {"tensor_parallel:\n" + key, specs(columns + ", " + rows, key),
                                 specs(columns + ", " + rows + R"(, {patterns: ['.*wte\.weight$']})", key)}) {
       BOOST_TEST_INFO_SCOPE(section);
-      const auto split = split_of(gpt2, section);
-      BOOST_TEST_REQUIRE(split.has_value(), split.error().text);
+      const auto split = check_ok(split_of(gpt2, section));
       BOOST_TEST(split->split.vocabulary == cut, section);
       BOOST_TEST(is_cut(split->split, 0, true, true));
     }
@@ -100,16 +97,13 @@ BOOST_AUTO_TEST_CASE(vocab_parallel_lm_head_cuts_the_vocabulary_or_leaves_it_who
 
 BOOST_AUTO_TEST_CASE(a_preset_follows_own_specs_unless_they_stand_alone) {
   const std::string skipped = R"({patterns: ['.*layers\.0\.'], partition_type: skip})";
-  const auto alone = split_of(llama, "tensor_parallel: {preset_model: llama}\n");
-  BOOST_TEST_REQUIRE(alone.has_value(), alone.error().text);
+  const auto alone = check_ok(split_of(llama, "tensor_parallel: {preset_model: llama}\n"));
   BOOST_TEST(is_cut(alone->split, 0, true, true));
   BOOST_TEST((alone->origins.back() == job::cut_origin::preset));
-  const auto both = split_of(llama, specs(skipped, "  preset_model: qwen2\n"));
-  BOOST_TEST_REQUIRE(both.has_value(), both.error().text);
+  const auto both = check_ok(split_of(llama, specs(skipped, "  preset_model: qwen2\n")));
   BOOST_TEST(is_cut(both->split, 0, false, false));
   BOOST_TEST(is_cut(both->split, 1, true, true));
-  const auto attention = split_of(llama, "tensor_parallel: {preset_model: mixtral}\n");
-  BOOST_TEST_REQUIRE(attention.has_value(), attention.error().text);
+  const auto attention = check_ok(split_of(llama, "tensor_parallel: {preset_model: mixtral}\n"));
   BOOST_TEST(is_cut(attention->split, 1, true, false));
   check_refused(llama, specs(skipped, "    use_default_specs: false\n  preset_model: qwen2\n"),
                 "tensor_parallel.partition_config: wanted a spec that cuts a layer of the model, such as "
@@ -122,8 +116,7 @@ BOOST_AUTO_TEST_CASE(a_preset_follows_own_specs_unless_they_stand_alone) {
 
 BOOST_AUTO_TEST_CASE(specs_of_other_models_do_not_count) {
   const std::string other = R"({patterns: ['.*'], partition_type: skip, model_types: [llama]})";
-  const auto split = split_of(gpt2, specs(other + ", " + columns + ", " + rows));
-  BOOST_TEST_REQUIRE(split.has_value(), split.error().text);
+  const auto split = check_ok(split_of(gpt2, specs(other + ", " + columns + ", " + rows)));
   BOOST_TEST(is_cut(split->split, 0, true, true));
 }
 
@@ -174,8 +167,7 @@ BOOST_AUTO_TEST_CASE(a_section_of_another_form_is_refused_at_its_line) {
 }
 
 BOOST_AUTO_TEST_CASE(grains_stay_together_in_an_inner_width) {
-  const auto split = split_of(llama, "tensor_parallel: {tp: {tp_grain_size: 16}}\n");
-  BOOST_TEST_REQUIRE(split.has_value());
+  const auto split = check_ok(split_of(llama, "tensor_parallel: {tp: {tp_grain_size: 16}}\n"));
   const auto spec = split->split;
   BOOST_TEST(spec.grain == 16U);
 }

@@ -13,11 +13,13 @@
 #include "models/compress/channel_scales.hpp"
 #include "models/compress/input_statistics.hpp"
 #include "models/compress/unit_walk.hpp"
+#include "tests/check_ok.hpp"
 
 BOOST_AUTO_TEST_SUITE(gptq)
 
 using namespace troupe;
 using namespace troupe::models;
+using troupe::tests::check_ok;
 
 namespace {
 
@@ -120,8 +122,7 @@ BOOST_AUTO_TEST_CASE(codes_are_those_of_a_readable_twin) {
   for (const auto& form : {checkpoint::form_of(int4(5, 64, 32)), checkpoint::form_of(int4(5, 64, 16, false)),
                            checkpoint::form_of(checkpoint::gguf_type::q4_0, 5, 64),
                            checkpoint::form_of(checkpoint::gguf_type::q8_0, 5, 64)}) {
-    const auto ours = models::gptq(w, h, *form, plain);
-    BOOST_TEST_REQUIRE(ours.has_value());
+    const auto ours = check_ok(models::gptq(w, h, *form, plain));
     const auto twin = readable_twin(w, h, *form);
     size_t other = 0;
     for (size_t i = 0; i < twin.size(); ++i) other += twin[i] != ours->q[i] ? 1 : 0;
@@ -151,8 +152,7 @@ BOOST_AUTO_TEST_CASE(outputs_lose_less_than_by_rounding_and_less_still_in_order_
 BOOST_AUTO_TEST_CASE(inputs_that_do_not_lean_on_each_other_leave_rounding_to_nearest) {
   const auto w = weights(8, 64), h = at::eye(64);
   const auto form = checkpoint::form_of(int4(8, 64, 32));
-  const auto codes = models::gptq(w, h, *form, {.act_order = false, .narrower_grids = 0});
-  BOOST_TEST_REQUIRE(codes.has_value());
+  const auto codes = check_ok(models::gptq(w, h, *form, {.act_order = false, .narrower_grids = 0}));
   const at::Tensor rounded = w.clone();
   BOOST_TEST_REQUIRE(form->round({rounded.mutable_data_ptr<float>(), 512}, {}).has_value());
   BOOST_TEST(codes->values.sub(rounded).abs().max().item<float>() < 1e-6F);
@@ -163,10 +163,8 @@ BOOST_AUTO_TEST_CASE(packed_codes_are_read_back_as_the_values_that_were_chosen) 
   for (const auto type : {checkpoint::gguf_type::q4_0, checkpoint::gguf_type::q4_1, checkpoint::gguf_type::q5_0,
                           checkpoint::gguf_type::q5_1, checkpoint::gguf_type::q8_0}) {
     const auto form = checkpoint::form_of(type, 16, 64);
-    const auto codes = models::gptq(w, h, *form);
-    BOOST_TEST_REQUIRE(codes.has_value());
-    const auto parts = form->pack(codes->grids, codes->q);
-    BOOST_TEST_REQUIRE(parts.has_value());
+    const auto codes = check_ok(models::gptq(w, h, *form));
+    const auto parts = check_ok(form->pack(codes->grids, codes->q));
     std::vector<float> back(16 * 64);
     const auto format = checkpoint::blocks_of(type);
     BOOST_TEST(kernels::dequantise_blocks(*format, parts->front().bytes.data(), 32, back.data()) == kernels::no_block);
@@ -196,8 +194,7 @@ BOOST_AUTO_TEST_CASE(a_column_that_was_always_zero_is_rounded_and_moves_no_other
   at::Tensor x = inputs(300, 64);
   x.select(1, 5).zero_();
   const auto form = checkpoint::form_of(int4(4, 64, 32));
-  const auto codes = models::gptq(w, at::mm(x.t(), x), *form);
-  BOOST_TEST_REQUIRE(codes.has_value());
+  const auto codes = check_ok(models::gptq(w, at::mm(x.t(), x), *form));
   for (int64_t r = 0; r < 4; ++r)
     BOOST_TEST_CONTEXT("r " << r)
     BOOST_TEST(std::abs(codes->values[r][5].item<float>() - w[r][5].item<float>()) <=

@@ -11,6 +11,7 @@
 #include "checkpoint/safetensors/weights_folder.hpp"
 #include "checkpoint/torch/archive_writer.hpp"
 #include "kernels/base/cast.hpp"
+#include "tests/check_ok.hpp"
 #include "tests/scratch_folder.hpp"
 
 namespace troupe::models {
@@ -52,17 +53,12 @@ struct tiny_model {
   }
 };
 
-template <class T>
-void require_ok(const core::result<T>& r) {
-  BOOST_REQUIRE_MESSAGE(r.has_value(), (r ? std::string() : r.error().text));
-}
-
 void check_values(const weights_source& source, const core::model_table& table) {
   for (uint32_t p = 0; p < table.parameters.size(); ++p) {
     BOOST_TEST_INFO_SCOPE("p " << p);
     const uint64_t n = table.parameters[p].numel(), first = n / 3;
     std::vector<float> some(n - first);
-    require_ok(source.read(p, first, some));
+    tests::check_ok(source.read(p, first, some));
     for (size_t i = 0; i < some.size(); ++i) BOOST_REQUIRE_EQUAL(some[i], tiny_model::value(p, first + i));
   }
 }
@@ -81,40 +77,36 @@ BOOST_AUTO_TEST_CASE(a_written_folder_reads_back) {
   const tiny_model m;
   const tests::scratch_folder scratch;
   BOOST_TEST(!has_weights(scratch.path()));
-  require_ok(write_folder(scratch.path(), m.spec, m.table, core::dtype::f32, tiny_model::values));
+  tests::check_ok(write_folder(scratch.path(), m.spec, m.table, core::dtype::f32, tiny_model::values));
   BOOST_TEST(has_weights(scratch.path()));
-  const auto spec = read_spec(scratch.path());
-  require_ok(spec);
+  const auto spec = tests::check_ok(read_spec(scratch.path()));
   BOOST_TEST(spec->width == 8U);
   BOOST_TEST(contains(spec->hugging_face_json, "cls_index"));  // unknown keys are preserved
   BOOST_TEST(contains(spec->hugging_face_json, "GPT2LMHeadModel"));
-  const auto source = weights_source::open(scratch.path(), *spec, m.table);
-  require_ok(source);
+  const auto source = tests::check_ok(weights_source::open(scratch.path(), *spec, m.table));
   check_values(**source, m.table);
 }
 
 BOOST_AUTO_TEST_CASE(a_folder_in_shards_reads_back) {
   const tiny_model m;
   const tests::scratch_folder scratch;
-  require_ok(write_folder(scratch.path(), m.spec, m.table, core::dtype::f32, tiny_model::values, 1000));
+  tests::check_ok(write_folder(scratch.path(), m.spec, m.table, core::dtype::f32, tiny_model::values, 1000));
   BOOST_TEST(std::filesystem::exists(scratch.path() / "model.safetensors.index.json"));
   BOOST_TEST(has_weights(scratch.path()));
-  const auto source = weights_source::open(scratch.path(), m.spec, m.table);
-  require_ok(source);
+  const auto source = tests::check_ok(weights_source::open(scratch.path(), m.spec, m.table));
   check_values(**source, m.table);
 }
 
 BOOST_AUTO_TEST_CASE(an_index_of_any_name_is_read_and_stands_for_its_folder) {
   const tiny_model m;
   const tests::scratch_folder scratch;
-  require_ok(write_folder(scratch.path(), m.spec, m.table, core::dtype::f32, tiny_model::values, 1000));
+  tests::check_ok(write_folder(scratch.path(), m.spec, m.table, core::dtype::f32, tiny_model::values, 1000));
   const auto index = scratch.path() / "model.fp16.safetensors.index.json";
   std::filesystem::rename(scratch.path() / "model.safetensors.index.json", index);
   for (const auto& path : {scratch.path(), index}) {
     BOOST_TEST(has_weights(path));
-    require_ok(read_spec(path));
-    const auto source = weights_source::open(path, m.spec, m.table);
-    require_ok(source);
+    tests::check_ok(read_spec(path));
+    const auto source = tests::check_ok(weights_source::open(path, m.spec, m.table));
     check_values(**source, m.table);
   }
   std::filesystem::copy_file(index, scratch.path() / "other.safetensors.index.json");
@@ -127,40 +119,37 @@ BOOST_AUTO_TEST_CASE(files_of_torch_save_are_read_as_safetensors_are) {
   auto tensors = m.tensors();
   const std::vector<checkpoint::tensor_to_write> first(tensors.begin(), tensors.begin() + 3),
       rest(tensors.begin() + 3, tensors.end());
-  require_ok(checkpoint::write_torch_archive(scratch / "pytorch_model-1.bin", first));
-  require_ok(checkpoint::write_torch_archive(scratch / "pytorch_model-2.bin", rest));
+  tests::check_ok(checkpoint::write_torch_archive(scratch / "pytorch_model-1.bin", first));
+  tests::check_ok(checkpoint::write_torch_archive(scratch / "pytorch_model-2.bin", rest));
   std::string map;
   for (size_t i = 0; i < tensors.size(); ++i)
     map += (i > 0 ? ", \"" : "\"") + tensors[i].name + "\": \"pytorch_model-" + (i < 3 ? "1" : "2") + ".bin\"";
   const auto index = scratch.write("any.bin.index.json", "{\"weight_map\": {" + map + "}}");
   for (const auto& path : {scratch.path(), index}) {
     BOOST_TEST(has_weights(path));
-    const auto source = weights_source::open(path, m.spec, m.table);
-    require_ok(source);
+    const auto source = tests::check_ok(weights_source::open(path, m.spec, m.table));
     check_values(**source, m.table);
   }
   const tests::scratch_folder one;
-  require_ok(
+  tests::check_ok(
       checkpoint::write_torch_archive(one / "pytorch_model.bin", tensors, {{"lm_head.weight", tensors[0].name}}));
-  const auto source = weights_source::open(one.path(), m.spec, m.table);
-  require_ok(source);
+  const auto source = tests::check_ok(weights_source::open(one.path(), m.spec, m.table));
   check_values(**source, m.table);
 }
 
 BOOST_AUTO_TEST_CASE(narrow_weights_are_rounded_once) {
   const tiny_model m;
   const tests::scratch_folder scratch;
-  require_ok(write_folder(scratch.path(), m.spec, m.table, core::dtype::bf16, tiny_model::values));
-  const auto source = weights_source::open(scratch.path(), m.spec, m.table);
-  require_ok(source);
+  tests::check_ok(write_folder(scratch.path(), m.spec, m.table, core::dtype::bf16, tiny_model::values));
+  const auto source = tests::check_ok(weights_source::open(scratch.path(), m.spec, m.table));
   std::vector<float> wanted(m.table.parameters[0].numel()), got(wanted.size());
   std::vector<uint16_t> narrow(wanted.size());
-  require_ok(tiny_model::values(0, 0, wanted));
+  tests::check_ok(tiny_model::values(0, 0, wanted));
   auto* raw = reinterpret_cast<std::byte*>(narrow.data());
   kernels::cast(reinterpret_cast<const std::byte*>(wanted.data()), core::dtype::f32, raw, core::dtype::bf16,
                 wanted.size());
   kernels::cast(raw, core::dtype::bf16, reinterpret_cast<std::byte*>(wanted.data()), core::dtype::f32, wanted.size());
-  require_ok((*source)->read(0, 0, got));
+  tests::check_ok((*source)->read(0, 0, got));
   BOOST_TEST(got == wanted, boost::test_tools::per_element());
 }
 
@@ -171,9 +160,8 @@ BOOST_AUTO_TEST_CASE(names_without_prefix_buffers_and_a_repeated_head_are_unders
   for (auto& t : tensors) t.name = t.name.substr(std::string("transformer.").size());
   tensors.push_back({"h.0.attn.bias", core::dtype::f32, {1, 1, 4, 4}, {}, tiny_model::from(std::vector<float>(16))});
   tensors.push_back({"lm_head.weight", core::dtype::f32, {10, 8}, {}, tiny_model::from(std::vector<float>(80))});
-  require_ok(checkpoint::write_weights_folder(scratch.path(), tensors));
-  const auto source = weights_source::open(scratch.path(), m.spec, m.table);
-  require_ok(source);
+  tests::check_ok(checkpoint::write_weights_folder(scratch.path(), tensors));
+  const auto source = tests::check_ok(weights_source::open(scratch.path(), m.spec, m.table));
   check_values(**source, m.table);
 }
 
@@ -182,12 +170,11 @@ BOOST_AUTO_TEST_CASE(prefixes_that_stand_there_twice_are_understood_and_two_name
   const tests::scratch_folder at;
   auto tensors = m.tensors();
   for (auto& t : tensors) t.name = "model." + t.name;  // such as model.transformer.wte.weight
-  require_ok(checkpoint::write_weights_folder(at.path(), tensors));
-  const auto source = weights_source::open(at.path(), m.spec, m.table);
-  require_ok(source);
+  tests::check_ok(checkpoint::write_weights_folder(at.path(), tensors));
+  const auto source = tests::check_ok(weights_source::open(at.path(), m.spec, m.table));
   check_values(**source, m.table);
   tensors.push_back(m.tensors().front());
-  require_ok(checkpoint::write_weights_folder(at.path(), tensors));
+  tests::check_ok(checkpoint::write_weights_folder(at.path(), tensors));
   BOOST_TEST(contains(refusal(at.path(), m), "parameter 'transformer.wte.weight' is given twice"),
              refusal(at.path(), m));
 }
@@ -197,7 +184,7 @@ BOOST_AUTO_TEST_CASE(a_missing_parameter_is_refused) {
   const tests::scratch_folder scratch;
   auto tensors = m.tensors();
   tensors.erase(tensors.begin() + 1);
-  require_ok(checkpoint::write_weights_folder(scratch.path(), tensors));
+  tests::check_ok(checkpoint::write_weights_folder(scratch.path(), tensors));
   const std::string text = refusal(scratch.path(), m);
   BOOST_TEST(contains(text, "'transformer.wpe.weight' of shape (4, 8) is missing"), text);
 }
@@ -207,7 +194,7 @@ BOOST_AUTO_TEST_CASE(a_wrong_shape_is_refused_with_both_shapes) {
   const tests::scratch_folder scratch;
   auto tensors = m.tensors();
   tensors[1].shape = {8, 4};
-  require_ok(checkpoint::write_weights_folder(scratch.path(), tensors));
+  tests::check_ok(checkpoint::write_weights_folder(scratch.path(), tensors));
   const std::string text = refusal(scratch.path(), m);
   BOOST_TEST(contains(text, "'transformer.wpe.weight': wanted shape (4, 8), got (8, 4)"), text);
 }
@@ -218,7 +205,7 @@ BOOST_AUTO_TEST_CASE(a_tensor_that_the_model_has_no_place_for_is_refused) {
   auto tensors = m.tensors();
   tensors.push_back(
       {"transformer.h.1.ln_1.weight", core::dtype::f32, {8}, {}, tiny_model::from(std::vector<float>(8))});
-  require_ok(checkpoint::write_weights_folder(scratch.path(), tensors));
+  tests::check_ok(checkpoint::write_weights_folder(scratch.path(), tensors));
   const std::string text = refusal(scratch.path(), m);
   BOOST_TEST(contains(text, "'transformer.h.1.ln_1.weight' is not a parameter"), text);
 }
@@ -228,14 +215,14 @@ BOOST_AUTO_TEST_CASE(integers_for_weights_are_refused) {
   const tests::scratch_folder scratch;
   auto tensors = m.tensors();
   tensors[1].type = core::dtype::i32;
-  require_ok(checkpoint::write_weights_folder(scratch.path(), tensors));
+  tests::check_ok(checkpoint::write_weights_folder(scratch.path(), tensors));
   BOOST_TEST(contains(refusal(scratch.path(), m), "wanted a floating type, got int32"));
 }
 
 BOOST_AUTO_TEST_CASE(weights_that_are_compressed_are_refused_with_the_key_that_takes_them) {
   const tiny_model m;
   const tests::scratch_folder scratch;
-  require_ok(write_folder(scratch.path(), m.spec, m.table, core::dtype::f32, tiny_model::values));
+  tests::check_ok(write_folder(scratch.path(), m.spec, m.table, core::dtype::f32, tiny_model::values));
   scratch.write("config.json",
                 R"({"quantization_config": {"quant_method": "compressed-tensors", "format": "pack-quantized",
     "config_groups": {"group_0": {"targets": ["Linear"],
@@ -248,9 +235,8 @@ BOOST_AUTO_TEST_CASE(weights_that_are_compressed_are_refused_with_the_key_that_t
 BOOST_AUTO_TEST_CASE(a_range_beyond_the_parameter_is_refused) {
   const tiny_model m;
   const tests::scratch_folder scratch;
-  require_ok(write_folder(scratch.path(), m.spec, m.table, core::dtype::f32, tiny_model::values));
-  const auto source = weights_source::open(scratch.path(), m.spec, m.table);
-  require_ok(source);
+  tests::check_ok(write_folder(scratch.path(), m.spec, m.table, core::dtype::f32, tiny_model::values));
+  const auto source = tests::check_ok(weights_source::open(scratch.path(), m.spec, m.table));
   std::vector<float> out(2);
   BOOST_TEST(!(*source)->read(0, 79, out).has_value());
   BOOST_TEST(!(*source)->read(0, ~uint64_t{0}, out).has_value());
@@ -281,9 +267,8 @@ BOOST_AUTO_TEST_CASE(a_head_alone_is_the_embedding_that_it_is_tied_to_and_values
   auto tensors = m.tensors();
   for (auto& t : tensors)
     if (t.name == "transformer.wte.weight") t.name = "lm_head.weight";
-  require_ok(checkpoint::write_weights_folder(scratch.path(), tensors));
-  const auto source = weights_source::open(scratch.path(), m.spec, m.table);
-  require_ok(source);
+  tests::check_ok(checkpoint::write_weights_folder(scratch.path(), tensors));
+  const auto source = tests::check_ok(weights_source::open(scratch.path(), m.spec, m.table));
   check_values(**source, m.table);
   const auto large = [](uint32_t, uint64_t, std::span<float> out) -> core::result<void> {
     std::fill(out.begin(), out.end(), 70000.0F);
@@ -341,7 +326,7 @@ BOOST_AUTO_TEST_CASE(weights_in_a_trainers_checkpoints_below_are_named) {
   const tests::scratch_folder scratch;
   scratch.write("config.json", tiny);
   const auto newest = scratch / "checkpoint-20";
-  require_ok(write_folder(newest, m.spec, m.table, core::dtype::f32, tiny_model::values));
+  tests::check_ok(write_folder(newest, m.spec, m.table, core::dtype::f32, tiny_model::values));
   BOOST_TEST(has_weights(scratch.path()));
   BOOST_TEST(contains(refusal(scratch.path(), m),
                       "contains checkpoints but no weights of its own: wanted one of them, such "
@@ -361,11 +346,10 @@ BOOST_AUTO_TEST_CASE(a_value_that_fp32_does_not_hold_is_refused_with_its_place) 
     return {};
   };
   tensors[0] = {m.table.parameters[0].name, core::dtype::f64, m.table.parameters[0].shape, {}, bytes};
-  require_ok(checkpoint::write_weights_folder(scratch.path(), tensors, UINT64_MAX));
-  const auto source = weights_source::open(scratch.path(), m.spec, m.table);
-  require_ok(source);
+  tests::check_ok(checkpoint::write_weights_folder(scratch.path(), tensors, UINT64_MAX));
+  const auto source = tests::check_ok(weights_source::open(scratch.path(), m.spec, m.table));
   std::vector<float> some(2);
-  require_ok((*source)->read(0, 4, some));
+  tests::check_ok((*source)->read(0, 4, some));
   const auto refused = (*source)->read(0, 2, some);
   BOOST_REQUIRE(!refused);
   BOOST_TEST(contains(refused.error().text, m.table.parameters[0].name + ": element 3"), refused.error().text);

@@ -10,6 +10,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "models/host/prepared_modules.hpp"
+#include "tests/check_ok.hpp"
 #include "tests/host_blocks.hpp"
 
 BOOST_AUTO_TEST_SUITE(injection)
@@ -53,8 +54,7 @@ void check(const std::shared_ptr<nn::Module>& module, const injection_policy& po
     if (x.is_floating_point()) x = x.to(type);
     const result whole = run(*module, x, 1, forward);
     for (const uint32_t degree : {2U, 3U}) BOOST_TEST_CONTEXT(type << " over " << degree) {
-        auto made = injection::make(module, "unit", policy, degree);
-        BOOST_TEST_REQUIRE(made.has_value(), made.error().text);
+        auto made = check_ok(injection::make(module, "unit", policy, degree));
         result sum;
         for (uint32_t c = 0; c < degree; ++c) {
           made->sit(c);
@@ -179,8 +179,7 @@ BOOST_AUTO_TEST_CASE(the_heuristic_and_names_of_row_layers_find_the_same_layers)
   const auto attention = std::make_shared<host_attention>();
   const auto mlp = std::make_shared<host_mlp>();
   const auto styles = [](const std::shared_ptr<nn::Module>& m, const injection_policy& policy) {
-    const auto made = models::injection::make(m, "unit", policy, 2);
-    BOOST_TEST_REQUIRE(made.has_value());
+    const auto made = check_ok(models::injection::make(m, "unit", policy, 2));
     std::string out;
     for (const auto& l : made->layers()) out += std::string(core::name_of(l.weight.style)) + " ";
     return out;
@@ -346,8 +345,7 @@ BOOST_AUTO_TEST_CASE(a_ranks_table_has_the_widest_shares_and_what_is_exchanged_b
       model.loss = loss;
       return inject(std::move(model), block_policy());
     };
-    auto made = prepared_modules::make(make, 3, core::dtype::f32, 7, batch, {}, 3);
-    BOOST_TEST_REQUIRE(made.has_value());
+    auto made = check_ok(prepared_modules::make(make, 3, core::dtype::f32, 7, batch, {}, 3));
     return (*made)->own_table();
   };
   const auto t = of(vocabulary_cross_entropy()), whole_rows = of(host_blocks().loss);

@@ -1,11 +1,13 @@
 // Checks that a stored result of a schedule search is reused while its inputs are unchanged, and only then.
 #include "plan/schedule/kept_search.hpp"
 
+#include "tests/check_ok.hpp"
 #include "tests/plan/schedule/tables.hpp"
 
 BOOST_AUTO_TEST_SUITE(kept_search)
 
 using namespace troupe::plan;
+using troupe::tests::check_ok;
 
 namespace {
 
@@ -19,10 +21,8 @@ search_request uneven() {
 
 BOOST_AUTO_TEST_CASE(the_same_request_gets_what_was_found) {
   const auto r = uneven();
-  const auto found = search_schedule(r);
-  BOOST_TEST_REQUIRE(found.has_value());
-  const auto kept = read_search(r, write_search(r, *found), found->table);
-  BOOST_TEST_REQUIRE(kept.has_value());
+  const auto found = check_ok(search_schedule(r));
+  const auto kept = check_ok(read_search(r, write_search(r, *found), found->table));
   BOOST_TEST((kept->table == found->table));
   BOOST_TEST(kept->from == found->from);
   BOOST_TEST(kept->total_s == found->total_s);
@@ -53,8 +53,7 @@ BOOST_AUTO_TEST_CASE(another_request_wants_another_search) {
 BOOST_AUTO_TEST_CASE(a_table_that_does_not_keep_to_the_request_is_not_taken) {
   auto r = uneven();
   r.memory_bytes = 4;
-  const auto found = search_schedule(r);
-  BOOST_TEST_REQUIRE(found.has_value());
+  const auto found = check_ok(search_schedule(r));
   const std::string text = write_search(r, *found);
   BOOST_TEST(read_search(r, text, found->table).has_value());
   // This schedule exceeds the memory limit.

@@ -6,11 +6,13 @@
 
 #include "plan/schedule/proof.hpp"
 #include "plan/schedule/transfers.hpp"
+#include "tests/check_ok.hpp"
 #include "tests/plan/schedule/tables.hpp"
 
 BOOST_AUTO_TEST_SUITE(named)
 
 using namespace troupe::plan;
+using troupe::tests::check_ok;
 
 namespace {
 
@@ -45,11 +47,9 @@ BOOST_AUTO_TEST_CASE(whole_tables_of_pytorch_are_read_and_equal) {
   const auto same = [](const std::string& name, uint32_t p, uint32_t v, uint32_t m) {
     const std::string stem = name + "_" + std::to_string(p) + "_" + std::to_string(v) + "_" + std::to_string(m);
     const auto ours = named_table(name, p, v, m);
-    const auto theirs = read_table(pipeline_fixture(stem + ".csv"), stem, {p, p * v, m});
-    BOOST_REQUIRE_MESSAGE(theirs.has_value(), (theirs ? "" : theirs.error().text));
+    const auto theirs = check_ok(read_table(pipeline_fixture(stem + ".csv"), stem, {p, p * v, m}));
     BOOST_TEST((*theirs == ours), stem);
-    const auto sent = read_table(pipeline_fixture(stem + "_with_transfers.csv"), stem);
-    BOOST_REQUIRE_MESSAGE(sent.has_value(), (sent ? "" : sent.error().text));
+    const auto sent = check_ok(read_table(pipeline_fixture(stem + "_with_transfers.csv"), stem));
     BOOST_TEST((*sent == with_transfers(ours)), stem);
   };
   same("GPipe", 3, 1, 4);
@@ -57,8 +57,8 @@ BOOST_AUTO_TEST_CASE(whole_tables_of_pytorch_are_read_and_equal) {
   same("InterleavedZeroBubble", 2, 2, 8);
   same("ZBVZeroBubble", 3, 2, 5);
   same("DualPipeV", 2, 2, 6);
-  const auto merged = read_table(pipeline_fixture("InterleavedZeroBubble_2_2_8_merged_with_transfers.csv"), "merged");
-  BOOST_REQUIRE(merged.has_value());
+  const auto merged =
+      check_ok(read_table(pipeline_fixture("InterleavedZeroBubble_2_2_8_merged_with_transfers.csv"), "merged"));
   BOOST_TEST((*merged == with_transfers(with_whole_backwards(named_table("zb1p", 2, 2, 8)))));
 }
 
@@ -68,8 +68,7 @@ BOOST_AUTO_TEST_CASE(every_schedule_runs_at_every_size) {
       for (uint32_t v = 1; v <= 4; ++v)
         for (uint32_t m = 1; m <= 2 * p + 3; ++m) {
           if (s.chunks != 0 && s.chunks != v) continue;
-          const auto t = make_table(s, {p, v, m});
-          BOOST_REQUIRE(t.has_value());
+          const auto t = check_ok(make_table(s, {p, v, m}));
           const auto fault = find_fault(*t);
           BOOST_TEST(!fault.has_value(),
                      s.name << " " << p << " " << v << " " << m << ": " << (fault ? fault->text : ""));

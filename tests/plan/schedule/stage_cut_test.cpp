@@ -1,4 +1,5 @@
 #include "plan/schedule/stage_cut.hpp"
+#include "tests/check_ok.hpp"
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
@@ -8,6 +9,7 @@
 BOOST_AUTO_TEST_SUITE(stage_cut)
 
 using namespace troupe::plan;
+using troupe::tests::check_ok;
 
 namespace {
 
@@ -75,8 +77,7 @@ BOOST_AUTO_TEST_CASE(written_offsets_are_checked) {
 
 BOOST_AUTO_TEST_CASE(the_best_cut_counts_first_and_last_and_names_the_slowest) {
   const std::vector<unit_cost> units(8, unit_cost{1, 0, 0});
-  const auto even = cut_best(units, 4, {});
-  BOOST_REQUIRE(even.has_value());
+  const auto even = check_ok(cut_best(units, 4, {}));
   BOOST_TEST(same(even->offsets, {0, 2, 4, 6, 8}));
   BOOST_TEST(even->slowest_s == 2.0);
   const auto heavy_end = cut_best(units, 3, {0, 2, 0, 0, {}, UINT64_MAX});
@@ -87,8 +88,7 @@ BOOST_AUTO_TEST_CASE(the_best_cut_counts_first_and_last_and_names_the_slowest) {
 
 BOOST_AUTO_TEST_CASE(the_best_cut_fits_the_memory_or_says_that_none_does) {
   const std::vector<unit_cost> units(6, unit_cost{1, 10, 5});
-  const auto cut = cut_best(units, 2, {0, 0, 0, 0, {4, 1}, 70});
-  BOOST_REQUIRE(cut.has_value());
+  const auto cut = check_ok(cut_best(units, 2, {0, 0, 0, 0, {4, 1}, 70}));
   BOOST_TEST(same(cut->offsets, {0, 2, 6}));  // a unit needs 30 bytes on the first stage and 15 on the last
   BOOST_TEST(cut->slowest == 1U);
   const auto none = cut_best(units, 2, {0, 0, 0, 0, {4, 4}, 70});
@@ -129,8 +129,7 @@ BOOST_AUTO_TEST_CASE(activations_have_a_limit_of_their_own) {
   stage_limits limits;
   limits.in_flight = {2, 1};
   limits.activation_bytes = 40;
-  const auto cut = cut_best(units, 2, limits);
-  BOOST_REQUIRE(cut.has_value());
+  const auto cut = check_ok(cut_best(units, 2, limits));
   BOOST_TEST(same(cut->offsets, {0, 2, 6}));
   limits.activation_bytes = 30;
   BOOST_TEST(cut_best(units, 2, limits).error().text == "no cut of 6 units into 2 stages fits: each may have 30 B");

@@ -2,11 +2,13 @@
 
 #include "plan/schedule/proof.hpp"
 #include "plan/schedule/transfers.hpp"
+#include "tests/check_ok.hpp"
 #include "tests/plan/schedule/tables.hpp"
 
 BOOST_AUTO_TEST_SUITE(text)
 
 using namespace troupe::plan;
+using troupe::tests::check_ok;
 
 namespace {
 
@@ -25,24 +27,21 @@ BOOST_AUTO_TEST_CASE(what_is_written_is_read_back) {
         BOOST_TEST_INFO_SCOPE("p " << p);
         const auto t = *make_table(s, {p, 2, m});
         for (const auto& one : {t, with_transfers(t), with_whole_backwards(t)}) {
-          const auto back = read_table(write_table(one), "a.csv", {p, 2 * p, m});
-          BOOST_REQUIRE_MESSAGE(back.has_value(), (back ? "" : back.error().text));
+          const auto back = check_ok(read_table(write_table(one), "a.csv", {p, 2 * p, m}));
           BOOST_TEST((*back == one));
         }
       }
 }
 
 BOOST_AUTO_TEST_CASE(idle_cells_blanks_and_both_ends_of_lines_are_read) {
-  const auto t = read_table("0F0, ,0B0,\r\n,1F0,\"1B0\"\r\n\r\n", "a.csv");
-  BOOST_REQUIRE_MESSAGE(t.has_value(), (t ? "" : t.error().text));
+  const auto t = check_ok(read_table("0F0, ,0B0,\r\n,1F0,\"1B0\"\r\n\r\n", "a.csv"));
   BOOST_TEST(write_table(*t) == "0F0,0B0\n1F0,1B0\n");
 }
 
 // In the notation of the ZB1P paper, B is the input part of backward if the schedule also contains a W. The text is one
 // rank of two stages.
 BOOST_AUTO_TEST_CASE(the_older_notation_is_read) {
-  const auto t = read_table("0F0,1F0,1BW0,0B0,0W0", "a.csv");
-  BOOST_REQUIRE_MESSAGE(t.has_value(), (t ? "" : t.error().text));
+  const auto t = check_ok(read_table("0F0,1F0,1BW0,0B0,0W0", "a.csv"));
   BOOST_TEST(write_table(*t) == "0F0,1F0,1B0,0I0,0W0\n");
   BOOST_TEST(why("0F0,1F0,1BW0,1W0,0B0,0W0") == "a.csv:1: 1B0 repeats the work of 1W0 on the same micro-batch");
   BOOST_TEST(why("0F0,1F0,1I0,1W0,0B0,0W0") == "a.csv:1: 0B0 repeats the work of 0W0 on the same micro-batch");
@@ -50,8 +49,7 @@ BOOST_AUTO_TEST_CASE(the_older_notation_is_read) {
 
 BOOST_AUTO_TEST_CASE(what_pytorch_writes_beside_computations_is_read) {
   const std::string csv = "0UNSHARD,0F0,0F1,0B0,0B1,0REDUCE_GRAD,0RESHARD\n";
-  const auto t = read_table(csv, "a.csv");
-  BOOST_REQUIRE_MESSAGE(t.has_value(), (t ? "" : t.error().text));
+  const auto t = check_ok(read_table(csv, "a.csv"));
   BOOST_TEST(write_table(*t) == csv);
   BOOST_TEST(why("0UNSHARD,0F0,0RESHARD,0B0") == "a.csv:1: 0B0 uses a stage that is not gathered");
   BOOST_TEST(why("0F0,0REDUCE_GRAD,0B0") == "a.csv:1: 0B0 comes after REDUCE_GRAD of its stage");

@@ -1,4 +1,5 @@
 #include "storage/memory/huge_memory.hpp"
+#include "tests/check_ok.hpp"
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
@@ -25,15 +26,13 @@ bool starts_at(const pool& m, uint64_t alignment) { return reinterpret_cast<uint
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(zero_bytes_give_no_mapping) {
-  const auto m = pool::allocate(0);
-  BOOST_REQUIRE(m.has_value());
+  const auto m = troupe::tests::check_ok(pool::allocate(0));
   BOOST_TEST(m->data() == nullptr);
   BOOST_TEST(m->bytes() == 0U);
 }
 
 BOOST_AUTO_TEST_CASE(a_small_pool_is_zeroed_whole_pages) {
-  const auto m = pool::allocate(5000);
-  BOOST_REQUIRE(m.has_value());
+  const auto m = troupe::tests::check_ok(pool::allocate(5000));
   BOOST_TEST(m->bytes() == 8192U);
   BOOST_TEST(starts_at(*m, 4096));
   BOOST_TEST(std::all_of(m->data(), m->data() + m->bytes(), [](std::byte b) { return b == std::byte{0}; }));
@@ -41,8 +40,7 @@ BOOST_AUTO_TEST_CASE(a_small_pool_is_zeroed_whole_pages) {
 
 BOOST_AUTO_TEST_CASE(a_large_pool_starts_at_a_huge_page) {
   for (uint64_t mib : {2, 3, 7}) {
-    const auto m = pool::allocate(mib << 20);
-    BOOST_REQUIRE(m.has_value());
+    const auto m = troupe::tests::check_ok(pool::allocate(mib << 20));
     BOOST_TEST(starts_at(*m, pool::alignment_bytes));
     BOOST_TEST(m->bytes() == mib << 20);
     std::memset(m->data(), 1, m->bytes());
@@ -52,8 +50,7 @@ BOOST_AUTO_TEST_CASE(a_large_pool_starts_at_a_huge_page) {
 BOOST_AUTO_TEST_CASE(moving_moves_the_bytes_and_the_end_gives_them_back) {
   const uint64_t before = mapped_kib();
   {
-    auto a = pool::allocate(uint64_t{64} << 20);
-    BOOST_REQUIRE(a.has_value());
+    auto a = troupe::tests::check_ok(pool::allocate(uint64_t{64} << 20));
     std::byte* data = a->data();
     pool b = std::move(*a);
     BOOST_TEST(b.data() == data);

@@ -3,6 +3,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "tests/check_ok.hpp"
 #include "tests/scratch_folder.hpp"
 
 BOOST_AUTO_TEST_SUITE(memory_room)
@@ -24,8 +25,7 @@ BOOST_AUTO_TEST_CASE(without_groups_it_is_the_machines_with_its_swap) {
   const scratch_folder at;
   BOOST_TEST(!storage::free_memory(at.path()).has_value());
   machine(at);
-  const auto room = storage::free_memory(at.path());
-  BOOST_REQUIRE(room.has_value());
+  const auto room = check_ok(storage::free_memory(at.path()));
   BOOST_TEST(room->bytes == 12500U * 1024);
   BOOST_TEST(room->where == "the machine");
 }
@@ -39,8 +39,7 @@ BOOST_AUTO_TEST_CASE(the_nearest_limit_of_the_groups_above_counts_without_pages_
   at.write("sys/fs/cgroup/box/memory.max", "4000000\n");
   at.write("sys/fs/cgroup/box/memory.current", "3000000\n");
   at.write("sys/fs/cgroup/box/memory.stat", "anon 900000\ninactive_file 600000\nactive_file 400000\n");
-  const auto room = storage::free_memory(at.path());
-  BOOST_REQUIRE(room.has_value());
+  const auto room = check_ok(storage::free_memory(at.path()));
   BOOST_TEST(room->bytes == 2 * mb);
   BOOST_TEST(room->where == "the control group " + (at / "sys/fs/cgroup/box").string());
 }
@@ -61,16 +60,14 @@ BOOST_AUTO_TEST_CASE(all_of_it_is_the_machines_or_the_smallest_limit_above) {
   const scratch_folder at;
   BOOST_TEST(!storage::all_memory(at.path()).has_value());
   machine(at);
-  const auto whole = storage::all_memory(at.path());
-  BOOST_REQUIRE(whole.has_value());
+  const auto whole = check_ok(storage::all_memory(at.path()));
   BOOST_TEST(whole->bytes == 16000U * 1024);
   BOOST_TEST(whole->where == "the machine");
   at.write("proc/self/cgroup", "4:memory:/box/inner\n");
   at.write("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
   at.write("sys/fs/cgroup/memory/box/memory.limit_in_bytes", "3000000\n");
   at.write("sys/fs/cgroup/memory/box/inner/memory.limit_in_bytes", "4000000\n");
-  const auto group = storage::all_memory(at.path());
-  BOOST_REQUIRE(group.has_value());
+  const auto group = check_ok(storage::all_memory(at.path()));
   BOOST_TEST(group->bytes == 3 * mb);
   BOOST_TEST(group->machine_bytes == 16000U * 1024);
   BOOST_TEST(group->where == "the control group " + (at / "sys/fs/cgroup/memory/box").string());

@@ -1,4 +1,5 @@
 #include "storage/memory/shared_memory.hpp"
+#include "tests/check_ok.hpp"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -19,19 +20,16 @@ using memory = troupe::storage::shared_memory;
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(zero_bytes_give_no_mapping) {
-  const auto m = memory::create(0);
-  BOOST_REQUIRE(m.has_value());
+  const auto m = troupe::tests::check_ok(memory::create(0));
   BOOST_TEST(m->data() == nullptr);
   BOOST_TEST(m->descriptor() == -1);
 }
 
 BOOST_AUTO_TEST_CASE(what_one_mapping_writes_the_other_reads) {
-  auto first = memory::create(5000);
-  BOOST_REQUIRE(first.has_value());
+  auto first = troupe::tests::check_ok(memory::create(5000));
   BOOST_TEST(first->bytes() == 8192U);
   BOOST_TEST(std::all_of(first->data(), first->data() + first->bytes(), [](std::byte b) { return b == std::byte{0}; }));
-  const auto second = memory::open(::dup(first->descriptor()));
-  BOOST_REQUIRE(second.has_value());
+  const auto second = troupe::tests::check_ok(memory::open(::dup(first->descriptor())));
   BOOST_TEST(second->bytes() == 8192U);
   BOOST_TEST((second->data() != first->data()));
   first->data()[8191] = std::byte{42};
@@ -39,8 +37,7 @@ BOOST_AUTO_TEST_CASE(what_one_mapping_writes_the_other_reads) {
 }
 
 BOOST_AUTO_TEST_CASE(a_process_that_ends_takes_nothing_along) {
-  const auto m = memory::create(4096);
-  BOOST_REQUIRE(m.has_value());
+  const auto m = troupe::tests::check_ok(memory::create(4096));
   const pid_t child = ::fork();
   if (child == 0) {
     m->data()[7] = std::byte{7};
@@ -51,8 +48,7 @@ BOOST_AUTO_TEST_CASE(a_process_that_ends_takes_nothing_along) {
 }
 
 BOOST_AUTO_TEST_CASE(nobody_can_change_its_size) {
-  const auto m = memory::create(8192);
-  BOOST_REQUIRE(m.has_value());
+  const auto m = troupe::tests::check_ok(memory::create(8192));
   BOOST_TEST(::ftruncate(m->descriptor(), 4096) != 0);
   BOOST_TEST(::ftruncate(m->descriptor(), 1 << 20) != 0);
 }
@@ -68,8 +64,7 @@ BOOST_AUTO_TEST_CASE(descriptors_whose_size_could_change_are_refused) {
 }
 
 BOOST_AUTO_TEST_CASE(a_move_leaves_one_owner) {
-  auto m = memory::create(4096);
-  BOOST_REQUIRE(m.has_value());
+  auto m = troupe::tests::check_ok(memory::create(4096));
   const int descriptor = m->descriptor();
   {
     const memory moved = std::move(*m);

@@ -7,6 +7,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "tests/check_ok.hpp"
 #include "tests/scratch_folder.hpp"
 
 BOOST_AUTO_TEST_SUITE(append_file)
@@ -14,6 +15,7 @@ BOOST_AUTO_TEST_SUITE(append_file)
 using namespace troupe;
 using namespace troupe::telemetry;
 using tests::scratch_folder;
+using troupe::tests::check_ok;
 
 namespace {
 
@@ -42,8 +44,7 @@ class full_disk {
 
 BOOST_AUTO_TEST_CASE(records_follow_each_other) {
   const scratch_folder f;
-  auto file = telemetry::append_file::create(f / "a.csv");
-  BOOST_TEST_REQUIRE(file.has_value());
+  auto file = check_ok(telemetry::append_file::create(f / "a.csv"));
   file->add("one\n");
   BOOST_TEST(scratch_folder::read(f / "a.csv").empty());
   file->add("two\n");
@@ -55,8 +56,7 @@ BOOST_AUTO_TEST_CASE(records_follow_each_other) {
 
 BOOST_AUTO_TEST_CASE(records_in_a_file_that_was_removed_are_dropped_and_said_to_be) {
   const scratch_folder f;
-  auto file = telemetry::append_file::create(f / "a.csv");
-  BOOST_TEST_REQUIRE(file.has_value());
+  auto file = check_ok(telemetry::append_file::create(f / "a.csv"));
   file->add("one\n");
   BOOST_TEST(file->flush().has_value());
   BOOST_TEST(!file->is_removed());
@@ -73,8 +73,7 @@ BOOST_AUTO_TEST_CASE(records_in_a_file_that_was_removed_are_dropped_and_said_to_
 BOOST_AUTO_TEST_CASE(an_earlier_file_is_set_aside) {
   const scratch_folder f;
   f.write("a.csv", "of yesterday");
-  auto file = telemetry::append_file::create(f / "a.csv");
-  BOOST_TEST_REQUIRE(file.has_value());
+  check_ok(telemetry::append_file::create(f / "a.csv"));
   BOOST_TEST(scratch_folder::read(f / "a.csv").empty());
   BOOST_TEST(scratch_folder::read(f / "a.csv.previous") == "of yesterday");
 }
@@ -89,8 +88,7 @@ BOOST_AUTO_TEST_CASE(a_folder_that_is_not_there_is_named) {
 
 BOOST_AUTO_TEST_CASE(a_full_disk_tears_no_record_and_loses_none) {
   const scratch_folder f;
-  auto file = telemetry::append_file::create(f / "a.csv");
-  BOOST_TEST_REQUIRE(file.has_value());
+  auto file = check_ok(telemetry::append_file::create(f / "a.csv"));
   file->add("whole\n");
   BOOST_TEST(file->flush().has_value());
   {
@@ -111,8 +109,7 @@ BOOST_AUTO_TEST_CASE(a_full_disk_tears_no_record_and_loses_none) {
 
 BOOST_AUTO_TEST_CASE(waiting_records_have_a_limit_and_dropped_ones_are_counted) {
   const scratch_folder f;
-  auto file = telemetry::append_file::create(f / "a.csv");
-  BOOST_TEST_REQUIRE(file.has_value());
+  auto file = check_ok(telemetry::append_file::create(f / "a.csv"));
   const std::string record(waiting_bytes_limit / 4, 'x');
   for (int i = 0; i < 7; ++i) file->add(record);
   BOOST_TEST(file->waiting_bytes() == waiting_bytes_limit);

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "tests/check_ok.hpp"
 #include "tests/scratch_folder.hpp"
 
 BOOST_AUTO_TEST_SUITE(curve_files)
@@ -15,13 +16,13 @@ BOOST_AUTO_TEST_SUITE(curve_files)
 using namespace troupe;
 using namespace troupe::telemetry;
 using tests::scratch_folder;
+using troupe::tests::check_ok;
 namespace fs = std::filesystem;
 
 BOOST_AUTO_TEST_CASE(a_label_has_a_file_with_deepspeeds_name_and_header) {
   BOOST_TEST(csv_file_name("Train/Samples/train loss") == "Train_Samples_train_loss.csv");
   const scratch_folder f;
-  auto files = telemetry::curve_files::open({f / "csv/job", {}, {}}, 0);
-  BOOST_TEST_REQUIRE(files.has_value());
+  auto files = check_ok(telemetry::curve_files::open({f / "csv/job", {}, {}}, 0));
   for (uint64_t step = 1; step <= 2; ++step) {
     BOOST_TEST_INFO_SCOPE("step " << step);
     const std::vector<curve_value> values = {{"Train/Samples/lr", 0.1 / double(step)},
@@ -35,8 +36,7 @@ BOOST_AUTO_TEST_CASE(a_label_has_a_file_with_deepspeeds_name_and_header) {
 
 BOOST_AUTO_TEST_CASE(an_event_file_and_json_lines_grow_with_every_write) {
   const scratch_folder f;
-  auto files = telemetry::curve_files::open({{}, f / "events", f / "out/steps.jsonl"}, 1700000000);
-  BOOST_TEST_REQUIRE(files.has_value());
+  auto files = check_ok(telemetry::curve_files::open({{}, f / "events", f / "out/steps.jsonl"}, 1700000000));
   const auto event_bytes = [&] {
     uint64_t n = 0, count = 0;
     for (const auto& e : fs::directory_iterator(f / "events")) {
@@ -60,8 +60,8 @@ BOOST_AUTO_TEST_CASE(an_event_file_and_json_lines_grow_with_every_write) {
 BOOST_AUTO_TEST_CASE(a_run_that_resumes_has_one_curve) {
   const scratch_folder f;
   const auto open = [&](std::optional<uint64_t> after) {
-    auto files = telemetry::curve_files::open({f / "csv", f / "events", f / "steps.jsonl", after}, 1700000000);
-    BOOST_TEST_REQUIRE(files.has_value());
+    auto files =
+        check_ok(telemetry::curve_files::open({f / "csv", f / "events", f / "steps.jsonl", after}, 1700000000));
     return std::move(*files);
   };
   const auto row = [](uint64_t samples) { return "{\"step\":1,\"global_samples\":" + std::to_string(samples) + "}"; };
@@ -100,8 +100,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_resumes_has_one_curve) {
 
 BOOST_AUTO_TEST_CASE(curves_that_are_open_go_back_with_their_run) {
   const scratch_folder f;
-  auto files = telemetry::curve_files::open({f / "csv", f / "events", f / "steps.jsonl", {}}, 1700000000);
-  BOOST_TEST_REQUIRE(files.has_value());
+  auto files = check_ok(telemetry::curve_files::open({f / "csv", f / "events", f / "steps.jsonl", {}}, 1700000000));
   const auto row = [](uint64_t samples) { return "{\"step\":1,\"global_samples\":" + std::to_string(samples) + "}"; };
   const auto write = [&](uint64_t samples, double value) {
     const std::vector<curve_value> values = {{"Train/Samples/lr", value}};
@@ -182,8 +181,7 @@ BOOST_AUTO_TEST_CASE(a_first_row_torn_by_a_crash_is_still_a_curve) {
     const scratch_folder f;
     f.write("csv/Train_Samples_lr.csv", text);
     f.write("steps.jsonl", text.empty() ? "" : "{\"ste");
-    auto files = telemetry::curve_files::open({f / "csv", {}, f / "steps.jsonl", 16}, 0);
-    BOOST_TEST_REQUIRE(files.has_value(), files.error().text);
+    auto files = check_ok(telemetry::curve_files::open({f / "csv", {}, f / "steps.jsonl", 16}, 0));
     const std::vector<curve_value> values = {{"Train/Samples/lr", 2}};
     BOOST_TEST(files->write(0, 24, values).has_value());
     BOOST_TEST(scratch_folder::read(f / "csv/Train_Samples_lr.csv") == "step,lr\n24,2\n");
@@ -211,8 +209,7 @@ BOOST_AUTO_TEST_CASE(a_file_is_cut_after_its_last_valid_row) {
 
 BOOST_AUTO_TEST_CASE(files_that_are_not_asked_for_are_not_made) {
   const scratch_folder f;
-  auto files = telemetry::curve_files::open({}, 0);
-  BOOST_TEST_REQUIRE(files.has_value());
+  auto files = check_ok(telemetry::curve_files::open({}, 0));
   const std::vector<curve_value> values = {{"a/b", 1.0}};
   BOOST_TEST(files->write(5, 300, values).has_value());
   BOOST_TEST(files->write_line("{}").has_value());
@@ -294,8 +291,7 @@ BOOST_AUTO_TEST_CASE(curves_that_move_with_their_run_are_still_its_own) {
 
 BOOST_AUTO_TEST_CASE(a_file_that_vanished_is_reported_and_the_curves_are_not_complete) {
   const scratch_folder f;
-  auto files = telemetry::curve_files::open({f / "csv", {}, {}}, 0);
-  BOOST_TEST_REQUIRE(files.has_value());
+  auto files = check_ok(telemetry::curve_files::open({f / "csv", {}, {}}, 0));
   fs::remove_all(f / "csv");
   const std::vector<curve_value> values = {{"a/b", 1.0}};
   BOOST_TEST(!files->write(5, 300, values).has_value());

@@ -6,11 +6,13 @@
 #include <filesystem>
 #include <string>
 
+#include "tests/check_ok.hpp"
 #include "tests/scratch_folder.hpp"
 
 BOOST_AUTO_TEST_SUITE(programs)
 
 using namespace troupe::apps;
+using troupe::tests::check_error;
 using troupe::tests::scratch_folder;
 
 namespace {
@@ -75,10 +77,8 @@ BOOST_AUTO_TEST_CASE(no_torch_and_another_torch_are_one_sentence_each) {
   const environment e;
   const auto place = (e.folder / "lib/python3.11/site-packages").string();
   const auto refused = [&](const std::string& got) {
-    const auto found = trainer_program(e.bin(), "troupe train");
-    BOOST_TEST_REQUIRE(!found.has_value());
-    BOOST_TEST(found.error().text == "troupe train needs torch " + wanted + " in '" + place + "', got " + got +
-                                         ": pip install 'troupe[train]'");
+    check_error(trainer_program(e.bin(), "troupe train"), "troupe train needs torch " + wanted + " in '" + place +
+                                                              "', got " + got + ": pip install 'troupe[train]'");
   };
   refused("none");
   for (const char* other : {"2.10.0+cu130", "2.11.1", "2.11", "12.11.0"}) {
@@ -101,10 +101,9 @@ BOOST_AUTO_TEST_CASE(of_two_pythons_the_one_with_the_right_torch_is_taken) {
 
 BOOST_AUTO_TEST_CASE(a_package_of_another_version_is_none) {
   const environment e("lib/python3.11/site-packages", "0.0.9");
-  const auto found = trainer_program(e.bin(), "troupe train");
-  BOOST_TEST_REQUIRE(!found.has_value());
-  BOOST_TEST(found.error().text == "troupe train: the program troupe-train is not in '" + e.bin().string() +
-                                       "': install Debian's package `troupe-train`, or Troupe's wheel");
+  check_error(trainer_program(e.bin(), "troupe train"),
+              "troupe train: the program troupe-train is not in '" + e.bin().string() +
+                  "': install Debian's package `troupe-train`, or Troupe's wheel");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

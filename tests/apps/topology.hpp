@@ -61,6 +61,5 @@ inline size_t sentences_of(const std::string& err) {
 inline size_t lines_of(const std::string& text) {
   return static_cast<size_t>(std::count(text.begin(), text.end(), '\n'));
 }
-inline bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace troupe::tests

@@ -54,14 +54,6 @@ inline std::string as_file(const std::string& header, const std::string& data = 
   return out + header + data;
 }
 
-/// Checks that `r` failed with error kind `kind` and that its text contains `words`.
-template <class T>
-void check_failed(const core::result<T>& r, core::error_kind kind, const std::string& words) {
-  BOOST_REQUIRE_MESSAGE(!r, "was accepted; wanted: " << words);
-  BOOST_TEST(static_cast<int>(r.error().kind) == static_cast<int>(kind), r.error().text);
-  BOOST_TEST(r.error().text.find(words) != std::string::npos, r.error().text << " | wanted: " << words);
-}
-
 inline size_t files_in(const std::filesystem::path& folder) {
   return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(folder), {}));
 }

@@ -13,6 +13,7 @@ BOOST_AUTO_TEST_SUITE(frames)
 
 using namespace troupe;
 using namespace troupe::cluster;
+using troupe::tests::check_failed;
 using troupe::tests::check_ok;
 
 namespace {
@@ -81,18 +82,14 @@ BOOST_AUTO_TEST_CASE(the_last_words_of_an_end_that_goes_are_heard) {
   const auto last = check_ok(p.b->receive());
   BOOST_TEST_REQUIRE(last->size() == 1);
   BOOST_TEST(std::get<leaving>(last->front().what).code == 3);
-  const auto end = p.b->receive();
-  BOOST_TEST_REQUIRE(!end.has_value());
-  BOOST_TEST((end.error().kind == core::error_kind::peer_lost));
+  check_failed(p.b->receive(), core::error_kind::peer_lost);
 }
 
 BOOST_AUTO_TEST_CASE(frames_that_lie_end_the_link) {
   const auto refused = [](const std::string& bytes) {
     pair p;
     BOOST_TEST_REQUIRE(::send(p.raw->number(), bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()));
-    const auto came = p.a->receive();
-    BOOST_TEST_REQUIRE(!came.has_value());
-    BOOST_TEST((came.error().kind == core::error_kind::mismatch));
+    check_failed(p.a->receive(), core::error_kind::mismatch);
   };
   std::string good = frame_of(dismissal{}, 0);
   std::string long_one = good, greedy = good, unknown = good;

@@ -12,6 +12,7 @@
 
 #include "compression/init_compression.hpp"
 #include "config/load.hpp"
+#include "tests/check_ok.hpp"
 
 namespace troupe::tests {
 
@@ -70,7 +71,5 @@ inline std::string quantised(const std::string& bits, const std::string& modules
          offset + "}, different_groups: {all: {params: {start_bits: 8, target_bits: " + bits + "}, modules: [" +
          modules + "]}}}";
 }
-
-inline bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace troupe::tests

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "data/token_stream.hpp"
+#include "tests/check_ok.hpp"
 
 namespace troupe::tests {
 
@@ -65,10 +66,7 @@ inline std::shared_ptr<const data::token_stream> opened(const data::source_optio
 
 /// Checks that opening the source fails with this error kind and that the error's text contains `words`.
 inline void check_refused(const data::source_options& options, core::error_kind kind, const std::string& words) {
-  auto stream = data::open_tokens(options);
-  BOOST_REQUIRE_MESSAGE(!stream, options.path.string() + " was opened");
-  BOOST_TEST(static_cast<int>(stream.error().kind) == static_cast<int>(kind), stream.error().text);
-  BOOST_TEST(stream.error().text.find(words) != std::string::npos, stream.error().text);
+  check_failed(data::open_tokens(options), kind, words);
 }
 
 }  // namespace troupe::tests

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "device/cuda/faults.hpp"
+#include "tests/check_ok.hpp"
 #include "tests/device/devices.hpp"
 
 namespace troupe::device::tests {
@@ -94,9 +95,8 @@ BOOST_FIXTURE_TEST_CASE(only_the_gpu_that_is_asked_for_is_checked_and_the_thread
   fake().gpus = {{}, {.name = "Ill GPU", .code = cudaErrorInitializationError}, {}};
   cudaSetDevice(2);
   BOOST_TEST(check(gpu).has_value());
-  const auto ill = check({device_kind::cuda, 1});
-  BOOST_REQUIRE(!ill);
-  BOOST_TEST(ill.error().text == "device cuda:1: CUDA does not start on Ill GPU: what CUDA says (cudaErrorOther)");
+  troupe::tests::check_error(check({device_kind::cuda, 1}),
+                             "device cuda:1: CUDA does not start on Ill GPU: what CUDA says (cudaErrorOther)");
   int index = -1;
   cudaGetDevice(&index);
   BOOST_TEST(index == 2);
@@ -161,9 +161,8 @@ BOOST_FIXTURE_TEST_CASE(a_refused_call_is_a_fault_once_and_a_lost_gpu_is_one_for
   std::byte byte{};
   fake().of_copies = cudaErrorInvalidValue;
   s.copy(place.data(), &byte, 1);
-  const auto refused = cuda::take_fault();
-  BOOST_REQUIRE(!refused);
-  BOOST_TEST(refused.error().text == "the GPU reported an error while copying: what CUDA says (cudaErrorOther)");
+  troupe::tests::check_error(cuda::take_fault(),
+                             "the GPU reported an error while copying: what CUDA says (cudaErrorOther)");
   BOOST_TEST(cuda::take_fault().has_value());
   fake().of_waits = cudaErrorLaunchFailure;
   for (int asked = 0; asked < 2; ++asked) {

@@ -14,7 +14,9 @@
 BOOST_AUTO_TEST_SUITE(degrees)
 
 using namespace troupe;
+using troupe::tests::check_failed;
 using troupe::tests::check_ok;
+using troupe::tests::has;
 
 namespace {
 
@@ -50,8 +52,6 @@ job::listed_way& way_of(job::degree_list& list, const std::string& degrees) {
 }
 
 std::string in(const std::string& folder) { return "output=" + folder; }
-
-bool has(const std::string& all, const std::string& part) { return all.find(part) != std::string::npos; }
 
 }  // namespace
 
@@ -103,12 +103,8 @@ BOOST_AUTO_TEST_CASE(a_budget_leaves_the_ways_that_fit_and_one_that_none_fits_is
       if (needs[i] > least) BOOST_TEST(has(tight.ways[i].refusal, "budget"), tight.ways[i].refusal);
     }
   const auto none = with_budget(least - 4);
-  const auto refused = job::chosen_degrees(listed(none), none);
-  BOOST_TEST_REQUIRE(!refused.has_value());
-  BOOST_TEST(
-      has(refused.error().text, "cluster.host_memory_budget: wanted at least " + std::to_string(least) + " bytes"),
-      refused.error().text);
-  BOOST_TEST((refused.error().kind == core::error_kind::bad_input));
+  check_failed(job::chosen_degrees(listed(none), none), core::error_kind::bad_input,
+               "cluster.host_memory_budget: wanted at least " + std::to_string(least) + " bytes");
 }
 
 BOOST_AUTO_TEST_CASE(a_budget_of_passes_that_no_way_fits_is_told_the_least_that_one_does) {
@@ -122,10 +118,8 @@ BOOST_AUTO_TEST_CASE(a_budget_of_passes_that_no_way_fits_is_told_the_least_that_
     BOOST_TEST(!way.runs());
     if (way.lacks_memory) least = std::min(least, way.least_budget);
   }
-  const auto refused = job::chosen_degrees(all, none);
-  BOOST_TEST_REQUIRE(!refused.has_value());
-  BOOST_TEST(has(refused.error().text, "compile.memory_budget: wanted at least " + std::to_string(least) + " bytes"),
-             refused.error().text);
+  check_failed(job::chosen_degrees(all, none),
+               "compile.memory_budget: wanted at least " + std::to_string(least) + " bytes");
   const auto enough = with_budget(least), too_little = with_budget(least - 64);
   BOOST_TEST(job::chosen_degrees(listed(enough), enough).has_value());
   BOOST_TEST(!job::chosen_degrees(listed(too_little), too_little).has_value());
@@ -191,9 +185,7 @@ BOOST_AUTO_TEST_CASE(a_file_that_is_no_profile_is_refused_at_its_line) {
     BOOST_TEST(refused(head + line) == "degrees.csv:4: wanted seven numbers and degrees of measured degrees");
   const tests::scratch_folder folder;
   folder.write(std::string(job::degrees_file_name), "nonsense");
-  const auto list = job::list_degrees(config_of({in(folder.path().string())}));
-  BOOST_TEST_REQUIRE(!list.has_value());
-  BOOST_TEST(has(list.error().text, "remove the file to measure steps again"), list.error().text);
+  check_failed(job::list_degrees(config_of({in(folder.path().string())})), "remove the file to measure steps again");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

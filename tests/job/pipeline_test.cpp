@@ -20,6 +20,7 @@ BOOST_AUTO_TEST_SUITE(pipeline)
 
 using namespace troupe;
 using troupe::tests::check_ok;
+using troupe::tests::has;
 
 namespace {
 
@@ -58,8 +59,6 @@ std::string refusal(const settings& set, const std::string& folder = "/base") {
 const plan::plan_options& options_of(const job::blueprint& b, plan::plan_choice which) {
   return b.options[static_cast<size_t>(which)];
 }
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 /// Returns true if the stages of the training plan begin at these units.
 bool cut_at(const job::blueprint& b, const std::vector<uint32_t>& first) {

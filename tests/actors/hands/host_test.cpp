@@ -12,6 +12,7 @@
 #include "actors/aten_threads.hpp"
 #include "actors/run/host_messages.hpp"
 #include "models/segment/products.hpp"
+#include "tests/check_ok.hpp"
 #include "tests/small_job.hpp"
 
 BOOST_AUTO_TEST_SUITE(host)
@@ -175,15 +176,11 @@ BOOST_AUTO_TEST_CASE(a_system_without_troupes_messages_is_refused_with_what_to_a
 
 BOOST_AUTO_TEST_CASE(a_system_whose_scheduler_runs_nothing_is_refused) {
   const host_system mine(true, "testing");
-  const auto ok = actors::check_system(*mine.system);
-  BOOST_REQUIRE(!ok);
-  BOOST_TEST(ok.error().text.find("scheduler.policy testing") != std::string::npos);
+  check_failed(actors::check_system(*mine.system), "scheduler.policy testing");
 }
 
 BOOST_AUTO_TEST_CASE(without_a_configuration_there_is_no_session) {
-  const auto s = actors::session::open(actors::session_options{});
-  BOOST_REQUIRE(!s);
-  BOOST_TEST((s.error().kind == core::error_kind::bad_input));
+  check_failed(actors::session::open(actors::session_options{}), core::error_kind::bad_input);
 }
 
 BOOST_AUTO_TEST_CASE(the_loader_answers_a_host_and_the_run_is_not_disturbed) {
@@ -219,10 +216,7 @@ BOOST_AUTO_TEST_CASE(a_host_ends_the_run_by_a_message_and_sees_the_actors_go) {
     step_of(*s);
     self->send(all.supervisor, actors::give_up{core::error_kind::stopped, "the host has seen enough"});
   }
-  const auto end = s->step();
-  BOOST_REQUIRE(!end);
-  BOOST_TEST((end.error().kind == core::error_kind::stopped));
-  BOOST_TEST(end.error().text.find("the host has seen enough") != std::string::npos);
+  check_failed(s->step(), core::error_kind::stopped, "the host has seen enough");
   s.reset();
   for (int i = 0; i < 3; ++i) self->receive([](const caf::down_msg&) {});
 }

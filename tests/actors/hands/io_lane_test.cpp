@@ -15,12 +15,14 @@
 #include "plan/generate/generate.hpp"
 #include "storage/swap/swap_space.hpp"
 #include "tests/actors/ranks.hpp"
+#include "tests/check_ok.hpp"
 #include "tests/scratch_folder.hpp"
 
 BOOST_AUTO_TEST_SUITE(io_lane)
 
 using namespace troupe;
 using namespace troupe::actors;
+using troupe::tests::check_failed;
 
 namespace {
 
@@ -291,13 +293,9 @@ BOOST_AUTO_TEST_CASE(a_late_write_that_fails_is_reported_to_the_next_swap_and_to
   BOOST_REQUIRE(did.has_value());
   BOOST_TEST((*did == progress::done));
   h.play_until_settled();
-  const auto settled = h.memory().settle_writes();
-  BOOST_REQUIRE(!settled.has_value());
-  BOOST_TEST(settled.error().text.find("rank.swap") != std::string::npos, settled.error().text);
+  check_failed(h.memory().settle_writes(), "rank.swap");
   h.begin();
-  const auto next = h.start(h.swaps(plan::swapped::shards, plan::kind::swap_in).front());
-  BOOST_REQUIRE(!next.has_value());
-  BOOST_TEST(next.error().text.find("a write of the previous step") != std::string::npos, next.error().text);
+  check_failed(h.start(h.swaps(plan::swapped::shards, plan::kind::swap_in).front()), "a write of the previous step");
 }
 
 BOOST_AUTO_TEST_CASE(giving_up_leaves_no_write_to_wait_for) {

@@ -8,12 +8,15 @@
 
 #include "checkpoint/files/memory_files.hpp"
 #include "fabric/wire/notes.hpp"
+#include "tests/check_ok.hpp"
 #include "tests/fakes/wires.hpp"
 
 BOOST_AUTO_TEST_SUITE(machine_files)
 
 using namespace troupe;
 using namespace troupe::actors;
+using troupe::tests::check_error;
+using troupe::tests::check_failed;
 
 namespace {
 
@@ -102,13 +105,9 @@ BOOST_AUTO_TEST_CASE(what_is_not_there_or_too_short_is_named) {
   two_machines m;
   m.b.wire->serve(m.b.files);
   std::vector<std::byte> part(10);
-  const auto missing = m.a.wire->read(1, "/none", 0, part);
-  BOOST_TEST_REQUIRE(!missing.has_value());
-  BOOST_TEST(missing.error().text.find("/none") != std::string::npos, missing.error().text);
+  check_failed(m.a.wire->read(1, "/none", 0, part), "/none");
   write(m.b.files, "/short", drawn(5));
-  const auto beyond = m.a.wire->read(1, "/short", 0, part);
-  BOOST_TEST_REQUIRE(!beyond.has_value());
-  BOOST_TEST(beyond.error().text.find("wanted 10 bytes, got 5") != std::string::npos, beyond.error().text);
+  check_failed(m.a.wire->read(1, "/short", 0, part), "wanted 10 bytes, got 5");
 }
 
 BOOST_AUTO_TEST_CASE(a_copy_that_cannot_be_written_is_refused_by_its_taker_and_the_next_one_is_taken) {
@@ -145,12 +144,8 @@ BOOST_AUTO_TEST_CASE(nobody_waits_for_a_process_that_is_lost_already_or_for_itse
   two_machines m;
   std::vector<std::byte> out(8);
   m.a.wire->lose(1, {core::error_kind::peer_lost, "place 1 is lost"});
-  const auto lost = m.a.wire->read(1, "/x", 0, out);
-  BOOST_TEST_REQUIRE(!lost.has_value());
-  BOOST_TEST(lost.error().text == "place 1 is lost");
-  const auto own = m.b.wire->read(1, "/x", 0, out);
-  BOOST_TEST_REQUIRE(!own.has_value());
-  BOOST_TEST(own.error().text == "'/x': wanted a file of another process, got this one's place");
+  check_error(m.a.wire->read(1, "/x", 0, out), "place 1 is lost");
+  check_error(m.b.wire->read(1, "/x", 0, out), "'/x': wanted a file of another process, got this one's place");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -8,12 +8,14 @@
 #include <iterator>
 
 #include "core/clock.hpp"
+#include "tests/check_ok.hpp"
 #include "tests/scratch_folder.hpp"
 
 BOOST_AUTO_TEST_SUITE(shared_output)
 
 using namespace troupe;
 using namespace troupe::actors;
+using troupe::tests::check_failed;
 namespace fs = std::filesystem;
 
 BOOST_AUTO_TEST_CASE(a_sign_is_seen_by_all_and_nothing_stays) {
@@ -58,10 +60,7 @@ BOOST_AUTO_TEST_CASE(another_folder_of_that_name_is_refused_soon) {
 BOOST_AUTO_TEST_CASE(a_folder_that_may_not_be_written_is_refused) {
   std::ifstream in("/proc/self/comm");  // reads a file in a folder in which not even root can create files
   const std::string content((std::istreambuf_iterator<char>(in)), {});
-  const auto seen = look_for_sign({"/proc/self/comm", content}, 1);
-  BOOST_TEST_REQUIRE(!seen.has_value());
-  BOOST_TEST(seen.error().text.find("into which all hosts may write, '/proc/self', got: ") != std::string::npos,
-             seen.error().text);
+  check_failed(look_for_sign({"/proc/self/comm", content}, 1), "into which all hosts may write, '/proc/self', got: ");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

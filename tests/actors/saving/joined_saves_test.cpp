@@ -25,6 +25,7 @@ BOOST_AUTO_TEST_SUITE(joined_saves)
 using namespace troupe;
 using namespace troupe::actors;
 using checkpoint::fake_files;
+using troupe::tests::check_failed;
 using troupe::tests::check_ok;
 namespace fs = std::filesystem;
 
@@ -298,9 +299,7 @@ BOOST_AUTO_TEST_CASE(a_part_that_is_not_as_the_plan_says_fails_the_save_and_one_
     auto leader = check_ok(r.begin(files, 2, {}, first_here));
     for (const uint32_t rank : {0U, 3U, UINT32_MAX}) {
       BOOST_TEST_INFO_SCOPE("rank " << rank);
-      const auto did = (*leader)->take_part({.rank = rank});
-      BOOST_REQUIRE(!did.has_value());
-      BOOST_TEST((did.error().kind == core::error_kind::bad_input));
+      check_failed((*leader)->take_part({.rank = rank}), core::error_kind::bad_input);
     }
     const way_to to_leader{**leader};
     const auto joined = join(r, files, **leader, [&](part_result part) {

@@ -64,7 +64,6 @@ opened open(const fs::path& path, bool fallback = false, wanted_of_folder wants 
                                   .wants = wants});
   return out;
 }
-bool has(const std::string& text, const std::string& words) { return text.find(words) != std::string::npos; }
 
 void check_step(const opened& got, uint64_t step) {
   check_ok(got.source);

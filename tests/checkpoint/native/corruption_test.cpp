@@ -80,8 +80,6 @@ std::string quoted(const fs::path& path) {
   return out.append(path.string()).append("'");
 }
 
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
 /// The part of a data file to which a byte belongs.
 struct meaning {
   const tensor_entry* tensor = nullptr;  ///< tensor to which the byte belongs; null: the byte is in the file's header

@@ -3,6 +3,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "tests/check_ok.hpp"
 #include "tests/scratch_folder.hpp"
 
 BOOST_AUTO_TEST_SUITE(name_map_file)
@@ -10,14 +11,12 @@ BOOST_AUTO_TEST_SUITE(name_map_file)
 using namespace troupe;
 using namespace troupe::config;
 using tests::scratch_folder;
+using troupe::tests::check_failed;
 
 namespace {
 
 void check_refused(const std::string& text, const std::string& why) {
-  const auto got = parse_name_map(text, "map");
-  BOOST_TEST_REQUIRE(!got.has_value(), text);
-  BOOST_TEST((got.error().kind == core::error_kind::bad_input));
-  BOOST_TEST(got.error().text.find(why) != std::string::npos, got.error().text);
+  check_failed(parse_name_map(text, "map"), core::error_kind::bad_input, why);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "data/tokenizers/tokenizer.hpp"
+#include "tests/check_ok.hpp"
 #include "tests/places.hpp"
 
 namespace troupe::tests {
@@ -49,10 +50,7 @@ inline std::vector<uint32_t> encoded(data::tokenizer& t, std::string_view text) 
 
 /// Checks that opening `path` fails as bad input and that the error's text contains `words`.
 inline void check_no_tokenizer(const std::filesystem::path& path, const std::string& words) {
-  const auto t = data::open_tokenizer(path);
-  BOOST_REQUIRE_MESSAGE(!t, path.string() + " was opened");
-  BOOST_TEST(static_cast<int>(t.error().kind) == static_cast<int>(core::error_kind::bad_input), t.error().text);
-  BOOST_TEST(t.error().text.find(words) != std::string::npos, t.error().text);
+  check_failed(data::open_tokenizer(path), core::error_kind::bad_input, words);
 }
 
 }  // namespace troupe::tests

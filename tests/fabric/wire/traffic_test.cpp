@@ -9,6 +9,7 @@
 #include <random>
 
 #include "fabric/layout.hpp"
+#include "tests/check_ok.hpp"
 #include "tests/fabric/operands.hpp"
 
 BOOST_AUTO_TEST_SUITE(traffic)
@@ -18,6 +19,7 @@ namespace {
 using namespace troupe;
 using namespace troupe::fabric;
 using core::dtype;
+using troupe::tests::check_failed;
 
 /// Returns machines with the given numbers of members; each machine has one process.
 homes machines_of(const std::vector<uint32_t>& counts) {
@@ -87,10 +89,7 @@ crossings crossings_of(const request& r, const homes& where, const wire_limits& 
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(members_of_a_machine_have_to_be_neighbours) {
-  const auto refused = homes::make({{0, 0}, {1, 1}, {0, 2}});
-  BOOST_REQUIRE(!refused);
-  BOOST_TEST(refused.error().text.find("got member 2 on machine 0 after members of machine 1") != std::string::npos,
-             refused.error().text);
+  check_failed(homes::make({{0, 0}, {1, 1}, {0, 2}}), "got member 2 on machine 0 after members of machine 1");
   BOOST_REQUIRE(!homes::make({{0, 4}, {1, 4}}));
   const auto good = homes::make({{8, 3}, {2, 1}, {2, 0}});
   BOOST_REQUIRE(good.has_value());
@@ -103,10 +102,7 @@ BOOST_AUTO_TEST_CASE(members_of_a_machine_have_to_be_neighbours) {
 
 BOOST_AUTO_TEST_CASE(limits_too_small_for_two_chunks_are_refused) {
   BOOST_TEST(check_limits({}, 8'192).has_value());
-  const auto refused = check_limits({.incoming_bytes = 4'000}, 4);
-  BOOST_REQUIRE(!refused);
-  BOOST_TEST(refused.error().text.find("of 4 members was wanted, 4096 bytes of incoming") != std::string::npos,
-             refused.error().text);
+  check_failed(check_limits({.incoming_bytes = 4'000}, 4), "of 4 members was wanted, 4096 bytes of incoming");
 }
 
 BOOST_AUTO_TEST_CASE(every_transfer_has_two_ends_and_the_bytes_of_the_formula) {

@@ -13,6 +13,7 @@
 BOOST_AUTO_TEST_SUITE(partition)
 
 using namespace troupe;
+using troupe::tests::check_failed;
 using troupe::tests::check_ok;
 
 namespace {
@@ -47,10 +48,7 @@ core::result<job::named_split> split_of(const std::string& model, const std::str
 }
 
 void check_refused(const std::string& model, const std::string& section, const std::string& text, int degree = 2) {
-  const auto split = split_of(model, section, degree);
-  BOOST_TEST_REQUIRE(!split.has_value(), text);
-  BOOST_TEST((split.error().kind == core::error_kind::bad_input));
-  BOOST_TEST(split.error().text.find(text) != std::string::npos, split.error().text);
+  check_failed(split_of(model, section, degree), core::error_kind::bad_input, text);
 }
 
 bool is_cut(const models::tensor_split& s, uint32_t block, bool attention, bool mlp) {

@@ -9,11 +9,13 @@
 #include "plan/check/rules.hpp"
 #include "plan/layout/own.hpp"
 #include "plan/memory_places.hpp"
+#include "tests/check_ok.hpp"
 #include "tests/plan/cuts.hpp"
 
 BOOST_AUTO_TEST_SUITE(classes)
 
 using namespace troupe::plan;
+using troupe::tests::check_failed;
 
 namespace {
 
@@ -117,10 +119,7 @@ BOOST_AUTO_TEST_CASE(classes_that_leave_a_rank_out_or_include_one_that_differs_a
   const auto two = plans_of(uneven);
   BOOST_TEST_REQUIRE(classes_of(uneven).size() == 2U);
   const std::vector<rank_class> one = {{{0, 1}}};
-  const auto refused = check_classes(one, shared_plans{two[0]});
-  BOOST_TEST_REQUIRE(!refused.has_value());
-  BOOST_TEST(refused.error().text.find("is not of the class that rank 0 represents") != std::string::npos,
-             refused.error().text);
+  check_failed(check_classes(one, shared_plans{two[0]}), "is not of the class that rank 0 represents");
 }
 
 BOOST_AUTO_TEST_CASE(a_broken_plan_of_a_class_is_found) {

@@ -6,11 +6,14 @@
 #include "plan/check/check.hpp"
 #include "plan/generate/explain.hpp"
 #include "plan/show/accounts.hpp"
+#include "tests/check_ok.hpp"
 #include "tests/plan/samples.hpp"
 
 BOOST_AUTO_TEST_SUITE(passes)
 
 using namespace troupe::plan;
+using troupe::tests::check_error;
+using troupe::tests::check_failed;
 
 namespace {
 
@@ -119,22 +122,16 @@ BOOST_AUTO_TEST_CASE(a_pass_that_takes_a_fact_away_runs_behind_all_that_need_it)
 
 BOOST_AUTO_TEST_CASE(the_result_of_a_wrong_pass_is_refused) {
   const pass hurry{"hurry", {.needs = {fact::gathers_placed}, .provides = {}, .keeps = all_facts}, wait_for_nothing};
-  const auto proved = troupe::plan::check(plans_by(hurry, gpt_table(1, 64, 256, false), small_options(2, 3)));
-  BOOST_REQUIRE(!proved.has_value());
-  BOOST_TEST(proved.error().text.find("forward unit 0 (instruction 3) does not wait for ") != std::string::npos,
-             proved.error().text);
+  check_failed(troupe::plan::check(plans_by(hurry, gpt_table(1, 64, 256, false), small_options(2, 3))),
+               "forward unit 0 (instruction 3) does not wait for ");
 }
 
 BOOST_AUTO_TEST_CASE(contracts_that_contradict_each_other_are_named) {
   const std::vector<pass> round = {
       {"a", {.needs = {fact::gathers_placed}, .provides = {fact::updates_placed}, .keeps = all_facts}, nothing},
       {"b", {.needs = {fact::updates_placed}, .provides = {fact::gathers_placed}, .keeps = all_facts}, nothing}};
-  const auto order = in_order({round.data(), round.data() + 1});
-  BOOST_REQUIRE(!order.has_value());
-  BOOST_TEST(order.error().text == "passes wait for each other: a, b");
-  const auto alone = in_order({round.data()});
-  BOOST_REQUIRE(!alone.has_value());
-  BOOST_TEST(alone.error().text == "pass a needs that gathers are placed, which no pass provides");
+  check_error(in_order({round.data(), round.data() + 1}), "passes wait for each other: a, b");
+  check_error(in_order({round.data()}), "pass a needs that gathers are placed, which no pass provides");
 }
 
 BOOST_AUTO_TEST_CASE(passes_that_conflict_or_share_a_name_are_refused) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "storage/memory/huge_memory.hpp"
+#include "tests/check_ok.hpp"
 #include "tests/scratch_folder.hpp"
 
 BOOST_AUTO_TEST_SUITE(file)
@@ -17,6 +18,8 @@ BOOST_AUTO_TEST_SUITE(file)
 using namespace troupe;
 using storage::file_access;
 using storage::file_mode;
+using troupe::tests::check_failed;
+using troupe::tests::has;
 
 namespace {
 
@@ -26,8 +29,6 @@ storage::file must(core::result<storage::file> opened) {
   BOOST_REQUIRE_MESSAGE(opened, opened.error().text);
   return std::move(*opened);
 }
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
 
@@ -54,9 +55,7 @@ BOOST_AUTO_TEST_CASE(a_read_past_the_end_counts_the_bytes_before_it) {
 BOOST_AUTO_TEST_CASE(creating_empties_an_existing_file_and_creating_anew_refuses_it) {
   const tests::scratch_folder folder;
   folder.write("old", "content");
-  const auto refused = storage::file::open(folder / "old", file_access::create_new, file_mode::buffered);
-  BOOST_REQUIRE(!refused);
-  BOOST_TEST(has(refused.error().text, "File exists"), refused.error().text);
+  check_failed(storage::file::open(folder / "old", file_access::create_new, file_mode::buffered), "File exists");
   BOOST_TEST(tests::scratch_folder::read(folder / "old") == "content");
   const auto f = must(storage::file::open(folder / "old", file_access::create, file_mode::buffered));
   BOOST_TEST(*f.size_bytes() == 0U);
@@ -67,17 +66,12 @@ BOOST_AUTO_TEST_CASE(creating_empties_an_existing_file_and_creating_anew_refuses
 
 BOOST_AUTO_TEST_CASE(errors_name_the_file_the_operation_and_the_reason) {
   const tests::scratch_folder folder;
-  const auto missing = storage::file::open(folder / "none", file_access::read, file_mode::buffered);
-  BOOST_REQUIRE(!missing);
-  BOOST_TEST((missing.error().kind == core::error_kind::bad_input));
-  BOOST_TEST(has(missing.error().text, "cannot read '" + (folder / "none").string() + "': No such file"),
-             missing.error().text);
+  check_failed(storage::file::open(folder / "none", file_access::read, file_mode::buffered),
+               core::error_kind::bad_input, "cannot read '" + (folder / "none").string() + "': No such file");
   BOOST_TEST(!storage::file::open(folder.path(), file_access::read, file_mode::buffered));
   folder.write("a", "abc");
   const auto f = must(storage::file::open(folder / "a", file_access::read, file_mode::buffered));
-  const auto refused = f.write_at(4096, bytes_of("xyz"));
-  BOOST_REQUIRE(!refused);
-  BOOST_TEST(has(refused.error().text, "a: write at 4096: wanted 3 bytes, got 0: "), refused.error().text);
+  check_failed(f.write_at(4096, bytes_of("xyz")), "a: write at 4096: wanted 3 bytes, got 0: ");
   BOOST_TEST(!f.truncate(~uint64_t{0}));
   BOOST_TEST(!f.preallocate(~uint64_t{0}));
 }
@@ -90,9 +84,8 @@ BOOST_AUTO_TEST_CASE(a_regular_file_is_distinguished_from_links_pipes_and_folder
   must(storage::file::open(folder / "a", file_access::read_regular, file_mode::buffered));
   for (const char* name : {"link", "pipe", ""}) {
     BOOST_TEST_INFO_SCOPE(name);
-    const auto refused = storage::file::open(folder / name, file_access::read_regular, file_mode::buffered);
-    BOOST_REQUIRE(!refused);
-    BOOST_TEST((refused.error().kind == core::error_kind::bad_input), refused.error().text);
+    check_failed(storage::file::open(folder / name, file_access::read_regular, file_mode::buffered),
+                 core::error_kind::bad_input);
   }
 }
 
@@ -112,9 +105,7 @@ BOOST_AUTO_TEST_CASE(a_file_is_opened_again_after_it_lost_its_name) {
 BOOST_AUTO_TEST_CASE(a_full_disk_is_an_error_of_its_own) {
   // /dev/full is a device on which every write fails with ENOSPC.
   const auto f = must(storage::file::open("/dev/full", file_access::read_write, file_mode::buffered));
-  const auto refused = f.write_at(0, bytes_of("abc"));
-  BOOST_REQUIRE(!refused);
-  BOOST_TEST((refused.error().kind == core::error_kind::no_space));
+  check_failed(f.write_at(0, bytes_of("abc")), core::error_kind::no_space);
 }
 
 BOOST_AUTO_TEST_CASE(room_is_reserved_and_given_back) {
@@ -145,10 +136,8 @@ BOOST_AUTO_TEST_CASE(a_copy_keeps_the_file_open_and_identities_are_never_used_ag
 
 BOOST_AUTO_TEST_CASE(a_file_system_without_direct_io_says_so_and_the_best_mode_is_buffered) {
   // procfs, which every Linux has, does not support direct I/O.
-  const auto refused = storage::file::open("/proc/self/status", file_access::read, file_mode::direct);
-  BOOST_REQUIRE(!refused);
-  BOOST_TEST((refused.error().kind == core::error_kind::mismatch), refused.error().text);
-  BOOST_TEST(has(refused.error().text, "does not support direct I/O"), refused.error().text);
+  check_failed(storage::file::open("/proc/self/status", file_access::read, file_mode::direct),
+               core::error_kind::mismatch, "does not support direct I/O");
   const auto f = must(storage::file::open_best("/proc/self/status", file_access::read));
   BOOST_TEST(storage::describe(f.mode()) == "buffered");
   std::vector<std::byte> got(4);
@@ -157,9 +146,7 @@ BOOST_AUTO_TEST_CASE(a_file_system_without_direct_io_says_so_and_the_best_mode_i
 
 BOOST_AUTO_TEST_CASE(only_a_missing_direct_mode_leads_to_the_buffered_one) {
   const tests::scratch_folder folder;
-  const auto missing = storage::file::open_best(folder / "none", file_access::read);
-  BOOST_REQUIRE(!missing);
-  BOOST_TEST((missing.error().kind == core::error_kind::bad_input), missing.error().text);
+  check_failed(storage::file::open_best(folder / "none", file_access::read), core::error_kind::bad_input);
 }
 
 BOOST_AUTO_TEST_CASE(direct_files_state_their_alignment_and_hold_the_written_bytes) {

@@ -15,6 +15,8 @@ BOOST_AUTO_TEST_SUITE(append_file)
 using namespace troupe;
 using namespace troupe::telemetry;
 using tests::scratch_folder;
+using troupe::tests::check_error;
+using troupe::tests::check_failed;
 using troupe::tests::check_ok;
 
 namespace {
@@ -62,9 +64,7 @@ BOOST_AUTO_TEST_CASE(records_in_a_file_that_was_removed_are_dropped_and_said_to_
   BOOST_TEST(!file->is_removed());
   std::filesystem::remove(f / "a.csv");
   file->add("two\n");
-  const auto did = file->flush();
-  BOOST_TEST_REQUIRE(!did.has_value());
-  BOOST_TEST(did.error().text == "cannot write " + (f / "a.csv").string() + ": the file was removed during the run");
+  check_error(file->flush(), "cannot write " + (f / "a.csv").string() + ": the file was removed during the run");
   BOOST_TEST(file->is_removed());
   BOOST_TEST(file->num_dropped() == 1U);
   BOOST_TEST(file->flush().has_value());  // there are no records left to write
@@ -94,9 +94,7 @@ BOOST_AUTO_TEST_CASE(a_full_disk_tears_no_record_and_loses_none) {
   {
     const full_disk disk(10);
     file->add("more than fits\n");
-    const auto did = file->flush();
-    BOOST_TEST_REQUIRE(!did.has_value());
-    BOOST_TEST((did.error().kind == core::error_kind::no_space));
+    check_failed(file->flush(), core::error_kind::no_space);
     BOOST_TEST(scratch_folder::read(f / "a.csv") == "whole\n");
     file->add("still waiting\n");
     BOOST_TEST(!file->flush().has_value());
@@ -120,15 +118,12 @@ BOOST_AUTO_TEST_CASE(a_record_goes_through_no_link_and_waits_for_no_pipe) {
   const scratch_folder folder;
   const auto theirs = folder.write("theirs", "secret\n");
   std::filesystem::create_symlink(theirs, folder / "steps.jsonl");
-  const auto through = telemetry::append_file::go_on(folder / "steps.jsonl");
-  BOOST_TEST_REQUIRE(!through.has_value());
-  BOOST_TEST(through.error().text == "cannot append to '" + (folder / "steps.jsonl").string() +
-                                         "': wanted a regular file, got a link; remove it, or name another output");
+  check_error(telemetry::append_file::go_on(folder / "steps.jsonl"),
+              "cannot append to '" + (folder / "steps.jsonl").string() +
+                  "': wanted a regular file, got a link; remove it, or name another output");
   BOOST_TEST(scratch_folder::read(theirs) == "secret\n");
   BOOST_TEST_REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
-  const auto into = telemetry::append_file::go_on(folder / "pipe");
-  BOOST_TEST_REQUIRE(!into.has_value());
-  BOOST_TEST(into.error().text.find("got a pipe or device") != std::string::npos, into.error().text);
+  check_failed(telemetry::append_file::go_on(folder / "pipe"), "got a pipe or device");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

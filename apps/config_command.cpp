@@ -4,7 +4,7 @@
 #include <cstdio>
 
 #include "apps/base/common_options.hpp"
-#include "apps/plan/plan_compression.hpp"
+#include "apps/plan/plan_parts.hpp"
 
 namespace troupe::apps {
 

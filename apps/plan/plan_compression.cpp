@@ -1,4 +1,5 @@
-#include "apps/plan/plan_compression.hpp"
+// Formats the compression in `troupe plan`: the modules that each pattern chose, how they are compressed, and when.
+#include "apps/plan/plan_parts.hpp"
 
 #include <algorithm>
 #include <array>

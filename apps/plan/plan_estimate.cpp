@@ -1,4 +1,5 @@
-#include "apps/plan/plan_estimate.hpp"
+// Formats `troupe plan --estimate`: rules of thumb next to the plan's own numbers. Text only.
+#include "apps/plan/plan_parts.hpp"
 
 #include <algorithm>
 #include <vector>

@@ -1,4 +1,5 @@
-#include "apps/plan/plan_json.hpp"
+// Formats `troupe plan --json`: the summary of a plan as one JSON object.
+#include "apps/plan/plan_parts.hpp"
 
 #include <nlohmann/json.hpp>
 

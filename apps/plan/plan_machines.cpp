@@ -1,4 +1,6 @@
-#include "apps/plan/plan_machines.hpp"
+// Formats the network traffic of a job on several machines for `troupe plan`: the bytes that enter each machine in a
+// step.
+#include "apps/plan/plan_parts.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,6 @@
-#include "apps/plan/plan_moves.hpp"
+// Compares the traffic and memory of a pipeline's settings with other possible settings. Owns the list of alternatives.
+// Leaves the plans to plan/.
+#include "apps/plan/plan_parts.hpp"
 
 #include <algorithm>
 #include <utility>

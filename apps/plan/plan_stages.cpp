@@ -1,4 +1,5 @@
-#include "apps/plan/plan_stages.hpp"
+// Formats a pipeline for `troupe plan`: its stages, the stage that bounds the step, its schedule.
+#include "apps/plan/plan_parts.hpp"
 
 #include <algorithm>
 #include <vector>

@@ -1,4 +1,6 @@
-#include "apps/plan/plan_tensor.hpp"
+// Formats tensor parallelism for `troupe plan`: which parameters are split, along which dimension, how wide, and the
+// exchanges that this causes.
+#include "apps/plan/plan_parts.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,5 @@
-#include "apps/plan/show_layers.hpp"
+// Owns `troupe plan --layers`: the modules of a model according to its table.
+#include "apps/plan/plan_parts.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,7 @@
-#include "plan/passes/activations.hpp"
+// Owns the windows, in a pool of host memory, for the inputs of recomputed units that leave device memory between
+// forward and backward, and how far ahead these inputs are read. Leaves extents to layout/activation_extents.hpp, and
+// copying to the compute lane.
+#include "plan/passes/passes.hpp"
 
 #include <algorithm>
 #include <deque>

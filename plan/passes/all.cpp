@@ -1,13 +1,7 @@
 // Owns the table of Troupe's passes (functions that change the draft of a step plan), one line for each pass.
-#include "plan/passes/activations.hpp"
-#include "plan/passes/gradient_writes.hpp"
-#include "plan/passes/near_copies.hpp"
 #include "plan/passes/pass.hpp"
+#include "plan/passes/passes.hpp"
 #include "plan/passes/prefetch.hpp"
-#include "plan/passes/shard_reads.hpp"
-#include "plan/passes/snapshot_waits.hpp"
-#include "plan/passes/speculation.hpp"
-#include "plan/passes/state_swaps.hpp"
 
 namespace troupe::plan {
 namespace {

@@ -1,4 +1,5 @@
-#include "plan/passes/gradient_writes.hpp"
+// Owns the windows of reduced gradients between their reduction and the swap file.
+#include "plan/passes/passes.hpp"
 
 #include <algorithm>
 #include <deque>

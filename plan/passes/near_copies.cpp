@@ -1,4 +1,6 @@
-#include "plan/passes/near_copies.hpp"
+// Owns the choice of the copy that each gather reads. A unit's first gather of a step reads all shards; neighbouring
+// ranks keep the gathered parameters as a second copy, and later gathers read that copy.
+#include "plan/passes/passes.hpp"
 
 #include "plan/layout/layout.hpp"
 

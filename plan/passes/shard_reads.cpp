@@ -1,4 +1,6 @@
-#include "plan/passes/shard_reads.hpp"
+// Owns the windows for reads of a rank's own slices from the swap file, and how far ahead the reads run. Reads are in
+// the order of the gathers that need them.
+#include "plan/passes/passes.hpp"
 
 #include <algorithm>
 

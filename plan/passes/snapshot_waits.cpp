@@ -1,4 +1,5 @@
-#include "plan/passes/snapshot_waits.hpp"
+// Makes instructions that change states wait for the snapshots of these states, in steps that save.
+#include "plan/passes/passes.hpp"
 
 namespace troupe::plan {
 

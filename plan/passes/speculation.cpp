@@ -1,4 +1,8 @@
-#include "plan/passes/speculation.hpp"
+// Owns the time of updates that do not wait for the vote. A sub-group is updated while backward continues, once its
+// gradients are reduced and its parameters have no readers left; a skipped step undoes the update, and a step that
+// clips undoes it and updates again. Leaves the choice of sub-groups and the places of undo copies to
+// layout/update_memory.hpp. See docs/numerics.md, "Speculation".
+#include "plan/passes/passes.hpp"
 
 #include <algorithm>
 #include <numeric>

@@ -1,4 +1,6 @@
-#include "plan/passes/state_swaps.hpp"
+// Owns the windows of sub-groups whose states are in memory only around their updates, and otherwise in the swap file,
+// and how far ahead the reads run.
+#include "plan/passes/passes.hpp"
 
 #include <algorithm>
 

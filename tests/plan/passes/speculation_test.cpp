@@ -5,7 +5,7 @@
 #include "plan/check/check.hpp"
 #include "plan/choose/cost.hpp"
 #include "plan/memory_places.hpp"
-#include "plan/passes/speculation.hpp"
+#include "plan/passes/passes.hpp"
 #include "tests/check_ok.hpp"
 #include "tests/plan/cuts.hpp"
 #include "tests/plan/reorder.hpp"

@@ -1,5 +1,5 @@
 // Reads the messages of an Arrow stream one after the other: a schema, then dictionaries and batches.
-#include "data/formats/arrow.hpp"
+#include "data/formats/row_files.hpp"
 
 #include <fmt/format.h>
 

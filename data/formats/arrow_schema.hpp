@@ -1,5 +1,5 @@
 // Finds one column of text in the schema of an Arrow stream: where its buffers are in a batch. Owns the traversal of
-// fields; leaves batches to data/formats/arrow.hpp.
+// fields; leaves batches to data/formats/arrow.cpp.
 #pragma once
 
 #include <cstdint>

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <utility>
 
-#include "data/formats/arrow.hpp"
+#include "data/formats/row_files.hpp"
 
 namespace troupe::data {
 namespace {

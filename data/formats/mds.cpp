@@ -1,7 +1,7 @@
 // Reads a shard of MosaicML's: the number of samples, the offset of each sample, the columns as JSON, then the samples.
 // A sample begins with the sizes of its columns that have no fixed size. Source: mosaicml/streaming,
 // base/format/mds/writer.py.
-#include "data/formats/mds.hpp"
+#include "data/formats/row_files.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

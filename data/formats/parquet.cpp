@@ -1,5 +1,5 @@
 // Reads the pages of a Parquet column: their headers, levels, dictionaries and values.
-#include "data/formats/parquet.hpp"
+#include "data/formats/row_files.hpp"
 
 #include <fmt/format.h>
 #include <zlib.h>

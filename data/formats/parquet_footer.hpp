@@ -1,5 +1,5 @@
 // Finds the pages of one column of text by a Parquet file's footer. Owns the footer's form; leaves pages to
-// data/formats/parquet.hpp.
+// data/formats/parquet.cpp.
 #pragma once
 
 #include <cstdint>

@@ -4,10 +4,7 @@
 
 #include <algorithm>
 
-#include "data/formats/arrow.hpp"
-#include "data/formats/mds.hpp"
-#include "data/formats/parquet.hpp"
-#include "data/formats/tar.hpp"
+#include "data/formats/row_files.hpp"
 
 namespace troupe::data {
 

@@ -7,7 +7,7 @@
 #include "core/error.hpp"
 #include "core/source_file.hpp"
 #include "data/formats/files.hpp"
-#include "data/formats/row_visit.hpp"
+#include "data/formats/row_files.hpp"
 
 namespace troupe::data {
 

@@ -1,5 +1,5 @@
 // Implements the reader of tar files: reads each header of 512 bytes and the file that follows it.
-#include "data/formats/tar.hpp"
+#include "data/formats/row_files.hpp"
 
 #include <fmt/format.h>
 

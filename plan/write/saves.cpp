@@ -1,4 +1,6 @@
-#include "plan/write/saves.hpp"
+// Owns the part of a step that saves: snapshots of the states as the previous step left them, written to the disk while
+// the step runs.
+#include "plan/write/write.hpp"
 
 #include <deque>
 

@@ -1,4 +1,5 @@
-#include "plan/write/updates.hpp"
+// Owns the part of a step that follows the vote: whole-parameter values that optimizers need, updates, publishing.
+#include "plan/write/write.hpp"
 
 #include <algorithm>
 

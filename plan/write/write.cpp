@@ -7,9 +7,7 @@
 #include "plan/keeping.hpp"
 #include "plan/write/exchanges.hpp"
 #include "plan/write/gradients.hpp"
-#include "plan/write/saves.hpp"
 #include "plan/write/transfers.hpp"
-#include "plan/write/updates.hpp"
 
 namespace troupe::plan {
 namespace {

@@ -5,8 +5,7 @@
 
 #include <utility>
 
-#include "storage/queue/thread_queue.hpp"
-#include "storage/queue/uring_queue.hpp"
+#include "storage/queue/engines.hpp"
 
 namespace troupe::storage {
 

@@ -1,6 +1,6 @@
 // Runs many reads and writes at once, with a bounded number in flight. Owns the interface of all queues, the credits
 // (free places for requests), the continuation of short transfers and the choice between io_uring and threads. The
-// engines are in `uring_queue.hpp` and `thread_queue.hpp`, a simulated disk for tests is in `tests/fakes`. A queue is
+// engines are in `uring_queue.cpp` and `thread_queue.cpp`, a simulated disk for tests is in `tests/fakes`. A queue is
 // used by one thread at a time.
 #pragma once
 

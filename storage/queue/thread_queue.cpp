@@ -1,4 +1,6 @@
-#include "storage/queue/thread_queue.hpp"
+// Implements io_queue by a pool of threads, each of which executes one pread or pwrite at a time. Used on kernels and
+// in containers that refuse io_uring.
+#include "storage/queue/engines.hpp"
 
 #include <algorithm>
 #include <cerrno>

@@ -1,4 +1,6 @@
-#include "storage/queue/uring_queue.hpp"
+// Implements io_queue by io_uring: one ring, one system call per batch, memory and files registered if the kernel
+// allows it. No other code depends on liburing.
+#include "storage/queue/engines.hpp"
 
 #include <liburing.h>
 #include <sched.h>

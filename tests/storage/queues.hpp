@@ -8,8 +8,7 @@
 #include <tuple>
 #include <type_traits>
 
-#include "storage/queue/thread_queue.hpp"
-#include "storage/queue/uring_queue.hpp"
+#include "storage/queue/engines.hpp"
 #include "tests/check_ok.hpp"
 #include "tests/fakes/modelled_queue.hpp"
 #include "tests/skipped.hpp"

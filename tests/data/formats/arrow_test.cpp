@@ -1,5 +1,5 @@
 // Tests text columns in Arrow files: the rows that pyarrow and `datasets` read, and invalid streams.
-#include "data/formats/arrow.hpp"
+#include "data/formats/row_files.hpp"
 
 #include <filesystem>
 

@@ -1,5 +1,5 @@
 // Tests shards in the format of MosaicML's streaming data sets (MDS).
-#include "data/formats/mds.hpp"
+#include "data/formats/row_files.hpp"
 
 #include <cstring>
 

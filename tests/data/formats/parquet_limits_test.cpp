@@ -1,6 +1,6 @@
 // Tests small Parquet files that expand to many rows or bytes: their reader can be stopped at any time, and its memory
 // is limited.
-#include "data/formats/parquet.hpp"
+#include "data/formats/row_files.hpp"
 #include "tests/data/formats/foreign.hpp"
 #include "tests/data/formats/made_parquet.hpp"
 #include "tests/scratch_folder.hpp"

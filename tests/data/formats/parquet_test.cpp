@@ -1,5 +1,5 @@
 // Tests text columns in Parquet files: the rows that `datasets` reads, and invalid files.
-#include "data/formats/parquet.hpp"
+#include "data/formats/row_files.hpp"
 
 #include "data/formats/parquet_footer.hpp"
 #include "tests/data/formats/foreign.hpp"

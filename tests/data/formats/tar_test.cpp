@@ -1,5 +1,5 @@
 // Tests tar files of samples: the texts that `webdataset` reads, and invalid tar files.
-#include "data/formats/tar.hpp"
+#include "data/formats/row_files.hpp"
 
 #include "tests/data/formats/foreign.hpp"
 #include "tests/scratch_folder.hpp"

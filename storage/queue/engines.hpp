@@ -1,8 +1,9 @@
-// Implements io_queue by io_uring: one ring, one system call per batch, memory and files registered if the kernel
-// allows it. No other code depends on liburing.
+// The two implementations of io_queue, each in a source of its own.
 #pragma once
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "storage/queue/io_queue.hpp"
 
@@ -13,5 +14,10 @@ namespace troupe::storage {
 /// submitting thread must outlive its requests: the kernel cancels the requests of a thread that ends. Errors: those of
 /// `check(options)`; `io` with the kernel's reason if it refuses io_uring.
 core::result<std::unique_ptr<io_queue>> open_uring_queue(const io_queue_options& options);
+
+/// Makes a queue with `options.threads` threads, at most `options.depth`. Appends `remarks` to the queue's remarks.
+/// Errors: those of `check(options)`; `limit` if the system refuses a thread.
+core::result<std::unique_ptr<io_queue>> open_thread_queue(const io_queue_options& options,
+                                                          std::vector<std::string> remarks = {});
 
 }  // namespace troupe::storage

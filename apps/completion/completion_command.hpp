@@ -1,5 +1,5 @@
 // Owns the options of `troupe completion bash|zsh|fish` and `troupe man FOLDER`, which present the commands to shells
-// and to man. Leaves suggestions to suggest.hpp, and pages to manual.hpp.
+// and to man. Leaves suggestions to suggest.hpp.
 #pragma once
 
 #include <string>

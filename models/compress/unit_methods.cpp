@@ -5,18 +5,75 @@
 #include <ATen/ops/div.h>
 #include <ATen/ops/mean.h>
 #include <ATen/ops/mm.h>
+#include <ATen/ops/zeros.h>
 
 #include <set>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "core/text.hpp"
-#include "models/compress/beside_original.hpp"
 #include "models/compress/channel_scales.hpp"
+#include "models/compress/input_statistics.hpp"
 #include "models/compress/refit.hpp"
 
 namespace troupe::models {
 namespace {
+
+/// Sums over the input of the last layer of a segment, and over the difference between the segment's outputs in the
+/// original and in the current model.
+struct end_sums {
+  std::vector<input_sums> inputs;
+  /// Shape (width, in): the sum of (y - z) xᵀ over all tokens, where y and z are what the segment adds to the residual
+  /// path in the original and in the current model, and x is the last layer's input in the current model.
+  at::Tensor missing;
+};
+
+/// Returns what a segment adds to the residual path: `out`, the segment's output, minus the hidden states that entered
+/// the segment. `of` selects the model: the original one or the current one.
+core::result<at::Tensor> added(const unit_walk& walk, uint64_t step, window_range windows, walk_stream of,
+                               core::result<at::Tensor> out) {
+  TROUPE_ASSIGN(const auto in, walk.input_of(step, windows, of));
+  return out ? core::result<at::Tensor>(out->sub(in)) : std::move(out);
+}
+
+/// Runs all windows of text through segment number `step` (or through the head) in both models, and returns sums over
+/// the current model's inputs of `weights`: their products, and their drift from the original's inputs. Stores the
+/// original model's output for the next step and for watch_end(). The loaded unit must still have the original weights.
+core::result<std::vector<input_sums>> watch_inputs(unit_walk& walk, uint64_t step, std::vector<uint32_t> weights) {
+  kept_inputs original(weights);
+  input_statistics seen({.wants_products = true, .only = std::move(weights), .original = &original});
+  TROUPE_TRY(walk.each([&](window_range windows) -> core::result<void> {
+    TROUPE_ASSIGN(const auto was, walk.forward(step, windows, walk_stream::original, &original));
+    if (step < walk.steps()) TROUPE_TRY(walk.keep(step, windows, walk_stream::original, was));
+    const auto now = walk.forward(step, windows, walk_stream::current, &seen);
+    seen.next_window();
+    return now ? core::result<void>() : fail(now.error());
+  }));
+  return seen.inputs();
+}
+
+/// Returns the sums for the last layer of segment `step`, whose weight is `weight`. Must be called after
+/// watch_inputs(), when the segment's earlier layers are rounded. Only what the segment adds is compared, not its whole
+/// output: compensating errors of the hidden states that enter it would be dominated, in large models, by a few tokens
+/// with very large states.
+core::result<end_sums> watch_end(unit_walk& walk, uint64_t step, uint32_t weight) {
+  input_statistics seen({.wants_products = true, .only = {weight}});
+  at::Tensor missing;
+  TROUPE_TRY(walk.each([&](window_range windows) -> core::result<void> {
+    const auto was =
+        added(walk, step, windows, walk_stream::original, walk.input_of(step + 1, windows, walk_stream::original));
+    const auto now =
+        added(walk, step, windows, walk_stream::current, walk.forward(step, windows, walk_stream::current, &seen));
+    if (!was || !now) return fail((was ? now : was).error());
+    const at::Tensor x = seen.latest().to(at::kFloat), lacks = was->sub(*now).flatten(0, 1);
+    seen.next_window();
+    if (!missing.defined()) missing = at::zeros({lacks.size(1), x.size(1)}, at::kFloat);
+    missing.addmm_(lacks.t(), x);
+    return {};
+  }));
+  return end_sums{seen.inputs(), missing};
+}
 
 /// Lower bound of a column's importance, as a fraction of the mean importance: a column whose inputs are nearly 0 in
 /// the calibration text must not be ignored altogether.

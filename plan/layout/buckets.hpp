@@ -1,5 +1,5 @@
 // Owns the buckets: which gradients are reduced together, and the size of a bucket if the plan chooses it. The order in
-// which micro-batches complete a bucket is in bucket_order.hpp.
+// which micro-batches complete a bucket is in sets.cpp.
 #pragma once
 
 #include <cstdint>

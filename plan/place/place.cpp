@@ -3,12 +3,153 @@
 #include <algorithm>
 #include <utility>
 
+#include "plan/keeping.hpp"
+#include "plan/layout/activation_extents.hpp"
 #include "plan/layout/communicators.hpp"
 #include "plan/place/arena.hpp"
-#include "plan/place/memory.hpp"
+#include "plan/rank_plan.hpp"
 
 namespace troupe::plan {
 namespace {
+
+uint64_t pool_bytes(const rank_plan& p, pool which) { return p.pool_bytes[static_cast<size_t>(which)]; }
+
+uint64_t cached_bytes(const rank_plan& p) {
+  uint64_t elements = 0;
+  for (uint32_t k = 0; k < p.layout->gather_sets.size(); ++k)
+    if (p.layout->cached[k]) elements += window_elements(shard_runs(p, k));
+  return elements * core::size_of(p.options().types.parameter);
+}
+
+void count_parameters(rank_plan& p) {
+  const auto& o = p.options();
+  const uint64_t elements =
+      o.stage == 3 ? p.offsets.shard_elements : p.layout->full_elements[p.layout->pipeline_at(p.rank)];
+  p.memory.parameters =
+      o.tiers.parameters == tier::nvme ? cached_bytes(p) : elements * core::size_of(o.types.parameter);
+  p.memory.near_copies = p.offsets.near_elements * core::size_of(o.types.parameter);
+}
+
+void count_states(rank_plan& p) {
+  const uint64_t element_bytes = core::size_of(p.options().master());
+  const bool in_blocks = !p.blocks.empty();
+  const auto resident = [&](state_part part) { return p.resident_elements[static_cast<size_t>(part)]; };
+  if (in_blocks)
+    p.memory.master = resident(state_part::master) * element_bytes;
+  else if (!p.options().master_is_parameter())
+    p.memory.master = p.offsets.state_elements * element_bytes;
+  for (uint32_t k = 0; k < max_moments; ++k)
+    p.memory.moments += (in_blocks ? resident(moment_part(k)) : p.moment_elements[k]) * element_bytes;
+}
+
+void count_gradients(rank_plan& p) {
+  const auto& o = p.options();
+  if (o.mode != mode::train) return;
+  p.memory.gradients = pool_bytes(p, pool::buckets);
+  if (!o.reduces_in_place() && !o.tiers.swap_gradients)
+    p.memory.accumulated = p.offsets.state_elements * core::size_of(o.types.accumulation);
+}
+
+// Computes, for each stage, the most micro-batches at a time between their first forward and their last backward, and
+// between their last backward and their last weight part. Returns the most bytes that segments keep at a time: between
+// forward and backward and, if backward is split, between its parts. With recomputation the inputs that units keep are
+// not included, since some of them leave device memory.
+uint64_t count_in_flight(rank_plan& p) {
+  const job_layout& l = *p.layout;
+  const bool trains = p.options().mode == mode::train;
+  std::vector<uint32_t> live(l.num_stages(), 0), waiting = live;
+  p.micros_in_flight = p.weights_in_flight = live;
+  if (p.options().mode == mode::save) return 0;
+  uint64_t now = 0, most = 0;
+  for (const uint32_t id : p.lanes[static_cast<size_t>(lane::compute)]) {
+    const instruction& x = p.instructions[id];
+    if (x.kind != kind::forward && x.kind != kind::backward && x.kind != kind::weigh) continue;
+    const core::segment_info& s = p.table().units[x.subject].segments[x.segment];
+    const bool again = p.options().recomputes(x.subject);
+    const segment_keeping keeps = keeping_of(p.table(), p.options(), x.subject, x.segment);
+    const uint64_t kept = again ? 0 : keeps.bytes;
+    const bool leaves_weights = x.kind == kind::backward && x.use == use::input;
+    if (x.kind == kind::forward) {
+      // a segment holds saved_bytes while it runs, and frees all but `kept` when it ends
+      most = std::max(most, now + (again ? 0 : s.saved_bytes));
+      now += kept;
+    }
+    if (x.kind == kind::backward && !again && keeps.beside > 0)
+      most = std::max(most, now + keeps.beside + (s.is_tiled() && leaves_weights ? s.weight_bytes : 0));
+    if (x.kind == kind::weigh) now -= s.weight_bytes;
+    if (x.kind == kind::backward || !trains) now -= kept;
+    if (leaves_weights) most = std::max(most, now += s.weight_bytes);
+    const uint32_t stage = l.stage_of_unit[x.subject];
+    if (x.segment != 0 || x.subject != l.first_computing(stage)) continue;
+    if (x.kind == kind::forward) p.micros_in_flight[stage] = std::max(p.micros_in_flight[stage], ++live[stage]);
+    if (x.kind == kind::backward || !trains) --live[stage];
+    if (leaves_weights) p.weights_in_flight[stage] = std::max(p.weights_in_flight[stage], ++waiting[stage]);
+    if (x.kind == kind::weigh) --waiting[stage];
+  }
+  return most;
+}
+
+// Computes the predicted bytes of a step's activations. `kept`: bytes of tensors that micro-batches in flight keep for
+// backward. Without recomputation the result is the larger one of `kept` and the bytes that one unit needs while it
+// computes. With recomputation the bytes of one unit are added to `kept`, and also those that units keep for their
+// recompute: inputs, unless these are offloaded, and results of the exchanges between their segments.
+void count_activations(rank_plan& p, uint64_t kept) {
+  const bool trains = p.options().mode == mode::train;
+  const job_layout& l = *p.layout;
+  uint64_t most = 0, inputs = 0;
+  for (uint32_t u = 0; u < p.table().units.size(); ++u) {
+    const uint64_t in_flight = p.micros_in_flight[l.stage_of_unit[u]];
+    if (in_flight == 0 || !l.runs(u)) continue;
+    uint64_t unit = 0;
+    const bool again = p.options().recomputes(u);
+    if (trains && p.options().recompute && !again) continue;  // `kept` already includes the activations of this unit
+    for (uint32_t s = 0; s < p.table().units[u].segments.size(); ++s) {
+      const segment_keeping keeps = keeping_of(p.table(), p.options(), u, s);
+      unit += keeps.bytes + keeps.beside;
+    }
+    uint64_t input = 0;  // largest compressed input of a layer: one layer computes at a time
+    for (const auto& x : p.options().compressed.inputs)
+      if (p.table().layers[x.layer].unit == u) input = std::max(input, x.room_bytes);
+    unit += input;
+    most = std::max(most, unit + inputs);
+    if (!trains || !again || u < l.first_of_model()) continue;
+    const core::unit_info& info = p.table().units[u];
+    const uint64_t elsewhere = activation_window_bytes(l, u) > 0 ? info.input_bytes : 0;
+    inputs += in_flight * (recomputed_from_bytes(info, p.options()) - elsewhere);
+  }
+  if (!trains) kept = 0;
+  // The teacher's hidden state stays in memory until the model's hidden state is computed; both are sent to the next
+  // stage together.
+  const uint64_t carried = l.carries_teacher() && l.num_stages() > 1 ? p.table().teacher_bytes : 0;
+  p.memory.activations = carried + (p.options().recompute ? kept + most : std::max(kept, most));
+}
+
+/// Computes the memory table `p.memory` from the layouts and the pools of the plan.
+void count_memory(rank_plan& p) {
+  const plan::mode made_for = p.options().mode;
+  auto& m = p.memory;
+  count_parameters(p);
+  count_states(p);
+  count_gradients(p);
+  const uint64_t kept = count_in_flight(p);
+  if (made_for != mode::save) count_activations(p, kept);
+  m.gathered = pool_bytes(p, pool::gathered);
+  m.offloaded_activations = pool_bytes(p, pool::activations);
+  m.directions = pool_bytes(p, pool::directions);
+  m.staging = pool_bytes(p, pool::staging);
+  m.transfers = pool_bytes(p, pool::transfers);
+  m.compressed = pool_bytes(p, pool::compressed);
+  for (const auto& x : p.options().compressed.weights)
+    if (p.layout->computes(p.rank, x.unit)) m.masks += x.mask_bytes;
+  if (!p.blocks.empty())
+    for (const pool window : {pool::states, pool::shards, pool::reduced}) m.windows += pool_bytes(p, window);
+  m.swapped = p.swap_file_bytes;
+  if (p.options().tiers.checksums) m.digests = m.swapped / swap_page_bytes * sizeof(uint64_t);
+  m.undo = p.undo_bytes;
+  m.deferred = deferred_bytes(p);
+  if (made_for == mode::train || made_for == mode::evaluate)
+    m.votes = (p.layout->vote_elements() + p.layout->measured_elements()) * sizeof(double);
+}
 
 class placer {
  public:

@@ -103,7 +103,7 @@ core::result<host_facts> host_examiner::follow(const look_question& q) {
   return out;
 }
 
-// Opens the byte mover at the address that a process of the job would choose (apps/run/process_address.hpp); an error
+// Opens the byte mover at the address that a process of the job would choose (apps/run/train.cpp); an error
 // names the key that is wrong.
 core::result<mover_place> host_examiner::follow(const open_question& q) {
   std::array<std::byte, 32> secret{};

@@ -1,12 +1,19 @@
 #include "apps/run/train.hpp"
 
 #include <fmt/format.h>
+#include <sys/types.h>
+#include <unistd.h>
 
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include "actors/opening/memory_need.hpp"
 #include "actors/session/session.hpp"
@@ -18,8 +25,6 @@
 #include "apps/plan/open_degrees.hpp"
 #include "apps/run/degrees_first.hpp"
 #include "apps/run/opening_display.hpp"
-#include "apps/run/orphan_watch.hpp"
-#include "apps/run/process_address.hpp"
 #include "apps/run/processor_shares.hpp"
 #include "apps/run/run_sentences.hpp"
 #include "apps/run/training.hpp"
@@ -28,11 +33,81 @@
 #include "config/explain.hpp"
 #include "config/keys/values.hpp"
 #include "config/open_degrees.hpp"
+#include "config/sections/cluster_config.hpp"
+#include "core/clock.hpp"
+#include "core/error.hpp"
 #include "core/text.hpp"
 #include "models/cuda/open.hpp"
+#include "net/own_address.hpp"
 
 namespace troupe::apps {
 namespace {
+
+/// Limit in nanoseconds of the time in which a process must end after its parent has ended.
+constexpr int64_t orphan_ns_max = 10'000'000'000;
+
+/// Ends a process of a job that outlives its parent: a rank may hang where nothing interrupts it (a driver, a disk),
+/// with locks that its successor needs.
+class orphan_watch {
+ public:
+  /// Starts the thread. `place`: number of this process, for the error message.
+  explicit orphan_watch(uint32_t place);
+  ~orphan_watch();
+  orphan_watch(const orphan_watch&) = delete;
+  orphan_watch& operator=(const orphan_watch&) = delete;
+
+ private:
+  void watch(uint32_t place);
+
+  const pid_t parent_;
+  std::mutex mutex_;
+  std::condition_variable wakes_;
+  bool ends_ = false;
+  std::thread thread_;
+};
+
+constexpr auto look_every = std::chrono::milliseconds(500);
+/// Time for the console's thread to write the message before the exit; a longer wait could last forever without a
+/// reader.
+constexpr auto said_within = std::chrono::milliseconds(100);
+
+orphan_watch::orphan_watch(uint32_t place) : parent_(::getppid()), thread_([this, place] { watch(place); }) {}
+
+orphan_watch::~orphan_watch() {
+  {
+    const std::lock_guard lock(mutex_);
+    ends_ = true;
+  }
+  wakes_.notify_all();
+  thread_.join();
+}
+
+void orphan_watch::watch(uint32_t place) {
+  int64_t since_ns = 0;
+  for (std::unique_lock lock(mutex_); !wakes_.wait_for(lock, look_every, [this] { return ends_; });) {
+    if (::getppid() == parent_) continue;
+    if (since_ns == 0) since_ns = core::now_ns();
+    if (core::now_ns() - since_ns < orphan_ns_max) continue;
+    std::fprintf(stderr, "troupe: error: process %u: its supervisor has ended, and it has not ended within %lld s\n",
+                 place, static_cast<long long>(orphan_ns_max / 1'000'000'000));
+    std::this_thread::sleep_for(said_within);
+    ::_exit(1);
+  }
+}
+
+/// In a process that an agent has started, stores the address of `bind` or of the interface in the environment variable
+/// cluster::address_variable, which the session reads. If neither key is set, the address that the agent has found
+/// remains. Errors: bad_input for an interface without an address.
+core::result<void> take_own_address(const config::cluster_section& c) {
+  const char* const text = std::getenv(cluster::machine_variable);
+  // No agent has started this process: only agents set this variable
+  if (c.hosts.empty() || text == nullptr) return {};
+  const auto machine = static_cast<size_t>(std::strtoul(text, nullptr, 10));
+  TROUPE_ASSIGN(const auto own,
+                net::chosen_address(machine < c.hosts.size() ? c.hosts[machine].bind : "", c.interface, ""));
+  if (!own.empty()) ::setenv(cluster::address_variable, own.c_str(), 1);
+  return {};
+}
 
 /// Returns the arguments with a key of the configuration added for each flag that changes how a checkpoint is loaded.
 train_arguments with_load_keys(train_arguments a) {

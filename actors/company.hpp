@@ -31,8 +31,7 @@ struct rank_parts {
 /// (communicator, member, waker) returns a membership. When a collective completes, a message wakes the rank's fabric
 /// lane; the detection of stalls asks the memberships which ranks are missing. Returns the memberships, which the
 /// fabric lane's executor must own, so that they end with it.
-template <class Join>
-memberships join_fabric(rank_parts& x, uint32_t rank, const std::vector<plan::communicator>& all, Join join) {
+memberships join_fabric(rank_parts& x, uint32_t rank, const std::vector<plan::communicator>& all, auto join) {
   x.setup.rank = rank;
   memberships out(all.size());
   std::vector<std::pair<std::weak_ptr<fabric::communicator>, std::vector<uint32_t>>> known(all.size());
@@ -98,8 +97,7 @@ core::result<std::shared_ptr<company>> assemble(caf::actor_system& system, std::
 constexpr size_t threads_of(size_t ranks) { return ranks * (plan::num_lanes - 1) + 1; }
 
 /// Calls `visit` with the handle of every actor of the company.
-template <class Visitor>
-void for_each_actor(const company& c, Visitor&& visit) {
+void for_each_actor(const company& c, auto&& visit) {
   const auto there = [&](const auto& handle) {
     if (handle) visit(handle);
   };

@@ -120,8 +120,7 @@ void process::follow(std::unique_lock<std::mutex> lock, consequence what) {
   if (what.say) send(std::move(*what.say));
 }
 
-template <class Get>
-auto process::wait(Get get) {
+auto process::wait(auto get) {
   std::unique_lock lock(mutex_);
   auto got = get();
   while (!got) {

@@ -143,8 +143,7 @@ class process {
   void send(message m, std::vector<shared_descriptor> with = {});
   void wake() const;
   /// Waits until `get` returns a value that is set, and returns the value.
-  template <class Get>
-  auto wait(Get get);
+  auto wait(auto get);
 
   process_setup setup_;
   socket_link link_;

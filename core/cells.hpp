@@ -19,8 +19,7 @@ inline std::string_view take_cell(std::string_view& s, char separator) {
 }
 
 /// True if the whole cell is a number of type T, which is then stored in `out`.
-template <class T>
-bool read_number(std::string_view cell, T& out) {
+bool read_number(std::string_view cell, auto& out) {
   const auto [end, problem] = std::from_chars(cell.data(), cell.data() + cell.size(), out);
   return problem == std::errc() && end == cell.data() + cell.size();
 }

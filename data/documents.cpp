@@ -51,8 +51,7 @@ bool space_before(std::string_view text, size_t at) { return space_at(text, char
 /// Returns the position in [from, to) of the first character `sign` that no white space follows and for whose position
 /// `fits` is true; npos if there is none. Stops at `to`: a document is cut once for each of its pieces, and a document
 /// without a `sign` would otherwise be searched to its end every time.
-template <class Fits>
-size_t find_place(std::string_view text, char sign, size_t from, size_t to, Fits fits) {
+size_t find_place(std::string_view text, char sign, size_t from, size_t to, auto fits) {
   const std::string_view searched = text.substr(0, to);
   for (size_t at = searched.find(sign, from); at != searched.npos; at = searched.find(sign, at + 1))
     if (at + 1 < text.size() && !space_at(text, at + 1) && fits(at)) return at;

@@ -103,8 +103,7 @@ class draft {
   /// Removes all dependencies of `x`.
   void depend_on_nothing(handle x) { nodes_[x].edges = none; }
   /// Calls f(handle) for each handle that `x` waits for, in no order; a handle may be visited twice.
-  template <class F>
-  void for_each_before(handle x, F f) const {
+  void for_each_before(handle x, auto f) const {
     for (uint32_t e = nodes_[x].edges; e != none; e = edges_[e].next) f(standing(edges_[e].on));
   }
 

@@ -45,8 +45,7 @@ std::vector<Real> widened(const std::byte* from, core::dtype type, uint64_t coun
 
 /// Calls take(row, column, offset in memory) for every element of the matrix, a few rows at a time, columns ascending
 /// within each row, so that whole cache lines are used in both memory orders.
-template <class Take>
-void each_element(const kernels::masked_matrix& m, Take take) {
+void each_element(const kernels::masked_matrix& m, auto take) {
   constexpr uint64_t rows_at_once = 16;
   if (!m.transposed) {
     for (uint64_t r = 0; r < m.rows; ++r)
@@ -60,8 +59,7 @@ void each_element(const kernels::masked_matrix& m, Take take) {
 
 /// Calls take(row, column, offset in the part) for each element of the part `runs` that a tensor-parallel rank has of
 /// the matrix, without padding, in memory order.
-template <class Take>
-void each_element(const kernels::masked_matrix& m, std::span<const core::tp_run> runs, Take take) {
+void each_element(const kernels::masked_matrix& m, std::span<const core::tp_run> runs, auto take) {
   const uint64_t line = m.transposed ? m.rows : m.columns;
   for (const core::tp_run& run : runs) {
     if (run.is_padding()) continue;
@@ -73,8 +71,7 @@ void each_element(const kernels::masked_matrix& m, std::span<const core::tp_run>
   }
 }
 
-template <class Take>
-void each_element_of(const job::pruned_module& m, uint32_t coordinate, Take take) {
+void each_element_of(const job::pruned_module& m, uint32_t coordinate, auto take) {
   if (m.shares.empty()) return each_element(m.matrix, take);
   each_element(m.matrix, m.runs_of(m.weight, coordinate), take);
 }

@@ -24,8 +24,7 @@ std::string first_nonfinite_parameter(const plan::rank_plan& p, std::span<const 
   return "none";
 }
 
-template <class F>
-void shard_executor::shared_out(uint64_t count, F f) {
+void shard_executor::shared_out(uint64_t count, auto f) {
   if (!tiers().updates_on_host()) return f(0, count);
   constexpr uint64_t part = 8 * core::partition_grain;
   team_.run(core::div_up(count, part), [&](uint64_t k) { f(k * part, std::min(part, count - k * part)); });
@@ -147,8 +146,7 @@ namespace {
 
 /// Calls f(coordinate, run) for each run of consecutive elements of each tensor rank's share of parameter `q`, without
 /// padding.
-template <class F>
-void for_each_share(const job::chosen_tensor& cut, uint32_t q, F f) {
+void for_each_share(const job::chosen_tensor& cut, uint32_t q, auto f) {
   for (uint32_t t = 0; t < cut.cut.degree; ++t) {
     const core::tp_slices share(cut.whole->parameters[q].shape, cut.cut.parameters[q], t);
     for (const auto& run : share.runs(0, share.elements()))

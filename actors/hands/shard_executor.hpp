@@ -93,8 +93,7 @@ class shard_executor final : public executor {
   /// Divides `count` elements into runs and calls f(first element, number of elements) for each: one run in a job on
   /// the CPU, or several runs on the threads of `team_` if the host updates for a device. All runs but the last consist
   /// of whole blocks of the gradient norm.
-  template <class F>
-  void shared_out(uint64_t count, F f);
+  void shared_out(uint64_t count, auto f);
   /// Calls update(run, index of its first element) for runs of `piece`: one run, or several if the host updates for a
   /// device.
   template <class State, class F>

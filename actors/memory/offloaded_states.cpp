@@ -67,8 +67,7 @@ uint64_t file_bytes(const rank_memory& m, const std::vector<owner>& owners) {
 }
 
 /// Calls `step` with the offset in the rank's file and the memory of each pool in `owners` that has bytes.
-template <class F>
-core::result<void> for_pools(const rank_memory& m, const std::vector<owner>& owners, F step) {
+core::result<void> for_pools(const rank_memory& m, const std::vector<owner>& owners, auto step) {
   uint64_t offset = 0;
   for (const auto x : owners) {
     const auto& pool = m.pool(x);

@@ -147,8 +147,7 @@ namespace {
 
 /// Calls step(part, index of its first element in `range`) for successive parts of `range` of at most
 /// state_window_elements elements.
-template <class F>
-core::result<void> in_windows(plan::slice range, F step) {
+core::result<void> in_windows(plan::slice range, auto step) {
   for (uint64_t done = 0; done < range.count; done += state_window_elements)
     TROUPE_TRY(step(plan::slice{range.first + done, std::min(state_window_elements, range.count - done)}, done));
   return {};

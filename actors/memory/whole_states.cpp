@@ -16,8 +16,7 @@ std::vector<std::shared_ptr<rank_memory>> whole_states::like(uint32_t rank, uint
 
 // For each run of consecutive elements in `range` of the whole parameter `q`, calls use(ranks that hold them, the same
 // elements numbered in the share of these ranks, index of the first one in `range`).
-template <class F>
-core::result<void> whole_states::each_run(uint32_t q, plan::slice range, F use) const {
+core::result<void> whole_states::each_run(uint32_t q, plan::slice range, auto use) const {
   const auto& cut = tensor_.cut.parameters[q];
   if (!cut.cuts()) return use(ranks_, range, uint64_t{0});
   // Ranks are numbered along the tensor axis first, so rank `t` has tensor coordinate `t`.

@@ -30,8 +30,7 @@ class whole_states {
   [[nodiscard]] std::vector<std::shared_ptr<rank_memory>> like(uint32_t rank, uint32_t parameter) const;
 
  private:
-  template <class F>
-  core::result<void> each_run(uint32_t parameter, plan::slice range, F use) const;
+  core::result<void> each_run(uint32_t parameter, plan::slice range, auto use) const;
 
   rank_memories ranks_;
   const job::chosen_tensor& tensor_;

@@ -33,8 +33,7 @@ struct file_reply {
 void fields(auto& f, file_reply& x) { f(x.number, x.good, x.kind, x.text, x.bytes); }
 
 enum class note_kind : uint8_t { request, reply };
-template <class T>
-std::string note(note_kind kind, T x) {
+std::string note(note_kind kind, auto x) {
   core::byte_writer out;
   out(machine_files::notes, kind, x);
   return out.take();

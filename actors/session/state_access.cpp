@@ -178,8 +178,7 @@ core::result<void> state_access::set_local_optimizer_state(uint32_t rank, const 
 
 namespace {
 
-template <class F>
-core::result<std::vector<named_values>> of_all(std::span<const std::string> names, F get) {
+core::result<std::vector<named_values>> of_all(std::span<const std::string> names, auto get) {
   std::vector<named_values> out;
   for (const auto& name : names) {
     TROUPE_ASSIGN(auto one, get(name));

@@ -20,8 +20,7 @@ inline constexpr const char* no_working_directory =
 
 /// Returns the exit code of `body`, or 1 if it threw; destructors have then removed incomplete results. The printed
 /// sentence begins with `who`.
-template <class Body>
-int with_last_catch(Body body, const char* who = "") {
+int with_last_catch(auto body, const char* who = "") {
   const auto say = [who](const char* what) {
     std::fprintf(stderr, "troupe: error: %s%s\n", who, what);
     return 1;

@@ -18,8 +18,7 @@ using load_section = config::checkpoint_load_section;
 constexpr std::string_view load_section_prefix = "checkpoint.load.", override_prefix = "--set ";
 
 /// Returns the value of the key `name` of checkpoint.load in a configuration, constant or not; null if it has none.
-template <class Loaded>
-auto* load_value(Loaded& c, std::string_view name) {
+auto* load_value(auto& c, std::string_view name) {
   const auto at = std::ranges::find_if(c.values, [name](const config::effective_value& v) {
     return v.key.starts_with(load_section_prefix) && std::string_view(v.key).substr(load_section_prefix.size()) == name;
   });

@@ -10,8 +10,7 @@ bool has_disposition(int number, void (*disposition)(int)) {
   return ::sigaction(number, nullptr, &now) == 0 && (now.sa_flags & SA_SIGINFO) == 0 && now.sa_handler == disposition;
 }
 
-template <class Fits>
-sigset_t set_of(Fits fits) {
+sigset_t set_of(auto fits) {
   sigset_t out;
   sigemptyset(&out);
   for (const auto& s : core::signal_table)

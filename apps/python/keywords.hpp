@@ -21,8 +21,7 @@ class keywords {
 
   /// Stores the argument `name` in `out` if the caller passed it and it is not None. `wanted` names its type in
   /// messages.
-  template <class T>
-  void take(const char* name, T& out, std::string_view wanted) {
+  void take(const char* name, auto& out, std::string_view wanted) {
     known_.emplace_back(name);
     if (!given_.contains(name)) return;
     const nanobind::object value = given_[name];

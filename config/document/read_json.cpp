@@ -101,8 +101,7 @@ class json_reader {
   }
 
   /// Reads the items between an opening bracket and its closing one, which is `closing`; `item` reads one item.
-  template <class Item>
-  void items(char closing, Item item) {
+  void items(char closing, auto item) {
     next();
     skip();
     while (peek() != closing) {

@@ -222,8 +222,7 @@ class arrow_reader {
 
   /// Calls `look(i, is_null)` for each row number i of the batch. The column's first buffer has one bit for each row
   /// that is not null.
-  template <class Look>
-  core::result<void> each_row(const arrow_batch& batch, uint64_t rows, uint64_t validity_index, Look look) {
+  core::result<void> each_row(const arrow_batch& batch, uint64_t rows, uint64_t validity_index, auto look) {
     auto validity = batch.buffer(validity_index);
     if (!validity) return lies(validity.error());
     if (validity->size() > 0 && validity->size() < (rows + 7) / 8)
@@ -240,8 +239,7 @@ class arrow_reader {
     return {};
   }
 
-  template <class Give>
-  core::result<void> read_texts(const arrow_batch& batch, const arrow_column& column, Give give) {
+  core::result<void> read_texts(const arrow_batch& batch, const arrow_column& column, auto give) {
     const auto rows = batch.rows(column.first_node);
     if (!rows) return lies(rows.error());
     if (*rows == 0) return {};
@@ -250,8 +248,7 @@ class arrow_reader {
     return column.view ? read_views(batch, *rows, *at, give) : read_offsets(batch, *rows, at->first_buffer, give);
   }
 
-  template <class Give>
-  core::result<void> read_views(const arrow_batch& batch, uint64_t rows, const arrow_batch::place& at, Give give) {
+  core::result<void> read_views(const arrow_batch& batch, uint64_t rows, const arrow_batch::place& at, auto give) {
     auto views = batch.buffer(at.first_buffer + 1);
     if (!views) return lies(views.error());
     if (rows > views->size() / view_bytes)
@@ -266,8 +263,7 @@ class arrow_reader {
     });
   }
 
-  template <class Give>
-  core::result<void> read_offsets(const arrow_batch& batch, uint64_t rows, uint64_t first_buffer, Give give) {
+  core::result<void> read_offsets(const arrow_batch& batch, uint64_t rows, uint64_t first_buffer, auto give) {
     auto offsets = batch.buffer(first_buffer + 1);
     if (!offsets) return lies(offsets.error());
     auto texts = batch.buffer(first_buffer + 2);

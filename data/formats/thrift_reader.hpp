@@ -54,8 +54,7 @@ class thrift_reader {
     return out;
   }
   /// Reads a structure. `take(id, type)` reads the value of a field, or returns false to skip it.
-  template <class Take>
-  void structure(uint8_t type, Take take) {
+  void structure(uint8_t type, auto take) {
     if (type != t_struct || ++depth_ > max_depth) broken();
     for (int64_t id = 0; ok_;) {
       const uint8_t head = byte();

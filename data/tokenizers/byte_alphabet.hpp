@@ -36,8 +36,7 @@ struct byte_alphabet {
 
   /// Returns the first byte whose character is no word of a vocabulary; `has` returns true for words of the vocabulary.
   /// nullopt: every byte has a word.
-  template <class Has>
-  [[nodiscard]] std::optional<uint32_t> first_missing(Has&& has) const {
+  [[nodiscard]] std::optional<uint32_t> first_missing(auto&& has) const {
     for (uint32_t b = 0; b < 256; ++b)
       if (!has(word_of(b))) return b;
     return std::nullopt;

@@ -16,15 +16,13 @@ void fields(auto& f, piece& p) { f(p.owner, p.from, p.to, p.count); }
 
 namespace {
 
-template <class F>
-void fields_of(F& f, arrival& a, std::string& what) {
+void fields_of(auto& f, arrival& a, std::string& what) {
   f(a.digest, a.step, a.num_pieces, a.communicator, a.input_scale, a.op, a.input_type, a.communication, a.output_type,
     a.accumulate, what);
   for (piece& p : a.first_pieces) f(p);
 }
 
-template <class F>
-void fields_of(F& f, wire_note& x, std::string& what) {
+void fields_of(auto& f, wire_note& x, std::string& what) {
   f(x.what, x.member, x.sequence);
   if (x.what == wire_note::kind::arrived)
     fields_of(f, x.said, what);

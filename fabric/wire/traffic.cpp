@@ -62,8 +62,7 @@ uint32_t in_turn(const shared_part& x, const homes& where, uint32_t machine) {
 }
 
 /// Calls `f` for each part of a reduction, in an order that is equal on all members.
-template <class F>
-void for_each_part(const request& r, const homes& where, F&& f) {
+void for_each_part(const request& r, const homes& where, auto&& f) {
   const uint32_t last = where.machines() - 1;
   uint64_t number = 0;
   for (size_t first = 0, end = 0; first < r.pieces.size(); first = end) {

@@ -20,8 +20,7 @@ uint64_t number_of(const random_key& k) {
 }
 
 /// Calls `f` with Torch's default CPU generator while holding the generator's lock.
-template <class F>
-auto with_generator(F f) {
+auto with_generator(auto f) {
   at::Generator generator = at::detail::getDefaultCPUGenerator();
   const std::lock_guard<std::mutex> lock(generator.mutex());
   return f(generator);

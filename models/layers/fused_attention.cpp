@@ -46,8 +46,7 @@ class kernel_call {
             static_cast<uint64_t>(d.first), static_cast<uint64_t>(work_.shape.first_head)};
   }
   /// Allocates scratch memory for the longest document; `elements` returns the size that the kernel needs.
-  template <class F>
-  [[nodiscard]] at::Tensor scratch(const std::vector<document_queries>& documents, F&& elements) const {
+  [[nodiscard]] at::Tensor scratch(const std::vector<document_queries>& documents, auto&& elements) const {
     int64_t longest = 0;
     for (const document_queries& d : documents) longest = std::max(longest, d.seen);
     return at::empty({static_cast<int64_t>(elements(sizes(longest)))}, in_.queries.options().dtype(at::kFloat));

@@ -74,8 +74,7 @@ class tiled_head {
 
   /// Computes the logits tile by tile for `y`, the input rows of the head's linear layer, and calls f(first, count,
   /// logits) for each tile; f may overwrite the logits.
-  template <class F>
-  void for_each_tile(const at::Tensor& y, F f) {
+  void for_each_tile(const at::Tensor& y, auto f) {
     for (int64_t first = 0; first < y.size(0); first += tile_rows_) {
       const int64_t count = std::min(tile_rows_, y.size(0) - first);
       at::Tensor logits = room_.narrow(0, 0, count);

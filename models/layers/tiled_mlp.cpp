@@ -31,8 +31,7 @@ class tiles_of_mlp {
   /// Calls f(first, count, rows, before) for each tile: `rows` is the input of the MLP's first layers, `before` the
   /// inputs of the activation, which f may overwrite. `statistics`, if not null, receives the norm's mean and rstd of
   /// all rows.
-  template <class F>
-  void for_each(normed_rows* statistics, F f) {
+  void for_each(normed_rows* statistics, auto f) {
     for (int64_t first = 0; first < x_.size(0); first += tile_rows_) {
       const int64_t count = std::min(tile_rows_, x_.size(0) - first);
       const at::Tensor taken = normed(first, count, statistics);

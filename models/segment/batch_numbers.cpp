@@ -40,8 +40,7 @@ int64_t longest_of(std::span<const int32_t> boundaries) {
 /// Calls f(tensor, type, sizes, numbers) for each array that `batch` has, in the order in which they are packed:
 /// `tensor` is its member of `to`, and `numbers()` returns its numbers in host memory. `boundaries` is the result of
 /// boundaries_of(batch).
-template <class F>
-void for_each_array(const micro_batch& batch, std::span<const int32_t> boundaries, batch_numbers& to, F f) {
+void for_each_array(const micro_batch& batch, std::span<const int32_t> boundaries, batch_numbers& to, auto f) {
   const auto rows = static_cast<int64_t>(batch.rows), columns = static_cast<int64_t>(batch.columns);
   const auto list = [&](at::Tensor& t, const std::vector<int64_t>& numbers) {
     f(t, at::kLong, {static_cast<int64_t>(numbers.size())}, [&] { return std::span(numbers); });

@@ -26,8 +26,7 @@ int64_t panel_of(const at::Tensor& x, int64_t rows) {
 }
 
 /// Calls f(first, count) for each panel of rows of `x`: rows [first, first + count).
-template <class F>
-void for_each_panel(const at::Tensor& x, F f) {
+void for_each_panel(const at::Tensor& x, auto f) {
   const int64_t rows = x.size(0), panel = panel_of(x, rows);
   for (int64_t first = 0; first < rows; first += panel) f(first, std::min(panel, rows - first));
 }

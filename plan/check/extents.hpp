@@ -38,8 +38,7 @@ inline void add_extent(std::vector<extent>& all, const extent& x) {
 /// True if every parameter `q` that is held starts at offset at[q], a multiple of core::parameter_grain, and none
 /// overlaps another or ends beyond `elements`. `count(q)` returns the number of elements of parameter `q` that are
 /// held; 0: the parameter is not held.
-template <class Count>
-bool lies_well(const std::vector<uint64_t>& at, uint64_t elements, Count count) {
+bool lies_well(const std::vector<uint64_t>& at, uint64_t elements, auto count) {
   uint64_t end = 0;
   bool rises = true;  // true while each extent begins after the one before it, as in all layouts that writers make
   for (uint32_t q = 0; q < at.size() && rises; ++q) {

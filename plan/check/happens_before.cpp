@@ -116,8 +116,7 @@ class order_builder {
     }
   }
 
-  template <class F>
-  void for_each_wait(node n, F f) const {
+  void for_each_wait(node n, auto f) const {
     const auto waits_of = [&](node member) {
       for (uint32_t on : at(member).after)
         if (runs(ranks_[member.rank]->instructions[on], taken_)) f(node_of(member.rank, on));

@@ -70,8 +70,7 @@ core::result<void> life_is_sound(const world& w, uint32_t rank, uint32_t b) {
 class holders {
  public:
   /// Calls f(buffer) for each buffer that last occupied a byte of [first, end), then records `next` for these bytes.
-  template <class F>
-  core::result<void> take(uint64_t first, uint64_t end, uint32_t next, F f) {
+  core::result<void> take(uint64_t first, uint64_t end, uint32_t next, auto f) {
     split(first);
     split(end);
     auto it = runs_.lower_bound(first);

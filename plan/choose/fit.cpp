@@ -90,8 +90,7 @@ class search {
   void add(bool open, const std::vector<std::function<void(plan_options&)>>& settings) {
     if (open) knobs_.push_back({settings});
   }
-  template <class Set>
-  void add_sizes(bool open, const std::vector<uint64_t>& sizes, Set set) {
+  void add_sizes(bool open, const std::vector<uint64_t>& sizes, auto set) {
     if (!open) return;
     knob k;
     for (uint64_t n : sizes) k.settings.emplace_back([n, set](plan_options& o) { set(o, n); });

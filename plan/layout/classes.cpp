@@ -95,8 +95,7 @@ class piece_facts {
 };
 
 /// Calls told(parameter, set) for the gather sets, then the publish sets, that contain each parameter.
-template <class Told>
-void each_set(const job_layout& l, Told told) {
+void each_set(const job_layout& l, auto told) {
   const auto units = static_cast<uint32_t>(l.table->units.size());
   for (uint32_t u = 0; u < units; ++u)
     for (uint32_t q : l.table->units[u].parameters) told(q, u);

@@ -64,8 +64,7 @@ std::string holder_name(const plan_options& o, uint32_t pipeline, uint32_t tenso
 }
 
 /// Calls f(pipeline, tensor) for all pairs of these coordinates, in the order of their communicators.
-template <class F>
-void for_each_holder(const plan_options& o, F f) {
+void for_each_holder(const plan_options& o, auto f) {
   for (uint32_t k = 0; k < o.mesh.degree(core::axis::pipeline); ++k)
     for (uint32_t t = 0; t < tensor_ranks(o); ++t) f(k, t);
 }

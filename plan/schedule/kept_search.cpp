@@ -36,8 +36,7 @@ std::optional<std::string_view> take_line(std::string_view& rest, std::string_vi
   return out;
 }
 
-template <class T>
-bool read_number(const std::optional<std::string_view>& text, T& out) {
+bool read_number(const std::optional<std::string_view>& text, auto& out) {
   if (!text) return false;
   const auto [end, problem] = std::from_chars(text->data(), text->data() + text->size(), out);
   return problem == std::errc() && end == text->data() + text->size();

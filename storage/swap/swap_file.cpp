@@ -21,8 +21,7 @@ bool whole_pages(uint64_t offset, std::span<const std::byte> memory) {
 }
 
 // Calls `once`, and calls it again after an error of kind `io`, as the retry policy in swap_file.hpp requires.
-template <class Once>
-core::result<void> tried(Once once) {
+core::result<void> tried(auto once) {
   core::result<void> last;
   for (unsigned tries = 0; tries < swap_tries_max; ++tries) {
     last = once();

@@ -18,8 +18,7 @@ constexpr std::array<uint32_t, 256> crc_table = [] {
   return table;
 }();
 
-template <class T>
-void put_little_endian(std::string& out, T x) {
+void put_little_endian(std::string& out, auto x) {
   for (size_t i = 0; i < sizeof x; ++i) out += static_cast<char>((x >> (8 * i)) & 0xFF);
 }
 

@@ -29,8 +29,7 @@ struct ranked {
 };
 
 // Returns a text such as "block 3 1.2M, head 0.9M": the `n` largest of `all` by `figure`.
-template <class F>
-std::string top(std::vector<ranked> all, uint64_t n, F figure, const char* unit) {
+std::string top(std::vector<ranked> all, uint64_t n, auto figure, const char* unit) {
   std::stable_sort(all.begin(), all.end(), [&](const auto& a, const auto& b) { return figure(a) > figure(b); });
   std::string out;
   for (size_t i = 0; i < std::min<uint64_t>(n, all.size()); ++i)

@@ -5,8 +5,7 @@
 namespace troupe::telemetry {
 namespace {
 
-template <class F>
-double sum_of(const std::vector<segment_profile>& segments, F part) {
+double sum_of(const std::vector<segment_profile>& segments, auto part) {
   double sum = 0;
   for (const auto& s : segments) sum += part(s);
   return sum;

@@ -56,8 +56,7 @@ struct fixture {
     lane = nullptr;
   }
 
-  template <class Message>
-  void tell(Message m) {
+  void tell(auto m) {
     post(lane, std::move(m));
     world.run();
   }

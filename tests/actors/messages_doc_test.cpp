@@ -20,8 +20,7 @@ std::string read(const std::string& name) {
   return out.str();
 }
 
-template <class F>
-void each_match(const std::string& text, const std::string& pattern, F visit) {
+void each_match(const std::string& text, const std::string& pattern, auto visit) {
   const std::regex what(pattern);
   for (std::sregex_iterator it(text.begin(), text.end(), what), end; it != end; ++it) visit(*it);
 }

@@ -42,8 +42,7 @@ inline rank_reports reports_of(const run_contexts& ranks) {
 }
 
 /// Returns the first instruction of the plan that satisfies `wanted`; fails the test if there is none.
-template <class F>
-const plan::instruction& find_instruction(const plan::rank_plan& p, F wanted) {
+const plan::instruction& find_instruction(const plan::rank_plan& p, auto wanted) {
   const auto it = std::find_if(p.instructions.begin(), p.instructions.end(), wanted);
   BOOST_REQUIRE(it != p.instructions.end());
   return *it;

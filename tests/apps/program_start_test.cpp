@@ -24,8 +24,7 @@ namespace {
 
 /// Runs `program` as process 1 of a container, together with a process that reaps orphans; returns the number of that
 /// process.
-template <class Program>
-pid_t as_first_process(Program program) {
+pid_t as_first_process(auto program) {
   const pid_t first = ::fork();
   if (first != 0) return first;
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // a real process 1 adopts orphans without this call

@@ -36,8 +36,7 @@ std::unique_ptr<tls_mover> open_mover(const term_secret& secret, uint32_t place)
 }
 
 /// Starts one transfer and waits until it has ended.
-template <class Start>
-void wait_for(Start start) {
+void wait_for(auto start) {
   std::promise<core::result<void>> done;
   start([&](const core::result<void>& how) { done.set_value(how); });
   if (const auto how = done.get_future().get(); !how) fail(how.error().text);

@@ -65,8 +65,7 @@ void run(const kernels::muon_options& o, parameter& p) {
 }
 void run(const kernels::optimizer_options& o, parameter& p) { update(o, step, p.piece()); }
 
-template <class Options>
-void optimizer(benchmark::State& state, const Options& options, uint64_t bytes_per_element) {
+void optimizer(benchmark::State& state, const auto& options, uint64_t bytes_per_element) {
   parameter p;
   for (auto _ : state) run(options, p);
   state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(elements * bytes_per_element));

@@ -140,8 +140,7 @@ class job_with_a_spare {
     for (const seat& s : s_.seats()) s_.hear(s.place, {ready{s_.term(), "same"}, {}}, ++now_);
     (void)was_sent("");
   }
-  template <class Cause>
-  void end_quietly(Cause cause) {
+  void end_quietly(auto cause) {
     const auto before = s_.term();
     const auto seats = s_.seats();
     cause();

@@ -13,8 +13,7 @@ using namespace troupe::cluster;
 
 namespace {
 
-template <class Result>
-void refused(const Result& r, const std::string& text, core::error_kind kind = core::error_kind::bad_input) {
+void refused(const auto& r, const std::string& text, core::error_kind kind = core::error_kind::bad_input) {
   BOOST_TEST_REQUIRE(!r.has_value(), text);
   BOOST_TEST((r.error().kind == kind));
   BOOST_TEST(r.error().text.find(text) != std::string::npos, r.error().text);

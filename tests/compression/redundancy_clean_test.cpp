@@ -107,8 +107,7 @@ models::module_model attention_model() {
 }
 
 /// Returns a model with a unit between two linear layers.
-template <class Between>
-factory with_between(Between make, int64_t inner = 12) {
+factory with_between(auto make, int64_t inner = 12) {
   return [make, inner] {
     using models::unit;
     namespace nn = torch::nn;

@@ -18,10 +18,7 @@ struct inner {
   std::vector<bool> flags;
   friend bool operator==(const inner&, const inner&) = default;
 };
-template <class F>
-void fields(F& f, inner& x) {
-  f(x.name, x.flags);
-}
+void fields(auto& f, inner& x) { f(x.name, x.flags); }
 
 struct outer {
   uint32_t count = 0;
@@ -33,10 +30,7 @@ struct outer {
   std::optional<inner> more;
   bool good = false;
 };
-template <class F>
-void fields(F& f, outer& x) {
-  f(x.count, x.place, x.loss, x.is, x.values, x.parts, x.more, x.good);
-}
+void fields(auto& f, outer& x) { f(x.count, x.place, x.loss, x.is, x.values, x.parts, x.more, x.good); }
 
 outer filled() {
   outer x;

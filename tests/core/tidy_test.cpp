@@ -70,8 +70,7 @@ size_t comment_in(const std::string& line) {
 
 /// Calls f(line number, text) for the first line of each comment. Consecutive lines that contain only a comment are one
 /// comment.
-template <class F>
-void for_each_comment(const source_file& file, F f) {
+void for_each_comment(const source_file& file, auto f) {
   bool goes_on = false;
   for (size_t n = 0; n < file.lines.size(); ++n) {
     const std::string& line = file.lines[n];

@@ -23,8 +23,7 @@ inline std::vector<device_id> devices() {
 inline constexpr tier tiers[] = {tier::device, tier::huge, tier::pinned};
 
 /// Calls `f` with every device.
-template <class F>
-void on_every_device(F&& f) {
+void on_every_device(auto&& f) {
   for (const device_id d : devices()) BOOST_TEST_CONTEXT("device " << properties_of(d).name << " " << d.index) {
       f(d);
     }

@@ -110,8 +110,7 @@ class in_process_stage {
   }
 
   /// Returns a random one of the pending wake-ups, or nothing if there is none.
-  template <class Random>
-  std::optional<std::pair<uint32_t, uint64_t>> next(Random& random) {
+  std::optional<std::pair<uint32_t, uint64_t>> next(auto& random) {
     if (mail_->empty()) return std::nullopt;
     std::swap((*mail_)[random() % mail_->size()], mail_->back());
     const auto out = mail_->back();
@@ -146,8 +145,7 @@ class modelled_stage {
 
   /// Returns a random one of the earliest pending wake-ups, and sets the clock to its time; returns nothing if there is
   /// none.
-  template <class Random>
-  std::optional<std::pair<uint32_t, uint64_t>> next(Random& random) {
+  std::optional<std::pair<uint32_t, uint64_t>> next(auto& random) {
     if (world_->mail.empty()) return std::nullopt;
     const auto first = world_->mail.begin();
     const auto at_once = static_cast<long>(world_->mail.count(first->first));
@@ -171,8 +169,7 @@ class modelled_stage {
 };
 
 /// Runs all members on this thread; `seed` determines the order in which they start and are woken.
-template <class Stage>
-std::vector<ending> run_on_stage(Stage& stage, std::vector<part> parts, uint32_t seed) {
+std::vector<ending> run_on_stage(auto& stage, std::vector<part> parts, uint32_t seed) {
   std::mt19937 random(seed);
   std::vector<performer> company;
   for (uint32_t rank = 0; rank < parts.size(); ++rank) company.emplace_back(std::move(parts[rank]), stage.join(rank));

@@ -42,8 +42,7 @@ class shared_stage {
 
   /// Returns a random one of the pending wake-ups, after delivering the notifications that are drawn before it; returns
   /// nothing if none is pending.
-  template <class Random>
-  std::optional<std::pair<uint32_t, uint64_t>> next(Random& random) {
+  std::optional<std::pair<uint32_t, uint64_t>> next(auto& random) {
     auto& mail = world_->mail;
     while (!mail.empty()) {
       std::swap(mail[random() % mail.size()], mail.back());

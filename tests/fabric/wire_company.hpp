@@ -149,8 +149,7 @@ class wire_stage {
 
   /// Returns a random one of the pending wake-ups, after carrying out the notifications and transfers that are drawn
   /// before it; returns nothing if none is pending.
-  template <class Random>
-  std::optional<std::pair<uint32_t, uint64_t>> next(Random& random) {
+  std::optional<std::pair<uint32_t, uint64_t>> next(auto& random) {
     while (true) {
       if (steps_++ == lost_at_) lose();
       const size_t wakes = mail_->size(), rings = world_.rings.size(), moves = world_.wires->under_way();

@@ -115,8 +115,7 @@ struct scheduler {
     for (uint64_t n = drawn(8); n > 0; --n) wander();
   }
 
-  template <class F>
-  void until(F over, queue& q) {
+  void until(auto over, queue& q) {
     while (!over()) {
       if (wanders && drawn(2) == 0) wander();
       if (!over()) advance(q);

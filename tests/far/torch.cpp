@@ -184,8 +184,7 @@ c10::IValue result_on_far(const c10::IValue& x, result when) {
 }
 
 /// Replaces every tensor in an argument by `f` of it, and returns the new argument.
-template <class F>
-c10::IValue each_tensor(const c10::IValue& x, F f) {
+c10::IValue each_tensor(const c10::IValue& x, auto f) {
   if (x.isTensor()) return f(x.toTensor());
   if (x.isTensorList()) {
     std::vector<at::Tensor> all;

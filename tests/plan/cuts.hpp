@@ -143,9 +143,7 @@ inline void only_forward(plan_options& o, uint32_t micros) {
 
 /// Returns a model of `any_table` and a random cut of it that can be planned. In half of the cases each use of a tied
 /// parameter has its own gradient.
-template <class AnyTable>
-std::pair<shared_table, plan_options> random_cut_of(AnyTable any_table, std::mt19937_64& random,
-                                                    std::optional<mode> of) {
+std::pair<shared_table, plan_options> random_cut_of(auto any_table, std::mt19937_64& random, std::optional<mode> of) {
   for (;;) {
     const bool by_use = random() % 2 == 0;
     shared_table table = any_table(random);

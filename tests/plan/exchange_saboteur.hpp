@@ -248,8 +248,7 @@ class exchange_saboteur : public plan_breaker {
   }
   /// Replaces an exchange by the one of the opposite direction, swaps it with another exchange, reorders two ranks, or
   /// changes the exchange operation in the model.
-  template <class F>
-  bool swap_parts(F wanted) {
+  bool swap_parts(auto wanted) {
     const auto x = any([&](const instruction& i) { return exchanges(i) && wanted(i); });
     if (!x) return false;
     switch (below(4)) {

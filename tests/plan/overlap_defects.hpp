@@ -52,8 +52,7 @@ inline shared_plans broken_plans(const overlap_defect& d) {
 
 namespace defects {
 
-template <class F>
-void for_each(draft& d, kind k, F f) {
+void for_each(draft& d, kind k, auto f) {
   for (handle x = d.first(); x != none; x = d.next(x))
     if (!d.is_mark(x) && d.at(x).kind == k) f(x);
 }

@@ -25,16 +25,14 @@ class plan_breaker {
   instruction& at(const place& x) { return all_[x.rank].instructions[x.id]; }
   size_t below(size_t n) { return n == 0 ? 0 : random_() % n; }
 
-  template <class F>
-  std::optional<place> any(F wanted) {
+  std::optional<place> any(auto wanted) {
     std::vector<place> out;
     for (const auto& p : all_)
       for (const auto& x : p.instructions)
         if (wanted(x)) out.push_back({p.rank, x.id});
     return out.empty() ? std::nullopt : std::optional(out[below(out.size())]);
   }
-  template <class F>
-  std::optional<place> any_of(uint32_t rank, F wanted) {
+  std::optional<place> any_of(uint32_t rank, auto wanted) {
     std::vector<place> out;
     for (const auto& x : all_[rank].instructions)
       if (wanted(x)) out.push_back({rank, x.id});
@@ -44,8 +42,7 @@ class plan_breaker {
   void remove(const place& x) { plan_changer(all_[x.rank], random_).remove(x.id); }
   /// Removes from `x` all dependencies for which `wanted` is true. The change counts as harmless if `x` still starts
   /// after each of them. Returns false if there was none.
-  template <class F>
-  bool wait_for_none(const place& x, F wanted) {
+  bool wait_for_none(const place& x, auto wanted) {
     const auto& p = all_[x.rank];
     std::vector<uint32_t> gone;
     for (const uint32_t on : at(x).after)

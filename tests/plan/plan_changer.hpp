@@ -119,8 +119,7 @@ class plan_changer {
     return *layout_;
   }
   size_t below(size_t n) { return n == 0 ? 0 : random_() % n; }
-  template <class F>
-  instruction* any(F wanted) {
+  instruction* any(auto wanted) {
     std::vector<instruction*> found;
     for (auto& x : p_.instructions)
       if (wanted(x)) found.push_back(&x);

@@ -32,8 +32,7 @@ struct fixture {
     result.log.insert(result.log.begin() + static_cast<long>(to), e);
   }
   /// Returns the first instruction of rank 0 in `lane` for which `wanted` returns true.
-  template <class F>
-  const plan::instruction& find(plan::lane lane, F wanted) const {
+  const plan::instruction& find(plan::lane lane, auto wanted) const {
     for (uint32_t id : plans[0][0]->lanes[static_cast<size_t>(lane)])
       if (wanted(plans[0][0]->instructions[id])) return plans[0][0]->instructions[id];
     BOOST_FAIL("no such instruction");

@@ -120,8 +120,7 @@ class world {
     const auto done = [](const machine& m) { return m.is_done; };
     return code_ && machines_[0].children->is_empty() && std::all_of(machines_.begin() + 1, machines_.end(), done);
   }
-  template <class Deed>
-  void for_each_family(Deed deed) {
+  void for_each_family(auto deed) {
     for (auto& m : machines_)
       if (m.children) deed(*m.children);
     for (auto& o : orphans_) deed(*o);

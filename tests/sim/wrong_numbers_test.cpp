@@ -16,8 +16,7 @@ std::vector<shared_rank_plans> two_ranks() {
   return {plan::plans_of(plan::chain_table({3000, 6000, 3000}), plan::small_options(2, 3, 2))};
 }
 
-template <class Result>
-void refused(const Result& r, const std::string& text) {
+void refused(const auto& r, const std::string& text) {
   BOOST_TEST_REQUIRE(!r.has_value(), text);
   BOOST_TEST((r.error().kind == core::error_kind::bad_input));
   BOOST_TEST(r.error().text.find(text) != std::string::npos, r.error().text);

@@ -27,8 +27,7 @@ c10::Allocator* installed() { return c10::GetAllocator(c10::DeviceType::CPU); }
 
 // Runs `f` on a thread of its own, whose allocations are attributed to `owner`, because attribution is a property of a
 // thread.
-template <class F>
-void on_thread_of(uint32_t owner, F f) {
+void on_thread_of(uint32_t owner, auto f) {
   std::thread([&] {
     attribute_allocations(owner);
     f();

@@ -16,8 +16,7 @@ using namespace troupe::tests;
 namespace {
 
 /// Calls `f` with each of the file systems and a folder that does not exist in it.
-template <class F>
-void on_all(const F& f) {
+void on_all(const auto& f) {
   const scratch_folder scratch;
   f(real_files(), scratch / "x");
   memory_files memory;

@@ -47,8 +47,7 @@ class transfers {
 
 template <class World>
 struct mover_contract {
-  template <class F>
-  static bool comes_true(World& world, const F& condition) {
+  static bool comes_true(World& world, const auto& condition) {
     const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     while (!condition()) {
       if (std::chrono::steady_clock::now() > limit) return false;

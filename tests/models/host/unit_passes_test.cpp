@@ -69,8 +69,7 @@ void check_bits(const std::vector<at::Tensor>& got, const std::vector<at::Tensor
 
 enum class backward_reads { result, input };
 
-template <class Activation>
-void check_pair(const Activation& then, backward_reads what, at::ScalarType type, bool bias, const at::Tensor& x) {
+void check_pair(const auto& then, backward_reads what, at::ScalarType type, bool bias, const at::Tensor& x) {
   nn::Linear layer(nn::LinearOptions(x.size(-1), 40).bias(bias));
   layer->to(type);
   const nn::Sequential both(layer, then);

@@ -29,8 +29,7 @@ struct result {
   std::vector<at::Tensor> gradients;  // gradients of the parameters, followed by that of the input
 };
 
-template <class Forward>
-result run(const nn::Module& module, const at::Tensor& x, double share, Forward forward) {
+result run(const nn::Module& module, const at::Tensor& x, double share, auto forward) {
   const at::Tensor input = x.detach().requires_grad_(x.is_floating_point());
   const at::Tensor y = forward(input) * share;
   std::vector<at::Tensor> of = module.parameters();
@@ -47,8 +46,7 @@ double off(const at::Tensor& got, const at::Tensor& wanted) {
 }
 
 /// Compares the sums over 2 and over 3 tensor ranks with the whole module.
-template <class Forward>
-void check(const std::shared_ptr<nn::Module>& module, const injection_policy& policy, at::Tensor x, Forward forward) {
+void check(const std::shared_ptr<nn::Module>& module, const injection_policy& policy, at::Tensor x, auto forward) {
   for (const auto& [type, most] : {std::pair{at::kFloat, 1e-5}, std::pair{at::kDouble, 1e-12}}) {
     module->to(type);
     if (x.is_floating_point()) x = x.to(type);

@@ -24,8 +24,7 @@ struct result {
   std::vector<at::Tensor> gradients;  // gradients of the parameters, followed by that of the input
 };
 
-template <class Forward>
-result run(const nn::Module& module, const at::Tensor& x, Forward forward) {
+result run(const nn::Module& module, const at::Tensor& x, auto forward) {
   const at::Tensor input = x.detach().requires_grad_(true), y = forward(input);
   std::vector<at::Tensor> of = module.parameters();
   for (at::Tensor& p : of) p.mutable_grad() = at::Tensor();

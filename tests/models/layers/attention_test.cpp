@@ -40,8 +40,7 @@ struct attention_fixture {
     at::Tensor y, gradient;
   };
   /// Runs forward and backward of `attention` on qkv, of shape (rows, columns, 80), with the output gradient dy.
-  template <class F>
-  results run(F attention, const at::Tensor& qkv, const at::Tensor& dy, float dropout) const {
+  results run(auto attention, const at::Tensor& qkv, const at::Tensor& dy, float dropout) const {
     const parameter_binding none(table, core::dtype::f32);
     const segment_scope scope(table, none, batch, 0, 0);
     const at::Tensor input = qkv.detach().requires_grad_(true);

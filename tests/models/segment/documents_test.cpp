@@ -46,8 +46,7 @@ at::Tensor hidden_of(bound_model& m, const micro_batch& batch) {
 }
 
 /// Calls `visit` for each document of each row, in order, with a batch that contains only this document.
-template <class F>
-void for_each_document(const owned_batch& data, F visit) {
+void for_each_document(const owned_batch& data, auto visit) {
   for (uint64_t row = 0; row < begins.size(); ++row)
     for (size_t d = 0; d < begins[row].size(); ++d) {
       const uint64_t first = begins[row][d], end = d + 1 < begins[row].size() ? begins[row][d + 1] : columns;

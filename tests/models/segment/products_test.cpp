@@ -85,8 +85,7 @@ class peak_of_torch final : public c10::Allocator {
 };
 
 /// Returns the processor seconds that this thread spends in `f`, whatever other programs run.
-template <class F>
-double processor_seconds(F&& f) {
+double processor_seconds(auto&& f) {
   const auto now = [] {
     timespec t{};
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);

@@ -51,8 +51,7 @@ std::vector<tensor_split> splits(uint32_t degree) {
           {.degree = degree, .vocabulary = false, .blocks = {{true, false}, {false, false}}}};
 }
 
-template <class F>
-void for_each_cut(F&& f) {
+void for_each_cut(auto&& f) {
   for (const auto& json : families)
     for (uint32_t degree = 1; degree < 5; ++degree)
       for (const auto& split : splits(degree)) {

@@ -62,8 +62,7 @@ void check_sums(const rank_plan& p, const std::vector<uint32_t>& wanted) {
 }
 
 /// Applies `change` to every rank's plan and returns the checker's error.
-template <class F>
-std::string broken(const shared_plans& whole, F change) {
+std::string broken(const shared_plans& whole, auto change) {
   plans all;
   for (const auto& p : whole) all.push_back(*p);
   for (auto& p : all) change(p);

@@ -24,8 +24,7 @@ void passes(const shared_table& table, const plan_options& o) {
 }
 
 /// Changes one rank's plan and expects the checker's error to contain `what`.
-template <class F>
-void refused(const shared_table& table, const plan_options& o, F change, const std::string& what) {
+void refused(const shared_table& table, const plan_options& o, auto change, const std::string& what) {
   auto plans = plans_of(table, o);
   auto broken = std::make_shared<rank_plan>(*plans.back());
   change(*broken);

@@ -21,8 +21,7 @@ std::string verdict_of(const std::vector<rank_plan>& plans) {
 }
 
 /// Changes the plans of all ranks and expects the checker's error to contain `what`.
-template <class F>
-void refused(const shared_table& table, const plan_options& o, F change, const std::string& what) {
+void refused(const shared_table& table, const plan_options& o, auto change, const std::string& what) {
   std::vector<rank_plan> plans;
   for (const auto& p : plans_of(table, o)) plans.push_back(*p);
   BOOST_TEST_REQUIRE(verdict_of(plans) == "passed");

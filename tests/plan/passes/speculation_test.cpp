@@ -78,8 +78,7 @@ shared_table read_by_a_frozen_unit() {
 }
 
 /// Changes the last rank's plan and expects the checker's error to contain `what`.
-template <class F>
-void refused(const plan_options& o, F change, const std::string& what) {
+void refused(const plan_options& o, auto change, const std::string& what) {
   auto plans = plans_of(gpt_table(2, 64, 256, true), o);
   auto broken = std::make_shared<rank_plan>(*plans.back());
   change(*broken);

@@ -52,8 +52,7 @@ struct types {
 constexpr types all_types[] = {{dtype::f32, dtype::f32}, {dtype::bf16, dtype::f32}, {dtype::bf16, dtype::bf16},
                                {dtype::f16, dtype::f32}, {dtype::f16, dtype::f16},  {dtype::f64, dtype::f64}};
 
-template <class F>
-void for_each_case(const shared_table& table, F f) {
+void for_each_case(const shared_table& table, auto f) {
   for (uint32_t stage = 0; stage <= 3; ++stage)
     for (const auto& t : all_types)
       for (const uint32_t accumulation : {1U, 3U})

@@ -19,7 +19,6 @@ using namespace troupe;
 using storage::file_access;
 using storage::file_mode;
 using troupe::tests::check_failed;
-using troupe::tests::has;
 
 namespace {
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "models/layers/hidden_lesson.hpp"
+#include "models/layers/lessons.hpp"
 
 namespace troupe::actors {
 

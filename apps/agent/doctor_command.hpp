@@ -1,6 +1,6 @@
 // Owns `troupe doctor --cluster FILE`, which checks that the hosts of a job can train together: its options, the wait
 // for agents and the order of questions. Leaves the answers to host_examiner.hpp, and their meaning to
-// apps/machine/cluster_findings.hpp.
+// apps/machine/cluster_findings.cpp.
 #pragma once
 
 #include <CLI/CLI.hpp>

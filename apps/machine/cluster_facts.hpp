@@ -1,6 +1,6 @@
 // Holds the facts that `troupe doctor --cluster` collects about the hosts of a job and each pair of them, as plain
 // values. Leaves the questions to apps/agent/doctor_command.hpp, and their meaning to
-// apps/machine/cluster_findings.hpp.
+// apps/machine/cluster_findings.cpp.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-#include "apps/machine/cluster_findings.hpp"
+// Derives findings from the facts about the hosts of a job: which host differs from the others, and why. Pure.
+#include "apps/machine/cluster_doctor.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,5 @@
-#include "apps/machine/cluster_report.hpp"
+// Prints the results of `troupe doctor --cluster`. Pure.
+#include "apps/machine/cluster_doctor.hpp"
 
 #include <fmt/format.h>
 

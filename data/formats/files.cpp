@@ -9,9 +9,7 @@
 #include "core/dangling_link.hpp"
 #include "core/source_file.hpp"
 #include "core/text.hpp"
-#include "data/formats/repository.hpp"
-#include "data/formats/shard_lists.hpp"
-#include "data/formats/side_files.hpp"
+#include "data/formats/folder_files.hpp"
 
 namespace troupe::data {
 namespace {

@@ -53,8 +53,8 @@ struct source_listing {
 /// Returns the files of a source: `path` itself, or `path`.bin if only that and its `path`.idx exist, or all regular
 /// files below the folder, sorted by path, without hidden files (a name that begins with a dot) and files that writers
 /// add to rows (`_metadata`, `_common_metadata`, `_SUCCESS`). Rows next to a list of shards: the files of the list
-/// (data/formats/shard_lists.hpp). A folder that is a data set's repository: the files of its train split
-/// (data/formats/repository.hpp). A data set's folder of Hugging Face's cache: the snapshot that `refs/main` names.
+/// (data/formats/shard_lists.cpp). A folder that is a data set's repository: the files of its train split
+/// (data/formats/repository.cpp). A data set's folder of Hugging Face's cache: the snapshot that `refs/main` names.
 /// Refused: a link out of the folder, except links of Hugging Face's cache; such a cache inside the folder; a folder of
 /// `datasets` with several splits; one file in two forms; a folder of which everything is left out. Links that stay
 /// inside are skipped, because their targets are read anyway.

@@ -1,4 +1,7 @@
-#include "data/formats/repository.hpp"
+// Chooses the files of a folder that is a data set's repository of Hugging Face's hub: rows in files, splits by their
+// names, a card and a licence next to them. Owns which files are trained on: the train split, chosen as `datasets`
+// does.
+#include "data/formats/folder_files.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -13,8 +16,6 @@
 
 #include "core/text.hpp"
 #include "data/formats/card.hpp"
-#include "data/formats/side_files.hpp"
-#include "data/formats/split_names.hpp"
 
 namespace troupe::data {
 namespace {

@@ -1,4 +1,6 @@
-#include "data/formats/shard_lists.hpp"
+// Reads the lists of files that writers keep beside rows: `state.json` of Hugging Face's `datasets` and `index.json` of
+// MosaicML's streaming. Owns which files such a list names; leaves their content to the readers of rows.
+#include "data/formats/folder_files.hpp"
 
 #include <fmt/format.h>
 

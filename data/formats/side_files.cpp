@@ -1,4 +1,6 @@
-#include "data/formats/side_files.hpp"
+// Recognises files of a data folder that are not meant as its data: cards, backups, checksums, logs, and a second form
+// of the same file. Owns these rules of names; leaves splits to repository.cpp.
+#include "data/formats/folder_files.hpp"
 
 #include <fmt/format.h>
 
@@ -11,7 +13,6 @@
 #include <utility>
 
 #include "core/text.hpp"
-#include "data/formats/split_names.hpp"
 
 namespace troupe::data {
 namespace {

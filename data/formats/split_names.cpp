@@ -1,4 +1,5 @@
-#include "data/formats/split_names.hpp"
+// Derives from the names of a data set's files which split they belong to, and which of several shards they are.
+#include "data/formats/folder_files.hpp"
 
 #include <algorithm>
 #include <charconv>

@@ -1,4 +1,7 @@
-#include "models/layers/attention_lesson.hpp"
+// Attention maps (the attention weights of each query, before dropout), which a model may learn from its teacher. Owns
+// their arithmetic, head by head, in the type that sums are formed in; attention itself (attention.hpp) computes with
+// other code, which keeps no map.
+#include "models/layers/lessons.hpp"
 
 #include <ATen/ops/_softmax.h>
 #include <ATen/ops/bmm.h>

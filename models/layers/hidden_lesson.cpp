@@ -1,4 +1,5 @@
-#include "models/layers/hidden_lesson.hpp"
+// The loss between a model's hidden state and its teacher's, and its gradient.
+#include "models/layers/lessons.hpp"
 
 #include <ATen/core/grad_mode.h>
 

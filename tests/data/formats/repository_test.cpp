@@ -1,5 +1,5 @@
 // Tests which files in the repository of a data set are used for training.
-#include "data/formats/repository.hpp"
+#include "data/formats/folder_files.hpp"
 
 #include <filesystem>
 

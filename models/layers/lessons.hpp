@@ -1,6 +1,4 @@
-// Attention maps (the attention weights of each query, before dropout), which a model may learn from its teacher. Owns
-// their arithmetic, head by head, in the type that sums are formed in; attention itself (attention.hpp) computes with
-// other code, which keeps no map.
+// Losses by which a model learns the attention maps and the hidden states of its teacher, and their gradients.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,5 +15,15 @@ at::Tensor attention_map(const at::Tensor& qkv, const attention_shape& shape);
 /// gradient of that loss is added to the gradient of `qkv`.
 at::Tensor learn_map(const segment_scope& scope, const at::Tensor& qkv, const attention_shape& shape,
                      const map_lesson& lesson);
+
+struct hidden_lesson {
+  at::Tensor gradient;  ///< gradient of scale * loss with respect to the model's hidden state, in its type
+  double loss = 0;      ///< loss: weight * mean squared difference of the two hidden states
+};
+
+/// Returns the loss between a model's and its teacher's hidden states, which must have equal shape and type. `scale`
+/// multiplies only the gradient. Differences are rounded to the type; their squares are added in the same order as the
+/// squares of a norm (kernels/sums/norm.hpp).
+hidden_lesson learn_hidden(const at::Tensor& model, const at::Tensor& teacher, double weight, double scale);
 
 }  // namespace troupe::models

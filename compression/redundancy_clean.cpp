@@ -24,8 +24,7 @@
 #include "models/host/dry_run.hpp"
 #include "models/host/module_parts.hpp"
 #include "models/host/module_table.hpp"
-#include "models/segment/bytes.hpp"
-#include "models/segment/torch_dtype.hpp"
+#include "models/segment/torch_values.hpp"
 
 namespace troupe::compression {
 namespace {

@@ -18,7 +18,7 @@
 #include "actors/hands/unit_roles.hpp"
 #include "actors/memory/ledger.hpp"
 #include "models/families/language_model.hpp"
-#include "models/segment/bytes.hpp"
+#include "models/segment/torch_values.hpp"
 #include "plan/keeping.hpp"
 
 namespace troupe::actors {

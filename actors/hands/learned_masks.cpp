@@ -8,8 +8,7 @@
 
 #include "kernels/base/cast.hpp"
 #include "kernels/compress/pruning.hpp"
-#include "models/segment/bytes.hpp"
-#include "models/segment/torch_dtype.hpp"
+#include "models/segment/torch_values.hpp"
 #include "models/segment/weight.hpp"
 
 namespace troupe::actors {

@@ -3,9 +3,8 @@
 #include <cmath>
 #include <utility>
 
-#include "models/segment/bytes.hpp"
 #include "models/segment/operations.hpp"
-#include "models/segment/torch_dtype.hpp"
+#include "models/segment/torch_values.hpp"
 
 namespace troupe::actors {
 namespace {

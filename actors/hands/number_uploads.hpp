@@ -10,8 +10,8 @@
 
 #include "actors/hands/pinned_ring.hpp"
 #include "models/segment/batch_numbers.hpp"
-#include "models/segment/bytes.hpp"
 #include "models/segment/torch_device.hpp"
+#include "models/segment/torch_values.hpp"
 
 namespace troupe::actors {
 

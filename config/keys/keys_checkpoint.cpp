@@ -2,7 +2,6 @@
 // `datastates_ckpt`, with which DeepSpeed chooses another writer of checkpoints.
 #include <iterator>
 
-#include "config/keys/capabilities.hpp"
 #include "config/keys/key_rows.hpp"
 #include "core/text.hpp"
 

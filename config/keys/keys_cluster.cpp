@@ -3,7 +3,6 @@
 // keys_offload.cpp.
 #include <fmt/format.h>
 
-#include "config/keys/capabilities.hpp"
 #include "config/keys/key_rows.hpp"
 #include "config/keys/values.hpp"
 

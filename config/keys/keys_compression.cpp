@@ -1,6 +1,5 @@
 // Rows of the key table for `compression_training` and related sections: every technique has shared parameters and
 // groups of modules.
-#include "config/keys/capabilities.hpp"
 #include "config/keys/key_rows.hpp"
 #include "config/keys/values.hpp"
 

@@ -1,5 +1,4 @@
 // DeepSpeed's keys that choose the samples and tokens for each step: curricula, dynamic batches, token and layer drop.
-#include "config/keys/capabilities.hpp"
 #include "config/keys/key_rows.hpp"
 
 namespace troupe::config {

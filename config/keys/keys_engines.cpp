@@ -1,7 +1,6 @@
 // Rows of the key table for DeepSpeed's keys of tensor and expert parallelism, graph compilation and generation.
 #include <fmt/format.h>
 
-#include "config/keys/capabilities.hpp"
 #include "config/keys/key_rows.hpp"
 #include "config/keys/values.hpp"
 

@@ -1,5 +1,4 @@
 // DeepSpeed's keys of a run's reports: curves, timers, profiles and logs.
-#include "config/keys/capabilities.hpp"
 #include "config/keys/key_rows.hpp"
 
 namespace troupe::config {

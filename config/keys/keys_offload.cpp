@@ -1,7 +1,6 @@
 // Rows of the key table for states that do not fit in device memory: the offload sections and further sections of
 // `zero_optimization`, `aio`, and the offload keys of `cluster`. Leaves combinations of these keys to
 // offload_rules.cpp.
-#include "config/keys/capabilities.hpp"
 #include "config/keys/key_rows.hpp"
 #include "config/keys/values.hpp"
 

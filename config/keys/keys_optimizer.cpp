@@ -1,7 +1,6 @@
 // DeepSpeed's keys of the optimizer. Defaults are those with which DeepSpeed 0.19 and PyTorch construct each optimizer.
 #include <fmt/format.h>
 
-#include "config/keys/capabilities.hpp"
 #include "config/keys/key_rows.hpp"
 #include "config/keys/values.hpp"
 

@@ -1,7 +1,6 @@
 // DeepSpeed's keys that have no effect in Troupe and belong to no section of Troupe's. They are listed so that they are
 // not reported as unknown: each row names the capability that the key waits for, or the reason why it has no effect.
 // Keys that would change results are refused. A key with an effect is a row in the file of its section (key_table.hpp).
-#include "config/keys/capabilities.hpp"
 #include "config/keys/key_rows.hpp"
 
 namespace troupe::config {

@@ -1,7 +1,6 @@
 // Rows of the key table for the section `pipeline`, which has both Troupe's own keys and DeepSpeed's.
 #include <algorithm>
 
-#include "config/keys/capabilities.hpp"
 #include "config/keys/key_rows.hpp"
 #include "config/keys/values.hpp"
 #include "core/text.hpp"

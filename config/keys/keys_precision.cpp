@@ -1,5 +1,4 @@
 // DeepSpeed's keys of number formats, and activation checkpointing. Defaults are DeepSpeed 0.19's.
-#include "config/keys/capabilities.hpp"
 #include "config/keys/key_rows.hpp"
 #include "config/keys/values.hpp"
 

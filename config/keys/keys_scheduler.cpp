@@ -1,5 +1,4 @@
 // DeepSpeed's keys of the learning rate's curve, and those of the supported curves of PyTorch.
-#include "config/keys/capabilities.hpp"
 #include "config/keys/key_rows.hpp"
 
 namespace troupe::config {

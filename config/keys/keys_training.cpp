@@ -2,7 +2,6 @@
 // are DeepSpeed 0.19's.
 #include <fmt/format.h>
 
-#include "config/keys/capabilities.hpp"
 #include "config/keys/key_rows.hpp"
 #include "config/keys/values.hpp"
 

@@ -1,5 +1,4 @@
 // Every field of DeepSpeed's `zero_optimization` section that is a value. Leaves nested sections to keys_offload.cpp.
-#include "config/keys/capabilities.hpp"
 #include "config/keys/key_rows.hpp"
 
 namespace troupe::config {

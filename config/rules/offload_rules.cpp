@@ -3,7 +3,7 @@
 // lacks is a warning.
 #include <fmt/format.h>
 
-#include "config/keys/capabilities.hpp"
+#include "config/keys/key_rows.hpp"
 #include "config/keys/values.hpp"
 #include "config/rules/resolve.hpp"
 

@@ -12,7 +12,7 @@
 #include "models/layers/lessons.hpp"
 #include "models/segment/documents.hpp"
 #include "models/segment/torch_device.hpp"
-#include "models/segment/torch_dtype.hpp"
+#include "models/segment/torch_values.hpp"
 
 namespace troupe::models {
 

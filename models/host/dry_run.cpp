@@ -11,7 +11,7 @@
 #include "models/host/module_parts.hpp"
 #include "models/host/module_table.hpp"
 #include "models/host/operation_meter.hpp"
-#include "models/segment/torch_dtype.hpp"
+#include "models/segment/torch_values.hpp"
 
 namespace troupe::models {
 namespace {

@@ -19,7 +19,7 @@
 #include "models/host/random_turn.hpp"
 #include "models/inject/own_layers.hpp"
 #include "models/segment/torch_device.hpp"
-#include "models/segment/torch_dtype.hpp"
+#include "models/segment/torch_values.hpp"
 
 namespace troupe::models {
 namespace {

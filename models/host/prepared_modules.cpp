@@ -13,7 +13,7 @@
 #include "models/host/module_parts.hpp"
 #include "models/host/module_table.hpp"
 #include "models/segment/torch_device.hpp"
-#include "models/segment/torch_dtype.hpp"
+#include "models/segment/torch_values.hpp"
 
 namespace troupe::models {
 namespace {

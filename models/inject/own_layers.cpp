@@ -12,9 +12,8 @@
 #include <set>
 #include <utility>
 
-#include "models/segment/bytes.hpp"
 #include "models/segment/operations.hpp"
-#include "models/segment/torch_dtype.hpp"
+#include "models/segment/torch_values.hpp"
 
 namespace troupe::models {
 namespace {

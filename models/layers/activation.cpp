@@ -10,9 +10,8 @@
 #include <utility>
 
 #include "models/layers/functions.hpp"
-#include "models/segment/bytes.hpp"
 #include "models/segment/operations.hpp"
-#include "models/segment/torch_dtype.hpp"
+#include "models/segment/torch_values.hpp"
 
 namespace troupe::models {
 namespace {

@@ -16,10 +16,9 @@
 #include <vector>
 
 #include "core/math.hpp"
-#include "models/segment/bytes.hpp"
 #include "models/segment/function_node.hpp"
 #include "models/segment/operations.hpp"
-#include "models/segment/torch_dtype.hpp"
+#include "models/segment/torch_values.hpp"
 
 namespace troupe::models {
 namespace {

@@ -16,7 +16,7 @@
 
 #include "models/layers/attention.hpp"
 #include "models/segment/operations.hpp"
-#include "models/segment/torch_dtype.hpp"
+#include "models/segment/torch_values.hpp"
 
 namespace troupe::models {
 namespace {

@@ -2,11 +2,10 @@
 
 #include <algorithm>
 
-#include "models/segment/bytes.hpp"
 #include "models/segment/function_node.hpp"
 #include "models/segment/operations.hpp"
 #include "models/segment/projection.hpp"
-#include "models/segment/torch_dtype.hpp"
+#include "models/segment/torch_values.hpp"
 
 namespace troupe::models {
 namespace {

@@ -13,10 +13,9 @@
 
 #include "models/layers/dropout.hpp"
 #include "models/segment/batch_numbers.hpp"
-#include "models/segment/bytes.hpp"
 #include "models/segment/columns.hpp"
 #include "models/segment/operations.hpp"
-#include "models/segment/torch_dtype.hpp"
+#include "models/segment/torch_values.hpp"
 
 namespace troupe::models {
 namespace {

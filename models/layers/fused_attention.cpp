@@ -4,9 +4,8 @@
 #include <algorithm>
 
 #include "models/layers/attention.hpp"
-#include "models/segment/bytes.hpp"
 #include "models/segment/operations.hpp"
-#include "models/segment/torch_dtype.hpp"
+#include "models/segment/torch_values.hpp"
 
 namespace troupe::models {
 namespace {

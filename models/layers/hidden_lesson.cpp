@@ -7,9 +7,8 @@
 #include <vector>
 
 #include "core/math.hpp"
-#include "models/segment/bytes.hpp"
 #include "models/segment/operations.hpp"
-#include "models/segment/torch_dtype.hpp"
+#include "models/segment/torch_values.hpp"
 
 namespace troupe::models {
 

@@ -3,11 +3,10 @@
 #include <ATen/ops/empty_like.h>
 
 #include "models/layers/functions.hpp"
-#include "models/segment/bytes.hpp"
 #include "models/segment/function_node.hpp"
 #include "models/segment/kept_tensor.hpp"
 #include "models/segment/operations.hpp"
-#include "models/segment/torch_dtype.hpp"
+#include "models/segment/torch_values.hpp"
 
 namespace troupe::models {
 namespace {

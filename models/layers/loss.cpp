@@ -5,11 +5,10 @@
 #include "kernels/layers/cross_entropy.hpp"
 #include "models/layers/functions.hpp"
 #include "models/segment/batch_numbers.hpp"
-#include "models/segment/bytes.hpp"
 #include "models/segment/columns.hpp"
 #include "models/segment/function_node.hpp"
 #include "models/segment/operations.hpp"
-#include "models/segment/torch_dtype.hpp"
+#include "models/segment/torch_values.hpp"
 
 namespace troupe::models {
 namespace {

@@ -5,10 +5,9 @@
 
 #include <utility>
 
-#include "models/segment/bytes.hpp"
 #include "models/segment/function_node.hpp"
 #include "models/segment/operations.hpp"
-#include "models/segment/torch_dtype.hpp"
+#include "models/segment/torch_values.hpp"
 #include "models/segment/weight_work.hpp"
 
 namespace troupe::models {

@@ -13,12 +13,11 @@
 #include <vector>
 
 #include "models/segment/batch_numbers.hpp"
-#include "models/segment/bytes.hpp"
 #include "models/segment/columns.hpp"
 #include "models/segment/function_node.hpp"
 #include "models/segment/kept_tensor.hpp"
 #include "models/segment/operations.hpp"
-#include "models/segment/torch_dtype.hpp"
+#include "models/segment/torch_values.hpp"
 
 namespace troupe::models {
 namespace {

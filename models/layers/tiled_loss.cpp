@@ -14,10 +14,9 @@
 #include "kernels/layers/cross_entropy.hpp"
 #include "models/layers/functions.hpp"
 #include "models/layers/gradient_sums.hpp"
-#include "models/segment/bytes.hpp"
 #include "models/segment/function_node.hpp"
 #include "models/segment/operations.hpp"
-#include "models/segment/torch_dtype.hpp"
+#include "models/segment/torch_values.hpp"
 
 namespace troupe::models {
 namespace {

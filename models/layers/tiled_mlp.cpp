@@ -11,7 +11,7 @@
 #include "models/layers/gradient_sums.hpp"
 #include "models/segment/function_node.hpp"
 #include "models/segment/kept_tensor.hpp"
-#include "models/segment/torch_dtype.hpp"
+#include "models/segment/torch_values.hpp"
 
 namespace troupe::models {
 namespace {

@@ -4,8 +4,7 @@
 #include <ATen/ops/from_blob.h>
 
 #include "kernels/compress/weight_mask.hpp"
-#include "models/segment/bytes.hpp"
-#include "models/segment/torch_dtype.hpp"
+#include "models/segment/torch_values.hpp"
 #include "models/segment/weight.hpp"
 
 namespace troupe::models {

@@ -12,7 +12,7 @@
 #include "core/tied_copies.hpp"
 #include "models/segment/parameter_binding.hpp"
 #include "models/segment/torch_device.hpp"
-#include "models/segment/torch_dtype.hpp"
+#include "models/segment/torch_values.hpp"
 
 namespace troupe::models {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "core/processor.hpp"
 #include "models/segment/operations.hpp"
-#include "models/segment/torch_dtype.hpp"
+#include "models/segment/torch_values.hpp"
 #include "models/segment/widened_products.hpp"
 
 #ifdef TROUPE_MODELS_ONEDNN

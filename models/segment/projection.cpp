@@ -5,12 +5,11 @@
 #include <ATen/ops/zeros.h>
 
 #include "kernels/compress/fake_quantise.hpp"
-#include "models/segment/bytes.hpp"
 #include "models/segment/input_watch.hpp"
 #include "models/segment/kept_tensor.hpp"
 #include "models/segment/operations.hpp"
 #include "models/segment/products.hpp"
-#include "models/segment/torch_dtype.hpp"
+#include "models/segment/torch_values.hpp"
 #include "models/segment/weight_work.hpp"
 
 namespace troupe::models {

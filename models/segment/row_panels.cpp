@@ -6,10 +6,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "models/segment/bytes.hpp"
 #include "models/segment/operations.hpp"
 #include "models/segment/products.hpp"
-#include "models/segment/torch_dtype.hpp"
+#include "models/segment/torch_values.hpp"
 #include "models/table/row_tiles.hpp"
 
 namespace troupe::models {

@@ -5,9 +5,8 @@
 #include <algorithm>
 
 #include "kernels/base/cast.hpp"
-#include "models/segment/bytes.hpp"
 #include "models/segment/products.hpp"
-#include "models/segment/torch_dtype.hpp"
+#include "models/segment/torch_values.hpp"
 
 namespace troupe::models {
 namespace {

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "models/families/language_model.hpp"
-#include "models/segment/torch_dtype.hpp"
+#include "models/segment/torch_values.hpp"
 
 namespace {
 

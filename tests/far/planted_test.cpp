@@ -11,7 +11,7 @@
 #include "device/memory.hpp"
 #include "device/stream.hpp"
 #include "kernels/operations.hpp"
-#include "models/segment/bytes.hpp"
+#include "models/segment/torch_values.hpp"
 #include "tests/far/late.hpp"
 
 BOOST_AUTO_TEST_SUITE(planted)

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "config/explain.hpp"
-#include "config/keys/capabilities.hpp"
+#include "config/keys/key_rows.hpp"
 #include "storage/queue/io_queue.hpp"
 #include "tests/config/text.hpp"
 

@@ -8,7 +8,7 @@
 #include <numeric>
 #include <vector>
 
-#include "models/segment/bytes.hpp"
+#include "models/segment/torch_values.hpp"
 
 BOOST_AUTO_TEST_SUITE(batch_numbers)
 

@@ -24,7 +24,7 @@
 #include <unordered_map>
 
 #include "core/processor.hpp"
-#include "models/segment/torch_dtype.hpp"
+#include "models/segment/torch_values.hpp"
 #include "models/segment/widened_products.hpp"
 
 BOOST_AUTO_TEST_SUITE(products)

@@ -1,7 +1,12 @@
-// Converts Troupe's element types to Torch's and back. No other file depends on both.
+// Converts Troupe's element types to Torch's and back, and returns a tensor's memory and number of elements as kernels
+// take them. No other file depends on the element types of both.
 #pragma once
 
+#include <ATen/core/Tensor.h>
 #include <c10/core/ScalarType.h>
+
+#include <cstddef>
+#include <cstdint>
 
 #include "core/dtype.hpp"
 
@@ -43,5 +48,9 @@ constexpr core::dtype core_dtype(at::ScalarType type) {
 
 /// Returns the type that sums are formed in: fp64 for fp64, fp32 for all narrower types.
 constexpr at::ScalarType sum_dtype(at::ScalarType type) { return type == at::kDouble ? at::kDouble : at::kFloat; }
+
+inline const std::byte* bytes_of(const at::Tensor& t) { return static_cast<const std::byte*>(t.const_data_ptr()); }
+inline std::byte* bytes_in(const at::Tensor& t) { return static_cast<std::byte*>(t.mutable_data_ptr()); }
+inline uint64_t count_of(const at::Tensor& t) { return static_cast<uint64_t>(t.numel()); }
 
 }  // namespace troupe::models

@@ -3,7 +3,7 @@
 
 #include "apps/checkpoint/checkpoint_convert.hpp"
 #include "apps/checkpoint/conversion.hpp"
-#include "apps/checkpoint/gguf_options.hpp"
+#include "apps/checkpoint/gguf_keys.hpp"
 #include "apps/checkpoint/model_description.hpp"
 #include "checkpoint/convert/gguf_export.hpp"
 #include "core/text.hpp"

@@ -1,8 +1,8 @@
-#include "apps/checkpoint/gguf_options.hpp"
+// Collects the metadata of a GGUF file from a checkpoint, its model and its tokenizer.
+#include "apps/checkpoint/gguf_keys.hpp"
 
 #include <fmt/format.h>
 
-#include "apps/checkpoint/gguf_vocabulary.hpp"
 #include "apps/checkpoint/output_mark.hpp"
 #include "checkpoint/gguf/source.hpp"
 #include "models/table/model_spec.hpp"

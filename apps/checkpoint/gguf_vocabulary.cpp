@@ -1,4 +1,6 @@
-#include "apps/checkpoint/gguf_vocabulary.hpp"
+// Finds the vocabulary for a GGUF file: in the checkpoint's own metadata, in its folder, or in the tokenizer of its
+// run.
+#include "apps/checkpoint/gguf_keys.hpp"
 
 #include <fmt/format.h>
 

@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "apps/checkpoint/gguf_vocabulary.hpp"
+#include "apps/checkpoint/gguf_keys.hpp"
 #include "apps/compress/compress_validation.hpp"
 #include "checkpoint/gguf/source.hpp"
 #include "core/text.hpp"

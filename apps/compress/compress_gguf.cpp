@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "apps/checkpoint/gguf_options.hpp"
+#include "apps/checkpoint/gguf_keys.hpp"
 #include "apps/compress/compress_target.hpp"
 #include "core/text.hpp"
 

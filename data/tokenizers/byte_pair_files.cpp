@@ -10,11 +10,9 @@
 #include "core/utf8.hpp"
 #include "data/tokenizers/byte_alphabet.hpp"
 #include "data/tokenizers/byte_pair.hpp"
-#include "data/tokenizers/folder_json.hpp"
 #include "data/tokenizers/merge_lines.hpp"
-#include "data/tokenizers/pipeline_model.hpp"
 #include "data/tokenizers/special_tokens.hpp"
-#include "data/tokenizers/tokenizer_class.hpp"
+#include "data/tokenizers/tokenizer_folder.hpp"
 
 namespace troupe::data {
 namespace {

@@ -1,4 +1,5 @@
-#include "data/tokenizers/folder_json.hpp"
+// Reads JSON files of a tokenizer's folder, and keys that may be missing or have an unexpected type.
+#include "data/tokenizers/tokenizer_folder.hpp"
 
 #include <fmt/format.h>
 

@@ -1,9 +1,10 @@
-#include "data/tokenizers/pipeline_model.hpp"
+// Examines the key `model` of a tokenizer.json for more than its words and merges: for options that change how a text
+// is cut, and for differences from the vocab.json and merges.txt next to the file.
+#include "data/tokenizers/tokenizer_folder.hpp"
 
 #include <fmt/format.h>
 
 #include "core/text.hpp"
-#include "data/tokenizers/folder_json.hpp"
 #include "data/tokenizers/merge_lines.hpp"
 
 namespace troupe::data {

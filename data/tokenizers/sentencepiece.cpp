@@ -9,10 +9,9 @@
 
 #include "core/text.hpp"
 #include "data/tokenizers/added_words.hpp"
-#include "data/tokenizers/folder_json.hpp"
-#include "data/tokenizers/sentencepiece_file.hpp"
+#include "data/tokenizers/sentencepiece_checks.hpp"
 #include "data/tokenizers/special_tokens.hpp"
-#include "data/tokenizers/tokenizer_class.hpp"
+#include "data/tokenizers/tokenizer_folder.hpp"
 
 namespace troupe::data {
 namespace {

@@ -1,11 +1,10 @@
 // Checks the protocol buffer fields of a SentencePiece model file, without the library.
-#include "data/tokenizers/sentencepiece_file.hpp"
+#include "data/tokenizers/sentencepiece_checks.hpp"
 
 #include <fmt/format.h>
 
 #include <string>
 
-#include "data/tokenizers/sentencepiece_rules.hpp"
 #include "data/tokenizers/tokenizer.hpp"
 #include "data/tokenizers/wire_reader.hpp"
 

@@ -1,6 +1,6 @@
 // Checks the rules of a SentencePiece model, which are stored as units of Darts, a double-array trie:
 // https://github.com/s-yata/darts-clone, include/darts.h.
-#include "data/tokenizers/sentencepiece_rules.hpp"
+#include "data/tokenizers/sentencepiece_checks.hpp"
 
 #include <algorithm>
 #include <cstdint>

@@ -11,8 +11,8 @@
 
 #include "core/source_file.hpp"
 #include "core/text.hpp"
-#include "data/tokenizers/folder_json.hpp"
 #include "data/tokenizers/tokenizer.hpp"
+#include "data/tokenizers/tokenizer_folder.hpp"
 
 namespace troupe::data {
 namespace {

@@ -1,4 +1,7 @@
-#include "data/tokenizers/tokenizer_class.hpp"
+// Checks for which tokenizer class of transformers the files of a folder were made: other classes cut words by other
+// patterns, normalise text, or number the same pieces in another way, which the files with the words do not state. Owns
+// the lists of classes that are read like GPT-2's or like plain SentencePiece models.
+#include "data/tokenizers/tokenizer_folder.hpp"
 
 #include <fmt/format.h>
 
@@ -10,7 +13,6 @@
 #include <string_view>
 
 #include "core/text.hpp"
-#include "data/tokenizers/folder_json.hpp"
 
 namespace troupe::data {
 namespace {

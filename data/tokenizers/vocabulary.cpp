@@ -10,12 +10,10 @@
 
 #include "core/text.hpp"
 #include "data/tokenizers/byte_alphabet.hpp"
-#include "data/tokenizers/folder_json.hpp"
 #include "data/tokenizers/merge_lines.hpp"
-#include "data/tokenizers/pipeline_model.hpp"
+#include "data/tokenizers/sentencepiece_checks.hpp"
 #include "data/tokenizers/tokenizer.hpp"
-#include "data/tokenizers/tokenizer_class.hpp"
-#include "data/tokenizers/vocabulary_pieces.hpp"
+#include "data/tokenizers/tokenizer_folder.hpp"
 
 namespace troupe::data {
 namespace {

@@ -1,11 +1,10 @@
 // Reads the vocabulary of a SentencePiece model file; field numbers are those of sentencepiece_model.proto.
-#include "data/tokenizers/vocabulary_pieces.hpp"
+#include "data/tokenizers/sentencepiece_checks.hpp"
 
 #include <fmt/format.h>
 
 #include <cstring>
 
-#include "data/tokenizers/sentencepiece_file.hpp"
 #include "data/tokenizers/wire_reader.hpp"
 
 namespace troupe::data {

@@ -1,6 +1,6 @@
 // Tests that tables of normalization rules that would make SentencePiece read outside of its memory are refused, and
 // that valid tables are accepted.
-#include "data/tokenizers/sentencepiece_rules.hpp"
+#include "data/tokenizers/sentencepiece_checks.hpp"
 
 #include <array>
 #include <boost/test/unit_test.hpp>

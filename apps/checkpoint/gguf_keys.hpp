@@ -1,9 +1,10 @@
-// Finds the vocabulary for a GGUF file: in the checkpoint's own metadata, in its folder, or in the tokenizer of its
-// run.
+// Collects the metadata of a GGUF file from a checkpoint, its model and its tokenizer; finds the vocabulary.
 #pragma once
 
 #include <string>
 
+#include "apps/checkpoint/model_description.hpp"
+#include "checkpoint/convert/gguf_export.hpp"
 #include "checkpoint/gguf/metadata.hpp"
 #include "checkpoint/source/tensor_source.hpp"
 #include "core/error.hpp"
@@ -22,5 +23,11 @@ core::result<checkpoint::gguf_metadata> gguf_vocabulary(const checkpoint::tensor
 
 /// True if the keys are those that gguf_vocabulary() returns for the byte tokenizer.
 bool is_byte_vocabulary(const checkpoint::gguf_metadata& keys);
+
+/// Returns all options except the output path and the progress. `tokenizer`: see gguf_vocabulary(). Refused: an unknown
+/// model, a checkpoint without the model's parameters, a model that llama.cpp would compute differently; no vocabulary.
+core::result<checkpoint::gguf_export_options> gguf_options_of(const described_checkpoint& from,
+                                                              const checkpoint::gguf_mixture& type,
+                                                              const std::string& tokenizer);
 
 }  // namespace troupe::apps

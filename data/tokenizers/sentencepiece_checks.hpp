@@ -1,11 +1,14 @@
-// Checks the outer form of a SentencePiece `.model` file, a protocol buffer, to refuse truncated files and files of
-// another kind before the library reads them: the library would accept half a vocabulary as a whole one.
+// Checks a SentencePiece `.model` file, a protocol buffer, before the library reads it, and reads its vocabulary. Form,
+// rules and vocabulary have a source each.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "core/error.hpp"
+#include "data/tokenizers/vocabulary.hpp"
 
 namespace troupe::data {
 
@@ -24,7 +27,19 @@ struct sentencepiece_shape {
 
 /// Walks the fields of `ModelProto` (sentencepiece_model.proto): pieces (1), trainer (2) and normalizer (3) must exist
 /// and be whole, and the rule tables of normalizer and denormalizer (5) must not refer outside themselves
-/// (sentencepiece_rules.hpp). Errors name the byte and, inside the vocabulary, the piece.
+/// (sentencepiece_rules.cpp). Errors name the byte and, inside the vocabulary, the piece.
 core::result<sentencepiece_shape> check_sentencepiece_file(std::span<const std::byte> file);
+
+/// Largest number of rules that may match nested prefixes of a text, the size of the library's buffer for them.
+inline constexpr size_t max_nested_rules = 32;
+
+/// Returns why the library could read beyond `table` for some text; empty if it cannot. An empty `table` means that
+/// there is none. `has_inner_blank`, if given, becomes true if a rule applies to a text with a blank or a line break
+/// after its first byte.
+std::string_view fault_in_rules(std::span<const std::byte> table, bool* has_inner_blank = nullptr);
+
+/// Returns pieces with scores and kinds, special tokens, and the normaliser's options. Refused: files that
+/// check_sentencepiece_file() refuses, and a model that is neither BPE nor unigram.
+core::result<vocabulary> pieces_of(std::span<const std::byte> file);
 
 }  // namespace troupe::data

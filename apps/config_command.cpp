@@ -9,7 +9,7 @@
 namespace troupe::apps {
 
 config_command::config_command(CLI::App& parent)
-    : command_(parent.add_subcommand("config", "look at a configuration without running it")),
+    : program_command(parent, "config", "look at a configuration without running it"),
       check_(command_->add_subcommand("check", "check a configuration, and report all errors at once")) {
   command_->require_subcommand(1);
   auto* explain = command_->add_subcommand("explain", "every effective value, where it comes from and what it does");
@@ -23,8 +23,6 @@ config_command::config_command(CLI::App& parent)
   explain->add_flag_callback(
       "--given", [this] { keys_ = config::shown_keys::given; }, "only keys that the file or --set gives");
 }
-
-bool config_command::chosen() const { return command_->parsed(); }
 
 int config_command::run() const {
   if (schema_->parsed()) {

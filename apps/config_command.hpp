@@ -3,24 +3,18 @@
 
 #include "apps/base/configuration.hpp"
 #include "apps/base/output_form.hpp"
+#include "apps/base/program_command.hpp"
 #include "config/explain.hpp"
 #include "config/schema.hpp"
 
-namespace CLI {
-class App;
-}
-
 namespace troupe::apps {
 
-class config_command {
+class config_command : public program_command {
  public:
   /// Adds `config` and its subcommands; `parent` must outlive this object, which must not be moved.
   explicit config_command(CLI::App& parent);
-  config_command(const config_command&) = delete;
-  config_command& operator=(const config_command&) = delete;
 
-  /// True, after parsing, if the command line chose this command; run() then executes it and returns the exit code.
-  [[nodiscard]] bool chosen() const;
+  /// Executes the command and returns the exit code.
   [[nodiscard]] int run() const;
 
  private:
@@ -29,7 +23,6 @@ class config_command {
   /// model. Returns the exit status.
   [[nodiscard]] int explain_patterns(const config::job_config& c) const;
 
-  CLI::App* command_;
   CLI::App* check_;
   CLI::App* schema_ = nullptr;
   common_arguments arguments_;

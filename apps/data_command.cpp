@@ -8,7 +8,7 @@
 namespace troupe::apps {
 
 data_command::data_command(CLI::App& parent)
-    : command_(parent.add_subcommand("data", "texts to tokens and back")),
+    : program_command(parent, "data", "texts to tokens and back"),
       tokenize_(command_->add_subcommand("tokenize", "write a .bin of tokens that training reads without tokenising")) {
   command_->require_subcommand(1);
   auto& t = tokenized_;
@@ -47,8 +47,6 @@ data_command::data_command(CLI::App& parent)
       ->type_name("{uint16,uint32}");
   inspect->add_option("--tokens", i.tokens, "number of tokens to decode at most")->capture_default_str();
 }
-
-bool data_command::chosen() const { return command_->parsed(); }
 
 int data_command::run() const {
   if (!tokenize_->parsed()) {

@@ -2,26 +2,19 @@
 #pragma once
 
 #include "apps/base/data.hpp"
-
-namespace CLI {
-class App;
-}
+#include "apps/base/program_command.hpp"
 
 namespace troupe::apps {
 
-class data_command {
+class data_command : public program_command {
  public:
   /// Adds `data` and its subcommands; `parent` must outlive this object, which must not be moved.
   explicit data_command(CLI::App& parent);
-  data_command(const data_command&) = delete;
-  data_command& operator=(const data_command&) = delete;
 
-  /// True, after parsing, if the command line chose this command; run() then executes it and returns the exit code.
-  [[nodiscard]] bool chosen() const;
+  /// Executes the command and returns the exit code.
   [[nodiscard]] int run() const;
 
  private:
-  CLI::App* command_;
   CLI::App* tokenize_;
   tokenize_arguments tokenized_;
   inspect_arguments inspected_;

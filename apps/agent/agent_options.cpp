@@ -43,7 +43,7 @@ CLI::Option* add_doctor_options(CLI::App& command, doctor_arguments& a) {
 }
 
 cert_command::cert_command(CLI::App& parent)
-    : command_(parent.add_subcommand("cert", "certificates by which the machines of a job trust each other")) {
+    : program_command(parent, "cert", "certificates by which the machines of a job trust each other") {
   command_->require_subcommand(1);
   init_ = command_->add_subcommand("init", "make the authority of a job");
   issue_ =
@@ -59,9 +59,9 @@ cert_command::cert_command(CLI::App& parent)
 }
 
 launch_command::launch_command(CLI::App& parent)
-    : command_(parent.add_subcommand("launch",
-                                     "start one job by ssh on the machines of a DeepSpeed hostfile; after its options "
-                                     "come the file and the options of `troupe train`")) {
+    : program_command(parent, "launch",
+                      "start one job by ssh on the machines of a DeepSpeed hostfile; after its options "
+                      "come the file and the options of `troupe train`") {
   command_->add_option("--hostfile", hostfile_, "lines `HOST slots=N`: a rank for each slot; the first host leads")
       ->required();
   command_->add_option("--include", include_, "HOST or HOST:SLOT,SLOT, joined by @: use only these");

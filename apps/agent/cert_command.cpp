@@ -26,8 +26,6 @@ std::string hosts_in(const std::filesystem::path& folder) {
 
 }  // namespace
 
-bool cert_command::chosen() const { return command_->parsed(); }
-
 int cert_command::run() const {
   net::issue_options o;
   const CLI::App* const chosen = *init_ ? init_ : *issue_ ? issue_ : renew_;

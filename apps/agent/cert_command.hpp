@@ -2,26 +2,24 @@
 // Leaves their content and places to net/certificates.hpp.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "apps/base/program_command.hpp"
+
 namespace troupe::apps {
 
-class cert_command {
+class cert_command : public program_command {
  public:
   /// Adds `cert` and its subcommands; `parent` must outlive this object, which must not be moved.
   explicit cert_command(CLI::App& parent);
-  cert_command(const cert_command&) = delete;
-  cert_command& operator=(const cert_command&) = delete;
 
-  /// True, after parsing, if the command line chose this command; run() then executes it and returns the exit code.
-  [[nodiscard]] bool chosen() const;
+  /// Executes the command and returns the exit code.
   [[nodiscard]] int run() const;
 
  private:
-  CLI::App *command_, *init_, *issue_, *renew_;
+  CLI::App *init_, *issue_, *renew_;
   std::string folder_, authority_ = "troupe";
   std::vector<std::string> hosts_;
   uint32_t days_ = 0;

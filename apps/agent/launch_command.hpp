@@ -3,30 +3,26 @@
 // launched_job.hpp.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
 
+#include "apps/base/program_command.hpp"
 #include "apps/launch/remote.hpp"
 
 namespace troupe::apps {
 
-class launch_command {
+class launch_command : public program_command {
  public:
   /// Adds `launch`; `parent` must outlive this object, which must not be moved.
   explicit launch_command(CLI::App& parent);
-  launch_command(const launch_command&) = delete;
-  launch_command& operator=(const launch_command&) = delete;
 
-  [[nodiscard]] bool chosen() const { return command_->parsed(); }
   /// Runs the job. `programs` is the folder of this installation's programs. Exit codes: the job's; 2 bad input; 1 if a
   /// host cannot be reached.
   [[nodiscard]] int run(const std::filesystem::path& programs) const;
 
  private:
-  CLI::App* command_;
   std::string hostfile_, include_, exclude_, leader_, program_;
   uint16_t port_ = 29'500;
   ssh_options ssh_;

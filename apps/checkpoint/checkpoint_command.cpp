@@ -94,7 +94,7 @@ int converted(core::result<void> (*convert)(const Arguments&), const Arguments& 
 }  // namespace
 
 checkpoint_command::checkpoint_command(CLI::App& parent)
-    : command_(parent.add_subcommand("checkpoint", "look at checkpoints of any format, check and convert them")),
+    : program_command(parent, "checkpoint", "look at checkpoints of any format, check and convert them"),
       arguments_(std::make_unique<arguments>()) {
   auto& a = *arguments_;
   command_->require_subcommand(1);
@@ -227,8 +227,6 @@ checkpoint_command::checkpoint_command(CLI::App& parent)
 }
 
 checkpoint_command::~checkpoint_command() = default;
-
-bool checkpoint_command::chosen() const { return command_->parsed(); }
 
 int checkpoint_command::run() {
   for (const auto& [command, action] : actions_)

@@ -6,27 +6,21 @@
 #include <memory>
 #include <vector>
 
-namespace CLI {
-class App;
-}
+#include "apps/base/program_command.hpp"
 
 namespace troupe::apps {
 
-class checkpoint_command {
+class checkpoint_command : public program_command {
  public:
   /// Adds `checkpoint` and its subcommands; `parent` must outlive this object.
   explicit checkpoint_command(CLI::App& parent);
   ~checkpoint_command();
-  checkpoint_command(const checkpoint_command&) = delete;
-  checkpoint_command& operator=(const checkpoint_command&) = delete;
 
-  /// True, after parsing, if the command line chose this command; run() then executes it and returns the exit code.
-  [[nodiscard]] bool chosen() const;
+  /// Executes the command and returns the exit code.
   int run();
 
  private:
   struct arguments;
-  CLI::App* command_;
   std::unique_ptr<arguments> arguments_;
   std::vector<std::pair<CLI::App*, std::function<int()>>> actions_;
 };

@@ -168,7 +168,7 @@ core::result<void> write(const compress_arguments& a, const calibration_opener& 
 }  // namespace
 
 compress_command::compress_command(CLI::App& parent)
-    : command_(parent.add_subcommand("compress", "a trained model in fewer bits, for others to run")),
+    : program_command(parent, "compress", "a trained model in fewer bits, for others to run"),
       arguments_(std::make_unique<compress_arguments>()) {
   auto& a = *arguments_;
   command_->footer("Exit codes: 0 well; 1 failed; 2 arguments or SOURCE refused; 130, 143 interrupted.");
@@ -228,8 +228,6 @@ compress_command::compress_command(CLI::App& parent)
 }
 
 compress_command::~compress_command() = default;
-
-bool compress_command::chosen() const { return command_->parsed(); }
 
 bool compress_command::computes() const {
   return arguments_->computes() || (arguments_->validate.empty() && has_own_validation(*arguments_));

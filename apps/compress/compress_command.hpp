@@ -5,26 +5,20 @@
 
 #include <memory>
 
+#include "apps/base/program_command.hpp"
 #include "apps/compress/compress_calibration.hpp"
-
-namespace CLI {
-class App;
-}
 
 namespace troupe::apps {
 
-class compress_command {
+class compress_command : public program_command {
  public:
   /// Adds `compress`; `parent` must outlive this object.
   explicit compress_command(CLI::App& parent);
   ~compress_command();
-  compress_command(const compress_command&) = delete;
-  compress_command& operator=(const compress_command&) = delete;
 
-  /// True, after parsing, if the command line chose this command; run() then executes it and returns the exit code.
-  [[nodiscard]] bool chosen() const;
   /// True if `run` needs a calibration_opener, because a compression method or a loss computes with the model.
   [[nodiscard]] bool computes() const;
+  /// Executes the command and returns the exit code.
   int run(const calibration_opener& open);
 
  private:
@@ -32,7 +26,6 @@ class compress_command {
   /// calibration_opener to `run`.
   [[nodiscard]] core::result<void> check_options(bool computes) const;
 
-  CLI::App* command_;
   std::unique_ptr<compress_arguments> arguments_;
 };
 

@@ -76,7 +76,7 @@ core::result<void> write(const fs::path& file, const std::string& text) {
 }  // namespace
 
 init_command::init_command(CLI::App& parent)
-    : command_(parent.add_subcommand("init", "write a job's file to begin with, which fits this machine")) {
+    : program_command(parent, "init", "write a job's file to begin with, which fits this machine") {
   command_->add_option("file", file_, "the file to write")->capture_default_str();
   command_->add_option("--from", from_,
                        "a ds_config.json, Accelerate's YAML, or a checkpoint of any format: its values are kept");
@@ -97,8 +97,6 @@ init_command::init_command(CLI::App& parent)
   command_->add_option("--spill", spill_, "a folder on a fast disk for states that do not fit into memory");
   command_->add_flag("--force", force_, "overwrite an existing file");
 }
-
-bool init_command::chosen() const { return command_->parsed(); }
 
 int init_command::run() {
   answers_.file = file_;

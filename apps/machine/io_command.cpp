@@ -109,7 +109,7 @@ core::result<void> measure(const io_arguments& a) {
 }  // namespace
 
 io_command::io_command(CLI::App& parent)
-    : command_(parent.add_subcommand("io", "how fast a disk is, and the `aio` section that makes it so")),
+    : program_command(parent, "io", "how fast a disk is, and the `aio` section that makes it so"),
       bench_arguments_(std::make_unique<io_arguments>()),
       tune_arguments_(std::make_unique<io_arguments>()) {
   command_->require_subcommand(1);
@@ -137,8 +137,6 @@ io_command::io_command(CLI::App& parent)
 }
 
 io_command::~io_command() = default;
-
-bool io_command::chosen() const { return static_cast<bool>(*command_); }
 
 int io_command::run() {
   const bool tunes = static_cast<bool>(*tune_);

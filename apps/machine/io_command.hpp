@@ -4,28 +4,22 @@
 
 #include <memory>
 
-namespace CLI {
-class App;
-}
+#include "apps/base/program_command.hpp"
 
 namespace troupe::apps {
 
 struct io_arguments;
 
-class io_command {
+class io_command : public program_command {
  public:
   /// Adds `io` and its subcommands; `parent` must outlive this object.
   explicit io_command(CLI::App& parent);
   ~io_command();
-  io_command(const io_command&) = delete;
-  io_command& operator=(const io_command&) = delete;
 
-  /// True, after parsing, if the command line chose this command; run() then executes it and returns the exit code.
-  [[nodiscard]] bool chosen() const;
+  /// Executes the command and returns the exit code.
   int run();
 
  private:
-  CLI::App* command_;
   CLI::App *bench_ = nullptr, *tune_ = nullptr;
   std::unique_ptr<io_arguments> bench_arguments_, tune_arguments_;
 };

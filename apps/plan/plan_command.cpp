@@ -14,8 +14,8 @@
 
 namespace troupe::apps {
 
-plan_command::plan_command(CLI::App& app) {
-  command_ = app.add_subcommand("plan", "will it fit, what will it do, how long will it take; computes nothing");
+plan_command::plan_command(CLI::App& app)
+    : program_command(app, "plan", "will it fit, what will it do, how long will it take; computes nothing") {
   add_common(*command_, arguments_, "topology: YAML, or DeepSpeed JSON");
   command_
       ->add_option("--format", arguments_.format,
@@ -48,8 +48,6 @@ plan_command::plan_command(CLI::App& app) {
                      "DeepSpeed's memory estimates and ZeRO-Infinity's bandwidth model beside the plan's own peak");
   command_->add_flag("--explain", arguments_.explain, "what each pass added, moved and removed, and why");
 }
-
-bool plan_command::chosen() const { return command_->parsed(); }
 
 core::result<void> plan_command::check_options() const {
   const auto& a = arguments_;

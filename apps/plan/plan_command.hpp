@@ -2,19 +2,15 @@
 // through `products`.
 #pragma once
 
+#include "apps/base/program_command.hpp"
 #include "apps/plan/show_plan.hpp"
 #include "core/error.hpp"
 
-namespace CLI {
-class App;
-}
-
 namespace troupe::apps {
 
-class plan_command {
+class plan_command : public program_command {
  public:
   explicit plan_command(CLI::App& app);
-  [[nodiscard]] bool chosen() const;
   /// True if `run` measures the rate of matrix products, for which the caller must pass a meter that uses LibTorch.
   [[nodiscard]] bool measures() const { return arguments_.measure; }
   /// Runs the command and returns the exit status; `products` may be empty if nothing is measured.
@@ -24,7 +20,6 @@ class plan_command {
   /// Refuses options that the other options make ineffective.
   [[nodiscard]] core::result<void> check_options() const;
 
-  CLI::App* command_ = nullptr;
   plan_arguments arguments_;
 };
 

@@ -62,7 +62,7 @@ void show_cut(const plan::pipeline_table& t, uint32_t units) {
 }  // namespace
 
 schedule_command::schedule_command(CLI::App& app)
-    : command_(app.add_subcommand("schedule", "the order in which the ranks of a pipeline compute, proved and timed")) {
+    : program_command(app, "schedule", "the order in which the ranks of a pipeline compute, proved and timed") {
   command_
       ->add_option("schedule", what_,
                    "one of " + choices() + ", or a file in PyTorch's notation; without it, what the names mean")
@@ -81,8 +81,6 @@ schedule_command::schedule_command(CLI::App& app)
   command_->add_option("--units", units_, "show how this number of units is divided evenly over the stages");
   command_->add_flag("--transfers", with_transfers_, "write sends and receives, too");
 }
-
-bool schedule_command::chosen() const { return static_cast<bool>(*command_); }
 
 int schedule_command::run() const {
   const bool is_file = what_.ends_with(".csv");

@@ -6,21 +6,17 @@
 #include <string>
 #include <vector>
 
-namespace CLI {
-class App;
-}
+#include "apps/base/program_command.hpp"
 
 namespace troupe::apps {
 
-class schedule_command {
+class schedule_command : public program_command {
  public:
   explicit schedule_command(CLI::App& app);  ///< adds the command
-  [[nodiscard]] bool chosen() const;
   /// Runs the command and returns the exit code.
   [[nodiscard]] int run() const;
 
  private:
-  CLI::App* command_;
   std::string what_;
   uint32_t ranks_ = 2, chunks_ = 0, micro_batches_ = 8, units_ = 0;
   std::vector<double> costs_ = {1, 1, 1};

@@ -1,6 +1,7 @@
 // Parses HOST:PORT, also in the form [2001:db8::1]:PORT. Owns the parsing; does not connect to the address.
 #pragma once
 
+#include <charconv>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -14,7 +15,20 @@ struct host_port {
 };
 
 /// Returns the host and the port in `text`; nullopt if `text` is not HOST:PORT, or if the port is 0.
-std::optional<host_port> read_host_port(std::string_view text);
+inline std::optional<host_port> read_host_port(std::string_view text) {
+  const size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos) return std::nullopt;
+  std::string_view host = text.substr(0, colon);
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']')
+    host = host.substr(1, host.size() - 2);
+  else if (host.find(':') != std::string_view::npos)
+    return std::nullopt;  // an IPv6 address without brackets: which colon precedes the port is ambiguous
+  host_port out{std::string(host)};
+  const char *const begin = text.data() + colon + 1, *const end = text.data() + text.size();
+  const auto [at, wrong] = std::from_chars(begin, end, out.port);
+  if (host.empty() || wrong != std::errc() || at != end || out.port == 0) return std::nullopt;
+  return out;
+}
 
 /// True for `*`, 0.0.0.0 and ::, on which a program can listen but to which no program can connect.
 inline bool is_every_address(std::string_view host) { return host == "*" || host == "0.0.0.0" || host == "::"; }

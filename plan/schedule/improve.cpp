@@ -11,7 +11,7 @@ namespace troupe::plan {
 
 namespace {
 
-constexpr double never = std::numeric_limits<double>::infinity();
+constexpr double never_ends = std::numeric_limits<double>::infinity();
 constexpr uint32_t remembered_totals = 40;
 
 // Actions [first, last] of a rank's order without idle time in between: each starts when the one before ends.
@@ -33,7 +33,7 @@ class fast_player {
     for (auto& done : done_) done.resize(size_t{stages_} * p.micro_batches);
   }
 
-  // Returns the time when the last action ends; `never` if the ranks wait for each other in a cycle.
+  // Returns the time when the last action ends; `never_ends` if the ranks wait for each other in a cycle.
   double play(const pipeline_table& t) {
     for (auto& done : done_) std::ranges::fill(done, place{});
     size_t left = 0;
@@ -48,7 +48,7 @@ class fast_player {
       for (uint32_t r = 0; r < p_.ranks; ++r)
         for (const auto& order = t.orders[r]; next_[r] < order.size() && step(r, order[next_[r]]); --left) any = true;
     }
-    if (left > 0) return never;
+    if (left > 0) return never_ends;
     double total = 0;
     for (const auto& ends : ends_) total = ends.empty() ? total : std::max(total, ends.back());
     return total;
@@ -131,10 +131,10 @@ class climber {
       double& before = remembered[n++ % remembered_totals];
       const double s = try_move();
       spent += to_ == from_ ? 1 : actions_;
-      if (s != never && (s <= now_s || s <= before)) {
+      if (s != never_ends && (s <= now_s || s <= before)) {
         now_s = s;
         player_.find_blocks(now_, blocks_);
-      } else if (s != never) {
+      } else if (s != never_ends) {
         undo();
       }
       before = std::min(before, now_s);
@@ -168,7 +168,7 @@ class climber {
   }
 
   // Moves one action of a block towards another position in the block, until it meets an action that it may not pass.
-  // Returns the seconds of the changed table; `never`, with the table unchanged, if no such change is possible.
+  // Returns the seconds of the changed table; `never_ends`, with the table unchanged, if no such change is possible.
   double try_move() {
     const block& b = blocks_[random(blocks_.size())];
     auto& order = now_.orders[b.rank];
@@ -184,10 +184,10 @@ class climber {
     to_ = from_;
     while (to_ > wanted && may_pass(order[to_ - 1], order[from_])) --to_;
     while (to_ < wanted && may_pass(order[to_ + 1], order[from_])) ++to_;
-    if (to_ == from_) return never;
+    if (to_ == from_) return never_ends;
     shift(from_, to_);
-    const double s = fits(order) ? player_.play(now_) : never;
-    if (s == never) undo();
+    const double s = fits(order) ? player_.play(now_) : never_ends;
+    if (s == never_ends) undo();
     return s;
   }
   void undo() { shift(to_, from_); }

@@ -14,8 +14,9 @@ namespace troupe::tests {
 inline bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 /// Returns `r`, a core::result or a std::optional, which must hold a value; else the test ends with the error's text.
+/// The result is a reference: a variable that keeps it is not declared as one.
 template <class Result>
-Result check_ok(Result&& r, std::source_location at = std::source_location::current()) {
+Result&& check_ok(Result&& r, std::source_location at = std::source_location::current()) {
   std::string why = "holds nothing";
   if constexpr (requires { r.error().text; })
     if (!r) why = r.error().text;

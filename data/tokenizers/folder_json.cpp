@@ -1,4 +1,4 @@
-// Reads JSON files of a tokenizer's folder, and keys that may be missing or have an unexpected type.
+// Reads files of a tokenizer's folder as text or JSON, and keys that may be missing or have an unexpected type.
 #include "data/tokenizers/tokenizer_folder.hpp"
 
 #include <fmt/format.h>

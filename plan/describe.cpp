@@ -123,7 +123,7 @@ std::string rank_plan::describe(uint32_t id) const {
   if (of_unit) out += relation(x);
   if (row.subject == subject_type::of_swap) out.append(" ").append(name_of(x.what)).append(" of");
   if (row.subject != subject_type::nothing) append_subject(out += ' ', *this, x);
-  if (of_unit && row.segment != segment_use::unused) append_segment(out, *this, x);
+  if (of_unit) append_segment(out, *this, x);
   if (x.again) out.append(", again");
   if (of_unit) append_piece(out, *layout, x);
   if (options().accumulation > 1) out.append(", micro ").append(std::to_string(x.micro));

@@ -82,7 +82,7 @@ class draft {
     return nodes_[x].before;
   }
   [[nodiscard]] bool is_mark(handle x) const { return nodes_[x].state == state::mark; }
-  /// Returns the operation of `x`; its `buffer` and `staged` are numbers of this draft's buffers. The reference is
+  /// Returns the operation of `x`; its slots are numbers of this draft's buffers. The reference is
   /// valid until the next instruction or mark is added.
   [[nodiscard]] operation& at(handle x) { return nodes_[x].x; }
   [[nodiscard]] const operation& at(handle x) const { return nodes_[x].x; }

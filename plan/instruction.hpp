@@ -16,23 +16,21 @@ inline constexpr uint32_t num_lanes = 6;
 /// The kind of an instruction. Each comment names the lane first, then the effect.
 enum class kind : uint8_t {
   load,     ///< control lane: waits for the tokens of micro-batch `micro` from the loader
-  gather,   ///< fabric lane: gathers the full parameters of gather set `subject` into `buffer`
+  gather,   ///< fabric lane: gathers the full parameters of gather set `subject`
   release,  ///< compute lane: releases the buffer of gather set `subject`
   /// compute lane: computes the value ranges of this rank's part of those quantisation groups of unit `subject` that
-  /// are split over tensor ranks, into the slot `output`
+  /// are split over tensor ranks
   survey,
-  agree,  ///< fabric lane: all-gathers the value ranges of `survey` over the tensor group, in the slot `staged`
-  /// compute lane: writes the compressed weights that unit `subject` multiplies with into the slot `compressed`
-  compress,
-  /// fabric lane: sends the output (or the gradient of the input) of unit `subject` from `staged` to its neighbour in
-  /// the pipeline
+  agree,     ///< fabric lane: all-gathers the value ranges of `survey` over the tensor group
+  compress,  ///< compute lane: writes the compressed weights that unit `subject` multiplies with
+  /// fabric lane: sends the output (or the gradient of the input) of unit `subject` to its neighbour in the pipeline
   send,
   /// fabric lane: receives the input (or the gradient of the output) of unit `subject` from its neighbour in the
-  /// pipeline into `staged`
+  /// pipeline
   receive,
   /// fabric lane: combines the output of segment `segment` of unit `subject`, or the gradient of its input, over the
-  /// ranks of a tensor or sequence group, in `staged`. An output may be exchanged in pieces; the instruction then moves
-  /// piece `piece` alone.
+  /// ranks of a tensor or sequence group. An output may be exchanged in pieces; the instruction then moves piece
+  /// `piece` alone.
   exchange,
   /// compute lane: runs segment `segment` of unit `subject`. If the product that ends the segment is computed in pieces
   /// of rows, forward computes the first piece.
@@ -45,12 +43,10 @@ enum class kind : uint8_t {
   backward,
   weigh,   ///< compute lane: runs the weight part of a split backward, which writes the gradients of the parameters
   reduce,  ///< fabric lane: reduces gradient bucket `subject` over the ranks
-  /// fabric lane: sends reduced gradients of a tied parameter between two ranks, in both directions, into `buffer`;
-  /// `subject` is the tie_exchange
+  /// fabric lane: sends reduced gradients of a tied parameter between two ranks, in both directions; `subject` is the
+  /// tie_exchange
   tie,
-  /// shard lane: adds the gradients of all uses of tied parameter `subject`; gradients received from other ranks are in
-  /// `buffer`
-  tied_sum,
+  tied_sum,  ///< shard lane: adds the gradients of all uses of tied parameter `subject`
   /// shard lane: computes one square sum for each block (core::partition_grain elements) of this rank's part of bucket
   /// `subject`
   norm,
@@ -66,12 +62,12 @@ enum class kind : uint8_t {
   undo,           ///< shard lane: undoes the update of sub-group `subject` that ran before the vote
   redo,           ///< shard lane: updates sub-group `subject` again, with the gradients that the vote has clipped
   publish,        ///< fabric lane: sends the updated parameters of publish set `subject` to all ranks that hold the set
-  snapshot,       ///< writer lane: copies block `subject` of the checkpoint into its staging slot `buffer`
+  snapshot,       ///< writer lane: copies block `subject` of the checkpoint into its staging slot
   /// writer lane: hands block `subject` of the checkpoint to the disk; the bytes may reach the disk after the step's
   /// end
   write,
-  swap_in,   ///< io lane: reads `what` of `subject` from the rank's swap file into the window slot `staged`
-  swap_out,  ///< io lane: writes `what` of `subject` from the window slot `staged` to the rank's swap file
+  swap_in,   ///< io lane: reads `what` of `subject` from the rank's swap file into its window
+  swap_out,  ///< io lane: writes `what` of `subject` from its window to the rank's swap file
 };
 
 /// The data that a swap moves. This value also determines the kind of the swap's subject.
@@ -135,31 +131,35 @@ struct unit_use {
 /// The uses of units that one rank computes in a step, in order (plan/schedule/).
 using schedule = std::vector<unit_use>;
 
-/// The effect of an instruction, without its place in the order. `buffer` and `staged` are slots of the instruction's
-/// plan.
-struct operation {
-  plan::kind kind = kind::load;
-  plan::guard guard = guard::always;
-  plan::use use = use::forward;
-  plan::swapped what = plan::swapped::nothing;
-  uint32_t subject = none, segment = none, micro = 0;
-  /// gather, release, and compute instructions that read parameters: the slot of the parameters. reduce: the slot of
-  /// the bucket. tie, tied_sum: the slot of received gradients. prepare, collect, orthogonalise, spread, update of a
-  /// matrix set: the slot of the whole matrices. snapshot, write: the staging slot.
-  uint32_t buffer = none;
-  /// Slot of the unit's compressed parameters, for compress and for compute instructions that read parameters.
-  uint32_t compressed = none;
+/// Slots that an operation names: numbers of buffers of its plan, or of its draft; none: the operation names no such
+/// slot.
+struct operation_slots {
+  uint32_t parameters = none;  ///< slot of gathered parameters
+  uint32_t compressed = none;  ///< slot of the unit's compressed parameters
+  uint32_t gradients = none;   ///< slot of the bucket that is reduced
+  uint32_t matrices = none;    ///< slot of the whole matrices of a matrix set
+  uint32_t staging = none;     ///< slot of a block of the checkpoint
+  uint32_t moved = none;       ///< slot of the data that ranks send each other, or that a tied_sum adds
   /// Slots that a compute instruction reads (`input`) and fills (`output`); none if its data are in no slot. The first
   /// instruction of a stage's micro-batch reads the slot that a receive has filled, the last one fills the slot that a
   /// send empties; if backward is split, the first weight part reads the received slot again. An instruction before an
   /// exchange fills the exchanged slot, the instruction after the exchange copies the result out of it. `survey` writes
   /// value ranges to `output`, and `compress` reads them from `input`.
   uint32_t input = none, output = none;
-  /// Swaps: the window slot that the swap fills or empties. send, receive, exchange, agree: the slot of the moved data.
-  /// Other kinds: the window slot that the instruction uses instead of resident memory.
-  uint32_t staged = none;
-  /// Number of the piece of rows of a segment's output (job_layout::pieces_of), for multiply and exchange.
-  uint32_t piece = 0;
+  uint32_t window = none;  ///< window that a swap fills or empties, and that other kinds use instead of resident memory
+};
+
+/// The effect of an instruction, without its place in the order. The rows of kinds.cpp list the fields and slots that
+/// operations of a kind have; others keep their first value.
+struct operation {
+  plan::kind kind = kind::load;
+  plan::guard guard = guard::always;
+  plan::use use = use::forward;
+  plan::swapped what = plan::swapped::nothing;  ///< data that a swap moves
+  uint32_t subject = none, micro = 0;
+  uint32_t segment = none;
+  uint32_t piece = 0;  ///< number of the piece of rows of a segment's output (job_layout::pieces_of)
+  operation_slots slots;
   /// gather: reads the second copy of parameters (hpZ). release: first stores this rank's part of that copy.
   bool near = false;
   bool again = false;  ///< exchange: belongs to a recompute. Swap of states: belongs to a redo.

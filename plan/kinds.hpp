@@ -1,11 +1,12 @@
-// One row per kind of instruction: its name, lane, subject, and how tools count its time and bytes. Checks, tools and
-// figures read these rows; only code that does the work of a kind names the kind.
+// One row per kind of instruction: its name, lane, subject, fields, and how tools count its time and bytes. Checks,
+// tools and figures read these rows; only code that does the work of a kind names the kind.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "plan/instruction.hpp"
@@ -27,16 +28,12 @@ enum class subject_type : uint8_t {
   of_swap,  ///< subject whose type depends on `operation::what`; see subject_of_swap()
 };
 
-/// Says what `operation::segment` means for an instruction of the kind.
-enum class segment_use : uint8_t {
-  unused,
-  absent,    ///< segment is always `none`: the instruction is about a whole unit
-  present,   ///< segment is always a segment of the unit
-  optional,  ///< segment is a segment of the unit, or `none` for the whole unit
-};
-
-/// The slot without which an instruction of the kind is invalid.
-enum class needed_slot : uint8_t { nothing, buffer, staged, output };
+/// All slots of an operation.
+inline constexpr std::array all_slots = {
+    &operation_slots::parameters, &operation_slots::compressed, &operation_slots::gradients,
+    &operation_slots::matrices,   &operation_slots::staging,    &operation_slots::moved,
+    &operation_slots::input,      &operation_slots::output,     &operation_slots::window};
+static_assert(sizeof(operation_slots) == all_slots.size() * sizeof(uint32_t), "a slot is not listed");
 
 /// The timer of a step's breakdown to which the time of an instruction is added (telemetry/spans.hpp).
 enum class timer : uint8_t { untimed, forward, backward, reduction, load, send, receive, step };
@@ -58,8 +55,7 @@ struct kind_row {
   std::string_view name;  ///< name of the kind as tools and errors print it
   plan::lane lane;
   subject_type subject;
-  segment_use segment = segment_use::unused;
-  needed_slot slot = needed_slot::nothing;
+  uint32_t always = 0, sometimes = 0;  ///< fields that operations of the kind always and sometimes have, as bits
   plan::timer timer = timer::step;
   plan::touched bytes = touched::moved;
   hidden_work hidden = hidden_work::none;
@@ -81,5 +77,8 @@ inline subject_type subject_of(const operation& x) {
   const subject_type own = row_of(x.kind).subject;
   return own == subject_type::of_swap ? subject_of_swap(x.what) : own;
 }
+
+/// Returns what is wrong with the fields of an operation, such as "has no slots.moved"; empty: nothing.
+std::string fault_of_fields(const operation& x);
 
 }  // namespace troupe::plan

@@ -25,8 +25,8 @@ void bound_parameters::bind_for(const plan::instruction& x) {
     for (const uint32_t q : p().table().units[x.subject].parameters) bind(q, memory_->parameter(q, 0));
   if (gathers) bind_gathered(x);
   const bool reads_as_they_are = x.kind == plan::kind::survey || x.kind == plan::kind::compress;
-  if (reads_as_they_are || x.compressed == plan::none) return;
-  auto* base = memory_->window(p(), x.compressed);
+  if (reads_as_they_are || x.slots.compressed == plan::none) return;
+  auto* base = memory_->window(p(), x.slots.compressed);
   for (const auto& place : p().layout->compressed[x.subject].parameters) {
     uncompressed_at_[place.parameter] = bound_at_[place.parameter];
     bind(place.parameter, base + place.offset * core::size_of(p().options().types.parameter));
@@ -34,12 +34,12 @@ void bound_parameters::bind_for(const plan::instruction& x) {
 }
 
 void bound_parameters::bind_gathered(const plan::instruction& x) {
-  if (x.buffer != plan::none) bind_set(x.subject, x.buffer);
+  if (x.slots.parameters != plan::none) bind_set(x.subject, x.slots.parameters);
   if (persistent_buffer_ != plan::none) bind_set(p().layout->persistent_set(p().rank), persistent_buffer_);
 }
 
 void bound_parameters::release(const plan::instruction& x) {
-  auto* base = memory_->at(plan::pool::gathered) + p().buffers[x.buffer].offset;
+  auto* base = memory_->at(plan::pool::gathered) + p().buffers[x.slots.parameters].offset;
   if (x.near) memory_->keep_near(p(), x.subject, base);
   for (const auto& place : p().layout->gather_sets[x.subject].parameters) {
     if (bound_at_[place.parameter] != base + place.offset * core::size_of(p().options().types.parameter)) continue;

@@ -60,11 +60,11 @@ class compute_executor final : public executor, private models::gradient_sink {
         break;
       case plan::kind::survey:
         parameters_->bind_for(x);
-        compressor_.survey(x, slot(x.output), slot(x.input));
+        compressor_.survey(x, slot(x.slots.output), slot(x.slots.input));
         break;
       case plan::kind::compress:
         parameters_->bind_for(x);
-        compressor_.compress(x, slot(x.compressed), slot(x.input));
+        compressor_.compress(x, slot(x.slots.compressed), slot(x.slots.input));
         break;
       case plan::kind::forward:
         parameters_->bind_for(x);
@@ -150,17 +150,18 @@ class compute_executor final : public executor, private models::gradient_sink {
     batch.computes_loss = context_->order.computes_loss;
     const bool keep = keeps_runs(x.subject);
     batch.keeps_light = keep && plan::keeps_light(p().table(), p().options(), x.subject, x.segment);
-    if (x.staged != plan::none) {
+    if (x.slots.window != plan::none) {
       TROUPE_TRY(put_input(x));
     } else if (training() && x.segment == 0 && is_own) {
       f.unit_inputs[x.subject] = p().options().recomputes(x.subject) ? hidden_ : models::values();
     }
-    if (kept && x.segment > 0 && x.input != plan::none) f.exchanged[x.subject][x.segment] = hidden_.last();
+    if (kept && x.segment > 0 && x.slots.input != plan::none) f.exchanged[x.subject][x.segment] = hidden_.last();
     const auto& what = p().layout->exchange_of(x.subject, x.segment, plan::use::forward);
     const bool in_pieces = p().layout->pieces_of(what) > 1;
     if (in_pieces) {
       batch.first_rows = p().layout->rows_of_piece(what, 0).count;
-      hidden_ = out_of(slot(x.staged), hidden_);  // copies the input: its window may be reused before the last piece
+      hidden_ =
+          out_of(slot(x.slots.window), hidden_);  // copies the input: its window may be reused before the last piece
     }
     models::map_lesson lesson = map_lesson_of(f, x.subject, x.segment, lessons::counting::loss);
     if (lesson.map.defined()) batch.learned_map = &lesson;
@@ -174,9 +175,9 @@ class compute_executor final : public executor, private models::gradient_sink {
       unfinished_ = std::move(run);
       return put_piece(x);
     }
-    hidden_ = out_of(slot(x.staged), run->outputs());
+    hidden_ = out_of(slot(x.slots.window), run->outputs());
     // Copies outputs that are in the slot of the input, unless backward follows, which reads that slot again.
-    if (!training() || !is_own) hidden_ = out_of(slot(x.input), hidden_);
+    if (!training() || !is_own) hidden_ = out_of(slot(x.slots.input), hidden_);
     if (keep) f.runs[x.subject][x.segment] = std::move(run);
     if (ends_unit(p(), x) && !ends_in_exchange(p(), x.subject)) learn(f, x.subject, hidden_.first());
     TROUPE_TRY(leave_stage(x, f));
@@ -263,7 +264,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     const auto& what = p().layout->exchange_of(x.subject, x.segment, plan::use::forward);
     const plan::slice rows = p().layout->rows_of_piece(what, x.piece);
     return put_rows(unfinished_->output(), static_cast<int64_t>(rows.first), static_cast<int64_t>(rows.count),
-                    slot(x.output), p().table().units[x.subject].name);
+                    slot(x.slots.output), p().table().units[x.subject].name);
   }
 
   void keep_logits(uint32_t micro, const at::Tensor& logits) {
@@ -276,8 +277,8 @@ class compute_executor final : public executor, private models::gradient_sink {
   // Copies the unit's input, `hidden_`, into the window that `x` names, and makes the unit compute with the copy, so
   // that the tensors that ATen allocated can be freed.
   core::result<void> put_input(const plan::instruction& x) {
-    TROUPE_ASSIGN(auto there,
-                  flights_[x.micro].windows.put(x.subject, p().table().units[x.subject].name, hidden_, slot(x.staged)));
+    TROUPE_ASSIGN(auto there, flights_[x.micro].windows.put(x.subject, p().table().units[x.subject].name, hidden_,
+                                                            slot(x.slots.window)));
     // Frees the bytes of the tensors that were copied into the window. The segment run of the first unit, which is
     // stored for backward, still refers to these tensors as its outputs, but nothing reads their elements any more.
     for (const at::Tensor& t : hidden_) t.set_data(t.new_empty({0}));
@@ -285,32 +286,32 @@ class compute_executor final : public executor, private models::gradient_sink {
     return {};
   }
 
-  // Replaces `into` by the input of `x`, if `x.input` names a slot. If another pipeline stage has written the slot, it
-  // holds all tensors of the input. Otherwise the ranks of a tensor group have exchanged its one tensor, the last of
-  // the input; `into` holds the other tensors already. Exchanged tensors are copied out of the slot or read in place:
-  // the slot stays reserved only until the reading instruction has ended.
+  // Replaces `into` by the input of `x`, if `x.slots.input` names a slot. If another pipeline stage has written the
+  // slot, it holds all tensors of the input. Otherwise the ranks of a tensor group have exchanged its one tensor, the
+  // last of the input; `into` holds the other tensors already. Exchanged tensors are copied out of the slot or read in
+  // place: the slot stays reserved only until the reading instruction has ended.
   enum class exchanged_slot : uint8_t { copied, read };
   core::result<void> take_input(const plan::instruction& x, models::values& into, exchanged_slot how) {
-    if (x.input == plan::none) return {};
-    TROUPE_ASSIGN(auto got, transferred(slot(x.input)));
+    if (x.slots.input == plan::none) return {};
+    TROUPE_ASSIGN(auto got, transferred(slot(x.slots.input)));
     if (is_from_stage(p(), x)) {
       into = own_part(x, got);
       return {};
     }
     std::vector<at::Tensor> all(into.begin(), into.end());  // tensors of the input that were not exchanged
-    all.push_back(how == exchanged_slot::read ? got.first() : out_of(slot(x.input), got).first());
+    all.push_back(how == exchanged_slot::read ? got.first() : out_of(slot(x.slots.input), got).first());
     into = models::values(std::move(all));
     return {};
   }
   core::result<void> put_output(const plan::instruction& x, models::values& from) {
-    if (x.output == plan::none) return {};
+    if (x.slots.output == plan::none) return {};
     const auto& name = p().table().units[x.subject].name;
     if (const auto parts = parts_of(p(), x)) {
       const at::Tensor last = from.last();
       from = from.without_last();
-      return put_parts(last, *parts, slot(x.output), name);
+      return put_parts(last, *parts, slot(x.slots.output), name);
     }
-    return put_transferred(std::exchange(from, {}), slot(x.output), name);
+    return put_transferred(std::exchange(from, {}), slot(x.slots.output), name);
   }
   [[nodiscard]] std::span<std::byte> slot(uint32_t buffer) const {
     if (buffer == plan::none) return {};
@@ -327,8 +328,8 @@ class compute_executor final : public executor, private models::gradient_sink {
     const bool at_once = x.segment == plan::none;
     const uint32_t first = at_once ? 0 : x.segment, segments = static_cast<uint32_t>(f.runs[x.subject].size());
     if (first == 0)
-      again_ = x.staged == plan::none ? std::exchange(f.unit_inputs[x.subject], {})
-                                      : f.windows.get(x.subject, memory_->window(p(), x.staged));
+      again_ = x.slots.window == plan::none ? std::exchange(f.unit_inputs[x.subject], {})
+                                            : f.windows.get(x.subject, memory_->window(p(), x.slots.window));
     const bool copied = !at_once && model_->copies_last_input(x.subject, x.segment);
     if (!(learns_by_block() && is_from_stage(p(), x)))
       TROUPE_TRY(take_input(x, again_, copied ? exchanged_slot::read : exchanged_slot::copied));
@@ -345,7 +346,7 @@ class compute_executor final : public executor, private models::gradient_sink {
       if (!batch.wants_output) f.runs[x.subject][s]->release_outputs();
     }
     if (at_once || first + 1 == segments) again_ = {};
-    if (x.output == plan::none) return {};
+    if (x.slots.output == plan::none) return {};
     TROUPE_TRY(put_output(x, again_));
     f.runs[x.subject][first]->release_outputs();
     return {};
@@ -378,7 +379,7 @@ class compute_executor final : public executor, private models::gradient_sink {
       TROUPE_TRY(losses_.write(x.micro, lost == 0 ? late_loss : late_loss.add(lost), memory_->device()));
     }
     if (gives_loss(p(), x)) flights_[x.micro].learned.leave_last();
-    gradient_ = out_of(slot(x.input), gradient_);
+    gradient_ = out_of(slot(x.slots.input), gradient_);
     return put_output(x, gradient_);
   }
 

@@ -56,14 +56,14 @@ fabric::request fabric_executor::request_for(const plan::instruction& x) const {
     case plan::kind::receive:
     case plan::kind::exchange:
     case plan::kind::agree:
-      r.input = r.output = memory_->window(p, x.staged);
+      r.input = r.output = memory_->window(p, x.slots.moved);
       break;
     case plan::kind::gather:
       r.input = x.near                                             ? memory_->at(plan::pool::near_copies)
                 : p.options().tiers.parameters != plan::tier::nvme ? memory_->at(plan::pool::parameters)
-                : x.staged != plan::none                           ? memory_->window(p, x.staged)
+                : x.slots.window != plan::none                     ? memory_->window(p, x.slots.window)
                                                                    : memory_->cached(x.subject);
-      r.output = memory_->at(plan::pool::gathered) + p.buffers[x.buffer].offset;
+      r.output = memory_->at(plan::pool::gathered) + p.buffers[x.slots.parameters].offset;
       break;
     case plan::kind::publish:
       r.input = r.output = memory_->at(plan::pool::parameters);
@@ -76,20 +76,20 @@ fabric::request fabric_executor::request_for(const plan::instruction& x) const {
       break;
     case plan::kind::collect:
     case plan::kind::spread:
-      r.input = r.output = memory_->at(plan::pool::directions) + p.buffers[x.buffer].offset;
+      r.input = r.output = memory_->at(plan::pool::directions) + p.buffers[x.slots.matrices].offset;
       break;
     case plan::kind::tie: {
       const auto& e = p.layout->exchanges[x.subject];
       if (const uint32_t q = e.gives[plan::side_of(e, p.layout->pipeline_at(p.rank))]; q != plan::none)
         r.input = memory_->last_gradient(p, q);
-      r.output = memory_->window(p, x.buffer);
+      r.output = memory_->window(p, x.slots.moved);
       break;
     }
     case plan::kind::reduce:
-      r.output = memory_->at(plan::pool::buckets) + p.buffers[x.buffer].offset;
+      r.output = memory_->at(plan::pool::buckets) + p.buffers[x.slots.gradients].offset;
       r.input = r.output;
       if (!p.options().reduces_in_place()) r.output = memory_->at(plan::pool::accumulated);
-      if (x.staged != plan::none) r.output = memory_->window(p, x.staged);
+      if (x.slots.window != plan::none) r.output = memory_->window(p, x.slots.window);
       break;
     default:
       break;  // other kinds have no memory, and the communicator refuses the request

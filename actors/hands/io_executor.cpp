@@ -127,7 +127,7 @@ core::result<progress> io_executor::start(const plan::instruction& x) {
   }
   const auto& p = context_->plan();
   const transfer t{(context_->order.run << 32) | x.id, x.kind == plan::kind::swap_out, outlives(x), &(*current_)[x.id],
-                   memory_->window(p, x.staged),       p.buffers[x.staged].bytes};
+                   memory_->window(p, x.slots.window), p.buffers[x.slots.window].bytes};
   if (!late_.empty()) {
     TROUPE_TRY(look());
     if (must_wait(t)) {

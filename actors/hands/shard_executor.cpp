@@ -32,7 +32,7 @@ void shard_executor::shared_out(uint64_t count, auto f) {
 
 void shard_executor::square_sums(const plan::instruction& norm) {
   const auto& p = context_->plan();
-  std::byte* window = norm.staged == plan::none ? nullptr : memory_->window(p, norm.staged);
+  std::byte* window = norm.slots.window == plan::none ? nullptr : memory_->window(p, norm.slots.window);
   const core::dtype type = p.options().types.accumulation;
   std::vector<kernels::squared_elements> all;
   for (const auto& x : p.layout->buckets[norm.subject].parameters) {
@@ -66,7 +66,7 @@ void shard_executor::add_uses(const plan::instruction& sum) {
       all.push_back(own.emplace_back(memory_->last_gradient(p, q)));
     } else {
       const uint64_t place = plan::received_place(*p.layout, q, p.layout->pipeline_at(p.rank));
-      all.push_back(memory_->window(p, sum.buffer) + place * element_bytes);
+      all.push_back(memory_->window(p, sum.slots.moved) + place * element_bytes);
     }
   }
   if (count == 0) return;
@@ -109,7 +109,7 @@ double shard_executor::trust_ratio(const kernels::lamb_options& options, uint32_
 template <class State>
 State* shard_executor::direction(const plan::instruction& x, uint32_t set, uint32_t q, uint32_t tensor) const {
   const auto& p = context_->plan();
-  return reinterpret_cast<State*>(memory_->at(plan::pool::directions) + p.buffers[x.buffer].offset) +
+  return reinterpret_cast<State*>(memory_->at(plan::pool::directions) + p.buffers[x.slots.matrices].offset) +
          plan::matrix_place(*p.layout, p.layout->matrix_sets[set], q, tensor);
 }
 
@@ -233,7 +233,7 @@ void shard_executor::update(const plan::instruction& x) {
   const auto& group = context_->plan().sub_groups[x.subject];
   const uint32_t tensor = context_->plan().layout->tensor_at(context_->plan().rank);
   const auto& updates = states_.updates<State>();
-  std::byte* window = x.staged == plan::none ? nullptr : memory_->window(context_->plan(), x.staged);
+  std::byte* window = x.slots.window == plan::none ? nullptr : memory_->window(context_->plan(), x.slots.window);
   std::vector<kernels::piece_update<State>> all;
   for (const auto& piece : group.pieces) {
     const auto options = options_of(piece.parameter);
@@ -259,7 +259,7 @@ void shard_executor::update(const plan::instruction& x) {
 template <class State>
 void shard_executor::speculate(const plan::instruction& x) {
   const auto& p = context_->plan();
-  std::byte* window = x.staged == plan::none ? nullptr : memory_->window(p, x.staged);
+  std::byte* window = x.slots.window == plan::none ? nullptr : memory_->window(p, x.slots.window);
   const auto& updates = states_.updates<State>();
   std::byte* kept = p.options().updates.may_undo() ? memory_->at(plan::pool::undo) + p.undo_offset[x.subject] : nullptr;
   const auto& pieces = p.sub_groups[x.subject].pieces;

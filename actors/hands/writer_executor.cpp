@@ -21,7 +21,7 @@ void writer_executor::begin(std::shared_ptr<step_context> context) {
 
 void writer_executor::copy(const plan::instruction& x) {
   const auto& p = context_->plan();
-  const uint64_t slot = p.buffers[x.buffer].offset;
+  const uint64_t slot = p.buffers[x.slots.staging].offset;
   if (const auto last = occupied_.find(slot); last != occupied_.end()) part_->settle(last->second);
   occupied_[slot] = x.subject;
   for (const auto& piece : p.snapshots[x.subject].pieces)
@@ -48,8 +48,8 @@ core::result<progress> writer_executor::start(const plan::instruction& x) {
     if (x.kind == plan::kind::snapshot)
       copy(x);
     else
-      part_->write(x.subject,
-                   {memory_->at(plan::pool::staging) + p.buffers[x.buffer].offset, p.snapshots[x.subject].bytes});
+      part_->write(x.subject, {memory_->at(plan::pool::staging) + p.buffers[x.slots.staging].offset,
+                               p.snapshots[x.subject].bytes});
   }
   if (x.id == p.lanes[static_cast<size_t>(plan::lane::writer)].back()) all_handed_over();
   return progress::done;

@@ -74,12 +74,12 @@ class modelled_executor final : public executor {
   // takes, 0: only the slot's next user waits.
   double hand_over(const plan::instruction& x, double seconds) {
     const auto begin = std::max(world_->now_ns(), world_->disk_free_ns);
-    occupied_until_ns_[context_->plan().buffers[x.buffer].offset] = world_->disk_free_ns =
+    occupied_until_ns_[context_->plan().buffers[x.slots.staging].offset] = world_->disk_free_ns =
         begin + static_cast<int64_t>(seconds * 1e9);
     return 0;
   }
   [[nodiscard]] double seconds_until_free(const plan::instruction& x) {
-    const int64_t until_ns = occupied_until_ns_[context_->plan().buffers[x.buffer].offset];
+    const int64_t until_ns = occupied_until_ns_[context_->plan().buffers[x.slots.staging].offset];
     return std::max(0.0, double(until_ns - world_->now_ns()) / 1e9);
   }
 

@@ -20,10 +20,10 @@ core::result<void> windows_are_their_own(const rank_plan& p) {
                        (x.kind == kind::forward && x.segment == 0);
     const uint64_t bytes = needs ? window_bytes(p, x.subject) : 0;
     if (bytes == 0 && x.what == swapped::activations) return broken(p, x.id, "moves activations that stay in memory");
-    if (bytes == 0 && x.staged != none) return broken(p, x.id, "names a window that it does not need");
+    if (bytes == 0 && x.slots.window != none) return broken(p, x.id, "names a window that it does not need");
     if (bytes == 0) continue;
-    if (x.staged == none) return broken(p, x.id, "has no window");
-    const buffer& b = p.buffers[x.staged];
+    if (x.slots.window == none) return broken(p, x.id, "has no window");
+    const buffer& b = p.buffers[x.slots.window];
     if (b.pool != pool::activations || b.subject != x.subject || b.bytes != bytes)
       return broken(p, x.id, "has a window that is not its own: pool, subject or size differ");
     if (x.what != swapped::activations) continue;
@@ -37,7 +37,7 @@ core::result<void> input_comes_back(const world& w, uint32_t rank, uint32_t m, u
   const rank_plan& p = *w.ranks[rank];
   const roll& r = w.rolls[rank];
   const size_t units = p.table().units.size(), at = m * units + u;
-  const auto window = [&](uint32_t id) { return p.instructions[id].staged; };
+  const auto window = [&](uint32_t id) { return p.instructions[id].slots.window; };
   const uint32_t forward = r.forward[m * r.num_segments + r.segment_base[u]],
                  recompute = r.recompute[m * r.num_segments + r.segment_base[u]];
   const uint32_t out = r.activation_out[at], in = r.activation_in[at];

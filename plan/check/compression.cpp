@@ -8,7 +8,7 @@ namespace troupe::plan::rules {
 namespace {
 
 core::result<void> copy_is_sound(const rank_plan& p, const instruction& x) {
-  const buffer& b = p.buffers[x.compressed];
+  const buffer& b = p.buffers[x.slots.compressed];
   if (p.layout->compressed[x.subject].numel == 0)
     return broken(p, x.id, "compresses a unit that has no compressed parameters");
   if (b.pool != pool::compressed || b.subject != x.subject || b.first != x.id ||
@@ -21,11 +21,11 @@ core::result<void> copy_is_sound(const rank_plan& p, const instruction& x) {
 /// and reads none otherwise. With the same ranges, all ranks of the group compute equal results.
 core::result<void> reads_agreed(const world& w, uint32_t rank, const instruction& x, bool wanted) {
   const rank_plan& p = *w.ranks[rank];
-  if (wanted != (x.input != none))
+  if (wanted != (x.slots.input != none))
     return broken(p, x.id,
                   wanted ? "names no ranges of the groups that tensor ranks share" : "names ranges it does not need");
   if (!wanted) return {};
-  const uint32_t agreed = w.rolls[rank].agree[x.input];
+  const uint32_t agreed = w.rolls[rank].agree[x.slots.input];
   if (agreed == none || p.instructions[agreed].subject != x.subject)
     return broken(p, x.id, "names a slot that does not hold the agreed ranges of its unit");
   return in_order(w, rank, agreed, x.id, "which brings the ranges of the other ranks");
@@ -36,21 +36,22 @@ core::result<void> reads_agreed(const world& w, uint32_t rank, const instruction
 core::result<void> survey_is_sound(const world& w, uint32_t rank, const instruction& x) {
   const rank_plan& p = *w.ranks[rank];
   const uint64_t bytes = p.layout->range_bytes(x.subject) * p.layout->tensor_ranks();
-  const buffer& b = p.buffers[x.output];
+  const buffer& b = p.buffers[x.slots.output];
   if (bytes == 0) return broken(p, x.id, "looks for ranges of a unit whose groups no ranks share");
   if (b.pool != pool::compressed || b.subject != x.subject || b.first != x.id || b.bytes != bytes)
     return broken(p, x.id, "has a slot that is not its own: pool, unit, size or beginning differ");
-  if (x.input == none) return {};
+  if (x.slots.input == none) return {};
   if (!p.layout->tells_twice(x.subject)) return broken(p, x.id, "tells what it needs to tell once a second time");
   return reads_agreed(w, rank, x, true);
 }
 
 core::result<void> agreement_is_sound(const world& w, uint32_t rank, const instruction& x) {
   const rank_plan& p = *w.ranks[rank];
-  const uint32_t found = w.rolls[rank].survey[x.staged];
+  const uint32_t found = w.rolls[rank].survey[x.slots.moved];
   if (found == none || p.instructions[found].subject != x.subject)
     return broken(p, x.id, "names a slot that does not hold the ranges of its unit");
-  if (x.bytes != p.buffers[x.staged].bytes) return broken(p, x.id, "moves another number of bytes than it agrees on");
+  if (x.bytes != p.buffers[x.slots.moved].bytes)
+    return broken(p, x.id, "moves another number of bytes than it agrees on");
   return in_order(w, rank, found, x.id, "which finds what it tells the others");
 }
 
@@ -61,8 +62,8 @@ core::result<void> ranges_are_agreed(const world& w, uint32_t rank, const instru
   const bool reads = p.layout->range_bytes(x.subject) > 0;
   if (auto ok = reads_agreed(w, rank, x, reads); !ok || !reads) return ok;
   // id of the instruction `survey` that computed the value ranges in the slot which `x` reads
-  const uint32_t told = w.rolls[rank].survey[x.input];
-  if (p.layout->tells_twice(x.subject) && (told == none || p.instructions[told].input == none))
+  const uint32_t told = w.rolls[rank].survey[x.slots.input];
+  if (p.layout->tells_twice(x.subject) && (told == none || p.instructions[told].slots.input == none))
     return broken(p, x.id, "names ranges that were told once, and needs what is told then");
   return {};
 }
@@ -95,14 +96,14 @@ core::result<void> compression(const world& w, uint32_t rank) {
     if (x.kind == kind::survey) TROUPE_TRY(survey_is_sound(w, rank, x));
     if (x.kind == kind::agree) TROUPE_TRY(agreement_is_sound(w, rank, x));
     const bool reads = computes(x) && reads_parameters(x.use) && p.layout->compressed[x.subject].numel > 0;
-    if (reads != (x.compressed != none))
+    if (reads != (x.slots.compressed != none))
       return broken(p, x.id,
                     reads ? "names no slot of its unit's compressed parameters" : "names a slot that it does not need");
     if (!reads) continue;
-    const uint32_t made = r.compress[x.compressed];
+    const uint32_t made = r.compress[x.slots.compressed];
     if (made == none || p.instructions[made].subject != x.subject)
       return broken(p, x.id, "names a slot that does not hold the compressed parameters of its unit");
-    if (p.instructions[made].buffer != x.buffer)
+    if (p.instructions[made].slots.parameters != x.slots.parameters)
       return broken(p, x.id, "does not read the parameters that " + name(p, made) + " has compressed");
     TROUPE_TRY(in_order(w, rank, made, x.id, "which makes what it multiplies with"));
   }

@@ -7,8 +7,6 @@ namespace troupe::plan::rules {
 namespace {
 
 core::result<void> belongs(const rank_plan& p, const instruction& x) {
-  if (x.kind != kind::gather && x.kind != kind::release)
-    return broken(p, x.id, "has nothing to do with the second copy of parameters");
   if (!p.options().has_near_copies() || p.options().mode != mode::train || x.subject >= p.table().units.size())
     return broken(p, x.id, "uses a second copy of parameters that there is not");
   if (x.kind == kind::release && x.bytes != near_elements(p, x.subject) * core::size_of(p.options().types.parameter))
@@ -29,7 +27,7 @@ core::result<void> near_copies(const world& w, uint32_t rank) {
     // Storing the copy twice would overwrite bytes that other ranks may be reading.
     if (keeps[x.subject] != none) return broken(p, x.id, "keeps again what " + name(p, keeps[x.subject]) + " has kept");
     keeps[x.subject] = x.id;
-    const uint32_t gather = r.gather[x.buffer];
+    const uint32_t gather = r.gather[x.slots.parameters];
     if (gather == none || p.instructions[gather].near) return broken(p, x.id, "keeps what it had from the second copy");
   }
   for (const auto& x : p.instructions) {

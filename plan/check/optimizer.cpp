@@ -41,7 +41,7 @@ core::result<void> norms_are_known(const world& w, uint32_t rank, bool meets) {
 core::result<void> matrices_are_whole(const world& w, uint32_t rank, uint32_t g) {
   const rank_plan& p = *w.ranks[rank];
   const roll& r = w.rolls[rank];
-  const uint32_t k = p.sub_groups[g].matrices, slot = p.instructions[r.prepare[g]].buffer;
+  const uint32_t k = p.sub_groups[g].matrices, slot = p.instructions[r.prepare[g]].slots.matrices;
   const auto& set = p.layout->matrix_sets[k];
   const bool collects = collects_matrices(*p.layout);
   TROUPE_TRY(there(p, r.collect[k], collects, "collects " + set.name));
@@ -56,7 +56,7 @@ core::result<void> matrices_are_whole(const world& w, uint32_t rank, uint32_t g)
   uint32_t last = r.prepare[g];
   for (uint32_t next : {r.collect[k], r.orthogonalise[k], r.spread[k], r.update[g]}) {
     if (next == none) continue;
-    if (p.instructions[next].buffer != slot) return broken(p, next, "does not use the buffer of its matrices");
+    if (p.instructions[next].slots.matrices != slot) return broken(p, next, "does not use the buffer of its matrices");
     TROUPE_TRY(in_order(w, rank, last, next, "whose result it needs"));
     last = next;
   }
@@ -72,7 +72,7 @@ core::result<void> optimizer(const world& w, uint32_t rank) {
     TROUPE_TRY(is_prepared(w, rank, g));
     if (p.sub_groups[g].need == update_need::whole_matrix) {
       TROUPE_TRY(matrices_are_whole(w, rank, g));
-    } else if (p.instructions[w.rolls[rank].update[g]].buffer != none) {
+    } else if (p.instructions[w.rolls[rank].update[g]].slots.matrices != none) {
       return broken(p, w.rolls[rank].update[g], "names a buffer that it does not need");
     }
   }

@@ -9,11 +9,11 @@ namespace {
 
 core::result<void> gather_is_sound(const world& w, uint32_t rank, const instruction& x, uint32_t compute_before) {
   const rank_plan& p = *w.ranks[rank];
-  const buffer& b = p.buffers[x.buffer];
+  const buffer& b = p.buffers[x.slots.parameters];
   const uint64_t wanted = p.layout->gather_sets[x.subject].elements * core::size_of(p.options().types.parameter);
   if (b.pool != pool::gathered || b.subject != x.subject || b.bytes != wanted || b.first != x.id)
     return broken(p, x.id, "has a buffer that is not its own: pool, set, size or beginning differ");
-  const uint32_t release = w.rolls[rank].release[x.buffer];
+  const uint32_t release = w.rolls[rank].release[x.slots.parameters];
   if (release == none) return broken(p, x.id, "is never released");
   if (p.instructions[release].subject != x.subject || b.last != release)
     return broken(p, release, "does not end the life of the buffer that " + name(p, x.id) + " has filled");
@@ -51,20 +51,20 @@ core::result<void> residency(const world& w, uint32_t rank) {
       peak = std::max(peak, live);
     }
     if (x.kind == kind::release) {
-      if (r.gather[x.buffer] == none) return broken(p, x.id, "gives back what was never gathered");
-      TROUPE_TRY(in_order(w, rank, r.gather[x.buffer], x.id, "which fills what it gives back"));
+      if (r.gather[x.slots.parameters] == none) return broken(p, x.id, "gives back what was never gathered");
+      TROUPE_TRY(in_order(w, rank, r.gather[x.slots.parameters], x.id, "which fills what it gives back"));
       live -= p.layout->gather_sets[x.subject].numel;
     }
     if (x.lane == lane::compute) compute_before = x.id;
     if (!computes(x) && x.kind != kind::survey && x.kind != kind::compress) continue;
     const bool gathered = p.layout->gathers() && reads_parameters(x.use) && p.layout->gather_sets[x.subject].numel > 0;
-    if (gathered != (x.buffer != none))
+    if (gathered != (x.slots.parameters != none))
       return broken(p, x.id, gathered ? "names no buffer of its parameters" : "names a buffer that it does not need");
     if (!reads_parameters(x.use)) continue;
-    if (gathered) TROUPE_TRY(use_is_sound(w, rank, x, x.subject, x.buffer));
+    if (gathered) TROUPE_TRY(use_is_sound(w, rank, x, x.subject, x.slots.parameters));
     const auto& reads = p.table().units[x.subject].parameters;
     if (keeps && std::any_of(reads.begin(), reads.end(), [&](uint32_t q) { return p.layout->persistent[q]; }))
-      TROUPE_TRY(use_is_sound(w, rank, x, persistent_set, p.instructions[kept[0]].buffer));
+      TROUPE_TRY(use_is_sound(w, rank, x, persistent_set, p.instructions[kept[0]].slots.parameters));
   }
   if (p.layout->gathers() && peak != p.peak_live_elements)
     return broken(p, "at most " + std::to_string(peak) + " gathered elements live at once, it says " +

@@ -85,15 +85,15 @@ uint32_t* entry_of(roll& r, const rank_plan& p, const instruction& x) {
     case kind::vote:
       return p.options().mode == mode::generate ? nullptr : &r.vote;
     case kind::gather:
-      return x.buffer == none ? nullptr : &r.gather[x.buffer];
+      return &r.gather[x.slots.parameters];
     case kind::release:
-      return x.buffer == none ? nullptr : &r.release[x.buffer];
+      return &r.release[x.slots.parameters];
     case kind::survey:
-      return &r.survey[x.output];
+      return &r.survey[x.slots.output];
     case kind::agree:
-      return &r.agree[x.staged];
+      return &r.agree[x.slots.moved];
     case kind::compress:
-      return x.compressed == none ? nullptr : &r.compress[x.compressed];
+      return &r.compress[x.slots.compressed];
     case kind::backward:
       return trains ? &r.backward[x.micro * r.num_segments + r.segment_base[x.subject] + x.segment] : nullptr;
     case kind::weigh:
@@ -138,7 +138,7 @@ uint32_t* entry_of(roll& r, const rank_plan& p, const instruction& x) {
       if (x.what == swapped::activations) return trains ? &r.activation_in[x.micro * units + x.subject] : nullptr;
       if (x.what == swapped::states) return &(x.again ? r.again_in : r.state_in)[x.subject];
       if (x.what == swapped::gradients) return &r.gradient_in[x.subject * p.options().accumulation + x.micro];
-      return x.staged == none ? nullptr : &r.shard_in[x.staged];
+      return &r.shard_in[x.slots.window];
     case kind::swap_out:
       if (x.what == swapped::activations) return trains ? &r.activation_out[x.micro * units + x.subject] : nullptr;
       if (x.what == swapped::states) return &(x.again ? r.again_out : r.state_out)[x.subject];
@@ -155,9 +155,8 @@ void note_accessors(roll& r, const rank_plan& p, const instruction& x) {
     if (all.empty() || all.back() != x.id) all.push_back(x.id);
   };
   const bool stays = p.options().reduces_in_place();
-  if (x.buffer != none) note(x.buffer);
-  for (const uint32_t slot : {x.compressed, x.staged, x.input, x.output})
-    if (slot != none) note(slot);
+  for (const auto slot : all_slots)
+    if (x.slots.*slot != none) note(x.slots.*slot);
   if ((x.kind == kind::backward || x.kind == kind::weigh) && writes_gradients(x.use))
     for (uint32_t q : p.table().units[x.subject].segments[x.segment].parameters)
       if (p.layout->trains(q))

@@ -123,8 +123,8 @@ core::result<void> saves(const world& w, uint32_t rank) {
     for (uint32_t id : {copy, write})
       if (p.instructions[id].micro != 0 || p.instructions[id].use != use::forward)
         return broken(p, id, "belongs to no micro-batch and no direction");
-    const uint32_t slot = p.instructions[copy].buffer;
-    if (slot == none || p.instructions[write].buffer != slot)
+    const uint32_t slot = p.instructions[copy].slots.staging;
+    if (p.instructions[write].slots.staging != slot)
       return broken(p, write, "does not write the slot that " + name(p, copy) + " fills");
     const buffer& memory = p.buffers[slot];
     if (memory.pool != pool::staging || memory.subject != b || memory.first != copy || memory.last != write ||

@@ -70,40 +70,11 @@ size_t subjects_there(const rank_plan& p, subject_type of) {
   return 0;
 }
 
-bool segment_is_known(const rank_plan& p, const instruction& x, segment_use of) {
-  const auto exists = [&] { return x.segment < p.table().units[x.subject].segments.size(); };
-  switch (of) {
-    case segment_use::unused:
-      return true;
-    case segment_use::absent:
-      return x.segment == none;
-    case segment_use::present:
-      return exists();
-    case segment_use::optional:
-      return x.segment == none || exists();
-  }
-  return false;
-}
-
-bool has_slot(const instruction& x, needed_slot slot) {
-  switch (slot) {
-    case needed_slot::nothing:
-      return true;
-    case needed_slot::buffer:
-      return x.buffer != none;
-    case needed_slot::staged:
-      return x.staged != none;
-    case needed_slot::output:
-      return x.output != none;
-  }
-  return false;
-}
-
-/// True if the instruction's subject exists, and also the segment and the slot that its kind needs.
+/// True if the instruction's subject exists, and its segment if it has one.
 bool subject_is_known(const rank_plan& p, const instruction& x) {
-  const kind_row& row = row_of(x.kind);
-  if (row.subject == subject_type::nothing) return x.subject == none;
-  return x.subject < subjects_there(p, subject_of(x)) && segment_is_known(p, x, row.segment) && has_slot(x, row.slot);
+  if (row_of(x.kind).subject == subject_type::nothing) return x.subject == none;
+  if (x.subject >= subjects_there(p, subject_of(x))) return false;
+  return x.segment == none || x.segment < p.table().units[x.subject].segments.size();
 }
 
 /// True if the kind of instruction may have this use: a backward is whole or an input part; a weigh is a weight part,
@@ -119,18 +90,14 @@ core::result<void> instructions(const rank_plan& p) {
     const instruction& x = p.instructions[i];
     if (x.id != i)
       return broken(p, "place " + std::to_string(i) + " holds the instruction numbered " + std::to_string(x.id));
+    if (const std::string fault = fault_of_fields(x); !fault.empty()) return broken(p, numbered(x) + " " + fault);
     if (!subject_is_known(p, x)) return broken(p, numbered(x) + " has a subject that does not exist");
     if (!use_is_known(x)) return broken(p, x.id, "belongs to a use that its kind does not have");
-    if (x.piece != 0 && x.kind != kind::multiply && x.kind != kind::exchange)
-      return broken(p, x.id, "is a piece of what is done at once");
     if (x.lane != lane_of(x.kind)) return broken(p, x.id, "is on the " + std::string(name_of(x.lane)) + " lane");
     if (x.micro >= p.options().accumulation) return broken(p, x.id, "belongs to a micro-batch that does not exist");
-    for (const uint32_t slot : {x.compressed, x.input, x.output})
-      if (slot != none && slot >= p.buffers.size()) return broken(p, x.id, "names a slot that does not exist");
-    if (x.staged != none && x.staged >= p.buffers.size()) return broken(p, x.id, "names a window that does not exist");
-    if ((x.what != swapped::nothing) != (x.lane == lane::io))
-      return broken(p, x.id, "is a swap that moves nothing, or moves data without being a swap");
-    if (x.buffer != none && x.buffer >= p.buffers.size()) return broken(p, x.id, "names a buffer that does not exist");
+    for (const auto slot : all_slots)
+      if (x.slots.*slot != none && x.slots.*slot >= p.buffers.size())
+        return broken(p, x.id, "names a slot that does not exist");
     for (uint32_t on : x.after)
       if (on >= n || on == i)
         return broken(p, x.id, "waits for instruction " + std::to_string(on) + ", which is itself or does not exist");

@@ -9,7 +9,7 @@ namespace troupe::plan::rules {
 namespace {
 
 core::result<void> is_window(const rank_plan& p, uint32_t id, pool where, uint32_t subject, uint64_t bytes) {
-  const uint32_t slot = p.instructions[id].staged;
+  const uint32_t slot = p.instructions[id].slots.window;
   if (slot == none) return broken(p, id, "has no window");
   const buffer& b = p.buffers[slot];
   if (b.pool != where || b.subject != subject || b.bytes != bytes)
@@ -34,7 +34,7 @@ core::result<void> states_move(const world& w, uint32_t rank, uint32_t g) {
   if (b.swapped != 0) TROUPE_TRY(is_window(p, update, pool::states, g, extent_bytes(*p.layout, b)));
   for (uint32_t id : {in, out}) {
     if (id == none) continue;
-    if (p.instructions[id].staged != p.instructions[update].staged)
+    if (p.instructions[id].slots.window != p.instructions[update].slots.window)
       return broken(p, id, "moves another window than the one that " + name(p, update) + " uses");
     if (p.instructions[id].bytes != (id == in ? read : written))
       return broken(p, id, "moves the wrong number of bytes");
@@ -71,7 +71,7 @@ core::result<void> states_move_again(const world& w, uint32_t rank, uint32_t g) 
     return broken(p, redo, "would read states that the update before it has written over");
   for (const uint32_t id : {in, out}) {
     if (id == none) continue;
-    if (p.instructions[id].staged != p.instructions[redo].staged)
+    if (p.instructions[id].slots.window != p.instructions[redo].slots.window)
       return broken(p, id, "moves another window than the one that " + name(p, redo) + " uses");
     if (p.instructions[id].bytes != (id == in ? read : written))
       return broken(p, id, "moves the wrong number of bytes");
@@ -99,7 +99,7 @@ core::result<void> gradients_move(const world& w, uint32_t rank, uint32_t bucket
     const size_t at = size_t{bucket} * micros + p.layout->nth_micro(bucket, k);
     const uint32_t reduce = r.reduce[at], in = r.gradient_in[at], out = r.gradient_out[at];
     if (bytes == 0) {
-      if (in != none || out != none || p.instructions[reduce].staged != none)
+      if (in != none || out != none || p.instructions[reduce].slots.window != none)
         return broken(p, reduce, "has a window for a sum of which this rank owns nothing");
       continue;
     }
@@ -109,7 +109,8 @@ core::result<void> gradients_move(const world& w, uint32_t rank, uint32_t bucket
     for (uint32_t id : {reduce, in, out}) {
       if (id == none) continue;
       TROUPE_TRY(is_window(p, id, pool::reduced, bucket, bytes));
-      if (p.instructions[id].staged != p.instructions[out].staged) return broken(p, id, "uses another window");
+      if (p.instructions[id].slots.window != p.instructions[out].slots.window)
+        return broken(p, id, "uses another window");
     }
     if (in != none) {
       TROUPE_TRY(in_order(w, rank, written, in, "which writes what it reads"));
@@ -118,7 +119,7 @@ core::result<void> gradients_move(const world& w, uint32_t rank, uint32_t bucket
     const uint32_t tie = p.layout->tie_of_bucket(bucket), added = tie == none ? reduce : r.tied_sum[tie];
     const bool voted_on = p.layout->is_voted_on(bucket);
     const uint32_t last = k + 1 < micros ? reduce : voted_on ? r.norm[bucket] : added;
-    if (k + 1 == micros && voted_on && p.instructions[last].staged != p.instructions[out].staged)
+    if (k + 1 == micros && voted_on && p.instructions[last].slots.window != p.instructions[out].slots.window)
       return broken(p, last, "does not read the window of its sum");
     for (uint32_t id : {reduce, k + 1 < micros ? reduce : added, last})
       TROUPE_TRY(in_order(w, rank, id, out, "which still uses what it writes"));
@@ -155,12 +156,12 @@ core::result<void> slices_are_read(const world& w, uint32_t rank) {
     const uint64_t bytes = p.layout->reads_shards(set) ? window_elements(shard_runs(p, set)) * element_bytes : 0;
     for (uint32_t gather : r.gathers_of[set]) {
       if (bytes == 0) {
-        if (p.instructions[gather].staged != none)
+        if (p.instructions[gather].slots.window != none)
           return broken(p, gather, "reads a window of slices that it does not need");
         continue;
       }
       TROUPE_TRY(is_window(p, gather, pool::shards, set, bytes));
-      const uint32_t in = r.shard_in[p.instructions[gather].staged];
+      const uint32_t in = r.shard_in[p.instructions[gather].slots.window];
       if (in == none) return broken(p, gather, "has a window that is never filled");
       const instruction &read = p.instructions[in], &gathers = p.instructions[gather];
       if (read.subject != set || read.bytes != bytes || read.micro != gathers.micro || read.use != gathers.use)
@@ -254,8 +255,7 @@ core::result<void> swaps(const world& w, uint32_t rank) {
   const rank_plan& p = *w.ranks[rank];
   if (p.blocks.empty()) {
     for (const auto& x : p.instructions)
-      if (x.what != swapped::activations && x.lane != lane::compute && !is_transfer(x.kind) &&
-          x.kind != kind::exchange && x.kind != kind::agree && (x.lane == lane::io || x.staged != none))
+      if (x.what != swapped::activations && x.lane != lane::compute && x.slots.window != none)
         return broken(p, x.id, "swaps states in a plan that keeps them in memory");
     return {};
   }

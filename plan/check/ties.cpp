@@ -79,7 +79,7 @@ core::result<void> others_have_come(const world& w, uint32_t rank, uint32_t tie)
   const rank_plan& p = *w.ranks[rank];
   const job_layout& l = *p.layout;
   const roll& r = w.rolls[rank];
-  const uint32_t sum = r.tied_sum[tie], here = l.pipeline_at(p.rank), slot = p.instructions[sum].buffer;
+  const uint32_t sum = r.tied_sum[tie], here = l.pipeline_at(p.rank), slot = p.instructions[sum].slots.moved;
   uint32_t first = none;
   for (uint32_t e = 0; e < l.exchanges.size(); ++e) {
     const uint32_t side = side_of(l.exchanges[e], here);
@@ -90,7 +90,7 @@ core::result<void> others_have_come(const world& w, uint32_t rank, uint32_t tie)
                     "adds gradients that no exchange with pipeline rank " +
                         std::to_string(l.exchanges[e].pipeline[1 - side]) + " brings");
     if (first == none) first = x;
-    if (slot == none || p.instructions[x].buffer != slot)
+    if (slot == none || p.instructions[x].slots.moved != slot)
       return broken(p, x, "does not fill the slot that " + name(p, sum) + " reads");
     if (given != none) TROUPE_TRY(in_order(w, rank, r.last_reduce(l, l.bucket_of[given]), x, "whose result it gives"));
     TROUPE_TRY(in_order(w, rank, x, sum, "which brings what it adds"));

@@ -48,14 +48,14 @@ core::result<void> bucket_is_reduced(const world& w, uint32_t rank, uint32_t b, 
     if (!wanted) continue;
     if (reduce == none)
       return broken(p, p.layout->buckets[b].name + " is not reduced after micro-batch " + std::to_string(m));
-    if (p.instructions[reduce].buffer != held) return broken(p, reduce, "does not read its bucket's buffer");
+    if (p.instructions[reduce].slots.gradients != held) return broken(p, reduce, "does not read its bucket's buffer");
     for (uint32_t n = p.options().buckets_stay() ? 0 : k; n <= k; ++n)
       for (uint32_t writer : writers)
         TROUPE_TRY(in_order(w, rank, r.writer(done[n] * r.num_segments + writer), reduce, "which writes to it"));
     if (last != none) TROUPE_TRY(in_order(w, rank, last, reduce, "to whose sum it adds"));
     last = reduce;
   }
-  if (p.bucket_window[b] != p.instructions[last].staged)
+  if (p.bucket_window[b] != p.instructions[last].slots.window)
     return broken(p, last, "does not leave its sums in the window that its bucket says");
   const uint32_t norm = r.norm[b];
   if (!p.layout->is_voted_on(b))

@@ -44,7 +44,7 @@ class activation_swaps {
         if (first_segment) after_forward(x);
         continue;
       }
-      d_.at(x).staged = window_[unit];
+      d_.at(x).slots.window = window_[unit];
       if (k == kind::recompute) d_.depend(x, read_[unit]);
       if (k == kind::backward && first_segment) after_backward(x);
     }
@@ -60,7 +60,7 @@ class activation_swaps {
     const uint32_t u = d_.at(first).subject;
     for (; !leaving_.empty() && leaving_.size() + held_ >= slots_; leaving_.pop_front())
       d_.buffer(leaving_.front()).free_from = first;
-    window_[u] = d_.at(first).staged = d_.open(first, pool::activations, bytes_[u], u);
+    window_[u] = d_.at(first).slots.window = d_.open(first, pool::activations, bytes_[u], u);
     written_[u] = read_[u] = none;
     if (stay_from_ < units_.size() && u >= units_[stay_from_]) {
       ++held_;
@@ -70,7 +70,7 @@ class activation_swaps {
     const handle out = d_.insert_after(first, kind::swap_out, u, d_.at(first).micro);
     d_.at(out).what = swapped::activations;
     d_.at(out).bytes = bytes_[u];
-    d_.at(out).staged = window_[u];
+    d_.at(out).slots.window = window_[u];
     d_.depend(out, first);
     d_.buffer(window_[u]).last = written_[u] = out;
     leaving_.push_back(window_[u]);
@@ -86,7 +86,7 @@ class activation_swaps {
     d_.at(in).what = swapped::activations;
     d_.at(in).use = use::backward;
     d_.at(in).bytes = bytes_[u];
-    d_.at(in).staged = window_[u] = d_.open(in, pool::activations, bytes_[u], u);
+    d_.at(in).slots.window = window_[u] = d_.open(in, pool::activations, bytes_[u], u);
     d_.depend(in, written_[u]);
     read_[u] = in;
     ++held_;
@@ -188,7 +188,7 @@ class pipelined_swaps {
       if (!w.stays && w.read == none) read(d_.insert_before(x, kind::swap_in, d_.at(x).subject, d_.at(x).micro));
       d_.depend(x, w.read);
     }
-    d_.at(x).staged = w.window;
+    d_.at(x).slots.window = w.window;
     if (!takes(x)) return;
     d_.close(w.window, x);
     --held_;
@@ -200,7 +200,7 @@ class pipelined_swaps {
     wait& w = waits_[i];
     ++now_;
     const uint32_t unit = d_.at(x).subject;
-    w.window = d_.at(x).staged = open(x, unit);
+    w.window = d_.at(x).slots.window = open(x, unit);
     if (w.stays) {
       ++held_;
       return;
@@ -241,7 +241,7 @@ class pipelined_swaps {
     auto& o = d_.at(swap);
     o.what = swapped::activations;
     o.bytes = activation_window_bytes(l_, o.subject);
-    o.staged = window;
+    o.slots.window = window;
   }
 
   draft& d_;

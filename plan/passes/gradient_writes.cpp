@@ -18,7 +18,7 @@ class gradient_writes {
       if (d_.at(x).kind == kind::reduce) reduce(x);
       if (d_.at(x).kind == kind::norm) {
         const uint32_t bucket = d_.at(x).subject;
-        d_.at(x).staged = slot_[bucket];
+        d_.at(x).slots.window = slot_[bucket];
         write(x, bucket, p_.layout->last_micro(bucket));
       }
       // The sum of tied gradients is followed by a norm for the original parameter, and the write is added at that
@@ -43,7 +43,7 @@ class gradient_writes {
     } else {
       d_.depend(x, read_back(x, bytes));
     }
-    d_.at(x).staged = slot_[bucket];
+    d_.at(x).slots.window = slot_[bucket];
     if (d_.at(x).micro != p_.layout->last_micro(bucket)) write(x, bucket, d_.at(x).micro);
   }
   // Adds the swap that reads a bucket's partial sum back, to which the reduction then adds.
@@ -54,7 +54,7 @@ class gradient_writes {
     d_.at(x).what = swapped::gradients;
     d_.at(x).use = use::backward;
     d_.at(x).bytes = bytes;
-    d_.at(x).staged = slot_[bucket] = d_.open(x, pool::reduced, bytes, bucket);
+    d_.at(x).slots.window = slot_[bucket] = d_.open(x, pool::reduced, bytes, bucket);
     d_.depend(x, written_[bucket]);
     return x;
   }
@@ -66,7 +66,7 @@ class gradient_writes {
     d_.at(x).what = swapped::gradients;
     d_.at(x).use = use::backward;
     d_.at(x).bytes = window_bytes(bucket);
-    d_.at(x).staged = slot_[bucket];
+    d_.at(x).slots.window = slot_[bucket];
     d_.depend(x, last);
     d_.buffer(slot_[bucket]).last = written_[bucket] = x;
     leaving_.push_back(slot_[bucket]);

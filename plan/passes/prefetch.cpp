@@ -220,7 +220,7 @@ class resident_units {
   }
   void join(uint32_t use) {
     const handle source = gather_[plan_.gathered_for[use]];
-    d_.replace(d_.at(gather_[use]).buffer, d_.at(source).buffer);
+    d_.replace(d_.at(gather_[use]).slots.parameters, d_.at(source).slots.parameters);
     d_.remove(gather_[use], source);
     ++joined_;
   }
@@ -229,7 +229,7 @@ class resident_units {
       if (x != release_[i] && !d_.is_mark(x) && lane_of(d_.at(x).kind) == lane::compute) last_compute_ = x;
     if (release_[i] == none) return;
     if (!plan_.release_after[i]) return d_.remove(release_[i], last_compute_);
-    d_.close(d_.standing_buffer(d_.at(release_[i]).buffer), release_[i]);
+    d_.close(d_.standing_buffer(d_.at(release_[i]).slots.parameters), release_[i]);
     last_compute_ = release_[i];
   }
 

@@ -37,7 +37,7 @@ class shard_reads {
       d_.at(x).what = swapped::shards;
       d_.at(x).use = d_.at(gathers_[read_]).use;
       d_.at(x).bytes = bytes;
-      d_.at(x).staged = d_.open(x, pool::shards, bytes, set);
+      d_.at(x).slots.window = d_.open(x, pool::shards, bytes, set);
       reads_[read_] = x;
       ++in_flight_;
     }
@@ -46,8 +46,8 @@ class shard_reads {
     if (reads_[k] == none) return;
     const handle gather = gathers_[k];
     d_.depend(gather, reads_[k]);
-    d_.at(gather).staged = d_.at(reads_[k]).staged;
-    d_.close(d_.at(gather).staged, gather);
+    d_.at(gather).slots.window = d_.at(reads_[k]).slots.window;
+    d_.close(d_.at(gather).slots.window, gather);
     --in_flight_;
   }
 

@@ -115,7 +115,7 @@ class state_swaps {
     d_.depend(x, vote);
     if (!reads_ahead()) d_.depend(x, last_update_);
     if (b.holds(state_part::gradient)) d_.depend(x, gradients_[p_.layout->bucket_of[b.pieces.front().parameter]]);
-    d_.at(x).staged = slot_[g] = d_.open(x, pool::states, extent_bytes(*p_.layout, b), g);
+    d_.at(x).slots.window = slot_[g] = d_.open(x, pool::states, extent_bytes(*p_.layout, b), g);
   }
 
   void update(handle x) {
@@ -126,7 +126,7 @@ class state_swaps {
       read(g, vote, x);
     }
     if (slot_[g] == none) slot_[g] = d_.open(x, pool::states, extent_bytes(*p_.layout, p_.blocks[g]), g);
-    d_.at(x).staged = slot_[g];
+    d_.at(x).slots.window = slot_[g];
     d_.depend(x, read_[g]);
     if (!p_.options().tiers.write_behind) d_.depend(x, last_write_);
     last_update_ = x;
@@ -146,7 +146,7 @@ class state_swaps {
     d_.at(x).what = swapped::states;
     d_.at(x).guard = vote == none ? guard::always : guard::not_skipped;
     d_.at(x).bytes = bytes;
-    d_.at(x).staged = slot_[g];
+    d_.at(x).slots.window = slot_[g];
     d_.depend(x, update);
     written_[g] = x;
     return x;
@@ -166,7 +166,7 @@ class state_swaps {
       if (!p_.options().tiers.write_behind) d_.depend(all[k], last_write_);
       last_update_ = all[k];
       const handle last = write_again(all[k]);
-      d_.close(d_.at(all[k]).staged, last);
+      d_.close(d_.at(all[k]).slots.window, last);
       if (reads_ahead() && read < all.size()) read_again(all[read++], d_.next(last));
     }
   }
@@ -175,7 +175,7 @@ class state_swaps {
     const swap_block& b = p_.blocks[g];
     const uint64_t bytes = states_read(*p_.layout, b).bytes + part_offset(*p_.layout, b, state_part::master);
     if (bytes == 0) {  // the update itself opens the window
-      d_.at(redo).staged = d_.open(redo, pool::states, extent_bytes(*p_.layout, b), g);
+      d_.at(redo).slots.window = d_.open(redo, pool::states, extent_bytes(*p_.layout, b), g);
       return;
     }
     const handle x = again(d_.insert_before(where, kind::swap_in, g, p_.options().accumulation - 1));
@@ -183,7 +183,7 @@ class state_swaps {
     if (!reads_ahead()) d_.depend(x, last_update_);
     if (b.holds(state_part::gradient)) d_.depend(x, gradients_[p_.layout->bucket_of[b.pieces.front().parameter]]);
     const uint32_t window = d_.open(x, pool::states, extent_bytes(*p_.layout, b), g);
-    d_.at(x).staged = d_.at(redo).staged = window;
+    d_.at(x).slots.window = d_.at(redo).slots.window = window;
     d_.depend(redo, x);
   }
   // Adds the swap that writes a redo's states, and returns the last user of the window.
@@ -193,7 +193,7 @@ class state_swaps {
     if (bytes == 0) return redo;
     const handle x = last_write_ = again(d_.insert_after(redo, kind::swap_out, g, p_.options().accumulation - 1));
     d_.at(x).bytes = bytes;
-    d_.at(x).staged = d_.at(redo).staged;
+    d_.at(x).slots.window = d_.at(redo).slots.window;
     d_.depend(x, redo);
     d_.depend(x, written_[g]);
     return x;

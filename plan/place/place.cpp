@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "plan/keeping.hpp"
+#include "plan/kinds.hpp"
 #include "plan/layout/activation_extents.hpp"
 #include "plan/layout/communicators.hpp"
 #include "plan/place/arena.hpp"
@@ -228,11 +229,7 @@ class placer {
     }
     std::sort(after_.begin(), after_.end());
     x.after.assign(after_.begin(), after_.end());
-    x.buffer = slot_of(x.buffer);
-    x.compressed = slot_of(x.compressed);
-    x.staged = slot_of(x.staged);
-    x.input = slot_of(x.input);
-    x.output = slot_of(x.output);
+    for (const auto slot : all_slots) x.slots.*slot = slot_of(x.slots.*slot);
     if (x.lane == lane::fabric) {
       x.communicator = communicator_of(*p_.layout, p_.rank, x);
       x.sequence = p_.num_collectives[x.communicator]++;

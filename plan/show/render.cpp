@@ -22,12 +22,15 @@ std::string list_of(const std::vector<uint32_t>& ids) {
 }
 
 std::string place_of(const rank_plan& p, const instruction& x) {
-  const uint32_t slot = x.buffer != none ? x.buffer : x.staged;
-  if (slot == none) return "-";
-  const buffer& b = p.buffers[slot];
   constexpr const char* pools[num_pools] = {"gathered:",   "buckets:", "directions:", "staging:", "transfers:",
                                             "compressed:", "states:",  "shards:",     "reduced:", "activations:"};
-  return pools[static_cast<size_t>(b.pool)] + std::to_string(b.offset) + "+" + std::to_string(b.bytes);
+  const operation_slots& s = x.slots;
+  for (const uint32_t slot : {s.parameters, s.gradients, s.matrices, s.staging, s.moved, s.window})
+    if (slot != none) {
+      const buffer& b = p.buffers[slot];
+      return pools[static_cast<size_t>(b.pool)] + std::to_string(b.offset) + "+" + std::to_string(b.bytes);
+    }
+  return "-";
 }
 
 std::string trace_event(const timeline& t, uint32_t rank, const instruction& x) {

@@ -5,8 +5,8 @@ namespace troupe::plan {
 void exchange_writer::read(handle x, const place& at) {
   const auto found = waiting_.find(at);
   if (found == waiting_.end()) return;
-  const uint32_t slot = d_.at(found->second).staged;
-  d_.at(x).input = slot;
+  const uint32_t slot = d_.at(found->second).slots.moved;
+  d_.at(x).slots.input = slot;
   d_.depend(x, found->second);
   d_.buffer(slot).last = x;
   read_.push_back(slot);  // instructions after `x` may reuse the slot; a slot that `x` opens may not
@@ -27,16 +27,16 @@ handle exchange_writer::exchange(handle x, const place& at) {
   const bool begins = o.piece == 0;
   const handle before = begins ? none : waiting_.at(at);
   const uint32_t slot =
-      begins ? d_.open(x, pool::transfers, l_.exchange_slot_bytes(what), o.subject) : d_.at(before).staged;
+      begins ? d_.open(x, pool::transfers, l_.exchange_slot_bytes(what), o.subject) : d_.at(before).slots.moved;
   const handle e = d_.append(kind::exchange, o.subject, o.micro);
   operation& made = d_.at(e);
   made.segment = o.segment;
   made.use = std::get<2>(at);
   made.again = std::get<3>(at);
-  made.staged = slot;
+  made.slots.moved = slot;
   made.piece = o.piece;
   made.bytes = std::get<3>(at) ? l_.exchanged_bytes(what) : l_.piece_bytes(what, o.piece);
-  d_.at(x).output = slot;
+  d_.at(x).slots.output = slot;
   d_.depend(e, x);
   // each piece's exchange waits for that of the piece before, so that an instruction that waits for the last waits for
   // all

@@ -49,7 +49,7 @@ void gradient_writer::reduce(uint32_t bucket, handle writer) {
   const handle x = last_reduce_ = d_.append(kind::reduce, bucket, d_.at(writer).micro);
   d_.at(x).use = use::backward;
   uint32_t& buffer = open_for(bucket, d_.at(x).micro);
-  d_.at(x).buffer = buffer;
+  d_.at(x).slots.gradients = buffer;
   d_.at(x).bytes = p_.layout->buckets[bucket].numel * core::size_of(p_.options().types.communication);
   d_.depend(x, writer);
   d_.depend(x, reduced_[bucket]);  // the reduction adds to the bucket's sum, and collectives may end in any order
@@ -90,7 +90,7 @@ handle gradient_writer::exchange(uint32_t tie) {
     const handle x = d_.append(kind::tie, e, p_.options().accumulation - 1);
     if (slot == none) slot = d_.open(x, pool::transfers, received_elements(l, tie, here) * element_bytes, tie);
     d_.at(x).use = use::backward;
-    d_.at(x).buffer = slot;
+    d_.at(x).slots.moved = slot;
     d_.at(x).bytes = tied_room(l, tie) * element_bytes;
     if (const uint32_t given = l.exchanges[e].gives[side]; given != none) d_.depend(x, reduced_[l.bucket_of[given]]);
     d_.depend(x, before);
@@ -107,8 +107,8 @@ void gradient_writer::add_up(uint32_t tie, handle received) {
   d_.at(x).bytes = uses.size() * tied_room(l, tie) * core::size_of(p_.options().types.accumulation);
   d_.depend(x, received);
   if (received != none) {
-    const uint32_t slot = d_.at(received).buffer;
-    d_.at(x).buffer = slot;
+    const uint32_t slot = d_.at(received).slots.moved;
+    d_.at(x).slots.moved = slot;
     d_.close(slot, x);
   }
   for (const uint32_t q : uses) {

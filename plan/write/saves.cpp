@@ -21,7 +21,7 @@ void write_saves(draft& d, const rank_plan& p) {
     const handle write = d.append(kind::write, b, 0);
     for (const handle x : {copy, write}) {
       d.at(x).bytes = p.snapshots[b].bytes;
-      d.at(x).buffer = slot;
+      d.at(x).slots.staging = slot;
     }
     d.depend(write, copy);
     d.buffer(slot).last = write;

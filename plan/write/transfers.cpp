@@ -62,7 +62,7 @@ void transfer_writer::receive_next(uint32_t later, use way) {
   const uint32_t buffer = d_.open(x, pool::transfers, bytes_of(c), subject);
   d_.at(x).use = way;
   d_.at(x).bytes = bytes_of(c);
-  d_.at(x).staged = buffer;
+  d_.at(x).slots.moved = buffer;
   slots_[c] = {buffer, x};
 }
 
@@ -79,14 +79,14 @@ void transfer_writer::send(handle x, const crossing& c, handle exchanged) {
     if (const auto sent = sent_.find({later, micro - forward_slots, use::forward}); sent != sent_.end())
       d_.buffer(sent->second).free_from = x;
   const bool done = exchanged == none;  // true: `x` itself completes the result
-  const uint32_t buffer = done ? d_.open(x, pool::transfers, bytes_of(c), subject) : d_.at(exchanged).staged;
-  d_.at(x).output = buffer;
+  const uint32_t buffer = done ? d_.open(x, pool::transfers, bytes_of(c), subject) : d_.at(exchanged).slots.moved;
+  d_.at(x).slots.output = buffer;
   slots_[c] = {buffer, done ? x : exchanged};
   if (is_here(forward ? later : later - 1)) return;
   const handle s = d_.append(kind::send, subject, micro);
   d_.at(s).use = std::get<2>(c);
   d_.at(s).bytes = bytes_of(c);
-  d_.at(s).staged = buffer;
+  d_.at(s).slots.moved = buffer;
   d_.depend(s, done ? x : exchanged);
   d_.buffer(buffer).last = s;
   if (forward) sent_[c] = buffer;
@@ -94,7 +94,7 @@ void transfer_writer::send(handle x, const crossing& c, handle exchanged) {
 
 transfer_writer::slot& transfer_writer::take(handle x, const crossing& c) {
   slot& s = slots_.at(c);
-  d_.at(x).input = s.buffer;
+  d_.at(x).slots.input = s.buffer;
   d_.depend(x, s.filled);
   return s;
 }

@@ -74,26 +74,26 @@ class update_writer {
     const uint64_t element_bytes = core::size_of(p_.options().master());
     const uint32_t slot =
         d_.open(made, pool::directions, matrix_slot_elements(*p_.layout, set(k)) * element_bytes, sets_[k]);
-    d_.at(made).buffer = slot;
+    d_.at(made).slots.matrices = slot;
     if (!collects_matrices(*p_.layout)) return;
     const handle x = append(kind::collect, sets_[k]);
     d_.at(x).bytes = matrix_elements(*p_.layout, set(k)) * element_bytes;
-    d_.at(x).buffer = slot;
+    d_.at(x).slots.matrices = slot;
     d_.depend(x, made);
     made = x;
   }
   void orthogonalise(uint32_t k) {
     const handle whole = prepared_[first_set_ + k];
-    const uint32_t slot = d_.at(whole).buffer;
+    const uint32_t slot = d_.at(whole).slots.matrices;
     const handle x = append(kind::orthogonalise, sets_[k]);
     for (const auto& member : set(k).parameters)
       if (makes_orthogonal(*p_.layout, p_.rank, member.parameter))
         d_.at(x).flops += orthogonalise_flops(whole_shape(*p_.layout, member.parameter));
-    d_.at(x).buffer = slot;
+    d_.at(x).slots.matrices = slot;
     d_.depend(x, whole);
     const handle back = orthogonal_[k] = append(kind::spread, sets_[k]);
     d_.at(back).bytes = matrix_elements(*p_.layout, set(k)) * core::size_of(p_.options().master());
-    d_.at(back).buffer = slot;
+    d_.at(back).slots.matrices = slot;
     d_.depend(back, x);
   }
   void update(uint32_t g) {
@@ -103,9 +103,9 @@ class update_writer {
     if (group.need == update_need::parameter_norms) d_.depend(x, measures_norms(*p_.layout) ? measure_ : prepared_[g]);
     if (group.need == update_need::whole_matrix) {
       const handle back = orthogonal_[g - first_set_];
-      const uint32_t slot = d_.at(back).buffer;
+      const uint32_t slot = d_.at(back).slots.matrices;
       d_.depend(x, back);
-      d_.at(x).buffer = slot;
+      d_.at(x).slots.matrices = slot;
       d_.close(slot, x);
     }
     read_gradients(d_, p_, g, x);

@@ -58,7 +58,7 @@ class step_writer {
     const uint32_t slot = d_.open(x, pool::gathered, p_.layout->gather_sets[set].elements * element_bytes, set);
     d_.at(x).use = way_of(u.kind);
     d_.at(x).bytes = p_.layout->gather_sets[set].numel * element_bytes;
-    d_.at(x).buffer = slot;
+    d_.at(x).slots.parameters = slot;
     return {x, slot};
   }
   void gather(const unit_use& u) {
@@ -70,14 +70,14 @@ class step_writer {
     if (slot_ == none) return;
     last_compute_ = d_.append(kind::release, u.unit, u.micro);
     d_.at(last_compute_).use = way_of(u.kind);
-    d_.at(last_compute_).buffer = slot_;
+    d_.at(last_compute_).slots.parameters = slot_;
     d_.close(slot_, last_compute_);
     gathered_ = slot_ = none;
   }
   void release_persistent() {
     if (persistent_ == none) return;
     last_compute_ = d_.append(kind::release, p_.layout->persistent_set(p_.rank), p_.options().accumulation - 1);
-    d_.at(last_compute_).buffer = persistent_buffer_;
+    d_.at(last_compute_).slots.parameters = persistent_buffer_;
     // No use waits for the gather if only the teacher reads persistent parameters and the step does not run the
     // teacher; the release must then wait for it.
     if (!persistent_is_read_) d_.depend(last_compute_, persistent_);
@@ -89,8 +89,8 @@ class step_writer {
     const handle x = last_compute_ = d_.append(k, u.unit, u.micro);
     const bool is_either_way = k == kind::recompute || k == kind::survey || k == kind::compress;
     d_.at(x).use = is_either_way ? way_of(u.kind) : u.kind;
-    d_.at(x).buffer = slot_;
-    d_.at(x).compressed = compressed_;
+    d_.at(x).slots.parameters = slot_;
+    d_.at(x).slots.compressed = compressed_;
     d_.depend(x, gathered_);
     const auto& all = p_.table().units[u.unit].parameters;
     if (reads_parameters(u.kind) &&
@@ -116,7 +116,7 @@ class step_writer {
     const handle x = compute(kind::compress, u);
     if (agreed_[u.unit] != none) read_ranges(x, agreed_[u.unit]);
     compressed_ = d_.open(x, pool::compressed, p_.layout->compressed_elements(u.unit) * element_bytes, u.unit);
-    d_.at(x).compressed = compressed_;
+    d_.at(x).slots.compressed = compressed_;
     d_.at(x).bytes = set.numel * element_bytes;
   }
   // Adds, before the first use of a unit in the step, the exchange of the value ranges of its compressed groups. One
@@ -131,17 +131,17 @@ class step_writer {
     if (before != none) read_ranges(x, before);
     const uint64_t bytes = p_.layout->range_bytes(u.unit) * p_.layout->tensor_ranks();
     const uint32_t ranges = d_.open(x, pool::compressed, bytes, u.unit);
-    d_.at(x).output = ranges;
+    d_.at(x).slots.output = ranges;
     d_.at(x).bytes = read_bytes;
     const handle agreed = agreed_[u.unit] = d_.append(kind::agree, u.unit, u.micro);
     d_.at(agreed).use = way_of(u.kind);
-    d_.at(agreed).staged = ranges;
+    d_.at(agreed).slots.moved = ranges;
     d_.at(agreed).bytes = bytes;
     d_.depend(agreed, x);
   }
   void read_ranges(handle x, handle agreed) {
-    const uint32_t ranges = d_.at(agreed).staged;
-    d_.at(x).input = ranges;
+    const uint32_t ranges = d_.at(agreed).slots.moved;
+    d_.at(x).slots.input = ranges;
     d_.depend(x, agreed);
     d_.buffer(ranges).last = x;  // the slot is not freed before `x`: no slot that `x` opens may reuse its few bytes
   }
@@ -195,8 +195,8 @@ class step_writer {
   // Makes the instructions `more`, further pieces of the product of `x`, read the slot that `x` reads, and extends the
   // lifetime of the slot to the end of the last one.
   void read_with(handle x, const std::vector<handle>& more) {
-    const uint32_t slot = d_.at(x).input;
-    for (const handle m : more) d_.at(m).input = slot;
+    const uint32_t slot = d_.at(x).slots.input;
+    for (const handle m : more) d_.at(m).slots.input = slot;
     if (slot != none && !more.empty() && d_.buffer(slot).last == x) d_.buffer(slot).last = more.back();
   }
 

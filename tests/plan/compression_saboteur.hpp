@@ -14,18 +14,19 @@ class compression_saboteur : public plan_breaker {
   bool drop_a_survey() { return drop(kind::survey); }
   bool drop_an_agreement() { return drop(kind::agree); }
   bool multiply_with_a_copy_of_another_use() {
-    const auto x = any([](const instruction& i) { return i.compressed != none && i.kind != kind::compress; });
+    const auto x = any([](const instruction& i) { return i.slots.compressed != none && i.kind != kind::compress; });
     if (!x) return false;
-    const auto y = any_of(
-        x->rank, [&](const instruction& i) { return i.kind == kind::compress && i.compressed != at(*x).compressed; });
+    const auto y = any_of(x->rank, [&](const instruction& i) {
+      return i.kind == kind::compress && i.slots.compressed != at(*x).slots.compressed;
+    });
     if (!y) return false;
-    at(*x).compressed = at(*y).compressed;
+    at(*x).slots.compressed = at(*y).slots.compressed;
     return true;
   }
   bool multiply_without_a_copy() {
-    const auto x = any([](const instruction& i) { return i.compressed != none && i.kind != kind::compress; });
+    const auto x = any([](const instruction& i) { return i.slots.compressed != none && i.kind != kind::compress; });
     if (!x) return false;
-    at(*x).compressed = none;
+    at(*x).slots.compressed = none;
     return true;
   }
   bool compress_another_unit() { return change_the_unit(kind::compress); }
@@ -36,7 +37,7 @@ class compression_saboteur : public plan_breaker {
   bool reuse_a_copy_too_early() {
     const auto x = any([](const instruction& i) { return i.kind == kind::compress; });
     if (!x) return false;
-    buffer& b = all_[x->rank].buffers[at(*x).compressed];
+    buffer& b = all_[x->rank].buffers[at(*x).slots.compressed];
     if (b.last == x->id) return false;
     b.last = x->id;
     return true;
@@ -45,7 +46,7 @@ class compression_saboteur : public plan_breaker {
     const auto x = any([](const instruction& i) { return i.kind == kind::agree; });
     if (!x) return false;
     for (const auto& i : all_[x->rank].instructions)  // later compressions of the lane run after the first one
-      if (i.kind == kind::compress && i.input == at(*x).staged)
+      if (i.kind == kind::compress && i.slots.input == at(*x).slots.moved)
         return wait_for_none({x->rank, i.id}, [](const instruction& on) { return on.kind == kind::agree; });
     return false;
   }
@@ -54,27 +55,27 @@ class compression_saboteur : public plan_breaker {
     return x && wait_for_none(*x, [](const instruction& i) { return i.kind == kind::survey; });
   }
   bool compress_with_other_ranges() {
-    const auto x = any([](const instruction& i) { return i.kind == kind::compress && i.input != none; });
+    const auto x = any([](const instruction& i) { return i.kind == kind::compress && i.slots.input != none; });
     if (!x) return false;
-    const auto y =
-        any_of(x->rank, [&](const instruction& i) { return i.kind == kind::agree && i.staged != at(*x).input; });
-    at(*x).input = y && below(2) == 0 ? at(*y).staged : none;
+    const auto y = any_of(
+        x->rank, [&](const instruction& i) { return i.kind == kind::agree && i.slots.moved != at(*x).slots.input; });
+    at(*x).slots.input = y && below(2) == 0 ? at(*y).slots.moved : none;
     return true;
   }
   bool tell_again_before_the_ranges_are_agreed() {
-    const auto x = any([](const instruction& i) { return i.kind == kind::survey && i.input != none; });
+    const auto x = any([](const instruction& i) { return i.kind == kind::survey && i.slots.input != none; });
     return x && wait_for_none(*x, [](const instruction& on) { return on.kind == kind::agree; });
   }
   bool tell_again_without_the_ranges() {
-    const auto x = any([](const instruction& i) { return i.kind == kind::survey && i.input != none; });
+    const auto x = any([](const instruction& i) { return i.kind == kind::survey && i.slots.input != none; });
     if (!x) return false;
-    at(*x).input = none;
+    at(*x).slots.input = none;
     return true;
   }
   bool take_a_smaller_slot() {
     const auto x = any([](const instruction& i) { return i.kind == kind::compress || i.kind == kind::survey; });
     if (!x) return false;
-    const uint32_t slot = at(*x).kind == kind::compress ? at(*x).compressed : at(*x).output;
+    const uint32_t slot = at(*x).kind == kind::compress ? at(*x).slots.compressed : at(*x).slots.output;
     all_[x->rank].buffers[slot].bytes -= 8;
     return true;
   }

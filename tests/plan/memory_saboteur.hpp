@@ -33,11 +33,16 @@ class memory_saboteur : public order_saboteur {
     return true;
   }
   bool change_buffer() {
-    auto* x = any([](const instruction& i) { return i.buffer != none; });
-    if (x == nullptr) return false;
-    const uint32_t old = x->buffer;
-    x->buffer = below(4) == 0 ? none : static_cast<uint32_t>(below(p_.buffers.size()));
-    return x->buffer != old;
+    using s = operation_slots;
+    std::vector<uint32_t*> named;
+    for (auto& x : p_.instructions)
+      for (const auto slot : {&s::parameters, &s::gradients, &s::matrices, &s::staging, &s::moved})
+        if (x.slots.*slot != none) named.push_back(&(x.slots.*slot));
+    if (named.empty()) return false;
+    uint32_t& slot = *named[below(named.size())];
+    const uint32_t old = slot;
+    slot = below(4) == 0 ? none : static_cast<uint32_t>(below(p_.buffers.size()));
+    return slot != old;
   }
   bool change_what_a_buffer_is() {
     if (p_.buffers.empty()) return false;
@@ -66,9 +71,9 @@ class memory_saboteur : public order_saboteur {
     return b != old;
   }
   bool forget_the_slot_of_a_weight_part() {
-    auto* x = any([](const instruction& i) { return i.kind == kind::weigh && i.input != none; });
+    auto* x = any([](const instruction& i) { return i.kind == kind::weigh && i.slots.input != none; });
     if (x == nullptr) return false;
-    x->input = none;
+    x->slots.input = none;
     return true;
   }
   bool drop_an_activation_swap() {
@@ -79,12 +84,12 @@ class memory_saboteur : public order_saboteur {
   }
   bool change_a_window_of_activations() {
     auto* x = any([](const instruction& i) {
-      return i.staged != none && (i.lane == lane::compute || i.what == swapped::activations);
+      return i.slots.window != none && (i.lane == lane::compute || i.what == swapped::activations);
     });
     if (x == nullptr) return false;
-    const uint32_t old = x->staged;
-    x->staged = below(4) == 0 ? none : static_cast<uint32_t>(below(p_.buffers.size()));
-    return x->staged != old;
+    const uint32_t old = x->slots.window;
+    x->slots.window = below(4) == 0 ? none : static_cast<uint32_t>(below(p_.buffers.size()));
+    return x->slots.window != old;
   }
   bool move_an_extent_of_activations() {
     std::vector<uint32_t> stored;
@@ -106,7 +111,7 @@ class memory_saboteur : public order_saboteur {
   }
   bool drop_dependency_of_activations() {
     auto* x = any([this](const instruction& i) {
-      return !i.after.empty() && (moves_activations(i) || (i.kind == kind::recompute && i.staged != none));
+      return !i.after.empty() && (moves_activations(i) || (i.kind == kind::recompute && i.slots.window != none));
     });
     if (x == nullptr) return false;
     const auto at = x->after.begin() + static_cast<long>(below(x->after.size()));

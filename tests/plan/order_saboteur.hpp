@@ -147,7 +147,7 @@ class order_saboteur : public plan_changer {
     std::swap(x.use, y.use);
     std::swap(x.bytes, y.bytes);
     std::swap(x.guard, y.guard);
-    std::swap(x.buffer, y.buffer);
+    std::swap(x.slots, y.slots);
     return true;
   }
   bool change_collective() {
@@ -202,7 +202,7 @@ class order_saboteur : public plan_changer {
     std::swap(x.piece, y.piece);
     std::swap(x.micro, y.micro);
     std::swap(x.use, y.use);
-    std::swap(x.buffer, y.buffer);
+    std::swap(x.slots, y.slots);
     return true;
   }
 };

@@ -62,7 +62,7 @@ inline std::string released_before_its_reduction_ended(draft& d, const rank_plan
   for_each(d, kind::reduce, [&](handle x) {
     handle writer = d.before(x);
     while (d.is_mark(writer) || d.at(writer).kind != kind::backward) writer = d.before(writer);
-    d.buffer(d.at(x).buffer).last = writer;
+    d.buffer(d.at(x).slots.gradients).last = writer;
   });
   return "gradients are written";
 }
@@ -83,7 +83,7 @@ inline void bucket_slot_reused(rank_plan& p) {
 /// Reduces a bucket as soon as the first micro-batch has written to it, while the next micro-batch adds to it.
 inline std::string added_into_a_gradient_in_flight(draft& d, const rank_plan& p) {
   for_each(d, kind::reduce, [&](handle x) {
-    const uint32_t slot = d.at(x).buffer;
+    const uint32_t slot = d.at(x).slots.gradients;
     handle first = none;  // the first micro-batch's last backward that writes to the bucket
     for_each(d, kind::backward, [&](handle y) {
       for (const uint32_t q : p.table().units[d.at(y).subject].segments[d.at(y).segment].parameters)
@@ -119,7 +119,7 @@ inline void prefetched_into_a_live_slot(rank_plan& p) {
 /// Releases the slot of a stage's output after the stage has computed it, before it is sent.
 inline std::string freed_under_a_send(draft& d, const rank_plan&) {
   for_each(d, kind::send, [&](handle x) {
-    lifetime& slot = d.buffer(d.at(x).staged);
+    lifetime& slot = d.buffer(d.at(x).slots.moved);
     slot.last = slot.first;
     for (handle next = d.next(x); next != none && slot.free_from == none; next = d.next(next))
       if (!d.is_mark(next) && d.at(next).kind == kind::forward) slot.free_from = next;
@@ -131,9 +131,9 @@ inline std::string freed_under_a_send(draft& d, const rank_plan&) {
 inline std::string freed_under_the_disk(draft& d, const rank_plan&) {
   for_each(d, kind::swap_out, [&](handle x) {
     if (d.at(x).what != swapped::gradients) return;
-    lifetime& window = d.buffer(d.at(x).staged);
+    lifetime& window = d.buffer(d.at(x).slots.window);
     for_each(d, kind::reduce, [&](handle y) {
-      if (d.standing_buffer(d.at(y).staged) == d.standing_buffer(d.at(x).staged)) window.last = y;
+      if (d.standing_buffer(d.at(y).slots.window) == d.standing_buffer(d.at(x).slots.window)) window.last = y;
     });
   });
   return "it is summed";

@@ -31,7 +31,7 @@ class pipeline_saboteur : public plan_breaker {
     if (!y) return false;
     switch (below(4)) {
       case 0:
-        std::swap(at(*x).staged, at(*y).staged);
+        std::swap(at(*x).slots.moved, at(*y).slots.moved);
         return true;
       case 1:
         std::swap(at(*x).micro, at(*y).micro);
@@ -44,9 +44,9 @@ class pipeline_saboteur : public plan_breaker {
         break;
     }
     const auto reader_of = [&](const place& r) {
-      return any_of(r.rank, [&](const instruction& i) { return i.input == at(r).staged; });
+      return any_of(r.rank, [&](const instruction& i) { return i.slots.input == at(r).slots.moved; });
     };
-    std::swap(at(*reader_of(*x)).input, at(*reader_of(*y)).input);
+    std::swap(at(*reader_of(*x)).slots.input, at(*reader_of(*y)).slots.input);
     return true;
   }
   /// Moves a transfer to another communicator of its rank, together with its other end if that rank is a member.
@@ -77,9 +77,9 @@ class pipeline_saboteur : public plan_breaker {
     for (const uint32_t r : layout_of(all_).communicators[communicator].members) {
       auto &a = at(found(r, communicator, first)), &b = at(found(r, communicator, second));
       std::swap(a.subject, b.subject);
-      std::swap(a.buffer, b.buffer);
+      std::swap(a.slots.gradients, b.slots.gradients);
       std::swap(a.bytes, b.bytes);
-      std::swap(a.staged, b.staged);
+      std::swap(a.slots.window, b.slots.window);
     }
     return true;
   }
@@ -95,7 +95,7 @@ class pipeline_saboteur : public plan_breaker {
     for (const uint32_t r : layout_of(all_).communicators[communicator].members) {
       auto &a = at(found(r, communicator, first)), &b = at(found(r, communicator, second));
       std::swap(a.micro, b.micro);
-      std::swap(a.buffer, b.buffer);
+      std::swap(a.slots.gradients, b.slots.gradients);
     }
     return true;
   }
@@ -126,10 +126,10 @@ class pipeline_saboteur : public plan_breaker {
     auto& p = all_[x->rank];
     std::vector<uint32_t> others;
     for (uint32_t b = 0; b < p.buffers.size(); ++b)
-      if (p.buffers[b].pool == pool::transfers && p.buffers[b].offset != p.buffers[at(*x).staged].offset)
+      if (p.buffers[b].pool == pool::transfers && p.buffers[b].offset != p.buffers[at(*x).slots.moved].offset)
         others.push_back(b);
     if (others.empty()) return false;
-    p.buffers[others[below(others.size())]].offset = p.buffers[at(*x).staged].offset;
+    p.buffers[others[below(others.size())]].offset = p.buffers[at(*x).slots.moved].offset;
     excuse_ = [this, r = x->rank](const shared_plans& now) { return plan_changer(all_[r], random_).slots_hold(now); };
     return true;
   }
@@ -212,9 +212,9 @@ class pipeline_saboteur : public plan_breaker {
     const auto x = any([&](const instruction& i) { return i.kind == kind::receive && i.use == use::forward; });
     if (!x) return false;
     auto& p = all_[x->rank];
-    auto& slot = p.buffers[at(*x).staged];
-    const auto reader =
-        any_of(x->rank, [&](const instruction& i) { return i.kind == kind::forward && i.input == at(*x).staged; });
+    auto& slot = p.buffers[at(*x).slots.moved];
+    const auto reader = any_of(
+        x->rank, [&](const instruction& i) { return i.kind == kind::forward && i.slots.input == at(*x).slots.moved; });
     if (slot.last == reader->id) return false;
     slot.last = reader->id;
     for (auto& other : p.buffers)
@@ -226,7 +226,7 @@ class pipeline_saboteur : public plan_breaker {
     const auto x = any([](const instruction& i) { return computes(i) || is_transfer(i.kind); });
     if (!x) return false;
     auto& i = at(*x);
-    uint32_t& slot = is_transfer(i.kind) ? i.staged : below(2) == 0 ? i.input : i.output;
+    uint32_t& slot = is_transfer(i.kind) ? i.slots.moved : below(2) == 0 ? i.slots.input : i.slots.output;
     const uint32_t old = slot;
     slot = below(8) == 0 ? none : static_cast<uint32_t>(below(all_[x->rank].buffers.size()));
     return slot != old;

@@ -6,6 +6,7 @@
 
 #include "plan/check/check.hpp"
 #include "plan/generate/explain.hpp"
+#include "plan/kinds.hpp"
 #include "tests/check_ok.hpp"
 #include "tests/sim/world.hpp"
 
@@ -92,10 +93,13 @@ void add(draft& d, const std::vector<handle>& all, size_t like, const plan::rank
   if (const size_t n = num_subjects(p, made.kind); n > 0 && random() % 4 == 0)
     made.subject = static_cast<uint32_t>(random() % n);
   if (random() % 4 == 0) made.micro = static_cast<uint32_t>(random() % p.options().accumulation);
-  if (made.buffer != plan::none && random() % 2 == 0) {
-    const plan::lifetime like_it = d.buffer(d.standing_buffer(made.buffer));
-    made.buffer = d.open(x, like_it.pool, like_it.bytes, like_it.subject);
-    d.close(made.buffer, random() % 2 == 0 ? x : all[random() % all.size()]);
+  const auto named =
+      std::ranges::find_if(plan::all_slots, [&](const auto slot) { return made.slots.*slot != plan::none; });
+  if (named != plan::all_slots.end() && random() % 2 == 0) {
+    uint32_t& slot = made.slots.*(*named);
+    const plan::lifetime like_it = d.buffer(d.standing_buffer(slot));
+    slot = d.open(x, like_it.pool, like_it.bytes, like_it.subject);
+    d.close(slot, random() % 2 == 0 ? x : all[random() % all.size()]);
   }
   d.at(x) = made;
   if (random() % 2 == 0) d.for_each_before(all[like], [&](handle on) { d.depend(x, on); });

@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(a_release_under_a_forward_is_seen) {
   const uint32_t release = first(plan::kind::release);
   uint32_t reader = release;
   do --reader;
-  while (all[reader].lane != plan::lane::compute || all[reader].buffer != all[release].buffer);
+  while (all[reader].lane != plan::lane::compute || all[reader].slots.parameters != all[release].slots.parameters);
   put_before(event(0, release, false), event(0, reader, true));
   BOOST_TEST(says(refusal(), "rank 0: release unit "), refusal());
   BOOST_TEST(says(refusal(), "still reads"), refusal());

@@ -80,7 +80,7 @@ class toucher {
   [[nodiscard]] uint32_t activation(uint32_t stage) const { return x_.micro * l_.num_stages() + stage; }
 
   void release() {
-    change_slot(x_.buffer);
+    change_slot(x_.slots.parameters);
     if (x_.near) write({area::near_copies, x_.subject});
   }
 
@@ -91,10 +91,10 @@ class toucher {
   void compute() {
     change({area::activations, activation(l_.stage_of_unit[x_.subject])});
     if (plan::reads_parameters(x_.use)) parameters();
-    read_slot(x_.input);
-    x_.kind == kind::compress ? write_slot(x_.compressed) : read_slot(x_.compressed);
-    is_piece() ? add_piece(x_.output, touch::way::writes) : write_slot(x_.output);
-    x_.kind == kind::forward ? write_slot(x_.staged) : read_slot(x_.staged);
+    read_slot(x_.slots.input);
+    x_.kind == kind::compress ? write_slot(x_.slots.compressed) : read_slot(x_.slots.compressed);
+    is_piece() ? add_piece(x_.slots.output, touch::way::writes) : write_slot(x_.slots.output);
+    x_.kind == kind::forward ? write_slot(x_.slots.window) : read_slot(x_.slots.window);
     if (x_.kind == kind::forward && x_.subject + 1 == l_.table->units.size()) change({area::losses, x_.micro});
     if ((x_.kind != kind::backward && x_.kind != kind::weigh) || !plan::writes_gradients(x_.use)) return;
     std::vector<uint32_t> slots;
@@ -109,11 +109,11 @@ class toucher {
       for (const uint32_t q : computed_on()) read(whole(q));
       return;
     }
-    read_slot(x_.buffer);
+    read_slot(x_.slots.parameters);
     const auto& all = l_.table->units[x_.subject].parameters;
     if (std::ranges::none_of(all, [&](uint32_t q) { return l_.persistent[q]; })) return;
     for (const auto& y : p_.instructions)
-      if (y.kind == kind::gather && y.subject == l_.persistent_set(p_.rank)) read_slot(y.buffer);
+      if (y.kind == kind::gather && y.subject == l_.persistent_set(p_.rank)) read_slot(y.slots.parameters);
   }
 
   [[nodiscard]] uint32_t bucket_slot(uint32_t bucket) const {
@@ -132,16 +132,16 @@ class toucher {
         gather();
         break;
       case kind::send:
-        read_slot(x_.staged);
+        read_slot(x_.slots.moved);
         break;
       case kind::receive:
-        write_slot(x_.staged);
+        write_slot(x_.slots.moved);
         break;
       case kind::agree:
-        change_slot(x_.staged);
+        change_slot(x_.slots.moved);
         break;
       case kind::exchange:
-        is_piece() ? add_piece(x_.staged, touch::way::changes) : change_slot(x_.staged);
+        is_piece() ? add_piece(x_.slots.moved, touch::way::changes) : change_slot(x_.slots.moved);
         break;
       case kind::reduce:
         reduce();
@@ -150,7 +150,7 @@ class toucher {
         if (const auto& e = l_.exchanges[x_.subject]; true)
           if (const uint32_t given = e.gives[plan::side_of(e, l_.pipeline_at(p_.rank))]; given != none)
             sum(l_.bucket_of[given], touch::way::reads);
-        change_slot(x_.buffer);
+        change_slot(x_.slots.moved);
         break;
       case kind::vote:
         for (uint32_t b = 0; b < l_.buckets.size(); ++b) read({area::norms, b});
@@ -169,22 +169,22 @@ class toucher {
         }
         break;
       default:  // handles collect and spread
-        change_slot(x_.buffer);
+        change_slot(x_.slots.matrices);
     }
   }
   void gather() {
     if (x_.near)
       read({area::near_copies, x_.subject});
-    else if (x_.staged != none)
-      read_slot(x_.staged);
+    else if (x_.slots.window != none)
+      read_slot(x_.slots.window);
     else
       for (const auto& q : l_.gather_sets[x_.subject].parameters) read(own(q.parameter));
-    write_slot(x_.buffer);
+    write_slot(x_.slots.parameters);
   }
   void reduce() {
-    if (p_.options().reduces_in_place()) return change_slot(x_.buffer);
-    read_slot(x_.buffer);
-    x_.staged == none ? change({area::sums, x_.subject}) : change_slot(x_.staged);
+    if (p_.options().reduces_in_place()) return change_slot(x_.slots.gradients);
+    read_slot(x_.slots.gradients);
+    x_.slots.window == none ? change({area::sums, x_.subject}) : change_slot(x_.slots.window);
   }
 
   void optimize() {
@@ -193,20 +193,20 @@ class toucher {
       return write({area::norms, x_.subject});
     }
     if (x_.kind == kind::tied_sum) {
-      read_slot(x_.buffer);
+      read_slot(x_.slots.moved);
       for (const uint32_t q : l_.ties[x_.subject].parameters)
         if (l_.holds(p_.rank, q)) sum(l_.bucket_of[q], touch::way::changes);
       return;
     }
-    if (x_.kind == kind::orthogonalise) return change_slot(x_.buffer);
+    if (x_.kind == kind::orthogonalise) return change_slot(x_.slots.matrices);
     const uint32_t g = x_.subject;
     const bool ahead = x_.kind == kind::update && p_.speculates(g);
     if (!ahead) read({area::votes});
     gradients(g);
     x_.kind == kind::prepare ? write({area::prepared, g}) : read({area::prepared, g});
-    x_.kind == kind::prepare ? write_slot(x_.buffer) : read_slot(x_.buffer);
+    x_.kind == kind::prepare ? write_slot(x_.slots.matrices) : read_slot(x_.slots.matrices);
     if (needs_norms(g) && x_.kind == kind::update) read({area::measured});
-    change_slot(x_.staged);
+    change_slot(x_.slots.window);
     for (const auto& piece : p_.sub_groups[g].pieces) {
       change(elements(area::states, piece.parameter, piece.range));
       if (x_.kind != kind::prepare) change(elements(area::parameters, piece.parameter, piece.range));
@@ -229,16 +229,16 @@ class toucher {
   [[nodiscard]] bool has_two_places(uint32_t group) const { return plan::second_place(l_, p_.blocks[group]) > 0; }
 
   void save() {
-    if (x_.kind == kind::write) return read_slot(x_.buffer);
+    if (x_.kind == kind::write) return read_slot(x_.slots.staging);
     for (const auto& piece : p_.snapshots[x_.subject].pieces)
       for (const area of : {area::parameters, area::states, area::stored_states})
         read(elements(of, piece.parameter, piece.range));
-    write_slot(x_.buffer);
+    write_slot(x_.slots.staging);
   }
 
   void swap() {
     const bool in = x_.kind == kind::swap_in;
-    in ? change_slot(x_.staged) : read_slot(x_.staged);
+    in ? change_slot(x_.slots.window) : read_slot(x_.slots.window);
     const auto stored = [&](const place& at) { in ? read(at) : write(at); };
     switch (x_.what) {
       case plan::swapped::states:

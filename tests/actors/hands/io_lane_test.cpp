@@ -100,7 +100,7 @@ class hands {
   }
   std::span<std::byte> window(uint32_t id) const {
     const auto& x = plan_->instructions[id];
-    return {memory_->window(*plan_, x.staged), plan_->buffers[x.staged].bytes};
+    return {memory_->window(*plan_, x.slots.window), plan_->buffers[x.slots.window].bytes};
   }
   /// Returns the swaps of one kind and direction in the order in which the io lane starts them.
   std::vector<uint32_t> swaps(plan::swapped what, plan::kind kind) const {
@@ -156,7 +156,7 @@ BOOST_AUTO_TEST_CASE(every_swap_moves_exactly_its_bytes_in_whole_pages_of_its_ex
           BOOST_TEST(m.range.offset % plan::swap_page_bytes == 0U);
           BOOST_TEST(m.range.bytes % plan::swap_page_bytes == 0U);
           BOOST_TEST(m.range.offset + m.range.bytes <= p->swap_file_bytes);
-          BOOST_TEST(m.window + m.range.bytes <= p->buffers[x.staged].bytes);
+          BOOST_TEST(m.window + m.range.bytes <= p->buffers[x.slots.window].bytes);
           bytes += m.range.bytes;
         }
         BOOST_TEST(bytes == x.bytes, p->describe(id) << ": " << bytes << " of " << x.bytes);

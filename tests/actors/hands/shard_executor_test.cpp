@@ -36,7 +36,7 @@ void is_added(const std::shared_ptr<const plan::rank_plan>& p) {
   const auto& sum = plan::only(*p, plan::kind::tied_sum);
   const auto& uses = p->layout->ties[0].parameters;
   for (size_t k = 0; k < uses.size(); ++k)
-    std::ranges::fill(gradient_of(memory, *p, uses[k], sum.buffer), gradients[k]);
+    std::ranges::fill(gradient_of(memory, *p, uses[k], sum.slots.moved), gradients[k]);
   actors::shard_executor hands(*allocated, nullptr);
   hands.begin(context_of(p));
   const auto did = hands.start(sum);
@@ -45,7 +45,7 @@ void is_added(const std::shared_ptr<const plan::rank_plan>& p) {
   for (const uint32_t q : uses) {
     BOOST_TEST_INFO_SCOPE("q " << q);
     if (!p->layout->holds(p->rank, q)) continue;
-    const auto is = gradient_of(memory, *p, q, sum.buffer);
+    const auto is = gradient_of(memory, *p, q, sum.slots.moved);
     BOOST_TEST(!is.empty());
     BOOST_TEST(std::ranges::all_of(is, [](float x) { return x == wanted; }), "parameter " << q);
   }

@@ -94,7 +94,7 @@ BOOST_AUTO_TEST_CASE(a_slot_is_waited_for_before_it_is_filled_again_and_the_part
     const std::string block = std::to_string(x.subject);
     if (x.kind == plan::kind::write && x.subject == 1) BOOST_TEST(at("write 1") == none);
     if (x.kind != plan::kind::snapshot || x.subject == 1) continue;
-    const uint64_t slot = p->buffers[x.buffer].offset;
+    const uint64_t slot = p->buffers[x.slots.staging].offset;
     const long copied = std::min(at("copy " + block), at("fetch " + block));
     BOOST_TEST((copied < at("write " + block) && at("write " + block) < none));
     if (last.contains(slot)) BOOST_TEST(at("settle " + std::to_string(last[slot])) < copied);

@@ -378,6 +378,23 @@ BOOST_AUTO_TEST_CASE(an_update_that_an_overflow_does_not_stop_is_named) {
       "runs even if the vote finds an overflow");
 }
 
+BOOST_AUTO_TEST_CASE(an_operation_has_the_fields_of_its_kind_and_no_other) {
+  const auto says = [](kind k, const std::string& what, auto change) {
+    const auto change_first = [&](rank_plan& p) { change(p.instructions[first_of(p, k)]); };
+    refused(chain_table({4096, 4096}), small_options(2, 3), change_first, "a " + std::string(name_of(k)) + ", " + what);
+  };
+  const std::string other = "has a field that its kind does not have: ";
+  says(kind::forward, other + "slots.moved", [](instruction& x) { x.slots.moved = 0; });
+  says(kind::forward, other + "piece", [](instruction& x) { x.piece = 1; });
+  says(kind::forward, "has no segment", [](instruction& x) { x.segment = none; });
+  says(kind::gather, "has no slots.parameters", [](instruction& x) { x.slots.parameters = none; });
+  says(kind::gather, other + "segment", [](instruction& x) { x.segment = 0; });
+  says(kind::norm, other + "near", [](instruction& x) { x.near = true; });
+  says(kind::vote, other + "again", [](instruction& x) { x.again = true; });
+  says(kind::update, other + "what", [](instruction& x) { x.what = swapped::states; });
+  says(kind::update, other + "slots.staging", [](instruction& x) { x.slots.staging = 0; });
+}
+
 // If all micro-batches are reduced into one sum, the reduction of a later one must wait for that of an earlier one,
 // even if both are on one lane.
 BOOST_AUTO_TEST_CASE(reductions_that_add_to_one_sum_wait_for_each_other) {
@@ -480,7 +497,7 @@ BOOST_AUTO_TEST_CASE(tables_of_one_rank_that_do_not_fit_together_are_refused_wit
       [](rank_plan& p) { p.instructions[3].lane = lane::control; },
       [](rank_plan& p) { p.instructions[3].after.push_back(none); },
       [](rank_plan& p) { p.instructions[3].after.push_back(3); },
-      [](rank_plan& p) { p.instructions[3].buffer = 99; },
+      [](rank_plan& p) { p.instructions[3].slots.parameters = 99; },
       [](rank_plan& p) { p.instructions[3].micro = 99; },
       [](rank_plan& p) { p.instructions[3].subject = 99; },
       [](rank_plan& p) { p.instructions[3].segment = 99; },

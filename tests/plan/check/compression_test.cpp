@@ -66,7 +66,7 @@ BOOST_AUTO_TEST_CASE(each_use_of_a_unit_has_copies_of_the_parameters_that_it_rea
       for (const auto& x : p.instructions) {
         copies += x.kind == kind::compress;
         const bool reads = x.kind == kind::forward || x.kind == kind::recompute || x.kind == kind::backward;
-        if (reads) BOOST_TEST((x.compressed != none) == (x.subject != 2), p.describe(x.id));
+        if (reads) BOOST_TEST((x.slots.compressed != none) == (x.subject != 2), p.describe(x.id));
       }
       // The count is units x passes (forward, backward) x micro-batches. Below stage 3 a copy stays valid from one use
       // of a unit to the next: the head's from forward to backward, the first unit's from one micro-batch to the next.
@@ -94,21 +94,23 @@ BOOST_AUTO_TEST_CASE(a_use_without_its_copies_or_with_those_of_another_is_refuse
       if (x.kind == k && x.subject != 2 && n-- == 0) return x;
     throw std::logic_error("no such instruction");
   };
-  refused([&](rank_plan& p) { nth(p, kind::forward, 0).compressed = none; },
+  refused([&](rank_plan& p) { nth(p, kind::forward, 0).slots.compressed = none; },
           "names no slot of its unit's compressed parameters");
-  refused([&](rank_plan& p) { nth(p, kind::backward, 0).compressed = nth(p, kind::forward, 0).compressed; },
+  refused([&](rank_plan& p) { nth(p, kind::backward, 0).slots.compressed = nth(p, kind::forward, 0).slots.compressed; },
           "names a slot that does not hold the compressed parameters of its unit");
-  refused([&](rank_plan& p) { nth(p, kind::compress, 1).compressed = nth(p, kind::compress, 0).compressed; },
-          "repeats compress unit 0");
-  refused([&](rank_plan& p) { nth(p, kind::forward, 0).buffer = nth(p, kind::forward, 3).buffer; }, "instruction");
-  refused([&](rank_plan& p) { p.buffers[nth(p, kind::compress, 1).compressed].bytes += 64; },
+  refused(
+      [&](rank_plan& p) { nth(p, kind::compress, 1).slots.compressed = nth(p, kind::compress, 0).slots.compressed; },
+      "repeats compress unit 0");
+  refused([&](rank_plan& p) { nth(p, kind::forward, 0).slots.parameters = nth(p, kind::forward, 3).slots.parameters; },
+          "instruction");
+  refused([&](rank_plan& p) { p.buffers[nth(p, kind::compress, 1).slots.compressed].bytes += 64; },
           "has a slot that is not its own");
   // The slot of the copy ends before the backward that multiplies with it.
   refused(
       [&](rank_plan& p) {
         for (const auto& x : p.instructions)
-          if (x.kind == kind::recompute && x.compressed != none) {
-            p.buffers[x.compressed].last = x.id;
+          if (x.kind == kind::recompute && x.slots.compressed != none) {
+            p.buffers[x.slots.compressed].last = x.id;
             return;
           }
       },

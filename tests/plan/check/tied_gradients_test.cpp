@@ -102,7 +102,7 @@ BOOST_AUTO_TEST_CASE(a_sum_before_its_exchange_is_found) {
 BOOST_AUTO_TEST_CASE(an_exchange_of_another_slot_is_found) {
   const sample s;
   refused(
-      s.table, s.options, [](rank_plan& p) { first_of(p, kind::tie).buffer = 0; }, "tie");
+      s.table, s.options, [](rank_plan& p) { first_of(p, kind::tie).slots.moved = 0; }, "tie");
 }
 
 BOOST_AUTO_TEST_CASE(a_copy_in_the_vote_is_found) {

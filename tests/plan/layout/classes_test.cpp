@@ -7,6 +7,7 @@
 
 #include "plan/check/check.hpp"
 #include "plan/check/rules.hpp"
+#include "plan/kinds.hpp"
 #include "plan/layout/own.hpp"
 #include "plan/memory_places.hpp"
 #include "tests/check_ok.hpp"
@@ -23,7 +24,9 @@ namespace {
 std::string printed(const rank_plan& p, const instruction& x) {
   std::string out = p.describe(x.id) + " segment " + std::to_string(x.segment) + " bytes " + std::to_string(x.bytes) +
                     " flops " + std::to_string(x.flops) + " guard " + std::to_string(static_cast<int>(x.guard)) +
-                    " buffer " + std::to_string(x.buffer) + " window " + std::to_string(x.staged) + " after";
+                    " slots";
+  for (const auto slot : all_slots) out.append(" ").append(std::to_string(x.slots.*slot));
+  out += " after";
   for (uint32_t on : x.after) out.append(" ").append(std::to_string(on));
   return out;
 }

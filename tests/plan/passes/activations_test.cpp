@@ -94,7 +94,7 @@ BOOST_AUTO_TEST_CASE(on_the_host_every_input_has_a_window_of_its_own_and_no_file
   for (const auto& x : p.instructions) {
     const bool uses =
         (x.kind == kind::forward && x.segment == 0) || x.kind == kind::recompute || x.kind == kind::backward;
-    BOOST_TEST((x.staged != none) == (uses && x.subject > 0));
+    BOOST_TEST((x.slots.window != none) == (uses && x.subject > 0));
   }
 }
 

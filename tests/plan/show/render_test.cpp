@@ -58,7 +58,7 @@ BOOST_AUTO_TEST_CASE(a_table_has_a_line_for_each_instruction_under_its_headings)
     BOOST_TEST((cells.back() == "-") == x.after.empty());
   }
   const auto& use = p->instructions[p->lanes[static_cast<size_t>(lane::compute)].front()];
-  const auto& b = p->buffers[use.buffer];
+  const auto& b = p->buffers[use.slots.parameters];
   BOOST_TEST(lines[use.id + 1].find("gathered:" + std::to_string(b.offset) + "+" + std::to_string(b.bytes)) !=
              std::string::npos);
   BOOST_TEST(count_of(as_table(*p), " ?") == p->sub_groups.size());

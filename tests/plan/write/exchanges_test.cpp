@@ -239,7 +239,8 @@ BOOST_AUTO_TEST_CASE(shares_that_are_not_collected_or_lie_elsewhere_are_found) {
   BOOST_TEST(!broken_by([](rank_plan&, job_layout&) {}));
   BOOST_TEST(broken_by([&](rank_plan& p, job_layout&) { first(p, kind::orthogonalise).after.clear(); }));
   BOOST_TEST(broken_by([&](rank_plan& p, job_layout&) { first(p, kind::spread).after.clear(); }));
-  BOOST_TEST(broken_by([&](rank_plan& p, job_layout&) { p.buffers[first(p, kind::collect).buffer].bytes /= 2; }));
+  BOOST_TEST(
+      broken_by([&](rank_plan& p, job_layout&) { p.buffers[first(p, kind::collect).slots.matrices].bytes /= 2; }));
   BOOST_TEST(broken_by([&](rank_plan& p, job_layout&) { first(p, kind::collect).communicator = 0; }));
   BOOST_TEST(broken_by([](rank_plan&, job_layout& l) {
     for (uint32_t& owner : l.matrix_owner) owner = owner == none ? none : 4;
@@ -318,7 +319,7 @@ BOOST_AUTO_TEST_CASE(an_exchange_that_is_left_out_doubled_or_early_is_found) {
       if (i % 4 == 0) saboteur(broken[r], random).remove(chosen);
       if (i % 4 == 1) x.after.clear();
       if (i % 4 == 2) x.micro = 1 - x.micro;
-      if (i % 4 == 3) x.staged = none;
+      if (i % 4 == 3) x.slots.moved = none;
     }
     const auto verdict = check(shared(broken));
     BOOST_TEST(!verdict.has_value(), "change " << i % 4 << " of instruction " << chosen << " passed");

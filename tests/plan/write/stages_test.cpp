@@ -204,7 +204,7 @@ BOOST_AUTO_TEST_CASE(weight_parts_gather_nothing) {
     o.gathering.max_reuse_distance = distance;
     for (const auto& p : proved(table, o))
       for (const auto& x : p->instructions)
-        if (x.kind == kind::weigh) BOOST_TEST(x.buffer == none);
+        if (x.kind == kind::weigh) BOOST_TEST(x.slots.parameters == none);
   }
 }
 

@@ -49,9 +49,9 @@ BOOST_AUTO_TEST_CASE(the_first_and_the_last_stage_exchange_and_the_ones_between_
     const auto &met = only(p, kind::tie), &sum = only(p, kind::tied_sum);
     BOOST_TEST(p.describe(met.id) == "tie p0, micro 3");
     BOOST_TEST(p.describe(sum.id) == "tied_sum p0, micro 3");
-    BOOST_TEST(sum.buffer == met.buffer);
-    BOOST_TEST((p.buffers[sum.buffer].pool == pool::transfers));
-    BOOST_TEST(p.buffers[sum.buffer].bytes == tied_room(*p.layout, 0) * sizeof(float));
+    BOOST_TEST(sum.slots.moved == met.slots.moved);
+    BOOST_TEST((p.buffers[sum.slots.moved].pool == pool::transfers));
+    BOOST_TEST(p.buffers[sum.slots.moved].bytes == tied_room(*p.layout, 0) * sizeof(float));
     BOOST_TEST((p.layout->communicators[met.communicator].members == std::vector<uint32_t>{0, 2}));
   }
   BOOST_TEST(count(*plans[1], kind::tie) + count(*plans[1], kind::tied_sum) == 0U);
@@ -77,7 +77,8 @@ BOOST_AUTO_TEST_CASE(more_than_two_uses_on_two_ranks_are_proved) {
       for (const auto& p : proved(table, o)) {
         BOOST_TEST(count(*p, kind::tie) == 2U);
         BOOST_TEST(count(*p, kind::tied_sum) == 1U);
-        BOOST_TEST(p->buffers[only(*p, kind::tied_sum).buffer].bytes == 2 * tied_room(*p->layout, 0) * sizeof(float));
+        BOOST_TEST(p->buffers[only(*p, kind::tied_sum).slots.moved].bytes ==
+                   2 * tied_room(*p->layout, 0) * sizeof(float));
       }
       o = staged_per_use(*table, "gpipe", {4, 1, 4}, 2, stage);
       o.gradients.sum_micro_first = micro_first;
@@ -97,7 +98,7 @@ BOOST_AUTO_TEST_CASE(where_one_rank_holds_all_uses_they_are_added_without_an_exc
         o.gradients.sum_micro_first = micro_first;
         for (const auto& p : proved(table, o)) {
           BOOST_TEST(count(*p, kind::tie) == 0U);
-          BOOST_TEST(only(*p, kind::tied_sum).buffer == none);
+          BOOST_TEST(only(*p, kind::tied_sum).slots.moved == none);
           BOOST_TEST(p->memory.transfers == 0U);
         }
       }

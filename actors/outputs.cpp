@@ -6,14 +6,17 @@
 #include <tuple>
 #include <utility>
 
+#include "core/sequence_columns.hpp"
+#include "plan/group_exchange.hpp"
+
 namespace troupe::actors {
 namespace {
 
 /// True if each rank of a tensor group has computed only its own columns of the logits.
 bool in_parts(const plan::job_layout& l) {
   const auto head = static_cast<uint32_t>(l.table->units.size()) - 1;
-  return l.tensor_ranks() > 1 &&
-         l.exchange_of(head, l.table->logits_segment(), plan::use::forward).op == core::exchange_op::gather;
+  return l.options.mesh.tensor_ranks() > 1 &&
+         plan::exchange_of(l, head, l.table->logits_segment(), plan::use::forward).op == core::exchange_op::gather;
 }
 
 /// [part]: the indices, along the joined dimension of the whole output, at which the slices of this part are placed. A
@@ -101,10 +104,11 @@ std::vector<data_outputs> take_outputs(rank_reports& ranks) {
   std::vector<placed_outputs> found;
   for (rank_report& r : ranks) {
     const plan::job_layout& l = *r.spans.plan->layout;
-    const uint32_t rank = r.rank, tensor = l.tensor_at(rank);
+    const uint32_t rank = r.rank, tensor = l.options.mesh.tensor_at(rank);
     auto all = std::exchange(r.outputs, {});
     const bool has_some = !all.empty() && !all.front().values.empty() && (tensor == 0 || in_parts(l));
-    if (has_some) found.push_back({l.samples_at(rank), l.sequence_at(rank), tensor, std::move(all)});
+    if (has_some)
+      found.push_back({l.options.mesh.samples_at(rank), l.options.mesh.sequence_at(rank), tensor, std::move(all)});
   }
   std::ranges::sort(found, {}, &placed_outputs::place);
   const auto same_tokens = [](const auto& a, const auto& b) {
@@ -112,7 +116,9 @@ std::vector<data_outputs> take_outputs(rank_reports& ranks) {
   };
   const auto same_samples = [](const auto& a, const auto& b) { return a.samples == b.samples; };
   if (found.empty()) return {};
-  const core::column_order order = ranks.front().spans.plan->layout->column_order();
+  const core::column_order order = ranks.front().spans.plan->options().mesh.degree(core::axis::context) > 1
+                                       ? core::column_order::two_ended
+                                       : core::column_order::neighbours;
   found = joined_where(std::move(found), same_tokens, 0, side_by_side);
   found = joined_where(std::move(found), same_samples, 1,
                        [order](const auto& parts, size_t dimension) { return dealt_columns(parts, dimension, order); });

@@ -9,7 +9,7 @@
 namespace troupe::actors {
 
 uint32_t num_seats(const plan::rank_plan& p) {
-  const auto chunks = plan::stages_of(*p.layout, p.layout->pipeline_at(p.rank)).size();
+  const auto chunks = plan::stages_of(*p.layout, p.options().mesh.pipeline_at(p.rank)).size();
   return plan::num_lanes + static_cast<uint32_t>(std::max<size_t>(chunks, 1)) - 1;
 }
 
@@ -81,7 +81,7 @@ program::program(std::shared_ptr<const plan::rank_plan> p) : plan(std::move(p)) 
 }
 
 void program::take_seats() {
-  const auto stages = plan::stages_of(*plan->layout, plan->layout->pipeline_at(plan->rank));
+  const auto stages = plan::stages_of(*plan->layout, plan->options().mesh.pipeline_at(plan->rank));
   seat.resize(plan->instructions.size());
   place.resize(plan->instructions.size());
   orders.resize(num_seats(*plan));

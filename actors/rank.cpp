@@ -73,7 +73,7 @@ void load_ended(rank_self self, uint32_t id, std::shared_ptr<const data::batch> 
 next_batch batch_wanted(const rank_state& s, uint32_t load) {
   const auto& order = s.context->order;
   const uint32_t micro = s.context->plan().instructions[load].micro;
-  const uint32_t data = s.context->plan().layout->samples_at(s.setup.rank);
+  const uint32_t data = s.context->plan().options().mesh.samples_at(s.setup.rank);
   if (s.which == plan::plan_choice::evaluate) return {order.run, order.step + micro, 0, data, s.which};
   return {order.run, order.step, micro, data, s.which};
 }

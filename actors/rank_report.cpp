@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "plan/vote_layout.hpp"
+
 namespace troupe::actors {
 
 telemetry::rank_spans spans_of(step_context& run) {
@@ -27,7 +29,7 @@ rank_report report_of(step_context& run) {
   if (mode == plan::mode::evaluate)
     for (uint32_t m = 0; m < run.micros(); ++m)
       for (uint32_t r = 0; r < run.plan().options().data(); ++r)
-        out.losses.push_back(run.votes[run.plan().layout->loss_offset(r, m)]);
+        out.losses.push_back(run.votes[plan::loss_offset(*run.plan().layout, r, m)]);
   out.outputs = std::exchange(run.logits, {});
   return out;
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "plan/vote_layout.hpp"
+
 namespace troupe::actors {
 
 namespace {
@@ -15,9 +17,10 @@ std::span<double> zeroed(std::span<double> x) {
 }  // namespace
 
 vote_memory plain_votes(const plan::rank_plan& p) {
-  const auto made = std::make_shared<std::vector<double>>(p.layout->vote_elements() + p.layout->measured_elements());
+  const auto made =
+      std::make_shared<std::vector<double>>(plan::vote_elements(*p.layout) + plan::measured_elements(*p.layout));
   const std::span all(*made);
-  return {all.first(p.layout->vote_elements()), all.subspan(p.layout->vote_elements()), made};
+  return {all.first(plan::vote_elements(*p.layout)), all.subspan(plan::vote_elements(*p.layout)), made};
 }
 
 step_context::step_context(std::shared_ptr<const actors::program> what, const step_order& o,
@@ -32,13 +35,13 @@ step_context::step_context(std::shared_ptr<const actors::program> what, const st
                             ? plan().table().parameters.size() * plan().options().accumulation
                             : 0) {
   const vote_memory m = memory.owner != nullptr ? memory : plain_votes(plan());
-  votes = zeroed(m.votes.first(plan().layout->vote_elements()));
+  votes = zeroed(m.votes.first(plan::vote_elements(*plan().layout)));
   const auto& l = *plan().layout;
-  for (uint64_t at = l.loss_offset(l.options.data(), 0); at < l.vote_elements(); at += 2) {
+  for (uint64_t at = plan::loss_offset(l, l.options.data(), 0); at < plan::vote_elements(l); at += 2) {
     votes[at] = std::numeric_limits<double>::infinity();
     votes[at + 1] = -votes[at];
   }
-  norms = zeroed(m.norms.first(plan().layout->measured_elements()));
+  norms = zeroed(m.norms.first(plan::measured_elements(*plan().layout)));
   memory_ = m.owner;
 }
 

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "plan/vote_layout.hpp"
+
 namespace troupe::actors {
 
 namespace {
@@ -30,7 +32,7 @@ verdict judge(const plan::rank_plan& p, std::span<const double> votes, double lo
   if (micros == 0) micros = p.options().accumulation;
   const double contributions = double(p.options().data()) * micros;
   for (uint32_t m = 0; m < micros; ++m)
-    for (uint32_t r = 0; r < p.options().data(); ++r) v.loss += votes[p.layout->loss_offset(r, m)];
+    for (uint32_t r = 0; r < p.options().data(); ++r) v.loss += votes[plan::loss_offset(*p.layout, r, m)];
   v.loss /= contributions;
   const double mean_factor = factor_of_mean(p, loss_scale, rules);
   v.grad_norm = std::sqrt(v.square_sum) * mean_factor;
@@ -38,10 +40,10 @@ verdict judge(const plan::rank_plan& p, std::span<const double> votes, double lo
   v.skipped = v.overflow && rules.skip_overflow;
   const double clip = rules.clip > 0 ? std::max(1.0, (v.grad_norm + 1e-6) / rules.clip) : 1.0;
   v.gradient_scale = as_masters_take(p, mean_factor / clip);
-  for (uint64_t k = 0; k < p.layout->calibrated(); ++k) {
+  for (uint64_t k = 0; k < plan::calibrated(*p.layout); ++k) {
     kernels::value_range<double> all{std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity()};
-    const uint64_t end = p.layout->vote_elements(), each = 2 * p.layout->calibrated();
-    for (uint64_t at = p.layout->loss_offset(p.options().data(), 0) + 2 * k; at < end; at += each)
+    const uint64_t end = plan::vote_elements(*p.layout), each = 2 * plan::calibrated(*p.layout);
+    for (uint64_t at = plan::loss_offset(*p.layout, p.options().data(), 0) + 2 * k; at < end; at += each)
       all = kernels::joined(all, {votes[at], votes[at + 1]});
     v.input_ranges.push_back(all);
   }

@@ -84,6 +84,22 @@ class mesh {  ///< stores the degrees of a job's axes, and converts between rank
   }
   /// Returns the position of `rank` in its group along `along`, from 0, in rank order.
   [[nodiscard]] uint32_t position(uint32_t rank, axis_set along) const;
+  [[nodiscard]] uint32_t pipeline_at(uint32_t rank) const { return coordinate_of(rank, axis::pipeline); }
+  [[nodiscard]] uint32_t tensor_ranks() const { return degree(axis::tensor); }
+  [[nodiscard]] uint32_t tensor_at(uint32_t rank) const { return coordinate_of(rank, axis::tensor); }
+  /// Number of neighbours, out of data(), that process different tokens of the same samples.
+  [[nodiscard]] uint32_t sequence_ranks() const { return size(sequence_axes); }
+  /// Position of `rank` in its sequence group, whose ranks process different tokens of the same samples.
+  [[nodiscard]] uint32_t sequence_at(uint32_t rank) const { return position(rank, sequence_axes); }
+  /// Position of `rank` among the ranks that process different tokens. Ranks that differ only in their stage have the
+  /// same position.
+  [[nodiscard]] uint32_t data_at(uint32_t rank) const {
+    return (coordinate_of(rank, axis::replicate) * degree(axis::shard) + coordinate_of(rank, axis::shard)) *
+               sequence_ranks() +
+           sequence_at(rank);
+  }
+  /// Position of `rank` among the ranks that process different samples.
+  [[nodiscard]] uint32_t samples_at(uint32_t rank) const { return data_at(rank) / sequence_ranks(); }
 
   /// Returns the ranks that differ from `rank` only in axes of `along`, `rank` included, ascending.
   [[nodiscard]] std::vector<uint32_t> group_of(uint32_t rank, axis_set along) const;

@@ -1,5 +1,6 @@
 #include "job/collective_form.hpp"
 
+#include "plan/group_exchange.hpp"
 #include "plan/layout/pieces.hpp"
 
 namespace troupe::job {
@@ -33,7 +34,7 @@ fabric::request collective_form(const plan::rank_plan& p, const plan::instructio
     all_in(o.types.accumulation);
   }
   if (x.kind == plan::kind::exchange) {
-    const core::exchange_op op = p.layout->exchange_of(x.subject, x.segment, x.use).op;
+    const core::exchange_op op = plan::exchange_of(*p.layout, x.subject, x.segment, x.use).op;
     if (op == core::exchange_op::sum) r.op = fabric::operation::all_reduce;
     if (op == core::exchange_op::swap) r.op = fabric::operation::all_to_all;
     if (op == core::exchange_op::scatter) r.op = fabric::operation::reduce_scatter;

@@ -1,4 +1,4 @@
-#include "core/math.hpp"
+#include "plan/group_exchange.hpp"
 #include "plan/kinds.hpp"
 #include "plan/rank_plan.hpp"
 
@@ -38,17 +38,6 @@ std::string_view name_of(swapped x) {
   return "?";
 }
 
-uint64_t job_layout::blocks_of(uint32_t parameter) const {
-  if (!trains(parameter) || is_copy(parameter)) return 0;
-  return blocks_each(parameter) * (is_cut(parameter) ? tensor_ranks() : 1);
-}
-
-uint64_t job_layout::measured_elements() const {
-  for (uint32_t q = 0; q < table->parameters.size() && num_blocks > 0; ++q)
-    if (need_of(q) == update_need::parameter_norms) return 2 * num_blocks;
-  return 0;
-}
-
 namespace {
 
 const std::string& tied_name(const job_layout& l, uint32_t tie) {
@@ -58,7 +47,7 @@ const std::string& tied_name(const job_layout& l, uint32_t tie) {
 /// Appends ", piece 2 of 4", counted from 1, if the output of a segment is exchanged in pieces.
 void append_piece(std::string& out, const job_layout& l, const instruction& x) {
   if (x.kind != kind::forward && x.kind != kind::multiply && (x.kind != kind::exchange || x.again)) return;
-  const uint32_t pieces = l.pieces_of(l.exchange_of(x.subject, x.segment, x.use));
+  const uint32_t pieces = exchange_of(l, x.subject, x.segment, x.use).pieces;
   if (pieces > 1)
     out.append(", piece ").append(std::to_string(x.piece + 1)).append(" of ").append(std::to_string(pieces));
 }

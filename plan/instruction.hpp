@@ -158,7 +158,7 @@ struct operation {
   plan::swapped what = plan::swapped::nothing;  ///< data that a swap moves
   uint32_t subject = none, micro = 0;
   uint32_t segment = none;
-  uint32_t piece = 0;  ///< number of the piece of rows of a segment's output (job_layout::pieces_of)
+  uint32_t piece = 0;  ///< number of the piece of rows of a segment's output (group_exchange::pieces)
   operation_slots slots;
   /// gather: reads the second copy of parameters (hpZ). release: first stores this rank's part of that copy.
   bool near = false;

@@ -3,15 +3,12 @@
 // own part is in rank_plan.hpp.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "core/math.hpp"
 #include "core/model_table.hpp"
-#include "core/sequence_columns.hpp"
 #include "plan/instruction.hpp"
 #include "plan/options.hpp"
 #include "plan/partition.hpp"
@@ -126,193 +123,33 @@ struct job_layout {
   /// Elements of the slot for a unit's compressed parameters: the parameters plus the largest scratch space that one of
   /// them needs.
   [[nodiscard]] uint64_t compressed_elements(uint32_t unit) const {
-    uint64_t room = 0;
-    for (const auto& x : options.compressed.weights)
-      if (x.unit == unit) room = std::max(room, x.room_elements);
-    return compressed[unit].elements + room;
+    return compressed[unit].elements + options.compressed.room_elements(unit);
   }
-  /// Bytes of the value ranges that a rank sends to its tensor group before the first use of a unit in a step: the
-  /// ranges of the compressed groups, parameter after parameter, two f64 per range. 0: the unit has no ranges to send.
-  [[nodiscard]] uint64_t range_bytes(uint32_t unit) const {
-    uint64_t ranges = 0;
-    for (const auto& x : options.compressed.weights)
-      if (x.unit == unit) ranges += x.ranges;
-    return core::round_up(ranges * 2 * sizeof(double), core::input_alignment);
-  }
-  /// True if the value ranges of the unit's compressed groups are exchanged twice in a step.
-  [[nodiscard]] bool tells_twice(uint32_t unit) const {
-    return std::ranges::any_of(options.compressed.weights,
-                               [&](const compressed_use& x) { return x.unit == unit && x.told_twice; });
-  }
-  [[nodiscard]] uint32_t num_stages() const { return stage_of_unit.empty() ? 1 : stage_of_unit.back() + 1; }
-  /// Returns the pipeline coordinate of the ranks that compute a stage.
-  [[nodiscard]] uint32_t pipeline_of_stage(uint32_t stage) const {
-    return options.pipeline.first_unit.empty() ? 0 : options.pipeline.table.rank_of_stage[stage];
-  }
-  /// Returns the pipeline coordinate of the ranks that compute a unit.
-  [[nodiscard]] uint32_t pipeline_of_unit(uint32_t unit) const { return pipeline_of_stage(stage_of_unit[unit]); }
-  /// Returns the first unit of the model itself. The units before it are the teacher's and have no backward.
-  [[nodiscard]] uint32_t first_of_model() const { return table->teacher_units; }
-  /// True if a step of the layout's mode computes the unit.
-  [[nodiscard]] bool runs(uint32_t unit) const { return options.mode == mode::train || unit >= first_of_model(); }
-  [[nodiscard]] bool begins_stage(uint32_t unit) const {
-    return unit == 0 || unit == first_of_model() || stage_of_unit[unit - 1] != stage_of_unit[unit];
-  }
-  /// Returns the first unit of a stage that has segments, without the teacher's units.
-  [[nodiscard]] uint32_t first_computing(uint32_t stage) const {
-    uint32_t u = options.pipeline.first_unit.empty() ? first_of_model() : options.pipeline.first_unit[stage];
-    while (u + 1 < table->units.size() && table->units[u].segments.empty()) ++u;
-    return u;
-  }
-  /// Returns the last unit of a stage that has segments.
-  [[nodiscard]] uint32_t last_computing(uint32_t stage) const {
-    const auto& first = options.pipeline.first_unit;
-    auto u = static_cast<uint32_t>(table->units.size());
-    if (stage + 1 < first.size()) u = first[stage + 1];
-    --u;
-    while (u > 0 && table->units[u].segments.empty()) --u;
-    return u;
-  }
-  /// Returns the first unit that the forward of a stage computes: a unit of the teacher if the step runs one in this
-  /// stage.
-  [[nodiscard]] uint32_t first_forward(uint32_t stage) const {
-    for (uint32_t u = 0; u < first_of_model() && runs(u); ++u)
-      if (stage_of_unit[u] == stage && !table->units[u].segments.empty()) return u;
-    return first_computing(stage);
-  }
-  /// True if the teacher's hidden state and the distillation loss so far are sent to the next stage together with the
-  /// activation.
-  [[nodiscard]] bool carries_teacher() const { return options.mode == mode::train && first_of_model() > 0; }
-  /// Bytes of the activation that enters stage `later` (forward), or of its gradient, with a header for each of its
-  /// tensors.
-  [[nodiscard]] uint64_t transfer_bytes(uint32_t later, use way = use::backward) const {
-    const core::unit_info& unit = table->units[first_computing(later)];
-    const uint64_t own =
-        core::round_up(unit.input_bytes, core::input_alignment) + unit.input_tensors * transfer_header_bytes;
-    if (way != use::forward || !carries_teacher()) return own;
-    const uint64_t lost_bytes = core::input_alignment;  // bytes of the loss: one double, aligned
-    return own + core::round_up(table->teacher_bytes, core::input_alignment) + lost_bytes + 2 * transfer_header_bytes;
-  }
-  [[nodiscard]] bool computes(uint32_t rank, uint32_t unit) const {
-    return pipeline_of_unit(unit) == pipeline_at(rank);
-  }
-  [[nodiscard]] uint32_t pipeline_at(uint32_t rank) const {
-    return options.mesh.coordinate_of(rank, core::axis::pipeline);
-  }
-  [[nodiscard]] uint32_t tensor_ranks() const { return options.mesh.degree(core::axis::tensor); }
-  [[nodiscard]] uint32_t tensor_at(uint32_t rank) const { return options.mesh.coordinate_of(rank, core::axis::tensor); }
   /// True if the ranks of a tensor group hold different elements of the parameter.
   [[nodiscard]] bool is_cut(uint32_t parameter) const {
     return table->parameters[parameter].share == core::tensor_share::cut;
   }
   /// True if the parameter is replicated over the tensor group and its gradient is summed over the group.
   [[nodiscard]] bool is_summed(uint32_t parameter) const {
-    return tensor_ranks() > 1 && table->parameters[parameter].share == core::tensor_share::summed;
+    return options.mesh.tensor_ranks() > 1 && table->parameters[parameter].share == core::tensor_share::summed;
   }
-  /// Returns the exchange between tensor or sequence ranks that follows a segment: of its output (forward), or of the
-  /// gradient of its input (backward).
-  [[nodiscard]] const core::segment_exchange& exchange_of(uint32_t unit, uint32_t segment, use way) const {
-    const core::segment_info& s = table->units[unit].segments[segment];
-    return way == use::forward ? s.output : s.input_gradient;
-  }
-  /// Number of ranks that take part in exchange `x`; 1: there is nothing to exchange.
-  [[nodiscard]] uint32_t exchanging_ranks(const core::segment_exchange& x) const {
-    if (x.op == core::exchange_op::none) return 1;
-    return x.is_of_tensor_group() ? tensor_ranks() : options.sequence_ranks();
-  }
-  /// Returns the bytes that every rank of the group has received or computed when exchange `x` is done.
-  [[nodiscard]] uint64_t exchanged_bytes(const core::segment_exchange& x) const {
-    return x.bytes * (x.op == core::exchange_op::sum ? 1 : exchanging_ranks(x));
-  }
-  /// Number of pieces of rows into which exchange `x` and the matrix product before it are divided; 1: they are whole.
-  [[nodiscard]] uint32_t pieces_of(const core::segment_exchange& x) const {
-    if (x.rows == 0 || exchanging_ranks(x) == 1 || options.mode == mode::generate) return 1;
-    return static_cast<uint32_t>(std::min<uint64_t>(options.exchange_pieces, x.rows));
-  }
-  /// Rows of piece `piece` of exchange `x`. If a shorter micro-batch has fewer rows, the piece ends with the tensor.
-  [[nodiscard]] slice rows_of_piece(const core::segment_exchange& x, uint32_t piece) const {
-    const uint64_t first = x.rows * piece / pieces_of(x);
-    return {first, x.rows * (piece + 1) / pieces_of(x) - first};
-  }
-  /// Bytes that one piece of exchange `x` moves; the pieces add up to exchanged_bytes.
-  [[nodiscard]] uint64_t piece_bytes(const core::segment_exchange& x, uint32_t piece) const {
-    return pieces_of(x) == 1 ? exchanged_bytes(x) : rows_of_piece(x, piece).count * (x.bytes / x.rows);
-  }
-  /// Byte offset of a rank's own input in the slot of exchange `x`; 0 if the exchange is in place.
-  [[nodiscard]] uint64_t given_at(const core::segment_exchange& x) const {
-    if (x.op == core::exchange_op::swap) return exchanged_bytes(x);
-    return x.op == core::exchange_op::scatter ? x.bytes : 0;
-  }
-  /// Bytes of the slot of exchange `x`, with a header after the elements as in a transfer.
-  [[nodiscard]] uint64_t exchange_slot_bytes(const core::segment_exchange& x) const {
-    return core::round_up(given_at(x) + exchanged_bytes(x), core::input_alignment) + transfer_header_bytes;
-  }
-  /// Position of `rank` among the ranks that process different tokens. Ranks that differ only in their stage have the
-  /// same position.
-  [[nodiscard]] uint32_t data_at(uint32_t rank) const {
-    const auto& m = options.mesh;
-    return (m.coordinate_of(rank, core::axis::replicate) * m.degree(core::axis::shard) +
-            m.coordinate_of(rank, core::axis::shard)) *
-               options.sequence_ranks() +
-           sequence_at(rank);
-  }
-  /// Position of `rank` among the ranks that process different samples.
-  [[nodiscard]] uint32_t samples_at(uint32_t rank) const { return data_at(rank) / options.sequence_ranks(); }
-  /// Returns the order in which the columns (token positions) of a sample are distributed over the ranks of a sequence
-  /// group.
-  [[nodiscard]] core::column_order column_order() const {
-    return options.mesh.degree(core::axis::context) > 1 ? core::column_order::two_ended
-                                                        : core::column_order::neighbours;
-  }
-  /// Position of `rank` in its sequence group, whose ranks process different tokens of the same samples.
-  [[nodiscard]] uint32_t sequence_at(uint32_t rank) const { return options.mesh.position(rank, core::sequence_axes); }
-  /// Position of `rank` among the ranks over which the states of a parameter are divided.
-  [[nodiscard]] uint32_t shard_at(uint32_t rank) const {
-    return options.mesh.degree(core::axis::replicate) == 1 ? data_at(rank) : data_at(rank) % options.shards();
-  }
-  /// Index of the copy of the states that `rank` holds a shard of. The ranks of the first copy report values that are
-  /// equal in all copies.
-  [[nodiscard]] uint32_t replica_at(uint32_t rank) const { return data_at(rank) / options.shards(); }
   [[nodiscard]] bool holds(uint32_t rank, uint32_t parameter) const {
-    return pipeline_of[parameter] == pipeline_at(rank);
+    return pipeline_of[parameter] == options.mesh.pipeline_at(rank);
   }
   /// The elements of `parameter` that `rank` owns; empty if the rank does not hold the parameter.
   [[nodiscard]] slice slice_of(uint32_t parameter, uint32_t rank) const {
-    return holds(rank, parameter) ? partition.of(parameter, shard_at(rank)) : slice{};
+    return holds(rank, parameter) ? partition.of(parameter, options.shard_at(rank)) : slice{};
   }
-
   /// The elements of `parameter` that `rank` keeps in the second copy of parameters (hpZ); empty for a parameter that
   /// is gathered for the whole step.
   [[nodiscard]] slice near_slice(uint32_t parameter, uint32_t rank) const {
     if (!options.has_near_copies() || persistent[parameter] || !holds(rank, parameter)) return {};
-    return near_partition.of(parameter, shard_at(rank) % options.gathering.near);
-  }
-
-  /// Number of layers whose input ranges (least and largest element) are exchanged in the vote; 0 unless the step
-  /// trains.
-  [[nodiscard]] uint64_t calibrated() const {
-    return options.mode == mode::train ? options.compressed.calibrated.size() : 0;
-  }
-  /// Number of doubles in the vote: the square sums of all blocks; then, for each data coordinate, the losses of its
-  /// micro-batches; then, for each rank of a stage and each layer of compression_options::calibrated, the least and the
-  /// largest element of the layer's input.
-  [[nodiscard]] uint64_t vote_elements() const {
-    return loss_offset(options.data(), 0) + 2 * calibrated() * options.data() * tensor_ranks();
-  }
-  /// Offset, in doubles of the vote, of the input range (least and largest element) that `rank` has measured for the
-  /// layer at index `k` of compression_options::calibrated.
-  [[nodiscard]] uint64_t range_offset(uint32_t rank, uint64_t k) const {
-    const uint64_t place = uint64_t{data_at(rank)} * tensor_ranks() + tensor_at(rank);
-    return loss_offset(options.data(), 0) + 2 * (place * calibrated() + k);
-  }
-  /// Offset, in doubles of the vote, of the loss of data position `data` in micro-batch `micro`.
-  [[nodiscard]] uint64_t loss_offset(uint32_t data, uint32_t micro) const {
-    return num_blocks + uint64_t{data} * options.accumulation + micro;
+    return near_partition.of(parameter, options.shard_at(rank) % options.gathering.near);
   }
   [[nodiscard]] bool gathers() const { return options.stage == 3; }
   /// The gather set of the parameters of `rank` that are gathered for the whole step; the set may be empty.
   [[nodiscard]] uint32_t persistent_set(uint32_t rank) const {
-    return static_cast<uint32_t>(table->units.size()) + pipeline_at(rank);
+    return static_cast<uint32_t>(table->units.size()) + options.mesh.pipeline_at(rank);
   }
   /// True if the slices of gather set `set` are read from a file before they are gathered.
   [[nodiscard]] bool reads_shards(uint32_t set) const {
@@ -326,23 +163,6 @@ struct job_layout {
   [[nodiscard]] uint32_t tie_of_bucket(uint32_t bucket) const {
     return tie_of[buckets[bucket].parameters.front().parameter];
   }
-  /// True if the vote contains the square sums of the bucket. False for a tied copy, whose original has the sums.
-  [[nodiscard]] bool is_voted_on(uint32_t bucket) const {
-    return !is_copy(buckets[bucket].parameters.front().parameter);
-  }
-  /// Number of blocks (core::partition_grain elements) of the part of `parameter` that one rank of a tensor group
-  /// holds.
-  [[nodiscard]] uint64_t blocks_each(uint32_t parameter) const {
-    return core::div_up(table->parameters[parameter].numel(), core::partition_grain);
-  }
-  /// Index, among the square sums in the vote, of the first one of the elements of `parameter` that `rank`'s tensor
-  /// coordinate holds. The vote has one square sum for each block of core::partition_grain elements.
-  [[nodiscard]] uint64_t first_block(uint32_t parameter, uint32_t rank) const {
-    return block_offset[parameter] + (is_cut(parameter) ? tensor_at(rank) * blocks_each(parameter) : 0);
-  }
-  /// Number of square sums of `parameter` in the vote, one for each block of core::partition_grain elements, over all
-  /// ranks of a tensor group.
-  [[nodiscard]] uint64_t blocks_of(uint32_t parameter) const;
   /// The micro-batch that is the n-th of the step to complete its gradients in `bucket`, counted from 0. Sums begin
   /// with the first one and are complete with the last. No other code may derive the first or the last from a
   /// micro-batch's number.
@@ -355,9 +175,6 @@ struct job_layout {
   [[nodiscard]] update_need need_of(uint32_t parameter) const {
     return trains(parameter) ? options.update_of(parameter).need : update_need::elements;
   }
-  /// Number of doubles that `measure` exchanges: square sums per block of weights, then of update directions. 0 if no
-  /// parameter needs norms.
-  [[nodiscard]] uint64_t measured_elements() const;
   /// Returns the elements of `parameter` for which `rank` stores optimizer states.
   [[nodiscard]] slice state_slice(uint32_t parameter, uint32_t rank) const {
     if (!trains(parameter)) return {};

@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "core/dtype.hpp"
+#include "core/math.hpp"
 #include "core/mesh.hpp"
+#include "core/model_table.hpp"
 #include "plan/action.hpp"
 #include "plan/late_updates.hpp"
 #include "plan/partition.hpp"
@@ -167,6 +169,25 @@ struct compression_options {
   [[nodiscard]] bool is_unsplit(uint32_t unit) const {
     return std::ranges::any_of(weights, [&](const compressed_use& x) { return x.unit == unit && x.learns; });
   }
+  /// Returns the largest scratch space, in elements, that the compression of one of the unit's parameters needs.
+  [[nodiscard]] uint64_t room_elements(uint32_t unit) const {
+    uint64_t room = 0;
+    for (const auto& x : weights)
+      if (x.unit == unit) room = std::max(room, x.room_elements);
+    return room;
+  }
+  /// Bytes of the value ranges that a rank sends to its tensor group before the first use of a unit in a step: the
+  /// ranges of the compressed groups, parameter after parameter, two f64 per range. 0: the unit has no ranges to send.
+  [[nodiscard]] uint64_t range_bytes(uint32_t unit) const {
+    uint64_t ranges = 0;
+    for (const auto& x : weights)
+      if (x.unit == unit) ranges += x.ranges;
+    return core::round_up(ranges * 2 * sizeof(double), core::input_alignment);
+  }
+  /// True if the value ranges of the unit's compressed groups are exchanged twice in a step.
+  [[nodiscard]] bool tells_twice(uint32_t unit) const {
+    return std::ranges::any_of(weights, [&](const compressed_use& x) { return x.unit == unit && x.told_twice; });
+  }
 };
 
 /// The stages of a pipeline, and the order in which each rank computes its stages.
@@ -226,14 +247,20 @@ struct plan_options {
   [[nodiscard]] uint32_t shards() const {
     return stage == 0 ? data() : mesh.degree(core::axis::shard) * sequence_ranks();
   }
-  /// Number of neighbours, out of data(), that process different tokens of the same samples.
-  [[nodiscard]] uint32_t sequence_ranks() const { return mesh.size(core::sequence_axes); }
+  [[nodiscard]] uint32_t sequence_ranks() const { return mesh.sequence_ranks(); }
   /// True if parameters have a second copy, which is sharded over fewer ranks (hpZ).
   [[nodiscard]] bool has_near_copies() const {
     return stage == 3 && gathering.near > 1 && gathering.near < shards() && shards() % gathering.near == 0;
   }
   /// Returns the number of groups of data-parallel ranks that hold the same states.
   [[nodiscard]] uint32_t replicas() const { return data() / shards(); }
+  /// Position of `rank` among the ranks over which the states of a parameter are divided.
+  [[nodiscard]] uint32_t shard_at(uint32_t rank) const {
+    return mesh.degree(core::axis::replicate) == 1 ? mesh.data_at(rank) : mesh.data_at(rank) % shards();
+  }
+  /// Index of the replica of the states that `rank` is in. The first replica reports values that are equal on all
+  /// replicas.
+  [[nodiscard]] uint32_t replica_at(uint32_t rank) const { return mesh.data_at(rank) / shards(); }
 
   [[nodiscard]] core::dtype master() const {
     return types.parameter == core::dtype::f64 ? core::dtype::f64 : core::dtype::f32;

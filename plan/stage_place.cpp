@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "plan/kinds.hpp"
+#include "plan/stages.hpp"
 
 namespace troupe::plan {
 namespace {
@@ -18,8 +19,8 @@ std::string list_text(const std::vector<uint32_t>& numbers) {
 
 std::vector<uint32_t> stages_of(const job_layout& l, uint32_t pipeline) {
   std::vector<uint32_t> out;
-  for (uint32_t s = 0; s < l.num_stages(); ++s)
-    if (l.pipeline_of_stage(s) == pipeline) out.push_back(s);
+  for (uint32_t s = 0; s < num_stages(l); ++s)
+    if (pipeline_of_stage(l, s) == pipeline) out.push_back(s);
   return out;
 }
 
@@ -41,7 +42,7 @@ bool leads_its_stage(const job_layout& l, uint32_t rank) {
 
 std::string stages_text(const job_layout& l, uint32_t rank) {
   if (pipeline_ranks(l) == 1) return "";
-  const auto own = stages_of(l, l.pipeline_at(rank));
+  const auto own = stages_of(l, l.options.mesh.pipeline_at(rank));
   return (own.size() == 1 ? "stage " : "stages ") + list_text(own);
 }
 
@@ -53,7 +54,7 @@ std::string rank_text(const job_layout& l, uint32_t rank) {
 std::string place_text(const job_layout& l, const operation& x) {
   const uint32_t stage = pipeline_ranks(l) == 1 ? none : stage_served(l, x);
   if (stage == none) return "";
-  const auto beside = stages_of(l, l.pipeline_of_stage(stage));
+  const auto beside = stages_of(l, pipeline_of_stage(l, stage));
   std::string out = "stage " + std::to_string(stage);
   if (beside.size() > 1) out += ", chunk " + std::to_string(std::ranges::find(beside, stage) - beside.begin());
   return out;

@@ -19,7 +19,9 @@
 #include "actors/memory/ledger.hpp"
 #include "models/families/language_model.hpp"
 #include "models/segment/torch_values.hpp"
+#include "plan/group_exchange.hpp"
 #include "plan/keeping.hpp"
+#include "plan/stages.hpp"
 
 namespace troupe::actors {
 namespace {
@@ -96,7 +98,7 @@ class compute_executor final : public executor, private models::gradient_sink {
  private:
   [[nodiscard]] const plan::rank_plan& p() const { return context_->plan(); }
   [[nodiscard]] bool training() const { return p().options().mode == plan::mode::train; }
-  [[nodiscard]] uint32_t first_of_model() const { return p().layout->first_of_model(); }
+  [[nodiscard]] uint32_t first_of_model() const { return plan::first_of_model(*p().layout); }
   [[nodiscard]] bool loss_comes_late() const { return training() && model_->loss_comes_with_backward(); }
 
   [[nodiscard]] core::result<models::micro_batch> micro_batch(uint32_t micro) {
@@ -110,7 +112,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     out.by_column = &b.by_column;
     out.input_grids = compressor_.input_grids();
     out.micro = evaluates ? 0 : micro;
-    out.rank = p().layout->data_at(p().rank);
+    out.rank = p().options().mesh.data_at(p().rank);
     out.taught = flights_[micro].learned.last();
     if (host_batches_) out.host = &static_cast<const tensor_batch&>(b).tensors;
     TROUPE_ASSIGN(const auto numbers, numbers_.of(micro, out));
@@ -119,7 +121,7 @@ class compute_executor final : public executor, private models::gradient_sink {
   }
 
   core::result<void> forward(const plan::instruction& x) {
-    if (p().layout->begins_stage(x.subject) && x.segment == 0) {
+    if (plan::begins_stage(*p().layout, x.subject) && x.segment == 0) {
       hidden_ = {};
       if (const auto& failed = context_->batches[x.micro]->failure) return core::fail(*failed);
     }
@@ -156,10 +158,10 @@ class compute_executor final : public executor, private models::gradient_sink {
       f.unit_inputs[x.subject] = p().options().recomputes(x.subject) ? hidden_ : models::values();
     }
     if (kept && x.segment > 0 && x.slots.input != plan::none) f.exchanged[x.subject][x.segment] = hidden_.last();
-    const auto& what = p().layout->exchange_of(x.subject, x.segment, plan::use::forward);
-    const bool in_pieces = p().layout->pieces_of(what) > 1;
+    const auto& what = plan::exchange_of(*p().layout, x.subject, x.segment, plan::use::forward);
+    const bool in_pieces = what.pieces > 1;
     if (in_pieces) {
-      batch.first_rows = p().layout->rows_of_piece(what, 0).count;
+      batch.first_rows = what.rows_of(0).count;
       hidden_ =
           out_of(slot(x.slots.window), hidden_);  // copies the input: its window may be reused before the last piece
     }
@@ -183,7 +185,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     TROUPE_TRY(leave_stage(x, f));
     // If ranks exchange the outputs, that exchange reads them last, so the segment run that is stored for backward need
     // not keep them.
-    const bool exchanged = p().layout->exchanging_ranks(what) > 1;
+    const bool exchanged = what.ranks > 1;
     if (keep && exchanged) f.runs[x.subject][x.segment]->release_outputs();
     if (logits.defined()) keep_logits(x.micro, logits);
     if (!gives_loss(p(), x)) return {};
@@ -219,9 +221,9 @@ class compute_executor final : public executor, private models::gradient_sink {
   /// Returns those of the tensors `all`, which another pipeline stage has sent, with which the unit of `x` computes.
   /// Passes the distillation teacher's tensors to the code that compares them with the model's.
   models::values own_part(const plan::instruction& x, const models::values& all) {
-    if (!p().layout->carries_teacher() || x.kind == plan::kind::backward) return all;
+    if (!plan::carries_teacher(*p().layout) || x.kind == plan::kind::backward) return all;
     const at::Tensor lost = all.last(), taught = all.without_last().last();
-    const bool is_first = x.subject == p().layout->first_forward(p().layout->stage_of_unit[x.subject]);
+    const bool is_first = x.subject == plan::first_forward(*p().layout, p().layout->stage_of_unit[x.subject]);
     if (is_first && x.kind == plan::kind::forward) {
       double so_far = 0;  // host memory: a host computed the number and the fabric moved it
       std::memcpy(&so_far, models::bytes_of(lost), sizeof so_far);
@@ -249,11 +251,11 @@ class compute_executor final : public executor, private models::gradient_sink {
   // segment, with the additions after that product, and writes the rows to the slot. After the last piece, stores the
   // segment run if backward needs it.
   core::result<void> multiply(const plan::instruction& x) {
-    const auto& what = p().layout->exchange_of(x.subject, x.segment, plan::use::forward);
-    const plan::slice rows = p().layout->rows_of_piece(what, x.piece);
+    const auto& what = plan::exchange_of(*p().layout, x.subject, x.segment, plan::use::forward);
+    const plan::slice rows = what.rows_of(x.piece);
     unfinished_->multiply(static_cast<int64_t>(rows.first), static_cast<int64_t>(rows.count));
     TROUPE_TRY(put_piece(x));
-    if (x.piece + 1 < p().layout->pieces_of(what)) return {};
+    if (x.piece + 1 < what.pieces) return {};
     auto run = std::move(unfinished_);
     if (!keeps_runs(x.subject)) return {};
     run->release_outputs();
@@ -261,8 +263,8 @@ class compute_executor final : public executor, private models::gradient_sink {
     return {};
   }
   core::result<void> put_piece(const plan::instruction& x) {
-    const auto& what = p().layout->exchange_of(x.subject, x.segment, plan::use::forward);
-    const plan::slice rows = p().layout->rows_of_piece(what, x.piece);
+    const auto& what = plan::exchange_of(*p().layout, x.subject, x.segment, plan::use::forward);
+    const plan::slice rows = what.rows_of(x.piece);
     return put_rows(unfinished_->output(), static_cast<int64_t>(rows.first), static_cast<int64_t>(rows.count),
                     slot(x.slots.output), p().table().units[x.subject].name);
   }
@@ -444,8 +446,8 @@ uint32_t first_of_teacher(const core::model_table& table) {
 core::result<std::vector<std::unique_ptr<executor>>> make_compute_executors(
     const compute_setup& setup, const std::shared_ptr<rank_memory>& memory) {
   const auto& p = memory->plan();
-  const models::model_place place{setup.split, p.layout->tensor_at(p.rank), setup.sequence,
-                                  p.layout->sequence_at(p.rank)};
+  const models::model_place place{setup.split, p.options().mesh.tensor_at(p.rank), setup.sequence,
+                                  p.options().mesh.sequence_at(p.rank)};
   TROUPE_ASSIGN(auto made, setup.own ? setup.own()
                            : setup.teaching
                                ? models::make_taught_model(setup.spec, *setup.teaching, first_of_teacher(p.table()),

@@ -80,7 +80,7 @@ fabric::request fabric_executor::request_for(const plan::instruction& x) const {
       break;
     case plan::kind::tie: {
       const auto& e = p.layout->exchanges[x.subject];
-      if (const uint32_t q = e.gives[plan::side_of(e, p.layout->pipeline_at(p.rank))]; q != plan::none)
+      if (const uint32_t q = e.gives[plan::side_of(e, p.options().mesh.pipeline_at(p.rank))]; q != plan::none)
         r.input = memory_->last_gradient(p, q);
       r.output = memory_->window(p, x.slots.moved);
       break;

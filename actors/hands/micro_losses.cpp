@@ -5,6 +5,7 @@
 
 #include "models/segment/operations.hpp"
 #include "models/segment/torch_values.hpp"
+#include "plan/vote_layout.hpp"
 
 namespace troupe::actors {
 namespace {
@@ -18,7 +19,7 @@ bool micro_losses::trains() const { return context_->plan().options().mode == pl
 
 double& micro_losses::at(uint32_t micro) const {
   const auto& p = context_->plan();
-  return context_->votes[p.layout->loss_offset(p.layout->data_at(p.rank), micro)];
+  return context_->votes[plan::loss_offset(*p.layout, p.options().mesh.data_at(p.rank), micro)];
 }
 
 void micro_losses::begin(std::shared_ptr<step_context> context) {

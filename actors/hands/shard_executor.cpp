@@ -12,12 +12,13 @@
 #include "plan/layout/layout.hpp"
 #include "plan/layout/matrices.hpp"
 #include "plan/layout/ties.hpp"
+#include "plan/vote_layout.hpp"
 
 namespace troupe::actors {
 
 std::string first_nonfinite_parameter(const plan::rank_plan& p, std::span<const double> votes) {
   for (size_t q = 0; q < p.layout->block_offset.size(); ++q) {
-    const uint64_t end = p.layout->block_offset[q] + p.layout->blocks_of(static_cast<uint32_t>(q));
+    const uint64_t end = p.layout->block_offset[q] + plan::blocks_of(*p.layout, static_cast<uint32_t>(q));
     for (uint64_t b = p.layout->block_offset[q]; b < end; ++b)
       if (!std::isfinite(votes[b])) return p.table().parameters[q].name;
   }
@@ -38,7 +39,7 @@ void shard_executor::square_sums(const plan::instruction& norm) {
   for (const auto& x : p.layout->buckets[norm.subject].parameters) {
     const auto own = p.layout->slice_of(x.parameter, p.rank);
     if (own.count == 0) continue;
-    const uint64_t block = p.layout->first_block(x.parameter, p.rank) + own.first / core::partition_grain;
+    const uint64_t block = plan::first_block(*p.layout, x.parameter, p.rank) + own.first / core::partition_grain;
     all.push_back({memory_->reduced_gradient(x.parameter, own.first, window), own.count,
                    context_->votes.subspan(block, core::div_up(own.count, core::partition_grain))});
   }
@@ -65,7 +66,7 @@ void shard_executor::add_uses(const plan::instruction& sum) {
       count = p.own_states(q).count;
       all.push_back(own.emplace_back(memory_->last_gradient(p, q)));
     } else {
-      const uint64_t place = plan::received_place(*p.layout, q, p.layout->pipeline_at(p.rank));
+      const uint64_t place = plan::received_place(*p.layout, q, p.options().mesh.pipeline_at(p.rank));
       all.push_back(memory_->window(p, sum.slots.moved) + place * element_bytes);
     }
   }
@@ -96,7 +97,7 @@ kernels::optimizer_step shard_executor::step_of(uint32_t q) const {
 double shard_executor::trust_ratio(const kernels::lamb_options& options, uint32_t q) const {
   const auto& p = context_->plan();
   const uint64_t first = p.layout->block_offset[q];
-  const uint64_t blocks = p.layout->blocks_of(p.table().original(q));
+  const uint64_t blocks = plan::blocks_of(*p.layout, p.table().original(q));
   double weights = 0, updates = 0;
   norms_written_.finish();
   for (uint64_t b = first; b < first + blocks; ++b) {
@@ -117,13 +118,14 @@ template <class State>
 void shard_executor::prepare(const plan::instruction& x) {
   const auto& p = context_->plan();
   const auto& group = p.sub_groups[x.subject];
-  const uint32_t tensor = p.layout->tensor_at(p.rank);
+  const uint32_t tensor = p.options().mesh.tensor_at(p.rank);
   const auto& updates = states_.updates<State>();
   for (const auto& piece : group.pieces) {
     const auto options = options_of(piece.parameter);
     const auto step = step_of(piece.parameter);
     if (const auto* lamb = std::get_if<kernels::lamb_options>(&options)) {
-      const uint64_t block = p.layout->first_block(piece.parameter, p.rank) + piece.range.first / core::partition_grain;
+      const uint64_t block =
+          plan::first_block(*p.layout, piece.parameter, p.rank) + piece.range.first / core::partition_grain;
       const auto norms = context_->norms;
       shared_out(piece.range.count, [&](uint64_t first, uint64_t count) {
         const uint64_t from = block + first / core::partition_grain,
@@ -231,7 +233,7 @@ void shard_executor::refresh_cached(const std::vector<plan::owned_piece>& pieces
 template <class State>
 void shard_executor::update(const plan::instruction& x) {
   const auto& group = context_->plan().sub_groups[x.subject];
-  const uint32_t tensor = context_->plan().layout->tensor_at(context_->plan().rank);
+  const uint32_t tensor = context_->plan().options().mesh.tensor_at(context_->plan().rank);
   const auto& updates = states_.updates<State>();
   std::byte* window = x.slots.window == plan::none ? nullptr : memory_->window(context_->plan(), x.slots.window);
   std::vector<kernels::piece_update<State>> all;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "plan/vote_layout.hpp"
+
 namespace troupe::actors {
 
 unit_compressor::unit_compressor(std::shared_ptr<const job::chosen_compression> chosen,
@@ -17,7 +19,7 @@ unit_compressor::unit_compressor(std::shared_ptr<const job::chosen_compression> 
 void unit_compressor::begin(std::shared_ptr<step_context> context) {
   context_ = std::move(context);
   grids_->begin(context_);
-  learned_.begin(context_->order.applied, p().layout->tensor_at(p().rank));
+  learned_.begin(context_->order.applied, p().options().mesh.tensor_at(p().rank));
   if (std::exchange(program_, context_->program) != context_->program) look_up_inputs();
   take_ranges();
 }
@@ -46,7 +48,7 @@ void unit_compressor::take_ranges() {
     if (const auto& known = context_->order.input_ranges; known != nullptr && (*known)[at].is_known())
       input.range = {(*known)[at].least, (*known)[at].largest};
     if (p().options().mode == plan::mode::train)
-      input.seen = reinterpret_cast<range*>(&context_->votes[l.range_offset(p().rank, k)]);
+      input.seen = reinterpret_cast<range*>(&context_->votes[plan::range_offset(l, p().rank, k)]);
   }
 }
 
@@ -69,11 +71,12 @@ const kernels::mask_bits* unit_compressor::mask_of(uint32_t unit, uint32_t param
     // A parameter without a learned mask may still be pruned by a mask in `masks_`: a norm layer, for example, loses
     // the elements of outputs that are pruned in another unit.
     if (const auto* mask = learned_.kept(unit, parameter)) return mask;
-  return masks_ == nullptr ? nullptr : masks_->kept(unit, parameter, p().layout->tensor_at(p().rank));
+  return masks_ == nullptr ? nullptr : masks_->kept(unit, parameter, p().options().mesh.tensor_at(p().rank));
 }
 
 void unit_compressor::survey(const plan::instruction& x, std::span<std::byte> out, std::span<const std::byte> agreed) {
-  const uint64_t bytes = p().layout->range_bytes(x.subject), at = p().layout->tensor_at(p().rank) * bytes;
+  const uint64_t bytes = p().options().compressed.range_bytes(x.subject),
+                 at = p().options().mesh.tensor_at(p().rank) * bytes;
   const auto own = out.subspan(at, bytes);
   if (!agreed.empty()) std::ranges::copy(agreed.subspan(at, bytes), own.begin());
   auto* to = reinterpret_cast<range*>(own.data());

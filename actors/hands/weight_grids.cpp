@@ -18,7 +18,7 @@ uint64_t weight_grids::tell(uint32_t unit, uint32_t parameter, std::span<const s
   if (module == nullptr || module->use.ranges == 0) return 0;
   const auto type = p().options().types.parameter;
   const auto now = module->after(context_->order.applied, seed_, p().table().original(parameter));
-  const auto& share = module->shares[p().layout->tensor_at(p().rank)];
+  const auto& share = module->shares[p().options().mesh.tensor_at(p().rank)];
   const auto grid = now.grid.value_or(share.recipe.grid);
   const std::span own(to, module->use.ranges);
   if (agreed.empty()) {
@@ -41,19 +41,20 @@ void weight_grids::put(uint32_t unit, uint32_t parameter, std::span<const std::b
   const auto now = module->after(context_->order.applied, seed_, p().table().original(parameter));
   if (module->shares.empty()) return kernels::compress_weight(module->recipe, type, from, to, room, now);
   take_agreed(unit, parameter, agreed);
-  kernels::compress_share(module->shares[p().layout->tensor_at(p().rank)], type, from, ranges_, to, room, now);
+  kernels::compress_share(module->shares[p().options().mesh.tensor_at(p().rank)], type, from, ranges_, to, room, now);
 }
 
 // Copies from `agreed` the value ranges of `parameter` on all tensor ranks to `ranges_`. `agreed` holds for each rank
 // the ranges of all parameters of the unit, one after the other.
 void weight_grids::take_agreed(uint32_t unit, uint32_t parameter, std::span<const std::byte> agreed) {
   ranges_.clear();
-  const uint64_t count = chosen_->module_of(unit, parameter)->use.ranges, bytes = p().layout->range_bytes(unit);
+  const uint64_t count = chosen_->module_of(unit, parameter)->use.ranges,
+                 bytes = p().options().compressed.range_bytes(unit);
   if (count == 0) return;
   uint64_t first = 0;
   for (const auto& x : p().options().compressed.weights)
     if (x.unit == unit && x.parameter < parameter) first += x.ranges;
-  for (uint32_t t = 0; t < p().layout->tensor_ranks(); ++t) {
+  for (uint32_t t = 0; t < p().options().mesh.tensor_ranks(); ++t) {
     const auto* of_rank = reinterpret_cast<const range*>(&agreed[t * bytes]) + first;
     ranges_.insert(ranges_.end(), of_rank, of_rank + count);
   }

@@ -288,7 +288,7 @@ class wishes {
   const core::tp_slices* share_of(uint32_t q, const plan::rank_plan& of) {
     const auto& cut = tensor_.cut.parameters[q];
     if (!cut.cuts()) return nullptr;
-    const uint32_t coordinate = of.layout->tensor_at(of.rank);
+    const uint32_t coordinate = of.options().mesh.tensor_at(of.rank);
     return &shares_.try_emplace({q, coordinate}, tensor_.whole->parameters[q].shape, cut, coordinate).first->second;
   }
 

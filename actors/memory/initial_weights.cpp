@@ -142,7 +142,7 @@ core::result<void> fill_initial_weights(const job::blueprint& b, rank_memory& me
   };
   std::unique_ptr<models::weights_source> taught;
   TROUPE_ASSIGN(auto with_its_teacher, with_teacher(b, std::move(fill), taught));
-  const filler share = share_of(b, p.layout->tensor_at(p.rank), with_its_teacher);
+  const filler share = share_of(b, p.options().mesh.tensor_at(p.rank), with_its_teacher);
   const state_store store(memory);
   std::vector<float> scratch;
   std::vector<std::byte> stored;

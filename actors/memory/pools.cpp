@@ -1,5 +1,7 @@
 #include "actors/memory/pools.hpp"
 
+#include "plan/vote_layout.hpp"
+
 namespace troupe::actors {
 
 using owner = plan::pool;
@@ -24,9 +26,9 @@ uint64_t pool_bytes(const plan::rank_plan& trains, const plan::pool_sizes& sizes
     case owner::directions:
       return t.directions;
     case owner::votes:
-      return trains.layout->vote_elements() * sizeof(double);
+      return plan::vote_elements(*trains.layout) * sizeof(double);
     case owner::norms:
-      return trains.layout->measured_elements() * sizeof(double);
+      return plan::measured_elements(*trains.layout) * sizeof(double);
     case owner::gathered:
     case owner::staging:
     case owner::transfers:

@@ -205,7 +205,7 @@ core::result<void> read_states(rank_memories ranks, uint32_t q, state_part part,
     const state_store store(*m);
     // If there are several copies of the states, they are equal, so only the ranks that hold the first copy are read.
     const plan::slice mine =
-        m->plan().layout->replica_at(m->plan().rank) == 0 ? common(store.held(q, part), range) : plan::slice{};
+        m->plan().options().replica_at(m->plan().rank) == 0 ? common(store.held(q, part), range) : plan::slice{};
     if (mine.count == 0) continue;
     std::byte* const to = out + (mine.first - range.first) * core::size_of(type);
     TROUPE_TRY(m->is_here() ? store.read_as(q, part, mine, type, to) : m->elsewhere().read(q, part, mine, type, to));

@@ -10,7 +10,8 @@ std::vector<std::shared_ptr<rank_memory>> whole_states::like(uint32_t rank, uint
   const auto& l = *ranks_.front()->plan().layout;
   std::vector<std::shared_ptr<rank_memory>> out;
   for (const auto& m : ranks_)
-    if (!tensor_.cut.parameters[q].cuts() || l.tensor_at(m->plan().rank) == l.tensor_at(rank)) out.push_back(m);
+    if (!tensor_.cut.parameters[q].cuts() || l.options.mesh.tensor_at(m->plan().rank) == l.options.mesh.tensor_at(rank))
+      out.push_back(m);
   return out;
 }
 

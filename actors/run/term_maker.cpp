@@ -27,6 +27,7 @@
 #include "actors/run/training_run.hpp"
 #include "core/cores.hpp"
 #include "models/host/prepared_modules.hpp"
+#include "plan/stages.hpp"
 
 namespace troupe::actors {
 namespace {
@@ -76,7 +77,7 @@ void order_on_device(std::vector<std::function<std::unique_ptr<executor>()>>& la
 
 std::vector<bool> computed_units(const std::shared_ptr<const plan::job_layout>& layout, uint32_t rank) {
   std::vector<bool> out;
-  for (uint32_t u = 0; u < layout->table->units.size(); ++u) out.push_back(layout->computes(rank, u));
+  for (uint32_t u = 0; u < layout->table->units.size(); ++u) out.push_back(plan::computes(*layout, rank, u));
   return out;
 }
 
@@ -275,7 +276,7 @@ void term_maker::set_batch_shape() {
   loader.first_lost_step = run_.over.lost_step;
   loader.readers.assign(c.parallel.data, 0);
   for (uint32_t r = 0; r < plan.train.ranks(); ++r)
-    if (run_.others->is_here(r)) ++loader.readers[plan.train.layout().samples_at(r)];
+    if (run_.others->is_here(r)) ++loader.readers[plan.train.layout().options.mesh.samples_at(r)];
   loader.prefetch_batches = std::max<uint64_t>(c.data.prefetch_batches, c.parallel.data);
 }
 

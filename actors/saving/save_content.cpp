@@ -90,7 +90,7 @@ void save_content::add_piece(checkpoint::tensor_entry& to, const part_result& pa
   }
   const auto own = own_of(part.rank, x);
   if (own.count > 0)
-    to.pieces.push_back({part.rank, own.first, own.count, offset, digest, p.layout->tensor_at(part.rank)});
+    to.pieces.push_back({part.rank, own.first, own.count, offset, digest, p.options().mesh.tensor_at(part.rank)});
 }
 
 core::parameter_cut save_content::cut_of(uint32_t parameter) const {
@@ -101,7 +101,7 @@ save_content::own_elements save_content::own_of(uint32_t rank, const plan::saved
   const auto cut = cut_of(x.parameter);
   if (!cut.cuts()) return {x.range.first, x.range.count, {{x.range.first, x.range.first, x.range.count}}};
   const auto& shape = tensor_.whole->parameters[x.parameter].shape;
-  const uint32_t coordinate = plans_[rank]->layout->tensor_at(rank);
+  const uint32_t coordinate = plans_[rank]->options().mesh.tensor_at(rank);
   own_elements out;
   out.runs = core::tp_slices(shape, cut, coordinate).runs(x.range.first, x.range.count);
   std::erase_if(out.runs, [](const core::tp_run& run) { return run.is_padding(); });

@@ -7,6 +7,7 @@
 
 #include "actors/hands/fabric_executor.hpp"
 #include "plan/layout/pieces.hpp"
+#include "plan/vote_layout.hpp"
 
 namespace troupe::actors {
 namespace {
@@ -153,7 +154,7 @@ class modelled_fabric_executor final : public executor {
   void end(const plan::instruction& x) {
     world_->note(*context_, x.id, true);
     if (x.kind == plan::kind::vote && world_->strikes(sim_fault_kind::bad_vote, *context_, x))
-      context_->votes[context_->plan().layout->loss_offset(0, 0)] += 1;
+      context_->votes[plan::loss_offset(*context_->plan().layout, 0, 0)] += 1;
   }
 
   std::shared_ptr<modelled_world> world_;

@@ -8,6 +8,7 @@
 #include "plan/schedule/text.hpp"
 #include "plan/schedule/transfers.hpp"
 #include "plan/show/render.hpp"
+#include "plan/stages.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -21,11 +22,11 @@ struct shown_stage {
 
   [[nodiscard]] const plan::job_layout& layout() const { return b.train.layout(); }
   [[nodiscard]] const plan::rank_plan& plan() const {
-    return b.train.like(layout().options.mesh.at_stage(0, layout().pipeline_of_stage(stage)));
+    return b.train.like(layout().options.mesh.at_stage(0, plan::pipeline_of_stage(layout(), stage)));
   }
   /// Returns "block 2 to head", followed by the units of a teacher.
   [[nodiscard]] std::string units() const {
-    const uint32_t own = layout().first_of_model(), all = static_cast<uint32_t>(b.table->units.size());
+    const uint32_t own = plan::first_of_model(layout()), all = static_cast<uint32_t>(b.table->units.size());
     const std::string taught = names(0, own);
     return names(own, all) + (taught.empty() ? "" : ", " + taught);
   }

@@ -12,6 +12,7 @@
 #include "core/text.hpp"
 #include "job/feasible_degree.hpp"
 #include "plan/stage_place.hpp"
+#include "plan/stages.hpp"
 
 namespace troupe::apps {
 
@@ -31,7 +32,7 @@ std::string size_line(const actors::session& s) {
         "{} parameters, ZeRO-{} over {} ranks, {} instructions a step and rank, {} resident on rank 0, {}\n",
         parameters, first.options().stage, first.options().ranks(), first.instructions.size(),
         core::human_bytes(memory[0].resident.total()), core::instruction_path());
-  std::vector<size_t> units(l.num_stages(), 0);
+  std::vector<size_t> units(plan::num_stages(l), 0);
   for (const uint32_t stage : l.stage_of_unit) ++units[stage];
   size_t instructions = 0;
   uint64_t most = 0;

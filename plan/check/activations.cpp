@@ -3,6 +3,7 @@
 // back in a window; each input has its own window and its own extent of the file.
 #include "plan/check/rules.hpp"
 #include "plan/layout/activation_extents.hpp"
+#include "plan/stages.hpp"
 
 namespace troupe::plan::rules {
 namespace {
@@ -75,7 +76,7 @@ core::result<void> activation_extents(const rank_plan& p, uint64_t from) {
     return broken(p, "its table of activation extents does not have one entry for each unit");
   for (uint32_t k = 0; k < p.activation_extents.size(); ++k) {
     const uint32_t u = k / activation_extent(*p.layout, 1, 0);
-    const bool mine = in_file && p.layout->computes(p.rank, u);
+    const bool mine = in_file && computes(*p.layout, p.rank, u);
     const file_range wanted{in_file ? from : 0, mine ? activation_window_bytes(*p.layout, u) : 0};
     if (p.activation_extents[k] != wanted)
       return broken(p, "the input of " + p.table().units[u].name + " has an extent that is not its own");
@@ -90,7 +91,7 @@ core::result<void> activations(const world& w, uint32_t rank) {
   TROUPE_TRY(windows_are_their_own(p));
   for (uint32_t m = 0; m < p.options().accumulation; ++m)
     for (uint32_t u = 0; u < p.table().units.size(); ++u)
-      if (p.layout->computes(p.rank, u) && window_bytes(p, u) > 0) TROUPE_TRY(input_comes_back(w, rank, m, u));
+      if (computes(*p.layout, p.rank, u) && window_bytes(p, u) > 0) TROUPE_TRY(input_comes_back(w, rank, m, u));
   return {};
 }
 

@@ -35,13 +35,14 @@ core::result<void> reads_agreed(const world& w, uint32_t rank, const instruction
 /// ranges are exchanged twice in a step, the second survey must read the ranges that the first `agree` has exchanged.
 core::result<void> survey_is_sound(const world& w, uint32_t rank, const instruction& x) {
   const rank_plan& p = *w.ranks[rank];
-  const uint64_t bytes = p.layout->range_bytes(x.subject) * p.layout->tensor_ranks();
+  const uint64_t bytes = p.options().compressed.range_bytes(x.subject) * p.options().mesh.tensor_ranks();
   const buffer& b = p.buffers[x.slots.output];
   if (bytes == 0) return broken(p, x.id, "looks for ranges of a unit whose groups no ranks share");
   if (b.pool != pool::compressed || b.subject != x.subject || b.first != x.id || b.bytes != bytes)
     return broken(p, x.id, "has a slot that is not its own: pool, unit, size or beginning differ");
   if (x.slots.input == none) return {};
-  if (!p.layout->tells_twice(x.subject)) return broken(p, x.id, "tells what it needs to tell once a second time");
+  if (!p.options().compressed.tells_twice(x.subject))
+    return broken(p, x.id, "tells what it needs to tell once a second time");
   return reads_agreed(w, rank, x, true);
 }
 
@@ -59,11 +60,11 @@ core::result<void> agreement_is_sound(const world& w, uint32_t rank, const instr
 /// ranks. If ranges are exchanged twice in a step, it must read those of the second exchange.
 core::result<void> ranges_are_agreed(const world& w, uint32_t rank, const instruction& x) {
   const rank_plan& p = *w.ranks[rank];
-  const bool reads = p.layout->range_bytes(x.subject) > 0;
+  const bool reads = p.options().compressed.range_bytes(x.subject) > 0;
   if (auto ok = reads_agreed(w, rank, x, reads); !ok || !reads) return ok;
   // id of the instruction `survey` that computed the value ranges in the slot which `x` reads
   const uint32_t told = w.rolls[rank].survey[x.slots.input];
-  if (p.layout->tells_twice(x.subject) && (told == none || p.instructions[told].slots.input == none))
+  if (p.options().compressed.tells_twice(x.subject) && (told == none || p.instructions[told].slots.input == none))
     return broken(p, x.id, "names ranges that were told once, and needs what is told then");
   return {};
 }
@@ -72,10 +73,10 @@ core::result<void> ranges_are_agreed(const world& w, uint32_t rank, const instru
 
 core::result<void> agreements(const job_layout& l, const collective_pieces& all) {
   for (uint32_t u = 0; u < l.table->units.size(); ++u) {
-    const uint64_t each = l.range_bytes(u);
+    const uint64_t each = l.options.compressed.range_bytes(u);
     if (each == 0) continue;
     const auto moved = all.agree(u);
-    bool whole = moved.size() == l.tensor_ranks();
+    bool whole = moved.size() == l.options.mesh.tensor_ranks();
     for (uint32_t t = 0; whole && t < moved.size(); ++t) whole = moved[t] == moved_piece{t, t * each, t * each, each};
     if (!whole)
       return broken(l, l.table->units[u].name + ": ranges of compressed groups do not come whole to all ranks");

@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "plan/check/rules.hpp"
+#include "plan/group_exchange.hpp"
 #include "plan/schedule/uses.hpp"
+#include "plan/stages.hpp"
 
 namespace troupe::plan::rules {
 namespace {
@@ -26,7 +28,9 @@ class micro_batch_order {
 
  private:
   [[nodiscard]] std::string batch() const { return " of micro-batch " + std::to_string(micro_); }
-  [[nodiscard]] bool here(uint32_t stage) const { return l_.pipeline_of_stage(stage) == l_.pipeline_at(p_.rank); }
+  [[nodiscard]] bool here(uint32_t stage) const {
+    return pipeline_of_stage(l_, stage) == l_.options.mesh.pipeline_at(p_.rank);
+  }
   [[nodiscard]] uint32_t segment(const std::vector<uint32_t>& of, uint32_t unit, uint32_t s) const {
     return of[micro_ * r_.num_segments + r_.segment_base[unit] + s];
   }
@@ -39,9 +43,9 @@ class micro_batch_order {
 
   /// True if the forward or backward of the segment must be followed by an exchange between ranks.
   [[nodiscard]] bool is_exchanged(uint32_t unit, uint32_t s, use way) const {
-    const auto& what = l_.exchange_of(unit, s, way);
+    const auto& what = exchange_of(l_, unit, s, way);
     const bool of_loss = what.op == core::exchange_op::gather;
-    return l_.exchanging_ranks(what) > 1 && !(of_loss && p_.options().mode == mode::generate);
+    return what.ranks > 1 && !(of_loss && p_.options().mode == mode::generate);
   }
   [[nodiscard]] uint32_t exchange(uint32_t unit, uint32_t s, use way, bool again = false) const {
     return r_.exchange[r_.exchange_of(way, again, micro_, r_.segment_base[unit] + s)];
@@ -57,15 +61,14 @@ class micro_batch_order {
       return id == none ? core::result<void>{} : broken(p_, id, "exchanges what every rank of its group has");
     if (id == none) return broken(p_, computed_, "leaves a part of its result, which nothing exchanges");
     const auto& x = p_.instructions[id];
-    const auto& what = l_.exchange_of(unit, s, way);
+    const auto& what = exchange_of(l_, unit, s, way);
     const buffer& b = p_.buffers[x.slots.moved];
     if (p_.instructions[computed_].slots.output != x.slots.moved)
       return broken(p_, id, "does not exchange the slot that " + name(p_, computed_) + " fills");
-    if (b.pool != pool::transfers || b.first != computed_ || b.subject != unit ||
-        b.bytes != l_.exchange_slot_bytes(what))
+    if (b.pool != pool::transfers || b.first != computed_ || b.subject != unit || b.bytes != what.slot_bytes())
       return broken(p_, computed_, "has a slot that is not its own: pool, size, unit or beginning differ");
-    const bool at_once = again || way != use::forward || l_.pieces_of(what) == 1;
-    if (x.bytes != (at_once ? l_.exchanged_bytes(what) : l_.piece_bytes(what, 0)))
+    const bool at_once = again || way != use::forward || what.pieces == 1;
+    if (x.bytes != (at_once ? what.all_bytes() : what.bytes_of(0)))
       return broken(p_, id, "does not exchange all of its slot");
     TROUPE_TRY(in_order(w_, rank_, computed_, id, "which fills what it exchanges"));
     waiting_ = x.slots.moved;
@@ -75,9 +78,9 @@ class micro_batch_order {
   // Checks a matrix product that is computed and exchanged in pieces of rows, of which `computed_` is the first: the
   // pieces are in order and in the same slot, and each is followed by its exchange, which waits for the exchange of the
   // piece before. A computation that waits for the last exchange (`last_`) therefore waits for all of them.
-  core::result<void> pieces(uint32_t unit, uint32_t s, const core::segment_exchange& what) {
+  core::result<void> pieces(uint32_t unit, uint32_t s, const group_exchange& what) {
     uint32_t before = computed_;
-    for (uint32_t piece = 1; piece < l_.pieces_of(what); ++piece) {
+    for (uint32_t piece = 1; piece < what.pieces; ++piece) {
       const size_t place = r_.piece_of(micro_, r_.segment_base[unit] + s, piece);
       const uint32_t made = r_.multiply[place], moved = r_.piece_exchange[place];
       if (made == none) return broken(p_, before, "begins a product of which nothing does a later piece");
@@ -87,7 +90,7 @@ class micro_batch_order {
         return broken(p_, m.slots.output != waiting_ ? made : moved, "names another slot than the pieces before it");
       if (m.slots.input != p_.instructions[computed_].slots.input)
         return broken(p_, made, "does not read the slot that " + name(p_, computed_) + " reads");
-      if (x.bytes != l_.piece_bytes(what, piece)) return broken(p_, moved, "does not exchange all of its rows");
+      if (x.bytes != what.bytes_of(piece)) return broken(p_, moved, "does not exchange all of its rows");
       TROUPE_TRY(in_order(w_, rank_, before, made, "which does the piece before"));
       TROUPE_TRY(in_order(w_, rank_, made, moved, "which fills what it exchanges"));
       TROUPE_TRY(in_order(w_, rank_, last_, moved, "which exchanges the piece before"));
@@ -100,15 +103,16 @@ class micro_batch_order {
   core::result<void> forward(uint32_t stage) {
     last_ = r_.load[micro_];
     waiting_ = none;
-    const uint32_t first = l_.first_computing(stage), last = l_.last_computing(stage);
+    const uint32_t first = first_computing(l_, stage), last = last_computing(l_, stage);
     for (uint32_t u = 0; u < l_.stage_of_unit.size(); ++u)
-      for (uint32_t s = 0; l_.stage_of_unit[u] == stage && l_.runs(u) && s < p_.table().units[u].segments.size(); ++s) {
+      for (uint32_t s = 0; l_.stage_of_unit[u] == stage && runs(l_, u) && s < p_.table().units[u].segments.size();
+           ++s) {
         const uint32_t id = segment(r_.forward, u, s);
         TROUPE_TRY(next(id, "forward of ", u));
         // If the output of the teacher's last unit is exchanged, the model's first unit must name the slot of that
         // exchange (`waiting_`) as its input.
-        const bool ends_teacher = u == l_.first_of_model() && stage == 0 && waiting_ != none;
-        const bool begins = (u == first || u == l_.first_forward(stage)) && s == 0 && !ends_teacher;
+        const bool ends_teacher = u == first_of_model(l_) && stage == 0 && waiting_ != none;
+        const bool begins = (u == first || u == first_forward(l_, stage)) && s == 0 && !ends_teacher;
         if (begins) TROUPE_TRY(comes(id, use::forward, stage, stage > 0));
         const bool ends = u == last && s + 1 == p_.table().units[u].segments.size();
         TROUPE_TRY(leaves_slots_alone(id, begins, ends || is_exchanged(u, s, use::forward)));
@@ -118,18 +122,18 @@ class micro_batch_order {
   }
 
   core::result<void> backward(uint32_t stage) {
-    const uint32_t first = l_.first_computing(stage), last = l_.last_computing(stage);
+    const uint32_t first = first_computing(l_, stage), last = last_computing(l_, stage);
     last_ = computed_ = segment(r_.forward, last, static_cast<uint32_t>(p_.table().units[last].segments.size()) - 1);
     waiting_ = none;
     bool begins = true;
     for (auto u = static_cast<uint32_t>(l_.stage_of_unit.size()); u-- > 0;) {
       if (l_.stage_of_unit[u] != stage || p_.table().units[u].segments.empty()) continue;
-      if (u < l_.first_of_model()) {
+      if (u < first_of_model(l_)) {
         TROUPE_TRY(has_no_backward(u));
         continue;
       }
       // The model's first unit has the tokens as input: nothing in it is worth recomputing.
-      if (p_.options().recomputes(u) && u != l_.first_of_model()) {
+      if (p_.options().recomputes(u) && u != first_of_model(l_)) {
         TROUPE_TRY(recompute(u, u == first));
       }
       for (auto s = static_cast<uint32_t>(p_.table().units[u].segments.size()); s-- > 0;) {
@@ -240,19 +244,19 @@ class micro_batch_order {
   /// Returns the id of the instruction at whose end the slot holds the complete data that cross the boundary before
   /// stage `later`: the exchange that follows the computation or, if there is none, the computation.
   [[nodiscard]] uint32_t completed(use way, uint32_t later) const {
-    const uint32_t unit = way == use::backward ? l_.first_computing(later) : l_.last_computing(later - 1);
+    const uint32_t unit = way == use::backward ? first_computing(l_, later) : last_computing(l_, later - 1);
     const auto last = static_cast<uint32_t>(p_.table().units[unit].segments.size()) - 1;
     const uint32_t id = exchange(unit, way == use::backward ? 0 : last, way);
     return id == none ? made_by(way, later) : id;
   }
   [[nodiscard]] uint32_t made_by(use way, uint32_t later) const {
-    if (way == use::backward) return segment(r_.backward, l_.first_computing(later), 0);
-    const uint32_t unit = l_.last_computing(later - 1);
+    if (way == use::backward) return segment(r_.backward, first_computing(l_, later), 0);
+    const uint32_t unit = last_computing(l_, later - 1);
     return segment(r_.forward, unit, static_cast<uint32_t>(p_.table().units[unit].segments.size()) - 1);
   }
   [[nodiscard]] core::result<void> slot_is_sound(uint32_t fills, uint32_t slot, use way, uint32_t later) const {
     const buffer& b = p_.buffers[slot];
-    if (b.pool != pool::transfers || b.first != fills || b.bytes != l_.transfer_bytes(later, way) ||
+    if (b.pool != pool::transfers || b.first != fills || b.bytes != transfer_bytes(l_, later, way) ||
         b.subject != p_.instructions[fills].subject)
       return broken(p_, fills, "has a slot that is not its own: pool, size, unit or beginning differ");
     return {};
@@ -321,7 +325,7 @@ core::result<void> follows_its_schedule(const rank_plan& p) {
 /// (weights_in_flight).
 core::result<void> in_flight(const rank_plan& p) {
   const job_layout& l = *p.layout;
-  std::vector<uint32_t> live(l.num_stages(), 0), most = live, waiting = live, most_waiting = live;
+  std::vector<uint32_t> live(num_stages(l), 0), most = live, waiting = live, most_waiting = live;
   const auto fits = [](uint32_t n, const std::vector<uint32_t>& said, uint32_t stage) {
     return stage >= said.size() || n <= said[stage];
   };
@@ -329,7 +333,7 @@ core::result<void> in_flight(const rank_plan& p) {
     const instruction& x = p.instructions[id];
     if (!computes(x)) continue;
     const uint32_t stage = l.stage_of_unit[x.subject];
-    if (x.subject != l.first_computing(stage) || x.segment != 0) continue;
+    if (x.subject != first_computing(l, stage) || x.segment != 0) continue;
     if (x.kind == kind::recompute || x.kind == kind::multiply) continue;
     if (x.kind == kind::forward) most[stage] = std::max(most[stage], ++live[stage]);
     if (!fits(live[stage], p.micros_in_flight, stage))

@@ -4,15 +4,16 @@
 
 #include "plan/check/extents.hpp"
 #include "plan/check/rules.hpp"
+#include "plan/group_exchange.hpp"
 
 namespace troupe::plan::rules {
 namespace {
 
 /// Returns the part of exchange `what` that group member `owner` sends to the other members or, if the exchange adds,
 /// sums up. Offsets and sizes are in bytes, or in elements if the exchange adds.
-moved_piece part_of(const job_layout& l, const core::segment_exchange& what, uint32_t owner) {
+moved_piece part_of(const job_layout& l, const group_exchange& what, uint32_t owner) {
   const uint64_t unit = core::adds(what.op) ? core::size_of(l.options.types.parameter) : 1;
-  const uint64_t each = what.bytes / unit, place = owner * each, given = l.given_at(what) / unit;
+  const uint64_t each = what.bytes / unit, place = owner * each, given = what.given_at() / unit;
   switch (what.op) {
     // A swap is an all-to-all: a rank sends one part to each rank, in rank order, and stores the received parts in the
     // order of their senders.
@@ -27,9 +28,9 @@ moved_piece part_of(const job_layout& l, const core::segment_exchange& what, uin
 
 }  // namespace
 
-core::result<void> exchange(const job_layout& l, const core::segment_exchange& what,
-                            const std::vector<moved_piece>& moved, std::optional<uint32_t> piece) {
-  const uint32_t ranks = l.exchanging_ranks(what);
+core::result<void> exchange(const job_layout& l, const group_exchange& what, const std::vector<moved_piece>& moved,
+                            std::optional<uint32_t> piece) {
+  const uint32_t ranks = what.ranks;
   const auto wrong = [&](const std::string& how) {
     return broken(l, "an exchange by " + std::string(core::name_of(what.op)) + " over " + std::to_string(ranks) +
                          " ranks " + how);
@@ -39,7 +40,7 @@ core::result<void> exchange(const job_layout& l, const core::segment_exchange& w
   if (piece && (what.op != core::exchange_op::sum || what.bytes % (what.rows * element) != 0))
     return wrong("moves pieces of what has no rows of whole elements");
   if (what.op == core::exchange_op::sum) {  // a sum is in place, and any rank may add any rows
-    const slice rows = piece ? l.rows_of_piece(what, *piece) : slice{0, 1};
+    const slice rows = piece ? what.rows_of(*piece) : slice{0, 1};
     const uint64_t width = what.bytes / element / (piece ? what.rows : 1), begin = rows.first * width;
     std::vector<extent> added;
     uint64_t elements = 0;
@@ -62,14 +63,14 @@ core::result<void> exchanges(const job_layout& l, const collective_pieces& all) 
   for (uint32_t u = 0; u < l.table->units.size(); ++u)
     for (uint32_t s = 0; s < l.table->units[u].segments.size(); ++s)
       for (const use way : {use::forward, use::backward}) {
-        const core::segment_exchange& what = l.exchange_of(u, s, way);
-        if (l.exchanging_ranks(what) == 1) continue;
+        const group_exchange& what = exchange_of(l, u, s, way);
+        if (what.ranks == 1) continue;
         instruction x;
         x.kind = kind::exchange;
         x.subject = u;
         x.segment = s;
         x.use = way;
-        const uint32_t pieces = way == use::forward ? l.pieces_of(what) : 1;
+        const uint32_t pieces = way == use::forward ? what.pieces : 1;
         for (x.piece = 0; x.piece < pieces; ++x.piece) {
           const auto piece = pieces > 1 ? std::optional(x.piece) : std::nullopt;
           if (auto ok = exchange(l, what, all.exchange(x), piece); !ok)

@@ -8,6 +8,7 @@
 #include "plan/layout/buckets.hpp"
 #include "plan/layout/communicators.hpp"
 #include "plan/layout/matrices.hpp"
+#include "plan/stages.hpp"
 
 namespace troupe::plan::rules {
 namespace {
@@ -24,8 +25,8 @@ core::result<void> model_is_sound(const job_layout& l) {
          l.is_cut(q) != l.is_cut(l.table->original(q))))
       return broken(l, l.table->parameters[q].name + " is a copy of nothing that is like it");
   const auto& beside = l.table->beside;
-  const auto is_own = [&](uint32_t u) { return u >= l.first_of_model() && u < l.table->units.size(); };
-  if (l.first_of_model() >= l.table->units.size() || (!beside.empty() && beside.size() != l.first_of_model()) ||
+  const auto is_own = [&](uint32_t u) { return u >= first_of_model(l) && u < l.table->units.size(); };
+  if (first_of_model(l) >= l.table->units.size() || (!beside.empty() && beside.size() != first_of_model(l)) ||
       !std::ranges::is_sorted(beside) || !std::ranges::all_of(beside, is_own))
     return broken(l, "units of a teacher are not beside units of the model, in order");
   for (const auto& u : l.table->units) {
@@ -121,7 +122,7 @@ core::result<void> places(const job_layout& l) {
     if (l.block_offset[q] != (l.is_copy(q) ? l.block_offset[l.table->original(q)] : blocks))
       return broken(l, l.table->parameters[q].name + " has its square sums in the wrong place");
     if (l.trains(q) && !l.is_copy(q))
-      blocks += core::div_up(numel(l, q), core::partition_grain) * (l.is_cut(q) ? l.tensor_ranks() : 1);
+      blocks += core::div_up(numel(l, q), core::partition_grain) * (l.is_cut(q) ? l.options.mesh.tensor_ranks() : 1);
   }
   if (l.num_blocks != (l.options.mode == mode::train ? blocks : 0))
     return broken(l, "its vote has the wrong number of blocks");
@@ -153,29 +154,29 @@ std::vector<uint32_t> membership(const job_layout& l, const std::vector<paramete
 core::result<void> stages(const job_layout& l) {
   const uint32_t ranks = l.options.mesh.degree(core::axis::pipeline);
   for (uint32_t u = 0; u < l.stage_of_unit.size(); ++u) {
-    if (u < l.first_of_model()) {
+    if (u < first_of_model(l)) {
       const uint32_t wanted = l.table->beside.empty() ? 0 : l.stage_of_unit[l.table->beside[u]];
       if (l.stage_of_unit[u] == wanted) continue;
       return broken(
           l, l.table->units[u].name + " is in another stage than the unit of the model that it is compared with");
     }
-    const bool begins = u == l.first_of_model();
+    const bool begins = u == first_of_model(l);
     const uint32_t before = begins ? 0 : l.stage_of_unit[u - 1];
     if (l.stage_of_unit[u] < before || l.stage_of_unit[u] > before + (begins ? 0 : 1))
       return broken(l, l.table->units[u].name + " is in a stage that does not continue that of the unit before it");
   }
   const auto& first = l.options.pipeline.first_unit;
   if (!first.empty() &&
-      (l.num_stages() != l.options.pipeline.table.rank_of_stage.size() || l.num_stages() != first.size()))
+      (num_stages(l) != l.options.pipeline.table.rank_of_stage.size() || num_stages(l) != first.size()))
     return broken(l, "its stages are not those of its schedule");
   for (uint32_t k = 0; k < first.size(); ++k)
-    if (first[k] >= l.stage_of_unit.size() || l.stage_of_unit[first[k]] != k || !l.begins_stage(first[k]))
+    if (first[k] >= l.stage_of_unit.size() || l.stage_of_unit[first[k]] != k || !begins_stage(l, first[k]))
       return broken(l, "stage " + std::to_string(k) + " does not begin where its units do");
-  for (uint32_t k = 0; k < l.num_stages(); ++k)
-    if (l.pipeline_of_stage(k) >= ranks) return broken(l, "stage " + std::to_string(k) + " is not on a rank");
+  for (uint32_t k = 0; k < num_stages(l); ++k)
+    if (pipeline_of_stage(l, k) >= ranks) return broken(l, "stage " + std::to_string(k) + " is not on a rank");
   for (uint32_t u = 0; u < l.stage_of_unit.size(); ++u)
     for (const uint32_t q : l.table->units[u].parameters)
-      if (l.pipeline_of[q] != l.pipeline_of_unit(u))
+      if (l.pipeline_of[q] != pipeline_of_unit(l, u))
         return broken(
             l, l.table->parameters[q].name + " is held elsewhere than " + l.table->units[u].name + " is computed");
   for (const auto* kind : {&l.gather_sets, &l.buckets, &l.matrix_sets, &l.publish_sets})
@@ -252,7 +253,7 @@ core::result<void> sums(const job_layout& l) {
   if (pipeline.first_unit.empty())
     return l.bucket_order.empty() ? core::result<void>{} : broken(l, "its sums leave the order of micro-batches");
   // [stage * micros + micro-batch]: position, among its rank's actions, of the action that computes weight gradients
-  std::vector<uint32_t> written(size_t{l.num_stages()} * micros, none);
+  std::vector<uint32_t> written(size_t{num_stages(l)} * micros, none);
   for (const auto& order : pipeline.table.orders)
     for (uint32_t i = 0; i < order.size(); ++i)
       for_each_part(order[i], [&](const action& a) {

@@ -78,7 +78,7 @@ core::result<void> owned(const rank_plan& p, const collective_pieces& places) {
     if (need != g.need) return broken(p, "a sub-group needs more or less than its parameters do");
   }
   for (uint32_t k = 0; k < groups_of_set.size(); ++k)
-    if (groups_of_set[k] != (p.layout->matrix_sets[k].pipeline == p.layout->pipeline_at(p.rank) ? 1 : 0))
+    if (groups_of_set[k] != (p.layout->matrix_sets[k].pipeline == p.options().mesh.pipeline_at(p.rank) ? 1 : 0))
       return broken(p, "a matrix set is updated by " + std::to_string(groups_of_set[k]) + " sub-groups, wanted one");
   return are_all(p, own, covered);
 }

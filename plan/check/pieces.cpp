@@ -10,6 +10,8 @@
 #include "plan/layout/layout.hpp"
 #include "plan/layout/matrices.hpp"
 #include "plan/layout/pieces.hpp"
+#include "plan/stages.hpp"
+#include "plan/vote_layout.hpp"
 
 namespace troupe::plan::rules {
 namespace {
@@ -115,7 +117,7 @@ core::result<void> moves(const job_layout& l, const collective_pieces& pieces, p
   const std::vector<placement> members = places_of(l, why, set);
   const auto& ranks = members_of(l, why, set);
   const bool by_replica = why == purpose::reduce && !l.options.reduce_to_all();
-  const uint32_t tensor = why == purpose::reduce && set.over_tensor ? l.tensor_ranks() : 1;
+  const uint32_t tensor = why == purpose::reduce && set.over_tensor ? l.options.mesh.tensor_ranks() : 1;
   const other_side others(pieces, why, set, ranks);
   std::vector<coverage> covered(by_replica ? l.options.replicas() * tensor : 1);
   for (const auto& x : all) {
@@ -151,7 +153,7 @@ core::result<void> moves(const job_layout& l, const collective_pieces& pieces, p
 core::result<void> replicas_share_sums(const job_layout& l, const parameter_set& set,
                                        const std::vector<moved_piece>& all) {
   const uint32_t replicas =
-      l.options.reduce_to_all() ? 1 : l.options.replicas() * (set.over_tensor ? l.tensor_ranks() : 1);
+      l.options.reduce_to_all() ? 1 : l.options.replicas() * (set.over_tensor ? l.options.mesh.tensor_ranks() : 1);
   for (size_t i = 0; i < all.size(); ++i) {
     const auto& first = all[i - i % replicas];
     if (all[i].from != first.from || all[i].count != first.count)
@@ -184,8 +186,8 @@ core::result<void> measure_covers(const job_layout& l, const std::vector<moved_p
     total += x.count;
   }
   for (uint32_t q = 0; q < l.table->parameters.size(); ++q)
-    if (l.need_of(q) == update_need::parameter_norms) wanted += 2 * l.blocks_of(q);
-  if (total != wanted || !apart(covered, l.measured_elements()))
+    if (l.need_of(q) == update_need::parameter_norms) wanted += 2 * blocks_of(l, q);
+  if (total != wanted || !apart(covered, measured_elements(l)))
     return broken(l, "the measure's pieces do not cover each square sum exactly once");
   return {};
 }
@@ -196,8 +198,8 @@ class voters {
   explicit voters(const job_layout& l)
       : l_(l),
         losses_(l.num_blocks),
-        ranges_(l.loss_offset(l.options.data(), 0)),
-        last_stage_(l.pipeline_of_stage(l.num_stages() - 1)) {
+        ranges_(loss_offset(l, l.options.data(), 0)),
+        last_stage_(pipeline_of_stage(l, num_stages(l) - 1)) {
     // Copies of tied parameters are last in the table and have the square sums of their originals, so they do not vote;
     // frozen parameters have no square sums.
     for (uint32_t q = 0; q < l.table->parameters.size() && !l.is_copy(q); ++q)
@@ -212,7 +214,7 @@ class voters {
   [[nodiscard]] bool knows(const rank_slices& of_rank, const moved_piece& x) const {
     if (x.to >= ranges_) return knows_range(of_rank, x);
     if (x.to >= losses_)
-      return x.to == l_.loss_offset(of_rank.data(), 0) && x.count == l_.options.accumulation &&
+      return x.to == loss_offset(l_, of_rank.data(), 0) && x.count == l_.options.accumulation &&
              of_rank.pipeline() == last_stage_;
     const auto after = std::ranges::upper_bound(begins_, x.to);
     if (after == begins_.begin()) return false;
@@ -225,9 +227,9 @@ class voters {
   /// True if piece `x` of the vote is an input range that the rank has measured on its own tokens, in a layer that it
   /// computes.
   [[nodiscard]] bool knows_range(const rank_slices& of_rank, const moved_piece& x) const {
-    const uint64_t first = l_.range_offset(of_rank.rank(), 0), k = (x.to - first) / 2;
-    if (x.count != 2 || x.to < first || (x.to - first) % 2 != 0 || k >= l_.calibrated()) return false;
-    return l_.computes(of_rank.rank(), l_.table->layers[l_.options.compressed.calibrated[k]].unit);
+    const uint64_t first = range_offset(l_, of_rank.rank(), 0), k = (x.to - first) / 2;
+    if (x.count != 2 || x.to < first || (x.to - first) % 2 != 0 || k >= calibrated(l_)) return false;
+    return computes(l_, of_rank.rank(), l_.table->layers[l_.options.compressed.calibrated[k]].unit);
   }
 
   const job_layout& l_;
@@ -262,7 +264,7 @@ core::result<void> vote(const job_layout& l, const std::vector<moved_piece>& mov
     add_extent(covered, {x.to, x.to + x.count});
     total += x.count;
   }
-  if (total != l.vote_elements() || !apart(covered, l.vote_elements()))
+  if (total != vote_elements(l) || !apart(covered, vote_elements(l)))
     return broken(l, "the vote's pieces do not cover each square sum, loss and range exactly once");
   return {};
 }

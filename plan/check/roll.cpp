@@ -4,9 +4,11 @@
 #include <algorithm>
 
 #include "plan/check/rules.hpp"
+#include "plan/group_exchange.hpp"
 #include "plan/kinds.hpp"
 #include "plan/layout/communicators.hpp"
 #include "plan/layout/ties.hpp"
+#include "plan/stages.hpp"
 
 namespace troupe::plan::rules {
 namespace {
@@ -17,9 +19,9 @@ uint32_t crosses_into(const rank_plan& p, const instruction& x) {
   const job_layout& l = *p.layout;
   const uint32_t stage = l.stage_of_unit[x.subject], later = later_stage(l, x);
   const uint32_t other = later > stage ? later : stage - 1;
-  if (later == 0 || later == l.num_stages() || !l.computes(p.rank, x.subject)) return none;
-  if (x.subject != (later > stage ? l.last_computing(stage) : l.first_computing(stage))) return none;
-  return l.pipeline_of_stage(other) == l.pipeline_at(p.rank) ? none : later;
+  if (later == 0 || later == num_stages(l) || !computes(l, p.rank, x.subject)) return none;
+  if (x.subject != (later > stage ? last_computing(l, stage) : first_computing(l, stage))) return none;
+  return pipeline_of_stage(l, other) == l.options.mesh.pipeline_at(p.rank) ? none : later;
 }
 
 bool holds_use(const rank_plan& p, uint32_t tie) {
@@ -31,11 +33,11 @@ bool holds_use(const rank_plan& p, uint32_t tie) {
 bool is_elsewhere(const rank_plan& p, const instruction& x) {
   const job_layout& l = *p.layout;
   const auto other = [&](const std::vector<parameter_set>& sets) {
-    return sets[x.subject].pipeline != l.pipeline_at(p.rank);
+    return sets[x.subject].pipeline != l.options.mesh.pipeline_at(p.rank);
   };
   switch (subject_of(x)) {
     case subject_type::unit:
-      return !l.computes(p.rank, x.subject);
+      return !computes(l, p.rank, x.subject);
     case subject_type::gather_set:
       return other(l.gather_sets);
     case subject_type::bucket:
@@ -53,7 +55,7 @@ bool is_elsewhere(const rank_plan& p, const instruction& x) {
 /// not the first piece, which `forward` computes.
 bool is_piece(const rank_plan& p, const instruction& x) {
   return x.use == use::forward && !x.again && x.piece > 0 &&
-         x.piece < p.layout->pieces_of(p.layout->exchange_of(x.subject, x.segment, use::forward));
+         x.piece < exchange_of(*p.layout, x.subject, x.segment, use::forward).pieces;
 }
 
 /// Returns the entry of `r` that belongs to an instruction; null if there is none.
@@ -74,7 +76,7 @@ uint32_t* entry_of(roll& r, const rank_plan& p, const instruction& x) {
       return later == none ? nullptr : &(x.kind == kind::send ? r.send : r.receive)[r.place_of(x.use, x.micro, later)];
     }
     case kind::exchange: {
-      const bool wanted = p.layout->exchange_of(x.subject, x.segment, x.use).op != core::exchange_op::none;
+      const bool wanted = exchange_of(*p.layout, x.subject, x.segment, x.use).op != core::exchange_op::none;
       if (!wanted || (x.use != use::forward && (!trains || x.again))) return nullptr;
       if (x.piece > 0)
         return is_piece(p, x) ? &r.piece_exchange[r.piece_of(x.micro, r.segment_base[x.subject] + x.segment, x.piece)]
@@ -105,7 +107,7 @@ uint32_t* entry_of(roll& r, const rank_plan& p, const instruction& x) {
     case kind::reduce:
       return &r.reduce[x.subject * p.options().accumulation + x.micro];
     case kind::tie: {
-      const bool takes_part = side_of(p.layout->exchanges[x.subject], p.layout->pipeline_at(p.rank)) != none;
+      const bool takes_part = side_of(p.layout->exchanges[x.subject], p.options().mesh.pipeline_at(p.rank)) != none;
       return trains && takes_part ? &r.tie[x.subject] : nullptr;
     }
     case kind::tied_sum:
@@ -188,7 +190,7 @@ core::result<roll> call_roll(const rank_plan& p, branch taken) {
     r.segment_base.push_back(r.num_segments);
     r.num_segments += static_cast<uint32_t>(u.segments.size());
   }
-  r.num_stages = p.layout->num_stages();
+  r.num_stages = num_stages(*p.layout);
   r.send.assign(2 * micros * r.num_stages, none);
   r.receive = r.send;
   r.exchange.assign(3 * micros * r.num_segments, none);

@@ -10,6 +10,7 @@
 
 #include "core/error.hpp"
 #include "plan/check/happens_before.hpp"
+#include "plan/group_exchange.hpp"
 #include "plan/layout/classes.hpp"
 #include "plan/layout/pieces.hpp"
 #include "plan/rank_plan.hpp"
@@ -47,8 +48,8 @@ core::result<void> reduction(const job_layout& l, const collective_pieces& place
 core::result<void> vote(const job_layout& l, const std::vector<moved_piece>& moved);
 /// exchanges.cpp: checks that the pieces `moved` of exchange `what` (the whole exchange, or piece `piece` of its rows)
 /// cover the slot exactly once.
-core::result<void> exchange(const job_layout& l, const core::segment_exchange& what,
-                            const std::vector<moved_piece>& moved, std::optional<uint32_t> piece = std::nullopt);
+core::result<void> exchange(const job_layout& l, const group_exchange& what, const std::vector<moved_piece>& moved,
+                            std::optional<uint32_t> piece = std::nullopt);
 /// exchanges.cpp: checks that the pieces of each exchange of the model cover the exchange's slot exactly once.
 core::result<void> exchanges(const job_layout& l, const collective_pieces& all);
 /// compression.cpp: checks that the value ranges of compressed groups that each rank has computed reach all ranks of

@@ -17,11 +17,11 @@ std::string part_name(const job_layout& l, const saved_piece& x) {
 saved_once::saved_once(const job_layout& l)
     : l_(l),
       slot_bytes_(staging_slot_bytes(l)),
-      saved_(l.table->parameters.size() * (saved_moment + max_moments) * l.tensor_ranks()),
+      saved_(l.table->parameters.size() * (saved_moment + max_moments) * l.options.mesh.tensor_ranks()),
       held_(l.table->parameters.size()) {}
 
 std::vector<slice>& saved_once::of(uint32_t parameter, uint32_t part, uint32_t tensor) {
-  return saved_[(size_t{parameter} * (saved_moment + max_moments) + part) * l_.tensor_ranks() + tensor];
+  return saved_[(size_t{parameter} * (saved_moment + max_moments) + part) * l_.options.mesh.tensor_ranks() + tensor];
 }
 
 core::result<void> saved_once::piece_is_sound(const rank_plan& p, const snapshot_block& block,
@@ -85,7 +85,7 @@ core::result<void> saved_once::end() {
     if (l_.is_copy(q) || l_.is_of_teacher(q)) continue;  // not saved; piece_is_sound() refuses their pieces
     std::vector<uint32_t> parts{l_.trains(q) ? saved_weights : saved_frozen};
     for (uint32_t k = 0; l_.trains(q) && k < l_.options.update_of(q).moments; ++k) parts.push_back(saved_moment + k);
-    const uint32_t shares = l_.is_cut(q) ? l_.tensor_ranks() : 1;
+    const uint32_t shares = l_.is_cut(q) ? l_.options.mesh.tensor_ranks() : 1;
     for (uint32_t i = 0; i < parts.size() * shares; ++i) {
       const uint32_t part = parts[i / shares];
       auto& pieces = of(q, part, i % shares);

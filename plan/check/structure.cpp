@@ -33,7 +33,7 @@ core::result<void> sizes(const rank_plan& p) {
   for (const uint32_t window : p.bucket_window)
     if (window != none && window >= p.buffers.size()) return broken(p, "a bucket has a window that does not exist");
   for (size_t i = 0; i < p.bucket_buffer.size(); ++i) {
-    const bool own = p.layout->buckets[i / o.accumulation].pipeline == p.layout->pipeline_at(p.rank);
+    const bool own = p.layout->buckets[i / o.accumulation].pipeline == p.options().mesh.pipeline_at(p.rank);
     const std::string name = p.layout->buckets[i / o.accumulation].name;
     if (!own && p.bucket_buffer[i] != none) return broken(p, name + " has memory here but is another rank's");
     if (own && p.bucket_buffer[i] >= p.buffers.size())

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "plan/check/rules.hpp"
+#include "plan/vote_layout.hpp"
 
 namespace troupe::plan::rules {
 namespace {
@@ -117,7 +118,7 @@ core::result<void> gradients_move(const world& w, uint32_t rank, uint32_t bucket
       TROUPE_TRY(in_order(w, rank, in, reduce, "which reads what it adds to"));
     }
     const uint32_t tie = p.layout->tie_of_bucket(bucket), added = tie == none ? reduce : r.tied_sum[tie];
-    const bool voted_on = p.layout->is_voted_on(bucket);
+    const bool voted_on = is_voted_on(*p.layout, bucket);
     const uint32_t last = k + 1 < micros ? reduce : voted_on ? r.norm[bucket] : added;
     if (k + 1 == micros && voted_on && p.instructions[last].slots.window != p.instructions[out].slots.window)
       return broken(p, last, "does not read the window of its sum");
@@ -263,7 +264,7 @@ core::result<void> swaps(const world& w, uint32_t rank) {
   TROUPE_TRY(slices_are_read(w, rank));
   if (w.taken == branch::not_skipped) TROUPE_TRY(pipelined(w, rank));
   for (uint32_t b = 0; b < p.layout->buckets.size() && p.layout->swaps_gradients(); ++b)
-    if (p.layout->buckets[b].pipeline == p.layout->pipeline_at(p.rank)) TROUPE_TRY(gradients_move(w, rank, b));
+    if (p.layout->buckets[b].pipeline == p.options().mesh.pipeline_at(p.rank)) TROUPE_TRY(gradients_move(w, rank, b));
   for (uint32_t g = 0; g < p.sub_groups.size(); ++g)
     for (const auto rule : {states_move, states_move_again}) TROUPE_TRY(rule(w, rank, g));
   return {};

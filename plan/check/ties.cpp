@@ -79,7 +79,8 @@ core::result<void> others_have_come(const world& w, uint32_t rank, uint32_t tie)
   const rank_plan& p = *w.ranks[rank];
   const job_layout& l = *p.layout;
   const roll& r = w.rolls[rank];
-  const uint32_t sum = r.tied_sum[tie], here = l.pipeline_at(p.rank), slot = p.instructions[sum].slots.moved;
+  const uint32_t sum = r.tied_sum[tie], here = l.options.mesh.pipeline_at(p.rank),
+                 slot = p.instructions[sum].slots.moved;
   uint32_t first = none;
   for (uint32_t e = 0; e < l.exchanges.size(); ++e) {
     const uint32_t side = side_of(l.exchanges[e], here);

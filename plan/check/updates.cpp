@@ -5,6 +5,7 @@
 
 #include "plan/check/rules.hpp"
 #include "plan/layout/buckets.hpp"
+#include "plan/vote_layout.hpp"
 
 namespace troupe::plan::rules {
 namespace {
@@ -58,7 +59,7 @@ core::result<void> bucket_is_reduced(const world& w, uint32_t rank, uint32_t b, 
   if (p.bucket_window[b] != p.instructions[last].slots.window)
     return broken(p, last, "does not leave its sums in the window that its bucket says");
   const uint32_t norm = r.norm[b];
-  if (!p.layout->is_voted_on(b))
+  if (!is_voted_on(*p.layout, b))
     return norm == none ? core::result<void>{}
                         : broken(p, norm, "counts the gradient of a tied parameter in the vote a second time");
   if (norm == none || p.instructions[norm].micro + 1 != micros)
@@ -100,7 +101,7 @@ core::result<void> gradients(const world& w, uint32_t rank) {
   if (p.options().mode != mode::train) return {};
   const auto writers = writers_of(p, r);
   for (uint32_t b = 0; b < p.layout->buckets.size(); ++b)
-    if (p.layout->buckets[b].pipeline == p.layout->pipeline_at(p.rank))
+    if (p.layout->buckets[b].pipeline == p.options().mesh.pipeline_at(p.rank))
       TROUPE_TRY(bucket_is_reduced(w, rank, b, writers[b]));
   return p.options().overlap ? core::result<void>{} : does_not_overlap(w, rank);
 }
@@ -151,7 +152,7 @@ core::result<void> publishes(const world& w) {
     const roll& r = w.rolls[rank];
     std::vector<uint32_t> set_of(p.table().parameters.size(), none);
     for (uint32_t k = 0; k < p.layout->publish_sets.size(); ++k) {
-      if (p.layout->publish_sets[k].pipeline != p.layout->pipeline_at(p.rank)) continue;
+      if (p.layout->publish_sets[k].pipeline != p.options().mesh.pipeline_at(p.rank)) continue;
       if (r.publish[k] == none) return broken(p, "nothing publishes " + p.layout->publish_sets[k].name);
       for (const auto& x : p.layout->publish_sets[k].parameters) {
         set_of[x.parameter] = k;

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "plan/choose/waits.hpp"
+#include "plan/group_exchange.hpp"
 #include "plan/kinds.hpp"
 
 namespace troupe::plan {
@@ -46,7 +47,7 @@ uint64_t computed_bytes(const rank_plan& p, const instruction& x) {
     // If the exchange adds, each rank adds its part of all summands and writes the sum to all ranks; otherwise each
     // rank reads the other ranks' parts.
     case kind::exchange:
-      return (core::adds(p.layout->exchange_of(x.subject, x.segment, x.use).op) ? 2 : 1) * x.bytes;
+      return (core::adds(exchange_of(*p.layout, x.subject, x.segment, x.use).op) ? 2 : 1) * x.bytes;
     default:
       return 0;
   }

@@ -1,18 +1,20 @@
 #include "plan/layout/activation_extents.hpp"
 
 #include "core/math.hpp"
+#include "plan/group_exchange.hpp"
+#include "plan/stages.hpp"
 
 namespace troupe::plan {
 
 uint64_t most_activation_window_bytes(const job_layout& l, uint32_t unit) {
   const auto& info = l.table->units[unit];
-  if (l.options.tiers.activations == tier::device || info.segments.empty() || l.begins_stage(unit)) return 0;
-  if (unit < l.first_of_model()) return 0;
+  if (l.options.tiers.activations == tier::device || info.segments.empty() || begins_stage(l, unit)) return 0;
+  if (unit < first_of_model(l)) return 0;
   return core::round_up(info.input_bytes, swap_page_bytes);
 }
 
 uint64_t activation_window_bytes(const job_layout& l, uint32_t unit) {
-  if (!l.options.recomputes(unit) || unit > l.first_of_model() + l.options.tiers.activation_units) return 0;
+  if (!l.options.recomputes(unit) || unit > first_of_model(l) + l.options.tiers.activation_units) return 0;
   return most_activation_window_bytes(l, unit);
 }
 
@@ -27,7 +29,7 @@ uint64_t most_swap_file_bytes(const rank_plan& p) {
   uint64_t bytes = swapped_state_bytes(p);
   if (l.options.tiers.activations != tier::nvme) return bytes;
   for (uint32_t u = 0; u < p.table().units.size(); ++u)
-    if (l.computes(p.rank, u)) bytes += activation_extent(l, 1, 0) * most_activation_window_bytes(l, u);
+    if (computes(l, p.rank, u)) bytes += activation_extent(l, 1, 0) * most_activation_window_bytes(l, u);
   return bytes;
 }
 
@@ -38,7 +40,7 @@ void place_activations(rank_plan& p) {
   if (l.options.tiers.activations != tier::nvme) return;
   const uint32_t each = activation_extent(l, 1, 0);
   for (uint32_t u = 0; u < units; ++u) {
-    const uint64_t bytes = l.computes(p.rank, u) ? activation_window_bytes(l, u) : 0;
+    const uint64_t bytes = computes(l, p.rank, u) ? activation_window_bytes(l, u) : 0;
     for (uint32_t micro = 0; micro < each; ++micro) {
       p.activation_extents[activation_extent(l, u, micro)] = {p.swap_file_bytes, bytes};
       p.swap_file_bytes += bytes;
@@ -50,10 +52,8 @@ uint64_t recomputed_from_bytes(const core::unit_info& unit, const plan_options& 
   uint64_t out = unit.input_bytes;
   if (o.repeat_exchanges) return out;
   for (size_t s = 0; s + 1 < unit.segments.size(); ++s) {
-    const core::segment_exchange& x = unit.segments[s].output;
-    const bool in_parts = x.op != core::exchange_op::none && !core::adds(x.op);
-    const uint32_t ranks = x.is_of_tensor_group() ? o.mesh.degree(core::axis::tensor) : o.sequence_ranks();
-    out += x.bytes * (in_parts ? ranks : 1);
+    const group_exchange x(o, unit.segments[s].output);
+    out += x.bytes * (core::adds(x.op) ? 1 : x.ranks);
   }
   return out;
 }

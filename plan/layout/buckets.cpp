@@ -7,6 +7,7 @@
 #include "core/tied_copies.hpp"
 #include "plan/layout/set_packer.hpp"
 #include "plan/layout/ties.hpp"
+#include "plan/stages.hpp"
 
 namespace troupe::plan {
 namespace {
@@ -53,7 +54,7 @@ void make_buckets(job_layout& l) {
     // every open bucket is closed before, so that no other gradients wait for them.
     if (l.options.gradients.buckets_follow_units) packer.close(u == 0 ? 0 : unit_bucket_min / 2);
     const auto unit = static_cast<uint32_t>(u);
-    if (unit + 1 < l.table->units.size() && l.begins_stage(unit + 1)) packer.close();
+    if (unit + 1 < l.table->units.size() && begins_stage(l, unit + 1)) packer.close();
     const auto& segments = l.table->units[static_cast<size_t>(u)].segments;
     for (auto s = static_cast<int64_t>(segments.size()) - 1; s >= 0; --s)
       for (uint32_t q : segments[static_cast<size_t>(s)].parameters) {

@@ -115,7 +115,8 @@ rank_shapes::rank_shapes(const job_layout& l)
 }
 
 numbers rank_shapes::of(const rank_plan& own) const {
-  const uint32_t pipeline = l_.pipeline_at(own.rank);  // determines the units that the rank computes and its neighbours
+  const uint32_t pipeline =
+      l_.options.mesh.pipeline_at(own.rank);  // determines the units that the rank computes and its neighbours
   numbers out{pipeline};
   add_sizes(out, own);
   piece_facts facts(l_, sets_of_);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "plan/group_exchange.hpp"
 #include "plan/layout/matrices.hpp"
 #include "plan/layout/ties.hpp"
 
@@ -180,7 +181,7 @@ std::vector<communicator> communicators_of(const plan_options& options, const st
 }
 
 uint32_t data_communicator(const job_layout& l, uint32_t pipeline, uint32_t tensor) {
-  return pipeline * l.tensor_ranks() + tensor;
+  return pipeline * l.options.mesh.tensor_ranks() + tensor;
 }
 
 uint32_t shard_communicator(const job_layout& l, uint32_t pipeline, uint32_t replica, uint32_t tensor) {
@@ -191,8 +192,9 @@ uint32_t shard_communicator(const job_layout& l, uint32_t pipeline, uint32_t rep
 
 uint32_t near_communicator(const job_layout& l, uint32_t rank) {
   const family all = near_groups_of(l.options);
-  return all.first + l.pipeline_at(rank) * all.each + l.tensor_at(rank) * (all.each / l.tensor_ranks()) +
-         l.data_at(rank) / l.options.gathering.near;
+  return all.first + l.options.mesh.pipeline_at(rank) * all.each +
+         l.options.mesh.tensor_at(rank) * (all.each / l.options.mesh.tensor_ranks()) +
+         l.options.mesh.data_at(rank) / l.options.gathering.near;
 }
 
 uint32_t over_tensor_communicator(const job_layout& l, uint32_t pipeline) {
@@ -205,7 +207,7 @@ uint32_t reduce_communicator(const job_layout& l, const parameter_set& bucket, u
 }
 
 uint32_t alike(const job_layout& l, uint32_t c) {
-  if (c < holders_of(l.options)) return c - c % l.tensor_ranks();
+  if (c < holders_of(l.options)) return c - c % l.options.mesh.tensor_ranks();
   for (const family& f :
        {replicas_of(l.options), near_groups_of(l.options), tensor_groups_of(l.options), sequence_groups_of(l.options)})
     if (c >= f.first && c < f.first + l.options.mesh.degree(core::axis::pipeline) * f.each)
@@ -225,14 +227,15 @@ uint32_t later_stage(const job_layout& l, const operation& x) {
 
 uint32_t communicator_of(const job_layout& l, uint32_t rank, const operation& x) {
   if (x.kind == kind::vote || x.kind == kind::measure) return world_communicator(l);
-  const uint32_t tensor = l.tensor_at(rank);
+  const uint32_t tensor = l.options.mesh.tensor_at(rank);
   if (x.kind == kind::reduce) return reduce_communicator(l, l.buckets[x.subject], tensor);
   if (x.kind == kind::exchange || x.kind == kind::agree) {
     const bool in_tensor_group =
-        x.kind == kind::agree || l.exchange_of(x.subject, x.segment, x.use).is_of_tensor_group();
+        x.kind == kind::agree || exchange_of(l, x.subject, x.segment, x.use).is_of_tensor_group();
     const family groups = in_tensor_group ? tensor_groups_of(l.options) : sequence_groups_of(l.options);
-    return groups.first + l.pipeline_at(rank) * groups.each +
-           (in_tensor_group ? l.data_at(rank) : l.samples_at(rank) * l.tensor_ranks() + tensor);
+    return groups.first + l.options.mesh.pipeline_at(rank) * groups.each +
+           (in_tensor_group ? l.options.mesh.data_at(rank)
+                            : l.options.mesh.samples_at(rank) * l.options.mesh.tensor_ranks() + tensor);
   }
   if (x.kind == kind::gather && x.near && l.options.has_near_copies()) return near_communicator(l, rank);
   const uint32_t columns = columns_of(l.options);
@@ -244,8 +247,9 @@ uint32_t communicator_of(const job_layout& l, uint32_t rank, const operation& x)
            rank % columns;
   }
   if (x.kind == kind::collect || x.kind == kind::spread)
-    return matrix_communicator(l, l.pipeline_at(rank), l.replica_at(rank));
-  if (!is_transfer(x.kind)) return shard_communicator(l, l.pipeline_at(rank), l.replica_at(rank), tensor);
+    return matrix_communicator(l, l.options.mesh.pipeline_at(rank), l.options.replica_at(rank));
+  if (!is_transfer(x.kind))
+    return shard_communicator(l, l.options.mesh.pipeline_at(rank), l.options.replica_at(rank), tensor);
   uint32_t boundary = 0;  // number of earlier boundaries between stages on different ranks
   for (uint32_t k = 1; k < later_stage(l, x); ++k) boundary += crosses_ranks(l.options, k) ? 1 : 0;
   return world_communicator(l) + 1 + 2 * (boundary * columns + rank % columns) + (x.use == use::backward ? 1 : 0);

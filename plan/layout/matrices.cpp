@@ -4,25 +4,30 @@
 
 #include "plan/layout/communicators.hpp"
 #include "plan/layout/layout.hpp"
+#include "plan/vote_layout.hpp"
 
 namespace troupe::plan {
 
-uint32_t matrix_ranks(const job_layout& l) { return l.options.shards() * l.tensor_ranks(); }
+uint32_t matrix_ranks(const job_layout& l) { return l.options.shards() * l.options.mesh.tensor_ranks(); }
 
 bool makes_orthogonal(const job_layout& l, uint32_t rank, uint32_t parameter) {
-  if (!l.holds(rank, parameter) || (l.tensor_ranks() > 1 && l.replica_at(rank) > 0)) return false;
-  return l.matrix_owner[parameter] == l.shard_at(rank) * l.tensor_ranks() + l.tensor_at(rank);
+  if (!l.holds(rank, parameter) || (l.options.mesh.tensor_ranks() > 1 && l.options.replica_at(rank) > 0)) return false;
+  return l.matrix_owner[parameter] ==
+         l.options.shard_at(rank) * l.options.mesh.tensor_ranks() + l.options.mesh.tensor_at(rank);
 }
 
-bool collects_matrices(const job_layout& l) { return !l.options.updates_all() || l.tensor_ranks() > 1; }
+bool collects_matrices(const job_layout& l) { return !l.options.updates_all() || l.options.mesh.tensor_ranks() > 1; }
 
-bool measures_norms(const job_layout& l) { return l.measured_elements() > 0 && collects_matrices(l); }
+bool measures_norms(const job_layout& l) { return measured_elements(l) > 0 && collects_matrices(l); }
 
 uint32_t matrix_communicator(const job_layout& l, uint32_t pipeline, uint32_t replica) {
-  return l.tensor_ranks() > 1 ? over_tensor_communicator(l, pipeline) : shard_communicator(l, pipeline, replica);
+  return l.options.mesh.tensor_ranks() > 1 ? over_tensor_communicator(l, pipeline)
+                                           : shard_communicator(l, pipeline, replica);
 }
 
-uint32_t shares_of(const job_layout& l, uint32_t parameter) { return l.is_cut(parameter) ? l.tensor_ranks() : 1; }
+uint32_t shares_of(const job_layout& l, uint32_t parameter) {
+  return l.is_cut(parameter) ? l.options.mesh.tensor_ranks() : 1;
+}
 
 uint64_t matrix_place(const job_layout& l, const parameter_set& set, uint32_t parameter, uint32_t tensor) {
   return offset_in(set, parameter) + (l.is_cut(parameter) ? tensor * set.elements : 0);
@@ -30,7 +35,7 @@ uint64_t matrix_place(const job_layout& l, const parameter_set& set, uint32_t pa
 
 uint64_t matrix_slot_elements(const job_layout& l, const parameter_set& set) {
   const bool shared = std::ranges::any_of(set.parameters, [&](const placement& x) { return l.is_cut(x.parameter); });
-  return set.elements * (shared ? l.tensor_ranks() : 1);
+  return set.elements * (shared ? l.options.mesh.tensor_ranks() : 1);
 }
 
 uint64_t matrix_elements(const job_layout& l, const parameter_set& set) {

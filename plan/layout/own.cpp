@@ -59,7 +59,7 @@ void make_sub_groups(rank_plan& p, const rank_slices& mine) {
   if (!open.pieces.empty()) p.sub_groups.push_back(std::move(open));
   // The collectives of a matrix set need all ranks, so each rank has a sub-group for it, which may be empty.
   for (uint32_t k = 0; k < p.layout->matrix_sets.size(); ++k) {
-    if (p.layout->matrix_sets[k].pipeline != p.layout->pipeline_at(p.rank)) continue;
+    if (p.layout->matrix_sets[k].pipeline != p.options().mesh.pipeline_at(p.rank)) continue;
     sub_group g;
     for (const auto& x : p.layout->matrix_sets[k].parameters) add(g, x.parameter);
     g.need = update_need::whole_matrix;

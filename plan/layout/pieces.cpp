@@ -3,11 +3,14 @@
 #include <algorithm>
 
 #include "core/math.hpp"
+#include "plan/group_exchange.hpp"
 #include "plan/layout/communicators.hpp"
 #include "plan/layout/layout.hpp"
 #include "plan/layout/matrices.hpp"
 #include "plan/layout/own.hpp"
 #include "plan/layout/ties.hpp"
+#include "plan/stages.hpp"
+#include "plan/vote_layout.hpp"
 
 namespace troupe::plan {
 namespace {
@@ -105,13 +108,13 @@ std::vector<moved_piece> collective_pieces::reduce(uint32_t bucket) const {
     return offsets_[r].state[x.parameter] + (o.updates_all() ? s.first : 0);
   };
   return in_replicas(l_, slices_of(l_.buckets[bucket], in_set, place),
-                     l_.buckets[bucket].over_tensor ? l_.tensor_ranks() : 1);
+                     l_.buckets[bucket].over_tensor ? l_.options.mesh.tensor_ranks() : 1);
 }
 
 std::vector<moved_piece> collective_pieces::exchange(const instruction& x) const {
-  const core::segment_exchange& what = l_.exchange_of(x.subject, x.segment, x.use);
-  const uint32_t ranks = l_.exchanging_ranks(what);
-  const uint64_t element = core::size_of(l_.options.types.parameter), given = l_.given_at(what);
+  const group_exchange what = exchange_of(l_, x.subject, x.segment, x.use);
+  const uint32_t ranks = what.ranks;
+  const uint64_t element = core::size_of(l_.options.types.parameter), given = what.given_at();
   std::vector<moved_piece> out;
   for (uint32_t t = 0; t < ranks; ++t) {
     const uint64_t part = t * what.bytes;
@@ -123,8 +126,8 @@ std::vector<moved_piece> collective_pieces::exchange(const instruction& x) const
   if (what.op != core::exchange_op::sum) return out;
   // If the sum is exchanged in pieces of rows, the instruction moves only the rows of its piece. The elements are
   // divided among the ranks in any way, because a sum does not depend on the rank that adds it.
-  const bool whole = x.again || l_.pieces_of(what) == 1;
-  const slice rows = whole ? slice{0, 1} : l_.rows_of_piece(what, x.piece);
+  const bool whole = x.again || what.pieces == 1;
+  const slice rows = whole ? slice{0, 1} : what.rows_of(x.piece);
   const uint64_t width = what.bytes / element / (whole ? 1 : what.rows), elements = rows.count * width;
   const uint64_t each = core::round_up(core::div_up(elements, ranks), core::partition_grain);
   for (uint32_t t = 0; t < ranks; ++t) {
@@ -136,9 +139,9 @@ std::vector<moved_piece> collective_pieces::exchange(const instruction& x) const
 }
 
 std::vector<moved_piece> collective_pieces::agree(uint32_t unit) const {
-  const uint64_t each = l_.range_bytes(unit);
+  const uint64_t each = l_.options.compressed.range_bytes(unit);
   std::vector<moved_piece> out;
-  for (uint32_t t = 0; t < l_.tensor_ranks(); ++t) out.push_back({t, t * each, t * each, each});
+  for (uint32_t t = 0; t < l_.options.mesh.tensor_ranks(); ++t) out.push_back({t, t * each, t * each, each});
   return out;
 }
 
@@ -172,7 +175,7 @@ std::vector<moved_piece> collective_pieces::collect(uint32_t set) const {
       for (uint32_t k = 0; k < members.size(); ++k) {
         const slice s = slices_[members[k]].of(x.parameter);
         const uint64_t at = matrix_place(l_, all, x.parameter, t) + s.first;
-        if (s.count > 0) out.push_back({k * l_.tensor_ranks() + t, at, at, s.count});
+        if (s.count > 0) out.push_back({k * l_.options.mesh.tensor_ranks() + t, at, at, s.count});
       }
   return out;
 }
@@ -202,7 +205,7 @@ std::vector<moved_piece> collective_pieces::tie(uint32_t exchange, uint32_t colu
 std::vector<moved_piece> collective_pieces::vote() const {
   std::vector<moved_piece> out;
   for (uint32_t q = 0; q < l_.table->parameters.size() && l_.num_blocks > 0; ++q) {
-    if (l_.blocks_of(q) == 0) continue;
+    if (blocks_of(l_, q) == 0) continue;
     for (const auto& of_rank : slices_) {
       const slice s = spoken_for(of_rank, q);
       if (s.count == 0) continue;
@@ -211,16 +214,16 @@ std::vector<moved_piece> collective_pieces::vote() const {
     }
   }
   // The ranks that compute the model's last stage send the losses.
-  for (const uint32_t r : l_.communicators[data_communicator(l_, l_.pipeline_of_stage(l_.num_stages() - 1))].members) {
-    const uint64_t at = l_.loss_offset(l_.data_at(r), 0);
+  for (const uint32_t r : l_.communicators[data_communicator(l_, pipeline_of_stage(l_, num_stages(l_) - 1))].members) {
+    const uint64_t at = loss_offset(l_, l_.options.mesh.data_at(r), 0);
     out.push_back({r, at, at, l_.options.accumulation});
   }
   // The ranks that compute calibrated layer `k` send the range (two numbers) of its inputs.
-  for (uint64_t k = 0; k < l_.calibrated(); ++k) {
-    const uint32_t pipeline = l_.pipeline_of_unit(l_.table->layers[l_.options.compressed.calibrated[k]].unit);
-    for (uint32_t t = 0; t < l_.tensor_ranks(); ++t)
+  for (uint64_t k = 0; k < calibrated(l_); ++k) {
+    const uint32_t pipeline = pipeline_of_unit(l_, l_.table->layers[l_.options.compressed.calibrated[k]].unit);
+    for (uint32_t t = 0; t < l_.options.mesh.tensor_ranks(); ++t)
       for (const uint32_t r : l_.communicators[data_communicator(l_, pipeline, t)].members) {
-        const uint64_t at = l_.range_offset(r, k);
+        const uint64_t at = range_offset(l_, r, k);
         out.push_back({r, at, at, 2});
       }
   }
@@ -231,7 +234,7 @@ std::vector<moved_piece> collective_pieces::vote() const {
 std::vector<moved_piece> collective_pieces::transfer(const instruction& x) const {
   const uint32_t later = later_stage(l_, x), from = x.use == use::forward ? later - 1 : later;
   const auto& members = l_.communicators[x.communicator].members;
-  const uint32_t owner = l_.pipeline_at(members.front()) == l_.pipeline_of_stage(from) ? 0 : 1;
+  const uint32_t owner = l_.options.mesh.pipeline_at(members.front()) == pipeline_of_stage(l_, from) ? 0 : 1;
   return {{owner, 0, 0, x.bytes}};
 }
 

@@ -34,7 +34,8 @@ class collective_pieces {
   [[nodiscard]] std::vector<moved_piece> reduce(uint32_t bucket) const;
   /// Returns the pieces that the all-gather of publish set `set` moves, with offsets in the full layout.
   [[nodiscard]] std::vector<moved_piece> publish(uint32_t set) const;
-  /// Returns the pieces that `measure` moves, with offsets among the doubles of job_layout::measured_elements.
+  /// Returns the pieces that `measure` moves, with offsets among the doubles of measured_elements
+  /// (plan/vote_layout.hpp).
   [[nodiscard]] std::vector<moved_piece> measure() const;
   /// Returns the pieces of `collect`: the update directions of every owner's slices, within the slot of the matrix set.
   [[nodiscard]] std::vector<moved_piece> collect(uint32_t set) const;

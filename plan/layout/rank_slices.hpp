@@ -3,6 +3,7 @@
 #pragma once
 
 #include "plan/job_layout.hpp"
+#include "plan/vote_layout.hpp"
 
 namespace troupe::plan {
 
@@ -11,9 +12,9 @@ class rank_slices {
   rank_slices(const job_layout& l, uint32_t rank)
       : l_(l),
         rank_(rank),
-        pipeline_(l.pipeline_at(rank)),
-        data_(l.data_at(rank)),
-        tensor_(l.tensor_at(rank)),
+        pipeline_(l.options.mesh.pipeline_at(rank)),
+        data_(l.options.mesh.data_at(rank)),
+        tensor_(l.options.mesh.tensor_at(rank)),
         replica_(data_ / l.options.shards()),
         shard_(data_ % l.options.shards()),
         updates_all_(l.options.updates_all()) {}
@@ -44,7 +45,7 @@ class rank_slices {
   /// Returns the index, among the square sums in the vote, of the first one of the rank's slice of a parameter. The
   /// rank must own elements of the parameter.
   [[nodiscard]] uint64_t first_block(uint32_t parameter) const {
-    return l_.block_offset[parameter] + (l_.is_cut(parameter) ? tensor_ * l_.blocks_each(parameter) : 0) +
+    return l_.block_offset[parameter] + (l_.is_cut(parameter) ? tensor_ * blocks_each(l_, parameter) : 0) +
            of(parameter).first / core::partition_grain;
   }
 

@@ -60,7 +60,7 @@ writer_share share_of(const rank_slices& of_rank, bool is_slice) {
   if (o.saving.writers == writer_unit::replica)
     return is_slice ? writer_share{o.replicas(), of_rank.replica()} : writer_share{o.data(), of_rank.data()};
   const writer_layout writers{.ranks = o.ranks(),
-                              .tensor = l.tensor_ranks() * (is_slice ? o.shards() : 1),
+                              .tensor = l.options.mesh.tensor_ranks() * (is_slice ? o.shards() : 1),
                               .pipeline = o.mesh.degree(core::axis::pipeline),
                               .machines = std::min(o.saving.machines, o.ranks()),
                               .unit = o.saving.writers};

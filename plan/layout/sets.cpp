@@ -17,6 +17,8 @@
 #include "plan/layout/own.hpp"
 #include "plan/layout/set_packer.hpp"
 #include "plan/layout/ties.hpp"
+#include "plan/stages.hpp"
+#include "plan/vote_layout.hpp"
 
 namespace troupe::plan {
 namespace {
@@ -29,7 +31,7 @@ struct written_buckets {
 };
 
 std::vector<written_buckets> buckets_of_stages(const job_layout& l) {
-  std::vector<written_buckets> out(l.num_stages());
+  std::vector<written_buckets> out(num_stages(l));
   const auto writes = contributions(*l.table);
   for (uint32_t q = 0; q < writes.size(); ++q)
     for (const auto& c : writes[q]) {
@@ -89,7 +91,7 @@ void make_gather_sets(job_layout& l) {
     std::vector<uint32_t> members;
     for (uint32_t q : l.table->units[u].parameters)
       if (!l.persistent[q]) members.push_back(q);
-    add_set(l, l.gather_sets, members, l.table->units[u].name, l.pipeline_of_unit(u));
+    add_set(l, l.gather_sets, members, l.table->units[u].name, pipeline_of_unit(l, u));
   }
   for (uint32_t at = 0; at < l.options.mesh.degree(core::axis::pipeline); ++at) {
     std::vector<uint32_t> kept;
@@ -108,7 +110,7 @@ core::result<void> make_compressed_sets(job_layout& l) {
     std::vector<uint32_t> members;
     for (; next != uses.end() && next->unit == u && std::ranges::find(reads, next->parameter) != reads.end(); ++next)
       members.push_back(next->parameter);
-    add_set(l, l.compressed, members, l.table->units[u].name, l.pipeline_of_unit(u));
+    add_set(l, l.compressed, members, l.table->units[u].name, pipeline_of_unit(l, u));
   }
   if (next == uses.end()) return {};
   return core::fail(core::error_kind::bug, "plan: wanted compressed parameters by unit, each read by it; got unit " +
@@ -118,7 +120,7 @@ core::result<void> make_compressed_sets(job_layout& l) {
 
 // Assigns each matrix to the rank that has the fewest elements to orthogonalise so far.
 void make_matrix_sets(job_layout& l) {
-  set_packer packer(l, l.matrix_sets, "matrices", l.options.updates.allgather_bucket / l.tensor_ranks());
+  set_packer packer(l, l.matrix_sets, "matrices", l.options.updates.allgather_bucket / l.options.mesh.tensor_ranks());
   std::vector<std::vector<uint64_t>> load(l.full_elements.size(), std::vector<uint64_t>(matrix_ranks(l), 0));
   l.matrix_owner.assign(l.table->parameters.size(), none);
   for (uint32_t q = 0; q < l.table->parameters.size(); ++q) {
@@ -158,10 +160,10 @@ core::result<void> cut_into_stages(job_layout& l) {
                   " ranks and " + std::to_string(l.options.accumulation) + " micro-batches, got one of " +
                   std::to_string(table.stages()) + ", " + std::to_string(table.ranks()) + " and " +
                   std::to_string(table.micro_batches));
-  if (first.front() != l.first_of_model() || first.back() >= units ||
+  if (first.front() != first_of_model(l) || first.back() >= units ||
       !std::ranges::is_sorted(first, std::less_equal<>()))
     return refuse("wanted stages that begin at different units of the model, which has " + std::to_string(units) +
-                  ", the first at unit " + std::to_string(l.first_of_model()) + ", in ascending order");
+                  ", the first at unit " + std::to_string(first_of_model(l)) + ", in ascending order");
   for (uint32_t k = 0; k < first.size(); ++k) {
     const uint32_t end = k + 1 < first.size() ? first[k + 1] : units;
     std::fill(l.stage_of_unit.begin() + first[k], l.stage_of_unit.begin() + end, k);
@@ -180,7 +182,7 @@ core::result<void> place_units(job_layout& l) {
   l.pipeline_of.assign(l.table->parameters.size(), none);
   for (uint32_t u = 0; u < l.table->units.size(); ++u)
     for (const uint32_t q : l.table->units[u].parameters) {
-      const uint32_t here = l.pipeline_of_unit(u);
+      const uint32_t here = pipeline_of_unit(l, u);
       if (l.pipeline_of[q] != none && l.pipeline_of[q] != here)
         return core::fail(core::error_kind::bad_input,
                           l.table->parameters[q].name + " is shared by units of pipeline ranks " +
@@ -206,7 +208,7 @@ void place_parameters(job_layout& l) {
   uint64_t blocks = 0;
   for (uint32_t q = 0; q < parameters; ++q) {
     l.block_offset.push_back(l.is_copy(q) ? l.block_offset[l.table->original(q)] : blocks);
-    blocks += l.blocks_of(q);
+    blocks += blocks_of(l, q);
   }
   if (l.options.mode == mode::train) l.num_blocks = blocks;
 }

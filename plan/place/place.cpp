@@ -9,6 +9,8 @@
 #include "plan/layout/communicators.hpp"
 #include "plan/place/arena.hpp"
 #include "plan/rank_plan.hpp"
+#include "plan/stages.hpp"
+#include "plan/vote_layout.hpp"
 
 namespace troupe::plan {
 namespace {
@@ -25,7 +27,7 @@ uint64_t cached_bytes(const rank_plan& p) {
 void count_parameters(rank_plan& p) {
   const auto& o = p.options();
   const uint64_t elements =
-      o.stage == 3 ? p.offsets.shard_elements : p.layout->full_elements[p.layout->pipeline_at(p.rank)];
+      o.stage == 3 ? p.offsets.shard_elements : p.layout->full_elements[p.options().mesh.pipeline_at(p.rank)];
   p.memory.parameters =
       o.tiers.parameters == tier::nvme ? cached_bytes(p) : elements * core::size_of(o.types.parameter);
   p.memory.near_copies = p.offsets.near_elements * core::size_of(o.types.parameter);
@@ -58,7 +60,7 @@ void count_gradients(rank_plan& p) {
 uint64_t count_in_flight(rank_plan& p) {
   const job_layout& l = *p.layout;
   const bool trains = p.options().mode == mode::train;
-  std::vector<uint32_t> live(l.num_stages(), 0), waiting = live;
+  std::vector<uint32_t> live(num_stages(l), 0), waiting = live;
   p.micros_in_flight = p.weights_in_flight = live;
   if (p.options().mode == mode::save) return 0;
   uint64_t now = 0, most = 0;
@@ -81,7 +83,7 @@ uint64_t count_in_flight(rank_plan& p) {
     if (x.kind == kind::backward || !trains) now -= kept;
     if (leaves_weights) most = std::max(most, now += s.weight_bytes);
     const uint32_t stage = l.stage_of_unit[x.subject];
-    if (x.segment != 0 || x.subject != l.first_computing(stage)) continue;
+    if (x.segment != 0 || x.subject != first_computing(l, stage)) continue;
     if (x.kind == kind::forward) p.micros_in_flight[stage] = std::max(p.micros_in_flight[stage], ++live[stage]);
     if (x.kind == kind::backward || !trains) --live[stage];
     if (leaves_weights) p.weights_in_flight[stage] = std::max(p.weights_in_flight[stage], ++waiting[stage]);
@@ -100,7 +102,7 @@ void count_activations(rank_plan& p, uint64_t kept) {
   uint64_t most = 0, inputs = 0;
   for (uint32_t u = 0; u < p.table().units.size(); ++u) {
     const uint64_t in_flight = p.micros_in_flight[l.stage_of_unit[u]];
-    if (in_flight == 0 || !l.runs(u)) continue;
+    if (in_flight == 0 || !runs(l, u)) continue;
     uint64_t unit = 0;
     const bool again = p.options().recomputes(u);
     if (trains && p.options().recompute && !again) continue;  // `kept` already includes the activations of this unit
@@ -113,7 +115,7 @@ void count_activations(rank_plan& p, uint64_t kept) {
       if (p.table().layers[x.layer].unit == u) input = std::max(input, x.room_bytes);
     unit += input;
     most = std::max(most, unit + inputs);
-    if (!trains || !again || u < l.first_of_model()) continue;
+    if (!trains || !again || u < first_of_model(l)) continue;
     const core::unit_info& info = p.table().units[u];
     const uint64_t elsewhere = activation_window_bytes(l, u) > 0 ? info.input_bytes : 0;
     inputs += in_flight * (recomputed_from_bytes(info, p.options()) - elsewhere);
@@ -121,7 +123,7 @@ void count_activations(rank_plan& p, uint64_t kept) {
   if (!trains) kept = 0;
   // The teacher's hidden state stays in memory until the model's hidden state is computed; both are sent to the next
   // stage together.
-  const uint64_t carried = l.carries_teacher() && l.num_stages() > 1 ? p.table().teacher_bytes : 0;
+  const uint64_t carried = carries_teacher(l) && num_stages(l) > 1 ? p.table().teacher_bytes : 0;
   p.memory.activations = carried + (p.options().recompute ? kept + most : std::max(kept, most));
 }
 
@@ -141,7 +143,7 @@ void count_memory(rank_plan& p) {
   m.transfers = pool_bytes(p, pool::transfers);
   m.compressed = pool_bytes(p, pool::compressed);
   for (const auto& x : p.options().compressed.weights)
-    if (p.layout->computes(p.rank, x.unit)) m.masks += x.mask_bytes;
+    if (computes(*p.layout, p.rank, x.unit)) m.masks += x.mask_bytes;
   if (!p.blocks.empty())
     for (const pool window : {pool::states, pool::shards, pool::reduced}) m.windows += pool_bytes(p, window);
   m.swapped = p.swap_file_bytes;
@@ -149,7 +151,7 @@ void count_memory(rank_plan& p) {
   m.undo = p.undo_bytes;
   m.deferred = deferred_bytes(p);
   if (made_for == mode::train || made_for == mode::evaluate)
-    m.votes = (p.layout->vote_elements() + p.layout->measured_elements()) * sizeof(double);
+    m.votes = (vote_elements(*p.layout) + measured_elements(*p.layout)) * sizeof(double);
 }
 
 class placer {

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "plan/group_exchange.hpp"
+#include "plan/stages.hpp"
+
 namespace troupe::plan {
 namespace {
 
@@ -33,7 +36,7 @@ class use_list {
   [[nodiscard]] schedule whole(uint32_t stage, uint32_t micro, use kind) const {
     schedule out;
     for (uint32_t u = 0; u < l_.stage_of_unit.size(); ++u)
-      if (l_.stage_of_unit[u] == stage && l_.runs(u) && (kind == use::forward || u >= l_.first_of_model()))
+      if (l_.stage_of_unit[u] == stage && runs(l_, u) && (kind == use::forward || u >= first_of_model(l_)))
         out.push_back({u, micro, kind});
     if (kind != use::forward) std::ranges::reverse(out);
     return out;
@@ -81,7 +84,7 @@ class use_list {
     const auto& segments = l_.table->units[unit].segments;
     if (l_.options.compressed.is_unsplit(unit)) return false;
     return segment < segments.size() && segments[segment].weight_flops > 0 &&
-           l_.exchanging_ranks(segments[segment].input_gradient) > 1;
+           group_exchange(l_.options, segments[segment].input_gradient).ranks > 1;
   }
   [[nodiscard]] bool splits_anywhere(const unit_use& u) const {
     for (uint32_t s = 0; s < l_.table->units[u.unit].segments.size(); ++s)
@@ -115,7 +118,7 @@ schedule uses_of(const rank_plan& p) {
     }
     return out.take();
   }
-  const auto& parts = l.options.pipeline.table.orders[l.pipeline_at(p.rank)];
+  const auto& parts = l.options.pipeline.table.orders[l.options.mesh.pipeline_at(p.rank)];
   for (size_t i = 0; i < parts.size(); ++i) {
     const action& a = parts[i];
     if (i + 1 < parts.size() && is_whole(a, parts[i + 1])) {

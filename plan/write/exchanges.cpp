@@ -1,5 +1,7 @@
 #include "plan/write/exchanges.hpp"
 
+#include "plan/group_exchange.hpp"
+
 namespace troupe::plan {
 
 void exchange_writer::read(handle x, const place& at) {
@@ -21,13 +23,12 @@ void exchange_writer::give_back(handle x) {
 
 handle exchange_writer::exchange(handle x, const place& at) {
   const operation o = d_.at(x);
-  const core::segment_exchange& what = l_.exchange_of(o.subject, o.segment, std::get<2>(at));
+  const group_exchange what = exchange_of(l_, o.subject, o.segment, std::get<2>(at));
   const bool gathers_loss = what.op == core::exchange_op::gather && p_.options().mode == mode::generate;
-  if (l_.exchanging_ranks(what) == 1 || gathers_loss) return none;
+  if (what.ranks == 1 || gathers_loss) return none;
   const bool begins = o.piece == 0;
   const handle before = begins ? none : waiting_.at(at);
-  const uint32_t slot =
-      begins ? d_.open(x, pool::transfers, l_.exchange_slot_bytes(what), o.subject) : d_.at(before).slots.moved;
+  const uint32_t slot = begins ? d_.open(x, pool::transfers, what.slot_bytes(), o.subject) : d_.at(before).slots.moved;
   const handle e = d_.append(kind::exchange, o.subject, o.micro);
   operation& made = d_.at(e);
   made.segment = o.segment;
@@ -35,7 +36,7 @@ handle exchange_writer::exchange(handle x, const place& at) {
   made.again = std::get<3>(at);
   made.slots.moved = slot;
   made.piece = o.piece;
-  made.bytes = std::get<3>(at) ? l_.exchanged_bytes(what) : l_.piece_bytes(what, o.piece);
+  made.bytes = std::get<3>(at) ? what.all_bytes() : what.bytes_of(o.piece);
   d_.at(x).slots.output = slot;
   d_.depend(e, x);
   // each piece's exchange waits for that of the piece before, so that an instruction that waits for the last waits for

@@ -80,7 +80,7 @@ void gradient_writer::tie() {
 // before, in the same order on all ranks, and all write to one slot.
 handle gradient_writer::exchange(uint32_t tie) {
   const job_layout& l = *p_.layout;
-  const uint32_t here = l.pipeline_at(p_.rank);
+  const uint32_t here = l.options.mesh.pipeline_at(p_.rank);
   const uint64_t element_bytes = core::size_of(p_.options().types.accumulation);
   handle before = none;
   uint32_t slot = none;

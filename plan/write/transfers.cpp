@@ -2,6 +2,8 @@
 
 #include <set>
 
+#include "plan/stages.hpp"
+
 namespace troupe::plan {
 namespace {
 
@@ -18,7 +20,7 @@ transfer_writer::transfer_writer(draft& d, const rank_plan& p) : d_(d), p_(p), l
     const use part = d.uses[i].kind == use::weights ? use::weights : way_of(d.uses[i].kind);
     if (begun.emplace(l_.stage_of_unit[d.uses[i].unit], d.uses[i].micro, part).second) actions_.push_back(i);
   }
-  if (l_.num_stages() > 1) await_neighbours();
+  if (num_stages(l_) > 1) await_neighbours();
 }
 
 void transfer_writer::await_neighbours() {
@@ -27,13 +29,15 @@ void transfer_writer::await_neighbours() {
       for_each_part(each, [&](const action& a) {
         const bool forward = a.type == action_type::forward;
         if (is_here(a.stage) || a.type == action_type::backward_weight) return;
-        if (forward ? a.stage + 1 == l_.num_stages() : a.stage == 0) return;
+        if (forward ? a.stage + 1 == num_stages(l_) : a.stage == 0) return;
         if (!is_here(forward ? a.stage + 1 : a.stage - 1)) return;
         to_come_[{forward ? a.stage + 1 : a.stage, forward ? use::forward : use::backward}].push_back(a.micro);
       });
 }
 
-bool transfer_writer::is_here(uint32_t stage) const { return l_.pipeline_of_stage(stage) == l_.pipeline_at(p_.rank); }
+bool transfer_writer::is_here(uint32_t stage) const {
+  return pipeline_of_stage(l_, stage) == l_.options.mesh.pipeline_at(p_.rank);
+}
 
 void transfer_writer::begin(size_t i) {
   if (next_action_ == actions_.size() || actions_[next_action_] != i) return;
@@ -45,7 +49,7 @@ void transfer_writer::receive(const unit_use& u) {
   if (u.kind == use::weights) return;
   const uint32_t stage = l_.stage_of_unit[u.unit];
   const bool forward = u.kind == use::forward;
-  if (forward ? stage == 0 : stage + 1 == l_.num_stages()) return;
+  if (forward ? stage == 0 : stage + 1 == num_stages(l_)) return;
   if (is_here(forward ? stage - 1 : stage + 1)) return;
   const crossing c{forward ? stage : stage + 1, u.micro, way_of(u.kind)};
   while (!slots_.contains(c)) receive_next(std::get<0>(c), std::get<2>(c));
@@ -57,7 +61,7 @@ void transfer_writer::receive_next(uint32_t later, use way) {
   auto& sent = to_come_.at({later, way});
   const crossing c{later, sent.front(), way};
   sent.pop_front();
-  const uint32_t subject = way == use::forward ? l_.first_computing(later) : l_.last_computing(later - 1);
+  const uint32_t subject = way == use::forward ? first_computing(l_, later) : last_computing(l_, later - 1);
   const handle x = d_.append(kind::receive, subject, std::get<1>(c));
   const uint32_t buffer = d_.open(x, pool::transfers, bytes_of(c), subject);
   d_.at(x).use = way;
@@ -110,19 +114,19 @@ bool transfer_writer::forward(handle x, uint32_t stage, uint32_t micro, handle e
   const auto& o = d_.at(x);
   const bool last_segment = o.segment + 1 == p_.table().units[o.subject].segments.size();
   const uint32_t unit = o.subject, segment = o.segment;
-  const bool is_first = unit == l_.first_computing(stage) || unit == l_.first_forward(stage);
+  const bool is_first = unit == first_computing(l_, stage) || unit == first_forward(l_, stage);
   if (is_first && segment == 0 && stage > 0) {
     const slot& s = take(x, {stage, micro, use::forward});
     if (p_.options().mode != mode::train) read_last(s.buffer, x);  // in training, backward reads the slot last
   }
-  if (unit != l_.last_computing(stage) || !last_segment || stage + 1 == l_.num_stages()) return false;
+  if (unit != last_computing(l_, stage) || !last_segment || stage + 1 == num_stages(l_)) return false;
   send(x, {stage + 1, micro, use::forward}, exchanged);
   return true;
 }
 
 bool transfer_writer::reads_gradient(handle x, uint32_t stage) const {
   const uint32_t unit = d_.at(x).subject, segments = static_cast<uint32_t>(p_.table().units[unit].segments.size());
-  return unit == l_.last_computing(stage) && d_.at(x).segment + 1 == segments && stage + 1 < l_.num_stages();
+  return unit == last_computing(l_, stage) && d_.at(x).segment + 1 == segments && stage + 1 < num_stages(l_);
 }
 
 bool transfer_writer::backward(handle x, uint32_t stage, uint32_t micro, handle exchanged) {
@@ -133,7 +137,7 @@ bool transfer_writer::backward(handle x, uint32_t stage, uint32_t micro, handle 
     const uint32_t buffer = take(x, {stage + 1, micro, use::backward}).buffer;
     if (writes_gradients(d_.at(x).use)) read_last(buffer, x);  // else the weight part of `x` reads the slot last
   }
-  if (unit != l_.first_computing(stage) || segment != 0 || stage == 0) return false;
+  if (unit != first_computing(l_, stage) || segment != 0 || stage == 0) return false;
   read_last(slots_.at({stage, micro, use::forward}).buffer, x);
   send(x, {stage, micro, use::backward}, exchanged);
   return true;
@@ -144,7 +148,7 @@ void transfer_writer::weigh(handle x, uint32_t stage, uint32_t micro) {
 }
 
 bool transfer_writer::computed(handle x, handle exchanged) {
-  if (l_.num_stages() == 1) return false;
+  if (num_stages(l_) == 1) return false;
   for (const uint32_t buffer : read_) d_.buffer(buffer).free_from = x;
   read_.clear();
   const uint32_t stage = l_.stage_of_unit[d_.at(x).subject], micro = d_.at(x).micro;
@@ -152,7 +156,7 @@ bool transfer_writer::computed(handle x, handle exchanged) {
     case kind::forward:
       return forward(x, stage, micro, exchanged);
     case kind::recompute:
-      if (stage > 0 && d_.at(x).subject == l_.first_computing(stage)) (void)take(x, {stage, micro, use::forward});
+      if (stage > 0 && d_.at(x).subject == first_computing(l_, stage)) (void)take(x, {stage, micro, use::forward});
       return false;
     case kind::backward:
       return backward(x, stage, micro, exchanged);

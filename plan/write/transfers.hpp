@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "plan/draft.hpp"
+#include "plan/stages.hpp"
 
 namespace troupe::plan {
 
@@ -36,7 +37,9 @@ class transfer_writer {
   };
 
   [[nodiscard]] bool is_here(uint32_t stage) const;
-  [[nodiscard]] uint64_t bytes_of(const crossing& c) const { return l_.transfer_bytes(std::get<0>(c), std::get<2>(c)); }
+  [[nodiscard]] uint64_t bytes_of(const crossing& c) const {
+    return transfer_bytes(l_, std::get<0>(c), std::get<2>(c));
+  }
   void await_neighbours();
   void receive(const unit_use& u);
   void receive_next(uint32_t later, use way);

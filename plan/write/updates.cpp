@@ -5,6 +5,7 @@
 
 #include "plan/layout/matrices.hpp"
 #include "plan/layout/update_memory.hpp"
+#include "plan/vote_layout.hpp"
 
 namespace troupe::plan {
 namespace {
@@ -16,7 +17,7 @@ constexpr uint32_t matrix_sets_in_flight = 2;
 std::vector<uint32_t> own_sets(const rank_plan& p, const std::vector<parameter_set>& all) {
   std::vector<uint32_t> out;
   for (uint32_t k = 0; k < all.size(); ++k)
-    if (all[k].pipeline == p.layout->pipeline_at(p.rank)) out.push_back(k);
+    if (all[k].pipeline == p.options().mesh.pipeline_at(p.rank)) out.push_back(k);
   return out;
 }
 
@@ -65,7 +66,7 @@ class update_writer {
   }
   void measure() {
     measure_ = append(kind::measure, none);
-    d_.at(measure_).bytes = p_.layout->measured_elements() * sizeof(double);
+    d_.at(measure_).bytes = measured_elements(*p_.layout) * sizeof(double);
     for (const handle before : prepared_) d_.depend(measure_, before);
   }
   void collect(uint32_t k) {

@@ -4,7 +4,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "plan/group_exchange.hpp"
 #include "plan/keeping.hpp"
+#include "plan/stages.hpp"
+#include "plan/vote_layout.hpp"
 #include "plan/write/exchanges.hpp"
 #include "plan/write/gradients.hpp"
 #include "plan/write/transfers.hpp"
@@ -112,7 +115,7 @@ class step_writer {
       return;
     }
     const uint64_t element_bytes = core::size_of(p_.options().types.parameter);
-    if (p_.layout->range_bytes(u.unit) > 0 && agreed_[u.unit] == none) agree(u, set.numel * element_bytes);
+    if (p_.options().compressed.range_bytes(u.unit) > 0 && agreed_[u.unit] == none) agree(u, set.numel * element_bytes);
     const handle x = compute(kind::compress, u);
     if (agreed_[u.unit] != none) read_ranges(x, agreed_[u.unit]);
     compressed_ = d_.open(x, pool::compressed, p_.layout->compressed_elements(u.unit) * element_bytes, u.unit);
@@ -124,12 +127,12 @@ class step_writer {
   // depend on the first ones of all ranks.
   void agree(const unit_use& u, uint64_t read_bytes) {
     tell(u, read_bytes);
-    if (p_.layout->tells_twice(u.unit)) tell(u, read_bytes);
+    if (p_.options().compressed.tells_twice(u.unit)) tell(u, read_bytes);
   }
   void tell(const unit_use& u, uint64_t read_bytes) {
     const handle before = agreed_[u.unit], x = compute(kind::survey, u);
     if (before != none) read_ranges(x, before);
-    const uint64_t bytes = p_.layout->range_bytes(u.unit) * p_.layout->tensor_ranks();
+    const uint64_t bytes = p_.options().compressed.range_bytes(u.unit) * p_.options().mesh.tensor_ranks();
     const uint32_t ranges = d_.open(x, pool::compressed, bytes, u.unit);
     d_.at(x).slots.output = ranges;
     d_.at(x).bytes = read_bytes;
@@ -176,14 +179,14 @@ class step_writer {
   [[nodiscard]] uint32_t pieces_of(handle x) const {
     const operation& o = d_.at(x);
     if (o.kind != kind::forward) return 1;
-    return p_.layout->pieces_of(p_.layout->exchange_of(o.subject, o.segment, use::forward));
+    return exchange_of(*p_.layout, o.subject, o.segment, use::forward).pieces;
   }
   // Adds a `multiply` for one piece of rows of the product that ends forward `x`, and subtracts the flops of that piece
   // from those of `x`.
   handle multiply(const unit_use& u, handle x, uint32_t piece) {
     const uint32_t segment = d_.at(x).segment;
-    const core::segment_exchange& what = p_.layout->exchange_of(u.unit, segment, use::forward);
-    const auto rows = static_cast<double>(p_.layout->rows_of_piece(what, piece).count);
+    const group_exchange what = exchange_of(*p_.layout, u.unit, segment, use::forward);
+    const auto rows = static_cast<double>(what.rows_of(piece).count);
     const handle m = compute(kind::multiply, u);
     operation& made = d_.at(m);
     made.segment = segment;
@@ -209,7 +212,7 @@ class step_writer {
       d_.at(x).flops =
           p_.options().mode == mode::train ? unit.segments[s].training_flops() : unit.segments[s].forward_flops;
       // A stage needs the micro-batch from its first unit on; the model's last unit needs the tokens again.
-      if (p_.layout->begins_stage(u.unit) || u.unit + 1 == p_.table().units.size()) d_.depend(x, loads_[u.micro]);
+      if (begins_stage(*p_.layout, u.unit) || u.unit + 1 == p_.table().units.size()) d_.depend(x, loads_[u.micro]);
       hand_on(x, u);
     }
   }
@@ -244,7 +247,7 @@ class step_writer {
   void backward(const unit_use& u) {
     const auto& unit = p_.table().units[u.unit];
     const bool begins = !unit.segments.empty() && u.has(static_cast<uint32_t>(unit.segments.size()) - 1);
-    if (p_.options().recomputes(u.unit) && reads_parameters(u.kind) && begins && u.unit != p_.layout->first_of_model())
+    if (p_.options().recomputes(u.unit) && reads_parameters(u.kind) && begins && u.unit != first_of_model(*p_.layout))
       recompute(u);
     for (auto s = static_cast<uint32_t>(unit.segments.size()); s-- > 0;) {
       if (!u.has(s)) continue;
@@ -258,7 +261,7 @@ class step_writer {
 
   void vote() {
     const handle x = d_.vote = d_.append(kind::vote, none, p_.options().accumulation - 1);
-    d_.at(x).bytes = p_.layout->vote_elements() * sizeof(double);
+    d_.at(x).bytes = vote_elements(*p_.layout) * sizeof(double);
     for (const handle norm : gradients_.norms()) d_.depend(x, norm);
     d_.depend(x, last_forward_);
     d_.depend(x, last_compute_);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/text.hpp"
+#include "plan/group_exchange.hpp"
 #include "telemetry/text.hpp"
 
 namespace troupe::telemetry {
@@ -23,7 +24,7 @@ communication_row row_of(const plan::rank_plan& p, const plan::instruction& x) {
   row.op = x.kind != plan::kind::reduce ? all_gather : p.options().reduce_to_all() ? all_reduce : reduce_scatter;
   if (plan::is_transfer(x.kind) || x.kind == plan::kind::tie) row.op = send_receive;
   if (x.kind == plan::kind::exchange) {
-    const core::exchange_op op = p.layout->exchange_of(x.subject, x.segment, x.use).op;
+    const core::exchange_op op = plan::exchange_of(*p.layout, x.subject, x.segment, x.use).op;
     if (op == core::exchange_op::sum) row.op = all_reduce;
     if (op == core::exchange_op::swap) row.op = all_to_all;
     if (op == core::exchange_op::scatter) row.op = reduce_scatter;

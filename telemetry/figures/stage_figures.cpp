@@ -6,6 +6,7 @@
 #include "plan/choose/cost.hpp"
 #include "plan/layout/ties.hpp"
 #include "plan/stage_place.hpp"
+#include "plan/stages.hpp"
 #include "telemetry/text.hpp"
 
 namespace troupe::telemetry {
@@ -17,7 +18,7 @@ double share(double part, double whole) { return whole > 0 ? part / whole : 0; }
 // rank.
 uint32_t stage_of_gather(const plan::rank_plan& p, const plan::instruction& x) {
   const uint32_t stage = plan::stage_served(*p.layout, x);
-  return stage != plan::none ? stage : plan::stages_of(*p.layout, p.layout->pipeline_at(p.rank)).front();
+  return stage != plan::none ? stage : plan::stages_of(*p.layout, p.options().mesh.pipeline_at(p.rank)).front();
 }
 
 // Returns the stage of the use whose gradient rank `p` sends in `x`, an exchange of a tied weight; plan::none if the
@@ -25,7 +26,7 @@ uint32_t stage_of_gather(const plan::rank_plan& p, const plan::instruction& x) {
 uint32_t stage_of_tie(const plan::rank_plan& p, const plan::instruction& x) {
   const auto& l = *p.layout;
   const auto& e = l.exchanges[x.subject];
-  const uint32_t given = e.gives[plan::side_of(e, l.pipeline_at(p.rank))];
+  const uint32_t given = e.gives[plan::side_of(e, l.options.mesh.pipeline_at(p.rank))];
   if (given == plan::none) return plan::none;
   const auto& units = l.table->units;
   const auto uses = std::ranges::find_if(
@@ -73,13 +74,13 @@ pipeline_figures pipeline_of(const instruction_times& times) {
   out.steps = times.steps();
   out.planned_step_s = played.step_s;
   out.measured_step_s = times.step_s();
-  out.stages.resize(l.num_stages());
-  for (uint32_t s = 0; s < l.num_stages(); ++s) {
+  out.stages.resize(plan::num_stages(l));
+  for (uint32_t s = 0; s < plan::num_stages(l); ++s) {
     auto& to = out.stages[s];
     to.stage = s;
     for (const uint32_t of : l.stage_of_unit) to.units += of == s;
     for (const auto& p : plans) {
-      if (l.pipeline_at(p->rank) != l.pipeline_of_stage(s)) continue;
+      if (l.options.mesh.pipeline_at(p->rank) != plan::pipeline_of_stage(l, s)) continue;
       to.ranks.push_back(p->rank);
       to.micros_in_flight = std::max(to.micros_in_flight, p->micros_in_flight[s]);
       to.planned_idle_s += played.ranks[p->rank].idle_s[static_cast<size_t>(plan::lane::compute)];

@@ -96,7 +96,7 @@ std::string trace_names(std::span<const rank_spans> ranks) {
         thread(lane, 0, "");
         continue;
       }
-      const auto stages = plan::stages_of(l, l.pipeline_at(rank));
+      const auto stages = plan::stages_of(l, l.options.mesh.pipeline_at(rank));
       for (size_t chunk = 0; chunk < stages.size(); ++chunk)
         thread(lane, chunk,
                ", stage " + std::to_string(stages[chunk]) + (stages.size() > 1 ? text_of(", chunk %zu", chunk) : ""));
@@ -119,7 +119,7 @@ std::string trace_events(std::span<const rank_spans> ranks, uint64_t step, int64
   for (const auto& c : ranks) {
     const auto& p = *c.plan;
     const auto ready = readiness_of(c);
-    const auto stages = plan::stages_of(*p.layout, p.layout->pipeline_at(p.rank));
+    const auto stages = plan::stages_of(*p.layout, p.options().mesh.pipeline_at(p.rank));
     for (const auto& x : p.instructions) {
       const uint32_t stage = plan::pipeline_ranks(*p.layout) == 1 ? plan::none : plan::stage_served(*p.layout, x);
       const bool computes = x.lane == plan::lane::compute && stage != plan::none;

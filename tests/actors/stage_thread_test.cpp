@@ -31,7 +31,7 @@ std::vector<uint32_t> compute_lane(const plan::rank_plan& p) {
 BOOST_AUTO_TEST_CASE(each_stage_runs_the_instructions_of_its_units_and_no_others) {
   for (const auto& p : chunked("zb_v")) {
     const actors::program made(p);
-    const auto stages = plan::stages_of(*p->layout, p->layout->pipeline_at(p->rank));
+    const auto stages = plan::stages_of(*p->layout, p->options().mesh.pipeline_at(p->rank));
     BOOST_REQUIRE(stages.size() == 2U);
     BOOST_TEST(made.orders.size() == plan::num_lanes + 1);
     for (uint32_t chunk = 0; chunk < 2; ++chunk) {
@@ -52,7 +52,7 @@ BOOST_AUTO_TEST_CASE(what_arrives_is_told_to_the_stage_that_takes_it_alone) {
     const actors::program made(p);
     for (const auto& x : p->instructions) {
       if (x.kind != plan::kind::receive) continue;
-      const auto stages = plan::stages_of(*p->layout, p->layout->pipeline_at(p->rank));
+      const auto stages = plan::stages_of(*p->layout, p->options().mesh.pipeline_at(p->rank));
       const auto chunk = std::ranges::find(stages, plan::stage_served(*p->layout, x)) - stages.begin();
       BOOST_TEST((made.told[x.id] == std::vector{seat_of(plan::lane::compute, static_cast<uint32_t>(chunk))}),
                  p->describe(x.id));

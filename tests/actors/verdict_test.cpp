@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "actors/supervisor.hpp"
+#include "plan/vote_layout.hpp"
 #include "tests/actors/ranks.hpp"
 
 BOOST_AUTO_TEST_SUITE(verdict)
@@ -17,7 +18,7 @@ namespace {
 
 struct ballot {
   explicit ballot(uint32_t ranks = 2, uint32_t accumulation = 3)
-      : p(small_plans(ranks, 1, accumulation).front()), votes(p->layout->vote_elements(), 0.0) {}
+      : p(small_plans(ranks, 1, accumulation).front()), votes(plan::vote_elements(*p->layout), 0.0) {}
   std::shared_ptr<const plan::rank_plan> p;
   std::vector<double> votes;
 };
@@ -35,14 +36,14 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 BOOST_AUTO_TEST_CASE(the_loss_is_the_mean_over_ranks_and_micro_batches) {
   ballot b;
   for (uint32_t r = 0; r < 2; ++r)
-    for (uint32_t m = 0; m < 3; ++m) b.votes[b.p->layout->loss_offset(r, m)] = 10 * r + m;
+    for (uint32_t m = 0; m < 3; ++m) b.votes[plan::loss_offset(*b.p->layout, r, m)] = 10 * r + m;
   BOOST_TEST(judge(*b.p, b.votes, 1, {}).loss == 6.0);
 }
 
 BOOST_AUTO_TEST_CASE(micro_batches_that_are_passed_over_do_not_count_into_the_loss) {
   ballot b;
   for (uint32_t r = 0; r < 2; ++r)
-    for (uint32_t m = 0; m < 3; ++m) b.votes[b.p->layout->loss_offset(r, m)] = 10 * r + m;
+    for (uint32_t m = 0; m < 3; ++m) b.votes[plan::loss_offset(*b.p->layout, r, m)] = 10 * r + m;
   BOOST_TEST(judge(*b.p, b.votes, 1, {}, 1).loss == 5.0);
   BOOST_TEST(judge(*b.p, b.votes, 1, {}, 2).loss == 5.5);
   BOOST_TEST(judge(*b.p, b.votes, 1, {}, 3).loss == judge(*b.p, b.votes, 1, {}).loss);
@@ -63,7 +64,7 @@ BOOST_AUTO_TEST_CASE(the_norm_is_that_of_the_mean_gradient_without_loss_scale_an
 
 BOOST_AUTO_TEST_CASE(losses_do_not_count_into_the_norm) {
   ballot b;
-  b.votes[b.p->layout->loss_offset(1, 2)] = 100;
+  b.votes[plan::loss_offset(*b.p->layout, 1, 2)] = 100;
   BOOST_TEST(judge(*b.p, b.votes, 1, {}).square_sum == 0.0);
 }
 
@@ -164,9 +165,9 @@ BOOST_AUTO_TEST_CASE(a_rank_whose_verdict_differs_in_one_bit_is_named) {
     run_contexts ranks;
     for (const auto& p : plans) {
       ranks.push_back(context_of(p));
-      ranks.back()->votes[0] = ranks.back()->votes[p->layout->loss_offset(0, 0)] = 1;
+      ranks.back()->votes[0] = ranks.back()->votes[plan::loss_offset(*p->layout, 0, 0)] = 1;
     }
-    ranks[2]->votes[in_loss ? plans[2]->layout->loss_offset(0, 0) : 0] = std::nextafter(1.0, 2.0);
+    ranks[2]->votes[in_loss ? plan::loss_offset(*plans[2]->layout, 0, 0) : 0] = std::nextafter(1.0, 2.0);
     const auto why = disagreement(reports_of(ranks));
     BOOST_REQUIRE(why.has_value());
     BOOST_TEST(says(why->text, "rank 2"), why->text);

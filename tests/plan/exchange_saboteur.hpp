@@ -3,6 +3,7 @@
 // contain, are tested by the mutants (tests/mutants).
 #pragma once
 
+#include "plan/group_exchange.hpp"
 #include "plan/layout/communicators.hpp"
 #include "tests/plan/plan_breaker.hpp"
 
@@ -145,11 +146,11 @@ class exchange_saboteur : public plan_breaker {
     const job_layout& l = layout_of(all_);
     const auto x = any([&](const instruction& i) { return exchanges(i) && op_of(i) == core::exchange_op::gather; });
     if (!x) return false;
-    const core::segment_exchange what = l.exchange_of(at(*x).subject, at(*x).segment, at(*x).use);
+    const group_exchange what = exchange_of(l, at(*x).subject, at(*x).segment, at(*x).use);
     const auto which = below(3);
     for (const auto& one : some_of(*x)) {
       if (which != 0) at(one).bytes = what.bytes;
-      if (which != 1) all_[one.rank].buffers[at(one).slots.moved].bytes -= what.bytes * (l.exchanging_ranks(what) - 1);
+      if (which != 1) all_[one.rank].buffers[at(one).slots.moved].bytes -= what.bytes * (what.ranks - 1);
     }
     return true;
   }
@@ -165,10 +166,10 @@ class exchange_saboteur : public plan_breaker {
            a.again == b.again && a.piece == b.piece && a.micro == micro;
   }
   [[nodiscard]] bool of_tensor_group(const instruction& i) const {
-    return layout_of(all_).exchange_of(i.subject, i.segment, i.use).is_of_tensor_group();
+    return exchange_of(layout_of(all_), i.subject, i.segment, i.use).is_of_tensor_group();
   }
   [[nodiscard]] core::exchange_op op_of(const instruction& i) const {
-    return layout_of(all_).exchange_of(i.subject, i.segment, i.use).op;
+    return exchange_of(layout_of(all_), i.subject, i.segment, i.use).op;
   }
   /// Returns the recompute instruction of the unit whose segments need exchange `x` in forward, or whose backward waits
   /// for it.
@@ -192,7 +193,7 @@ class exchange_saboteur : public plan_breaker {
              i.use == one.use && !i.again && i.piece + 1 == one.piece;
     });
   }
-  [[nodiscard]] uint32_t tensor_at(const place& x) const { return layout_of(all_).tensor_at(x.rank); }
+  [[nodiscard]] uint32_t tensor_at(const place& x) const { return layout_of(all_).options.mesh.tensor_at(x.rank); }
 
   /// Returns `x` alone, the corresponding exchanges of all ranks of its communicator, or those of all ranks.
   std::vector<place> some_of(const place& x) {
@@ -279,7 +280,7 @@ class exchange_saboteur : public plan_breaker {
   /// Makes the ranks reduce a bucket for which `over_tensor` is `was` over the wrong axes: in one reduction alone, or
   /// in the layout and all plans, and then randomly in the model too.
   bool reduce_over_other_ranks(bool was) {
-    if (layout_of(all_).tensor_ranks() == 1) return false;
+    if (layout_of(all_).options.mesh.tensor_ranks() == 1) return false;
     const auto x = any([&](const instruction& i) {
       return i.kind == kind::reduce && layout_of(all_).buckets[i.subject].over_tensor == was;
     });
@@ -303,7 +304,7 @@ class exchange_saboteur : public plan_breaker {
     for (auto& p : all_)
       for (const auto& i : p.instructions)
         if (i.kind == kind::reduce && i.subject == bucket)
-          move_to({p.rank, i.id}, reduce_communicator(l, l.buckets[bucket], l.tensor_at(p.rank)));
+          move_to({p.rank, i.id}, reduce_communicator(l, l.buckets[bucket], l.options.mesh.tensor_at(p.rank)));
     return true;
   }
 };

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "plan/layout/communicators.hpp"
+#include "plan/stages.hpp"
 #include "tests/plan/plan_breaker.hpp"
 
 namespace troupe::plan {
@@ -142,14 +143,17 @@ class pipeline_saboteur : public plan_breaker {
     if (at_vote(0) == none) return false;
     if (below(2) == 0) {
       for (uint32_t r = 0; r < all_.size(); ++r)
-        move_to({r, at_vote(r)}, data_communicator(l, l.pipeline_at(r), l.tensor_at(r)));
+        move_to({r, at_vote(r)}, data_communicator(l, l.options.mesh.pipeline_at(r), l.options.mesh.tensor_at(r)));
       return true;
     }
     const bool data = l.options.data() > 1 && below(2) == 0;
-    const auto left_out = [&](uint32_t r) { return data ? l.data_at(r) > 0 : l.pipeline_at(r) > 0; };
+    const auto left_out = [&](uint32_t r) {
+      return data ? l.options.mesh.data_at(r) > 0 : l.options.mesh.pipeline_at(r) > 0;
+    };
     std::erase_if(members, left_out);
     for (uint32_t r = 0; r < all_.size(); ++r)
-      if (left_out(r)) move_to({r, at_vote(r)}, data_communicator(l, l.pipeline_at(r), l.tensor_at(r)));
+      if (left_out(r))
+        move_to({r, at_vote(r)}, data_communicator(l, l.options.mesh.pipeline_at(r), l.options.mesh.tensor_at(r)));
     return true;
   }
   /// Swaps the numbers of two micro-batches: of one forward, of all instructions of a rank, or of all instructions of
@@ -186,7 +190,7 @@ class pipeline_saboteur : public plan_breaker {
     const auto u = static_cast<uint32_t>(below(units));
     switch (below(4)) {
       case 0:
-        l.stage_of_unit[u] += l.stage_of_unit[u] + 1 < l.num_stages() ? 1 : UINT32_MAX;
+        l.stage_of_unit[u] += l.stage_of_unit[u] + 1 < num_stages(l) ? 1 : UINT32_MAX;
         return true;
       case 1: {
         auto& first = l.options.pipeline.first_unit;
@@ -202,7 +206,7 @@ class pipeline_saboteur : public plan_breaker {
         break;
     }
     const auto x = any([&](const instruction& i) { return computes(i) && i.segment == 0; });
-    if (!x || l.computes(x->rank, u)) return false;
+    if (!x || plan::computes(l, x->rank, u)) return false;
     at(*x).subject = u;
     return true;
   }

@@ -168,7 +168,7 @@ void follows_its_formula(const published& row, uint32_t p, uint32_t m, uint32_t 
     for (uint32_t r = 0; r < ranks.size(); ++r) {
       BOOST_TEST_INFO_SCOPE("r " << r);
       const auto& plan = *s.plans[0][r];
-      const uint64_t kept = row.kept(p, m, plan.layout->pipeline_at(r));
+      const uint64_t kept = row.kept(p, m, plan.options().mesh.pipeline_at(r));
       worst_ms = std::max(worst_ms, ranks[r].idle_ms());
       BOOST_TEST(ranks[r].busy_ms == row.chunks * m * (forward_ms + b.input + b.weights));
       BOOST_TEST(plan.memory.activations == ranks[r].most_kept);

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "plan/group_exchange.hpp"
 #include "plan/layout/activation_extents.hpp"
 #include "plan/layout/ties.hpp"
+#include "plan/stages.hpp"
 
 namespace troupe::actors {
 namespace {
@@ -18,7 +20,7 @@ class toucher {
   std::vector<touch> run() {
     switch (plan::lane_of(x_.kind)) {
       case plan::lane::control:
-        for (uint32_t stage = 0; stage < l_.num_stages(); ++stage) write({area::activations, activation(stage)});
+        for (uint32_t stage = 0; stage < plan::num_stages(l_); ++stage) write({area::activations, activation(stage)});
         break;
       case plan::lane::compute:
         x_.kind == kind::release ? release() : compute();
@@ -56,16 +58,16 @@ class toucher {
   // Adds one piece of an output that is computed in pieces of rows. The first piece includes the header, which is
   // stored after all rows.
   void add_piece(uint32_t b, touch::way how) {
-    const auto& what = l_.exchange_of(x_.subject, x_.segment, plan::use::forward);
+    const auto& what = plan::exchange_of(l_, x_.subject, x_.segment, plan::use::forward);
     const uint64_t width = what.bytes / what.rows, from = p_.buffers[b].offset;
-    const plan::slice rows = l_.rows_of_piece(what, x_.piece);
+    const plan::slice rows = what.rows_of(x_.piece);
     const auto pool = static_cast<uint32_t>(p_.buffers[b].pool);
     add({area::slots, pool, from + rows.first * width, from + (rows.first + rows.count) * width}, how);
     if (x_.kind == kind::forward) add({area::slots, pool, from + what.bytes, from + p_.buffers[b].bytes}, how);
   }
   [[nodiscard]] bool is_piece() const {
     if (x_.kind != kind::forward && x_.kind != kind::multiply && (x_.kind != kind::exchange || x_.again)) return false;
-    return l_.pieces_of(l_.exchange_of(x_.subject, x_.segment, x_.use)) > 1;
+    return plan::exchange_of(l_, x_.subject, x_.segment, x_.use).pieces > 1;
   }
   void add_slot(uint32_t b, touch::way how) {
     if (b == none) return;
@@ -77,7 +79,7 @@ class toucher {
   }
   [[nodiscard]] place whole(uint32_t q) const { return {area::parameters, q, 0, l_.table->parameters[q].numel()}; }
   [[nodiscard]] place own(uint32_t q) const { return elements(area::parameters, q, l_.slice_of(q, p_.rank)); }
-  [[nodiscard]] uint32_t activation(uint32_t stage) const { return x_.micro * l_.num_stages() + stage; }
+  [[nodiscard]] uint32_t activation(uint32_t stage) const { return x_.micro * plan::num_stages(l_) + stage; }
 
   void release() {
     change_slot(x_.slots.parameters);
@@ -148,7 +150,7 @@ class toucher {
         break;
       case kind::tie:
         if (const auto& e = l_.exchanges[x_.subject]; true)
-          if (const uint32_t given = e.gives[plan::side_of(e, l_.pipeline_at(p_.rank))]; given != none)
+          if (const uint32_t given = e.gives[plan::side_of(e, l_.options.mesh.pipeline_at(p_.rank))]; given != none)
             sum(l_.bucket_of[given], touch::way::reads);
         change_slot(x_.slots.moved);
         break;

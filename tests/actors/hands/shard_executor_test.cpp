@@ -23,10 +23,10 @@ constexpr float wanted = 0.5F;
 /// own gradients if it has the use's unit, otherwise in the window of received gradients.
 std::span<float> gradient_of(const rank_memory& memory, const plan::rank_plan& p, uint32_t q, uint32_t slot) {
   const auto& l = *p.layout;
-  const uint64_t count = p.own_states(l.ties[0].parameters[l.pipeline_at(p.rank)]).count;
+  const uint64_t count = p.own_states(l.ties[0].parameters[l.options.mesh.pipeline_at(p.rank)]).count;
   if (l.holds(p.rank, q)) return {reinterpret_cast<float*>(memory.last_gradient(p, q)), count};
   auto* received = reinterpret_cast<float*>(memory.window(p, slot));
-  return {received + plan::received_place(l, q, l.pipeline_at(p.rank)), count};
+  return {received + plan::received_place(l, q, l.options.mesh.pipeline_at(p.rank)), count};
 }
 
 void is_added(const std::shared_ptr<const plan::rank_plan>& p) {

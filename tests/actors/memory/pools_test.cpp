@@ -5,6 +5,7 @@
 
 #include "actors/memory/rank_memory.hpp"
 #include "plan/memory_places.hpp"
+#include "plan/vote_layout.hpp"
 #include "tests/actors/ranks.hpp"
 
 BOOST_AUTO_TEST_SUITE(pools)
@@ -74,7 +75,7 @@ BOOST_AUTO_TEST_CASE(pools_of_a_rank_start_at_whole_pages_on_its_device) {
     BOOST_TEST(m->pool(which).bytes() >= pool_bytes(*p, plan::pools_of(*p), which));
     BOOST_TEST(reinterpret_cast<uintptr_t>(m->at(which)) % plan::swap_page_bytes == 0U);
   }
-  BOOST_TEST(m->votes().size() >= p->layout->vote_elements());
+  BOOST_TEST(m->votes().size() >= plan::vote_elements(*p->layout));
   BOOST_TEST(!m->unpinned());
 }
 

@@ -86,8 +86,8 @@ BOOST_AUTO_TEST_CASE(sums_follow_the_stage_at_every_zero_stage_in_both_orders_of
           o = ordered(split, 6, stage, micro_first);
           o.recompute = recompute;
           for (const auto& p : proved(table, o))
-            check_sums(*p, p->layout->pipeline_at(p->rank) == 0 ? std::vector<uint32_t>{3, 2, 1, 0}
-                                                                : std::vector<uint32_t>{1, 3, 0, 2});
+            check_sums(*p, p->options().mesh.pipeline_at(p->rank) == 0 ? std::vector<uint32_t>{3, 2, 1, 0}
+                                                                       : std::vector<uint32_t>{1, 3, 0, 2});
         }
 }
 

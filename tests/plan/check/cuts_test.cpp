@@ -69,7 +69,7 @@ BOOST_AUTO_TEST_CASE(ranks_that_differ_in_the_data_coordinate_alone_compute_and_
       const auto [table, options] = random_cut(random);
       const auto plans = plans_of(table, options);
       for (const auto& mine : plans) {
-        const auto& first = *plans[options.mesh.at_stage(0, mine->layout->pipeline_at(mine->rank))];
+        const auto& first = *plans[options.mesh.at_stage(0, mine->options().mesh.pipeline_at(mine->rank))];
         for (const lane l : {lane::compute, lane::fabric}) {
           const auto &a = mine->lanes[static_cast<size_t>(l)], &b = first.lanes[static_cast<size_t>(l)];
           BOOST_TEST_REQUIRE(a.size() == b.size());

@@ -5,6 +5,7 @@
 
 #include "plan/check/check.hpp"
 #include "plan/check/rules.hpp"
+#include "plan/group_exchange.hpp"
 #include "tests/plan/exchange_saboteur.hpp"
 #include "tests/plan/exchange_samples.hpp"
 
@@ -69,7 +70,7 @@ BOOST_AUTO_TEST_CASE(any_cut_of_a_model_that_groups_share_is_proved) {
       const auto proved = check(plans);
       BOOST_TEST(proved.has_value(), options.mesh.text() << ": " << (proved ? "" : proved.error().text));
       for (const auto& x : plans.front()->instructions)
-        if (x.kind == kind::exchange) ++seen[plans.front()->layout->exchange_of(x.subject, x.segment, x.use).op];
+        if (x.kind == kind::exchange) ++seen[exchange_of(*plans.front()->layout, x.subject, x.segment, x.use).op];
     }
   for (const auto op : {core::exchange_op::sum, core::exchange_op::gather, core::exchange_op::swap,
                         core::exchange_op::collect, core::exchange_op::scatter}) {
@@ -117,9 +118,9 @@ BOOST_AUTO_TEST_CASE(parts_that_change_places_or_come_twice_are_found) {
         x.subject = u;
         x.segment = s;
         x.use = random() % 2 == 0 ? use::forward : use::backward;
-        const auto& what = layout->exchange_of(u, s, x.use);
-        if (layout->exchanging_ranks(what) == 1) continue;
-        const uint32_t pieces = x.use == use::forward ? layout->pieces_of(what) : 1;
+        const auto& what = exchange_of(*layout, u, s, x.use);
+        if (what.ranks == 1) continue;
+        const uint32_t pieces = x.use == use::forward ? what.pieces : 1;
         x.piece = static_cast<uint32_t>(random() % pieces);
         const auto piece = pieces > 1 ? std::optional(x.piece) : std::nullopt;
         auto moved = all.exchange(x);

@@ -1,6 +1,7 @@
 #include "plan/layout/layout.hpp"
 
 #include "plan/layout/pieces.hpp"
+#include "plan/vote_layout.hpp"
 #include "tests/plan/samples.hpp"
 
 BOOST_AUTO_TEST_SUITE(layout)
@@ -85,10 +86,10 @@ BOOST_AUTO_TEST_CASE(publishing_moves_owned_elements_within_the_full_layout) {
 BOOST_AUTO_TEST_CASE(a_vote_carries_each_owners_square_sums_and_each_ranks_losses) {
   const auto p = example(small_options(2, 1, 3))[0];
   BOOST_TEST(p->layout->num_blocks == 5U);
-  BOOST_TEST(p->layout->vote_elements() == 5U + 2 * 3);
+  BOOST_TEST(vote_elements(*p->layout) == 5U + 2 * 3);
   BOOST_TEST(
       equal(moved(p).vote(), {{0, 0, 0, 1}, {1, 1, 1, 1}, {0, 2, 2, 1}, {1, 3, 3, 2}, {0, 5, 5, 3}, {1, 8, 8, 3}}));
-  BOOST_TEST(p->layout->loss_offset(1, 2) == 10U);
+  BOOST_TEST(loss_offset(*p->layout, 1, 2) == 10U);
 }
 
 BOOST_AUTO_TEST_CASE(a_forward_only_vote_carries_losses_alone) {

@@ -23,9 +23,9 @@ BOOST_AUTO_TEST_CASE(a_ranks_slices_are_those_of_the_layout) {
     for (uint32_t rank = 0; rank < options.ranks(); ++rank) {
       BOOST_TEST_INFO_SCOPE("rank " << rank);
       const troupe::plan::rank_slices mine(l, rank);
-      BOOST_TEST_REQUIRE(mine.data() == l.data_at(rank));
-      BOOST_TEST_REQUIRE(mine.replica() == l.replica_at(rank));
-      BOOST_TEST_REQUIRE(mine.tensor() == l.tensor_at(rank));
+      BOOST_TEST_REQUIRE(mine.data() == l.options.mesh.data_at(rank));
+      BOOST_TEST_REQUIRE(mine.replica() == l.options.replica_at(rank));
+      BOOST_TEST_REQUIRE(mine.tensor() == l.options.mesh.tensor_at(rank));
       for (uint32_t q = 0; q < table->parameters.size(); ++q) {
         BOOST_TEST_INFO_SCOPE("q " << q);
         BOOST_TEST_REQUIRE((mine.of(q) == l.slice_of(q, rank)));

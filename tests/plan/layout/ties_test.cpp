@@ -7,6 +7,7 @@
 #include "core/math.hpp"
 #include "plan/layout/buckets.hpp"
 #include "plan/layout/communicators.hpp"
+#include "plan/vote_layout.hpp"
 #include "tests/plan/tied_samples.hpp"
 
 BOOST_AUTO_TEST_SUITE(ties)
@@ -39,8 +40,8 @@ BOOST_AUTO_TEST_CASE(each_use_has_a_bucket_of_its_own_and_only_the_original_is_v
   BOOST_TEST((l->ties == std::vector<tied_uses>{{{0, copy}}}));
   for (const uint32_t q : {0U, copy})
     BOOST_TEST_CONTEXT("q " << q) BOOST_TEST(l->buckets[l->bucket_of[q]].parameters.size() == 1U);
-  BOOST_TEST(l->is_voted_on(l->bucket_of[0]));
-  BOOST_TEST(!l->is_voted_on(l->bucket_of[copy]));
+  BOOST_TEST(is_voted_on(*l, l->bucket_of[0]));
+  BOOST_TEST(!is_voted_on(*l, l->bucket_of[copy]));
   BOOST_TEST(l->num_blocks == in_bucket->num_blocks);
   for (uint32_t q = 0; q < copy; ++q) BOOST_TEST(l->block_offset[q] == in_bucket->block_offset[q]);
   BOOST_TEST(l->block_offset[copy] == 0U);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "plan/check/check.hpp"
+#include "plan/vote_layout.hpp"
 #include "tests/check_ok.hpp"
 #include "tests/plan/samples.hpp"
 
@@ -81,7 +82,7 @@ BOOST_AUTO_TEST_CASE(norms_are_gathered_once_if_parameters_are_cut) {
     BOOST_TEST(count(*p, kind::measure) == (stage == 0 ? 0U : 1U));
     BOOST_TEST(count(*p, kind::prepare) == p->sub_groups.size());
     BOOST_TEST(p->sub_groups.size() > 1U);
-    BOOST_TEST(p->layout->measured_elements() == 2 * p->layout->num_blocks);
+    BOOST_TEST(measured_elements(*p->layout) == 2 * p->layout->num_blocks);
   }
 }
 

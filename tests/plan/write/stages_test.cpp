@@ -243,7 +243,7 @@ BOOST_AUTO_TEST_CASE(ranks_that_differ_in_the_data_coordinate_alone_compute_the_
   for (uint32_t r = 0; r < plans.size(); ++r) {
     BOOST_TEST_INFO_SCOPE("r " << r);
     const auto& mine = *plans[r];
-    const auto& first = *plans[o.mesh.at_stage(0, mine.layout->pipeline_at(r))];
+    const auto& first = *plans[o.mesh.at_stage(0, mine.options().mesh.pipeline_at(r))];
     for (const lane l : {lane::compute, lane::fabric}) {
       const auto &a = mine.lanes[static_cast<size_t>(l)], &b = first.lanes[static_cast<size_t>(l)];
       BOOST_TEST_REQUIRE(a.size() == b.size());

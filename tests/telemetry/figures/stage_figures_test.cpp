@@ -4,6 +4,7 @@
 #include <boost/test/unit_test.hpp>
 #include <nlohmann/json.hpp>
 
+#include "plan/stages.hpp"
 #include "telemetry/figures/communication_log.hpp"
 #include "telemetry/figures/trace.hpp"
 #include "telemetry/figures/unit_profile.hpp"
@@ -87,7 +88,7 @@ BOOST_AUTO_TEST_CASE(counts_and_bytes_are_the_plans) {
     BOOST_TEST(f.stages[s].ranks == (std::vector<uint32_t>{2 * s, 2 * s + 1}));
     BOOST_TEST(f.stages[s].units == 3U);
     BOOST_TEST(f.stages[s].gathers == num_of(p, plan::kind::gather));
-    BOOST_TEST(f.stages[s].sent_bytes == 4 * p.layout->transfer_bytes(1));
+    BOOST_TEST(f.stages[s].sent_bytes == 4 * plan::transfer_bytes(*p.layout, 1));
     BOOST_TEST(f.stages[s].micros_in_flight == 2 - s);
   }
 }
@@ -104,7 +105,7 @@ BOOST_AUTO_TEST_CASE(stages_of_one_rank_share_its_idle_time_and_nothing_else) {
   }
   BOOST_TEST(gathers == num_of(*step[0].plan, plan::kind::gather) + num_of(*step[2].plan, plan::kind::gather));
   // Half of the bytes are sent to each neighbour.
-  BOOST_TEST(f.stages[1].sent_bytes == 8 * step[0].plan->layout->transfer_bytes(1));
+  BOOST_TEST(f.stages[1].sent_bytes == 8 * plan::transfer_bytes(*step[0].plan->layout, 1));
 }
 
 BOOST_AUTO_TEST_CASE(a_model_that_is_not_cut_has_no_stages) {
@@ -155,7 +156,7 @@ BOOST_AUTO_TEST_CASE(the_log_counts_what_crosses_between_stages_once_and_with_it
   for (const auto& row : log.rows()) {
     if (row.op == "send_receive") {
       transfers += row.count;
-      BOOST_TEST(row.message_bytes == step[0].plan->layout->transfer_bytes(1));
+      BOOST_TEST(row.message_bytes == plan::transfer_bytes(*step[0].plan->layout, 1));
       BOOST_TEST(row.ranks == 2U);
       BOOST_TEST(row.average_ms() > 0);
     }

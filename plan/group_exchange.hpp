@@ -1,0 +1,52 @@
+// Owns the sizes of an exchange between the ranks of a tensor or sequence group: what follows from a segment's exchange
+// and from a job's options.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "core/math.hpp"
+#include "plan/job_layout.hpp"
+
+namespace troupe::plan {
+
+/// The exchange of a segment's output, or of the gradient of its input, as the ranks of a job run it.
+struct group_exchange : core::segment_exchange {
+  uint32_t ranks = 1;   ///< number of ranks that take part; 1: there is nothing to exchange
+  uint32_t pieces = 1;  ///< number of pieces of rows into which it and the product before it are divided; 1: whole
+
+  group_exchange(const plan_options& o, const core::segment_exchange& x) : core::segment_exchange(x) {
+    if (op != core::exchange_op::none) ranks = is_of_tensor_group() ? o.mesh.tensor_ranks() : o.mesh.sequence_ranks();
+    if (rows > 0 && ranks > 1 && o.mode != mode::generate)
+      pieces = static_cast<uint32_t>(std::min<uint64_t>(o.exchange_pieces, rows));
+  }
+  /// Returns the bytes that every rank of the group has received or computed when the exchange is done.
+  [[nodiscard]] uint64_t all_bytes() const { return bytes * (op == core::exchange_op::sum ? 1 : ranks); }
+  /// Rows of a piece. If a shorter micro-batch has fewer rows, the piece ends with the tensor.
+  [[nodiscard]] slice rows_of(uint32_t piece) const {
+    const uint64_t first = rows * piece / pieces;
+    return {first, rows * (piece + 1) / pieces - first};
+  }
+  /// Bytes that one piece moves; the pieces add up to all_bytes.
+  [[nodiscard]] uint64_t bytes_of(uint32_t piece) const {
+    return pieces == 1 ? all_bytes() : rows_of(piece).count * (bytes / rows);
+  }
+  /// Byte offset of a rank's own input in the exchange's slot; 0 if the exchange is in place.
+  [[nodiscard]] uint64_t given_at() const {
+    if (op == core::exchange_op::swap) return all_bytes();
+    return op == core::exchange_op::scatter ? bytes : 0;
+  }
+  /// Bytes of the exchange's slot, with a header after the elements as in a transfer.
+  [[nodiscard]] uint64_t slot_bytes() const {
+    return core::round_up(given_at() + all_bytes(), core::input_alignment) + transfer_header_bytes;
+  }
+};
+
+/// Returns the exchange between tensor or sequence ranks that follows a segment: of its output (forward), or of the
+/// gradient of its input (backward).
+inline group_exchange exchange_of(const job_layout& l, uint32_t unit, uint32_t segment, use way) {
+  const core::segment_info& s = l.table->units[unit].segments[segment];
+  return {l.options, way == use::forward ? s.output : s.input_gradient};
+}
+
+}  // namespace troupe::plan

@@ -2,8 +2,8 @@
 
 #include <sstream>
 
-#include "checkpoint/files/atomic_file.hpp"
 #include "core/clock.hpp"
+#include "storage/files/atomic_file.hpp"
 #include "telemetry/figures/trace.hpp"
 
 namespace troupe::actors {
@@ -33,7 +33,7 @@ void trace(telemetry_state& s, const record_step& m) {
   if (s.zero_ns == 0) s.zero_ns = m.spans->front().spans.front().start_ns;
   if (!s.events.empty()) s.events += ",\n";
   s.events += telemetry::trace_events(*m.spans, step, s.zero_ns);
-  auto wrote = checkpoint::write_file_atomically(s.setup.trace_file, whole_trace(s.events, *m.spans));
+  auto wrote = storage::write_file_atomically(s.setup.trace_file, whole_trace(s.events, *m.spans));
   if (!wrote && !s.complained && !s.told_gone && s.setup.complain) {
     s.complained = true;
     s.setup.complain(wrote.error());
@@ -43,7 +43,7 @@ void trace(telemetry_state& s, const record_step& m) {
 // Writes `text` to `file`. Returns false if either is empty or the file could not be written, which is reported.
 bool write(const telemetry_state& s, const std::filesystem::path& file, const std::string& text) {
   if (file.empty() || text.empty()) return false;
-  auto wrote = checkpoint::write_file_atomically(file, text);
+  auto wrote = storage::write_file_atomically(file, text);
   if (!wrote && s.setup.complain) s.setup.complain(wrote.error());
   return wrote.has_value();
 }

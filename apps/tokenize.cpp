@@ -11,7 +11,6 @@
 #include "apps/base/exit_code.hpp"
 #include "apps/base/interrupts.hpp"
 #include "apps/base/terminal.hpp"
-#include "checkpoint/files/atomic_file.hpp"
 #include "core/clock.hpp"
 #include "core/system_error.hpp"
 #include "core/text.hpp"
@@ -20,6 +19,7 @@
 #include "data/source_summary.hpp"
 #include "data/token_file.hpp"
 #include "data/token_stream.hpp"
+#include "storage/files/atomic_file.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -121,7 +121,7 @@ core::result<written_tokens> write(const tokenize_arguments& a, display& show, c
   size_t files = 0, number = 0;
   for (const auto& in : inputs) files += in.listed.files.size();
 
-  TROUPE_ASSIGN(auto bin, checkpoint::atomic_file::create(output));
+  TROUPE_ASSIGN(auto bin, storage::atomic_file::create(output));
   data::document_encoder encoder(
       *tokenizer, static_cast<uint8_t>(made.width), made.tokenizer.vocab_size,
       [&](std::span<const std::byte> bytes) { return bin.write(bytes); },
@@ -160,7 +160,7 @@ core::result<written_tokens> write(const tokenize_arguments& a, display& show, c
   fs::remove(description, ec);
   if (ec) return core::fail(core::path_error("replace", description, ec.value()));
   TROUPE_TRY(bin.commit());
-  TROUPE_TRY(checkpoint::write_file_atomically(description, data::as_text(made)));
+  TROUPE_TRY(storage::write_file_atomically(description, data::as_text(made)));
   return written_tokens{std::move(made), std::move(sources)};
 }
 

@@ -1,5 +1,5 @@
 // A user's file of names for the tensors of a checkpoint, as uninterpreted lines. config/ reads the file;
-// checkpoint/source/name_rules.hpp interprets the lines.
+// formats/names/name_rules.hpp interprets the lines.
 #pragma once
 
 #include <cstddef>

@@ -10,18 +10,18 @@
 
 #include "actors/memory/initial_weights.hpp"
 #include "actors/memory/state_store.hpp"
-#include "checkpoint/source/layer_names.hpp"
-#include "checkpoint/source/left_out.hpp"
-#include "checkpoint/source/name_map.hpp"
-#include "checkpoint/source/peft_names.hpp"
-#include "checkpoint/source/scatter_read.hpp"
+#include "formats/names/layer_names.hpp"
+#include "formats/names/name_map.hpp"
+#include "formats/names/peft_names.hpp"
+#include "formats/source/left_out.hpp"
+#include "formats/source/scatter_read.hpp"
 
 #include "job/compression/mask_scores.hpp"
 namespace troupe::actors {
 namespace {
 
-using checkpoint::tensor_entry;
-using checkpoint::tensor_kind;
+using formats::tensor_entry;
+using formats::tensor_kind;
 
 /// Number of unknown parameters that one error message names at most.
 constexpr size_t max_names_shown = 5;
@@ -36,7 +36,7 @@ struct swapped_target {
   uint64_t offset = 0;            // byte offset of these states in the memory of the batch that they are read in
 };
 
-bool holds_any_moment(const checkpoint::tensor_source& s) {
+bool holds_any_moment(const formats::tensor_source& s) {
   return std::any_of(s.tensors.begin(), s.tensors.end(),
                      [](const tensor_entry& t) { return t.kind == tensor_kind::moment; });
 }
@@ -45,7 +45,7 @@ bool holds_any_moment(const checkpoint::tensor_source& s) {
 /// reads them.
 class wishes {
  public:
-  wishes(const checkpoint::tensor_source& from, const job::optimizer_groups& groups, const job::chosen_tensor& tensor,
+  wishes(const formats::tensor_source& from, const job::optimizer_groups& groups, const job::chosen_tensor& tensor,
          const load_options& options, lacking_frozen frozen, std::function<bool()> wants_end)
       : from_(from),
         groups_(groups),
@@ -83,9 +83,9 @@ class wishes {
       }
       if (!name && frozen_ == lacking_frozen::kept && !p.trainable) continue;
       if (!name) return missing(p);
-      c.master = checkpoint::find_tensor(from_, *name, tensor_kind::master);
-      c.frozen = checkpoint::find_tensor(from_, *name, tensor_kind::frozen);
-      c.weight = checkpoint::find_tensor(from_, *name, tensor_kind::weight);
+      c.master = formats::find_tensor(from_, *name, tensor_kind::master);
+      c.frozen = formats::find_tensor(from_, *name, tensor_kind::frozen);
+      c.weight = formats::find_tensor(from_, *name, tensor_kind::weight);
       const auto* weights = c.weights(saved_masters_);
       if (weights == nullptr) return missing(p, *name);
       TROUPE_TRY(same_shape(p, *weights));
@@ -98,14 +98,14 @@ class wishes {
       if (!p.trainable || !states_ || c.master == nullptr) continue;
       with_states.insert(c.master->name);
       for (const auto moment : moments(q)) {
-        const auto* found = checkpoint::find_tensor(from_, *name, tensor_kind::moment, moment);
+        const auto* found = formats::find_tensor(from_, *name, tensor_kind::moment, moment);
         if (found == nullptr)
           return fail(error_kind::mismatch,
                       fmt::format("'{}': tensor {} is not {}; set "
                                   "checkpoint.load.optimizer_states: false (--no-load-optimizer-states) to begin "
                                   "without the optimizer's states",
-                                  checkpoint::shown_place(from_),
-                                  checkpoint::shown(p.name, tensor_kind::moment, moment), why_not_there()));
+                                  formats::shown_place(from_), formats::shown(p.name, tensor_kind::moment, moment),
+                                  why_not_there()));
         TROUPE_TRY(same_shape(p, *found));
         c.moments.push_back(found);
       }
@@ -124,7 +124,7 @@ class wishes {
     return fail(error_kind::mismatch,
                 fmt::format("'{}' holds {} parameters that this model does not have, such as {}; set "
                             "checkpoint.load.strict: false (--no-load-strict) to ignore them",
-                            checkpoint::shown_place(from_), unknown.size(), fmt::join(shown, ", ")));
+                            formats::shown_place(from_), unknown.size(), fmt::join(shown, ", ")));
   }
 
   /// Sets moments that are not read from the checkpoint to their initial values, for parameters whose weights are read.
@@ -149,7 +149,7 @@ class wishes {
 
   /// Reads the elements of all targets: in one pass if all targets are in memory, otherwise in batches of tensors,
   /// whose states are written to swap files after each batch.
-  core::result<void> read(checkpoint::read_report& total) {
+  core::result<void> read(formats::read_report& total) {
     // Brings the swapped targets of each tensor together, as batch_from() expects.
     std::stable_sort(swapped_.begin(), swapped_.end(),
                      [](const auto& a, const auto& b) { return a.tensor < b.tensor; });
@@ -190,7 +190,7 @@ class wishes {
   /// ...)" if the source itself has left optimizer states out.
   [[nodiscard]] std::string why_not_there() const {
     for (const auto& line : from_.remarks)
-      if (line.starts_with(checkpoint::left_out_mark) && line.find("optimizer") != line.npos)
+      if (line.starts_with(formats::left_out_mark) && line.find("optimizer") != line.npos)
         return fmt::format("read ({})", line);
     return "in the checkpoint";
   }
@@ -225,10 +225,10 @@ class wishes {
 
   [[nodiscard]] core::result<void> missing(const core::parameter_info& p, const std::string& name = {}) const {
     const std::string as = name.empty() || name == p.name ? "" : fmt::format(" as '{}'", name);
-    const auto unread = std::ranges::find(from_.unread, name.empty() ? p.name : name, &checkpoint::unread_tensor::name);
+    const auto unread = std::ranges::find(from_.unread, name.empty() ? p.name : name, &formats::unread_tensor::name);
     if (unread != from_.unread.end())
       return fail(error_kind::mismatch, fmt::format("'{}': parameter '{}', {}, has the type {}, which cannot be loaded",
-                                                    checkpoint::shown_place(from_), p.name, p.shape, unread->type));
+                                                    formats::shown_place(from_), p.name, p.shape, unread->type));
     const char* const remedy =
         p.trainable
             ? ""
@@ -236,17 +236,17 @@ class wishes {
               "of a run that left it out, checkpoint.load.strict: false (--no-load-strict) gives it its first "
               "value";
     return fail(error_kind::mismatch, fmt::format("'{}': parameter '{}', {}, is missing{} in the checkpoint{}",
-                                                  checkpoint::shown_place(from_), p.name, p.shape, as, remedy));
+                                                  formats::shown_place(from_), p.name, p.shape, as, remedy));
   }
 
   /// Refuses a checkpoint of a model with an adapter (PEFT), whose parameter names differ from this run's, unless the
   /// model of this run has such names itself.
   [[nodiscard]] core::result<void> refuse_peft() const {
-    const auto is_of_peft = [](const core::parameter_info& p) { return checkpoint::is_peft_name(p.name); };
+    const auto is_of_peft = [](const core::parameter_info& p) { return formats::is_peft_name(p.name); };
     if (options_.custom_load_fn || std::ranges::any_of(tensor_.whole->parameters, is_of_peft)) return {};
-    const auto found = checkpoint::peft_finding(from_);
+    const auto found = formats::peft_finding(from_);
     if (!found) return {};
-    return fail(error_kind::mismatch, fmt::format("'{}' {}", checkpoint::shown_place(from_), *found));
+    return fail(error_kind::mismatch, fmt::format("'{}' {}", formats::shown_place(from_), *found));
   }
 
   /// Returns the error for a checkpoint that has none of the parameters `wanted`. (Single parameters may be missing and
@@ -254,18 +254,17 @@ class wishes {
   [[nodiscard]] core::result<void> nothing_fits(const std::vector<std::string>& wanted) const {
     TROUPE_TRY(refuse_peft());
     std::vector<std::string> held;
-    for (const auto& p : checkpoint::parameters_of(from_)) held.push_back(p.name);
-    return fail(
-        error_kind::mismatch,
-        fmt::format("'{}': no parameter of this model is in the checkpoint: wanted {}, it holds {}",
-                    checkpoint::shown_place(from_), checkpoint::first_names(wanted), checkpoint::first_names(held)));
+    for (const auto& p : formats::parameters_of(from_)) held.push_back(p.name);
+    return fail(error_kind::mismatch,
+                fmt::format("'{}': no parameter of this model is in the checkpoint: wanted {}, it holds {}",
+                            formats::shown_place(from_), formats::first_names(wanted), formats::first_names(held)));
   }
 
   [[nodiscard]] core::result<void> same_shape(const core::parameter_info& p, const tensor_entry& t) const {
     if (t.shape == p.shape) return {};
     return fail(error_kind::mismatch,
-                fmt::format("'{}': parameter '{}': wanted {}, found {} in tensor {}", checkpoint::shown_place(from_),
-                            p.name, p.shape, t.shape, checkpoint::shown(t)));
+                fmt::format("'{}': parameter '{}': wanted {}, found {} in tensor {}", formats::shown_place(from_),
+                            p.name, p.shape, t.shape, formats::shown(t)));
   }
 
   /// Adds a target to tensor `t`: the elements of state `part` of parameter `q` that the rank of `memory` holds, in
@@ -323,7 +322,7 @@ class wishes {
     return b;
   }
 
-  core::result<void> read_batch(const batch& b, checkpoint::read_report& total) {
+  core::result<void> read_batch(const batch& b, formats::read_report& total) {
     std::vector<std::byte> room(b.bytes);
     const std::span swapped(swapped_.data() + b.begin, b.end - b.begin);
     for (const auto& x : swapped) wanted_[x.tensor].targets[x.target].to = room.data() + x.offset;
@@ -334,9 +333,9 @@ class wishes {
     return {};
   }
 
-  core::result<void> read_tensors(std::span<const checkpoint::scattered_tensor> wanted,
-                                  checkpoint::read_report& total) const {
-    TROUPE_ASSIGN(const auto did, checkpoint::read_scattered(checkpoint::real_files(), from_, wanted, wants_end_));
+  core::result<void> read_tensors(std::span<const formats::scattered_tensor> wanted,
+                                  formats::read_report& total) const {
+    TROUPE_ASSIGN(const auto did, formats::read_scattered(storage::real_files(), from_, wanted, wants_end_));
     total.bytes += did.bytes;
     total.verified_bytes += did.verified_bytes;
     return {};
@@ -347,33 +346,33 @@ class wishes {
   }
 
   /// Returns the list of targets of tensor `t`, to which every rank adds its own.
-  std::vector<checkpoint::read_target>& targets_of(const tensor_entry* t) {
+  std::vector<formats::read_target>& targets_of(const tensor_entry* t) {
     if (wanted_.empty()) wanted_.resize(from_.tensors.size());
     auto& w = wanted_[static_cast<size_t>(t - from_.tensors.data())];
     w.tensor = t;
     return w.targets;
   }
 
-  const checkpoint::tensor_source& from_;
+  const formats::tensor_source& from_;
   const job::optimizer_groups& groups_;
   const job::chosen_tensor& tensor_;
   const load_options& options_;
   const lacking_frozen frozen_;
-  checkpoint::name_map names_;
+  formats::name_map names_;
   bool states_, saved_masters_;
   std::function<bool()> wants_end_;
   // [parameter, tensor coordinate]: share of the parameter that ranks with this coordinate hold
   std::map<std::pair<uint32_t, uint32_t>, core::tp_slices> shares_;
   std::vector<choice> chosen_;  // [parameter]: tensors of the checkpoint that were chosen for the parameter
-  std::vector<checkpoint::scattered_tensor> wanted_;  // [tensor of the source]: its targets; null if it is not read
-  std::vector<swapped_target> swapped_;               // targets whose states are in a swap file
+  std::vector<formats::scattered_tensor> wanted_;  // [tensor of the source]: its targets; null if it is not read
+  std::vector<swapped_target> swapped_;            // targets whose states are in a swap file
 };
 
 }  // namespace
 
 bool replaces_everything(const load_options& options) { return options.load_module_strict && !options.custom_load_fn; }
 
-core::result<load_report> load_tensors(const checkpoint::tensor_source& from,
+core::result<load_report> load_tensors(const formats::tensor_source& from,
                                        std::span<const std::shared_ptr<rank_memory>> memory,
                                        const job::optimizer_groups& groups, const job::chosen_tensor& tensor,
                                        const load_options& options, live_load* live, std::function<bool()> wants_end,

@@ -11,15 +11,15 @@
 
 #include "actors/loading/load_options.hpp"
 #include "actors/memory/rank_memory.hpp"
-#include "checkpoint/source/scatter_read.hpp"
-#include "checkpoint/source/tensor_source.hpp"
+#include "formats/source/scatter_read.hpp"
+#include "formats/source/tensor_source.hpp"
 #include "job/optimizer_groups.hpp"
 #include "job/tensor/tensor.hpp"
 
 namespace troupe::actors {
 
 struct load_report {
-  checkpoint::read_report read;
+  formats::read_report read;
   uint64_t missing = 0;  ///< number of parameters that are missing in the checkpoint and keep their first values
   bool states = false;   ///< true: optimizer moments were loaded; false if the checkpoint or the options exclude them
   std::string first_missing;
@@ -59,7 +59,7 @@ enum class lacking_frozen : uint8_t { refused, kept };
 /// `live` is given. Errors: mismatch for a parameter that is missing or has another shape, a missing moment, or a
 /// tensor that the model has no parameter for; bad_input for a piece that does not match its digest; io; stopped once
 /// `wants_end`, which several threads call, returns true.
-core::result<load_report> load_tensors(const checkpoint::tensor_source& from,
+core::result<load_report> load_tensors(const formats::tensor_source& from,
                                        std::span<const std::shared_ptr<rank_memory>> memory,
                                        const job::optimizer_groups& groups, const job::chosen_tensor& tensor,
                                        const load_options& options = {}, live_load* live = nullptr,

@@ -13,13 +13,13 @@
 namespace troupe::actors {
 namespace {
 
-core::result<checkpoint::digest128> digest_of_tokens(const data::token_stream& from, uint64_t most) {
+core::result<storage::digest128> digest_of_tokens(const data::token_stream& from, uint64_t most) {
   const uint64_t all = from.size();
   const uint64_t blocks = std::max<uint64_t>(2, most / digested_block_tokens);
   const bool whole = all <= blocks * digested_block_tokens;
   const uint64_t count = whole ? core::div_up(all, digested_block_tokens) : blocks;
   std::vector<int64_t> block(digested_block_tokens);
-  checkpoint::digest_stream digest;
+  storage::digest_stream digest;
   for (uint64_t i = 0; i < count; ++i) {
     const uint64_t last = all - std::min(all, digested_block_tokens);
     const uint64_t first =
@@ -43,12 +43,12 @@ std::string shown_end(std::optional<uint32_t> token) {
 
 }  // namespace
 
-core::result<checkpoint::data_record> record_of(const data::corpus& corpus, const std::vector<std::string>& names,
-                                                double validation_fraction, const std::string& tokenizer) {
-  checkpoint::data_record out{.sequence_length = corpus.sequence(),
-                              .validation_fraction = validation_fraction,
-                              .tokenizer = tokenizer,
-                              .sources = {}};
+core::result<formats::data_record> record_of(const data::corpus& corpus, const std::vector<std::string>& names,
+                                             double validation_fraction, const std::string& tokenizer) {
+  formats::data_record out{.sequence_length = corpus.sequence(),
+                           .validation_fraction = validation_fraction,
+                           .tokenizer = tokenizer,
+                           .sources = {}};
   for (size_t i = 0; i < corpus.sources(); ++i) {
     const auto& stream = corpus.source(i);
     TROUPE_ASSIGN(const auto digest, digest_of_tokens(stream, digested_tokens / corpus.sources()));
@@ -58,7 +58,7 @@ core::result<checkpoint::data_record> record_of(const data::corpus& corpus, cons
   return out;
 }
 
-data_change compare(const checkpoint::data_record& was, const checkpoint::data_record& now) {
+data_change compare(const formats::data_record& was, const formats::data_record& now) {
   data_change out;
   const auto differs = [&out](std::string words) { out.differences.push_back(std::move(words)); };
   if (was.sequence_length != now.sequence_length)

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/native/data_record.hpp"
 #include "core/error.hpp"
 #include "data/corpus.hpp"
+#include "formats/source/data_record.hpp"
 
 namespace troupe::actors {
 
@@ -20,8 +20,8 @@ inline constexpr uint64_t digested_block_tokens = 4096;
 
 /// Returns the record by which a later run compares its data with `corpus`, whose sources are called `names`. Errors:
 /// those of reading the sources.
-core::result<checkpoint::data_record> record_of(const data::corpus& corpus, const std::vector<std::string>& names,
-                                                double validation_fraction, const std::string& tokenizer);
+core::result<formats::data_record> record_of(const data::corpus& corpus, const std::vector<std::string>& names,
+                                             double validation_fraction, const std::string& tokenizer);
 
 struct data_change {
   std::vector<std::string> differences;  ///< a few words for each difference; empty: the data are equal
@@ -30,7 +30,7 @@ struct data_change {
   uint64_t validates_trained = 0;
 };
 
-data_change compare(const checkpoint::data_record& was, const checkpoint::data_record& now);
+data_change compare(const formats::data_record& was, const formats::data_record& now);
 
 /// Returns a text for the user that says what a run which continues at sample `sample` does with the changed data.
 std::string sentence_of(const data_change& change, uint64_t sample);

@@ -20,7 +20,7 @@ struct stored_state {
 };
 
 /// A virtual file whose bytes are states in memory, as a checkpoint would store them. Gaps between tensors are zeros.
-class states_file final : public checkpoint::input_file {
+class states_file final : public storage::input_file {
  public:
   states_file(const whole_states& states, const std::vector<stored_state>& list, std::mutex& one)
       : states_(states), list_(list), one_(one) {}
@@ -62,12 +62,12 @@ class states_file final : public checkpoint::input_file {
   std::mutex& one_;
 };
 
-class states_view final : public checkpoint::source_view {
+class states_view final : public formats::source_view {
  public:
   states_view(const whole_states& states, std::vector<stored_state> list) : states_(states), list_(std::move(list)) {}
 
-  [[nodiscard]] core::result<std::unique_ptr<checkpoint::input_file>> open(
-      checkpoint::file_system& /*files*/) const override {
+  [[nodiscard]] core::result<std::unique_ptr<storage::input_file>> open(
+      storage::file_system& /*files*/) const override {
     return std::make_unique<states_file>(states_, list_, one_);
   }
   [[nodiscard]] bool is_compressed() const override { return false; }
@@ -80,18 +80,18 @@ class states_view final : public checkpoint::source_view {
 
 }  // namespace
 
-checkpoint::tensor_source source_of_states(const whole_states& states, const core::model_table& table,
-                                           const job::optimizer_groups& groups) {
-  checkpoint::tensor_source out;
+formats::tensor_source source_of_states(const whole_states& states, const core::model_table& table,
+                                        const job::optimizer_groups& groups) {
+  formats::tensor_source out;
   out.format = "this run's memory";
   out.folder = "the ranks' memory";
   std::vector<stored_state> list;
   uint64_t offset = 0;
   const state_store types(*states.ranks().front());
-  const auto add = [&](uint32_t q, checkpoint::tensor_kind kind, plan::state_part part, std::string_view moment) {
+  const auto add = [&](uint32_t q, formats::tensor_kind kind, plan::state_part part, std::string_view moment) {
     const auto& p = table.parameters[q];
     const stored_state x{offset, p.numel(), q, part, types.type_of(part)};
-    checkpoint::piece whole;
+    formats::piece whole;
     whole.count = x.elements;
     whole.offset_bytes = offset;
     out.tensors.push_back({.name = p.name,
@@ -100,20 +100,20 @@ checkpoint::tensor_source source_of_states(const whole_states& states, const cor
                            .type = x.type,
                            .shape = p.shape,
                            .pieces = {whole}});
-    offset = core::round_up(offset + x.bytes(), checkpoint::piece_alignment_bytes);
+    offset = core::round_up(offset + x.bytes(), formats::piece_alignment_bytes);
     list.push_back(x);
   };
   for (uint32_t q = 0; q < table.parameters.size(); ++q) {
     const auto& p = table.parameters[q];
     if (p.is_copy() || p.of_teacher) continue;
     if (!p.trainable) {
-      add(q, checkpoint::tensor_kind::frozen, plan::state_part::copy, {});
+      add(q, formats::tensor_kind::frozen, plan::state_part::copy, {});
       continue;
     }
-    add(q, checkpoint::tensor_kind::master, plan::state_part::master, {});
+    add(q, formats::tensor_kind::master, plan::state_part::master, {});
     const auto moments = kernels::moment_names(groups.groups[groups.group_of[q]].options);
     for (uint32_t k = 0; k < moments.size(); ++k)
-      add(q, checkpoint::tensor_kind::moment, plan::moment_part(k), moments[k]);
+      add(q, formats::tensor_kind::moment, plan::moment_part(k), moments[k]);
   }
   put_in_order(out);
   const uint64_t bytes = list.empty() ? 0 : list.back().offset + list.back().bytes();

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "actors/memory/whole_states.hpp"
-#include "checkpoint/source/tensor_source.hpp"
+#include "formats/source/tensor_source.hpp"
 #include "job/optimizer_groups.hpp"
 
 namespace troupe::actors {
@@ -12,7 +12,7 @@ namespace troupe::actors {
 /// Returns a source of the master weights, moments and frozen parameters in `states`; `table` is that of the whole
 /// model. Copies of tied parameters and a teacher's parameters are left out. The source has tensors only: its `run` is
 /// empty. The states must not change while the source is read, and must outlive it.
-checkpoint::tensor_source source_of_states(const whole_states& states, const core::model_table& table,
-                                           const job::optimizer_groups& groups);
+formats::tensor_source source_of_states(const whole_states& states, const core::model_table& table,
+                                        const job::optimizer_groups& groups);
 
 }  // namespace troupe::actors

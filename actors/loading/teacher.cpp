@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint64_t block_bytes = uint64_t{1} << 20;
 
-core::result<void> add_file(const std::filesystem::path& path, checkpoint::digest_stream& to) {
+core::result<void> add_file(const std::filesystem::path& path, storage::digest_stream& to) {
   TROUPE_ASSIGN(const auto file, core::source_file::open(path));
   std::vector<std::byte> block(std::min(block_bytes, file.size()));
   for (uint64_t done = 0; done < file.size(); done += block.size()) {
@@ -25,7 +25,7 @@ core::result<void> add_file(const std::filesystem::path& path, checkpoint::diges
 
 }  // namespace
 
-core::result<checkpoint::teacher_record> teacher_record_of(const std::filesystem::path& folder) {
+core::result<formats::teacher_record> teacher_record_of(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> files{folder / "config.json"};
   std::error_code failed;
   for (const auto& entry : std::filesystem::directory_iterator(folder, failed))
@@ -33,13 +33,13 @@ core::result<checkpoint::teacher_record> teacher_record_of(const std::filesystem
   if (failed)
     return core::fail(core::error_kind::io, fmt::format("cannot read '{}': {}", folder.string(), failed.message()));
   std::sort(files.begin() + 1, files.end());
-  checkpoint::digest_stream all;
+  storage::digest_stream all;
   for (const auto& path : files) TROUPE_TRY(add_file(path, all));
-  return checkpoint::teacher_record{folder.string(), all.value()};
+  return formats::teacher_record{folder.string(), all.value()};
 }
 
-core::result<void> check_teacher(const std::filesystem::path& checkpoint, const checkpoint::teacher_record& saved,
-                                 const checkpoint::teacher_record& now) {
+core::result<void> check_teacher(const std::filesystem::path& checkpoint, const formats::teacher_record& saved,
+                                 const formats::teacher_record& now) {
   if (saved.digest == now.digest) return {};
   return core::fail(
       core::error_kind::mismatch,

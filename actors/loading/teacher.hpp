@@ -4,18 +4,18 @@
 
 #include <filesystem>
 
-#include "checkpoint/native/manifest.hpp"
 #include "core/error.hpp"
+#include "formats/source/run_records.hpp"
 
 namespace troupe::actors {
 
 /// Reads the config.json and the safetensors files of a teacher's folder completely, and returns the record that
 /// identifies them. Errors: io.
-core::result<checkpoint::teacher_record> teacher_record_of(const std::filesystem::path& folder);
+core::result<formats::teacher_record> teacher_record_of(const std::filesystem::path& folder);
 
 /// Checks that the run's teacher `now` has the same contents as the teacher `saved` in the checkpoint, whatever the
 /// path of its folder. Errors: mismatch.
-core::result<void> check_teacher(const std::filesystem::path& checkpoint, const checkpoint::teacher_record& saved,
-                                 const checkpoint::teacher_record& now);
+core::result<void> check_teacher(const std::filesystem::path& checkpoint, const formats::teacher_record& saved,
+                                 const formats::teacher_record& now);
 
 }  // namespace troupe::actors

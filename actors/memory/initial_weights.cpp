@@ -4,8 +4,8 @@
 #include <functional>
 
 #include "actors/memory/state_store.hpp"
-#include "checkpoint/source/source_reader.hpp"
 #include "core/tp_slices.hpp"
+#include "formats/source/source_reader.hpp"
 #include "job/compression/mask_scores.hpp"
 #include "kernels/base/cast.hpp"
 #include "kernels/base/random.hpp"
@@ -104,9 +104,9 @@ core::result<void> fill_part(const filler& fill, const state_store& store, uint3
       std::byte* const to = in_place ? run.at + done * core::size_of(type) : stored.data();
       const auto* const wide = reinterpret_cast<const std::byte*>(scratch.data());
       if (const auto lost = kernels::cast(wide, core::dtype::f32, to, type, n))
-        return core::fail(checkpoint::overflow_error(store.plan().table().parameters[q].name,
-                                                     {first + lost->element, lost->value}, type,
-                                                     "wanted a run that computes in a wider type"));
+        return core::fail(formats::overflow_error(store.plan().table().parameters[q].name,
+                                                  {first + lost->element, lost->value}, type,
+                                                  "wanted a run that computes in a wider type"));
       if (in_place) continue;
       TROUPE_TRY(store.write(q, part, first, stored));
     }

@@ -4,8 +4,8 @@
 
 #include "actors/peers/process_links.hpp"
 #include "actors/run/training_run.hpp"
-#include "checkpoint/commit/names.hpp"
-#include "checkpoint/native/shard.hpp"
+#include "formats/source/shard_header.hpp"
+#include "storage/files/working_folder.hpp"
 
 namespace troupe::actors {
 
@@ -50,7 +50,7 @@ core::result<save_invitation> machine_disks::place_of_part(const save_invitation
   const auto& who = *links_.members;
   if (!are_used() || who.machine() == who.seats.front().machine) return invitation;
   save_invitation out{parts_folder(invitation.working.parent_path(), invitation.save_id), invitation.save_id};
-  TROUPE_TRY(checkpoint::make_folders(checkpoint::real_files(), out.working));
+  TROUPE_TRY(storage::make_folders(storage::real_files(), out.working));
   return out;
 }
 
@@ -59,8 +59,7 @@ void machine_disks::tell_saved(const save_job& save, const save_report& report) 
   std::string writers;
   const auto& who = *links_.members;
   for (uint32_t r = 0; r < run_.term->ranks(); ++r)
-    writers +=
-        fmt::format("{} {}\n", checkpoint::shard_file_name(r), links_.job->cluster.hosts[who.machine_of(r)].name);
+    writers += fmt::format("{} {}\n", formats::shard_file_name(r), links_.job->cluster.hosts[who.machine_of(r)].name);
   const auto warn = [&](const core::error& why) {
     run_.host.warnings->put(
         fmt::format("checkpoint.use_node_local_storage: after the checkpoint of step {}: {}", save.step(), why.text));

@@ -14,11 +14,11 @@
 #include "actors/processes/keep_for_others.hpp"
 #include "actors/processes/swap_folder_name.hpp"
 #include "actors/run/training_run.hpp"
-#include "checkpoint/files/digest.hpp"
 #include "core/clock.hpp"
 #include "job/changed_steps.hpp"
 #include "job/feasible_degree.hpp"
 #include "job/measured_costs.hpp"
+#include "storage/files/digest.hpp"
 
 namespace troupe::actors {
 namespace {
@@ -41,7 +41,7 @@ std::string digests_of(const job::blueprint& plan, const std::vector<std::shared
   all += fmt::format("; {} {} {} {} {}", s.rows, s.ranks, s.micros, s.first_step, s.first_sample);
   for (const auto& range : s.skipped.ranges()) all += fmt::format(" {}-{}", range.begin, range.end);
   const auto line = [](const std::string& what, const std::string& of) {
-    const auto digest = checkpoint::digest_of(of);
+    const auto digest = storage::digest_of(of);
     return fmt::format("{}: {:016x}{:016x}", what, digest.high, digest.low);
   };
   std::string out = line("plan of a step", all);
@@ -139,7 +139,7 @@ core::result<void> process_peers::show_pulses(const std::shared_ptr<pulse_board>
   return links_.shared->show_pulses(board, std::clamp(stall_after / 16, shortest_pulse, longest_pulse));
 }
 
-std::unique_ptr<checkpoint::file_system> process_peers::files_of_machines() const {
+std::unique_ptr<storage::file_system> process_peers::files_of_machines() const {
   if (!disks_.are_used()) return nullptr;
   return disks_.files();
 }

@@ -56,7 +56,7 @@ class process_peers final : public peers {
   core::result<void> reload() override { return leading_.reload(); }
   core::result<void> check_tags(const std::string& mine) override { return leading_.check_tags(mine); }
   void tell_saved(const save_job& save, const save_report& report) override { disks_.tell_saved(save, report); }
-  [[nodiscard]] std::unique_ptr<checkpoint::file_system> files_of_machines() const override;
+  [[nodiscard]] std::unique_ptr<storage::file_system> files_of_machines() const override;
 
   core::result<void> begin_save_in_memory() override { return keeper_.begin_if_due(); }
   [[nodiscard]] std::shared_ptr<save_job> save_in_memory() const override { return keeper_.under_way(); }

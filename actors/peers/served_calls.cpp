@@ -85,7 +85,7 @@ core::result<void> served_calls::obey(uint64_t number, const run_call& c) {
     TROUPE_ASSIGN(const auto place,
                   c.saves_in_memory ? core::result<save_invitation>(*invitation) : disks_.place_of_part(*invitation));
     TROUPE_ASSIGN(auto joined,
-                  join_save(c.saves_in_memory ? x.saves->files() : checkpoint::real_files(), c.run, place, *request));
+                  join_save(c.saves_in_memory ? x.saves->files() : storage::real_files(), c.run, place, *request));
     order->save = joined;
   }
   TROUPE_ASSIGN(auto did, run_.steps.run_here(c.which, order));
@@ -182,7 +182,7 @@ core::result<void> served_calls::obey(uint64_t number, const offload_call& c) {
   return {};
 }
 
-core::result<std::shared_ptr<save_job>> served_calls::join_save(checkpoint::file_system& files, uint64_t run,
+core::result<std::shared_ptr<save_job>> served_calls::join_save(storage::file_system& files, uint64_t run,
                                                                 const save_invitation& invitation,
                                                                 const save_request& request) {
   TROUPE_ASSIGN(const auto saves, run_.term->saving_plans());

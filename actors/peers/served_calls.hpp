@@ -34,7 +34,7 @@ class served_calls {
   core::result<void> obey(uint64_t number, const write_call& c);
   core::result<void> obey(uint64_t number, const load_call& c);
   core::result<void> obey(uint64_t number, const offload_call& c);
-  core::result<std::shared_ptr<save_job>> join_save(checkpoint::file_system& files, uint64_t run,
+  core::result<std::shared_ptr<save_job>> join_save(storage::file_system& files, uint64_t run,
                                                     const save_invitation& invitation, const save_request& request);
 
   training_run& run_;

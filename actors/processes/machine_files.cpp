@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/commit/names.hpp"
 #include "core/byte_stream.hpp"
+#include "storage/files/working_folder.hpp"
 
 namespace troupe::actors {
 namespace {
@@ -79,7 +79,7 @@ void machine_files::end() {
   if (thread_.joinable()) thread_.join();
 }
 
-void machine_files::serve(checkpoint::file_system& files, opener open_on_disk) {
+void machine_files::serve(storage::file_system& files, opener open_on_disk) {
   const std::lock_guard lock(mutex_);
   files_ = &files;
   open_on_disk_ = std::move(open_on_disk);
@@ -152,14 +152,14 @@ core::result<uint64_t> machine_files::wait_for(uint64_t number) {
   return bytes;
 }
 
-core::result<void> machine_files::copy(uint32_t to, checkpoint::file_system& files, const std::filesystem::path& path) {
+core::result<void> machine_files::copy(uint32_t to, storage::file_system& files, const std::filesystem::path& path) {
   TROUPE_ASSIGN(const auto file, files.open(path));
   const uint64_t bytes = file->bytes();
   const uint64_t number = ask(to, false, path.string(), 0, bytes);
   std::vector<std::byte> buffer(std::min(bytes, chunk_bytes));
   for (uint64_t done = 0; done < bytes; done += chunk_bytes) {
     const auto part = std::span(buffer).first(std::min(chunk_bytes, bytes - done));
-    TROUPE_TRY(checkpoint::read_exactly(*file, path, done, part));
+    TROUPE_TRY(storage::read_exactly(*file, path, done, part));
     TROUPE_TRY(moved(*mover_, true, to, name_of(place_, number, done), part));
   }
   TROUPE_TRY(wait_for(number));
@@ -185,7 +185,7 @@ core::result<void> machine_files::read(uint32_t from, const std::string& path, u
 // waits for the end of the transfer.
 core::result<void> machine_files::take_copy(uint32_t from, uint64_t number, const std::string& path, uint64_t bytes) {
   const std::filesystem::path at = path;
-  auto good = checkpoint::make_folders(*files_, at.parent_path());
+  auto good = storage::make_folders(*files_, at.parent_path());
   auto file = files_->create(at);
   if (!file) good = core::fail(file.error());
   if (good) good = (*file)->expect(bytes);
@@ -213,7 +213,7 @@ core::result<void> machine_files::give(uint32_t to, uint64_t number, const std::
   std::vector<std::byte> buffer(std::min(bytes, chunk_bytes));
   for (uint64_t done = 0; done < bytes; done += chunk_bytes) {
     const auto part = std::span(buffer).first(std::min(chunk_bytes, bytes - done));
-    TROUPE_TRY(checkpoint::read_exactly(**file, path, first + done, part));
+    TROUPE_TRY(storage::read_exactly(**file, path, first + done, part));
     TROUPE_TRY(moved(*mover_, true, to, name_of(to, number, done), part));
   }
   return {};

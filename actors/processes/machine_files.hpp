@@ -17,8 +17,8 @@
 #include <string_view>
 #include <thread>
 
-#include "checkpoint/files/file_system.hpp"
 #include "fabric/wire/byte_mover.hpp"
+#include "storage/files/file_system.hpp"
 
 namespace troupe::actors {
 
@@ -37,12 +37,12 @@ class machine_files {
   /// Prefix of file names that are opened by the `opener` on this machine's disk, for other processes, and are not in
   /// memory.
   static constexpr std::string_view disk_mark = "disk:";
-  using opener = std::function<core::result<std::unique_ptr<checkpoint::input_file>>(const std::string& path)>;
+  using opener = std::function<core::result<std::unique_ptr<storage::input_file>>(const std::string& path)>;
 
   /// Starts to serve requests of other processes: copies that they send are written to `files`, and files that they
   /// read are in `files`, or, for names with disk_mark, opened by `open_on_disk`. Requests that arrived earlier have
   /// waited for this call.
-  void serve(checkpoint::file_system& files, opener open_on_disk = {});
+  void serve(storage::file_system& files, opener open_on_disk = {});
   /// True on the thread that serves other processes.
   [[nodiscard]] bool is_serving() const { return std::this_thread::get_id() == thread_.get_id(); }
   /// Handles a message (note) that the process in place `from` has sent. Thread-safe; returns without waiting.
@@ -57,7 +57,7 @@ class machine_files {
 
   /// Copies the file `path` of `files` to the process with number `to`, and waits until that process has stored it.
   /// Errors: peer_lost; the error that the other process reports.
-  core::result<void> copy(uint32_t to, checkpoint::file_system& files, const std::filesystem::path& path);
+  core::result<void> copy(uint32_t to, storage::file_system& files, const std::filesystem::path& path);
   /// Returns the size in bytes of the file `path` of the process with number `from`; waits for the reply. Errors: those
   /// of copy().
   core::result<uint64_t> size(uint32_t from, const std::string& path);
@@ -84,7 +84,7 @@ class machine_files {
   uint32_t place_;
   std::mutex mutex_;
   std::condition_variable came_;
-  checkpoint::file_system* files_ = nullptr;
+  storage::file_system* files_ = nullptr;
   opener open_on_disk_;
   std::deque<std::pair<uint32_t, std::string>> requests_;
   std::map<uint64_t, awaited> awaited_;   ///< this process's unanswered requests, by number

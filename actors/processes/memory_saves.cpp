@@ -4,13 +4,13 @@
 #include <utility>
 
 #include "actors/processes/duplicate.hpp"
-#include "checkpoint/commit/names.hpp"
 #include "checkpoint/commit/open_native.hpp"
+#include "storage/files/working_folder.hpp"
 
 namespace troupe::actors {
 
 memory_saves::memory_saves(cluster::process& link)
-    : link_(link), files_({.on_finished = [this](const checkpoint::shared_file& f) { finished(f); }}) {}
+    : link_(link), files_({.on_finished = [this](const storage::shared_file& f) { finished(f); }}) {}
 
 void memory_saves::use(std::shared_ptr<machine_files> elsewhere, uint32_t copies_to,
                        std::function<void(const std::string&)> warn) {
@@ -27,7 +27,7 @@ void memory_saves::serve() {
   if (elsewhere_ != nullptr) elsewhere_->serve(files_, open_on_disk_);
 }
 
-void memory_saves::finished(const checkpoint::shared_file& f) {
+void memory_saves::finished(const storage::shared_file& f) {
   // Only files within a save's folder are copied. The file next to the folders names the newest save; it belongs to
   // this process alone, and copies of it would add a file with each save that is never removed.
   if (f.path.parent_path() == root()) return;
@@ -42,10 +42,10 @@ void memory_saves::finished(const checkpoint::shared_file& f) {
     warn_("checkpoint.memory: '" + f.path.string() + "' has no copy on another machine: " + copied.error().text);
 }
 
-core::result<checkpoint::tensor_source> memory_saves::open(const std::string& folder,
-                                                           const std::map<std::string, cluster::file_in_memory>& sent) {
+core::result<formats::tensor_source> memory_saves::open(const std::string& folder,
+                                                        const std::map<std::string, cluster::file_in_memory>& sent) {
   const std::filesystem::path at = folder;
-  TROUPE_TRY(checkpoint::make_folders(files_, at));
+  TROUPE_TRY(storage::make_folders(files_, at));
   for (const auto& [path, file] : sent) {
     if (std::filesystem::path(path).parent_path() != at) continue;
     if (file.with == nullptr) {
@@ -72,7 +72,7 @@ core::result<void> memory_saves::adopt(const std::filesystem::path& path, const 
 core::result<void> memory_saves::keep(const std::string& folder,
                                       const std::map<std::string, cluster::file_in_memory>& sent) {
   const std::filesystem::path at = folder;
-  TROUPE_TRY(checkpoint::make_folders(files_, at));
+  TROUPE_TRY(storage::make_folders(files_, at));
   for (const auto& [path, file] : sent) {
     if (std::filesystem::path(path).parent_path() != at || file.with == nullptr) continue;
     TROUPE_TRY(adopt(path, file));
@@ -100,7 +100,7 @@ core::result<std::vector<kept_name>> memory_saves::committed(const std::filesyst
 }
 
 core::result<void> memory_saves::prepare(const std::filesystem::path& working) {
-  return checkpoint::make_folders(files_, working);
+  return storage::make_folders(files_, working);
 }
 
 core::result<void> memory_saves::remove_folder(const std::filesystem::path& path) {

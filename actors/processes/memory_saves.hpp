@@ -12,9 +12,9 @@
 
 #include "actors/processes/calls.hpp"
 #include "actors/processes/machine_files.hpp"
-#include "checkpoint/files/memory_files.hpp"
-#include "checkpoint/source/tensor_source.hpp"
 #include "cluster/process.hpp"
+#include "formats/source/tensor_source.hpp"
+#include "storage/files/memory_files.hpp"
 
 namespace troupe::actors {
 
@@ -41,14 +41,14 @@ class memory_saves {
   void serve();
 
   /// Returns the file system that save_job writes to.
-  [[nodiscard]] checkpoint::file_system& files() { return files_; }
+  [[nodiscard]] storage::file_system& files() { return files_; }
   /// Returns the virtual folder that contains all saves in memory.
   static std::filesystem::path root() { return "/saves"; }
 
   /// Opens the save from which a term (time with the same processes) continues, as a source whose tensors are read
   /// through this object. `sent`: the save's files, which the supervisor has sent.
-  core::result<checkpoint::tensor_source> open(const std::string& folder,
-                                               const std::map<std::string, cluster::file_in_memory>& sent);
+  core::result<formats::tensor_source> open(const std::string& folder,
+                                            const std::map<std::string, cluster::file_in_memory>& sent);
   /// In a process without ranks: serves the files of the save that are on this machine, `sent`, to other processes.
   core::result<void> keep(const std::string& folder, const std::map<std::string, cluster::file_in_memory>& sent);
 
@@ -65,14 +65,14 @@ class memory_saves {
   core::result<void> remove_folder(const std::filesystem::path& path);
   core::result<void> adopt(const std::filesystem::path& path, const cluster::file_in_memory& file);
 
-  void finished(const checkpoint::shared_file& f);
+  void finished(const storage::shared_file& f);
 
   cluster::process& link_;
   std::shared_ptr<machine_files> elsewhere_;  ///< files of other machines; null if the term has one machine
   uint32_t copies_to_ = 0;
   machine_files::opener open_on_disk_;
   std::function<void(const std::string&)> warn_;
-  checkpoint::memory_files files_;
+  storage::memory_files files_;
   std::vector<std::string> folders_;  ///< folders of committed saves, the oldest first
 };
 

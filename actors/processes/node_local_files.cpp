@@ -10,14 +10,15 @@
 #include "checkpoint/commit/commit.hpp"
 #include "checkpoint/commit/names.hpp"
 #include "checkpoint/commit/node_parts.hpp"
-#include "checkpoint/files/atomic_file.hpp"
+#include "storage/files/atomic_file.hpp"
+#include "storage/files/working_folder.hpp"
 
 namespace troupe::actors {
 namespace {
 
 namespace fs = std::filesystem;
-using checkpoint::input_file;
-using checkpoint::real_files;
+using storage::input_file;
+using storage::real_files;
 
 constexpr std::string_view parts_name = checkpoint::node_parts_name, writers_name = checkpoint::node_writers_name;
 constexpr std::string_view disk_mark = machine_files::disk_mark;
@@ -55,9 +56,9 @@ core::result<std::set<std::string>> ids_in(const fs::path& root) {
   std::set<std::string> out;
   TROUPE_ASSIGN(const auto all, real_files().list(root));
   for (const auto& e : all)
-    if (e.kind == checkpoint::entry_kind::folder)
+    if (e.kind == storage::entry_kind::folder)
       if (const auto known = checkpoint::read_manifest(real_files(), root / e.name))
-        out.insert(checkpoint::to_hex(known->content.save_id));
+        out.insert(storage::to_hex(known->content.save_id));
   return out;
 }
 
@@ -69,14 +70,14 @@ core::result<void> remove_parts_but(const fs::path& root, const std::set<std::st
   TROUPE_ASSIGN(const auto all, real_files().list(parts));
   core::result<void> removed;
   for (const auto& e : all)
-    if (checkpoint::digest_from_hex(e.name) && !stay.contains(e.name))
+    if (storage::digest_from_hex(e.name) && !stay.contains(e.name))
       if (auto ok = checkpoint::remove_files_and_folder(real_files(), parts / e.name); !ok) removed = std::move(ok);
   return removed;
 }
 
 }  // namespace
 
-fs::path parts_folder(const fs::path& root, checkpoint::digest128 save_id) {
+fs::path parts_folder(const fs::path& root, storage::digest128 save_id) {
   return checkpoint::node_parts_folder(root, save_id);
 }
 
@@ -95,12 +96,12 @@ fs::path native_folder(const fs::path& path, const std::optional<std::string>& t
 core::result<committed_call> copy_of(const fs::path& folder, std::string writers) {
   committed_call out{folder.string(), {}, {}, {}, std::move(writers)};
   const fs::path root = folder.parent_path();
-  TROUPE_ASSIGN(auto manifest, checkpoint::read_small_file(real_files(), folder / checkpoint::manifest_file_name,
-                                                           checkpoint::max_manifest_bytes));
+  TROUPE_ASSIGN(auto manifest, storage::read_small_file(real_files(), folder / checkpoint::manifest_file_name,
+                                                        checkpoint::max_manifest_bytes));
   out.manifest = std::move(manifest);
   if (const auto there = real_files().exists(root / checkpoint::latest_file_name); there && *there) {
     auto latest =
-        checkpoint::read_small_file(real_files(), root / checkpoint::latest_file_name, checkpoint::max_latest_bytes);
+        storage::read_small_file(real_files(), root / checkpoint::latest_file_name, checkpoint::max_latest_bytes);
     if (!latest) return core::fail(latest.error());
     out.latest = std::move(*latest);
   }
@@ -117,15 +118,15 @@ core::result<void> store_copy(const committed_call& c, bool leads) {
   const fs::path folder = c.folder, root = folder.parent_path();
   auto& files = real_files();
   if (!leads) {
-    TROUPE_TRY(checkpoint::make_folders(files, folder));
-    TROUPE_TRY(checkpoint::write_file_atomically(folder / checkpoint::manifest_file_name, c.manifest));
+    TROUPE_TRY(storage::make_folders(files, folder));
+    TROUPE_TRY(storage::write_file_atomically(folder / checkpoint::manifest_file_name, c.manifest));
   }
   TROUPE_ASSIGN(const auto known, checkpoint::read_manifest(files, folder));
   const fs::path parts = parts_folder(root, known.content.save_id);
-  TROUPE_TRY(checkpoint::make_folders(files, parts));
-  TROUPE_TRY(checkpoint::write_file_atomically(parts / writers_name, c.writers));
+  TROUPE_TRY(storage::make_folders(files, parts));
+  TROUPE_TRY(storage::write_file_atomically(parts / writers_name, c.writers));
   if (!leads && !c.latest.empty())
-    TROUPE_TRY(checkpoint::write_file_atomically(root / checkpoint::latest_file_name, c.latest));
+    TROUPE_TRY(storage::write_file_atomically(root / checkpoint::latest_file_name, c.latest));
   return {};
 }
 
@@ -137,9 +138,9 @@ core::result<void> remove_old_copies(const committed_call& c, bool leads) {
   TROUPE_ASSIGN(const auto all, files.list(root));
   core::result<void> removed;
   for (const auto& e : all) {
-    if (leads || e.kind != checkpoint::entry_kind::folder || !checkpoint::is_checkpoint_name(e.name)) continue;
+    if (leads || e.kind != storage::entry_kind::folder || !checkpoint::is_checkpoint_name(e.name)) continue;
     const auto old = checkpoint::read_manifest(files, root / e.name);
-    if (!old || stay.contains(checkpoint::to_hex(old->content.save_id))) continue;
+    if (!old || stay.contains(storage::to_hex(old->content.save_id))) continue;
     if (auto ok = checkpoint::remove_checkpoint(files, root, e.name); !ok) removed = std::move(ok);
   }
   TROUPE_TRY(remove_parts_but(root, stay));
@@ -164,7 +165,7 @@ core::result<std::unique_ptr<input_file>> open_for_others(const std::string& pat
   return real_files().open(at);
 }
 
-core::result<std::unique_ptr<checkpoint::output_file>> node_local_files::create(const fs::path& path) {
+core::result<std::unique_ptr<storage::output_file>> node_local_files::create(const fs::path& path) {
   return real_files().create(path);
 }
 core::result<void> node_local_files::rename(const fs::path& from, const fs::path& to) {
@@ -173,7 +174,7 @@ core::result<void> node_local_files::rename(const fs::path& from, const fs::path
 core::result<void> node_local_files::remove(const fs::path& path) { return real_files().remove(path); }
 core::result<void> node_local_files::make_folder(const fs::path& path) { return real_files().make_folder(path); }
 core::result<void> node_local_files::sync_folder(const fs::path& path) { return real_files().sync_folder(path); }
-core::result<std::vector<checkpoint::folder_entry>> node_local_files::list(const fs::path& path) {
+core::result<std::vector<storage::folder_entry>> node_local_files::list(const fs::path& path) {
   return real_files().list(path);
 }
 core::result<uint64_t> node_local_files::free_bytes(const fs::path& path) { return real_files().free_bytes(path); }
@@ -208,7 +209,7 @@ core::result<std::unique_ptr<input_file>> node_local_files::open(const fs::path&
       if (m.leads) return find_at(m, path);
     return real_files().open(path);
   }
-  std::optional<checkpoint::digest128> id;
+  std::optional<storage::digest128> id;
   {
     const std::lock_guard lock(mutex_);
     if (const auto at = ids_.find(path.parent_path()); at != ids_.end()) id = at->second;
@@ -232,7 +233,7 @@ core::error node_local_files::missing(const fs::path& path) {
   if (const auto file = find(path.parent_path() / writers_name);
       file && (*file)->bytes() < checkpoint::max_node_writers_bytes) {
     std::string text((*file)->bytes(), '\0');
-    if (checkpoint::read_exactly(**file, path, 0, std::as_writable_bytes(std::span(text)))) {
+    if (storage::read_exactly(**file, path, 0, std::as_writable_bytes(std::span(text)))) {
       const auto all = checkpoint::node_writers_in(text);
       if (const auto at = all.find(path.filename().string()); at != all.end()) wrote = "host " + at->second;
     }

@@ -21,15 +21,15 @@
 
 #include "actors/processes/calls.hpp"
 #include "actors/processes/machine_files.hpp"
-#include "checkpoint/files/digest.hpp"
-#include "checkpoint/files/file_system.hpp"
 #include "checkpoint/native/manifest_file.hpp"
+#include "storage/files/digest.hpp"
+#include "storage/files/file_system.hpp"
 
 namespace troupe::actors {
 
 /// Returns the folder below `root`, the folder of all checkpoints, in which ranks on other machines than the leading
 /// process's write their files of the save `save_id`.
-std::filesystem::path parts_folder(const std::filesystem::path& root, checkpoint::digest128 save_id);
+std::filesystem::path parts_folder(const std::filesystem::path& root, storage::digest128 save_id);
 
 /// Returns the folder of the checkpoint that `path` and `tag` select: `path` itself, the one called `tag` in it, or the
 /// one that its file `latest` names. Empty: there is no checkpoint of Troupe.
@@ -44,9 +44,9 @@ core::result<void> keep_copy(const committed_call& c, bool leads);
 
 /// Opens a file of this machine's disk for a process of another machine, which names it as this file system does;
 /// refuses files that do not belong to checkpoints.
-core::result<std::unique_ptr<checkpoint::input_file>> open_for_others(const std::string& path);
+core::result<std::unique_ptr<storage::input_file>> open_for_others(const std::string& path);
 
-class node_local_files final : public checkpoint::file_system {
+class node_local_files final : public storage::file_system {
  public:
   struct machine {  ///< one of the other machines of the term, with the process that reads its disk
     uint32_t place = 0;
@@ -58,28 +58,28 @@ class node_local_files final : public checkpoint::file_system {
   node_local_files(std::string host, std::vector<machine> others, std::shared_ptr<machine_files> elsewhere)
       : host_(std::move(host)), others_(std::move(others)), elsewhere_(std::move(elsewhere)) {}
 
-  core::result<std::unique_ptr<checkpoint::output_file>> create(const std::filesystem::path& path) override;
+  core::result<std::unique_ptr<storage::output_file>> create(const std::filesystem::path& path) override;
   /// Opens a file on this machine or, if it is not here, on the first other machine that has it. Errors: bad_input,
   /// with the names of the file and of the machine that wrote it.
-  core::result<std::unique_ptr<checkpoint::input_file>> open(const std::filesystem::path& path) override;
+  core::result<std::unique_ptr<storage::input_file>> open(const std::filesystem::path& path) override;
   core::result<void> rename(const std::filesystem::path& from, const std::filesystem::path& to) override;
   core::result<void> remove(const std::filesystem::path& path) override;
   core::result<void> make_folder(const std::filesystem::path& path) override;
   core::result<void> sync_folder(const std::filesystem::path& path) override;
-  core::result<std::vector<checkpoint::folder_entry>> list(const std::filesystem::path& path) override;
+  core::result<std::vector<storage::folder_entry>> list(const std::filesystem::path& path) override;
   core::result<bool> exists(const std::filesystem::path& path) override;
   core::result<uint64_t> free_bytes(const std::filesystem::path& path) override;
 
  private:
-  core::result<std::unique_ptr<checkpoint::input_file>> find(const std::filesystem::path& path);
-  core::result<std::unique_ptr<checkpoint::input_file>> find_at(const machine& m, const std::filesystem::path& path);
+  core::result<std::unique_ptr<storage::input_file>> find(const std::filesystem::path& path);
+  core::result<std::unique_ptr<storage::input_file>> find_at(const machine& m, const std::filesystem::path& path);
   core::error missing(const std::filesystem::path& path);
 
   std::string host_;
   std::vector<machine> others_;
   std::shared_ptr<machine_files> elsewhere_;
   std::mutex mutex_;
-  std::map<std::filesystem::path, checkpoint::digest128> ids_;  ///< ids of the saves, by folder of the checkpoint
+  std::map<std::filesystem::path, storage::digest128> ids_;  ///< ids of the saves, by folder of the checkpoint
 };
 
 }  // namespace troupe::actors

@@ -15,6 +15,7 @@
 #include "checkpoint/commit/commit.hpp"
 #include "core/clock.hpp"
 #include "core/system_error.hpp"
+#include "storage/files/working_folder.hpp"
 
 namespace troupe::actors {
 namespace fs = std::filesystem;
@@ -50,8 +51,8 @@ std::optional<output_sign> output_sign::put(const fs::path& folder) {
   fs::path in = fs::absolute(folder, e);
   while (!fs::is_directory(in, e) && in != in.parent_path()) in = in.parent_path();
   remove_leftovers(in);
-  const auto name = checkpoint::to_hex(checkpoint::random_save_id());
-  output_call call{(in / (prefix + name)).string(), checkpoint::to_hex(checkpoint::random_save_id())};
+  const auto name = storage::to_hex(storage::random_save_id());
+  output_call call{(in / (prefix + name)).string(), storage::to_hex(storage::random_save_id())};
   if (write_new(call.path, call.content) != 0) return std::nullopt;
   return output_sign(std::move(call));
 }

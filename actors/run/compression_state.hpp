@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
-#include "checkpoint/native/mask_record.hpp"
 #include "config/sections/job_config.hpp"
+#include "formats/source/mask_record.hpp"
 
 namespace troupe::actors {
 
@@ -16,7 +16,7 @@ struct compression_state {  ///< which modules of a session are compressed, and 
   uint64_t updates = 0;  ///< updates applied so far, in which the start of each technique is counted
   /// Masks of all modules that are pruned now or later, in the form in which checkpoints store them. Learned masks are
   /// left out, because they follow from scores, which are parameters.
-  std::vector<checkpoint::mask_record> masks;
+  std::vector<formats::mask_record> masks;
 };
 
 }  // namespace troupe::actors

@@ -6,8 +6,8 @@
 
 #include "actors/memory/state_store.hpp"
 #include "actors/run/training_run.hpp"
-#include "checkpoint/source/name_map.hpp"
-#include "checkpoint/torch/archive_writer.hpp"
+#include "formats/names/name_map.hpp"
+#include "formats/torch/archive_writer.hpp"
 
 namespace troupe::actors {
 namespace {
@@ -33,13 +33,13 @@ core::result<bool> write_16bit_model(const training_run& run, const std::filesys
                     path.string()));
     return false;
   }
-  std::vector<checkpoint::tensor_to_write> tensors;
+  std::vector<formats::tensor_to_write> tensors;
   std::vector<std::string> names;
   const auto& table = *run.term->plan.tensor.whole;
   for (uint32_t q = 0; q < table.parameters.size(); ++q) {
     const auto& info = table.parameters[q];
     if (info.is_copy() || info.of_teacher || (exclude_frozen_parameters && !info.trainable)) continue;
-    checkpoint::tensor_to_write t{info.name, plan.options().types.parameter, info.shape};
+    formats::tensor_to_write t{info.name, plan.options().types.parameter, info.shape};
     if (plan.layout->gathers() || run.term->plan.tensor.cut.parameters[q].cuts())
       // The caller reads blocks that begin and end at whole elements.
       t.source = [whole = run.term->whole(), q, type = plan.options().types.parameter](uint64_t begin,
@@ -57,18 +57,18 @@ core::result<bool> write_16bit_model(const training_run& run, const std::filesys
   core::result<void> written;
   const auto extension = path.extension();
   if (extension == ".safetensors") {
-    written = checkpoint::write_safetensors(path, tensors);
+    written = formats::write_safetensors(path, tensors);
   } else {
     // In torch's formats a tied head is written as a second name of the embedding, as in a module's state dict.
     std::map<std::string, std::string> shared;
     if (run.modules.model == nullptr)
-      for (const auto& t : checkpoint::hugging_face_tied(run.term->plan.spec.family->model_type, names))
+      for (const auto& t : formats::hugging_face_tied(run.term->plan.spec.family->model_type, names))
         shared.emplace(t.name, t.of);
     const bool file = extension == ".bin" || extension == ".pt";
     std::error_code ec;
     if (!file) std::filesystem::create_directories(path, ec);
     if (ec) return core::fail(core::error_kind::io, fmt::format("cannot make '{}': {}", path.string(), ec.message()));
-    written = checkpoint::write_torch_archive(file ? path : path / default_file_name, tensors, shared);
+    written = formats::write_torch_archive(file ? path : path / default_file_name, tensors, shared);
   }
   if (!written) return core::fail(written.error());
   return true;

@@ -20,10 +20,10 @@
 #include "actors/processes/calls.hpp"
 #include "actors/run/options.hpp"
 #include "actors/saving/save_job.hpp"
-#include "checkpoint/files/file_system.hpp"
 #include "fabric/communicator.hpp"
 #include "job/blueprint.hpp"
 #include "job/changed_steps.hpp"
+#include "storage/files/file_system.hpp"
 
 namespace troupe::actors {
 
@@ -96,7 +96,7 @@ class peers {
   virtual void tell_saved(const save_job& /*save*/, const save_report& /*report*/) {}
   /// Returns a file system for checkpoints whose files are on disks of several machines; null if the files are in one
   /// folder.
-  [[nodiscard]] virtual std::unique_ptr<checkpoint::file_system> files_of_machines() const { return nullptr; }
+  [[nodiscard]] virtual std::unique_ptr<storage::file_system> files_of_machines() const { return nullptr; }
 
   // ---- functions for saves in memory, which a run continues from after a loss
   /// Begins to copy the current states to memory while the next step runs, if a save in memory is due. Call before a

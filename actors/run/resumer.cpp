@@ -14,15 +14,15 @@
 #include "actors/loading/teacher.hpp"
 #include "actors/run/training_run.hpp"
 #include "checkpoint/commit/open_native.hpp"
-#include "checkpoint/compressed/source.hpp"
 #include "checkpoint/convert/open_source.hpp"
-#include "checkpoint/source/layer_names.hpp"
-#include "checkpoint/source/name_map.hpp"
-#include "checkpoint/source/numbered_states.hpp"
-#include "checkpoint/source/verify.hpp"
 #include "config/document/document.hpp"
 #include "config/document/name_map_file.hpp"
 #include "core/text.hpp"
+#include "formats/compressed/source.hpp"
+#include "formats/names/layer_names.hpp"
+#include "formats/names/name_map.hpp"
+#include "formats/report/verify.hpp"
+#include "formats/trainer/numbered_states.hpp"
 #include "job/model/folder_model.hpp"
 #include "job/model/layer_reduction.hpp"
 #include "kernels/optimizer/update_count.hpp"
@@ -82,7 +82,7 @@ std::string stateless_sentence(const load_report& loaded, const config::optimize
 /// Returns a remark that the checkpoint's states are those of another optimizer, although their names match. Empty if
 /// the checkpoint does not say which optimizer wrote them, or if both are Adam, whose states do not depend on the kind
 /// of weight decay.
-std::string other_optimizer_sentence(const checkpoint::source_run& run, core::optimizer_type ours) {
+std::string other_optimizer_sentence(const formats::source_run& run, core::optimizer_type ours) {
   const auto keys = run.config.starts_with('{') ? config::read_json(run.config, 0) : config::read_yaml(run.config, 0);
   const auto* const section = keys.root == nullptr ? nullptr : keys.root->find("optimizer");
   const auto* const said = section == nullptr ? nullptr : section->find("type");
@@ -100,7 +100,7 @@ std::string other_optimizer_sentence(const checkpoint::source_run& run, core::op
 }
 
 /// Returns the global batch of the run that wrote the checkpoint.
-std::optional<uint64_t> batch_of(const checkpoint::source_run& run) {
+std::optional<uint64_t> batch_of(const formats::source_run& run) {
   if (run.samples_per_step) return run.samples_per_step;
   if (*run.steps == 0 || *run.samples % *run.steps != 0) return std::nullopt;
   return *run.samples / *run.steps;
@@ -109,8 +109,8 @@ std::optional<uint64_t> batch_of(const checkpoint::source_run& run) {
 /// Compares the run's data set with the description of the data set that the checkpoint contains, because the
 /// checkpoint's position is a sample number in that data set. If they differ, returns an error, or adds a remark to
 /// `said` if the options permit changed data.
-core::result<void> same_data(const checkpoint::tensor_source& from, const load_options& options,
-                             const std::optional<checkpoint::data_record>& now, remarks& said) {
+core::result<void> same_data(const formats::tensor_source& from, const load_options& options,
+                             const std::optional<formats::data_record>& now, remarks& said) {
   if (!now) return {};
   const auto& was = from.run.data;
   if (!was && from.format == "troupe")
@@ -122,7 +122,7 @@ core::result<void> same_data(const checkpoint::tensor_source& from, const load_o
   const std::string then = sentence_of(change, from.run.samples.value_or(0));
   if (!options.changed_data)
     return fail(error_kind::mismatch, fmt::format("'{}': {}; checkpoint.load.changed_data: true (--changed-data) {}",
-                                                  checkpoint::shown_place(from), what, then));
+                                                  formats::shown_place(from), what, then));
   said.changed.push_back(change.validates_trained == 0
                              ? what
                              : fmt::format("{}; {} tokens of the validation part may have been trained on", what,
@@ -133,10 +133,10 @@ core::result<void> same_data(const checkpoint::tensor_source& from, const load_o
 /// Returns the number of the sample with which this run continues at step `run.steps`. The seed determines the order of
 /// samples and the dropout masks; the batch determines which samples a step takes. If seed or batch differ from the
 /// checkpoint's, returns an error unless the options permit it.
-core::result<uint64_t> place_in_data(const checkpoint::tensor_source& from, const load_options& options, uint64_t seed,
+core::result<uint64_t> place_in_data(const formats::tensor_source& from, const load_options& options, uint64_t seed,
                                      uint64_t batch, remarks& said) {
   const auto& run = from.run;
-  const auto folder = checkpoint::shown_place(from);
+  const auto folder = formats::shown_place(from);
   const uint64_t here = *run.steps * batch, place = run.samples.value_or(here);
   if (!run.seed) said.unknown.push_back(fmt::format("its seed: {} is assumed", seed));
   if (run.seed && *run.seed != seed) {
@@ -165,36 +165,36 @@ core::result<uint64_t> place_in_data(const checkpoint::tensor_source& from, cons
 
 /// If the checkpoint numbers the layers of a pipeline instead of naming parameters, renames its tensors to the names of
 /// this run's model, provided that the shapes of the layers permit only one assignment.
-core::result<checkpoint::tensor_source> named_for(const core::model_table& table, checkpoint::tensor_source from,
-                                                  bool strict) {
-  std::vector<checkpoint::wanted_tensor> wanted;
+core::result<formats::tensor_source> named_for(const core::model_table& table, formats::tensor_source from,
+                                               bool strict) {
+  std::vector<formats::wanted_tensor> wanted;
   for (const auto& p : table.parameters)
     if (!p.is_copy() && !p.of_teacher) wanted.push_back({p.name, p.shape});
-  auto named = checkpoint::named_by_layers(std::move(from), wanted);
+  auto named = formats::named_by_layers(std::move(from), wanted);
   if (!named || !named->has_layer_names || !strict) return named;
-  const checkpoint::name_map names(*named);
+  const formats::name_map names(*named);
   const auto is_there = [&](const auto& w) { return names.find(w.name).has_value(); };
   if (std::ranges::all_of(wanted, is_there)) return named;
-  return tl::unexpected(checkpoint::unnamed_layers(*named, wanted));
+  return tl::unexpected(formats::unnamed_layers(*named, wanted));
 }
 
 /// If the checkpoint's optimizer states belong to numbered parameters, renames them to the names of this run's model;
 /// leaves them out if `options` exclude them.
-core::result<void> name_states_for(const core::model_table& table, checkpoint::tensor_source& from,
+core::result<void> name_states_for(const core::model_table& table, formats::tensor_source& from,
                                    const load_options& options) {
   if (options.load_module_only || !options.load_optimizer_states) {
-    checkpoint::leave_out_states(from, "the options ask for none");
+    formats::leave_out_states(from, "the options ask for none");
     return {};
   }
   // torch.optim numbers the parameters that it receives: all, or, as the Trainer does, those that are trained
-  std::vector<checkpoint::wanted_tensor> all, trained;
+  std::vector<formats::wanted_tensor> all, trained;
   for (const auto& p : table.parameters) {
     if (p.is_copy() || p.of_teacher) continue;
     all.push_back({p.name, p.shape});
     if (p.trainable) trained.push_back(all.back());
   }
-  const auto ok = checkpoint::name_states(from, all);
-  if (ok || (trained.size() < all.size() && checkpoint::name_states(from, trained))) return {};
+  const auto ok = formats::name_states(from, all);
+  if (ok || (trained.size() < all.size() && formats::name_states(from, trained))) return {};
   return fail(ok.error().kind,
               fmt::format("{}; set checkpoint.load.optimizer_states: false (--no-load-optimizer-states) to load the "
                           "weights without them",
@@ -203,9 +203,9 @@ core::result<void> name_states_for(const core::model_table& table, checkpoint::t
 
 /// Opens the checkpoint as a source whose tensors have the names of `table`'s parameters. If the options have a
 /// custom_load_fn, which names the tensors itself, they keep the checkpoint's names.
-core::result<checkpoint::tensor_source> open_for(const core::model_table& table, const std::filesystem::path& path,
-                                                 const load_options& options,
-                                                 const std::function<void(const std::string&)>& say) {
+core::result<formats::tensor_source> open_for(const core::model_table& table, const std::filesystem::path& path,
+                                              const load_options& options,
+                                              const std::function<void(const std::string&)>& say) {
   TROUPE_ASSIGN(auto map, config::read_name_map(options.map));
   auto from =
       checkpoint::open_source(path, {.tag = options.tag,
@@ -216,7 +216,7 @@ core::result<checkpoint::tensor_source> open_for(const core::model_table& table,
   if (!from) return from;
   const auto is_compressed = [](const auto& f) { return f.view != nullptr && f.view->is_compressed(); };
   if (!options.dequantise && std::ranges::any_of(from->files, is_compressed))
-    return fail(error_kind::bad_input, checkpoint::compressed_refusal(path));
+    return fail(error_kind::bad_input, formats::compressed_refusal(path));
   if (from->numbered != nullptr) TROUPE_TRY(name_states_for(table, *from, options));
   if (options.custom_load_fn) return from;
   return named_for(table, std::move(*from), options.load_module_strict);
@@ -229,9 +229,9 @@ struct frozen_parameters {
   uint64_t missing = 0;
 };
 
-frozen_parameters frozen_of(const checkpoint::tensor_source& from, const core::model_table& table) {
+frozen_parameters frozen_of(const formats::tensor_source& from, const core::model_table& table) {
   frozen_parameters out;
-  const checkpoint::name_map names(from);
+  const formats::name_map names(from);
   for (const auto& p : table.parameters) {
     if (p.is_copy() || p.of_teacher || p.trainable) continue;
     const bool held = names.find(p.name).has_value();
@@ -244,7 +244,7 @@ frozen_parameters frozen_of(const checkpoint::tensor_source& from, const core::m
 
 /// Returns the value of a key, whose path `names` lists, in the configuration that the checkpoint's run recorded; empty
 /// if there is none.
-std::string value_in(const checkpoint::source_run& was, std::initializer_list<const char*> names) {
+std::string value_in(const formats::source_run& was, std::initializer_list<const char*> names) {
   const auto keys = config::read_yaml(was.config, 0);
   const config::node* at = keys.root.get();
   for (const char* name : names) at = at == nullptr ? nullptr : at->find(name);
@@ -253,7 +253,7 @@ std::string value_in(const checkpoint::source_run& was, std::initializer_list<co
 
 /// Returns why this run's initial weights differ from those with which the checkpoint's run began; empty if they are
 /// equal.
-std::string other_first_weights(const checkpoint::source_run& was, const config::job_config& now) {
+std::string other_first_weights(const formats::source_run& was, const config::job_config& now) {
   if (const auto path = value_in(was, {"checkpoint", "load", "path"}); !path.empty())
     return fmt::format("its run began with the weights of '{}' (checkpoint.load.path)", path);
   if (now.compression.layers.enabled) return "its run began with layers of model.teacher";
@@ -275,7 +275,7 @@ std::string first_weights_of(const config::job_config& c, bool own_modules) {
 }
 
 /// Returns the progress with which this run continues the checkpoint's run, without the loss scale.
-training_progress progress_of(const checkpoint::source_run& run, const load_options& options, bool has_states) {
+training_progress progress_of(const formats::source_run& run, const load_options& options, bool has_states) {
   training_progress out;
   const uint64_t updates = run.applied_updates.value_or(*run.steps);
   out.steps = *run.steps;
@@ -288,21 +288,21 @@ training_progress progress_of(const checkpoint::source_run& run, const load_opti
   return out;
 }
 
-bool is_moment(const checkpoint::tensor_entry& t) { return t.kind == checkpoint::tensor_kind::moment; }
+bool is_moment(const formats::tensor_entry& t) { return t.kind == formats::tensor_kind::moment; }
 
 /// True if the checkpoint has moments but no number of updates.
-bool has_uncounted_states(const checkpoint::tensor_source& from) {
+bool has_uncounted_states(const formats::tensor_source& from) {
   return !from.run.steps && std::ranges::any_of(from.tensors, is_moment);
 }
 
-checkpoint::tensor_source without_moments(checkpoint::tensor_source from) {
+formats::tensor_source without_moments(formats::tensor_source from) {
   std::erase_if(from.tensors, is_moment);
   return from;
 }
 
 /// Returns the remark for a checkpoint that does not say how many steps its run has done, so that this run begins at
 /// step 0.
-std::string_view beginning_of(const checkpoint::tensor_source& from, bool is_useless, bool has_states) {
+std::string_view beginning_of(const formats::tensor_source& from, bool is_useless, bool has_states) {
   if (is_useless)
     return "does not say how many updates its optimizer did, which this run's optimizer needs: its states are left "
            "out, and the run begins at step 0 with its weights";
@@ -315,11 +315,11 @@ std::string_view beginning_of(const checkpoint::tensor_source& from, bool is_use
 
 /// Returns [layer]: value range of the layer's inputs as the checkpoint's run measured it, matched by the layers'
 /// names.
-std::vector<kernels::activation_range> ranges_of(const checkpoint::source_run& run,
+std::vector<kernels::activation_range> ranges_of(const formats::source_run& run,
                                                  const job::chosen_compression& compression) {
   std::vector<kernels::activation_range> out(compression.layers.size());
   for (size_t i = 0; i < out.size(); ++i) {
-    const auto at = std::ranges::find(run.input_ranges, compression.layers[i].module, &checkpoint::input_range::layer);
+    const auto at = std::ranges::find(run.input_ranges, compression.layers[i].module, &formats::input_range::layer);
     if (at != run.input_ranges.end()) out[i] = {at->least, at->largest};
   }
   return out;
@@ -327,8 +327,8 @@ std::vector<kernels::activation_range> ranges_of(const checkpoint::source_run& r
 
 }  // namespace
 
-core::result<checkpoint::tensor_source> resumer::open(checkpoint::file_system* disks, const std::filesystem::path& path,
-                                                      const load_options& options) const {
+core::result<formats::tensor_source> resumer::open(storage::file_system* disks, const std::filesystem::path& path,
+                                                   const load_options& options) const {
   bool is_on_disks = false;
   if (disks != nullptr) {
     TROUPE_ASSIGN(const auto there, disks->exists(path / checkpoint::manifest_file_name));
@@ -346,7 +346,7 @@ core::result<checkpoint::tensor_source> resumer::open(checkpoint::file_system* d
 }
 
 bool resumer::may_begin_anew(const core::error& why, const load_options& options) {
-  if (!checkpoint::is_damage(why) || weights_before(run_, options) != first_weights::from_checkpoint) return false;
+  if (!formats::is_damage(why) || weights_before(run_, options) != first_weights::from_checkpoint) return false;
   run_.over.why.reset();
   return true;
 }
@@ -374,7 +374,7 @@ core::result<std::filesystem::path> resumer::resume(const std::filesystem::path&
         return fail(checkpoint::with_way_around(
             ok.error(), path, {.tag = options.tag, .fallback_to_previous = options.fallback_to_previous}));
       run_.host.say(fmt::format("'{}': {}; the load begins anew, with the newest checkpoint that is whole",
-                                checkpoint::shown_place(from), ok.error().text));
+                                formats::shown_place(from), ok.error().text));
       continue;
     }
     run_.spikes.forget_places();
@@ -386,7 +386,7 @@ core::result<std::filesystem::path> resumer::resume(const std::filesystem::path&
   }
 }
 
-core::result<void> resumer::take_over(const checkpoint::tensor_source& from, load_options options, resume_time when,
+core::result<void> resumer::take_over(const formats::tensor_source& from, load_options options, resume_time when,
                                       opening_watch& watch, const load_agreement& agreed) {
   const auto say = [this](const std::string& line) { run_.host.say(line); };
   const bool is_uncounted = !options.load_module_only && options.load_optimizer_states && has_uncounted_states(from);
@@ -395,7 +395,7 @@ core::result<void> resumer::take_over(const checkpoint::tensor_source& from, loa
                           });
   const auto weights_alone = is_useless ? std::optional(without_moments(from)) : std::nullopt;
   const auto& run = from.run;
-  const auto folder = checkpoint::shown_place(from);
+  const auto folder = formats::shown_place(from);
   const bool continues = !options.load_module_only && run.steps.has_value();
   remarks said;
   uint64_t first_sample = 0;
@@ -439,7 +439,7 @@ core::result<void> resumer::take_over(const checkpoint::tensor_source& from, loa
   if (const auto& names = loaded->left_out; !names.empty())
     say(fmt::format("'{}': {} parameter{} that this run's model does not have {} left out, such as {}", folder,
                     names.size(), names.size() == 1 ? "" : "s", names.size() == 1 ? "is" : "are",
-                    checkpoint::first_names(names)));
+                    formats::first_names(names)));
 
   run_.progress = continues ? progress_of(run, options, loaded->states) : training_progress{};
   if (loaded->unfrozen > 0 && loaded->states && run_.progress.applied > 0)
@@ -469,7 +469,7 @@ core::result<void> resumer::take_over(const checkpoint::tensor_source& from, loa
       continues && s && fp16 && wants_states
           ? kernels::loss_scale_state{s->cur_scale, s->cur_iter, s->last_overflow_iter, s->cur_hysteresis}
           : kernels::first_loss_scale(run_.term->plan.loss_scale);
-  if (auto ok = run_.term->pruner.make_masks(continues ? run.masks : std::vector<checkpoint::mask_record>()); !ok) {
+  if (auto ok = run_.term->pruner.make_masks(continues ? run.masks : std::vector<formats::mask_record>()); !ok) {
     if (running) run_.over.why = ok.error();
     return fail(ok.error());
   }
@@ -499,7 +499,7 @@ core::result<void> resumer::take_over(const checkpoint::tensor_source& from, loa
 
 // Frozen parameters that the checkpoint lacks may keep this run's initial values only if its run began with the same
 // values.
-core::result<std::string> resumer::keep_frozen(const checkpoint::tensor_source& from, const load_options& options,
+core::result<std::string> resumer::keep_frozen(const formats::tensor_source& from, const load_options& options,
                                                resume_time when) const {
   const auto& c = *run_.term->plan.config;
   if (!c.checkpoint.exclude_frozen_parameters || from.format != "troupe" || options.custom_load_fn)
@@ -512,7 +512,7 @@ core::result<std::string> resumer::keep_frozen(const checkpoint::tensor_source& 
                 fmt::format("'{}' holds the frozen parameter {}, which the run's next checkpoints would leave out "
                             "(checkpoint.exclude_frozen_parameters), although a resume would take it from the run's "
                             "start, where it may have had other values; set the key to false",
-                            checkpoint::shown_place(from), frozen.first_held));
+                            formats::shown_place(from), frozen.first_held));
   if (frozen.missing == 0 || !options.load_module_strict) return std::string();
   const std::string which =
       fmt::format("leaves out {} frozen parameter{}, such as {} (checkpoint.exclude_frozen_parameters)", frozen.missing,
@@ -522,7 +522,7 @@ core::result<std::string> resumer::keep_frozen(const checkpoint::tensor_source& 
     return fail(error_kind::mismatch,
                 fmt::format("'{}' {}, and {}; set checkpoint.load.strict: false (--no-load-strict) to give them the "
                             "first values of this run",
-                            checkpoint::shown_place(from), which, why));
+                            formats::shown_place(from), which, why));
   return fmt::format("{}: their values are those that {}, as at the start of the run", which,
                      first_weights_of(c, run_.modules.model != nullptr));
 }
@@ -553,7 +553,7 @@ core::result<void> resumer::take_layers(opening_watch& watch) {
   const auto& table = *run_.term->plan.tensor.whole;
   auto from = open_for(table, c.model.teacher, options, say);
   if (!from) return fail(from.error().in("model.teacher"));
-  std::erase_if(from->tensors, [](const auto& t) { return t.kind == checkpoint::tensor_kind::moment; });
+  std::erase_if(from->tensors, [](const auto& t) { return t.kind == formats::tensor_kind::moment; });
   std::vector<job::source_tensor> there;
   for (const auto& t : from->tensors) there.push_back({t.name, t.shape});
   TROUPE_ASSIGN(auto names, job::reduced_layers(c, table, there));
@@ -567,9 +567,9 @@ core::result<void> resumer::take_layers(opening_watch& watch) {
   const auto loaded = load_tensors(*from, run_.term->memory.here, *run_.term->plan.optimizer, run_.term->plan.tensor,
                                    options, nullptr, [&] { return watch.wants_end(); });
   if (!loaded) return fail(loaded.error().in("model.teacher"));
-  say(fmt::format("'{}': {} of {} parameters begin with those of layers {}, {} bytes read",
-                  checkpoint::shown_place(*from), of.size(), of.size() + loaded->missing,
-                  fmt::join(c.compression.layers.teacher_layer, ", "), loaded->read.bytes));
+  say(fmt::format("'{}': {} of {} parameters begin with those of layers {}, {} bytes read", formats::shown_place(*from),
+                  of.size(), of.size() + loaded->missing, fmt::join(c.compression.layers.teacher_layer, ", "),
+                  loaded->read.bytes));
   return {};
 }
 

@@ -9,9 +9,10 @@
 
 #include "actors/loading/load_options.hpp"
 #include "actors/opening/opening.hpp"
-#include "checkpoint/files/file_system.hpp"
-#include "checkpoint/source/tensor_source.hpp"
 #include "core/error.hpp"
+#include "formats/source/run_records.hpp"
+#include "formats/source/tensor_source.hpp"
+#include "storage/files/file_system.hpp"
 
 namespace troupe::actors {
 
@@ -41,7 +42,7 @@ class resumer {
   core::result<std::filesystem::path> resume(const std::filesystem::path& from, load_options options, resume_time when,
                                              opening_watch& watch, const load_agreement& agreed = {});
   /// Loads an opened checkpoint, as resume() does.
-  core::result<void> take_over(const checkpoint::tensor_source& from, load_options options, resume_time when,
+  core::result<void> take_over(const formats::tensor_source& from, load_options options, resume_time when,
                                opening_watch& watch, const load_agreement& agreed = {});
   /// True if another load may follow one that ended with `why` after it had changed states: damaged bytes are the
   /// cause, and a load with `options` replaces all states, so that none of the damaged checkpoint stays. Then the run
@@ -60,24 +61,24 @@ class resumer {
   /// first call.
   core::result<void> look_at_teacher();
   /// Returns the record of the distillation teacher; none: there is no teacher.
-  [[nodiscard]] const std::optional<checkpoint::teacher_record>& teacher() const { return teacher_; }
+  [[nodiscard]] const std::optional<formats::teacher_record>& teacher() const { return teacher_; }
 
  private:
   /// Opens the checkpoint at `from`: one that the disks of several machines hold through `disks`, which the source
   /// refers to and which is null if there are none, any other one by its format.
-  core::result<checkpoint::tensor_source> open(checkpoint::file_system* disks, const std::filesystem::path& from,
-                                               const load_options& options) const;
+  core::result<formats::tensor_source> open(storage::file_system* disks, const std::filesystem::path& from,
+                                            const load_options& options) const;
   /// Returns a sentence about frozen parameters that the checkpoint `from` lacks, because its run leaves them out of
   /// checkpoints, and that keep their present values; empty if there are none. Error (mismatch): this run has other
   /// initial weights than the checkpoint's run, or its own checkpoints would leave out frozen parameters that `from`
   /// has.
-  [[nodiscard]] core::result<std::string> keep_frozen(const checkpoint::tensor_source& from,
-                                                      const load_options& options, resume_time when) const;
+  [[nodiscard]] core::result<std::string> keep_frozen(const formats::tensor_source& from, const load_options& options,
+                                                      resume_time when) const;
   /// Loads those layers of `model.teacher` with which the model begins, if the configuration names any.
   core::result<void> take_layers(opening_watch& watch);
 
   training_run& run_;
-  std::optional<checkpoint::teacher_record> teacher_;
+  std::optional<formats::teacher_record> teacher_;
   /// True: a load has failed after it may have changed states, so that the next one must also reset the states that it
   /// does not read.
   bool is_mixed_ = false;

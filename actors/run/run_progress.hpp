@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/native/manifest.hpp"
 #include "core/error.hpp"
 #include "core/left_out_steps.hpp"
+#include "formats/source/run_records.hpp"
 #include "job/loss_watch.hpp"
 #include "kernels/compress/quantiser.hpp"
 #include "kernels/optimizer/loss_scaler.hpp"
@@ -37,7 +37,7 @@ struct training_progress {
   job::judged_loss judged;            ///< judgement of the last step's loss: whether it is a spike
 
   /// Returns the state of the loss scaler as a checkpoint stores it.
-  [[nodiscard]] checkpoint::loss_scale_record scale_record() const {
+  [[nodiscard]] formats::loss_scale_record scale_record() const {
     return {scale.cur_scale, scale.cur_iter, scale.last_overflow_iter, scale.cur_hysteresis};
   }
 };

@@ -14,12 +14,12 @@ core::result<void> save_keeper::request(const save_request& request) {
   TROUPE_TRY(run_.sound());
   TROUPE_TRY(
       run_.others->check_tags(request.tag.empty() ? checkpoint::step_folder_name(run_.progress.steps) : request.tag));
-  TROUPE_ASSIGN(auto job, make(checkpoint::real_files(), request));
+  TROUPE_ASSIGN(auto job, make(storage::real_files(), request));
   waiting_ = std::move(job);
   return {};
 }
 
-core::result<std::shared_ptr<save_job>> save_keeper::make(checkpoint::file_system& files, const save_request& request) {
+core::result<std::shared_ptr<save_job>> save_keeper::make(storage::file_system& files, const save_request& request) {
   const auto& c = *run_.term->plan.config;
   checkpoint::run_state run;
   run.step = run_.progress.steps;
@@ -52,7 +52,7 @@ core::result<std::shared_ptr<save_job>> save_keeper::make(checkpoint::file_syste
 core::result<void> save_keeper::save_without_lanes(const save_request& request) {
   (void)collect(unfinished_save::wait);
   waiting_.reset();
-  TROUPE_ASSIGN(auto job, make(checkpoint::real_files(), request));
+  TROUPE_ASSIGN(auto job, make(storage::real_files(), request));
   writing_ = job;
   step_order order;
   order.run = ++run_.counts.runs;

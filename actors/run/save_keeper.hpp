@@ -50,7 +50,7 @@ class save_keeper {
   void forget_unproved() { unproved_.clear(); }
 
   /// Makes a save of the run into `files`; its states are copied later, by a run of a plan that saves.
-  core::result<std::shared_ptr<save_job>> make(checkpoint::file_system& files, const save_request& request);
+  core::result<std::shared_ptr<save_job>> make(storage::file_system& files, const save_request& request);
   /// Returns the save whose states are being copied or written; null: none.
   [[nodiscard]] const std::shared_ptr<save_job>& writing() const { return writing_; }
   /// Makes the waiting save the one that is being written, and returns it; null: none waits.

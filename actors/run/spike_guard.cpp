@@ -143,7 +143,7 @@ void spike_guard::add_older_places(std::vector<place>& to, uint64_t newest) cons
   for (std::filesystem::directory_iterator it(oldest.path.parent_path(), e), end; !e && it != end; it.increment(e)) {
     const auto step = checkpoint::step_of(it->path().filename().string());
     if (!step || *step >= oldest.step || *step > newest) continue;
-    const auto there = checkpoint::read_manifest(checkpoint::real_files(), it->path());
+    const auto there = checkpoint::read_manifest(storage::real_files(), it->path());
     if (there && there->content.run.step == *step && is_before(there->content.run, run_.progress.left_out))
       found.push_back({*step, it->path(), oldest.options});
   }

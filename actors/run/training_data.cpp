@@ -118,7 +118,7 @@ core::result<void> training_data::take_streams(std::vector<std::shared_ptr<const
   return {};
 }
 
-const std::optional<checkpoint::data_record>& training_data::record() {
+const std::optional<formats::data_record>& training_data::record() {
   if (record_ || corpus_ == nullptr) return record_;
   std::vector<std::string> names;
   for (const auto& source : sources()) names.push_back(source.text.string());

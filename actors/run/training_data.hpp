@@ -52,7 +52,7 @@ class training_data {
   [[nodiscard]] std::vector<std::string> sentences() const;
   /// Returns the record by which a later run compares its data with these, computed at the first call; none for a
   /// host program's own batches, or if the data can no longer be read.
-  const std::optional<checkpoint::data_record>& record();
+  const std::optional<formats::data_record>& record();
 
  private:
   std::shared_ptr<const config::job_config> config_;
@@ -61,7 +61,7 @@ class training_data {
   std::shared_ptr<data::tokenizer> tokenizer_;
   std::shared_ptr<const data::corpus> corpus_;
   std::function<std::shared_ptr<const data::batch>(const next_batch&)> cut_;
-  std::optional<checkpoint::data_record> record_;
+  std::optional<formats::data_record> record_;
 };
 
 }  // namespace troupe::actors

@@ -41,7 +41,7 @@ core::result<std::vector<float>> weight_pruner::whole_weight(uint32_t parameter)
   return out;
 }
 
-core::result<void> weight_pruner::make_masks(const std::vector<checkpoint::mask_record>& saved) {
+core::result<void> weight_pruner::make_masks(const std::vector<formats::mask_record>& saved) {
   if (masks_ == nullptr) return {};
   auto& masks = *masks_;
   sums_.assign(masks.modules().size(), {});
@@ -52,7 +52,7 @@ core::result<void> weight_pruner::make_masks(const std::vector<checkpoint::mask_
     const auto& m = masks.modules()[i];
     if (m.method == config::pruning_method::topk) continue;  // learned masks follow from scores, which are parameters
     if (is_snip(m)) sums_[i].assign(m.matrix.elements(), 0);
-    const auto is_this = [&](const checkpoint::mask_record& x) {
+    const auto is_this = [&](const formats::mask_record& x) {
       return x.module == m.module && x.technique == job::name_of(m.part);
     };
     if (const auto at = std::ranges::find_if(saved, is_this); at != saved.end()) {
@@ -82,8 +82,8 @@ void weight_pruner::tell_masks() const {
   run_.others->tell_masks(std::move(all));
 }
 
-std::vector<checkpoint::mask_record> weight_pruner::saved_masks() const {
-  std::vector<checkpoint::mask_record> out;
+std::vector<formats::mask_record> weight_pruner::saved_masks() const {
+  std::vector<formats::mask_record> out;
   if (masks_ == nullptr) return out;
   const auto& masks = *masks_;
   for (size_t i = 0; i < masks.modules().size(); ++i) {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "actors/memory/pruning_masks.hpp"
-#include "checkpoint/native/mask_record.hpp"
 #include "core/error.hpp"
+#include "formats/source/mask_record.hpp"
 #include "job/compression/compression.hpp"
 
 namespace troupe::actors {
@@ -27,9 +27,9 @@ class weight_pruner {
   /// Sets the masks from `saved`, the masks of a checkpoint, and computes masks that `saved` lacks from the current
   /// weights. The leading process does this and sends the masks to the others, which wait for them. Errors: mismatch
   /// for a saved mask of another size; those of reading weights.
-  core::result<void> make_masks(const std::vector<checkpoint::mask_record>& saved);
+  core::result<void> make_masks(const std::vector<formats::mask_record>& saved);
   /// Returns the pruning masks and their scores as a checkpoint stores them.
-  [[nodiscard]] std::vector<checkpoint::mask_record> saved_masks() const;
+  [[nodiscard]] std::vector<formats::mask_record> saved_masks() const;
 
   /// begin_saliency() and end_saliency() are called before and after a step. For the method snip_momentum they add |w
   /// g| to the score of each element, where w is its weight before the step and g its mean gradient.

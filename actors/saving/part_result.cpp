@@ -14,11 +14,11 @@ void fields(auto& f, error& x) { f(x.kind, x.text); }
 
 }  // namespace troupe::core
 
-namespace troupe::checkpoint {
+namespace troupe::storage {
 
 void fields(auto& f, digest128& x) { f(x.high, x.low); }
 
-}  // namespace troupe::checkpoint
+}  // namespace troupe::storage
 
 namespace troupe::actors {
 
@@ -32,15 +32,15 @@ enum class mark : char { part = 'p', invitation = 'i', request = 'r' };
 std::string sealed(mark what, const std::string& content) {
   std::string out(1, static_cast<char>(what));
   out += content;
-  return out + core::as_bytes(checkpoint::digest_of(out));
+  return out + core::as_bytes(storage::digest_of(out));
 }
 
 /// Returns the content of bytes that sealed() has made; none if they are of another type or were changed.
 std::optional<std::string_view> opened(mark what, std::string_view bytes) {
-  constexpr size_t digest_bytes = sizeof(checkpoint::digest128);
+  constexpr size_t digest_bytes = sizeof(storage::digest128);
   if (bytes.size() <= digest_bytes || bytes.front() != static_cast<char>(what)) return std::nullopt;
   const auto content = bytes.substr(0, bytes.size() - digest_bytes);
-  if (core::from_bytes<checkpoint::digest128>(bytes.substr(content.size())) != checkpoint::digest_of(content))
+  if (core::from_bytes<storage::digest128>(bytes.substr(content.size())) != storage::digest_of(content))
     return std::nullopt;
   return content.substr(1);
 }

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "actors/saving/save_request.hpp"
-#include "checkpoint/files/digest.hpp"
 #include "core/error.hpp"
+#include "storage/files/digest.hpp"
 
 namespace troupe::actors {
 
@@ -21,15 +21,15 @@ struct part_result {
   uint32_t rank = 0;
   uint64_t file_bytes = 0;  ///< bytes of the rank's checkpoint file; 0 if the part failed
   double waited_s = 0;      ///< seconds that the writer lane waited for staging memory
-  std::vector<std::vector<checkpoint::digest128>> digests{};  ///< piece digests, indexed by block and piece; empty
-                                                              ///< for blocks that are not saved, or if the part failed
+  std::vector<std::vector<storage::digest128>> digests{};  ///< piece digests, indexed by block and piece; empty
+                                                           ///< for blocks that are not saved, or if the part failed
   std::optional<core::error> failure{};  ///< reason why the part failed; none: its file is complete and synced
 };
 
 /// Folder and id of a save that the leading process has begun, as other processes need them to take part in it.
 struct save_invitation {
   std::filesystem::path working;  ///< folder that all processes write to
-  checkpoint::digest128 save_id;
+  storage::digest128 save_id;
   bool operator==(const save_invitation&) const = default;
 };
 

@@ -7,25 +7,25 @@
 #include <tuple>
 #include <utility>
 
-#include "checkpoint/native/shard.hpp"
+#include "formats/source/shard_header.hpp"
 #include "plan/layout/saves.hpp"
 
 namespace troupe::actors {
 namespace {
 
-static_assert(plan::save_grain_bytes == checkpoint::piece_alignment_bytes);
-static_assert(plan::save_grain_bytes == checkpoint::shard_header_bytes);
-static_assert(plan::save_grain_bytes == checkpoint::write_alignment_bytes);
+static_assert(plan::save_grain_bytes == formats::piece_alignment_bytes);
+static_assert(plan::save_grain_bytes == formats::shard_header_bytes);
+static_assert(plan::save_grain_bytes == storage::write_alignment_bytes);
 
-checkpoint::tensor_kind kind_of(uint32_t part) {
-  if (part == plan::saved_weights) return checkpoint::tensor_kind::master;
-  return part == plan::saved_frozen ? checkpoint::tensor_kind::frozen : checkpoint::tensor_kind::moment;
+formats::tensor_kind kind_of(uint32_t part) {
+  if (part == plan::saved_weights) return formats::tensor_kind::master;
+  return part == plan::saved_frozen ? formats::tensor_kind::frozen : formats::tensor_kind::moment;
 }
 
 }  // namespace
 
 uint64_t save_content::file_bytes(uint32_t rank) const {
-  uint64_t n = checkpoint::shard_header_bytes;
+  uint64_t n = formats::shard_header_bytes;
   for (uint32_t b = 0; b < blocks(rank).size(); ++b)
     if (takes(rank, b)) n += blocks(rank)[b].bytes;
   return n;
@@ -54,7 +54,7 @@ checkpoint::manifest save_content::manifest_of(const checkpoint::run_state& run,
   std::map<std::tuple<uint32_t, uint32_t>, size_t> place;  // index in `m.tensors`, by parameter and part
   for (uint32_t r = 0; r < plans_.size(); ++r) {
     const auto& p = *plans_[r];
-    m.files.push_back({checkpoint::shard_file_name(r), parts[r].file_bytes});
+    m.files.push_back({formats::shard_file_name(r), parts[r].file_bytes});
     for (uint32_t b = 0; b < p.snapshots.size(); ++b) {
       if (!takes(r, b)) continue;
       const auto& block = p.snapshots[b];
@@ -64,10 +64,10 @@ checkpoint::manifest save_content::manifest_of(const checkpoint::run_state& run,
         if (fresh) {
           const auto& table = tensor_.whole != nullptr ? *tensor_.whole : p.table();
           const auto& parameter = table.parameters[x.parameter];
-          checkpoint::tensor_entry t{
+          formats::tensor_entry t{
               parameter.name,     kind_of(x.part), {}, plan::saved_type(*p.layout, x.parameter), parameter.shape, {},
               cut_of(x.parameter)};
-          if (t.kind == checkpoint::tensor_kind::moment)
+          if (t.kind == formats::tensor_kind::moment)
             t.moment = job::moment_name(*groups_, x.parameter, x.part - plan::saved_moment);
           m.tensors.push_back(std::move(t));
         }
@@ -78,8 +78,7 @@ checkpoint::manifest save_content::manifest_of(const checkpoint::run_state& run,
   return m;
 }
 
-void save_content::add_piece(checkpoint::tensor_entry& to, const part_result& part, uint32_t block,
-                             size_t piece) const {
+void save_content::add_piece(formats::tensor_entry& to, const part_result& part, uint32_t block, size_t piece) const {
   const auto& p = *plans_[part.rank];
   const auto& x = p.snapshots[block].pieces[piece];
   const uint64_t offset = p.snapshots[block].file_offset + x.offset;

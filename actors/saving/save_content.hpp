@@ -53,7 +53,7 @@ class save_content {
                                                  std::span<const part_result> parts) const;
 
  private:
-  void add_piece(checkpoint::tensor_entry& to, const part_result& part, uint32_t block, size_t piece) const;
+  void add_piece(formats::tensor_entry& to, const part_result& part, uint32_t block, size_t piece) const;
   [[nodiscard]] core::parameter_cut cut_of(uint32_t parameter) const;
 
   std::vector<std::shared_ptr<const plan::rank_plan>> plans_;

@@ -8,6 +8,7 @@
 #include "checkpoint/commit/retention.hpp"
 #include "checkpoint/native/shard.hpp"
 #include "core/clock.hpp"
+#include "storage/files/working_folder.hpp"
 
 namespace troupe::actors {
 namespace {
@@ -28,7 +29,7 @@ void tell_surely(const save_job::tell_part& tell, const part_result& part) noexc
 
 }  // namespace
 
-core::result<std::shared_ptr<save_job>> save_job::begin(checkpoint::file_system& files, save_request request,
+core::result<std::shared_ptr<save_job>> save_job::begin(storage::file_system& files, save_request request,
                                                         checkpoint::run_state run, plan::rank_plans plans,
                                                         std::shared_ptr<const job::optimizer_groups> groups,
                                                         job::chosen_tensor tensor, ranks_here here) {
@@ -37,14 +38,14 @@ core::result<std::shared_ptr<save_job>> save_job::begin(checkpoint::file_system&
   for (uint32_t r = 0; r < content.ranks(); ++r) needed_bytes += content.file_bytes(r);
   const auto latest = request.save_latest ? checkpoint::latest_update::always : checkpoint::latest_update::if_replaced;
   TROUPE_ASSIGN(auto save, checkpoint::checkpoint_save::begin(files, request.root, run.step, needed_bytes,
-                                                              checkpoint::random_save_id(), {request.tag, latest}));
+                                                              storage::random_save_id(), {request.tag, latest}));
   if (here.empty()) here.assign(plans.size(), true);
   const auto place = save.place();
   return std::shared_ptr<save_job>(new save_job(place, std::move(save), std::move(request), std::move(run),
                                                 std::move(content), std::move(here), {}));
 }
 
-std::shared_ptr<save_job> save_job::join(checkpoint::file_system& files, const save_invitation& invitation,
+std::shared_ptr<save_job> save_job::join(storage::file_system& files, const save_invitation& invitation,
                                          const save_request& request, uint64_t step, plan::rank_plans plans,
                                          job::chosen_tensor tensor, ranks_here here, tell_part tell) {
   save_content content(plans, nullptr, std::move(tensor), request.exclude_frozen_parameters);
@@ -266,7 +267,7 @@ void save_job::part::stage_own(uint32_t b, const std::byte* from, std::span<std:
   }
   std::ranges::fill(to.subspan(reached), std::byte{0});
   (void)checkpoint::stage_piece_in_place(to);  // writes zeros up to the next piece
-  result_.digests[b].push_back(checkpoint::digest_of(to.first(reached)));
+  result_.digests[b].push_back(storage::digest_of(to.first(reached)));
 }
 
 void save_job::part::fetch(uint32_t b, std::span<std::byte> to,

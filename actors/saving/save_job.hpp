@@ -40,7 +40,7 @@ class save_job final : public save_target, public std::enable_shared_from_this<s
   /// their parameters are split out of the whole model; empty: they are the whole model's. Ranks that are not `here`
   /// are written by other processes, whose results take_part() receives. Errors: io, no_space (needed and free bytes,
   /// of all ranks); nothing is left on the disk then.
-  static core::result<std::shared_ptr<save_job>> begin(checkpoint::file_system& files, save_request request,
+  static core::result<std::shared_ptr<save_job>> begin(storage::file_system& files, save_request request,
                                                        checkpoint::run_state run, plan::rank_plans plans,
                                                        std::shared_ptr<const job::optimizer_groups> groups,
                                                        job::chosen_tensor tensor = {}, ranks_here here = {});
@@ -48,7 +48,7 @@ class save_job final : public save_target, public std::enable_shared_from_this<s
   /// Takes part in a save that another process leads, with the same request, step and plans. Writes the files of the
   /// ranks `here`, at least one, and is over when the last of their results has been passed to `tell`; the report of
   /// this object names no folder.
-  static std::shared_ptr<save_job> join(checkpoint::file_system& files, const save_invitation& invitation,
+  static std::shared_ptr<save_job> join(storage::file_system& files, const save_invitation& invitation,
                                         const save_request& request, uint64_t step, plan::rank_plans plans,
                                         job::chosen_tensor tensor, ranks_here here, tell_part tell);
 

@@ -14,10 +14,10 @@
 #include "apps/machine/doctor.hpp"
 #include "apps/machine/machine.hpp"
 #include "apps/machine/probes.hpp"
-#include "checkpoint/files/digest.hpp"
 #include "core/cores.hpp"
 #include "net/own_address.hpp"
 #include "net/tls_mover.hpp"
+#include "storage/files/digest.hpp"
 
 namespace troupe::apps {
 namespace fs = std::filesystem;
@@ -30,11 +30,11 @@ const std::string measuring = "doctor";  ///< job name in the names of the conne
 std::string digest_of_file(const fs::path& file) {
   std::ifstream in(file, std::ios::binary);
   if (!in) return {};
-  checkpoint::digest_stream all;
+  storage::digest_stream all;
   std::vector<char> block(size_t{1} << 20);
   while (in.read(block.data(), static_cast<std::streamsize>(block.size())), in.gcount() > 0)
     all.add(std::as_bytes(std::span(block).first(static_cast<size_t>(in.gcount()))));
-  return checkpoint::to_hex(all.value());
+  return storage::to_hex(all.value());
 }
 
 std::string own_addresses_text() {

@@ -7,8 +7,8 @@
 #include <charconv>
 #include <utility>
 
-#include "checkpoint/files/digest.hpp"
 #include "config/explain.hpp"
+#include "storage/files/digest.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -82,7 +82,7 @@ std::string configuration_digest(const config::loaded& what) {
   common.config.steps = 0;  // omitted from the digest, because `--steps` may be given on the first host alone
   // omitted from the digest, because `--resume` may be given on the first host alone
   common.config.checkpoint.load = {};
-  return checkpoint::to_hex(checkpoint::digest_of(config::effective_yaml(common)));
+  return storage::to_hex(storage::digest_of(config::effective_yaml(common)));
 }
 
 }  // namespace troupe::apps

@@ -17,10 +17,10 @@
 #include "apps/agent/takeover.hpp"
 #include "apps/run/launch_processes.hpp"
 #include "apps/run/train.hpp"
-#include "checkpoint/files/digest.hpp"
 #include "core/host_port.hpp"
 #include "core/signal_table.hpp"
 #include "net/etcd_store.hpp"
+#include "storage/files/digest.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -130,7 +130,7 @@ class lead_part {
 std::string authority_digest(const std::filesystem::path& certificate) {
   std::ifstream in(certificate, std::ios::binary);
   const std::string text((std::istreambuf_iterator<char>(in)), {});
-  return text.empty() ? text : checkpoint::to_hex(checkpoint::digest_of(text));
+  return text.empty() ? text : storage::to_hex(storage::digest_of(text));
 }
 
 std::string objection(const net::lead& to, const std::string& authority, const store_of_job& of) {

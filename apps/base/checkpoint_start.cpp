@@ -14,9 +14,9 @@
 #include "checkpoint/commit/commit.hpp"
 #include "checkpoint/convert/folder_contents.hpp"
 #include "checkpoint/convert/open_source.hpp"
-#include "checkpoint/files/atomic_file.hpp"
 #include "core/clock.hpp"
 #include "core/system_error.hpp"
+#include "storage/files/atomic_file.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -34,13 +34,13 @@ core::result<std::vector<checkpoint_name>> checkpoints_in(const fs::path& root) 
   std::vector<checkpoint_name> out;
   std::error_code e;
   if (!fs::is_directory(root, e)) return out;
-  TROUPE_ASSIGN(const auto entries, checkpoint::real_files().list(root));
+  TROUPE_ASSIGN(const auto entries, storage::real_files().list(root));
   for (const auto& x : entries) {
-    if (x.kind != checkpoint::entry_kind::folder) continue;
+    if (x.kind != storage::entry_kind::folder) continue;
     if (const auto step = checkpoint::step_of(x.name)) {
       out.push_back({x.name, *step});
     } else if (checkpoint::is_tag(x.name)) {
-      const auto known = checkpoint::read_manifest(checkpoint::real_files(), root / x.name);
+      const auto known = checkpoint::read_manifest(storage::real_files(), root / x.name);
       if (known) out.push_back({x.name, known->content.run.step});
     }
   }
@@ -147,7 +147,7 @@ core::result<void> checkpoint_start::claim(const say_function& say) {
   lock_.reset();
   TROUPE_ASSIGN(auto claimed, checkpoint::claim_folder(root_));
   lock_.emplace(std::move(claimed.lock));
-  if (!checkpoint::syncs_folders(root_))
+  if (!storage::syncs_folders(root_))
     say(fmt::format(
         "'{}': the file system does not sync folders, so a power failure may lose the newest checkpoints; a crash of "
         "the run does not",
@@ -183,7 +183,7 @@ core::result<run_start> checkpoint_start::choose(const say_function& say, bool a
     // If a file has the name `root_`, claim() reports that when it creates the folder.
     return again ? out : at_step_0(std::move(out));
   TROUPE_ASSIGN(const auto there, checkpoints_in(root_));
-  const auto latest = checkpoint::read_latest(checkpoint::real_files(), root_);
+  const auto latest = checkpoint::read_latest(storage::real_files(), root_);
   if (!latest && !load_.fallback_to_previous) {
     const auto opened = checkpoint::open_source(root_);  // the error names the checkpoints that may be used instead
     return core::fail(opened ? latest.error() : opened.error());
@@ -231,7 +231,7 @@ core::result<void> checkpoint_start::begin(const run_start& start, uint64_t step
   // If `latest` names a checkpoint that is not moved, `latest` is not moved either: only an interrupted later save is
   // moved. Otherwise `latest` is moved before the checkpoints, because a crash between two moves must not leave a
   // `latest` that names a missing checkpoint.
-  const auto latest = checkpoint::read_latest(checkpoint::real_files(), root_);
+  const auto latest = checkpoint::read_latest(storage::real_files(), root_);
   const bool named =
       start.own && latest && *latest && std::find(moved.begin(), moved.end(), (*latest)->folder) == moved.end();
   std::error_code e;
@@ -242,8 +242,7 @@ core::result<void> checkpoint_start::begin(const run_start& start, uint64_t step
     fs::rename(root_ / name, place / name, e);
     if (e) return core::fail(core::path_error("move", root_ / name, e.value()));
   }
-  for (const auto& folder : {place, root_, root_.parent_path()})
-    TROUPE_TRY(checkpoint::real_files().sync_folder(folder));
+  for (const auto& folder : {place, root_, root_.parent_path()}) TROUPE_TRY(storage::real_files().sync_folder(folder));
   say(fmt::format("{}: checkpoints {} are in {} now", root_.string(),
                   start.own ? fmt::format("after step {}", step) : "of an earlier run", place.string()));
   return {};

@@ -61,7 +61,7 @@ core::result<void> checkpoints::begin(const run_start& start, const actors::sess
 
 void checkpoints::take_over(const actors::session& s) {
   loss_step_ = s.steps_done();
-  const auto latest = checkpoint::read_latest(checkpoint::real_files(), start_.root());
+  const auto latest = checkpoint::read_latest(storage::real_files(), start_.root());
   asked_ = latest && *latest;
 }
 
@@ -113,7 +113,7 @@ core::result<void> checkpoints::prove_last(actors::session& s) {
 void checkpoints::remove_older_than_begin() {
   const auto step = std::exchange(resumed_step_, std::nullopt);
   if (!step || when_.keep_last == 0) return;
-  auto& files = checkpoint::real_files();
+  auto& files = storage::real_files();
   const auto latest = checkpoint::read_latest(files, start_.root());
   if (!latest || !*latest || checkpoint::step_of((*latest)->folder) != step) return;
   const auto kept =
@@ -241,7 +241,7 @@ std::string checkpoints::what_is_safe() const {
 }
 
 std::string checkpoints::newest(const sentence_of& sentence) const {
-  auto& files = checkpoint::real_files();
+  auto& files = storage::real_files();
   const auto latest = checkpoint::read_latest(files, start_.root());
   if (!latest || !*latest) return "no step of this run is in a checkpoint";
   const fs::path folder = start_.root() / (*latest)->folder;

@@ -4,8 +4,8 @@
 
 #include <optional>
 
-#include "checkpoint/source/peft_names.hpp"
 #include "config/sections/parameter_groups.hpp"
+#include "formats/names/peft_names.hpp"
 #include "job/blueprint.hpp"
 #include "job/model/folder_model.hpp"
 #include "job/step_options.hpp"
@@ -30,7 +30,7 @@ std::string without_key(const models::spec_problem& p) {
 }
 
 std::optional<models::model_spec> model_of(const config::model_section& m, std::vector<key_problem>& out) {
-  if (const auto adapter = checkpoint::unused_adapter_in(m.teacher))
+  if (const auto adapter = formats::unused_adapter_in(m.teacher))
     out.push_back({"model.teacher", fmt::format("'{}' holds {}", m.teacher.string(), *adapter), true});
   if (!m.path.empty()) {
     auto spec = job::read_folder_model(m.path, m.ignore_keys);

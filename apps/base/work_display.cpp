@@ -24,7 +24,7 @@ work_display::work_display(std::string what, verbosity said)
 
 work_display::~work_display() { clear(); }
 
-checkpoint::progress_function work_display::progress() {
+storage::progress_function work_display::progress() {
   return [this](uint64_t done, uint64_t total) {
     done_ = done;
     if (shown_) show(done, total);

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "apps/base/output_form.hpp"
-#include "checkpoint/files/progress.hpp"
+#include "storage/files/progress.hpp"
 
 namespace troupe::apps {
 
@@ -18,7 +18,7 @@ class work_display {
   work_display& operator=(const work_display&) = delete;
 
   /// Returns the function that the work calls with its progress. This object must outlive the work.
-  checkpoint::progress_function progress();
+  storage::progress_function progress();
   /// Clears the terminal line with the progress, so that ordinary output can follow.
   void clear();
 

@@ -8,12 +8,12 @@
 #include "apps/base/exit_code.hpp"
 #include "apps/checkpoint/model_description.hpp"
 #include "checkpoint/convert/open_source.hpp"
-#include "checkpoint/source/element_cast.hpp"
-#include "checkpoint/source/inspect.hpp"
-#include "checkpoint/source/left_out.hpp"
-#include "checkpoint/source/numbered_states.hpp"
 #include "config/document/name_map_file.hpp"
 #include "core/text.hpp"
+#include "formats/report/inspect.hpp"
+#include "formats/source/element_cast.hpp"
+#include "formats/source/left_out.hpp"
+#include "formats/trainer/numbered_states.hpp"
 
 namespace troupe::apps {
 
@@ -25,13 +25,13 @@ std::function<void(const std::string&)> say_for(const source_arguments& a) {
 }
 
 /// Returns the options with which the source is opened, without the names of --map.
-checkpoint::source_options options_without_map(const source_arguments& a) {
-  checkpoint::source_options out;
+formats::source_options options_without_map(const source_arguments& a) {
+  formats::source_options out;
   if (!a.tag.empty()) out.tag = a.tag;
   out.fallback_to_previous = a.fallback_to_previous;
   out.older_by = a.older_by;
   out.say = say_for(a);
-  out.wants = a.wants_weights ? checkpoint::wanted_of_folder::weights : checkpoint::wanted_of_folder::checkpoint;
+  out.wants = a.wants_weights ? formats::wanted_of_folder::weights : formats::wanted_of_folder::checkpoint;
   out.as_stored = a.as_stored;
   out.needs_states = !a.wants_weights && !a.as_stored;
   return out;
@@ -48,14 +48,13 @@ void note(const source_arguments& a, const std::string& line) {
   if (a.verbosity != verbosity::quiet) std::fprintf(stderr, "troupe: %s\n", line.c_str());
 }
 
-core::result<checkpoint::tensor_source> open_checkpoint_at(const source_arguments& a,
-                                                           const std::filesystem::path& model_config,
-                                                           bool* has_numbers) {
+core::result<formats::tensor_source> open_checkpoint_at(const source_arguments& a,
+                                                        const std::filesystem::path& model_config, bool* has_numbers) {
   auto options = options_without_map(a);
   TROUPE_ASSIGN(auto map, config::read_name_map(a.map));
   options.map = std::move(map);
   auto source = checkpoint::open_source(a.path, options);
-  if (source && a.allow_overflow) source->clamped = std::make_shared<checkpoint::clamped_values>();
+  if (source && a.allow_overflow) source->clamped = std::make_shared<formats::clamped_values>();
   if (source && options.needs_states && source->lost_states)
     return fail(
         source->lost_states->why.kind,
@@ -64,24 +63,23 @@ core::result<checkpoint::tensor_source> open_checkpoint_at(const source_argument
   if (has_numbers != nullptr) *has_numbers = true;
   TROUPE_ASSIGN(const auto model, describe_model(*source, model_config, a.ignored_keys));
   if (const auto order = parameters_of(model); order.empty())
-    checkpoint::leave_out_states(
-        *source, "it numbers its parameters, and the order of this model's parameters is not known here");
-  else if (const auto ok = checkpoint::name_states(*source, order); !ok)
-    checkpoint::leave_out_states(*source, ok.error().text);
+    formats::leave_out_states(*source,
+                              "it numbers its parameters, and the order of this model's parameters is not known here");
+  else if (const auto ok = formats::name_states(*source, order); !ok)
+    formats::leave_out_states(*source, ok.error().text);
   return source;
 }
 
-void warn_of_left_out(const source_arguments& a, const checkpoint::tensor_source& s) {
+void warn_of_left_out(const source_arguments& a, const formats::tensor_source& s) {
   for (const auto& line : s.remarks)
-    if (line.starts_with(checkpoint::left_out_mark) || line.starts_with(checkpoint::changed_mark))
-      warn_about(a, s, line);
+    if (line.starts_with(formats::left_out_mark) || line.starts_with(formats::changed_mark)) warn_about(a, s, line);
 }
 
-void warn_about(const source_arguments& a, const checkpoint::tensor_source& s, const std::string& line) {
-  say_for(a)(fmt::format("warning: '{}': {}", checkpoint::shown_place(s), line));
+void warn_about(const source_arguments& a, const formats::tensor_source& s, const std::string& line) {
+  say_for(a)(fmt::format("warning: '{}': {}", formats::shown_place(s), line));
 }
 
-void warn_of_lost_samples(const source_arguments& a, const checkpoint::tensor_source& s) {
+void warn_of_lost_samples(const source_arguments& a, const formats::tensor_source& s) {
   if (s.run.left_out.empty()) return;
   std::string steps;
   for (const auto& x : s.run.left_out) steps += fmt::format("{}{}-{}", steps.empty() ? "" : ", ", x.first, x.last);

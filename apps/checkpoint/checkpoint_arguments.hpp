@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "apps/base/output_form.hpp"
-#include "checkpoint/files/progress.hpp"
-#include "checkpoint/source/tensor_source.hpp"
 #include "core/dtype.hpp"
 #include "core/error.hpp"
+#include "formats/source/tensor_source.hpp"
+#include "storage/files/progress.hpp"
 
 namespace troupe::apps {
 
@@ -34,7 +34,7 @@ struct source_arguments {  ///< arguments of a command that reads a checkpoint
   apps::verbosity verbosity = apps::verbosity::normal;
   /// Function that receives the progress and can stop the work, for callers without a terminal; empty: the progress is
   /// shown on the terminal, and Ctrl-C stops the work
-  checkpoint::progress_function progress{};
+  storage::progress_function progress{};
   /// Function that receives notes about unexpected facts, such as an output head that the model ties to the embedding
   /// but whose stored values differ from the embedding's; empty: the notes are printed to stderr, unless the output is
   /// quiet
@@ -54,9 +54,9 @@ void note(const source_arguments& a, const std::string& line);
 /// of `model_config` or of the checkpoint's own description; if that is missing or contradicts the states, they are
 /// left out, and the source's remarks say so. Sets `has_numbers` to true if an optimizer numbers its parameters;
 /// otherwise the description is not read.
-core::result<checkpoint::tensor_source> open_checkpoint_at(const source_arguments& a,
-                                                           const std::filesystem::path& model_config = {},
-                                                           bool* has_numbers = nullptr);
+core::result<formats::tensor_source> open_checkpoint_at(const source_arguments& a,
+                                                        const std::filesystem::path& model_config = {},
+                                                        bool* has_numbers = nullptr);
 
 /// Returns the error `e`, which arose while the checkpoint of `a` was read. If the checkpoint is damaged, adds to the
 /// message the option `a.older_by`, with which an older checkpoint is used instead.
@@ -64,14 +64,14 @@ core::error with_way_around(core::error e, const source_arguments& a);
 
 /// Reports the contents of the checkpoint that no command converts, one warning for each reason, through `a.note` or
 /// on stderr, even if the output is quiet. Commands call it if they do not show the source's remarks.
-void warn_of_left_out(const source_arguments& a, const checkpoint::tensor_source& s);
+void warn_of_left_out(const source_arguments& a, const formats::tensor_source& s);
 
 /// Warns about samples that the run left out (`data.skip`, `on_spike`), through `a.note` or on stderr. Called for
 /// formats from which a run can resume but which cannot record these samples.
-void warn_of_lost_samples(const source_arguments& a, const checkpoint::tensor_source& s);
+void warn_of_lost_samples(const source_arguments& a, const formats::tensor_source& s);
 
 /// Prints a warning about the checkpoint `s` through `a.note` or on stderr, even if the output is quiet.
-void warn_about(const source_arguments& a, const checkpoint::tensor_source& s, const std::string& line);
+void warn_about(const source_arguments& a, const formats::tensor_source& s, const std::string& line);
 
 /// Prints `e` to stderr and returns its exit code.
 int ended_with(const core::error& e);

@@ -10,7 +10,7 @@
 #include "apps/base/stop_request.hpp"
 #include "apps/checkpoint/checkpoint_convert.hpp"
 #include "apps/checkpoint/checkpoint_show.hpp"
-#include "checkpoint/gguf/mixture.hpp"
+#include "formats/gguf/mixture.hpp"
 
 namespace troupe::apps {
 
@@ -157,7 +157,7 @@ checkpoint_command::checkpoint_command(CLI::App& parent)
   add_output(*gguf, a.gguf.output, "a file, NAME.gguf");
   gguf->add_option("--type", a.gguf.type, "type of the matrices")
       ->capture_default_str()
-      ->type_name("{" + fmt::format("{}", fmt::join(checkpoint::all_mixtures(), ",")) + "}");
+      ->type_name("{" + fmt::format("{}", fmt::join(formats::all_mixtures(), ",")) + "}");
   gguf->add_option("--tokenizer", a.gguf.tokenizer,
                    "a tokenizer.model, tokenizer.json, vocab.json, a folder with one, or 'bytes'; by default the one "
                    "next to the weights, or the one that the run was trained with");

@@ -12,11 +12,11 @@
 #include "apps/checkpoint/model_description.hpp"
 #include "apps/checkpoint/output_mark.hpp"
 #include "checkpoint/convert/weights_export.hpp"
-#include "checkpoint/source/inspect.hpp"
-#include "checkpoint/source/name_map.hpp"
-#include "checkpoint/source/peft_names.hpp"
 #include "core/tensor_view.hpp"
 #include "core/text.hpp"
+#include "formats/names/name_map.hpp"
+#include "formats/names/peft_names.hpp"
+#include "formats/report/inspect.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -30,7 +30,7 @@ void say_written(const conversion& writing, const checkpoint::weights_export_rep
               r.tensor_bytes);
 }
 
-core::result<uint64_t> needed_bytes(const checkpoint::tensor_source& s, const checkpoint::weights_export_options& o) {
+core::result<uint64_t> needed_bytes(const formats::tensor_source& s, const checkpoint::weights_export_options& o) {
   TROUPE_ASSIGN(const auto weights, checkpoint::weights_of(s, o));
   uint64_t out = header_reserve_bytes;
   for (const auto& w : weights)
@@ -62,34 +62,33 @@ namespace {
 /// Adds the head's tensor under its own name if the model ties the head to the embedding, because DeepSpeed's converter
 /// writes both names into state dicts. Does nothing if `out` is a folder or file of safetensors, which contain a tensor
 /// under one name only.
-core::result<checkpoint::tensor_source> with_tied_head(checkpoint::tensor_source s, const model_description& model,
-                                                       const fs::path& out) {
+core::result<formats::tensor_source> with_tied_head(formats::tensor_source s, const model_description& model,
+                                                    const fs::path& out) {
   if (!out.empty() && !checkpoint::keeps_bytes_once({.out = out})) return s;
-  const checkpoint::name_map names(s);
+  const formats::name_map names(s);
   for (const auto& [alias, owner] : shared_names(model, s))
     if (const auto found = names.find(owner); found && !names.find(alias)) s.tied.push_back({alias, *found});
-  TROUPE_TRY(checkpoint::complete(s));
+  TROUPE_TRY(formats::complete(s));
   return s;
 }
 
 }  // namespace
 
-core::result<checkpoint::tensor_source> open_for_fp32(const weights_arguments& a) {
+core::result<formats::tensor_source> open_for_fp32(const weights_arguments& a) {
   source_arguments from = a.source;
   from.wants_weights = true;
   auto s = open_checkpoint_at(from);
   if (!s) return s;
   warn_of_left_out(a.source, *s);
-  if (const auto found = checkpoint::peft_finding(*s))
-    note(a.source,
-         fmt::format("warning: '{}' {}: it is written under these names", checkpoint::shown_place(*s), *found));
+  if (const auto found = formats::peft_finding(*s))
+    note(a.source, fmt::format("warning: '{}' {}: it is written under these names", formats::shown_place(*s), *found));
   TROUPE_ASSIGN(const auto model, describe_model(*s, a.model_config, a.source.ignored_keys));
-  const bool is_compared = !a.model_config.empty() && !checkpoint::peft_finding(*s);
+  const bool is_compared = !a.model_config.empty() && !formats::peft_finding(*s);
   if (!s->has_layer_names) {
     if (is_compared) TROUPE_TRY(check_given_description(a.source, *s, model));
     return with_tied_head(std::move(*s), model, a.output.out);
   }
-  s = checkpoint::named_by_layers(std::move(*s), parameters_of(model));
+  s = formats::named_by_layers(std::move(*s), parameters_of(model));
   if (s && s->has_layer_names)
     note(a.source, "the tensors keep the names of the pipeline's layers; give others by --model-config or --map");
   else if (s && is_compared)
@@ -143,7 +142,7 @@ core::result<void> write_hugging_face(const weights_arguments& a) {
   options.out = writing.place().working();
   TROUPE_ASSIGN(const auto report, checkpoint::export_weights(*s, options));
   const auto config = options.out / "config.json";
-  TROUPE_TRY(checkpoint::write_file_atomically(config, hugging_face_config(*model, type)));
+  TROUPE_TRY(storage::write_file_atomically(config, hugging_face_config(*model, type)));
   TROUPE_TRY(copy_companions(*s, options.out));
   TROUPE_TRY(writing.commit());
   say_written(writing, report);

@@ -66,7 +66,7 @@ struct reshape_arguments {
 };
 
 /// Opens the checkpoint that to-fp32 converts, with the model's names for its tensors if they are known.
-core::result<checkpoint::tensor_source> open_for_fp32(const weights_arguments& a);
+core::result<formats::tensor_source> open_for_fp32(const weights_arguments& a);
 
 core::result<void> write_fp32(const weights_arguments& a);
 core::result<void> write_hugging_face(const weights_arguments& a);

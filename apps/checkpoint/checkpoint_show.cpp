@@ -12,15 +12,15 @@
 #include "apps/base/stop_request.hpp"
 #include "apps/base/work_display.hpp"
 #include "apps/checkpoint/model_description.hpp"
-#include "checkpoint/source/diff.hpp"
-#include "checkpoint/source/inspect.hpp"
-#include "checkpoint/source/layer_names.hpp"
-#include "checkpoint/source/name_map.hpp"
-#include "checkpoint/source/name_rules.hpp"
-#include "checkpoint/source/printed_map.hpp"
-#include "checkpoint/source/verify.hpp"
 #include "config/document/name_map_file.hpp"
 #include "core/text.hpp"
+#include "formats/names/layer_names.hpp"
+#include "formats/names/name_map.hpp"
+#include "formats/names/name_rules.hpp"
+#include "formats/names/printed_map.hpp"
+#include "formats/report/diff.hpp"
+#include "formats/report/inspect.hpp"
+#include "formats/report/verify.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -30,7 +30,7 @@ using core::human_bytes;
 const char* plural(uint64_t n) { return n == 1 ? "" : "s"; }
 
 /// Returns the part of the verdict that depends on the format: what the bytes were compared with.
-std::string what_was_compared(const checkpoint::tensor_source& s, const checkpoint::verify_report& r) {
+std::string what_was_compared(const formats::tensor_source& s, const formats::verify_report& r) {
   if (s.has_digests) return fmt::format("{} against their digests", human_bytes(r.compared_bytes));
   if (r.compared_bytes == 0)
     return "the format has no digests: names, shapes and places are right and every byte can be read";
@@ -38,31 +38,31 @@ std::string what_was_compared(const checkpoint::tensor_source& s, const checkpoi
 }
 
 /// Returns the parameters in the model's order. For a folder of Hugging Face only config.json defines the order.
-std::vector<checkpoint::wanted_tensor> wanted_of(const checkpoint::tensor_source& s) {
+std::vector<formats::wanted_tensor> wanted_of(const formats::tensor_source& s) {
   if (s.parameter_order.empty())
     if (const auto model = describe_model(s, {}))
       if (auto all = parameters_of(*model); !all.empty()) return all;
-  return checkpoint::parameters_of(s);
+  return formats::parameters_of(s);
 }
 
 /// Returns "good", also with the restriction to files on this machine, or the number of damages.
-std::string verdict_of(const checkpoint::verify_report& r) {
+std::string verdict_of(const formats::verify_report& r) {
   if (r.damages > 0) return fmt::format("{} damaged", r.damages);
   return r.elsewhere.empty() ? "good" : "good as far as it is on this machine";
 }
 
-std::string some_names(const checkpoint::tensor_source& s) {
+std::string some_names(const formats::tensor_source& s) {
   std::vector<std::string> names;
-  for (const auto& p : checkpoint::parameters_of(s)) names.push_back(p.name);
-  return checkpoint::first_names(names);
+  for (const auto& p : formats::parameters_of(s)) names.push_back(p.name);
+  return formats::first_names(names);
 }
 
-core::error nothing_compared(const checkpoint::tensor_source& first, const checkpoint::tensor_source& second) {
-  return {core::error_kind::mismatch,
-          fmt::format("no tensor of one has its name in the other: '{}' holds {}, '{}' holds {}; map the names with "
-                      "a file (--map)",
-                      checkpoint::shown_place(first), some_names(first), checkpoint::shown_place(second),
-                      some_names(second))};
+core::error nothing_compared(const formats::tensor_source& first, const formats::tensor_source& second) {
+  return {
+      core::error_kind::mismatch,
+      fmt::format("no tensor of one has its name in the other: '{}' holds {}, '{}' holds {}; map the names with "
+                  "a file (--map)",
+                  formats::shown_place(first), some_names(first), formats::shown_place(second), some_names(second))};
 }
 
 }  // namespace
@@ -83,7 +83,7 @@ int inspect_checkpoint(const source_arguments& a, output_form form, const std::s
   const auto acting =
       refuse_idle(given, {{has_numbers, "--print-map, or an optimizer that numbers its tensors", given}});
   if (!acting) return ended_with(acting.error());
-  const auto text = form == output_form::json ? checkpoint::inspect_json(*s) : checkpoint::inspect_text(*s);
+  const auto text = form == output_form::json ? formats::inspect_json(*s) : formats::inspect_text(*s);
   std::fwrite(text.data(), 1, text.size(), stdout);
   return 0;
 }
@@ -95,12 +95,12 @@ core::result<std::string> names_of(const source_arguments& a, const std::string&
   as_it_is.map.clear();
   TROUPE_ASSIGN(const auto before, open_checkpoint_at(as_it_is, model_config));
   TROUPE_ASSIGN(auto lines, config::read_name_map(a.map));
-  TROUPE_ASSIGN(const auto rules, checkpoint::name_rules::of(lines));
+  TROUPE_ASSIGN(const auto rules, formats::name_rules::of(lines));
   TROUPE_ASSIGN(const auto model, describe_model(before, model_config, a.ignored_keys));
   TROUPE_ASSIGN(auto mapped, rules.applied_to(before));
   const auto wanted = parameters_of(model);
-  TROUPE_ASSIGN(const auto named, checkpoint::named_by_layers(std::move(mapped), wanted));
-  const checkpoint::name_map find(named);
+  TROUPE_ASSIGN(const auto named, formats::named_by_layers(std::move(mapped), wanted));
+  const formats::name_map find(named);
   std::map<std::string, std::string> in_model;
   for (const auto& w : wanted)
     if (const auto name = find.find(w.name)) in_model.emplace(*name, w.name);
@@ -121,7 +121,7 @@ core::result<std::string> names_of(const source_arguments& a, const std::string&
   for (const auto& t : before.tensors)
     if (pairs.empty() || pairs.back().first != t.name) take(t.name);
   for (const auto& t : before.tied) take(t.name);
-  return checkpoint::printed_map(pairs);
+  return formats::printed_map(pairs);
 }
 
 }  // namespace
@@ -141,7 +141,7 @@ int verify_checkpoint_at(const source_arguments& a) {
   if (!s) return ended_with(s.error());
   warn_of_left_out(a, *s);
   work_display display("reading", a.verbosity);
-  const auto r = checkpoint::verify_source(checkpoint::real_files(), *s, display.progress());
+  const auto r = formats::verify_source(storage::real_files(), *s, display.progress());
   display.clear();
   if (!r) return ended_with(r.error());
   for (const auto& d : r->listed) std::fprintf(stderr, "troupe: error: %s\n", d.text.c_str());
@@ -149,13 +149,13 @@ int verify_checkpoint_at(const source_arguments& a) {
     std::fprintf(stderr, "troupe: error: and %llu more\n",
                  static_cast<unsigned long long>(r->damages - r->listed.size()));
   if (a.verbosity != verbosity::quiet)
-    std::printf("%s\n", fmt::format("{}: {}: {} tensor{} in {} piece{}, {} read, {}", checkpoint::shown_place(*s),
+    std::printf("%s\n", fmt::format("{}: {}: {} tensor{} in {} piece{}, {} read, {}", formats::shown_place(*s),
                                     verdict_of(*r), r->tensors, plural(r->tensors), r->pieces, plural(r->pieces),
                                     human_bytes(r->bytes), what_was_compared(*s, *r))
                             .c_str());
   if (a.verbosity != verbosity::quiet)
     for (const auto& [host, files] : r->elsewhere)
-      std::printf("%s\n", fmt::format("not read, on the disk of {}: {}", host, checkpoint::first_names(files)).c_str());
+      std::printf("%s\n", fmt::format("not read, on the disk of {}: {}", host, formats::first_names(files)).c_str());
   return r->damages == 0 ? 0 : 1;
 }
 
@@ -173,12 +173,12 @@ core::result<compared_checkpoints> compare_checkpoints(const diff_arguments& a) 
   warn_of_left_out(a.first, *first);
   warn_of_left_out(a.first, *second);
   // If the tensors of one checkpoint are named by pipeline layer, gives them the tensor names of the other one.
-  if (!second->has_layer_names) first = checkpoint::named_by_layers(std::move(*first), wanted_of(*second));
+  if (!second->has_layer_names) first = formats::named_by_layers(std::move(*first), wanted_of(*second));
   if (!first) return fail(first.error());
-  if (!first->has_layer_names) second = checkpoint::named_by_layers(std::move(*second), wanted_of(*first));
+  if (!first->has_layer_names) second = formats::named_by_layers(std::move(*second), wanted_of(*first));
   if (!second) return fail(second.error());
-  TROUPE_ASSIGN(auto r, checkpoint::diff_sources(checkpoint::real_files(), *first, *second,
-                                                 {.tolerance = a.tolerance, .progress = a.first.progress}));
+  TROUPE_ASSIGN(auto r, formats::diff_sources(storage::real_files(), *first, *second,
+                                              {.tolerance = a.tolerance, .progress = a.first.progress}));
   return compared_checkpoints{std::move(*first), std::move(*second), std::move(r)};
 }
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "apps/checkpoint/checkpoint_arguments.hpp"
-#include "checkpoint/source/diff.hpp"
+#include "formats/report/diff.hpp"
 
 namespace troupe::apps {
 
@@ -17,8 +17,8 @@ struct diff_arguments {
 };
 
 struct compared_checkpoints {
-  checkpoint::tensor_source first, second;
-  checkpoint::diff_report report;
+  formats::tensor_source first, second;
+  formats::diff_report report;
 };
 
 /// Opens both checkpoints and compares them. If the tensors of one checkpoint are named by pipeline layer, they get the

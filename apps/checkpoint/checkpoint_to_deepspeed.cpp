@@ -14,15 +14,15 @@
 #include "apps/checkpoint/optimizer_description.hpp"
 #include "checkpoint/convert/distributed_export.hpp"
 #include "checkpoint/convert/reshape.hpp"
-#include "checkpoint/deepspeed/universal_writer.hpp"
-#include "checkpoint/deepspeed/writer.hpp"
-#include "checkpoint/files/atomic_file.hpp"
-#include "checkpoint/safetensors/header.hpp"
-#include "checkpoint/source/name_map.hpp"
-#include "checkpoint/source/name_rules.hpp"
 #include "config/document/name_map_file.hpp"
 #include "core/source_file.hpp"
 #include "core/text.hpp"
+#include "formats/deepspeed/universal_writer.hpp"
+#include "formats/deepspeed/writer.hpp"
+#include "formats/names/name_map.hpp"
+#include "formats/names/name_rules.hpp"
+#include "formats/safetensors/header.hpp"
+#include "storage/files/atomic_file.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -35,12 +35,12 @@ core::result<void> check_named(const described_checkpoint& c) {
 }
 
 /// Returns the options for writing the weights, without an optimizer.
-core::result<checkpoint::deepspeed_write_options> options_for(const deepspeed_arguments& a,
-                                                              const described_checkpoint& opened) {
+core::result<formats::deepspeed_write_options> options_for(const deepspeed_arguments& a,
+                                                           const described_checkpoint& opened) {
   const auto type = dtype_from("--dtype", a.dtype);
   if (!type) return fail(type.error());
   const auto& s = opened.source;
-  checkpoint::deepspeed_write_options out;
+  formats::deepspeed_write_options out;
   out.stage = a.stage;
   out.ranks = a.ranks;
   out.weight_type = *type;
@@ -48,7 +48,7 @@ core::result<checkpoint::deepspeed_write_options> options_for(const deepspeed_ar
   if (s.has_layer_names) return out;  // tensors that are named by pipeline layer are written under these names
   out.shared = shared_names(opened.model, s);
   out.name = [type = opened.model.model_type](const std::string& name) {
-    return checkpoint::hugging_face_name(type, name);
+    return formats::hugging_face_name(type, name);
   };
   return out;
 }
@@ -58,30 +58,30 @@ core::result<checkpoint::deepspeed_write_options> options_for(const deepspeed_ar
 std::vector<std::string> order_of(const described_checkpoint& c) {
   std::vector<std::string> out;
   if (!c.source.parameter_order.empty() || c.source.has_layer_names) return out;
-  const checkpoint::name_map names(c.source);
+  const formats::name_map names(c.source);
   for (const auto& w : parameters_of(c.model)) {
     const auto name = names.find(w.name);
     if (!name) continue;
-    const auto tied = std::ranges::find(c.source.tied, *name, &checkpoint::tied_name::name);
+    const auto tied = std::ranges::find(c.source.tied, *name, &formats::tied_name::name);
     out.push_back(tied == c.source.tied.end() ? *name : tied->of);
   }
   return out;
 }
 
-core::result<void> add_optimizer(checkpoint::deepspeed_write_options& o, const deepspeed_arguments& a,
-                                 const checkpoint::tensor_source& s) {
+core::result<void> add_optimizer(formats::deepspeed_write_options& o, const deepspeed_arguments& a,
+                                 const formats::tensor_source& s) {
   TROUPE_ASSIGN(auto optimizer, describe_optimizer(s, a.job, a.stage, o.weight_type));
   o.groups = std::move(optimizer.groups);
   o.ds_config = std::move(optimizer.ds_config);
   return {};
 }
 
-bool has_moments(const checkpoint::tensor_source& s) {
-  return std::ranges::any_of(s.tensors, [](const auto& t) { return t.kind == checkpoint::tensor_kind::moment; });
+bool has_moments(const formats::tensor_source& s) {
+  return std::ranges::any_of(s.tensors, [](const auto& t) { return t.kind == formats::tensor_kind::moment; });
 }
 
-std::string no_states_in(const checkpoint::tensor_source& s) {
-  return fmt::format("the states of an optimizer, and '{}' has none", checkpoint::shown_place(s));
+std::string no_states_in(const formats::tensor_source& s) {
+  return fmt::format("the states of an optimizer, and '{}' has none", formats::shown_place(s));
 }
 
 void say_written(const conversion& writing, uint64_t bytes, size_t files) {
@@ -101,8 +101,7 @@ core::result<void> write_deepspeed(const deepspeed_arguments& a) {
   conversion writing(a.source, a.output);
   options.progress = writing.progress();
   TROUPE_TRY(writing.prepare(opened.source));
-  TROUPE_ASSIGN(const auto report,
-                checkpoint::write_deepspeed_folder(opened.source, writing.place().working(), options));
+  TROUPE_ASSIGN(const auto report, formats::write_deepspeed_folder(opened.source, writing.place().working(), options));
   TROUPE_TRY(write_description(opened.model, report.folder));
   TROUPE_TRY(writing.commit());
   say_written(writing, report.bytes, report.files);
@@ -130,7 +129,7 @@ core::result<void> check_pointer(const fs::path& pointer, const fs::path& name, 
   if (fs::is_regular_file(status) && (a.force || names == name.string())) return {};
   return fail(core::error_kind::bad_input,
               fmt::format("'{}' names '{}': give --force to let it name '{}', or another folder for OUT",
-                          pointer.string(), checkpoint::shown(names), name.string()));
+                          pointer.string(), formats::shown(names), name.string()));
 }
 
 }  // namespace
@@ -151,11 +150,11 @@ core::result<void> write_universal(const deepspeed_arguments& a) {
   const auto pointer = fs::absolute(writing.place().out()).parent_path() / "latest_universal";
   TROUPE_TRY(check_pointer(pointer, name, a.output));
   TROUPE_ASSIGN(const auto report,
-                checkpoint::write_universal_folder(opened.source, writing.place().working() / name, options));
+                formats::write_universal_folder(opened.source, writing.place().working() / name, options));
   TROUPE_TRY(write_description(opened.model, report.folder));
   TROUPE_TRY(check_pointer(pointer, name, a.output));
   TROUPE_TRY(writing.commit(name));
-  TROUPE_TRY(checkpoint::write_file_atomically(pointer, name.string()));
+  TROUPE_TRY(storage::write_file_atomically(pointer, name.string()));
   say_written(writing, report.bytes, report.files);
   return {};
 }
@@ -170,7 +169,7 @@ core::result<void> write_distributed(const distributed_arguments& a) {
   if (!s.has_layer_names) {
     options.shared = shared_names(opened.model, s);
     options.name = [type = opened.model.model_type](const std::string& name) {
-      return checkpoint::hugging_face_name(type, name);
+      return formats::hugging_face_name(type, name);
     };
   }
   // Without moments there is no optimizer to describe.
@@ -194,18 +193,18 @@ namespace {
 
 /// Applies a file of names in reverse: replaces each name by the one that a rule of the file maps to it. Refused: a
 /// name to which no rule maps.
-core::result<void> name_back(checkpoint::deepspeed_write_options& o, const std::filesystem::path& file,
-                             const checkpoint::tensor_source& s) {
+core::result<void> name_back(formats::deepspeed_write_options& o, const std::filesystem::path& file,
+                             const formats::tensor_source& s) {
   if (file.empty()) return {};
   TROUPE_ASSIGN(const auto lines, config::read_name_map(file));
-  const auto rules = checkpoint::name_rules::of(lines);
+  const auto rules = formats::name_rules::of(lines);
   if (!rules) return fail(rules.error());
   const auto before = [name = o.name](const std::string& own) { return name ? name(own) : own; };
   for (const auto& t : s.tensors)
     if (!rules->find_back(before(t.name)))
       return fail(core::error_kind::mismatch,
                   fmt::format("--map-back: '{}' has no rule that leads to '{}', which '{}' holds", file.string(),
-                              before(t.name), checkpoint::shown_place(s)));
+                              before(t.name), formats::shown_place(s)));
   for (auto& [alias, owner] : o.shared) owner = rules->find_back(owner).value_or(owner);
   o.name = [before, rules = *rules](const std::string& name) {
     const auto own = before(name);
@@ -227,7 +226,7 @@ core::result<void> write_reshaped(const reshape_arguments& a) {
                                            {has_moments(*s) || a.written.ranks == 1, no_states_in(*s), {"--dp"}},
                                            {std::ranges::any_of(s->tensors, is_of_qkv),
                                             fmt::format("Megatron's attention (query_key_value), and '{}' has none",
-                                                        checkpoint::shown_place(*s)),
+                                                        formats::shown_place(*s)),
                                             {"--qkv-version", "--to-qkv-version"}}}));
   TROUPE_TRY(fit_states(opened.source, a.written.source, a.written.job));
   TROUPE_ASSIGN(auto options, options_for(a.written, opened));

@@ -24,10 +24,10 @@ void say_written(const conversion& writing, const checkpoint::gguf_export_report
 }  // namespace
 
 core::result<void> write_gguf(const gguf_arguments& a) {
-  const auto type = checkpoint::mixture_from(a.type);
+  const auto type = formats::mixture_from(a.type);
   if (!type)
     return fail(error_kind::bad_input,
-                fmt::format("--type: wanted one of {}, got '{}'", checkpoint::mixture_names(), core::shown(a.type)));
+                fmt::format("--type: wanted one of {}, got '{}'", formats::mixture_names(), core::shown(a.type)));
   source_arguments from = a.source;
   from.wants_weights = true;
   TROUPE_ASSIGN(const auto opened, open_described(from, a.model_config));

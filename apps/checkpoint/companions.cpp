@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "apps/checkpoint/model_description.hpp"
-#include "checkpoint/files/atomic_file.hpp"
-#include "checkpoint/files/file_system.hpp"
 #include "core/system_error.hpp"
 #include "models/table/model_folder.hpp"
+#include "storage/files/atomic_file.hpp"
+#include "storage/files/file_system.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -34,8 +34,8 @@ core::result<bool> copy_companion(const fs::path& from, const fs::path& to) {
   const auto path = e ? fs::path() : fs::canonical(from, e);
   if (e) return core::fail(core::path_error(fs::is_symlink(status) ? "follow the link" : "read", from, e.value()));
   if (!fs::is_regular_file(path, e)) return false;
-  TROUPE_ASSIGN(const auto text, checkpoint::read_small_file(checkpoint::real_files(), path, max_companion_bytes));
-  TROUPE_TRY(checkpoint::write_file_atomically(to, text));
+  TROUPE_ASSIGN(const auto text, storage::read_small_file(storage::real_files(), path, max_companion_bytes));
+  TROUPE_TRY(storage::write_file_atomically(to, text));
   return true;
 }
 
@@ -89,7 +89,7 @@ void add_places(const config::job_config& run, std::vector<fs::path>& to) {
 
 }  // namespace
 
-core::result<void> copy_companions(const checkpoint::tensor_source& from, const fs::path& to) {
+core::result<void> copy_companions(const formats::tensor_source& from, const fs::path& to) {
   std::vector<fs::path> places{models::folder_of(from.folder)};
   if (const auto run = own_configuration(from)) add_places(*run, places);
   if (!from.run.model.empty() && !from.run.model.starts_with('{')) places.emplace_back(from.run.model);

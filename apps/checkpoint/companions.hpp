@@ -4,15 +4,15 @@
 
 #include <filesystem>
 
-#include "checkpoint/source/tensor_source.hpp"
 #include "config/sections/job_config.hpp"
 #include "core/error.hpp"
+#include "formats/source/tensor_source.hpp"
 
 namespace troupe::apps {
 
 /// Copies a checkpoint's companion files into the folder `to`: from the folder of its weights, or if that has none,
 /// from the folders of the tokenizer and the model that its run began with.
-core::result<void> copy_companions(const checkpoint::tensor_source& from, const std::filesystem::path& to);
+core::result<void> copy_companions(const formats::tensor_source& from, const std::filesystem::path& to);
 
 /// Copies the companion files of a run into the folder `to`, from the folders of the run's tokenizer and model.
 core::result<void> copy_companions(const config::job_config& run, const std::filesystem::path& to);

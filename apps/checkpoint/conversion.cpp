@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "checkpoint/source/element_cast.hpp"
 #include "core/text.hpp"
+#include "formats/source/element_cast.hpp"
 
 namespace troupe::apps {
 
@@ -20,14 +20,13 @@ constexpr uint64_t most_times_larger = 64;
 constexpr uint64_t always_written_bytes = uint64_t{64} << 20;
 
 /// Returns the bytes of all files that contain the tensors.
-uint64_t stored_bytes(const checkpoint::tensor_source& source) {
+uint64_t stored_bytes(const formats::tensor_source& source) {
   uint64_t out = 0;
   for (const auto& f : source.files) out += f.view == nullptr ? f.bytes : 0;
   return out;
 }
 
-core::result<void> check_growth(const checkpoint::tensor_source& source, const std::string& out,
-                                uint64_t needed_bytes) {
+core::result<void> check_growth(const formats::tensor_source& source, const std::string& out, uint64_t needed_bytes) {
   const uint64_t stored = stored_bytes(source);
   if (needed_bytes <= always_written_bytes || needed_bytes / most_times_larger <= stored) return {};
   return core::fail(
@@ -36,13 +35,12 @@ core::result<void> check_growth(const checkpoint::tensor_source& source, const s
                   "names or with strides of 0: files of torch.save (NAME.pt) keep the bytes of several "
                   "names once",
                   out, core::human_bytes(needed_bytes), most_times_larger, core::human_bytes(stored),
-                  checkpoint::shown_place(source)));
+                  formats::shown_place(source)));
 }
 
 }  // namespace
 
-core::result<void> conversion::prepare(const checkpoint::tensor_source& source, output_kind kind,
-                                       uint64_t needed_bytes) {
+core::result<void> conversion::prepare(const formats::tensor_source& source, output_kind kind, uint64_t needed_bytes) {
   TROUPE_TRY(check_growth(source, to_.out, needed_bytes));
   TROUPE_ASSIGN(auto place, output_place::prepare({to_.out, kind, to_.force, needed_bytes}, source));
   place_.emplace(std::move(place));

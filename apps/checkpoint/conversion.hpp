@@ -24,11 +24,11 @@ class conversion {
       : from_(from), to_(to), display_("writing", from.verbosity) {}
 
   /// Returns the function that shows the progress of the work; this object must outlive the function.
-  checkpoint::progress_function progress() { return from_.progress ? from_.progress : display_.progress(); }
+  storage::progress_function progress() { return from_.progress ? from_.progress : display_.progress(); }
 
   /// Prepares OUT by output_place::prepare(). Also refused (limit): an output that is many times as large as the files
   /// that it is made from, for example because of 20,000 names for one tensor. Call it before place().
-  core::result<void> prepare(const checkpoint::tensor_source& source, output_kind kind = output_kind::folder,
+  core::result<void> prepare(const formats::tensor_source& source, output_kind kind = output_kind::folder,
                              uint64_t needed_bytes = 0);
   [[nodiscard]] const output_place& place() const { return *place_; }
 
@@ -45,7 +45,7 @@ class conversion {
   work_display display_;
   std::optional<output_place> place_;
   /// Record of values that were clamped to the range of a narrower type; null if clamping is not allowed
-  std::shared_ptr<const checkpoint::clamped_values> clamped_;
+  std::shared_ptr<const formats::clamped_values> clamped_;
 };
 
 }  // namespace troupe::apps

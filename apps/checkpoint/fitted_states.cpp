@@ -9,16 +9,16 @@
 #include <vector>
 
 #include "apps/checkpoint/optimizer_description.hpp"
-#include "checkpoint/safetensors/header.hpp"
-#include "checkpoint/source/element_cast.hpp"
-#include "checkpoint/source/zeros.hpp"
+#include "formats/safetensors/header.hpp"
+#include "formats/source/element_cast.hpp"
+#include "formats/source/zeros.hpp"
 #include "job/optimizer_groups.hpp"
 
 namespace troupe::apps {
 namespace {
 
-using checkpoint::tensor_entry;
-using checkpoint::tensor_kind;
+using formats::tensor_entry;
+using formats::tensor_kind;
 
 /// The tensors of one parameter: the tensor that an optimizer updates, and the names of its moments.
 struct parameter_states {
@@ -29,13 +29,13 @@ struct parameter_states {
 };
 
 /// Returns the parameters that an optimizer may update, by name. Weights of integers are omitted.
-std::map<std::string, parameter_states> states_in(const checkpoint::tensor_source& s) {
+std::map<std::string, parameter_states> states_in(const formats::tensor_source& s) {
   std::map<std::string, parameter_states> out;
   for (size_t i = 0; i < s.tensors.size(); ++i) {
     const auto& t = s.tensors[i];
     if (t.kind == tensor_kind::master || t.kind == tensor_kind::frozen)
       out[t.name] = {i, t.kind == tensor_kind::frozen, {}};
-    else if (t.kind == tensor_kind::weight && checkpoint::is_floating(t.type))
+    else if (t.kind == tensor_kind::weight && formats::is_floating(t.type))
       out.try_emplace(t.name, parameter_states{i, false, {}});
   }
   for (const auto& t : s.tensors)
@@ -46,7 +46,7 @@ std::map<std::string, parameter_states> states_in(const checkpoint::tensor_sourc
 
 }  // namespace
 
-core::result<void> fit_states(checkpoint::tensor_source& s, const source_arguments& from,
+core::result<void> fit_states(formats::tensor_source& s, const source_arguments& from,
                               const std::filesystem::path& file) {
   const auto is_moment = [](const tensor_entry& t) { return t.kind == tensor_kind::moment; };
   if (std::ranges::none_of(s.tensors, is_moment)) return {};
@@ -82,7 +82,7 @@ core::result<void> fit_states(checkpoint::tensor_source& s, const source_argumen
     for (const auto& m : states.moments)
       if (!wanted.contains(m)) {
         left.emplace(name, m);
-        left_moments.insert(checkpoint::shown(m));
+        left_moments.insert(formats::shown(m));
       }
     if (!states.moments.empty()) {
       for (const auto& m : wanted)
@@ -90,7 +90,7 @@ core::result<void> fit_states(checkpoint::tensor_source& s, const source_argumen
           return fail(error_kind::mismatch,
                       fmt::format("'{}': tensor {} is not in the checkpoint, and {} needs it; give the file of the run "
                                   "that wrote the checkpoint by --job",
-                                  checkpoint::shown_place(s), checkpoint::shown(name, tensor_kind::moment, m), type));
+                                  formats::shown_place(s), formats::shown(name, tensor_kind::moment, m), type));
       continue;
     }
     if (groups.groups[groups.group_of[number]].first_moment != 0)
@@ -98,8 +98,8 @@ core::result<void> fit_states(checkpoint::tensor_source& s, const source_argumen
           error_kind::mismatch,
           fmt::format("'{}': '{}' has no states of an optimizer, and with initial_accumulator_value those of {} "
                       "do not begin at 0; set it to 0 in --job",
-                      checkpoint::shown_place(s), checkpoint::shown(name), type));
-    if (count++ == 0) first = checkpoint::shown(name);
+                      formats::shown_place(s), formats::shown(name), type));
+    if (count++ == 0) first = formats::shown(name);
     weight.kind = tensor_kind::master;
     const uint64_t elements = core::numel_of(weight.shape);
     for (const auto& m : wanted)
@@ -120,13 +120,13 @@ core::result<void> fit_states(checkpoint::tensor_source& s, const source_argumen
                            count, all.size(), first));
   s.tensors = std::move(tensors);
   if (!added.empty()) {
-    const uint32_t number = checkpoint::add_zeros(s, zeros);
+    const uint32_t number = formats::add_zeros(s, zeros);
     for (auto& t : added) {
       t.pieces.front().file = number;
       s.tensors.push_back(std::move(t));
     }
   }
-  return checkpoint::complete(s);
+  return formats::complete(s);
 }
 
 }  // namespace troupe::apps

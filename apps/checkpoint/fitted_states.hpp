@@ -5,8 +5,8 @@
 #include <filesystem>
 
 #include "apps/checkpoint/checkpoint_arguments.hpp"
-#include "checkpoint/source/tensor_source.hpp"
 #include "core/error.hpp"
+#include "formats/source/tensor_source.hpp"
 
 namespace troupe::apps {
 
@@ -15,7 +15,7 @@ namespace troupe::apps {
 /// configuration freezes it, else it gets moments of 0. Moments that the optimizer does not use are omitted. Warns
 /// about added and omitted moments. Refused: a parameter that has some of the moments but not all, no configuration, or
 /// one that does not load.
-core::result<void> fit_states(checkpoint::tensor_source& s, const source_arguments& from,
+core::result<void> fit_states(formats::tensor_source& s, const source_arguments& from,
                               const std::filesystem::path& file);
 
 }  // namespace troupe::apps

@@ -5,9 +5,9 @@
 
 #include "apps/checkpoint/model_description.hpp"
 #include "checkpoint/convert/gguf_export.hpp"
-#include "checkpoint/gguf/metadata.hpp"
-#include "checkpoint/source/tensor_source.hpp"
 #include "core/error.hpp"
+#include "formats/gguf/metadata.hpp"
+#include "formats/source/tensor_source.hpp"
 
 namespace troupe::apps {
 
@@ -18,16 +18,16 @@ inline constexpr const char* bytes_name = "bytes";
 /// empty: the vocabulary of a GGUF file as the source, else the tokenizer in the checkpoint's folder, else the
 /// tokenizer in the run's configuration. Tokens of the model beyond the vocabulary are named [PAD...] and unused.
 /// Refused: no vocabulary is found, or it has more tokens than the model.
-core::result<checkpoint::gguf_metadata> gguf_vocabulary(const checkpoint::tensor_source& s, const std::string& wanted,
-                                                        uint64_t tokens);
+core::result<formats::gguf_metadata> gguf_vocabulary(const formats::tensor_source& s, const std::string& wanted,
+                                                     uint64_t tokens);
 
 /// True if the keys are those that gguf_vocabulary() returns for the byte tokenizer.
-bool is_byte_vocabulary(const checkpoint::gguf_metadata& keys);
+bool is_byte_vocabulary(const formats::gguf_metadata& keys);
 
 /// Returns all options except the output path and the progress. `tokenizer`: see gguf_vocabulary(). Refused: an unknown
 /// model, a checkpoint without the model's parameters, a model that llama.cpp would compute differently; no vocabulary.
 core::result<checkpoint::gguf_export_options> gguf_options_of(const described_checkpoint& from,
-                                                              const checkpoint::gguf_mixture& type,
+                                                              const formats::gguf_mixture& type,
                                                               const std::string& tokenizer);
 
 }  // namespace troupe::apps

@@ -4,41 +4,41 @@
 #include <fmt/format.h>
 
 #include "apps/checkpoint/output_mark.hpp"
-#include "checkpoint/gguf/source.hpp"
+#include "formats/gguf/source.hpp"
 #include "models/table/model_spec.hpp"
 
 namespace troupe::apps {
 namespace {
 
-using checkpoint::gguf_metadata;
-using checkpoint::gguf_value;
+using formats::gguf_metadata;
+using formats::gguf_value;
 
-core::result<checkpoint::gguf_model> gguf_model_of(const models::model_spec& spec) {
+core::result<formats::gguf_model> gguf_model_of(const models::model_spec& spec) {
   const auto& gguf = spec.family->gguf;
   if (models::activation_named(gguf.activation) != spec.act)
     return fail(error_kind::bad_input,
                 fmt::format("model key '{}' must be {} for a GGUF file, which cannot store another",
                             spec.family->keys.activation, gguf.activation));
-  return checkpoint::gguf_model{.architecture = std::string(gguf.architecture),
-                                .blocks = spec.layers,
-                                .width = spec.width,
-                                .inner = spec.inner,
-                                .heads = spec.heads,
-                                .kv_heads = spec.kv_heads,
-                                .head_width = spec.head_width,
-                                .positions = spec.positions,
-                                .vocabulary = spec.vocabulary,
-                                .norm_epsilon = spec.norm_epsilon,
-                                .rope_theta = spec.rope_theta,
-                                .tied = spec.tied,
-                                .attention_bias = spec.attention_bias,
-                                .mlp_bias = spec.mlp_bias};
+  return formats::gguf_model{.architecture = std::string(gguf.architecture),
+                             .blocks = spec.layers,
+                             .width = spec.width,
+                             .inner = spec.inner,
+                             .heads = spec.heads,
+                             .kv_heads = spec.kv_heads,
+                             .head_width = spec.head_width,
+                             .positions = spec.positions,
+                             .vocabulary = spec.vocabulary,
+                             .norm_epsilon = spec.norm_epsilon,
+                             .rope_theta = spec.rope_theta,
+                             .tied = spec.tied,
+                             .attention_bias = spec.attention_bias,
+                             .mlp_bias = spec.mlp_bias};
 }
 
 /// Returns the metadata that describe the model to people: name, makers and licence from a source that is a GGUF file,
 /// else the name of the source's folder.
-core::result<gguf_metadata> about(const checkpoint::tensor_source& s) {
-  TROUPE_ASSIGN(const auto before, checkpoint::gguf_metadata_of(s));
+core::result<gguf_metadata> about(const formats::tensor_source& s) {
+  TROUPE_ASSIGN(const auto before, formats::gguf_metadata_of(s));
   gguf_metadata out;
   for (const char* key : {"general.name", "general.author", "general.organization", "general.license",
                           "general.license.link", "general.url", "general.description", "general.languages"})
@@ -52,7 +52,7 @@ core::result<gguf_metadata> about(const checkpoint::tensor_source& s) {
 }  // namespace
 
 core::result<checkpoint::gguf_export_options> gguf_options_of(const described_checkpoint& from,
-                                                              const checkpoint::gguf_mixture& type,
+                                                              const formats::gguf_mixture& type,
                                                               const std::string& tokenizer) {
   const auto& s = from.source;
   if (from.model.json.empty()) return fail(no_description_of(s));

@@ -9,15 +9,15 @@
 #include <vector>
 
 #include "apps/checkpoint/model_description.hpp"
-#include "checkpoint/gguf/source.hpp"
 #include "data/tokenizers/vocabulary.hpp"
+#include "formats/gguf/source.hpp"
 
 namespace troupe::apps {
 namespace {
 
-using checkpoint::gguf_metadata;
-using checkpoint::gguf_value;
 using data::vocabulary_kind;
+using formats::gguf_metadata;
+using formats::gguf_value;
 namespace fs = std::filesystem;
 
 constexpr std::string_view prefix = "tokenizer.";
@@ -90,7 +90,7 @@ gguf_metadata keys_of(const data::vocabulary& v, uint64_t tokens) {
   set("add_space_prefix", v.adds_space);
   set("remove_extra_whitespaces", v.removes_extra_spaces);
   if (is_unigram && !v.normaliser.empty()) {
-    gguf_value table{.type = checkpoint::gguf_value_type::array, .items = checkpoint::gguf_value_type::u8};
+    gguf_value table{.type = formats::gguf_value_type::array, .items = formats::gguf_value_type::u8};
     const auto bytes = std::as_bytes(std::span(v.normaliser));
     table.numbers.assign(bytes.begin(), bytes.end());
     out.set("tokenizer.ggml.precompiled_charsmap", std::move(table));
@@ -100,15 +100,15 @@ gguf_metadata keys_of(const data::vocabulary& v, uint64_t tokens) {
 
 /// Returns the tokenizer of the run that wrote the checkpoint, a path or `bytes`; nothing if the checkpoint does not
 /// contain that run's configuration.
-std::optional<std::string> trained_on(const checkpoint::tensor_source& s) {
+std::optional<std::string> trained_on(const formats::tensor_source& s) {
   const auto job = own_configuration(s);
   if (!job) return std::nullopt;
   const auto& path = job->data.tokenizer_path;
   return path.empty() ? std::string(bytes_name) : path.string();
 }
 
-core::result<gguf_metadata> copied(const checkpoint::tensor_source& s) {
-  TROUPE_ASSIGN(const auto all, checkpoint::gguf_metadata_of(s));
+core::result<gguf_metadata> copied(const formats::tensor_source& s) {
+  TROUPE_ASSIGN(const auto all, formats::gguf_metadata_of(s));
   gguf_metadata out;
   for (const auto& [key, value] : all.entries)
     if (key.starts_with(prefix)) out.set(key, value);
@@ -117,7 +117,7 @@ core::result<gguf_metadata> copied(const checkpoint::tensor_source& s) {
 
 }  // namespace
 
-core::result<gguf_metadata> gguf_vocabulary(const checkpoint::tensor_source& s, const std::string& wanted,
+core::result<gguf_metadata> gguf_vocabulary(const formats::tensor_source& s, const std::string& wanted,
                                             uint64_t tokens) {
   std::string place = wanted;
   if (place.empty()) {
@@ -132,7 +132,7 @@ core::result<gguf_metadata> gguf_vocabulary(const checkpoint::tensor_source& s, 
         error_kind::bad_input,
         fmt::format("'{}' has no tokenizer that can be written to a GGUF file: give one by --tokenizer, a path or "
                     "'{}'",
-                    checkpoint::shown_place(s), bytes_name));
+                    formats::shown_place(s), bytes_name));
   auto vocabulary =
       place == bytes_name ? core::result<data::vocabulary>(data::byte_vocabulary()) : data::read_vocabulary(place);
   if (!vocabulary) return fail(vocabulary.error());

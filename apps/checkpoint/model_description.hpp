@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "apps/checkpoint/checkpoint_arguments.hpp"
-#include "checkpoint/megatron/rules.hpp"
-#include "checkpoint/source/layer_names.hpp"
-#include "checkpoint/source/tensor_source.hpp"
 #include "config/sections/job_config.hpp"
 #include "core/dtype.hpp"
 #include "core/error.hpp"
+#include "formats/megatron/rules.hpp"
+#include "formats/names/layer_names.hpp"
+#include "formats/source/tensor_source.hpp"
 
 namespace troupe::apps {
 
@@ -33,22 +33,22 @@ struct model_description {
 /// Returns the description in `file`; if `file` is empty, the description that the source contains, or the config.json
 /// in its folder. Refused: a description that is not a JSON object, and a key to ignore that the description does not
 /// have.
-core::result<model_description> describe_model(const checkpoint::tensor_source& s, const std::filesystem::path& file,
+core::result<model_description> describe_model(const formats::tensor_source& s, const std::filesystem::path& file,
                                                const std::vector<std::string>& ignored_keys = {});
 
 /// Returns the refusal of a source that does not name its model.
-core::error no_description_of(const checkpoint::tensor_source& s);
+core::error no_description_of(const formats::tensor_source& s);
 
 /// Returns the parameters of the described model, in its order; empty for an unknown family.
-std::vector<checkpoint::wanted_tensor> parameters_of(const model_description& m);
+std::vector<formats::wanted_tensor> parameters_of(const model_description& m);
 
 /// Returns how `ranks` tensor-parallel ranks split the parameters; empty for one rank, for an unknown family, and for a
 /// model that cannot be split over so many ranks.
-checkpoint::parameter_cuts cuts_of(const model_description& m, uint32_t ranks);
+formats::parameter_cuts cuts_of(const model_description& m, uint32_t ranks);
 
 /// An open checkpoint, and the description of the model that its weights belong to.
 struct described_checkpoint {
-  checkpoint::tensor_source source;
+  formats::tensor_source source;
   model_description model;
 };
 
@@ -64,12 +64,12 @@ core::result<described_checkpoint> open_described(const source_arguments& a, con
 core::result<void> check_parameters(const described_checkpoint& c);
 /// Checks, by check_parameters(), that a source fits the description given by --model-config, for output that contains
 /// the tensors under their own names. Further names of a parameter, and a head with values of its own, are not errors.
-core::result<void> check_given_description(const source_arguments& a, checkpoint::tensor_source s,
+core::result<void> check_given_description(const source_arguments& a, formats::tensor_source s,
                                            model_description model);
 
 /// Notes the compression techniques that the checkpoint's run computed with and that its weights do not contain: masks
 /// and grids, which only `troupe compress --clean` writes into them.
-void note_unclean(const source_arguments& a, const checkpoint::tensor_source& s);
+void note_unclean(const source_arguments& a, const formats::tensor_source& s);
 
 /// Writes the description as config.json into `folder`; does nothing if the model is unknown.
 core::result<void> write_description(const model_description& m, const std::filesystem::path& folder);
@@ -83,9 +83,9 @@ std::string hugging_face_config(const model_description& m, core::dtype type);
 
 /// Returns the further names that a model of this type has in transformers for a parameter and that the source lacks,
 /// such as the head's name for the embedding. Maps each further name to the parameter.
-std::map<std::string, std::string> shared_names(const model_description& m, const checkpoint::tensor_source& s);
+std::map<std::string, std::string> shared_names(const model_description& m, const formats::tensor_source& s);
 
 /// Returns the configuration of the run that wrote the checkpoint; nothing if there is none, or if it cannot be read.
-std::optional<config::job_config> own_configuration(const checkpoint::tensor_source& s);
+std::optional<config::job_config> own_configuration(const formats::tensor_source& s);
 
 }  // namespace troupe::apps

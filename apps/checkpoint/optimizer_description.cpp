@@ -11,7 +11,7 @@
 namespace troupe::apps {
 namespace {
 
-using checkpoint::deepspeed_parameter_group;
+using formats::deepspeed_parameter_group;
 
 using rule = core::optimizer_type;
 
@@ -55,10 +55,10 @@ std::string engine_of(const config::job_config& c, uint32_t stage, core::dtype t
 
 }  // namespace
 
-core::result<config::job_config> optimizer_configuration(const checkpoint::tensor_source& s,
+core::result<config::job_config> optimizer_configuration(const formats::tensor_source& s,
                                                          const std::filesystem::path& file) {
   const auto unknown = [&] {
-    const std::string where = file.empty() ? checkpoint::shown_place(s) : file.string();
+    const std::string where = file.empty() ? formats::shown_place(s) : file.string();
     return fail(error_kind::bad_input, fmt::format("'{}' does not say which optimizer wrote it: give a topology or "
                                                    "ds_config.json by --job",
                                                    where));
@@ -71,12 +71,11 @@ core::result<config::job_config> optimizer_configuration(const checkpoint::tenso
   const auto is_of_optimizer = [](const std::string& key) { return key.starts_with("optimizer"); };
   if (c && std::none_of(c->given.begin(), c->given.end(), is_of_optimizer)) return unknown();
   if (c) return std::move(c->config);
-  const std::string where =
-      file.empty() ? fmt::format("the configuration in '{}'", checkpoint::shown_place(s)) : "--job";
+  const std::string where = file.empty() ? fmt::format("the configuration in '{}'", formats::shown_place(s)) : "--job";
   return fail(error_kind::bad_input, fmt::format("{}: {}", where, c.error().front().render()));
 }
 
-core::result<optimizer_description> describe_optimizer(const checkpoint::tensor_source& s,
+core::result<optimizer_description> describe_optimizer(const formats::tensor_source& s,
                                                        const std::filesystem::path& file, uint32_t stage,
                                                        core::dtype type) {
   TROUPE_ASSIGN(const auto c, optimizer_configuration(s, file));
@@ -87,8 +86,8 @@ core::result<optimizer_description> describe_optimizer(const checkpoint::tensor_
   std::vector<std::string> names;
   std::set<std::string> trained;
   for (const auto& t : s.tensors) {
-    if (t.kind == checkpoint::tensor_kind::master) trained.insert(t.name);
-    if (t.kind == checkpoint::tensor_kind::master || t.kind == checkpoint::tensor_kind::frozen) names.push_back(t.name);
+    if (t.kind == formats::tensor_kind::master) trained.insert(t.name);
+    if (t.kind == formats::tensor_kind::master || t.kind == formats::tensor_kind::frozen) names.push_back(t.name);
   }
   TROUPE_ASSIGN(const auto place, config::groups_of(c.parameter_groups, names));
   for (const auto& g : c.parameter_groups) out.push_back(group_of(c.optimizer, &g));

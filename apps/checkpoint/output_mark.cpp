@@ -8,12 +8,12 @@
 #include <map>
 #include <optional>
 
-#include "checkpoint/files/atomic_file.hpp"
-#include "checkpoint/gguf/header.hpp"
-#include "checkpoint/safetensors/safetensors.hpp"
-#include "checkpoint/torch/archive_writer.hpp"
-#include "checkpoint/torch/zip_reader.hpp"
 #include "core/source_file.hpp"
+#include "formats/gguf/header.hpp"
+#include "formats/safetensors/safetensors.hpp"
+#include "formats/torch/archive_writer.hpp"
+#include "formats/torch/zip_reader.hpp"
+#include "storage/files/atomic_file.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -87,34 +87,34 @@ bool is_marked_file(const fs::path& out) {
   const auto file = core::source_file::open(out, O_NOFOLLOW);
   if (!file) return false;
   std::array<std::byte, 4> begin{};
-  if (file->size() >= begin.size() && file->read(0, begin) && checkpoint::begins_like_gguf(begin)) {
-    const auto header = checkpoint::read_gguf_header(*file);
+  if (file->size() >= begin.size() && file->read(0, begin) && formats::begins_like_gguf(begin)) {
+    const auto header = formats::read_gguf_header(*file);
     return header && header->metadata.find(gguf_mark_key) != nullptr;
   }
   constexpr std::string_view zip = "PK";
   std::string front(std::min<uint64_t>(zip.size(), file->size()), '\0');
   if (!file->read(0, std::as_writable_bytes(std::span(front)))) return false;
   if (front != zip) {
-    const auto tensors = checkpoint::safetensors_file::open(out);
+    const auto tensors = formats::safetensors_file::open(out);
     return tensors && tensors->metadata().contains(std::string(word));
   }
-  const auto list = checkpoint::read_zip(*file);
-  const auto name = std::string(checkpoint::extra_folder).append(word);
+  const auto list = formats::read_zip(*file);
+  const auto name = std::string(formats::extra_folder).append(word);
   return list &&
          std::ranges::any_of(list->entries, [&](const auto& entry) { return entry.name.ends_with("/" + name); });
 }
 
 }  // namespace
 
-checkpoint::gguf_value gguf_mark() { return checkpoint::gguf_value::of(std::string(version)); }
+formats::gguf_value gguf_mark() { return formats::gguf_value::of(std::string(version)); }
 
-checkpoint::string_map file_mark() { return {{std::string(word), std::string(version)}}; }
+formats::string_map file_mark() { return {{std::string(word), std::string(version)}}; }
 
 core::result<void> mark_folder(const fs::path& folder) {
   TROUPE_ASSIGN(const auto files, files_of(folder));
   std::string text(first_line);
   for (const auto& [name, bytes] : files) text += fmt::format("{} {}\n", bytes.value_or(0), name);
-  return checkpoint::write_file_atomically(folder / mark_file_name, text);
+  return storage::write_file_atomically(folder / mark_file_name, text);
 }
 
 core::result<void> check_marked(const fs::path& out) {

@@ -6,9 +6,9 @@
 #include <string>
 #include <string_view>
 
-#include "checkpoint/gguf/metadata.hpp"
-#include "checkpoint/safetensors/header.hpp"
 #include "core/error.hpp"
+#include "formats/gguf/metadata.hpp"
+#include "formats/safetensors/header.hpp"
 
 namespace troupe::apps {
 
@@ -17,10 +17,10 @@ namespace troupe::apps {
 inline constexpr std::string_view mark_file_name = ".troupe-conversion";
 
 /// Returns the metadata that marks a single output file as written by this conversion.
-checkpoint::string_map file_mark();
+formats::string_map file_mark();
 /// Key of the mark in a GGUF file's metadata.
 inline constexpr std::string_view gguf_mark_key = "troupe.conversion";
-checkpoint::gguf_value gguf_mark();
+formats::gguf_value gguf_mark();
 
 /// Writes the mark of `folder`, which lists its files.
 core::result<void> mark_folder(const std::filesystem::path& folder);

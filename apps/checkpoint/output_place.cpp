@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "apps/checkpoint/output_mark.hpp"
-#include "checkpoint/files/atomic_file.hpp"
-#include "checkpoint/files/file_system.hpp"
 #include "core/system_error.hpp"
+#include "storage/files/atomic_file.hpp"
+#include "storage/files/file_system.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -29,7 +29,7 @@ fs::path parent_of(const fs::path& out) {
 fs::path plain(const fs::path& out) { return out.has_filename() ? out : out.parent_path(); }
 
 /// Refuses an output that would replace a file of `source`, also through a link, or its folder.
-core::result<void> check_apart(const fs::path& out, const checkpoint::tensor_source& source) {
+core::result<void> check_apart(const fs::path& out, const formats::tensor_source& source) {
   std::error_code e;
   const auto outer = fs::canonical(out, e);
   if (e) return fail(error_kind::io, fmt::format("cannot look at '{}': {}", out.string(), e.message()));
@@ -53,7 +53,7 @@ bool is_taken(const fs::path& out, output_kind kind) {
   return fs::exists(status) && !(kind == output_kind::folder && fs::is_directory(status) && fs::is_empty(out, e));
 }
 
-core::result<void> check(const output_wish& wish, const checkpoint::tensor_source* source) {
+core::result<void> check(const output_wish& wish, const formats::tensor_source* source) {
   const auto& out = wish.out;
   const auto name = out.filename();
   if (name.empty() || name == "." || name == "..")
@@ -82,7 +82,7 @@ core::result<void> check_parent(const fs::path& out, uint64_t needed_bytes) {
   if (::faccessat(AT_FDCWD, parent.c_str(), W_OK | X_OK, AT_EACCESS) != 0)
     return fail(error_kind::io,
                 fmt::format("cannot write '{}': '{}': {}", out.string(), parent.string(), core::system_message(errno)));
-  const auto free = checkpoint::real_files().free_bytes(parent);
+  const auto free = storage::real_files().free_bytes(parent);
   if (!free) return fail(free.error());
   if (needed_bytes > *free)
     return fail(error_kind::no_space, fmt::format("cannot write '{}': {} bytes are needed, {} are free in '{}'",
@@ -133,7 +133,7 @@ output_place::~output_place() {
   if (!room_.empty()) fs::remove_all(room_, e);
 }
 
-core::result<output_place> output_place::prepare(const output_wish& wish, const checkpoint::tensor_source& source) {
+core::result<output_place> output_place::prepare(const output_wish& wish, const formats::tensor_source& source) {
   output_wish w = wish;
   w.out = plain(wish.out);
   TROUPE_TRY(check(w, &source));
@@ -163,7 +163,7 @@ core::result<void> output_place::commit(const fs::path& below) {
   const auto& out = wish_.out;
   if (wish_.kind == output_kind::folder) {
     TROUPE_TRY(mark_folder(from));
-    TROUPE_TRY(checkpoint::sync_folder(from));
+    TROUPE_TRY(storage::sync_folder(from));
   }
   // Checks again that OUT may be replaced, because another program may have created it meanwhile. The source is not
   // checked, because all of it has been read.
@@ -176,7 +176,7 @@ core::result<void> output_place::commit(const fs::path& below) {
   if (why != 0)
     return fail(core::kind_of_write_error(why),
                 fmt::format("cannot write '{}': {}", out.string(), core::system_message(why)));
-  return checkpoint::sync_folder(parent_of(out));
+  return storage::sync_folder(parent_of(out));
 }
 
 }  // namespace troupe::apps

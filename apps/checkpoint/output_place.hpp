@@ -6,8 +6,8 @@
 #include <filesystem>
 
 #include "checkpoint/commit/folder_lock.hpp"
-#include "checkpoint/source/tensor_source.hpp"
 #include "core/error.hpp"
+#include "formats/source/tensor_source.hpp"
 
 namespace troupe::apps {
 
@@ -27,7 +27,7 @@ class output_place {
   /// then nothing is created: an OUT that exists and is not an empty folder, unless `replace` is set and it is exactly
   /// the output of an earlier conversion (output_mark.hpp); an OUT that contains a file of `source`; an OUT that
   /// another process is writing; a parent that is not a folder or not writable; too little space.
-  static core::result<output_place> prepare(const output_wish& wish, const checkpoint::tensor_source& source);
+  static core::result<output_place> prepare(const output_wish& wish, const formats::tensor_source& source);
 
   output_place(output_place&& other) noexcept;
   output_place& operator=(output_place&&) = delete;

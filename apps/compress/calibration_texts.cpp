@@ -9,13 +9,13 @@
 
 #include "apps/checkpoint/gguf_keys.hpp"
 #include "apps/compress/compress_validation.hpp"
-#include "checkpoint/gguf/source.hpp"
 #include "core/text.hpp"
 #include "data/corpus.hpp"
 #include "data/token_stream.hpp"
 #include "data/tokenizers/byte_pair.hpp"
 #include "data/tokenizers/tokenizer.hpp"
 #include "data/tokenizers/vocabulary.hpp"
+#include "formats/gguf/source.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -39,7 +39,7 @@ core::result<std::shared_ptr<data::tokenizer>> tokenizer_of(const compress_argum
                                                             const models::model_spec& spec) {
   if (a.tokenizer == bytes_name) return shared(data::make_byte_tokenizer());
   if (!a.tokenizer.empty()) return shared(data::open_tokenizer(a.tokenizer));
-  TROUPE_ASSIGN(const auto metadata, checkpoint::gguf_metadata_of(from.source));
+  TROUPE_ASSIGN(const auto metadata, formats::gguf_metadata_of(from.source));
   if (is_byte_vocabulary(metadata)) return shared(data::make_byte_tokenizer());
   if (metadata.text("tokenizer.ggml.model") == "gpt2") {
     const auto* words = metadata.find("tokenizer.ggml.tokens");
@@ -48,13 +48,13 @@ core::result<std::shared_ptr<data::tokenizer>> tokenizer_of(const compress_argum
       return core::refused(
           fmt::format("'{}' splits words as {}, which is not supported yet (only GPT-2's way is): give a tokenizer "
                       "by --tokenizer, a path or '{}'",
-                      checkpoint::shown_place(from.source), core::shown(cut), bytes_name));
+                      formats::shown_place(from.source), core::shown(cut), bytes_name));
     std::optional<uint32_t> end;
     if (const auto id = metadata.whole("tokenizer.ggml.eos_token_id"); id && *id < data::max_vocabulary)
       end = static_cast<uint32_t>(*id);
     if (words != nullptr && merges != nullptr) {
       auto made = data::byte_pair_of(words->texts, merges->texts, end);
-      if (!made) return fail(made.error().in(fmt::format("'{}'", checkpoint::shown_place(from.source))));
+      if (!made) return fail(made.error().in(fmt::format("'{}'", formats::shown_place(from.source))));
       return shared(std::move(made));
     }
   }
@@ -66,7 +66,7 @@ core::result<std::shared_ptr<data::tokenizer>> tokenizer_of(const compress_argum
   return fail(error_kind::bad_input,
               fmt::format("'{}' has no tokenizer that is known here (tokenizer.model, or vocab.json with merges.txt): "
                           "give one by --tokenizer, a path or '{}'",
-                          checkpoint::shown_place(from.source), bytes_name));
+                          formats::shown_place(from.source), bytes_name));
 }
 
 core::result<stream_pointer> open_text(const fs::path& path, const std::shared_ptr<data::tokenizer>& tokenizer,

@@ -23,10 +23,10 @@ using json = nlohmann::ordered_json;
 
 constexpr size_t max_depth = 64;
 
-core::result<config::job_config> config_of(const checkpoint::tensor_source& s) {
+core::result<config::job_config> config_of(const formats::tensor_source& s) {
   if (s.run.config.empty())
     return fail(error_kind::bad_input,
-                fmt::format("'{}' does not say by which configuration it was trained", checkpoint::shown_place(s)));
+                fmt::format("'{}' does not say by which configuration it was trained", formats::shown_place(s)));
   auto read = config::load_text(s.run.config, (s.folder / "manifest.json").string() + " (run.config)", s.folder);
   if (!read) return fail(error_kind::bad_input, config::render(read.error()));
   return std::move(read->config);
@@ -74,7 +74,7 @@ core::result<cleaned_checkpoint> clean(described_checkpoint from) {
     return fail(error_kind::bad_input,
                 fmt::format("'{}': wanted a model with a config.json, got none: a host's own modules are "
                             "cleaned in its program, by compression::redundancy_clean",
-                            checkpoint::shown_place(from.source)));
+                            formats::shown_place(from.source)));
   TROUPE_ASSIGN(const auto config, config_of(from.source));
   TROUPE_ASSIGN(const auto spec, models::parse_model_spec(from.model.json, from.model.ignored_keys));
   TROUPE_ASSIGN(auto cleaned,

@@ -17,7 +17,7 @@ namespace troupe::apps {
 
 struct cleaned_checkpoint {
   described_checkpoint now;  ///< the cleaned tensors and the changed description of their model
-  std::shared_ptr<const checkpoint::tensor_source> before;
+  std::shared_ptr<const formats::tensor_source> before;
   std::shared_ptr<const job::cleaning> done;
   uint64_t elements_before = 0, elements = 0;  ///< numbers of weights before and after the cleaning
 };

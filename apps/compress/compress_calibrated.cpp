@@ -50,7 +50,7 @@ class calibrated final : public compress_calibration {
     return texts_.bytes_per_token > 0 ? "nats/byte" : "nats/token";
   }
 
-  core::result<double> loss(const checkpoint::tensor_source& of, const fs::path& beside, bool rounds_inputs) override {
+  core::result<double> loss(const formats::tensor_source& of, const fs::path& beside, bool rounds_inputs) override {
     const auto folder = beside / "validation";
     std::error_code e;
     fs::create_directories(folder, e);
@@ -101,7 +101,7 @@ class calibrated final : public compress_calibration {
     return fmt::format("{} {} {} group {} asymmetric {} dtype {} windows {} x {} {:016x} of {} {}", a_.method, a_.to,
                        a_.embeddings, a_.group.value_or(~uint64_t{0}), a_.asymmetric, a_.dtype,
                        texts_.calibration.count(), texts_.calibration.columns, digest_of(texts_.calibration),
-                       checkpoint::shown_place(from_.source), files);
+                       formats::shown_place(from_.source), files);
   }
 
   void say(const std::string& what) {

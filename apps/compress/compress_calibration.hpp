@@ -14,7 +14,7 @@ namespace troupe::apps {
 
 /// Result of a compression method: a source with changed weights, and the weights that need no further rounding.
 struct compress_work {
-  checkpoint::tensor_source source;
+  formats::tensor_source source;
   checkpoint::prepared_weights prepared;
 };
 
@@ -31,7 +31,7 @@ class compress_calibration {
   [[nodiscard]] virtual std::string loss_unit() const = 0;  ///< returns the unit of the losses: nats/byte or nats/token
   /// Computes the loss of `of` over the held-out text. `beside`: folder in which hidden states are stored temporarily.
   /// `rounds_inputs`: true if the inputs of linear layers are rounded to 8 bits, too.
-  virtual core::result<double> loss(const checkpoint::tensor_source& of, const std::filesystem::path& beside,
+  virtual core::result<double> loss(const formats::tensor_source& of, const std::filesystem::path& beside,
                                     bool rounds_inputs) = 0;
 
   /// Runs the compression method that `--method` names. `beside` is a folder that only this work uses; the call

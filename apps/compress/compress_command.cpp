@@ -17,10 +17,10 @@
 #include "apps/compress/compress_clean.hpp"
 #include "apps/compress/compress_target.hpp"
 #include "apps/compress/compress_validation.hpp"
-#include "checkpoint/compressed/scheme.hpp"
 #include "checkpoint/convert/open_source.hpp"
-#include "checkpoint/gguf/mixture.hpp"
 #include "core/text.hpp"
+#include "formats/compressed/scheme.hpp"
+#include "formats/gguf/mixture.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -31,8 +31,8 @@ std::string target_names() {
   const auto add = [&out](std::string_view prefix, std::string_view name) {
     out.append(out.empty() ? "{" : ",").append(prefix).append(name);
   };
-  for (const auto name : checkpoint::scheme_formats()) add(folder_prefix, name);
-  for (const auto& name : checkpoint::all_mixtures()) add(gguf_prefix, name);
+  for (const auto name : formats::scheme_formats()) add(folder_prefix, name);
+  for (const auto& name : formats::all_mixtures()) add(gguf_prefix, name);
   return out + "}";
 }
 
@@ -124,7 +124,7 @@ class compression {
   [[nodiscard]] bool keeps_trained() const { return !trained_.empty() && a_.method == "rtn"; }
   [[nodiscard]] bool tells_loss() const { return with_ != nullptr && !with_->held_out().empty(); }
 
-  core::result<void> measure(const checkpoint::tensor_source& of, const fs::path& beside, bool rounds_inputs,
+  core::result<void> measure(const formats::tensor_source& of, const fs::path& beside, bool rounds_inputs,
                              std::optional<double>& to) {
     if (!tells_loss()) return {};
     TROUPE_ASSIGN(const auto loss, with_->loss(of, beside, rounds_inputs));

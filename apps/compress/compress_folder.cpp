@@ -10,18 +10,18 @@
 #include "apps/compress/compress_target.hpp"
 #include "checkpoint/convert/compress.hpp"
 #include "checkpoint/convert/weights_export.hpp"
-#include "checkpoint/files/atomic_file.hpp"
-#include "checkpoint/source/name_map.hpp"
 #include "core/text.hpp"
 #include "families/rows.hpp"
+#include "formats/names/name_map.hpp"
+#include "storage/files/atomic_file.hpp"
 
 namespace troupe::apps {
 namespace {
 
 namespace fs = std::filesystem;
 
-core::result<checkpoint::weight_scheme> scheme_of(const compress_arguments& a, core::dtype type) {
-  auto scheme = checkpoint::scheme_of(
+core::result<formats::weight_scheme> scheme_of(const compress_arguments& a, core::dtype type) {
+  auto scheme = formats::scheme_of(
       {.format = a.to.substr(folder_prefix.size()), .group_size = a.group, .asymmetric = a.asymmetric, .type = type});
   if (!scheme) return fail(scheme.error().in("--to " + a.to));
   return scheme;
@@ -59,23 +59,23 @@ class folder_target final : public compress_target {
     return needed + header_reserve_bytes;
   }
 
-  core::result<compress_summary> write(const checkpoint::tensor_source& source,
+  core::result<compress_summary> write(const formats::tensor_source& source,
                                        const checkpoint::prepared_weights& prepared, const fs::path& out,
-                                       const checkpoint::progress_function& progress) const override {
+                                       const storage::progress_function& progress) const override {
     auto options = options_;
     options.out = out;
     options.prepared = &prepared;
     options.progress = progress;
     TROUPE_ASSIGN(auto report, checkpoint::compress_weights(source, options));
-    TROUPE_ASSIGN(const auto config, checkpoint::with_quantization_config(
-                                         hugging_face_config(from_.model, options.type), options.scheme, {"lm_head"}));
-    TROUPE_TRY(checkpoint::write_file_atomically(out / "config.json", config));
+    TROUPE_ASSIGN(const auto config, formats::with_quantization_config(hugging_face_config(from_.model, options.type),
+                                                                       options.scheme, {"lm_head"}));
+    TROUPE_TRY(storage::write_file_atomically(out / "config.json", config));
     TROUPE_TRY(copy_companions(from_.source, out));
     return compress_summary{std::move(report), {}};
   }
 
   [[nodiscard]] bool rounds_inputs() const override {
-    return options_.scheme.layout == checkpoint::compressed_layout::int_quantized;
+    return options_.scheme.layout == formats::compressed_layout::int_quantized;
   }
 
   [[nodiscard]] std::string opened_by(const std::string& out) const override {

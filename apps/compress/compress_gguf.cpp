@@ -26,9 +26,9 @@ class gguf_target final : public compress_target {
     return checkpoint::gguf_bytes(from_.source, options_);
   }
 
-  core::result<compress_summary> write(const checkpoint::tensor_source& source,
+  core::result<compress_summary> write(const formats::tensor_source& source,
                                        const checkpoint::prepared_weights& prepared, const fs::path& out,
-                                       const checkpoint::progress_function& progress) const override {
+                                       const storage::progress_function& progress) const override {
     auto options = options_;
     options.out = out;
     options.prepared = &prepared;
@@ -55,19 +55,19 @@ class gguf_target final : public compress_target {
 core::result<std::unique_ptr<compress_target>> make_gguf_target(const compress_arguments& a,
                                                                 const described_checkpoint& from) {
   const auto name = a.to.substr(gguf_prefix.size());
-  auto type = checkpoint::mixture_from(name);
+  auto type = formats::mixture_from(name);
   if (!type)
     return fail(error_kind::bad_input, fmt::format("--to {}TYPE: wanted one of {}, got '{}'", gguf_prefix,
-                                                   checkpoint::mixture_names(), core::shown(name)));
+                                                   formats::mixture_names(), core::shown(name)));
   if (a.group || a.asymmetric)
     return fail(error_kind::bad_input, fmt::format("{} is only for {}FORMAT: a GGUF type has its own blocks; remove it",
                                                    a.group ? "--group" : "--asymmetric", folder_prefix));
   if (!a.embeddings.empty()) {
-    const auto embeddings = checkpoint::mixture_from(a.embeddings);
+    const auto embeddings = formats::mixture_from(a.embeddings);
     if (!embeddings || embeddings->medium)
       return fail(error_kind::bad_input,
                   fmt::format("--embeddings: wanted a type of {} that is not a mixture, got '{}'",
-                              checkpoint::mixture_names(), core::shown(a.embeddings)));
+                              formats::mixture_names(), core::shown(a.embeddings)));
     type->embeddings = embeddings->type;
   }
   TROUPE_ASSIGN(auto options, gguf_options_of(from, *type, a.tokenizer));

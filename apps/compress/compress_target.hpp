@@ -17,8 +17,8 @@
 #include "checkpoint/convert/compressed_layer.hpp"
 #include "checkpoint/convert/prepared_weights.hpp"
 #include "checkpoint/convert/stored_form.hpp"
-#include "checkpoint/files/progress.hpp"
 #include "core/error.hpp"
+#include "storage/files/progress.hpp"
 
 namespace troupe::apps {
 
@@ -44,10 +44,10 @@ class compress_target {
   }
   /// Writes all files or none. `source` is the source that this target was made for, or one with the same tensors and
   /// other values. Weights in `prepared` replace those of `source`.
-  virtual core::result<compress_summary> write(const checkpoint::tensor_source& source,
+  virtual core::result<compress_summary> write(const formats::tensor_source& source,
                                                const checkpoint::prepared_weights& prepared,
                                                const std::filesystem::path& out,
-                                               const checkpoint::progress_function& progress) const = 0;
+                                               const storage::progress_function& progress) const = 0;
   /// True if programs that open the output also round the inputs of linear layers to 8 bits.
   [[nodiscard]] virtual bool rounds_inputs() const { return false; }
   /// Returns the command line with which another program, such as llama.cpp, opens the output `out`.

@@ -10,10 +10,10 @@
 #include <limits>
 
 #include "apps/base/exit_code.hpp"
-#include "checkpoint/files/atomic_file.hpp"
 #include "core/system_error.hpp"
 #include "core/text.hpp"
 #include "data/tokenizers/vocabulary.hpp"
+#include "storage/files/atomic_file.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -70,7 +70,7 @@ core::result<void> write(const fs::path& file, const std::string& text) {
   const auto status = fs::status(file, e);
   if (fs::exists(status) && !fs::is_regular_file(status))
     return core::refused(fmt::format("cannot write '{}': a regular file was wanted", file.string()));
-  return checkpoint::write_file_atomically(fs::exists(status) ? fs::canonical(file, e) : file, text);
+  return storage::write_file_atomically(fs::exists(status) ? fs::canonical(file, e) : file, text);
 }
 
 }  // namespace

@@ -6,11 +6,11 @@
 
 #include "apps/checkpoint/model_description.hpp"
 #include "checkpoint/convert/folder_contents.hpp"
-#include "checkpoint/safetensors/weights_index.hpp"
-#include "checkpoint/source/source_view.hpp"
 #include "config/keys/values.hpp"
 #include "config/load.hpp"
 #include "core/text.hpp"
+#include "formats/safetensors/weights_index.hpp"
+#include "formats/source/source_view.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -54,7 +54,7 @@ core::result<void> put_run(job_text& text, const std::string& config) {
 
 /// Returns the number of samples in a step, if the checkpoint states it or its counts of samples and steps imply it;
 /// else 0.
-uint64_t samples_of_a_step(const checkpoint::source_run& run) {
+uint64_t samples_of_a_step(const formats::source_run& run) {
   if (run.samples_per_step) return *run.samples_per_step;
   if (!run.samples || !run.steps || *run.steps == 0 || *run.samples % *run.steps != 0) return 0;
   return *run.samples / *run.steps;
@@ -66,7 +66,7 @@ core::result<uint64_t> put_source(job_text& text, std::map<std::string, std::str
                                   const fs::path& folder, const std::vector<std::string>& ignored_keys) {
   std::error_code e;
   const bool is_yaml = from.extension() == ".yaml" || from.extension() == ".yml";
-  if ((from.extension() == ".json" || is_yaml) && fs::is_regular_file(from, e) && !checkpoint::is_index_name(from)) {
+  if ((from.extension() == ".json" || is_yaml) && fs::is_regular_file(from, e) && !formats::is_index_name(from)) {
     TROUPE_TRY(import_deepspeed(text, given, from, folder));
     return 0;
   }

@@ -13,7 +13,6 @@
 #include "apps/plan/plan_costs.hpp"
 #include "apps/plan/plan_fit.hpp"
 #include "apps/plan/plan_parts.hpp"
-#include "checkpoint/files/atomic_file.hpp"
 #include "core/math.hpp"
 #include "core/text.hpp"
 #include "job/blueprint.hpp"
@@ -24,6 +23,7 @@
 #include "plan/show/accounts.hpp"
 #include "plan/show/render.hpp"
 #include "plan/show/swap_summary.hpp"
+#include "storage/files/atomic_file.hpp"
 #include "telemetry/figures/overlap_figures.hpp"
 
 namespace troupe::apps {
@@ -219,7 +219,7 @@ int show_plan(const plan_arguments& a, const job::product_meter& products) {
   const auto& mine = *shown.plans[shown.mine];
   const auto timeline = shown.predicted(costs);
   if (!a.trace_file.empty())
-    if (auto ok = checkpoint::write_file_atomically(a.trace_file, plan::as_perfetto(timeline)); !ok) {
+    if (auto ok = storage::write_file_atomically(a.trace_file, plan::as_perfetto(timeline)); !ok) {
       std::fprintf(stderr, "troupe: error: %s\n", ok.error().text.c_str());
       return 1;
     }

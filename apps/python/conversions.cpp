@@ -42,7 +42,7 @@ void convert(const source_arguments& source, const output_arguments& output, con
     k.take("allow_overflow", of.allow_overflow, truth);
     k.take("ignore_keys", of.ignored_keys, "a list of texts");
     k.end();
-    interruptible([&](const checkpoint::progress_function& goes_on) {
+    interruptible([&](const storage::progress_function& goes_on) {
       of.progress = goes_on;
       return command(arguments);
     });

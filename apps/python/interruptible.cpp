@@ -38,7 +38,7 @@ class signals_blocked {
 
 }  // namespace
 
-void run_interruptibly(const std::function<void(const checkpoint::progress_function&)>& work) {
+void run_interruptibly(const std::function<void(const storage::progress_function&)>& work) {
   std::atomic<bool> stopped = false;
   std::mutex mutex;
   std::condition_variable ended;

@@ -7,20 +7,20 @@
 #include <type_traits>
 
 #include "apps/python/python_error.hpp"
-#include "checkpoint/files/progress.hpp"
+#include "storage/files/progress.hpp"
 
 namespace troupe::apps {
 
 /// Runs `work` on its own thread. The caller holds the GIL and waits without it. The function passed to `work` returns
 /// false once a signal handler of Python has raised an exception, as Ctrl-C does; the exception is raised when `work`
 /// has ended.
-void run_interruptibly(const std::function<void(const checkpoint::progress_function& goes_on)>& work);
+void run_interruptibly(const std::function<void(const storage::progress_function& goes_on)>& work);
 
 /// Runs `work` with run_interruptibly(). Returns its value, or throws its error.
 template <class Work>
 auto interruptible(const Work& work) {
-  std::optional<std::invoke_result_t<Work, const checkpoint::progress_function&>> out;
-  run_interruptibly([&](const checkpoint::progress_function& goes_on) { out.emplace(work(goes_on)); });
+  std::optional<std::invoke_result_t<Work, const storage::progress_function&>> out;
+  run_interruptibly([&](const storage::progress_function& goes_on) { out.emplace(work(goes_on)); });
   return value_or_throw(std::move(*out));
 }
 

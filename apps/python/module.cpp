@@ -19,8 +19,8 @@
 #include "apps/python/interruptible.hpp"
 #include "apps/python/python_error.hpp"
 #include "apps/python/weights.hpp"
-#include "checkpoint/source/inspect.hpp"
-#include "checkpoint/source/verify.hpp"
+#include "formats/report/inspect.hpp"
+#include "formats/report/verify.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -105,7 +105,7 @@ nb::tuple tuple_of(loaded_weight&& w) {
 }
 
 nb::tuple next_of(fp32_weights& weights) {
-  auto next = interruptible([&](const checkpoint::progress_function& goes_on) { return weights.next(goes_on); });
+  auto next = interruptible([&](const storage::progress_function& goes_on) { return weights.next(goes_on); });
   if (!next) throw nb::stop_iteration();
   return tuple_of(std::move(*next));
 }
@@ -114,7 +114,7 @@ std::unique_ptr<fp32_weights> to_fp32(const path& at, const std::optional<std::s
                                       const std::optional<path>& map, bool fallback, bool exclude_frozen,
                                       const std::optional<path>& model_config) {
   const source from(at, tag, map, fallback);
-  auto out = interruptible([&](const checkpoint::progress_function&) {
+  auto out = interruptible([&](const storage::progress_function&) {
     weights_arguments a;
     a.source = from.arguments();
     a.exclude_frozen = exclude_frozen;
@@ -128,11 +128,11 @@ std::unique_ptr<fp32_weights> to_fp32(const path& at, const std::optional<std::s
 std::string inspect(const path& at, const std::optional<std::string>& tag, const std::optional<path>& map,
                     bool fallback) {
   const source from(at, tag, map, fallback);
-  auto text = interruptible([&](const checkpoint::progress_function&) -> core::result<std::string> {
+  auto text = interruptible([&](const storage::progress_function&) -> core::result<std::string> {
     auto stored = from.arguments();
     stored.as_stored = true;
     TROUPE_ASSIGN(const auto s, open_checkpoint_at(stored));
-    return checkpoint::inspect_json(s);
+    return formats::inspect_json(s);
   });
   from.warn();
   return text;
@@ -140,13 +140,12 @@ std::string inspect(const path& at, const std::optional<std::string>& tag, const
 
 nb::tuple verify(const path& at, const std::optional<std::string>& tag, const std::optional<path>& map, bool fallback) {
   const source from(at, tag, map, fallback);
-  const auto r =
-      interruptible([&](const checkpoint::progress_function& goes_on) -> core::result<checkpoint::verify_report> {
-        auto stored = from.arguments();
-        stored.as_stored = true;
-        TROUPE_ASSIGN(const auto s, open_checkpoint_at(stored));
-        return checkpoint::verify_source(checkpoint::real_files(), s, goes_on);
-      });
+  const auto r = interruptible([&](const storage::progress_function& goes_on) -> core::result<formats::verify_report> {
+    auto stored = from.arguments();
+    stored.as_stored = true;
+    TROUPE_ASSIGN(const auto s, open_checkpoint_at(stored));
+    return formats::verify_source(storage::real_files(), s, goes_on);
+  });
   from.warn();
   nb::list listed;
   for (const auto& d : r.listed)
@@ -154,8 +153,8 @@ nb::tuple verify(const path& at, const std::optional<std::string>& tag, const st
   return nb::make_tuple(r.tensors, r.pieces, r.bytes, r.compared_bytes, r.damages, listed);
 }
 
-const char* name_of(checkpoint::difference_kind k) {
-  using enum checkpoint::difference_kind;
+const char* name_of(formats::difference_kind k) {
+  using enum formats::difference_kind;
   switch (k) {
     case only_in_first:
       return "only_in_first";
@@ -174,7 +173,7 @@ const char* name_of(checkpoint::difference_kind k) {
 nb::tuple diff(const path& first, const path& second, const std::optional<double>& tolerance,
                const std::optional<std::string>& tag, const std::optional<path>& map, bool fallback) {
   const source from(first, tag, map, fallback);
-  const auto compared = interruptible([&](const checkpoint::progress_function& goes_on) {
+  const auto compared = interruptible([&](const storage::progress_function& goes_on) {
     diff_arguments a{.first = from.arguments(), .second = second.string(), .tolerance = tolerance};
     a.first.progress = goes_on;
     return compare_checkpoints(a);

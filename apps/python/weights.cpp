@@ -16,7 +16,7 @@ core::result<std::unique_ptr<fp32_weights>> fp32_weights::open(const weights_arg
   return out;
 }
 
-core::result<std::optional<loaded_weight>> fp32_weights::next(const checkpoint::progress_function& goes_on) {
+core::result<std::optional<loaded_weight>> fp32_weights::next(const storage::progress_function& goes_on) {
   if (is_read_.exchange(true))
     return fail(error_kind::bad_input, "another thread is reading the next of these tensors");
   const std::unique_ptr<std::atomic<bool>, void (*)(std::atomic<bool>*)> read_until_here(
@@ -28,7 +28,7 @@ core::result<std::optional<loaded_weight>> fp32_weights::next(const checkpoint::
 }
 
 core::result<loaded_weight> fp32_weights::read(const checkpoint::exported_weight& w,
-                                               const checkpoint::progress_function& goes_on) {
+                                               const storage::progress_function& goes_on) {
   const auto& from = *w.from;
   const uint64_t elements = core::numel_of(from.shape), element_bytes = core::size_of(w.type);
   const uint64_t bytes = elements * element_bytes;
@@ -39,7 +39,7 @@ core::result<loaded_weight> fp32_weights::read(const checkpoint::exported_weight
     return fail(error_kind::limit,
                 "tensor " + w.name + ": not enough memory for its " + std::to_string(bytes) + " bytes");
   }
-  const uint64_t block = checkpoint::read_block_bytes / element_bytes;
+  const uint64_t block = formats::read_block_bytes / element_bytes;
   for (uint64_t done = 0; done < elements;) {
     const uint64_t n = std::min(elements - done, block);
     const std::span into(out.bytes.get() + done * element_bytes, n * element_bytes);

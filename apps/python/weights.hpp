@@ -12,10 +12,10 @@
 
 #include "apps/checkpoint/checkpoint_convert.hpp"
 #include "checkpoint/convert/weights_export.hpp"
-#include "checkpoint/files/progress.hpp"
-#include "checkpoint/source/source_reader.hpp"
 #include "core/dtype.hpp"
 #include "core/error.hpp"
+#include "formats/source/source_reader.hpp"
+#include "storage/files/progress.hpp"
 
 namespace troupe::apps {
 
@@ -38,15 +38,15 @@ class fp32_weights {
   [[nodiscard]] size_t left() const { return all_.size() - next_; }
   /// Returns the next tensor, in the order of DeepSpeed's converter; nothing after the last one. After an error, the
   /// next call tries again. Error stopped: `goes_on` returned false.
-  core::result<std::optional<loaded_weight>> next(const checkpoint::progress_function& goes_on);
+  core::result<std::optional<loaded_weight>> next(const storage::progress_function& goes_on);
 
  private:
-  core::result<loaded_weight> read(const checkpoint::exported_weight& w, const checkpoint::progress_function& goes_on);
+  core::result<loaded_weight> read(const checkpoint::exported_weight& w, const storage::progress_function& goes_on);
 
-  explicit fp32_weights(checkpoint::tensor_source source) : source_(std::move(source)), reader_(source_) {}
+  explicit fp32_weights(formats::tensor_source source) : source_(std::move(source)), reader_(source_) {}
 
-  checkpoint::tensor_source source_;
-  checkpoint::source_reader reader_;
+  formats::tensor_source source_;
+  formats::source_reader reader_;
   std::vector<checkpoint::exported_weight> all_;
   size_t next_ = 0;
   std::atomic<bool> is_read_ = false;

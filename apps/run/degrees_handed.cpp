@@ -10,8 +10,8 @@
 
 #include "apps/base/exit_code.hpp"
 #include "apps/run/degrees_first.hpp"
-#include "checkpoint/files/atomic_file.hpp"
 #include "job/degrees.hpp"
+#include "storage/files/atomic_file.hpp"
 
 namespace troupe::apps {
 
@@ -33,7 +33,7 @@ std::optional<int> hand_over_degrees(const std::vector<std::string>& keys, const
   if (!measured.empty() && !folder.empty()) {
     std::error_code told_below;
     std::filesystem::create_directories(folder, told_below);
-    if (auto ok = checkpoint::write_file_atomically(folder / job::degrees_file_name, measured); !ok)
+    if (auto ok = storage::write_file_atomically(folder / job::degrees_file_name, measured); !ok)
       return failed(ok.error());
   }
   const auto written = ::write(std::atoi(to), text.data(), text.size());  // never blocks: a pipe's buffer is larger

@@ -4,9 +4,9 @@
 
 #include <system_error>
 
-#include "checkpoint/files/atomic_file.hpp"
-#include "checkpoint/files/file_system.hpp"
-#include "checkpoint/safetensors/older_weights.hpp"
+#include "formats/safetensors/older_weights.hpp"
+#include "storage/files/atomic_file.hpp"
+#include "storage/files/file_system.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -21,7 +21,7 @@ fs::path nearest_that_exists(fs::path at) {
 }
 
 /// True if an export of weights into the folder of `file` replaces or removes a file of this name.
-bool is_of_export(const fs::path& file) { return checkpoint::safetensors_names.contain(file.filename().string()); }
+bool is_of_export(const fs::path& file) { return formats::safetensors_names.contain(file.filename().string()); }
 
 /// True if an export into `folder` replaces weights of `path`, a folder or a file.
 bool replaces(const fs::path& folder, const fs::path& path) {
@@ -54,13 +54,13 @@ core::result<void> check_export(const fs::path& folder, uint64_t bytes, std::spa
   for (const char* name : {"config.json", "model.safetensors"})
     if (fs::is_directory(folder / name, e))
       return refused(error_kind::bad_input, fmt::format("'{}' is a folder", (folder / name).string()));
-  if (const auto ok = checkpoint::check_no_other_weights(folder, checkpoint::safetensors_names); !ok)
+  if (const auto ok = formats::check_no_other_weights(folder, formats::safetensors_names); !ok)
     return refused(ok.error().kind, ok.error().text);
   // only tests that a file can be made there; the destructor removes the file
-  if (const auto file = checkpoint::atomic_file::create(there / "config.json"); !file)
+  if (const auto file = storage::atomic_file::create(there / "config.json"); !file)
     return refused(file.error().kind == error_kind::no_space ? error_kind::no_space : error_kind::bad_input,
                    file.error().text);
-  const auto free = checkpoint::real_files().free_bytes(there);
+  const auto free = storage::real_files().free_bytes(there);
   if (!free) return refused(free.error().kind, free.error().text);
   if (*free < bytes)
     return refused(error_kind::no_space, fmt::format("{} bytes are needed, {} are free", bytes, *free));

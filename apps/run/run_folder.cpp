@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "checkpoint/commit/folder_lock.hpp"
-#include "checkpoint/files/atomic_file.hpp"
 #include "config/explain.hpp"
 #include "core/dangling_link.hpp"
 #include "job/degrees.hpp"
 #include "plan/schedule/kept_search.hpp"
+#include "storage/files/atomic_file.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -20,15 +20,15 @@ namespace {
 core::result<void> write_files(const std::filesystem::path& folder,
                                const std::vector<std::pair<const char*, std::string>>& texts,
                                const std::function<core::result<void>()>& open) {
-  std::vector<checkpoint::atomic_file> files;
+  std::vector<storage::atomic_file> files;
   for (const auto& [name, text] : texts) {
     if (text.empty()) continue;
-    TROUPE_ASSIGN(auto file, checkpoint::atomic_file::create(folder / name));
+    TROUPE_ASSIGN(auto file, storage::atomic_file::create(folder / name));
     TROUPE_TRY(file.write(text));
     files.push_back(std::move(file));
   }
   TROUPE_TRY(open());
-  for (auto& file : files) TROUPE_TRY(file.commit(checkpoint::durability::in_time));
+  for (auto& file : files) TROUPE_TRY(file.commit(storage::durability::in_time));
   return {};
 }
 

@@ -28,7 +28,6 @@
 #include "apps/run/processor_shares.hpp"
 #include "apps/run/run_sentences.hpp"
 #include "apps/run/training.hpp"
-#include "checkpoint/files/digest.hpp"
 #include "cluster/process.hpp"
 #include "config/explain.hpp"
 #include "config/keys/values.hpp"
@@ -39,6 +38,7 @@
 #include "core/text.hpp"
 #include "models/cuda/open.hpp"
 #include "net/own_address.hpp"
+#include "storage/files/digest.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -146,7 +146,7 @@ std::vector<config::key_problem> states_beyond_memory(config::job_config job) {
 std::shared_ptr<cluster::process> take_link(const config::loaded& loaded, const cluster::link_place& at) {
   const auto& c = loaded.config.cluster;
   take_processor_share(at.place, c.processes_for(loaded.config.parallel.ranks()));
-  const auto digest = checkpoint::digest_of(config::effective_yaml(loaded));
+  const auto digest = storage::digest_of(config::effective_yaml(loaded));
   return std::make_shared<cluster::process>(
       cluster::own(at.descriptor),
       cluster::process_setup{at.place, static_cast<int64_t>(c.lost_after_s * 1e9), TROUPE_VERSION,

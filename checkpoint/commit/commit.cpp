@@ -7,19 +7,19 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <random>
 #include <utility>
 
 #include "checkpoint/commit/names.hpp"
-#include "checkpoint/safetensors/header.hpp"
 #include "core/clock.hpp"
+#include "core/text.hpp"
+#include "storage/files/working_folder.hpp"
 
 namespace troupe::checkpoint {
 namespace {
 
 namespace fs = std::filesystem;
 
-core::result<void> write_synced(file_system& files, const fs::path& path, std::string_view text) {
+core::result<void> write_synced(storage::file_system& files, const fs::path& path, std::string_view text) {
   TROUPE_ASSIGN(auto file, files.create(path));
   TROUPE_TRY(file->write(std::as_bytes(std::span(text))));
   return file->sync();
@@ -27,13 +27,13 @@ core::result<void> write_synced(file_system& files, const fs::path& path, std::s
 
 /// Replaces the file `latest` by one that names the checkpoint. The folder is not synced here, so a power cut may undo
 /// the replacement.
-core::result<void> name_latest(file_system& files, const fs::path& root, const std::string& name, digest128 seal,
-                               digest128 save_id) {
-  const fs::path aside = root / beside(std::string(latest_file_name), writing_mark, save_id);
+core::result<void> name_latest(storage::file_system& files, const fs::path& root, const std::string& name,
+                               storage::digest128 seal, storage::digest128 save_id) {
+  const fs::path aside = root / storage::beside(std::string(latest_file_name), storage::writing_mark, save_id);
   // A tag may be any name, so `latest` also holds a digest of the tag: a flipped byte in the name of a step must not
   // turn it into a valid tag.
-  const auto proof = step_of(name) ? std::string() : to_hex(digest_of(name)) + "\n";
-  auto ok = write_synced(files, aside, fmt::format("{}\n{}\n{}", name, to_hex(seal), proof));
+  const auto proof = step_of(name) ? std::string() : storage::to_hex(storage::digest_of(name)) + "\n";
+  auto ok = write_synced(files, aside, fmt::format("{}\n{}\n{}", name, storage::to_hex(seal), proof));
   if (ok) ok = files.rename(aside, root / latest_file_name);
   if (!ok) (void)files.remove(aside);
   return ok;
@@ -41,7 +41,7 @@ core::result<void> name_latest(file_system& files, const fs::path& root, const s
 
 /// Checks that a save may replace the folder `name` in `root`. Only runs write folders that are named by a step. A
 /// folder that is named by a person's tag may hold anything, so it is replaced only if it is exactly a checkpoint.
-core::result<void> check_replaceable(file_system& files, const fs::path& root, const std::string& name) {
+core::result<void> check_replaceable(storage::file_system& files, const fs::path& root, const std::string& name) {
   if (step_of(name)) return {};
   TROUPE_ASSIGN(const auto taken, files.exists(root / name));
   if (!taken) return {};
@@ -54,7 +54,7 @@ core::result<void> check_replaceable(file_system& files, const fs::path& root, c
 
 /// Returns the time of this commit: now, or just after the latest commit if the clock was set back, because commit
 /// times ascend.
-uint64_t commit_time(file_system& files, const fs::path& root) {
+uint64_t commit_time(storage::file_system& files, const fs::path& root) {
   // The time in nanoseconds since 1970. unix_seconds() returns a double, which is exact to a quarter of a microsecond.
   const auto out = static_cast<uint64_t>(core::unix_seconds() * 1e9);
   const auto latest = read_latest(files, root);
@@ -86,7 +86,7 @@ bool is_tag(std::string_view name) {
     if (letters.find(c) == std::string_view::npos && c != '.' && c != '-') return false;
   if (step_of(name) || std::find(names.begin(), names.end(), name) != names.end()) return false;
   if (std::any_of(endings.begin(), endings.end(), [&](std::string_view e) { return name.ends_with(e); })) return false;
-  return !stands_beside(name, writing_mark) && !stands_beside(name, replaced_mark) &&
+  return !stands_beside(name, storage::writing_mark) && !stands_beside(name, replaced_mark) &&
          !stands_beside(name, removing_mark);
 }
 
@@ -95,17 +95,11 @@ core::result<void> check_tag(std::string_view tag, uint64_t step) {
   return fail(error_kind::bad_input,
               fmt::format("the tag '{}': wanted a plain name of at most {} letters, digits, '.', '_' and '-' that does "
                           "not begin with '.' or '-' and is not reserved for checkpoint files",
-                          shown(tag), max_tag_bytes));
+                          core::shown(tag), max_tag_bytes));
 }
 
-digest128 random_save_id() {
-  std::random_device device;
-  const auto word = [&] { return (static_cast<uint64_t>(device()) << 32) | device(); };
-  return {word(), word()};
-}
-
-checkpoint_save::checkpoint_save(file_system& files, fs::path root, uint64_t step, digest128 save_id, std::string name,
-                                 latest_update latest)
+checkpoint_save::checkpoint_save(storage::file_system& files, fs::path root, uint64_t step, storage::digest128 save_id,
+                                 std::string name, latest_update latest)
     : files_(&files), root_(std::move(root)), step_(step), save_id_(save_id), name_(std::move(name)), latest_(latest) {}
 
 checkpoint_save::checkpoint_save(checkpoint_save&& other) noexcept
@@ -122,8 +116,8 @@ checkpoint_save::~checkpoint_save() {
   if (!working_.empty()) (void)remove_files_and_folder(*files_, working_);
 }
 
-core::result<checkpoint_save> checkpoint_save::begin(file_system& files, const fs::path& root, uint64_t step,
-                                                     uint64_t needed_bytes, digest128 save_id,
+core::result<checkpoint_save> checkpoint_save::begin(storage::file_system& files, const fs::path& root, uint64_t step,
+                                                     uint64_t needed_bytes, storage::digest128 save_id,
                                                      const commit_options& options) {
   const std::string name = options.tag.empty() ? step_folder_name(step) : options.tag;
   TROUPE_TRY(check_tag(name, step));
@@ -139,9 +133,9 @@ core::result<checkpoint_save> checkpoint_save::begin(file_system& files, const f
     return fail(error_kind::no_space, fmt::format("a checkpoint of {} bytes does not fit into '{}': {} bytes are free",
                                                   needed_bytes, root.string(), free));
   TROUPE_TRY(check_replaceable(files, root, name));
-  TROUPE_TRY(make_folders(files, root));
+  TROUPE_TRY(storage::make_folders(files, root));
   checkpoint_save out(files, root, step, save_id, name, options.latest);
-  const fs::path working = root / beside(name, writing_mark, save_id);
+  const fs::path working = root / storage::beside(name, storage::writing_mark, save_id);
   TROUPE_TRY(files.make_folder(working));
   out.working_ = working;
   return out;
@@ -151,7 +145,7 @@ core::result<fs::path> checkpoint_save::commit(manifest m) {
   m.save_id = save_id_;
   m.run.step = step_;
   m.committed_unix_ns = commit_time(*files_, root_);
-  put_in_order(m);
+  formats::put_in_order(m);
   TROUPE_ASSIGN(const auto seal, write_manifest(*files_, working_, m));
   TROUPE_TRY(files_->sync_folder(working_));
 
@@ -162,7 +156,7 @@ core::result<fs::path> checkpoint_save::commit(manifest m) {
   const auto latest = read_latest(*files_, root_);
   const bool names = latest_ == latest_update::always || (latest && *latest && (*latest)->folder == name);
   TROUPE_ASSIGN(const auto taken, files_->exists(target));
-  const fs::path replaced = taken ? root_ / beside(name, replaced_mark, save_id_) : fs::path();
+  const fs::path replaced = taken ? root_ / storage::beside(name, replaced_mark, save_id_) : fs::path();
   if (taken) {
     TROUPE_TRY(files_->rename(target, replaced));
     // Without this sync a power cut could undo this rename and keep the next one, and the old checkpoint would be lost.

@@ -13,10 +13,11 @@
 
 #include "checkpoint/commit/open.hpp"
 #include "checkpoint/commit/save_place.hpp"
-#include "checkpoint/files/file_system.hpp"
 #include "checkpoint/native/manifest_file.hpp"
 #include "checkpoint/native/shard.hpp"
 #include "core/error.hpp"
+#include "storage/files/file_system.hpp"
+#include "storage/files/working_folder.hpp"
 
 namespace troupe::checkpoint {
 
@@ -51,9 +52,6 @@ struct commit_options {
   latest_update latest = latest_update::always;
 };
 
-/// Returns a random identifier for one save, from the operating system.
-digest128 random_save_id();
-
 /// A save of one checkpoint in progress. If commit() is not called, the destructor removes the files that were written,
 /// and the old checkpoints stay. Several threads may write its files, but only one thread writes each file.
 class checkpoint_save {
@@ -61,8 +59,9 @@ class checkpoint_save {
   /// Creates `root` if it is missing, and the working folder in it. Errors, in which case nothing is created: no_space
   /// if `needed_bytes` (of all files) exceed the free bytes; bad_input for an invalid tag, and for a tag whose folder
   /// exists and holds anything other than one of Troupe's checkpoints.
-  static core::result<checkpoint_save> begin(file_system& files, const std::filesystem::path& root, uint64_t step,
-                                             uint64_t needed_bytes, digest128 save_id = random_save_id(),
+  static core::result<checkpoint_save> begin(storage::file_system& files, const std::filesystem::path& root,
+                                             uint64_t step, uint64_t needed_bytes,
+                                             storage::digest128 save_id = storage::random_save_id(),
                                              const commit_options& options = {});
 
   checkpoint_save(checkpoint_save&& other) noexcept;
@@ -88,18 +87,18 @@ class checkpoint_save {
   core::result<std::filesystem::path> commit(manifest m);
 
  private:
-  checkpoint_save(file_system& files, std::filesystem::path root, uint64_t step, digest128 save_id, std::string name,
-                  latest_update latest);
+  checkpoint_save(storage::file_system& files, std::filesystem::path root, uint64_t step, storage::digest128 save_id,
+                  std::string name, latest_update latest);
 
   /// Called when commit() fails after it renamed the old checkpoint: renames that checkpoint back from `replaced` to
   /// `target`, then returns `why`.
   tl::unexpected<core::error> undone(const core::error& why, const std::filesystem::path& target,
                                      const std::filesystem::path& replaced);
 
-  file_system* files_;
+  storage::file_system* files_;
   std::filesystem::path root_, working_;  ///< working_ is empty after its folder is renamed or the object is moved from
   uint64_t step_;
-  digest128 save_id_;
+  storage::digest128 save_id_;
   std::string name_;  ///< name of the checkpoint's folder
   latest_update latest_;
 };
@@ -115,10 +114,11 @@ struct leftover {  ///< entry of a folder of checkpoints that a crash left behin
 /// Removes the remains of interrupted saves and removals in `root`, which may be missing. Only for the start of a run,
 /// while no save is in progress; claim_folder() of folder_lock.hpp ensures that. Touches only working names of Troupe.
 /// If `latest` is damaged, replaced checkpoints are kept. A folder that holds anything other than files stays as it is.
-core::result<std::vector<leftover>> remove_leftovers(file_system& files, const std::filesystem::path& root);
+core::result<std::vector<leftover>> remove_leftovers(storage::file_system& files, const std::filesystem::path& root);
 
 /// Removes a checkpoint's folder from `root`; a crash never leaves a part of it under its name, because it is renamed
 /// first. Returns an error, and changes nothing, if the folder contains anything other than files.
-core::result<void> remove_checkpoint(file_system& files, const std::filesystem::path& root, const std::string& name);
+core::result<void> remove_checkpoint(storage::file_system& files, const std::filesystem::path& root,
+                                     const std::string& name);
 
 }  // namespace troupe::checkpoint

@@ -11,11 +11,11 @@
 #include <string>
 #include <utility>
 
-#include "checkpoint/commit/names.hpp"
-#include "checkpoint/files/file_system.hpp"
 #include "core/dangling_link.hpp"
 #include "core/lock_holder.hpp"
 #include "core/system_error.hpp"
+#include "storage/files/file_system.hpp"
+#include "storage/files/working_folder.hpp"
 
 namespace troupe::checkpoint {
 namespace {
@@ -77,7 +77,7 @@ bool folder_lock::is_held(const fs::path& root) {
 
 /// Tries to take the lock once; nothing if the folder was removed meanwhile.
 core::result<std::optional<folder_lock>> folder_lock::try_take(const fs::path& root, std::string_view purpose) {
-  TROUPE_TRY(make_folders(real_files(), root));
+  TROUPE_TRY(storage::make_folders(storage::real_files(), root));
   const fs::path path = root / lock_file_name;
   // Created with mode 0666: any user who may write to the folder may be the next to lock it.
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
@@ -128,7 +128,7 @@ core::result<std::optional<folder_lock>> folder_lock::try_take(const fs::path& r
 
 core::result<claimed_folder> claim_folder(const fs::path& root) {
   TROUPE_ASSIGN(auto lock, folder_lock::take(root));
-  TROUPE_ASSIGN(auto left, remove_leftovers(real_files(), root));
+  TROUPE_ASSIGN(auto left, remove_leftovers(storage::real_files(), root));
   return claimed_folder{std::move(lock), std::move(left)};
 }
 

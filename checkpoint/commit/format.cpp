@@ -5,9 +5,10 @@
 #include "checkpoint/commit/node_parts.hpp"
 #include "checkpoint/commit/open.hpp"
 #include "checkpoint/commit/reading_mark.hpp"
-#include "checkpoint/files/file_system.hpp"
 #include "checkpoint/native/manifest.hpp"
+#include "checkpoint/native/native_source.hpp"
 #include "core/text.hpp"
+#include "storage/files/file_system.hpp"
 
 namespace troupe::checkpoint {
 namespace {
@@ -16,19 +17,19 @@ namespace fs = std::filesystem;
 
 /// Returns "; --fallback-to-previous takes step-00000005 instead" for a folder whose newest checkpoint cannot be
 /// opened; empty if no other can be opened.
-std::string older_instead(const fs::path& path, const source_options& options) {
+std::string older_instead(const fs::path& path, const formats::source_options& options) {
   if (!options.offers_older()) return "";
-  const auto older =
-      open_checkpoint(real_files(), path, {.fallback_to_previous = true, .fallback_check = good_enough::opens});
+  const auto older = open_checkpoint(storage::real_files(), path,
+                                     {.fallback_to_previous = true, .fallback_check = good_enough::opens});
   if (!older) return "";
   return fmt::format("; {} takes {} instead", options.older_by, core::shown(older->folder.filename().string()));
 }
 
-core::result<tensor_source> open_ours(const fs::path& path, const source_options& options) {
+core::result<formats::tensor_source> open_ours(const fs::path& path, const formats::source_options& options) {
   const open_options how{.fallback_to_previous = options.fallback_to_previous && !options.tag, .say = options.say};
-  const auto found = open_checkpoint(real_files(), path, how);
+  const auto found = open_checkpoint(storage::real_files(), path, how);
   if (!found) {
-    auto parts = open_node_parts(real_files(), path);
+    auto parts = open_node_parts(storage::real_files(), path);
     if (!parts || !*parts) return fail(found.error().kind, found.error().text + older_instead(path, options));
     (*parts)->mark = mark_as_read((*parts)->folder);
     return std::move(**parts);
@@ -40,11 +41,11 @@ core::result<tensor_source> open_ours(const fs::path& path, const source_options
 
 }  // namespace
 
-constexpr source_format troupe_format{
+constexpr formats::source_format troupe_format{
     .described = "a Troupe checkpoint",
     .lacks = "neither manifest.json nor latest (Troupe)",
-    .in_folder = [](const fs::path& folder) -> core::result<likeness> {
-      return is_there(folder / manifest_file_name) ? likeness::certain : likeness::none;
+    .in_folder = [](const fs::path& folder) -> core::result<formats::likeness> {
+      return storage::is_there(folder / manifest_file_name) ? formats::likeness::certain : formats::likeness::none;
     },
     .open = open_ours,
 };

@@ -6,48 +6,35 @@
 
 #include "checkpoint/commit/commit.hpp"
 #include "checkpoint/commit/names.hpp"
-#include "core/dangling_link.hpp"
+#include "storage/files/working_folder.hpp"
 
 namespace troupe::checkpoint {
 
 namespace fs = std::filesystem;
 
-core::result<void> make_folders(file_system& files, const fs::path& path) {
-  TROUPE_ASSIGN(const auto there, files.exists(path));
-  if (there) return {};
-  const fs::path parent = path.has_parent_path() ? path.parent_path() : fs::path(".");
-  if (parent != path) TROUPE_TRY(make_folders(files, parent));
-  if (auto ok = files.make_folder(path); !ok) {
-    const auto made_meanwhile = files.exists(path);  // another thread or process may have made it
-    if (made_meanwhile && *made_meanwhile) return {};
-    const auto link = core::dangling_link_in(path);
-    return link ? core::result<void>(fail(error_kind::bad_input, *link)) : ok;
-  }
-  return files.sync_folder(parent);
-}
-
 namespace {
 
 /// Checks that `folder` is a folder and not a link to one, whose files may belong to another program.
-core::result<void> check_is_folder(file_system& files, const fs::path& folder) {
+core::result<void> check_is_folder(storage::file_system& files, const fs::path& folder) {
   TROUPE_ASSIGN(const auto around, files.list(folder.parent_path()));
-  const auto itself = std::find_if(around.begin(), around.end(),
-                                   [&](const folder_entry& e) { return e.name == folder.filename().string(); });
-  if (itself == around.end() || itself->kind != entry_kind::folder)
+  const auto itself = std::find_if(around.begin(), around.end(), [&](const storage::folder_entry& e) {
+    return e.name == folder.filename().string();
+  });
+  if (itself == around.end() || itself->kind != storage::entry_kind::folder)
     return fail(error_kind::bad_input, fmt::format("'{}' is not removed: it is not a folder", folder.string()));
   return {};
 }
 
 /// Returns the name of the first entry of a folder that is not a file and that Troupe therefore did not create; nothing
 /// if all entries are files.
-std::optional<std::string> foreign_among(const std::vector<folder_entry>& inside) {
-  const auto it = std::ranges::find_if(inside, [](const auto& e) { return e.kind != entry_kind::file; });
+std::optional<std::string> foreign_among(const std::vector<storage::folder_entry>& inside) {
+  const auto it = std::ranges::find_if(inside, [](const auto& e) { return e.kind != storage::entry_kind::file; });
   return it == inside.end() ? std::nullopt : std::optional(it->name);
 }
 
 /// Returns the entries of a folder that is to be removed. Returns an error if one of them is not a file, or if `folder`
 /// is a link.
-core::result<std::vector<folder_entry>> files_to_remove(file_system& files, const fs::path& folder) {
+core::result<std::vector<storage::folder_entry>> files_to_remove(storage::file_system& files, const fs::path& folder) {
   TROUPE_TRY(check_is_folder(files, folder));
   TROUPE_ASSIGN(auto inside, files.list(folder));
   const auto foreign = foreign_among(inside);
@@ -58,15 +45,15 @@ core::result<std::vector<folder_entry>> files_to_remove(file_system& files, cons
 
 }  // namespace
 
-core::result<void> remove_files_and_folder(file_system& files, const fs::path& folder) {
+core::result<void> remove_files_and_folder(storage::file_system& files, const fs::path& folder) {
   TROUPE_ASSIGN(const auto inside, files_to_remove(files, folder));
   for (const auto& e : inside) TROUPE_TRY(files.remove(folder / e.name));
   return files.remove(folder);
 }
 
-core::result<void> remove_checkpoint(file_system& files, const fs::path& root, const std::string& name) {
+core::result<void> remove_checkpoint(storage::file_system& files, const fs::path& root, const std::string& name) {
   TROUPE_TRY(files_to_remove(files, root / name));
-  const fs::path aside = root / beside(name, removing_mark, random_save_id());
+  const fs::path aside = root / storage::beside(name, removing_mark, storage::random_save_id());
   TROUPE_TRY(files.rename(root / name, aside));
   TROUPE_TRY(files.sync_folder(root));
   return remove_files_and_folder(files, aside);
@@ -76,7 +63,7 @@ namespace {
 
 /// Returns a leftover that reports `name` as not removed, because `folder` holds something that is not a file; nothing
 /// if `folder` holds only files.
-core::result<std::optional<leftover>> kept_for_foreign(file_system& files, const fs::path& folder,
+core::result<std::optional<leftover>> kept_for_foreign(storage::file_system& files, const fs::path& folder,
                                                        const std::string& name) {
   TROUPE_ASSIGN(const auto inside, files.list(folder));
   const auto foreign = foreign_among(inside);
@@ -86,8 +73,9 @@ core::result<std::optional<leftover>> kept_for_foreign(file_system& files, const
 
 /// Renames a replaced checkpoint back to its name if `latest` still names it or no other checkpoint has its name.
 /// Returns nothing if the replaced checkpoint may be removed.
-core::result<std::optional<leftover>> restore(file_system& files, const fs::path& root, const std::string& aside,
-                                              const std::string& name, const std::optional<latest_name>& latest) {
+core::result<std::optional<leftover>> restore(storage::file_system& files, const fs::path& root,
+                                              const std::string& aside, const std::string& name,
+                                              const std::optional<latest_name>& latest) {
   const auto old = open_folder(files, root / aside);
   TROUPE_ASSIGN(const auto taken, files.exists(root / name));
   const bool named = latest && latest->folder == name;
@@ -108,7 +96,7 @@ core::result<std::optional<leftover>> restore(file_system& files, const fs::path
 
 }  // namespace
 
-core::result<std::vector<leftover>> remove_leftovers(file_system& files, const fs::path& root) {
+core::result<std::vector<leftover>> remove_leftovers(storage::file_system& files, const fs::path& root) {
   std::vector<leftover> out;
   TROUPE_ASSIGN(const auto there, files.exists(root));
   if (!there) return out;
@@ -118,7 +106,8 @@ core::result<std::vector<leftover>> remove_leftovers(file_system& files, const f
   for (const auto& e : all) {
     const auto of = [&](std::string_view mark) {
       const auto name = stands_beside(e.name, mark);
-      return e.kind == entry_kind::folder && name && is_checkpoint_name(*name) ? std::string(*name) : std::string();
+      return e.kind == storage::entry_kind::folder && name && is_checkpoint_name(*name) ? std::string(*name)
+                                                                                        : std::string();
     };
     if (const std::string name = of(replaced_mark); !name.empty()) {
       if (!latest) continue;
@@ -127,11 +116,12 @@ core::result<std::vector<leftover>> remove_leftovers(file_system& files, const f
         out.push_back(std::move(*stays));
         continue;
       }
-    } else if (e.kind == entry_kind::file && is_beside(e.name, latest_file_name, writing_mark)) {
+    } else if (e.kind == storage::entry_kind::file &&
+               storage::is_beside(e.name, latest_file_name, storage::writing_mark)) {
       TROUPE_TRY(files.remove(root / e.name));
       out.push_back({e.name, false, {}});
       continue;
-    } else if (of(writing_mark).empty() && of(removing_mark).empty()) {
+    } else if (of(storage::writing_mark).empty() && of(removing_mark).empty()) {
       continue;
     }
     TROUPE_ASSIGN(auto kept, kept_for_foreign(files, root / e.name, e.name));

@@ -8,6 +8,7 @@
 
 #include "checkpoint/commit/open.hpp"
 #include "checkpoint/native/manifest_file.hpp"
+#include "checkpoint/native/native_source.hpp"
 
 namespace troupe::checkpoint {
 namespace {
@@ -15,10 +16,10 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Represents a file on another machine's disk; opening it returns an error that names the machine.
-class file_of_host final : public source_view {
+class file_of_host final : public formats::source_view {
  public:
   file_of_host(fs::path path, std::string host) : path_(std::move(path)), host_(std::move(host)) {}
-  [[nodiscard]] core::result<std::unique_ptr<input_file>> open(file_system&) const override {
+  [[nodiscard]] core::result<std::unique_ptr<storage::input_file>> open(storage::file_system&) const override {
     return fail(error_kind::bad_input, fmt::format("'{}': the file is not on this machine: {} wrote it to its own disk "
                                                    "(checkpoint.use_node_local_storage); copy it here first",
                                                    path_.string(), host_));
@@ -32,10 +33,10 @@ class file_of_host final : public source_view {
 
 /// Reads the manifest in `path`, or that of the checkpoint that `latest` in `path` names; nothing if there is no
 /// `latest` or its digest differs from that of the manifest.
-core::result<std::optional<checkpoint_folder>> folder_at(file_system& files, const fs::path& path) {
+core::result<std::optional<checkpoint_folder>> folder_at(storage::file_system& files, const fs::path& path) {
   TROUPE_ASSIGN(const auto itself, files.exists(path / manifest_file_name));
   auto folder = path;
-  std::optional<digest128> seal;
+  std::optional<storage::digest128> seal;
   if (!itself) {
     TROUPE_ASSIGN(const auto latest, read_latest(files, path));
     if (!latest) return std::nullopt;
@@ -49,7 +50,9 @@ core::result<std::optional<checkpoint_folder>> folder_at(file_system& files, con
 
 }  // namespace
 
-fs::path node_parts_folder(const fs::path& root, digest128 save_id) { return root / node_parts_name / to_hex(save_id); }
+fs::path node_parts_folder(const fs::path& root, storage::digest128 save_id) {
+  return root / node_parts_name / storage::to_hex(save_id);
+}
 
 std::map<std::string, std::string> node_writers_in(const std::string& text) {
   std::map<std::string, std::string> out;
@@ -58,7 +61,7 @@ std::map<std::string, std::string> node_writers_in(const std::string& text) {
   return out;
 }
 
-core::result<std::optional<tensor_source>> open_node_parts(file_system& files, const fs::path& path) {
+core::result<std::optional<formats::tensor_source>> open_node_parts(storage::file_system& files, const fs::path& path) {
   TROUPE_ASSIGN(const auto known, folder_at(files, path));
   if (!known) return std::nullopt;
   const auto& content = known->content;
@@ -66,7 +69,7 @@ core::result<std::optional<tensor_source>> open_node_parts(file_system& files, c
       node_parts_folder(fs::absolute(known->folder).lexically_normal().parent_path(), content.save_id);
   const auto has_list = files.exists(parts / node_writers_name);
   if (!has_list || !*has_list) return std::nullopt;
-  TROUPE_ASSIGN(const auto text, read_small_file(files, parts / node_writers_name, max_node_writers_bytes));
+  TROUPE_ASSIGN(const auto text, storage::read_small_file(files, parts / node_writers_name, max_node_writers_bytes));
   const auto writers = node_writers_in(text);
   auto out = source_of(*known);
   for (size_t i = 0; i < out.files.size(); ++i) {

@@ -9,10 +9,10 @@
 #include <string>
 #include <string_view>
 
-#include "checkpoint/files/digest.hpp"
-#include "checkpoint/files/file_system.hpp"
-#include "checkpoint/source/tensor_source.hpp"
 #include "core/error.hpp"
+#include "formats/source/tensor_source.hpp"
+#include "storage/files/digest.hpp"
+#include "storage/files/file_system.hpp"
 
 namespace troupe::checkpoint {
 
@@ -23,7 +23,7 @@ inline constexpr uint64_t max_node_writers_bytes = uint64_t{16} << 20;
 
 /// Returns the folder to which the ranks of every machine except the leading one write their files of a save:
 /// `root`/.parts/ID. The ranks of the leading machine write to the checkpoint's own folder.
-std::filesystem::path node_parts_folder(const std::filesystem::path& root, digest128 save_id);
+std::filesystem::path node_parts_folder(const std::filesystem::path& root, storage::digest128 save_id);
 
 /// Parses the text of a list of writers; returns a map from a file's name to the machine that wrote the file.
 std::map<std::string, std::string> node_writers_in(const std::string& text);
@@ -32,6 +32,7 @@ std::map<std::string, std::string> node_writers_in(const std::string& text);
 /// have its files on their own disks; nothing if there is no such list. Files of this machine are opened when they are
 /// read. For files of other machines source_file::host names the machine, and reading them is an error that names it,
 /// too.
-core::result<std::optional<tensor_source>> open_node_parts(file_system& files, const std::filesystem::path& path);
+core::result<std::optional<formats::tensor_source>> open_node_parts(storage::file_system& files,
+                                                                    const std::filesystem::path& path);
 
 }  // namespace troupe::checkpoint

@@ -10,7 +10,8 @@
 
 #include "checkpoint/commit/commit.hpp"
 #include "checkpoint/commit/names.hpp"
-#include "checkpoint/source/verify.hpp"
+#include "checkpoint/native/native_source.hpp"
+#include "storage/files/working_folder.hpp"
 
 namespace troupe::checkpoint {
 namespace {
@@ -18,7 +19,8 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Opens the checkpoint that `latest` names; its manifest must have the digest in `latest`.
-core::result<checkpoint_folder> open_named(file_system& files, const fs::path& root, const latest_name& latest) {
+core::result<checkpoint_folder> open_named(storage::file_system& files, const fs::path& root,
+                                           const latest_name& latest) {
   const auto& [name, seal] = latest;
   auto named = open_folder(files, root / name);
   if (named && (!seal || named->seal == *seal)) return named;
@@ -26,17 +28,17 @@ core::result<checkpoint_folder> open_named(file_system& files, const fs::path& r
   if (seal) {
     TROUPE_ASSIGN(const auto all, files.list(root));
     for (const auto& e : all)
-      if (e.kind == entry_kind::folder && is_beside(e.name, name, replaced_mark))
+      if (e.kind == storage::entry_kind::folder && storage::is_beside(e.name, name, replaced_mark))
         if (auto aside = open_folder(files, root / e.name); aside && aside->seal == *seal) return aside;
   }
   const auto where = fmt::format("'{}' names '{}'", (root / latest_file_name).string(), name);
   if (!named) return fail(named.error().in(where));
   return fail(error_kind::mismatch,
               fmt::format("{} with the manifest digest {}, but the manifest in that folder has {}", where,
-                          to_hex(*seal), to_hex(named->seal)));
+                          storage::to_hex(*seal), storage::to_hex(named->seal)));
 }
 
-core::result<checkpoint_folder> open_latest(file_system& files, const fs::path& root,
+core::result<checkpoint_folder> open_latest(storage::file_system& files, const fs::path& root,
                                             const core::result<std::optional<latest_name>>& latest) {
   if (!latest) return fail(latest.error());
   if (!*latest)
@@ -45,7 +47,7 @@ core::result<checkpoint_folder> open_latest(file_system& files, const fs::path& 
   return open_named(files, root, **latest);
 }
 
-core::result<void> check_contents(file_system& files, const checkpoint_folder& c) {
+core::result<void> check_contents(storage::file_system& files, const checkpoint_folder& c) {
   TROUPE_ASSIGN(const auto report, verify_checkpoint(files, c.folder));
   if (report.damages == 0) return {};
   const std::string more = report.damages > 1 ? fmt::format("; {} damages in all", report.damages) : "";
@@ -54,7 +56,7 @@ core::result<void> check_contents(file_system& files, const checkpoint_folder& c
 
 /// True if the manifest of the named folder has another digest than `latest` holds: the folder may be good and only
 /// `latest` wrong.
-bool has_another_seal(file_system& files, const fs::path& root, const latest_name& latest) {
+bool has_another_seal(storage::file_system& files, const fs::path& root, const latest_name& latest) {
   const auto now = read_manifest(files, root / latest.folder);
   return now && latest.seal && now->seal != *latest.seal;
 }
@@ -66,7 +68,7 @@ struct candidate {
 };
 
 /// Reads step and commit time of `folder`, whose checkpoint is called `name`; nothing if it is not a checkpoint.
-std::optional<candidate> candidate_in(file_system& files, const fs::path& root, const std::string& folder,
+std::optional<candidate> candidate_in(storage::file_system& files, const fs::path& root, const std::string& folder,
                                       std::string_view name) {
   const auto step = step_of(name);
   if (!step && !is_tag(name)) return std::nullopt;
@@ -95,14 +97,14 @@ void order_by_age(std::vector<candidate>& all) {
 
 /// Returns the checkpoints, newest first, without those that were committed later or have a higher step than the one
 /// that `latest` names: the run has returned to a step before them.
-core::result<std::vector<candidate>> candidates_in(file_system& files, const fs::path& root,
+core::result<std::vector<candidate>> candidates_in(storage::file_system& files, const fs::path& root,
                                                    const core::result<std::optional<latest_name>>& latest) {
   const auto named =
       latest && *latest ? candidate_in(files, root, (*latest)->folder, (*latest)->folder) : std::optional<candidate>();
   TROUPE_ASSIGN(const auto all, files.list(root));
   std::vector<candidate> out;
   for (const auto& e : all) {
-    if (e.kind != entry_kind::folder) continue;
+    if (e.kind != storage::entry_kind::folder) continue;
     auto c = candidate_in(files, root, e.name, stands_beside(e.name, replaced_mark).value_or(e.name));
     if (!c || (named && c->step > named->step)) continue;
     const bool later = named && named->committed_unix_ns && c->committed_unix_ns > named->committed_unix_ns;
@@ -112,7 +114,7 @@ core::result<std::vector<candidate>> candidates_in(file_system& files, const fs:
   return out;
 }
 
-core::result<checkpoint_folder> open_newest_good(file_system& files, const fs::path& root,
+core::result<checkpoint_folder> open_newest_good(storage::file_system& files, const fs::path& root,
                                                  const open_options& options) {
   const auto say = [&](const std::string& text) {
     if (options.say) options.say(text);
@@ -143,11 +145,11 @@ core::result<checkpoint_folder> open_newest_good(file_system& files, const fs::p
 
 }  // namespace
 
-core::result<std::optional<latest_name>> read_latest(file_system& files, const fs::path& root) {
+core::result<std::optional<latest_name>> read_latest(storage::file_system& files, const fs::path& root) {
   const fs::path path = root / latest_file_name;
   TROUPE_ASSIGN(const auto there, files.exists(path));
   if (!there) return std::nullopt;
-  TROUPE_ASSIGN(const auto text, read_small_file(files, path, max_latest_bytes));
+  TROUPE_ASSIGN(const auto text, storage::read_small_file(files, path, max_latest_bytes));
   const auto bad = [&](const char* why) {
     return fail(error_kind::bad_input, fmt::format("'{}' {}", path.string(), why));
   };
@@ -162,15 +164,16 @@ core::result<std::optional<latest_name>> read_latest(file_system& files, const f
   if (!is_checkpoint_name(out.folder))
     return bad("does not begin with the name of a checkpoint, such as step-00000120");
   if (rest.empty()) return out;
-  out.seal = digest_from_hex(line());
-  const bool proved = step_of(out.folder) || digest_from_hex(line()) == digest_of(out.folder);
+  out.seal = storage::digest_from_hex(line());
+  const bool proved = step_of(out.folder) || storage::digest_from_hex(line()) == storage::digest_of(out.folder);
   if (!out.seal || !proved || !rest.empty())
     return bad(
         "must contain only a checkpoint's name, the digest of its manifest and, for a tag, the digest of the tag");
   return out;
 }
 
-core::result<checkpoint_folder> open_checkpoint(file_system& files, const fs::path& path, const open_options& options) {
+core::result<checkpoint_folder> open_checkpoint(storage::file_system& files, const fs::path& path,
+                                                const open_options& options) {
   TROUPE_ASSIGN(const auto itself, files.exists(path / manifest_file_name));
   if (itself) return open_folder(files, path);
   if (options.fallback_to_previous) return open_newest_good(files, path, options);

@@ -8,19 +8,20 @@
 #include <optional>
 #include <string>
 
-#include "checkpoint/files/file_system.hpp"
 #include "checkpoint/native/manifest_file.hpp"
 #include "core/error.hpp"
+#include "storage/files/file_system.hpp"
 
 namespace troupe::checkpoint {
 
 struct latest_name {  ///< contents of the file `latest`
   std::string folder;
-  std::optional<digest128> seal;  ///< digest of the checkpoint's manifest; missing if a person wrote only the name
+  std::optional<storage::digest128>
+      seal;  ///< digest of the checkpoint's manifest; missing if a person wrote only the name
 };
 
 /// Reads the file `latest`; nothing if there is none, an error if it is damaged.
-core::result<std::optional<latest_name>> read_latest(file_system& files, const std::filesystem::path& root);
+core::result<std::optional<latest_name>> read_latest(storage::file_system& files, const std::filesystem::path& root);
 
 /// The check that a checkpoint must pass to replace a damaged one.
 enum class good_enough : uint8_t {
@@ -42,7 +43,7 @@ struct open_options {  ///< how strictly a checkpoint is opened
 /// Opens the checkpoint at `path`, or, if `path` is a folder of checkpoints, the one that its `latest` names; both as
 /// open_folder() does. With fallback_to_previous, opening a folder of checkpoints fails only if no checkpoint in it is
 /// good; a damaged checkpoint at `path` itself is an error even then.
-core::result<checkpoint_folder> open_checkpoint(file_system& files, const std::filesystem::path& path,
+core::result<checkpoint_folder> open_checkpoint(storage::file_system& files, const std::filesystem::path& path,
                                                 const open_options& options = {});
 
 }  // namespace troupe::checkpoint

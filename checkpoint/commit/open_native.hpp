@@ -5,16 +5,16 @@
 #include <filesystem>
 
 #include "checkpoint/commit/open.hpp"
-#include "checkpoint/files/file_system.hpp"
-#include "checkpoint/source/tensor_source.hpp"
 #include "core/error.hpp"
+#include "formats/source/tensor_source.hpp"
+#include "storage/files/file_system.hpp"
 
 namespace troupe::checkpoint {
 
 /// Opens the checkpoint at `path`; path, options and errors are those of open_checkpoint(). The tensors are read from
 /// `files`, whatever file system a reader passes; `files` must outlive the source. Files are opened when they are read,
 /// and refused if they no longer match the manifest: nothing keeps a save from removing them.
-core::result<tensor_source> open_native(file_system& files, const std::filesystem::path& path,
-                                        const open_options& options = {});
+core::result<formats::tensor_source> open_native(storage::file_system& files, const std::filesystem::path& path,
+                                                 const open_options& options = {});
 
 }  // namespace troupe::checkpoint

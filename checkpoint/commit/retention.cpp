@@ -14,14 +14,14 @@ namespace {
 
 /// Returns the commit time of a checkpoint; 0 if the manifest has none or cannot be read, which makes it older than all
 /// others.
-uint64_t commit_time_of(file_system& files, const std::filesystem::path& folder) {
+uint64_t commit_time_of(storage::file_system& files, const std::filesystem::path& folder) {
   const auto known = read_manifest(files, folder);
   return known ? known->content.committed_unix_ns : 0;
 }
 
 }  // namespace
 
-core::result<std::optional<std::string>> strange_in(file_system& files, const std::filesystem::path& folder) {
+core::result<std::optional<std::string>> strange_in(storage::file_system& files, const std::filesystem::path& folder) {
   const auto known = read_manifest(files, folder);
   if (!known) return known.error().text;
   TROUPE_ASSIGN(const auto inside, files.list(folder));
@@ -29,7 +29,8 @@ core::result<std::optional<std::string>> strange_in(file_system& files, const st
   for (const auto& e : inside) {
     const bool ours = e.name == manifest_file_name ||
                       std::any_of(shards.begin(), shards.end(), [&](const auto& f) { return f.name == e.name; });
-    if (e.kind != entry_kind::file || !ours) return fmt::format("'{}' in it does not belong to the checkpoint", e.name);
+    if (e.kind != storage::entry_kind::file || !ours)
+      return fmt::format("'{}' in it does not belong to the checkpoint", e.name);
   }
   return std::nullopt;
 }
@@ -49,7 +50,7 @@ std::vector<uint64_t> steps_to_remove(std::span<const committed_step> steps, std
   return out;
 }
 
-core::result<retention_report> apply_retention(file_system& files, const std::filesystem::path& root,
+core::result<retention_report> apply_retention(storage::file_system& files, const std::filesystem::path& root,
                                                const retention_policy& policy) {
   retention_report out;
   TROUPE_ASSIGN(const auto latest, read_latest(files, root));
@@ -57,7 +58,7 @@ core::result<retention_report> apply_retention(file_system& files, const std::fi
   TROUPE_ASSIGN(const auto all, files.list(root));
   std::vector<committed_step> steps;
   for (const auto& e : all)
-    if (const auto step = step_of(e.name); step && e.kind == entry_kind::folder) steps.push_back({*step, 0});
+    if (const auto step = step_of(e.name); step && e.kind == storage::entry_kind::folder) steps.push_back({*step, 0});
   if (policy.keep_last == 0 || steps.size() <= policy.keep_last) return out;
   for (auto& s : steps) s.committed_unix_ns = commit_time_of(files, root / step_folder_name(s.step));
   for (const uint64_t step : steps_to_remove(steps, step_of(latest->folder), policy)) {
@@ -67,7 +68,7 @@ core::result<retention_report> apply_retention(file_system& files, const std::fi
       out.spared.push_back(fmt::format("{}: {}", name, *strange));
       continue;
     }
-    const auto claim = &files == &real_files() ? claim_unread(root / name) : unread_claim{};
+    const auto claim = &files == &storage::real_files() ? claim_unread(root / name) : unread_claim{};
     if (claim.is_read) {
       out.spared.push_back(fmt::format("{}: another process is reading it", name));
       continue;

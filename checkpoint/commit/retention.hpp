@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/files/file_system.hpp"
 #include "core/error.hpp"
+#include "storage/files/file_system.hpp"
 
 namespace troupe::checkpoint {
 
@@ -40,7 +40,7 @@ struct retention_report {            ///< result of apply_retention(): names of 
 };
 
 /// Applies the policy to a folder of checkpoints. Removes nothing if `latest` is missing or damaged.
-core::result<retention_report> apply_retention(file_system& files, const std::filesystem::path& root,
+core::result<retention_report> apply_retention(storage::file_system& files, const std::filesystem::path& root,
                                                const retention_policy& policy);
 
 }  // namespace troupe::checkpoint

@@ -7,18 +7,19 @@
 
 #include "checkpoint/native/shard.hpp"
 #include "core/error.hpp"
+#include "formats/source/shard_header.hpp"
 
 namespace troupe::checkpoint {
 
 struct save_place {
-  file_system* files = nullptr;
+  storage::file_system* files = nullptr;
   std::filesystem::path working{};  ///< existing folder to which the files of the save are written
-  digest128 save_id{};              ///< id of the save, which is written into each of its files
+  storage::digest128 save_id{};     ///< id of the save, which is written into each of its files
 
   /// Creates the shard file with this number (`shard-00003.bin` for 3); each number may be used once. `file_bytes` is
   /// passed to shard_writer::create().
   [[nodiscard]] core::result<shard_writer> create_shard(uint32_t number, uint64_t file_bytes) const {
-    return shard_writer::create(*files, working / shard_file_name(number), save_id, file_bytes);
+    return shard_writer::create(*files, working / formats::shard_file_name(number), save_id, file_bytes);
   }
 };
 

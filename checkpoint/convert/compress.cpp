@@ -10,12 +10,12 @@
 #include <cstring>
 #include <map>
 
-#include "checkpoint/compressed/stored_weight.hpp"
 #include "checkpoint/convert/weights_export.hpp"
-#include "checkpoint/source/element_cast.hpp"
-#include "checkpoint/source/source_reader.hpp"
 #include "core/math.hpp"
 #include "core/tensor_view.hpp"
+#include "formats/compressed/stored_weight.hpp"
+#include "formats/source/element_cast.hpp"
+#include "formats/source/source_reader.hpp"
 
 namespace troupe::checkpoint {
 namespace {
@@ -35,7 +35,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 5> joined{{{
 struct weight_job {  ///< one weight to compress
   exported_weight weight;
   std::string module;
-  compressed_matrix matrix;
+  formats::compressed_matrix matrix;
   rounding_error error{};
 };
 
@@ -56,7 +56,7 @@ std::string joined_name(std::string_view module) {
 
 /// Calls f(first, count) for successive blocks of the matrix's rows.
 template <class F>
-core::result<void> in_blocks(const compressed_matrix& m, uint64_t first, uint64_t rows, F&& f) {
+core::result<void> in_blocks(const formats::compressed_matrix& m, uint64_t first, uint64_t rows, F&& f) {
   const uint64_t at_once = std::max<uint64_t>(1, compress_block_elements / m.columns);
   for (uint64_t row = first; row < first + rows; row += at_once)
     TROUPE_TRY(f(row, std::min(at_once, first + rows - row)));
@@ -72,7 +72,7 @@ void copy_common(std::span<const std::byte> part, uint64_t begin, uint64_t offse
 /// Makes the bytes of all tensors on request; scales are computed each time they are needed, so that none are stored.
 class compressor {
  public:
-  compressor(const tensor_source& from, const compress_options& options)
+  compressor(const formats::tensor_source& from, const compress_options& options)
       : from_(from), options_(options), reader_(from) {}
 
   core::result<void> plan() {
@@ -80,7 +80,7 @@ class compressor {
     for (auto& w : all) {
       weights_ += core::numel_of(w.from->shape);
       source_bytes_ += core::numel_of(w.from->shape) * core::size_of(w.from->type);
-      if (!is_linear_weight(w.name, w.from->shape) || !is_floating(w.from->type)) {
+      if (!is_linear_weight(w.name, w.from->shape) || !formats::is_floating(w.from->type)) {
         plain_.push_back(std::move(w));
         continue;
       }
@@ -88,18 +88,20 @@ class compressor {
       job.weight = w;
       job.module = w.name.substr(0, w.name.size() - weight_suffix.size());
       job.matrix = {static_cast<uint64_t>(w.from->shape[0]), static_cast<uint64_t>(w.from->shape[1]), options_.scheme};
-      if (auto ok = check(job.matrix); !ok) return fail(ok.error().in(fmt::format("layer '{}'", shown(job.module))));
+      if (auto ok = formats::check(job.matrix); !ok)
+        return fail(ok.error().in(fmt::format("layer '{}'", formats::shown(job.module))));
       jobs_.push_back(std::move(job));
     }
     if (jobs_.empty())
-      return fail(error_kind::bad_input, fmt::format("'{}' has no linear layer to compress", shown_place(from_)));
+      return fail(error_kind::bad_input,
+                  fmt::format("'{}' has no linear layer to compress", formats::shown_place(from_)));
     for (auto& job : jobs_)
-      for (const auto& part : parts_of(job.matrix)) add(job, part);
+      for (const auto& part : formats::parts_of(job.matrix)) add(job, part);
     for (const auto& w : plain_) add(w);
     return {};
   }
 
-  [[nodiscard]] std::span<const tensor_to_write> tensors() const { return tensors_; }
+  [[nodiscard]] std::span<const formats::tensor_to_write> tensors() const { return tensors_; }
   [[nodiscard]] uint64_t tensor_bytes() const { return tensor_bytes_; }
 
   [[nodiscard]] std::map<std::string, std::shared_ptr<const stored_form>, std::less<>> forms() const {
@@ -115,7 +117,8 @@ class compressor {
     out.tensor_bytes = tensor_bytes_;
     for (const auto& job : jobs_) {
       uint64_t stored = 0;
-      for (const auto& part : parts_of(job.matrix)) stored += bytes_of(part.type, part.shape).value_or(0);
+      for (const auto& part : formats::parts_of(job.matrix))
+        stored += formats::bytes_of(part.type, part.shape).value_or(0);
       const auto elements = static_cast<double>(job.matrix.rows * job.matrix.columns);
       out.layers.push_back({job.module, job.matrix.rows, job.matrix.columns, 8 * static_cast<double>(stored) / elements,
                             job.error.relative(), job.error.largest});
@@ -127,14 +130,14 @@ class compressor {
  private:
   using bytes = std::span<std::byte>;
 
-  void add(weight_job& job, const part_tensor& part) {
+  void add(weight_job& job, const formats::part_tensor& part) {
     auto source = [this, &job, kind = part.part](uint64_t offset, bytes out) -> core::result<void> {
       TROUPE_TRY(fill(job, kind, offset, out));
       return told(out.size());
     };
     tensors_.push_back(
         {job.module + "." + std::string(part.suffix), part.type, part.shape, {}, std::move(source), part.is_e4m3});
-    tensor_bytes_ += bytes_of(part.type, part.shape).value_or(0);
+    tensor_bytes_ += formats::bytes_of(part.type, part.shape).value_or(0);
   }
 
   void add(const exported_weight& w) {
@@ -154,25 +157,25 @@ class compressor {
     return {};
   }
 
-  core::result<void> fill(weight_job& job, weight_part part, uint64_t offset, bytes out) {
+  core::result<void> fill(weight_job& job, formats::weight_part part, uint64_t offset, bytes out) {
     const auto* made = options_.prepared != nullptr ? options_.prepared->find(job.weight.from->name) : nullptr;
-    if (made != nullptr && part != weight_part::shape) {
+    if (made != nullptr && part != formats::weight_part::shape) {
       job.error = made->lost;
       return options_.prepared->read(*made, part, offset, out);
     }
     switch (part) {
-      case weight_part::codes:
+      case formats::weight_part::codes:
         return fill_codes(job, offset, out);
-      case weight_part::scales:
+      case formats::weight_part::scales:
         return fill_scales(job, offset, out);
-      case weight_part::zeros:
+      case formats::weight_part::zeros:
         return fill_zeros(job, offset, out);
-      case weight_part::shape: {
+      case formats::weight_part::shape: {
         const std::array<int64_t, 2> shape{job.weight.from->shape[0], job.weight.from->shape[1]};
         copy_common(std::as_bytes(std::span(shape)), 0, offset, out);
         return {};
       }
-      case weight_part::global_scale: {
+      case formats::weight_part::global_scale: {
         TROUPE_ASSIGN(const auto scale, global_of(job));
         copy_common(std::as_bytes(std::span(&scale, 1)), 0, offset, out);
         return {};
@@ -190,12 +193,12 @@ class compressor {
 
   /// Clamps values that are too large for every scale of the matrix's scale type, if the source allows clamping.
   /// Returns the number of clamped values of each row.
-  std::vector<uint64_t> clamp_rows(const compressed_matrix& m, std::span<float> values) const {
+  std::vector<uint64_t> clamp_rows(const formats::compressed_matrix& m, std::span<float> values) const {
     const auto format = m.scheme.codes();
     if (from_.clamped == nullptr || m.scale_type() != core::dtype::f16) return {};
     constexpr double e4m3_largest = 448, rounding = 0.999;
     const double steps = format.kind == kernels::code_kind::integer ? std::exp2(format.bits - 1) - 0.5 : e4m3_largest;
-    const auto limit = static_cast<float>(largest_of(core::dtype::f16) * steps * rounding);
+    const auto limit = static_cast<float>(formats::largest_of(core::dtype::f16) * steps * rounding);
     std::vector<uint64_t> out(values.size() / m.columns);
     for (size_t i = 0; i < values.size(); ++i) {
       if (!(std::abs(values[i]) > limit) || std::isinf(values[i])) continue;
@@ -216,7 +219,7 @@ class compressor {
     TROUPE_ASSIGN(const auto global, global_of(job));
     TROUPE_ASSIGN(auto values, read_rows(job, first, rows));
     auto clamped = clamp_rows(job.matrix, values);
-    auto scales = scales_of(job.matrix, values, first, global);
+    auto scales = formats::scales_of(job.matrix, values, first, global);
     if (!scales && job.matrix.scale_type() == core::dtype::f16 && from_.clamped == nullptr)
       return fail(scales.error().kind, scales.error().text + "; --allow-overflow clamps what is too large");
     if (!scales) return fail(scales.error());
@@ -231,10 +234,10 @@ class compressor {
                      [&](uint64_t row, uint64_t rows) -> core::result<void> {
                        TROUPE_ASSIGN(const auto in, read_scaled(job, row, rows));
                        std::vector<std::byte> stored(rows * row_bytes);
-                       encode_rows(m, in.values, in.scales, global, stored);
+                       formats::encode_rows(m, in.values, in.scales, global, stored);
                        copy_common(stored, row * row_bytes, offset, out);
                        std::vector<float> back(in.values.size());
-                       decode_rows(m, stored, in.scales, global, back);
+                       formats::decode_rows(m, stored, in.scales, global, back);
                        // A row whose bytes are split over two requests is counted in the request with its first byte.
                        for (uint64_t r = 0; r < rows; ++r) {
                          if ((row + r) * row_bytes < offset) continue;
@@ -253,7 +256,7 @@ class compressor {
                      [&](uint64_t row, uint64_t rows) -> core::result<void> {
                        TROUPE_ASSIGN(const auto in, read_scaled(job, row, rows));
                        std::vector<std::byte> stored(rows * row_bytes);
-                       encode_scales(m, in.scales, stored);
+                       formats::encode_scales(m, in.scales, stored);
                        copy_common(stored, row * row_bytes, offset, out);
                        return {};
                      });
@@ -262,7 +265,7 @@ class compressor {
   core::result<void> fill_zeros(const weight_job& job, uint64_t offset, bytes out) {
     const auto& m = job.matrix;
     const uint64_t row_bytes = m.groups_of_row() * sizeof(uint32_t), first = offset / row_bytes;
-    const auto which = rows_of_words(m, first, core::div_up(offset + out.size(), row_bytes) - first);
+    const auto which = formats::rows_of_words(m, first, core::div_up(offset + out.size(), row_bytes) - first);
     std::vector<group_scale> scales;
     auto ok = in_blocks(m, which.first_row, which.rows, [&](uint64_t row, uint64_t rows) -> core::result<void> {
       TROUPE_ASSIGN(const auto in, read_scaled(job, row, rows));
@@ -271,7 +274,7 @@ class compressor {
     });
     if (!ok) return ok;
     std::vector<std::byte> stored(which.words * row_bytes);
-    encode_zeros(m, which, scales, stored);
+    formats::encode_zeros(m, which, scales, stored);
     copy_common(stored, first * row_bytes, offset, out);
     return {};
   }
@@ -279,7 +282,7 @@ class compressor {
   /// Returns NVFP4's global scale, which a weight shares with all weights that programs join to one matrix with it
   /// (joined_name(), such as queries, keys and values); 1 for other formats.
   core::result<float> global_of(const weight_job& job) {
-    if (job.matrix.scheme.layout != compressed_layout::nvfp4) return 1.0F;
+    if (job.matrix.scheme.layout != formats::compressed_layout::nvfp4) return 1.0F;
     const auto name = joined_name(job.module);
     if (const auto known = globals_.find(name); known != globals_.end()) return known->second;
     float largest = 0;
@@ -294,12 +297,12 @@ class compressor {
     return globals_[name] = kernels::global_scale_of(largest);
   }
 
-  const tensor_source& from_;
+  const formats::tensor_source& from_;
   const compress_options& options_;
-  source_reader reader_;
+  formats::source_reader reader_;
   std::vector<weight_job> jobs_;
   std::vector<exported_weight> plain_;
-  std::vector<tensor_to_write> tensors_;  ///< tensors to write; their functions refer to jobs_ and plain_
+  std::vector<formats::tensor_to_write> tensors_;  ///< tensors to write; their functions refer to jobs_ and plain_
   std::map<std::string, float> globals_;  ///< [name of a joined layer]: NVFP4's global scale of the layer's weights
   uint64_t weights_ = 0, source_bytes_ = 0, tensor_bytes_ = 0, done_ = 0;
 };
@@ -317,22 +320,22 @@ bool is_linear_weight(std::string_view name, const std::vector<int64_t>& shape) 
 }
 
 core::result<std::map<std::string, std::shared_ptr<const stored_form>, std::less<>>> stored_forms(
-    const tensor_source& from, const compress_options& options) {
+    const formats::tensor_source& from, const compress_options& options) {
   compressor plan(from, options);
   TROUPE_TRY(plan.plan());
   return plan.forms();
 }
 
-core::result<uint64_t> compressed_bytes(const tensor_source& from, const compress_options& options) {
+core::result<uint64_t> compressed_bytes(const formats::tensor_source& from, const compress_options& options) {
   compressor plan(from, options);
   TROUPE_TRY(plan.plan());
   return plan.tensor_bytes();
 }
 
-core::result<compression_report> compress_weights(const tensor_source& from, const compress_options& options) {
+core::result<compression_report> compress_weights(const formats::tensor_source& from, const compress_options& options) {
   compressor work(from, options);
   TROUPE_TRY(work.plan());
-  TROUPE_TRY(write_weights_folder(options.out, work.tensors(), options.max_shard_bytes));
+  TROUPE_TRY(formats::write_weights_folder(options.out, work.tensors(), options.max_shard_bytes));
   return work.report();
 }
 

@@ -13,14 +13,14 @@
 #include <string_view>
 #include <vector>
 
-#include "checkpoint/compressed/scheme.hpp"
 #include "checkpoint/convert/compressed_layer.hpp"
 #include "checkpoint/convert/prepared_weights.hpp"
 #include "checkpoint/convert/stored_form.hpp"
-#include "checkpoint/files/progress.hpp"
-#include "checkpoint/safetensors/weights_folder.hpp"
-#include "checkpoint/source/tensor_source.hpp"
 #include "core/error.hpp"
+#include "formats/compressed/scheme.hpp"
+#include "formats/safetensors/weights_folder.hpp"
+#include "formats/source/tensor_source.hpp"
+#include "storage/files/progress.hpp"
 
 namespace troupe::checkpoint {
 
@@ -37,28 +37,28 @@ bool is_linear_weight(std::string_view name, const std::vector<int64_t>& shape);
 
 struct compress_options {
   std::filesystem::path out;  ///< the output folder
-  weight_scheme scheme;
+  formats::weight_scheme scheme;
   core::dtype type = core::dtype::bf16;  ///< type of floating-point weights that are not compressed
-  uint64_t max_shard_bytes = default_shard_bytes;
+  uint64_t max_shard_bytes = formats::default_shard_bytes;
   /// Returns the Hugging Face name under which a tensor is written, or nothing, by which the tensor is left out. If no
   /// function is set, all tensors are written under their names in the source, which must then be Hugging Face's.
   std::function<std::optional<std::string>(const std::string&)> rename = {};
-  progress_function progress = {};
+  storage::progress_function progress = {};
   const prepared_weights* prepared = nullptr;  ///< weights whose codes and scales are made already; or null
 };
 
 /// Returns the storage form of each compressed weight, by the tensor's name in the source. Returns the errors of
 /// compress_weights() that do not depend on values.
 core::result<std::map<std::string, std::shared_ptr<const stored_form>, std::less<>>> stored_forms(
-    const tensor_source& from, const compress_options& options);
+    const formats::tensor_source& from, const compress_options& options);
 
 /// Returns the size in bytes of all tensors that compress_weights() will write.
-core::result<uint64_t> compressed_bytes(const tensor_source& from, const compress_options& options);
+core::result<uint64_t> compressed_bytes(const formats::tensor_source& from, const compress_options& options);
 
 /// Writes the compressed weights as write_weights_folder() does: all files or none. Weights of the same input share
 /// NVFP4's one scale (queries, keys and values; gate and up), because runtimes that join them require it. Errors
 /// name the layer: groups that do not divide a row, values that are not finite; a source without a linear weight is an
 /// error, too. Returns `stopped` if progress asked to stop. The report lists the layers block by block.
-core::result<compression_report> compress_weights(const tensor_source& from, const compress_options& options);
+core::result<compression_report> compress_weights(const formats::tensor_source& from, const compress_options& options);
 
 }  // namespace troupe::checkpoint

@@ -7,27 +7,27 @@
 #include <mutex>
 #include <utility>
 
-#include "checkpoint/source/source_reader.hpp"
 #include "core/tensor_view.hpp"
+#include "formats/source/source_reader.hpp"
 #include "kernels/compress/weight_mask.hpp"
 
 namespace troupe::checkpoint {
 namespace {
 
-bool is_weight(tensor_kind k) {
-  return k == tensor_kind::master || k == tensor_kind::weight || k == tensor_kind::frozen;
+bool is_weight(formats::tensor_kind k) {
+  return k == formats::tensor_kind::master || k == formats::tensor_kind::weight || k == formats::tensor_kind::frozen;
 }
 
-std::vector<int64_t> cut_shape(const tensor_entry& t, const source_cut& cut) {
+std::vector<int64_t> cut_shape(const formats::tensor_entry& t, const source_cut& cut) {
   auto out = t.shape;
   if (!cut.rows.empty()) out[0] = static_cast<int64_t>(cut.rows.size());
   if (!cut.columns.empty()) out[1] = static_cast<int64_t>(cut.columns.size());
   return out;
 }
 
-core::result<void> check(const tensor_entry& t, const source_cut& cut) {
+core::result<void> check(const formats::tensor_entry& t, const source_cut& cut) {
   const auto bad = [&](const std::string& what) {
-    return fail(error_kind::mismatch, fmt::format("tensor {}: {}", shown(t), what));
+    return fail(error_kind::mismatch, fmt::format("tensor {}: {}", formats::shown(t), what));
   };
   const uint64_t elements = core::numel_of(t.shape);
   if (!cut.mask.empty() && cut.mask.size() != (elements + 7) / 8)
@@ -43,26 +43,26 @@ core::result<void> check(const tensor_entry& t, const source_cut& cut) {
 /// Computes the bytes of one tensor after its planned changes; keeps the tensor that was requested last.
 class tensor_maker {
  public:
-  tensor_maker(std::shared_ptr<const tensor_source> from, source_cuts cuts)
+  tensor_maker(std::shared_ptr<const formats::tensor_source> from, source_cuts cuts)
       : from_(std::move(from)), cuts_(std::move(cuts)) {}
 
   using bytes = std::shared_ptr<const std::vector<std::byte>>;
-  [[nodiscard]] const tensor_source& from() const { return *from_; }
+  [[nodiscard]] const formats::tensor_source& from() const { return *from_; }
   /// Returns the changes to the tensor; null if there are none.
-  [[nodiscard]] const source_cut* cut_of(const tensor_entry& t) const {
+  [[nodiscard]] const source_cut* cut_of(const formats::tensor_entry& t) const {
     const auto at = cuts_.find(t.name);
     return at == cuts_.end() ? nullptr : &at->second;
   }
   [[nodiscard]] const source_cuts& cuts() const { return cuts_; }
 
-  core::result<bytes> make(size_t tensor, file_system& files) {
+  core::result<bytes> make(size_t tensor, storage::file_system& files) {
     const std::lock_guard lock(mutex_);
     if (last_ != nullptr && tensor == of_) return last_;
     last_ = nullptr;
     const auto& t = from_->tensors[tensor];
     const uint64_t elements = core::numel_of(t.shape);
     std::vector<std::byte> whole(elements * core::size_of(t.type));
-    TROUPE_TRY(source_reader(*from_, files).read(t, 0, elements, whole));
+    TROUPE_TRY(formats::source_reader(*from_, files).read(t, 0, elements, whole));
     if (const auto* cut = cut_of(t)) {
       if (cut->change && is_weight(t.kind)) cut->change(t.type, whole);
       if (!cut->mask.empty()) kernels::apply_mask(whole.data(), t.type, elements, cut->mask);
@@ -75,7 +75,7 @@ class tensor_maker {
 
  private:
   /// Moves the kept rows and columns of a tensor to the front of its bytes, and removes the others.
-  static void take_places(const tensor_entry& t, const source_cut& cut, std::vector<std::byte>& whole) {
+  static void take_places(const formats::tensor_entry& t, const source_cut& cut, std::vector<std::byte>& whole) {
     if (cut.rows.empty() && cut.columns.empty()) return;
     const uint64_t element_bytes = core::size_of(t.type), rows = static_cast<uint64_t>(t.shape[0]);
     const uint64_t row_bytes = whole.size() / std::max<uint64_t>(rows, 1);
@@ -98,16 +98,16 @@ class tensor_maker {
     whole.resize(static_cast<size_t>(to - whole.data()));
   }
 
-  std::shared_ptr<const tensor_source> from_;
+  std::shared_ptr<const formats::tensor_source> from_;
   source_cuts cuts_;
   std::mutex mutex_;
   size_t of_ = 0;
   bytes last_;
 };
 
-class made_file final : public input_file {
+class made_file final : public storage::input_file {
  public:
-  made_file(std::shared_ptr<tensor_maker> maker, size_t tensor, uint64_t size, file_system& files)
+  made_file(std::shared_ptr<tensor_maker> maker, size_t tensor, uint64_t size, storage::file_system& files)
       : maker_(std::move(maker)), tensor_(tensor), bytes_(size), files_(files) {}
 
   [[nodiscard]] uint64_t bytes() const override { return bytes_; }
@@ -123,14 +123,14 @@ class made_file final : public input_file {
   std::shared_ptr<tensor_maker> maker_;
   size_t tensor_;
   uint64_t bytes_;
-  file_system& files_;
+  storage::file_system& files_;
 };
 
-class made_tensor final : public source_view {
+class made_tensor final : public formats::source_view {
  public:
   made_tensor(std::shared_ptr<tensor_maker> maker, size_t tensor, uint64_t size)
       : maker_(std::move(maker)), tensor_(tensor), bytes_(size) {}
-  [[nodiscard]] core::result<std::unique_ptr<input_file>> open(file_system& files) const override {
+  [[nodiscard]] core::result<std::unique_ptr<storage::input_file>> open(storage::file_system& files) const override {
     return std::make_unique<made_file>(maker_, tensor_, bytes_, files);
   }
   [[nodiscard]] bool is_compressed() const override { return false; }
@@ -143,18 +143,19 @@ class made_tensor final : public source_view {
 
 }  // namespace
 
-core::result<tensor_source> cut_source(std::shared_ptr<const tensor_source> from, source_cuts cuts) {
+core::result<formats::tensor_source> cut_source(std::shared_ptr<const formats::tensor_source> from, source_cuts cuts) {
   for (const auto& [name, cut] : cuts)
-    if (std::ranges::none_of(from->tensors, [&n = name](const tensor_entry& t) { return t.name == n; }))
-      return fail(error_kind::mismatch, fmt::format("'{}' has no tensor '{}'", shown_place(*from), shown(name)));
+    if (std::ranges::none_of(from->tensors, [&n = name](const formats::tensor_entry& t) { return t.name == n; }))
+      return fail(error_kind::mismatch,
+                  fmt::format("'{}' has no tensor '{}'", formats::shown_place(*from), formats::shown(name)));
   const auto maker = std::make_shared<tensor_maker>(from, std::move(cuts));
-  tensor_source out = *from;
+  formats::tensor_source out = *from;
   out.files.clear();
   out.tensors.clear();
   out.has_digests = false;  // digests are those of the source's pieces; tensor_maker's reader compares them
   out.save_id.reset();
   for (size_t i = 0; i < from->tensors.size(); ++i) {
-    tensor_entry t = from->tensors[i];
+    formats::tensor_entry t = from->tensors[i];
     const source_cut* const cut = maker->cut_of(t);
     if (cut != nullptr) {
       if (cut->drops) continue;
@@ -172,8 +173,8 @@ core::result<tensor_source> cut_source(std::shared_ptr<const tensor_source> from
     return at != maker->cuts().end() && at->second.drops;
   };
   std::erase_if(out.parameter_order, is_dropped);
-  std::erase_if(out.tied, [&](const tied_name& t) { return is_dropped(t.of); });
-  TROUPE_TRY(complete(out));
+  std::erase_if(out.tied, [&](const formats::tied_name& t) { return is_dropped(t.of); });
+  TROUPE_TRY(formats::complete(out));
   return out;
 }
 

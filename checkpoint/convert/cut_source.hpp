@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/source/tensor_source.hpp"
 #include "core/dtype.hpp"
 #include "core/error.hpp"
+#include "formats/source/tensor_source.hpp"
 
 namespace troupe::checkpoint {
 
@@ -35,6 +35,6 @@ using source_cuts = std::map<std::string, source_cut, std::less<>>;
 /// Returns `from` with the changes in `cuts` to the parameters that it names; every other tensor is read unchanged. One
 /// whole tensor is in memory at a time. Refused: a name that `from` lacks, a mask of another size, indices beyond a
 /// dimension.
-core::result<tensor_source> cut_source(std::shared_ptr<const tensor_source> from, source_cuts cuts);
+core::result<formats::tensor_source> cut_source(std::shared_ptr<const formats::tensor_source> from, source_cuts cuts);
 
 }  // namespace troupe::checkpoint

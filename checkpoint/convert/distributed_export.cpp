@@ -7,13 +7,13 @@
 #include <set>
 
 #include "checkpoint/convert/weights_export.hpp"
-#include "checkpoint/deepspeed/state.hpp"
-#include "checkpoint/files/atomic_file.hpp"
-#include "checkpoint/files/streamed_file.hpp"
-#include "checkpoint/source/torch_file.hpp"
-#include "checkpoint/torch/distributed_metadata.hpp"
-#include "checkpoint/torch/pickle_writer.hpp"
 #include "core/tensor_view.hpp"
+#include "formats/deepspeed/state.hpp"
+#include "formats/torch/distributed_metadata.hpp"
+#include "formats/torch/pickle_writer.hpp"
+#include "formats/weights/torch_file.hpp"
+#include "storage/files/atomic_file.hpp"
+#include "storage/files/streamed_file.hpp"
 
 namespace troupe::checkpoint {
 namespace {
@@ -31,12 +31,12 @@ using core::refused;
 /// The contents of one archive: rows of a tensor, or a value.
 struct planned_item {
   uint32_t rank = 0;
-  const tensor_entry* tensor = nullptr;
+  const formats::tensor_entry* tensor = nullptr;
   core::dtype type = core::dtype::f32;
   std::vector<int64_t> sizes = {};
   uint64_t first = 0;
-  torch_value value = {};         ///< stored value, if `tensor` is null and `one` is not set
-  std::optional<float> one = {};  ///< value of an fp32 tensor of one element that is stored instead of `tensor`
+  formats::torch_value value = {};  ///< stored value, if `tensor` is null and `one` is not set
+  std::optional<float> one = {};    ///< value of an fp32 tensor of one element that is stored instead of `tensor`
   uint64_t begin = 0, bytes = 0;
 };
 
@@ -47,15 +47,15 @@ struct planned_chunk {
 
 struct planned_entry {  ///< one named tensor or object that `.metadata` will list
   std::string name;
-  std::vector<torch_value> keys;
+  std::vector<formats::torch_value> keys;
   std::optional<core::dtype> type;  ///< type of a tensor; nothing for an object
   std::vector<int64_t> shape;
   std::vector<planned_chunk> chunks;
 };
 
-torch_value class_of(const char* name) { return torch_value::object(metadata_module, name); }
+formats::torch_value class_of(const char* name) { return formats::torch_value::object(metadata_module, name); }
 
-torch_value properties_of(core::dtype type) {
+formats::torch_value properties_of(core::dtype type) {
   auto out = class_of("TensorProperties");
   const std::string name = type == core::dtype::f32    ? "float32"
                            : type == core::dtype::f16  ? "float16"
@@ -67,23 +67,26 @@ torch_value properties_of(core::dtype type) {
                            : type == core::dtype::i8   ? "int8"
                            : type == core::dtype::u8   ? "uint8"
                                                        : "bool";
-  return out.set_state(torch_value::tuple(
-      {torch_value::global("torch", name), torch_value::call("torch.serialization", "_get_layout", {"torch.strided"}),
-       false, torch_value::call(metadata_module, "_MEM_FORMAT_ENCODING", {0}), false}));
+  return out.set_state(formats::torch_value::tuple(
+      {formats::torch_value::global("torch", name),
+       formats::torch_value::call("torch.serialization", "_get_layout", {"torch.strided"}), false,
+       formats::torch_value::call(metadata_module, "_MEM_FORMAT_ENCODING", {0}), false}));
 }
 
 class distributed_writer {
  public:
-  distributed_writer(const tensor_source& from, const distributed_write_options& options)
+  distributed_writer(const formats::tensor_source& from, const distributed_write_options& options)
       : from_(from), options_(options) {}
 
   core::result<void> plan() {
-    if (options_.ranks == 0 || options_.ranks > max_deepspeed_ranks)
-      return refused(fmt::format("a folder for {} ranks: wanted 1 to {}", options_.ranks, max_deepspeed_ranks));
+    if (options_.ranks == 0 || options_.ranks > formats::max_deepspeed_ranks)
+      return refused(
+          fmt::format("a folder for {} ranks: wanted 1 to {}", options_.ranks, formats::max_deepspeed_ranks));
     weights_export_options how;
     how.rename = [&](const std::string& name) { return std::optional(written(name)); };
     TROUPE_ASSIGN(const auto weights, weights_of(from_, how));
-    std::map<const tensor_entry*, size_t> first;  // [tensor]: first entry of the folder that stores the tensor's bytes
+    std::map<const formats::tensor_entry*, size_t>
+        first;  // [tensor]: first entry of the folder that stores the tensor's bytes
     std::map<std::string, size_t> of_name;
     for (const auto& w : weights) {
       const auto [at, fresh] = first.try_emplace(w.from, entries_.size());
@@ -96,7 +99,8 @@ class distributed_writer {
     for (const auto& [alias, owner] : options_.shared) {
       const auto at = of_name.find(owner);
       if (at == of_name.end())
-        return refused(fmt::format("'{}' is tied to '{}', which is not a parameter", shown(alias), shown(owner)));
+        return refused(fmt::format("'{}' is tied to '{}', which is not a parameter", formats::shown(alias),
+                                   formats::shown(owner)));
       if (!of_name.contains(alias)) add_again("model." + alias, {"model", alias}, at->second);
     }
     TROUPE_TRY(plan_optimizer());
@@ -114,7 +118,7 @@ class distributed_writer {
   [[nodiscard]] uint64_t bytes() const { return tensor_bytes() + items_.size() * item_reserve_bytes; }
 
   core::result<distributed_report> write(const fs::path& folder) {
-    source_reader reader(from_);
+    formats::source_reader reader(from_);
     const uint64_t total = tensor_bytes();
     uint64_t done = 0;
     const auto written = [&](uint64_t bytes) -> core::result<void> {
@@ -124,9 +128,9 @@ class distributed_writer {
       return {};
     };
     for (uint32_t rank = 0; rank < options_.ranks; ++rank) TROUPE_TRY(write_file(folder, rank, reader, written));
-    pickle_writer out;
-    metadata().write(out, [](pickle_writer&, const torch_view&) {});
-    TROUPE_TRY(write_file_atomically(folder / distributed_metadata_name, out.finish()));
+    formats::pickle_writer out;
+    metadata().write(out, [](formats::pickle_writer&, const formats::torch_view&) {});
+    TROUPE_TRY(storage::write_file_atomically(folder / formats::distributed_metadata_name, out.finish()));
     size_t tensors = 0;
     for (const auto& e : entries_) tensors += e.type.has_value() ? 1 : 0;
     return distributed_report{total, tensors, options_.ranks + size_t{1}};
@@ -136,10 +140,11 @@ class distributed_writer {
   [[nodiscard]] std::string written(const std::string& name) const {
     return options_.name ? options_.name(name) : name;
   }
-  static std::string file_name(uint32_t rank) { return fmt::format("__{}_0{}", rank, distributed_extension); }
+  static std::string file_name(uint32_t rank) { return fmt::format("__{}_0{}", rank, formats::distributed_extension); }
 
   /// Adds a tensor, whose rows are cut as torch.chunk() cuts them.
-  void add_tensor(std::string name, std::vector<torch_value> keys, const tensor_entry& t, core::dtype type) {
+  void add_tensor(std::string name, std::vector<formats::torch_value> keys, const formats::tensor_entry& t,
+                  core::dtype type) {
     planned_entry entry{std::move(name), std::move(keys), type, t.shape, {}};
     const uint64_t numel = core::numel_of(t.shape);
     const uint64_t rows = t.shape.empty() || numel == 0 ? 1 : static_cast<uint64_t>(t.shape[0]);
@@ -160,14 +165,14 @@ class distributed_writer {
   }
 
   /// Adds an entry that shares the bytes of entry number `of`.
-  void add_again(std::string name, std::vector<torch_value> keys, size_t of) {
+  void add_again(std::string name, std::vector<formats::torch_value> keys, size_t of) {
     auto entry = entries_[of];
     entry.name = std::move(name);
     entry.keys = std::move(keys);
     entries_.push_back(std::move(entry));
   }
 
-  void add_object(std::string name, std::vector<torch_value> keys, torch_value value) {
+  void add_object(std::string name, std::vector<formats::torch_value> keys, formats::torch_value value) {
     entries_.push_back({std::move(name), std::move(keys), {}, {}, {{{}, items_.size()}}});
     items_.push_back({.value = std::move(value)});
   }
@@ -179,12 +184,12 @@ class distributed_writer {
     const auto updates = from_.run.applied_updates ? from_.run.applied_updates : from_.run.steps;
     if (options_.groups.empty()) return {};
     for (const auto& t : from_.tensors) {
-      if (t.kind != tensor_kind::moment) continue;
+      if (t.kind != formats::tensor_kind::moment) continue;
       const auto name = written(t.name);
       const auto key = fmt::format("optim.state.{}.", name);
       if (parameters.empty() || parameters.back() != t.name) {
         parameters.push_back(t.name);
-        std::vector<torch_value> keys{"optim", "state", name, "step"};
+        std::vector<formats::torch_value> keys{"optim", "state", name, "step"};
         if (step) {
           add_again(key + "step", std::move(keys), *step);
         } else if (updates) {  // an optimizer that counts nothing, such as SGD, may have no number to write
@@ -207,20 +212,21 @@ class distributed_writer {
       if (options_.groups[g].parameters.empty()) rest = g;
       for (const auto& name : options_.groups[g].parameters)
         if (!place.emplace(name, g).second)
-          return refused(fmt::format("'{}' appears twice in the parameter groups", shown(name)));
+          return refused(fmt::format("'{}' appears twice in the parameter groups", formats::shown(name)));
     }
-    std::vector<torch_value> members(options_.groups.size(), torch_value::list());
+    std::vector<formats::torch_value> members(options_.groups.size(), formats::torch_value::list());
     for (const auto& name : parameters) {
       const auto at = place.find(name);
-      if (at == place.end() && !rest) return refused(fmt::format("'{}' is in no parameter group", shown(name)));
+      if (at == place.end() && !rest)
+        return refused(fmt::format("'{}' is in no parameter group", formats::shown(name)));
       members[at == place.end() ? *rest : at->second].push(written(name));
     }
-    const deepspeed_write_options as_deepspeed{.groups = options_.groups};
-    const deepspeed_model none;
-    TROUPE_ASSIGN(const auto parts, deepspeed_parts_of(from_, as_deepspeed, none));
+    const formats::deepspeed_write_options as_deepspeed{.groups = options_.groups};
+    const formats::deepspeed_model none;
+    TROUPE_ASSIGN(const auto parts, formats::deepspeed_parts_of(from_, as_deepspeed, none));
     for (size_t g = 0; g < members.size(); ++g) {
       const auto number = static_cast<int64_t>(g);
-      const auto put = [&](const std::string& key, torch_value value) {
+      const auto put = [&](const std::string& key, formats::torch_value value) {
         add_object(fmt::format("optim.param_groups.{}.{}", g, key), {"optim", "param_groups", number, key},
                    std::move(value));
       };
@@ -231,13 +237,13 @@ class distributed_writer {
     return {};
   }
 
-  core::result<void> write_file(const fs::path& folder, uint32_t rank, source_reader& reader,
-                                const block_written& written) {
-    TROUPE_ASSIGN(auto file, streamed_file::create(folder / file_name(rank)));
+  core::result<void> write_file(const fs::path& folder, uint32_t rank, formats::source_reader& reader,
+                                const formats::block_written& written) {
+    TROUPE_ASSIGN(auto file, storage::streamed_file::create(folder / file_name(rank)));
     uint64_t at = 0;
     for (auto& item : items_) {
       if (item.rank != rank) continue;
-      torch_file archive(reader);
+      formats::torch_file archive(reader);
       if (item.one)
         archive.root = archive.scalar(*item.one);
       else if (item.tensor == nullptr)
@@ -246,7 +252,7 @@ class distributed_writer {
         archive.root = archive.tensor(item.type, item.sizes, {{item.tensor, item.first, count}});
       else
         archive.root = archive.whole(item.type, *item.tensor);
-      TROUPE_ASSIGN(const auto bytes, append_torch_archive(file, archive.root, archive.storages(), written));
+      TROUPE_ASSIGN(const auto bytes, formats::append_torch_archive(file, archive.root, archive.storages(), written));
       item.begin = at;
       item.bytes = bytes;
       at += bytes;
@@ -254,29 +260,31 @@ class distributed_writer {
     return file.commit();
   }
 
-  [[nodiscard]] torch_value metadata() const {
-    auto tensors = torch_value::dict(), paths = torch_value::dict(), places = torch_value::dict();
+  [[nodiscard]] formats::torch_value metadata() const {
+    auto tensors = formats::torch_value::dict(), paths = formats::torch_value::dict(),
+         places = formats::torch_value::dict();
     for (const auto& e : entries_) {
-      auto chunks = torch_value::list();
+      auto chunks = formats::torch_value::list();
       for (size_t i = 0; i < e.chunks.size(); ++i) {
         const auto& item = items_[e.chunks[i].item];
         auto index = class_of("MetadataIndex").set("fqn", e.name);
         if (e.type) {
-          index.set("offset", torch_value::size(e.chunks[i].offsets)).set("index", static_cast<int64_t>(i));
+          index.set("offset", formats::torch_value::size(e.chunks[i].offsets)).set("index", static_cast<int64_t>(i));
           chunks.push(class_of("ChunkStorageMetadata")
-                          .set("offsets", torch_value::size(e.chunks[i].offsets))
-                          .set("sizes", torch_value::size(item.sizes)));
+                          .set("offsets", formats::torch_value::size(e.chunks[i].offsets))
+                          .set("sizes", formats::torch_value::size(item.sizes)));
         }
-        places.set(std::move(index), torch_value::object("torch.distributed.checkpoint.filesystem", "_StorageInfo")
-                                         .set("relative_path", file_name(item.rank))
-                                         .set("offset", static_cast<int64_t>(item.begin))
-                                         .set("length", static_cast<int64_t>(item.bytes)));
+        places.set(std::move(index),
+                   formats::torch_value::object("torch.distributed.checkpoint.filesystem", "_StorageInfo")
+                       .set("relative_path", file_name(item.rank))
+                       .set("offset", static_cast<int64_t>(item.begin))
+                       .set("length", static_cast<int64_t>(item.bytes)));
       }
-      paths.set(e.name, torch_value::tuple(e.keys));
+      paths.set(e.name, formats::torch_value::tuple(e.keys));
       tensors.set(e.name, !e.type ? class_of("BytesStorageMetadata")
                                   : class_of("TensorStorageMetadata")
                                         .set("properties", properties_of(*e.type))
-                                        .set("size", torch_value::size(e.shape))
+                                        .set("size", formats::torch_value::size(e.shape))
                                         .set("chunks", std::move(chunks)));
     }
     return class_of("Metadata")
@@ -287,7 +295,7 @@ class distributed_writer {
         .set("version", metadata_version);
   }
 
-  const tensor_source& from_;
+  const formats::tensor_source& from_;
   const distributed_write_options& options_;
   std::vector<planned_item> items_;
   std::vector<planned_entry> entries_;
@@ -295,13 +303,13 @@ class distributed_writer {
 
 }  // namespace
 
-core::result<uint64_t> distributed_bytes(const tensor_source& from, const distributed_write_options& options) {
+core::result<uint64_t> distributed_bytes(const formats::tensor_source& from, const distributed_write_options& options) {
   distributed_writer writer(from, options);
   TROUPE_TRY(writer.plan());
   return writer.bytes();
 }
 
-core::result<distributed_report> write_distributed_folder(const tensor_source& from, const fs::path& folder,
+core::result<distributed_report> write_distributed_folder(const formats::tensor_source& from, const fs::path& folder,
                                                           const distributed_write_options& options) {
   distributed_writer writer(from, options);
   TROUPE_TRY(writer.plan());

@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/deepspeed/writer.hpp"
-#include "checkpoint/files/progress.hpp"
-#include "checkpoint/source/tensor_source.hpp"
 #include "core/error.hpp"
+#include "formats/deepspeed/writer.hpp"
+#include "formats/source/tensor_source.hpp"
+#include "storage/files/progress.hpp"
 
 namespace troupe::checkpoint {
 
@@ -21,10 +21,10 @@ namespace troupe::checkpoint {
 struct distributed_write_options {
   uint32_t ranks = 1;  ///< number of files; each contains its rows of every tensor, cut as FSDP does
   /// The optimizer's parameter groups, with names as in the source; none: only weights are written.
-  std::vector<deepspeed_parameter_group> groups = {};
+  std::vector<formats::deepspeed_parameter_group> groups = {};
   std::function<std::string(const std::string&)> name = {};  ///< maps source names to written names; empty: unchanged
   std::map<std::string, std::string> shared = {};            ///< additional tied names: alias -> parameter, as written
-  progress_function progress = {};
+  storage::progress_function progress = {};
 };
 
 /// Report about the folder that was written.
@@ -34,12 +34,12 @@ struct distributed_report {
 };
 
 /// Returns the approximate number of bytes that the folder needs.
-core::result<uint64_t> distributed_bytes(const tensor_source& from, const distributed_write_options& options);
+core::result<uint64_t> distributed_bytes(const formats::tensor_source& from, const distributed_write_options& options);
 
 /// Writes into `folder`, which must exist and be empty: `__0_0.distcp` ..., `.metadata` last. Memory: a block and the
 /// list of items. Refused, before a byte is written: ranks outside 1 to max_deepspeed_ranks, names that clash, a
 /// parameter in two groups or in none.
-core::result<distributed_report> write_distributed_folder(const tensor_source& from,
+core::result<distributed_report> write_distributed_folder(const formats::tensor_source& from,
                                                           const std::filesystem::path& folder,
                                                           const distributed_write_options& options);
 

@@ -15,12 +15,12 @@
 #include "checkpoint/commit/open.hpp"
 #include "checkpoint/convert/formats.hpp"
 #include "checkpoint/convert/unread_weights.hpp"
-#include "checkpoint/deepspeed/files.hpp"
-#include "checkpoint/distributed/megatron_common.hpp"
-#include "checkpoint/safetensors/weights_index.hpp"
-#include "checkpoint/source/peft_names.hpp"
 #include "core/dangling_link.hpp"
 #include "core/json_text.hpp"
+#include "formats/deepspeed/files.hpp"
+#include "formats/distributed/megatron_common.hpp"
+#include "formats/names/peft_names.hpp"
+#include "formats/safetensors/weights_index.hpp"
 
 namespace troupe::checkpoint {
 namespace {
@@ -53,22 +53,22 @@ bool is_plain_name(std::string_view name) {
 
 /// Returns the name in a small text file, such as DeepSpeed's `latest`.
 core::result<std::string> tag_in(const fs::path& path) {
-  TROUPE_ASSIGN(const auto text, read_small_file(real_files(), path, max_latest_bytes));
-  return tag_from(text);
+  TROUPE_ASSIGN(const auto text, storage::read_small_file(storage::real_files(), path, max_latest_bytes));
+  return formats::tag_from(text);
 }
 
 /// True if a folder contains a checkpoint of Troupe, even a damaged one.
 bool has_ours(const fs::path& root) {
-  const auto all = real_files().list(root);
-  return all && std::any_of(all->begin(), all->end(), [&](const folder_entry& e) {
-           return e.kind == entry_kind::folder &&
-                  (step_of(e.name.substr(0, e.name.find('.'))) || is_there(root / e.name / manifest_file_name));
+  const auto all = storage::real_files().list(root);
+  return all && std::any_of(all->begin(), all->end(), [&](const storage::folder_entry& e) {
+           return e.kind == storage::entry_kind::folder && (step_of(e.name.substr(0, e.name.find('.'))) ||
+                                                            storage::is_there(root / e.name / manifest_file_name));
          });
 }
 
 /// True if `latest` was written by Troupe: it holds the digest of the manifest of the checkpoint that it names.
 bool latest_is_ours(const fs::path& root) {
-  const auto latest = read_latest(real_files(), root);
+  const auto latest = read_latest(storage::real_files(), root);
   return latest && *latest && (*latest)->seal;
 }
 
@@ -77,7 +77,7 @@ template <class See>
 bool any_in(const fs::path& folder, const See& see) {
   std::error_code ec;
   size_t seen = 0;
-  for (fs::directory_iterator at(folder, ec), end; !ec && at != end && seen < max_folder_entries;
+  for (fs::directory_iterator at(folder, ec), end; !ec && at != end && seen < storage::max_folder_entries;
        at.increment(ec), ++seen)
     if (see(*at)) return true;
   return false;
@@ -85,8 +85,10 @@ bool any_in(const fs::path& folder, const See& see) {
 
 /// Returns the error that refuses an adapter's folder; nothing for any other folder.
 std::optional<core::error> adapter_in(const fs::path& folder) {
-  if (!is_there(folder / adapter_config_name) && adapter_weights_in(folder).empty()) return std::nullopt;
-  const auto text = read_small_file(real_files(), folder / adapter_config_name, max_adapter_config_bytes);
+  if (!storage::is_there(folder / formats::adapter_config_name) && formats::adapter_weights_in(folder).empty())
+    return std::nullopt;
+  const auto text =
+      storage::read_small_file(storage::real_files(), folder / formats::adapter_config_name, max_adapter_config_bytes);
   const auto keys = text ? core::parse_json(*text) : tl::make_unexpected(core::json_problem{});
   const auto said = [&](const char* key) {
     if (!keys || !keys->is_object()) return std::string();
@@ -98,7 +100,7 @@ std::optional<core::error> adapter_in(const fs::path& folder) {
       error_kind::bad_input,
       fmt::format("'{}' holds a PEFT adapter{}, not a whole model: merge it into {} first {}", folder.string(),
                   kind.empty() ? "" : fmt::format(" ({})", kind),
-                  base.empty() ? "its base model" : fmt::format("its base model, '{}',", base), merge_by)};
+                  base.empty() ? "its base model" : fmt::format("its base model, '{}',", base), formats::merge_by)};
 }
 
 /// Returns "it is empty", or "it holds a.txt, plots/ and 7 more": the contents of a folder that is not a checkpoint.
@@ -122,8 +124,8 @@ core::error no_checkpoint(const fs::path& path) {
   const auto refusal = [&](const std::string& why) {
     return core::error{error_kind::bad_input, fmt::format("'{}' is not a checkpoint: it {}", path.string(), why)};
   };
-  for (const auto infix : {safetensors_index_infix, torch_index_infix})
-    if (const auto all = weights_indices(path, infix); all.size() > 1)
+  for (const auto infix : {formats::safetensors_index_infix, formats::torch_index_infix})
+    if (const auto all = formats::weights_indices(path, infix); all.size() > 1)
       return refusal(fmt::format("has {} index files of weights: name one of them, such as '{}'", all.size(),
                                  all.front().string()));
   if (auto adapter = adapter_in(path)) return std::move(*adapter);
@@ -164,7 +166,8 @@ std::vector<std::string> tags_in(const fs::path& root) {
   std::vector<std::pair<std::optional<uint64_t>, std::string>> found;
   any_in(root, [&](const fs::directory_entry& e) {
     std::error_code ec;
-    if (!e.is_directory(ec) || (!holds_deepspeed_files(e.path(), max_names_of_tag) && !is_folder(e.path() / "zero")))
+    if (!e.is_directory(ec) ||
+        (!formats::holds_deepspeed_files(e.path(), max_names_of_tag) && !storage::is_folder(e.path() / "zero")))
       return false;
     const auto name = e.path().filename().string();
     const auto digits = name.find_last_not_of("0123456789");
@@ -208,7 +211,7 @@ core::result<folder_contents> contents_of_tag(const fs::path& root, const std::s
   if (!is_plain_name(tag))
     return refused(
         fmt::format("{} '{}', which is not the name of a folder{}", who, core::shown(tag), offered(tags_in(root))));
-  if (!is_folder(root / tag)) {
+  if (!storage::is_folder(root / tag)) {
     const auto link = core::dangling_link_in(root / tag);
     return refused(fmt::format("{} '{}', but there is no such folder in '{}'{}{}", who, core::shown(tag), root.string(),
                                link ? fmt::format(" ({})", *link) : "", offered(tags_in(root))));
@@ -259,7 +262,7 @@ struct trainer_parts {
   bool run = false, states = false;
 };
 trainer_parts parts_in(const fs::path& folder, int depth) {
-  trainer_parts out{is_there(folder / trainer_state_name), false};
+  trainer_parts out{storage::is_there(folder / trainer_state_name), false};
   const auto inside = contents_of_folder(folder, depth + 1);
   if (!inside || inside->checkpoints.front().problem) return out;
   const auto& first = inside->checkpoints.front();
@@ -317,7 +320,7 @@ std::optional<folder_contents> deeper_in(const fs::path& path, int depth) {
     return out;
   }
   for (const auto name : inner_names) {
-    if (!is_folder(path / name)) continue;
+    if (!storage::is_folder(path / name)) continue;
     auto inside = contents_of_folder(path / name, depth + 1);
     if (!inside) continue;
     for (auto& c : inside->checkpoints)
@@ -341,25 +344,25 @@ core::result<folder_contents> contents_of_folder(const fs::path& path, int depth
                 fmt::format("'{}': its folders are nested too deeply: name the folder of the checkpoint itself",
                             path.string()));
   const auto ours = [&] { return only({path, "", &troupe_format}); };
-  if (is_there(path / manifest_file_name)) return ours();
-  if (const auto latest = path / latest_file_name; is_there(latest)) {
+  if (storage::is_there(path / manifest_file_name)) return ours();
+  if (const auto latest = path / latest_file_name; storage::is_there(latest)) {
     TROUPE_ASSIGN(const auto name, tag_in(latest));
     // The named folder may be missing, because a checkpoint of Troupe may still have its working name, or it may be
     // damaged: open_checkpoint() finds or skips it.
     if ((step_of(name) || latest_is_ours(path)) &&
-        (!is_folder(path / name) || is_there(path / name / manifest_file_name)))
+        (!storage::is_folder(path / name) || storage::is_there(path / name / manifest_file_name)))
       return ours();
     auto named = contents_of_named(path, latest, name, depth);
     // The folder may hold checkpoints of Troupe, although the one that `latest` names has lost its manifest.
     if ((!named || named->checkpoints.front().problem) && has_ours(path)) return ours();
     return named;
   }
-  if (const auto latest = path / universal_latest_name; is_there(latest)) {
+  if (const auto latest = path / universal_latest_name; storage::is_there(latest)) {
     const auto name = tag_in(latest);
     return name ? contents_of_named(path, latest, *name, depth) : fail(name.error());
   }
-  if (const auto latest = path / megatron_latest_name; is_there(latest)) {
-    TROUPE_ASSIGN(const auto folder, megatron_folder(path));
+  if (const auto latest = path / formats::megatron_latest_name; storage::is_there(latest)) {
+    TROUPE_ASSIGN(const auto folder, formats::megatron_folder(path));
     return contents_of_tag(path, folder.filename().string(), fmt::format("'{}' names", latest.string()), depth);
   }
   const auto found = format_of_folder(path);
@@ -382,11 +385,11 @@ core::result<folder_contents> contents_of_folder(const fs::path& path, int depth
 }  // namespace
 
 core::result<folder_contents> look_into(const fs::path& path, const std::optional<std::string>& tag) {
-  if (!is_there(path)) {
+  if (!storage::is_there(path)) {
     if (const auto link = core::dangling_link_in(path)) return refused(*link);
     return refused(fmt::format("'{}' does not exist", path.string()));
   }
-  if (!is_folder(path)) {
+  if (!storage::is_folder(path)) {
     if (tag)
       return refused(fmt::format("'{}' is a file, not a folder with the tag '{}'", path.string(), core::shown(*tag)));
     TROUPE_ASSIGN(const auto* format, format_of_file(path));
@@ -394,11 +397,11 @@ core::result<folder_contents> look_into(const fs::path& path, const std::optiona
   }
   if (!tag) return contents_of_folder(path, 0);
   const auto inner = path / inner_names.front();
-  const bool is_inside = is_plain_name(*tag) && !is_folder(path / *tag) && is_folder(inner / *tag);
+  const bool is_inside = is_plain_name(*tag) && !storage::is_folder(path / *tag) && storage::is_folder(inner / *tag);
   return contents_of_tag(is_inside ? inner : path, *tag, "the requested tag is", 0);
 }
 
-core::result<const source_format*> recognise(const fs::path& path, const std::optional<std::string>& tag) {
+core::result<const formats::source_format*> recognise(const fs::path& path, const std::optional<std::string>& tag) {
   std::string last;
   for (auto contents = look_into(path, tag);; contents = look_into(fs::path(last))) {
     if (!contents) return fail(contents.error());
@@ -412,7 +415,7 @@ core::result<const source_format*> recognise(const fs::path& path, const std::op
 
 fs::path checkpoints_below(const fs::path& path) {
   const auto inner = path / inner_names.front();
-  if (!is_folder(path) || !is_folder(inner)) return path;
+  if (!storage::is_folder(path) || !storage::is_folder(inner)) return path;
   const auto contents = look_into(path);
   if (!contents) return inner;
   const auto& first = contents->checkpoints.front();

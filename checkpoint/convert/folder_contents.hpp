@@ -8,17 +8,18 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/source/source_format.hpp"
 #include "core/error.hpp"
+#include "formats/source/source_format.hpp"
 
 namespace troupe::checkpoint {
 
 /// One of the checkpoints that exist in a folder.
 struct found_checkpoint {
   std::filesystem::path path;
-  std::string name;                       ///< path below the searched path: `checkpoint-20`; empty: that path itself
-  const source_format* format = nullptr;  ///< format of the checkpoint; null: unknown until look_into(path) is called
-  std::optional<core::error> problem{};   ///< reason why `path` is no checkpoint, or not complete
+  std::string name;  ///< path below the searched path: `checkpoint-20`; empty: that path itself
+  const formats::source_format* format =
+      nullptr;                           ///< format of the checkpoint; null: unknown until look_into(path) is called
+  std::optional<core::error> problem{};  ///< reason why `path` is no checkpoint, or not complete
 };
 
 /// The checkpoints in a folder that a person named, in the order in which they are tried, and notes about them.
@@ -42,8 +43,8 @@ core::result<folder_contents> look_into(const std::filesystem::path& path,
                                         const std::optional<std::string>& tag = std::nullopt);
 
 /// Returns the format of the checkpoint that look_into() chooses.
-core::result<const source_format*> recognise(const std::filesystem::path& path,
-                                             const std::optional<std::string>& tag = {});
+core::result<const formats::source_format*> recognise(const std::filesystem::path& path,
+                                                      const std::optional<std::string>& tag = {});
 
 /// Returns `path`, or the folder `checkpoints` in it if the chosen checkpoint is there.
 std::filesystem::path checkpoints_below(const std::filesystem::path& path);

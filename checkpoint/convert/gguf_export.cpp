@@ -11,22 +11,22 @@
 #include <vector>
 
 #include "checkpoint/convert/weights_export.hpp"
-#include "checkpoint/gguf/writer.hpp"
-#include "checkpoint/source/element_cast.hpp"
-#include "checkpoint/source/name_map.hpp"
-#include "checkpoint/source/source_reader.hpp"
 #include "core/tensor_view.hpp"
 #include "core/text.hpp"
 #include "families/rows.hpp"
+#include "formats/gguf/writer.hpp"
+#include "formats/names/name_map.hpp"
+#include "formats/source/element_cast.hpp"
+#include "formats/source/source_reader.hpp"
 
 namespace troupe::checkpoint {
 namespace {
 
 /// A tensor to write to the GGUF file, and its source in the checkpoint.
 struct planned_tensor {
-  gguf_tensor tensor;
-  const tensor_entry* from = nullptr;
-  gguf_order order = gguf_order::same;
+  formats::gguf_tensor tensor;
+  const formats::tensor_entry* from = nullptr;
+  formats::gguf_order order = formats::gguf_order::same;
   uint64_t head_rows = 0;
 };
 
@@ -36,16 +36,17 @@ struct plan {
 };
 
 /// True if `a` precedes `b`: embedding, positions, the blocks by number, then the rest, the usual order of such files.
-bool comes_before(const gguf_place& a, const gguf_place& b) {
-  const auto rank = [](const gguf_place& p) {
-    return p.block ? 1 : p.name == gguf_embedding_name || p.name == gguf_positions_name ? 0 : 2;
+bool comes_before(const formats::gguf_place& a, const formats::gguf_place& b) {
+  const auto rank = [](const formats::gguf_place& p) {
+    return p.block ? 1 : p.name == formats::gguf_embedding_name || p.name == formats::gguf_positions_name ? 0 : 2;
   };
   return std::tuple(rank(a), a.block.value_or(0), std::string_view(a.name)) <
          std::tuple(rank(b), b.block.value_or(0), std::string_view(b.name));
 }
 
 /// Checks the shape of a parameter against the model's sizes.
-core::result<void> check_shape(const gguf_place& place, const std::vector<uint64_t>& extents, const gguf_model& m) {
+core::result<void> check_shape(const formats::gguf_place& place, const std::vector<uint64_t>& extents,
+                               const formats::gguf_model& m) {
   const uint64_t queries = uint64_t{m.heads} * m.head_width, keys = uint64_t{m.kv_heads} * m.head_width;
   std::vector<uint64_t> wanted;
   const auto name =
@@ -55,8 +56,8 @@ core::result<void> check_shape(const gguf_place& place, const std::vector<uint64
     wanted = name.ends_with(".bias") ? std::vector{out} : std::vector{in, out};
   };
   if (name.find("norm.") != std::string_view::npos) wanted = {m.width};
-  if (name == gguf_embedding_name || name == gguf_head_name) wanted = {m.width, m.vocabulary};
-  if (name == gguf_positions_name) wanted = {m.width, m.positions};
+  if (name == formats::gguf_embedding_name || name == formats::gguf_head_name) wanted = {m.width, m.vocabulary};
+  if (name == formats::gguf_positions_name) wanted = {m.width, m.positions};
   is("attn_qkv.", m.width, queries + 2 * keys);
   is("attn_q.", m.width, queries);
   is("attn_k.", m.width, keys);
@@ -71,12 +72,12 @@ core::result<void> check_shape(const gguf_place& place, const std::vector<uint64
 }
 
 /// Checks that every parameter of the model exists.
-core::result<void> check_complete(const std::vector<planned_tensor>& all, const gguf_model& m) {
+core::result<void> check_complete(const std::vector<planned_tensor>& all, const formats::gguf_model& m) {
   const auto* const f = families::find_gguf(m.architecture);
   if (f == nullptr)
     return fail(error_kind::bug, fmt::format("no family has the architecture '{}' in GGUF files", m.architecture));
-  auto wanted = certain_gguf_names(*f, m.blocks);
-  if (m.tied) std::erase(wanted, gguf_head_name);
+  auto wanted = formats::certain_gguf_names(*f, m.blocks);
+  if (m.tied) std::erase(wanted, formats::gguf_head_name);
   std::vector<std::string> names;
   for (const auto& t : all) names.push_back(t.tensor.name);
   std::ranges::sort(names);
@@ -86,37 +87,41 @@ core::result<void> check_complete(const std::vector<planned_tensor>& all, const 
   return {};
 }
 
-core::result<plan> plan_of(const tensor_source& from, const gguf_export_options& o) {
+core::result<plan> plan_of(const formats::tensor_source& from, const gguf_export_options& o) {
   const auto& m = o.model;
   TROUPE_ASSIGN(const auto weights, weights_of(from, {}));
-  const auto refused = [&](const core::error& e) { return fail(e.in(fmt::format("'{}'", shown_place(from)))); };
-  std::vector<std::pair<gguf_place, planned_tensor>> found;
+  const auto refused = [&](const core::error& e) {
+    return fail(e.in(fmt::format("'{}'", formats::shown_place(from))));
+  };
+  std::vector<std::pair<formats::gguf_place, planned_tensor>> found;
   for (const auto& w : weights) {
-    const auto bare = bare_name(w.name);
-    if (is_derived_buffer(bare) || (m.tied && bare == head_name)) continue;
+    const auto bare = formats::bare_name(w.name);
+    if (formats::is_derived_buffer(bare) || (m.tied && bare == formats::head_name)) continue;
     const auto in_tensor = [&](const core::error& e) {
-      return refused(e.in(fmt::format("tensor '{}'", shown(w.name))));
+      return refused(e.in(fmt::format("tensor '{}'", formats::shown(w.name))));
     };
-    const auto place = gguf_place_of(m.architecture, bare);
+    const auto place = formats::gguf_place_of(m.architecture, bare);
     if (!place || (place->block && *place->block >= m.blocks))
       return in_tensor({error_kind::mismatch,
                         fmt::format("it is not a parameter of a {} model with {} blocks", m.architecture, m.blocks)});
     planned_tensor t{
-        {place->name, gguf_type::f32, {w.from->shape.rbegin(), w.from->shape.rend()}, 0},
+        {place->name, formats::gguf_type::f32, {w.from->shape.rbegin(), w.from->shape.rend()}, 0},
         w.from,
         place->order,
-        place->order == gguf_order::query_rotary || place->order == gguf_order::key_rotary ? m.head_width : 0};
-    if (place->order == gguf_order::transposed) std::ranges::reverse(t.tensor.extents);
+        place->order == formats::gguf_order::query_rotary || place->order == formats::gguf_order::key_rotary
+            ? m.head_width
+            : 0};
+    if (place->order == formats::gguf_order::transposed) std::ranges::reverse(t.tensor.extents);
     if (auto ok = check_shape(*place, t.tensor.extents, m); !ok) return in_tensor(ok.error());
-    t.tensor.type = type_for(o.type, *place, t.tensor.extents[0], t.tensor.extents.size(), m.blocks, m.tied);
+    t.tensor.type = formats::type_for(o.type, *place, t.tensor.extents[0], t.tensor.extents.size(), m.blocks, m.tied);
     found.emplace_back(*place, std::move(t));
   }
   std::ranges::sort(found, [](const auto& a, const auto& b) { return comes_before(a.first, b.first); });
   plan out;
   for (auto& [place, t] : found) {
     // The type that the mixture gives a tensor whose rows divide into blocks of every size (256 is the largest).
-    const auto ideal = type_for(o.type, place, 256, t.tensor.extents.size(), m.blocks, m.tied);
-    if (t.tensor.type != ideal) ++out.other_types[std::string(name_of(t.tensor.type))];
+    const auto ideal = formats::type_for(o.type, place, 256, t.tensor.extents.size(), m.blocks, m.tied);
+    if (t.tensor.type != ideal) ++out.other_types[std::string(formats::name_of(t.tensor.type))];
     if (!out.tensors.empty() && out.tensors.back().tensor.name == t.tensor.name)
       return refused({error_kind::mismatch, fmt::format("two tensors would be written as '{}'", t.tensor.name)});
     out.tensors.push_back(std::move(t));
@@ -125,11 +130,12 @@ core::result<plan> plan_of(const tensor_source& from, const gguf_export_options&
   return out;
 }
 
-gguf_metadata metadata_for(const gguf_export_options& o) {
-  auto out = metadata_of(o.model);
-  out.set("general.file_type", gguf_value::of(file_type_of(o.type)));
+formats::gguf_metadata metadata_for(const gguf_export_options& o) {
+  auto out = formats::metadata_of(o.model);
+  out.set("general.file_type", formats::gguf_value::of(formats::file_type_of(o.type)));
   constexpr uint32_t quantisation_version = 2;  // version of ggml's current block formats
-  if (blocks_of(o.type.type)) out.set("general.quantization_version", gguf_value::of(quantisation_version));
+  if (formats::blocks_of(o.type.type))
+    out.set("general.quantization_version", formats::gguf_value::of(quantisation_version));
   for (const auto& [key, value] : o.more.entries) out.set(key, value);
   return out;
 }
@@ -139,7 +145,7 @@ class row_reader {
  public:
   using take_rows = std::function<core::result<void>(std::span<const std::byte>)>;
 
-  row_reader(const tensor_source& from, const planned_tensor& t, core::dtype type)
+  row_reader(const formats::tensor_source& from, const planned_tensor& t, core::dtype type)
       : reader_(from),
         t_(t),
         type_(type),
@@ -154,7 +160,7 @@ class row_reader {
   }
 
   core::result<void> each(const take_rows& take) {
-    if (t_.order == gguf_order::transposed) return transposed(take);
+    if (t_.order == formats::gguf_order::transposed) return transposed(take);
     uint64_t step = std::max<uint64_t>(gguf_chunk_bytes / row_bytes_, 1);
     if (t_.head_rows != 0) step = std::max<uint64_t>(step / t_.head_rows, 1) * t_.head_rows;
     for (uint64_t row = 0; row < rows_; row += step) {
@@ -176,9 +182,10 @@ class row_reader {
     ordered_.resize(rows_block_.size());
     for (uint64_t r = 0; r < rows; ++r) {
       const uint64_t in_head = r % t_.head_rows;
-      std::memcpy(&ordered_[static_cast<size_t>(r * row_bytes_)],
-                  &rows_block_[static_cast<size_t>((r - in_head + rotary_row(in_head, t_.head_rows)) * row_bytes_)],
-                  static_cast<size_t>(row_bytes_));
+      std::memcpy(
+          &ordered_[static_cast<size_t>(r * row_bytes_)],
+          &rows_block_[static_cast<size_t>((r - in_head + formats::rotary_row(in_head, t_.head_rows)) * row_bytes_)],
+          static_cast<size_t>(row_bytes_));
     }
   }
 
@@ -220,7 +227,7 @@ class row_reader {
       move(uint16_t{});
   }
 
-  source_reader reader_;
+  formats::source_reader reader_;
   const planned_tensor& t_;
   core::dtype type_;
   uint64_t element_bytes_, row_bytes_, rows_;
@@ -253,71 +260,73 @@ uint64_t clamp_block(kernels::block_format format, std::span<float> block) {
 }
 
 /// Writes one tensor; fp32 values are quantised block by block as they are read.
-core::result<void> write_tensor(const tensor_source& from, const planned_tensor& t, gguf_writer& out,
+core::result<void> write_tensor(const formats::tensor_source& from, const planned_tensor& t, formats::gguf_writer& out,
                                 std::span<const float> importance,
                                 const std::function<core::result<void>(uint64_t)>& done, rounding_error* lost) {
-  const auto format = blocks_of(t.tensor.type);
+  const auto format = formats::blocks_of(t.tensor.type);
   std::vector<std::byte> stored;
   std::vector<float> back, held;
   uint64_t elements_done = 0;
-  return row_reader(from, t, dtype_of(t.tensor.type)).each([&](std::span<const std::byte> rows) -> core::result<void> {
-    if (!format) {
-      TROUPE_TRY(out.write(rows));
-      return done(rows.size());
-    }
-    const uint64_t per_block = kernels::elements_of(*format), blocks = rows.size() / sizeof(float) / per_block;
-    stored.resize(static_cast<size_t>(blocks * kernels::bytes_of(*format)));
-    const auto* values = reinterpret_cast<const float*>(rows.data());
-    const auto quantised = [&] {
-      return importance.empty()
-                 ? kernels::quantise_blocks(*format, values, blocks, stored.data())
-                 : kernels::quantise_blocks_weighted(*format, values, importance.data(),
-                                                     t.tensor.extents[0] / per_block, blocks, stored.data());
-    };
-    uint64_t bad = quantised();
-    while (bad != kernels::no_block && from.clamped != nullptr) {
-      if (values != held.data()) {
-        held.assign(values, values + blocks * per_block);
-        values = held.data();
-      }
-      const uint64_t clamped = clamp_block(*format, std::span(held).subspan(bad * per_block, per_block));
-      if (clamped == 0) break;
-      from.clamped->count += clamped;
-      bad = quantised();
-    }
-    if (bad != kernels::no_block)
-      return fail(
-          error_kind::numeric,
-          fmt::format("'{}': tensor '{}': {} of its rows in the file cannot be stored as {}: "
-                      "a value is NaN, infinite or too large; --allow-overflow clamps values that are too large",
-                      shown_place(from), shown(t.from->name),
-                      core::range_text("element", elements_done + bad * per_block, per_block), name_of(t.tensor.type)));
-    elements_done += blocks * per_block;
-    if (lost != nullptr) {
-      back.resize(blocks * per_block);
-      kernels::dequantise_blocks(*format, stored.data(), blocks, back.data());
-      lost->add({reinterpret_cast<const float*>(rows.data()), back.size()}, back);
-    }
-    TROUPE_TRY(out.write(stored));
-    return done(stored.size());
-  });
+  return row_reader(from, t, formats::dtype_of(t.tensor.type))
+      .each([&](std::span<const std::byte> rows) -> core::result<void> {
+        if (!format) {
+          TROUPE_TRY(out.write(rows));
+          return done(rows.size());
+        }
+        const uint64_t per_block = kernels::elements_of(*format), blocks = rows.size() / sizeof(float) / per_block;
+        stored.resize(static_cast<size_t>(blocks * kernels::bytes_of(*format)));
+        const auto* values = reinterpret_cast<const float*>(rows.data());
+        const auto quantised = [&] {
+          return importance.empty()
+                     ? kernels::quantise_blocks(*format, values, blocks, stored.data())
+                     : kernels::quantise_blocks_weighted(*format, values, importance.data(),
+                                                         t.tensor.extents[0] / per_block, blocks, stored.data());
+        };
+        uint64_t bad = quantised();
+        while (bad != kernels::no_block && from.clamped != nullptr) {
+          if (values != held.data()) {
+            held.assign(values, values + blocks * per_block);
+            values = held.data();
+          }
+          const uint64_t clamped = clamp_block(*format, std::span(held).subspan(bad * per_block, per_block));
+          if (clamped == 0) break;
+          from.clamped->count += clamped;
+          bad = quantised();
+        }
+        if (bad != kernels::no_block)
+          return fail(
+              error_kind::numeric,
+              fmt::format("'{}': tensor '{}': {} of its rows in the file cannot be stored as {}: "
+                          "a value is NaN, infinite or too large; --allow-overflow clamps values that are too large",
+                          formats::shown_place(from), formats::shown(t.from->name),
+                          core::range_text("element", elements_done + bad * per_block, per_block),
+                          formats::name_of(t.tensor.type)));
+        elements_done += blocks * per_block;
+        if (lost != nullptr) {
+          back.resize(blocks * per_block);
+          kernels::dequantise_blocks(*format, stored.data(), blocks, back.data());
+          lost->add({reinterpret_cast<const float*>(rows.data()), back.size()}, back);
+        }
+        TROUPE_TRY(out.write(stored));
+        return done(stored.size());
+      });
 }
 
 /// Writes a tensor whose blocks an earlier pass has quantised. The prepared rows are in the source's order; rows of
 /// rotary heads are reordered for the file.
 core::result<void> copy_prepared(const prepared_weights& all, const prepared_weight& w, const planned_tensor& t,
-                                 gguf_writer& out, const std::function<core::result<void>(uint64_t)>& done) {
+                                 formats::gguf_writer& out, const std::function<core::result<void>(uint64_t)>& done) {
   const uint64_t rows = t.tensor.elements() / t.tensor.extents[0], row_bytes = t.tensor.bytes() / rows;
   const uint64_t step = t.head_rows != 0 ? t.head_rows : std::max<uint64_t>(gguf_chunk_bytes / row_bytes, 1);
   std::vector<std::byte> block, ordered;
   for (uint64_t first = 0; first < rows; first += step) {
     const uint64_t n = std::min(step, rows - first);
     block.resize(n * row_bytes);
-    TROUPE_TRY(all.read(w, weight_part::codes, first * row_bytes, block));
+    TROUPE_TRY(all.read(w, formats::weight_part::codes, first * row_bytes, block));
     if (t.head_rows != 0) {
       ordered.resize(block.size());
       for (uint64_t r = 0; r < n; ++r)
-        std::memcpy(&ordered[r * row_bytes], &block[rotary_row(r, t.head_rows) * row_bytes], row_bytes);
+        std::memcpy(&ordered[r * row_bytes], &block[formats::rotary_row(r, t.head_rows) * row_bytes], row_bytes);
     }
     TROUPE_TRY(out.write(t.head_rows != 0 ? ordered : block));
     TROUPE_TRY(done(block.size()));
@@ -328,7 +337,7 @@ core::result<void> copy_prepared(const prepared_weights& all, const prepared_wei
 }  // namespace
 
 core::result<std::map<std::string, std::shared_ptr<const stored_form>, std::less<>>> stored_forms(
-    const tensor_source& from, const gguf_export_options& options) {
+    const formats::tensor_source& from, const gguf_export_options& options) {
   TROUPE_ASSIGN(const auto planned, plan_of(from, options));
   std::map<std::string, std::shared_ptr<const stored_form>, std::less<>> out;
   for (const auto& t : planned.tensors)
@@ -337,30 +346,30 @@ core::result<std::map<std::string, std::shared_ptr<const stored_form>, std::less
   return out;
 }
 
-core::result<uint64_t> gguf_bytes(const tensor_source& from, const gguf_export_options& options) {
+core::result<uint64_t> gguf_bytes(const formats::tensor_source& from, const gguf_export_options& options) {
   TROUPE_ASSIGN(const auto planned, plan_of(from, options));
-  std::vector<gguf_tensor> tensors;
+  std::vector<formats::gguf_tensor> tensors;
   for (const auto& t : planned.tensors) tensors.push_back(t.tensor);
-  TROUPE_ASSIGN(const auto header, format_gguf_header(metadata_for(options), tensors));
+  TROUPE_ASSIGN(const auto header, formats::format_gguf_header(metadata_for(options), tensors));
   return header.size() + (tensors.empty() ? 0 : tensors.back().offset_bytes + tensors.back().bytes());
 }
 
-core::result<gguf_export_report> export_gguf(const tensor_source& from, const gguf_export_options& options) {
+core::result<gguf_export_report> export_gguf(const formats::tensor_source& from, const gguf_export_options& options) {
   TROUPE_ASSIGN(const auto planned, plan_of(from, options));
   gguf_export_report report;
   report.other_types = planned.other_types;
-  std::vector<gguf_tensor> tensors;
+  std::vector<formats::gguf_tensor> tensors;
   uint64_t total = 0;
   for (const auto& t : planned.tensors) {
     tensors.push_back(t.tensor);
     total += t.tensor.bytes();
     report.weights += t.tensor.elements();
     report.source_bytes += core::numel_of(t.from->shape) * core::size_of(t.from->type);
-    if (!blocks_of(t.tensor.type)) continue;
+    if (!formats::blocks_of(t.tensor.type)) continue;
     report.quantised_elements += t.tensor.elements();
     report.quantised_bytes += t.tensor.bytes();
   }
-  TROUPE_ASSIGN(auto out, gguf_writer::create(options.out, metadata_for(options), std::move(tensors)));
+  TROUPE_ASSIGN(auto out, formats::gguf_writer::create(options.out, metadata_for(options), std::move(tensors)));
   uint64_t written = 0;
   const auto done = [&](uint64_t bytes) -> core::result<void> {
     written += bytes;
@@ -375,7 +384,7 @@ core::result<gguf_export_report> export_gguf(const tensor_source& from, const gg
     TROUPE_TRY(made != nullptr ? copy_prepared(*options.prepared, *made, t, out, done)
                                : write_tensor(from, t, out, importance_for(options, t), done,
                                               options.measures_error ? &lost : nullptr));
-    if (blocks_of(t.tensor.type))
+    if (formats::blocks_of(t.tensor.type))
       report.layers.push_back({t.tensor.name, t.tensor.elements() / t.tensor.extents[0], t.tensor.extents[0],
                                8 * static_cast<double>(t.tensor.bytes()) / static_cast<double>(t.tensor.elements()),
                                lost.relative(), lost.largest});

@@ -13,12 +13,12 @@
 #include "checkpoint/convert/compressed_layer.hpp"
 #include "checkpoint/convert/prepared_weights.hpp"
 #include "checkpoint/convert/stored_form.hpp"
-#include "checkpoint/files/progress.hpp"
-#include "checkpoint/gguf/metadata.hpp"
-#include "checkpoint/gguf/mixture.hpp"
-#include "checkpoint/gguf/model.hpp"
-#include "checkpoint/source/tensor_source.hpp"
 #include "core/error.hpp"
+#include "formats/gguf/metadata.hpp"
+#include "formats/gguf/mixture.hpp"
+#include "formats/gguf/model.hpp"
+#include "formats/source/tensor_source.hpp"
+#include "storage/files/progress.hpp"
 
 namespace troupe::checkpoint {
 
@@ -30,10 +30,10 @@ inline constexpr uint64_t gguf_transposed_bytes = uint64_t{64} << 20;
 /// The file to write and its contents.
 struct gguf_export_options {
   std::filesystem::path out;
-  gguf_mixture type;
-  gguf_model model;
-  gguf_metadata more;  ///< entries after the model's own keys: vocabulary, name, licence ...
-  progress_function progress{};
+  formats::gguf_mixture type;
+  formats::gguf_model model;
+  formats::gguf_metadata more;  ///< entries after the model's own keys: vocabulary, name, licence ...
+  storage::progress_function progress{};
   /// Weights whose blocks an earlier pass has made, with rows in the source's order; null if there are none.
   const prepared_weights* prepared = nullptr;
   /// True: blocks are decoded after quantising, and the report has the errors of the layers.
@@ -52,15 +52,15 @@ struct gguf_export_report : compression_report {
 /// Returns the storage form of each block-quantised matrix, (out x in) whatever the source's order, by the tensor's
 /// name in the source. Returns the errors of export_gguf() that do not depend on values.
 core::result<std::map<std::string, std::shared_ptr<const stored_form>, std::less<>>> stored_forms(
-    const tensor_source& from, const gguf_export_options& options);
+    const formats::tensor_source& from, const gguf_export_options& options);
 
 /// Returns the size of the file in bytes, for a comparison with the free bytes before writing. Returns the errors of
 /// export_gguf() that do not depend on values.
-core::result<uint64_t> gguf_bytes(const tensor_source& from, const gguf_export_options& options);
+core::result<uint64_t> gguf_bytes(const formats::tensor_source& from, const gguf_export_options& options);
 
 /// Writes the file, which appears as a whole or not at all. Errors name the tensor: mismatch for a parameter that the
 /// family does not have, a missing parameter, or a shape other than the model's; numeric for a value that is not finite
 /// or too large for a block.
-core::result<gguf_export_report> export_gguf(const tensor_source& from, const gguf_export_options& options);
+core::result<gguf_export_report> export_gguf(const formats::tensor_source& from, const gguf_export_options& options);
 
 }  // namespace troupe::checkpoint

@@ -8,14 +8,14 @@
 #include <utility>
 
 #include "checkpoint/commit/commit.hpp"
-#include "checkpoint/source/source_reader.hpp"
 #include "core/math.hpp"
 #include "core/tensor_view.hpp"
+#include "formats/source/source_reader.hpp"
 
 namespace troupe::checkpoint {
 namespace {
 
-run_state run_of(const tensor_source& from) {
+run_state run_of(const formats::tensor_source& from) {
   const auto& r = from.run;
   run_state out;
   out.step = r.steps.value_or(0);
@@ -43,7 +43,7 @@ run_state run_of(const tensor_source& from) {
 class piece_blocks {
  public:
   explicit piece_blocks(uint64_t bytes) {
-    for (auto& b : blocks_) b.reset(static_cast<std::byte*>(std::aligned_alloc(piece_alignment_bytes, bytes)));
+    for (auto& b : blocks_) b.reset(static_cast<std::byte*>(std::aligned_alloc(formats::piece_alignment_bytes, bytes)));
   }
   [[nodiscard]] bool are_there() const { return blocks_[0] != nullptr && blocks_[1] != nullptr; }
   std::byte* next() { return blocks_[turn_++ % 2].get(); }
@@ -58,9 +58,9 @@ class piece_blocks {
 
 class native_writing {
  public:
-  native_writing(const tensor_source& from, const progress_function& progress)
+  native_writing(const formats::tensor_source& from, const storage::progress_function& progress)
       : from_(from), progress_(progress), reader_(from), blocks_(native_piece_bytes) {
-    for (const auto& t : from.tensors) total_ += bytes_of_tensor(t);
+    for (const auto& t : from.tensors) total_ += formats::bytes_of_tensor(t);
   }
 
   core::result<manifest> write(shard_writer& file) {
@@ -81,7 +81,7 @@ class native_writing {
   }
 
  private:
-  core::result<void> write(const tensor_entry& t, tensor_entry& to, shard_writer& file) {
+  core::result<void> write(const formats::tensor_entry& t, formats::tensor_entry& to, shard_writer& file) {
     const uint64_t element_bytes = core::size_of(t.type), elements = core::numel_of(t.shape);
     const uint64_t at_once = native_piece_bytes / element_bytes;
     for (uint64_t first = 0; first < elements; first += at_once) {
@@ -91,7 +91,7 @@ class native_writing {
         TROUPE_TRY(file.wait(*before_last_));
       }
       TROUPE_TRY(reader_.read(t, first, count, {block, bytes}));
-      const uint64_t padded = core::round_up(bytes, piece_alignment_bytes);
+      const uint64_t padded = core::round_up(bytes, formats::piece_alignment_bytes);
       const auto digest = stage_piece_in_place({block, bytes});
       TROUPE_ASSIGN(const auto ticket, file.start_block({block, padded}));
       before_last_ = std::exchange(last_, ticket);
@@ -104,29 +104,29 @@ class native_writing {
     return {};
   }
 
-  const tensor_source& from_;
-  const progress_function& progress_;
-  source_reader reader_;
+  const formats::tensor_source& from_;
+  const storage::progress_function& progress_;
+  formats::source_reader reader_;
   piece_blocks blocks_;
   std::optional<uint64_t> last_, before_last_;
-  uint64_t offset_ = shard_header_bytes, done_ = 0, total_ = 0;
+  uint64_t offset_ = formats::shard_header_bytes, done_ = 0, total_ = 0;
 };
 
 }  // namespace
 
-uint64_t native_bytes(const tensor_source& from) {
-  uint64_t out = shard_header_bytes;
+uint64_t native_bytes(const formats::tensor_source& from) {
+  uint64_t out = formats::shard_header_bytes;
   for (const auto& t : from.tensors) {
-    const uint64_t whole = bytes_of_tensor(t) / native_piece_bytes * native_piece_bytes;
-    out += whole + core::round_up(bytes_of_tensor(t) - whole, piece_alignment_bytes);
+    const uint64_t whole = formats::bytes_of_tensor(t) / native_piece_bytes * native_piece_bytes;
+    out += whole + core::round_up(formats::bytes_of_tensor(t) - whole, formats::piece_alignment_bytes);
   }
   return out;
 }
 
-core::result<native_export_report> export_native(const tensor_source& from, const std::filesystem::path& root,
-                                                 const progress_function& progress) {
+core::result<native_export_report> export_native(const formats::tensor_source& from, const std::filesystem::path& root,
+                                                 const storage::progress_function& progress) {
   const uint64_t bytes = native_bytes(from);
-  TROUPE_ASSIGN(auto save, checkpoint_save::begin(real_files(), root, from.run.steps.value_or(0), bytes));
+  TROUPE_ASSIGN(auto save, checkpoint_save::begin(storage::real_files(), root, from.run.steps.value_or(0), bytes));
   TROUPE_ASSIGN(auto file, save.create_shard(0, bytes));
   TROUPE_ASSIGN(auto content, native_writing(from, progress).write(file));
   TROUPE_ASSIGN(auto folder, save.commit(std::move(content)));

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <filesystem>
 
-#include "checkpoint/files/progress.hpp"
-#include "checkpoint/source/tensor_source.hpp"
 #include "core/error.hpp"
+#include "formats/source/tensor_source.hpp"
+#include "storage/files/progress.hpp"
 
 namespace troupe::checkpoint {
 
@@ -20,11 +20,11 @@ struct native_export_report {
 };
 
 /// Returns the size of the data file in bytes.
-uint64_t native_bytes(const tensor_source& from);
+uint64_t native_bytes(const formats::tensor_source& from);
 
 /// Writes `root`/step-00000120, with the counters of the run that `from` has, and `root`/latest; as a whole or not at
 /// all. If `from` has no step, the checkpoint is of step 0.
-core::result<native_export_report> export_native(const tensor_source& from, const std::filesystem::path& root,
-                                                 const progress_function& progress = {});
+core::result<native_export_report> export_native(const formats::tensor_source& from, const std::filesystem::path& root,
+                                                 const storage::progress_function& progress = {});
 
 }  // namespace troupe::checkpoint

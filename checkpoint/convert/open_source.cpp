@@ -10,21 +10,21 @@
 #include "checkpoint/commit/commit.hpp"
 #include "checkpoint/commit/format.hpp"
 #include "checkpoint/commit/open.hpp"
-#include "checkpoint/compressed/foreign.hpp"
-#include "checkpoint/safetensors/weights_folder.hpp"
-#include "checkpoint/safetensors/weights_index.hpp"
-#include "checkpoint/source/hugging_face.hpp"
-#include "checkpoint/source/layer_names.hpp"
-#include "checkpoint/source/left_out.hpp"
-#include "checkpoint/source/name_map.hpp"
-#include "checkpoint/source/name_rules.hpp"
-#include "checkpoint/source/numbered_states.hpp"
-#include "checkpoint/source/peft_names.hpp"
-#include "checkpoint/source/source_reader.hpp"
-#include "checkpoint/source/torch.hpp"
-#include "checkpoint/source/trainer.hpp"
-#include "checkpoint/source/verify.hpp"
-#include "checkpoint/source/wrapper_names.hpp"
+#include "formats/compressed/foreign.hpp"
+#include "formats/names/layer_names.hpp"
+#include "formats/names/name_map.hpp"
+#include "formats/names/name_rules.hpp"
+#include "formats/names/peft_names.hpp"
+#include "formats/names/wrapper_names.hpp"
+#include "formats/report/verify.hpp"
+#include "formats/safetensors/weights_folder.hpp"
+#include "formats/safetensors/weights_index.hpp"
+#include "formats/source/left_out.hpp"
+#include "formats/source/source_reader.hpp"
+#include "formats/trainer/numbered_states.hpp"
+#include "formats/trainer/trainer.hpp"
+#include "formats/weights/hugging_face.hpp"
+#include "formats/weights/torch.hpp"
 
 namespace troupe::checkpoint {
 namespace {
@@ -37,31 +37,34 @@ constexpr int max_steps_down = 4;
 // The steps of open_source(), in the order in which it takes them; each is defined below the one that calls it.
 
 /// Opens the checkpoint, or the weights next to it, depending on what the command needs.
-core::result<tensor_source> open_chosen(const fs::path& path, const folder_contents& there,
-                                        const source_options& options);
+core::result<formats::tensor_source> open_chosen(const fs::path& path, const folder_contents& there,
+                                                 const formats::source_options& options);
 /// Opens the newest checkpoint. If it cannot be opened and fallback_to_previous is set, opens the newest of the older
 /// checkpoints that can be opened, and adds sentences about the skipped ones to `notes`.
-core::result<tensor_source> open_newest(const fs::path& path, const folder_contents& there,
-                                        const source_options& options, std::vector<std::string>& notes);
+core::result<formats::tensor_source> open_newest(const fs::path& path, const folder_contents& there,
+                                                 const formats::source_options& options,
+                                                 std::vector<std::string>& notes);
 /// Opens one checkpoint among several. Refuses lost states if the options need them; with fallback_to_previous, also
 /// compares the CRC-32 of all zip archives, so that a damaged checkpoint is skipped before any of its bytes are used.
-core::result<tensor_source> open_among(const found_checkpoint& c, const source_options& options);
+core::result<formats::tensor_source> open_among(const found_checkpoint& c, const formats::source_options& options);
 /// Opens one checkpoint, whatever exists next to it: finds its format, calls that format's open(), then completed().
-core::result<tensor_source> open_one(found_checkpoint c, const source_options& options);
+core::result<formats::tensor_source> open_one(found_checkpoint c, const formats::source_options& options);
 /// Chooses between the weights of one file, `single`, and those of the shards that an index in the same folder lists,
 /// and reports the choice. Uses the one file, as transformers does. A command that wants only weights uses the shards
 /// instead if some matrix has more than 16 bits there and only 16 in the one file.
-core::result<tensor_source> chosen_of_two(tensor_source single, const found_checkpoint& c,
-                                          const source_options& options);
+core::result<formats::tensor_source> chosen_of_two(formats::tensor_source single, const found_checkpoint& c,
+                                                   const formats::source_options& options);
 /// Does to a source, after the open() of its format, what several formats share: adds a trainer's optimizer states and
 /// the text of config.json, refuses weights that are undecoded codes, and removes wrappers' parts from names.
-core::result<tensor_source> completed(tensor_source s, const found_checkpoint& c, const source_options& options);
+core::result<formats::tensor_source> completed(formats::tensor_source s, const found_checkpoint& c,
+                                               const formats::source_options& options);
 /// Returns the source with the tensors' names that the options' rules give.
-core::result<tensor_source> named_by_rules(tensor_source s, const fs::path& path, const source_options& options);
+core::result<formats::tensor_source> named_by_rules(formats::tensor_source s, const fs::path& path,
+                                                    const formats::source_options& options);
 
 }  // namespace
 
-core::result<tensor_source> open_source(const fs::path& path, const source_options& options) {
+core::result<formats::tensor_source> open_source(const fs::path& path, const formats::source_options& options) {
   TROUPE_ASSIGN(const auto there, look_into(path, options.tag));
   TROUPE_ASSIGN(auto source, open_chosen(path, there, options));
   // A source without tensors has no files that name its location.
@@ -72,36 +75,37 @@ core::result<tensor_source> open_source(const fs::path& path, const source_optio
 
 namespace {
 
-void say(const source_options& options, const std::string& line) {
+void say(const formats::source_options& options, const std::string& line) {
   if (options.say) options.say(line);
 }
 
 /// Returns the bare names (name_map.hpp) of the weight matrices that the source stores only in 16 bits; with
 /// `of_16_bits` false, of all other weight matrices.
-std::set<std::string> matrices_of(const tensor_source& s, bool of_16_bits) {
+std::set<std::string> matrices_of(const formats::tensor_source& s, bool of_16_bits) {
   std::map<std::string_view, bool> narrow;
   for (const auto& t : s.tensors) {
-    if (t.kind == tensor_kind::moment || t.kind == tensor_kind::buffer || t.shape.size() < 2) continue;
+    if (t.kind == formats::tensor_kind::moment || t.kind == formats::tensor_kind::buffer || t.shape.size() < 2)
+      continue;
     const bool is_narrow = t.type == core::dtype::bf16 || t.type == core::dtype::f16;
     const auto [at, fresh] = narrow.try_emplace(t.name, is_narrow);
     if (!fresh) at->second = at->second && is_narrow;
   }
   std::set<std::string> out;
   for (const auto& [name, is_narrow] : narrow)
-    if (is_narrow == of_16_bits) out.insert(bare_name(name));
+    if (is_narrow == of_16_bits) out.insert(formats::bare_name(name));
   return out;
 }
 
 /// True if `s` has a matrix in more than 16 bits that `than` has only in 16 bits or not at all.
-bool is_more_exact(const tensor_source& s, const tensor_source& than) {
+bool is_more_exact(const formats::tensor_source& s, const formats::tensor_source& than) {
   const auto wide = matrices_of(s, false), known = matrices_of(than, false);
   return std::ranges::any_of(wide, [&](const std::string& name) { return !known.contains(name); });
 }
 
-core::result<tensor_source> open_chosen(const fs::path& path, const folder_contents& there,
-                                        const source_options& options) {
+core::result<formats::tensor_source> open_chosen(const fs::path& path, const folder_contents& there,
+                                                 const formats::source_options& options) {
   std::vector<std::string> notes;
-  const auto with_notes = [&](core::result<tensor_source> s) {
+  const auto with_notes = [&](core::result<formats::tensor_source> s) {
     if (s) s->found.insert(s->found.begin(), notes.begin(), notes.end());
     return s;
   };
@@ -117,7 +121,7 @@ core::result<tensor_source> open_chosen(const fs::path& path, const folder_conte
     return with_notes(std::move(found));
   }
   const auto name = core::shown(there.checkpoints.front().name);
-  if (options.wants == wanted_of_folder::weights) {
+  if (options.wants == formats::wanted_of_folder::weights) {
     auto own = open_one(*there.weights, options);
     if (!own) return own;
     if (matrices_of(*own, true).empty()) {
@@ -148,8 +152,9 @@ core::result<tensor_source> open_chosen(const fs::path& path, const folder_conte
   return with_notes(std::move(found));
 }
 
-core::result<tensor_source> open_newest(const fs::path& path, const folder_contents& there,
-                                        const source_options& options, std::vector<std::string>& notes) {
+core::result<formats::tensor_source> open_newest(const fs::path& path, const folder_contents& there,
+                                                 const formats::source_options& options,
+                                                 std::vector<std::string>& notes) {
   const auto& all = there.checkpoints;
   if (all.size() == 1) return open_one(all.front(), options);
   auto first = open_among(all.front(), options);
@@ -181,14 +186,14 @@ core::result<tensor_source> open_newest(const fs::path& path, const folder_conte
                                               all.size(), path.string(), first.error().text));
 }
 
-core::result<tensor_source> open_among(const found_checkpoint& c, const source_options& options) {
+core::result<formats::tensor_source> open_among(const found_checkpoint& c, const formats::source_options& options) {
   TROUPE_ASSIGN(auto opened, open_one(c, options));
   if (options.needs_states && opened.lost_states) return fail(opened.lost_states->why);
-  if (options.fallback_to_previous) TROUPE_TRY(compare_sums(real_files(), opened));
+  if (options.fallback_to_previous) TROUPE_TRY(formats::compare_sums(storage::real_files(), opened));
   return opened;
 }
 
-core::result<tensor_source> open_one(found_checkpoint c, const source_options& options) {
+core::result<formats::tensor_source> open_one(found_checkpoint c, const formats::source_options& options) {
   for (int steps = 0; !c.problem && c.format == nullptr; ++steps) {
     if (steps == max_steps_down)
       return fail(error_kind::bad_input, fmt::format("'{}' is not a checkpoint", c.path.string()));
@@ -212,28 +217,30 @@ struct weights_twice {
 std::optional<weights_twice> weights_twice_in(const fs::path& folder) {
   const auto found = [&](std::string_view single, std::string_view usual,
                          std::string_view infix) -> std::optional<weights_twice> {
-    const auto index = find_weights_index(folder, usual, infix);
+    const auto index = formats::find_weights_index(folder, usual, infix);
     if (!index) return std::nullopt;
-    const auto weights = read_weights_index(*index);
+    const auto weights = formats::read_weights_index(*index);
     if (!weights || std::ranges::all_of(*weights, [&](const auto& w) { return w.second == single; }))
       return std::nullopt;
     return weights_twice{single, *index};
   };
-  if (is_there(folder / single_file_name)) return found(single_file_name, index_file_name, safetensors_index_infix);
-  if (is_there(folder / torch_file_name)) return found(torch_file_name, torch_index_file_name, torch_index_infix);
+  if (storage::is_there(folder / formats::single_file_name))
+    return found(formats::single_file_name, formats::index_file_name, formats::safetensors_index_infix);
+  if (storage::is_there(folder / formats::torch_file_name))
+    return found(formats::torch_file_name, formats::torch_index_file_name, formats::torch_index_infix);
   return std::nullopt;
 }
 
-core::result<tensor_source> chosen_of_two(tensor_source single, const found_checkpoint& c,
-                                          const source_options& options) {
-  const auto both = c.format->has_trainer_files && is_folder(c.path) ? weights_twice_in(c.path) : std::nullopt;
+core::result<formats::tensor_source> chosen_of_two(formats::tensor_source single, const found_checkpoint& c,
+                                                   const formats::source_options& options) {
+  const auto both = c.format->has_trainer_files && storage::is_folder(c.path) ? weights_twice_in(c.path) : std::nullopt;
   if (!both) return single;
-  const auto tell = [&](tensor_source& s, const std::string& line) {
+  const auto tell = [&](formats::tensor_source& s, const std::string& line) {
     s.found.insert(s.found.begin(), line);
     say(options, line);
   };
   const auto index = core::shown(both->index.filename().string());
-  if (options.wants == wanted_of_folder::weights && !matrices_of(single, true).empty()) {
+  if (options.wants == formats::wanted_of_folder::weights && !matrices_of(single, true).empty()) {
     auto shards = c.format->open(both->index, options);
     if (shards) shards = completed(std::move(*shards), c, options);
     if (!shards) {
@@ -257,28 +264,28 @@ core::result<tensor_source> chosen_of_two(tensor_source single, const found_chec
 
 /// Adds the states that Trainer and Accelerate keep next to the weights, named after the parameters if their order is
 /// known.
-core::result<tensor_source> with_states(tensor_source weights) {
-  TROUPE_ASSIGN(auto out, with_trainer_states(std::move(weights)));
+core::result<formats::tensor_source> with_states(formats::tensor_source weights) {
+  TROUPE_ASSIGN(auto out, formats::with_trainer_states(std::move(weights)));
   // An error is ignored: a caller that knows the model may still assign the states by the model's order of parameters.
-  if (!out.parameter_order.empty()) static_cast<void>(name_states(out, parameters_of(out)));
+  if (!out.parameter_order.empty()) static_cast<void>(formats::name_states(out, formats::parameters_of(out)));
   return out;
 }
 
 /// Returns the text of config.json in the folder or in the one above it: DeepSpeed and FSDP save into a subfolder of
 /// the trainer's folder, which has the model's description. Empty if neither has one that can be read.
 std::string config_above(const fs::path& folder) {
-  auto model = read_model_config(folder);
-  if (model && model->empty()) model = read_model_config(folder.parent_path());
+  auto model = formats::read_model_config(folder);
+  if (model && model->empty()) model = formats::read_model_config(folder.parent_path());
   return model ? std::move(*model) : std::string();
 }
 
 /// Refuses a source whose weights are codes that Troupe cannot decode. With source_options::as_stored it adds a remark
 /// about them instead.
-core::result<void> judge_codes(tensor_source& s, const source_options& options) {
-  auto codes = foreign_codes_of(s);
-  if (!codes) codes = foreign_codes_of(s.run.model);
+core::result<void> judge_codes(formats::tensor_source& s, const formats::source_options& options) {
+  auto codes = formats::foreign_codes_of(s);
+  if (!codes) codes = formats::foreign_codes_of(s.run.model);
   if (!codes) return {};
-  if (!options.as_stored) return fail(foreign_refusal(shown_place(s), *codes));
+  if (!options.as_stored) return fail(formats::foreign_refusal(formats::shown_place(s), *codes));
   if (codes->method.empty()) return {};  // say_unread() has added a remark about tensors of types that are not read
   s.remarks.push_back(fmt::format(
       "weights are quantised with {} ({}) and are shown as they are stored: no command can decode their values",
@@ -286,24 +293,26 @@ core::result<void> judge_codes(tensor_source& s, const source_options& options) 
   return {};
 }
 
-core::result<tensor_source> completed(tensor_source s, const found_checkpoint& c, const source_options& options) {
-  if (c.format->has_trainer_files && is_folder(c.path)) {
+core::result<formats::tensor_source> completed(formats::tensor_source s, const found_checkpoint& c,
+                                               const formats::source_options& options) {
+  if (c.format->has_trainer_files && storage::is_folder(c.path)) {
     TROUPE_ASSIGN(s, with_states(std::move(s)));
   }
-  if (c.format->lies_below_config && !c.format->has_trainer_files) say_other_trainer_step(s);
+  if (c.format->lies_below_config && !c.format->has_trainer_files) formats::say_other_trainer_step(s);
   if (c.format->lies_below_config && s.run.model.empty() && !s.folder.empty()) s.run.model = config_above(s.folder);
   if (!c.format->has_module_names) return s;
   TROUPE_TRY(judge_codes(s, options));
-  TROUPE_ASSIGN(auto out, unwrapped(std::move(s)));
-  if (const auto found = peft_finding(out)) out.remarks.push_back("it " + *found);
-  if (const auto adapter = is_folder(c.path) ? unused_adapter_in(c.path) : std::nullopt)
-    out.remarks.push_back(std::string(left_out_mark) + *adapter);
+  TROUPE_ASSIGN(auto out, formats::unwrapped(std::move(s)));
+  if (const auto found = formats::peft_finding(out)) out.remarks.push_back("it " + *found);
+  if (const auto adapter = storage::is_folder(c.path) ? formats::unused_adapter_in(c.path) : std::nullopt)
+    out.remarks.push_back(std::string(formats::left_out_mark) + *adapter);
   return out;
 }
 
-core::result<tensor_source> named_by_rules(tensor_source s, const fs::path& path, const source_options& options) {
-  TROUPE_ASSIGN(const auto rules, name_rules::of(options.map));
-  const auto is_named = [&](const tensor_entry& t) { return rules.find_in(s, t.name).has_value(); };
+core::result<formats::tensor_source> named_by_rules(formats::tensor_source s, const fs::path& path,
+                                                    const formats::source_options& options) {
+  TROUPE_ASSIGN(const auto rules, formats::name_rules::of(options.map));
+  const auto is_named = [&](const formats::tensor_entry& t) { return rules.find_in(s, t.name).has_value(); };
   if (options.say && std::ranges::none_of(s.tensors, is_named))
     options.say(fmt::format("no rule of {} matches a tensor of '{}'", options.map.where, path.string()));
   auto named = rules.applied_to(std::move(s));
@@ -313,12 +322,12 @@ core::result<tensor_source> named_by_rules(tensor_source s, const fs::path& path
 
 }  // namespace
 
-core::error with_way_around(core::error e, const fs::path& path, const source_options& options) {
+core::error with_way_around(core::error e, const fs::path& path, const formats::source_options& options) {
   if (!options.offers_older()) return e;
-  if (!is_damage(e)) return e;
+  if (!formats::is_damage(e)) return e;
   const auto says = [&](std::string_view part) { return e.text.find(part) != std::string::npos; };
   const auto there = look_into(path);
-  if (there && there->checkpoints.size() > 1 && says(sum_differs)) {
+  if (there && there->checkpoints.size() > 1 && says(formats::sum_differs)) {
     const auto& all = there->checkpoints;
     std::error_code ec;
     const fs::path real = fs::canonical(all.front().path, ec);
@@ -332,12 +341,12 @@ core::error with_way_around(core::error e, const fs::path& path, const source_op
   }
   if (!there || there->checkpoints.front().format != &troupe_format) return e;
   const auto& root = there->checkpoints.front().path;
-  const auto newest = open_checkpoint(real_files(), root);
-  const auto all = real_files().list(root);
+  const auto newest = open_checkpoint(storage::real_files(), root);
+  const auto all = storage::real_files().list(root);
   if (!newest || !all || newest->folder == root || e.text.find(newest->folder.string()) == std::string::npos) return e;
-  const auto is_older = [&](const folder_entry& x) {
-    if (x.kind != entry_kind::folder || !is_checkpoint_name(x.name)) return false;
-    const auto other = open_folder(real_files(), root / x.name);
+  const auto is_older = [&](const storage::folder_entry& x) {
+    if (x.kind != storage::entry_kind::folder || !is_checkpoint_name(x.name)) return false;
+    const auto other = open_folder(storage::real_files(), root / x.name);
     return other && other->content.run.step < newest->content.run.step;
   };
   if (std::ranges::any_of(*all, is_older))

@@ -6,9 +6,9 @@
 #include <filesystem>
 
 #include "checkpoint/convert/folder_contents.hpp"
-#include "checkpoint/source/source_options.hpp"
-#include "checkpoint/source/tensor_source.hpp"
 #include "core/error.hpp"
+#include "formats/source/source_options.hpp"
+#include "formats/source/tensor_source.hpp"
 
 namespace troupe::checkpoint {
 
@@ -17,10 +17,11 @@ namespace troupe::checkpoint {
 /// safetensors file; a file of torch.save; a GGUF file. Reads only the description of the tensors. Parts of names that
 /// wrappers add are removed in all formats except Troupe's. Errors (bad_input, mismatch, io) name file or folder;
 /// weights that are codes of a compression method that is not decoded are refused with the method's name.
-core::result<tensor_source> open_source(const std::filesystem::path& path, const source_options& options = {});
+core::result<formats::tensor_source> open_source(const std::filesystem::path& path,
+                                                 const formats::source_options& options = {});
 
 /// Returns the error `e` of reading a source that open_source() opened. If bytes of the newest checkpoint do not match
 /// their digest or their CRC-32 and an older checkpoint exists, the text also explains how to open that one.
-core::error with_way_around(core::error e, const std::filesystem::path& path, const source_options& options);
+core::error with_way_around(core::error e, const std::filesystem::path& path, const formats::source_options& options);
 
 }  // namespace troupe::checkpoint

@@ -11,19 +11,19 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/compressed/stored_weight.hpp"
 #include "checkpoint/convert/compressed_layer.hpp"
-#include "checkpoint/files/digest.hpp"
 #include "core/error.hpp"
 #include "core/source_file.hpp"
+#include "formats/compressed/stored_weight.hpp"
+#include "storage/files/digest.hpp"
 
 namespace troupe::checkpoint {
 
 /// The position and the digest of one part (codes, scales ...) of a weight in the file of prepared weights.
 struct prepared_part {
-  weight_part part = weight_part::codes;
+  formats::weight_part part = formats::weight_part::codes;
   uint64_t offset_bytes = 0, bytes = 0;
-  digest128 digest{};  ///< digest of the part's bytes
+  storage::digest128 digest{};  ///< digest of the part's bytes
 };
 
 struct prepared_weight {
@@ -47,9 +47,11 @@ struct prepared_weights {
     return at == importance.end() ? std::span<const float>() : std::span<const float>(at->second);
   }
   /// Reads bytes [offset, offset + out.size()) of a part; error_kind::bug if the part does not have that many.
-  core::result<void> read(const prepared_weight& w, weight_part part, uint64_t offset, std::span<std::byte> out) const {
+  core::result<void> read(const prepared_weight& w, formats::weight_part part, uint64_t offset,
+                          std::span<std::byte> out) const {
     for (const auto& p : w.parts)
-      if (p.part == part && offset <= p.bytes && out.size() <= p.bytes - offset) return file->read(p.offset_bytes + offset, out);
+      if (p.part == part && offset <= p.bytes && out.size() <= p.bytes - offset)
+        return file->read(p.offset_bytes + offset, out);
     return core::fail(core::error_kind::bug, "a part of a prepared weight that is not there");
   }
 };

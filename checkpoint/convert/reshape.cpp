@@ -8,16 +8,16 @@
 #include <utility>
 
 #include "checkpoint/commit/commit.hpp"
-#include "checkpoint/commit/names.hpp"
 #include "checkpoint/convert/reshape_files.hpp"
 #include "checkpoint/convert/reshape_plan.hpp"
 #include "checkpoint/convert/reshape_rules.hpp"
-#include "checkpoint/files/atomic_file.hpp"
-#include "checkpoint/megatron/published_patterns.hpp"
-#include "checkpoint/source/layer_names.hpp"
-#include "checkpoint/source/verify.hpp"
 #include "core/json_text.hpp"
 #include "core/tensor_view.hpp"
+#include "formats/megatron/published_patterns.hpp"
+#include "formats/names/layer_names.hpp"
+#include "formats/report/verify.hpp"
+#include "storage/files/atomic_file.hpp"
+#include "storage/files/working_folder.hpp"
 
 namespace troupe::checkpoint {
 namespace {
@@ -37,11 +37,12 @@ core::result<void> check_tag(const std::string& tag) {
 }
 
 /// Returns the client state as an object; a state that is not an object is stored under a key of its own.
-core::result<json> client_of(const tensor_source& from) {
+core::result<json> client_of(const formats::tensor_source& from) {
   auto client = core::parse_json(from.run.client_state);
   if (!client)
-    return fail(error_kind::bad_input, fmt::format("'{}': its client state is not JSON of up to {} levels: {}",
-                                                   shown_place(from), core::max_json_depth, client.error().why));
+    return fail(error_kind::bad_input,
+                fmt::format("'{}': its client state is not JSON of up to {} levels: {}", formats::shown_place(from),
+                            core::max_json_depth, client.error().why));
   if (client->is_null()) return json::object();
   if (!client->is_object()) return json{{"client_state", std::move(*client)}};
   return std::move(*client);
@@ -49,17 +50,18 @@ core::result<json> client_of(const tensor_source& from) {
 
 /// Refuses damaged bytes of a source with digests. Checks whole pieces, because ranks read parts of pieces, which have
 /// no digests.
-core::result<void> check_digests(const tensor_source& from) {
+core::result<void> check_digests(const formats::tensor_source& from) {
   if (!from.has_digests) return {};
-  TROUPE_ASSIGN(const auto report, verify_source(real_files(), from));
+  TROUPE_ASSIGN(const auto report, formats::verify_source(storage::real_files(), from));
   return report.damages == 0 ? core::result<void>() : core::refused(report.listed.front().text);
 }
 
-core::result<void> reorder(tensor_source& s, qkv_version from, qkv_version to, uint32_t heads) {
+core::result<void> reorder(formats::tensor_source& s, formats::qkv_version from, formats::qkv_version to,
+                           uint32_t heads) {
   if (from == to) return {};
   for (auto& t : s.tensors) {
     if (t.name.find("attention.query_key_value") == std::string::npos || t.shape.empty()) continue;
-    TROUPE_ASSIGN(auto other, reordered_qkv(t, from, to, heads));
+    TROUPE_ASSIGN(auto other, formats::reordered_qkv(t, from, to, heads));
     t = std::move(other);
   }
   s.has_digests = false;
@@ -67,8 +69,8 @@ core::result<void> reorder(tensor_source& s, qkv_version from, qkv_version to, u
 }
 
 /// Restricts the options, which are for all parameters, to the parameters of one rank.
-deepspeed_write_options options_of(const deepspeed_write_options& all, const tensor_source& rank,
-                                   const pipeline_map& map) {
+formats::deepspeed_write_options options_of(const formats::deepspeed_write_options& all,
+                                            const formats::tensor_source& rank, const pipeline_map& map) {
   auto out = all;
   out.order.clear();
   std::set<std::string> names;
@@ -87,8 +89,8 @@ deepspeed_write_options options_of(const deepspeed_write_options& all, const ten
 
 /// The source in the form in which it is cut: with the written names, and query_key_value in the wanted version.
 struct prepared {
-  tensor_source whole;
-  deepspeed_write_options write;  ///< options in which parameters have their written names
+  formats::tensor_source whole;
+  formats::deepspeed_write_options write;  ///< options in which parameters have their written names
   json client;
   chosen_rules rules;
 };
@@ -107,12 +109,12 @@ core::result<void> take_written_names(prepared& p) {
   for (auto& group : p.write.groups)
     for (auto& parameter : group.parameters) parameter = name(parameter);
   for (auto& parameter : p.write.order) parameter = name(parameter);
-  TROUPE_ASSIGN(auto named, renamed(std::move(p.whole), name));
+  TROUPE_ASSIGN(auto named, formats::renamed(std::move(p.whole), name));
   p.whole = std::move(named);
   return {};
 }
 
-core::result<void> prepare(prepared& p, const tensor_source& from, const reshape_options& o) {
+core::result<void> prepare(prepared& p, const formats::tensor_source& from, const reshape_options& o) {
   p.whole = from;
   p.whole.save_id.reset();  // `whole` will also list files without a header, which therefore do not contain this id
   TROUPE_ASSIGN(auto client, client_of(from));
@@ -125,13 +127,13 @@ core::result<void> prepare(prepared& p, const tensor_source& from, const reshape
   if (!p.rules.are_megatrons) return {};
   auto written = p.rules.version;
   if (o.to_qkv_version) {
-    TROUPE_ASSIGN(const auto wanted, qkv_version_from(*o.to_qkv_version));
+    TROUPE_ASSIGN(const auto wanted, formats::qkv_version_from(*o.to_qkv_version));
     TROUPE_TRY(reorder(p.whole, p.rules.version, wanted, o.heads));
     written = wanted;
     p.rules.version = written;
-    p.rules.rule = [written, before = p.rules.rule](std::string_view name) -> core::result<cut_rule> {
+    p.rules.rule = [written, before = p.rules.rule](std::string_view name) -> core::result<formats::cut_rule> {
       auto rule = before(name);
-      return rule && rule->kind == cut_kind::along ? megatron_rule(name, written) : rule;
+      return rule && rule->kind == formats::cut_kind::along ? formats::megatron_rule(name, written) : rule;
     };
   }
   p.client["checkpoint_version"] = static_cast<double>(written);
@@ -141,38 +143,39 @@ core::result<void> prepare(prepared& p, const tensor_source& from, const reshape
 core::result<void> publish(prepared& p, const reshape_plan& plan, const reshape_options& o) {
   const auto written = [&](const std::string& name) { return pipeline_name(plan.map(), name); };
   if (!p.rules.are_megatrons && o.to.tensor > 1) {
-    std::vector<published_rule> all;
+    std::vector<formats::published_rule> all;
     for (const auto& t : p.whole.tensors) {
-      if (t.kind == tensor_kind::moment || t.kind == tensor_kind::buffer) continue;
+      if (t.kind == formats::tensor_kind::moment || t.kind == formats::tensor_kind::buffer) continue;
       if (!all.empty() && all.back().name == written(t.name)) continue;
       TROUPE_ASSIGN(auto rule, p.rules.rule(t.name));
       all.push_back({written(t.name), t.shape, std::move(rule)});
     }
-    TROUPE_ASSIGN(auto info, universal_info_json(all, o.to.tensor));
+    TROUPE_ASSIGN(auto info, formats::universal_info_json(all, o.to.tensor));
     p.client["universal_checkpoint_info"] = json::parse(info);
   }
   // Prefixes are stored only for a model that becomes a pipeline. If the source is a pipeline, its map has at most the
   // prefixes of tied modules, and readers find the names of these modules by the shapes of their tensors.
   if (!plan.map().prefixes.empty() && plan.map().prefixes.begin()->second.rfind("tied_modules.", 0) != 0) {
-    auto& prefixes = p.client[std::string(layer_prefixes_key)] = json::object();
+    auto& prefixes = p.client[std::string(formats::layer_prefixes_key)] = json::object();
     for (const auto& [layer, prefix] : plan.map().prefixes) prefixes[std::to_string(layer)] = prefix;
   }
   return {};
 }
 
 /// Removes the working folders that earlier, interrupted writings of this tag left.
-core::result<void> remove_unfinished(file_system& files, const fs::path& root, const std::string& tag) {
+core::result<void> remove_unfinished(storage::file_system& files, const fs::path& root, const std::string& tag) {
   TROUPE_ASSIGN(const auto entries, files.list(root));
   std::error_code ec;
   for (const auto& e : entries)
-    if (e.kind == entry_kind::folder && is_beside(e.name, tag, writing_mark)) fs::remove_all(root / e.name, ec);
+    if (e.kind == storage::entry_kind::folder && storage::is_beside(e.name, tag, storage::writing_mark))
+      fs::remove_all(root / e.name, ec);
   return {};
 }
 
 }  // namespace
 
-core::result<reshape_report> reshape(const tensor_source& from, const fs::path& root, const reshape_options& options,
-                                     file_system& files) {
+core::result<reshape_report> reshape(const formats::tensor_source& from, const fs::path& root,
+                                     const reshape_options& options, storage::file_system& files) {
   const std::string tag = options.write.tag.value_or(
       fmt::format("global_step{}", from.run.steps.value_or(from.run.applied_updates.value_or(0))));
   TROUPE_TRY(check_tag(tag));
@@ -180,7 +183,8 @@ core::result<reshape_report> reshape(const tensor_source& from, const fs::path& 
   TROUPE_TRY(prepare(p, from, options));
   TROUPE_TRY(check_digests(from));
   TROUPE_ASSIGN(const auto padding, padding_bytes(p.whole, options.to.tensor, p.rules.rule));
-  const fs::path working = root / beside(tag, writing_mark, random_save_id()), zeros = working / "zeros";
+  const fs::path working = root / storage::beside(tag, storage::writing_mark, storage::random_save_id()),
+                 zeros = working / "zeros";
   std::optional<uint32_t> zeros_file;
   if (padding > 0) {
     zeros_file = static_cast<uint32_t>(p.whole.files.size());
@@ -192,7 +196,7 @@ core::result<reshape_report> reshape(const tensor_source& from, const fs::path& 
   p.whole.run.client_state = p.client.dump();
 
   reshape_report report{root / tag, 0, 0};
-  TROUPE_TRY(make_folders(files, root));
+  TROUPE_TRY(storage::make_folders(files, root));
   TROUPE_ASSIGN(const auto taken, files.exists(report.folder));
   if (taken)
     return fail(error_kind::bad_input,
@@ -216,7 +220,7 @@ core::result<reshape_report> reshape(const tensor_source& from, const fs::path& 
     TROUPE_TRY(files.sync_folder(working));
     TROUPE_TRY(files.rename(working, report.folder));
     TROUPE_TRY(files.sync_folder(root));
-    return write_file_atomically(root / "latest", tag);
+    return storage::write_file_atomically(root / "latest", tag);
   };
   if (auto ok = write_all(); !ok) {
     std::error_code ec;

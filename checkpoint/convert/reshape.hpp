@@ -1,24 +1,24 @@
 // Writes any checkpoint as a folder in the form of Megatron and DeepSpeed, for larger or smaller tensor-parallel,
 // pipeline and data-parallel degrees. Owns the files of the folder and the order in which they are written;
-// reshape_plan.hpp decides which rank has which tensors, deepspeed/writer.hpp writes one rank's files. Only one block
-// is in memory at a time.
+// reshape_plan.hpp decides which rank has which tensors, formats/deepspeed/writer.hpp writes one rank's files. Only one
+// block is in memory at a time.
 #pragma once
 
 #include <filesystem>
 #include <optional>
 #include <vector>
 
-#include "checkpoint/deepspeed/degrees.hpp"
-#include "checkpoint/deepspeed/writer.hpp"
-#include "checkpoint/megatron/rules.hpp"
-#include "checkpoint/source/tensor_source.hpp"
 #include "core/error.hpp"
+#include "formats/deepspeed/degrees.hpp"
+#include "formats/deepspeed/writer.hpp"
+#include "formats/megatron/rules.hpp"
+#include "formats/source/tensor_source.hpp"
 
 namespace troupe::checkpoint {
 
 /// Options of reshape(): the degrees and the form of the folder to write.
 struct reshape_options {
-  parallel_degrees to;
+  formats::parallel_degrees to;
   /// For a pipeline: the number of each stage's first layer, which must be that of the engine that loads the folder;
   /// empty: divided evenly.
   std::vector<uint32_t> partition = {};
@@ -32,15 +32,15 @@ struct reshape_options {
   uint32_t heads = 0;
   /// Patterns of parameter names that determine how parameters are cut; none: the published rules for their names
   /// apply.
-  std::optional<universal_patterns> patterns = std::nullopt;
+  std::optional<formats::universal_patterns> patterns = std::nullopt;
   /// How a job of Troupe cuts the model's parameters over `to.tensor` ranks, by name. Used if neither patterns nor
   /// Megatron's names apply, for parameters of which each rank has elements; all other parameters are cut by the rules
   /// for the names of GPT-2 and Llama.
-  parameter_cuts cuts = {};
+  formats::parameter_cuts cuts = {};
   /// All other settings, with names as in the source; reshape() itself sets `ranks` and `place`. In a rank's files each
   /// group has the parameters of that rank. If the source has no optimizer, only model files are written, in the
   /// weights' own types.
-  deepspeed_write_options write = {};
+  formats::deepspeed_write_options write = {};
 };
 
 /// Report about the folder that was written.
@@ -56,7 +56,8 @@ struct reshape_report {
 /// others by `universal_checkpoint_info`.
 /// Refused before a byte is written: what cannot be cut (see reshape_plan and cut_to_split), a tag that exists, too
 /// little space, and what write_deepspeed_folder() refuses.
-core::result<reshape_report> reshape(const tensor_source& from, const std::filesystem::path& root,
-                                     const reshape_options& options, file_system& files = real_files());
+core::result<reshape_report> reshape(const formats::tensor_source& from, const std::filesystem::path& root,
+                                     const reshape_options& options,
+                                     storage::file_system& files = storage::real_files());
 
 }  // namespace troupe::checkpoint

@@ -9,10 +9,10 @@
 #include <set>
 
 #include "checkpoint/commit/names.hpp"
-#include "checkpoint/source/element_cast.hpp"
-#include "checkpoint/source/torch_file.hpp"
 #include "core/json_text.hpp"
 #include "core/tensor_view.hpp"
+#include "formats/source/element_cast.hpp"
+#include "formats/weights/torch_file.hpp"
 
 namespace troupe::checkpoint {
 namespace {
@@ -21,14 +21,16 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 /// Converts JSON to a torch value; reshape() has bounded the depth.
-torch_value value_of(const json& j) {
-  if (j.is_boolean()) return torch_value(j.get<bool>());
+formats::torch_value value_of(const json& j) {
+  if (j.is_boolean()) return formats::torch_value(j.get<bool>());
   if (j.is_number_unsigned() && j.get<uint64_t>() > uint64_t{std::numeric_limits<int64_t>::max()})
-    return torch_value(j.get<double>());
-  if (j.is_number_integer()) return torch_value(j.get<int64_t>());
-  if (j.is_number_float()) return torch_value(j.get<double>());
-  if (j.is_string()) return torch_value(j.get<std::string>());
-  auto out = j.is_array() ? torch_value::list() : j.is_object() ? torch_value::dict() : torch_value();
+    return formats::torch_value(j.get<double>());
+  if (j.is_number_integer()) return formats::torch_value(j.get<int64_t>());
+  if (j.is_number_float()) return formats::torch_value(j.get<double>());
+  if (j.is_string()) return formats::torch_value(j.get<std::string>());
+  auto out = j.is_array()    ? formats::torch_value::list()
+             : j.is_object() ? formats::torch_value::dict()
+                             : formats::torch_value();
   for (const auto& [key, inner] : j.items()) {
     if (!j.is_structured()) break;
     if (j.is_array())
@@ -40,14 +42,15 @@ torch_value value_of(const json& j) {
 }
 
 /// Returns the tensors of the module in the model's order: for each name the weight, or the master if there is none.
-std::vector<const tensor_entry*> module_of(const tensor_source& s, bool exclude_frozen) {
-  std::vector<const tensor_entry*> out;
+std::vector<const formats::tensor_entry*> module_of(const formats::tensor_source& s, bool exclude_frozen) {
+  std::vector<const formats::tensor_entry*> out;
   std::set<std::string_view> placed;
   const auto place = [&](const std::string& name) {
     if (placed.contains(name)) return;
-    for (const auto kind : {tensor_kind::weight, tensor_kind::master, tensor_kind::frozen, tensor_kind::buffer}) {
-      if (kind == tensor_kind::frozen && exclude_frozen) continue;
-      const auto* t = find_tensor(s, name, kind);
+    for (const auto kind : {formats::tensor_kind::weight, formats::tensor_kind::master, formats::tensor_kind::frozen,
+                            formats::tensor_kind::buffer}) {
+      if (kind == formats::tensor_kind::frozen && exclude_frozen) continue;
+      const auto* t = formats::find_tensor(s, name, kind);
       if (t == nullptr || t->name != name) continue;
       out.push_back(t);
       placed.insert(t->name);
@@ -69,13 +72,13 @@ core::result<void> write_zeros(const fs::path& path, uint64_t bytes) {
   return {};
 }
 
-reshape_files::reshape_files(file_system& files, fs::path folder, const reshape_plan& plan)
+reshape_files::reshape_files(storage::file_system& files, fs::path folder, const reshape_plan& plan)
     : files_(files), folder_(std::move(folder)), to_(plan.to()), plan_(plan) {
-  for (const auto& t : plan.whole().tensors) has_optimizer_ = has_optimizer_ || t.kind == tensor_kind::moment;
+  for (const auto& t : plan.whole().tensors) has_optimizer_ = has_optimizer_ || t.kind == formats::tensor_kind::moment;
 }
 
-core::result<void> reshape_files::write_rank(uint32_t rank, const tensor_source& source,
-                                             deepspeed_write_options options) {
+core::result<void> reshape_files::write_rank(uint32_t rank, const formats::tensor_source& source,
+                                             formats::deepspeed_write_options options) {
   options.place = {rank, to_.pipeline, to_.tensor, to_.pipeline > 1};
   options.ranks = to_.data;
   options.tag = "rank";  // write_with_optimizer() moves the files out of this tag's folder
@@ -91,9 +94,10 @@ core::result<void> reshape_files::write_rank(uint32_t rank, const tensor_source&
   return write_with_optimizer(source, options);
 }
 
-core::result<void> reshape_files::write_with_optimizer(const tensor_source& s, const deepspeed_write_options& options) {
+core::result<void> reshape_files::write_with_optimizer(const formats::tensor_source& s,
+                                                       const formats::deepspeed_write_options& options) {
   const fs::path own = folder_ / "parts";
-  TROUPE_ASSIGN(const auto written, write_deepspeed_folder(s, own, options, files_));
+  TROUPE_ASSIGN(const auto written, formats::write_deepspeed_folder(s, own, options, files_));
   TROUPE_ASSIGN(const auto entries, files_.list(written.folder));
   for (const auto& e : entries) TROUPE_TRY(files_.rename(written.folder / e.name, folder_ / e.name));
   TROUPE_TRY(remove_files_and_folder(files_, written.folder));
@@ -103,15 +107,15 @@ core::result<void> reshape_files::write_with_optimizer(const tensor_source& s, c
   return {};
 }
 
-core::result<void> reshape_files::write_model_file(uint32_t rank, const tensor_source& s,
-                                                   const deepspeed_write_options& options) {
-  source_reader reader(s, files_);
-  torch_file file(reader);
-  auto module = torch_value::ordered_dict(), shared = torch_value::dict();
-  auto buffers = torch_value::list();
-  std::map<std::string_view, torch_value> values;
+core::result<void> reshape_files::write_model_file(uint32_t rank, const formats::tensor_source& s,
+                                                   const formats::deepspeed_write_options& options) {
+  formats::source_reader reader(s, files_);
+  formats::torch_file file(reader);
+  auto module = formats::torch_value::ordered_dict(), shared = formats::torch_value::dict();
+  auto buffers = formats::torch_value::list();
+  std::map<std::string_view, formats::torch_value> values;
   for (const auto* t : module_of(s, options.exclude_frozen_parameters)) {
-    if (t->kind == tensor_kind::buffer) buffers.push(t->name);
+    if (t->kind == formats::tensor_kind::buffer) buffers.push(t->name);
     if (to_.pipeline > 1) continue;
     auto value = file.whole(t->type, *t);
     values.emplace(t->name, value);
@@ -122,17 +126,18 @@ core::result<void> reshape_files::write_model_file(uint32_t rank, const tensor_s
     if (const auto at = values.find(t.of); at != values.end()) module.set(t.name, at->second);
   }
   auto& root = file.root;
-  root.set("module", to_.pipeline > 1 ? torch_value() : std::move(module)).set("buffer_names", std::move(buffers));
+  root.set("module", to_.pipeline > 1 ? formats::torch_value() : std::move(module))
+      .set("buffer_names", std::move(buffers));
   for (const char* key : {"optimizer", "param_shapes", "frozen_param_shapes", "frozen_param_fragments"})
-    root.set(key, torch_value());
-  root.set("shared_params", std::move(shared)).set("lr_scheduler", torch_value());
+    root.set(key, formats::torch_value());
+  root.set("shared_params", std::move(shared)).set("lr_scheduler", formats::torch_value());
   root.set("global_steps", static_cast<int64_t>(s.run.steps.value_or(0))).set("skipped_steps", 0);
   if (s.run.samples) root.set("global_samples", static_cast<int64_t>(*s.run.samples));
   root.set("dp_world_size", int64_t{to_.data}).set("mp_world_size", int64_t{to_.pipeline} * to_.tensor);
-  auto degrees = torch_value::dict();
+  auto degrees = formats::torch_value::dict();
   degrees.set("pp_degree", int64_t{to_.pipeline}).set("tp_degree", int64_t{to_.tensor});
   root.set("checkpoint_parallel_dimensions", std::move(degrees));
-  root.set("ds_config", torch_value::dict()).set("ds_version", options.ds_version);
+  root.set("ds_config", formats::torch_value::dict()).set("ds_version", options.ds_version);
   const auto client = core::parse_json(s.run.client_state);
   if (client && client->is_object())
     for (const auto& [key, inner] : client->items()) root.set(key, value_of(inner));
@@ -143,13 +148,14 @@ core::result<void> reshape_files::write_model_file(uint32_t rank, const tensor_s
     return {};
   };
   ++count_;
-  return write_torch_archive(folder_ / fmt::format("mp_rank_{:02}_model_states.pt", rank), root, file.storages(), told);
+  return formats::write_torch_archive(folder_ / fmt::format("mp_rank_{:02}_model_states.pt", rank), root,
+                                      file.storages(), told);
 }
 
-core::result<void> reshape_files::write_layers(uint32_t rank, const tensor_source& s,
-                                               const deepspeed_write_options& options) {
-  std::map<uint32_t, std::vector<std::pair<std::string, const tensor_entry*>>> layers;
-  std::map<std::string, const layer_place*> places;
+core::result<void> reshape_files::write_layers(uint32_t rank, const formats::tensor_source& s,
+                                               const formats::deepspeed_write_options& options) {
+  std::map<uint32_t, std::vector<std::pair<std::string, const formats::tensor_entry*>>> layers;
+  std::map<std::string, const formats::layer_place*> places;
   for (const auto& [name, place] : plan_.map().places) places.emplace(pipeline_name(plan_.map(), name), &place);
   for (const auto* t : module_of(s, options.exclude_frozen_parameters)) {
     // The ranks of the first stage, which precede all others, have written the tied modules.
@@ -157,12 +163,13 @@ core::result<void> reshape_files::write_layers(uint32_t rank, const tensor_sourc
     const auto* place = places.at(t->name);
     layers[place->layer].emplace_back(place->key, t);
   }
-  source_reader reader(s, files_);
+  formats::source_reader reader(s, files_);
   for (const auto& [layer, tensors] : layers) {
-    torch_file file(reader);
-    file.root = torch_value::ordered_dict();
+    formats::torch_file file(reader);
+    file.root = formats::torch_value::ordered_dict();
     for (const auto& [key, t] : tensors) {
-      const bool in_the_engines_type = has_optimizer_ && t->kind != tensor_kind::buffer && is_floating(t->type);
+      const bool in_the_engines_type =
+          has_optimizer_ && t->kind != formats::tensor_kind::buffer && formats::is_floating(t->type);
       file.root.set(key, file.whole(in_the_engines_type ? options.weight_type : t->type, *t));
     }
     const auto told = [&](uint64_t n) -> core::result<void> {
@@ -176,7 +183,7 @@ core::result<void> reshape_files::write_layers(uint32_t rank, const tensor_sourc
     };
     ++count_;
     const std::string name = fmt::format("layer_{:02}-model_{:02}-model_states.pt", layer, rank % to_.tensor);
-    TROUPE_TRY(write_torch_archive(folder_ / name, file.root, file.storages(), told));
+    TROUPE_TRY(formats::write_torch_archive(folder_ / name, file.root, file.storages(), told));
   }
   return {};
 }

@@ -9,8 +9,8 @@
 #include <functional>
 #include <set>
 
-#include "checkpoint/safetensors/header.hpp"
 #include "core/tensor_view.hpp"
+#include "formats/safetensors/header.hpp"
 
 namespace troupe::checkpoint {
 namespace {
@@ -49,15 +49,16 @@ pipeline_map map_of_pipeline(const std::set<std::string>& names) {
   pipeline_map out;
   uint32_t lowest = UINT32_MAX;
   for (const auto& name : names)
-    if (auto place = layer_place_of(name)) {
+    if (auto place = formats::layer_place_of(name)) {
       lowest = std::min(lowest, place->layer);
       out.places.emplace(name, std::move(*place));
     }
   for (const auto& name : names) {
-    if (!name.starts_with(tied_modules)) continue;
-    const size_t key = name.find('.', tied_modules.size()) + 1;  // without a dot it is 0: the whole name is the key
+    if (!name.starts_with(formats::tied_modules)) continue;
+    const size_t key =
+        name.find('.', formats::tied_modules.size()) + 1;  // without a dot it is 0: the whole name is the key
     const uint32_t layer = lowest >= 2 ? 1 : 0;
-    out.places.emplace(name, layer_place{layer, name.substr(key)});
+    out.places.emplace(name, formats::layer_place{layer, name.substr(key)});
     out.prefixes[layer] = name.substr(0, key);
   }
   return out;
@@ -93,11 +94,12 @@ core::result<std::map<uint32_t, uint32_t>> stages_that_begin_at(const std::vecto
 
 }  // namespace
 
-core::result<pipeline_map> pipeline_map_of(const tensor_source& whole) {
+core::result<pipeline_map> pipeline_map_of(const formats::tensor_source& whole) {
   std::set<std::string> names;
   for (const auto& t : whole.tensors) names.insert(t.name);
-  if (std::ranges::all_of(names, [](const auto& n) { return layer_place_of(n) || n.starts_with(tied_modules); }) &&
-      std::ranges::any_of(names, [](const auto& n) { return layer_place_of(n).has_value(); }))
+  if (std::ranges::all_of(
+          names, [](const auto& n) { return formats::layer_place_of(n) || n.starts_with(formats::tied_modules); }) &&
+      std::ranges::any_of(names, [](const auto& n) { return formats::layer_place_of(n).has_value(); }))
     return map_of_pipeline(names);
   std::map<std::string, size_t> order;
   for (size_t i = 0; i < whole.parameter_order.size(); ++i) order.emplace(whole.parameter_order[i], i);
@@ -109,9 +111,9 @@ core::result<pipeline_map> pipeline_map_of(const tensor_source& whole) {
       if (at != order.end()) first = std::min(first, at->second);
     }
   if (blocks.empty())
-    return fail(
-        error_kind::bad_input,
-        fmt::format("'{}' has no numbered blocks that could be divided over a pipeline's stages", shown_place(whole)));
+    return fail(error_kind::bad_input,
+                fmt::format("'{}' has no numbered blocks that could be divided over a pipeline's stages",
+                            formats::shown_place(whole)));
   std::vector<std::pair<size_t, block_name>> sorted;
   for (const auto& [block, at] : blocks) sorted.emplace_back(at, block);
   std::ranges::stable_sort(sorted, {}, &std::pair<size_t, block_name>::first);
@@ -122,7 +124,7 @@ core::result<pipeline_map> pipeline_map_of(const tensor_source& whole) {
   for (const auto& name : names) {
     const auto b = block_of(name);
     const uint32_t layer = b ? layer_of.at(*b) : comes_first(name, order, sorted.front().first) ? 0 : last;
-    out.places.emplace(name, layer_place{layer, b ? name.substr(b->key) : name});
+    out.places.emplace(name, formats::layer_place{layer, b ? name.substr(b->key) : name});
     out.prefixes.emplace(layer, b ? name.substr(0, b->key) : "");
   }
   return out;
@@ -130,7 +132,7 @@ core::result<pipeline_map> pipeline_map_of(const tensor_source& whole) {
 
 std::string pipeline_name(const pipeline_map& map, const std::string& name) {
   const auto place = map.places.find(name);
-  if (place == map.places.end() || name.starts_with(tied_modules)) return name;
+  if (place == map.places.end() || name.starts_with(formats::tied_modules)) return name;
   return fmt::format("{}.{}", place->second.layer, place->second.key);
 }
 
@@ -154,12 +156,13 @@ core::result<std::map<uint32_t, uint32_t>> stages_of(const pipeline_map& map, ui
   return out;
 }
 
-core::result<uint64_t> padding_bytes(const tensor_source& whole, uint32_t tensor, const rule_chooser& rules) {
+core::result<uint64_t> padding_bytes(const formats::tensor_source& whole, uint32_t tensor,
+                                     const formats::rule_chooser& rules) {
   uint64_t out = 0;
   for (const auto& t : whole.tensors) {
     TROUPE_ASSIGN(const auto rule, rules(t.name));
-    if (rule.kind != cut_kind::along || rule.original_rows == 0) continue;
-    TROUPE_ASSIGN(const auto cut, cut_to_split(t.name, rule, t.shape, tensor));
+    if (rule.kind != formats::cut_kind::along || rule.original_rows == 0) continue;
+    TROUPE_ASSIGN(const auto cut, formats::cut_to_split(t.name, rule, t.shape, tensor));
     uint64_t elements = 0;
     for (const auto& s : cut.slices) elements += core::numel_of(s);
     out = std::max(out, (elements - std::min(elements, core::numel_of(t.shape))) * core::size_of(t.type));
@@ -167,13 +170,14 @@ core::result<uint64_t> padding_bytes(const tensor_source& whole, uint32_t tensor
   return out;
 }
 
-core::result<reshape_plan> reshape_plan::create(const tensor_source& whole, const parallel_degrees& to,
-                                                rule_chooser rules, const std::vector<uint32_t>& partition,
-                                                std::optional<uint32_t> zeros) {
-  if (to.pipeline == 0 || to.tensor == 0 || to.data == 0 || uint64_t{to.pipeline} * to.tensor > max_tensor_ranks)
+core::result<reshape_plan> reshape_plan::create(const formats::tensor_source& whole,
+                                                const formats::parallel_degrees& to, formats::rule_chooser rules,
+                                                const std::vector<uint32_t>& partition, std::optional<uint32_t> zeros) {
+  if (to.pipeline == 0 || to.tensor == 0 || to.data == 0 ||
+      uint64_t{to.pipeline} * to.tensor > formats::max_tensor_ranks)
     return fail(error_kind::limit,
                 fmt::format("wanted 1 to {} model-parallel ranks, got {} stages of {} tensor-parallel ranks",
-                            max_tensor_ranks, to.pipeline, to.tensor));
+                            formats::max_tensor_ranks, to.pipeline, to.tensor));
   reshape_plan out;
   out.whole_ = &whole;
   out.to_ = to;
@@ -182,20 +186,20 @@ core::result<reshape_plan> reshape_plan::create(const tensor_source& whole, cons
   bool cuts = false;
   for (const auto& t : whole.tensors) {
     TROUPE_ASSIGN(const auto rule, out.rules_(t.name));
-    const auto cut = cut_to_split(t.name, rule, t.shape, to.tensor);
-    if (!cut) return fail(cut.error().in(fmt::format("'{}'", shown_place(whole))));
-    cuts = cuts || cut->kind == cut_kind::along;
+    const auto cut = formats::cut_to_split(t.name, rule, t.shape, to.tensor);
+    if (!cut) return fail(cut.error().in(fmt::format("'{}'", formats::shown_place(whole))));
+    cuts = cuts || cut->kind == formats::cut_kind::along;
     for (const auto& s : cut->slices) out.bytes_ += core::numel_of(s) * core::size_of(t.type);
   }
   if (to.tensor > 1 && !cuts)
     return fail(error_kind::bad_input,
                 fmt::format("'{}': no rule cuts any of its parameters over {} tensor-parallel ranks; they have neither "
                             "Megatron's names nor published patterns",
-                            shown_place(whole), to.tensor));
+                            formats::shown_place(whole), to.tensor));
   if (to.pipeline == 1 && (partition.empty() || partition == std::vector<uint32_t>{0})) return out;
   TROUPE_ASSIGN(auto map, pipeline_map_of(whole));
   auto stages = stages_of(map, to.pipeline, partition);
-  if (!stages) return fail(stages.error().in(fmt::format("'{}'", shown_place(whole))));
+  if (!stages) return fail(stages.error().in(fmt::format("'{}'", formats::shown_place(whole))));
   out.map_ = std::move(map);
   out.stage_of_ = std::move(*stages);
   return out;
@@ -204,14 +208,14 @@ core::result<reshape_plan> reshape_plan::create(const tensor_source& whole, cons
 bool reshape_plan::is_elsewhere(const std::string& name, uint32_t stage) const {
   if (to_.pipeline == 1) return false;
   // The last stage has a copy of tied weights, usually the embedding's.
-  if (name.starts_with(tied_modules) && stage + 1 == to_.pipeline) return false;
+  if (name.starts_with(formats::tied_modules) && stage + 1 == to_.pipeline) return false;
   const auto at = map_.places.find(name);
   return at == map_.places.end() || stage_of_.at(at->second.layer) != stage;
 }
 
-core::result<tensor_source> reshape_plan::rank(uint32_t number) const {
+core::result<formats::tensor_source> reshape_plan::rank(uint32_t number) const {
   const uint32_t stage = number / to_.tensor, place = number % to_.tensor;
-  tensor_source out;
+  formats::tensor_source out;
   out.format = whole_->format;
   out.folder = whole_->folder;
   out.files = whole_->files;
@@ -220,10 +224,10 @@ core::result<tensor_source> reshape_plan::rank(uint32_t number) const {
   for (const auto& t : whole_->tensors) {
     if (is_elsewhere(t.name, stage)) continue;
     TROUPE_ASSIGN(const auto rule, rules_(t.name));
-    const auto cut = cut_to_split(t.name, rule, t.shape, to_.tensor);
-    if (!cut) return fail(cut.error().in(fmt::format("'{}'", shown_place(*whole_))));
-    auto slice = slice_entry(*cut, t, place, zeros_);
-    if (!slice) return fail(slice.error().in(fmt::format("'{}'", shown_place(*whole_))));
+    const auto cut = formats::cut_to_split(t.name, rule, t.shape, to_.tensor);
+    if (!cut) return fail(cut.error().in(fmt::format("'{}'", formats::shown_place(*whole_))));
+    auto slice = formats::slice_entry(*cut, t, place, zeros_);
+    if (!slice) return fail(slice.error().in(fmt::format("'{}'", formats::shown_place(*whole_))));
     slice->name = pipeline_name(map_, t.name);
     out.tensors.push_back(std::move(*slice));
   }
@@ -231,7 +235,7 @@ core::result<tensor_source> reshape_plan::rank(uint32_t number) const {
     if (!is_elsewhere(t.of, stage)) out.tied.push_back({t.name, pipeline_name(map_, t.of)});
   for (const auto& name : whole_->parameter_order)
     if (!is_elsewhere(name, stage)) out.parameter_order.push_back(pipeline_name(map_, name));
-  TROUPE_TRY(complete(out));
+  TROUPE_TRY(formats::complete(out));
   return out;
 }
 

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "checkpoint/safetensors/header.hpp"
+#include "formats/safetensors/header.hpp"
 #include "kernels/base/cast.hpp"
 #include "kernels/base/half.hpp"
 #include "kernels/compress/block_codes.hpp"
@@ -19,27 +19,27 @@ using kernels::group_scale;
 /// Stores a matrix as integers or floating-point codes in the formats of compressed-tensors.
 class compressed_form final : public stored_form {
  public:
-  explicit compressed_form(const compressed_matrix& m) : stored_form(m.rows, m.columns), m_(m) {}
+  explicit compressed_form(const formats::compressed_matrix& m) : stored_form(m.rows, m.columns), m_(m) {}
 
   [[nodiscard]] std::string name() const override {
     const auto codes = m_.scheme.codes();
     return codes.kind == kernels::code_kind::integer ? fmt::format("int{}", m_.scheme.bits)
-                                                     : std::string(name_of(m_.scheme.layout));
+                                                     : std::string(formats::name_of(m_.scheme.layout));
   }
 
   [[nodiscard]] core::result<void> round(std::span<float> values, std::span<const float>) const override {
     auto m = m_;
     m.rows = values.size() / m.columns;
     float global = 1;
-    if (m.scheme.layout == compressed_layout::nvfp4) {
+    if (m.scheme.layout == formats::compressed_layout::nvfp4) {
       float largest = 0;
       for (const float x : values) largest = std::max(largest, std::fabs(x));
       global = kernels::global_scale_of(largest);
     }
-    TROUPE_ASSIGN(const auto scales, scales_of(m, values, 0, global));
+    TROUPE_ASSIGN(const auto scales, formats::scales_of(m, values, 0, global));
     std::vector<std::byte> stored(m.rows * m.code_row_bytes());
-    encode_rows(m, values, scales, global, stored);
-    decode_rows(m, stored, scales, global, values);
+    formats::encode_rows(m, values, scales, global, stored);
+    formats::decode_rows(m, stored, scales, global, values);
     return {};
   }
 
@@ -74,28 +74,29 @@ class compressed_form final : public stored_form {
       values[i] = static_cast<float>(q[i] - s.zero) * s.scale;
     }
     std::vector<stored_bytes> out;
-    for (const auto& part : parts_of(m_)) {
-      if (part.part == weight_part::shape) continue;
-      std::vector<std::byte> bytes(bytes_of(part.type, part.shape).value_or(0));
-      if (part.part == weight_part::codes) encode_rows(m_, values, scales, 1, bytes);
-      if (part.part == weight_part::scales) encode_scales(m_, scales, bytes);
-      if (part.part == weight_part::zeros) encode_zeros(m_, words_of_rows(m_, 0, m_.rows), scales, bytes);
+    for (const auto& part : formats::parts_of(m_)) {
+      if (part.part == formats::weight_part::shape) continue;
+      std::vector<std::byte> bytes(formats::bytes_of(part.type, part.shape).value_or(0));
+      if (part.part == formats::weight_part::codes) formats::encode_rows(m_, values, scales, 1, bytes);
+      if (part.part == formats::weight_part::scales) formats::encode_scales(m_, scales, bytes);
+      if (part.part == formats::weight_part::zeros)
+        formats::encode_zeros(m_, formats::words_of_rows(m_, 0, m_.rows), scales, bytes);
       out.push_back({part.part, std::move(bytes)});
     }
     return out;
   }
 
  private:
-  compressed_matrix m_;
+  formats::compressed_matrix m_;
 };
 
 /// Stores a matrix as blocks of a GGUF type, along the input dimension.
 class block_form final : public stored_form {
  public:
-  block_form(gguf_type type, kernels::block_format format, uint64_t rows, uint64_t columns)
+  block_form(formats::gguf_type type, kernels::block_format format, uint64_t rows, uint64_t columns)
       : stored_form(rows, columns), type_(type), format_(format) {}
 
-  [[nodiscard]] std::string name() const override { return std::string(name_of(type_)); }
+  [[nodiscard]] std::string name() const override { return std::string(formats::name_of(type_)); }
 
   [[nodiscard]] core::result<void> round(std::span<float> values, std::span<const float> importance) const override {
     const uint64_t blocks = values.size() / kernels::elements_of(format_);
@@ -139,7 +140,7 @@ class block_form final : public stored_form {
                           bytes.data() + b * kernels::bytes_of(format_));
     }
     std::vector<stored_bytes> out;
-    out.push_back({weight_part::codes, std::move(bytes)});
+    out.push_back({formats::weight_part::codes, std::move(bytes)});
     return out;
   }
 
@@ -148,7 +149,7 @@ class block_form final : public stored_form {
     return fail(error_kind::numeric, fmt::format("a value that {} cannot hold: NaN, infinite or too large", name()));
   }
 
-  gguf_type type_;
+  formats::gguf_type type_;
   kernels::block_format format_;
 };
 
@@ -162,10 +163,12 @@ core::result<std::vector<stored_bytes>> stored_form::pack(std::span<const affine
   return fail(error_kind::bug, name() + " has no grids");
 }
 
-std::shared_ptr<const stored_form> form_of(const compressed_matrix& m) { return std::make_shared<compressed_form>(m); }
+std::shared_ptr<const stored_form> form_of(const formats::compressed_matrix& m) {
+  return std::make_shared<compressed_form>(m);
+}
 
-std::shared_ptr<const stored_form> form_of(gguf_type type, uint64_t rows, uint64_t columns) {
-  const auto format = blocks_of(type);
+std::shared_ptr<const stored_form> form_of(formats::gguf_type type, uint64_t rows, uint64_t columns) {
+  const auto format = formats::blocks_of(type);
   if (!format) return nullptr;
   return std::make_shared<block_form>(type, *format, rows, columns);
 }

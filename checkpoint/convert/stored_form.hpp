@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/compressed/stored_weight.hpp"
-#include "checkpoint/gguf/tensor_type.hpp"
 #include "core/error.hpp"
+#include "formats/compressed/stored_weight.hpp"
+#include "formats/gguf/tensor_type.hpp"
 
 namespace troupe::checkpoint {
 
@@ -25,7 +25,7 @@ struct affine_grid {
 
 /// One part (codes, scales ...) of a stored matrix, and its bytes.
 struct stored_bytes {
-  weight_part part = weight_part::codes;
+  formats::weight_part part = formats::weight_part::codes;
   std::vector<std::byte> bytes;
 };
 
@@ -63,8 +63,8 @@ class stored_form {
   uint64_t rows_, columns_;
 };
 
-std::shared_ptr<const stored_form> form_of(const compressed_matrix& m);
+std::shared_ptr<const stored_form> form_of(const formats::compressed_matrix& m);
 /// Returns how a matrix is stored in a GGUF type; null for types that do not store blocks.
-std::shared_ptr<const stored_form> form_of(gguf_type type, uint64_t rows, uint64_t columns);
+std::shared_ptr<const stored_form> form_of(formats::gguf_type type, uint64_t rows, uint64_t columns);
 
 }  // namespace troupe::checkpoint

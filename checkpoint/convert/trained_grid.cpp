@@ -3,26 +3,26 @@
 #include <cmath>
 #include <optional>
 
-#include "checkpoint/source/source_reader.hpp"
 #include "core/tensor_view.hpp"
+#include "formats/source/source_reader.hpp"
 #include "kernels/compress/compressed_weight.hpp"
 
 namespace troupe::checkpoint {
 namespace {
 
 /// Reads the values of a weight tensor as a row-major matrix (out, in).
-core::result<std::vector<float>> values_of(const tensor_source& source, const std::string& tensor,
+core::result<std::vector<float>> values_of(const formats::tensor_source& source, const std::string& tensor,
                                            const trained_grid& grid, const stored_form& form) {
-  const tensor_entry* entry = nullptr;
-  for (const auto kind : {tensor_kind::master, tensor_kind::frozen, tensor_kind::weight})
-    if (entry == nullptr) entry = find_tensor(source, tensor, kind);
+  const formats::tensor_entry* entry = nullptr;
+  for (const auto kind : {formats::tensor_kind::master, formats::tensor_kind::frozen, formats::tensor_kind::weight})
+    if (entry == nullptr) entry = formats::find_tensor(source, tensor, kind);
   const uint64_t rows = form.rows(), columns = form.columns();
   if (entry == nullptr || core::numel_of(entry->shape) != rows * columns)
     return core::fail(core::error_kind::bug,
                       "a trained grid of '" + tensor + "', which is not there or of another size");
   std::vector<float> read(rows * columns);
   const std::span bytes(reinterpret_cast<std::byte*>(read.data()), read.size() * sizeof(float));
-  TROUPE_TRY(source_reader(source).read_as(core::dtype::f32, *entry, 0, read.size(), bytes));
+  TROUPE_TRY(formats::source_reader(source).read_as(core::dtype::f32, *entry, 0, read.size(), bytes));
   if (!grid.transposed) return read;
   std::vector<float> out(read.size());
   kernels::to_order({.grid = {}, .rows = columns, .columns = rows, .transposed = true}, core::dtype::f32, bytes.data(),
@@ -32,7 +32,7 @@ core::result<std::vector<float>> values_of(const tensor_source& source, const st
 
 }  // namespace
 
-core::result<bool> put_trained(weight_store& store, const tensor_source& source, const std::string& tensor,
+core::result<bool> put_trained(weight_store& store, const formats::tensor_source& source, const std::string& tensor,
                                const trained_grid& grid, const stored_form& form) {
   const uint64_t group = form.group(), elements = form.rows() * form.columns();
   if (group == 0 || grid.scales.empty() || grid.group_size % group != 0 ||

@@ -8,8 +8,8 @@
 
 #include "checkpoint/convert/stored_form.hpp"
 #include "checkpoint/convert/weight_store.hpp"
-#include "checkpoint/source/tensor_source.hpp"
 #include "core/error.hpp"
+#include "formats/source/tensor_source.hpp"
 
 namespace troupe::checkpoint {
 
@@ -24,7 +24,7 @@ struct trained_grid {
 /// Adds the tensor in the form `form` to `store`, with the errors from scales that the format rounds. Returns false
 /// and adds nothing if the format has no such grid, its groups do not divide the runs, or a run has no grid or needs
 /// wider codes.
-core::result<bool> put_trained(weight_store& store, const tensor_source& source, const std::string& tensor,
+core::result<bool> put_trained(weight_store& store, const formats::tensor_source& source, const std::string& tensor,
                                const trained_grid& grid, const stored_form& form);
 
 }  // namespace troupe::checkpoint

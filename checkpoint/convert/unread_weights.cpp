@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "checkpoint/files/file_system.hpp"
 #include "core/text.hpp"
+#include "storage/files/file_system.hpp"
 
 namespace troupe::checkpoint {
 namespace {
@@ -73,7 +73,7 @@ std::optional<std::pair<fs::path, const kind_of_weights*>> first_weights_in(cons
   std::vector<fs::path> entries;
   std::error_code ec;
   size_t seen = 0;
-  for (fs::directory_iterator at(folder, ec), end; !ec && at != end && seen < max_folder_entries;
+  for (fs::directory_iterator at(folder, ec), end; !ec && at != end && seen < storage::max_folder_entries;
        at.increment(ec), ++seen)
     entries.push_back(at->path());
   std::ranges::sort(entries);

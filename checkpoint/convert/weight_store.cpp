@@ -10,10 +10,10 @@
 #include <optional>
 #include <utility>
 
-#include "checkpoint/files/atomic_file.hpp"
-#include "checkpoint/files/file_system.hpp"
 #include "core/json_text.hpp"
 #include "core/system_error.hpp"
+#include "storage/files/atomic_file.hpp"
+#include "storage/files/file_system.hpp"
 
 namespace troupe::checkpoint {
 namespace {
@@ -42,10 +42,10 @@ uint64_t count_in(const json& v) { return v.get_ref<const json::number_unsigned_
 std::optional<prepared_part> part_of(uint64_t n, const json& offset, const json& size, const json& digest,
                                      uint64_t bytes) {
   const uint64_t at = count_in(offset), count = count_in(size);
-  const auto known = digest_from_hex(digest.get_ref<const std::string&>());
-  if (n > static_cast<uint64_t>(weight_part::global_scale) || at > bytes || count > bytes - at || !known)
+  const auto known = storage::digest_from_hex(digest.get_ref<const std::string&>());
+  if (n > static_cast<uint64_t>(formats::weight_part::global_scale) || at > bytes || count > bytes - at || !known)
     return std::nullopt;
-  return prepared_part{static_cast<weight_part>(n), at, count, *known};
+  return prepared_part{static_cast<formats::weight_part>(n), at, count, *known};
 }
 
 tl::unexpected<core::error> damaged(const fs::path& folder, const std::string& what) {
@@ -103,14 +103,15 @@ core::result<void> weight_store::read_journal() {
   const auto other = [] { return fail(error_kind::mismatch, "no journal of this purpose"); };
   const auto broken = [&] { return damaged(folder_, "the journal does not match its digest"); };
   if (!fs::exists(folder_ / journal_name, e)) return other();
-  TROUPE_ASSIGN(const auto text, read_small_file(real_files(), folder_ / journal_name, max_journal_bytes));
+  TROUPE_ASSIGN(const auto text,
+                storage::read_small_file(storage::real_files(), folder_ / journal_name, max_journal_bytes));
   auto all = core::parse_json<json>(text);
   if (!all || !all->is_object()) return broken();
   try {
     if (const auto version = all->find("version"); version == all->end() || *version != journal_version) return other();
-    const auto digest = digest_from_hex(all->at("digest").get_ref<const std::string&>());
+    const auto digest = storage::digest_from_hex(all->at("digest").get_ref<const std::string&>());
     all->erase("digest");
-    if (!digest || *digest != digest_of(all->dump())) return broken();
+    if (!digest || *digest != storage::digest_of(all->dump())) return broken();
     if (all->at("purpose") != purpose_) return other();
     inputs_digest_ = all->at("inputs").get<std::string>();
     steps_ = count_in(all->at("steps"));
@@ -125,7 +126,7 @@ core::result<void> weight_store::read_journal() {
       }
     }
     for (const auto& [name, v] : all->at("values").items()) {
-      const auto at = part_of(static_cast<uint64_t>(weight_part::codes), v.at(0), v.at(1), v.at(2), bytes_);
+      const auto at = part_of(static_cast<uint64_t>(formats::weight_part::codes), v.at(0), v.at(1), v.at(2), bytes_);
       if (!at || at->offset_bytes % value_alignment_bytes != 0 || at->bytes % sizeof(float) != 0) return broken();
       values_[name] = *at;
     }
@@ -140,7 +141,7 @@ core::result<void> weight_store::read_journal() {
 
 core::result<void> weight_store::check_part(const std::string& tensor, const prepared_part& part) const {
   std::vector<std::byte> block(static_cast<size_t>(std::min<uint64_t>(part.bytes, checked_bytes)));
-  digest_stream digest;
+  storage::digest_stream digest;
   for (uint64_t done = 0; done < part.bytes;) {
     const auto want = static_cast<size_t>(std::min<uint64_t>(part.bytes - done, block.size()));
     const ssize_t n = ::pread(fd_, block.data(), want, static_cast<off_t>(part.offset_bytes + done));
@@ -152,7 +153,7 @@ core::result<void> weight_store::check_part(const std::string& tensor, const pre
   }
   if (digest.value() == part.digest) return {};
   return damaged(folder_, fmt::format("{} bytes at byte {} of {}, of weight '{}', do not match their digest",
-                                      part.bytes, part.offset_bytes, weights_name, shown(tensor)));
+                                      part.bytes, part.offset_bytes, weights_name, formats::shown(tensor)));
 }
 
 core::result<void> weight_store::check_bytes() const {
@@ -179,7 +180,7 @@ core::result<void> weight_store::put(const std::string& tensor, const std::vecto
   prepared_weight w{.parts = {}, .lost = lost};
   for (const auto& p : parts) {
     TROUPE_ASSIGN(const auto at, append(p.bytes));
-    w.parts.push_back({p.part, at, p.bytes.size(), digest_of(p.bytes)});
+    w.parts.push_back({p.part, at, p.bytes.size(), storage::digest_of(p.bytes)});
   }
   made_.weights[tensor] = std::move(w);
   return {};
@@ -190,7 +191,7 @@ core::result<void> weight_store::put_values(const std::string& tensor, std::span
                                        value_alignment_bytes);
   TROUPE_TRY(append(padding));
   TROUPE_ASSIGN(const auto at, append(std::as_bytes(values)));
-  values_[tensor] = {weight_part::codes, at, values.size_bytes(), digest_of(std::as_bytes(values))};
+  values_[tensor] = {formats::weight_part::codes, at, values.size_bytes(), storage::digest_of(std::as_bytes(values))};
   return {};
 }
 
@@ -211,14 +212,14 @@ core::result<void> weight_store::commit(uint64_t steps) {
         weights[name] = {{"error", w.lost.error_squares}, {"squares", w.lost.squares}, {"largest", w.lost.largest}};
     auto& parts = to["parts"] = json::array();
     for (const auto& p : w.parts)
-      parts.push_back({static_cast<int>(p.part), p.offset_bytes, p.bytes, to_hex(p.digest)});
+      parts.push_back({static_cast<int>(p.part), p.offset_bytes, p.bytes, storage::to_hex(p.digest)});
   }
   auto& values = all["values"] = json::object();
-  for (const auto& [name, v] : values_) values[name] = {v.offset_bytes, v.bytes, to_hex(v.digest)};
+  for (const auto& [name, v] : values_) values[name] = {v.offset_bytes, v.bytes, storage::to_hex(v.digest)};
   auto& importance = all["importance"] = json::object();
   for (const auto& [name, v] : made_.importance) importance[name] = v;
-  all["digest"] = to_hex(digest_of(all.dump()));
-  TROUPE_TRY(write_file_atomically(folder_ / journal_name, all.dump()));
+  all["digest"] = storage::to_hex(storage::digest_of(all.dump()));
+  TROUPE_TRY(storage::write_file_atomically(folder_ / journal_name, all.dump()));
   steps_ = steps;
   return {};
 }
@@ -231,14 +232,14 @@ core::result<prepared_weights> weight_store::prepared() const {
   return out;
 }
 
-tensor_source weight_store::overlaid(const tensor_source& source) const {
-  tensor_source out = source;
+formats::tensor_source weight_store::overlaid(const formats::tensor_source& source) const {
+  formats::tensor_source out = source;
   if (values_.empty()) return out;
   const auto file = static_cast<uint32_t>(out.files.size());
   out.files.push_back({.path = folder_ / weights_name, .bytes = bytes_});
   for (auto& t : out.tensors) {
     const auto at = values_.find(t.name);
-    if (at == values_.end() || t.kind == tensor_kind::moment) continue;
+    if (at == values_.end() || t.kind == formats::tensor_kind::moment) continue;
     t.type = core::dtype::f32;
     t.cut = {};
     t.pieces = {{.file = file,

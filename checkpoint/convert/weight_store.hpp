@@ -14,8 +14,8 @@
 
 #include "checkpoint/convert/prepared_weights.hpp"
 #include "checkpoint/convert/stored_form.hpp"
-#include "checkpoint/source/tensor_source.hpp"
 #include "core/error.hpp"
+#include "formats/source/tensor_source.hpp"
 
 namespace troupe::checkpoint {
 
@@ -56,7 +56,7 @@ class weight_store {
   /// that no longer match their digests.
   [[nodiscard]] core::result<prepared_weights> prepared() const;
   /// Returns `source` with the values that put_values() added.
-  [[nodiscard]] tensor_source overlaid(const tensor_source& source) const;
+  [[nodiscard]] formats::tensor_source overlaid(const formats::tensor_source& source) const;
 
  private:
   weight_store(std::filesystem::path folder, std::string purpose, int fd);

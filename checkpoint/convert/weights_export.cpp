@@ -9,15 +9,15 @@
 #include <set>
 #include <system_error>
 
-#include "checkpoint/files/parallel_output.hpp"
-#include "checkpoint/safetensors/header.hpp"
-#include "checkpoint/safetensors/older_weights.hpp"
-#include "checkpoint/safetensors/weights_index.hpp"
-#include "checkpoint/source/element_cast.hpp"
-#include "checkpoint/source/source_reader.hpp"
-#include "checkpoint/torch/archive_writer.hpp"
 #include "core/system_error.hpp"
 #include "core/tensor_view.hpp"
+#include "formats/safetensors/header.hpp"
+#include "formats/safetensors/older_weights.hpp"
+#include "formats/safetensors/weights_index.hpp"
+#include "formats/source/element_cast.hpp"
+#include "formats/source/source_reader.hpp"
+#include "formats/torch/archive_writer.hpp"
+#include "storage/files/parallel_output.hpp"
 
 namespace troupe::checkpoint {
 namespace {
@@ -28,9 +28,10 @@ using weights = std::vector<exported_weight>;
 uint64_t bytes_of(const exported_weight& w) { return core::numel_of(w.from->shape) * core::size_of(w.type); }
 
 /// Returns the tensor that is written as a name's weight; null if the name has only moments.
-const tensor_entry* weight_of(const tensor_source& from, const std::string& name) {
-  for (const auto kind : {tensor_kind::master, tensor_kind::frozen, tensor_kind::buffer, tensor_kind::weight})
-    if (const auto* t = find_tensor(from, name, kind)) return t;
+const formats::tensor_entry* weight_of(const formats::tensor_source& from, const std::string& name) {
+  for (const auto kind : {formats::tensor_kind::master, formats::tensor_kind::frozen, formats::tensor_kind::buffer,
+                          formats::tensor_kind::weight})
+    if (const auto* t = formats::find_tensor(from, name, kind)) return t;
   return nullptr;
 }
 
@@ -50,8 +51,8 @@ struct output_layout {
   std::vector<output_shard> shards;
   uint64_t tensor_bytes = 0;
 
-  [[nodiscard]] const weights_names& names() const {
-    return format == file_format::torch ? torch_names : safetensors_names;
+  [[nodiscard]] const formats::weights_names& names() const {
+    return format == file_format::torch ? formats::torch_names : formats::safetensors_names;
   }
   [[nodiscard]] fs::path index() const { return folder / names().index(); }
 };
@@ -59,14 +60,14 @@ struct output_layout {
 /// Reports the written bytes to the caller. Any thread may call it, but only one at a time.
 class progress_teller {
  public:
-  progress_teller(const progress_function& tell, uint64_t total) : tell_(tell), total_(total) {}
+  progress_teller(const storage::progress_function& tell, uint64_t total) : tell_(tell), total_(total) {}
   bool add(uint64_t bytes) {
     done_ = std::min(total_, done_ + bytes);
     return !tell_ || tell_(done_, total_);
   }
 
  private:
-  const progress_function& tell_;
+  const storage::progress_function& tell_;
   uint64_t done_ = 0, total_;
 };
 
@@ -74,8 +75,8 @@ class progress_teller {
 class safetensors_content {
  public:
   /// Orders the weights by descending element size, then by name, so that each tensor is aligned.
-  static core::result<safetensors_content> of(const tensor_source& from, const output_shard& shard,
-                                              const string_map& about) {
+  static core::result<safetensors_content> of(const formats::tensor_source& from, const output_shard& shard,
+                                              const formats::string_map& about) {
     safetensors_content out;
     out.holds_ = shard.holds;
     std::ranges::sort(out.holds_, [](const auto* a, const auto* b) {
@@ -83,7 +84,7 @@ class safetensors_content {
       return x != y ? x > y : a->name < b->name;
     });
     uint64_t at = 0;
-    std::vector<safetensors_entry> entries;
+    std::vector<formats::safetensors_entry> entries;
     for (const auto* w : out.holds_) {
       if (w->name == "__metadata__")
         return fail(error_kind::bad_input, "a tensor is named '__metadata__', a name that safetensors reserves");
@@ -91,13 +92,13 @@ class safetensors_content {
       at += bytes_of(*w);
       entries.push_back({w->name, w->type, w->from->shape, out.begins_.back(), at});
     }
-    auto metadata = pytorch_metadata;
+    auto metadata = formats::pytorch_metadata;
     metadata.insert(about.begin(), about.end());
-    auto header = format_header(entries, metadata);
+    auto header = formats::format_header(entries, metadata);
     if (!header) return fail(header.error().in(fmt::format("cannot write '{}'", shard.path.string())));
     out.header_ = std::move(*header);
     out.bytes_ = out.header_.size() + at;
-    for (auto& reader : out.readers_) reader = std::make_unique<source_reader>(from);
+    for (auto& reader : out.readers_) reader = std::make_unique<formats::source_reader>(from);
     return out;
   }
 
@@ -119,8 +120,9 @@ class safetensors_content {
       if (n == 0) continue;
       if (auto ok = readers_[worker]->read_as(w.type, *w.from, begin / width, n / width, out.first(n)); !ok)
         // A numeric error names the tensor already.
-        return ok.error().kind == error_kind::numeric ? ok
-                                                      : fail(ok.error().in(fmt::format("tensor '{}'", shown(w.name))));
+        return ok.error().kind == error_kind::numeric
+                   ? ok
+                   : fail(ok.error().in(fmt::format("tensor '{}'", formats::shown(w.name))));
       out = out.subspan(n);
       at += n;
     }
@@ -132,14 +134,14 @@ class safetensors_content {
   std::vector<uint64_t> begins_;  ///< offset after the header of each weight in holds_
   std::string header_;
   uint64_t bytes_ = 0;
-  std::array<std::unique_ptr<source_reader>, output_workers> readers_;
+  std::array<std::unique_ptr<formats::source_reader>, storage::output_workers> readers_;
 };
 
-core::result<void> write_torch_file(const tensor_source& from, const output_shard& shard, const string_map& about,
-                                    progress_teller& progress) {
-  source_reader reader(from);
-  std::vector<tensor_to_write> tensors;
-  std::map<const tensor_entry*, std::string> owner;
+core::result<void> write_torch_file(const formats::tensor_source& from, const output_shard& shard,
+                                    const formats::string_map& about, progress_teller& progress) {
+  formats::source_reader reader(from);
+  std::vector<formats::tensor_to_write> tensors;
+  std::map<const formats::tensor_entry*, std::string> owner;
   std::map<std::string, std::string> shared;
   for (const auto* w : shard.holds) {
     if (const auto at = owner.find(w->from); at != owner.end()) {
@@ -155,7 +157,7 @@ core::result<void> write_torch_file(const tensor_source& from, const output_shar
     };
     tensors.push_back({w->name, w->type, w->from->shape, {}, std::move(bytes)});
   }
-  return write_torch_archive(shard.path, tensors, shared, {}, about);
+  return formats::write_torch_archive(shard.path, tensors, shared, {}, about);
 }
 
 /// Divides the weights over files by size. In files of torch.save, weights that are tied share one storage, so they are
@@ -170,12 +172,13 @@ core::result<std::vector<output_shard>> shards_of(const weights& all, const weig
       sizes.push_back(bytes_of(w));
       counted.push_back(&w);
     }
-  const auto plan = plan_shards(sizes, layout.is_folder ? std::max<uint64_t>(options.max_shard_bytes, 1) : UINT64_MAX);
-  if (plan.size() > max_shards)
+  const auto plan =
+      formats::plan_shards(sizes, layout.is_folder ? std::max<uint64_t>(options.max_shard_bytes, 1) : UINT64_MAX);
+  if (plan.size() > formats::max_shards)
     return fail(error_kind::limit, fmt::format("{} files would be needed at {} bytes a file, at most {} are allowed",
-                                               plan.size(), options.max_shard_bytes, max_shards));
+                                               plan.size(), options.max_shard_bytes, formats::max_shards));
   std::vector<output_shard> out;
-  std::map<const tensor_entry*, size_t> place;
+  std::map<const formats::tensor_entry*, size_t> place;
   for (size_t s = 0; s < plan.size(); ++s) {
     auto& shard = out.emplace_back();
     if (!layout.is_folder)
@@ -222,16 +225,18 @@ core::result<void> check_room(const fs::path& folder, uint64_t needed) {
 
 /// Writes the shards. Returns safetensors files under their working names; torch's files have their final names
 /// already.
-core::result<std::vector<atomic_file>> write_shards(const tensor_source& from, const output_layout& layout,
-                                                    const string_map& about, progress_teller& progress) {
-  std::vector<atomic_file> written;
+core::result<std::vector<storage::atomic_file>> write_shards(const formats::tensor_source& from,
+                                                             const output_layout& layout,
+                                                             const formats::string_map& about,
+                                                             progress_teller& progress) {
+  std::vector<storage::atomic_file> written;
   for (const auto& shard : layout.shards) {
     if (layout.format == file_format::torch) {
       TROUPE_TRY(write_torch_file(from, shard, about, progress));
       continue;
     }
     TROUPE_ASSIGN(auto content, safetensors_content::of(from, shard, about));
-    TROUPE_ASSIGN(auto file, write_in_blocks(
+    TROUPE_ASSIGN(auto file, storage::write_in_blocks(
                                  shard.path, content.bytes(),
                                  [&](size_t worker, uint64_t at, std::span<std::byte> out) {
                                    return content.fill(worker, at, out);
@@ -242,13 +247,13 @@ core::result<std::vector<atomic_file>> write_shards(const tensor_source& from, c
   return written;
 }
 
-core::result<atomic_file> write_index(const output_layout& layout) {
-  weight_map map;
+core::result<storage::atomic_file> write_index(const output_layout& layout) {
+  formats::weight_map map;
   for (const auto& s : layout.shards)
     for (const auto* w : s.holds) map.emplace_back(w->name, s.path.filename().string());
   std::ranges::sort(map);
-  TROUPE_ASSIGN(const auto text, format_weights_index(map, layout.tensor_bytes));
-  auto file = atomic_file::create(layout.index());
+  TROUPE_ASSIGN(const auto text, formats::format_weights_index(map, layout.tensor_bytes));
+  auto file = storage::atomic_file::create(layout.index());
   if (!file) return file;
   TROUPE_TRY(file->write(text));
   TROUPE_TRY(file->sync());
@@ -260,11 +265,11 @@ core::result<void> remove_older(const output_layout& layout) {
   if (!layout.is_folder) return {};
   std::vector<std::string> kept;
   for (const auto& s : layout.shards) kept.push_back(s.path.filename().string());
-  return remove_older_weights(layout.folder, layout.names(), kept);
+  return formats::remove_older_weights(layout.folder, layout.names(), kept);
 }
 
-core::result<void> write_all(const tensor_source& from, const output_layout& layout, const string_map& about,
-                             progress_teller& progress) {
+core::result<void> write_all(const formats::tensor_source& from, const output_layout& layout,
+                             const formats::string_map& about, progress_teller& progress) {
   TROUPE_TRY(check_room(layout.folder, layout.tensor_bytes));
   TROUPE_ASSIGN(auto written, write_shards(from, layout, about, progress));
   if (layout.shards.size() > 1) {
@@ -284,20 +289,20 @@ bool keeps_bytes_once(const weights_export_options& options) {
   return options.form != weights_form::folder && has_torch_ending(options.out);
 }
 
-core::result<weights> weights_of(const tensor_source& from, const weights_export_options& options) {
+core::result<weights> weights_of(const formats::tensor_source& from, const weights_export_options& options) {
   weights out;
   std::set<std::string_view> seen;
-  std::map<const tensor_entry*, int> of;
+  std::map<const formats::tensor_entry*, int> of;
   core::result<void> ok;
-  const auto add = [&](const std::string& name, const tensor_entry* t) {
-    if (t == nullptr || !ok || (options.exclude_frozen && t->kind == tensor_kind::frozen)) return;
+  const auto add = [&](const std::string& name, const formats::tensor_entry* t) {
+    if (t == nullptr || !ok || (options.exclude_frozen && t->kind == formats::tensor_kind::frozen)) return;
     if (!seen.insert(name).second) return;
     auto written = options.rename ? options.rename(name) : std::optional(name);
     if (!written) return;
-    const bool keeps = t->kind == tensor_kind::frozen || !is_floating(t->type);
+    const bool keeps = t->kind == formats::tensor_kind::frozen || !formats::is_floating(t->type);
     out.push_back({std::move(*written), t, keeps ? t->type : options.type, of[t]++ > 0});
   };
-  for (const auto kind : {tensor_kind::buffer, tensor_kind::frozen})
+  for (const auto kind : {formats::tensor_kind::buffer, formats::tensor_kind::frozen})
     for (const auto& t : from.tensors)
       if (t.kind == kind && weight_of(from, t.name) == &t) add(t.name, &t);
   for (const auto& name : from.parameter_order) add(name, weight_of(from, name));
@@ -306,23 +311,25 @@ core::result<weights> weights_of(const tensor_source& from, const weights_export
   std::set<std::string_view> names;
   for (const auto& w : out)
     if (!names.insert(w.name).second)
-      return fail(error_kind::bad_input, fmt::format("two tensors would be written as '{}'", shown(w.name)));
-  if (out.empty()) return fail(error_kind::bad_input, fmt::format("'{}' holds no weights to write", shown_place(from)));
+      return fail(error_kind::bad_input, fmt::format("two tensors would be written as '{}'", formats::shown(w.name)));
+  if (out.empty())
+    return fail(error_kind::bad_input, fmt::format("'{}' holds no weights to write", formats::shown_place(from)));
   return out;
 }
 
-core::result<weights_export_report> export_weights(const tensor_source& from, const weights_export_options& options) {
+core::result<weights_export_report> export_weights(const formats::tensor_source& from,
+                                                   const weights_export_options& options) {
   TROUPE_ASSIGN(const auto all, weights_of(from, options));
   TROUPE_ASSIGN(const auto layout, layout_of(all, options));
   const auto& folder = layout.folder;
-  if (layout.is_folder) TROUPE_TRY(check_no_other_weights(folder, layout.names()));
+  if (layout.is_folder) TROUPE_TRY(formats::check_no_other_weights(folder, layout.names()));
   std::error_code ec;
   const bool made = layout.is_folder && fs::create_directories(folder, ec);
   if (ec)
     return fail(core::kind_of_write_error(ec.value()),
                 fmt::format("cannot make the folder '{}': {}", folder.string(), ec.message()));
   progress_teller progress(options.progress, layout.tensor_bytes);
-  if (auto ok = write_all(from, layout, layout.is_folder ? string_map() : options.about, progress); !ok) {
+  if (auto ok = write_all(from, layout, layout.is_folder ? formats::string_map() : options.about, progress); !ok) {
     if (made) fs::remove(folder, ec);  // removes the folder only if it is empty
     return fail(ok.error());
   }
@@ -344,8 +351,8 @@ core::result<uint64_t> shard_bytes_from(std::string_view text) {
         }))
       unit = bytes;
   if (error != std::errc() || unit == 0 || number == 0 || number > UINT64_MAX / unit)
-    return fail(error_kind::bad_input,
-                fmt::format("wanted a size such as 5GB or 200MB, or a number of bytes, got '{}'", shown(text)));
+    return fail(error_kind::bad_input, fmt::format("wanted a size such as 5GB or 200MB, or a number of bytes, got '{}'",
+                                                   formats::shown(text)));
   return number * unit;
 }
 

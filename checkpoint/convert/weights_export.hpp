@@ -10,11 +10,11 @@
 #include <string_view>
 #include <vector>
 
-#include "checkpoint/files/progress.hpp"
-#include "checkpoint/safetensors/header.hpp"
-#include "checkpoint/safetensors/weights_folder.hpp"
-#include "checkpoint/source/tensor_source.hpp"
 #include "core/error.hpp"
+#include "formats/safetensors/header.hpp"
+#include "formats/safetensors/weights_folder.hpp"
+#include "formats/source/tensor_source.hpp"
+#include "storage/files/progress.hpp"
 
 namespace troupe::checkpoint {
 
@@ -31,7 +31,7 @@ struct weights_export_options {
   std::filesystem::path out;
   weights_form form = weights_form::by_name;
   bool torch_files = false;  ///< true: a folder gets `pytorch_model*.bin` instead of `model*.safetensors`
-  uint64_t max_shard_bytes = default_shard_bytes;
+  uint64_t max_shard_bytes = formats::default_shard_bytes;
   bool exclude_frozen = false;
   core::dtype type = core::dtype::f32;  ///< written type of trained parameters and floating-point buffers
   /// Returns the name under which a tensor is written, or nothing, by which the tensor is left out. If no function is
@@ -39,8 +39,8 @@ struct weights_export_options {
   std::function<std::optional<std::string>(const std::string&)> rename = {};
   /// Notes about the origin of the weights, by name. Written only if the output is one file: into the metadata of a
   /// safetensors file, or each as an entry `extra/NAME` of a torch.save archive. Readers of both formats ignore them.
-  string_map about = {};
-  progress_function progress = {};
+  formats::string_map about = {};
+  storage::progress_function progress = {};
 };
 
 struct weights_export_report {
@@ -54,8 +54,8 @@ bool keeps_bytes_once(const weights_export_options& options);
 
 /// A weight as an export will write it: name, dtype, shape and source.
 struct exported_weight {
-  std::string name;                    ///< name of the weight in the output
-  const tensor_entry* from = nullptr;  ///< tensor in the source, which must outlive this object
+  std::string name;                             ///< name of the weight in the output
+  const formats::tensor_entry* from = nullptr;  ///< tensor in the source, which must outlive this object
   core::dtype type = core::dtype::f32;
   bool is_tied = false;  ///< true: an earlier weight of the list has the same `from`
 };
@@ -63,7 +63,8 @@ struct exported_weight {
 /// Returns buffers, frozen and trained parameters in the order of DeepSpeed's converter, tied names last; for a trained
 /// parameter the master, or the weight if there is none. Frozen parameters and integers keep their type, as in
 /// DeepSpeed.
-core::result<std::vector<exported_weight>> weights_of(const tensor_source& from, const weights_export_options& options);
+core::result<std::vector<exported_weight>> weights_of(const formats::tensor_source& from,
+                                                      const weights_export_options& options);
 
 /// Writes the weights. In safetensors a tied name has its own bytes; in torch's files it shares its tensor's storage in
 /// the same file. Memory: two blocks of parallel_output.hpp or streamed_file.hpp and the lists of names, whatever the
@@ -71,7 +72,8 @@ core::result<std::vector<exported_weight>> weights_of(const tensor_source& from,
 /// the index last. Files of an earlier export under these names are replaced or removed. Refused before a byte is
 /// written: a name that occurs twice, too little space (with needed and free bytes), nothing to write, a folder with
 /// weights under other names.
-core::result<weights_export_report> export_weights(const tensor_source& from, const weights_export_options& options);
+core::result<weights_export_report> export_weights(const formats::tensor_source& from,
+                                                   const weights_export_options& options);
 
 /// Parses "5GB", "200MB", "750KB", "1TB" (decimal units) or a number of bytes.
 core::result<uint64_t> shard_bytes_from(std::string_view text);

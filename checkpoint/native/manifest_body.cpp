@@ -1,6 +1,7 @@
 #include "checkpoint/native/manifest_body.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -21,15 +22,15 @@ void append_cut(std::string& out, const core::parameter_cut& cut) {
   out += "]},";
 }
 
-void append_tensor(std::string& out, const tensor_entry& t) {
+void append_tensor(std::string& out, const formats::tensor_entry& t) {
   out += fmt::format(R"({{"name":{},"kind":"{}","moment":{},"dtype":"{}","shape":[{}],)", quoted(t.name),
-                     name_of(t.kind), quoted(t.moment), core::name_of(t.type), fmt::join(t.shape, ","));
+                     formats::name_of(t.kind), quoted(t.moment), core::name_of(t.type), fmt::join(t.shape, ","));
   if (t.cut.cuts()) append_cut(out, t.cut);
   out += "\"pieces\":[";
   for (size_t i = 0; i < t.pieces.size(); ++i) {
     const auto& p = t.pieces[i];
     out += fmt::format(R"({}[{},{},{},{},"{}")", i == 0 ? "" : ",", p.file, p.first, p.count, p.offset_bytes,
-                       to_hex(p.digest));
+                       storage::to_hex(p.digest));
     out += t.cut.cuts() ? fmt::format(",{}]", p.share) : "]";
   }
   out += "]}";
@@ -41,8 +42,8 @@ std::string masks_of(const run_state& r) {
   for (const auto& x : r.masks) {
     out += fmt::format("{}\n{{\"module\":{},\"technique\":{},\"elements\":{},\"kept\":\"{}\"",
                        out.empty() ? ",\"masks\":[" : ",", quoted(x.module), quoted(x.technique), x.elements,
-                       hex_of(x.bits));
-    out += x.scores.empty() ? "}" : fmt::format(",\"scores\":\"{}\"}}", hex_of(x.scores));
+                       formats::hex_of(x.bits));
+    out += x.scores.empty() ? "}" : fmt::format(",\"scores\":\"{}\"}}", formats::hex_of(x.scores));
   }
   return out.empty() ? out : out + "]";
 }
@@ -57,7 +58,7 @@ std::string data_of(const run_state& r) {
     const auto& x = r.data->sources[i];
     // A path may contain bytes that are not UTF-8, for which the JSON has replacement characters.
     const auto name = json(x.name).dump(-1, ' ', false, json::error_handler_t::replace);
-    out += fmt::format("{}[{},{},{},\"{}\"]", i == 0 ? "" : ",", name, x.share, x.tokens, to_hex(x.digest));
+    out += fmt::format("{}[{},{},{},\"{}\"]", i == 0 ? "" : ",", name, x.share, x.tokens, storage::to_hex(x.digest));
   }
   out += "]";
   if (const auto& end = r.data->end_of_text) out += fmt::format(",\"end_of_text\":{}", or_null(*end));
@@ -107,14 +108,14 @@ std::string manifest_body(const manifest& m) {
   std::string teacher;
   if (r.teacher)
     teacher = fmt::format(R"(,"teacher":{{"folder":{},"digest":"{}"}})", quoted(r.teacher->folder),
-                          to_hex(r.teacher->digest));
+                          storage::to_hex(r.teacher->digest));
   std::string out = fmt::format(
       "\"save_id\":\"{}\",\n\"run\":{{\"step\":{},\"applied_updates\":{},\"loss_scale\":{},"
       "\"data_position\":{},\"seed\":{},\n\"config\":{},\n\"model\":{},\n\"client_state\":{},\n"
       "\"schedule_position\":{},\"samples_per_step\":{},\"parameter_order\":[{}]{}{}{}{}{}}},\n\"committed_unix_ns\":{}"
       ","
       "\n",
-      to_hex(m.save_id), r.step, r.applied_updates, scale, r.data_position, or_null(r.seed), quoted(r.config),
+      storage::to_hex(m.save_id), r.step, r.applied_updates, scale, r.data_position, or_null(r.seed), quoted(r.config),
       quoted(r.model), quoted(r.client_state), or_null(r.schedule_position), or_null(r.samples_per_step), order,
       masks_of(r), teacher, ranges, data_of(r), left_out_of(r), m.committed_unix_ns);
   out += "\"files\":[";

@@ -33,12 +33,13 @@ written_version version_of(std::string_view text) {
 }  // namespace
 
 std::string sealed(std::string_view body, uint32_t version) {
-  return fmt::format("{}{}{}{}{}{}", line_begin, version, line_digest, to_hex(digest_of(body)), line_end, body);
+  return fmt::format("{}{}{}{}{}{}", line_begin, version, line_digest, storage::to_hex(storage::digest_of(body)),
+                     line_end, body);
 }
 
 bool looks_like_manifest(std::string_view first_bytes) { return first_bytes.starts_with(line_begin); }
 
-core::result<digest128> seal_of(std::string_view text) {
+core::result<storage::digest128> seal_of(std::string_view text) {
   const auto bad = [](std::string why) { return fail(error_kind::bad_input, std::move(why)); };
   if (!looks_like_manifest(text)) return bad("it does not begin like the manifest of a Troupe checkpoint");
   const auto [version, digits] = version_of(text);
@@ -51,12 +52,12 @@ core::result<digest128> seal_of(std::string_view text) {
   if (version == 0 || text.size() < line_bytes || !text.starts_with(line_digest) ||
       text.substr(line_digest.size() + 32, line_end.size()) != line_end)
     return bad("its first line is damaged");
-  const auto digest = digest_from_hex(text.substr(line_digest.size(), 32));
+  const auto digest = storage::digest_from_hex(text.substr(line_digest.size(), 32));
   if (!digest) return bad("its first line is damaged");
   text.remove_prefix(line_bytes);
-  if (digest_of(text) != *digest)
-    return bad(
-        fmt::format("its {} bytes after the first line do not match the digest {}", text.size(), to_hex(*digest)));
+  if (storage::digest_of(text) != *digest)
+    return bad(fmt::format("its {} bytes after the first line do not match the digest {}", text.size(),
+                           storage::to_hex(*digest)));
   return *digest;
 }
 

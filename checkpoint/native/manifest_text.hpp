@@ -26,7 +26,7 @@ core::result<manifest> parse_manifest(std::string_view text);
 
 /// Returns the seal of a manifest: the digest in its first line. Refused: a text whose other lines do not have that
 /// digest. The file `latest` identifies a manifest by its seal.
-core::result<digest128> seal_of(std::string_view text);
+core::result<storage::digest128> seal_of(std::string_view text);
 
 /// Returns the first line of a manifest, with the digest of `body`, followed by `body`.
 std::string sealed(std::string_view body, uint32_t version = manifest_version);

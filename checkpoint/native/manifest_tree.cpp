@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "checkpoint/native/manifest_text.hpp"
-#include "checkpoint/safetensors/header.hpp"
+#include "formats/safetensors/header.hpp"
 
 namespace troupe::checkpoint {
 namespace {
@@ -36,7 +36,7 @@ class guard : public nlohmann::json_sax<json> {
   bool key(std::string& name) override {
     auto& keys = open_.back();
     if (std::find(keys.begin(), keys.end(), name) != keys.end())
-      return wrong(fmt::format("the key '{}' appears twice", shown(name)));
+      return wrong(fmt::format("the key '{}' appears twice", formats::shown(name)));
     if (keys.size() == max_manifest_keys) return wrong(fmt::format("an object has more than {} keys", keys.size()));
     keys.push_back(std::move(name));
     return true;
@@ -113,10 +113,10 @@ class taker {
     out = v->get_ref<const std::string&>();
     return true;
   }
-  bool digest(const json* v, digest128& out, const char* where) {
+  bool digest(const json* v, storage::digest128& out, const char* where) {
     std::string hex;
     if (!text(v, hex, where)) return false;
-    const auto d = digest_from_hex(hex);
+    const auto d = storage::digest_from_hex(hex);
     if (!d) return miss(where, "32 hexadecimal digits") != nullptr;
     out = *d;
     return true;
@@ -161,7 +161,7 @@ class taker {
     if (const auto ranges = v.find("input_ranges"); ranges != v.end()) {
       if (!list(&*ranges, 0, "the ranges of inputs")) return false;
       for (const auto& x : *ranges) {
-        input_range& r = out.input_ranges.emplace_back();
+        formats::input_range& r = out.input_ranges.emplace_back();
         constexpr const char* one = "a range of an input";
         if (!list(&x, 3, one) || !text(&x[0], r.layer, one) || !number(&x[1], r.least, one) ||
             !number(&x[2], r.largest, one))
@@ -191,7 +191,7 @@ class taker {
            number(member(*scale, "cur_hysteresis", at), s.cur_hysteresis, at);
   }
 
-  bool data_of(const json& v, data_record& out) {
+  bool data_of(const json& v, formats::data_record& out) {
     const char* at = "its data";
     const json* sources = member(v, "sources", at);
     if (!number(member(v, "sequence_length", at), out.sequence_length, at) ||
@@ -229,7 +229,7 @@ class taker {
     return true;
   }
 
-  bool mask(const json& v, mask_record& out) {
+  bool mask(const json& v, formats::mask_record& out) {
     const char* at = "a mask";
     const auto get = [&](const char* key) { return member(v, key, at); };
     std::string kept, scores;
@@ -237,12 +237,12 @@ class taker {
         !number(get("elements"), out.elements, at) || !text(get("kept"), kept, at))
       return false;
     if (const auto more = v.find("scores"); more != v.end() && !text(&*more, scores, at)) return false;
-    auto bits = bytes_of_hex(kept);
+    auto bits = formats::bytes_of_hex(kept);
     const uint64_t beyond = out.elements % 8;
     if (!bits || bits->size() != out.elements / 8 + (beyond == 0 ? 0 : 1) ||
         (beyond != 0 && bits->back() >> beyond != 0))
       return miss(at, "a hexadecimal bit for each element") != nullptr;
-    auto numbers = numbers_of_hex(scores);
+    auto numbers = formats::numbers_of_hex(scores);
     if (!numbers || (!numbers->empty() && numbers->size() != out.elements))
       return miss(at, "a hexadecimal number for each element, or none,") != nullptr;
     out.bits = std::move(*bits);
@@ -250,17 +250,17 @@ class taker {
     return true;
   }
 
-  bool tensor(const json& v, tensor_entry& out) {
+  bool tensor(const json& v, formats::tensor_entry& out) {
     std::string kind, type;
     if (!text(member(v, "name", "a tensor"), out.name, "a tensor's name")) return false;
-    const std::string where = fmt::format("tensor '{}'", shown(out.name));
+    const std::string where = fmt::format("tensor '{}'", formats::shown(out.name));
     const char* at = where.c_str();
     const auto get = [&](const char* key) { return member(v, key, at); };
     if (!text(get("kind"), kind, at) || !text(get("moment"), out.moment, at) || !text(get("dtype"), type, at) ||
         !list(get("shape"), 0, at) || !list(get("pieces"), 0, at))
       return false;
-    const auto k = tensor_kind_from(kind);
-    if (!k) return miss(at, fmt::format("a known kind, not '{}',", shown(kind))) != nullptr;
+    const auto k = formats::tensor_kind_from(kind);
+    if (!k) return miss(at, fmt::format("a known kind, not '{}',", formats::shown(kind))) != nullptr;
     out.kind = *k;
     bool known = false;
     for (uint8_t t = 0; t <= static_cast<uint8_t>(core::dtype::boolean); ++t)
@@ -268,7 +268,7 @@ class taker {
         out.type = static_cast<core::dtype>(t);
         known = true;
       }
-    if (!known) return miss(at, fmt::format("a known dtype, not '{}',", shown(type))) != nullptr;
+    if (!known) return miss(at, fmt::format("a known dtype, not '{}',", formats::shown(type))) != nullptr;
     for (const auto& d : v["shape"])
       if (!number(&d, out.shape.emplace_back(), at)) return false;
     if (const auto how = v.find("cut"); cuts && how != v.end() && !cut(*how, out.cut, at)) return false;
@@ -293,7 +293,7 @@ class taker {
     const auto known = {column, row, vocabulary};
     const auto* const found = std::ranges::find(known, style, [](core::tp_style s) { return core::name_of(s); });
     if (found == known.end() || v["parts"].empty())
-      return miss(at, fmt::format("a known cut with its parts, not '{}',", shown(style))) != nullptr;
+      return miss(at, fmt::format("a known cut with its parts, not '{}',", formats::shown(style))) != nullptr;
     out.style = *found;
     for (const auto& part : v["parts"]) {
       auto& widths = out.parts.emplace_back();

@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "checkpoint/convert/cut_source.hpp"
-#include "checkpoint/source/source_reader.hpp"
 #include "config/document/document.hpp"
 #include "core/tensor_view.hpp"
+#include "formats/source/source_reader.hpp"
 #include "job/compression/clean_values.hpp"
 #include "job/compression/mask_scores.hpp"
 
@@ -55,31 +55,30 @@ core::result<std::string> without_permanent(const std::string& text) {
   return out;
 }
 
-uint64_t weights_in(const checkpoint::tensor_source& s) {
+uint64_t weights_in(const formats::tensor_source& s) {
   uint64_t out = 0;
   for (const auto& t : s.tensors)
-    if (t.kind != checkpoint::tensor_kind::moment) out += core::numel_of(t.shape);
+    if (t.kind != formats::tensor_kind::moment) out += core::numel_of(t.shape);
   return out;
 }
 
 }  // namespace
 
-core::result<std::vector<float>> whole_weight(const checkpoint::tensor_source& from, const std::string& name) {
-  const auto* t = checkpoint::find_tensor(from, name, checkpoint::tensor_kind::master);
-  if (t == nullptr) t = checkpoint::find_tensor(from, name, checkpoint::tensor_kind::frozen);
-  if (t == nullptr)
-    return fail(error_kind::mismatch, fmt::format("'{}' lacks '{}'", checkpoint::shown_place(from), name));
+core::result<std::vector<float>> whole_weight(const formats::tensor_source& from, const std::string& name) {
+  const auto* t = formats::find_tensor(from, name, formats::tensor_kind::master);
+  if (t == nullptr) t = formats::find_tensor(from, name, formats::tensor_kind::frozen);
+  if (t == nullptr) return fail(error_kind::mismatch, fmt::format("'{}' lacks '{}'", formats::shown_place(from), name));
   const uint64_t count = core::numel_of(t->shape);
   std::vector<float> out(count);
   const std::span bytes(reinterpret_cast<std::byte*>(out.data()), count * sizeof(float));
-  TROUPE_TRY(checkpoint::source_reader(from).read_as(core::dtype::f32, *t, 0, count, bytes));
+  TROUPE_TRY(formats::source_reader(from).read_as(core::dtype::f32, *t, 0, count, bytes));
   return out;
 }
 
-core::result<cleaned_source> clean_source(checkpoint::tensor_source from, const config::job_config& config,
+core::result<cleaned_source> clean_source(formats::tensor_source from, const config::job_config& config,
                                           core::model_table table, job::widths_said said) {
   TROUPE_TRY(job::add_scores(config, table));
-  const auto source = std::make_shared<const checkpoint::tensor_source>(std::move(from));
+  const auto source = std::make_shared<const formats::tensor_source>(std::move(from));
   std::optional<core::error> problem;
   const job::mask_lookup mask = [&](const job::pruned_module& m) -> std::optional<kernels::mask_bits> {
     for (const auto& saved : source->run.masks)
@@ -97,16 +96,16 @@ core::result<cleaned_source> clean_source(checkpoint::tensor_source from, const 
   if (const auto& chosen = (*done)->chosen; chosen.modules.empty() && chosen.pruned.empty())
     return fail(error_kind::bad_input,
                 fmt::format("'{}' does not need cleaning: its run neither prunes nor quantises weights",
-                            checkpoint::shown_place(*source)));
+                            formats::shown_place(*source)));
   if ((*done)->modules.empty())
     return fail(error_kind::bad_input, fmt::format("'{}': its run had not compressed anything at its step {}",
-                                                   checkpoint::shown_place(*source), source->run.steps.value_or(0)));
+                                                   formats::shown_place(*source), source->run.steps.value_or(0)));
   TROUPE_ASSIGN(auto cut, checkpoint::cut_source(source, cuts_of(*done)));
   cleaned_source out{std::move(cut), source, *done, weights_in(*source), 0};
   out.elements = weights_in(out.now);
   out.now.run.masks.clear();
   auto config_left = without_permanent(source->run.config);
-  if (!config_left) return fail(config_left.error().in(fmt::format("'{}'", checkpoint::shown_place(*source))));
+  if (!config_left) return fail(config_left.error().in(fmt::format("'{}'", formats::shown_place(*source))));
   out.now.run.config = std::move(*config_left);
   return out;
 }

@@ -8,17 +8,17 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/source/tensor_source.hpp"
+#include "formats/source/tensor_source.hpp"
 #include "job/compression/clean.hpp"
 
 namespace troupe::compression {
 
 /// A view of a checkpoint with permanent compression; its tensors are computed when they are read.
 struct cleaned_source {
-  checkpoint::tensor_source now;  ///< the checkpoint with permanent compression
-  std::shared_ptr<const checkpoint::tensor_source> before;  ///< the checkpoint of the compressed run, from which the
-                                                            ///< tensors of `now` are computed
-  std::shared_ptr<const job::cleaning> done;   ///< the changes that `now` applies to the tensors of `before`
+  formats::tensor_source now;                            ///< the checkpoint with permanent compression
+  std::shared_ptr<const formats::tensor_source> before;  ///< the checkpoint of the compressed run, from which the
+                                                         ///< tensors of `now` are computed
+  std::shared_ptr<const job::cleaning> done;             ///< the changes that `now` applies to the tensors of `before`
   uint64_t elements_before = 0, elements = 0;  ///< numbers of elements of all weights, before the cleaning and after it
 };
 
@@ -26,11 +26,11 @@ struct cleaned_source {
 /// the checkpoint's run, that had begun after the number of updates that the checkpoint states. `table` is the model's
 /// table without mask scores; `said` says whether the model's modules or its config.json store the widths of layers.
 /// Errors: a checkpoint in which nothing has been compressed yet, and every error of plan_cleaning.
-core::result<cleaned_source> clean_source(checkpoint::tensor_source from, const config::job_config& config,
+core::result<cleaned_source> clean_source(formats::tensor_source from, const config::job_config& config,
                                           core::model_table table, job::widths_said said);
 
 /// Returns the master weights of a parameter, or the weights of a frozen one, as fp32. Errors: mismatch if `from` has
 /// no parameter of that name; io.
-core::result<std::vector<float>> whole_weight(const checkpoint::tensor_source& from, const std::string& name);
+core::result<std::vector<float>> whole_weight(const formats::tensor_source& from, const std::string& name);
 
 }  // namespace troupe::compression

@@ -15,11 +15,11 @@
 #include "checkpoint/commit/tag_validation.hpp"
 #include "checkpoint/convert/open_source.hpp"
 #include "checkpoint/convert/reshape.hpp"
-#include "checkpoint/deepspeed/checkpoint_index.hpp"
-#include "checkpoint/deepspeed/state_dict_factory.hpp"
-#include "checkpoint/source/scatter_read.hpp"
-#include "checkpoint/source/state_dict.hpp"
-#include "checkpoint/torch/archive_writer.hpp"
+#include "formats/deepspeed/checkpoint_index.hpp"
+#include "formats/deepspeed/state_dict_factory.hpp"
+#include "formats/source/scatter_read.hpp"
+#include "formats/source/state_dict.hpp"
+#include "formats/torch/archive_writer.hpp"
 #include "plan/layout/writer_assignment.hpp"
 #include "small_model.hpp"
 
@@ -31,10 +31,10 @@ constexpr double archive_overhead_max = 0.01;  // of the tensors' bytes
 /// torch.save writes all memory that a tensor is a view of: here every file would have the moments, too. DeepSpeed
 /// copies the tensors first; here each has its own bytes in the file and nothing is copied.
 outcome clone_tensors_for_torch_save(const example& e) {
-  std::vector<checkpoint::tensor_to_write> tensors;
+  std::vector<formats::tensor_to_write> tensors;
   for (const auto& p : e.model.parameters)
     tensors.push_back({p.name, core::dtype::f32, p.shape, std::as_bytes(e.model.values(p))});
-  if (auto ok = checkpoint::write_torch_archive(e.weights(), tensors); !ok) return ok;
+  if (auto ok = formats::write_torch_archive(e.weights(), tensors); !ok) return ok;
   const auto bytes = static_cast<double>(e.model.elements * sizeof(float));
   const double more = static_cast<double>(fs::file_size(e.weights())) / bytes - 1;
   std::printf("torch.save: %.0f bytes of tensors, the file has %.3f %% more\n", bytes, 100 * more);
@@ -42,16 +42,16 @@ outcome clone_tensors_for_torch_save(const example& e) {
     return ok;
   const auto source = checkpoint::open_source(e.weights());
   if (!source) return core::fail(source.error());
-  const auto back = checkpoint::load_state_dict(*source);
+  const auto back = formats::load_state_dict(*source);
   return back ? same(*back, e.model, "weights.pt") : outcome(core::fail(back.error()));
 }
 
 /// DeepSpeed answers with the old ranks of each new one, and only for fewer; reshape() writes the files, in both
 /// directions, with the optimizer's states.
 outcome reshape_meg_2d(const example& e) {
-  const auto map = checkpoint::reshape_2d({.pipeline = 2, .tensor = 2}, {.pipeline = 2, .tensor = 1});
+  const auto map = formats::reshape_2d({.pipeline = 2, .tensor = 2}, {.pipeline = 2, .tensor = 1});
   if (!map) return core::fail(map.error());
-  if (auto ok = wanted(*map == checkpoint::file_lists{{0, 1}, {2, 3}}, "reshape_meg_2d: other ranks are joined"); !ok)
+  if (auto ok = wanted(*map == formats::file_lists{{0, 1}, {2, 3}}, "reshape_meg_2d: other ranks are joined"); !ok)
     return ok;
 
   auto from = source_of(e);
@@ -79,7 +79,7 @@ outcome get_fp32_state_dict_from_zero_checkpoint(const example& e) {
   for (const auto& folder : {e.in_ranks(), e.in_stages()}) {
     const auto source = checkpoint::open_source(folder);
     if (!source) return core::fail(source.error());
-    const auto weights = checkpoint::load_state_dict(*source);
+    const auto weights = formats::load_state_dict(*source);
     if (!weights) return core::fail(weights.error());
     if (auto ok = same(*weights, e.model, folder.filename()); !ok) return ok;
   }
@@ -91,15 +91,15 @@ outcome convert_zero_checkpoint_to_fp32_state_dict(const example& e) {
   const fs::path file = e.folder / "pytorch_model.bin";
   auto source = checkpoint::open_source(e.in_ranks());
   if (!source) return core::fail(source.error());
-  auto weights = checkpoint::load_state_dict(*source);
+  auto weights = formats::load_state_dict(*source);
   if (!weights) return core::fail(weights.error());
-  std::vector<checkpoint::tensor_to_write> tensors;
+  std::vector<formats::tensor_to_write> tensors;
   for (const auto& [name, t] : *weights)
     tensors.push_back({name, core::dtype::f32, t.shape, std::as_bytes(std::span(*t.values))});
-  if (auto ok = checkpoint::write_torch_archive(file, tensors); !ok) return ok;
+  if (auto ok = formats::write_torch_archive(file, tensors); !ok) return ok;
   source = checkpoint::open_source(file);
   if (!source) return core::fail(source.error());
-  weights = checkpoint::load_state_dict(*source);
+  weights = formats::load_state_dict(*source);
   return weights ? same(*weights, e.model, "pytorch_model.bin") : outcome(core::fail(weights.error()));
 }
 
@@ -108,25 +108,25 @@ outcome load_state_dict_from_zero_checkpoint(const example& e) {
   const auto source = checkpoint::open_source(e.in_ranks());
   if (!source) return core::fail(source.error());
   std::vector<float> host(e.model.elements);
-  std::vector<checkpoint::scattered_tensor> targets;
+  std::vector<formats::scattered_tensor> targets;
   for (const auto& p : e.model.parameters) {
-    const auto* tensor = checkpoint::find_tensor(*source, p.name, checkpoint::tensor_kind::master);
+    const auto* tensor = formats::find_tensor(*source, p.name, formats::tensor_kind::master);
     if (auto ok = wanted(tensor != nullptr && tensor->shape == p.shape, "a parameter is missing"); !ok) return ok;
     auto* const to = reinterpret_cast<std::byte*>(host.data() + p.first);
     targets.push_back({tensor, {{0, p.count(), core::dtype::f32, to}}});
   }
-  const auto read = checkpoint::read_scattered(checkpoint::real_files(), *source, targets);
+  const auto read = formats::read_scattered(storage::real_files(), *source, targets);
   if (!read) return core::fail(read.error());
   return wanted(std::equal(host.begin(), host.end(), e.model.buffer.begin()), "the host's memory has other weights");
 }
 
 /// The pipeline's folder as one tensor-parallel rank of each stage sees it: which files, and their tensors joined.
 outcome deepspeed_checkpoint(const example& e) {
-  checkpoint::index_options options;
+  formats::index_options options;
   options.tensor = 1;
-  const auto index = checkpoint::checkpoint_index::open(e.in_stages(), options);
+  const auto index = formats::checkpoint_index::open(e.in_stages(), options);
   if (!index) return core::fail(index.error());
-  const checkpoint::parallel_degrees written{.pipeline = 2, .tensor = 2, .data = 1};
+  const formats::parallel_degrees written{.pipeline = 2, .tensor = 2, .data = 1};
   if (auto ok = wanted(index->written() == written, "DeepSpeedCheckpoint: other degrees"); !ok) return ok;
 
   // Of the second stage's one rank: files, and the optimizer's states of both ranks in one.
@@ -144,7 +144,7 @@ outcome deepspeed_checkpoint(const example& e) {
   const auto joined = index->transformer_state(1, 0);
   if (!joined) return core::fail(joined.error());
   if (auto ok = wanted(joined->size() == 1, "DeepSpeedCheckpoint: another number of layers"); !ok) return ok;
-  const auto weights = checkpoint::load_state_dict(joined->front());
+  const auto weights = formats::load_state_dict(joined->front());
   if (!weights) return core::fail(weights.error());
   size_t found = 0;
   for (const auto& p : e.model.parameters) {
@@ -164,17 +164,17 @@ outcome state_dict_factory(const example& e) {
   std::ofstream(e.list())
       << R"({"type": "Megatron", "version": 2.0, "parallelization": "tp", "mp_size": 2, "checkpoints":
     ["ranks/global_step5/mp_rank_00_model_states.pt", "ranks/global_step5/mp_rank_01_model_states.pt"]})";
-  const auto list = checkpoint::read_checkpoint_list(e.list());
+  const auto list = formats::read_checkpoint_list(e.list());
   if (!list) return core::fail(list.error());
 
   const auto load = [&](uint32_t ranks, uint32_t rank) -> core::result<state_dict> {
-    checkpoint::module_load_options options;
+    formats::module_load_options options;
     options.mp_world_size = ranks;
     options.mp_rank = rank;
     options.version = list->version;
-    const auto loaded = checkpoint::load_module(list->checkpoints, options);
+    const auto loaded = formats::load_module(list->checkpoints, options);
     if (!loaded) return core::fail(loaded.error());
-    return checkpoint::load_state_dict(loaded->module);
+    return formats::load_state_dict(loaded->module);
   };
   const auto whole = load(1, 0);
   if (!whole) return core::fail(whole.error());

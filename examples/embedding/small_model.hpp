@@ -10,17 +10,17 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/source/state_dict.hpp"
-#include "checkpoint/source/tensor_source.hpp"
 #include "core/error.hpp"
 #include "core/tensor_view.hpp"
+#include "formats/source/state_dict.hpp"
+#include "formats/source/tensor_source.hpp"
 
 namespace host {
 
 using namespace troupe;
 namespace fs = std::filesystem;
 using outcome = core::result<void>;
-using state_dict = std::map<std::string, checkpoint::fp32_tensor>;
+using state_dict = std::map<std::string, formats::fp32_tensor>;
 
 inline constexpr int64_t width = 128, rows = 256;
 inline const std::string first_layer = "transformer.layers.0.", last_layer = "transformer.layers.1.";
@@ -95,8 +95,8 @@ struct example {
 };
 
 /// A source need not be a checkpoint: masters and moments wherever they lie in files.
-inline core::result<checkpoint::tensor_source> source_of(const example& e) {
-  checkpoint::tensor_source out;
+inline core::result<formats::tensor_source> source_of(const example& e) {
+  formats::tensor_source out;
   const fs::path file = e.folder / "buffer";
   const auto bytes = std::as_bytes(std::span(e.model.buffer));
   std::ofstream stream(file, std::ios::binary);
@@ -110,13 +110,13 @@ inline core::result<checkpoint::tensor_source> source_of(const example& e) {
     out.parameter_order.push_back(p.name);
     size_t first = p.first;
     for (const char* moment : {"", "exp_avg", "exp_avg_sq"}) {
-      const auto kind = *moment == '\0' ? checkpoint::tensor_kind::master : checkpoint::tensor_kind::moment;
+      const auto kind = *moment == '\0' ? formats::tensor_kind::master : formats::tensor_kind::moment;
       out.tensors.push_back(
           {p.name, kind, moment, core::dtype::f32, p.shape, {{0, 0, p.count(), first * sizeof(float), {}}}});
       first += e.model.elements;
     }
   }
-  if (auto ok = checkpoint::complete(out); !ok) return core::fail(ok.error());
+  if (auto ok = formats::complete(out); !ok) return core::fail(ok.error());
   return out;
 }
 

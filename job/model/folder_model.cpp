@@ -5,13 +5,13 @@
 #include <optional>
 
 #include "checkpoint/convert/open_source.hpp"
-#include "checkpoint/source/inspect.hpp"
-#include "checkpoint/source/name_map.hpp"
-#include "checkpoint/source/peft_names.hpp"
-#include "checkpoint/source/tied_head.hpp"
 #include "core/json_text.hpp"
 #include "core/source_file.hpp"
 #include "core/text.hpp"
+#include "formats/names/name_map.hpp"
+#include "formats/names/peft_names.hpp"
+#include "formats/names/tied_head.hpp"
+#include "formats/report/inspect.hpp"
 #include "models/table/config_keys.hpp"
 #include "models/table/model_folder.hpp"
 
@@ -30,9 +30,9 @@ bool is_ignored(std::span<const std::string> ignored, std::string_view key) {
 }
 
 /// True if the source has a tensor for the head, which a model with a tied head may lack.
-bool has_own_head(const checkpoint::tensor_source& s) {
+bool has_own_head(const formats::tensor_source& s) {
   return std::ranges::any_of(s.tensors, [](const auto& t) {
-    return t.kind != checkpoint::tensor_kind::moment && checkpoint::bare_name(t.name) == checkpoint::head_name;
+    return t.kind != formats::tensor_kind::moment && formats::bare_name(t.name) == formats::head_name;
   });
 }
 
@@ -45,7 +45,7 @@ std::string untied(const std::string& text) {
 }
 
 /// Opens the weights of a folder in a format that --resume and model.path read; nullopt if the folder has none.
-std::optional<checkpoint::tensor_source> weights_in(const fs::path& folder) {
+std::optional<formats::tensor_source> weights_in(const fs::path& folder) {
   const auto format = checkpoint::recognise(folder);
   if (!format || !(*format)->is_model_folder) return std::nullopt;
   auto opened = checkpoint::open_source(folder);
@@ -53,7 +53,7 @@ std::optional<checkpoint::tensor_source> weights_in(const fs::path& folder) {
 }
 
 /// Returns the keys that describe the model of a source; empty if the source has no description.
-core::result<std::string> described_by(const checkpoint::tensor_source& from) {
+core::result<std::string> described_by(const formats::tensor_source& from) {
   if (from.run.model.starts_with('{')) return from.run.model;
   for (const auto& folder : {fs::path(from.run.model), from.folder}) {
     std::error_code e;
@@ -120,9 +120,9 @@ class model_comparison {
   std::string key_, found_;
 };
 
-tl::unexpected<core::error> other_model(const checkpoint::tensor_source& from, const std::string& why,
+tl::unexpected<core::error> other_model(const formats::tensor_source& from, const std::string& why,
                                         const std::string& key) {
-  return core::fail(error_kind::mismatch, "'" + checkpoint::shown_place(from) + "' describes another model: " + why +
+  return core::fail(error_kind::mismatch, "'" + formats::shown_place(from) + "' describes another model: " + why +
                                               ": give this run the model's own keys (model.path, or model." + key +
                                               "), or load it nevertheless by model.ignore_keys: [" + key + "]");
 }
@@ -132,13 +132,13 @@ tl::unexpected<core::error> other_model(const checkpoint::tensor_source& from, c
 core::result<model_spec> read_folder_model(const fs::path& folder, std::span<const std::string> ignored) {
   auto spec = models::read_spec(folder, ignored);
   if (!spec) return spec;
-  if (const auto adapter = checkpoint::unused_adapter_in(folder))
+  if (const auto adapter = formats::unused_adapter_in(folder))
     spec->remark = "'" + folder.string() + "' holds " + *adapter;
   if (!spec->tied || is_ignored(ignored, tie_key)) return spec;
   auto weights = weights_in(folder);
   if (!weights) return spec;
   TROUPE_ASSIGN(const auto settled,
-                checkpoint::settle_tied_head(std::move(*weights), std::string(spec->family->model_type)));
+                formats::settle_tied_head(std::move(*weights), std::string(spec->family->model_type)));
   if (settled.own_values.empty()) return spec;
   spec->tied = false;
   spec->remark += (spec->remark.empty() ? "" : "; ") + settled.own_values;
@@ -147,7 +147,7 @@ core::result<model_spec> read_folder_model(const fs::path& folder, std::span<con
 }
 
 std::optional<std::string> unused_ignored_key(const config::model_section& job, const model_spec& model,
-                                              const checkpoint::tensor_source* loaded) {
+                                              const formats::tensor_source* loaded) {
   std::vector<std::pair<std::string, std::string>> all;  // [description]: where it is, and its text
   const auto add = [&](std::string place, std::string keys) { all.emplace_back(std::move(place), std::move(keys)); };
   add(job.path.empty() ? "the job's own model" : "the config.json of '" + job.path.string() + "'",
@@ -159,7 +159,7 @@ std::optional<std::string> unused_ignored_key(const config::model_section& job, 
   }
   if (loaded != nullptr) {
     auto text = described_by(*loaded);
-    if (text && !text->empty()) add("the model of '" + checkpoint::shown_place(*loaded) + "'", std::move(*text));
+    if (text && !text->empty()) add("the model of '" + formats::shown_place(*loaded) + "'", std::move(*text));
   }
   for (const auto& key : job.ignore_keys) {
     if (models::is_known_key(*model.family, key)) continue;
@@ -175,12 +175,12 @@ std::optional<std::string> unused_ignored_key(const config::model_section& job, 
   return std::nullopt;
 }
 
-core::result<void> check_described_model(checkpoint::tensor_source& from, const model_spec& model,
+core::result<void> check_described_model(formats::tensor_source& from, const model_spec& model,
                                          std::span<const std::string> ignored) {
   if (is_ignored(ignored, "model_type")) return {};
   std::string own_head;
   if (model.tied && !is_ignored(ignored, tie_key)) {
-    TROUPE_ASSIGN(auto settled, checkpoint::settle_tied_head(from, std::string(model.family->model_type)));
+    TROUPE_ASSIGN(auto settled, formats::settle_tied_head(from, std::string(model.family->model_type)));
     own_head = std::move(settled.own_values);
     from = std::move(settled.source);
   }

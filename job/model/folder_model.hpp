@@ -11,7 +11,7 @@
 #include "core/error.hpp"
 #include "models/table/model_spec.hpp"
 
-namespace troupe::checkpoint {
+namespace troupe::formats {
 struct tensor_source;
 }
 
@@ -27,13 +27,13 @@ core::result<models::model_spec> read_folder_model(const std::filesystem::path& 
 /// `loaded`; `loaded` is null if the user names no checkpoint to start from. Returns nullopt if one of them contains
 /// the key, or if the teacher's cannot be read as a model.
 std::optional<std::string> unused_ignored_key(const config::model_section& job, const models::model_spec& model,
-                                              const checkpoint::tensor_source* loaded);
+                                              const formats::tensor_source* loaded);
 
 /// Refuses a checkpoint whose own description (config.json, a GGUF file's metadata, the keys of a Troupe run) computes
 /// differently than `model`, and names the key; keys in `ignored` are not compared. Sizes that determine shapes are
 /// compared with the tensors when these are loaded. A head that equals the embedding gets its tied name in `from`; a
 /// head with values of its own is refused if `model` has none.
-core::result<void> check_described_model(checkpoint::tensor_source& from, const models::model_spec& model,
+core::result<void> check_described_model(formats::tensor_source& from, const models::model_spec& model,
                                          std::span<const std::string> ignored);
 
 }  // namespace troupe::job

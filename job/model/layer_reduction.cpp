@@ -6,8 +6,8 @@
 #include <string_view>
 #include <utility>
 
-#include "checkpoint/source/name_map.hpp"
 #include "core/text.hpp"
+#include "formats/names/name_map.hpp"
 
 namespace troupe::job {
 namespace {
@@ -36,17 +36,17 @@ std::optional<layer_name> layer_at(std::string_view name, std::string_view prefi
 }
 
 /// Splits a tensor's name such as `prefix.7.attn.weight` into the layer's number 7 and the text after it. Compares the
-/// names as they are, or else without the prefixes that wrappers add (checkpoint::bare_name).
+/// names as they are, or else without the prefixes that wrappers add (formats::bare_name).
 std::optional<layer_name> in_layer(std::string_view name, std::string_view prefix) {
   if (auto out = layer_at(name, prefix)) return out;
-  return layer_at(checkpoint::bare_name(name), checkpoint::bare_name(prefix));
+  return layer_at(formats::bare_name(name), formats::bare_name(prefix));
 }
 
 bool is_in_module(std::string_view name, std::string_view module) {
   const auto is_below = [](std::string_view x, std::string_view above) {
     return x.starts_with(above) && x.size() > above.size() && x[above.size()] == '.';
   };
-  return is_below(name, module) || is_below(checkpoint::bare_name(name), checkpoint::bare_name(module));
+  return is_below(name, module) || is_below(formats::bare_name(name), formats::bare_name(module));
 }
 
 /// Finds a parameter's tensor among the teacher's tensors: by the unchanged name, or else by the bare name if only one
@@ -56,14 +56,14 @@ class teacher_names {
   explicit teacher_names(const std::vector<source_tensor>& source) {
     for (const auto& t : source) {
       by_name_.emplace(t.name, &t);
-      by_bare_name_[checkpoint::bare_name(t.name)].push_back(&t);
+      by_bare_name_[formats::bare_name(t.name)].push_back(&t);
     }
   }
 
   /// Returns the tensor of this name. Errors: no tensor has the name, or several have it.
   [[nodiscard]] core::result<const source_tensor*> find(const std::string& wanted) const {
     if (const auto found = by_name_.find(wanted); found != by_name_.end()) return found->second;
-    const auto found = by_bare_name_.find(checkpoint::bare_name(wanted));
+    const auto found = by_bare_name_.find(formats::bare_name(wanted));
     if (found == by_bare_name_.end()) return core::refused("the teacher has no " + wanted);
     const auto& all = found->second;
     if (all.size() > 1)

@@ -28,7 +28,7 @@ struct source_tensor {
 /// Returns, for each parameter of `model`, the name of the tensor of the deeper model `source` from which it starts:
 /// for layer i the tensor of layer `teacher_layer[i]`, for other modules the tensor of the same name; nullopt: the
 /// parameter keeps its usual initial values. Names that differ are compared as bare names
-/// (checkpoint/source/name_map.hpp). Refused (bad_input), with file, line and key: layers and tensors that the source
+/// (formats/names/name_map.hpp). Refused (bad_input), with file, line and key: layers and tensors that the source
 /// does not have, or has several times, and tensors of another shape.
 core::result<std::vector<std::optional<std::string>>> reduced_layers(const config::job_config& config,
                                                                      const core::model_table& model,

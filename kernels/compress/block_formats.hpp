@@ -1,5 +1,5 @@
 // Weights in blocks of a few bits, as GGUF files store them: each block has its own scale, some also have a smallest
-// value. Owns sizes and arithmetic; leaves the files, and the choice of a format for a tensor, to checkpoint/gguf/.
+// value. Owns sizes and arithmetic; leaves the files, and the choice of a format for a tensor, to formats/gguf/.
 // Source: ggml's published block layouts; all integers and fp16 values are little-endian.
 #pragma once
 

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "checkpoint/files/digest.hpp"
+#include "storage/files/digest.hpp"
 
 namespace troupe::models {
 
@@ -59,8 +59,7 @@ uint64_t walk_bytes(const model_spec& spec, uint64_t columns, bool fits_weights)
   return out + rows * columns * spec.vocabulary * sizeof(float) * 2;
 }
 
-core::result<std::unique_ptr<unit_walk>> unit_walk::open(const model_spec& spec,
-                                                         const checkpoint::tensor_source& source,
+core::result<std::unique_ptr<unit_walk>> unit_walk::open(const model_spec& spec, const formats::tensor_source& source,
                                                          const token_windows& windows,
                                                          const std::filesystem::path& folder, go_on_function go_on) {
   std::unique_ptr<unit_walk> out(new unit_walk(windows, folder, std::move(go_on)));
@@ -140,13 +139,13 @@ core::result<std::string> unit_walk::digest(uint64_t step, walk_stream of) const
   TROUPE_ASSIGN(const auto from, hidden(of));
   const uint64_t at_once = rows_at_once(windows_.columns), count = windows_.count();
   std::vector<float> block(at_once * windows_.columns * width_);
-  checkpoint::digest_stream out;
+  storage::digest_stream out;
   for (uint64_t first = 0; first < count; first += at_once) {
     const auto here = std::span(block).first(std::min(at_once, count - first) * windows_.columns * width_);
     TROUPE_TRY(from->read(step, first, here));
     out.add(std::as_bytes(here));
   }
-  return checkpoint::to_hex(out.value());
+  return storage::to_hex(out.value());
 }
 
 core::result<void> unit_walk::each(const std::function<core::result<void>(window_range)>& f) const {

@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/source/tensor_source.hpp"
 #include "core/error.hpp"
+#include "formats/source/tensor_source.hpp"
 #include "models/compress/hidden_windows.hpp"
 #include "models/compress/input_statistics.hpp"
 #include "models/compress/unit_weights.hpp"
@@ -58,7 +58,7 @@ class unit_walk {
  public:
   /// Opens a walk through the model `spec` whose weights are in `source`. `source` and `windows` must outlive it;
   /// hidden states are stored in files in the existing `folder`.
-  static core::result<std::unique_ptr<unit_walk>> open(const model_spec& spec, const checkpoint::tensor_source& source,
+  static core::result<std::unique_ptr<unit_walk>> open(const model_spec& spec, const formats::tensor_source& source,
                                                        const token_windows& windows,
                                                        const std::filesystem::path& folder, go_on_function go_on);
 

@@ -3,29 +3,29 @@
 #include <ATen/ops/empty.h>
 
 #include "checkpoint/convert/weights_export.hpp"
-#include "checkpoint/source/element_cast.hpp"
-#include "checkpoint/source/name_map.hpp"
 #include "core/text.hpp"
+#include "formats/names/name_map.hpp"
+#include "formats/source/element_cast.hpp"
 
 namespace troupe::models {
 
-core::result<unit_weights> unit_weights::open(const core::model_table& table, const checkpoint::tensor_source& source,
+core::result<unit_weights> unit_weights::open(const core::model_table& table, const formats::tensor_source& source,
                                               parameter_binding& binding) {
   unit_weights out(table, source, binding);
   TROUPE_ASSIGN(const auto all, checkpoint::weights_of(source, {}));
-  const checkpoint::name_map names(source);
+  const formats::name_map names(source);
   for (const auto& p : table.parameters) {
     const auto name = names.find(p.name);
-    const checkpoint::tensor_entry* entry = nullptr;
+    const formats::tensor_entry* entry = nullptr;
     for (const auto& w : all)
       if (name && w.name == *name) entry = w.from;
     const auto refused = [&](const std::string& why) {
       return fail(error_kind::mismatch,
-                  "'" + checkpoint::shown_place(source) + "': " + why + " '" + core::shown(p.name) + "'");
+                  "'" + formats::shown_place(source) + "': " + why + " '" + core::shown(p.name) + "'");
     };
     if (entry == nullptr) return refused("it does not contain the parameter");
     if (entry->shape != p.shape) return refused("the shape is not that of the model for the parameter");
-    if (!checkpoint::is_floating(entry->type)) return refused("the type is not floating-point for the parameter");
+    if (!formats::is_floating(entry->type)) return refused("the type is not floating-point for the parameter");
     out.entries_.push_back(entry);
   }
   return out;

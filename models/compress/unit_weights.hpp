@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/source/source_reader.hpp"
-#include "checkpoint/source/tensor_source.hpp"
 #include "core/error.hpp"
 #include "core/model_table.hpp"
+#include "formats/source/source_reader.hpp"
+#include "formats/source/tensor_source.hpp"
 #include "models/segment/parameter_binding.hpp"
 
 namespace troupe::models {
@@ -24,7 +24,7 @@ class unit_weights {
  public:
   /// Finds all parameters of `table` in `source`. Errors (mismatch): a parameter that the source lacks, or has in
   /// another shape or type.
-  static core::result<unit_weights> open(const core::model_table& table, const checkpoint::tensor_source& source,
+  static core::result<unit_weights> open(const core::model_table& table, const formats::tensor_source& source,
                                          parameter_binding& binding);
 
   /// Reads all parameters of `unit`, converts them to fp32 and binds them; frees the parameters of the unit that was
@@ -39,13 +39,13 @@ class unit_weights {
   [[nodiscard]] const std::string& name_in_source(uint32_t parameter) const { return entries_[parameter]->name; }
 
  private:
-  unit_weights(const core::model_table& table, const checkpoint::tensor_source& source, parameter_binding& binding)
+  unit_weights(const core::model_table& table, const formats::tensor_source& source, parameter_binding& binding)
       : table_(table), binding_(binding), reader_(source) {}
 
   const core::model_table& table_;
   parameter_binding& binding_;
-  checkpoint::source_reader reader_;
-  std::vector<const checkpoint::tensor_entry*> entries_;  ///< [parameter]: entry of the parameter in the source
+  formats::source_reader reader_;
+  std::vector<const formats::tensor_entry*> entries_;  ///< [parameter]: entry of the parameter in the source
   std::map<uint32_t, at::Tensor> memory_;
   std::optional<uint32_t> unit_;
 };

@@ -10,20 +10,20 @@
 #include <unordered_map>
 
 #include "checkpoint/commit/format.hpp"
-#include "checkpoint/compressed/foreign.hpp"
-#include "checkpoint/compressed/format.hpp"
-#include "checkpoint/compressed/scheme.hpp"
-#include "checkpoint/compressed/source.hpp"
 #include "checkpoint/convert/folder_contents.hpp"
 #include "checkpoint/convert/unread_weights.hpp"
-#include "checkpoint/safetensors/weights_folder.hpp"
-#include "checkpoint/source/name_map.hpp"
-#include "checkpoint/source/peft_names.hpp"
-#include "checkpoint/source/source_reader.hpp"
-#include "checkpoint/source/tensor_source.hpp"
 #include "core/json_text.hpp"
 #include "core/source_file.hpp"
 #include "core/text.hpp"
+#include "formats/compressed/foreign.hpp"
+#include "formats/compressed/format.hpp"
+#include "formats/compressed/scheme.hpp"
+#include "formats/compressed/source.hpp"
+#include "formats/names/name_map.hpp"
+#include "formats/names/peft_names.hpp"
+#include "formats/safetensors/weights_folder.hpp"
+#include "formats/source/source_reader.hpp"
+#include "formats/source/tensor_source.hpp"
 #include "kernels/base/cast.hpp"
 
 namespace troupe::models {
@@ -48,15 +48,15 @@ struct tensor_there {  ///< a tensor found in a folder, whichever way the folder
   std::string_view name;
   const std::vector<int64_t>* shape = nullptr;
   core::dtype type = core::dtype::f32;
-  checkpoint::weights_folder::tensor plain{};  ///< the tensor in a plain safetensors file; used if `of_source` is null
-  const checkpoint::tensor_entry* of_source = nullptr;
+  formats::weights_folder::tensor plain{};  ///< the tensor in a plain safetensors file; used if `of_source` is null
+  const formats::tensor_entry* of_source = nullptr;
   /// Name of the stored type if it cannot be read, in which case `type` is meaningless; else empty.
   std::string unread_type{};
 };
 
 /// True if `name` is a file name that Hugging Face's libraries use for weights.
 bool is_of_weights(const std::string& name) {
-  return name.ends_with(".safetensors") || checkpoint::is_index_name(name) ||
+  return name.ends_with(".safetensors") || formats::is_index_name(name) ||
          (name.starts_with("pytorch_model") && name.ends_with(".bin"));
 }
 
@@ -69,15 +69,15 @@ std::filesystem::path checkpoint_at(const std::filesystem::path& path) {
 
 /// Returns the weights at `path` as a source of tensors if they are compressed or in torch.save files; null if they are
 /// plain safetensors, which are read directly.
-core::result<std::unique_ptr<const checkpoint::tensor_source>> listed(const std::filesystem::path& path,
-                                                                      bool is_compressed) {
-  const checkpoint::source_format* format = nullptr;
+core::result<std::unique_ptr<const formats::tensor_source>> listed(const std::filesystem::path& path,
+                                                                   bool is_compressed) {
+  const formats::source_format* format = nullptr;
   if (!is_compressed) {
     std::error_code ignored;
     // If a folder has safetensors files, all its other files are ignored.
-    if (std::filesystem::exists(path / checkpoint::single_file_name, ignored) ||
-        std::filesystem::exists(path / checkpoint::index_file_name, ignored))
-      return std::unique_ptr<const checkpoint::tensor_source>();
+    if (std::filesystem::exists(path / formats::single_file_name, ignored) ||
+        std::filesystem::exists(path / formats::index_file_name, ignored))
+      return std::unique_ptr<const formats::tensor_source>();
     const auto found = checkpoint::recognise(path);
     if (!found) return core::fail(found.error().kind, found.error().text + from_scratch);
     if (const auto newest = checkpoint_at(path); !newest.empty() && newest != path)
@@ -86,13 +86,13 @@ core::result<std::unique_ptr<const checkpoint::tensor_source>> listed(const std:
                             " contains checkpoints but no weights of its own: wanted one of them, such as " +
                             core::in_quotes(newest.string()) + from_scratch);
     format = *found;
-    if (format == &checkpoint::hugging_face_format) return std::unique_ptr<const checkpoint::tensor_source>();
+    if (format == &formats::hugging_face_format) return std::unique_ptr<const formats::tensor_source>();
     if (!format->is_model_folder)
       return core::fail(error_kind::bad_input, core::in_quotes(path.string()) + ": wanted Hugging Face weights, got " +
                                                    std::string(format->described) + "; load it with --resume");
   }
-  TROUPE_ASSIGN(auto opened, is_compressed ? checkpoint::read_compressed_source(path) : format->open(path, {}));
-  return std::make_unique<const checkpoint::tensor_source>(std::move(opened));
+  TROUPE_ASSIGN(auto opened, is_compressed ? formats::read_compressed_source(path) : format->open(path, {}));
+  return std::make_unique<const formats::tensor_source>(std::move(opened));
 }
 
 }  // namespace
@@ -133,8 +133,8 @@ bool has_weights(const std::filesystem::path& path) {
   return checkpoint::unread_weights_in(path).has_value() || !checkpoint_at(path).empty();
 }
 
-core::result<weights_source::stored> weights_source::place_of(const checkpoint::safetensors_file& file,
-                                                              const checkpoint::safetensors_entry& entry) {
+core::result<weights_source::stored> weights_source::place_of(const formats::safetensors_file& file,
+                                                              const formats::safetensors_entry& entry) {
   const auto known =
       std::find_if(files_.begin(), files_.end(), [&](const auto& f) { return f.name() == file.path().string(); });
   const auto number = static_cast<size_t>(known - files_.begin());
@@ -151,32 +151,32 @@ core::result<std::unique_ptr<weights_source>> weights_source::open(const std::fi
   const auto refuse = [&](const std::string& text) {
     return core::fail(error_kind::mismatch, core::in_quotes(path.string()) + ": " + text);
   };
-  TROUPE_ASSIGN(const auto is_compressed, checkpoint::is_compressed_folder(path));
-  if (!dequantise && checkpoint::has_coded_weights(path).value_or(false))
-    return core::fail(error_kind::bad_input, checkpoint::compressed_refusal(path));
+  TROUPE_ASSIGN(const auto is_compressed, formats::is_compressed_folder(path));
+  if (!dequantise && formats::has_coded_weights(path).value_or(false))
+    return core::fail(error_kind::bad_input, formats::compressed_refusal(path));
   std::unique_ptr<weights_source> source(new weights_source);
   std::vector<tensor_there> there;
   TROUPE_ASSIGN(auto list, listed(path, is_compressed));
   source->source_ = std::move(list);
   if (source->source_ != nullptr) {
     const auto& all = *source->source_;
-    if (const auto codes = checkpoint::foreign_codes_of(all))
-      return core::fail(checkpoint::foreign_refusal(path.string(), *codes));
+    if (const auto codes = formats::foreign_codes_of(all))
+      return core::fail(formats::foreign_refusal(path.string(), *codes));
     for (const auto& t : all.unread) there.push_back({t.name, nullptr, {}, {}, nullptr, t.type});
     for (const auto& t : all.tensors) there.push_back({t.name, &t.shape, t.type, {}, &t});
     for (const auto& tied : all.tied)
-      if (const auto* t = checkpoint::find_tensor(all, tied.of, checkpoint::tensor_kind::weight))
+      if (const auto* t = formats::find_tensor(all, tied.of, formats::tensor_kind::weight))
         there.push_back({tied.name, &t->shape, t->type, {}, t});
   } else {
-    TROUPE_ASSIGN(auto opened, checkpoint::weights_folder::open(path));
-    source->folder_ = std::make_unique<checkpoint::weights_folder>(std::move(opened));
+    TROUPE_ASSIGN(auto opened, formats::weights_folder::open(path));
+    source->folder_ = std::make_unique<formats::weights_folder>(std::move(opened));
     for (const auto& t : source->folder_->tensors())
       there.push_back({t.entry->name, &t.entry->shape, t.entry->type, t, nullptr,
                        t.entry->is_e4m3 ? "F8_E4M3" : t.entry->unread_type});
   }
   std::vector<std::string_view> names;
   for (const auto& t : there) names.push_back(t.name);
-  if (const auto peft = checkpoint::peft_finding(names))
+  if (const auto peft = formats::peft_finding(names))
     return core::fail(error_kind::mismatch, core::in_quotes(path.string()) + " " + *peft);
   source->parameters_.resize(table.parameters.size());
   for (const auto& p : table.parameters) source->names_.push_back(p.name);
@@ -186,7 +186,7 @@ core::result<std::unique_ptr<weights_source>> weights_source::open(const std::fi
   for (uint32_t p = 0; p < table.parameters.size(); ++p) {
     // A copy of a tied parameter gets the values of the parameter that it copies, so it is not read.
     found[p] = table.parameters[p].is_copy();
-    if (!found[p]) wanted.emplace(checkpoint::bare_name(table.parameters[p].name), p);
+    if (!found[p]) wanted.emplace(formats::bare_name(table.parameters[p].name), p);
   }
   const auto stored_at = [&](const tensor_there& t) {
     return t.of_source != nullptr ? core::result<stored>(stored{.of_source = t.of_source})
@@ -195,20 +195,20 @@ core::result<std::unique_ptr<weights_source>> weights_source::open(const std::fi
   const tensor_there* head = nullptr;
   for (const auto& tensor : there) {
     const auto& [name, shape, type, plain, of_source, unread_type] = tensor;
-    const auto match = wanted.find(checkpoint::bare_name(name));
+    const auto match = wanted.find(formats::bare_name(name));
     if (match == wanted.end()) {
       if (is_known_buffer(name)) continue;
       // The tensor of a tied head repeats the embedding, or replaces it if the file has no embedding.
-      if (spec.tied && checkpoint::bare_name(name) == checkpoint::head_name) {
+      if (spec.tied && formats::bare_name(name) == formats::head_name) {
         if (unread_type.empty()) head = &tensor;
         continue;
       }
-      return refuse("tensor '" + checkpoint::shown(std::string(name)) + "' is not a parameter of this model");
+      return refuse("tensor '" + formats::shown(std::string(name)) + "' is not a parameter of this model");
     }
     const auto& info = table.parameters[match->second];
     if (found[match->second]) return refuse("parameter '" + info.name + "' is given twice, with and without a prefix");
     if (!unread_type.empty())
-      return refuse("parameter '" + info.name + "': wanted a floating type, got " + checkpoint::shown(unread_type));
+      return refuse("parameter '" + info.name + "': wanted a floating type, got " + formats::shown(unread_type));
     if (*shape != info.shape)
       return refuse("parameter '" + info.name + "': wanted shape " + core::shape_text(info.shape) + ", got " +
                     core::shape_text(*shape));
@@ -236,8 +236,8 @@ core::result<std::unique_ptr<weights_source>> weights_source::open(const std::fi
 core::result<void> weights_source::read(uint32_t parameter, uint64_t first, std::span<float> out) const {
   const stored& from = parameters_.at(parameter);
   if (from.of_source != nullptr)
-    return checkpoint::source_reader(*source_).read_as(core::dtype::f32, *from.of_source, first, out.size(),
-                                                       std::as_writable_bytes(out));
+    return formats::source_reader(*source_).read_as(core::dtype::f32, *from.of_source, first, out.size(),
+                                                    std::as_writable_bytes(out));
   const size_t size = core::size_of(from.type);
   const uint64_t count = from.bytes / size;
   if (first > count || out.size() > count - first)
@@ -252,9 +252,9 @@ core::result<void> weights_source::read(uint32_t parameter, uint64_t first, std:
     TROUPE_TRY(files_[from.file].read(from.begin + (first + done) * size, {block, n * size}));
     auto* const rounded = reinterpret_cast<std::byte*>(out.data() + done);
     if (const auto lost = kernels::cast(block, from.type, rounded, core::dtype::f32, n))
-      return core::fail(checkpoint::overflow_error(names_.at(parameter), {first + done + lost->element, lost->value},
-                                                   core::dtype::f32,
-                                                   "wanted weights that fp32 master weights can represent"));
+      return core::fail(formats::overflow_error(names_.at(parameter), {first + done + lost->element, lost->value},
+                                                core::dtype::f32,
+                                                "wanted weights that fp32 master weights can represent"));
   }
   return {};
 }
@@ -266,7 +266,7 @@ core::result<void> write_folder(const std::filesystem::path& folder, const model
     return core::fail(error_kind::bad_input,
                       "weights are written in a floating type, got " + std::string(core::name_of(type)));
   TROUPE_TRY(check_parameters_of(spec, table));
-  std::vector<checkpoint::tensor_to_write> tensors;
+  std::vector<formats::tensor_to_write> tensors;
   for (uint32_t p = 0; p < table.parameters.size(); ++p) {
     const auto& info = table.parameters[p];
     if (info.is_copy()) continue;
@@ -279,14 +279,14 @@ core::result<void> write_folder(const std::filesystem::path& folder, const model
         TROUPE_TRY(read(p, offset_bytes / size + done, block));
         const auto* const wide = reinterpret_cast<const std::byte*>(block.data());
         if (const auto lost = kernels::cast(wide, core::dtype::f32, out.data() + done * size, type, block.size()))
-          return core::fail(checkpoint::overflow_error(name, {offset_bytes / size + done + lost->element, lost->value},
-                                                       type, "wanted a wider type"));
+          return core::fail(formats::overflow_error(name, {offset_bytes / size + done + lost->element, lost->value},
+                                                    type, "wanted a wider type"));
       }
       return {};
     };
     tensors.push_back({info.name, type, info.shape, {}, std::move(source)});
   }
-  TROUPE_TRY(checkpoint::write_weights_folder(folder, tensors, max_shard_bytes));
+  TROUPE_TRY(formats::write_weights_folder(folder, tensors, max_shard_bytes));
 
   auto given = core::parse_json<nlohmann::ordered_json>(spec.hugging_face_json, max_model_keys_depth);
   auto config = given && given->is_object() ? std::move(*given) : nlohmann::ordered_json::object();
@@ -299,10 +299,10 @@ core::result<void> write_folder(const std::filesystem::path& folder, const model
   config.erase("torch_dtype");  // the key that transformers before 4.56 used for `dtype`
   // Removes the key that describes how the weights that the run started from were quantised, because the weights that
   // are written are not quantised.
-  config.erase(std::string(checkpoint::quantization_config_key));
+  config.erase(std::string(formats::quantization_config_key));
   config["dtype"] = name;
-  return checkpoint::write_file_atomically(folder / "config.json",
-                                           config.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  return storage::write_file_atomically(folder / "config.json",
+                                        config.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
 }  // namespace troupe::models

@@ -16,13 +16,13 @@
 #include "core/source_file.hpp"
 #include "models/table/model_spec.hpp"
 
-namespace troupe::checkpoint {
+namespace troupe::formats {
 class safetensors_file;
 class weights_folder;
 struct safetensors_entry;
 struct tensor_entry;
 struct tensor_source;
-}  // namespace troupe::checkpoint
+}  // namespace troupe::formats
 
 namespace troupe::models {
 
@@ -54,14 +54,14 @@ class weights_source {
     uint64_t begin = 0, bytes = 0;  ///< offset and size in bytes of the tensor in its file
     core::dtype type = core::dtype::f32;
     /// Entry of `source_`; if not null, the other members are not used.
-    const checkpoint::tensor_entry* of_source = nullptr;
+    const formats::tensor_entry* of_source = nullptr;
   };
   weights_source();
-  core::result<stored> place_of(const checkpoint::safetensors_file& file, const checkpoint::safetensors_entry& entry);
+  core::result<stored> place_of(const formats::safetensors_file& file, const formats::safetensors_entry& entry);
 
-  std::unique_ptr<checkpoint::weights_folder> folder_;
+  std::unique_ptr<formats::weights_folder> folder_;
   /// The weights, if they are compressed or in torch.save files; then `folder_` is not used.
-  std::unique_ptr<const checkpoint::tensor_source> source_;
+  std::unique_ptr<const formats::tensor_source> source_;
   std::vector<core::source_file> files_;  ///< safetensors files that contain parameters
   std::vector<stored> parameters_;
   std::vector<std::string> names_;  ///< [parameter]: name of the parameter in the folder

@@ -4,8 +4,8 @@
 #include <bit>
 #include <cmath>
 
-#include "checkpoint/source/name_pattern.hpp"
 #include "core/text.hpp"
+#include "formats/names/name_pattern.hpp"
 
 namespace troupe::models {
 
@@ -30,7 +30,7 @@ bool names_layer(std::string_view name, std::string_view module) {
 core::result<size_t> rule_of(const injection_policy& policy, const std::string& module) {
   const std::string text = module + ".weight";
   for (size_t i = 0; i < policy.rules.size(); ++i) {
-    const auto pattern = checkpoint::name_pattern::of(policy.rules[i].pattern);
+    const auto pattern = formats::name_pattern::of(policy.rules[i].pattern);
     if (!pattern) return core::fail(pattern.error().in("injection"));
     if (pattern->matches(text)) return i;
   }

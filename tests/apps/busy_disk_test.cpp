@@ -108,7 +108,7 @@ class busy_run {
 
  private:
   void hear(const apps::checkpoint_event& e) {
-    const auto inside = check_ok(checkpoint::read_manifest(checkpoint::real_files(), e.folder));
+    const auto inside = check_ok(checkpoint::read_manifest(storage::real_files(), e.folder));
     BOOST_TEST(inside->content.run.step == e.step);
     BOOST_TEST(checkpoint::step_of(e.folder.filename().string()).value_or(0) == e.step);
     written_.push_back(e.step);

@@ -117,8 +117,7 @@ BOOST_AUTO_TEST_CASE(a_folder_written_for_deepspeed_comes_back_equal) {
   // A folder that Troupe wrote names its optimizer; a folder of DeepSpeed may lack the name.
   const auto whole = check_exit(0, c.troupe({"to-deepspeed", "two", "whole"}));
   BOOST_TEST(c.troupe({"diff", "ck", "whole", "--quiet"}).code == 0);
-  const auto theirs =
-      (fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures/deepspeed/stage1_fp32").string();
+  const auto theirs = (fs::path(troupe::places::source_dir) / "tests/formats/fixtures/deepspeed/stage1_fp32").string();
   c.check_refused({"to-deepspeed", theirs, "ours"}, 2, "give a topology or ds_config.json by --job");
   const auto ours = check_exit(0, c.troupe({"to-deepspeed", theirs, "ours", "--job", "job.json"}));
   BOOST_TEST(c.troupe({"diff", theirs, "ours", "--quiet"}).code == 0);
@@ -128,7 +127,7 @@ BOOST_AUTO_TEST_CASE(a_tensors_name_that_is_no_text_is_refused_and_leaves_nothin
   const checkpoints c;
   const std::string good = "second.bias", bad = "secon\xFF.bias";
   for (const auto& entry : fs::directory_iterator(fs::path(troupe::places::source_dir) /
-                                                  "tests/checkpoint/fixtures/deepspeed/stage2_bf16/step2")) {
+                                                  "tests/formats/fixtures/deepspeed/stage2_bf16/step2")) {
     std::string content = scratch_folder::read(entry.path());
     for (size_t at = content.find(good); at != content.npos; at = content.find(good, at)) content.replace(at, 11, bad);
     c.folder.write("theirs/" + entry.path().filename().string(), content);
@@ -145,7 +144,7 @@ BOOST_AUTO_TEST_CASE(a_tensors_name_that_is_no_text_is_refused_and_leaves_nothin
 
 BOOST_AUTO_TEST_CASE(deepspeeds_folders_are_shown_verified_and_converted_as_its_own_script_does) {
   const checkpoints c;
-  const fs::path fixtures = fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures/deepspeed";
+  const fs::path fixtures = fs::path(troupe::places::source_dir) / "tests/formats/fixtures/deepspeed";
   for (const char* name : {"stage1_bf16", "stage2_fp16", "stage3_fp32", "stage3_bf16"}) {
     BOOST_TEST_INFO_SCOPE(name);
     const auto folder = (fixtures / name).string();

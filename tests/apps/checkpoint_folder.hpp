@@ -27,7 +27,7 @@ struct checkpoints {
       for (const char* name : {"transformer.ln_f.weight", "transformer.wte.weight"}) {
         const std::vector<int64_t> shape = name[12] == 'l' ? std::vector<int64_t>{4} : std::vector<int64_t>{6, 4};
         for (const char* moment : {"", "exp_avg", "exp_avg_sq"}) {
-          const auto kind = *moment != 0 ? checkpoint::tensor_kind::moment : checkpoint::tensor_kind::master;
+          const auto kind = *moment != 0 ? formats::tensor_kind::moment : formats::tensor_kind::master;
           std::vector<float> values(shape.size() == 1 ? 4 : 24);
           for (size_t i = 0; i < values.size(); ++i)
             values[i] = static_cast<float>(step) + static_cast<float>(tensors.size() * 100 + i) / 64;
@@ -40,7 +40,7 @@ struct checkpoints {
       m.run.model = tiny_model;
       m.run.config = smallest;
       m.run.parameter_order = {"transformer.wte.weight", "transformer.ln_f.weight"};
-      check_ok(save_sample(checkpoint::real_files(), folder / "ck", step, tensors, 2, std::move(m)));
+      check_ok(save_sample(storage::real_files(), folder / "ck", step, tensors, 2, std::move(m)));
     }
     folder.write("corpus.txt", "x");
     folder.write("job.json", R"({"train_batch_size": 2, "optimizer": {"type": "AdamW", "params": {"lr": 0.001}}})");

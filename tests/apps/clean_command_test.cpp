@@ -3,11 +3,11 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "checkpoint/files/atomic_file.hpp"
-#include "checkpoint/files/file_system.hpp"
 #include "checkpoint/native/manifest_file.hpp"
+#include "storage/files/atomic_file.hpp"
+#include "storage/files/file_system.hpp"
 #include "tests/apps/topology.hpp"
-#include "tests/checkpoint/tensors.hpp"
+#include "tests/formats/tensors.hpp"
 
 BOOST_AUTO_TEST_SUITE(clean_command)
 
@@ -72,7 +72,7 @@ struct run_folder {
     check_exit(0, f.troupe({"compress", "run/checkpoints", "cleaned", "--clean"}));
     BOOST_TEST(std::abs(loss_of_cleaned() / trained - 1) <= 1e-6);
     const auto text =
-        check_ok(checkpoint::read_small_file(checkpoint::real_files(), f.folder / "cleaned/config.json", 1 << 20));
+        check_ok(storage::read_small_file(storage::real_files(), f.folder / "cleaned/config.json", 1 << 20));
     if (!key.empty()) BOOST_TEST(json::parse(*text)[key] == width);
     // The cleaned checkpoint also contains the optimizer states, so a run can resume at its step.
     const auto more =
@@ -188,7 +188,7 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_whose_run_has_an_unreadable_configuration_is_r
                                         "params: {start_bits: 8, target_bits: 8}, modules: ['mlp']"));
   (void)run.loss({"train", "job.yaml", "--json"});
   const fs::path saved = run.f.folder / "run/checkpoints/step-00000004";
-  auto& files = checkpoint::real_files();
+  auto& files = storage::real_files();
   auto there = check_ok(checkpoint::read_manifest(files, saved));
   there->content.run.config = "steps: 4\nparallel: [\n";
   fs::remove(saved / "manifest.json");

@@ -2,10 +2,10 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "checkpoint/safetensors/weights_folder.hpp"
 #include "core/math.hpp"
+#include "formats/safetensors/weights_folder.hpp"
 #include "tests/apps/topology.hpp"
-#include "tests/checkpoint/tensors.hpp"
+#include "tests/formats/tensors.hpp"
 #include "tests/places.hpp"
 
 BOOST_AUTO_TEST_SUITE(compress_command)
@@ -27,7 +27,7 @@ struct llama_folder {
 
   llama_folder() {
     std::vector<std::vector<float>> values;
-    std::vector<checkpoint::tensor_to_write> tensors;
+    std::vector<formats::tensor_to_write> tensors;
     const auto add = [&](const std::string& name, std::vector<int64_t> shape) {
       auto& v = values.emplace_back(core::numel_of(shape));
       for (size_t i = 0; i < v.size(); ++i)
@@ -46,7 +46,7 @@ struct llama_folder {
     add(at + "mlp.down_proj.weight", {32, 64});
     add("model.norm.weight", {32});
     for (size_t i = 0; i < tensors.size(); ++i) tensors[i].bytes = std::as_bytes(std::span(values[i]));
-    check_ok(checkpoint::write_weights_folder(folder / "model", tensors));
+    check_ok(formats::write_weights_folder(folder / "model", tensors));
     folder.write("model/config.json", llama);
     folder.write("model/tokenizer.json", "{}");
   }

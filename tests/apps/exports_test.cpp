@@ -3,10 +3,10 @@
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/convert/open_source.hpp"
-#include "checkpoint/gguf/header.hpp"
-#include "checkpoint/gguf/writer.hpp"
-#include "checkpoint/source/source_reader.hpp"
-#include "checkpoint/torch/archive_writer.hpp"
+#include "formats/gguf/header.hpp"
+#include "formats/gguf/writer.hpp"
+#include "formats/source/source_reader.hpp"
+#include "formats/torch/archive_writer.hpp"
 #include "tests/apps/whole_folder.hpp"
 
 BOOST_AUTO_TEST_SUITE(exports)
@@ -21,14 +21,14 @@ namespace {
 /// Returns the elements of a tensor of any checkpoint, in fp32.
 std::vector<float> values_of(const fs::path& path, const std::string& name) {
   const auto s = check_ok(checkpoint::open_source(path));
-  const checkpoint::tensor_entry* t = nullptr;
-  for (const auto kind : {checkpoint::tensor_kind::master, checkpoint::tensor_kind::weight})
-    if (t == nullptr) t = checkpoint::find_tensor(*s, name, kind);
+  const formats::tensor_entry* t = nullptr;
+  for (const auto kind : {formats::tensor_kind::master, formats::tensor_kind::weight})
+    if (t == nullptr) t = formats::find_tensor(*s, name, kind);
   BOOST_REQUIRE_MESSAGE(t != nullptr, path.string() << " has no " << name);
   size_t n = 1;
   for (const auto d : t->shape) n *= static_cast<size_t>(d);
   std::vector<float> out(n);
-  checkpoint::source_reader reader(*s);
+  formats::source_reader reader(*s);
   check_ok(reader.read_as(core::dtype::f32, *t, 0, n, std::as_writable_bytes(std::span(out))));
   return out;
 }
@@ -45,11 +45,11 @@ double loss_of(const command_folder& at, const std::vector<std::string>& more = 
 
 /// Copies the GGUF file `from` to `to` and adds keys.
 void add_keys(const fs::path& from, const fs::path& to,
-              const std::vector<std::pair<std::string, checkpoint::gguf_value>>& keys) {
+              const std::vector<std::pair<std::string, formats::gguf_value>>& keys) {
   const auto file = check_ok(core::source_file::open(from));
-  auto header = check_ok(checkpoint::read_gguf_header(*file));
+  auto header = check_ok(formats::read_gguf_header(*file));
   for (const auto& [key, value] : keys) header->metadata.set(key, value);
-  auto out = check_ok(checkpoint::gguf_writer::create(to, header->metadata, header->tensors));
+  auto out = check_ok(formats::gguf_writer::create(to, header->metadata, header->tensors));
   for (const auto& t : header->tensors) {
     std::vector<std::byte> bytes(t.bytes());
     check_ok(file->read(header->data_begin + t.offset_bytes, bytes));
@@ -109,7 +109,7 @@ BOOST_AUTO_TEST_CASE(a_missing_norm_or_head_and_a_layer_too_many_are_refused_by_
 BOOST_AUTO_TEST_CASE(further_names_of_parameters_that_the_model_does_not_have_are_left_out_by_every_writer) {
   const whole_folder f(whole_llama);
   f.folder.write("shared/config.json", whole_llama);
-  check_ok(checkpoint::write_torch_archive(
+  check_ok(formats::write_torch_archive(
       f.folder / "shared/pytorch_model.bin", all_to_write(f.tensors),
       {{"backbone.norm.weight", "model.norm.weight"}, {"second.weight", "model.norm.weight"}}));
   for (const auto& [out, command] : whole_folder::exports("shared", true))
@@ -442,12 +442,12 @@ BOOST_AUTO_TEST_CASE(a_source_that_describes_another_model_is_refused_by_key) {
       "of '" +
           (f.folder / "hf").string() + "' has no key 'model_typ'");
   // These keys have a meaning only in GGUF files.
-  for (const auto& [key, value] : std::vector<std::pair<std::string, checkpoint::gguf_value>>{
-           {"llama.rope.freq_base", checkpoint::gguf_value::of(5e5F)},
-           {"llama.expert_count", checkpoint::gguf_value::of(uint32_t{8})},
-           {"llama.logit_scale", checkpoint::gguf_value::of(0.5F)},
-           {"llama.rope.dimension_count", checkpoint::gguf_value::of(uint32_t{4})},
-           {"llama.rope.scaling.type", checkpoint::gguf_value::of(std::string("longrope"))}}) {
+  for (const auto& [key, value] : std::vector<std::pair<std::string, formats::gguf_value>>{
+           {"llama.rope.freq_base", formats::gguf_value::of(5e5F)},
+           {"llama.expert_count", formats::gguf_value::of(uint32_t{8})},
+           {"llama.logit_scale", formats::gguf_value::of(0.5F)},
+           {"llama.rope.dimension_count", formats::gguf_value::of(uint32_t{4})},
+           {"llama.rope.scaling.type", formats::gguf_value::of(std::string("longrope"))}}) {
     add_keys(f.folder / "m.gguf", f.folder / "other.gguf", {{key, value}});
     const auto name = key == "llama.rope.freq_base" ? "rope_theta" : key;
     f.check_refused(f.troupe({"train", "job.yaml", "--resume", "other.gguf", "--fresh"}), name, 1);
@@ -457,7 +457,7 @@ BOOST_AUTO_TEST_CASE(a_source_that_describes_another_model_is_refused_by_key) {
 BOOST_AUTO_TEST_CASE(a_gguf_files_scaling_of_positions_is_carried_and_what_config_json_cannot_say_refused) {
   const whole_folder f(whole_llama);
   f.check_well(f.checkpoint({"to-gguf", "hf", "m.gguf", "--type", "f32", "--tokenizer", "bytes"}));
-  using checkpoint::gguf_value;
+  using formats::gguf_value;
   add_keys(f.folder / "m.gguf", f.folder / "linear.gguf",
            {{"llama.rope.scaling.type", gguf_value::of(std::string("linear"))},
             {"llama.rope.scaling.factor", gguf_value::of(4.0F)}});
@@ -488,7 +488,7 @@ BOOST_AUTO_TEST_CASE(a_gguf_file_of_an_architecture_that_is_not_known_is_refused
   const whole_folder f(whole_llama);
   f.check_well(f.checkpoint({"to-gguf", "hf", "m.gguf", "--type", "f32", "--tokenizer", "bytes"}));
   add_keys(f.folder / "m.gguf", f.folder / "other.gguf",
-           {{"general.architecture", checkpoint::gguf_value::of(std::string("qwen2"))}});
+           {{"general.architecture", formats::gguf_value::of(std::string("qwen2"))}});
   auto keys = json::parse(scratch_folder::read(f.folder / "hf/config.json"));
   keys["model_type"] = "qwen2";
   f.folder.write("qwen2.json", keys.dump());

@@ -4,7 +4,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "checkpoint/torch/archive_writer.hpp"
+#include "formats/torch/archive_writer.hpp"
 
 #include "tests/apps/topology.hpp"
 #include "tests/places.hpp"
@@ -13,13 +13,13 @@ BOOST_AUTO_TEST_SUITE(foreign_folders)
 
 using namespace troupe::tests;
 using nlohmann::json;
-namespace checkpoint = troupe::checkpoint;
+namespace formats = troupe::formats;
 namespace core = troupe::core;
 namespace fs = std::filesystem;
 
 namespace {
 
-const fs::path fixtures = fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures";
+const fs::path fixtures = fs::path(troupe::places::source_dir) / "tests/formats/fixtures";
 
 /// Returns the name, the kind and the moment of every tensor.
 std::vector<std::string> names_in(const json& inspected) {
@@ -40,7 +40,7 @@ json inspected(const command_folder& at, const fs::path& folder, const std::vect
 
 /// Copies a folder of the Trainer to `ck` and removes all optimizer states except those of the embedding.
 void write_embedding_states_alone(const command_folder& at) {
-  namespace ck = checkpoint;
+  namespace ck = formats;
   fs::copy(fixtures / "trainer/trainer_gpt2/checkpoint-3", at.folder / "ck", fs::copy_options::recursive);
   const std::vector<std::byte> bytes(size_t{128} * 8 * sizeof(float), std::byte{0x3c});
   const std::vector<ck::torch_storage> storages(2, {core::dtype::f32, 128 * 8, bytes, {}});
@@ -286,8 +286,8 @@ BOOST_AUTO_TEST_CASE(an_output_that_repeats_few_bytes_under_many_names_is_refuse
   const std::vector<std::byte> bytes(1 << 20);
   std::map<std::string, std::string> names;
   for (int i = 0; i < 200; ++i) names.emplace("alias." + std::to_string(i), "w");
-  const std::vector<checkpoint::tensor_to_write> one{{"w", core::dtype::f32, {512, 512}, bytes, {}}};
-  check_ok(checkpoint::write_torch_archive(at.folder / "w.pt", one, names));
+  const std::vector<formats::tensor_to_write> one{{"w", core::dtype::f32, {512, 512}, bytes, {}}};
+  check_ok(formats::write_torch_archive(at.folder / "w.pt", one, names));
   const auto refused = check_exit(2, at.troupe({"checkpoint", "to-fp32", "w.pt", "out.safetensors"}));
   BOOST_TEST(has(refused.err, "'out.safetensors' would take 202 MiB, more than 64 times the 1.0"), refused.err);
   BOOST_TEST(!fs::exists(at.folder / "out.safetensors"));

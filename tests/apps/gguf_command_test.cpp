@@ -1,9 +1,9 @@
 // Tests `troupe checkpoint to-gguf` and the other commands with GGUF files: conversion from and to other formats,
 // vocabularies, refusals.
-#include "checkpoint/gguf/header.hpp"
-#include "checkpoint/safetensors/weights_folder.hpp"
+#include "formats/gguf/header.hpp"
+#include "formats/safetensors/weights_folder.hpp"
 #include "tests/apps/checkpoint_folder.hpp"
-#include "tests/checkpoint/tensors.hpp"
+#include "tests/formats/tensors.hpp"
 #include "tests/places.hpp"
 
 BOOST_AUTO_TEST_SUITE(gguf_command)
@@ -43,7 +43,7 @@ struct whole_model {
       add("h.0.mlp.c_fc." + part, matrix(32, 128));
       add("h.0.mlp.c_proj." + part, matrix(128, 32));
     }
-    check_ok(checkpoint::write_weights_folder(folder / "hf", all_to_write(tensors), uint64_t{1} << 30U));
+    check_ok(formats::write_weights_folder(folder / "hf", all_to_write(tensors), uint64_t{1} << 30U));
     folder.write("hf/config.json", R"({"model_type":"gpt2","n_layer":1,"n_embd":32,"n_head":2,"n_positions":8,)"
                                    R"("vocab_size":256)" +
                                        more_keys + "}");
@@ -92,7 +92,7 @@ BOOST_AUTO_TEST_CASE(weights_go_there_and_back) {
   BOOST_TEST(m.troupe({"diff", "hf", "q.gguf"}).code == 1);
   BOOST_TEST(m.troupe({"inspect", "q.gguf"}).out.find("from q8_0") != std::string::npos);
   const auto file = check_ok(core::source_file::open(m.folder / "q.gguf"));
-  const auto header = check_ok(checkpoint::read_gguf_header(*file));
+  const auto header = check_ok(formats::read_gguf_header(*file));
   const auto* tokens = header->metadata.find("tokenizer.ggml.tokens");
   BOOST_TEST_REQUIRE(tokens != nullptr);
   BOOST_TEST(tokens->count() == 256U);
@@ -104,7 +104,7 @@ BOOST_AUTO_TEST_CASE(deepspeeds_folders_become_files_too) {
   const whole_model m;
   m.folder.write("model.json",
                  R"({"model_type":"gpt2","n_layer":1,"n_embd":8,"n_head":2,"n_positions":8,"vocab_size":128})");
-  const fs::path fixtures = (std::string(troupe::places::source_dir) + "/tests/checkpoint/fixtures/deepspeed_gpt2");
+  const fs::path fixtures = (std::string(troupe::places::source_dir) + "/tests/formats/fixtures/deepspeed_gpt2");
   for (const char* name : {"stage1_bf16", "stage2_fp32", "stage3_fp32", "pipeline_fp32"}) {
     m.check_well({"to-gguf", fixtures / name, "ds.gguf", "--type", "f32", "--tokenizer", "bytes", "--model-config",
                   "model.json", "--force"});
@@ -124,7 +124,7 @@ BOOST_AUTO_TEST_CASE(a_vocabulary_lies_beside_the_weights_or_is_named) {
                  R"("pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false,"use_regex":true}})");
   m.check_well({"to-gguf", "hf", "m.gguf"});
   const auto file = check_ok(core::source_file::open(m.folder / "m.gguf"));
-  const auto header = check_ok(checkpoint::read_gguf_header(*file));
+  const auto header = check_ok(formats::read_gguf_header(*file));
   const auto* tokens = header->metadata.find("tokenizer.ggml.tokens");
   BOOST_TEST_REQUIRE(tokens != nullptr);
   BOOST_TEST(tokens->count() == 256U);

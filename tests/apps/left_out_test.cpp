@@ -10,7 +10,7 @@ namespace fs = std::filesystem;
 BOOST_AUTO_TEST_CASE(commands_warn_of_what_they_leave_out_and_inspect_lists_it) {
   const command_folder at;
   const auto folder =
-      (fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures/torch_dist/dp_reshardable/iter_0000030").string();
+      (fs::path(troupe::places::source_dir) / "tests/formats/fixtures/torch_dist/dp_reshardable/iter_0000030").string();
   const std::string words = "left out: 3 states of an optimizer, such as 'optimizer.distributed.dp_group_idx_0";
   const auto inspected = at.troupe({"checkpoint", "inspect", folder});
   BOOST_TEST(has(inspected.out, "\n" + words), inspected.out);

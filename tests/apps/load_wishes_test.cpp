@@ -49,8 +49,8 @@ struct two_folders {
   std::filesystem::path own = at / "out/checkpoints", other = at / "elsewhere";
 
   explicit two_folders(bool has_own) {
-    if (has_own) check_ok(save_sample(checkpoint::real_files(), own, 10, sample_tensors(1), 2));
-    check_ok(save_sample(checkpoint::real_files(), other, 20, sample_tensors(2), 2));
+    if (has_own) check_ok(save_sample(storage::real_files(), own, 10, sample_tensors(1), 2));
+    check_ok(save_sample(storage::real_files(), other, 20, sample_tensors(2), 2));
   }
 };
 
@@ -263,7 +263,7 @@ BOOST_AUTO_TEST_CASE(a_run_after_a_loss_takes_all_of_its_own_checkpoints_but_the
   const auto nothing = [](const std::string&) {};
   BOOST_TEST(!start.choose(nothing)->load.optimizer_states);
   BOOST_TEST(!start.choose(nothing, true)->load.optimizer_states);
-  check_ok(save_sample(checkpoint::real_files(), f.own, 11, sample_tensors(3), 2));
+  check_ok(save_sample(storage::real_files(), f.own, 11, sample_tensors(3), 2));
   BOOST_TEST(start.choose(nothing, true)->load.optimizer_states);
 }
 

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "checkpoint/safetensors/safetensors.hpp"
+#include "formats/safetensors/safetensors.hpp"
 #include "tests/apps/topology.hpp"
 #include "tests/places.hpp"
 
@@ -55,11 +55,11 @@ void check_refused(const finished& r, int code, const std::string& part) {
   BOOST_TEST(has(r.err, part), "no '" << part << "' in: " << r.err);
 }
 
-const fs::path fixtures = fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures";
+const fs::path fixtures = fs::path(troupe::places::source_dir) / "tests/formats/fixtures";
 
 /// Returns the names of the tensors in a file of to-fp32, or in the only file of a folder.
 std::vector<std::string> names_in(const fs::path& file) {
-  const auto tensors = check_ok(troupe::checkpoint::safetensors_file::open(file));
+  const auto tensors = check_ok(troupe::formats::safetensors_file::open(file));
   std::vector<std::string> out;
   for (const auto& e : tensors->entries()) out.push_back(e.name);
   std::sort(out.begin(), out.end());
@@ -103,10 +103,9 @@ BOOST_AUTO_TEST_CASE(every_command_gives_the_same_of_a_run_in_stages_as_of_one_t
   check_well(f.troupe({"train", "job.yaml", "--quiet", "--export", "b/exported", "--set", "output=stages", "--set",
                        "parallel.pipeline=2", "--set", "pipeline={schedule: zb_v, chunks: 2}", "--set",
                        "zero_optimization.stage=3"}));
-  for (const char* file : {"config.json", "model.safetensors"})
-    BOOST_TEST_CONTEXT(file)
-    BOOST_TEST(
-        (scratch_folder::read(f.folder / "a/exported" / file) == scratch_folder::read(f.folder / "b/exported" / file)));
+  for (const char* file : {"config.json", "model.safetensors"}) BOOST_TEST_CONTEXT(file)
+  BOOST_TEST(
+      (scratch_folder::read(f.folder / "a/exported" / file) == scratch_folder::read(f.folder / "b/exported" / file)));
   const std::string whole = "out/checkpoints", stages = "stages/checkpoints";
   const auto inspected = json::parse(f.troupe({"checkpoint", "inspect", stages, "--json"}).out);
   BOOST_TEST(inspected["files"].size() == 4U);

@@ -5,10 +5,10 @@
 #include <functional>
 #include <map>
 
-#include "checkpoint/safetensors/weights_folder.hpp"
+#include "formats/safetensors/weights_folder.hpp"
 #include "models/table/model_spec.hpp"
 #include "tests/apps/topology.hpp"
-#include "tests/checkpoint/tensors.hpp"
+#include "tests/formats/tensors.hpp"
 
 namespace troupe::tests {
 
@@ -48,7 +48,7 @@ class whole_folder : public command_folder {
   }
   /// Writes the current tensors as the weights of the folder `to`.
   void write(const std::string& to = "hf") const {
-    check_ok(checkpoint::write_weights_folder(folder / to, all_to_write(tensors), uint64_t{1} << 30U));
+    check_ok(formats::write_weights_folder(folder / to, all_to_write(tensors), uint64_t{1} << 30U));
   }
 
   [[nodiscard]] finished checkpoint(std::vector<std::string> arguments) const {

@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "checkpoint/commit/commit.hpp"
-#include "checkpoint/source/scatter_read.hpp"
-#include "checkpoint/source/tensor_source.hpp"
+#include "checkpoint/native/native_source.hpp"
 #include "core/clock.hpp"
+#include "formats/source/scatter_read.hpp"
 #include "storage/memory/huge_memory.hpp"
 #include "tests/bench/fio.hpp"
 #include "tests/small_job.hpp"
@@ -61,10 +61,10 @@ std::string name_of(uint64_t number) {
 /// Saves the payload and returns the rate in GB/s. Pieces are staged in blocks; while some blocks are written, the next
 /// are staged, as in a writer lane.
 double save(const std::filesystem::path& root, std::span<const std::byte> payload, std::span<std::byte> staging) {
-  auto& files = checkpoint::real_files();
+  auto& files = storage::real_files();
   std::vector<uint64_t> tickets(staging_blocks, 0);
   const int64_t start = core::now_ns();
-  const uint64_t bytes = checkpoint::shard_header_bytes + payload.size();
+  const uint64_t bytes = formats::shard_header_bytes + payload.size();
   auto s = must(checkpoint::checkpoint_save::begin(files, root, 1, bytes));
   auto shard = must(s.create_shard(0, bytes));
   checkpoint::manifest m;
@@ -79,7 +79,7 @@ double save(const std::filesystem::path& root, std::span<const std::byte> payloa
     const auto digest = checkpoint::stage_piece(payload.subspan(at, staging_block_bytes), to.data());
     tickets[block % staging_blocks] = must(shard.start_block(to));
     m.tensors.back().pieces.push_back(
-        {0, at % tensor_bytes / 4, staging_block_bytes / 4, checkpoint::shard_header_bytes + at, digest});
+        {0, at % tensor_bytes / 4, staging_block_bytes / 4, formats::shard_header_bytes + at, digest});
   }
   m.files.push_back(must(shard.finish()));
   must(s.commit(std::move(m)));
@@ -88,15 +88,15 @@ double save(const std::filesystem::path& root, std::span<const std::byte> payloa
 
 /// Loads the checkpoint, compares its digests and returns the rate in GB/s.
 double load(const std::filesystem::path& root, std::span<std::byte> into) {
-  auto& files = checkpoint::real_files();
+  auto& files = storage::real_files();
   const int64_t start = core::now_ns();
   const auto from = checkpoint::source_of(must(checkpoint::open_checkpoint(files, root)));
   constexpr uint64_t count = tensor_bytes / 4;
-  std::vector<checkpoint::scattered_tensor> targets;
+  std::vector<formats::scattered_tensor> targets;
   for (uint64_t i = 0; i < into.size() / tensor_bytes; ++i)
-    targets.push_back({checkpoint::find_tensor(from, name_of(i), checkpoint::tensor_kind::master),
+    targets.push_back({formats::find_tensor(from, name_of(i), formats::tensor_kind::master),
                        {{0, count, core::dtype::f32, &into[i * tensor_bytes]}}});
-  const auto report = must(checkpoint::read_scattered(files, from, targets));
+  const auto report = must(formats::read_scattered(files, from, targets));
   const auto ns = static_cast<double>(core::now_ns() - start);
   if (report.verified_bytes != into.size()) throw std::runtime_error("a load left bytes without their digest compared");
   return static_cast<double>(into.size()) / ns;

@@ -9,25 +9,26 @@
 #include <random>
 
 #include "checkpoint/commit/commit.hpp"
-#include "checkpoint/source/scatter_read.hpp"
-#include "checkpoint/source/verify.hpp"
-#include "tests/checkpoint/tensors.hpp"
+#include "checkpoint/native/native_source.hpp"
+#include "formats/source/scatter_read.hpp"
+#include "storage/files/working_folder.hpp"
+#include "tests/formats/tensors.hpp"
 
 namespace troupe::tests {
 
 struct sample_tensor {  ///< a tensor with all its bytes
-  checkpoint::tensor_entry entry;
+  formats::tensor_entry entry;
   std::vector<std::byte> data;
 };
 
 /// Returns tensors of every kind and of odd sizes; their bytes depend on the seed.
 inline std::vector<sample_tensor> sample_tensors(uint64_t seed) {
-  using checkpoint::tensor_kind;
   using core::dtype;
+  using formats::tensor_kind;
   std::vector<sample_tensor> out;
   const auto add = [&](std::string name, tensor_kind kind, std::string moment, dtype type, std::vector<int64_t> shape) {
-    const auto bytes = checkpoint::bytes_of(type, shape).value();
-    checkpoint::tensor_entry entry{std::move(name), kind, std::move(moment), type, std::move(shape), {}};
+    const auto bytes = formats::bytes_of(type, shape).value();
+    formats::tensor_entry entry{std::move(name), kind, std::move(moment), type, std::move(shape), {}};
     out.push_back({std::move(entry), noise(bytes, core::mix64(seed) + out.size())});
   };
   add("h.0.weight", tensor_kind::master, "", dtype::f32, {37, 61});
@@ -58,7 +59,7 @@ class piece_writer {
 
   struct written {
     uint64_t offset_bytes = 0;
-    checkpoint::digest128 digest;
+    storage::digest128 digest;
   };
   core::result<written> append(std::span<const std::byte> bytes) {
     auto& room = memory_.emplace_back(core::div_up(bytes.size(), sizeof(page)));
@@ -70,29 +71,28 @@ class piece_writer {
     end_bytes_ += room.size() * sizeof(page);
     return out;
   }
-  core::result<checkpoint::shard_file> finish() { return to_.finish(); }
+  core::result<formats::shard_file> finish() { return to_.finish(); }
 
  private:
-  struct alignas(checkpoint::piece_alignment_bytes) page {
-    std::array<std::byte, checkpoint::piece_alignment_bytes> bytes;
+  struct alignas(formats::piece_alignment_bytes) page {
+    std::array<std::byte, formats::piece_alignment_bytes> bytes;
   };
   std::deque<std::vector<page>> memory_;  // blocks that are being written; they must outlive the file
   checkpoint::shard_writer to_;
-  uint64_t end_bytes_ = checkpoint::shard_header_bytes;
+  uint64_t end_bytes_ = formats::shard_header_bytes;
 };
 
 /// Saves `tensors` with `writers` files and returns the checkpoint's folder; `m` may contain the run's state and ties.
-inline core::result<std::filesystem::path> save_sample(checkpoint::file_system& files,
-                                                       const std::filesystem::path& root, uint64_t step,
-                                                       const std::vector<sample_tensor>& tensors, uint32_t writers,
-                                                       checkpoint::manifest m = {},
-                                                       checkpoint::digest128 id = checkpoint::random_save_id(),
+inline core::result<std::filesystem::path> save_sample(storage::file_system& files, const std::filesystem::path& root,
+                                                       uint64_t step, const std::vector<sample_tensor>& tensors,
+                                                       uint32_t writers, checkpoint::manifest m = {},
+                                                       storage::digest128 id = storage::random_save_id(),
                                                        const checkpoint::commit_options& options = {}) {
   auto save = checkpoint::checkpoint_save::begin(files, root, step, 1, id, options);
   if (!save) return fail(save.error());
   for (const auto& t : tensors) m.tensors.push_back(t.entry);
   for (uint32_t w = 0; w < writers; ++w) {
-    auto made = save->create_shard(w, checkpoint::shard_header_bytes);
+    auto made = save->create_shard(w, formats::shard_header_bytes);
     if (!made) return fail(made.error());
     piece_writer shard(std::move(*made));
     for (size_t i = 0; i < tensors.size(); ++i) {
@@ -113,28 +113,27 @@ inline core::result<std::filesystem::path> save_sample(checkpoint::file_system& 
 /// Elements [first, first + count) of a tensor, and the offset in bytes, `at`, at which they are to be stored in
 /// memory.
 struct wanted_part {
-  const checkpoint::tensor_entry* tensor = nullptr;
+  const formats::tensor_entry* tensor = nullptr;
   uint64_t first = 0, count = 0, at = 0;
 };
 
 /// Loads all parts in one call, which must read no byte twice, and stores them in `into` in the types of the tensors.
-inline core::result<checkpoint::read_report> load_parts(checkpoint::file_system& files,
-                                                        const checkpoint::tensor_source& from,
-                                                        const std::vector<wanted_part>& wanted,
-                                                        std::span<std::byte> into) {
-  std::map<const checkpoint::tensor_entry*, std::vector<checkpoint::read_target>> targets;
+inline core::result<formats::read_report> load_parts(storage::file_system& files, const formats::tensor_source& from,
+                                                     const std::vector<wanted_part>& wanted,
+                                                     std::span<std::byte> into) {
+  std::map<const formats::tensor_entry*, std::vector<formats::read_target>> targets;
   for (const auto& w : wanted) {
     BOOST_REQUIRE(w.tensor != nullptr);
     BOOST_REQUIRE(w.at + w.count * core::size_of(w.tensor->type) <= into.size());
     targets[w.tensor].push_back({w.first, w.count, w.tensor->type, into.data() + w.at});
   }
-  std::vector<checkpoint::scattered_tensor> tensors;
+  std::vector<formats::scattered_tensor> tensors;
   for (const auto& [tensor, of] : targets) tensors.push_back({tensor, of});
-  return checkpoint::read_scattered(files, from, tensors);
+  return formats::read_scattered(files, from, tensors);
 }
 
 /// Loads all of `tensors` with `readers` readers, one after another, and compares every byte.
-inline void check_loads(checkpoint::file_system& files, const checkpoint::checkpoint_folder& from,
+inline void check_loads(storage::file_system& files, const checkpoint::checkpoint_folder& from,
                         const std::vector<sample_tensor>& tensors, uint32_t readers) {
   const auto source = checkpoint::source_of(from);
   for (uint32_t r = 0; r < readers; ++r) {
@@ -146,7 +145,7 @@ inline void check_loads(checkpoint::file_system& files, const checkpoint::checkp
       const uint64_t size = core::size_of(e.type), n = t.data.size() / size;
       // The readers' ranges begin at other elements than the writers' shares.
       const uint64_t first = n * r / readers, count = n * (r + 1) / readers - first;
-      wanted.push_back({checkpoint::find_tensor(source, e.name, e.kind, e.moment), first, count, expected.size()});
+      wanted.push_back({formats::find_tensor(source, e.name, e.kind, e.moment), first, count, expected.size()});
       expected.insert(expected.end(), t.data.begin() + static_cast<ptrdiff_t>(first * size),
                       t.data.begin() + static_cast<ptrdiff_t>((first + count) * size));
     }
@@ -159,7 +158,7 @@ inline void check_loads(checkpoint::file_system& files, const checkpoint::checkp
 }
 
 /// Checks that the checkpoint named by `latest` is complete and contains exactly `tensors`.
-inline void check_newest(checkpoint::file_system& files, const std::filesystem::path& root, uint64_t step,
+inline void check_newest(storage::file_system& files, const std::filesystem::path& root, uint64_t step,
                          const std::vector<sample_tensor>& tensors) {
   const auto found = check_ok(checkpoint::open_checkpoint(files, root));
   BOOST_TEST(found->content.run.step == step);

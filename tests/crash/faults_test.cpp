@@ -7,6 +7,7 @@ BOOST_AUTO_TEST_SUITE(faults)
 
 using namespace troupe;
 using namespace troupe::checkpoint;
+using namespace troupe::storage;
 using namespace troupe::tests;
 
 namespace {

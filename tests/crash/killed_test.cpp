@@ -14,7 +14,7 @@
 BOOST_AUTO_TEST_SUITE(killed)
 
 using namespace troupe;
-using namespace troupe::checkpoint;
+using namespace troupe::storage;
 using namespace troupe::tests;
 
 namespace {

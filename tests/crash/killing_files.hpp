@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/files/file_system.hpp"
+#include "storage/files/file_system.hpp"
 
 namespace troupe::tests {
 
-class killing_files : public checkpoint::file_system {
+class killing_files : public storage::file_system {
  public:
   using path = std::filesystem::path;
 
@@ -24,42 +24,42 @@ class killing_files : public checkpoint::file_system {
   /// Returns the names of all operations so far.
   [[nodiscard]] const std::vector<std::string>& points() const { return points_; }
 
-  core::result<std::unique_ptr<checkpoint::output_file>> create(const path& p) override {
+  core::result<std::unique_ptr<storage::output_file>> create(const path& p) override {
     point("create", p);
-    auto file = checkpoint::real_files().create(p);
+    auto file = storage::real_files().create(p);
     if (!file) return file;
     return std::make_unique<output>(*this, std::move(*file), p);
   }
-  core::result<std::unique_ptr<checkpoint::input_file>> open(const path& p) override {
-    return checkpoint::real_files().open(p);
+  core::result<std::unique_ptr<storage::input_file>> open(const path& p) override {
+    return storage::real_files().open(p);
   }
   core::result<void> rename(const path& from, const path& to) override {
     point("rename", to);
-    return checkpoint::real_files().rename(from, to);
+    return storage::real_files().rename(from, to);
   }
   core::result<void> remove(const path& p) override {
     point("unlink", p);
-    return checkpoint::real_files().remove(p);
+    return storage::real_files().remove(p);
   }
   core::result<void> make_folder(const path& p) override {
     point("mkdir", p);
-    return checkpoint::real_files().make_folder(p);
+    return storage::real_files().make_folder(p);
   }
   core::result<void> sync_folder(const path& p) override {
     point("sync folder", p);
-    return checkpoint::real_files().sync_folder(p);
+    return storage::real_files().sync_folder(p);
   }
-  core::result<std::vector<checkpoint::folder_entry>> list(const path& p) override {
-    return checkpoint::real_files().list(p);
+  core::result<std::vector<storage::folder_entry>> list(const path& p) override {
+    return storage::real_files().list(p);
   }
-  core::result<bool> exists(const path& p) override { return checkpoint::real_files().exists(p); }
-  core::result<uint64_t> free_bytes(const path& p) override { return checkpoint::real_files().free_bytes(p); }
+  core::result<bool> exists(const path& p) override { return storage::real_files().exists(p); }
+  core::result<uint64_t> free_bytes(const path& p) override { return storage::real_files().free_bytes(p); }
 
  private:
   using bytes_view = std::span<const std::byte>;
 
-  struct output : checkpoint::output_file {
-    output(killing_files& k, std::unique_ptr<checkpoint::output_file> f, path p)
+  struct output : storage::output_file {
+    output(killing_files& k, std::unique_ptr<storage::output_file> f, path p)
         : owner(&k), file(std::move(f)), where(std::move(p)) {}
 
     core::result<void> expect(uint64_t bytes) override {
@@ -73,7 +73,7 @@ class killing_files : public checkpoint::file_system {
     }
     core::result<uint64_t> start_write(bytes_view bytes) override {
       const uint64_t half = bytes.size() / 2;
-      if (owner->tears()) (void)file->start_write(bytes.first(half - half % checkpoint::write_alignment_bytes));
+      if (owner->tears()) (void)file->start_write(bytes.first(half - half % storage::write_alignment_bytes));
       owner->point("start of a write", where);
       auto ticket = file->start_write(bytes);
       owner->point("write in flight", where);
@@ -87,7 +87,7 @@ class killing_files : public checkpoint::file_system {
     }
 
     killing_files* owner;
-    std::unique_ptr<checkpoint::output_file> file;
+    std::unique_ptr<storage::output_file> file;
     path where;
   };
 

@@ -8,6 +8,7 @@ BOOST_AUTO_TEST_SUITE(power)
 
 using namespace troupe;
 using namespace troupe::checkpoint;
+using namespace troupe::storage;
 using namespace troupe::tests;
 
 namespace {

@@ -5,8 +5,8 @@
 #include <functional>
 #include <map>
 
-#include "checkpoint/commit/names.hpp"
 #include "checkpoint/commit/retention.hpp"
+#include "storage/files/working_folder.hpp"
 #include "tests/checkpoint/native_samples.hpp"
 
 namespace troupe::tests {
@@ -26,16 +26,16 @@ struct story {
     return out;
   }
 
-  static core::result<std::filesystem::path> save(checkpoint::file_system& files, const std::filesystem::path& at,
+  static core::result<std::filesystem::path> save(storage::file_system& files, const std::filesystem::path& at,
                                                   const chapter& c) {
     checkpoint::manifest m;
     m.run.seed = c.seed;
-    return save_sample(files, at, c.step, samples(c.seed), writers, m, checkpoint::random_save_id());
+    return save_sample(files, at, c.step, samples(c.seed), writers, m, storage::random_save_id());
   }
 
   /// Returns the number of chapters whose commit returned; if the story was interrupted, the next chapter may be
   /// committed, too. Calls `note` after each chapter; `why` receives the error that ended the story.
-  static size_t tell(checkpoint::file_system& files, const std::filesystem::path& at,
+  static size_t tell(storage::file_system& files, const std::filesystem::path& at,
                      const std::function<void()>& note = {}, std::string* why = nullptr) {
     size_t done = 0;
     const auto good = [why](const auto& r) {
@@ -54,7 +54,7 @@ struct story {
 
   /// Checks a folder after a crash that followed `done` commits: the newest committed checkpoint verifies before and
   /// after the clean-up, the clean-up reports everything that was half-written, and `latest` names that checkpoint.
-  static void check(checkpoint::file_system& files, const std::filesystem::path& at, size_t done) {
+  static void check(storage::file_system& files, const std::filesystem::path& at, size_t done) {
     for (int cleaned = 0; cleaned < 2; ++cleaned) {
       const auto found = checkpoint::open_checkpoint(files, at);
       if (!found) {
@@ -67,9 +67,8 @@ struct story {
         const bool fits = seed == done || seed == last + 1;
         BOOST_TEST(fits, "chapter " << seed << " behind " << done << " commits");
         check_whole(files, found->folder);
-        BOOST_TEST(
-            to_hex((*find_tensor(found->content, "h.0.bias", checkpoint::tensor_kind::master)).pieces[0].digest) ==
-            to_hex(checkpoint::digest_of(samples(seed)[4].data)));
+        BOOST_TEST(to_hex((*find_tensor(found->content, "h.0.bias", formats::tensor_kind::master)).pieces[0].digest) ==
+                   to_hex(storage::digest_of(samples(seed)[4].data)));
         if (cleaned == 1) {
           const auto latest = check_ok(checkpoint::read_latest(files, at));
           BOOST_TEST((*latest)->folder == found->folder.filename().string());
@@ -82,18 +81,18 @@ struct story {
     for (const auto& e : *all) {
       BOOST_TEST((e.name == "latest" || checkpoint::step_of(e.name)), e.name << " stayed");
       // A checkpoint's name never belongs to a part of one.
-      if (e.kind == checkpoint::entry_kind::folder) check_whole(files, at / e.name);
+      if (e.kind == storage::entry_kind::folder) check_whole(files, at / e.name);
     }
   }
 
  private:
-  static void check_whole(checkpoint::file_system& files, const std::filesystem::path& folder) {
+  static void check_whole(storage::file_system& files, const std::filesystem::path& folder) {
     const auto report = check_ok(checkpoint::verify_checkpoint(files, folder));
     BOOST_TEST(report->damages == 0U);
     BOOST_TEST(report->pieces > 0U);
   }
 
-  static void clean(checkpoint::file_system& files, const std::filesystem::path& at) {
+  static void clean(storage::file_system& files, const std::filesystem::path& at) {
     std::vector<std::string> odd;
     if (const auto all = files.list(at))
       for (const auto& e : *all)

@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "checkpoint/commit/commit.hpp"
-#include "checkpoint/source/verify.hpp"
+#include "checkpoint/native/native_source.hpp"
 #include "core/math.hpp"
 #include "tests/apps/topology.hpp"
 #include "tests/crash/wanted_cases.hpp"
@@ -15,6 +15,7 @@ BOOST_AUTO_TEST_SUITE(train_killed)
 
 using namespace troupe;
 using namespace troupe::checkpoint;
+using namespace troupe::storage;
 using namespace troupe::tests;
 using nlohmann::json;
 
@@ -46,8 +47,8 @@ uint64_t newest_step(const std::filesystem::path& root) {
 /// Kills a run of this job, with more steps, `kills` times, and compares its losses with those of a run without kills.
 void check_killed(uint64_t kills, const std::string& yaml) {
   const uint64_t steps = 4 * kills + 4;
-  const std::string job = replaced(yaml, "steps: 6", "steps: " + std::to_string(steps)) +
-                          "checkpoint: {every_steps: 1, keep_last: 2}\n";
+  const std::string job =
+      replaced(yaml, "steps: 6", "steps: " + std::to_string(steps)) + "checkpoint: {every_steps: 1, keep_last: 2}\n";
   const command_folder whole(job), cut(job);
   const std::vector<std::string> train{troupe::places::troupe_binary, "train", "job.yaml", "--json"};
   const auto reference = check_exit(0, whole.troupe({"train", "job.yaml", "--json"}));

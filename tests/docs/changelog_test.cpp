@@ -7,7 +7,7 @@
 #include <iterator>
 
 #include "checkpoint/native/manifest.hpp"
-#include "checkpoint/native/shard.hpp"
+#include "formats/source/shard_header.hpp"
 #include "tests/places.hpp"
 
 BOOST_AUTO_TEST_SUITE(changelog)
@@ -20,7 +20,7 @@ BOOST_AUTO_TEST_CASE(the_newest_version_is_the_one_that_is_built_with_the_format
   const std::string newest = all.substr(at + 4, all.find("\n## ", at + 4) - at);
   BOOST_TEST(newest.substr(0, newest.find('\n')) == TROUPE_VERSION);
   for (const auto& said : {fmt::format("checkpoint manifest {}", troupe::checkpoint::manifest_version),
-                           fmt::format("shard {}", troupe::checkpoint::shard_version)})
+                           fmt::format("shard {}", troupe::formats::shard_version)})
     BOOST_TEST(newest.find(said) != std::string::npos, said);
 }
 

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <utility>
 
-namespace troupe::checkpoint {
+namespace troupe::storage {
 
 namespace fs = std::filesystem;
 
@@ -289,4 +289,4 @@ std::unique_ptr<fake_files> fake_files::after_power_cut(survival what, uint64_t 
   return out;
 }
 
-}  // namespace troupe::checkpoint
+}  // namespace troupe::storage

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/files/file_system.hpp"
+#include "storage/files/file_system.hpp"
 
-namespace troupe::checkpoint {
+namespace troupe::storage {
 
 /// Which unsynced data survives a power cut.
 enum class survival : uint8_t {
@@ -84,4 +84,4 @@ class fake_files : public file_system {
   size_t longest_read_ = SIZE_MAX;
 };
 
-}  // namespace troupe::checkpoint
+}  // namespace troupe::storage

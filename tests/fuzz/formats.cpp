@@ -7,19 +7,19 @@
 #include <string_view>
 #include <vector>
 
-#include "checkpoint/compressed/source.hpp"
 #include "checkpoint/convert/weight_store.hpp"
-#include "checkpoint/deepspeed/checkpoint_index.hpp"
-#include "checkpoint/deepspeed/files.hpp"
-#include "checkpoint/deepspeed/source.hpp"
-#include "checkpoint/files/tensor_shares.hpp"
-#include "checkpoint/gguf/source.hpp"
 #include "checkpoint/native/manifest_text.hpp"
-#include "checkpoint/safetensors/safetensors.hpp"
-#include "checkpoint/source/source_reader.hpp"
-#include "checkpoint/torch/archive.hpp"
-#include "checkpoint/torch/zip_reader.hpp"
 #include "core/tensor_view.hpp"
+#include "formats/compressed/source.hpp"
+#include "formats/deepspeed/checkpoint_index.hpp"
+#include "formats/deepspeed/files.hpp"
+#include "formats/deepspeed/source.hpp"
+#include "formats/gguf/source.hpp"
+#include "formats/safetensors/safetensors.hpp"
+#include "formats/source/source_reader.hpp"
+#include "formats/tensors/tensor_shares.hpp"
+#include "formats/torch/archive.hpp"
+#include "formats/torch/zip_reader.hpp"
 #include "tests/fuzz/input.hpp"
 
 namespace {
@@ -27,6 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 using namespace troupe;
 using namespace troupe::checkpoint;
+using namespace troupe::formats;
 using namespace troupe::tests;
 
 [[maybe_unused]] void fuzz_zip(bytes input) {
@@ -44,7 +45,7 @@ using namespace troupe::tests;
 }
 
 [[maybe_unused]] void fuzz_torch_archive(bytes input) {
-  const auto file = checkpoint::torch_archive::open(written("input.pt", input));
+  const auto file = formats::torch_archive::open(written("input.pt", input));
   if (!file) return;
   (void)file->unknown_globals();
   for (pickle_ref v = 0; v < file->tree().size(); ++v)

@@ -7,8 +7,8 @@
 
 #include "actors/session/state_access.hpp"
 #include "checkpoint/convert/open_source.hpp"
-#include "checkpoint/source/diff.hpp"
-#include "checkpoint/source/verify.hpp"
+#include "checkpoint/native/native_source.hpp"
+#include "formats/report/diff.hpp"
 #include "tests/parity/run_result.hpp"
 
 namespace troupe::tests {
@@ -162,7 +162,7 @@ inline saved_cut train_and_save(const small_job& job, const cut& c, const settin
 
 /// Checks that a checkpoint contains every element of the model exactly once, and no copies of tied parameters.
 inline void check_folder(const saved_cut& saved, const actors::session& s) {
-  const auto report = sound(checkpoint::verify_checkpoint(checkpoint::real_files(), saved.folder));
+  const auto report = sound(checkpoint::verify_checkpoint(storage::real_files(), saved.folder));
   BOOST_TEST(report.damages == 0U);
   uint64_t elements = 0, tensors = 0;
   for (uint32_t q = 0; q < s.table().parameters.size(); ++q) {
@@ -178,8 +178,8 @@ inline void check_folder(const saved_cut& saved, const actors::session& s) {
 }
 
 inline void check_same_files(const fs::path& a, const fs::path& b) {
-  const auto report = sound(checkpoint::diff_sources(checkpoint::real_files(), sound(checkpoint::open_source(a)),
-                                                     sound(checkpoint::open_source(b))));
+  const auto report = sound(formats::diff_sources(storage::real_files(), sound(checkpoint::open_source(a)),
+                                                  sound(checkpoint::open_source(b))));
   BOOST_TEST(report.tensors > 0U);
   for (const auto& d : report.differences) BOOST_TEST(false, d.text);
   BOOST_TEST(report.left_out_moments + report.left_out_weights == 0U);

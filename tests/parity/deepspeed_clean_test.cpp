@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "apps/compress/cleaned_checkpoint.hpp"
-#include "checkpoint/source/source_reader.hpp"
 #include "core/tensor_view.hpp"
+#include "formats/source/source_reader.hpp"
 #include "job/compression/clean.hpp"
 #include "kernels/compress/pruning.hpp"
 #include "tests/base64.hpp"
@@ -28,11 +28,11 @@ struct tensor {
 };
 using tensors = std::map<std::string, tensor>;
 
-tensors weights_in(const checkpoint::tensor_source& s) {
+tensors weights_in(const formats::tensor_source& s) {
   tensors out;
-  checkpoint::source_reader reader(s);
+  formats::source_reader reader(s);
   for (const auto& t : s.tensors) {
-    if (t.kind == checkpoint::tensor_kind::moment) continue;
+    if (t.kind == formats::tensor_kind::moment) continue;
     auto& [shape, values] = out[t.name];
     shape = t.shape;
     values.resize(core::numel_of(t.shape));

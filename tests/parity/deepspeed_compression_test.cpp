@@ -59,7 +59,7 @@ using masks = std::map<std::string, std::string>;
 masks masks_at_the_start(const peers_job& job, const json& run) {
   masks out;
   const auto at = saved(job, *job.begin(common() + section_of(run)), run);
-  const auto opened = checkpoint::open_checkpoint(checkpoint::real_files(), at);
+  const auto opened = checkpoint::open_checkpoint(storage::real_files(), at);
   BOOST_TEST_REQUIRE(opened.has_value());
   for (const auto& m : opened->content.run.masks) {
     std::vector<uint8_t> keep(m.elements);

@@ -267,7 +267,7 @@ BOOST_AUTO_TEST_CASE(a_run_continues_with_another_batch_or_seed_at_the_sample_wh
   // A later save records the position in the data, so a session that resumes from it or loads it needs no option.
   train_on(*half.session, 2);
   const auto later = save(*half.session, {.root = job.folder() / "later"});
-  const auto saved = checkpoint::open_checkpoint(checkpoint::real_files(), later);
+  const auto saved = checkpoint::open_checkpoint(storage::real_files(), later);
   BOOST_TEST_REQUIRE(saved.has_value());
   BOOST_TEST(saved->content.run.data_position == 16U);
   BOOST_TEST(saved->content.run.samples_per_step.value_or(0) == 2U);

@@ -234,7 +234,7 @@ BOOST_AUTO_TEST_CASE(snip_momentum_drops_the_blocks_that_a_plain_twin_drops) {
   }
   const auto folder = job.folder().path() / "twin";
   BOOST_TEST_REQUIRE(s->save({.root = folder}).has_value());
-  const auto saved = checkpoint::open_checkpoint(checkpoint::real_files(), folder);
+  const auto saved = checkpoint::open_checkpoint(storage::real_files(), folder);
   BOOST_TEST_REQUIRE(saved.has_value());
   const auto& masks = saved->content.run.masks;
   BOOST_TEST_REQUIRE(masks.size() == 1U);  // `excluded_modules` excludes the other layers
@@ -308,9 +308,8 @@ BOOST_AUTO_TEST_CASE(trap_T10_a_run_that_resumes_anywhere_keeps_its_masks) {
     // their second digit.
     auto other = actors::session::open({.config = job.config(set + three + stage(3)), .resume = folder});
     BOOST_TEST_REQUIRE(other.has_value());
-    for (uint64_t i = saved; i < 6; ++i)
-      BOOST_TEST_CONTEXT("i " << i)
-      BOOST_TEST(step_of(**other).loss == std::bit_cast<double>(whole.losses[i]), boost::test_tools::tolerance(1e-5));
+    for (uint64_t i = saved; i < 6; ++i) BOOST_TEST_CONTEXT("i " << i)
+    BOOST_TEST(step_of(**other).loss == std::bit_cast<double>(whole.losses[i]), boost::test_tools::tolerance(1e-5));
   }
 }
 
@@ -346,7 +345,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_resumes_with_other_tensor_ranks_keeps_masks_and_
     for (uint64_t i = 4; i < 6; ++i) is_as_whole(*s, i);
     BOOST_TEST_REQUIRE(s->save({.root = folder / "1"}).has_value());
     const auto masks_of = [&](const char* ranks) {
-      const auto saved = checkpoint::open_checkpoint(checkpoint::real_files(), folder / ranks);
+      const auto saved = checkpoint::open_checkpoint(storage::real_files(), folder / ranks);
       BOOST_TEST_REQUIRE(saved.has_value());
       return saved->content.run.masks;
     };

@@ -5,7 +5,7 @@
 
 #include "checkpoint/convert/distributed_export.hpp"
 #include "checkpoint/convert/open_source.hpp"
-#include "checkpoint/source/state_dict.hpp"
+#include "formats/source/state_dict.hpp"
 #include "tests/parity/run_result.hpp"
 #include "tests/places.hpp"
 
@@ -73,7 +73,7 @@ bool all_zero(const std::vector<std::vector<float>>& all) {
                      [](const auto& v) { return std::all_of(v.begin(), v.end(), [](float x) { return x == 0; }); });
 }
 
-const fs::path fixtures = fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures/deepspeed_gpt2";
+const fs::path fixtures = fs::path(troupe::places::source_dir) / "tests/formats/fixtures/deepspeed_gpt2";
 
 /// The model that tests/peer/troupe_resumes_deepspeed.py trains.
 const std::string peers_model =
@@ -109,9 +109,9 @@ struct place {  ///< the degrees with which a run resumes
   int ranks, stage, tensor = 1;
 };
 
-const fs::path distributed = fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures/distributed";
+const fs::path distributed = fs::path(troupe::places::source_dir) / "tests/formats/fixtures/distributed";
 
-const fs::path trainers = fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures/trainer";
+const fs::path trainers = fs::path(troupe::places::source_dir) / "tests/formats/fixtures/trainer";
 
 /// The models that tests/peer/troupe_resumes_distributed.py and troupe_resumes_trainer.py train.
 const std::map<std::string, std::string> distributed_models{
@@ -484,7 +484,7 @@ BOOST_AUTO_TEST_CASE(weights_in_their_computing_type_go_into_one_file_at_any_sta
       BOOST_TEST(*did);
       const auto source = checkpoint::open_source(path);
       BOOST_TEST_REQUIRE(source.has_value(), (source ? "" : source.error().text));
-      const auto dict = checkpoint::load_state_dict(*source);
+      const auto dict = formats::load_state_dict(*source);
       BOOST_TEST_REQUIRE(dict.has_value());
       const auto& table = s->table().parameters;
       BOOST_TEST(dict->size() == table.size() + (path.extension() == ".safetensors" ? 0 : 1));
@@ -501,8 +501,8 @@ BOOST_AUTO_TEST_CASE(weights_in_their_computing_type_go_into_one_file_at_any_sta
     BOOST_TEST(s->save_16bit_model(trained, true).value());
     const auto without = checkpoint::open_source(trained);
     BOOST_TEST_REQUIRE(without.has_value());
-    BOOST_TEST(!checkpoint::load_state_dict(*without)->contains("transformer.wpe.weight"));
-    const auto limited = checkpoint::load_state_dict(*without, false, 100);
+    BOOST_TEST(!formats::load_state_dict(*without)->contains("transformer.wpe.weight"));
+    const auto limited = formats::load_state_dict(*without, false, 100);
     BOOST_TEST((!limited && limited.error().kind == error_kind::limit));
     if (stage == "3") {
       const auto refusing = job.open(set);

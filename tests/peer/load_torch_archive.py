@@ -10,9 +10,9 @@ import zipfile
 import torch
 
 root = pathlib.Path(__file__).resolve().parents[2]
-program = os.environ.get("TESTS", str(root / "build/release/tests/checkpoint/tests_checkpoint"))
+program = os.environ.get("TESTS", str(root / "build/release/tests/formats/tests_formats"))
 if not pathlib.Path(program).exists():
-    subprocess.run(["ninja", "-C", str(root / "build/release"), "tests_checkpoint"], check=True)
+    subprocess.run(["ninja", "-C", str(root / "build/release"), "tests_formats"], check=True)
 with tempfile.TemporaryDirectory() as scratch:
     path = str(pathlib.Path(scratch) / "ours.pt")
     subprocess.run([program, "--run_test=torch_archive_writer"], env=dict(os.environ, TROUPE_TORCH_FILE=path), check=True)

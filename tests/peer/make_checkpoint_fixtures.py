@@ -3,7 +3,7 @@
 Run by `make peer`: two processes on the CPU train a model of about a thousand parameters for two steps and save it, for
 stages 0 to 3, fp32, bf16 and fp16 weights, with buffers, one frozen and one tied parameter and two optimizer groups; one
 with a frozen and a trained parameter that each have a second name; and a pipeline, a tensor-parallel model and universal
-folders. Writes tests/checkpoint/fixtures/deepspeed/<case>/, beside each
+folders. Writes tests/formats/fixtures/deepspeed/<case>/, beside each
 folder <case>.safetensors with the tensors of get_fp32_state_dict_from_zero_checkpoint, or with the running optimizer's
 masters where that function fails, and <case>.moments.safetensors with the running optimizer's moments. Names given as
 arguments make these cases only.
@@ -18,7 +18,7 @@ import sys
 from shared.rendezvous import free_port
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-OUT = ROOT / "tests/checkpoint/fixtures/deepspeed"
+OUT = ROOT / "tests/formats/fixtures/deepspeed"
 CASES = {
     "stage1_fp32": (1, "fp32", {}),
     "stage1_bf16": (1, "bf16", {}),

@@ -1,4 +1,4 @@
-"""Folders that compressed-tensors itself writes: tests/checkpoint/fixtures/compressed. The result is committed.
+"""Folders that compressed-tensors itself writes: tests/formats/fixtures/compressed. The result is committed.
 
 Of every format one linear layer, its codes by the package's own compressor, beside the values that the package's
 decompressor makes of them (`expected.safetensors`). Needs compressed-tensors 0.20 beside torch; without it, it says so.
@@ -54,7 +54,7 @@ def range_of(weight, args):
     return grouped.amin(-1), grouped.amax(-1)
 
 
-target = pathlib.Path(__file__).resolve().parents[1] / "checkpoint/fixtures/compressed"
+target = pathlib.Path(__file__).resolve().parents[1] / "formats/fixtures/compressed"
 for name, (scheme, form, dtype) in CASES.items():
     torch.manual_seed(len(name))
     weight = (torch.randn(ROWS, COLUMNS) * 0.1 + 0.02).to(dtype)

@@ -1,4 +1,4 @@
-"""Makes tests/checkpoint/fixtures/counters: folders of dcp.save() whose optimizers count their updates in other ways.
+"""Makes tests/formats/fixtures/counters: folders of dcp.save() whose optimizers count their updates in other ways.
 
 One matrix and one bias, `w` and `b`; five updates where nothing else is said:
   integer    `step` is a number of Python's, as some optimizers outside of torch.optim have it
@@ -18,7 +18,7 @@ warnings.filterwarnings("ignore")
 import torch
 import torch.distributed.checkpoint as dcp
 
-OUT = pathlib.Path(__file__).resolve().parents[2] / "tests/checkpoint/fixtures/counters"
+OUT = pathlib.Path(__file__).resolve().parents[2] / "tests/formats/fixtures/counters"
 shutil.rmtree(OUT, ignore_errors=True)
 OUT.mkdir(parents=True)
 os.chdir(OUT)  # the list keeps the path that it was saved by

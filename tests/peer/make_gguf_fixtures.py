@@ -1,5 +1,5 @@
 """What the `gguf` package and llama.cpp make of the same numbers: tests/kernels/fixtures/block_formats.json and
-tests/checkpoint/fixtures/gguf. Run by `make peer`; the results are committed."""
+tests/formats/fixtures/gguf. Run by `make peer`; the results are committed."""
 
 import ctypes
 import json

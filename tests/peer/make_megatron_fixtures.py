@@ -1,6 +1,6 @@
 """Tensor-parallel checkpoints as Megatron lays them, and what DeepSpeed's own loaders make of them.
 
-Run by `make peer`. Writes tests/checkpoint/fixtures/megatron/:
+Run by `make peer`. Writes tests/formats/fixtures/megatron/:
 parts/        one model's file for each of 1, 2 and 4 ranks, parts.safetensors what MegatronSDLoader merges and splits
 folder/       a folder of 2 stages, 2 tensor- and 2 data-parallel ranks, folder.safetensors and folder.json what
               DeepSpeedCheckpoint finds in it
@@ -18,7 +18,7 @@ from deepspeed.checkpoint.deepspeed_checkpoint import DeepSpeedCheckpoint
 from deepspeed.runtime.state_dict_factory import SDLoaderFactory
 from safetensors.torch import save_file
 
-OUT = pathlib.Path(__file__).resolve().parents[2] / "tests/checkpoint/fixtures/megatron"
+OUT = pathlib.Path(__file__).resolve().parents[2] / "tests/formats/fixtures/megatron"
 HIDDEN, HEADS = 8, 4
 CASES = [(4, 2), (4, 1), (1, 4), (2, 4), (2, 2)]
 

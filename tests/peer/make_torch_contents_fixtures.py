@@ -1,4 +1,4 @@
-"""Makes tests/checkpoint/fixtures/torch_contents: files of torch.save in the layouts that programs give them.
+"""Makes tests/formats/fixtures/torch_contents: files of torch.save in the layouts that programs give them.
 
 The model's tensors are `w` and `b` in each; contents_of() must find them, and say what else holds tensors. `negative`
 has one with torch's negative bit. transposed.pt has matrices whose elements lie in another order, and
@@ -14,7 +14,7 @@ warnings.filterwarnings("ignore")
 import torch
 from safetensors.torch import save_file
 
-OUT = pathlib.Path(__file__).resolve().parents[2] / "tests/checkpoint/fixtures/torch_contents"
+OUT = pathlib.Path(__file__).resolve().parents[2] / "tests/formats/fixtures/torch_contents"
 shutil.rmtree(OUT, ignore_errors=True)
 OUT.mkdir(parents=True)
 torch.manual_seed(3)

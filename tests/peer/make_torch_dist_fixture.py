@@ -1,4 +1,4 @@
-"""Makes tests/checkpoint/fixtures/torch_dist: a folder as Megatron-Core's `torch_dist` format has it.
+"""Makes tests/formats/fixtures/torch_dist: a folder as Megatron-Core's `torch_dist` format has it.
 
 Megatron-Core itself does not run on a CPU without its extensions: PyTorch's DCP saves the names and shapes of its
 sources (bf16 weights; `optimizer.state.{fp32_param,exp_avg,exp_avg_sq}.NAME` of a `fully_reshardable` optimizer; the
@@ -16,7 +16,7 @@ import torch
 import torch.distributed.checkpoint as dcp
 from safetensors.torch import save_file
 
-OUT = pathlib.Path(__file__).resolve().parents[2] / "tests/checkpoint/fixtures/torch_dist"
+OUT = pathlib.Path(__file__).resolve().parents[2] / "tests/formats/fixtures/torch_dist"
 SHAPES = {"embedding.word_embeddings.weight": (8, 4), "decoder.layers.0.mlp.linear_fc1.weight": (6, 4),
           "decoder.final_layernorm.weight": (4,)}
 FLAT = "decoder.layers.0.mlp.linear_fc1.weight"

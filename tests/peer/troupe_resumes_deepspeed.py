@@ -1,7 +1,7 @@
 """Troupe resumes from what the real DeepSpeed saved, with DeepSpeed's own losses.
 
 Two processes on the CPU (Gloo) train transformers' GPT-2 of about two thousand parameters with DeepSpeed for three
-steps, save, and train three more. Writes tests/checkpoint/fixtures/deepspeed_gpt2/<case>/: the folder, which
+steps, save, and train three more. Writes tests/formats/fixtures/deepspeed_gpt2/<case>/: the folder, which
 tests/parity resumes at many degrees, and beside it <case>.losses with the three; corpus.txt is what both read. One
 epoch is one batch, so that the order of samples does not matter. The case `pipeline_fp32` is the same model as a
 PipelineModule of two stages, the embedding tied to the head, which its norm counts once. Every case clips, and says so:
@@ -23,7 +23,7 @@ import tempfile
 from shared.rendezvous import free_port
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-OUT = ROOT / "tests/checkpoint/fixtures/deepspeed_gpt2"
+OUT = ROOT / "tests/formats/fixtures/deepspeed_gpt2"
 TROUPE = os.environ.get("TROUPE", str(ROOT / "build/release/troupe"))
 COLUMNS, SAMPLES, VOCABULARY, WIDTH, LAYERS, HEADS = 8, 6, 128, 8, 1, 2
 SAVED, STEPS, RANKS = 3, 6, 2

@@ -5,7 +5,7 @@ with dcp.save(), and train three more:
   gpt2_fsdp    GPT-2 by FSDP2 (fully_shard) on four ranks; the embedding is tied to the head
   llama_2d     Llama by FSDP2 over two ranks and tensor parallelism over two; its weights also by
                HuggingFaceStorageWriter, as llama_2d_hf: shards, and the files that they were consolidated to
-Writes tests/checkpoint/fixtures/distributed/<case>/: the folder, and beside it <case>.losses with the three and
+Writes tests/formats/fixtures/distributed/<case>/: the folder, and beside it <case>.losses with the three and
 <case>.safetensors with all values; corpus.txt is what both read. One epoch is one batch, so that the order of samples does not matter. Then
 `troupe train --resume` must have those losses; and Troupe trains one step more, saves, `troupe checkpoint to-dcp` writes
 a folder, dcp.load() reads it on the four ranks, and PyTorch continues with Troupe's losses.
@@ -25,7 +25,7 @@ import tempfile
 from shared.rendezvous import free_port
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-OUT = ROOT / "tests/checkpoint/fixtures/distributed"
+OUT = ROOT / "tests/formats/fixtures/distributed"
 TROUPE = os.environ.get("TROUPE", str(ROOT / "build/release/troupe"))
 COLUMNS, SAMPLES, VOCABULARY = 8, 6, 128
 SAVED, STEPS, RANKS, TENSOR = 3, 6, 4, 2

@@ -8,7 +8,7 @@ trains three more:
   accelerate_gpt2   Accelerator.save_state() with pytorch_model.bin, optimizer.bin of one group
   accelerate_llama  the same with model.safetensors
   accelerate_llama_sgd  with SGD, which counts no steps, and without a schedule: the run begins at step 0
-Writes tests/checkpoint/fixtures/trainer/<case>/: the folder, and beside it <case>.losses with the last three and
+Writes tests/formats/fixtures/trainer/<case>/: the folder, and beside it <case>.losses with the last three and
 <case>.safetensors with the weights and moments by name; corpus.txt is what both read. One epoch is one batch, so that the
 order of samples does not matter. Then `troupe train --resume` must have those losses.
 
@@ -25,7 +25,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-OUT = ROOT / "tests/checkpoint/fixtures/trainer"
+OUT = ROOT / "tests/formats/fixtures/trainer"
 TROUPE = os.environ.get("TROUPE", str(ROOT / "build/release/troupe"))
 COLUMNS, SAMPLES, VOCABULARY = 8, 6, 128
 SAVED, STEPS = 3, 6

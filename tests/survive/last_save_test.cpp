@@ -36,7 +36,7 @@ finished lose_at_the_end(const command_folder& f, uint32_t place, int signal, co
 }
 
 uint64_t newest_step(const std::filesystem::path& folder) {
-  const auto latest = troupe::checkpoint::read_latest(troupe::checkpoint::real_files(), folder);
+  const auto latest = troupe::checkpoint::read_latest(troupe::storage::real_files(), folder);
   if (!latest || !*latest) return 0;
   return troupe::checkpoint::step_of((*latest)->folder).value_or(0);
 }
@@ -76,8 +76,8 @@ BOOST_AUTO_TEST_CASE(a_rank_lost_during_the_export_does_not_cost_the_weights) {
 BOOST_AUTO_TEST_CASE(a_loss_that_nothing_recovers_from_ends_the_job_with_a_code_and_says_which_step_is_safe) {
   const command_folder f(large_job);
   const auto r = lose_at_the_end(
-      f, 1, SIGSTOP, {"--set", "cluster.on_loss=stop", "--set", "checkpoint.every_steps=2", "--set",
-                      "checkpoint.asynchronous=false"});
+      f, 1, SIGSTOP,
+      {"--set", "cluster.on_loss=stop", "--set", "checkpoint.every_steps=2", "--set", "checkpoint.asynchronous=false"});
   const uint64_t newest = newest_step(f.folder / "out/checkpoints");
   BOOST_TEST((r.code == 0) == (newest == 3U), r.err);  // the save may have been complete before the loss
   if (r.code == 0) return;

@@ -5,7 +5,7 @@ set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 python=${1:-python3}
 wheel=$(ls "$root"/dist/troupe-*.whl)
-fixtures=$root/tests/checkpoint/fixtures
+fixtures=$root/tests/formats/fixtures
 tools=$root/build/wheel-tools
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

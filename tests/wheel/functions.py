@@ -1,4 +1,4 @@
-"""`troupe.checkpoint` from an installed wheel: functions.py FIXTURES, the folder tests/checkpoint/fixtures.
+"""`troupe.checkpoint` from an installed wheel: functions.py FIXTURES, the folder tests/formats/fixtures.
 
 Values are compared with what numpy reads from the safetensors files that DeepSpeed's own converter wrote.
 """
@@ -23,7 +23,7 @@ import numpy
 import troupe
 from troupe import checkpoint
 
-FIXTURES = Path(sys.argv.pop() if len(sys.argv) > 1 else "tests/checkpoint/fixtures")
+FIXTURES = Path(sys.argv.pop() if len(sys.argv) > 1 else "tests/formats/fixtures")
 DEEPSPEED = FIXTURES / "deepspeed"
 # Of bfloat16, which numpy has not, the bits.
 NUMPY_TYPES = {"F32": numpy.float32, "I64": numpy.int64, "F16": numpy.float16, "BF16": numpy.uint16}

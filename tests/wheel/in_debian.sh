@@ -29,7 +29,7 @@ mkdir "$bare/root/wheel"
 "$tools/bin/pip" download --quiet --disable-pip-version-check --no-deps --only-binary :all: --python-version "$version" \
   --platform manylinux_2_28_x86_64 --platform manylinux_2_27_x86_64 --platform manylinux_2_17_x86_64 \
   -d "$bare/root/wheel" numpy nanobind-backend
-cp -r "$root"/dist/troupe-*.whl "$root/tests/checkpoint/fixtures" "$root/tests/wheel/functions.py" "$bare/root/wheel"
+cp -r "$root"/dist/troupe-*.whl "$root/tests/formats/fixtures" "$root/tests/wheel/functions.py" "$bare/root/wheel"
 cat >"$bare/root/wheel/try" <<'END'
 set -eu
 cd /root/wheel

@@ -6,8 +6,8 @@
 #include <random>
 #include <thread>
 
-#include "checkpoint/files/memory_files.hpp"
 #include "fabric/wire/notes.hpp"
+#include "storage/files/memory_files.hpp"
 #include "tests/check_ok.hpp"
 #include "tests/fakes/wires.hpp"
 
@@ -26,7 +26,7 @@ struct two_machines {
   struct side {
     std::shared_ptr<fabric::byte_mover> mover;
     std::shared_ptr<fabric::note_switch> notes;
-    checkpoint::memory_files files;
+    storage::memory_files files;
     std::unique_ptr<machine_files> wire;
   };
   side a, b;
@@ -61,7 +61,7 @@ std::vector<std::byte> drawn(uint64_t bytes) {
   return out;
 }
 
-void write(checkpoint::file_system& files, const std::filesystem::path& path, const std::vector<std::byte>& bytes) {
+void write(storage::file_system& files, const std::filesystem::path& path, const std::vector<std::byte>& bytes) {
   auto file = files.create(path);
   BOOST_TEST_REQUIRE(file.has_value());
   BOOST_TEST_REQUIRE((*file)->write(bytes).has_value());
@@ -83,7 +83,7 @@ BOOST_AUTO_TEST_CASE(a_file_of_any_length_gets_a_copy_with_its_folders) {
     BOOST_TEST_REQUIRE(got.has_value());
     std::vector<std::byte> read(bytes);
     BOOST_TEST((*got)->bytes() == bytes);
-    BOOST_TEST(checkpoint::read_exactly(**got, path, 0, read).has_value());
+    BOOST_TEST(storage::read_exactly(**got, path, 0, read).has_value());
     BOOST_TEST((read == content));
   }
 }

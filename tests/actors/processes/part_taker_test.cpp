@@ -10,7 +10,7 @@ BOOST_AUTO_TEST_SUITE(part_taker)
 
 using namespace troupe;
 using namespace troupe::actors;
-using checkpoint::fake_files;
+using storage::fake_files;
 
 namespace {
 

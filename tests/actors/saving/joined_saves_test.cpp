@@ -11,20 +11,21 @@
 #include "actors/saving/save_job.hpp"
 #include "checkpoint/commit/names.hpp"
 #include "checkpoint/commit/open_native.hpp"
-#include "checkpoint/files/digest.hpp"
-#include "checkpoint/files/memory_files.hpp"
-#include "checkpoint/source/verify.hpp"
+#include "formats/report/verify.hpp"
+#include "storage/files/digest.hpp"
+#include "storage/files/memory_files.hpp"
+#include "storage/files/working_folder.hpp"
 #include "tests/actors/saving/save_rig.hpp"
 #include "tests/check_ok.hpp"
-#include "tests/checkpoint/mutations.hpp"
 #include "tests/fakes/file_system.hpp"
+#include "tests/formats/mutations.hpp"
 #include "tests/scratch_folder.hpp"
 
 BOOST_AUTO_TEST_SUITE(joined_saves)
 
 using namespace troupe;
 using namespace troupe::actors;
-using checkpoint::fake_files;
+using storage::fake_files;
 using troupe::tests::check_failed;
 using troupe::tests::check_ok;
 namespace fs = std::filesystem;
@@ -36,7 +37,7 @@ const ranks_here first_here{true, false, false}, others_here{false, true, true};
 plan::plan_options three_ranks(uint32_t stage) { return with_staging(3, stage, 100'000); }
 
 /// Joins the save that `leader` has begun; the invitation is encoded and decoded as between two processes.
-std::shared_ptr<save_job> join(const save_rig& r, checkpoint::file_system& files, const save_job& leader,
+std::shared_ptr<save_job> join(const save_rig& r, storage::file_system& files, const save_job& leader,
                                save_job::tell_part tell, const save_request& request = {},
                                const ranks_here& here = others_here) {
   const auto invitation = decode_save_invitation(encode(leader.invitation()));
@@ -65,18 +66,18 @@ struct way_to {
 
 /// Returns the contents of the files of a checkpoint that hold states, without their headers, which contain the save's
 /// id.
-std::map<std::string, std::string> shards_in(checkpoint::file_system& files, const fs::path& folder) {
+std::map<std::string, std::string> shards_in(storage::file_system& files, const fs::path& folder) {
   std::map<std::string, std::string> out;
   const auto names = check_ok(files.list(folder));
   for (const auto& e : *names) {
     if (e.name == checkpoint::manifest_file_name) continue;
-    auto text = check_ok(checkpoint::read_small_file(files, folder / e.name, uint64_t{1} << 30));
-    out[e.name] = text->substr(checkpoint::shard_header_bytes);
+    auto text = check_ok(storage::read_small_file(files, folder / e.name, uint64_t{1} << 30));
+    out[e.name] = text->substr(formats::shard_header_bytes);
   }
   return out;
 }
 
-void expect_same_checkpoint(checkpoint::file_system& files, const fs::path& a, checkpoint::file_system& other_files,
+void expect_same_checkpoint(storage::file_system& files, const fs::path& a, storage::file_system& other_files,
                             const fs::path& b) {
   auto one = checkpoint::open_folder(files, a), two = checkpoint::open_folder(other_files, b);
   BOOST_REQUIRE_MESSAGE(one.has_value(), (one ? "" : one.error().text));
@@ -101,7 +102,7 @@ part_result some_part() {
 std::string sealed(std::string text) {
   if (text.size() < 17) return text;
   text.resize(text.size() - 16);
-  const auto d = checkpoint::digest_of(text);
+  const auto d = storage::digest_of(text);
   text.append(reinterpret_cast<const char*>(&d.high), 8);
   text.append(reinterpret_cast<const char*>(&d.low), 8);
   return text;
@@ -142,7 +143,7 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_of_two_processes_is_that_of_one_bit_for_bit_wh
 
 BOOST_AUTO_TEST_CASE(two_processes_share_real_files_and_write_at_the_same_time) {
   const tests::scratch_folder folder;
-  auto& files = checkpoint::real_files();
+  auto& files = storage::real_files();
   save_rig r(three_ranks(2), some_table(true));
   r.root = folder.path() / "alone";
   const auto wanted = r.save(files, 3);
@@ -166,11 +167,11 @@ BOOST_AUTO_TEST_CASE(two_processes_share_real_files_and_write_at_the_same_time) 
 }
 
 BOOST_AUTO_TEST_CASE(two_processes_save_every_step_to_memory_and_the_leading_one_loads_it) {
-  checkpoint::memory_files leading;
-  const auto adopt = [](checkpoint::memory_files& to, const checkpoint::shared_file& f) {
+  storage::memory_files leading;
+  const auto adopt = [](storage::memory_files& to, const storage::shared_file& f) {
     check_ok(to.adopt(f.path, f.descriptor < 0 ? -1 : ::dup(f.descriptor), f.bytes));
   };
-  checkpoint::memory_files other({.on_finished = [&](const auto& f) { adopt(leading, f); }});
+  storage::memory_files other({.on_finished = [&](const auto& f) { adopt(leading, f); }});
   save_request request;
   request.keep_last = 1;
   uint64_t made = 0;
@@ -181,7 +182,7 @@ BOOST_AUTO_TEST_CASE(two_processes_save_every_step_to_memory_and_the_leading_one
     auto leader = check_ok(r.begin(leading, step, request, first_here));
     check_ok((*leader)->prove());
     const auto working = (*leader)->invitation().working;
-    BOOST_REQUIRE(checkpoint::make_folders(other, working).has_value());
+    BOOST_REQUIRE(storage::make_folders(other, working).has_value());
     const way_to to_leader{**leader};
     const auto joined = join(r, other, **leader, to_leader, request);
     r.run(joined, SIZE_MAX, others_here);
@@ -196,7 +197,7 @@ BOOST_AUTO_TEST_CASE(two_processes_save_every_step_to_memory_and_the_leading_one
     if (step == 2) made = leading.use().made + other.use().made;
 
     const auto source = check_ok(checkpoint::open_native(leading, report.folder));
-    const auto verified = check_ok(checkpoint::verify_source(checkpoint::real_files(), *source));
+    const auto verified = check_ok(formats::verify_source(storage::real_files(), *source));
     BOOST_TEST(verified->damages == 0U);
     fake_files alone;
     const auto wanted = r.save(alone, step);

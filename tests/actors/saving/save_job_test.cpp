@@ -15,7 +15,7 @@ BOOST_AUTO_TEST_SUITE(save_job)
 
 using namespace troupe;
 using namespace troupe::actors;
-using checkpoint::fake_files;
+using storage::fake_files;
 using troupe::tests::check_ok;
 
 namespace {
@@ -24,7 +24,7 @@ using rig = save_rig;
 
 /// A file system that blocks each file's first write until the rank has reported that it waits for it.
 struct pausing_files : fake_files {
-  struct pausing_output : checkpoint::output_file {
+  struct pausing_output : storage::output_file {
     pausing_output(std::unique_ptr<output_file> to, const std::atomic<bool>& said)
         : below(std::move(to)), has_said(said) {}
     core::result<void> expect(uint64_t bytes) override { return below->expect(bytes); }
@@ -37,7 +37,7 @@ struct pausing_files : fake_files {
     std::unique_ptr<output_file> below;
     const std::atomic<bool>& has_said;
   };
-  core::result<std::unique_ptr<checkpoint::output_file>> create(const std::filesystem::path& path) override {
+  core::result<std::unique_ptr<storage::output_file>> create(const std::filesystem::path& path) override {
     auto made = fake_files::create(path);
     if (!made || !pause) return made;
     return std::make_unique<pausing_output>(std::move(*made), has_said);
@@ -177,8 +177,7 @@ BOOST_AUTO_TEST_CASE(after_a_power_cut_the_old_or_the_new_checkpoint_is_there) {
     operations = files.operations() - begin;
   }
   for (uint64_t n = 0; n <= operations; ++n)
-    for (const auto what :
-         {checkpoint::survival::nothing, checkpoint::survival::everything, checkpoint::survival::any}) {
+    for (const auto what : {storage::survival::nothing, storage::survival::everything, storage::survival::any}) {
       BOOST_TEST_INFO_SCOPE("n " << n);
       fake_files files;
       BOOST_REQUIRE(!before.save(files, 1).failure);

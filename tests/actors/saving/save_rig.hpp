@@ -15,7 +15,8 @@
 #include "actors/hands/writer_executor.hpp"
 #include "actors/memory/state_store.hpp"
 #include "actors/saving/save_job.hpp"
-#include "checkpoint/source/scatter_read.hpp"
+#include "checkpoint/native/native_source.hpp"
+#include "formats/source/scatter_read.hpp"
 #include "plan/layout/saves.hpp"
 #include "tests/actors/ranks.hpp"
 #include "tests/check_ok.hpp"
@@ -46,8 +47,8 @@ struct save_rig {
   }
 
   /// Begins a save as the leading process; `here` are the ranks of this process, and if it is empty, all ranks.
-  core::result<std::shared_ptr<save_job>> begin(checkpoint::file_system& files, uint64_t step,
-                                                save_request request = {}, const ranks_here& here = {}) const {
+  core::result<std::shared_ptr<save_job>> begin(storage::file_system& files, uint64_t step, save_request request = {},
+                                                const ranks_here& here = {}) const {
     request.root = root;
     checkpoint::run_state run;
     run.step = step;
@@ -92,7 +93,7 @@ struct save_rig {
     return {};
   }
 
-  save_report save(checkpoint::file_system& files, uint64_t step, const save_request& request = {}) const {
+  save_report save(storage::file_system& files, uint64_t step, const save_request& request = {}) const {
     auto job = begin(files, step, request);
     if (!job) return {.step = step, .folder = {}, .failure = job.error()};
     run(*job);
@@ -100,7 +101,7 @@ struct save_rig {
   }
 
   /// Checks that the newest checkpoint contains every state that this object has filled in.
-  void expect_in(checkpoint::file_system& files, uint64_t step, bool frozen = true) const {
+  void expect_in(storage::file_system& files, uint64_t step, bool frozen = true) const {
     const auto folder = troupe::tests::check_ok(checkpoint::open_checkpoint(files, root));
     BOOST_TEST(folder->content.run.step == step);
     const auto source = checkpoint::source_of(*folder);
@@ -112,9 +113,9 @@ struct save_rig {
           {plan::saved_weights, ""}, {plan::saved_moment, "exp_avg"}, {plan::saved_moment + 1, "exp_avg_sq"}};
       for (const auto& [part, moment] : std::span(parts).first(trains ? 3 : 1)) {
         ++tensors;
-        const auto kind = !trains                       ? checkpoint::tensor_kind::frozen
-                          : part == plan::saved_weights ? checkpoint::tensor_kind::master
-                                                        : checkpoint::tensor_kind::moment;
+        const auto kind = !trains                       ? formats::tensor_kind::frozen
+                          : part == plan::saved_weights ? formats::tensor_kind::master
+                                                        : formats::tensor_kind::moment;
         expect_tensor(files, source, q, trains ? part : plan::saved_frozen, kind, moment);
       }
     }
@@ -138,16 +139,16 @@ struct save_rig {
       }
     }
   }
-  void expect_tensor(checkpoint::file_system& files, const checkpoint::tensor_source& source, uint32_t q, uint32_t part,
-                     checkpoint::tensor_kind kind, const char* moment) const {
+  void expect_tensor(storage::file_system& files, const formats::tensor_source& source, uint32_t q, uint32_t part,
+                     formats::tensor_kind kind, const char* moment) const {
     const auto& parameter = plans[0]->table().parameters[q];
-    const auto* tensor = checkpoint::find_tensor(source, parameter.name, kind, moment);
+    const auto* tensor = formats::find_tensor(source, parameter.name, kind, moment);
     BOOST_REQUIRE_MESSAGE(tensor != nullptr, parameter.name);
     BOOST_TEST(tensor->shape == parameter.shape);
     std::vector<float> got(parameter.numel());
-    const std::vector<checkpoint::scattered_tensor> wanted{
+    const std::vector<formats::scattered_tensor> wanted{
         {tensor, {{0, got.size(), core::dtype::f32, reinterpret_cast<std::byte*>(got.data())}}}};
-    const auto did = troupe::tests::check_ok(checkpoint::read_scattered(files, source, wanted));
+    const auto did = troupe::tests::check_ok(formats::read_scattered(files, source, wanted));
     BOOST_TEST(did->verified_bytes == did->bytes);
     uint64_t wrong = 0;
     for (uint64_t i = 0; i < got.size(); ++i) wrong += got[i] != value_of(q, part + salt_, i);

@@ -1,7 +1,7 @@
 // Tests overflow, loss scale, learning-rate schedule and non-finite numbers in whole runs.
 #include <limits>
 
-#include "checkpoint/safetensors/weights_folder.hpp"
+#include "formats/safetensors/weights_folder.hpp"
 #include "kernels/optimizer/schedule.hpp"
 #include "tests/small_job.hpp"
 
@@ -36,7 +36,7 @@ std::filesystem::path write_poisoned(const small_job& job, const std::string& pa
   const auto folder = job.folder() / "poisoned";
   BOOST_TEST_REQUIRE(s->export_hugging_face(folder.string()).has_value());
   auto weights = weights_of(*s);
-  std::vector<checkpoint::tensor_to_write> tensors;
+  std::vector<formats::tensor_to_write> tensors;
   bool found = false;
   for (uint32_t q = 0; q < weights.size(); ++q) {
     const auto& p = s->table().parameters[q];
@@ -47,7 +47,7 @@ std::filesystem::path write_poisoned(const small_job& job, const std::string& pa
     tensors.push_back({p.name, core::dtype::f32, p.shape, std::as_bytes(std::span(weights[q])), {}});
   }
   BOOST_TEST_REQUIRE(found);
-  BOOST_TEST_REQUIRE(checkpoint::write_weights_folder(folder, tensors).has_value());
+  BOOST_TEST_REQUIRE(formats::write_weights_folder(folder, tensors).has_value());
   return folder;
 }
 

@@ -8,7 +8,7 @@
 
 #include "checkpoint/commit/commit.hpp"
 #include "tests/check_ok.hpp"
-#include "tests/checkpoint/file_size_limit.hpp"
+#include "tests/file_size_limit.hpp"
 #include "tests/small_job.hpp"
 
 BOOST_AUTO_TEST_SUITE(session_save)
@@ -57,7 +57,7 @@ std::vector<uint64_t> steps_in(const std::filesystem::path& root) {
 }
 
 checkpoint::manifest manifest_of(const std::filesystem::path& folder) {
-  auto c = checkpoint::open_checkpoint(checkpoint::real_files(), folder);
+  auto c = checkpoint::open_checkpoint(storage::real_files(), folder);
   if (!c) throw std::runtime_error(c.error().text);
   return c->content;
 }

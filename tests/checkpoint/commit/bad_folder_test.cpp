@@ -7,6 +7,7 @@
 #include "checkpoint/commit/folder_lock.hpp"
 #include "checkpoint/commit/retention.hpp"
 #include "checkpoint/native/manifest_text.hpp"
+#include "checkpoint/native/native_source.hpp"
 #include "tests/checkpoint/native_samples.hpp"
 #include "tests/scratch_folder.hpp"
 
@@ -14,6 +15,7 @@ BOOST_AUTO_TEST_SUITE(bad_folder)
 
 using namespace troupe;
 using namespace troupe::checkpoint;
+using namespace troupe::storage;
 using namespace troupe::tests;
 namespace fs = std::filesystem;
 

@@ -5,6 +5,7 @@
 
 #include "checkpoint/commit/retention.hpp"
 #include "checkpoint/convert/open_source.hpp"
+#include "storage/files/working_folder.hpp"
 #include "tests/checkpoint/native_samples.hpp"
 #include "tests/fakes/file_system.hpp"
 #include "tests/scratch_folder.hpp"
@@ -13,6 +14,8 @@ BOOST_AUTO_TEST_SUITE(commit)
 
 using namespace troupe;
 using namespace troupe::checkpoint;
+using namespace troupe::formats;
+using namespace troupe::storage;
 using namespace troupe::tests;
 
 namespace {

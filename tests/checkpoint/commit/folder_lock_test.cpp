@@ -17,6 +17,7 @@ BOOST_AUTO_TEST_SUITE(folder_lock)
 
 using namespace troupe;
 using namespace troupe::checkpoint;
+using namespace troupe::storage;
 using namespace troupe::tests;
 
 namespace {

@@ -2,9 +2,9 @@
 #include "checkpoint/commit/node_parts.hpp"
 
 #include "checkpoint/convert/open_source.hpp"
-#include "checkpoint/source/inspect.hpp"
-#include "checkpoint/source/source_reader.hpp"
-#include "checkpoint/source/verify.hpp"
+#include "formats/report/inspect.hpp"
+#include "formats/report/verify.hpp"
+#include "formats/source/source_reader.hpp"
 #include "tests/checkpoint/native_samples.hpp"
 #include "tests/scratch_folder.hpp"
 
@@ -12,6 +12,8 @@ BOOST_AUTO_TEST_SUITE(node_parts)
 
 using namespace troupe;
 using namespace troupe::checkpoint;
+using namespace troupe::formats;
+using namespace troupe::storage;
 using namespace troupe::tests;
 namespace fs = std::filesystem;
 

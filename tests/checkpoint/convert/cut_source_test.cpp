@@ -4,15 +4,16 @@
 #include "checkpoint/commit/commit.hpp"
 #include "checkpoint/convert/native_export.hpp"
 #include "checkpoint/convert/open_source.hpp"
-#include "checkpoint/safetensors/weights_folder.hpp"
-#include "checkpoint/source/source_reader.hpp"
-#include "tests/checkpoint/tensors.hpp"
+#include "formats/safetensors/weights_folder.hpp"
+#include "formats/source/source_reader.hpp"
+#include "tests/formats/tensors.hpp"
 #include "tests/scratch_folder.hpp"
 
 BOOST_AUTO_TEST_SUITE(cut_source)
 
 using namespace troupe;
 using namespace troupe::checkpoint;
+using namespace troupe::formats;
 using namespace troupe::tests;
 
 namespace {

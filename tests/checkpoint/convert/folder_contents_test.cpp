@@ -2,13 +2,13 @@
 // trainers leave them.
 #include "checkpoint/convert/folder_contents.hpp"
 
-#include "checkpoint/compressed/format.hpp"
 #include "checkpoint/convert/open_source.hpp"
-#include "checkpoint/safetensors/weights_folder.hpp"
-#include "checkpoint/source/inspect.hpp"
-#include "checkpoint/torch/archive_writer.hpp"
+#include "formats/compressed/format.hpp"
+#include "formats/report/inspect.hpp"
+#include "formats/safetensors/weights_folder.hpp"
+#include "formats/torch/archive_writer.hpp"
 #include "tests/checkpoint/native_samples.hpp"
-#include "tests/checkpoint/tensors.hpp"
+#include "tests/formats/tensors.hpp"
 #include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"
 
@@ -16,6 +16,8 @@ BOOST_AUTO_TEST_SUITE(folder_contents)
 
 using namespace troupe;
 using namespace troupe::checkpoint;
+using namespace troupe::formats;
+using namespace troupe::storage;
 using namespace troupe::tests;
 using core::dtype;
 namespace fs = std::filesystem;
@@ -23,7 +25,7 @@ namespace fs = std::filesystem;
 namespace {
 
 const fs::path deepspeed_folder =
-    fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures/deepspeed_gpt2/stage2_fp32/global_step3";
+    fs::path(troupe::places::source_dir) / "tests/formats/fixtures/deepspeed_gpt2/stage2_fp32/global_step3";
 
 /// Writes weights of a small model in the form that a trainer writes.
 void write_weights(const fs::path& folder, dtype type = dtype::f32) {

@@ -6,9 +6,9 @@
 #include <set>
 
 #include "checkpoint/convert/open_source.hpp"
-#include "checkpoint/safetensors/weights_folder.hpp"
+#include "formats/safetensors/weights_folder.hpp"
 #include "tests/checkpoint/native_samples.hpp"
-#include "tests/checkpoint/tensors.hpp"
+#include "tests/formats/tensors.hpp"
 #include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"
 
@@ -16,12 +16,14 @@ BOOST_AUTO_TEST_SUITE(formats)
 
 using namespace troupe;
 using namespace troupe::checkpoint;
+using namespace troupe::formats;
+using namespace troupe::storage;
 using namespace troupe::tests;
 namespace fs = std::filesystem;
 
 namespace {
 
-const fs::path fixtures = fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures";
+const fs::path fixtures = fs::path(troupe::places::source_dir) / "tests/formats/fixtures";
 
 /// Checks that a path is recognised as the format `wanted`, which is compared by its name in messages.
 void check_format(const fs::path& path, const source_format& wanted) {

@@ -12,21 +12,22 @@
 
 #include "checkpoint/convert/reshape_plan.hpp"
 #include "checkpoint/convert/reshape_rules.hpp"
-#include "checkpoint/deepspeed/source.hpp"
-#include "checkpoint/megatron/published_patterns.hpp"
-#include "checkpoint/source/source_reader.hpp"
-#include "checkpoint/torch/archive.hpp"
-#include "checkpoint/torch/zip_crc32.hpp"
-#include "checkpoint/torch/zip_reader.hpp"
 #include "core/tensor_view.hpp"
-#include "tests/checkpoint/counted_memory.hpp"
-#include "tests/checkpoint/tensors.hpp"
+#include "formats/deepspeed/source.hpp"
+#include "formats/megatron/published_patterns.hpp"
+#include "formats/source/source_reader.hpp"
+#include "formats/torch/archive.hpp"
+#include "formats/torch/zip_crc32.hpp"
+#include "formats/torch/zip_reader.hpp"
+#include "tests/counted_memory.hpp"
+#include "tests/formats/tensors.hpp"
 #include "tests/scratch_folder.hpp"
 
 BOOST_AUTO_TEST_SUITE(reshape)
 
 using namespace troupe;
 using namespace troupe::checkpoint;
+using namespace troupe::formats;
 using namespace troupe::tests;
 namespace fs = std::filesystem;
 

@@ -2,11 +2,10 @@
 #include "checkpoint/convert/open_source.hpp"
 
 #include "checkpoint/commit/tag_validation.hpp"
-#include "checkpoint/safetensors/weights_folder.hpp"
-#include "checkpoint/source/source_reader.hpp"
-#include "checkpoint/source/verify.hpp"
-#include "checkpoint/torch/archive_writer.hpp"
-#include "checkpoint/torch/zip_reader.hpp"
+#include "formats/safetensors/weights_folder.hpp"
+#include "formats/source/source_reader.hpp"
+#include "formats/torch/archive_writer.hpp"
+#include "formats/torch/zip_reader.hpp"
 #include "tests/checkpoint/native_samples.hpp"
 #include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"
@@ -15,6 +14,8 @@ BOOST_AUTO_TEST_SUITE(source_opening)
 
 using namespace troupe;
 using namespace troupe::checkpoint;
+using namespace troupe::formats;
+using namespace troupe::storage;
 using namespace troupe::tests;
 using core::dtype;
 namespace fs = std::filesystem;
@@ -116,7 +117,7 @@ BOOST_AUTO_TEST_CASE(an_error_of_the_newest_says_how_an_older_one_is_taken_where
 BOOST_AUTO_TEST_CASE(bytes_of_an_archive_that_do_not_match_their_crc_32_are_not_used) {
   const scratch_folder at;
   const fs::path folder = at / "ck";
-  fs::copy(fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures/deepspeed/stage2_bf16", folder,
+  fs::copy(fs::path(troupe::places::source_dir) / "tests/formats/fixtures/deepspeed/stage2_bf16", folder,
            fs::copy_options::recursive);
   fs::copy(folder / "step2", folder / "step1", fs::copy_options::recursive);
   const std::string name = "ck/step2/bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt";
@@ -316,7 +317,7 @@ BOOST_AUTO_TEST_CASE(ranks_that_name_different_checkpoints_are_reported) {
 }
 
 BOOST_AUTO_TEST_CASE(deepspeed_folders_and_files_of_torch_open_with_or_without_their_tag) {
-  const fs::path root = fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures/deepspeed_gpt2/stage2_fp32";
+  const fs::path root = fs::path(troupe::places::source_dir) / "tests/formats/fixtures/deepspeed_gpt2/stage2_fp32";
   for (const auto& s :
        {open_source(root), open_source(root / "global_step3"), open_source(root, {.tag = "global_step3"})}) {
     check_ok(s);

@@ -7,15 +7,16 @@
 #include <span>
 
 #include "checkpoint/convert/open_source.hpp"
-#include "checkpoint/safetensors/weights_folder.hpp"
+#include "formats/safetensors/weights_folder.hpp"
 #include "kernels/compress/block_formats.hpp"
-#include "tests/checkpoint/tensors.hpp"
+#include "tests/formats/tensors.hpp"
 #include "tests/scratch_folder.hpp"
 
 BOOST_AUTO_TEST_SUITE(trained_grids)
 
 using namespace troupe;
 using namespace troupe::checkpoint;
+using namespace troupe::formats;
 using namespace troupe::tests;
 
 namespace {

@@ -4,16 +4,17 @@
 #include <boost/test/unit_test.hpp>
 #include <nlohmann/json.hpp>
 
-#include "checkpoint/files/digest.hpp"
-#include "checkpoint/source/source_reader.hpp"
-#include "tests/checkpoint/random_source.hpp"
-#include "tests/checkpoint/tensors.hpp"
+#include "formats/source/source_reader.hpp"
+#include "storage/files/digest.hpp"
+#include "tests/formats/random_source.hpp"
+#include "tests/formats/tensors.hpp"
 #include "tests/scratch_folder.hpp"
 
 BOOST_AUTO_TEST_SUITE(weight_store)
 
 using namespace troupe;
 using namespace troupe::checkpoint;
+using namespace troupe::formats;
 using namespace troupe::tests;
 
 namespace {
@@ -89,7 +90,7 @@ BOOST_AUTO_TEST_CASE(a_journal_of_this_version_that_makes_no_sense_is_refused) {
     auto all = good;
     all.erase("digest");
     all[nlohmann::json::json_pointer(place)] = value;
-    all["digest"] = checkpoint::to_hex(checkpoint::digest_of(all.dump()));
+    all["digest"] = storage::to_hex(storage::digest_of(all.dump()));
     f.write("work/journal.json", all.dump());
     return checkpoint::weight_store::open(f / "work", "one");
   };

@@ -4,11 +4,11 @@
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 
-#include "checkpoint/deepspeed/source.hpp"
-#include "checkpoint/safetensors/weights_index.hpp"
-#include "checkpoint/torch/archive.hpp"
-#include "tests/checkpoint/archive_bytes.hpp"
-#include "tests/checkpoint/tensors.hpp"
+#include "formats/deepspeed/source.hpp"
+#include "formats/safetensors/weights_index.hpp"
+#include "formats/torch/archive.hpp"
+#include "tests/formats/archive_bytes.hpp"
+#include "tests/formats/tensors.hpp"
 #include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"
 
@@ -16,12 +16,13 @@ BOOST_AUTO_TEST_SUITE(weights_export)
 
 using namespace troupe;
 using namespace troupe::checkpoint;
+using namespace troupe::formats;
 using namespace troupe::tests;
 namespace fs = std::filesystem;
 
 namespace {
 
-const fs::path fixtures = fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures/deepspeed";
+const fs::path fixtures = fs::path(troupe::places::source_dir) / "tests/formats/fixtures/deepspeed";
 
 torch_tensor tensor_in(const torch_archive& file, std::string_view name) {
   const auto value = file.tree().find(file.root(), name);

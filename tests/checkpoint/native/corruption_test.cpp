@@ -6,7 +6,8 @@
 
 #include "checkpoint/convert/weights_export.hpp"
 #include "checkpoint/native/manifest_text.hpp"
-#include "checkpoint/source/source_reader.hpp"
+#include "checkpoint/native/native_source.hpp"
+#include "formats/source/source_reader.hpp"
 #include "tests/checkpoint/native_samples.hpp"
 #include "tests/scratch_folder.hpp"
 
@@ -14,6 +15,8 @@ BOOST_AUTO_TEST_SUITE(corruption)
 
 using namespace troupe;
 using namespace troupe::checkpoint;
+using namespace troupe::formats;
+using namespace troupe::storage;
 using namespace troupe::tests;
 namespace fs = std::filesystem;
 

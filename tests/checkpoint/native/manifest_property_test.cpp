@@ -6,7 +6,8 @@
 #include <set>
 
 #include "checkpoint/native/manifest_text.hpp"
-#include "checkpoint/source/source_reader.hpp"
+#include "checkpoint/native/native_source.hpp"
+#include "formats/source/source_reader.hpp"
 #include "tests/checkpoint/native_samples.hpp"
 #include "tests/crash/wanted_cases.hpp"
 #include "tests/fakes/file_system.hpp"
@@ -15,6 +16,8 @@ BOOST_AUTO_TEST_SUITE(manifest_property)
 
 using namespace troupe;
 using namespace troupe::checkpoint;
+using namespace troupe::formats;
+using namespace troupe::storage;
 using namespace troupe::tests;
 
 namespace {

@@ -7,8 +7,9 @@
 
 #include "checkpoint/native/manifest_body.hpp"
 #include "checkpoint/native/manifest_text.hpp"
-#include "checkpoint/source/diff.hpp"
-#include "checkpoint/source/inspect.hpp"
+#include "checkpoint/native/native_source.hpp"
+#include "formats/report/diff.hpp"
+#include "formats/report/inspect.hpp"
 #include "tests/checkpoint/native_samples.hpp"
 #include "tests/fakes/file_system.hpp"
 #include "tests/scratch_folder.hpp"
@@ -17,6 +18,8 @@ BOOST_AUTO_TEST_SUITE(native_format)
 
 using namespace troupe;
 using namespace troupe::checkpoint;
+using namespace troupe::formats;
+using namespace troupe::storage;
 using namespace troupe::tests;
 using core::dtype;
 

@@ -110,7 +110,7 @@ double lost(const at::Tensor& w, const at::Tensor& values, const at::Tensor& pro
   return at::mm(delta, products).mul(delta).sum().item<double>();
 }
 
-checkpoint::compressed_matrix int4(uint64_t rows, uint64_t columns, uint64_t group, bool symmetric = true) {
+formats::compressed_matrix int4(uint64_t rows, uint64_t columns, uint64_t group, bool symmetric = true) {
   return {rows, columns, {.bits = 4, .symmetric = symmetric, .group_size = group, .scale_type = core::dtype::f32}};
 }
 
@@ -119,9 +119,9 @@ checkpoint::compressed_matrix int4(uint64_t rows, uint64_t columns, uint64_t gro
 BOOST_AUTO_TEST_CASE(codes_are_those_of_a_readable_twin) {
   const auto w = weights(5, 64), x = inputs(300, 64), h = at::mm(x.t(), x);
   const gptq_options plain{.act_order = false, .narrower_grids = 0};
-  for (const auto& form : {checkpoint::form_of(int4(5, 64, 32)), checkpoint::form_of(int4(5, 64, 16, false)),
-                           checkpoint::form_of(checkpoint::gguf_type::q4_0, 5, 64),
-                           checkpoint::form_of(checkpoint::gguf_type::q8_0, 5, 64)}) {
+  for (const auto& form :
+       {checkpoint::form_of(int4(5, 64, 32)), checkpoint::form_of(int4(5, 64, 16, false)),
+        checkpoint::form_of(formats::gguf_type::q4_0, 5, 64), checkpoint::form_of(formats::gguf_type::q8_0, 5, 64)}) {
     const auto ours = check_ok(models::gptq(w, h, *form, plain));
     const auto twin = readable_twin(w, h, *form);
     size_t other = 0;
@@ -136,8 +136,8 @@ BOOST_AUTO_TEST_CASE(codes_are_those_of_a_readable_twin) {
 BOOST_AUTO_TEST_CASE(outputs_lose_less_than_by_rounding_and_less_still_in_order_and_with_narrower_grids) {
   const auto w = weights(24, 256), x = inputs(600, 256), h = at::mm(x.t(), x);
   for (const auto& form : {checkpoint::form_of(int4(24, 256, 32)), checkpoint::form_of(int4(24, 256, 0)),
-                           checkpoint::form_of(checkpoint::gguf_type::q4_0, 24, 256),
-                           checkpoint::form_of(checkpoint::gguf_type::q4_1, 24, 256)}) {
+                           checkpoint::form_of(formats::gguf_type::q4_0, 24, 256),
+                           checkpoint::form_of(formats::gguf_type::q4_1, 24, 256)}) {
     const at::Tensor rounded = w.clone();
     BOOST_TEST_REQUIRE(
         form->round({rounded.mutable_data_ptr<float>(), static_cast<size_t>(rounded.numel())}, {}).has_value());
@@ -160,13 +160,13 @@ BOOST_AUTO_TEST_CASE(inputs_that_do_not_lean_on_each_other_leave_rounding_to_nea
 
 BOOST_AUTO_TEST_CASE(packed_codes_are_read_back_as_the_values_that_were_chosen) {
   const auto w = weights(16, 64), x = inputs(300, 64), h = at::mm(x.t(), x);
-  for (const auto type : {checkpoint::gguf_type::q4_0, checkpoint::gguf_type::q4_1, checkpoint::gguf_type::q5_0,
-                          checkpoint::gguf_type::q5_1, checkpoint::gguf_type::q8_0}) {
+  for (const auto type : {formats::gguf_type::q4_0, formats::gguf_type::q4_1, formats::gguf_type::q5_0,
+                          formats::gguf_type::q5_1, formats::gguf_type::q8_0}) {
     const auto form = checkpoint::form_of(type, 16, 64);
     const auto codes = check_ok(models::gptq(w, h, *form));
     const auto parts = check_ok(form->pack(codes->grids, codes->q));
     std::vector<float> back(16 * 64);
-    const auto format = checkpoint::blocks_of(type);
+    const auto format = formats::blocks_of(type);
     BOOST_TEST(kernels::dequantise_blocks(*format, parts->front().bytes.data(), 32, back.data()) == kernels::no_block);
     for (size_t i = 0; i < back.size(); ++i)
       BOOST_TEST(std::abs(back[i] - codes->values.const_data_ptr<float>()[i]) < 1e-6F, form->name());
@@ -178,13 +178,12 @@ BOOST_AUTO_TEST_CASE(packed_codes_are_read_back_as_the_values_that_were_chosen) 
   BOOST_TEST_REQUIRE((codes.has_value() && parts.has_value() && parts->size() == 3U));
   std::vector<kernels::group_scale> scales(16 * 4);
   for (const auto& p : *parts) {
-    if (p.part == checkpoint::weight_part::scales)
-      BOOST_TEST(checkpoint::decode_scales(m, p.bytes, 0, scales).has_value());
-    if (p.part == checkpoint::weight_part::zeros)
-      checkpoint::decode_zeros(m, checkpoint::words_of_rows(m, 0, 16), p.bytes, 0, scales);
+    if (p.part == formats::weight_part::scales) BOOST_TEST(formats::decode_scales(m, p.bytes, 0, scales).has_value());
+    if (p.part == formats::weight_part::zeros)
+      formats::decode_zeros(m, formats::words_of_rows(m, 0, 16), p.bytes, 0, scales);
   }
   std::vector<float> back(16 * 64);
-  checkpoint::decode_rows(m, parts->front().bytes, scales, 1, back);
+  formats::decode_rows(m, parts->front().bytes, scales, 1, back);
   for (size_t i = 0; i < back.size(); ++i)
     BOOST_TEST(std::abs(back[i] - codes->values.const_data_ptr<float>()[i]) < 1e-6F);
 }
@@ -195,10 +194,9 @@ BOOST_AUTO_TEST_CASE(a_column_that_was_always_zero_is_rounded_and_moves_no_other
   x.select(1, 5).zero_();
   const auto form = checkpoint::form_of(int4(4, 64, 32));
   const auto codes = check_ok(models::gptq(w, at::mm(x.t(), x), *form));
-  for (int64_t r = 0; r < 4; ++r)
-    BOOST_TEST_CONTEXT("r " << r)
-    BOOST_TEST(std::abs(codes->values[r][5].item<float>() - w[r][5].item<float>()) <=
-               0.51F * codes->grids[static_cast<size_t>(r * 2)].scale);
+  for (int64_t r = 0; r < 4; ++r) BOOST_TEST_CONTEXT("r " << r)
+  BOOST_TEST(std::abs(codes->values[r][5].item<float>() - w[r][5].item<float>()) <=
+             0.51F * codes->grids[static_cast<size_t>(r * 2)].scale);
 }
 
 BOOST_AUTO_TEST_CASE(folded_scales_change_no_output_of_a_norm_and_the_layers_behind_it) {

@@ -60,7 +60,7 @@ struct random_model {
       if (p.name == name && p.shape.size() == 2 && name.find("wpe") == std::string::npos) {
         const bool turned = spec.family == &families::gpt2 && name.find("wte") == std::string::npos;
         const auto rows = static_cast<uint64_t>(p.shape[turned ? 1 : 0]);
-        return checkpoint::form_of(checkpoint::gguf_type::q4_0, rows, p.numel() / rows);
+        return checkpoint::form_of(formats::gguf_type::q4_0, rows, p.numel() / rows);
       }
     return nullptr;
   }

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/safetensors/weights_folder.hpp"
-#include "checkpoint/torch/archive_writer.hpp"
+#include "formats/safetensors/weights_folder.hpp"
+#include "formats/torch/archive_writer.hpp"
 #include "kernels/base/cast.hpp"
 #include "tests/check_ok.hpp"
 #include "tests/scratch_folder.hpp"
@@ -36,8 +36,8 @@ struct tiny_model {
     return {};
   }
   /// Returns the values as tensors to write, for tests that modify some of them.
-  [[nodiscard]] std::vector<checkpoint::tensor_to_write> tensors() const {
-    std::vector<checkpoint::tensor_to_write> out;
+  [[nodiscard]] std::vector<formats::tensor_to_write> tensors() const {
+    std::vector<formats::tensor_to_write> out;
     for (uint32_t p = 0; p < table.parameters.size(); ++p) {
       std::vector<float> all(table.parameters[p].numel());
       (void)values(p, 0, all);
@@ -45,7 +45,7 @@ struct tiny_model {
     }
     return out;
   }
-  static checkpoint::byte_source from(std::vector<float> all) {
+  static formats::byte_source from(std::vector<float> all) {
     return [all](uint64_t offset, std::span<std::byte> out) -> core::result<void> {
       std::copy_n(std::as_bytes(std::span(all)).begin() + static_cast<std::ptrdiff_t>(offset), out.size(), out.begin());
       return {};
@@ -117,10 +117,10 @@ BOOST_AUTO_TEST_CASE(files_of_torch_save_are_read_as_safetensors_are) {
   const tiny_model m;
   const tests::scratch_folder scratch;
   auto tensors = m.tensors();
-  const std::vector<checkpoint::tensor_to_write> first(tensors.begin(), tensors.begin() + 3),
+  const std::vector<formats::tensor_to_write> first(tensors.begin(), tensors.begin() + 3),
       rest(tensors.begin() + 3, tensors.end());
-  tests::check_ok(checkpoint::write_torch_archive(scratch / "pytorch_model-1.bin", first));
-  tests::check_ok(checkpoint::write_torch_archive(scratch / "pytorch_model-2.bin", rest));
+  tests::check_ok(formats::write_torch_archive(scratch / "pytorch_model-1.bin", first));
+  tests::check_ok(formats::write_torch_archive(scratch / "pytorch_model-2.bin", rest));
   std::string map;
   for (size_t i = 0; i < tensors.size(); ++i)
     map += (i > 0 ? ", \"" : "\"") + tensors[i].name + "\": \"pytorch_model-" + (i < 3 ? "1" : "2") + ".bin\"";
@@ -132,7 +132,7 @@ BOOST_AUTO_TEST_CASE(files_of_torch_save_are_read_as_safetensors_are) {
   }
   const tests::scratch_folder one;
   tests::check_ok(
-      checkpoint::write_torch_archive(one / "pytorch_model.bin", tensors, {{"lm_head.weight", tensors[0].name}}));
+      formats::write_torch_archive(one / "pytorch_model.bin", tensors, {{"lm_head.weight", tensors[0].name}}));
   const auto source = tests::check_ok(weights_source::open(one.path(), m.spec, m.table));
   check_values(**source, m.table);
 }
@@ -160,7 +160,7 @@ BOOST_AUTO_TEST_CASE(names_without_prefix_buffers_and_a_repeated_head_are_unders
   for (auto& t : tensors) t.name = t.name.substr(std::string("transformer.").size());
   tensors.push_back({"h.0.attn.bias", core::dtype::f32, {1, 1, 4, 4}, {}, tiny_model::from(std::vector<float>(16))});
   tensors.push_back({"lm_head.weight", core::dtype::f32, {10, 8}, {}, tiny_model::from(std::vector<float>(80))});
-  tests::check_ok(checkpoint::write_weights_folder(scratch.path(), tensors));
+  tests::check_ok(formats::write_weights_folder(scratch.path(), tensors));
   const auto source = tests::check_ok(weights_source::open(scratch.path(), m.spec, m.table));
   check_values(**source, m.table);
 }
@@ -170,11 +170,11 @@ BOOST_AUTO_TEST_CASE(prefixes_that_stand_there_twice_are_understood_and_two_name
   const tests::scratch_folder at;
   auto tensors = m.tensors();
   for (auto& t : tensors) t.name = "model." + t.name;  // such as model.transformer.wte.weight
-  tests::check_ok(checkpoint::write_weights_folder(at.path(), tensors));
+  tests::check_ok(formats::write_weights_folder(at.path(), tensors));
   const auto source = tests::check_ok(weights_source::open(at.path(), m.spec, m.table));
   check_values(**source, m.table);
   tensors.push_back(m.tensors().front());
-  tests::check_ok(checkpoint::write_weights_folder(at.path(), tensors));
+  tests::check_ok(formats::write_weights_folder(at.path(), tensors));
   BOOST_TEST(contains(refusal(at.path(), m), "parameter 'transformer.wte.weight' is given twice"),
              refusal(at.path(), m));
 }
@@ -184,7 +184,7 @@ BOOST_AUTO_TEST_CASE(a_missing_parameter_is_refused) {
   const tests::scratch_folder scratch;
   auto tensors = m.tensors();
   tensors.erase(tensors.begin() + 1);
-  tests::check_ok(checkpoint::write_weights_folder(scratch.path(), tensors));
+  tests::check_ok(formats::write_weights_folder(scratch.path(), tensors));
   const std::string text = refusal(scratch.path(), m);
   BOOST_TEST(contains(text, "'transformer.wpe.weight' of shape (4, 8) is missing"), text);
 }
@@ -194,7 +194,7 @@ BOOST_AUTO_TEST_CASE(a_wrong_shape_is_refused_with_both_shapes) {
   const tests::scratch_folder scratch;
   auto tensors = m.tensors();
   tensors[1].shape = {8, 4};
-  tests::check_ok(checkpoint::write_weights_folder(scratch.path(), tensors));
+  tests::check_ok(formats::write_weights_folder(scratch.path(), tensors));
   const std::string text = refusal(scratch.path(), m);
   BOOST_TEST(contains(text, "'transformer.wpe.weight': wanted shape (4, 8), got (8, 4)"), text);
 }
@@ -205,7 +205,7 @@ BOOST_AUTO_TEST_CASE(a_tensor_that_the_model_has_no_place_for_is_refused) {
   auto tensors = m.tensors();
   tensors.push_back(
       {"transformer.h.1.ln_1.weight", core::dtype::f32, {8}, {}, tiny_model::from(std::vector<float>(8))});
-  tests::check_ok(checkpoint::write_weights_folder(scratch.path(), tensors));
+  tests::check_ok(formats::write_weights_folder(scratch.path(), tensors));
   const std::string text = refusal(scratch.path(), m);
   BOOST_TEST(contains(text, "'transformer.h.1.ln_1.weight' is not a parameter"), text);
 }
@@ -215,7 +215,7 @@ BOOST_AUTO_TEST_CASE(integers_for_weights_are_refused) {
   const tests::scratch_folder scratch;
   auto tensors = m.tensors();
   tensors[1].type = core::dtype::i32;
-  tests::check_ok(checkpoint::write_weights_folder(scratch.path(), tensors));
+  tests::check_ok(formats::write_weights_folder(scratch.path(), tensors));
   BOOST_TEST(contains(refusal(scratch.path(), m), "wanted a floating type, got int32"));
 }
 
@@ -267,7 +267,7 @@ BOOST_AUTO_TEST_CASE(a_head_alone_is_the_embedding_that_it_is_tied_to_and_values
   auto tensors = m.tensors();
   for (auto& t : tensors)
     if (t.name == "transformer.wte.weight") t.name = "lm_head.weight";
-  tests::check_ok(checkpoint::write_weights_folder(scratch.path(), tensors));
+  tests::check_ok(formats::write_weights_folder(scratch.path(), tensors));
   const auto source = tests::check_ok(weights_source::open(scratch.path(), m.spec, m.table));
   check_values(**source, m.table);
   const auto large = [](uint32_t, uint64_t, std::span<float> out) -> core::result<void> {
@@ -342,7 +342,7 @@ BOOST_AUTO_TEST_CASE(a_value_that_fp32_does_not_hold_is_refused_with_its_place) 
     return {};
   };
   tensors[0] = {m.table.parameters[0].name, core::dtype::f64, m.table.parameters[0].shape, {}, bytes};
-  tests::check_ok(checkpoint::write_weights_folder(scratch.path(), tensors, UINT64_MAX));
+  tests::check_ok(formats::write_weights_folder(scratch.path(), tensors, UINT64_MAX));
   const auto source = tests::check_ok(weights_source::open(scratch.path(), m.spec, m.table));
   std::vector<float> some(2);
   tests::check_ok((*source)->read(0, 4, some));

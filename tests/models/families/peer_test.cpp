@@ -4,7 +4,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "checkpoint/safetensors/safetensors.hpp"
+#include "formats/safetensors/safetensors.hpp"
 #include "models/families/hugging_face.hpp"
 #include "tests/models/model_fixture.hpp"
 #include "tests/places.hpp"
@@ -15,11 +15,12 @@ BOOST_AUTO_TEST_SUITE(peer)
 
 namespace {
 
-const std::filesystem::path fixtures = std::filesystem::path(troupe::places::source_dir) / "tests" / "models" / "fixtures";
+const std::filesystem::path fixtures =
+    std::filesystem::path(troupe::places::source_dir) / "tests" / "models" / "fixtures";
 
 constexpr double tolerance = 1e-5;  // the largest allowed ||difference|| / ||reference|| of a tensor in fp32
 
-at::Tensor load(const checkpoint::safetensors_file& file, const std::string& name) {
+at::Tensor load(const formats::safetensors_file& file, const std::string& name) {
   const auto* entry = file.find(name);
   BOOST_REQUIRE_MESSAGE(entry != nullptr, name << " is missing from the fixture");
   at::Tensor t = at::full(entry->shape, 0, at::TensorOptions().dtype(torch_of(entry->type)));
@@ -33,7 +34,7 @@ std::string gradient_name(const std::string& parameter) { return std::string("gr
 /// A model with the weights of the fixture, and the results that transformers computed with them.
 struct peer_model {
   peer_model(const std::string& name, core::dtype type, const std::string& file = "expected.safetensors")
-      : expected(take(checkpoint::safetensors_file::open(fixtures / name / file))),
+      : expected(take(formats::safetensors_file::open(fixtures / name / file))),
         tokens(load(expected, "tokens")),
         rows(static_cast<uint64_t>(tokens.size(0))),
         columns(static_cast<uint64_t>(tokens.size(1)) - 1),
@@ -54,7 +55,7 @@ struct peer_model {
   }
   static void take_ok(const core::result<void>& r) { BOOST_REQUIRE_MESSAGE(r.has_value(), r.error().text); }
 
-  checkpoint::safetensors_file expected;
+  formats::safetensors_file expected;
   at::Tensor tokens;
   uint64_t rows, columns;
   bound_model ours;

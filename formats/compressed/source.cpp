@@ -1,0 +1,275 @@
+#include "formats/compressed/source.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <span>
+
+#include "core/tensor_view.hpp"
+#include "formats/compressed/decompressed.hpp"
+#include "formats/compressed/foreign.hpp"
+#include "formats/compressed/fp8.hpp"
+#include "formats/compressed/stored_weight.hpp"
+#include "formats/source/element_cast.hpp"
+#include "formats/source/left_out.hpp"
+#include "formats/source/source_reader.hpp"
+#include "formats/weights/hugging_face.hpp"
+
+namespace troupe::formats {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Endings of tensor names, after the module's name, that belong to its compressed weight or to activations.
+constexpr std::array<std::string_view, 12> own_suffixes{"weight_packed", "weight_scale",        "weight_zero_point",
+                                                        "weight_shape",  "weight_global_scale", "weight_g_idx",
+                                                        "input_scale",   "input_zero_point",    "input_global_scale",
+                                                        "output_scale",  "output_zero_point",   "output_global_scale"};
+
+/// Endings of the names of attention's own tensors: ranges of queries, keys and values.
+constexpr std::array<std::string_view, 6> attention_suffixes{"q_scale",      "k_scale",      "v_scale",
+                                                             "q_zero_point", "k_zero_point", "v_zero_point"};
+
+bool is_one_of(std::string_view suffix, std::span<const std::string_view> known) {
+  return std::ranges::find(known, suffix) != known.end();
+}
+
+using core::refused;
+
+fs::path folder_of(const fs::path& path) {
+  std::error_code ec;
+  return fs::is_directory(path, ec) ? path : path.parent_path();
+}
+
+/// Splits a name at its last dot: "M.weight_scale" into "M" and "weight_scale".
+std::pair<std::string_view, std::string_view> halves_of(std::string_view name) {
+  const auto dot = name.rfind('.');
+  return dot == std::string_view::npos ? std::pair(std::string_view(), name)
+                                       : std::pair(name.substr(0, dot), name.substr(dot + 1));
+}
+
+/// The tensors of one module that may be parts of a weight: name after the module's name -> tensor.
+using module_parts = std::map<std::string_view, const tensor_entry*>;
+
+/// Finds the tensors that are parts of one compressed weight, and describes each weight as a decompressed_weight.
+class weight_finder {
+ public:
+  weight_finder(const stored_tensors& stored, const std::vector<scheme_group>& groups)
+      : stored_(stored), groups_(groups), reader_(stored.source) {}
+
+  /// Returns the weight of `module`, whose scales must be among its parts.
+  core::result<decompressed_weight> weight_of(std::string_view module, const module_parts& parts) {
+    const auto* scheme = find_scheme(groups_, module);
+    if (scheme == nullptr)
+      return refused(fmt::format("quantization_config has no group for the module '{}'", shown(module)));
+    if (parts.contains("weight_g_idx"))
+      return refused(fmt::format("tensor '{}.weight_g_idx': reordered columns are not supported", shown(module)));
+    decompressed_weight out;
+    out.name = std::string(module) + ".weight";
+    out.matrix.scheme = *scheme;
+    auto& m = out.matrix;
+    const auto& scales = *parts.at("weight_scale");
+    const bool is_half = scheme->codes().kind == kernels::code_kind::e2m1;
+    if (!is_half) {
+      if (!is_floating(scales.type) || scales.type == core::dtype::f64)
+        return refused(fmt::format("tensor '{}': scales of fp32, bf16 or fp16 were wanted, got {}", shown(scales.name),
+                                   core::name_of(scales.type)));
+      m.scheme.scale_type = scales.type;
+    }
+    TROUPE_TRY(take_size(m, module, parts));
+    out.one_scale = scheme->group_size == 0 && core::numel_of(scales.shape) == 1;
+    if (!out.one_scale && m.rows > 0 && m.scheme.group_size == 0 && core::numel_of(scales.shape) != m.rows)
+      return refused(fmt::format("tensor '{}': one scale for each of {} rows was wanted, got the shape [{}]",
+                                 shown(scales.name), m.rows, fmt::join(scales.shape, ", ")));
+    if (auto ok = check(m); !ok) return fail(ok.error().in(fmt::format("tensor '{}'", shown(out.name))));
+    for (const auto& wanted : parts_of(m)) {
+      const auto at = parts.find(wanted.suffix);
+      if (at == parts.end()) return refused(fmt::format("tensor '{}.{}' is missing", shown(module), wanted.suffix));
+      TROUPE_TRY(take(out, wanted, *at->second));
+    }
+    return out;
+  }
+
+ private:
+  /// Sets the rows and columns of `m`, from the tensor weight_shape if the layout has it, else from the shape of the
+  /// codes.
+  core::result<void> take_size(compressed_matrix& m, std::string_view module, const module_parts& parts) {
+    const auto codes = parts_of({1, 1, m.scheme}).front();
+    const auto at = parts.find(codes.suffix);
+    if (at == parts.end() || at->second->shape.size() != 2)
+      return refused(fmt::format("tensor '{}.{}': a matrix of codes was wanted", shown(module), codes.suffix));
+    m.rows = static_cast<uint64_t>(at->second->shape[0]);
+    m.columns =
+        static_cast<uint64_t>(at->second->shape[1]) * (m.scheme.codes().kind == kernels::code_kind::e2m1 ? 2 : 1);
+    if (m.scheme.layout != compressed_layout::pack_quantized) return {};
+    const auto shape = parts.find("weight_shape");
+    std::array<int64_t, 2> size{};
+    if (shape == parts.end() || core::numel_of(shape->second->shape) != 2 ||
+        (shape->second->type != core::dtype::i64 && shape->second->type != core::dtype::i32))
+      return refused(fmt::format("tensor '{}.weight_shape': two whole numbers were wanted", shown(module)));
+    if (shape->second->type == core::dtype::i64) {
+      TROUPE_TRY(reader_.read(*shape->second, 0, 2, std::as_writable_bytes(std::span(size))));
+    } else {
+      std::array<int32_t, 2> narrow{};
+      TROUPE_TRY(reader_.read(*shape->second, 0, 2, std::as_writable_bytes(std::span(narrow))));
+      size = {narrow[0], narrow[1]};
+    }
+    const auto words = static_cast<uint64_t>(at->second->shape[1]);
+    if (size[0] < 0 || static_cast<uint64_t>(size[0]) != m.rows || size[1] < 0 ||
+        static_cast<uint64_t>(size[1]) > words * 32 ||
+        kernels::packed_words(static_cast<uint64_t>(size[1]), m.scheme.bits) != words)
+      return refused(fmt::format("tensor '{}.weight_shape' is {} x {}, but the codes have {} rows of {} words",
+                                 shown(module), size[0], size[1], m.rows, words));
+    m.columns = static_cast<uint64_t>(size[1]);
+    return {};
+  }
+
+  core::result<void> take(decompressed_weight& to, const part_tensor& wanted, const tensor_entry& t) {
+    const bool is_scale = wanted.part == weight_part::scales, is_shape = wanted.part == weight_part::shape;
+    const bool one = is_scale && to.one_scale, a_row_each = is_scale && to.matrix.scheme.group_size == 0;
+    const bool fits = t.shape == wanted.shape || one || (a_row_each && core::numel_of(t.shape) == to.matrix.rows) ||
+                      (wanted.part == weight_part::global_scale && core::numel_of(t.shape) == 1);
+    if (is_shape) return {};
+    if (t.type != wanted.type || stored_.in_e4m3.contains(t.name) != wanted.is_e4m3 || !fits)
+      return refused(fmt::format("tensor '{}': wanted {} [{}], got {} [{}]", shown(t.name),
+                                 type_name(wanted.type, wanted.is_e4m3), fmt::join(wanted.shape, ", "),
+                                 type_name(t.type, stored_.in_e4m3.contains(t.name)), fmt::join(t.shape, ", ")));
+    const stored_part place{stored_.source.files[t.pieces.front().file], t.pieces.front().offset_bytes};
+    if (wanted.part == weight_part::codes) to.codes = place;
+    if (is_scale) to.scales = place;
+    if (wanted.part == weight_part::zeros) to.zeros = place;
+    if (wanted.part != weight_part::global_scale) return {};
+    TROUPE_TRY(reader_.read(t, 0, 1, std::as_writable_bytes(std::span(&to.global_scale, 1))));
+    if (std::isfinite(to.global_scale) && to.global_scale > 0) return {};
+    return refused(fmt::format("tensor '{}': a scale above 0 was wanted, got {}", shown(t.name), to.global_scale));
+  }
+
+  static std::string type_name(core::dtype type, bool is_e4m3) {
+    return is_e4m3 ? "F8_E4M3" : std::string(core::name_of(type));
+  }
+
+  const stored_tensors& stored_;
+  const std::vector<scheme_group>& groups_;
+  source_reader reader_;
+};
+
+std::string layouts_of(const std::vector<scheme_group>& groups) {
+  std::vector<std::string_view> names;
+  for (const auto& g : groups)
+    if (std::ranges::find(names, name_of(g.scheme.layout)) == names.end()) names.push_back(name_of(g.scheme.layout));
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+}  // namespace
+
+std::string compressed_refusal(const fs::path& path) {
+  return fmt::format(
+      "'{}': its weights are compressed: set model.dequantise: true (--dequantise) to begin with the decoded values, "
+      "or write whole weights with troupe checkpoint to-hf",
+      path.string());
+}
+
+namespace {
+
+/// The keys of config.json that describe how the folder's weights are compressed.
+struct said_of_weights {
+  bool is_compressed = false;  ///< true: config.json names a method that is read, even if it compresses no weight
+  bool has_codes = false;      ///< true: some weights are stored as codes
+};
+
+core::result<said_of_weights> weights_by_config(const fs::path& path) {
+  TROUPE_ASSIGN(const auto config, read_model_config(folder_of(path)));
+  if (const auto codes = foreign_codes_of(config)) return fail(foreign_refusal(path.string(), *codes));
+  const auto in_file = [&](const core::error& e) {
+    return fail(e.in(fmt::format("'{}'", (folder_of(path) / model_config_file_name).string())));
+  };
+  const auto blocks = read_fp8_blocks(config);
+  if (!blocks) return in_file(blocks.error());
+  const auto groups = read_schemes(config);
+  if (!groups) return in_file(groups.error());
+  return said_of_weights{blocks->has_value() || groups->has_value(),
+                         blocks->has_value() || (groups->has_value() && !(*groups)->empty())};
+}
+
+}  // namespace
+
+core::result<bool> is_compressed_folder(const fs::path& path) {
+  const auto said = weights_by_config(path);
+  return said ? core::result<bool>(said->is_compressed) : fail(said.error());
+}
+
+core::result<bool> has_coded_weights(const fs::path& path) {
+  const auto said = weights_by_config(path);
+  return said ? core::result<bool>(said->has_codes) : fail(said.error());
+}
+
+core::result<tensor_source> read_compressed_source(const fs::path& path) {
+  TROUPE_ASSIGN(auto stored, read_stored_tensors(path));
+  const auto in_folder = [&](const core::error& e) { return e.in(fmt::format("'{}'", path.string())); };
+  const auto blocks = read_fp8_blocks(stored.source.run.model);
+  if (!blocks) return fail(in_folder(blocks.error()));
+  if (*blocks) {
+    auto values = fp8_source(std::move(stored), **blocks);
+    if (!values) return fail(in_folder(values.error()));
+    return values;
+  }
+  const auto groups = read_schemes(stored.source.run.model);
+  if (!groups) return fail(in_folder(groups.error()));
+  if (!*groups) return refused(fmt::format("'{}': config.json has no quantization_config", path.string()));
+
+  std::map<std::string_view, module_parts> modules;
+  for (const auto& t : stored.source.tensors) {
+    const auto [module, suffix] = halves_of(t.name);
+    if (suffix == "weight" || is_one_of(suffix, own_suffixes)) modules[module][suffix] = &t;
+  }
+  std::erase_if(modules, [](const auto& m) { return !m.second.contains("weight_scale"); });
+
+  weight_finder finder(stored, **groups);
+  std::vector<decompressed_weight> weights;
+  std::vector<tensor_entry> entries;
+  const auto number = static_cast<uint32_t>(stored.source.files.size());
+  uint64_t at = 0;
+  for (const auto& [module, parts] : modules) {
+    auto weight = finder.weight_of(module, parts);
+    if (!weight) return fail(in_folder(weight.error()));
+    weight->begin_bytes = at;
+    const auto& m = weight->matrix;
+    const auto type = m.scheme.value_type();
+    entries.push_back({weight->name,
+                       tensor_kind::weight,
+                       {},
+                       type,
+                       {static_cast<int64_t>(m.rows), static_cast<int64_t>(m.columns)},
+                       {}});
+    entries.back().pieces.push_back({number, 0, m.rows * m.columns, at, {}});
+    at += m.rows * m.columns * core::size_of(type);
+    weights.push_back(std::move(*weight));
+  }
+  tensor_source out = stored.source;
+  std::erase_if(out.tensors, [&](const tensor_entry& t) {
+    const auto [module, suffix] = halves_of(t.name);
+    return is_one_of(suffix, attention_suffixes) ||
+           (modules.contains(module) && (suffix == "weight" || is_one_of(suffix, own_suffixes)));
+  });
+  out.tensors.insert(out.tensors.end(), entries.begin(), entries.end());
+  for (const auto& t : out.tensors)
+    if (stored.in_e4m3.contains(t.name) && !modules.contains(halves_of(t.name).first))
+      return refused(
+          fmt::format("'{}': tensor '{}.weight_scale' is missing", path.string(), shown(halves_of(t.name).first)));
+  say_unread(out.remarks, out.unread);
+  if (!(*groups)->empty()) out.format = fmt::format("Hugging Face, {}", layouts_of(**groups));
+  out.run.model = without_quantization_config(out.run.model);
+  if (!weights.empty()) {
+    out.files.push_back({.path = out.folder / "the values of compressed weights",
+                         .bytes = at,
+                         .view = std::make_shared<decompressed_weights>(std::move(weights))});
+  }
+  TROUPE_TRY(complete(out));
+  return out;
+}
+
+}  // namespace troupe::formats

@@ -1,0 +1,73 @@
+#include "formats/distributed/megatron_common.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+#include "formats/torch/archive.hpp"
+#include "storage/files/file_system.hpp"
+
+namespace troupe::formats {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Maximum bytes of latest_checkpointed_iteration.txt, which contains digits and a line end.
+constexpr uint64_t max_iteration_bytes = 64;
+
+std::optional<uint64_t> count_at(const torch_archive& file, std::optional<pickle_ref> dict, std::string_view key) {
+  const auto v = dict ? file.tree().find(*dict, key) : std::nullopt;
+  if (!v) return std::nullopt;
+  const auto n = file.integer(*v);
+  return n && *n >= 0 ? std::optional(static_cast<uint64_t>(*n)) : std::nullopt;
+}
+
+/// Returns the steps that the optimizer's groups have counted, from `optimizer.optimizer.param_groups` or
+/// `optimizer.param_groups`.
+std::optional<uint64_t> updates_of(const torch_archive& file) {
+  const auto& tree = file.tree();
+  auto at = tree.find(file.root(), "optimizer");
+  if (!at) return std::nullopt;
+  if (const auto inner = tree.find(*at, "optimizer")) at = inner;
+  const auto groups = tree.find(*at, "param_groups");
+  std::optional<uint64_t> out;
+  if (groups && tree.kind(*groups) == pickle_kind::list)
+    for (const pickle_ref g : tree.items(*groups))
+      if (const auto n = count_at(file, g, "step")) out = std::max(out.value_or(0), *n);
+  return out;
+}
+
+}  // namespace
+
+core::result<source_run> read_megatron_common(const fs::path& path) {
+  TROUPE_ASSIGN(const auto file, torch_archive::open(path));
+  const auto& tree = file.tree();
+  if (tree.kind(file.root()) != pickle_kind::dict)
+    return fail(error_kind::bad_input, fmt::format("'{}': a dictionary was wanted", path.string()));
+  source_run out;
+  out.steps = count_at(file, file.root(), "iteration");
+  out.applied_updates = updates_of(file);
+  if (!out.applied_updates) out.applied_updates = out.steps;
+  if (out.steps) out.schedule_position = static_cast<int64_t>(out.applied_updates.value_or(*out.steps));
+  auto args = tree.find(file.root(), "args");
+  if (args && tree.is_call(*args, "argparse", "Namespace")) args = tree.state(*args);
+  out.samples = known_samples(count_at(file, args, "consumed_train_samples"), out.steps);
+  out.samples_per_step = count_at(file, args, "global_batch_size");
+  return out;
+}
+
+core::result<fs::path> megatron_folder(const fs::path& root) {
+  const auto file = root / megatron_latest_name;
+  TROUPE_ASSIGN(const auto text, storage::read_small_file(storage::real_files(), file, max_iteration_bytes));
+  uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const std::string_view rest(end, text.data() + text.size());
+  if (error != std::errc() || rest.find_first_not_of(" \t\r\n") != rest.npos)
+    return fail(error_kind::bad_input,
+                fmt::format("'{}': the number of an iteration was wanted, got '{}'", file.string(), shown(text)));
+  return root / fmt::format("iter_{:07}", number);
+}
+
+}  // namespace troupe::formats

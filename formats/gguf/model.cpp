@@ -1,0 +1,241 @@
+#include "formats/gguf/model.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "core/text.hpp"
+#include "families/rows.hpp"
+#include "formats/gguf/families.hpp"
+
+namespace troupe::formats {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+/// Largest value of one size of a model; a product of three sizes does not overflow.
+constexpr uint64_t max_size = uint64_t{1} << 20;
+constexpr uint64_t max_positions = uint64_t{1} << 30;
+constexpr double usual_rope_theta = 10000;
+
+/// Reads the sizes of a model from the metadata keys of its architecture, and stores the first error.
+class size_reader {
+ public:
+  size_reader(const gguf_metadata& m, std::string architecture) : m_(m), architecture_(std::move(architecture)) {}
+
+  uint32_t size(const char* key, std::optional<uint64_t> otherwise = {}, uint64_t most = max_size) {
+    const auto name = fmt::format("{}.{}", architecture_, key);
+    const auto value = m_.find(name) == nullptr && otherwise ? otherwise : m_.whole(name);
+    if (value && *value > 0 && *value <= most) return static_cast<uint32_t>(*value);
+    if (wrong_.empty())
+      wrong_ = fmt::format("key '{}' must be a whole number from 1 to {}{}", name, most,
+                           value ? fmt::format(", got {}", *value) : "");
+    return 1;
+  }
+  double number(const char* key, double otherwise) {
+    return m_.number(fmt::format("{}.{}", architecture_, key)).value_or(otherwise);
+  }
+  [[nodiscard]] const std::string& wrong() const { return wrong_; }
+
+ private:
+  const gguf_metadata& m_;
+  std::string architecture_, wrong_;
+};
+
+/// Returns the double whose shortest decimal text equals that of the fp32 number: 1e-05, not 9.999999747378752e-06.
+double shortest(double fp32) {
+  const auto text = fmt::format("{}", static_cast<float>(fp32));
+  double out = fp32;
+  std::from_chars(text.data(), text.data() + text.size(), out);
+  return out;
+}
+
+/// Returns a JSON object with the model's sizes, under the names that the family has for them in config.json.
+json keys_of(const families::family& f, const gguf_model& m) {
+  const auto& k = f.keys;
+  json out{{"model_type", f.model_type}};
+  const auto add = [&](std::string_view key, const json& value) {
+    if (!key.empty()) out[std::string(key)] = value;
+  };
+  add(k.layers.name, m.blocks);
+  add(k.width.name, m.width);
+  if (k.inner.usual > 0 || m.inner != uint64_t{4} * m.width) add(k.inner.name, m.inner);
+  add(k.heads.name, m.heads);
+  add(k.kv_heads.name, m.kv_heads);
+  add(k.head_width.name, m.head_width);
+  add(k.positions.name, m.positions);
+  add(k.vocabulary.name, m.vocabulary);
+  add(k.activation, f.gguf.activation);
+  add(k.norm_epsilon.name, m.norm_epsilon);
+  if (f.is_rotary()) add("rope_theta", m.rope_theta);
+  add(k.attention_bias.name, m.attention_bias);
+  add(k.mlp_bias.name, m.mlp_bias);
+  return out;
+}
+
+/// Returns the metadata key of the epsilon that the family's norms add, without the architecture's prefix.
+const char* epsilon_key(const families::family& f) {
+  return f.norm == families::norm_kind::rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon";
+}
+
+/// Metadata keys that model_of() reads or that do not change the model, without the architecture's prefix.
+constexpr std::array<std::string_view, 15> read_keys{"block_count",
+                                                     "context_length",
+                                                     "embedding_length",
+                                                     "feed_forward_length",
+                                                     "attention.head_count",
+                                                     "attention.head_count_kv",
+                                                     "attention.key_length",
+                                                     "attention.layer_norm_epsilon",
+                                                     "attention.layer_norm_rms_epsilon",
+                                                     "rope.freq_base",
+                                                     "rope.scaling.finetuned",
+                                                     "tensor_data_layout",
+                                                     "attention.value_length",
+                                                     "rope.dimension_count",
+                                                     "vocab_size"};
+/// Metadata keys that do not change the model if they have these values, without the architecture's prefix.
+constexpr std::array<std::pair<std::string_view, double>, 12> neutral_keys{{{"expert_count", 0},
+                                                                            {"expert_used_count", 0},
+                                                                            {"logit_scale", 1},
+                                                                            {"embedding_scale", 1},
+                                                                            {"residual_scale", 1},
+                                                                            {"attention.causal", 1},
+                                                                            {"attention.sliding_window", 0},
+                                                                            {"attention.max_alibi_bias", 0},
+                                                                            {"attention.clamp_kqv", 0},
+                                                                            {"use_parallel_residual", 0},
+                                                                            {"rope.scaling.attn_factor", 1},
+                                                                            {"rope.scale_linear", 1}}};
+
+json json_of(const gguf_value& v) {
+  if (v.type == gguf_value_type::text) return v.text;
+  if (v.type == gguf_value_type::boolean) return v.bits != 0;
+  if (const auto whole = v.whole()) return *whole;
+  if (const auto number = v.number()) return shortest(*number);
+  return fmt::format("{} values", v.count());
+}
+
+/// Returns the scaling of rotary positions in config.json's form; null if there is no scaling, or if config.json cannot
+/// express it. Adds to `used` the keys that the result expresses.
+json rope_scaling_of(const std::string& a, const gguf_metadata& metadata, std::set<std::string>& used) {
+  const auto key = [&](const char* name) { return fmt::format("{}.rope.{}", a, name); };
+  const auto factor_key = metadata.find(key("scaling.factor")) != nullptr ? key("scaling.factor") : key("scale_linear");
+  const double factor = shortest(metadata.number(factor_key).value_or(0));
+  const auto type = metadata.text(key("scaling.type"));
+  const auto original = metadata.whole(key("scaling.original_context_length"));
+  if (type == "none" || ((type.empty() || type == "linear") && (factor == 0 || factor == 1))) {
+    for (const char* name : {"scaling.type", "scaling.factor", "scaling.original_context_length", "scale_linear"})
+      used.insert(key(name));
+    return nullptr;
+  }
+  if (type.empty() || type == "linear") {
+    used.insert({key("scaling.type"), factor_key, key("scaling.original_context_length")});
+    return {{"rope_type", "linear"}, {"factor", factor}};
+  }
+  if (type != "yarn" || factor == 0 || !original) return nullptr;
+  used.insert({key("scaling.type"), factor_key, key("scaling.original_context_length")});
+  return {{"rope_type", "yarn"}, {"factor", factor}, {"original_max_position_embeddings", *original}};
+}
+
+/// Adds the metadata keys that change the model and that config.json has no name for, under their GGUF names, so that
+/// readers of the result refuse them by name.
+void add_unsaid(json& out, const gguf_model& m, const gguf_metadata& metadata, const std::set<std::string>& used) {
+  const std::string prefix = m.architecture + ".";
+  const auto size_differs = [&](std::string_view name, const gguf_value& v) {
+    if (name == "rope.dimension_count" || name == "attention.value_length") return v.whole() != m.head_width;
+    return name == "vocab_size" && v.whole() != m.vocabulary;
+  };
+  for (const auto& [key, value] : metadata.entries) {
+    if (!key.starts_with(prefix) || used.contains(key)) continue;
+    const auto name = std::string_view(key).substr(prefix.size());
+    const auto neutral = std::ranges::find(neutral_keys, name, &std::pair<std::string_view, double>::first);
+    if (neutral != neutral_keys.end() && value.number() == neutral->second) continue;
+    if (std::ranges::find(read_keys, name) != read_keys.end() && !size_differs(name, value)) continue;
+    out[key] = json_of(value);
+  }
+  if (m.has_rope_factors) out[prefix + std::string(gguf_rope_factors_name)] = "a tensor";
+}
+
+}  // namespace
+
+gguf_metadata metadata_of(const gguf_model& m) {
+  gguf_metadata out;
+  const auto set = [&](const char* key, auto value) {
+    out.set(fmt::format("{}.{}", m.architecture, key), gguf_value::of(value));
+  };
+  const auto* const f = families::find_gguf(m.architecture);
+  out.set("general.architecture", gguf_value::of(m.architecture));
+  out.set("general.type", gguf_value::of(std::string("model")));
+  set("block_count", m.blocks);
+  set("context_length", m.positions);
+  set("embedding_length", m.width);
+  set("feed_forward_length", m.inner);
+  set("attention.head_count", m.heads);
+  if (f == nullptr) return out;
+  set(epsilon_key(*f), static_cast<float>(m.norm_epsilon));
+  if (!f->is_rotary()) return out;
+  set("attention.head_count_kv", m.kv_heads);
+  set("rope.freq_base", static_cast<float>(m.rope_theta));
+  set("rope.dimension_count", m.head_width);
+  set("vocab_size", m.vocabulary);
+  if (uint64_t{m.heads} * m.head_width != m.width) {
+    set("attention.key_length", m.head_width);
+    set("attention.value_length", m.head_width);
+  }
+  return out;
+}
+
+core::result<std::optional<gguf_model>> model_of(const gguf_header& h) {
+  gguf_model m;
+  m.architecture = h.metadata.text("general.architecture");
+  const auto* const f = families::find_gguf(m.architecture);
+  if (f == nullptr) return std::nullopt;
+  const auto tensor = [&](std::string_view name) {
+    const auto at = std::ranges::find(h.tensors, name, &gguf_tensor::name);
+    return at == h.tensors.end() ? nullptr : &*at;
+  };
+  size_reader in(h.metadata, m.architecture);
+  m.blocks = in.size("block_count");
+  m.positions = in.size("context_length", {}, max_positions);
+  m.width = in.size("embedding_length");
+  m.inner = in.size("feed_forward_length", uint64_t{4} * m.width);
+  m.heads = in.size("attention.head_count");
+  m.kv_heads = in.size("attention.head_count_kv", m.heads);
+  m.head_width = in.size("attention.key_length", m.width / m.heads);
+  if (!in.wrong().empty()) return fail(error_kind::bad_input, in.wrong());
+  m.norm_epsilon = shortest(in.number(epsilon_key(*f), 1e-5));
+  m.rope_theta = shortest(in.number("rope.freq_base", usual_rope_theta));
+  m.has_rope_factors = tensor(gguf_rope_factors_name) != nullptr;
+  const auto* embedding = tensor(gguf_embedding_name);
+  if (embedding == nullptr || embedding->extents.size() != 2 || embedding->extents[1] > max_gguf_items)
+    return fail(error_kind::bad_input, fmt::format("there is no matrix '{}'", gguf_embedding_name));
+  m.vocabulary = static_cast<uint32_t>(embedding->extents[1]);
+  m.tied = tensor(gguf_head_name) == nullptr;
+  m.attention_bias = tensor("blk.0.attn_q.bias") != nullptr;
+  m.mlp_bias = tensor("blk.0.ffn_up.bias") != nullptr;
+  return m;
+}
+
+std::string hugging_face_keys(const gguf_model& m, const gguf_metadata& metadata) {
+  const auto* const f = families::find_gguf(m.architecture);
+  auto out = f == nullptr ? json::object() : keys_of(*f, m);
+  out["tie_word_embeddings"] = m.tied;
+  std::set<std::string> used;
+  if (f != nullptr && f->is_rotary())
+    if (auto scaling = rope_scaling_of(m.architecture, metadata, used); !scaling.is_null())
+      out["rope_scaling"] = std::move(scaling);
+  add_unsaid(out, m, metadata, used);
+  for (const auto& [theirs, ours] : {std::pair{"tokenizer.ggml.bos_token_id", "bos_token_id"},
+                                     std::pair{"tokenizer.ggml.eos_token_id", "eos_token_id"}})
+    if (const auto id = metadata.whole(theirs)) out[ours] = *id;
+  return out.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace troupe::formats

@@ -1,0 +1,37 @@
+// The sizes of a model, read from and written as GGUF metadata, and written as Hugging Face's config.json.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/error.hpp"
+#include "formats/gguf/header.hpp"
+
+namespace troupe::formats {
+
+/// Sizes of a model of a known family (families/).
+struct gguf_model {
+  std::string architecture;  ///< architecture name of the family in GGUF files
+  uint32_t blocks = 0, width = 0, inner = 0, heads = 0, kv_heads = 0, head_width = 0, positions = 0, vocabulary = 0;
+  double norm_epsilon = 0;
+  double rope_theta = 0;          ///< base of the rotary positions' frequencies
+  bool has_rope_factors = false;  ///< true: a tensor of the file scales the rotary positions, as in Llama 3
+  bool tied = false;              ///< true: the head uses the embedding's weights
+  bool attention_bias = false, mlp_bias = false;
+};
+
+/// Returns the model's GGUF metadata: `general.architecture` and the keys of its architecture, as llama.cpp reads them.
+gguf_metadata metadata_of(const gguf_model& m);
+
+/// Returns the sizes that a file's metadata and tensors state; nothing for an architecture of no known
+/// family. Refused: a size that is missing, or outside the range of any model.
+core::result<std::optional<gguf_model>> model_of(const gguf_header& h);
+
+/// Returns config.json's keys of the model, with the scaling of its rotary positions and the numbers of its special
+/// tokens if `metadata` has them. A key that changes the model and that config.json has no name for is written under
+/// its GGUF name, such as `llama.expert_count`, so that readers refuse it.
+std::string hugging_face_keys(const gguf_model& m, const gguf_metadata& metadata);
+
+}  // namespace troupe::formats

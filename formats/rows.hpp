@@ -1,0 +1,20 @@
+// Lists the formats of other programs that Troupe opens. A new format requires a source_format, defined in the
+// format's own folder, and an entry here; other code names no format.
+#pragma once
+
+#include <array>
+
+#include "formats/compressed/format.hpp"
+#include "formats/deepspeed/format.hpp"
+#include "formats/distributed/format.hpp"
+#include "formats/gguf/format.hpp"
+#include "formats/weights/torch_format.hpp"
+
+namespace troupe::formats {
+
+/// The formats of other programs. If several of them recognise a path, the first one in this list that is certain
+/// of it is chosen, or else the first one that finds it possible (see `likeness`).
+inline constexpr std::array foreign_formats{&universal_format,    &distributed_format, &deepspeed_format,
+                                            &hugging_face_format, &torch_format,       &gguf_format};
+
+}  // namespace troupe::formats

@@ -1,0 +1,223 @@
+// Finds tensors in the shards of a folder; writes shards under working names and renames them when all are written.
+#include "formats/safetensors/weights_folder.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <system_error>
+
+#include "core/lfs_pointer.hpp"
+#include "core/source_file.hpp"
+#include "core/system_error.hpp"
+#include "formats/safetensors/older_weights.hpp"
+#include "formats/safetensors/weights_index.hpp"
+
+namespace troupe::formats {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_below(const fs::path& path, const fs::path& folder) {
+  return std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first == folder.end();
+}
+
+}  // namespace
+
+core::result<fs::path> indexed_file(const fs::path& folder, const std::string& file) {
+  std::error_code ec;
+  const fs::path root = fs::canonical(folder.empty() ? fs::path(".") : folder, ec);
+  const fs::path path = ec ? fs::path() : fs::canonical(folder / file, ec);
+  if (ec)
+    return fail(error_kind::bad_input, fmt::format("cannot read '{}', which the index names: {}",
+                                                   (folder / shown(file)).string(), ec.message()));
+  // In the cache of Hugging Face's hub, MODEL/snapshots/REVISION/file is a link to MODEL/blobs/digest.
+  const bool cached =
+      root.parent_path().filename() == "snapshots" && path.parent_path() == root.parent_path().parent_path() / "blobs";
+  if (is_below(path, root) || cached) return path;
+  return fail(error_kind::bad_input, fmt::format("the index names '{}', a link that leads out of the folder '{}'",
+                                                 shown(file), folder.string()));
+}
+
+core::result<weight_map> read_weights_index(const fs::path& path) {
+  TROUPE_ASSIGN(const auto text, core::read_file(path, max_index_bytes));
+  if (core::begins_like_lfs_pointer(text)) return fail(core::lfs_pointer_error(path.string(), text));
+  auto map = parse_weights_index(text);
+  if (!map) return fail(map.error().in(fmt::format("'{}'", path.string())));
+  if (map->empty()) return fail(error_kind::bad_input, fmt::format("'{}' does not list any tensors", path.string()));
+  return map;
+}
+
+core::result<weights_folder> weights_folder::open(const fs::path& path) {
+  std::error_code ec;
+  weights_folder out;
+  const bool is_index = !fs::is_directory(path, ec) && is_index_name(path);
+  const fs::path single = fs::is_directory(path, ec) ? path / single_file_name : path;
+  const fs::path index =
+      is_index ? path
+               : find_weights_index(path, index_file_name, safetensors_index_infix).value_or(path / index_file_name);
+  const fs::path folder = is_index ? path.parent_path() : path;
+  if (!is_index && (single == path || fs::exists(single, ec) || !fs::exists(index, ec))) {
+    if (single != path && !fs::exists(single, ec))
+      return fail(error_kind::bad_input,
+                  fmt::format("'{}' holds neither {} nor {}", path.string(), single_file_name, index_file_name));
+    TROUPE_ASSIGN(auto file, safetensors_file::open(single));
+    out.shards_.push_back(std::move(file));
+    TROUPE_TRY(out.index_names({}));
+    return out;
+  }
+
+  TROUPE_ASSIGN(auto weights, read_weights_index(index));
+  std::map<std::string, uint32_t> shard_of;
+  std::vector<std::pair<std::string, uint32_t>> wanted;
+  for (auto& [tensor, file] : weights) {
+    const auto [it, added] = shard_of.try_emplace(file, static_cast<uint32_t>(shard_of.size()));
+    if (added) {
+      if (shard_of.size() > max_shards)
+        return fail(error_kind::limit, fmt::format("'{}' names more than {} files", index.string(), max_shards));
+      auto where = indexed_file(folder, file);
+      if (!where) return fail(where.error().in(fmt::format("'{}'", index.string())));
+      TROUPE_ASSIGN(auto shard, safetensors_file::open(*where));
+      out.shards_.push_back(std::move(shard));
+    }
+    if (out.shards_[it->second].find(tensor) == nullptr)
+      return fail(error_kind::bad_input, fmt::format("'{}' lists tensor '{}' in '{}', which does not contain it",
+                                                     index.string(), shown(tensor), shown(file)));
+    wanted.emplace_back(std::move(tensor), it->second);
+  }
+  if (auto ok = out.index_names(wanted); !ok) return fail(ok.error().in(fmt::format("'{}'", index.string())));
+  return out;
+}
+
+core::result<void> weights_folder::index_names(std::span<const std::pair<std::string, uint32_t>> wanted) {
+  for (uint32_t s = 0; s < shards_.size(); ++s)
+    for (uint32_t e = 0; e < shards_[s].entries().size(); ++e) places_.push_back({s, e});
+  const auto name = [this](place p) -> const std::string& { return entry_at(p).name; };
+  std::sort(places_.begin(), places_.end(), [&](place a, place b) { return name(a) < name(b); });
+  // Two files may hold one name, for instance after an older export; the index then decides.
+  const auto misplaced = [&](place p) {
+    const auto it = std::lower_bound(wanted.begin(), wanted.end(), name(p),
+                                     [](const auto& w, const std::string& n) { return w.first < n; });
+    return it != wanted.end() && it->first == name(p) && it->second != p.shard;
+  };
+  std::erase_if(places_, misplaced);
+  const auto twice =
+      std::adjacent_find(places_.begin(), places_.end(), [&](place a, place b) { return name(a) == name(b); });
+  if (twice != places_.end())
+    return fail(error_kind::bad_input, fmt::format("two files hold tensor '{}'", shown(name(*twice))));
+  return {};
+}
+
+std::vector<weights_folder::tensor> weights_folder::tensors() const {
+  std::vector<tensor> out;
+  for (const place p : places_) out.push_back({&shards_[p.shard], &entry_at(p)});
+  return out;
+}
+
+std::optional<weights_folder::tensor> weights_folder::find(std::string_view name) const {
+  const auto it = std::lower_bound(places_.begin(), places_.end(), name,
+                                   [this](place p, std::string_view n) { return entry_at(p).name < n; });
+  if (it == places_.end() || entry_at(*it).name != name) return std::nullopt;
+  return tensor{&shards_[it->shard], &entry_at(*it)};
+}
+
+std::vector<std::vector<size_t>> plan_shards(std::span<const uint64_t> tensor_bytes, uint64_t max_shard_bytes) {
+  std::vector<std::vector<size_t>> shards;
+  std::vector<size_t> open;
+  uint64_t open_bytes = 0;
+  for (size_t i = 0; i < tensor_bytes.size(); ++i) {
+    if (tensor_bytes[i] > max_shard_bytes) {
+      shards.push_back({i});
+      continue;
+    }
+    if (tensor_bytes[i] > max_shard_bytes - open_bytes) {
+      shards.push_back(std::exchange(open, {}));
+      open_bytes = 0;
+    }
+    open.push_back(i);
+    open_bytes += tensor_bytes[i];
+  }
+  if (!open.empty() || shards.empty()) shards.push_back(std::move(open));
+  return shards;
+}
+
+namespace {
+
+/// The files of a folder that is to be written, and the tensors of each file.
+struct file_list {
+  std::vector<std::vector<size_t>> shards;  ///< indices of each file's tensors in the list of tensors
+  std::vector<std::string> names;           ///< [file]: name of the file in the folder
+  weight_map weights;                       ///< file of each tensor, ascending by name of the tensor
+  uint64_t total_bytes = 0;
+};
+
+core::result<file_list> list_files(std::span<const tensor_to_write> tensors, uint64_t max_shard_bytes) {
+  file_list out;
+  std::vector<uint64_t> sizes;
+  for (const auto& t : tensors) {
+    sizes.push_back(bytes_of(t.type, t.shape).value_or(0));  // prepare_safetensors() refuses a tensor without a size
+    out.total_bytes += sizes.back();
+  }
+  out.shards = plan_shards(sizes, max_shard_bytes);
+  const size_t files = out.shards.size();
+  if (files > max_shards)
+    return fail(error_kind::limit, fmt::format("{} files would be needed for {} bytes at {} bytes a file, at most {} "
+                                               "are allowed",
+                                               files, out.total_bytes, max_shard_bytes, max_shards));
+  for (size_t s = 0; s < files; ++s) {
+    out.names.push_back(files == 1 ? safetensors_names.single() : safetensors_names.shard(s + 1, files));
+    for (const size_t i : out.shards[s]) out.weights.emplace_back(tensors[i].name, out.names.back());
+  }
+  std::sort(out.weights.begin(), out.weights.end());
+  for (size_t i = 1; i < out.weights.size(); ++i)
+    if (out.weights[i].first == out.weights[i - 1].first)
+      return fail(error_kind::bad_input, fmt::format("cannot write tensor '{}' twice", shown(out.weights[i].first)));
+  return out;
+}
+
+core::result<storage::atomic_file> write_index(const fs::path& path, const file_list& list) {
+  TROUPE_ASSIGN(const auto text, format_weights_index(list.weights, list.total_bytes));
+  auto index = storage::atomic_file::create(path);
+  if (!index) return index;
+  TROUPE_TRY(index->write(text));
+  TROUPE_TRY(index->sync());
+  return index;
+}
+
+/// Writes all files under working names, then removes what an earlier export left, then renames all.
+core::result<void> write_files(const fs::path& folder, std::span<const tensor_to_write> tensors,
+                               const file_list& list) {
+  std::vector<storage::atomic_file> files;
+  for (size_t s = 0; s < list.shards.size(); ++s) {
+    std::vector<const tensor_to_write*> part;
+    for (const size_t i : list.shards[s]) part.push_back(&tensors[i]);
+    TROUPE_ASSIGN(auto file, prepare_safetensors(folder / list.names[s], part, pytorch_metadata));
+    files.push_back(std::move(file));
+  }
+  if (list.shards.size() > 1) {
+    TROUPE_ASSIGN(auto index, write_index(folder / index_file_name, list));
+    files.push_back(std::move(index));
+  }
+  TROUPE_TRY(remove_older_weights(folder, safetensors_names, list.names));
+  TROUPE_TRY(storage::sync_folder(folder));
+  for (auto& file : files) TROUPE_TRY(file.commit());
+  return {};
+}
+
+}  // namespace
+
+core::result<void> write_weights_folder(const fs::path& folder, std::span<const tensor_to_write> tensors,
+                                        uint64_t max_shard_bytes) {
+  TROUPE_ASSIGN(const auto list, list_files(tensors, max_shard_bytes));
+  TROUPE_TRY(check_no_other_weights(folder, safetensors_names));
+  std::error_code ec;
+  const bool made = fs::create_directories(folder, ec);
+  if (ec)
+    return fail(core::kind_of_write_error(ec.value()),
+                fmt::format("cannot make the folder '{}': {}", folder.string(), ec.message()));
+  auto done = write_files(folder, tensors, list);
+  if (!done && made) fs::remove(folder, ec);  // removes the new folder only if it is empty
+  return done;
+}
+
+}  // namespace troupe::formats

@@ -1,0 +1,37 @@
+// Describes the training data whose samples the data position of a checkpoint counts. Owns the values; leaves measuring
+// and comparing them to actors/loading/data_record.hpp.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "storage/files/digest.hpp"
+
+namespace troupe::formats {
+
+inline constexpr size_t max_recorded_sources = 1024;
+
+/// One source of a run's training data.
+struct data_source_record {
+  std::string name;     ///< path of the source in the run that saved the record; a resuming run does not compare it
+  uint64_t share = 1;   ///< weight of the source in the mixture of samples, relative to the other sources
+  uint64_t tokens = 0;  ///< number of tokens of the source, held-out ones included
+  storage::digest128 digest;  ///< digest of the source's tokens: of all, or, in a long source, of blocks spread over it
+  bool operator==(const data_source_record&) const = default;
+};
+
+/// The training data of a run; the run's data position counts samples of these data.
+struct data_record {
+  uint64_t sequence_length = 0;    ///< number of input tokens of one sample
+  double validation_fraction = 0;  ///< fraction of each source's tokens, its last ones, that is held out for validation
+  std::string tokenizer;           ///< kind and digest of the tokenizer; compared only if a source's tokens differ
+  std::vector<data_source_record> sources;
+  /// Token that follows each document. The inner optional is empty if documents end without a token, the outer one if
+  /// this is unknown.
+  std::optional<std::optional<uint32_t>> end_of_text{};
+  bool operator==(const data_record&) const = default;
+};
+
+}  // namespace troupe::formats

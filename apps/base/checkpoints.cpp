@@ -103,9 +103,9 @@ core::result<void> checkpoints::prove(actors::session& s) {
   return {};
 }
 
-core::result<void> checkpoints::prove_last(actors::session& s) {
-  if (when_.keep_last == 0 || counts_.written == 0 || saved_step_ != s.steps_done()) return {};
-  return prove(s);
+core::result<void> checkpoints::prove_last(actors::session& s, bool is_exported) {
+  const bool is_saved = counts_.written > 0 && saved_step_ == s.steps_done();
+  return is_saved || is_exported ? prove(s) : core::result<void>();
 }
 
 // The session removes old checkpoints when a loss proves one that it has saved. The checkpoint that the run began from

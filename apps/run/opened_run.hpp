@@ -23,9 +23,10 @@ namespace troupe::apps {
 
 class opened_run {
  public:
-  /// Stores its arguments, which must outlive this object; `page` may be null.
+  /// Stores its arguments, which must outlive this object; `page` may be null. `is_exported`: the caller exports the
+  /// last weights.
   opened_run(actors::session& s, const config::loaded& c, checkpoints& saved, progress& show, run_state& state,
-             page_state* page, degree_schedule& degrees, std::function<void(const std::string&)> say)
+             page_state* page, degree_schedule& degrees, bool is_exported, std::function<void(const std::string&)> say)
       : session_(s),
         config_(c.config),
         loaded_(c),
@@ -34,6 +35,7 @@ class opened_run {
         state_(state),
         page_(page),
         degrees_(degrees),
+        is_exported_(is_exported),
         say_(std::move(say)),
         peak_([&job = c.config] { return actors::measured_matmul_flops(job); },
               c.config.device == core::device_kind::cpu ? c.config.parallel.ranks() : 1) {}
@@ -61,6 +63,7 @@ class opened_run {
   run_state& state_;
   page_state* page_;  // state of the run's page; null: the run has no page
   degree_schedule& degrees_;
+  bool is_exported_;
   std::function<void(const std::string&)> say_;
   end_summary end_;
   double tokens_ = 0, seconds_ = 0;

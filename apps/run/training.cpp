@@ -159,6 +159,7 @@ class training {
     resumed_at_ = session_->steps_done();
     announce(*session_, *config_, start_, style_);
     auto end = opened_run(*session_, loaded_, saved_, *show_, state_, has_page() ? &page_state_ : nullptr, schedule_,
+                          !arguments_.export_folder.empty(),
                           [style = style_](const std::string& line) { log_line(style, line); })(stop_);
     show_->finish_line();
     state_.enter("over");

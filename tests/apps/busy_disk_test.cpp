@@ -91,7 +91,7 @@ class busy_run {
   }
   /// Waits until all saves are written.
   void wait() { BOOST_TEST(session_->wait_for_saves().has_value()); }
-  void prove_last() { BOOST_TEST(saved_.prove_last(*session_).has_value()); }
+  void prove_last(bool is_exported = false) { BOOST_TEST(saved_.prove_last(*session_, is_exported).has_value()); }
   /// Checks the steps of the checkpoints that are there.
   void holds(const std::vector<uint64_t>& steps) const {
     std::vector<uint64_t> there;
@@ -228,7 +228,7 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_that_is_proved_while_it_is_written_removes_old
   run.holds({4});
 }
 
-BOOST_AUTO_TEST_CASE(an_end_without_keep_last_needs_no_proof_and_a_loss_that_is_not_finite_has_none) {
+BOOST_AUTO_TEST_CASE(an_end_without_keep_last_removes_nothing_and_neither_does_a_loss_that_is_not_finite) {
   for (const char* more : {", asynchronous: false", ", keep_last: 1, asynchronous: false"}) {
     BOOST_TEST_INFO_SCOPE(more);
     busy_run run(more);

@@ -166,6 +166,19 @@ BOOST_AUTO_TEST_CASE(a_last_update_that_breaks_the_weights_leaves_the_last_good_
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_last_update_that_breaks_weights_which_stay_beside_older_ones_or_are_exported_ends_with_code_1) {
+  const std::string bf16 = "bf16: {enabled: true}\n";
+  for (const std::string keys : {"checkpoint: {every_steps: 1}\n", ""}) {
+    BOOST_TEST_INFO_SCOPE("keys: " << keys);
+    const command_folder f(replaced(quick, "steps: 2", "steps: 1") + bf16 + keys);
+    std::vector<std::string> arguments{"train", "job.yaml", "--set", "optimizer.params.lr=1.0e+30"};
+    if (keys.empty()) arguments.insert(arguments.end(), {"--export", "exported"});
+    const auto r = check_exit(1, f.troupe(arguments));
+    BOOST_TEST(has(r.err, "troupe: error: the loss of a forward pass has been "), r.err);
+    BOOST_TEST(has(r.err, " since step 1; "), r.err);
+  }
+}
+
 // In fp32 a loss that is not finite ends the run at once.
 BOOST_AUTO_TEST_CASE(a_run_that_its_last_forward_pass_ends_leaves_the_last_good_checkpoint_and_names_both) {
   for (const char* more : {"data.validation_fraction=0.1", "seed=1"}) {

@@ -335,7 +335,8 @@ class stream_builder {
   source_options options_;
   uint64_t budget_;  ///< bytes of texts, rows and expanded files that may still be read
   bool bytes_are_tokens_ = true;
-  /// True: a tokenizer is requested, so tokens with a description must be made by options_.tokens_of.
+  /// True: the configuration names a tokenizer, options_.tokens_of. A token file whose description (its .json file)
+  /// names another tokenizer is refused then.
   bool is_given_ = false;
   bool has_index_ = false;  ///< true: a Megatron index was read; its tokens may contain their own ends of documents
   std::optional<fs::path> first_file_;

@@ -26,8 +26,8 @@ struct judged_loss {
 /// which must hold at least `min_steps` losses.
 judged_loss judge_loss(const config::on_spike_section& how, std::span<const double> recent, const ended_step& step);
 
-/// Appends the loss of a step that is no spike to `recent`, unless the step was skipped, and keeps the last `window`
-/// losses.
+/// Appends the loss of `step` to `recent`, unless the step was skipped or its loss is not finite, and keeps the last
+/// `how.window` losses. The caller has made sure that `step` is no spike.
 void remember_loss(const config::on_spike_section& how, std::vector<double>& recent, const ended_step& step);
 
 }  // namespace troupe::job

@@ -54,7 +54,8 @@ int64_t common_length_ns(const std::vector<interval>& a, const std::vector<inter
 
 class posted_times {  ///< computes the time at which the last member had posted each collective of a step
  public:
-  /// Reads the posting times of `ranks`, which contain all members whose times count.
+  /// Reads when each rank in `ranks` posted its collectives. Members of a communicator that are not in `ranks` are not
+  /// waited for in the times that of() returns.
   explicit posted_times(std::span<const rank_spans> ranks);
   /// Returns the nanoseconds at which the last member had posted collective instruction `x` of any of the ranks.
   [[nodiscard]] int64_t of(const plan::instruction& x) const { return at_ns_[base_[x.communicator] + x.sequence]; }

@@ -42,7 +42,7 @@ class late_updater {
   };
   device::device_id device_;
   const kernels::operations& operations_;
-  std::vector<matrix> matrices_;  // state of deferred updates, by parameter
+  std::vector<matrix> matrices_;  // [parameter]; unused for one whose updates are not deferred
   device::memory deferred_;
   bool prepared_ = false;
 };

@@ -77,7 +77,7 @@ struct output_call {
 struct opening_call {
   std::optional<plan::cost_model> costs;  ///< cost model that the leading process has measured; none: the default costs
   wanted_load load;
-  /// Passes chosen for the step plan; none: the passes that the configuration begins with.
+  /// Passes over the step plan that the run has chosen since it began; nullopt: those that the configuration names.
   std::optional<chosen_passes> passes;
   std::optional<std::vector<told_schedule>> schedule;
 };

@@ -137,7 +137,7 @@ class peers {
   virtual core::result<void> recover_to(uint64_t /*steps*/, const core::error& why, int64_t /*begin_ns*/) {
     return core::fail(why);
   }
-  /// True if processes were lost since the last call.
+  /// True if processes were lost from which recover() has not recovered yet.
   [[nodiscard]] virtual bool has_losses() const { return false; }
   /// Recovers from losses, if there were any.
   virtual core::result<void> recover() { return {}; }

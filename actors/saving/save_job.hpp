@@ -116,7 +116,7 @@ class save_job final : public save_target, public std::enable_shared_from_this<s
   uint32_t parts_left_ = 0;
   bool over_ = false;
   bool proved_ = false;     ///< true: prove() was called
-  bool committed_ = false;  ///< true: the checkpoint is committed, and prove() removes older ones unless it was called
+  bool committed_ = false;  ///< true: the checkpoint is committed
   save_report report_;
 };
 

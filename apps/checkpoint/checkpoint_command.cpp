@@ -52,7 +52,8 @@ void add_source(CLI::App& c, source_arguments& a, const char* name = "path", con
   c.add_option("--map", a.map, "a file that gives the tensors other names, for example to a pipeline's layers");
   auto* const older = c.add_flag("--fallback-to-previous", a.fallback_to_previous,
                                  "if the newest checkpoint of a folder cannot be opened, take the newest that can");
-  // A second checkpoint is opened without the tag of the first one.
+  // --tag names one checkpoint, so there is nothing to fall back to. `diff` opens a second checkpoint, to which --tag
+  // does not apply, so that it may have both flags.
   if (c.get_name() != "diff") older->excludes(tag);
 }
 void add_description(CLI::App& c, source_arguments& a, std::string& model_config) {

@@ -23,8 +23,8 @@ struct pair_speeds {
   /// Verdicts by host number; is_odd: the host sends slowly, receives slowly or is late
   std::vector<bool> sends_slowly, takes_slowly, is_odd;
 
-  /// True if the pair has much less bandwidth or more delay than the best measurements of its two hosts. Used for pairs
-  /// whose two hosts are not odd.
+  /// True if the pair has much less bandwidth or more delay than the best measurements of its two hosts. Says nothing
+  /// about the link between them if `is_odd` is true for one of the hosts.
   [[nodiscard]] bool is_poor(const examined_pair& p) const;
 };
 

@@ -73,7 +73,7 @@ class trie_walk {
 
   struct visit {
     uint32_t node;
-    uint32_t next;    ///< byte value of a text at which the walk continues from the node
+    uint32_t next;    ///< next byte value, from 0 to 255, whose child of `node` is visited
     uint8_t deepest;  ///< largest number of rules on a path below the node
     bool is_rule;     ///< true: the text that leads to the node is the left side of a rule
     bool take(bool rule, uint8_t below) {

@@ -39,8 +39,8 @@ std::string unit_prefix(const std::string& name) {
   return dot == std::string::npos ? "" : name.substr(0, dot + 1);
 }
 
-/// Returns the units of a pipeline: shared modules first, then layers ascending. Returns none if a parameter belongs to
-/// no unit.
+/// Returns the modules of the DeepSpeed PipelineModule whose checkpoint `pipeline` is: modules that stages share (tied
+/// ones) first, then layers ascending. Returns an empty list if a parameter belongs to none of them.
 std::vector<layer_unit> units_of(const tensor_source& pipeline) {
   std::map<std::pair<int64_t, std::string>, layer_unit> found;
   for (const auto& t : pipeline.tensors) {

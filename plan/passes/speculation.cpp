@@ -198,7 +198,8 @@ std::string add_undo(draft& d, const rank_plan& p) {
     d.depend(last, x);
   }
   if (last == none) return {};
-  // if a gradient is not finite, the last `undo` fails, and nothing may be published before
+  // The last `undo` ends the run with an error if a gradient is not finite. No `publish` starts before it has ended, so
+  // that other ranks receive no weights of such a step.
   for (handle x = d.vote; x != none; x = d.next(x))
     if (!d.is_mark(x) && d.at(x).kind == kind::publish) d.depend(x, last);
   if (!may_clip) return "a skipped step undoes the updates before its vote";

@@ -45,7 +45,8 @@ struct load_options {
   uint64_t swap_batch_bytes = uint64_t{64} << 20;
   /// True: if the newest checkpoint of a folder is damaged, loads the newest undamaged one of the folder instead, in
   /// folders of every format that has several checkpoints (`latest` of Troupe and DeepSpeed, numbered folders). All
-  /// digests and CRC-32 are compared before the load; if bytes differ only while they are loaded, the load begins anew.
+  /// digests and CRC-32 are compared before the load; if bytes differ only while they are loaded, the load of a run of
+  /// one process begins anew, and a run of several ends with that error.
   /// No effect with `tag`, and on checkpoints that the disks of several machines hold.
   bool fallback_to_previous = false;
   /// True: compressed weights (compressed-tensors, blocks of a GGUF file) are read as the numbers that their codes

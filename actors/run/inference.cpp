@@ -212,6 +212,7 @@ core::result<double> next_loss(training_run& run) {
         data::make_rows(*run.data.corpus(), shape.samples_before(run.progress.steps), shape.rows, shape.skipped);
     if (next.failure) return core::fail(*next.failure);
     next.document_start.clear();  // the other processes receive only the tokens
+    next.by_column = {};
     const run_wish wish{.given = std::make_shared<const data::batch>(std::move(next)), .micros = 1};
     TROUPE_ASSIGN(auto did, run.steps.run_and_tell(plan::plan_choice::evaluate, run.progress.steps, wish));
     const auto& losses = did.ranks->front().losses;  // one for each data rank

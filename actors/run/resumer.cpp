@@ -351,28 +351,45 @@ bool resumer::may_begin_anew(const core::error& why, const load_options& options
   return true;
 }
 
+core::result<formats::tensor_source> resumer::open_described(storage::file_system* disks,
+                                                             const std::filesystem::path& path,
+                                                             const load_options& options) const {
+  TROUPE_ASSIGN(auto from, open(disks, path, options));
+  // The host program's own model has no keys of a model family to compare, and a custom_load_fn names the tensors
+  // itself.
+  if (run_.modules.model != nullptr || options.custom_load_fn) return from;
+  const auto& model = run_.term->plan.config->model;
+  if (from.format != "troupe")
+    if (const auto unused = job::unused_ignored_key(model, run_.term->plan.spec, &from))
+      return fail(error_kind::bad_input, "model.ignore_keys: " + *unused);
+  TROUPE_TRY(job::check_described_model(from, run_.term->plan.spec, model.ignore_keys));
+  return from;
+}
+
 core::result<std::filesystem::path> resumer::resume(const std::filesystem::path& path, load_options options,
                                                     resume_time when, opening_watch& watch,
                                                     const load_agreement& agreed) {
   options.dequantise |= run_.term->plan.config->model.dequantise;
   const auto disks = run_.others->files_of_machines();
+  // Each process of a job reads other pieces: one that meets damage would load another checkpoint than the others.
+  const bool may_fall_back = options.fallback_to_previous && !options.tag && !run_.others->are_there();
+  bool has_changed = false;  // true: some states are of a damaged checkpoint until another load succeeds
   for (uint32_t loads = 1;; ++loads) {
     TROUPE_TRY(watch.begin("reading the checkpoint"));
-    TROUPE_ASSIGN(auto from, open(disks.get(), path, options));
-    // The host program's own model has no keys of a model family to compare, and a custom_load_fn names the tensors
-    // itself.
-    if (run_.modules.model == nullptr && !options.custom_load_fn && from.format != "troupe")
-      if (const auto unused = job::unused_ignored_key(run_.term->plan.config->model, run_.term->plan.spec, &from))
-        return fail(error_kind::bad_input, "model.ignore_keys: " + *unused);
-    if (run_.modules.model == nullptr && !options.custom_load_fn)
-      TROUPE_TRY(job::check_described_model(from, run_.term->plan.spec, run_.term->plan.config->model.ignore_keys));
+    auto opened = open_described(disks.get(), path, options);
+    if (!opened) {
+      if (has_changed && when == resume_time::while_running) run_.over.why = opened.error();
+      return fail(opened.error());
+    }
+    const auto& from = *opened;
     const bool continues = !options.load_module_only && from.run.steps.has_value();
     if (auto ok = take_over(from, options, when, watch, agreed); !ok) {
-      // Processes that load together have agreed on this checkpoint.
-      const bool may_fall_back = options.fallback_to_previous && !options.tag && !agreed.after_changes;
-      if (loads == loads_max || !may_fall_back || !may_begin_anew(ok.error(), options))
+      has_changed |= run_.over.why.has_value();
+      if (loads == loads_max || !may_fall_back || !may_begin_anew(ok.error(), options)) {
+        if (has_changed && when == resume_time::while_running && !run_.over.why) run_.over.why = ok.error();
         return fail(checkpoint::with_way_around(
             ok.error(), path, {.tag = options.tag, .fallback_to_previous = options.fallback_to_previous}));
+      }
       run_.host.say(fmt::format("'{}': {}; the load begins anew, with the newest checkpoint that is whole",
                                 formats::shown_place(from), ok.error().text));
       continue;

@@ -37,8 +37,8 @@ class resumer {
   resumer& operator=(const resumer&) = delete;
 
   /// Loads the checkpoint at `from` and returns its folder. If an error occurs before any state has changed, the run is
-  /// unchanged; after a later error the run has ended. With load_options::fallback_to_previous, a load that meets
-  /// damaged bytes begins anew, with the newest checkpoint that is whole by then.
+  /// unchanged; after a later error the run has ended. With load_options::fallback_to_previous, a load of one process
+  /// that meets damaged bytes begins anew, with the newest checkpoint that is whole by then.
   core::result<std::filesystem::path> resume(const std::filesystem::path& from, load_options options, resume_time when,
                                              opening_watch& watch, const load_agreement& agreed = {});
   /// Loads an opened checkpoint, as resume() does.
@@ -46,7 +46,7 @@ class resumer {
                                opening_watch& watch, const load_agreement& agreed = {});
   /// True if another load may follow one that ended with `why` after it had changed states: damaged bytes are the
   /// cause, and a load with `options` replaces all states, so that none of the damaged checkpoint stays. Then the run
-  /// has no longer ended. Call only if the run has one process, or while it is being opened.
+  /// has no longer ended. Requires a run of one process.
   bool may_begin_anew(const core::error& why, const load_options& options);
   /// Prepares a run that begins at step 0 from initial weights: loads the layers that `model.teacher` provides, makes
   /// pruning masks, and decides which samples are left out; `left_out` replaces that decision.
@@ -68,6 +68,9 @@ class resumer {
   /// refers to and which is null if there are none, any other one by its format.
   core::result<formats::tensor_source> open(storage::file_system* disks, const std::filesystem::path& from,
                                             const load_options& options) const;
+  /// Opens the checkpoint at `from`, as open() does. Error (bad_input): it is of another model than the run's.
+  core::result<formats::tensor_source> open_described(storage::file_system* disks, const std::filesystem::path& from,
+                                                      const load_options& options) const;
   /// Returns a sentence about frozen parameters that the checkpoint `from` lacks, because its run leaves them out of
   /// checkpoints, and that keep their present values; empty if there are none. Error (mismatch): this run has other
   /// initial weights than the checkpoint's run, or its own checkpoints would leave out frozen parameters that `from`

@@ -100,6 +100,9 @@ core::result<void> checkpoints::prove(actors::session& s) {
     note_bad(step, step, *loss, "loss of a forward pass");
   else if (loss.error().kind == core::error_kind::numeric)
     return core::fail(loss.error());
+  else if (loss.error().kind != core::error_kind::stopped)
+    heard_.on_warning(
+        fmt::format("the loss of the weights of step {} could not be computed: {}", step, loss.error().text));
   return {};
 }
 
@@ -112,7 +115,8 @@ core::result<void> checkpoints::prove_last(actors::session& s, bool is_exported)
 // was saved by an earlier process, which may have been killed before the proof.
 void checkpoints::remove_older_than_begin() {
   const auto step = std::exchange(resumed_step_, std::nullopt);
-  if (!step || when_.keep_last == 0) return;
+  // Of a checkpoint on the disks of several machines this process would remove its own machine's part alone.
+  if (!step || when_.keep_last == 0 || when_.use_node_local_storage) return;
   auto& files = storage::real_files();
   const auto latest = checkpoint::read_latest(files, start_.root());
   if (!latest || !*latest || checkpoint::step_of((*latest)->folder) != step) return;
@@ -133,11 +137,16 @@ std::string checkpoints::newest_good(const sentence_of& sentence) const {
   return newest([&](uint64_t step, const std::string& folder) {
     if (!bad_ || step < bad_->weights) return sentence(step, folder);
     const auto good = newest_unbroken();
+    const char* none_left = bad_->has_failed
+                                ? "no checkpoint from before is left: resume from this one with a smaller "
+                                  "learning rate, or train again"
+                                : "no checkpoint from before is left: train again, with a smaller learning "
+                                  "rate";
     return fmt::format(
         "the checkpoint of step {}, '{}', has the weights {}; {}", step, folder,
         bad_->has_failed ? "with which the run failed" : "of that loss",
         good ? from_before(good->step, good->folder.string()) + ": resume from that one, with a smaller learning rate"
-             : "no checkpoint from before is left: train again, with a smaller learning rate");
+             : none_left);
   });
 }
 

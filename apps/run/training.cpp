@@ -308,11 +308,15 @@ class training {
   }
 
   /// If `--export` names a folder, exports the weights to it, with the files that were next to the model from which the
-  /// run began. Returns false if that fails; if the weights cannot be written there, tries to write them into the run's
-  /// folder, and prints where they are.
+  /// run began. Weights whose loss is not finite are not exported. Returns false if the export fails; if the weights
+  /// cannot be written there, tries to write them into the run's folder, and prints where they are.
   bool export_weights() {
     const fs::path wanted = arguments_.export_folder;
     if (wanted.empty()) return true;
+    if (saved_.broken()) {
+      warn(fmt::format("--export {}: not written, because the loss of these weights is not finite", wanted.string()));
+      return true;
+    }
     const auto exported = export_to(wanted);
     if (exported) return complete_export();
     const fs::path beside = fs::absolute(config_->output).lexically_normal() / "export";

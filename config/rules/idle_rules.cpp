@@ -104,7 +104,7 @@ void behind_the_end(const settings& given, const job_config& config, reporter& r
   const auto& c = config.compression;
   const auto technique = [&](const char* name, bool is_on, uint64_t offset) {
     const std::string shared = fmt::format("compression_training.{}.shared_parameters.", name);
-    if (!is_on || offset < steps) return;
+    if (!is_on || offset <= steps) return;  // after the last step, evaluations and `compress --clean` use a technique
     const bool is_given = given.value_of(shared + "schedule_offset") != nullptr;
     warn(shared + (is_given ? "schedule_offset" : "enabled"),
          fmt::format("{} begins after {} updates (schedule_offset)", name, offset));

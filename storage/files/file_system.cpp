@@ -71,7 +71,7 @@ class real_file_system : public file_system {
     return {};
   }
 
-  core::result<void> sync_folder(const fs::path& path) override { return sync_folder(path); }
+  core::result<void> sync_folder(const fs::path& path) override { return storage::sync_folder(path); }
 
   core::result<std::vector<folder_entry>> list(const fs::path& path) override {
     const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(path.c_str()), &::closedir);

@@ -166,17 +166,31 @@ BOOST_AUTO_TEST_CASE(a_last_update_that_breaks_the_weights_leaves_the_last_good_
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_last_update_that_breaks_weights_which_stay_beside_older_ones_or_are_exported_ends_with_code_1) {
-  const std::string bf16 = "bf16: {enabled: true}\n";
-  for (const std::string keys : {"checkpoint: {every_steps: 1}\n", ""}) {
-    BOOST_TEST_INFO_SCOPE("keys: " << keys);
-    const command_folder f(replaced(quick, "steps: 2", "steps: 1") + bf16 + keys);
-    std::vector<std::string> arguments{"train", "job.yaml", "--set", "optimizer.params.lr=1.0e+30"};
-    if (keys.empty()) arguments.insert(arguments.end(), {"--export", "exported"});
-    const auto r = check_exit(1, f.troupe(arguments));
-    BOOST_TEST(has(r.err, "troupe: error: the loss of a forward pass has been "), r.err);
-    BOOST_TEST(has(r.err, " since step 1; "), r.err);
-  }
+BOOST_AUTO_TEST_CASE(a_last_update_that_breaks_weights_ends_a_run_that_keeps_all_checkpoints_with_code_1) {
+  const command_folder f(replaced(quick, "steps: 2", "steps: 1") +
+                         "bf16: {enabled: true}\ncheckpoint: {every_steps: 1}\n");
+  check_exit(0, f.troupe({"train", "job.yaml", "--quiet"}));
+  const auto r = check_exit(1, f.troupe({"train", "job.yaml", "--steps", "2", "--set", "optimizer.params.lr=1.0e+30"}));
+  const std::string good = (f.folder / "out/checkpoints/step-00000001").string(),
+                    bad = (f.folder / "out/checkpoints/step-00000002").string();
+  BOOST_TEST(has(r.err, "troupe: error: the loss of a forward pass has been "), r.err);
+  BOOST_TEST(
+      has(r.err, "'" + bad + "', has the weights of that loss; the newest checkpoint from before, of step 1, is '" +
+                     good + "': resume from that one"),
+      r.err);
+  for (const auto& folder : {good, bad}) BOOST_TEST(fs::exists(folder + "/manifest.json"));
+}
+
+BOOST_AUTO_TEST_CASE(weights_that_the_last_update_has_broken_are_not_exported) {
+  for (const char* more : {"bf16.enabled=true", "seed=1"})
+    for (const char* processes : {"cluster.processes=one", "cluster.processes=ranks"}) {
+      BOOST_TEST_INFO_SCOPE(more << " " << processes);
+      const command_folder f(replaced(quick, "steps: 2", "steps: 1"));
+      const auto r = check_exit(1, f.troupe({"train", "job.yaml", "--export", "exported", "--set", more, "--set",
+                                             processes, "--set", "optimizer.params.lr=1.0e+30"}));
+      BOOST_TEST(has(r.err, "exported: not written, because the loss of these weights is not finite"), r.err);
+      BOOST_TEST(!fs::exists(f.folder / "exported"));
+    }
 }
 
 // In fp32 a loss that is not finite ends the run at once.

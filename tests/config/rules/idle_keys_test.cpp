@@ -174,10 +174,10 @@ BOOST_AUTO_TEST_CASE(keys_that_act_from_a_step_behind_the_end_are_said) {
           root + "row_pruning.shared_parameters.enabled",
           "no effect: row_pruning begins after 1000 updates (schedule_offset)" + has);
   is_said(
-      "compression_training: {row_pruning: {shared_parameters: {enabled: true, schedule_offset: 100}, " + groups + "}}",
+      "compression_training: {row_pruning: {shared_parameters: {enabled: true, schedule_offset: 101}, " + groups + "}}",
       root + "row_pruning.shared_parameters.schedule_offset",
-      "no effect: row_pruning begins after 100 updates (schedule_offset)" + has);
-  BOOST_TEST(told("compression_training: {row_pruning: {shared_parameters: {enabled: true, schedule_offset: 99}, " +
+      "no effect: row_pruning begins after 101 updates (schedule_offset)" + has);
+  BOOST_TEST(told("compression_training: {row_pruning: {shared_parameters: {enabled: true, schedule_offset: 100}, " +
                   groups + "}}") == "");
   is_said("compile: {deepcompile: true, schedule: [{step: 0, passes: []}, {step: 100, passes: [prefetch]}]}",
           "compile.schedule[1].step", "no effect: these passes begin after 100 steps" + has);

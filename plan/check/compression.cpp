@@ -1,6 +1,8 @@
 // Checks compressed (quantised or pruned) parameters: each use of a unit reads a slot of compressed parameters that was
 // filled from the same gathered parameters. A quantisation group that is split over tensor ranks is compressed with the
 // value range over all of these ranks.
+#include <vector>
+
 #include "plan/check/rules.hpp"
 #include "plan/layout/pieces.hpp"
 
@@ -87,8 +89,11 @@ core::result<void> agreements(const job_layout& l, const collective_pieces& all)
 core::result<void> compression(const world& w, uint32_t rank) {
   const rank_plan& p = *w.ranks[rank];
   const roll& r = w.rolls[rank];
+  std::vector<bool> is_read(p.buffers.size());  // [slot]: an instruction reads the copies or ranges in it
   for (const auto& x : p.instructions) {
     if (!runs(x, w.taken)) continue;
+    if (x.kind == kind::agree) is_read[x.slots.moved] = true;
+    if (computes(x) && x.slots.compressed != none) is_read[x.slots.compressed] = true;
     if (x.kind == kind::compress) {
       TROUPE_TRY(copy_is_sound(p, x));
       TROUPE_TRY(ranges_are_agreed(w, rank, x));
@@ -107,6 +112,12 @@ core::result<void> compression(const world& w, uint32_t rank) {
     if (p.instructions[made].slots.parameters != x.slots.parameters)
       return broken(p, x.id, "does not read the parameters that " + name(p, made) + " has compressed");
     TROUPE_TRY(in_order(w, rank, made, x.id, "which makes what it multiplies with"));
+  }
+  // Nothing orders a compression without a use before the parameters change.
+  for (size_t slot = 0; slot < is_read.size(); ++slot) {
+    if (r.compress[slot] != none && !is_read[slot])
+      return broken(p, r.compress[slot], "compresses parameters for no instruction");
+    if (r.survey[slot] != none && !is_read[slot]) return broken(p, r.survey[slot], "finds ranges that no rank is told");
   }
   return {};
 }

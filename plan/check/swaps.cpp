@@ -2,6 +2,7 @@
 // update and written from it afterwards, and no extent of the file is read while it is written. States whose update may
 // be undone are written to a second place in the file.
 #include <algorithm>
+#include <vector>
 
 #include "plan/check/rules.hpp"
 #include "plan/vote_layout.hpp"
@@ -153,6 +154,7 @@ core::result<void> slices_are_read(const world& w, uint32_t rank) {
     if (r.state_out[g] != none)
       for (uint32_t set : sets_that_read(p, g)) written_by[set].push_back(g);
   const uint64_t element_bytes = core::size_of(type_of(*p.layout, weights_part(*p.layout)));
+  std::vector<bool> is_gathered(p.buffers.size());
   for (uint32_t set = 0; set < p.layout->gather_sets.size(); ++set) {
     const uint64_t bytes = p.layout->reads_shards(set) ? window_elements(shard_runs(p, set)) * element_bytes : 0;
     for (uint32_t gather : r.gathers_of[set]) {
@@ -162,6 +164,7 @@ core::result<void> slices_are_read(const world& w, uint32_t rank) {
         continue;
       }
       TROUPE_TRY(is_window(p, gather, pool::shards, set, bytes));
+      is_gathered[p.instructions[gather].slots.window] = true;
       const uint32_t in = r.shard_in[p.instructions[gather].slots.window];
       if (in == none) return broken(p, gather, "has a window that is never filled");
       const instruction &read = p.instructions[in], &gathers = p.instructions[gather];
@@ -172,6 +175,10 @@ core::result<void> slices_are_read(const world& w, uint32_t rank) {
       for (uint32_t g : written_by[set]) TROUPE_TRY(in_order(w, rank, in, r.state_out[g], "which reads the file"));
     }
   }
+  // Nothing orders a read without a gather before the states are written.
+  for (size_t slot = 0; slot < r.shard_in.size(); ++slot)
+    if (r.shard_in[slot] != none && !is_gathered[slot])
+      return broken(p, r.shard_in[slot], "reads slices that nothing gathers");
   return {};
 }
 

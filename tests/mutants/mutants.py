@@ -158,7 +158,7 @@ faults = [
      "passes"),
     ("a budget of passes counts the states alone", "job/compile.cpp",
      "c.compile.memory_budget / ranks, c.cuda", "0, c.cuda", "parity", "passes"),
-    ("a unit that keeps its activations counts as one that recomputes", "plan/place/memory.cpp",
+    ("a unit that keeps its activations counts as one that recomputes", "plan/place/place.cpp",
      "again = p.options().recomputes(x.subject);", "again = p.options().recompute;", "plan", "memory"),
     ("llama.cpp's rows of queries stay in the order of models", "formats/gguf/families.hpp",
      "return row % 2 * (width / 2) + row / 2;", "return row + 0 * width;", "formats", "gguf_source"),

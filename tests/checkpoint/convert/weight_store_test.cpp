@@ -105,6 +105,7 @@ BOOST_AUTO_TEST_CASE(a_journal_of_this_version_that_makes_no_sense_is_refused) {
                                                                       {"/values/b/1", 7},
                                                                       {"/values/b/0", 18446744073709551608U}};
   for (const auto& [place, value] : broken) {
+    BOOST_TEST_INFO_SCOPE(place << ": " << value);
     check_failed(opened_with(place, value), core::error_kind::bad_input);
   }
 }

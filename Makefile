@@ -7,6 +7,7 @@ JOBS ?= $(shell awk -v cores=$$(nproc) '/^MemAvailable/ {n = int($$2 / 2000000);
 # time; what must run alone says so (RUN_SERIAL).
 TESTS ?= 3
 PREFIX ?= /usr/local
+comma = ,
 ARGS ?=
 SOURCES = git ls-files '*.cpp' '*.hpp' '*.cu' '*.cuh'
 
@@ -87,7 +88,7 @@ soak: setup ## runs the tests that draw cases at random, with many times the cas
 	@$(call configure,release)
 	@ninja -C build/release -j $(JOBS)
 	@for folder in $$(grep -rlE '"TROUPE_(MUTATIONS|SEEDS|KILLS|CASES|LOSSES|SESSIONS|STEPS|WAYS)"' tests | cut -d/ -f2 | sort -u $(if $(ARGS),| grep -x $(ARGS:cluster=survive))); do \
-	   TROUPE_MUTATIONS=100000 TROUPE_SEEDS=10000 TROUPE_KILLS=300 TROUPE_CASES=20000 TROUPE_LOSSES=200 TROUPE_SESSIONS=200 TROUPE_STEPS=1000 TROUPE_TERMS=200 TROUPE_WAYS=1000 build/release/tests/$$folder/tests_$$folder $(if $(filter cluster,$(ARGS)),--run_test=killed,thrown) || exit 1; done
+	   TROUPE_MUTATIONS=100000 TROUPE_SEEDS=10000 TROUPE_KILLS=300 TROUPE_CASES=20000 TROUPE_LOSSES=200 TROUPE_SESSIONS=200 TROUPE_STEPS=1000 TROUPE_TERMS=200 TROUPE_WAYS=1000 build/release/tests/$$folder/tests_$$folder $(if $(filter cluster,$(ARGS)),--run_test=killed$(comma)ended$(comma)thrown) || exit 1; done
 	$(if $(filter-out machines,$(ARGS)),,@TROUPE_CUTS=100 build/release/tests/machines/cuts $(CURDIR)/build/release/troupe $(CURDIR)/build/soak_cuts)
 
 asan: setup ## runs all tests under the address and undefined-behaviour sanitizers

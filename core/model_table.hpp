@@ -67,7 +67,7 @@ struct segment_exchange {
 /// One parameter tensor of the model. Code refers to it by its index in `model_table::parameters`.
 struct parameter_info {
   std::string name;            ///< Hugging Face's name, e.g. transformer.h.0.attn.c_attn.weight
-  std::vector<int64_t> shape;  ///< shape as stored in Hugging Face's file
+  std::vector<int64_t> shape;  ///< sizes of the dimensions as stored in Hugging Face's file
   initial_value init = initial_value::normal;
   float init_std = 0.02F;  ///< standard deviation of the parameter's initial values for initial_value::normal
   bool decay = true;  ///< true: weight decay applies; false for biases and norms, which optimizers may exclude from it
@@ -86,7 +86,7 @@ struct parameter_info {
 /// The smaller of the two sets of activations that a segment may keep for backward. Backward recomputes all other
 /// activations from this set, with the same bits.
 struct light_keeping {
-  /// Bytes of this smaller set for one micro-batch, which the segment keeps from forward to backward.
+  /// Bytes of the smaller set of activations of one micro-batch, which the segment keeps from forward to backward.
   uint64_t bytes = 0;
   uint64_t beside = 0;  ///< peak bytes of the recomputed tensors during backward, in addition to `bytes`
   double flops = 0;     ///< flops of the recomputed products; 0: the segment has no smaller set

@@ -1,5 +1,5 @@
 // Lists the formats of other programs that Troupe opens. A new format requires a source_format, defined in the
-// format's own folder, and an entry here; other code names no format.
+// format's own folder, and an entry here; no other code names a format of another program.
 #pragma once
 
 #include <array>

@@ -39,8 +39,8 @@ struct optimizer_operations {
   /// (undo.hpp).
   void (*update_keeping)(const optimizer_options& o, const optimizer_step& s, const piece& x, std::byte* undo);
   void (*take_back)(const piece& x, const std::byte* undo);
-  /// prepare() and apply() of a LAMB update, which are called before and after the norms of the whole parameter are
-  /// known (lamb.hpp).
+  /// prepare_unchecked() and apply_unchecked() of LAMB, which are called before and after the norms of the whole
+  /// parameter are known (lamb.hpp).
   void (*prepare_lamb)(const lamb_options& o, const optimizer_step& s, const piece& x, std::span<double> weight_sums,
                        std::span<double> update_sums);
   void (*apply_lamb)(const lamb_options& o, const optimizer_step& s, const piece& x, double trust_ratio);

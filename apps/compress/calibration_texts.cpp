@@ -229,7 +229,7 @@ class reading {
       options.max_bytes = job.data.max_bytes;
       options.bin = job.data.bin_dtype == core::dtype::i32 ? data::bin_width::u32 : data::bin_width::u16;
       options.vocab_size = spec_.vocabulary;
-      if (tokenizer->description().kind != bytes_name) options.tokens_of = tokenizer;
+      if (job.data.tokenizer_given || tokenizer->description().kind != bytes_name) options.tokens_of = tokenizer;
       options.text_key = s.text_key;
       options.keep_documents = is_masked_;
       TROUPE_ASSIGN(auto stream, data::open_tokens(options));

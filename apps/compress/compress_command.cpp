@@ -238,6 +238,7 @@ core::result<void> compress_command::check_options(bool computes) const {
   const bool folder = a.to.starts_with(folder_prefix), cleans_alone = a.clean && a.to.empty();
   // Codes that are rounded to nearest on grids of a folder's formats depend on no text.
   const bool fits = !folder || a.method != "rtn";
+  const bool is_calibration_read = fits || (a.validate.empty() && (a.calibrate.empty() || !has_own_validation(a)));
   const bool reads_text = !a.calibrate.empty() || (!a.validate.empty() && a.validate != no_validation);
   return refuse_idle(
       given_in(*command_),
@@ -247,8 +248,9 @@ core::result<void> compress_command::check_options(bool computes) const {
          "--tokenizer", "--group", "--asymmetric", "--dtype", "--max-shard-size"}},
        {!a.calibrate.empty(), "--calibrate, which is not given", {"--samples"}},
        {fits, "another --method than rtn, or gguf:TYPE", {"--samples"}},
-       {fits || a.validate.empty(),
-        "another --method than rtn, gguf:TYPE, or a loss without --validate",
+       {is_calibration_read,
+        "another --method than rtn, gguf:TYPE, or a loss of the text's own last tenth (without --validate, for a "
+        "SOURCE whose run held no text out)",
         {"--calibrate"}},
        {reads_text, "--calibrate or --validate FILE, which are not given", {"--sequence"}},
        {computes, "--calibrate or --validate FILE, which are not given", {"--host-memory"}},

@@ -2,8 +2,11 @@
 // the texts. Leaves the choice to job/degrees.hpp, and the runs that measure to actors/session/degrees.cpp.
 #pragma once
 
+#include <optional>
+
 #include "apps/plan/show_plan.hpp"
 #include "config/load.hpp"
+#include "core/error.hpp"
 #include "plan/choose/cost.hpp"
 
 namespace troupe::apps {

@@ -85,8 +85,8 @@ class distributed_writer {
     weights_export_options how;
     how.rename = [&](const std::string& name) { return std::optional(written(name)); };
     TROUPE_ASSIGN(const auto weights, weights_of(from_, how));
-    std::map<const formats::tensor_entry*, size_t>
-        first;  // [tensor]: first entry of the folder that stores the tensor's bytes
+    // [tensor]: first entry of the folder that stores the tensor's bytes
+    std::map<const formats::tensor_entry*, size_t> first;
     std::map<std::string, size_t> of_name;
     for (const auto& w : weights) {
       const auto [at, fresh] = first.try_emplace(w.from, entries_.size());

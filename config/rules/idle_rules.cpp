@@ -158,9 +158,9 @@ void replaced(const settings& given, const job_config& config, reporter& report)
 }  // namespace
 
 void idle_rules(const settings& given, const job_config& config, reporter& report) {
-  if (!given.refused.empty()) return;  // a refused value is not in `config`
   std::vector<const key_switch*> told;
   for (const auto& [key, s] : given.given) {
+    if (!given.refused.empty()) break;  // a key's switch may have a refused value, which `config` does not have
     if (s.value == nullptr || s.held_back || s.row->support.acts != effect::acts) continue;
     if (is_default(*s.row, *s.value)) continue;
     if (const auto* const missing = missing_switch(given, config, s)) {

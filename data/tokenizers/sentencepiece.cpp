@@ -193,6 +193,11 @@ class sentencepiece_tokenizer final : public tokenizer {
 
 }  // namespace
 
+core::result<void> check_loads(std::string_view model) {
+  sentencepiece::SentencePieceProcessor processor;
+  return load_into(processor, model);
+}
+
 core::result<std::unique_ptr<tokenizer>> open_sentencepiece(const std::filesystem::path& path) {
   TROUPE_ASSIGN(const auto text, read_tokenizer_file(path));
   const auto bytes = std::as_bytes(std::span(text));

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <string_view>
 
 #include "data/tokenizers/tokenizer.hpp"
 
@@ -12,5 +13,7 @@ namespace troupe::data {
 /// Opens a SentencePiece `.model` file. The end-of-sentence piece is the end of text. Text that the model normalises
 /// (white space, compatibility characters) decodes in its normalised form.
 core::result<std::unique_ptr<tokenizer>> open_sentencepiece(const std::filesystem::path& path);
+/// Returns an error (bad_input) with SentencePiece's reason if the library cannot load `model`, the bytes of a file.
+core::result<void> check_loads(std::string_view model);
 
 }  // namespace troupe::data

@@ -11,6 +11,7 @@
 #include "core/text.hpp"
 #include "data/tokenizers/byte_alphabet.hpp"
 #include "data/tokenizers/merge_lines.hpp"
+#include "data/tokenizers/sentencepiece.hpp"
 #include "data/tokenizers/sentencepiece_checks.hpp"
 #include "data/tokenizers/tokenizer.hpp"
 #include "data/tokenizers/tokenizer_folder.hpp"
@@ -207,12 +208,8 @@ core::result<vocabulary> read_pieces(const fs::path& path) {
   TROUPE_ASSIGN(const auto text, read_tokenizer_file(path));
   auto out = pieces_of(std::as_bytes(std::span(text)));
   if (!out) return fail(out.error().in(fmt::format("'{}'", path.string())));
+  if (auto ok = check_loads(text); !ok) return fail(ok.error().in(fmt::format("'{}'", path.string())));
   const auto numbers = numbers_of(*out);
-  const auto unknown = std::ranges::count(out->entries, token_kind::unknown, &vocabulary_entry::kind);
-  if (numbers.size() != out->entries.size() || unknown != 1)
-    return refused(path, fmt::format("SentencePiece cannot load a model with {} different texts of {} pieces and {} "
-                                     "unknown pieces: wanted different texts and one unknown piece; write it again",
-                                     numbers.size(), out->entries.size(), unknown));
   const auto folder = path.parent_path();
   TROUPE_TRY(check_piece_class(folder, out->adds_space));
   TROUPE_TRY(check_piece_numbers(folder, finder_in(numbers)));

@@ -64,7 +64,7 @@ __global__ void lamb_prepare_kernel(lamb_factors<float> factors, const float* ma
   }
 }
 
-/// Computes apply() of LAMB's update (kernels/optimizer/lamb.hpp): changes the weights after the trust ratio, a factor
+/// Computes apply_unchecked() of LAMB's update (kernels/optimizer/lamb.hpp): changes the weights after the trust ratio, a factor
 /// in `factors`, is known. `copy`, the parameters in another type, may be null.
 template <int N, class Copy>
 __global__ void lamb_apply_kernel(lamb_factors<float> factors, float* master, const float* m, const float* v,

@@ -90,8 +90,8 @@ void sums_of_blocks(const optimizer_piece<State>& piece, std::span<double> weigh
   }
 }
 
-/// Computes prepare() of LAMB in scalar code: all moments and directions first, then the square sums. Used for fp64
-/// states and by tests.
+/// Computes prepare_unchecked() of LAMB in scalar code: all moments and directions first, then the square sums. Used
+/// for fp64 states and by tests.
 template <class State>
 void prepare_by_element(const lamb_options& options, const optimizer_step& step, const optimizer_piece<State>& piece,
                         std::span<double> weight_sums, std::span<double> update_sums) {

@@ -44,15 +44,15 @@ double trust_ratio(const lamb_options& options, double weight_square_sum, double
 void apply_unchecked(const lamb_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
                      double trust_ratio);
 
-/// Scalar implementations of prepare() and apply() of LAMB, one element at a time, with the same bits; tests compare
-/// the SIMD code with them.
+/// Scalar implementations of LAMB's prepare_unchecked() and apply_unchecked(), one element at a time, with the same
+/// bits; tests compare the SIMD code with them.
 void prepare_reference(const lamb_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
                        std::span<double> weight_sums, std::span<double> update_sums);
 void apply_reference(const lamb_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
                      double trust_ratio);
 
-/// Compute prepare() and apply() of LAMB for states in fp64, in fp64 throughout: for fp64 runs, with which other runs
-/// are compared. Do not write `piece.copy`.
+/// LAMB's prepare_unchecked() and apply_unchecked() for states in fp64, in fp64 throughout: for fp64 runs, with which
+/// other runs are compared. They do not write `piece.copy`.
 void prepare_unchecked(const lamb_options& options, const optimizer_step& step, const optimizer_piece<double>& piece,
                        std::span<double> weight_sums, std::span<double> update_sums);
 void apply_unchecked(const lamb_options& options, const optimizer_step& step, const optimizer_piece<double>& piece,

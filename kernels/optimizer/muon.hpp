@@ -20,9 +20,10 @@ struct muon_options {
 /// step.gradient_scale:
 ///   m = momentum * m + (1 - momentum) * g
 ///   direction = (1 - momentum) * g + momentum * m with `nesterov`, otherwise m
-/// `direction` has `count` elements; weights are neither read nor written. Between prepare() and apply() the whole
-/// matrix of directions goes through `orthogonalise`. Every product and sum is rounded by itself. Source: Jordan et al.
-/// 2024, "Muon: an optimizer for hidden layers in neural networks", as in torch.optim.Muon and DeepSpeed's muon_update.
+/// `direction` has `count` elements; weights are neither read nor written. Between this and apply_unchecked() the
+/// whole matrix of directions goes through `orthogonalise`. Every product and sum is rounded by itself. Source: Jordan
+/// et al. 2024, "Muon: an optimizer for hidden layers in neural networks", as in torch.optim.Muon and DeepSpeed's
+/// muon_update.
 void prepare_unchecked(const muon_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
                        float* direction);
 
@@ -32,15 +33,15 @@ void prepare_unchecked(const muon_options& options, const optimizer_step& step, 
 void apply_unchecked(const muon_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
                      const float* orthogonal);
 
-/// Scalar implementations of prepare() and apply() of Muon, one element at a time, with the same bits; tests compare
-/// the SIMD code with them.
+/// Scalar implementations of Muon's prepare_unchecked() and apply_unchecked(), one element at a time, with the same
+/// bits; tests compare the SIMD code with them.
 void prepare_reference(const muon_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
                        float* direction);
 void apply_reference(const muon_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
                      const float* orthogonal);
 
-/// Compute prepare() and apply() of Muon for states in fp64, in fp64 throughout: for fp64 runs, with which other runs
-/// are compared. Do not write `piece.copy`.
+/// Muon's prepare_unchecked() and apply_unchecked() for states in fp64, in fp64 throughout: for fp64 runs, with which
+/// other runs are compared. They do not write `piece.copy`.
 void prepare_unchecked(const muon_options& options, const optimizer_step& step, const optimizer_piece<double>& piece,
                        double* direction);
 void apply_unchecked(const muon_options& options, const optimizer_step& step, const optimizer_piece<double>& piece,

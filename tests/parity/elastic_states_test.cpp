@@ -73,7 +73,10 @@ BOOST_AUTO_TEST_CASE(a_session_that_changes_its_cut_between_steps_has_the_bits_o
         for (auto* list : {&all, &twins}) {
           // Muon's states cannot be in swap files.
           if (muon) std::erase_if(*list, [](const cut& c) { return c.name.ends_with("in files"); });
-          if (!every_cut) std::erase_if(*list, [n = 0](const cut&) mutable { return n++ % 2 == 1; });
+          if (every_cut) continue;
+          std::vector<cut> half;
+          for (size_t i = 0; i < list->size(); i += 2) half.push_back(std::move((*list)[i]));
+          *list = std::move(half);
         }
         const auto s = open(job, all.front().all() + common);
         for (size_t k = 1; k <= all.size(); ++k) BOOST_TEST_CONTEXT("to " << all[k % all.size()].name) {

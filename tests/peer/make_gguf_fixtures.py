@@ -12,7 +12,7 @@ from gguf.quants import dequantize, quantize
 
 ROOT = pathlib.Path(__file__).parents[2]
 KERNELS = ROOT / "tests" / "kernels" / "fixtures"
-FILES = ROOT / "tests" / "checkpoint" / "fixtures" / "gguf"
+FILES = ROOT / "tests" / "formats" / "fixtures" / "gguf"
 SMALL = ["Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1"]
 LARGE = ["Q4_K", "Q5_K", "Q6_K"]
 WIDTH = 256

@@ -1,5 +1,7 @@
 #include "actors/program.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 
@@ -42,6 +44,14 @@ std::vector<uint32_t> to_hear(const plan::rank_plan& p, const std::vector<uint32
   return out;
 }
 
+/// Returns the name of a collective in error messages, which must be equal on all members of its communicator. A send
+/// and its receive are instructions with different descriptions, so both are named after their communicator and
+/// micro-batch.
+std::string name_of(const plan::rank_plan& p, const plan::instruction& x) {
+  if (!plan::is_transfer(x.kind)) return p.describe(x.id);
+  return fmt::format("{}, micro {}", p.layout->communicators[x.communicator].name, x.micro);
+}
+
 }  // namespace
 
 program::program(std::shared_ptr<const plan::rank_plan> p) : plan(std::move(p)) {
@@ -52,6 +62,7 @@ program::program(std::shared_ptr<const plan::rank_plan> p) : plan(std::move(p)) 
   told.resize(all.size());
   line_of.assign(all.size(), 0);
   collectives.resize(plan->num_collectives.size());
+  names.resize(collectives.size());
   for (const auto& order : plan->lanes)
     for (uint32_t i = 0; i < order.size(); ++i) position[order[i]] = i;
   take_seats();
@@ -110,6 +121,7 @@ void program::draw_lines(uint32_t lane) {
     const auto& x = plan->instructions[order[i]];
     of[x.communicator].push_back(i);
     collectives[x.communicator].push_back(x.id);
+    names[x.communicator].push_back(name_of(*plan, x));
   }
   for (auto& line : of) {
     if (line.empty()) continue;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "plan/rank_plan.hpp"
@@ -45,6 +46,8 @@ struct program {
   std::vector<bool> tells;  ///< [instruction id]: true if the end of the instruction must be reported to another seat
   /// [communicator][sequence]: id of the instruction that executes this collective
   std::vector<std::vector<uint32_t>> collectives;
+  /// [communicator][sequence]: name of the collective in error messages, which is equal on all members
+  std::vector<std::vector<std::string>> names;
 
  private:
   void take_seats();

@@ -12,24 +12,13 @@ void fabric_executor::begin(std::shared_ptr<step_context> context) {
   pieces_ = &it->second;
 }
 
-namespace {
-
-/// Returns the name of a collective in error messages, which must be equal on all members of its communicator. A send
-/// and its receive are instructions with different descriptions, so both are named after their communicator and
-/// micro-batch.
-std::string name_of(const plan::rank_plan& p, const plan::instruction& x) {
-  if (!plan::is_transfer(x.kind)) return p.describe(x.id);
-  return p.layout->communicators[x.communicator].name + ", micro " + std::to_string(x.micro);
-}
-
-}  // namespace
-
 fabric::request describe_collective(step_context& context, const plan::instruction& x,
                                     std::span<const fabric::piece> pieces) {
   const auto& p = context.plan();
   const bool acts = context.acts(x.guard);
   auto r = acts ? job::collective_form(p, x) : fabric::request();
-  r.id = {context.order.step, x.communicator, context.order.meeting_of(x).sequence, name_of(p, x)};
+  r.id = {context.order.step, x.communicator, context.order.meeting_of(x).sequence,
+          context.program->names[x.communicator][x.sequence]};
   if (!acts) return r;
   r.pieces = pieces;
   if (x.kind == plan::kind::reduce) r.input_scale = static_cast<float>(context.rules.input_scale);

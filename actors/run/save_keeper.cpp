@@ -78,9 +78,12 @@ std::optional<core::error> save_keeper::collect(unfinished_save what) {
   run_.others->tell_saved(*writing_, report);
   auto ended = std::exchange(writing_, nullptr);
   if (!report.folder.empty()) {
-    std::erase_if(unproved_, [&](const auto& x) { return x->request().root == ended->request().root; });
+    const auto& request = ended->request();
+    std::erase_if(unproved_, [&](const auto& x) { return x->request().root == request.root; });
+    const bool is_whole =
+        !request.exclude_frozen_parameters && !run_.term->plan.config->checkpoint.exclude_frozen_parameters;
+    run_.spikes.add_place({report.step, report.folder, {.load_module_strict = is_whole}});
     unproved_.push_back(std::move(ended));
-    run_.spikes.add_place({report.step, report.folder, {.load_module_strict = false}});
   }
   if (run_.host.hooks.on_saved) run_.host.hooks.on_saved(report);
   return report.failure;

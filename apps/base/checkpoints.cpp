@@ -115,7 +115,7 @@ core::result<void> checkpoints::prove_last(actors::session& s, bool is_exported)
 // was saved by an earlier process, which may have been killed before the proof.
 void checkpoints::remove_older_than_begin() {
   const auto step = std::exchange(resumed_step_, std::nullopt);
-  // Of a checkpoint on the disks of several machines this process would remove its own machine's part alone.
+  // On the disks of several machines, this process would remove only its own machine's part of a checkpoint.
   if (!step || when_.keep_last == 0 || when_.use_node_local_storage) return;
   auto& files = storage::real_files();
   const auto latest = checkpoint::read_latest(files, start_.root());

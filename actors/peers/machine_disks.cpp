@@ -54,6 +54,11 @@ core::result<save_invitation> machine_disks::place_of_part(const save_invitation
   return out;
 }
 
+core::result<void> machine_disks::check_others() const {
+  if (!are_used() || links_.job->output.empty()) return {};
+  return files()->check_others(std::filesystem::absolute(links_.job->output).lexically_normal() / "checkpoints");
+}
+
 void machine_disks::tell_saved(const save_job& save, const save_report& report) {
   if (!are_used() || report.folder.empty() || !links_.leads()) return;
   std::string writers;

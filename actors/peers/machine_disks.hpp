@@ -35,6 +35,9 @@ class machine_disks {
   /// Returns `invitation` with the folder in which this process writes its part of a save: on its own machine's disk if
   /// are_used(), else unchanged.
   core::result<save_invitation> place_of_part(const save_invitation& invitation) const;
+  /// At the job's begin, in the leading process: checks that no other machine has a newer checkpoint of `output` that
+  /// the next save would remove. Errors: bad_input.
+  core::result<void> check_others() const;
   /// After a save, in the leading process: sends the other machines the data (manifest, list of files) with which they
   /// keep their files of the checkpoint. Does nothing unless are_used().
   void tell_saved(const save_job& save, const save_report& report);

@@ -332,6 +332,7 @@ core::result<void> process_peers::take_states(const cluster::term_order& order, 
     keeper_.begin_term(run_.progress.steps);
   } else {
     saves.serve();
+    if (leads() && links_.counts.terms == 0) TROUPE_TRY(disks_.check_others());
     if (opening.load.path.empty()) {
       run_.progress = {};
       run_.progress.scale = kernels::first_loss_scale(run_.term->plan.loss_scale);

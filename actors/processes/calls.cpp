@@ -66,7 +66,7 @@ void fields(auto& f, offload_call& x) { f(x.include, x.device, x.nvme_path); }
 void fields(auto& f, reload_call& x) { f(x.now); }
 void fields(auto& f, tag_call& x) { f(x.step); }
 void fields(auto& f, deed_answer& x) { f(x.failed, x.kind, x.text, x.moved_bytes, x.freed_bytes); }
-void fields(auto& f, committed_call& x) { f(x.folder, x.manifest, x.latest, x.save_ids, x.writers); }
+void fields(auto& f, committed_call& x) { f(x.folder, x.manifest, x.latest, x.save_ids, x.aside_ids, x.writers); }
 void fields(auto& f, verdict& x) {
   f(x.loss, x.square_sum, x.grad_norm, x.overflow, x.skipped, x.clipped, x.gradient_scale, x.input_ranges);
 }

@@ -158,7 +158,8 @@ struct tag_call {
 /// that each machine stores. Has no answer.
 struct committed_call {
   std::string folder, manifest, latest;
-  std::vector<std::string> save_ids;  ///< ids of all existing checkpoints, in hexadecimal digits
+  std::vector<std::string> save_ids;   ///< ids of all existing checkpoints, in hexadecimal digits
+  std::vector<std::string> aside_ids;  ///< ids of checkpoints that were set aside, whose parts stay
   /// Text with one line for each file of the checkpoint: the file's name and the machine that wrote it.
   std::string writers;
 };

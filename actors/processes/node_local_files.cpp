@@ -33,6 +33,10 @@ bool is_of_leader(const fs::path& path) {
   return path.filename() == checkpoint::manifest_file_name || path.filename() == checkpoint::latest_file_name;
 }
 
+bool is_digits(std::string_view text) {
+  return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
+}
+
 class far_file final : public input_file {  ///< reads a file on another machine's disk by range
  public:
   far_file(std::shared_ptr<machine_files> from, uint32_t place, std::string path, uint64_t bytes)
@@ -60,6 +64,28 @@ core::result<std::set<std::string>> ids_in(const fs::path& root) {
       if (const auto known = checkpoint::read_manifest(real_files(), root / e.name))
         out.insert(storage::to_hex(known->content.save_id));
   return out;
+}
+
+/// Returns the folders to which runs have set aside checkpoints of `root`: `checkpoints.1` beside `checkpoints`, and so
+/// on.
+std::vector<fs::path> places_aside(const fs::path& root) {
+  std::vector<fs::path> out;
+  const std::string before = root.filename().string() + ".";
+  const auto all = real_files().list(root.parent_path());
+  if (!all) return out;
+  for (const auto& e : *all)
+    if (e.kind == storage::entry_kind::folder && e.name.starts_with(before) && is_digits(e.name.substr(before.size())))
+      out.push_back(root.parent_path() / e.name);
+  return out;
+}
+
+/// Returns the folder from which the checkpoints in `root` were set aside, where the machines' parts of them stay;
+/// empty if `root` is no such folder.
+fs::path origin_of(const fs::path& root) {
+  const std::string name = root.filename().string();
+  const auto dot = name.rfind('.');
+  if (dot == std::string::npos || dot == 0 || !is_digits(name.substr(dot + 1))) return {};
+  return root.parent_path() / name.substr(0, dot);
 }
 
 /// Removes this machine's parts of all checkpoints whose save id is not in `stay`.
@@ -94,7 +120,7 @@ fs::path native_folder(const fs::path& path, const std::optional<std::string>& t
 }
 
 core::result<committed_call> copy_of(const fs::path& folder, std::string writers) {
-  committed_call out{folder.string(), {}, {}, {}, std::move(writers)};
+  committed_call out{folder.string(), {}, {}, {}, {}, std::move(writers)};
   const fs::path root = folder.parent_path();
   TROUPE_ASSIGN(auto manifest, storage::read_small_file(real_files(), folder / checkpoint::manifest_file_name,
                                                         checkpoint::max_manifest_bytes));
@@ -107,6 +133,10 @@ core::result<committed_call> copy_of(const fs::path& folder, std::string writers
   }
   TROUPE_ASSIGN(const auto ids, ids_in(root));
   out.save_ids.assign(ids.begin(), ids.end());
+  for (const auto& place : places_aside(root)) {
+    TROUPE_ASSIGN(const auto aside, ids_in(place));
+    out.aside_ids.insert(out.aside_ids.end(), aside.begin(), aside.end());
+  }
   return out;
 }
 
@@ -134,7 +164,7 @@ core::result<void> store_copy(const committed_call& c, bool leads) {
 core::result<void> remove_old_copies(const committed_call& c, bool leads) {
   const fs::path root = fs::path(c.folder).parent_path();
   auto& files = real_files();
-  const std::set<std::string> stay(c.save_ids.begin(), c.save_ids.end());
+  std::set<std::string> stay(c.save_ids.begin(), c.save_ids.end());
   TROUPE_ASSIGN(const auto all, files.list(root));
   core::result<void> removed;
   for (const auto& e : all) {
@@ -143,6 +173,8 @@ core::result<void> remove_old_copies(const committed_call& c, bool leads) {
     if (!old || stay.contains(storage::to_hex(old->content.save_id))) continue;
     if (auto ok = checkpoint::remove_checkpoint(files, root, e.name); !ok) removed = std::move(ok);
   }
+  // The leading machine alone has the manifests of checkpoints that were set aside; all machines keep their parts.
+  stay.insert(c.aside_ids.begin(), c.aside_ids.end());
   TROUPE_TRY(remove_parts_but(root, stay));
   return removed;
 }
@@ -220,8 +252,10 @@ core::result<std::unique_ptr<input_file>> node_local_files::open(const fs::path&
     const std::lock_guard lock(mutex_);
     ids_[path.parent_path()] = *id;
   }
-  const fs::path parts = parts_folder(path.parent_path().parent_path(), *id);
-  for (const fs::path& at : {parts / path.filename(), path}) {
+  const fs::path root = path.parent_path().parent_path(), parts = parts_folder(root, *id), origin = origin_of(root);
+  std::vector<fs::path> places{parts / path.filename(), path};
+  if (!origin.empty()) places.push_back(parts_folder(origin, *id) / path.filename());
+  for (const auto& at : places) {
     auto found = find(at);
     if (found || found.error().kind == error_kind::peer_lost) return found;
   }
@@ -229,23 +263,58 @@ core::result<std::unique_ptr<input_file>> node_local_files::open(const fs::path&
 }
 
 core::error node_local_files::missing(const fs::path& path) {
-  std::string wrote = "a host that is not known";
+  std::string wrote;
   if (const auto file = find(path.parent_path() / writers_name);
       file && (*file)->bytes() < checkpoint::max_node_writers_bytes) {
     std::string text((*file)->bytes(), '\0');
     if (storage::read_exactly(**file, path, 0, std::as_writable_bytes(std::span(text)))) {
       const auto all = checkpoint::node_writers_in(text);
-      if (const auto at = all.find(path.filename().string()); at != all.end()) wrote = "host " + at->second;
+      if (const auto at = all.find(path.filename().string()); at != all.end()) wrote = at->second;
     }
   }
   std::vector<std::string> there{host_};
   for (const auto& m : others_) there.push_back(m.host);
   std::ranges::sort(there);  // sorted, so that all processes report the same text
-  return {
-      error_kind::bad_input,
-      fmt::format("'{}' is on none of the disks of {} (checkpoint.use_node_local_storage): {} wrote it, so start the "
-                  "job with that host",
-                  path.string(), fmt::join(there, ", "), wrote)};
+  const std::string why =
+      wrote.empty() ? "the host that wrote it is not known: start the job with all hosts of the run that saved it"
+      : std::ranges::binary_search(there, wrote)
+          ? fmt::format("host {} wrote it and no longer has it: resume from another checkpoint", wrote)
+          : fmt::format("host {} wrote it: start the job with that host", wrote);
+  return {error_kind::bad_input,
+          fmt::format("'{}' is on none of the disks of {} (checkpoint.use_node_local_storage): {}", path.string(),
+                      fmt::join(there, ", "), why)};
+}
+
+core::result<void> node_local_files::check_others(const fs::path& root) const {
+  std::set<std::string> known;
+  uint64_t newest = 0;
+  auto places = places_aside(root);
+  places.push_back(root);
+  for (const auto& place : places) {
+    const auto ids = ids_in(place);
+    if (ids) known.insert(ids->begin(), ids->end());
+  }
+  if (const auto mine = checkpoint::read_latest(real_files(), root); mine && *mine)
+    if (const auto manifest = checkpoint::read_manifest(real_files(), root / (*mine)->folder))
+      newest = manifest->content.run.step;
+  for (const auto& m : others_) {
+    node_local_files there(host_, {{m.place, m.host, true}},
+                           elsewhere_);  // its manifest and `latest` are that machine's
+    const auto latest = checkpoint::read_latest(there, root);
+    if (!latest && latest.error().kind == error_kind::peer_lost) return core::fail(latest.error());
+    if (!latest || !*latest) continue;
+    const auto manifest = checkpoint::read_manifest(there, root / (*latest)->folder);
+    if (!manifest || known.contains(storage::to_hex(manifest->content.save_id))) continue;
+    if (const uint64_t step = manifest->content.run.step; step > newest)
+      return core::fail(
+          error_kind::bad_input,
+          fmt::format(
+              "checkpoint.use_node_local_storage: host {} has a checkpoint of step {} in '{}' that the first host, "
+              "{}, never had, and the next save would remove it: begin with a first host that took part in that "
+              "save, or move '{}' away on host {}",
+              m.host, step, root.string(), host_, root.string(), m.host));
+  }
+  return {};
 }
 
 }  // namespace troupe::actors

@@ -96,9 +96,19 @@ core::result<loss_spike> spike_guard::answer(const step_report& report) {
         fmt::format("the run has gone back {} times already, as often as on_spike.times_max allows", times));
 
   loss_spike out{.step = report.step, .loss = report.loss, .usual = run_.progress.judged.usual, .times = times + 1};
-  const uint64_t newest = report.step - std::min(report.step, how.back_steps);
+  uint64_t newest = report.step - std::min(report.step, how.back_steps);
   auto earlier = places_;
-  if (std::ranges::none_of(earlier, [&](const auto& x) { return x.step <= newest; })) add_older_places(earlier, newest);
+  const auto reaches = [&earlier](uint64_t step) {
+    return std::ranges::any_of(earlier, [step](const auto& x) { return x.step <= step; });
+  };
+  // If the first step after a return spikes again, the weights to which the run has returned may be the cause: an older
+  // place is tried, if there is one.
+  if (returned_to_ && report.step == *returned_to_ + 1 && *returned_to_ > 0) {
+    const uint64_t before = std::min(newest, *returned_to_ - 1);
+    if (!reaches(before)) add_older_places(earlier, before);
+    if (reaches(before)) newest = before;
+  }
+  if (!reaches(newest)) add_older_places(earlier, newest);
   std::erase_if(earlier, [&](const auto& x) { return x.step > newest; });
   auto disk = earlier;
   const auto without = [&, before = run_.progress.left_out, shape = run_.term->loader.shape](uint64_t back_to) {
@@ -128,6 +138,7 @@ core::result<loss_spike> spike_guard::answer(const step_report& report) {
     break;
   }
   out.back_to = run_.progress.steps;
+  returned_to_ = out.back_to;
   std::erase_if(earlier, [&](const auto& x) { return x.step > out.back_to; });
   places_ = std::move(earlier);
   return out;

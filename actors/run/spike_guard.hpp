@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -59,7 +60,8 @@ class spike_guard {
   core::result<bool> go_back_on_disk(const place& to, std::vector<core::left_out_steps> left_out);
 
   training_run& run_;
-  std::vector<place> places_;  // checkpoints to which the run can return, in ascending order of steps
+  std::optional<uint64_t> returned_to_;  // step to which the run has returned last; nullopt: it has not
+  std::vector<place> places_;            // checkpoints to which the run can return, in ascending order of steps
 };
 
 }  // namespace troupe::actors

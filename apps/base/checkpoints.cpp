@@ -78,6 +78,7 @@ void checkpoints::note_loss(uint64_t step, double loss) {
 void checkpoints::note_evaluation(uint64_t step, double loss) {
   if (!std::isfinite(loss)) return note_bad(step, step, loss, "validation loss");
   proved_step_ = step;
+  remove_older_than_begin();
 }
 
 void checkpoints::note_failure() {
@@ -94,29 +95,38 @@ core::result<void> checkpoints::prove(actors::session& s) {
   const uint64_t step = s.steps_done();
   if (bad_ || proved_step_ == step) return {};
   const auto loss = s.next_loss();
-  if (loss && std::isfinite(*loss))
+  if (loss && std::isfinite(*loss)) {
     proved_step_ = step;
-  else if (loss)
+    remove_older_than_begin();
+  } else if (loss) {
     note_bad(step, step, *loss, "loss of a forward pass");
-  else if (loss.error().kind == core::error_kind::numeric)
+  } else if (loss.error().kind == core::error_kind::numeric) {
     return core::fail(loss.error());
-  else if (loss.error().kind != core::error_kind::stopped)
+  } else if (loss.error().kind != core::error_kind::stopped) {
     heard_.on_warning(
         fmt::format("the loss of the weights of step {} could not be computed: {}", step, loss.error().text));
+  }
   return {};
 }
 
 core::result<void> checkpoints::prove_last(actors::session& s, bool is_exported) {
   const bool is_saved = counts_.written > 0 && saved_step_ == s.steps_done();
-  return is_saved || is_exported ? prove(s) : core::result<void>();
+  if (!is_saved && !is_exported) return {};
+  TROUPE_TRY(prove(s));
+  // If a process was lost between the save and its proof, the session has forgotten what the save replaces.
+  if (is_saved && !bad_ && proved_step_ == s.steps_done()) remove_older_than(s.steps_done());
+  return {};
 }
 
 // The session removes old checkpoints when a loss proves one that it has saved. The checkpoint that the run began from
 // was saved by an earlier process, which may have been killed before the proof.
 void checkpoints::remove_older_than_begin() {
-  const auto step = std::exchange(resumed_step_, std::nullopt);
+  if (const auto step = std::exchange(resumed_step_, std::nullopt)) remove_older_than(*step);
+}
+
+void checkpoints::remove_older_than(uint64_t step) {
   // On the disks of several machines, this process would remove only its own machine's part of a checkpoint.
-  if (!step || when_.keep_last == 0 || when_.use_node_local_storage) return;
+  if (when_.keep_last == 0 || when_.use_node_local_storage) return;
   auto& files = storage::real_files();
   const auto latest = checkpoint::read_latest(files, start_.root());
   if (!latest || !*latest || checkpoint::step_of((*latest)->folder) != step) return;

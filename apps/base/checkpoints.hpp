@@ -83,9 +83,10 @@ class checkpoints {
   /// have a finite loss, which a forward pass computes; if none can be computed, the step names it. Returns an error if
   /// `checkpoint.on_error` is stop, or if the session has ended; any other failed save is counted and causes a warning.
   core::result<void> after_step(actors::session& s, moment why);
-  /// Called after the last save and evaluation. If the last weights are in a checkpoint of this run or will be exported
-  /// (`is_exported`), and no evaluation has computed their loss, computes it with a forward pass: a loss that is not
-  /// finite is noted, so that `broken` tells it. Errors: the pass has ended the run.
+  /// Called after the last save and evaluation. If the last weights are in a checkpoint of this run, or will be
+  /// exported or were not trained by it (`is_exported`), and no evaluation has computed their loss, computes it with a
+  /// forward pass: a loss that is not finite is noted, so that `broken` tells it. A finite one removes the checkpoints
+  /// that `checkpoint.keep_last` does not keep. Errors: the pass has ended the run.
   core::result<void> prove_last(actors::session& s, bool is_exported);
   /// True if the last states of the run are saved: checkpoints are configured, one was requested, or the run resumed
   /// from a checkpoint of its own.
@@ -126,6 +127,8 @@ class checkpoints {
   /// Computes a forward pass unless a loss of the current weights is known. Errors: the pass has ended the run.
   core::result<void> prove(actors::session& s);
   void remove_older_than_begin();
+  /// Removes the checkpoints that `checkpoint.keep_last` does not keep, if `latest` names the one of `step`.
+  void remove_older_than(uint64_t step);
   /// Returns a clause such as "the loss has been nan since step 4". Requires a newest loss that is not finite.
   [[nodiscard]] std::string bad_loss_text() const;
   /// Returns the result of `sentence`, called with the step and folder of the newest checkpoint, or a sentence that no

@@ -83,10 +83,11 @@ core::result<end_summary> opened_run::go(interrupts& stop) {
   if (!end_.stopped && session_.validation_tokens() > 0) {
     TROUPE_TRY(evaluate(end_.steps, is_over));
     end_.has_validation = last_evaluated_ == end_.steps;
+    if (!end_.has_validation) say_("the last evaluation was interrupted; the same command evaluates again");
   }
   // The last checkpoint is written before the loss of its weights is computed: a process that is killed meanwhile
   // leaves that checkpoint and the one before.
-  TROUPE_TRY(saved_.prove_last(session_, is_exported_ && steps_ > 0));
+  TROUPE_TRY(saved_.prove_last(session_, is_exported_ || steps_ == 0));
   end_.broken = saved_.broken().has_value();
   end_.unsaved = end_.broken || saved_.unsaved();
   TROUPE_TRY(sample());

@@ -187,7 +187,7 @@ class training {
       if (const auto network = network_sentence(r.network, config_->cluster.hosts); !network.empty()) say(network);
       say(recovery_sentence(r, end->steps, config_->parallel, took_over_));
     }
-    const auto broken = saved_.broken(), untrained = nothing_trained(*end);
+    const auto broken = saved_.broken(), untrained = broken ? std::nullopt : nothing_trained(*end);
     for (const auto& why : {saved_.unsaved(), broken, untrained})
       if (why) failed(*why);
     if (saved_.unsaved() || !is_exported) return unkept_code;

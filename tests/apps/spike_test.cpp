@@ -42,6 +42,18 @@ told told_by(const std::string& out) {
 
 }  // namespace
 
+// The run resumes with a learning rate that breaks the weights at once, and saves every step.
+BOOST_AUTO_TEST_CASE(a_run_goes_back_further_from_weights_that_are_broken_themselves) {
+  const spiking_folder f(watched + "bf16: {enabled: true}\n");
+  check_exit(0, f.troupe({"train", "job.yaml", "--quiet", "--steps", "4"}));
+  const auto run =
+      check_exit(1, f.troupe({"train", "job.yaml", "--json", "--steps", "8", "--set", "optimizer.params.lr=1.0e+30",
+                              "--set", "checkpoint.every_steps=1", "--set", "on_spike={action: skip, times_max: 4}"}));
+  std::vector<uint64_t> places;
+  for (const auto& s : told_by(run.out).spikes) places.push_back(s["back_to"].get<uint64_t>());
+  BOOST_TEST(places == (std::vector<uint64_t>{5, 4, 5, 4}), boost::test_tools::per_element());
+}
+
 BOOST_AUTO_TEST_CASE(a_run_goes_back_says_so_and_has_the_losses_of_one_that_was_resumed_by_hand) {
   const spiking_folder f(watched + "on_spike: {action: skip, min_steps: 8, window: 8}\n");
   const auto run = check_exit(0, f.troupe({"train", "job.yaml", "--json"}));

@@ -149,6 +149,46 @@ BOOST_AUTO_TEST_CASE(each_machine_keeps_its_files_and_any_of_them_resumes_with_t
   BOOST_TEST(!different, different.value_or(""));
 }
 
+BOOST_AUTO_TEST_CASE(checkpoints_that_are_set_aside_keep_the_files_of_all_machines) {
+  const auto mounts = own_mounts();
+  if (mounts.empty()) {
+    troupe::tests::say_skipped("disks of single hosts", "no mount namespaces are allowed here");
+    return;
+  }
+  const scratch_folder folder;
+  const machines all(folder.path(), mounts);
+  const auto begun = all.train({"a", "b"}, 10);
+  BOOST_TEST_REQUIRE(begun.code == 0, begun.err);
+  const auto fresh = all.train({"a", "b"}, 5, true, nullptr, {"--fresh"});
+  BOOST_TEST_REQUIRE(fresh.code == 0, fresh.err);
+  const std::string aside = (folder.path() / shared_name / "checkpoints.1").string();
+  const auto resumed = all.train({"a", "b"}, 15, true, nullptr, {"--resume", aside});
+  BOOST_TEST(resumed.code == 0, resumed.err);
+  BOOST_TEST(steps_of(all.disk_of("a")).rbegin()->first == 15U);
+}
+
+BOOST_AUTO_TEST_CASE(a_first_host_that_never_had_the_newest_checkpoint_of_another_host_is_refused) {
+  const auto mounts = own_mounts();
+  if (mounts.empty()) {
+    troupe::tests::say_skipped("disks of single hosts", "no mount namespaces are allowed here");
+    return;
+  }
+  const scratch_folder folder;
+  const machines all(folder.path(), mounts);
+  const auto begun = all.train({"a", "b"}, 10);
+  BOOST_TEST_REQUIRE(begun.code == 0, begun.err);
+  for (const bool is_fresh : {false, true}) {
+    BOOST_TEST_INFO_SCOPE("--fresh: " << is_fresh);
+    const auto refused = all.train({"c", "b"}, 5, true, nullptr,
+                                   is_fresh ? std::vector<std::string>{"--fresh"} : std::vector<std::string>{});
+    BOOST_TEST(refused.code == 2);
+    BOOST_TEST(refused.err.find("host b has a checkpoint of step 10 in '") != std::string::npos, refused.err);
+    BOOST_TEST(num_shards(all.disk_of("b")) == 2U);
+  }
+  const auto resumed = all.train({"a", "b"}, 15);
+  BOOST_TEST(resumed.code == 0, resumed.err);
+}
+
 BOOST_AUTO_TEST_CASE(an_output_that_is_not_shared_is_refused_by_name_unless_each_machine_may_have_its_own) {
   const auto mounts = own_mounts();
   if (mounts.empty()) {

@@ -25,7 +25,13 @@ if(TROUPE_NODISCARD STREQUAL TROUPE_EXPECTED)
   message(FATAL_ERROR "${TROUPE_EXPECTED_DIRS}/tl/expected.hpp: wanted 'class expected : private', which is not there")
 endif()
 file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/nodiscard/tl/expected.hpp CONTENT "${TROUPE_NODISCARD}")
-target_include_directories(troupe_options INTERFACE ${CMAKE_BINARY_DIR}/nodiscard ${CMAKE_SOURCE_DIR})
+# Clang's -Wconversion looks into templates of headers that are not the system's.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  target_include_directories(troupe_options SYSTEM INTERFACE ${CMAKE_BINARY_DIR}/nodiscard)
+  target_include_directories(troupe_options INTERFACE ${CMAKE_SOURCE_DIR})
+else()
+  target_include_directories(troupe_options INTERFACE ${CMAKE_BINARY_DIR}/nodiscard ${CMAKE_SOURCE_DIR})
+endif()
 target_compile_definitions(troupe_options INTERFACE FMT_SHARED)  # Debian's fmt is; those who link it would say so alone
 target_compile_options(troupe_options INTERFACE
   -Wall -Wextra -Wpedantic -Wconversion -Werror

@@ -309,7 +309,10 @@ class accelerate_file {
 }  // namespace
 
 bool is_accelerate_file(const node& root) {
-  return root.find("distributed_type") != nullptr || root.find("compute_environment") != nullptr ||
+  const node* const section = root.find("deepspeed_config");
+  const bool is_trimmed = section != nullptr && section->kind == node_kind::mapping &&
+                          (root.find("mixed_precision") != nullptr || root.find("num_processes") != nullptr);
+  return is_trimmed || root.find("distributed_type") != nullptr || root.find("compute_environment") != nullptr ||
          root.find("fsdp_config") != nullptr;
 }
 

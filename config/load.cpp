@@ -34,8 +34,12 @@ class loading {
     settings all = collect(*root, report_, why_);
     for (const std::string& text_of_override : options_.overrides)
       if (auto one = read_override(text_of_override)) overrides.push_back(std::move(*one));
-    if (inside != nullptr) import_inside(all, *inside);
-    import_named(all, overrides);
+    const setting* replaced = nullptr;
+    for (const settings& one : overrides)
+      if (const auto it = one.given.find("deepspeed_config"); it != one.given.end()) replaced = &it->second;
+    if (inside != nullptr && replaced == nullptr) import_inside(all, *inside);
+    const setting* const named = replaced == nullptr ? all.value_of("deepspeed_config") : replaced;
+    if (named != nullptr && named->value != nullptr) import_file(all, node(*named->value));
     for (settings& one : overrides) all.override_with(std::move(one), report_);
     return finish(all, name, file);
   }
@@ -151,15 +155,8 @@ class loading {
     return read;
   }
 
-  /// Adds the keys of the file that the key `deepspeed_config` names. The keys of the job's own file and of `--set`
-  /// texts take precedence over them.
-  void import_named(settings& all, const std::vector<settings>& overrides) {
-    const setting* import = all.value_of("deepspeed_config");
-    for (const settings& one : overrides)
-      if (const setting* other = one.value_of("deepspeed_config")) import = other;
-    if (import != nullptr) import_file(all, node(*import->value));
-  }
-
+  /// Adds the keys of a file that `deepspeed_config` or `deepspeed_config_file` names. The keys of `all`, and those of
+  /// `--set` texts, take precedence over them.
   void import_file(settings& all, const node& named) {
     const place at = named.at;
     const auto path = expanded_path(named.text, report_.sources[at.source].folder);
@@ -183,12 +180,21 @@ class loading {
     }
     imports_accelerate_ = is_accelerate;
     if (is_accelerate) root = accelerate_root(*root, report_);
-    const node_ptr inside = is_accelerate ? take_inside(root) : nullptr;
+    const node_ptr inside = take_inside(root);
+    bool imports = refuse_import(root->find("deepspeed_config"));
+    if (inside != nullptr) imports = refuse_import(inside->find("deepspeed_config")) || imports;
+    if (inside != nullptr && !is_accelerate) imports = refuse_import(accelerate_file_named(*inside).get()) || imports;
+    if (imports) return;
     settings below = collect(*root, report_, why_);
     if (inside != nullptr) import_inside(below, *inside);
-    if (const auto again = below.given.find("deepspeed_config"); again != below.given.end())
-      report_.error(again->second.at, "deepspeed_config", "an imported file cannot import another");
     put_under(all, std::move(below));
+  }
+
+  /// Reports an error for `named`, the file or mapping that an imported file would import; returns false if it is null.
+  bool refuse_import(const node* named) {
+    if (named == nullptr) return false;
+    report_.error(named->at, "deepspeed_config", "an imported file cannot import another");
+    return true;
   }
 
   void put_under(settings& all, settings below) {

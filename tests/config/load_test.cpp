@@ -251,6 +251,58 @@ BOOST_AUTO_TEST_CASE(a_deepspeed_json_is_imported_and_the_file_wins_over_it) {
   BOOST_TEST(!troupe::config::load(file, strict).has_value());
 }
 
+BOOST_AUTO_TEST_CASE(an_imported_file_may_have_its_keys_below_deepspeed_config) {
+  const troupe::tests::scratch_folder f;
+  const auto with = [&](const std::string& name, const std::string& text) {
+    f.write(name, text);
+    load_options strict;
+    strict.strict = true;
+    const std::string job = smallest_with(smallest.substr(smallest.find("zero_optimization")), "");
+    return load_text(job + "deepspeed_config: " + name + "\n", "j.yaml", f.path(), strict);
+  };
+  const auto l = with("wrap.json",
+                      R"({"deepspeed_config": {"zero_optimization": {"stage": 3}, "train_batch_size": 16},
+  "gradient_clipping": 0.5})");
+  BOOST_TEST_REQUIRE(l.has_value(), (l ? std::string() : render(l.error())));
+  BOOST_TEST(l->config.zero_optimization.stage == 3U);
+  BOOST_TEST(l->config.train_batch_size == 16U);
+  BOOST_TEST(l->config.gradient_clipping == 0.5);
+  const auto trimmed = with("trimmed.yaml",
+                            "deepspeed_config: {zero_stage: 3, gradient_clipping: 0.5, offload_optimizer_device: cpu}\n"
+                            "mixed_precision: bf16\nnum_machines: 1\n");
+  BOOST_TEST_REQUIRE(trimmed.has_value(), (trimmed ? std::string() : render(trimmed.error())));
+  BOOST_TEST(trimmed->config.zero_optimization.stage == 3U);
+  BOOST_TEST((trimmed->config.zero_optimization.offload_optimizer.device == offload_device::cpu));
+  BOOST_TEST(trimmed->config.bf16.enabled);
+  for (const char* text :
+       {R"({"deepspeed_config": {"deepspeed_config": {"zero_optimization": {"stage": 3}}}})",
+        R"({"deepspeed_config": {"deepspeed_config_file": "wrap.json"}})", R"({"deepspeed_config": "wrap.json"})"}) {
+    const auto again = with("again.json", text);
+    BOOST_TEST_REQUIRE(!again.has_value(), text);
+    BOOST_TEST(render(again.error()).find("deepspeed_config: an imported file cannot import another") !=
+                   std::string::npos,
+               render(again.error()));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(an_override_of_deepspeed_config_replaces_the_file_and_the_mapping) {
+  const troupe::tests::scratch_folder f;
+  f.write("ds.json", R"({"gradient_clipping": 0.25})");
+  const std::string other = f.write("other.json", R"({"steps_per_print": 7})").string();
+  for (const char* form : {"ds.json", "{gradient_clipping: 0.25}", "{deepspeed_config_file: ds.json}"}) {
+    const auto with = [&](std::vector<std::string> overrides) {
+      const auto l = load_text(smallest + "deepspeed_config: " + form + "\n", "j.yaml", f.path(), {overrides});
+      BOOST_TEST_REQUIRE(l.has_value(), (l ? std::string() : render(l.error())));
+      return l->config;
+    };
+    BOOST_TEST(with({}).gradient_clipping == 0.25, form);
+    BOOST_TEST(with({"deepspeed_config=null"}).gradient_clipping == 1.0, form);
+    BOOST_TEST(with({"deepspeed_config=" + other}).gradient_clipping == 1.0, form);
+    BOOST_TEST(with({"deepspeed_config=" + other}).steps_per_print == 7U, form);
+    BOOST_TEST(with({"deepspeed_config=null", "deepspeed_config=" + other}).steps_per_print == 7U, form);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(an_import_is_as_strict_as_deepspeed_where_deepspeed_is) {
   const troupe::tests::scratch_folder f;
   const auto file = f.write("job.yaml", smallest + "deepspeed_config: ds.json\n");

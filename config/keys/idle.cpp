@@ -70,7 +70,13 @@ std::string of_stages(const key_info& key, const job_config& c) {
   if (name == "ignore_unused_parameters" || (name == "allgather_bucket_size" && !is_muon))
     return is_1_or_2 ? "" : "stage is neither 1 nor 2";
   if (name == "round_robin_gradients") return stage == 0 ? "stage 0 cuts no states" : "";
-  return name == "reduce_scatter" && stage == 0 ? "at stage 0 every rank receives all gradients" : "";
+  if (name != "reduce_scatter") return "";
+  if (stage == 0) return "at stage 0 every rank receives all gradients";
+  // With reduce_scatter, stages 2 and 3 refuse both factors before the sum.
+  const bool allows = c.prescale_gradients || c.gradient_predivide_factor != 1;
+  return stage >= 2 && !c.zero_optimization.reduce_scatter && !allows
+             ? "stages 2 and 3 send every gradient to its owner alone"
+             : "";
 }
 
 /// Returns the reason why a key of fp16, which is enabled, has no effect; empty for all other keys.

@@ -48,7 +48,11 @@ class collector {
       full += row->name() == "*" ? part_of_key(e.name) : std::string(row->name().substr(0, row->name().find('[')));
       if (used != nullptr && used->deprecated)
         report_.warn(e.at, full, fmt::format("{} is deprecated, write {}", e.name, row->name()));
-      if (!row->deprecation.empty()) report_.warn(e.at, full, fmt::format("deprecated, write {}", row->deprecation));
+      const bool is_off =
+          row->type == value_type::boolean && (e.value->kind == node_kind::null || boolean_in(*e.value) == false);
+      if (!row->deprecation.empty())
+        report_.warn(e.at, full,
+                     is_off ? "deprecated, remove it" : fmt::format("deprecated, write {}", row->deprecation));
       if (row->is_list())
         list(*row, full, e);
       else if (row->type == value_type::section)

@@ -2,6 +2,8 @@
 // from the given keys, and checks the values of each group.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "config/keys/values.hpp"
 #include "config/rules/resolve.hpp"
 
@@ -111,8 +113,30 @@ class compression_checks {
         error(start, fmt::format("wanted at least the {} target_bits, got {}", g.target_bits, given_.text_of(start)));
       const std::string period = group + ".params.quantization_period";
       if (given_.value_of(period) != nullptr) g.period = static_cast<uint64_t>(given_.number_of(period));
+      if (!w.in_forward && !given_.was_refused(period)) slow_bits(g, group + ".params.");
       w.groups.push_back(std::move(g));
     }
+  }
+
+  /// Warns about a group that still has more bits than `target_bits` after the last step. The first bit is removed in
+  /// step `period`, counted from schedule_offset on, and each further bit after twice as many steps, at most one in a
+  /// step.
+  void slow_bits(const weight_group& g, const std::string& params) {
+    const uint64_t offset = out_.weights.schedule_offset, steps = config_.steps;
+    if (steps == 0 || offset > steps) return;  // idle_rules.cpp warns about a technique that never begins
+    constexpr uint64_t most = UINT64_MAX / 2;
+    uint64_t last = 0, period = g.period;
+    for (uint32_t bits = g.start_bits; bits > g.target_bits; --bits) {
+      last = std::max(period, last + 1);
+      period = std::min(period, most) * 2;
+    }
+    if (last <= steps - offset + 1) return;
+    const bool is_given = given_.value_of(params + "quantization_period") != nullptr;
+    const std::string key = params + (is_given ? "quantization_period" : "start_bits");
+    report_.warn(given_.where(key), key,
+                 fmt::format("the {} target_bits are not reached: the last bit is removed {} updates after the {} of "
+                             "schedule_offset, and the run has {} steps",
+                             g.target_bits, last - 1, offset, steps));
   }
 
   const settings& given_;

@@ -45,6 +45,13 @@ const key_switch* missing_switch(const settings& given, const job_config& config
   return idle(*s.row, config).empty() || switched_off(*s.row, config).empty() ? nullptr : by;
 }
 
+/// Returns the end of a warning about a key without effect that a launcher gives one: a launcher sets cluster.processes
+/// and cluster.hosts of a file that lacks them (apps/launch/launched_job.cpp).
+std::string_view unless_launched(std::string_view key) {
+  if (key == "cluster.processes") return ", unless a launcher sets it";
+  return key == "checkpoint.use_node_local_storage" ? ", unless a launcher sets cluster.hosts" : "";
+}
+
 /// True if the file itself says that the switch of the key is off.
 bool is_off_on_purpose(const settings& given, const key_info& row) {
   const key_switch* const by = switch_of(row);
@@ -72,6 +79,7 @@ bool is_told(const key_info& row) {
   constexpr std::string_view keys[] = {"checkpoint.load.lr_scheduler_states",
                                        "checkpoint.load.optimizer_states",
                                        "checkpoint.memory.copies",
+                                       "checkpoint.use_node_local_storage",
                                        "cluster.min_ranks",
                                        "cluster.offload_activations_units",
                                        "cluster.spares",
@@ -92,6 +100,34 @@ bool is_told(const key_info& row) {
   if (row.section().starts_with("zero_optimization.offload_") && row.name() == "device") return false;
   return std::ranges::find(sections, row.section()) != std::end(sections) ||
          std::ranges::find(keys, row.key) != std::end(keys);
+}
+
+/// Warns about keys of ZenFlow that act from a step on which the run does not reach. After the warm-up, the other
+/// columns are updated in every `update_interval`-th step, and columns are chosen in the first step and then in every
+/// `select_interval`-th step, which is rounded up to a multiple of `update_interval`.
+void late_updates_behind_the_end(const settings& given, const job_config& config, reporter& report) {
+  constexpr uint64_t automatic_interval = 4;  // plan::default_update_interval, which job/ takes for `auto`
+  const auto& z = config.zero_optimization.zenflow;
+  if (!z.enabled) return;
+  const auto warn = [&](const std::string& name, const std::string& what) {
+    const std::string key = "zero_optimization.zenflow" + name;
+    report.warn(given.where(key), key, fmt::format("{}, and the run has {} steps", what, config.steps));
+  };
+  if (z.full_warm_up_rounds >= config.steps) {
+    warn(".full_warm_up_rounds", fmt::format("no effect: the first {} steps update everything", z.full_warm_up_rounds));
+    return;
+  }
+  const uint64_t left = config.steps - z.full_warm_up_rounds, every = z.update_interval.value_or(automatic_interval);
+  if (every > left) {
+    warn(z.update_interval ? ".update_interval" : "",
+         fmt::format("the columns that are not chosen are never updated: their first update is {} steps after the {} "
+                     "of full_warm_up_rounds",
+                     every, z.full_warm_up_rounds));
+  } else if (z.select_interval && *z.select_interval > (left - 1) / every * every) {
+    warn(".select_interval", fmt::format("no effect: columns are chosen once, because the next choice is more than {} "
+                                         "steps after the first",
+                                         left - 1));
+  }
 }
 
 /// Warns about given keys that act from a step on which the run does not reach.
@@ -123,9 +159,7 @@ void behind_the_end(const settings& given, const job_config& config, reporter& r
   for (size_t i = 0; i < config.data.skip.size(); ++i)
     if (config.data.skip[i].first > steps)
       warn(fmt::format("data.skip[{}].steps", i), fmt::format("it begins at step {}", config.data.skip[i].first));
-  if (const auto& z = config.zero_optimization.zenflow; z.enabled && z.full_warm_up_rounds >= steps)
-    warn("zero_optimization.zenflow.full_warm_up_rounds",
-         fmt::format("the first {} steps update everything", z.full_warm_up_rounds));
+  late_updates_behind_the_end(given, config, report);
   constexpr std::string_view least = "on_spike.min_steps";
   const auto& s = config.on_spike;
   if (s.action != spike_action::none && s.min_steps >= steps && given.value_of(least) != nullptr)
@@ -133,6 +167,29 @@ void behind_the_end(const settings& given, const job_config& config, reporter& r
                 fmt::format("only a loss that is not finite is a spike: others are compared after {} steps, and the "
                             "run has {}",
                             s.min_steps, steps));
+}
+
+/// Warns about given keys that change nothing beside the values of others, whatever else the job does.
+void without_use(const settings& given, const job_config& config, reporter& report) {
+  const auto warn = [&](std::string_view key, std::string_view why) {
+    const setting* const s = given.value_of(key);
+    if (s != nullptr && !is_default(*s->row, *s->value))
+      report.warn(s->name_at, std::string(key), fmt::format("no effect: {}", why));
+  };
+  if (!config.checkpoint.asynchronous)
+    warn("checkpoint.when_busy", "checkpoint.asynchronous is false: a checkpoint ends before the next is due");
+  if (config.degrees.sequence_enabled && config.degrees.sequence_size == 1)
+    warn("sequence_parallel.enabled", "sequence_parallel.size is 1");
+  if (config.prescale_gradients && config.gradient_predivide_factor == 1 && config.parallel.data == 1)
+    warn("prescale_gradients", given.given.contains("parallel.data") || given.given.contains("parallel.ranks")
+                                   ? "there is one data rank"
+                                   : "there is one data rank, unless a launcher sets parallel.data");
+  const auto is_text = [](const data_source& x) { return x.text.extension() == ".txt"; };
+  if (!config.data.sources.empty() && std::ranges::all_of(config.data.sources, is_text))
+    warn("data.bin_dtype", "it is the type of tokens in .bin files, and every source is plain text");
+  constexpr std::string_view tie = "model.tie_word_embeddings";
+  if (config.tied == tied_gradients::per_use && given.value_of(tie) != nullptr && !given.is_on(tie))
+    warn("tied_gradients", fmt::format("{} is false", tie));
 }
 
 /// Warns about given keys whose value another key of the same section replaces.
@@ -168,7 +225,8 @@ void idle_rules(const settings& given, const job_config& config, reporter& repor
       const bool has_groups = missing->key.starts_with("compression_training.");
       if (has_groups && std::ranges::find(told, missing) != told.end()) continue;
       told.push_back(missing);
-      report.warn(s.name_at, key, fmt::format("no effect: {} is not given", missing->key));
+      report.warn(s.name_at, key,
+                  fmt::format("no effect: {} is not given{}", missing->key, unless_launched(missing->key)));
       continue;
     }
     if (!is_told(*s.row) || is_off_on_purpose(given, *s.row)) continue;
@@ -176,9 +234,10 @@ void idle_rules(const settings& given, const job_config& config, reporter& repor
     if (s.row->section() == "optimizer.params" && !s.row->read_by(core::name_of(config.optimizer.type))) continue;
     if (s.row->section() == "scheduler.params" && !s.row->read_by(core::name_of(config.scheduler.type))) continue;
     if (const std::string why = idle(*s.row, config); !why.empty())
-      report.warn(s.name_at, key, fmt::format("no effect: {}", why));
+      report.warn(s.name_at, key, fmt::format("no effect: {}{}", why, unless_launched(key)));
   }
   behind_the_end(given, config, report);
+  without_use(given, config, report);
   replaced(given, config, report);
   retention(given, config, report);
 }

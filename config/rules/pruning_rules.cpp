@@ -12,7 +12,8 @@ constexpr std::string_view root = "compression_training.";
 
 class pruning_checks {
  public:
-  pruning_checks(const settings& given, reporter& report) : given_(given), report_(report) {}
+  pruning_checks(const settings& given, uint64_t steps, reporter& report)
+      : given_(given), steps_(steps), report_(report) {}
 
   void all(compression_section& c) {
     if (section("sparse_pruning", c.sparse)) sparse(c.sparse);
@@ -23,6 +24,7 @@ class pruning_checks {
 
  private:
   void error(const std::string& key, std::string text) { report_.error(given_.where(key), key, std::move(text)); }
+  void warn(const std::string& key, std::string text) { report_.warn(given_.where(key), key, std::move(text)); }
   [[nodiscard]] std::string where(const std::string& key) const {
     const place at = given_.where(key);
     return at.source < report_.sources.size() ? fmt::format("{}:{}", report_.sources[at.source].name, at.line) : "";
@@ -59,7 +61,11 @@ class pruning_checks {
     if (given_.value_of(ratio) == nullptr) return;  // deepspeed_rules.cpp reports the missing ratio
     g.dense_ratio = given_.number_of(ratio);
     // A value that all groups share replaces a group's own, as in DeepSpeed.
-    if (p.method == pruning_method::snip_momentum && p.dense_ratio) g.dense_ratio = *p.dense_ratio;
+    if (p.method == pruning_method::snip_momentum && p.dense_ratio) {
+      if (g.dense_ratio != *p.dense_ratio)
+        warn(ratio, fmt::format("no effect: shared_parameters.dense_ratio, {}, replaces it", *p.dense_ratio));
+      g.dense_ratio = *p.dense_ratio;
+    }
     p.groups.push_back(std::move(g));
   }
   [[nodiscard]] static std::vector<std::string> texts_in(const node& n) {
@@ -78,6 +84,12 @@ class pruning_checks {
     if (p.schedule_end && *p.schedule_end < p.schedule_offset)
       error(keys + "schedule_offset_end",
             fmt::format("wanted at least the {} of schedule_offset, got {}", p.schedule_offset, *p.schedule_end));
+    const uint64_t end = p.schedule_end.value_or(p.schedule_offset);
+    if (steps_ > 0 && p.schedule_offset <= steps_ && end > steps_)
+      warn(keys + "schedule_offset_end",
+           fmt::format("dense_ratio is not reached: the last blocks are removed after {} updates, and the run has {} "
+                       "steps",
+                       end, steps_));
   }
   void heads(const pruning_section& p) {
     if (p.method == pruning_method::l1)
@@ -85,13 +97,14 @@ class pruning_checks {
   }
 
   const settings& given_;
+  uint64_t steps_;  ///< steps of the run; 0: unknown
   reporter& report_;
 };
 
 }  // namespace
 
 void pruning_rules(const settings& given, job_config& config, reporter& report) {
-  pruning_checks(given, report).all(config.compression);
+  pruning_checks(given, config.steps, report).all(config.compression);
 }
 
 }  // namespace troupe::config

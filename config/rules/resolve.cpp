@@ -1,6 +1,7 @@
 #include "config/rules/resolve.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -236,7 +237,8 @@ class rules {
          {std::pair("checkpoint.keep_last", c.keep_last), {"checkpoint.keep_every", c.keep_every}})
       if (value > 0)
         error(key,
-              fmt::format("cannot be combined with checkpoint.tag, which keeps every checkpoint; set it to 0, got {}",
+              fmt::format("cannot be combined with checkpoint.tag, because only checkpoints without a tag are counted "
+                          "and removed; set it to 0, got {}",
                           value));
   }
 

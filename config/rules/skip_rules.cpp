@@ -33,6 +33,21 @@ bool read_steps(skipped_steps& x) {
   return true;
 }
 
+/// Warns about a distance to go back that is longer than the saved states reach. A checkpoint removes an older one only
+/// when the next step's loss is known, so one more than checkpoint.keep_last may be there for a step.
+void reach_back(const settings& given, const job_config& config, reporter& report) {
+  const auto& c = config.checkpoint;
+  const uint64_t back = config.on_spike.back_steps;
+  if (c.keep_last == 0 || c.every_steps == 0 || c.keep_every > 0 || back < 2) return;
+  if (config.cluster.is_on() && c.memory.every_steps >= back / 2) return;
+  if (c.keep_last > (back - 2) / c.every_steps) return;
+  report.warn(
+      given.where("on_spike.back_steps"), "on_spike.back_steps",
+      fmt::format("no checkpoint is that old: the last {} (checkpoint.keep_last), one every {} steps, reach back "
+                  "{} steps, and {} are wanted; raise checkpoint.keep_last or set checkpoint.keep_every",
+                  c.keep_last, c.every_steps, c.keep_last * c.every_steps, back));
+}
+
 }  // namespace
 
 void skip_rules(const settings& given, job_config& config, reporter& report, purpose why) {
@@ -58,6 +73,7 @@ void skip_rules(const settings& given, job_config& config, reporter& report, pur
     error(action,
           "skip: requires saved states to go back to; set checkpoint.every_steps, checkpoint.every_minutes, or "
           "checkpoint.memory.every_steps with several processes");
+  reach_back(given, config, report);
 }
 
 }  // namespace troupe::config

@@ -1,6 +1,7 @@
 // Rules between keys of the optimizer, the learning rate, parameter groups and data: the defaults of each type of
 // optimizer or scheduler, and the numbers that it reads and requires. All other rules are in resolve.cpp.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <re2/re2.h>
 
 #include <algorithm>
@@ -204,6 +205,8 @@ class training {
       report_.warn(
           given_.where("scheduler.params.total_num_steps"), "scheduler.params.total_num_steps",
           fmt::format("less than warmup_num_steps {}: the learning rate never comes down", s.warmup_num_steps));
+    else
+      warms_up_to_the_end();
     if (s.type == curve::one_cycle) one_cycle();
   }
 
@@ -239,6 +242,42 @@ class training {
     return true;
   }
 
+  /// Warns about a warm-up that takes longer than the run.
+  void warms_up_to_the_end() {
+    constexpr std::string_view key = "scheduler.params.warmup_num_steps";
+    const auto& s = config_.scheduler;
+    if (!job_ || config_.steps == 0 || s.warmup_num_steps <= config_.steps || given_.was_refused(key) ||
+        !key_named(key)->read_by(core::name_of(s.type)))
+      return;
+    report_.warn(given_.where(key), std::string(key),
+                 fmt::format("the learning rate never reaches its highest value: the warm-up takes {} steps{}, and the "
+                             "run has {}",
+                             s.warmup_num_steps, value_of(key) == nullptr ? " by default" : "", config_.steps));
+  }
+
+  /// Warns about keys of OneCycle that act in the second half of the cycle, or after it, if the run ends before. In
+  /// step n the curve has moved n - 1 times, and the first move belongs to the second step.
+  void behind_the_cycle() {
+    const auto& s = config_.scheduler;
+    if (!job_ || config_.steps == 0) return;
+    const auto warn = [&](std::string_view name, std::string_view when, uint64_t after) {
+      const std::string key = fmt::format("scheduler.params.{}", name);
+      if (value_of(key) != nullptr)
+        report_.warn(given_.where(key), key,
+                     fmt::format("no effect: it acts {} of OneCycle, which takes {} steps, and the run has {}", when,
+                                 after, config_.steps));
+    };
+    const uint64_t moves = config_.steps - 1, first = s.cycle_first_step_size;
+    const uint64_t second = s.cycle_second_step_size.value_or(first);
+    if (first >= moves) {
+      if (second != first) warn("cycle_second_step_size", "after the first half", first);
+      if (s.cycle_second_stair_count.value_or(s.cycle_first_stair_count) != s.cycle_first_stair_count)
+        warn("cycle_second_stair_count", "after the first half", first);
+    }
+    const uint64_t cycle = first > UINT64_MAX - second ? UINT64_MAX : first + second;
+    if (cycle >= moves && s.decay_step_size > 0) warn("decay_step_size", "after the cycle", cycle);
+  }
+
   /// Sets the length of a learning-rate curve that is `auto` to the length of the run.
   void until_the_end(const std::string& name) {
     const std::string key = "scheduler.params." + name;
@@ -260,6 +299,7 @@ class training {
       ordered("cycle_min_lr", s.cycle_min_lr, "cycle_max_lr", s.cycle_max_lr);
     ordered("cycle_min_mom", s.cycle_min_mom, "cycle_max_mom", s.cycle_max_mom);
     momentum_at_the_end();
+    behind_the_cycle();
     const bool has_betas = key_named("optimizer.params.betas")->read_by(core::name_of(config_.optimizer.type));
     if (!s.cycle_momentum || (has_betas && config_.optimizer.type != core::optimizer_type::muon)) return;
     if (value_of("scheduler.params.cycle_momentum") != nullptr)

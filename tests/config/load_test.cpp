@@ -279,9 +279,9 @@ BOOST_AUTO_TEST_CASE(an_imported_file_may_have_its_keys_below_deepspeed_config) 
         R"({"deepspeed_config": {"deepspeed_config_file": "wrap.json"}})", R"({"deepspeed_config": "wrap.json"})"}) {
     const auto again = with("again.json", text);
     BOOST_TEST_REQUIRE(!again.has_value(), text);
-    BOOST_TEST(render(again.error()).find("deepspeed_config: an imported file cannot import another") !=
-                   std::string::npos,
-               render(again.error()));
+    BOOST_TEST(
+        render(again.error()).find("deepspeed_config: an imported file cannot import another") != std::string::npos,
+        render(again.error()));
   }
 }
 

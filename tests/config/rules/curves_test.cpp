@@ -88,6 +88,45 @@ BOOST_AUTO_TEST_CASE(a_curve_that_ends_long_before_the_run_is_said) {
   BOOST_TEST(with(decay + "auto}") == "");
 }
 
+BOOST_AUTO_TEST_CASE(a_warm_up_that_is_longer_than_the_run_is_said) {
+  const auto with = [](const std::string& curve, const std::string& steps = "20") {
+    return warnings_of(smallest + "scheduler: {type: " + curve + "}\n", {{"steps=" + steps}});
+  };
+  const std::string said =
+      "warning: scheduler.params.warmup_num_steps: the learning rate never reaches its highest value: the warm-up "
+      "takes ";
+  BOOST_TEST(with("WarmupLR, params: {warmup_num_steps: 21}") ==
+             "j.yaml:9:55: " + said + "21 steps, and the run has 20\n");
+  BOOST_TEST(with("WarmupLR, params: {warmup_num_steps: auto}")
+                 .ends_with(said + "1000 steps by default, and the run has "
+                                   "20\n"));
+  BOOST_TEST(with("WarmupLR").ends_with(said + "1000 steps by default, and the run has 20\n"));
+  BOOST_TEST(with("WarmupCosineLR, params: {total_num_steps: 50, warmup_num_steps: 30}")
+                 .ends_with(said + "30 steps, and the run has 20\n"));
+  BOOST_TEST(with("WarmupLR, params: {warmup_num_steps: 20}") == "");
+  BOOST_TEST(with("WarmupLR", "1000") == "");
+  BOOST_TEST(with("LRRangeTest") == "");
+}
+
+BOOST_AUTO_TEST_CASE(keys_of_one_cycle_that_act_after_the_run_are_said) {
+  // The cycle has 20 steps; its first half ends in step 11, and the first decay is in step 22.
+  const auto with = [](const std::string& rest, const std::string& steps) {
+    return warnings_of(one_cycle(rest), {{"steps=" + steps}});
+  };
+  const std::string head = "warning: scheduler.params.", half =
+                                                             ": no effect: it acts after the first half of OneCycle, "
+                                                             "which takes 10 steps, and the run has 11\n";
+  const std::string decays = ", decay_step_size: 1, decay_lr_rate: 0.5";
+  BOOST_TEST(with(decays, "21")
+                 .ends_with(head + "decay_step_size: no effect: it acts after the cycle of OneCycle, which takes "
+                                   "20 steps, and the run has 21\n"));
+  BOOST_TEST(with(decays, "22") == "");
+  BOOST_TEST(with(", cycle_second_step_size: 30", "11").ends_with(head + "cycle_second_step_size" + half));
+  BOOST_TEST(with(", cycle_second_stair_count: 3", "11").ends_with(head + "cycle_second_stair_count" + half));
+  BOOST_TEST(with(", cycle_second_step_size: 30, cycle_second_stair_count: 3", "12") == "");
+  BOOST_TEST(with("", "4") == "");
+}
+
 BOOST_AUTO_TEST_CASE(an_optimizer_that_would_make_the_loss_larger_is_refused) {
   const auto with = [](const std::string& value) {
     return smallest_with("{lr: 1.0e-3}", "{lr: 1.0e-3, maximize: " + value + "}");

@@ -53,9 +53,12 @@ BOOST_AUTO_TEST_CASE(keys_of_what_is_switched_off_are_said) {
 }
 
 BOOST_AUTO_TEST_CASE(keys_whose_sections_switch_is_missing_are_said) {
-  const auto is_said = [](const std::string& line, const std::string& key, const std::string& missing) {
+  const std::string launched = ", unless a launcher sets it";
+  const auto is_said = [](const std::string& line, const std::string& key, const std::string& missing,
+                          const std::string& unless = "") {
     const std::string got = told(line);
-    BOOST_TEST(got.ends_with(": warning: " + key + ": no effect: " + missing + " is not given\n"), line << ": " << got);
+    BOOST_TEST(got.ends_with(": warning: " + key + ": no effect: " + missing + " is not given" + unless + "\n"),
+               line << ": " << got);
     BOOST_TEST(got.find('\n') == got.size() - 1, got);
   };
   is_said("fp16: {loss_scale: 128}", "fp16.loss_scale", "fp16.enabled");
@@ -67,12 +70,12 @@ BOOST_AUTO_TEST_CASE(keys_whose_sections_switch_is_missing_are_said) {
   is_said("csv_monitor: {job_name: first}", "csv_monitor.job_name", "csv_monitor.enabled");
   is_said("flops_profiler: {profile_step: 3}", "flops_profiler.profile_step", "flops_profiler.enabled");
   is_said("comms_logger: {verbose: true}", "comms_logger.verbose", "comms_logger.enabled");
-  is_said("cluster: {spares: 2}", "cluster.spares", "cluster.processes");
-  is_said("cluster: {on_loss: stop}", "cluster.on_loss", "cluster.processes");
-  is_said("cluster: {restarts: {max: 3}}", "cluster.restarts.max", "cluster.processes");
-  is_said("checkpoint: {memory: {every_steps: 3}}", "checkpoint.memory.every_steps", "cluster.processes");
-  is_said("cluster: {min_ranks: 2}", "cluster.min_ranks", "cluster.processes");
-  is_said("checkpoint: {tag_validation: Fail}", "checkpoint.tag_validation", "cluster.processes");
+  is_said("cluster: {spares: 2}", "cluster.spares", "cluster.processes", launched);
+  is_said("cluster: {on_loss: stop}", "cluster.on_loss", "cluster.processes", launched);
+  is_said("cluster: {restarts: {max: 3}}", "cluster.restarts.max", "cluster.processes", launched);
+  is_said("checkpoint: {memory: {every_steps: 3}}", "checkpoint.memory.every_steps", "cluster.processes", launched);
+  is_said("cluster: {min_ranks: 2}", "cluster.min_ranks", "cluster.processes", launched);
+  is_said("checkpoint: {tag_validation: Fail}", "checkpoint.tag_validation", "cluster.processes", launched);
   is_said("cluster: {page_token_file: token}", "cluster.page_token_file", "cluster.page");
   is_said("sample: {prompt: Once}", "sample.prompt", "sample.tokens");
   is_said("sequence_parallel: {size: 2}", "sequence_parallel.size", "sequence_parallel.enabled");
@@ -131,6 +134,11 @@ BOOST_AUTO_TEST_CASE(keys_that_act_only_beside_others_are_said) {
           {zero + "stage=0", zero + "round_robin_gradients=true"});
   is_said("", zero + "reduce_scatter", "at stage 0 every rank receives all gradients",
           {zero + "stage=0", zero + "reduce_scatter=false"});
+  for (const std::string stage : {"2", "3"})
+    is_said("", zero + "reduce_scatter", "stages 2 and 3 send every gradient to its owner alone",
+            {zero + "stage=" + stage, zero + "reduce_scatter=false"});
+  BOOST_TEST(warnings_of(smallest, {{zero + "stage=1", zero + "reduce_scatter=false"}}) == "");
+  BOOST_TEST(warnings_of(smallest, {{zero + "reduce_scatter=false", "gradient_predivide_factor=2"}}) == "");
   for (const std::string key : {"allgather_bucket_size=7", "ignore_unused_parameters=false"})
     is_said("", zero + key.substr(0, key.find('=')), "stage is neither 1 nor 2", {zero + key});
   is_said("", offload + "nvme_path", offload + "device is not given", {offload + "nvme_path=swap"});
@@ -186,6 +194,92 @@ BOOST_AUTO_TEST_CASE(keys_that_act_from_a_step_behind_the_end_are_said) {
           .ends_with(": warning: data.skip[1].steps: no effect: it begins at step 101" + has + "\n"));
   is_said("on_spike: {action: stop, min_steps: 100}", "on_spike.min_steps",
           "only a loss that is not finite is a spike: others are compared after 100 steps, and the run has 100");
+}
+
+BOOST_AUTO_TEST_CASE(updates_of_zenflow_behind_the_end_are_said) {
+  const auto with = [](const std::string& keys, const std::string& steps) {
+    return warnings_of(smallest_with("stage: 3", "stage: 3, offload_optimizer: {device: cpu}, zenflow: {" + keys + "}"),
+                       {{"steps=" + steps}});
+  };
+  const auto is_said = [&](const std::string& keys, const std::string& steps, const std::string& key,
+                           const std::string& what) {
+    const std::string got = with(keys, steps);
+    BOOST_TEST(got.ends_with(": warning: zero_optimization.zenflow" + key + ": " + what + ", and the run has " + steps +
+                             " steps\n"),
+               keys << ": " << got);
+    BOOST_TEST(got.find('\n') == got.size() - 1, got);
+  };
+  is_said("full_warm_up_rounds: 9", "9", ".full_warm_up_rounds", "no effect: the first 9 steps update everything");
+  const std::string never = "the columns that are not chosen are never updated: their first update is ";
+  is_said("update_interval: 8, full_warm_up_rounds: 2", "9", ".update_interval",
+          never + "8 steps after the 2 of full_warm_up_rounds");
+  BOOST_TEST(with("update_interval: 8, full_warm_up_rounds: 2", "10") == "");
+  is_said("", "3", "", never + "4 steps after the 0 of full_warm_up_rounds");
+  BOOST_TEST(with("", "4") == "");
+  // The interval of 6 steps is rounded up to 8, and the second choice is in step 9.
+  const std::string chosen = "select_strategy: step, update_interval: 4, select_interval: 6";
+  is_said(chosen, "8", ".select_interval",
+          "no effect: columns are chosen once, because the next choice is more than 7 steps after the first");
+  BOOST_TEST(with(chosen, "9") == "");
+}
+
+BOOST_AUTO_TEST_CASE(compression_that_does_not_reach_its_goal_is_said) {
+  const auto with = [](const std::string& section, const std::string& steps) {
+    return warnings_of(smallest + "compression_training: {" + section + "}\n", {{"steps=" + steps}});
+  };
+  const std::string root = ": warning: compression_training.";
+  // Bits are removed in steps 3, 6, 12 and 24 from schedule_offset on.
+  const auto bits = [&](const std::string& more, const std::string& steps) {
+    return with("weight_quantization: {shared_parameters: {enabled: true, schedule_offset: 10" + more +
+                    "}, different_groups: {a: {params: {start_bits: 8, target_bits: 4, quantization_period: 3}, "
+                    "modules: [mlp]}}}",
+                steps);
+  };
+  BOOST_TEST(bits("", "32").ends_with(
+      root +
+      "weight_quantization.different_groups.a.params.quantization_period: the 4 target_bits are not reached: the last "
+      "bit is removed 23 updates after the 10 of schedule_offset, and the run has 32 steps\n"));
+  BOOST_TEST(bits("", "33") == "");
+  BOOST_TEST(bits(", quantize_weight_in_forward: true", "32") == "");
+  const auto sparse = [&](const std::string& more, const std::string& steps) {
+    return with("sparse_pruning: {shared_parameters: {enabled: true, method: snip_momentum, schedule_offset: 2" + more +
+                    "}, different_groups: {a: {params: {dense_ratio: 0.5}, modules: [mlp]}}}",
+                steps);
+  };
+  BOOST_TEST(sparse(", schedule_offset_end: 21", "20")
+                 .ends_with(root + "sparse_pruning.shared_parameters.schedule_offset_end: dense_ratio is not reached: "
+                                   "the last blocks are removed after 21 updates, and the run has 20 steps\n"));
+  BOOST_TEST(sparse(", schedule_offset_end: 20", "20") == "");
+  BOOST_TEST(sparse("", "20") == "");
+  BOOST_TEST(sparse(", dense_ratio: 0.25", "20")
+                 .ends_with(root + "sparse_pruning.different_groups.a.params.dense_ratio: no effect: "
+                                   "shared_parameters.dense_ratio, 0.25, replaces it\n"));
+  BOOST_TEST(sparse(", dense_ratio: 0.5", "20") == "");
+}
+
+BOOST_AUTO_TEST_CASE(keys_that_change_nothing_beside_the_values_of_others_are_said) {
+  const auto is_said = [](const std::string& line, const std::string& key, const std::string& why,
+                          const std::vector<std::string>& set = {}) {
+    const std::string got = warnings_of(smallest + line + "\n", {set});
+    BOOST_TEST(got.ends_with(": warning: " + key + ": no effect: " + why + "\n"), line << ": " << got);
+    BOOST_TEST(got.find('\n') == got.size() - 1, got);
+  };
+  is_said("checkpoint: {every_steps: 5, use_node_local_storage: true}", "checkpoint.use_node_local_storage",
+          "all ranks write into the one output folder, unless a launcher sets cluster.hosts");
+  is_said("checkpoint: {every_steps: 5, asynchronous: false, when_busy: skip}", "checkpoint.when_busy",
+          "checkpoint.asynchronous is false: a checkpoint ends before the next is due");
+  BOOST_TEST(told("checkpoint: {every_steps: 5, asynchronous: false, staging_bytes: 1MiB}") == "");
+  is_said("sequence_parallel: {enabled: true}", "sequence_parallel.enabled", "sequence_parallel.size is 1");
+  const std::vector<std::string> alone = {"parallel.data=1", "zero_optimization.stage=1"};
+  is_said("prescale_gradients: true", "prescale_gradients", "there is one data rank", alone);
+  BOOST_TEST(warnings_of(smallest + "prescale_gradients: true\n", {{"zero_optimization.stage=1"}}) == "");
+  BOOST_TEST(warnings_of(smallest + "gradient_predivide_factor: 2\n", {alone}) == "");
+  is_said("", "data.bin_dtype", "it is the type of tokens in .bin files, and every source is plain text",
+          {"data.bin_dtype=uint32"});
+  BOOST_TEST(warnings_of(smallest, {{"data={text: corpus.bin, bin_dtype: uint32}"}}) == "");
+  is_said("tied_gradients: per_use", "tied_gradients", "model.tie_word_embeddings is false",
+          {"model.tie_word_embeddings=false"});
+  BOOST_TEST(told("tied_gradients: per_use") == "");
 }
 
 BOOST_AUTO_TEST_CASE(keys_that_another_key_of_their_section_replaces_are_said) {

@@ -178,6 +178,12 @@ BOOST_AUTO_TEST_CASE(old_offload_keys_become_the_sections_of_today) {
              "offload_optimizer: {pin_memory: true}\n"
              "ds.json:2:5: warning: zero_optimization.cpu_offload_use_pin_memory: no effect: DeepSpeed drops it "
              "too\n");
+  // An old key that is off has no new one.
+  BOOST_TEST(render(must_load(R"({"zero_optimization": {"stage": 3, "cpu_offload": false, "cpu_offload_param": null}})",
+                              plain, "ds.json")
+                        .warnings) ==
+             "ds.json:1:36: warning: zero_optimization.cpu_offload: deprecated, remove it\n"
+             "ds.json:1:58: warning: zero_optimization.cpu_offload_param: deprecated, remove it\n");
   BOOST_TEST(errors_of(R"({"zero_optimization": {"stage": 2, "cpu_offload": true, "offload_optimizer": {}}})", plain)
                  .find("wanted either this or offload_optimizer, got both") != std::string::npos);
   const loaded job = zero("stage: 2, cpu_offload: true");

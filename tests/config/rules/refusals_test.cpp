@@ -66,9 +66,8 @@ BOOST_AUTO_TEST_CASE(checkpoints_are_checked) {
   BOOST_TEST(line_9("checkpoint: {every_minutes: -1}") ==
              "j.yaml:9:29: error: checkpoint.every_minutes: wanted a number from 0 to 1000000, got -1\n");
   BOOST_TEST(line_9("checkpoint: {tag: best, keep_last: 3}") ==
-             "j.yaml:9:36: error: checkpoint.keep_last: cannot be combined with checkpoint.tag, which keeps every "
-             "checkpoint; set it to 0, got "
-             "3\n");
+             "j.yaml:9:36: error: checkpoint.keep_last: cannot be combined with checkpoint.tag, because only "
+             "checkpoints without a tag are counted and removed; set it to 0, got 3\n");
   for (const std::string tag : {"../out", "a b", "{epoch}", "{step", "-x"})
     BOOST_TEST(line_9("checkpoint: {tag: '" + tag + "'}")
                    .starts_with("j.yaml:9:19: error: checkpoint.tag: wanted letters, digits, '.', '_', '-' and {step}"),

@@ -80,6 +80,22 @@ BOOST_AUTO_TEST_CASE(a_run_that_has_nothing_to_go_back_to_is_refused) {
   BOOST_TEST(spike_errors("{action: stop}", "") == "");
 }
 
+BOOST_AUTO_TEST_CASE(checkpoints_that_do_not_reach_back_far_enough_are_said) {
+  const auto said = [](const std::string& back, const std::string& checkpoints) {
+    return warnings_of(smallest + "on_spike: {action: skip, back_steps: " + back + "}\ncheckpoint: {" + checkpoints +
+                       "}\n");
+  };
+  BOOST_TEST(said("12", "every_steps: 5, keep_last: 2") ==
+             "j.yaml:9:38: warning: on_spike.back_steps: no checkpoint is that old: the last 2 (checkpoint.keep_last), "
+             "one every 5 steps, reach back 10 steps, and 12 are wanted; raise checkpoint.keep_last or set "
+             "checkpoint.keep_every\n");
+  // For one step, until the loss of the newest one is known, there is one checkpoint more.
+  BOOST_TEST(said("11", "every_steps: 5, keep_last: 2") == "");
+  BOOST_TEST(said("12", "every_steps: 5, keep_last: 3") == "");
+  BOOST_TEST(said("12", "every_steps: 5") == "");
+  BOOST_TEST(said("12", "every_steps: 5, keep_last: 2, keep_every: 10") == "");
+}
+
 BOOST_AUTO_TEST_CASE(values_that_watch_nothing_are_refused) {
   BOOST_TEST(spike_errors("{action: skip, window: 10}") ==
              "j.yaml:9:11: error: on_spike.min_steps: wanted at most on_spike.window, 10, got 20\n");

@@ -96,7 +96,7 @@ BOOST_AUTO_TEST_CASE(a_warm_up_that_is_longer_than_the_run_is_said) {
       "warning: scheduler.params.warmup_num_steps: the learning rate never reaches its highest value: the warm-up "
       "takes ";
   BOOST_TEST(with("WarmupLR, params: {warmup_num_steps: 21}") ==
-             "j.yaml:9:55: " + said + "21 steps, and the run has 20\n");
+             "j.yaml:9:56: " + said + "21 steps, and the run has 20\n");
   BOOST_TEST(with("WarmupLR, params: {warmup_num_steps: auto}")
                  .ends_with(said + "1000 steps by default, and the run has "
                                    "20\n"));

@@ -171,6 +171,7 @@ void behind_the_end(const settings& given, const job_config& config, reporter& r
 
 /// Warns about given keys that change nothing beside the values of others, whatever else the job does.
 void without_use(const settings& given, const job_config& config, reporter& report) {
+  if (!given.refused.empty()) return;  // `config` does not have a refused value
   const auto warn = [&](std::string_view key, std::string_view why) {
     const setting* const s = given.value_of(key);
     if (s != nullptr && !is_default(*s->row, *s->value))

@@ -7,11 +7,22 @@
 #include "core/text.hpp"
 
 namespace troupe::data {
+namespace {
+
+/// Returns the first of `words`, which are the longest first, with which `text` begins; null if there is none.
+const added_word* longest_at_begin(std::string_view text, std::span<const added_word> words) {
+  const auto found = std::ranges::find_if(words, [&](const auto& w) { return text.starts_with(w.text); });
+  return found == words.end() ? nullptr : &*found;
+}
+
+}  // namespace
 
 added_words::added_words(std::vector<added_word> words, std::optional<uint32_t> end_of_text)
     : words_(std::move(words)) {
   std::erase_if(words_, [&](const added_word& w) { return w.text.empty() || w.is_special || w.id == end_of_text; });
   std::ranges::stable_sort(words_, [](const auto& a, const auto& b) { return a.text.size() > b.text.size(); });
+  const auto normalized = std::ranges::stable_partition(words_, [](const auto& w) { return !w.is_normalized; });
+  verbatim_ = words_.size() - normalized.size();
   for (const auto& w : words_) begins_[static_cast<unsigned char>(w.text[0])] = true;
 }
 
@@ -19,8 +30,14 @@ std::optional<added_words::place> added_words::next(std::string_view text, size_
   if (words_.empty()) return std::nullopt;
   for (size_t at = from; at < text.size(); ++at) {
     if (!begins_[static_cast<unsigned char>(text[at])]) continue;
-    for (const auto& w : words_)
-      if (text.substr(at).starts_with(w.text)) return place{at, &w};
+    if (const auto* word = longest_at_begin(text.substr(at), verbatim())) return place{at, word};
+    const auto* word = longest_at_begin(text.substr(at), normalized());
+    if (word == nullptr) continue;
+    // A normalized word must end before the next word that is not normalized, which takes its bytes first.
+    size_t end = at + 1;
+    while (end < at + word->text.size() && longest_at_begin(text.substr(end), verbatim()) == nullptr) ++end;
+    word = longest_at_begin(text.substr(at, end - at), normalized());
+    if (word != nullptr) return place{at, word};
   }
   return std::nullopt;
 }
@@ -35,7 +52,8 @@ bool added_words::lies_across(std::string_view text, size_t at) const {
 
 std::string added_words::as_text() const {
   std::string out;
-  for (const auto& w : words_) out += fmt::format("{} {}\n", w.id, w.text);
+  const char* const mark = normalized().empty() ? "" : "v";
+  for (const auto& w : words_) out += fmt::format("{}{} {}\n", w.id, w.is_normalized ? "" : mark, w.text);
   return out;
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,8 +14,9 @@
 
 namespace troupe::data {
 
-/// Finds added words in a text. Words that are marked as special, and the end-of-text word, are not found but read as
-/// ordinary text, so that no document can contain its own end.
+/// Finds added words in a text as the package `tokenizers` does: first those that are not normalized, then the
+/// normalized ones in the text between them. Words that are marked as special, and the end-of-text word, are not found
+/// but read as ordinary text, so that no document can contain its own end.
 class added_words {
  public:
   added_words() = default;
@@ -24,17 +26,22 @@ class added_words {
     size_t at = 0;
     const added_word* word = nullptr;
   };
-  /// Returns the first added word in `text` at or after byte `from`, the longest of several that begin there.
+  /// Returns the first added word in `text` at or after byte `from`, which must be 0 or the end of the word before.
   [[nodiscard]] std::optional<place> next(std::string_view text, size_t from) const;
   /// True if an added word begins before byte `at` of `text` and ends after it.
   [[nodiscard]] bool lies_across(std::string_view text, size_t at) const;
   [[nodiscard]] bool is_empty() const { return words_.empty(); }
   [[nodiscard]] const std::vector<added_word>& words() const { return words_; }
-  /// Returns the added words and their token numbers as a text, from which digests are computed.
+  /// Returns the added words and their token numbers as a text, from which digests are computed. Words that are found
+  /// first have a mark in it if others are found after them.
   [[nodiscard]] std::string as_text() const;
 
  private:
-  std::vector<added_word> words_;  ///< added words, the longest first
+  [[nodiscard]] std::span<const added_word> verbatim() const { return std::span(words_).first(verbatim_); }
+  [[nodiscard]] std::span<const added_word> normalized() const { return std::span(words_).subspan(verbatim_); }
+
+  std::vector<added_word> words_;  ///< those that are not normalized, then the normalized ones, each the longest first
+  size_t verbatim_ = 0;            ///< number of words that are not normalized
   std::array<bool, 256> begins_{};
 };
 

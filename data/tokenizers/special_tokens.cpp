@@ -42,9 +42,12 @@ class added_word_list {
     const auto& content = json_value_of(from, "content");
     if (id >= max_vocabulary || !content.is_string())
       return core::refused(fmt::format("'{}': added_tokens: wanted objects with id and content", path.string()));
-    return add(path, {content, static_cast<uint32_t>(id), json_flag_of(from, "special", false),
-                      json_flag_of(from, "lstrip", false) || json_flag_of(from, "rstrip", false) ||
-                          json_flag_of(from, "single_word", false)});
+    TROUPE_TRY(add(path, {content, static_cast<uint32_t>(id), json_flag_of(from, "special", false),
+                          json_flag_of(from, "lstrip", false) || json_flag_of(from, "rstrip", false) ||
+                              json_flag_of(from, "single_word", false)}));
+    // Of two files that describe a word, transformers takes this mark from the one that is read last.
+    words_.at(static_cast<uint32_t>(id)).is_normalized = json_flag_of(from, "normalized", true);
+    return {};
   }
 
   /// Marks those added words as special that `keys` of tokenizer_config.json or another file name as special tokens.

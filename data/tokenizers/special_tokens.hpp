@@ -24,6 +24,8 @@ struct added_word {
   bool is_special = false;
   /// True: transformers strips blanks next to the word or matches the word only at word borders.
   bool is_bounded = false;
+  /// False: a file says `"normalized": false`, so the word is found before all words that lack this mark.
+  bool is_normalized = true;
 };
 
 /// Returns the added words of a tokenizer's folder, ordered by token number: those in tokenizer.json's `added_tokens`,
@@ -43,7 +45,7 @@ struct special_tokens {
   /// Text that a file of the tokenizer's folder names as the end-of-text token but that no token has; empty if `end` is
   /// set.
   std::string lost_end;
-  std::string chat_template;    ///< template that converts a conversation to a text; empty: no file has it
+  std::string chat_template;  ///< template that converts a conversation to a text; empty: no file has it
   /// pairs of a name and a chat template, for all templates but the default one
   std::vector<std::pair<std::string, std::string>> other_templates;
 };

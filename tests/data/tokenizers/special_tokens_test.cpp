@@ -1,10 +1,13 @@
 // Tests special tokens, added words and chat templates in folders as users have them.
 #include "data/tokenizers/special_tokens.hpp"
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
+#include <random>
 #include <string>
 #include <vector>
 
+#include "data/tokenizers/added_words.hpp"
 #include "data/tokenizers/tokenizer.hpp"
 #include "data/tokenizers/vocabulary.hpp"
 #include "tests/check_ok.hpp"
@@ -153,6 +156,87 @@ BOOST_AUTO_TEST_CASE(an_added_word_that_cannot_be_cut_as_transformers_does_is_re
   for (const auto& [text, why] : {std::pair{"has two words", "'two words', which contains blanks"},
                                   {"a <left>", "'<left>', which also matches blanks or word borders"}}) {
     check_failed((*t)->encode(text, out), why);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(added_words_that_are_not_normalized_are_found_before_the_others_as_in_tokenizers) {
+  const auto ids_of = [](const scratch_folder& at, std::string_view text) {
+    auto t = check_ok(data::open_tokenizer(at.path()));
+    return encoded(**t, text);
+  };
+  byte_pair_folder at;
+  const auto joined = [&](std::vector<uint32_t> ids, std::string_view rest) {
+    auto t = tests::tokenizer_of("gpt2");
+    for (const auto id : encoded(*t, rest)) ids.push_back(id);
+    return ids;
+  };
+  at.write("tokenizer_config.json", R"({"added_tokens_decoder": {"532": {"content": "```python", "normalized": true},)"
+                                    R"("533": {"content": "``", "normalized": false}, "534": {"content": "ab"},)"
+                                    R"("535": {"content": "bcd", "normalized": false}}})");
+  BOOST_TEST(ids_of(at, "```python x") == joined({533}, "`python x"), boost::test_tools::per_element());
+  auto wanted = joined({}, "a");
+  wanted.push_back(535);
+  BOOST_TEST(ids_of(at, "abcd") == wanted, boost::test_tools::per_element());
+  BOOST_TEST(ids_of(at, "abc") == joined({534}, "c"), boost::test_tools::per_element());
+  // The file that transformers reads last decides.
+  at.write("tokenizer.json", R"({"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "use_regex": true},)"
+                             R"("added_tokens": [{"id": 534, "content": "ab", "normalized": false}]})");
+  BOOST_TEST(ids_of(at, "abcd") == wanted, boost::test_tools::per_element());
+  // With equal marks the leftmost and longest word is found.
+  at.write("tokenizer.json",
+           "{\"pre_tokenizer\": "
+           R"({"type": "ByteLevel", "add_prefix_space": false, "use_regex": true}})");
+  at.write("tokenizer_config.json",
+           R"({"added_tokens_decoder": {"532": {"content": "```python"},)"
+           R"("533": {"content": "``"}, "534": {"content": "ab"}, "535": {"content": "bcd"}}})");
+  BOOST_TEST(ids_of(at, "```python x") == joined({532}, " x"), boost::test_tools::per_element());
+  BOOST_TEST(ids_of(at, "abcd") == joined({534}, "cd"), boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(added_words_are_found_in_two_passes_whatever_the_words_and_wherever_a_text_is_cut) {
+  std::mt19937_64 random(17);
+  const auto any_text = [&](size_t bytes) {
+    std::string text(bytes, 'a');
+    for (auto& c : text) c = static_cast<char>('a' + random() % 3);
+    return text;
+  };
+  const auto add_places = [](const data::added_words& words, std::string_view text, size_t before,
+                             std::vector<std::pair<size_t, uint32_t>>& to) {
+    for (size_t at = 0; const auto found = words.next(text, at);) {
+      to.emplace_back(before + found->at, found->word->id);
+      at = found->at + found->word->text.size();
+    }
+  };
+  for (int round = 0; round < 2000; ++round) {
+    BOOST_TEST_INFO_SCOPE("round " << round);
+    std::vector<data::added_word> all, first, second;
+    for (uint32_t id = 0; id < 5; ++id) {
+      data::added_word word{any_text(1 + random() % 4), id};
+      if (std::ranges::any_of(all, [&](const auto& w) { return w.text == word.text; })) continue;
+      word.is_normalized = random() % 2 == 0;
+      all.push_back(word);
+      (word.is_normalized ? second : first).push_back(word);
+    }
+    const data::added_words both(all, {}), verbatim(first, {}), normalized(second, {});
+    const auto text = any_text(random() % 30);
+    std::vector<std::pair<size_t, uint32_t>> found, in_parts, taken, wanted;
+    add_places(both, text, 0, found);
+    add_places(verbatim, text, 0, taken);
+    size_t begin = 0;
+    for (const auto& [at, id] : taken) {
+      add_places(normalized, std::string_view(text).substr(begin, at - begin), begin, wanted);
+      wanted.emplace_back(at, id);
+      begin = at + std::ranges::find(all, id, &data::added_word::id)->text.size();
+    }
+    add_places(normalized, std::string_view(text).substr(begin), begin, wanted);
+    BOOST_CHECK(found == wanted);
+    begin = 0;
+    for (size_t at = 1; at <= text.size(); ++at) {
+      if (at < text.size() && both.lies_across(text, at)) continue;
+      add_places(both, std::string_view(text).substr(begin, at - begin), begin, in_parts);
+      begin = at;
+    }
+    BOOST_CHECK(in_parts == wanted);
   }
 }
 

@@ -143,8 +143,9 @@ core::result<void> write_hugging_face(const weights_arguments& a) {
   TROUPE_ASSIGN(const auto report, checkpoint::export_weights(*s, options));
   const auto config = options.out / "config.json";
   TROUPE_TRY(storage::write_file_atomically(config, hugging_face_config(*model, type)));
-  TROUPE_TRY(copy_companions(*s, options.out));
+  TROUPE_ASSIGN(const auto missing, copy_companions(*s, options.out));
   TROUPE_TRY(writing.commit());
+  if (!missing.empty()) note(a.source, "warning: " + missing);
   say_written(writing, report);
   return {};
 }

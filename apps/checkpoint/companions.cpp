@@ -1,11 +1,20 @@
 #include "apps/checkpoint/companions.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <array>
+#include <nlohmann/json.hpp>
+#include <set>
 #include <span>
+#include <sstream>
 #include <vector>
 
 #include "apps/checkpoint/model_description.hpp"
+#include "core/json_text.hpp"
 #include "core/system_error.hpp"
+#include "core/text.hpp"
 #include "models/table/model_folder.hpp"
 #include "storage/files/atomic_file.hpp"
 #include "storage/files/file_system.hpp"
@@ -14,14 +23,22 @@ namespace troupe::apps {
 namespace {
 
 namespace fs = std::filesystem;
+using json = nlohmann::json;
 
-constexpr std::array<const char*, 12> tokenizer_files{"tokenizer.json",     "tokenizer_config.json",
-                                                      "tokenizer.model",    "special_tokens_map.json",
-                                                      "added_tokens.json",  "vocab.json",
-                                                      "merges.txt",         "chat_template.jinja",
-                                                      "chat_template.json", "vocab.txt",
-                                                      "spiece.model",       "tekken.json"};
-constexpr std::array<const char*, 1> generation_files{"generation_config.json"};
+constexpr std::array<const char*, 13> tokenizer_files{"tokenizer.json",
+                                                      "tokenizer_config.json",
+                                                      "tokenizer.model",
+                                                      "special_tokens_map.json",
+                                                      "added_tokens.json",
+                                                      "vocab.json",
+                                                      "merges.txt",
+                                                      "chat_template.jinja",
+                                                      "chat_template.json",
+                                                      "vocab.txt",
+                                                      "spiece.model",
+                                                      "tekken.json",
+                                                      "sentencepiece.bpe.model"};
+constexpr const char* generation_file = "generation_config.json";
 constexpr const char* more_templates = "additional_chat_templates";
 constexpr uint64_t max_companion_bytes = uint64_t{256} << 20;
 
@@ -39,15 +56,30 @@ core::result<bool> copy_companion(const fs::path& from, const fs::path& to) {
   return true;
 }
 
-/// Copies all files called `names` from the first folder of `places` that has one of them, so that files of two
-/// tokenizers are never mixed. Returns that folder; an empty path if no folder has such a file.
-core::result<fs::path> copy_files(std::span<const char* const> names, std::span<const fs::path> places,
-                                  const fs::path& to) {
+/// True if `name` is one of the names, other than `tokenizer_files`, that tokenizers give their vocabulary.
+bool is_vocabulary(std::string_view name) {
+  return name.ends_with(".tiktoken") || name.starts_with("tokenizer.model.v");
+}
+
+/// Returns the names of the tokenizer's files that the folder `place` may have; none if there is no such folder.
+std::vector<std::string> tokenizer_names(const fs::path& place) {
+  std::vector<std::string> out;
+  std::error_code e;
+  if (place.empty() || fs::symlink_status(place, e).type() == fs::file_type::not_found) return out;
+  out.assign(tokenizer_files.begin(), tokenizer_files.end());
+  // A folder that cannot be listed is reported by the copy of the first name.
+  for (fs::directory_iterator at(place, e); !e && at != fs::directory_iterator(); at.increment(e))
+    if (auto name = at->path().filename().string(); is_vocabulary(name)) out.push_back(std::move(name));
+  return out;
+}
+
+/// Copies the tokenizer's files from the first folder of `places` that has one of them, so that files of two tokenizers
+/// are never mixed. Returns that folder; an empty path if no folder has such a file.
+core::result<fs::path> copy_tokenizer(std::span<const fs::path> places, const fs::path& to) {
   for (const auto& place : places) {
     bool any = false;
-    for (const char* name : names) {
-      TROUPE_ASSIGN(const auto copied,
-                    place.empty() ? core::result<bool>(false) : copy_companion(place / name, to / name));
+    for (const auto& name : tokenizer_names(place)) {
+      TROUPE_ASSIGN(const auto copied, copy_companion(place / name, to / name));
       any = any || copied;
     }
     if (any) return place;
@@ -74,11 +106,101 @@ core::result<void> copy_templates(const fs::path& from, const fs::path& to) {
   return {};
 }
 
-core::result<void> copy_all(std::span<const fs::path> places, const fs::path& to) {
-  TROUPE_ASSIGN(const auto tokenizer, copy_files(tokenizer_files, places, to));
+core::result<void> copy_generation(std::span<const fs::path> places, const fs::path& to) {
+  for (const auto& place : places) {
+    if (place.empty()) continue;
+    TROUPE_ASSIGN(const auto copied, copy_companion(place / generation_file, to / generation_file));
+    if (copied) return {};
+  }
+  return {};
+}
+
+/// Returns the value of `auto_map` in a JSON file; null if the file does not exist or has no such key.
+json auto_map_of(const fs::path& file) {
+  const auto text = storage::read_small_file(storage::real_files(), file, max_companion_bytes);
+  if (!text) return {};
+  const auto parsed = core::parse_json(*text);
+  return parsed && parsed->is_object() ? parsed->value("auto_map", json()) : json();
+}
+
+/// True if `module` can be the name of a module's file in the folder itself.
+bool is_module(std::string_view module) {
+  return !module.empty() &&
+         std::ranges::all_of(module, [](char c) { return core::is_ascii_word(c) || c == '_' || c == '-'; });
+}
+
+/// Copies the Python modules of a model or a tokenizer, with the modules that they import from their own folder.
+class module_copier {
+ public:
+  explicit module_copier(const fs::path& to) : to_(to) {}
+
+  /// Copies the modules that `auto_map` names from the folder `from`.
+  core::result<void> copy(const json& auto_map, const fs::path& from) {
+    if (auto_map.is_structured()) {
+      for (const auto& one : auto_map) TROUPE_TRY(copy(one, from));
+      return {};
+    }
+    if (!auto_map.is_string()) return {};
+    auto name = auto_map.get<std::string>();
+    // After "--" stands a class of another repository, from which transformers fetches a module that is not here.
+    const auto dashes = name.find("--");
+    if (dashes != std::string::npos) name.erase(0, dashes + 2);
+    const auto module = name.substr(0, name.find('.'));
+    if (is_module(module)) return copy_module(module, from, dashes == std::string::npos);
+    missing_.push_back(fmt::format("'{}'", core::shown(name)));
+    return {};
+  }
+
+  [[nodiscard]] std::string missing() const {
+    if (missing_.empty()) return {};
+    return fmt::format(
+        "auto_map needs Python files that are not next to the weights: {}: the written folder does not "
+        "open without them; copy them into it",
+        fmt::join(missing_, ", "));
+  }
+
+ private:
+  core::result<void> copy_module(const std::string& module, const fs::path& from, bool is_needed) {
+    const auto file = module + ".py";
+    if (!seen_.insert(file).second) return {};
+    TROUPE_ASSIGN(const auto copied,
+                  from.empty() ? core::result<bool>(false) : copy_companion(from / file, to_ / file));
+    if (!copied) {
+      if (is_needed)
+        missing_.push_back(file);
+      else
+        seen_.erase(file);
+      return {};
+    }
+    TROUPE_ASSIGN(const auto text, storage::read_small_file(storage::real_files(), to_ / file, max_companion_bytes));
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+      // The forms that transformers follows: `from .module import name` and `import .module`
+      std::istringstream words(line);
+      std::string first, second;
+      if (words >> first >> second && (first == "from" || first == "import") && second.starts_with('.') &&
+          is_module(second.substr(1)))
+        TROUPE_TRY(copy_module(second.substr(1), from, true));
+    }
+    return {};
+  }
+
+  const fs::path& to_;
+  std::set<std::string> seen_;
+  std::vector<std::string> missing_;
+};
+
+core::result<std::string> copy_all(std::span<const fs::path> places, const fs::path& to) {
+  TROUPE_ASSIGN(const auto tokenizer, copy_tokenizer(places, to));
   if (!tokenizer.empty()) TROUPE_TRY(copy_templates(tokenizer, to));
-  const auto generation = copy_files(generation_files, places, to);
-  return generation ? core::result<void>() : core::fail(generation.error());
+  TROUPE_TRY(copy_generation(places, to));
+  module_copier modules(to);
+  const auto of_model = auto_map_of(to / "config.json");
+  const auto model = std::ranges::find_if(
+      places, [&](const auto& place) { return !place.empty() && auto_map_of(place / "config.json") == of_model; });
+  TROUPE_TRY(modules.copy(of_model, model == places.end() ? fs::path() : *model));
+  if (!tokenizer.empty()) TROUPE_TRY(modules.copy(auto_map_of(tokenizer / "tokenizer_config.json"), tokenizer));
+  return modules.missing();
 }
 
 /// Appends to `to` the folders in which the run's configuration names a tokenizer and a model.
@@ -89,14 +211,14 @@ void add_places(const config::job_config& run, std::vector<fs::path>& to) {
 
 }  // namespace
 
-core::result<void> copy_companions(const formats::tensor_source& from, const fs::path& to) {
+core::result<std::string> copy_companions(const formats::tensor_source& from, const fs::path& to) {
   std::vector<fs::path> places{models::folder_of(from.folder)};
   if (const auto run = own_configuration(from)) add_places(*run, places);
   if (!from.run.model.empty() && !from.run.model.starts_with('{')) places.emplace_back(from.run.model);
   return copy_all(places, to);
 }
 
-core::result<void> copy_companions(const config::job_config& run, const fs::path& to) {
+core::result<std::string> copy_companions(const config::job_config& run, const fs::path& to) {
   std::vector<fs::path> places;
   add_places(run, places);
   return copy_all(places, to);

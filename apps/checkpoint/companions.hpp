@@ -1,8 +1,9 @@
 // Copies the files next to a model's weights that its users need and no command changes: tokenizer, chat templates,
-// generation settings. Owns their names and the places to look in.
+// generation settings, Python modules of the model. Owns their names and the places to look in.
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 #include "config/sections/job_config.hpp"
 #include "core/error.hpp"
@@ -10,11 +11,12 @@
 
 namespace troupe::apps {
 
-/// Copies a checkpoint's companion files into the folder `to`: from the folder of its weights, or if that has none,
-/// from the folders of the tokenizer and the model that its run began with.
-core::result<void> copy_companions(const formats::tensor_source& from, const std::filesystem::path& to);
+/// Copies a checkpoint's companion files into the folder `to`, which has the written config.json: from the folder of its
+/// weights, or if that has none, from the folders of the tokenizer and the model that its run began with. Returns a
+/// sentence about Python modules that `auto_map` names and that are not there; empty if none is missing.
+core::result<std::string> copy_companions(const formats::tensor_source& from, const std::filesystem::path& to);
 
-/// Copies the companion files of a run into the folder `to`, from the folders of the run's tokenizer and model.
-core::result<void> copy_companions(const config::job_config& run, const std::filesystem::path& to);
+/// Copies the companion files of a run in the same way, from the folders of the run's tokenizer and model.
+core::result<std::string> copy_companions(const config::job_config& run, const std::filesystem::path& to);
 
 }  // namespace troupe::apps

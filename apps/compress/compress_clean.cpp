@@ -25,8 +25,9 @@ core::result<void> write_clean(const compress_arguments& a) {
   const auto progress = writing.progress();
   TROUPE_TRY(checkpoint::export_native(source, writing.place().working(), progress));
   TROUPE_TRY(write_description(cleaned.now.model, writing.place().working()));
-  TROUPE_TRY(copy_companions(source, writing.place().working()));
+  TROUPE_ASSIGN(const auto missing, copy_companions(source, writing.place().working()));
   TROUPE_TRY(writing.commit());
+  if (!missing.empty()) note(a.source, "warning: " + missing);
   if (a.source.verbosity == verbosity::quiet) return {};
   print_cleaning(cleaned);
   std::printf("troupe train CONFIG --resume %s continues from it, with model: {path: %s} instead of its sizes\n",

@@ -70,8 +70,8 @@ class folder_target final : public compress_target {
     TROUPE_ASSIGN(const auto config, formats::with_quantization_config(hugging_face_config(from_.model, options.type),
                                                                        options.scheme, {"lm_head"}));
     TROUPE_TRY(storage::write_file_atomically(out / "config.json", config));
-    TROUPE_TRY(copy_companions(from_.source, out));
-    return compress_summary{std::move(report), {}};
+    TROUPE_ASSIGN(auto missing, copy_companions(from_.source, out));
+    return compress_summary{std::move(report), std::move(missing)};
   }
 
   [[nodiscard]] bool rounds_inputs() const override {

@@ -205,6 +205,7 @@ class training {
   /// weights. Returns false if that fails.
   [[nodiscard]] bool complete_export() const {
     const auto copied = copy_companions(*config_, exported_);
+    if (copied && !copied->empty()) apps::warn("--export: " + *copied);
     if (copied) return true;
     failed({copied.error().kind,
             fmt::format("--export: the weights are in '{}', but not all files next to the model that the run began "

@@ -512,6 +512,46 @@ BOOST_AUTO_TEST_CASE(tokenizer_template_and_generation_files_go_with_the_weights
                  out << " " << name);
 }
 
+BOOST_AUTO_TEST_CASE(modules_that_auto_map_names_and_vocabularies_of_any_name_go_with_the_weights) {
+  const whole_folder f;
+  auto config = json::parse(scratch_folder::read(f.folder / "hf/config.json"));
+  config["auto_map"] = {{"AutoConfig", "configuration_x.XConfig"},
+                        {"AutoModel", "other/repository--modeling_y.Y"},
+                        {"AutoModelForCausalLM", "modeling_x.XModel"},
+                        {"AutoModelForMaskedLM", "../secret.Stolen"}};
+  f.folder.write("hf/config.json", config.dump());
+  f.folder.write("hf/tokenizer_config.json", R"({"auto_map": {"AutoTokenizer": ["tokenization_x.XTokenizer", null]}})");
+  f.folder.write("secret.py", "print('beside the folder')");
+  f.folder.write("hf/unnamed.py", "");
+  const std::vector<std::string> names{"modeling_x.py",           "layers_x.py",
+                                       "tokenization_x.py",       "x.tiktoken",
+                                       "sentencepiece.bpe.model", "tokenizer.model.v3"};
+  for (const auto& name : names) f.folder.write("hf/" + name, "from .layers_x import " + name + "\n");
+  const std::string missing =
+      "auto_map needs Python files that are not next to the weights: configuration_x.py, '../secret.Stolen': ";
+  const auto copied = f.checkpoint({"to-hf", "hf", "copied"});
+  f.check_well(copied);
+  BOOST_TEST(has(copied.err, "warning: " + missing), copied.err);
+  BOOST_TEST(!has(copied.err, "modeling_y"), copied.err);
+  const auto exported = f.troupe({"train", "job.yaml", "--set", "checkpoint.every_steps=1", "--export", "exported"});
+  f.check_well(exported);
+  BOOST_TEST(has(exported.err, "warning: --export: " + missing), exported.err);
+  f.check_well(f.checkpoint({"to-hf", "out", "of_run"}));
+  for (const char* out : {"copied", "exported", "of_run"}) {
+    for (const auto& name : names)
+      BOOST_TEST(scratch_folder::read(f.folder / out / name) == scratch_folder::read(f.folder / "hf" / name),
+                 out << " " << name);
+    for (const char* name : {"unnamed.py", "secret.py", "configuration_x.py"})
+      BOOST_TEST(!fs::exists(f.folder / out / name), out << " " << name);
+  }
+  f.folder.write("hf/configuration_x.py", "");
+  config["auto_map"].erase("AutoModelForMaskedLM");
+  f.folder.write("hf/config.json", config.dump());
+  const auto whole = f.checkpoint({"to-hf", "hf", "whole"});
+  f.check_well(whole);
+  BOOST_TEST(!has(whole.err, "auto_map"), whole.err);
+}
+
 BOOST_AUTO_TEST_CASE(an_export_without_a_file_next_to_the_weights_says_that_the_weights_are_there) {
   const whole_folder f;
   f.folder.write("hf/generation_config.json",

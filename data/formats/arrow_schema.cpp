@@ -149,6 +149,10 @@ core::result<arrow_column> find_arrow_column(const flat_table& schema, const std
       continue;
     }
     if (!way.problem.empty()) return wrong(way.problem);
+    for (uint64_t later = i + 1; later < fields; ++later)
+      if (schema.table(1, later).text(field_name) == key)
+        return wrong(
+            fmt::format("several columns are named '{}' (data.text_key): rename all but the one to read", key));
     arrow_column& out = way.at;
     const auto type = field.number<uint8_t>(field_type_type, 0);
     out.view = is_view(type);

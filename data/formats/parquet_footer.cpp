@@ -71,7 +71,9 @@ class schema_search {
     const char* const repeated =
         in.repeated == nullptr && e.repetition == 2 ? std::string_view(in.kind) == "map" ? "map" : "list" : in.repeated;
     const int definition = in.definition + (e.repetition == 0 ? 0 : 1);
-    if (in.left_of_key == e.name && !found_) {
+    const bool is_key = in.left_of_key == e.name;
+    if (is_key && found_ && found_->name == e.name) is_twice = true;
+    if (is_key && !found_) {
       found_ = e;
       other = repeated != nullptr ? repeated : leaf ? nullptr : name_of_group(e);
       column = leaves_;
@@ -95,6 +97,7 @@ class schema_search {
   std::string names;  ///< names of the schema's first columns, for the message that the searched column is missing
   size_t column = 0;  ///< index of the searched column among the leaves
   int max_definition = 0;
+  bool is_twice = false;  ///< true: several columns have the searched name
   /// Kind of the found column, such as "list", if it has no single value for each row; else null.
   const char* other = nullptr;
 
@@ -257,6 +260,8 @@ core::result<parquet_column> read_parquet_footer(const core::source_file& file, 
   if (!schema.found())
     return wrong(fmt::format("wanted a column '{}' with the text (data.text_key), got {}", key,
                              schema.names.empty() ? "none" : schema.names));
+  if (schema.is_twice)
+    return wrong(fmt::format("several columns are named '{}' (data.text_key): rename all but the one to read", key));
   if (schema.other != nullptr) return wrong(fmt::format("wanted text in the column '{}', got a {}", key, schema.other));
   if (schema.found()->type != type_byte_array || schema.found()->converted == converted_decimal)
     return wrong(

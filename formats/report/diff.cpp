@@ -126,12 +126,14 @@ bool same_cut_and_digests(const tensor_entry& a, const tensor_entry& b) {
                                       });
 }
 
-double value_at(const std::vector<std::byte>& of, core::dtype type, size_t i) {
+/// Returns an element as a number of the one type that represents both every int64 and every fp64.
+long double value_at(const std::vector<std::byte>& of, core::dtype type, size_t i) {
   const std::byte* at = of.data() + i * core::size_of(type);
   const auto as = [&]<class T>(T value) {
     std::memcpy(&value, at, sizeof value);
-    return static_cast<double>(value);
+    return static_cast<long double>(value);
   };
+  static_assert(std::numeric_limits<long double>::digits >= 64);
   switch (type) {
     case core::dtype::i64:
       return as(int64_t{});
@@ -152,10 +154,10 @@ double value_at(const std::vector<std::byte>& of, core::dtype type, size_t i) {
   return out;
 }
 
-double distance(double a, double b) {
+long double distance(long double a, long double b) {
   if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
-  const double d = std::abs(a - b);
-  return std::isnan(d) ? std::numeric_limits<double>::infinity() : d;
+  const auto d = std::abs(a - b);
+  return std::isnan(d) ? std::numeric_limits<long double>::infinity() : d;
 }
 
 struct content_difference {
@@ -195,12 +197,12 @@ class comparer {
     const size_t size = core::size_of(a);
     for (size_t i = 0; i < n; ++i) {
       if (a == b && std::memcmp(x_.data() + i * size, y_.data() + i * size, size) == 0) continue;
-      const double d = distance(value_at(x_, a, i), value_at(y_, b, i));
+      const auto d = distance(value_at(x_, a, i), value_at(y_, b, i));
       // Equal values with different bits (0 and -0, NaNs) count as a difference only if both tensors have one type and
       // no tolerance is set.
       if (d <= options_.tolerance.value_or(-1) || (a != b && d == 0)) continue;
       if (out.elements++ == 0) out.first = first + i;
-      out.largest = std::max(out.largest, d);
+      out.largest = std::max(out.largest, static_cast<double>(d));
     }
   }
 

@@ -85,6 +85,9 @@ class torch_reader {
       out.remarks.push_back(fmt::format(
           "{}{} linear layers of nanoGPT are transposed from (out, in) to (in, out), the order of Hugging Face's GPT-2",
           changed_mark, turned));
+    if (!contents.dictionary.empty())
+      out.remarks.push_back(
+          fmt::format("the model is the dictionary {}, the only one with tensors", contents.dictionary));
     say_left_out(contents.left_out);
     return {};
   }

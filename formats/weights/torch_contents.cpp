@@ -84,7 +84,16 @@ class contents_reader {
     if (names.size() > 1 && !holds_tensors(root))
       return refused(fmt::format("several dictionaries of tensors, {}: wanted the model's under one of {}",
                                  fmt::join(names, ", "), fmt::join(nested_names, ", ")));
-    if (names.size() == 1) return *only;
+    if (names.size() == 1) {
+      for (const auto name : nested_names)
+        if (const auto known = tree_.find(root, name); known && is_dict(*known) && tree_.items(*known).empty())
+          return refused(
+              fmt::format("an empty dictionary '{}', and the tensors of {}, which may be an average: to read "
+                          "these as the model, save them in a file of their own",
+                          name, names[0]));
+      out_.dictionary = names[0];
+      return *only;
+    }
     if (holds_tensors(root)) return root;
     return refused("no dictionary of tensors");
   }

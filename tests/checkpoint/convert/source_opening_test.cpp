@@ -1,7 +1,12 @@
 // Tests recognising and opening checkpoints of every format, and refusing everything else.
 #include "checkpoint/convert/open_source.hpp"
 
+#include <cmath>
+#include <cstring>
+#include <limits>
+
 #include "checkpoint/commit/tag_validation.hpp"
+#include "formats/report/diff.hpp"
 #include "formats/safetensors/weights_folder.hpp"
 #include "formats/source/source_reader.hpp"
 #include "formats/torch/archive_writer.hpp"
@@ -329,6 +334,30 @@ BOOST_AUTO_TEST_CASE(deepspeed_folders_and_files_of_torch_open_with_or_without_t
   BOOST_TEST(file->format == "torch.save");
   BOOST_TEST(find_tensor(*file, "lm_head.weight", tensor_kind::weight) ==
              find_tensor(*file, "transformer.wte.weight", tensor_kind::weight));
+}
+
+BOOST_AUTO_TEST_CASE(differences_of_large_integers_are_those_of_integers) {
+  const scratch_folder at;
+  const auto written = [&](const char* name, const std::vector<int64_t>& values) {
+    owned_tensor t("steps", dtype::i64, {static_cast<int64_t>(values.size())});
+    std::memcpy(t.data.data(), values.data(), t.data.size());
+    check_ok(write_weights_folder(at / name, all_to_write({t})));
+    return check_ok(open_source(at / name));
+  };
+  constexpr int64_t large = int64_t{1} << 62, least = std::numeric_limits<int64_t>::min();
+  const auto first = written("first", {large, 5, least}), second = written("second", {large + 100, 5, least});
+  const auto far = written("far", {large, 5, -(least + 1)});
+  const auto report = [&](const auto& a, const auto& b, std::optional<double> tolerance) {
+    return *check_ok(diff_sources(real_files(), *a, *b, {.tolerance = tolerance, .progress = {}}));
+  };
+  for (const auto tolerance : {std::optional<double>(), std::optional(0.0), std::optional(99.0)}) {
+    const auto found = report(first, second, tolerance);
+    BOOST_REQUIRE(found.differences.size() == 1U);
+    BOOST_TEST(found.differences[0].elements == 1U);
+    BOOST_TEST(found.differences[0].largest == 100.0);
+  }
+  BOOST_TEST(report(first, second, 100.0).differences.empty());
+  BOOST_TEST(report(first, far, 0.0).differences.at(0).largest == std::ldexp(1.0, 64));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

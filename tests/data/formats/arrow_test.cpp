@@ -81,6 +81,18 @@ BOOST_AUTO_TEST_CASE(columns_that_hold_no_text_are_named) {
   check_rows_refused(path, "wanted text in the column 'tags', got lists", "tags");
 }
 
+BOOST_AUTO_TEST_CASE(a_column_whose_name_another_one_has_is_refused) {
+  const scratch_folder at;
+  const auto prefix = std::string("\x04\0\0\0", 4);
+  for (const char* other : {"flag", "tags"}) {
+    auto stream = content_of(foreign_path("stream.arrow"));
+    const auto place = stream.find(prefix + other);
+    BOOST_REQUIRE(place != std::string::npos);
+    stream.replace(place + prefix.size(), 4, "text");
+    check_rows_refused(at.write("t.arrow", stream), "several columns are named 'text' (data.text_key): rename all but");
+  }
+}
+
 BOOST_AUTO_TEST_CASE(what_is_not_read_is_named) {
   const scratch_folder at;
   check_rows_refused(at.write("t.feather", "FEA1 and what follows"), "a Feather file of version 1");

@@ -60,6 +60,13 @@ BOOST_AUTO_TEST_CASE(a_null_text_is_no_document) {
   BOOST_TEST(read("{\"text\": \"\"}")->size() == 1U);  // an empty text is also a row
 }
 
+BOOST_AUTO_TEST_CASE(the_last_of_several_equal_keys_counts_as_in_python) {
+  BOOST_TEST(*read("{\"text\": \"a\", \"text\": \"b\"}") == std::vector<std::string>{"b"},
+             boost::test_tools::per_element());
+  BOOST_TEST(read("{\"text\": \"a\", \"text\": null}")->empty());
+  check_refused("{\"text\": \"a\", \"text\": 3}", "wanted text under 'text', got a number");
+}
+
 BOOST_AUTO_TEST_CASE(an_array_is_read_element_by_element) {
   const auto got = check_ok(
       read("\xEF\xBB\xBF [\n {\"text\": \"a, ] \\\" }\", \"n\": [1, {\"text\": 2}]},\n{\"text\": \"b\"}\n]\n"));

@@ -57,6 +57,14 @@ BOOST_AUTO_TEST_CASE(the_text_of_each_sample_is_read) {
   BOOST_TEST(*got == (std::vector<std::string>{"first one", "", "third"}), boost::test_tools::per_element());
 }
 
+BOOST_AUTO_TEST_CASE(a_column_whose_name_another_one_has_is_refused) {
+  const scratch_folder at;
+  auto columns = mds_columns;
+  columns.replace(columns.find("\"tokens\""), 8, "\"text\"");
+  check_rows_refused(at.write("shard.00000.mds", shard_of({mds_sample("one")}, columns)),
+                     "several columns are named 'text' (data.text_key): rename all but the one to read");
+}
+
 BOOST_AUTO_TEST_CASE(a_folder_of_shards_is_read_without_its_index) {
   const scratch_folder at;
   at.write("in/shard.00000.mds", shard_of({mds_sample("one ")}, mds_columns));

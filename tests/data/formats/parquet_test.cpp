@@ -2,7 +2,9 @@
 #include "data/formats/row_files.hpp"
 
 #include "data/formats/parquet_footer.hpp"
+#include "tests/check_ok.hpp"
 #include "tests/data/formats/foreign.hpp"
+#include "tests/data/formats/made_parquet.hpp"
 #include "tests/scratch_folder.hpp"
 
 BOOST_AUTO_TEST_SUITE(parquet)
@@ -52,6 +54,20 @@ BOOST_AUTO_TEST_CASE(columns_that_hold_no_text_are_named) {
   check_rows_refused(path, "wanted text in the column 'score', got float64", "score");
   check_rows_refused(path, "wanted text in the column 'meta', got a structure", "meta");
   check_rows_refused(path, "wanted text in the column 'tags.list.element', got a list", "tags.list.element");
+}
+
+BOOST_AUTO_TEST_CASE(a_column_whose_name_another_one_has_is_refused) {
+  using parquet_made::number, parquet_made::structure, parquet_made::text;
+  const scratch_folder at;
+  const auto column = [](const char* name) { return structure({number(1, 6), number(3, 0), text(4, name)}); };
+  const auto file_of = [&](const char* last) {
+    return parquet_made::file_of_schema(
+        4, structure({text(4, "schema"), number(5, 3)}) + column("text") + column("id") + column(last));
+  };
+  check_rows_refused(at.write("t.parquet", file_of("text")),
+                     "several columns are named 'text' (data.text_key): rename all but the one to read");
+  const auto sound = check_ok(core::source_file::open(at.write("t.parquet", file_of("other"))));
+  check_ok(data::read_parquet_footer(*sound, "text"));
 }
 
 BOOST_AUTO_TEST_CASE(what_is_not_read_is_named) {

@@ -48,8 +48,9 @@ BOOST_AUTO_TEST_CASE(the_models_tensors_are_found_and_what_is_left_out_is_said) 
       BOOST_REQUIRE(got->tensors.size() == 2U);
       BOOST_TEST(got->tensors[0].name == "b");
       BOOST_TEST(got->tensors[1].name == "w");
-      const auto wanted = left_out.empty() ? std::vector<std::string>{}
-                                           : std::vector<std::string>{std::string(left_out_mark) + left_out};
+      std::vector<std::string> wanted;
+      if (name == "one_name") wanted.emplace_back("the model is the dictionary 'net', the only one with tensors");
+      if (!left_out.empty()) wanted.push_back(std::string(left_out_mark) + left_out);
       BOOST_TEST(got->remarks == wanted, boost::test_tools::per_element());
     }
 }
@@ -64,6 +65,23 @@ BOOST_AUTO_TEST_CASE(a_file_by_itself_is_shown_without_the_names_in_its_neighbou
 BOOST_AUTO_TEST_CASE(two_dictionaries_of_tensors_without_a_known_name_are_refused) {
   check_failed(open_source(fixtures / "unclear.pt"), error_kind::bad_input,
                "several dictionaries of tensors, 'first', 'second'");
+}
+
+BOOST_AUTO_TEST_CASE(an_average_beside_an_empty_model_is_refused_and_one_alone_is_named) {
+  const scratch_folder at;
+  const std::vector<std::byte> zeros(8);
+  const std::vector<torch_storage> storages{{core::dtype::f32, 2, zeros, {}}};
+  const auto average = torch_value::ordered_dict().set("w", torch_view{0, 0, {2}});
+  auto root = torch_value::dict().set("ema_state_dict", average);
+  check_ok(write_torch_archive(at / "alone.pt", root, storages));
+  const auto alone = check_ok(open_source(at / "alone.pt"));
+  BOOST_TEST(alone->remarks ==
+                 std::vector<std::string>{"the model is the dictionary 'ema_state_dict', the only one with tensors"},
+             boost::test_tools::per_element());
+  root.set("state_dict", torch_value::dict());
+  check_ok(write_torch_archive(at / "both.pt", root, storages));
+  check_failed(open_source(at / "both.pt"), error_kind::bad_input,
+               "an empty dictionary 'state_dict', and the tensors of 'ema_state_dict', which may be an average");
 }
 
 BOOST_AUTO_TEST_CASE(a_tensor_with_torchs_negative_bit_is_refused_by_name) {

@@ -82,8 +82,9 @@ class mds_reader {
       return fail(error_kind::bad_input, fmt::format("'{}': no column '{}' (data.text_key), it has {}", file_.name(),
                                                      key_, fmt::join(names, ", ")));
     if (std::ranges::count(columns_, key_, &mds_column::name) > 1)
-      return wrong(fmt::format("several columns are named '{}' (data.text_key): rename all but the one to read",
-                               core::shown(key_)));
+      return fail(error_kind::bad_input,
+                  fmt::format("'{}': several columns are named '{}' (data.text_key): rename all but the one to read",
+                              file_.name(), key_));
     if (mine->encoding != "str")
       return fail(error_kind::bad_input, fmt::format("'{}': column '{}': wanted text (str), got {}{}", file_.name(),
                                                      key_, core::shown(mine->encoding),

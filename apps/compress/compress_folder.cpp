@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "apps/checkpoint/companions.hpp"
+#include "apps/checkpoint/conversion.hpp"
 #include "apps/compress/compress_target.hpp"
 #include "checkpoint/convert/compress.hpp"
 #include "checkpoint/convert/weights_export.hpp"

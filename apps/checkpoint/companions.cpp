@@ -23,7 +23,6 @@ namespace troupe::apps {
 namespace {
 
 namespace fs = std::filesystem;
-using json = nlohmann::json;
 
 constexpr std::array<const char*, 13> tokenizer_files{"tokenizer.json",
                                                       "tokenizer_config.json",
@@ -116,11 +115,11 @@ core::result<void> copy_generation(std::span<const fs::path> places, const fs::p
 }
 
 /// Returns the value of `auto_map` in a JSON file; null if the file does not exist or has no such key.
-json auto_map_of(const fs::path& file) {
+nlohmann::json auto_map_of(const fs::path& file) {
   const auto text = storage::read_small_file(storage::real_files(), file, max_companion_bytes);
   if (!text) return {};
   const auto parsed = core::parse_json(*text);
-  return parsed && parsed->is_object() ? parsed->value("auto_map", json()) : json();
+  return parsed && parsed->is_object() ? parsed->value("auto_map", nlohmann::json()) : nlohmann::json();
 }
 
 /// True if `module` can be the name of a module's file in the folder itself.
@@ -135,7 +134,7 @@ class module_copier {
   explicit module_copier(const fs::path& to) : to_(to) {}
 
   /// Copies the modules that `auto_map` names from the folder `from`.
-  core::result<void> copy(const json& auto_map, const fs::path& from) {
+  core::result<void> copy(const nlohmann::json& auto_map, const fs::path& from) {
     if (auto_map.is_structured()) {
       for (const auto& one : auto_map) TROUPE_TRY(copy(one, from));
       return {};

@@ -11,8 +11,8 @@
 
 namespace troupe::apps {
 
-/// Copies a checkpoint's companion files into the folder `to`, which has the written config.json: from the folder of its
-/// weights, or if that has none, from the folders of the tokenizer and the model that its run began with. Returns a
+/// Copies a checkpoint's companion files into the folder `to`, which has the written config.json: from the folder of
+/// its weights, or if that has none, from the folders of the tokenizer and the model that its run began with. Returns a
 /// sentence about Python modules that `auto_map` names and that are not there; empty if none is missing.
 core::result<std::string> copy_companions(const formats::tensor_source& from, const std::filesystem::path& to);
 

@@ -72,7 +72,7 @@ std::string of_stages(const key_info& key, const job_config& c) {
   if (name == "round_robin_gradients") return stage == 0 ? "stage 0 cuts no states" : "";
   if (name != "reduce_scatter") return "";
   if (stage == 0) return "at stage 0 every rank receives all gradients";
-  // With reduce_scatter, stages 2 and 3 refuse both factors before the sum.
+  // Stages 2 and 3 refuse both factors before the sum if reduce_scatter is on.
   const bool allows = c.prescale_gradients || c.gradient_predivide_factor != 1;
   return stage >= 2 && !c.zero_optimization.reduce_scatter && !allows
              ? "stages 2 and 3 send every gradient to its owner alone"

@@ -45,7 +45,7 @@ class added_word_list {
     TROUPE_TRY(add(path, {content, static_cast<uint32_t>(id), json_flag_of(from, "special", false),
                           json_flag_of(from, "lstrip", false) || json_flag_of(from, "rstrip", false) ||
                               json_flag_of(from, "single_word", false)}));
-    // Of two files that describe a word, transformers takes this mark from the one that is read last.
+    // If two files describe a word, transformers takes this mark from the one that is read last.
     words_.at(static_cast<uint32_t>(id)).is_normalized = json_flag_of(from, "normalized", true);
     return {};
   }

@@ -61,11 +61,7 @@ class pruning_checks {
     if (given_.value_of(ratio) == nullptr) return;  // deepspeed_rules.cpp reports the missing ratio
     g.dense_ratio = given_.number_of(ratio);
     // A value that all groups share replaces a group's own, as in DeepSpeed.
-    if (p.method == pruning_method::snip_momentum && p.dense_ratio) {
-      if (g.dense_ratio != *p.dense_ratio)
-        warn(ratio, fmt::format("no effect: shared_parameters.dense_ratio, {}, replaces it", *p.dense_ratio));
-      g.dense_ratio = *p.dense_ratio;
-    }
+    if (p.method == pruning_method::snip_momentum && p.dense_ratio) g.dense_ratio = *p.dense_ratio;
     p.groups.push_back(std::move(g));
   }
   [[nodiscard]] static std::vector<std::string> texts_in(const node& n) {

@@ -8,6 +8,7 @@
 
 #include <cstdlib>
 #include <memory>
+#include <optional>
 
 #include "tests/free_port.hpp"
 #include "tests/machines/host_commands.hpp"
@@ -93,16 +94,21 @@ size_t num_shards(const std::filesystem::path& disk) {
   return out;
 }
 
+/// Returns machines with folders below `folder`; nothing, which is said, if this machine allows no mount namespaces.
+std::optional<machines> machines_in(const scratch_folder& folder) {
+  const auto mounts = own_mounts();
+  if (!mounts.empty()) return machines(folder.path(), mounts);
+  troupe::tests::say_skipped("disks of single hosts", "no mount namespaces are allowed here");
+  return std::nullopt;
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(each_machine_keeps_its_files_and_any_of_them_resumes_with_those_of_the_others) {
-  const auto mounts = own_mounts();
-  if (mounts.empty()) {
-    troupe::tests::say_skipped("disks of single hosts", "no mount namespaces are allowed here");
-    return;
-  }
   const scratch_folder folder;
-  const machines all(folder.path(), mounts);
+  const auto made = machines_in(folder);
+  if (!made) return;
+  const machines& all = *made;
   const auto begun = all.train({"a", "b"}, 10);
   BOOST_TEST_REQUIRE(begun.code == 0, begun.err);
   // Each disk must have one file of each of the two checkpoints.
@@ -150,13 +156,10 @@ BOOST_AUTO_TEST_CASE(each_machine_keeps_its_files_and_any_of_them_resumes_with_t
 }
 
 BOOST_AUTO_TEST_CASE(checkpoints_that_are_set_aside_keep_the_files_of_all_machines) {
-  const auto mounts = own_mounts();
-  if (mounts.empty()) {
-    troupe::tests::say_skipped("disks of single hosts", "no mount namespaces are allowed here");
-    return;
-  }
   const scratch_folder folder;
-  const machines all(folder.path(), mounts);
+  const auto made = machines_in(folder);
+  if (!made) return;
+  const machines& all = *made;
   const auto begun = all.train({"a", "b"}, 10);
   BOOST_TEST_REQUIRE(begun.code == 0, begun.err);
   const auto fresh = all.train({"a", "b"}, 5, true, nullptr, {"--fresh"});
@@ -168,13 +171,10 @@ BOOST_AUTO_TEST_CASE(checkpoints_that_are_set_aside_keep_the_files_of_all_machin
 }
 
 BOOST_AUTO_TEST_CASE(a_first_host_that_never_had_the_newest_checkpoint_of_another_host_is_refused) {
-  const auto mounts = own_mounts();
-  if (mounts.empty()) {
-    troupe::tests::say_skipped("disks of single hosts", "no mount namespaces are allowed here");
-    return;
-  }
   const scratch_folder folder;
-  const machines all(folder.path(), mounts);
+  const auto made = machines_in(folder);
+  if (!made) return;
+  const machines& all = *made;
   const auto begun = all.train({"a", "b"}, 10);
   BOOST_TEST_REQUIRE(begun.code == 0, begun.err);
   for (const bool is_fresh : {false, true}) {
@@ -190,13 +190,10 @@ BOOST_AUTO_TEST_CASE(a_first_host_that_never_had_the_newest_checkpoint_of_anothe
 }
 
 BOOST_AUTO_TEST_CASE(an_output_that_is_not_shared_is_refused_by_name_unless_each_machine_may_have_its_own) {
-  const auto mounts = own_mounts();
-  if (mounts.empty()) {
-    troupe::tests::say_skipped("disks of single hosts", "no mount namespaces are allowed here");
-    return;
-  }
   const scratch_folder folder;
-  const machines all(folder.path(), mounts);
+  const auto made = machines_in(folder);
+  if (!made) return;
+  const machines& all = *made;
   std::vector<finished> agents;
   const auto refused = all.train({"a", "b"}, 10, false, &agents);
   BOOST_TEST(refused.code == 2);
@@ -213,13 +210,10 @@ BOOST_AUTO_TEST_CASE(an_output_that_is_not_shared_is_refused_by_name_unless_each
 }
 
 BOOST_AUTO_TEST_CASE(other_names_for_a_checkpoint_that_the_disks_of_machines_hold_are_refused_by_name) {
-  const auto mounts = own_mounts();
-  if (mounts.empty()) {
-    troupe::tests::say_skipped("disks of single hosts", "no mount namespaces are allowed here");
-    return;
-  }
   const scratch_folder folder;
-  const machines all(folder.path(), mounts);
+  const auto made = machines_in(folder);
+  if (!made) return;
+  const machines& all = *made;
   const auto begun = all.train({"a", "b"}, 5);
   BOOST_TEST_REQUIRE(begun.code == 0, begun.err);
   folder.write("names.yaml", "names: {transformer.wte.weight: other.weight}\n");

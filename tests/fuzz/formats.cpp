@@ -15,6 +15,7 @@
 #include "formats/deepspeed/files.hpp"
 #include "formats/deepspeed/source.hpp"
 #include "formats/gguf/source.hpp"
+#include "formats/report/verify.hpp"
 #include "formats/safetensors/safetensors.hpp"
 #include "formats/source/source_reader.hpp"
 #include "formats/tensors/tensor_shares.hpp"
@@ -118,7 +119,9 @@ using namespace troupe::tests;
   source_reader reader(*source);
   for (const auto& t : source->tensors) {
     std::vector<std::byte> out(core::size_of(t.type));
-    if (core::numel_of(t.shape) > 0) wanted(reader.read(t, core::numel_of(t.shape) - 1, 1, out).has_value());
+    if (core::numel_of(t.shape) == 0) continue;
+    const auto did = reader.read(t, core::numel_of(t.shape) - 1, 1, out);
+    wanted(did || is_damage(did.error()));  // a changed entry of an archive differs from its CRC-32
   }
 }
 

@@ -298,8 +298,8 @@ core::result<void> node_local_files::check_others(const fs::path& root) const {
     if (const auto manifest = checkpoint::read_manifest(real_files(), root / (*mine)->folder))
       newest = manifest->content.run.step;
   for (const auto& m : others_) {
-    node_local_files there(host_, {{m.place, m.host, true}},
-                           elsewhere_);  // its manifest and `latest` are that machine's
+    // A machine that is called the leading one here: manifests and `latest` are read from its disk.
+    node_local_files there(host_, {{m.place, m.host, true}}, elsewhere_);
     const auto latest = checkpoint::read_latest(there, root);
     if (!latest && latest.error().kind == error_kind::peer_lost) return core::fail(latest.error());
     if (!latest || !*latest) continue;

@@ -189,7 +189,7 @@ BOOST_AUTO_TEST_CASE(words_that_mean_nothing_are_refused_by_either_program_with_
     BOOST_TEST(r.code == 2, (arguments.empty() ? "" : arguments.back()) << " ended with " << r.code);
     BOOST_TEST(r.err != "");
   }
-  // Of two flags one of which leaves the other without effect, both are named.
+  // A flag that leaves another one without effect is refused, and both are named.
   for (const auto& arguments : std::vector<std::vector<std::string>>{
            {"train", "job.yaml", "--load-module-only", "--no-load-optimizer-states"},
            {"train", "job.yaml", "--load-module-only", "--no-load-lr-scheduler-states"},

@@ -182,7 +182,7 @@ BOOST_AUTO_TEST_CASE(added_words_that_are_not_normalized_are_found_before_the_ot
   at.write("tokenizer.json", R"({"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "use_regex": true},)"
                              R"("added_tokens": [{"id": 534, "content": "ab", "normalized": false}]})");
   BOOST_TEST(ids_of(at, "abcd") == wanted, boost::test_tools::per_element());
-  // With equal marks the leftmost and longest word is found.
+  // The leftmost word is found, and the longest of those, if all words have the same mark.
   at.write("tokenizer.json",
            "{\"pre_tokenizer\": "
            R"({"type": "ByteLevel", "add_prefix_space": false, "use_regex": true}})");

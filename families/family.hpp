@@ -54,6 +54,9 @@ struct config_keys {
   size_key head_width = {};  ///< key of the width of a head; no key, or key absent: width / heads
   size_key inner = {};       ///< key of the inner width of the MLP; `usual` 0: 4 x width
   size_key positions = {}, vocabulary = {};
+  /// Key of the number of tokens that a token attends to, itself and those before it; null in config.json: to all.
+  size_key window = {};
+  flag_key window_switch = {};  ///< key of the flag without which the window has no effect; no key: it always has
   /// Key of the activation function in config.json, and transformers' name of the function that is its default.
   std::string_view activation = {}, usual_activation = {};
   number_key norm_epsilon = {};
@@ -73,6 +76,8 @@ struct layer_names {
   std::string_view attention_norm = {}, attention = {};
   std::string_view packed = {};  ///< name of one linear layer of queries, keys and values; empty: three layers
   std::string_view query = {}, key = {}, value = {};
+  /// Names of the norms of each head of queries and of keys, before they are rotated; empty: there are none.
+  std::string_view query_norm = {}, key_norm = {};
   std::string_view attention_output = {};
   std::string_view mlp_norm = {};
   std::string_view gate = {};  ///< name of the MLP's gate; empty: the MLP has no gate
@@ -117,7 +122,8 @@ struct family {
   config_keys keys;
   layer_names names;
   norm_kind norm;
-  core::weight_layout layout;    ///< layout of the linear layers' weights
+  core::weight_layout layout;                 ///< layout of the linear layers' weights
+  bool attention_output_is_unbiased = false;  ///< true: attention's last layer has no bias, even if the others have one
   bool norms_come_last = false;  ///< true: a block's norms follow its other parameters in Hugging Face's files
   /// True: output layers of blocks are initialised with smaller values, as in section 2.3 of the paper on GPT-2.
   bool residual_starts_smaller = false;
@@ -125,6 +131,7 @@ struct family {
 
   [[nodiscard]] constexpr bool is_rotary() const { return names.positions.empty(); }
   [[nodiscard]] constexpr bool is_packed() const { return !names.packed.empty(); }
+  [[nodiscard]] constexpr bool has_head_norms() const { return !names.query_norm.empty(); }
   [[nodiscard]] constexpr bool is_gated() const { return !names.gate.empty(); }
   /// Returns the number of linear layers that compute queries, keys and values: 1 packed layer or 3.
   [[nodiscard]] constexpr uint64_t attention_inputs() const { return is_packed() ? 1 : 3; }
@@ -137,6 +144,7 @@ struct family {
 constexpr bool is_computed(const family& f) {
   const auto& n = f.names;
   if (f.is_rotary() == f.is_packed()) return false;
+  if (n.query_norm.empty() != n.key_norm.empty() || (f.has_head_norms() && f.norm != norm_kind::rms)) return false;
   if (!f.is_packed() && (n.query.empty() || n.key.empty() || n.value.empty())) return false;
   for (const std::string_view name : {n.embedding, n.blocks, n.attention_norm, n.attention, n.attention_output,
                                       n.mlp_norm, n.up, n.activation, n.down, n.final_norm})

@@ -1,26 +1,8 @@
 // Llama: rotary positions, RMS norm before attention and before the MLP of a block, grouped queries, a gated MLP.
+#include "families/llama_layers.hpp"
 #include "families/rows.hpp"
 
 namespace troupe::families {
-namespace {
-
-constexpr gguf_name llama_in_gguf[] = {
-    {"embed_tokens.weight", "token_embd.weight"},
-    {"norm.weight", "output_norm.weight"},
-    {"lm_head.weight", "output.weight"},
-    {"layers.#.input_layernorm.weight", "blk.#.attn_norm.weight"},
-    {"layers.#.self_attn.q_proj.*", "blk.#.attn_q.*", gguf_order::query_rotary, gguf_order::query_rotary},
-    {"layers.#.self_attn.k_proj.*", "blk.#.attn_k.*", gguf_order::key_rotary, gguf_order::key_rotary},
-    {"layers.#.self_attn.v_proj.*", "blk.#.attn_v.*"},
-    {"layers.#.self_attn.o_proj.*", "blk.#.attn_output.*"},
-    {"layers.#.post_attention_layernorm.weight", "blk.#.ffn_norm.weight"},
-    {"layers.#.mlp.gate_proj.*", "blk.#.ffn_gate.*"},
-    {"layers.#.mlp.up_proj.*", "blk.#.ffn_up.*"},
-    {"layers.#.mlp.down_proj.*", "blk.#.ffn_down.*"},
-};
-
-}  // namespace
-
 constexpr family llama{
     .model_type = "llama",
     .architecture = "LlamaForCausalLM",
@@ -41,28 +23,11 @@ constexpr family llama{
             .mlp_bias = {"mlp_bias", false},
             .attention_dropout = {"attention_dropout", 0},
         },
-    .names =
-        {
-            .prefix = "model.",
-            .embedding = "embed_tokens",
-            .blocks = "layers.",
-            .attention_norm = "input_layernorm",
-            .attention = "self_attn",
-            .query = "self_attn.q_proj",
-            .key = "self_attn.k_proj",
-            .value = "self_attn.v_proj",
-            .attention_output = "self_attn.o_proj",
-            .mlp_norm = "post_attention_layernorm",
-            .gate = "mlp.gate_proj",
-            .up = "mlp.up_proj",
-            .activation = "mlp.act_fn",
-            .down = "mlp.down_proj",
-            .final_norm = "norm",
-        },
+    .names = llama_layer_names,
     .norm = norm_kind::rms,
     .layout = core::weight_layout::out_in,
     .norms_come_last = true,
-    .gguf = {"llama", llama_in_gguf, "silu"},
+    .gguf = llama_gguf_row,
 };
 static_assert(is_computed(llama));
 

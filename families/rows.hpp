@@ -11,15 +11,18 @@ namespace troupe::families {
 
 extern const family gpt2;
 extern const family llama;
+extern const family mistral;
+extern const family qwen2;
+extern const family qwen3;
 
-inline constexpr std::array all{&gpt2, &llama};
+inline constexpr std::array all{&gpt2, &llama, &mistral, &qwen2, &qwen3};
 
 /// Returns the family with this `model_type` in config.json; null if there is none.
 const family* find(std::string_view model_type);
 /// Returns the family with this `general.architecture` in GGUF files; null if there is none.
 const family* find_gguf(std::string_view architecture);
 
-/// Returns the names of all families, for messages: "gpt2 or llama".
+/// Returns the names of all families, for messages: "gpt2, llama or mistral".
 std::string names_joined();
 
 /// Returns the name of the embedding's weight in state dicts, without the family's prefix.

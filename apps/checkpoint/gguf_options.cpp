@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "apps/checkpoint/output_mark.hpp"
 #include "formats/gguf/source.hpp"
 #include "models/table/model_spec.hpp"
@@ -13,26 +15,69 @@ namespace {
 using formats::gguf_metadata;
 using formats::gguf_value;
 
+/// Adds the scaling of rotary positions to `m`. Errors: a scaling that GGUF files cannot express.
+core::result<void> add_rope(const models::rotary_positions& rope, formats::gguf_model& m) {
+  using enum models::rope_type;
+  const auto refused = [](const std::string& what) {
+    return fail(error_kind::bad_input,
+                fmt::format("model key 'rope_scaling' has {}, which a GGUF file of this architecture cannot store: "
+                            "export with to-hf instead",
+                            what));
+  };
+  m.rope_theta = rope.theta;
+  switch (rope.type) {
+    case plain:
+    case dynamic:  // plain up to the model's positions, and GGUF files state no more
+      return {};
+    case linear:
+      m.rope_scaling = "linear";
+      m.rope_factor = rope.factor;
+      return {};
+    case yarn: {
+      models::rotary_positions usual{.theta = rope.theta, .type = yarn, .factor = rope.factor};
+      usual.original_positions = rope.original_positions;
+      if (text_of(usual) != text_of(rope))
+        return refused("other numbers than rope_type yarn has by default (" + text_of(rope) + ")");
+      m.rope_scaling = "yarn";
+      m.rope_factor = rope.factor;
+      m.rope_original_positions = rope.original_positions;
+      return {};
+    }
+    case llama3: {
+      const auto scaled = models::frequencies_of<double>(rope, m.head_width, m.positions);
+      const auto before = models::frequencies_of<double>({.theta = rope.theta}, m.head_width, m.positions);
+      for (size_t i = 0; i < scaled.angles.size(); ++i)
+        m.rope_divisors.push_back(static_cast<float>(before.angles[i] / scaled.angles[i]));
+      return {};
+    }
+    case longrope:
+      break;
+  }
+  return refused("rope_type " + std::string(name_of(rope.type)));
+}
+
 core::result<formats::gguf_model> gguf_model_of(const models::model_spec& spec) {
   const auto& gguf = spec.family->gguf;
   if (models::activation_named(gguf.activation) != spec.act)
     return fail(error_kind::bad_input,
                 fmt::format("model key '{}' must be {} for a GGUF file, which cannot store another",
                             spec.family->keys.activation, gguf.activation));
-  return formats::gguf_model{.architecture = std::string(gguf.architecture),
-                             .blocks = spec.layers,
-                             .width = spec.width,
-                             .inner = spec.inner,
-                             .heads = spec.heads,
-                             .kv_heads = spec.kv_heads,
-                             .head_width = spec.head_width,
-                             .positions = spec.positions,
-                             .vocabulary = spec.vocabulary,
-                             .norm_epsilon = spec.norm_epsilon,
-                             .rope_theta = spec.rope_theta,
-                             .tied = spec.tied,
-                             .attention_bias = spec.attention_bias,
-                             .mlp_bias = spec.mlp_bias};
+  formats::gguf_model out{.architecture = std::string(gguf.architecture),
+                          .blocks = spec.layers,
+                          .width = spec.width,
+                          .inner = spec.inner,
+                          .heads = spec.heads,
+                          .kv_heads = spec.kv_heads,
+                          .head_width = spec.head_width,
+                          // A GGUF file cannot limit attention to a window; within it there is no difference.
+                          .positions = spec.window > 0 ? std::min(spec.window, spec.positions) : spec.positions,
+                          .vocabulary = spec.vocabulary,
+                          .norm_epsilon = spec.norm_epsilon,
+                          .tied = spec.tied,
+                          .attention_bias = spec.attention_bias,
+                          .mlp_bias = spec.mlp_bias};
+  if (spec.family->is_rotary()) TROUPE_TRY(add_rope(spec.rope, out));
+  return out;
 }
 
 /// Returns the metadata that describe the model to people: name, makers and licence from a source that is a GGUF file,

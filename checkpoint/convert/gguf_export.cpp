@@ -25,9 +25,10 @@ namespace {
 /// A tensor to write to the GGUF file, and its source in the checkpoint.
 struct planned_tensor {
   formats::gguf_tensor tensor;
-  const formats::tensor_entry* from = nullptr;
+  const formats::tensor_entry* from = nullptr;  ///< null: the tensor has the values `made`
   formats::gguf_order order = formats::gguf_order::same;
   uint64_t head_rows = 0;
+  std::vector<float> made = {};
 };
 
 struct plan {
@@ -56,6 +57,7 @@ core::result<void> check_shape(const formats::gguf_place& place, const std::vect
     wanted = name.ends_with(".bias") ? std::vector{out} : std::vector{in, out};
   };
   if (name.find("norm.") != std::string_view::npos) wanted = {m.width};
+  if (name.starts_with("attn_q_norm.") || name.starts_with("attn_k_norm.")) wanted = {m.head_width};
   if (name == formats::gguf_embedding_name || name == formats::gguf_head_name) wanted = {m.width, m.vocabulary};
   if (name == formats::gguf_positions_name) wanted = {m.width, m.positions};
   is("attn_qkv.", m.width, queries + 2 * keys);
@@ -127,6 +129,11 @@ core::result<plan> plan_of(const formats::tensor_source& from, const gguf_export
     out.tensors.push_back(std::move(t));
   }
   if (auto ok = check_complete(out.tensors, m); !ok) return refused(ok.error());
+  if (!m.rope_divisors.empty()) {
+    const formats::gguf_tensor of_rope{
+        std::string(formats::gguf_rope_factors_name), formats::gguf_type::f32, {m.rope_divisors.size()}, 0};
+    out.tensors.push_back({.tensor = of_rope, .made = m.rope_divisors});
+  }
   return out;
 }
 
@@ -363,6 +370,7 @@ core::result<gguf_export_report> export_gguf(const formats::tensor_source& from,
   for (const auto& t : planned.tensors) {
     tensors.push_back(t.tensor);
     total += t.tensor.bytes();
+    if (t.from == nullptr) continue;
     report.weights += t.tensor.elements();
     report.source_bytes += core::numel_of(t.from->shape) * core::size_of(t.from->type);
     if (!formats::blocks_of(t.tensor.type)) continue;
@@ -378,6 +386,12 @@ core::result<gguf_export_report> export_gguf(const formats::tensor_source& from,
     return {};
   };
   for (const auto& t : planned.tensors) {
+    if (t.from == nullptr) {
+      const auto values = std::as_bytes(std::span(t.made));
+      TROUPE_TRY(out.write(values));
+      TROUPE_TRY(done(values.size()));
+      continue;
+    }
     rounding_error lost;
     const auto* made = options.prepared != nullptr ? options.prepared->find(t.from->name) : nullptr;
     if (made != nullptr) lost = made->lost;

@@ -70,6 +70,8 @@ std::vector<family_key> keys_of(const families::family& f) {
   size(k.kv_heads, "Key and value heads; a divisor of the query heads; none: as many.");
   size(k.head_width, "Width of a head; none: the residual stream's width / query heads.");
   size(k.positions, "The longest sequence.");
+  size(k.window, "Tokens that a token attends to; null: all. Sequences may not be longer than that.");
+  flag(k.window_switch, "Attend to a window of tokens.");
   size(k.inner, k.inner.usual > 0 ? "Width inside the MLP." : "Width inside the MLP; none: 4 x the residual stream's.");
   add({k.activation, text, std::string(k.usual_activation), "The MLP's non-linearity."});
   flag(k.attention_bias, "Biases in the attention's matrices.");
@@ -85,7 +87,8 @@ std::vector<family_key> keys_of(const families::family& f) {
   if (f.is_rotary()) {
     add({"rope_theta", number, "10000", "Base of the rotary positions.",
          [](key_info& r) { r.at_least(1).below(1e12); }});
-    add({"rope_scaling", object, "none", "Scaling of the rotary positions; only rope_type default."});
+    add({"rope_scaling", object, "none",
+         "Scaling of the rotary positions, by its rope_type: default, linear, dynamic, llama3, yarn or longrope."});
     add({"rope_parameters", object, "none", "The newer form of rope_theta and rope_scaling."});
   }
   for (const auto& key : k.unread)

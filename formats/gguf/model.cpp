@@ -184,6 +184,11 @@ gguf_metadata metadata_of(const gguf_model& m) {
   set("attention.head_count_kv", m.kv_heads);
   set("rope.freq_base", static_cast<float>(m.rope_theta));
   set("rope.dimension_count", m.head_width);
+  if (!m.rope_scaling.empty()) {
+    set("rope.scaling.type", m.rope_scaling);
+    set("rope.scaling.factor", static_cast<float>(m.rope_factor));
+    if (m.rope_original_positions > 0) set("rope.scaling.original_context_length", m.rope_original_positions);
+  }
   set("vocab_size", m.vocabulary);
   if (uint64_t{m.heads} * m.head_width != m.width) {
     set("attention.key_length", m.head_width);

@@ -16,8 +16,15 @@ struct gguf_model {
   std::string architecture;  ///< architecture name of the family in GGUF files
   uint32_t blocks = 0, width = 0, inner = 0, heads = 0, kv_heads = 0, head_width = 0, positions = 0, vocabulary = 0;
   double norm_epsilon = 0;
-  double rope_theta = 0;          ///< base of the rotary positions' frequencies
-  bool has_rope_factors = false;  ///< true: a tensor of the file scales the rotary positions, as in Llama 3
+  double rope_theta = 0;  ///< base of the rotary positions' frequencies
+  /// Scaling of the rotary positions, for files that are written: value of the key rope.scaling.type (linear, yarn;
+  /// empty: none), the factor, and the number of positions before scaling (yarn).
+  std::string rope_scaling = {};
+  double rope_factor = 1;
+  uint32_t rope_original_positions = 0;
+  /// Divisors of the rotary frequencies, for files that are written: the tensor rope_freqs.weight; empty: none.
+  std::vector<float> rope_divisors = {};
+  bool has_rope_factors = false;  ///< true: a tensor of a file that was read scales the rotary positions, as in Llama 3
   bool tied = false;              ///< true: the head uses the embedding's weights
   bool attention_bias = false, mlp_bias = false;
 };

@@ -90,7 +90,11 @@ class model_comparison {
     number(keys.heads.name, theirs_.heads, ours_.heads);
     number(keys.kv_heads.name, theirs_.kv_heads, ours_.kv_heads);
     number(keys.head_width.name, theirs_.head_width, ours_.head_width);
-    if (ours_.family->is_rotary()) number("rope_theta", theirs_.rope_theta, ours_.rope_theta);
+    number(keys.window.name, theirs_.window, ours_.window);
+    if (ours_.family->is_rotary()) {
+      number("rope_theta", theirs_.rope.theta, ours_.rope.theta);
+      text("rope_scaling", text_of(theirs_.rope), text_of(ours_.rope));
+    }
     number(keys.norm_epsilon.name, theirs_.norm_epsilon, ours_.norm_epsilon);
     text(keys.activation, shown_activation(theirs_.act), shown_activation(ours_.act));
     text(tie_key, theirs_.tied ? "true" : "false", ours_.tied ? "true" : "false");
@@ -199,7 +203,8 @@ core::result<void> check_described_model(formats::tensor_source& from, const mod
   if (!problems.empty()) return other_model(from, problems.front().what.text, problems.front().key);
   TROUPE_ASSIGN(auto theirs, models::parse_model_spec(text, ignored));
   if (!model.tied && theirs.tied && has_own_head(from)) theirs.tied = false;
-  if (theirs.family != model.family)
+  // Families of one architecture in GGUF files, such as Llama and Mistral, compute alike.
+  if (theirs.family->gguf.architecture != model.family->gguf.architecture)
     return other_model(from, "model_type is of another family than this run's model", "model_type");
   TROUPE_TRY(tied_here());
   model_comparison compared(theirs, model, ignored);

@@ -22,7 +22,8 @@ family_model::family_model(const model_spec& spec, core::dtype type, uint64_t ro
       columns_(columns),
       place_(place),
       table_(make_model_table(spec, rows, columns, core::size_of(type), place.split, place.sequence)) {
-  if (spec.family->is_rotary()) angles_.emplace(spec.rope_theta, spec.head_width, columns, type, torch_device(device));
+  if (!spec.family->is_rotary()) return;
+  angles_.emplace(spec.rope, spec.head_width, columns, type, torch_device(device));
 }
 
 attention_shape family_model::own_heads(uint32_t unit) const {
@@ -88,7 +89,18 @@ std::unique_ptr<segment_run> family_model::embedding(segment_scope& scope) const
 
 at::Tensor family_model::packed(segment_scope& scope, const std::vector<at::Tensor>& projected) const {
   if (spec_.family->is_packed()) return projected.front();
-  return rotate_and_pack(scope, projected[0], projected[1], projected[2], own_heads(scope.unit()), *angles_);
+  at::Tensor queries = projected[0], keys = projected[1];
+  if (spec_.family->has_head_norms()) {
+    queries = normed_heads(scope, queries);
+    keys = normed_heads(scope, keys);
+  }
+  return rotate_and_pack(scope, queries, keys, projected[2], own_heads(scope.unit()),
+                         angles_->of(scope.batch().columns));
+}
+
+at::Tensor family_model::normed_heads(segment_scope& scope, const at::Tensor& heads) const {
+  const at::Tensor each = heads.view({heads.size(0), heads.size(1), -1, static_cast<int64_t>(spec_.head_width)});
+  return normed(scope, each, 0).y.front().view_as(heads);
 }
 
 at::Tensor family_model::mlp_output(segment_scope& scope, const std::vector<at::Tensor>& projected) const {

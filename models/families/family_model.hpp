@@ -45,6 +45,8 @@ class family_model final : public language_model {
   /// the outputs `projected` of the linear layers before attention; rotates queries and keys if the family has rotary
   /// positions.
   at::Tensor packed(segment_scope& scope, const std::vector<at::Tensor>& projected) const;
+  /// Applies the segment's next norm to each head of `heads`, (B, T, any number of heads * head_width).
+  at::Tensor normed_heads(segment_scope& scope, const at::Tensor& heads) const;
   /// Returns what the MLP adds to the residual path, before dropout, from the outputs `projected` of its first layers.
   at::Tensor mlp_output(segment_scope& scope, const std::vector<at::Tensor>& projected) const;
   /// Returns the MLP's last linear layer. Its rows are multiplied in panels of a fixed number of rows

@@ -17,6 +17,11 @@ core::result<std::unique_ptr<family_model>> make_family(const model_spec& spec, 
   if (columns > spec.positions)
     return core::fail(error_kind::bad_input, "the model has " + std::to_string(spec.positions) +
                                                  " positions, got sequences of " + std::to_string(columns));
+  if (spec.window > 0 && columns > spec.window)
+    return core::fail(error_kind::bad_input,
+                      "the model's tokens attend to a window of " + std::to_string(spec.window) +
+                          " tokens, which is computed only for sequences of up to as many tokens, got sequences of " +
+                          std::to_string(columns));
   return std::make_unique<family_model>(spec, type, rows, columns, place, device);
 }
 

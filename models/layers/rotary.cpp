@@ -46,7 +46,7 @@ at::Tensor starts_of(const segment_scope& scope, at::Device where) {
   return out.contiguous();
 }
 
-void move_part(const part& p, at::Tensor& packed, int64_t head_width, const rotary_angles& angles,
+void move_part(const part& p, at::Tensor& packed, int64_t head_width, const angle_table& angles,
                const at::Tensor& starts, direction way) {
   const core::dtype type = core_dtype(packed.scalar_type());
   const uint64_t bytes = core::size_of(type), heads = static_cast<uint64_t>(p.heads);
@@ -75,8 +75,8 @@ void move_part(const part& p, at::Tensor& packed, int64_t head_width, const rota
 
 struct rotary_node final : function_node {
   attention_shape shape;
-  const rotary_angles* angles = nullptr;  // cosines and sines, which the model owns; they outlive its segments
-  at::Tensor starts;                      // result of starts_of()
+  const angle_table* angles = nullptr;  // cosines and sines, which the model owns; they outlive its segments
+  at::Tensor starts;                    // result of starts_of()
   // Queries, keys and values, if backward recomputes them; this node can then recompute the packed tensor.
   std::vector<kept_tensor> inputs;
   std::vector<int64_t> sizes;  // shape of the packed tensor
@@ -108,34 +108,36 @@ struct rotary_node final : function_node {
   [[nodiscard]] std::string name() const override { return "rotary"; }
 };
 
-}  // namespace
-
-rotary_angles::rotary_angles(double theta, uint32_t head_width, uint64_t positions, core::dtype type,
-                             at::Device where) {
-  const auto count = static_cast<int64_t>(positions), half = static_cast<int64_t>(head_width / 2);
-  const at::ScalarType wide = sum_dtype(torch_dtype(type));
-  cosines = at::empty({count, half}, wide);
-  sines = at::empty({count, half}, wide);
+angle_table table_of(const rotary_positions& rope, uint32_t head_width, uint64_t columns, at::ScalarType wide,
+                     at::Device where) {
+  const auto count = static_cast<int64_t>(columns), half = static_cast<int64_t>(head_width / 2);
+  at::Tensor cosines = at::empty({count, half}, wide), sines = at::empty({count, half}, wide);
   AT_DISPATCH_FLOATING_TYPES(wide, "rotary_angles", [&] {
+    const auto frequencies = frequencies_of<scalar_t>(rope, head_width, columns);
     auto* c = cosines.mutable_data_ptr<scalar_t>();
     auto* s = sines.mutable_data_ptr<scalar_t>();
     for (int64_t t = 0; t < count; ++t)
       for (int64_t i = 0; i < half; ++i) {
-        // Angles are rounded to fp32 by the same operations as in transformers, because other roundings change the
-        // angles of far positions visibly.
-        const auto power = static_cast<scalar_t>(2 * i) / static_cast<scalar_t>(head_width);
-        const scalar_t frequency = scalar_t{1} / std::pow(static_cast<scalar_t>(theta), power);
-        const scalar_t angle = static_cast<scalar_t>(t) * frequency;
-        c[t * half + i] = std::cos(angle);
-        s[t * half + i] = std::sin(angle);
+        const scalar_t angle = static_cast<scalar_t>(t) * frequencies.angles[static_cast<size_t>(i)];
+        c[t * half + i] = std::cos(angle) * frequencies.scale;
+        s[t * half + i] = std::sin(angle) * frequencies.scale;
       }
   });
-  cosines = cosines.to(where);
-  sines = sines.to(where);
+  return {cosines.to(where), sines.to(where)};
+}
+
+}  // namespace
+
+rotary_angles::rotary_angles(const rotary_positions& rope, uint32_t head_width, uint64_t columns, core::dtype type,
+                             at::Device where)
+    : usual_columns_(rope.has_two_tables(columns) ? rope.original_positions : columns) {
+  const at::ScalarType wide = sum_dtype(torch_dtype(type));
+  usual_ = table_of(rope, head_width, usual_columns_, wide, where);
+  if (usual_columns_ < columns) beyond_ = table_of(rope, head_width, columns, wide, where);
 }
 
 at::Tensor rotate_and_pack(const segment_scope& scope, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                           const attention_shape& shape, const rotary_angles& angles) {
+                           const attention_shape& shape, const angle_table& angles) {
   at::Tensor packed;
   const at::Tensor starts = starts_of(scope, q.device());
   {

@@ -7,20 +7,35 @@
 
 #include "core/dtype.hpp"
 #include "models/layers/functions.hpp"
+#include "models/table/rotary_positions.hpp"
 
 namespace troupe::models {
 
-/// Tables of the cosines and sines of all angles, each (positions, head_width / 2), in fp32 (fp64 for fp64). Element i
-/// of a head is rotated with element i + head_width / 2, as Hugging Face stores Llama's weights. Source: Su et al. 2021
-/// (arXiv:2104.09864), section 3.
-struct rotary_angles {
-  rotary_angles(double theta, uint32_t head_width, uint64_t positions, core::dtype type, at::Device where);
+/// Cosines and sines of all angles of sequences, each (positions, head_width / 2), in fp32 (fp64 for fp64).
+struct angle_table {
   at::Tensor cosines, sines;
 };
 
-/// Rotates the heads of q (B, T, heads * D) and k (B, T, kv_heads * D) by the tokens' positions, and returns q, k and v
-/// of each token next to each other, as causal_attention requires.
+/// The angles of rotary positions. Element i of a head is rotated with element i + head_width / 2, as Hugging Face
+/// stores Llama's weights. Source: Su et al. 2021 (arXiv:2104.09864), section 3.
+class rotary_angles {
+ public:
+  /// Computes the angles for sequences of 1 to `columns` tokens.
+  rotary_angles(const rotary_positions& rope, uint32_t head_width, uint64_t columns, core::dtype type,
+                at::Device where);
+  /// Returns the angles of a batch whose sequences have `columns` tokens. The table lives as long as this object.
+  [[nodiscard]] const angle_table& of(uint64_t columns) const { return columns <= usual_columns_ ? usual_ : beyond_; }
+
+ private:
+  uint64_t usual_columns_;
+  angle_table usual_;   // angles of sequences of up to usual_columns_ tokens
+  angle_table beyond_;  // angles of longer sequences, if their frequencies differ
+};
+
+/// Rotates the heads of q (B, T, heads * D) and k (B, T, kv_heads * D) by `angles` at the tokens' positions, and
+/// returns q, k and v of each token next to each other, as causal_attention requires. `angles` must outlive the
+/// segment.
 at::Tensor rotate_and_pack(const segment_scope& scope, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                           const attention_shape& shape, const rotary_angles& angles);
+                           const attention_shape& shape, const angle_table& angles);
 
 }  // namespace troupe::models

@@ -88,18 +88,12 @@ constexpr value_row valued[] = {{"is_encoder_decoder", "false"},
                                 {"parallel_attn", "false"},
                                 {"alibi", "false"}};
 
-/// Keys inside the objects rope_scaling and rope_parameters that have no effect if rope_type is default.
-constexpr std::string_view harmless_rotary[] = {"rope_type",
-                                                "type",
-                                                "rope_theta",
-                                                "factor",
-                                                "attention_factor",
-                                                "beta_fast",
-                                                "beta_slow",
-                                                "truncate",
-                                                "low_freq_factor",
-                                                "high_freq_factor",
-                                                "original_max_position_embeddings"};
+/// Keys inside the objects rope_scaling and rope_parameters that have no effect with a rope_type that does not read
+/// them.
+constexpr std::string_view harmless_rotary[] = {
+    "rope_type",    "type",        "rope_theta", "factor",          "attention_factor",
+    "beta_fast",    "beta_slow",   "truncate",   "low_freq_factor", "high_freq_factor",
+    "short_factor", "long_factor", "mscale",     "mscale_all_dim",  "original_max_position_embeddings"};
 constexpr value_row valued_rotary[] = {{"partial_rotary_factor", "1"}};
 
 bool is_in(std::span<const std::string_view> list, std::string_view name) {

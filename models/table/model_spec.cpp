@@ -2,6 +2,8 @@
 // multiply them without overflow of 64 bits.
 #include "models/table/model_spec.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -28,6 +30,7 @@ constexpr uint64_t width_max = uint64_t{1} << 18;
 constexpr uint64_t inner_max = uint64_t{1} << 20;
 constexpr uint64_t positions_max = uint64_t{1} << 24;
 constexpr uint64_t vocabulary_max = uint64_t{1} << 24;
+constexpr double rope_factor_max = 1e6;
 constexpr uint64_t config_bytes_max = uint64_t{16} << 20;
 
 /// Reads the keys of one JSON object, by their own names or transformers' aliases, and collects the errors in them.
@@ -98,6 +101,12 @@ class key_reader {
   void wrong(std::string key, std::string text) {
     const bool of_sizes = families::is_size_key(key);
     problems_.push_back({std::move(key), {error_kind::bad_input, std::move(text)}, of_sizes});
+  }
+  [[nodiscard]] bool has(std::string_view key) const { return object_.contains(std::string(key)); }
+  /// True if the object has the key with the value null.
+  [[nodiscard]] bool is_null(std::string_view key) const {
+    const auto it = object_.find(std::string(key));
+    return it != object_.end() && it->is_null();
   }
   const json* find(std::string_view key) {
     asked_.emplace(key);
@@ -180,10 +189,80 @@ activation read_activation(key_reader& keys, std::string_view key, std::string_v
   return activation::gelu_tanh;
 }
 
-/// Reads the base of rotary positions (theta), from the key in older files or from the object `rope_parameters` in
-/// newer ones.
+/// Returns the numbers of the list `key`, each in (0, 1e6); empty if the key is absent. Reports an error for other
+/// values.
+std::vector<double> read_factors(key_reader& keys, std::string_view key) {
+  const json* v = keys.find(key);
+  std::vector<double> out;
+  if (v == nullptr) return out;
+  const auto is_factor = [](const json& f) {
+    return f.is_number() && f.get<double>() > 0 && f.get<double>() < rope_factor_max;
+  };
+  if (!v->is_array() || v->size() > width_max || !std::ranges::all_of(*v, is_factor)) {
+    keys.refuse(key, "a list of positive numbers", *v);
+    return out;
+  }
+  for (const json& factor : *v) out.push_back(factor.get<double>());
+  return out;
+}
+
+/// Reads the keys of `rope_scaling` or `rope_parameters` for its rope_type, which `r` has. `positions` is the model's
+/// number of positions. `original`, if above 0, is the number of positions before scaling, from a key outside of the
+/// object; it precedes the key inside, as in transformers.
+void read_scaling(key_reader& keys, uint32_t positions, uint32_t original, rotary_positions& r) {
+  const auto required = [&](std::string_view key, double low) {
+    if (keys.find(key) == nullptr)
+      keys.wrong(std::string(key),
+                 fmt::format("model key '{}': wanted a number for rope_type {}, got nothing", key, name_of(r.type)));
+    return keys.number(key, low, low, rope_factor_max);
+  };
+  constexpr double above_zero = 1e-6;
+  if (r.type == rope_type::plain) return;
+  const bool may_derive_factor = r.type == rope_type::longrope || r.type == rope_type::yarn;
+  if (!may_derive_factor) r.factor = required("factor", 1);
+  if (r.type == rope_type::linear || r.type == rope_type::dynamic) return;
+  r.original_positions = keys.size("original_max_position_embeddings", positions, positions_max);
+  if (original > 0) r.original_positions = original;
+  if (r.type == rope_type::yarn && !keys.has("factor"))
+    keys.wrong("factor", "model key 'factor': wanted a number, or null, for rope_type yarn, got nothing");
+  if (may_derive_factor)
+    r.factor =
+        keys.number("factor", static_cast<double>(positions) / r.original_positions, above_zero, rope_factor_max);
+  if (r.type == rope_type::llama3) {
+    r.low_frequency_factor = required("low_freq_factor", above_zero);
+    r.high_frequency_factor = required("high_freq_factor", above_zero);
+    if (keys.problems().empty() && r.high_frequency_factor <= r.low_frequency_factor)
+      keys.refuse("high_freq_factor", fmt::format("a number above low_freq_factor {}", r.low_frequency_factor),
+                  json(r.high_frequency_factor));
+  }
+  if (r.type != rope_type::yarn && r.type != rope_type::longrope) return;
+  if (keys.find("attention_factor") != nullptr)
+    r.attention_factor = keys.number("attention_factor", 1, above_zero, rope_factor_max);
+  if (r.type == rope_type::yarn) {
+    r.beta_fast = keys.number("beta_fast", 32, above_zero, rope_factor_max);
+    r.beta_slow = keys.number("beta_slow", 1, above_zero, rope_factor_max);
+    r.mscale = keys.number("mscale", 0, 0, rope_factor_max);
+    r.mscale_all_dim = keys.number("mscale_all_dim", 0, 0, rope_factor_max);
+    r.truncate = keys.flag("truncate", true);
+    return;
+  }
+  r.short_factors = read_factors(keys, "short_factor");
+  r.long_factors = read_factors(keys, "long_factor");
+}
+
+/// Reads the rotary positions: their base from the key in older files or from the object `rope_parameters` in newer
+/// ones, and their scaling from that object or from `rope_scaling`.
 void read_rotary(key_reader& keys, model_spec& spec) {
-  spec.rope_theta = keys.number("rope_theta", 10000.0, 1.0, 1e12);
+  rotary_positions& rope = spec.rope;
+  rope.theta = keys.number("rope_theta", 10000.0, 1.0, 1e12);
+  uint32_t original = 0;
+  if (keys.find("original_max_position_embeddings") != nullptr)
+    original = keys.size("original_max_position_embeddings", 1, positions_max);
+  const json *scaling = keys.find("rope_scaling"), *parameters = keys.find("rope_parameters");
+  if (scaling != nullptr && parameters != nullptr && !scaling->empty() && *scaling != *parameters)
+    return keys.wrong("rope_scaling",
+                      "model keys 'rope_scaling' and 'rope_parameters' are two forms of one key and "
+                      "differ: remove one of them");
   for (const char* name : {"rope_scaling", "rope_parameters"}) {
     const json* object = keys.find(name);
     if (object == nullptr) continue;
@@ -193,9 +272,14 @@ void read_rotary(key_reader& keys, model_spec& spec) {
     }
     key_reader inner(*object);
     const std::string type = inner.text("rope_type", inner.text("type", "default"));
-    if (type != "default") inner.refuse("rope_type", "\"default\"", type);
-    spec.rope_theta = inner.number("rope_theta", spec.rope_theta, 1.0, 1e12);
-    if (type == "default") inner.add(unread_rotary_problems(name, *object, inner.unread()));
+    rope.theta = inner.number("rope_theta", rope.theta, 1.0, 1e12);
+    if (const auto known = rope_type_named(type)) {
+      rope.type = *known;
+      read_scaling(inner, spec.positions, original, rope);
+      inner.add(unread_rotary_problems(name, *object, inner.unread()));
+    } else {
+      inner.refuse("rope_type", "one of " + rope_types_joined(), type);
+    }
     for (const spec_problem& p : inner.problems()) keys.wrong(name, p.what.text + ", in '" + name + "'");
   }
 }
@@ -224,12 +308,41 @@ uint32_t read_head_width(key_reader& keys, const families::config_keys& k, const
   return spec.width / spec.heads;
 }
 
+/// Reads the window of attention: none if its key is null, if its switch is off, or if config.json names full attention
+/// for every layer. A window of some layers counts as one of the model.
+void read_window(key_reader& keys, const families::config_keys& k, model_spec& spec) {
+  if (k.window.name.empty()) return;
+  const bool is_on = read_flag(keys, k.window_switch) || k.window_switch.name.empty();
+  const uint32_t window = read_size(keys, k.window, positions_max);
+  if (is_on && !keys.is_null(k.window.name)) spec.window = window;
+  const json* kinds = keys.find("layer_types");
+  if (kinds == nullptr) return;
+  const auto is_full = [](const json& kind) { return kind == "full_attention" || kind == "attention"; };
+  if (kinds->is_array() && std::ranges::all_of(*kinds, is_full)) {
+    spec.window = 0;
+  } else if (!kinds->is_array() || spec.window == 0 || !std::ranges::all_of(*kinds, [&](const json& kind) {
+               return is_full(kind) || kind == "sliding_attention";
+             })) {
+    keys.refuse("layer_types",
+                spec.window == 0 ? "full_attention in every layer of a model without a window"
+                                 : "full_attention or sliding_attention in every layer",
+                *kinds);
+  }
+}
+
 /// Reports an error unless the numbers of heads and key-value heads, their width and the model's width are consistent.
 void check_heads(key_reader& keys, const families::family& f, const model_spec& spec) {
   const auto& k = f.keys;
   const std::string heads(k.heads.name);
   if (f.is_rotary() && spec.head_width % 2 != 0)
     keys.wrong(heads, "rotary positions require an even head width, got " + std::to_string(spec.head_width));
+  if (f.is_rotary() && spec.rope.type == rope_type::longrope)
+    for (const auto& [name, factors] :
+         {std::pair{"short_factor", &spec.rope.short_factors}, std::pair{"long_factor", &spec.rope.long_factors}})
+      if (factors->size() != spec.head_width / 2)
+        keys.wrong("rope_scaling", fmt::format("model key '{}' of rope_type longrope: wanted {} numbers, one for each "
+                                               "pair of a head's elements, got {}",
+                                               name, spec.head_width / 2, factors->size()));
   if (uint64_t{spec.heads} * spec.head_width > width_max)
     keys.wrong(heads, "model keys '" + heads + "' x '" + std::string(k.head_width.name) + "': wanted at most " +
                           std::to_string(width_max) + ", got " +
@@ -261,6 +374,7 @@ void read_keys(const families::family& f, key_reader& keys, model_spec& spec) {
   spec.residual_dropout = read_dropout(keys, k.residual_dropout);
   for (const auto& flag : k.fixed) keys.only(flag.name, flag.value);
   if (f.is_rotary()) read_rotary(keys, spec);
+  read_window(keys, k, spec);
   spec.head_width = read_head_width(keys, k, spec);
   // Done only without earlier errors, because the check combines several keys.
   if (keys.problems().empty()) check_heads(keys, f, spec);

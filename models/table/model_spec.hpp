@@ -12,6 +12,7 @@
 #include "core/error.hpp"
 #include "core/model_table.hpp"
 #include "families/rows.hpp"
+#include "models/table/rotary_positions.hpp"
 #include "models/table/tp_split.hpp"
 
 namespace troupe::models {
@@ -29,7 +30,8 @@ struct model_spec {  ///< sizes of a transformer model, and its choices such as 
   bool mlp_bias = true;
   double norm_epsilon = 1e-5;
   double initializer_range = 0.02;
-  double rope_theta = 10000.0;
+  uint32_t window = 0;    ///< number of tokens that a token attends to, itself and those before it; 0: all
+  rotary_positions rope;  ///< positions of a family with rotary positions
   float embedding_dropout = 0, attention_dropout = 0, residual_dropout = 0;
   /// Number of rows (tokens) of logits that the head computes at a time (row_tiles.hpp), set by the job and not by a
   /// key of config.json; 0: all.

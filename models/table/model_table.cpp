@@ -112,16 +112,18 @@ double attention_flops(const model_spec& s, const extent& e) {
 }
 
 /// Returns the bytes that an attention segment keeps for backward: its input (the norm is recomputed), queries, keys,
-/// values, and the outputs of the heads.
+/// values, and the outputs of the heads; also the queries and keys before their norms, if heads have norms.
 uint64_t attention_saved(const model_spec& s, const extent& e) {
   const double q = double{1} * s.heads * s.head_width, kv = double{2} * s.kv_heads * s.head_width;
-  return e.activations(s.width + 2 * q + kv);
+  return e.activations(s.width + 2 * q + kv + (s.family->has_head_norms() ? q + kv / 2 : 0));
 }
 
 /// Returns the costs of keeping fewer activations of an attention segment: bytes kept (input and outputs of the heads),
 /// bytes that backward needs in addition, and flops to recompute queries, keys and values from the norm's output.
-/// Rotation meanwhile holds a second copy of the queries.
+/// Rotation meanwhile holds a second copy of the queries. Nothing is returned if heads have norms, whose inputs are
+/// always kept.
 core::light_keeping attention_light(const model_spec& s, const extent& e) {
+  if (s.family->has_head_norms()) return {};
   const double q = double{1} * s.heads * s.head_width, kv = double{2} * s.kv_heads * s.head_width;
   const double turned = s.family->is_rotary() ? q : 0;
   return {e.activations(s.width + q), e.activations(s.width + q + kv + turned), e.product(s.width, q + kv)};
@@ -397,8 +399,13 @@ class block_writer {
       to.push_back(of_heads(linear(names_.key, s_.width, kv_width, biased), 0, s_.kv_heads));
       to.push_back(of_heads(linear(names_.value, s_.width, kv_width, biased), 0, s_.kv_heads));
     }
+    layer_info output = of_heads(
+        residual(names_.attention_output, q_width, biased && !s_.family->attention_output_is_unbiased), s_.heads, 0);
+    if (s_.family->has_head_norms())  // the parameters of these norms follow those of the output layer in files
+      for (const std::string_view name : {names_.query_norm, names_.key_norm})
+        to.push_back(w_.norm(named(name), s_.head_width, norm_bias(s_)));
     to.push_back(attention_layer(w_, s_, named(names_.attention)));
-    to.push_back(of_heads(residual(names_.attention_output, q_width, biased), s_.heads, 0));
+    to.push_back(std::move(output));
   }
   void add_mlp(std::vector<layer_info>& to) {
     if (s_.family->is_gated()) to.push_back(linear(names_.gate, s_.width, s_.inner, s_.mlp_bias));

@@ -247,7 +247,7 @@ BOOST_AUTO_TEST_CASE(transposed_layers_of_nanogpt_are_named_as_such) {
 BOOST_AUTO_TEST_CASE(a_family_that_is_not_known_has_its_embedding_and_layers_compared) {
   whole_folder f(whole_llama);
   auto keys = json::parse(whole_llama);
-  keys["model_type"] = "mistral";
+  keys["model_type"] = "gemma";
   f.folder.write("hf/config.json", keys.dump());
   f.check_well(f.checkpoint({"to-hf", "hf", "same"}));
   keys["num_hidden_layers"] = 2;
@@ -430,11 +430,12 @@ BOOST_AUTO_TEST_CASE(a_source_that_describes_another_model_is_refused_by_key) {
   f.check_refused(resumed("rms_norm_eps", 1e-3), other + "rms_norm_eps is 0.001 there and", 1);
   f.check_refused(resumed("hidden_act", "gelu"), other + "hidden_act is gelu there and silu in", 1);
   f.check_refused(resumed("num_attention_heads", 2), other, 1);
-  f.check_refused(resumed("rope_scaling", {{"rope_type", "linear"}, {"factor", 2.0}}), other + "model key 'rope_type'",
-                  1);
+  f.check_refused(resumed("rope_scaling", {{"rope_type", "linear"}, {"factor", 2.0}}),
+                  other + "rope_scaling is linear, factor 2 there and default in this run's model", 1);
+  f.check_refused(resumed("rope_scaling", {{"rope_type", "mrope"}}), other + "model key 'rope_type'", 1);
   f.check_refused(resumed("sliding_window", 8), other + "model key 'sliding_window': wanted null, got 8", 1);
   f.check_refused(resumed("num_local_experts", 8), other + "model key 'num_local_experts'", 1);
-  f.check_refused(resumed("model_type", "mistral"), other + "model key 'model_type'", 1);
+  f.check_refused(resumed("model_type", "bloom"), other + "model key 'model_type'", 1);
   f.check_well(f.troupe({"train", "job.yaml", "--resume", "hf", "--fresh", "--set", "model.ignore_keys=[model_type]"}));
   f.check_refused(
       f.troupe({"train", "job.yaml", "--resume", "hf", "--fresh", "--set", "model.ignore_keys=[model_typ]"}),
@@ -464,7 +465,10 @@ BOOST_AUTO_TEST_CASE(a_gguf_files_scaling_of_positions_is_carried_and_what_confi
   f.check_well(f.checkpoint({"to-hf", "linear.gguf", "linear"}));
   const auto linear = json::parse(scratch_folder::read(f.folder / "linear/config.json"));
   BOOST_TEST(linear["rope_scaling"] == json({{"rope_type", "linear"}, {"factor", 4.0}}));
-  f.check_refused(f.checkpoint({"to-gguf", "linear.gguf", "again.gguf"}), "model key 'rope_type': wanted \"default\"");
+  f.check_well(f.checkpoint({"to-gguf", "linear", "again.gguf", "--type", "f32", "--tokenizer", "bytes"}));
+  f.check_well(f.checkpoint({"to-hf", "again.gguf", "again"}));
+  BOOST_TEST(json::parse(scratch_folder::read(f.folder / "again/config.json"))["rope_scaling"] ==
+             linear["rope_scaling"]);
   add_keys(f.folder / "m.gguf", f.folder / "yarn.gguf",
            {{"llama.rope.scaling.type", gguf_value::of(std::string("yarn"))},
             {"llama.rope.scaling.factor", gguf_value::of(2.0F)},
@@ -488,13 +492,13 @@ BOOST_AUTO_TEST_CASE(a_gguf_file_of_an_architecture_that_is_not_known_is_refused
   const whole_folder f(whole_llama);
   f.check_well(f.checkpoint({"to-gguf", "hf", "m.gguf", "--type", "f32", "--tokenizer", "bytes"}));
   add_keys(f.folder / "m.gguf", f.folder / "other.gguf",
-           {{"general.architecture", formats::gguf_value::of(std::string("qwen2"))}});
+           {{"general.architecture", formats::gguf_value::of(std::string("gemma2"))}});
   auto keys = json::parse(scratch_folder::read(f.folder / "hf/config.json"));
-  keys["model_type"] = "qwen2";
-  f.folder.write("qwen2.json", keys.dump());
-  const std::string words = "'other.gguf' has the architecture qwen2, which is not known here";
+  keys["model_type"] = "gemma2";
+  f.folder.write("gemma2.json", keys.dump());
+  const std::string words = "'other.gguf' has the architecture gemma2, which is not known here";
   f.check_refused(f.checkpoint({"to-hf", "other.gguf", "out"}), words);
-  f.check_refused(f.checkpoint({"to-hf", "other.gguf", "out", "--model-config", "qwen2.json"}), words);
+  f.check_refused(f.checkpoint({"to-hf", "other.gguf", "out", "--model-config", "gemma2.json"}), words);
   f.check_refused(f.checkpoint({"to-gguf", "other.gguf", "out.gguf", "--tokenizer", "bytes"}), words);
 }
 

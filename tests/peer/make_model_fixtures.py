@@ -12,7 +12,8 @@ import sys
 
 import torch
 from safetensors.torch import save_file
-from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
+from transformers import (GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM,
+                          Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM)
 
 ROWS, COLUMNS, VOCABULARY = 2, 12, 48
 
@@ -20,6 +21,13 @@ GPT2 = dict(n_layer=2, n_embd=24, n_head=3, n_positions=16, vocab_size=VOCABULAR
             resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=0, eos_token_id=0)
 LLAMA = dict(num_hidden_layers=2, hidden_size=24, intermediate_size=40, num_attention_heads=4,
              max_position_embeddings=16, vocab_size=VOCABULARY, bos_token_id=0, eos_token_id=0)
+
+
+
+def rope_llama(**rope):
+    """A Llama with heads of eight elements whose rotary positions are scaled."""
+    return LlamaConfig(**LLAMA | dict(num_hidden_layers=1), num_key_value_heads=2, head_dim=8, rope_parameters=dict(rope_theta=100.0, **rope))
+
 
 MODELS = {
     "gpt2": (GPT2LMHeadModel, GPT2Config(**GPT2)),
@@ -29,6 +37,20 @@ MODELS = {
     "llama_tied_bias": (LlamaForCausalLM, LlamaConfig(**LLAMA, num_key_value_heads=1, head_dim=8, attention_bias=True,
                                                       mlp_bias=True, tie_word_embeddings=True,
                                                       rope_parameters=dict(rope_type="default", rope_theta=500.0))),
+    "llama_rope_llama3": (LlamaForCausalLM, rope_llama(rope_type="llama3", factor=8.0, low_freq_factor=1.0,
+                                                       high_freq_factor=4.0, original_max_position_embeddings=8)),
+    "llama_rope_linear": (LlamaForCausalLM, rope_llama(rope_type="linear", factor=2.5)),
+    "llama_rope_dynamic": (LlamaForCausalLM, rope_llama(rope_type="dynamic", factor=2.0)),
+    "llama_rope_yarn": (LlamaForCausalLM, rope_llama(rope_type="yarn", factor=4.0, beta_fast=2.0, beta_slow=0.25,
+                                                     original_max_position_embeddings=8)),
+    "llama_rope_longrope": (LlamaForCausalLM, rope_llama(rope_type="longrope", original_max_position_embeddings=4,
+                                                         short_factor=[1.0, 1.1, 1.2, 1.5],
+                                                         long_factor=[1.0, 2.0, 3.5, 8.0])),
+    "mistral": (MistralForCausalLM, MistralConfig(**LLAMA, num_key_value_heads=2, head_dim=8, sliding_window=14)),
+    "qwen2": (Qwen2ForCausalLM, Qwen2Config(**LLAMA, num_key_value_heads=2, tie_word_embeddings=True)),
+    "qwen3": (Qwen3ForCausalLM, Qwen3Config(**LLAMA, num_key_value_heads=2, head_dim=8)),
+    "qwen3_bias": (Qwen3ForCausalLM, Qwen3Config(**LLAMA, num_key_value_heads=4, head_dim=6, attention_bias=True,
+                                                 tie_word_embeddings=True)),
 }
 
 

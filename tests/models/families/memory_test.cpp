@@ -194,6 +194,10 @@ const std::string llama_json =
     R"({"model_type": "llama", "num_hidden_layers": 1, "hidden_size": 128, "num_attention_heads": 4,
         "num_key_value_heads": 2, "intermediate_size": 200, "max_position_embeddings": 128, "vocab_size": 400})";
 
+const std::string qwen3_json =
+    R"({"model_type": "qwen3", "num_hidden_layers": 1, "hidden_size": 128, "num_attention_heads": 4, "head_dim": 48,
+        "num_key_value_heads": 2, "intermediate_size": 200, "max_position_embeddings": 128, "vocab_size": 400})";
+
 const std::string gpt2_by_aten_json = R"({"model_type": "gpt2", "n_layer": 1, "n_embd": 128, "n_head": 4,
                                           "n_positions": 128, "vocab_size": 400, "activation_function": "relu"})";
 const std::string llama_by_aten_json =
@@ -207,6 +211,13 @@ BOOST_AUTO_TEST_CASE(gpt2_keeps_the_bytes_of_its_table) {
 
 BOOST_AUTO_TEST_CASE(llama_keeps_the_bytes_of_its_table) {
   for (const core::dtype type : {core::dtype::f32, core::dtype::bf16}) check_saved_bytes(llama_json, type);
+}
+
+BOOST_AUTO_TEST_CASE(a_model_with_norms_of_heads_keeps_the_bytes_of_its_table) {
+  for (const core::dtype type : {core::dtype::f32, core::dtype::bf16}) {
+    check_saved_bytes(qwen3_json, type);
+    check_weight_bytes(qwen3_json, type);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(segments_that_keep_less_keep_and_take_the_bytes_of_their_table) {

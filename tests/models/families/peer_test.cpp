@@ -3,6 +3,7 @@
 #include <boost/test/unit_test.hpp>
 #include <cstring>
 #include <filesystem>
+#include <string_view>
 
 #include "formats/safetensors/safetensors.hpp"
 #include "models/families/hugging_face.hpp"
@@ -63,7 +64,19 @@ struct peer_model {
   std::vector<uint32_t> starts;  // first columns of the documents, if the fixture has packed rows
 };
 
-constexpr const char* names[] = {"gpt2", "gpt2_untied", "llama", "llama_tied_bias"};
+constexpr const char* names[] = {"gpt2",
+                                 "gpt2_untied",
+                                 "llama",
+                                 "llama_tied_bias",
+                                 "llama_rope_llama3",
+                                 "llama_rope_linear",
+                                 "llama_rope_dynamic",
+                                 "llama_rope_yarn",
+                                 "llama_rope_longrope",
+                                 "mistral",
+                                 "qwen2",
+                                 "qwen3",
+                                 "qwen3_bias"};
 
 void check_gradients(const std::string& name, const std::string& file = "expected.safetensors") {
   peer_model m(name, core::dtype::f32, file);
@@ -139,8 +152,10 @@ BOOST_AUTO_TEST_CASE(packed_documents_have_the_loss_and_gradients_of_the_peers_b
 }
 
 BOOST_AUTO_TEST_CASE(the_logits_are_the_peers) {
-  for (const char* name : names) {
-    BOOST_TEST_CONTEXT(name) { check_logits(name); }
+  for (const std::string_view name : names) {
+    // The fixture has the logits of whole sequences, and LongRoPE's frequencies depend on a sequence's length.
+    if (name == "llama_rope_longrope") continue;
+    BOOST_TEST_CONTEXT(name) { check_logits(std::string(name)); }
   }
 }
 

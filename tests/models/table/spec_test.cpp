@@ -70,11 +70,54 @@ BOOST_AUTO_TEST_CASE(a_null_key_is_an_absent_one) {
 }
 
 BOOST_AUTO_TEST_CASE(the_rotary_base_is_read_from_either_place) {
-  BOOST_TEST(parsed(R"({"model_type": "llama", "rope_theta": 5e5})").rope_theta == 5e5);
+  BOOST_TEST(parsed(R"({"model_type": "llama", "rope_theta": 5e5})").rope.theta == 5e5);
   BOOST_TEST(
-      parsed(R"({"model_type": "llama", "rope_parameters": {"rope_type": "default", "rope_theta": 7}})").rope_theta ==
+      parsed(R"({"model_type": "llama", "rope_parameters": {"rope_type": "default", "rope_theta": 7}})").rope.theta ==
       7);
-  BOOST_TEST(parsed(R"({"model_type": "llama", "rope_theta": 9, "rope_scaling": null})").rope_theta == 9);
+  BOOST_TEST(parsed(R"({"model_type": "llama", "rope_theta": 9, "rope_scaling": null})").rope.theta == 9);
+}
+
+BOOST_AUTO_TEST_CASE(the_scaling_of_rotary_positions_is_read_from_either_form_as_transformers_reads_it) {
+  const auto of = [](const std::string& key, const std::string& scaling, const std::string& more = "") {
+    return parsed(
+               R"({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 8, "max_position_embeddings": 64, )" +
+               more + '"' + key + "\": {" + scaling + "}}")
+        .rope;
+  };
+  const std::string llama3 = R"("rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4,
+                                "original_max_position_embeddings": 16)";
+  for (const char* key : {"rope_scaling", "rope_parameters"})
+    BOOST_TEST(text_of(of(key, llama3)) ==
+               "llama3, factor 8, 16 original positions, low_freq_factor 1, high_freq_factor 4");
+  BOOST_TEST(text_of(of("rope_scaling", R"("type": "linear", "factor": 2.5)")) == "linear, factor 2.5");
+  BOOST_TEST(text_of(of("rope_scaling", R"("type": "dynamic", "factor": 2)")) == "dynamic");
+  BOOST_TEST(text_of(of("rope_parameters", R"("rope_type": "yarn", "factor": null)", R"("rope_theta": 100, )")) ==
+             "yarn, factor 1, 64 original positions, beta_fast 32, beta_slow 1, attention factor 1");
+  // A key outside of the object precedes the key inside.
+  const auto outside = of("rope_scaling", llama3, R"("original_max_position_embeddings": 32, )");
+  BOOST_TEST(outside.original_positions == 32U);
+  const auto lists =
+      of("rope_scaling", R"("type": "longrope", "short_factor": [1, 1, 2, 2], "long_factor": [1, 2, 4, 8],
+                                           "original_max_position_embeddings": 16)");
+  BOOST_TEST(lists.factor == 4);
+  BOOST_TEST((!lists.has_two_tables(16) && lists.has_two_tables(17)));
+  BOOST_TEST((frequencies_of<double>(lists, 8, 16).angles[1] > frequencies_of<double>(lists, 8, 17).angles[1]));
+}
+
+BOOST_AUTO_TEST_CASE(a_window_counts_if_its_switch_is_on_and_some_layer_has_it) {
+  const auto window = [](const std::string& type, const std::string& keys) {
+    return parsed(R"({"model_type": ")" + type + "\"" + keys + "}").window;
+  };
+  BOOST_TEST(window("llama", "") == 0U);
+  BOOST_TEST(window("mistral", "") == 4096U);
+  BOOST_TEST(window("mistral", R"(, "sliding_window": null)") == 0U);
+  BOOST_TEST(window("mistral", R"(, "sliding_window": 8)") == 8U);
+  BOOST_TEST(window("qwen2", R"(, "sliding_window": 8)") == 0U);
+  BOOST_TEST(window("qwen2", R"(, "sliding_window": 8, "use_sliding_window": true)") == 8U);
+  const std::string on =
+      R"(, "sliding_window": 8, "use_sliding_window": true, "num_hidden_layers": 2, "layer_types": )";
+  BOOST_TEST(window("qwen3", on + R"(["full_attention", "full_attention"])") == 0U);
+  BOOST_TEST(window("qwen3", on + R"(["full_attention", "sliding_attention"])") == 8U);
 }
 
 BOOST_AUTO_TEST_CASE(impossible_models_are_refused_with_the_key_named) {
@@ -104,6 +147,18 @@ BOOST_AUTO_TEST_CASE(impossible_models_are_refused_with_the_key_named) {
       {R"({"model_type": "llama", "hidden_size": 96, "head_dim": 3})", "head width"},
       {R"({"model_type": "llama", "rope_scaling": {"rope_type": "yarn"}})", "rope_scaling"},
       {R"({"model_type": "llama", "rope_parameters": 3})", "rope_parameters"},
+      {R"({"model_type": "llama", "rope_scaling": {"rope_type": "mrope"}})", "one of default, linear"},
+      {R"({"model_type": "llama", "rope_scaling": {"type": "linear"}})", "'factor'"},
+      {R"({"model_type": "llama", "rope_scaling": {"type": "linear", "factor": 0.5}})", "'factor'"},
+      {R"({"model_type": "llama", "rope_scaling": {"type": "llama3", "factor": 8, "low_freq_factor": 4,
+           "high_freq_factor": 4}})",
+       "above low_freq_factor 4"},
+      {R"({"model_type": "llama", "rope_scaling": {"type": "longrope", "short_factor": [1]}})", "'short_factor'"},
+      {R"({"model_type": "llama", "rope_scaling": {"type": "longrope", "short_factor": [0]}})", "positive numbers"},
+      {R"({"model_type": "llama", "rope_scaling": {"type": "linear", "factor": 2}, "rope_parameters": {"factor": 3}})",
+       "two forms of one key"},
+      {R"({"model_type": "qwen3", "layer_types": ["sliding_attention"]})", "without a window"},
+      {R"({"model_type": "mistral", "layer_types": ["chunked_attention"]})", "full_attention or sliding_attention"},
   };
   for (const auto& [json, named] : refused) {
     const auto spec = parse_model_spec(json);
@@ -201,7 +256,7 @@ BOOST_AUTO_TEST_CASE(a_key_to_ignore_that_is_not_there_is_told_with_the_keys_tha
              "has no key 'z' to ignore; its unknown keys: 'x', 'rope_scaling.y'");
   BOOST_TEST(absent(R"("a": 1, "b": 1, "c": 1, "d": 1, "e": 1, "f": 1, "model_type": "gpt2")", {"z"}) ==
              "has no key 'z' to ignore; its unknown keys: 'a', 'b', 'c', 'd', 'e', ...");
-  BOOST_TEST(absent(R"("model_type": "mistral", "x": 1)", {"z"}) == "has no key 'z' to ignore");
+  BOOST_TEST(absent(R"("model_type": "bloom", "x": 1)", {"z"}) == "has no key 'z' to ignore");
   // The first key is inside an object; the second has a dot in its own name, as in a GGUF file.
   const std::string inner = R"("rope_scaling": {"rope_type": "yarn", "factor": 2}, "llama.expert_count": 8)";
   BOOST_TEST(absent(inner, {"rope_scaling.factor", "llama.expert_count"}) == "");
@@ -237,7 +292,7 @@ BOOST_AUTO_TEST_CASE(a_key_that_changes_the_model_is_refused_and_one_that_no_tab
   BOOST_TEST((*scaled)->width == 4096U);
   BOOST_TEST(!parse_model_sizes(R"({"model_type": "llama", "x": 1})").has_value());
   BOOST_TEST(!parse_model_sizes(R"({"model_type": "gpt2", "n_embd": 0})").has_value());
-  const auto unknown = parse_model_sizes(R"({"model_type": "mistral", "x": 1})");
+  const auto unknown = parse_model_sizes(R"({"model_type": "bloom", "x": 1})");
   BOOST_REQUIRE(unknown.has_value());
   BOOST_TEST(!unknown->has_value());
 }

@@ -54,7 +54,7 @@ gguf_metadata keys_of(const data::vocabulary& v, uint64_t tokens) {
   }
   set("model", std::string(model_of(v.kind)));
   const bool is_byte_level = v.kind == vocabulary_kind::byte_level;
-  set("pre", is_byte_level ? v.words : std::string("default"));
+  set("pre", is_byte_level ? std::string(name_of(v.rules.words)) : std::string("default"));
   set("tokens", std::move(texts));
   if (!is_byte_level) set("scores", std::span<const float>(scores));
   set("token_type", std::span<const int32_t>(kinds));

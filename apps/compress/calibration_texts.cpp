@@ -44,16 +44,21 @@ core::result<std::shared_ptr<data::tokenizer>> tokenizer_of(const compress_argum
   if (metadata.text("tokenizer.ggml.model") == "gpt2") {
     const auto* words = metadata.find("tokenizer.ggml.tokens");
     const auto* merges = metadata.find("tokenizer.ggml.merges");
-    if (const auto cut = metadata.text("tokenizer.ggml.pre"); !cut.empty() && cut != "gpt-2" && cut != "default")
-      return core::refused(
-          fmt::format("'{}' splits words as {}, which is not supported yet (only GPT-2's way is): give a tokenizer "
-                      "by --tokenizer, a path or '{}'",
-                      formats::shown_place(from.source), core::shown(cut), bytes_name));
+    const auto cut = metadata.text("tokenizer.ggml.pre");
+    const auto pattern = data::word_pattern_named(cut.empty() || cut == "default" ? "gpt-2" : cut);
+    if (!pattern)
+      return core::refused(fmt::format(
+          "'{}' splits words as {}, which is not supported: give a tokenizer by --tokenizer, a path or '{}'",
+          formats::shown_place(from.source), core::shown(cut), bytes_name));
+    // GGUF files name the pattern alone; the families that use it prepare texts by these further rules.
+    const data::text_rules rules{.words = *pattern,
+                                 .composes = *pattern == data::word_pattern::qwen2,
+                                 .takes_whole_words = *pattern == data::word_pattern::llama3};
     std::optional<uint32_t> end;
     if (const auto id = metadata.whole("tokenizer.ggml.eos_token_id"); id && *id < data::max_vocabulary)
       end = static_cast<uint32_t>(*id);
     if (words != nullptr && merges != nullptr) {
-      auto made = data::byte_pair_of(words->texts, merges->texts, end);
+      auto made = data::byte_pair_of(words->texts, merges->texts, end, {}, rules);
       if (!made) return fail(made.error().in(fmt::format("'{}'", formats::shown_place(from.source))));
       return shared(std::move(made));
     }

@@ -57,6 +57,17 @@ std::string added_words::as_text() const {
   return out;
 }
 
+core::result<void> check_rules_of_added_words(const std::filesystem::path& folder, std::span<const added_word> words,
+                                              const text_rules& rules) {
+  if (!rules.composes) return {};
+  const auto word = std::ranges::find_if(words, [](const added_word& w) { return w.is_normalized && !w.is_special; });
+  if (word == words.end()) return {};
+  return core::refused(fmt::format(
+      "'{}': the added token '{}' is normalized, and the tokenizer composes characters (NFC): such tokens are "
+      "not supported; mark it with \"normalized\": false if it may be found before characters are composed",
+      folder.string(), core::shown(word->text)));
+}
+
 core::result<void> check_added_word(const added_word& w) {
   const bool has_blank = w.text.find_first_of(" \t\r\n") != std::string::npos;
   if (!w.is_bounded && !has_blank) return {};

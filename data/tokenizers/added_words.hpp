@@ -11,6 +11,7 @@
 
 #include "core/error.hpp"
 #include "data/tokenizers/special_tokens.hpp"
+#include "data/tokenizers/text_rules.hpp"
 
 namespace troupe::data {
 
@@ -44,6 +45,11 @@ class added_words {
   size_t verbatim_ = 0;            ///< number of words that are not normalized
   std::array<bool, 256> begins_{};
 };
+
+/// Refuses a folder whose texts are composed before its normalized words are found, if it has such words: they are
+/// found in texts as they are.
+core::result<void> check_rules_of_added_words(const std::filesystem::path& folder, std::span<const added_word> words,
+                                              const text_rules& rules);
 
 /// Refuses a word that contains blanks, or whose match depends on the text around it, with the reason: texts with such
 /// a word cannot yet be encoded as in transformers.

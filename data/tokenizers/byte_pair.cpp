@@ -6,6 +6,8 @@
 #include <cassert>
 #include <cstring>
 #include <queue>
+#include <string_view>
+#include <unordered_map>
 
 #include "core/math.hpp"
 #include "core/utf8.hpp"
@@ -94,11 +96,20 @@ uint64_t hash_of(std::string_view word) {
   return core::mix64(hash ^ rest);
 }
 
+/// True if a character that begins with the byte may be composed with the character before it.
+bool may_compose(char first) {
+  constexpr unsigned char first_byte_of_marks = 0xCC;
+  return static_cast<unsigned char>(first) >= first_byte_of_marks;
+}
+
 class byte_pair_tokenizer final : public tokenizer {
  public:
   byte_pair_tokenizer(byte_pair_vocabulary v, tokenizer_description d, word_cutter cutter)
       : vocabulary_(std::move(v)), cutter_(std::move(cutter)) {
     description_ = std::move(d);
+    if (vocabulary_.rules.takes_whole_words)
+      for (uint32_t token = 0; token < vocabulary_.bytes_of.size(); ++token)
+        whole_words_.emplace(vocabulary_.bytes_of[token], token);
   }
 
   core::result<void> encode(std::string_view text, std::vector<uint32_t>& out) override {
@@ -119,12 +130,14 @@ class byte_pair_tokenizer final : public tokenizer {
 
   core::result<std::optional<size_t>> last_word_end(std::string_view text, size_t most) override {
     size_t last = 0;
+    // In a text whose characters are not composed, words of the composed text end at other places.
+    if (vocabulary_.rules.composes && composed(text.substr(0, core::utf8_prefix(text.substr(0, most))))) return last;
     for (size_t at = 0; at <= most;) {
       const auto added = vocabulary_.added.next(text, at);
       const auto between = text.substr(at, added ? added->at - at : text.npos);
       const auto sound = between.substr(0, core::utf8_prefix(between));
       for (size_t word = 0; word < sound.size() && at + word <= most;) {
-        last = at + word;
+        if (!vocabulary_.rules.composes || !may_compose(sound[word])) last = at + word;
         TROUPE_ASSIGN(const auto n, cutter_.next(sound, word));
         word += n;
       }
@@ -147,9 +160,11 @@ class byte_pair_tokenizer final : public tokenizer {
   core::result<void> encode_words(std::string_view text, std::vector<uint32_t>& out) {
     while (!text.empty()) {
       const std::string_view sound = text.substr(0, core::utf8_prefix(text));
-      for (size_t at = 0; at < sound.size();) {
-        TROUPE_ASSIGN(const auto n, cutter_.next(sound, at));
-        add_word(sound.substr(at, n), out);
+      const auto made = vocabulary_.rules.composes ? composed(sound) : std::nullopt;
+      const std::string_view words = made ? *made : sound;
+      for (size_t at = 0; at < words.size();) {
+        TROUPE_ASSIGN(const auto n, cutter_.next(words, at));
+        add_word(words.substr(at, n), out);
         at += n;
       }
       text.remove_prefix(sound.size());
@@ -166,6 +181,10 @@ class byte_pair_tokenizer final : public tokenizer {
     const uint64_t hash = short_enough ? hash_of(word) : 0;
     if (short_enough && cache_.append(word, hash, out)) return;
     tokens_.clear();
+    if (const auto whole = whole_words_.find(word); whole != whole_words_.end()) {
+      out.push_back(whole->second);
+      return;
+    }
     for (const char c : word) tokens_.push_back(vocabulary_.token_of[static_cast<unsigned char>(c)]);
     merge_word(vocabulary_.merges, tokens_);
     out.insert(out.end(), tokens_.begin(), tokens_.end());
@@ -174,6 +193,9 @@ class byte_pair_tokenizer final : public tokenizer {
 
   byte_pair_vocabulary vocabulary_;
   word_cutter cutter_;
+  /// [bytes]: the token with these bytes, if whole words are taken from the vocabulary; the bytes are those of
+  /// vocabulary_.
+  std::unordered_map<std::string_view, uint32_t> whole_words_;
   word_cache cache_;
   std::vector<uint32_t> tokens_;
 };
@@ -224,7 +246,7 @@ void word_cache::keep(std::string_view word, uint64_t hash, std::span<const uint
 
 core::result<std::unique_ptr<tokenizer>> make_byte_pair(byte_pair_vocabulary vocabulary,
                                                         tokenizer_description description) {
-  TROUPE_ASSIGN(auto cutter, word_cutter::make());
+  TROUPE_ASSIGN(auto cutter, word_cutter::make(vocabulary.rules.words));
   return std::make_unique<byte_pair_tokenizer>(std::move(vocabulary), std::move(description), std::move(cutter));
 }
 

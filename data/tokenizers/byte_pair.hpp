@@ -1,5 +1,5 @@
-// GPT-2's byte-level byte-pair encoding: words of the text (word_cutter) become bytes, and neighbours are merged in the
-// order of merges.txt until no pair is left. Owns the table of merges and the loop; leaves reading the files to
+// Byte-level byte-pair encoding, as GPT-2's: words of the text (word_cutter) become bytes, and neighbours are merged in
+// the order of merges.txt until no pair is left. Owns the table of merges and the loop; leaves reading the files to
 // byte_pair_files.cpp. Source: Sennrich, Haddow, Birch 2016, "Neural machine translation of rare words with subword
 // units", on bytes.
 #pragma once
@@ -47,6 +47,7 @@ struct byte_pair_vocabulary {
   std::array<uint32_t, 256> token_of{};  ///< [byte]: token of the single byte
   merge_table merges{0};
   added_words added{};  ///< words that were added to the vocabulary, each of which is one token
+  text_rules rules{};   ///< rules by which texts are prepared
 };
 
 /// Largest number of tokens of a word whose pairs merge_word() searches again for each merge. For longer words it uses
@@ -88,9 +89,10 @@ std::string vocabulary_digest(const std::vector<std::string>& words, const std::
 /// merge that occurs twice.
 core::result<std::unique_ptr<tokenizer>> byte_pair_of(const std::vector<std::string>& words,
                                                       const std::vector<std::string>& merges,
-                                                      std::optional<uint32_t> end_of_text = {}, added_words added = {});
+                                                      std::optional<uint32_t> end_of_text = {}, added_words added = {},
+                                                      const text_rules& rules = {});
 
-/// Makes a tokenizer of the vocabulary, which cuts texts into words by GPT-2's pattern. Bytes that are not valid UTF-8
+/// Makes a tokenizer of the vocabulary, which prepares texts by the vocabulary's rules. Bytes that are not valid UTF-8
 /// form words of their own, so that decoding restores every text.
 core::result<std::unique_ptr<tokenizer>> make_byte_pair(byte_pair_vocabulary vocabulary,
                                                         tokenizer_description description);

@@ -106,32 +106,11 @@ core::result<merge_table> read_merges(const fs::path& path, std::string_view tex
   return table;
 }
 
-/// Checks the tokenizer.json next to vocab.json and merges.txt: other families have these two files too but cut or
-/// normalise text in another way, which only tokenizer.json states; this tokenizer would produce tokens that their
-/// models never saw. Returns its `model`; null if the file does not exist.
-core::result<nlohmann::json> check_pipeline(const fs::path& path) {
-  std::error_code ec;
-  if (!fs::exists(path, ec)) return nlohmann::json();
-  TROUPE_ASSIGN(const auto file, read_tokenizer_file(path));
-  const auto parsed = core::parse_json(file, max_tokenizer_json_depth);
-  if (!parsed)
-    return fail(error_kind::bad_input,
-                fmt::format("'{}': wanted one JSON object, got {}", path.string(), parsed.error().why));
-  const auto& json = *parsed;
-  if (!json.is_object()) return fail(error_kind::bad_input, fmt::format("'{}': wanted one JSON object", path.string()));
-  const auto wrong = [&](const char* key, const char* wanted, const nlohmann::json& got) {
-    return fail(error_kind::bad_input,
-                fmt::format("'{}': {}: wanted GPT-2's, {}, got {}", path.string(), key, wanted,
-                            got.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace).substr(0, 120)));
-  };
-  const auto normalizer = json.value("normalizer", nlohmann::json());
-  if (!normalizer.is_null()) return wrong("normalizer", "which is null", normalizer);
-  const nlohmann::json gpt2{{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}};
-  const auto cutter = json.value("pre_tokenizer", nlohmann::json());
-  for (const auto& [key, value] : gpt2.items())
-    if (!cutter.is_object() || cutter.value(key, key == "use_regex" ? value : nlohmann::json()) != value)
-      return wrong("pre_tokenizer", "ByteLevel with its own pattern and without add_prefix_space", cutter);
-  auto model = json.value("model", nlohmann::json());
+/// Returns the `model` of the tokenizer.json next to vocab.json and merges.txt; null if the file does not exist.
+/// Refused: a model that those two files do not state.
+core::result<nlohmann::json> read_pipeline_model(const fs::path& path) {
+  TROUPE_ASSIGN(const auto pipeline, read_json_if_there(path));
+  const auto& model = json_value_of(pipeline, "model");
   auto objection = objection_to_marks(model);
   if (!objection) objection = objection_to_merging(model);
   if (objection) return fail(error_kind::bad_input, fmt::format("'{}': {}", path.string(), *objection));
@@ -157,10 +136,12 @@ core::result<tokenizer_description> add_folder_words(const fs::path& folder, wor
     if (w.id >= out.bytes_of.size()) out.bytes_of.resize(w.id + 1);
     out.bytes_of[w.id] = w.text;
   }
-  tokenizer_description d{.kind = "gpt2", .vocab_size = out.bytes_of.size(), .end_of_text = {}, .digest = {}};
+  tokenizer_description d{
+      .kind = kind_of(out.rules), .vocab_size = out.bytes_of.size(), .end_of_text = {}, .digest = {}};
   TROUPE_ASSIGN(const auto special, read_special_tokens(folder, number_of, d.vocab_size));
   TROUPE_TRY(check_end_of_text(folder, special, "vocab.json"));
   d.end_of_text = special.end ? special.end : number_of("<|endoftext|>");
+  TROUPE_TRY(check_rules_of_added_words(folder, words, out.rules));
   out.added = added_words(words, d.end_of_text);
   return d;
 }
@@ -172,7 +153,8 @@ core::result<std::unique_ptr<tokenizer>> open_byte_pair(const fs::path& vocab, c
   TROUPE_ASSIGN(const auto merges_file, read_tokenizer_file(merges));
   TROUPE_TRY(check_tokenizer_class(vocab.parent_path()));
   const fs::path pipeline = vocab.parent_path() / "tokenizer.json";
-  TROUPE_ASSIGN(const auto model, check_pipeline(pipeline));
+  TROUPE_ASSIGN(const auto rules, text_rules_in(vocab.parent_path()));
+  TROUPE_ASSIGN(const auto model, read_pipeline_model(pipeline));
   TROUPE_ASSIGN(auto numbers, read_vocab(vocab, vocab_file));
   if (const auto difference = difference_to_files(model, numbers, merges_file))
     return fail(error_kind::bad_input,
@@ -183,6 +165,7 @@ core::result<std::unique_ptr<tokenizer>> open_byte_pair(const fs::path& vocab, c
   const byte_alphabet alphabet;
   byte_pair_vocabulary out;
   out.merges = std::move(table);
+  out.rules = rules;
   if (const auto byte = alphabet.first_missing([&](const std::string& word) { return numbers.contains(word); }))
     return core::refused(fmt::format("'{}' is {}", vocab.string(), alphabet.fault_without(*byte)));
   for (uint32_t b = 0; b < 256; ++b) out.token_of[b] = numbers.at(alphabet.word_of(b));

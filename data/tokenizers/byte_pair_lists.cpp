@@ -19,7 +19,8 @@ std::string vocabulary_digest(const std::vector<std::string>& words, const std::
 
 core::result<std::unique_ptr<tokenizer>> byte_pair_of(const std::vector<std::string>& words,
                                                       const std::vector<std::string>& merges,
-                                                      std::optional<uint32_t> end_of_text, added_words added) {
+                                                      std::optional<uint32_t> end_of_text, added_words added,
+                                                      const text_rules& rules) {
   const byte_alphabet alphabet;
   std::unordered_map<std::string_view, uint32_t> numbers;
   byte_pair_vocabulary out;
@@ -50,7 +51,7 @@ core::result<std::unique_ptr<tokenizer>> byte_pair_of(const std::vector<std::str
       return core::refused(fmt::format("the merge '{}' occurs twice", core::shown(merge)));
   }
   tokenizer_description description;
-  description.kind = "gpt2";
+  description.kind = kind_of(rules);
   description.vocab_size = words.size();
   if (const auto found = numbers.find("<|endoftext|>"); found != numbers.end()) description.end_of_text = found->second;
   if (end_of_text && *end_of_text < words.size()) description.end_of_text = end_of_text;
@@ -58,6 +59,7 @@ core::result<std::unique_ptr<tokenizer>> byte_pair_of(const std::vector<std::str
   for (const auto& w : added.words())
     if (w.id < out.bytes_of.size()) out.bytes_of[w.id] = w.text;
   out.added = std::move(added);
+  out.rules = rules;
   return make_byte_pair(std::move(out), std::move(description));
 }
 

@@ -30,8 +30,6 @@ std::optional<std::string> objection_to_merging(const nlohmann::json& model) {
   const auto& dropout = json_value_of(model, "dropout");
   if (dropout.is_number() && dropout.get<double>() != 0)
     return fmt::format("model.dropout: wanted null, since random merges are not supported, got {}", dropout.dump());
-  if (json_flag_of(model, "ignore_merges", false))
-    return "model.ignore_merges: wanted false, as in GPT-2's, got true, which is not supported";
   return std::nullopt;
 }
 

@@ -44,21 +44,18 @@ std::string others_in(const fs::path& folder) {
   return "";
 }
 
-/// Opens a tokenizer.json that cuts words as GPT-2 does.
+/// Opens a tokenizer.json of byte pairs that cuts words by a known pattern.
 core::result<std::unique_ptr<tokenizer>> open_pipeline(const fs::path& path) {
   TROUPE_ASSIGN(const auto v, read_vocabulary(path));
-  if (v.words != "gpt-2")
-    return core::refused(fmt::format(
-        "'{}' splits words like {}, which is not supported for texts yet: wanted the pre-tokenizer of GPT-2",
-        path.string(), v.words));
   if (!v.objection.empty()) return core::refused(fmt::format("'{}': {}", path.string(), v.objection));
   if (!v.fault.empty()) return core::refused(fmt::format("'{}' is {}", path.string(), v.fault));
   const auto folder = path.parent_path();
   TROUPE_TRY(check_end_of_text(folder, v.special, "tokenizer.json"));
   TROUPE_ASSIGN(auto words, read_added_words(folder));
+  TROUPE_TRY(check_rules_of_added_words(folder, words, v.rules));
   std::vector<std::string> texts;
   for (const auto& e : v.entries) texts.push_back(e.text);
-  auto made = byte_pair_of(texts, v.merges, v.special.end, added_words(std::move(words), v.special.end));
+  auto made = byte_pair_of(texts, v.merges, v.special.end, added_words(std::move(words), v.special.end), v.rules);
   if (!made) return fail(made.error().in(fmt::format("'{}'", path.string())));
   return made;
 }

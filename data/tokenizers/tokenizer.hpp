@@ -23,8 +23,8 @@ inline constexpr uint64_t max_tokenizer_bytes = uint64_t{256} << 20;
 inline constexpr uint64_t max_vocabulary = uint64_t{1} << 24;
 
 struct tokenizer_description {  ///< identity of a tokenizer, which descriptions of token files and checkpoints store
-  std::string kind;                       ///< kind of tokenizer: bytes, gpt2 or sentencepiece
-  uint64_t vocab_size = 0;                ///< size of the vocabulary: every token is below this number
+  std::string kind;         ///< kind of tokenizer: bytes, sentencepiece, or of byte pairs (kind_of in text_rules.hpp)
+  uint64_t vocab_size = 0;  ///< size of the vocabulary: every token is below this number
   std::optional<uint32_t> end_of_text{};  ///< number of the token after each document (nullopt: there is none); a text
                                           ///< that encodes to it is refused
   /// Digest of words, merges and added words, or of a SentencePiece model; independent of file formats.

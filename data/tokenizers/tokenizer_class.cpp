@@ -19,12 +19,13 @@ namespace {
 
 constexpr const char* config_file = "tokenizer_config.json";
 
-/// Tokenizer classes of transformers that cut and merge like GPT-2's, named without a final "Fast". For the general
-/// classes among them tokenizer.json decides, which is checked separately.
-constexpr std::string_view as_gpt2[] = {
-    "GPT2Tokenizer",   "RobertaTokenizer",    "BartTokenizer",    "LongformerTokenizer", "LEDTokenizer",
-    "MvpTokenizer",    "BlenderbotTokenizer", "OPTTokenizer",     "DebertaTokenizer",    "CodeGenTokenizer",
-    "GPTNeoTokenizer", "GPTNeoXTokenizer",    "WhisperTokenizer", "PreTrainedTokenizer", "TokenizersBackend"};
+/// Tokenizer classes of transformers that merge byte pairs like GPT-2's and cut words by a known pattern, named without
+/// a final "Fast". tokenizer.json decides by which, or without it the class (text_rules.hpp).
+constexpr std::string_view of_byte_pairs[] = {
+    "GPT2Tokenizer",    "RobertaTokenizer",    "BartTokenizer",       "LongformerTokenizer",
+    "LEDTokenizer",     "MvpTokenizer",        "BlenderbotTokenizer", "OPTTokenizer",
+    "DebertaTokenizer", "CodeGenTokenizer",    "GPTNeoTokenizer",     "GPTNeoXTokenizer",
+    "WhisperTokenizer", "PreTrainedTokenizer", "TokenizersBackend",   "Qwen2Tokenizer"};
 
 /// Tokenizer classes of transformers that encode like SentencePiece and keep the numbers of the model's pieces, named
 /// without a final "Fast". For the general classes among them tokenizer.json decides, whose numbers are compared with
@@ -94,7 +95,8 @@ core::result<void> check_no_prefix_space(const std::filesystem::path& folder) {
 core::result<void> check_tokenizer_class(const std::filesystem::path& folder) {
   TROUPE_TRY(check_no_prefix_space(folder));
   TROUPE_ASSIGN(const auto keys, read_json_if_there(folder / config_file));
-  TROUPE_TRY(names_one_of(as_gpt2, folder / config_file, keys, "splits words like GPT-2's"));
+  TROUPE_TRY(names_one_of(of_byte_pairs, folder / config_file, keys,
+                          "merges byte pairs and splits words like GPT-2's or Qwen2's"));
   return {};
 }
 

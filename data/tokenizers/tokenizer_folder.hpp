@@ -36,7 +36,7 @@ bool json_flag_of(const nlohmann::json& from, const char* key, bool otherwise);
 const nlohmann::json& json_value_of(const nlohmann::json& from, const char* key);
 
 /// Checks `tokenizer_config.json` of a folder with vocab.json and merges.txt, if it exists. Refused (bad_input): a
-/// `tokenizer_class` that is not known to cut and merge as GPT-2's does, and `add_prefix_space`.
+/// `tokenizer_class` that is not known to merge byte pairs of words cut by a known pattern, and `add_prefix_space`.
 core::result<void> check_tokenizer_class(const std::filesystem::path& folder);
 
 /// Refuses `add_prefix_space` in the folder's `tokenizer_config.json`: transformers then adds a space to each text,
@@ -57,8 +57,7 @@ core::result<void> check_piece_numbers(const std::filesystem::path& folder, cons
 /// nullopt.
 std::optional<std::string> objection_to_marks(const nlohmann::json& model);
 
-/// Returns why the merges alone do not determine the tokens, if merges are dropped at random or whole words are matched
-/// before merges; else nullopt.
+/// Returns why the merges do not determine the tokens, if merges are dropped at random; else nullopt.
 std::optional<std::string> objection_to_merging(const nlohmann::json& model);
 
 /// Returns where the model differs from the words and the merges.txt next to it; nullopt if it does not differ.

@@ -120,7 +120,7 @@ void mark_end_of_text(vocabulary& out) {
 
 core::result<vocabulary> read_words(const fs::path& folder) {
   vocabulary out;
-  out.words = "gpt-2";
+  TROUPE_ASSIGN(out.rules, text_rules_in(folder));
   // Opens the tokenizer only for its checks: of its rules, and that its merges are complete.
   TROUPE_TRY(open_tokenizer(folder / words_file));
   TROUPE_ASSIGN(const auto words, read_json_object(folder / words_file));
@@ -132,29 +132,6 @@ core::result<vocabulary> read_words(const fs::path& folder) {
   TROUPE_TRY(add_special(folder, out));
   mark_end_of_text(out);
   return out;
-}
-
-/// Returns llama.cpp's name for the way in which the pre-tokenizer `cutter` of a tokenizer.json cuts words; empty for
-/// an unknown way.
-std::string words_of(const json& cutter) {
-  const auto type = [](const json& j) { return j.is_object() ? json_text_of(j, "type") : std::string(); };
-  const auto is_gpt2 = [&](const json& j) {
-    return type(j) == "ByteLevel" && !json_flag_of(j, "add_prefix_space", true) && json_flag_of(j, "use_regex", true);
-  };
-  if (is_gpt2(cutter)) return "gpt-2";
-  if (type(cutter) != "Sequence" || !cutter.contains("pretokenizers")) return {};
-  const auto& parts = cutter["pretokenizers"];
-  if (!parts.is_array() || parts.size() != 2) return {};
-  if (type(parts[0]) == "Digits" && json_flag_of(parts[0], "individual_digits", false) && is_gpt2(parts[1]))
-    return "smollm";
-  const bool has_no_words = type(parts[1]) == "ByteLevel" && !json_flag_of(parts[1], "add_prefix_space", true) &&
-                            !json_flag_of(parts[1], "use_regex", true);
-  constexpr const char* llama_3 =
-      R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-  if (type(parts[0]) == "Split" && has_no_words && parts[0].contains("pattern") && parts[0]["pattern"].is_object() &&
-      json_text_of(parts[0]["pattern"], "Regex") == llama_3)
-    return "llama-bpe";
-  return {};
 }
 
 core::result<void> add_merges(const fs::path& path, const json& merges, vocabulary& out) {
@@ -184,14 +161,8 @@ core::result<vocabulary> read_pipeline(const fs::path& path) {
                     pieces_file));
   if (const auto marks = objection_to_marks(model)) return refused(path, *marks);
   vocabulary out;
-  out.words = words_of(keys.value("pre_tokenizer", json()));
+  TROUPE_ASSIGN(out.rules, text_rules_of(path, keys));
   out.objection = objection_to_merging(model).value_or("");
-  if (out.words.empty() || !keys.value("normalizer", json()).is_null())
-    return refused(
-        path,
-        fmt::format(
-            "pre_tokenizer: wanted GPT-2's, SmolLM's or Llama 3's and no normalizer, got {}",
-            keys.value("pre_tokenizer", json()).dump(-1, ' ', true, json::error_handler_t::replace).substr(0, 200)));
   TROUPE_TRY(check_no_prefix_space(path.parent_path()));
   TROUPE_TRY(add_words(path, model["vocab"], out));
   const byte_alphabet alphabet;
@@ -224,7 +195,6 @@ core::result<vocabulary> read_pieces(const fs::path& path) {
 vocabulary byte_vocabulary() {
   const byte_alphabet alphabet;
   vocabulary out;
-  out.words = "gpt-2";
   for (uint32_t b = 0; b < 256; ++b) out.entries.push_back({alphabet.word_of(b), token_kind::normal});
   return out;
 }

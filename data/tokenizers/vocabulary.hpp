@@ -11,6 +11,7 @@
 
 #include "core/error.hpp"
 #include "data/tokenizers/special_tokens.hpp"
+#include "data/tokenizers/text_rules.hpp"
 
 namespace troupe::data {
 
@@ -37,9 +38,8 @@ struct vocabulary {
   /// [number of the token]: the token; a number without a token has the kind `unused`.
   std::vector<vocabulary_entry> entries;
   std::vector<std::string> merges;  ///< texts `left right` of the merges, in the order of their ranks
-  /// How a byte-level vocabulary cuts words before merging, by llama.cpp's name: gpt-2, smollm, llama-bpe.
-  std::string words;
-  /// Reason why words and merges alone do not determine the tokens of a text; empty: they do.
+  text_rules rules{};               ///< how a byte-level vocabulary prepares texts before merging
+  /// Reason why words and merges do not determine the tokens of a text; empty: they do.
   std::string objection{};
   /// Message that the vocabulary lacks a byte, so that a text with this byte cannot be encoded; empty: all can.
   std::string fault{};

@@ -1,4 +1,4 @@
-// Implements the word cutter with GPT-2's pattern, which PCRE2 compiles once per cutter, to machine code if possible.
+// Implements the word cutter with a pattern that PCRE2 compiles once per cutter, to machine code if possible.
 #include "data/tokenizers/word_cutter.hpp"
 
 #include <fmt/format.h>
@@ -11,21 +11,6 @@
 
 namespace troupe::data {
 namespace {
-
-// Unicode's White_Space, listed explicitly: PCRE2's own \s includes U+180E, which Unicode removed in 2013.
-#define TROUPE_SPACES \
-  "\\x{9}-\\x{d} \\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
-
-// The pattern of words in the encoder of "Language models are unsupervised multitask learners" (Radford et al. 2019).
-constexpr const char* pattern =
-    "'(?:[sdmt]|ll|ve|re)"
-    "| ?\\p{L}+"
-    "| ?\\p{N}+"
-    "| ?[^" TROUPE_SPACES
-    "\\p{L}\\p{N}]+"
-    "|[" TROUPE_SPACES "]+(?![^" TROUPE_SPACES
-    "])"
-    "|[" TROUPE_SPACES "]+";
 
 template <auto Free>
 struct freed_by {
@@ -57,11 +42,12 @@ word_cutter::~word_cutter() = default;
 
 bool word_cutter::compiled_to_machine_code() const { return parts_->machine_code; }
 
-core::result<word_cutter> word_cutter::make() {
+core::result<word_cutter> word_cutter::make(word_pattern words) {
+  const std::string pattern = expression_of(words);
   auto p = std::make_unique<parts>();
   int code = 0;
   PCRE2_SIZE where = 0;
-  p->code.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern), PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_ANCHORED,
+  p->code.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(), PCRE2_UTF | PCRE2_ANCHORED,
                               &code, &where, nullptr));
   if (!p->code)
     return core::fail(core::error_kind::bug,

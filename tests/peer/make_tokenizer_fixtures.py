@@ -48,6 +48,45 @@ def gpt2_ids(folder):
     return [model.encode(text).ids for text in HARD]
 
 
+LLAMA_3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
+           r"|\s+(?!\S)|\s+")
+
+
+def split_by(pattern):
+    return {"type": "Sequence", "pretokenizers": [
+        {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False},
+        {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}]}
+
+
+def pipelines(folder):
+    """tokenizer.json files of families that prepare texts otherwise than GPT-2, with the small GPT-2's words and merges
+    and some more, and the ids of the same strings. Llama 3's has a word that no merge makes."""
+    words = json.loads((folder / "vocab.json").read_text())
+    merges = [line.split(" ") for line in (folder / "merges.txt").read_text().splitlines() if not line.startswith("#")]
+    more_merges = [["1", "2"], ["\u0120", "1"], ["12", "3"], ["e", "\u00cc"], ["\u00cc", "\u0123"], ["\u00c3", "\u00a9"]]
+    more = {"".join(merge): len(words) + i for i, merge in enumerate(more_merges) if "".join(merge) not in words}
+    merges += [merge for merge in more_merges if "".join(merge) in more]
+    digits = {"type": "Sequence", "pretokenizers": [
+        {"type": "Digits", "individual_digits": True},
+        {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}]}
+    settings = {
+        "smollm": (digits, None, more, False),
+        "llama-bpe": (split_by(LLAMA_3), None, more | {"\u0120mailbox": len(words) + len(more)}, True),
+        "qwen2": (split_by(LLAMA_3.replace(r"\p{N}{1,3}", r"\p{N}")), {"type": "NFC"}, more, False),
+    }
+    out = {}
+    for name, (cutter, normalizer, more_words, takes_words) in settings.items():
+        file = {"version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": normalizer,
+                "pre_tokenizer": cutter, "post_processor": None, "decoder": None,
+                "model": {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": "",
+                          "end_of_word_suffix": "", "fuse_unk": False, "byte_fallback": False,
+                          "ignore_merges": takes_words, "vocab": words | more_words, "merges": merges}}
+        model = tokenizers.Tokenizer.from_str(json.dumps(file))
+        out[name] = {"pre_tokenizer": cutter, "normalizer": normalizer, "more_words": more_words,
+                     "more_merges": merges[-len(more):], "ignore_merges": takes_words, "ids": [model.encode(text).ids for text in HARD]}
+    return out
+
+
 def small_sentencepiece(corpus, name, **options):
     out = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
@@ -76,7 +115,8 @@ def main():
                               user_defined_symbols=["__init__"], hard_vocab_limit=False),
     }
     sentences = [t.encode() for t in HARD] + BROKEN
-    fixture = {"text": [s.hex() for s in sentences], "gpt2": gpt2_ids(small_gpt2(corpus))}
+    folder = small_gpt2(corpus)
+    fixture = {"text": [s.hex() for s in sentences], "gpt2": gpt2_ids(folder), "pipelines": pipelines(folder)}
     for name, options in models.items():
         model = small_sentencepiece(corpus, name, **options)
         ids = [model.encode(s) for s in sentences]

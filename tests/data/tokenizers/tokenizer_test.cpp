@@ -37,6 +37,18 @@ nlohmann::json whole_pipeline() {
   return out;
 }
 
+/// Returns the content of a tokenizer.json with the rules of one of the fixture's pipelines.
+nlohmann::json pipeline_of(const nlohmann::json& rules) {
+  auto out = whole_pipeline();
+  out["pre_tokenizer"] = rules["pre_tokenizer"];
+  out["normalizer"] = rules["normalizer"];
+  out["model"]["ignore_merges"] = rules["ignore_merges"];
+  for (const auto& [word, number] : rules["more_words"].items()) out["model"]["vocab"][word] = number;
+  for (const auto& merge : rules["more_merges"])
+    out["model"]["merges"].push_back(merge[0].get<std::string>() + " " + merge[1].get<std::string>());
+  return out;
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(byte_pairs_are_those_of_the_real_package) {
@@ -50,6 +62,56 @@ BOOST_AUTO_TEST_CASE(byte_pairs_are_those_of_the_real_package) {
     BOOST_TEST(encoded(*ours, text) == f["gpt2"][i].get<std::vector<uint32_t>>(), boost::test_tools::per_element());
     BOOST_TEST(ours->decode(encoded(*ours, text)) == text);
   }
+}
+
+BOOST_AUTO_TEST_CASE(texts_are_prepared_by_the_rules_of_a_tokenizer_json_as_in_the_real_package) {
+  const auto& f = fixture();
+  for (const auto& [name, rules] : f["pipelines"].items()) BOOST_TEST_CONTEXT(name) {
+      const scratch_folder at;
+      const auto pipeline = pipeline_of(rules);
+      auto ours = check_ok(data::open_tokenizer(at.write("tokenizer.json", pipeline.dump())));
+      BOOST_TEST(ours->description().kind == name);
+      for (size_t i = 0; i < rules["ids"].size(); ++i)
+        BOOST_TEST(encoded(*ours, from_hex(f["text"][i])) == rules["ids"][i].get<std::vector<uint32_t>>(),
+                   "string " << i);
+      // The same words and merges, in files of their own next to tokenizer.json.
+      at.write("vocab.json", pipeline["model"]["vocab"].dump());
+      std::string merges;
+      for (const auto& merge : pipeline["model"]["merges"]) merges += merge.get<std::string>() + "\n";
+      at.write("merges.txt", merges);
+      auto beside = check_ok(data::open_tokenizer(at.path()));
+      BOOST_TEST(data::same_vocabulary(beside->description(), ours->description()));
+      BOOST_TEST(!data::same_vocabulary(tokenizer_of("gpt2")->description(), ours->description()));
+      for (size_t i = 0; i < f["text"].size(); ++i) {
+        const auto text = from_hex(f["text"][i]);
+        BOOST_TEST(encoded(*beside, text) == encoded(*ours, text), "string " << i);
+      }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(without_a_tokenizer_json_the_class_says_how_texts_are_prepared) {
+  const auto& rules = fixture()["pipelines"]["qwen2"];
+  const scratch_folder at;
+  const auto pipeline = pipeline_of(rules);
+  at.write("vocab.json", pipeline["model"]["vocab"].dump());
+  std::string merges;
+  for (const auto& merge : pipeline["model"]["merges"]) merges += merge.get<std::string>() + "\n";
+  at.write("merges.txt", merges);
+  at.write("tokenizer_config.json", R"({"tokenizer_class": "Qwen2Tokenizer"})");
+  auto ours = check_ok(data::open_tokenizer(at.path()));
+  BOOST_TEST(ours->description().kind == "qwen2");
+  const auto of_decomposed = encoded(*ours, "e\u0301 12"), of_composed = encoded(*ours, "\u00e9 12");
+  BOOST_TEST(of_decomposed == of_composed, boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(a_text_that_is_composed_first_ends_a_word_only_where_composing_changes_nothing) {
+  const scratch_folder at;
+  auto ours =
+      check_ok(data::open_tokenizer(at.write("tokenizer.json", pipeline_of(fixture()["pipelines"]["qwen2"]).dump())));
+  BOOST_TEST(check_ok(ours->last_word_end("\u00e9x!", 3)).value() == 3U);
+  // A character that may be composed with the one before it, and a text that is not composed.
+  BOOST_TEST(check_ok(ours->last_word_end("ab!\u0301\u0301", 3)).value() == 2U);
+  BOOST_TEST(check_ok(ours->last_word_end("e\u0301 ab", 4)).value() == 0U);
 }
 
 BOOST_AUTO_TEST_CASE(sentence_pieces_are_those_of_the_real_package) {
@@ -197,12 +259,13 @@ BOOST_AUTO_TEST_CASE(a_family_that_cuts_or_normalises_text_in_another_way_is_ref
   at.write("v/tokenizer.json", R"({"normalizer": null, "pre_tokenizer": )" + byte_level + "}");
   BOOST_TEST(!!data::open_tokenizer(at / "v"));
   at.write("v/tokenizer.json", R"({"normalizer": {"type": "NFC"}, "pre_tokenizer": )" + byte_level + "}");
-  check_no_tokenizer(at / "v", "normalizer: wanted GPT-2's, which is null, got");
+  check_no_tokenizer(at / "v", "normalizer: wanted none, or NFC, got");
   for (const char* other :
        {"null", R"({"type": "Sequence", "pretokenizers": []})", R"({"type": "ByteLevel", "add_prefix_space": true})",
         R"({"type": "ByteLevel", "add_prefix_space": false, "use_regex": false})"}) {
     at.write("v/tokenizer.json", std::string(R"({"pre_tokenizer": )") + other + "}");
-    check_no_tokenizer(at / "v", "tokenizer.json': pre_tokenizer: wanted GPT-2's");
+    check_no_tokenizer(at / "v",
+                       "tokenizer.json': pre_tokenizer: wanted the way in which GPT-2, SmolLM, Llama 3 or Qwen2");
   }
   at.write("v/tokenizer.json", "{\"pre");
   check_no_tokenizer(at / "v", "tokenizer.json': wanted one JSON object");
@@ -221,8 +284,7 @@ BOOST_AUTO_TEST_CASE(a_model_that_cuts_words_by_more_than_merges_is_refused) {
   const std::vector<std::tuple<const char*, nlohmann::json, const char*>> cases{
       {"end_of_word_suffix", "</w>", "model.end_of_word_suffix: wanted none, as in GPT-2's, got '</w>'"},
       {"continuing_subword_prefix", "##", "model.continuing_subword_prefix: wanted none"},
-      {"dropout", 0.1, "model.dropout: wanted null, since random merges are not supported, got 0.1"},
-      {"ignore_merges", true, "model.ignore_merges: wanted false"}};
+      {"dropout", 0.1, "model.dropout: wanted null, since random merges are not supported, got 0.1"}};
   for (const auto& [key, value, words] : cases) {
     auto keys = pipeline;
     keys["model"][key] = value;
@@ -317,12 +379,13 @@ BOOST_AUTO_TEST_CASE(two_files_of_another_kind_of_tokenizer_are_refused) {
     at.write("v/tokenizer_config.json", same);
     BOOST_TEST(!!data::open_tokenizer(at / "v"), same);
   }
-  for (const char* other : {"Qwen2Tokenizer", "Qwen2TokenizerFast", "CLIPTokenizer", "CTRLTokenizer"}) {
+  for (const char* other : {"XLMTokenizer", "CLIPTokenizer", "CLIPTokenizerFast", "CTRLTokenizer"}) {
     at.write("v/tokenizer_config.json", R"({"tokenizer_class": ")" + std::string(other) + "\"}");
     for (const char* path : {"v", "v/vocab.json"})
-      check_no_tokenizer(at / path, "tokenizer_class: wanted one that splits words like GPT-2's, got " +
-                                        std::string(other) +
-                                        ", which is not supported: its texts would become different tokens");
+      check_no_tokenizer(
+          at / path,
+          "tokenizer_class: wanted one that merges byte pairs and splits words like GPT-2's or Qwen2's, got " +
+              std::string(other) + ", which is not supported: its texts would become different tokens");
   }
   at.write("v/tokenizer_config.json", R"({"add_prefix_space": true})");
   check_no_tokenizer(at / "v", "tokenizer_config.json': add_prefix_space: wanted false");

@@ -1,0 +1,157 @@
+// Knows the patterns of byte-level tokenizers, in the forms in which tokenizer.json and GGUF files name them. The only
+// code that uses utf8proc.
+#include "data/tokenizers/text_rules.hpp"
+
+#include <fmt/format.h>
+#include <utf8proc.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "data/tokenizers/tokenizer_folder.hpp"
+
+namespace troupe::data {
+namespace {
+
+using json = nlohmann::json;
+
+struct pattern_row {
+  word_pattern pattern;
+  std::string_view name;        ///< llama.cpp's name
+  std::string_view split;       ///< regular expression of the pre-tokenizer Split in tokenizer.json; empty: it has none
+  std::string_view expression;  ///< regular expression for PCRE2, in which `\s` stands for Unicode's White_Space
+};
+
+// GPT-2's pattern is that of the encoder of "Language models are unsupervised multitask learners" (Radford et al.
+// 2019). SmolLM's files cut digits before GPT-2's pattern is applied, so that white space before a digit is one word.
+constexpr std::array<pattern_row, 4> patterns{{
+    {word_pattern::gpt2, "gpt-2", "", R"('(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)"},
+    {word_pattern::smollm, "smollm", "",
+     R"('(?:[sdmt]|ll|ve|re)| ?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+(?![^\s\p{N}])|\s+)"},
+    {word_pattern::llama3, "llama-bpe",
+     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"},
+    {word_pattern::qwen2, "qwen2",
+     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"},
+}};
+
+const pattern_row& row_of(word_pattern pattern) { return *std::ranges::find(patterns, pattern, &pattern_row::pattern); }
+
+std::string type_of(const json& part) { return part.is_object() ? json_text_of(part, "type") : std::string(); }
+
+/// True for the pre-tokenizer ByteLevel without a space before the text; `cuts` says whether it cuts words, too.
+bool is_byte_level(const json& part, bool cuts) {
+  return type_of(part) == "ByteLevel" && !json_flag_of(part, "add_prefix_space", true) &&
+         json_flag_of(part, "use_regex", true) == cuts;
+}
+
+/// Returns the pattern of the pre-tokenizer `cutter`; nullopt if it is not known.
+std::optional<word_pattern> pattern_of(const json& cutter) {
+  if (is_byte_level(cutter, true)) return word_pattern::gpt2;
+  const auto& parts = json_value_of(cutter, "pretokenizers");
+  if (type_of(cutter) != "Sequence" || !parts.is_array() || parts.size() != 2) return std::nullopt;
+  const auto& first = parts[0];
+  if (type_of(first) == "Digits" && json_flag_of(first, "individual_digits", false) && is_byte_level(parts[1], true))
+    return word_pattern::smollm;
+  if (type_of(first) != "Split" || json_text_of(first, "behavior") != "Isolated" ||
+      json_flag_of(first, "invert", false) || !is_byte_level(parts[1], false))
+    return std::nullopt;
+  const auto split = json_text_of(json_value_of(first, "pattern"), "Regex");
+  const auto row = std::ranges::find_if(patterns, [&](const auto& r) { return !r.split.empty() && r.split == split; });
+  return row == patterns.end() ? std::nullopt : std::optional(row->pattern);
+}
+
+}  // namespace
+
+std::string_view name_of(word_pattern pattern) { return row_of(pattern).name; }
+
+std::optional<word_pattern> word_pattern_named(std::string_view name) {
+  const auto row = std::ranges::find(patterns, name, &pattern_row::name);
+  return row == patterns.end() ? std::nullopt : std::optional(row->pattern);
+}
+
+std::string expression_of(word_pattern pattern) {
+  // Unicode's White_Space, listed explicitly: PCRE2's own \s includes U+180E, which Unicode removed in 2013.
+  constexpr std::string_view spaces =
+      R"(\x{9}-\x{d} \x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000})";
+  std::string out;
+  bool is_in_set = false;
+  for (std::string_view rest = row_of(pattern).expression; !rest.empty();) {
+    if (rest.starts_with("\\s") || rest.starts_with("\\S")) {
+      const bool is_other = rest[1] == 'S';
+      out += is_in_set ? std::string(spaces) : fmt::format("[{}{}]", is_other ? "^" : "", spaces);
+      rest.remove_prefix(2);
+      continue;
+    }
+    if (rest.front() == '[' || rest.front() == ']') is_in_set = rest.front() == '[';
+    if (rest.front() == '\\') {
+      out += rest.front();
+      rest.remove_prefix(1);
+    }
+    out += rest.front();
+    rest.remove_prefix(1);
+  }
+  return out;
+}
+
+std::string kind_of(const text_rules& rules) {
+  return rules.words == word_pattern::gpt2 ? "gpt2" : std::string(name_of(rules.words));
+}
+
+core::result<text_rules> text_rules_of(const std::filesystem::path& path, const json& pipeline) {
+  text_rules out;
+  const auto& normalizer = json_value_of(pipeline, "normalizer");
+  const auto& cutter = json_value_of(pipeline, "pre_tokenizer");
+  const auto pattern = pattern_of(cutter);
+  out.composes = type_of(normalizer) == "NFC";
+  if (!pattern || (!normalizer.is_null() && !out.composes)) {
+    const auto shown = [](const json& j) {
+      return j.dump(-1, ' ', true, json::error_handler_t::replace).substr(0, 200);
+    };
+    return core::refused(
+        fmt::format("'{}': {}: wanted {}, got {}", path.string(), pattern ? "normalizer" : "pre_tokenizer",
+                    pattern ? "none, or NFC" : "the way in which GPT-2, SmolLM, Llama 3 or Qwen2 cut words",
+                    shown(pattern ? normalizer : cutter)));
+  }
+  out.words = *pattern;
+  out.takes_whole_words = json_flag_of(json_value_of(pipeline, "model"), "ignore_merges", false);
+  return out;
+}
+
+core::result<text_rules> text_rules_by_class(const std::filesystem::path& folder) {
+  TROUPE_ASSIGN(const auto keys, read_json_if_there(folder / "tokenizer_config.json"));
+  const auto name = json_text_of(keys, "tokenizer_class");
+  if (name == "Qwen2Tokenizer" || name == "Qwen2TokenizerFast")
+    return text_rules{.words = word_pattern::qwen2, .composes = true};
+  return text_rules{};
+}
+
+core::result<text_rules> text_rules_in(const std::filesystem::path& folder) {
+  const auto path = folder / "tokenizer.json";
+  TROUPE_ASSIGN(const auto pipeline, read_json_if_there(path));
+  return pipeline.is_null() ? text_rules_by_class(folder) : text_rules_of(path, pipeline);
+}
+
+std::optional<std::string> composed(std::string_view text) {
+  // All characters below U+0300, whose first byte is below 0xCC, are composed, and none is composed with another.
+  constexpr unsigned char first_byte_of_marks = 0xCC;
+  if (std::ranges::all_of(text, [](char c) {
+        const auto byte = static_cast<unsigned char>(c);
+        return byte < first_byte_of_marks;
+      }))
+    return std::nullopt;
+  utf8proc_uint8_t* made = nullptr;
+  const auto size =
+      utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()), static_cast<utf8proc_ssize_t>(text.size()),
+                   &made, static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
+  const std::unique_ptr<utf8proc_uint8_t, void (*)(void*)> owned(made, &std::free);
+  if (size < 0) return std::nullopt;  // the text is not UTF-8, which callers exclude
+  std::string out(reinterpret_cast<const char*>(made), static_cast<size_t>(size));
+  return out == text ? std::nullopt : std::optional(std::move(out));
+}
+
+}  // namespace troupe::data

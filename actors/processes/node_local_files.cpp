@@ -198,8 +198,12 @@ core::result<uint64_t> node_local_files::free_bytes(const fs::path& path) { retu
 
 core::result<bool> node_local_files::exists(const fs::path& path) {
   if (is_of_leader(path))
-    for (const auto& m : others_)
-      if (m.leads) return find_at(m, path).has_value();
+    for (const auto& m : others_) {
+      if (!m.leads) continue;
+      const auto there = find_at(m, path);
+      if (!there && there.error().kind == error_kind::peer_lost) return core::fail(there.error());
+      return there.has_value();
+    }
   return real_files().exists(path);
 }
 
@@ -291,6 +295,7 @@ core::result<void> node_local_files::check_others(const fs::path& root) const {
     if (!latest && latest.error().kind == error_kind::peer_lost) return core::fail(latest.error());
     if (!latest || !*latest) continue;
     const auto manifest = checkpoint::read_manifest(there, root / (*latest)->folder);
+    if (!manifest && manifest.error().kind == error_kind::peer_lost) return core::fail(manifest.error());
     if (!manifest || known.contains(storage::to_hex(manifest->content.save_id))) continue;
     if (const uint64_t step = manifest->content.run.step; step > newest)
       return core::fail(

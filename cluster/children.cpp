@@ -113,7 +113,9 @@ void children::kill_all() {
 void children::send(uint32_t place, parcel p) {
   const auto& c = all_[place];
   if (c.end == nullptr) return;
-  if (const auto sent = c.end->send(std::move(p)); !sent) end_of_link(place, "does not read what it is sent");
+  const auto sent = c.end->send(std::move(p));
+  // `listen` reports a process that has gone, after the messages that the process sent before its end.
+  if (!sent && sent.error().kind != core::error_kind::peer_lost) end_of_link(place, "does not read what it is sent");
 }
 
 void children::pass_signal(uint32_t place, int number) const {
@@ -158,7 +160,11 @@ void children::hear(uint32_t place) {
   child& c = all_[place];
   while (c.end != nullptr) {
     auto came = c.end->receive();
-    if (!came) return c.pid == 0 ? void() : end_of_link(place, came.error().text);
+    if (!came && c.pid == 0) return;
+    if (!came)
+      return end_of_link(place, came.error().kind == core::error_kind::peer_lost
+                                    ? "has closed its link to the supervisor"
+                                    : came.error().text);
     if (came->empty()) return;
     for (auto& p : *came) {
       if (std::holds_alternative<leaving>(p.what)) c.leaves = true;

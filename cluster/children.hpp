@@ -30,7 +30,8 @@ class children {
   using heard = std::function<void(uint32_t place, parcel p)>;
   using ended = std::function<void(uint32_t place, const std::string& how)>;
 
-  /// Creates the owner of no processes yet. `listen` and `send` call both callbacks on the calling thread.
+  /// Creates the owner of no processes yet. The callbacks run on the calling thread: both in `listen`, and `on_ended`
+  /// in `send`, too.
   children(children_setup setup, heard on_heard, ended on_ended);
   /// Kills the processes that are still running.
   ~children();
@@ -44,6 +45,8 @@ class children {
   /// 0.2 s for its end: a process that has not ended then is reaped later, and none with its number starts before.
   void kill(uint32_t place);
   void kill_all();
+  /// Sends a parcel to the process with number `place`. A process that does not read counts as ended; one that has gone
+  /// is reported by the next `listen`.
   void send(uint32_t place, parcel p);
   void pass_signal(uint32_t place, int number) const;
   /// Called when the job is over: processes whose links end after this call are not killed, but may take time to end.

@@ -6,12 +6,13 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstdlib>
 #include <utility>
 
 #include "cluster/silence.hpp"
+#include "core/cells.hpp"
 #include "core/clock.hpp"
+#include "core/number.hpp"
 
 namespace troupe::cluster {
 namespace {
@@ -24,14 +25,11 @@ constexpr int64_t leaving_ns = 2'000'000'000;
 std::optional<link_place> take_link_place() {
   const char* const text = std::getenv(link_variable);
   if (text == nullptr) return std::nullopt;
-  const std::string_view all = text;
-  link_place out;
-  const size_t colon = all.find(':');
-  const bool good = colon != std::string_view::npos &&
-                    std::from_chars(all.data(), all.data() + colon, out.descriptor).ec == std::errc() &&
-                    std::from_chars(all.data() + colon + 1, all.data() + all.size(), out.place).ec == std::errc();
+  std::string_view place = text, descriptor = core::take_cell(place, ':');
+  const auto number = core::take_number<int>(descriptor);
+  const auto at = core::take_number<uint32_t>(place);
   ::unsetenv(link_variable);
-  return good ? std::optional(out) : std::nullopt;
+  return number && at ? std::optional(link_place{*number, *at}) : std::nullopt;
 }
 
 process::process(shared_descriptor end, process_setup setup)

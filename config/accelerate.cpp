@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <iterator>
 #include <optional>
 #include <string>
 
 #include "config/document/files.hpp"
 #include "config/document/text_form.hpp"
+#include "core/number.hpp"
 #include "core/text.hpp"
 
 namespace troupe::config {
@@ -231,9 +231,9 @@ class accelerate_file {
     return false;
   }
   [[nodiscard]] uint64_t number_of(std::string_view key) const {
-    uint64_t out = 1;
-    if (const node* at = root_.find(key)) std::from_chars(at->text.data(), at->text.data() + at->text.size(), out);
-    return std::max<uint64_t>(out, 1);
+    const node* const at = root_.find(key);
+    std::string_view text = at == nullptr ? std::string_view() : at->text;
+    return std::max<uint64_t>(core::take_number<uint64_t>(text).value_or(1), 1);
   }
 
   /// Returns the name of FSDP's sharding strategy; FULL_SHARD if the file has none. Version 1 of FSDP names it, or

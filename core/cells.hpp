@@ -3,10 +3,11 @@
 #pragma once
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <string_view>
-#include <system_error>
+#include <type_traits>
+
+#include "core/number.hpp"
 
 namespace troupe::core {
 
@@ -20,8 +21,9 @@ inline std::string_view take_cell(std::string_view& s, char separator) {
 
 /// True if the whole cell is a number of type T, which is then stored in `out`.
 bool read_number(std::string_view cell, auto& out) {
-  const auto [end, problem] = std::from_chars(cell.data(), cell.data() + cell.size(), out);
-  return problem == std::errc() && end == cell.data() + cell.size();
+  const auto number = number_of<std::remove_reference_t<decltype(out)>>(cell);
+  out = number.value_or(out);
+  return number.has_value();
 }
 
 /// True if the whole cell is a finite number that is at least 0, which is then stored in `out`.

@@ -1,11 +1,12 @@
 // Parses HOST:PORT, also in the form [2001:db8::1]:PORT. Owns the parsing; does not connect to the address.
 #pragma once
 
-#include <charconv>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+
+#include "core/number.hpp"
 
 namespace troupe::core {
 
@@ -23,11 +24,9 @@ inline std::optional<host_port> read_host_port(std::string_view text) {
     host = host.substr(1, host.size() - 2);
   else if (host.find(':') != std::string_view::npos)
     return std::nullopt;  // an IPv6 address without brackets: which colon precedes the port is ambiguous
-  host_port out{std::string(host)};
-  const char *const begin = text.data() + colon + 1, *const end = text.data() + text.size();
-  const auto [at, wrong] = std::from_chars(begin, end, out.port);
-  if (host.empty() || wrong != std::errc() || at != end || out.port == 0) return std::nullopt;
-  return out;
+  const auto port = number_of<uint16_t>(text.substr(colon + 1));
+  if (host.empty() || !port || *port == 0) return std::nullopt;
+  return host_port{std::string(host), *port};
 }
 
 /// True for `*`, 0.0.0.0 and ::, on which a program can listen but to which no program can connect.

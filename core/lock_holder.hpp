@@ -6,9 +6,10 @@
 
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <string>
 #include <string_view>
+
+#include "core/number.hpp"
 
 namespace troupe::core {
 
@@ -34,16 +35,14 @@ inline void write_lock_holder(int fd) {
 inline std::string lock_holder(int fd) {
   std::array<char, 300> text{};
   const ssize_t n = ::pread(fd, text.data(), text.size(), 0);
-  const std::string_view all(text.data(), n > 0 ? static_cast<size_t>(n) : 0);
-  pid_t number = 0;
-  const auto [end, problem] = std::from_chars(all.data(), all.data() + all.size(), number);
-  if (problem != std::errc() || number <= 0) return "another process";
-  std::string_view host = all.substr(static_cast<size_t>(end - all.data()));
+  std::string_view host(text.data(), n > 0 ? static_cast<size_t>(n) : 0);
+  const auto number = take_number<pid_t>(host);
+  if (!number || *number <= 0) return "another process";
   host = host.substr(0, host.find('\n'));
   if (host.starts_with(' ')) host.remove_prefix(1);
   const bool is_here = host.empty() || host == host_name();
-  if (is_here && number == ::getpid()) return "this process";
-  return "process " + std::to_string(number) + (is_here ? std::string() : " on " + std::string(host));
+  if (is_here && *number == ::getpid()) return "this process";
+  return "process " + std::to_string(*number) + (is_here ? std::string() : " on " + std::string(host));
 }
 
 }  // namespace troupe::core

@@ -1,28 +1,19 @@
 #include "job/degree_changes.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 
+#include "core/number.hpp"
 #include "core/text.hpp"
 
 namespace troupe::job {
 namespace {
 
-template <class T>
-std::optional<T> whole_number(std::string_view text) {
-  T out = 0;
-  const auto end = text.data() + text.size();
-  const auto [at, error] = std::from_chars(text.data(), end, out);
-  if (error != std::errc() || at != end) return std::nullopt;
-  return out;
-}
-
 std::optional<degree_change> read_one(std::string_view text) {
   const size_t at = text.find('@');
   if (at == std::string_view::npos) return std::nullopt;
-  const auto data = whole_number<uint32_t>(text.substr(0, at));
-  const auto step = whole_number<uint64_t>(text.substr(at + 1));
+  const auto data = core::number_of<uint32_t>(text.substr(0, at));
+  const auto step = core::number_of<uint64_t>(text.substr(at + 1));
   if (!data || !step || *data == 0) return std::nullopt;
   return degree_change{*step, *data};
 }

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -15,6 +14,7 @@
 
 #include "cluster/descriptor.hpp"
 #include "core/clock.hpp"
+#include "core/number.hpp"
 #include "core/system_error.hpp"
 
 namespace troupe::net {
@@ -100,8 +100,10 @@ core::result<http_answer> read_answer(const std::string& text) {
   const size_t status = text.find(' ');
   if (!text.starts_with("HTTP/1.") || head == std::string::npos || status > head) return none();
   http_answer out;
-  const auto [end, wrong] = std::from_chars(text.data() + status + 1, text.data() + head, out.status);
-  if (wrong != std::errc() || end != text.data() + status + 4) return none();
+  std::string_view rest(text.data() + status + 1, text.data() + head);
+  const auto number = core::take_number<int>(rest);
+  if (!number || rest.data() != text.data() + status + 4) return none();
+  out.status = *number;
   out.body = text.substr(head + 4);
   return out;
 }

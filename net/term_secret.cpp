@@ -4,10 +4,10 @@
 #include <openssl/rand.h>
 #include <openssl/ssl.h>
 
-#include <charconv>
 #include <cstring>
 #include <string_view>
 
+#include "core/number.hpp"
 #include "net/openssl.hpp"
 
 namespace troupe::net {
@@ -72,12 +72,11 @@ int find_session(SSL* s, const unsigned char* id, size_t id_bytes, SSL_SESSION**
   const std::string head = head_of(k), tail = "/" + std::to_string(k.place);
   if (name.size() <= head.size() + tail.size() || !name.starts_with(head) || !name.ends_with(tail)) return 1;
   name = name.substr(head.size(), name.size() - head.size() - tail.size());
-  uint32_t from = 0;
-  const auto [end, failure] = std::from_chars(name.data(), name.data() + name.size(), from);
-  if (failure != std::errc() || end != name.data() + name.size() || from <= k.place) return 1;
+  const auto from = core::number_of<uint32_t>(name);
+  if (!from || *from <= k.place) return 1;
   auto made = session_of(s, k.secret);
   if (made == nullptr) return 0;
-  SSL_set_ex_data(s, peer_place(), reinterpret_cast<void*>(static_cast<uintptr_t>(from) + 1));
+  SSL_set_ex_data(s, peer_place(), reinterpret_cast<void*>(static_cast<uintptr_t>(*from) + 1));
   *session = made.release();
   return 1;
 }

@@ -4,12 +4,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <set>
 
 #include "checkpoint/commit/commit.hpp"
 #include "checkpoint/commit/names.hpp"
 #include "checkpoint/commit/node_parts.hpp"
+#include "checkpoint/commit/set_aside.hpp"
 #include "storage/files/atomic_file.hpp"
 #include "storage/files/working_folder.hpp"
 
@@ -31,10 +31,6 @@ bool is_of_checkpoints(const std::string& name) {
 /// True for files of which only the leading machine's are valid, because copies on other machines may be old.
 bool is_of_leader(const fs::path& path) {
   return path.filename() == checkpoint::manifest_file_name || path.filename() == checkpoint::latest_file_name;
-}
-
-bool is_digits(std::string_view text) {
-  return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
 }
 
 class far_file final : public input_file {  ///< reads a file on another machine's disk by range
@@ -66,26 +62,15 @@ core::result<std::set<std::string>> ids_in(const fs::path& root) {
   return out;
 }
 
-/// Returns the folders to which runs have set aside checkpoints of `root`: `checkpoints.1` beside `checkpoints`, and so
-/// on.
+/// Returns the folders to which runs have set aside checkpoints of `root`.
 std::vector<fs::path> places_aside(const fs::path& root) {
   std::vector<fs::path> out;
-  const std::string before = root.filename().string() + ".";
   const auto all = real_files().list(root.parent_path());
   if (!all) return out;
   for (const auto& e : *all)
-    if (e.kind == storage::entry_kind::folder && e.name.starts_with(before) && is_digits(e.name.substr(before.size())))
+    if (e.kind == storage::entry_kind::folder && checkpoint::origin_of_place_aside(e.name) == root.filename())
       out.push_back(root.parent_path() / e.name);
   return out;
-}
-
-/// Returns the folder from which the checkpoints in `root` were set aside, where the machines' parts of them stay;
-/// empty if `root` is no such folder.
-fs::path origin_of(const fs::path& root) {
-  const std::string name = root.filename().string();
-  const auto dot = name.rfind('.');
-  if (dot == std::string::npos || dot == 0 || !is_digits(name.substr(dot + 1))) return {};
-  return root.parent_path() / name.substr(0, dot);
 }
 
 /// Removes this machine's parts of all checkpoints whose save id is not in `stay`.
@@ -213,8 +198,12 @@ core::result<uint64_t> node_local_files::free_bytes(const fs::path& path) { retu
 
 core::result<bool> node_local_files::exists(const fs::path& path) {
   if (is_of_leader(path))
-    for (const auto& m : others_)
-      if (m.leads) return find_at(m, path).has_value();
+    for (const auto& m : others_) {
+      if (!m.leads) continue;
+      const auto there = find_at(m, path);
+      if (!there && there.error().kind == error_kind::peer_lost) return core::fail(there.error());
+      return there.has_value();
+    }
   return real_files().exists(path);
 }
 
@@ -252,8 +241,10 @@ core::result<std::unique_ptr<input_file>> node_local_files::open(const fs::path&
     const std::lock_guard lock(mutex_);
     ids_[path.parent_path()] = *id;
   }
-  const fs::path root = path.parent_path().parent_path(), parts = parts_folder(root, *id), origin = origin_of(root);
+  const fs::path root = path.parent_path().parent_path(), parts = parts_folder(root, *id);
   std::vector<fs::path> places{parts / path.filename(), path};
+  // The machines' parts of a checkpoint that was set aside stay in the folder that it was in.
+  const fs::path origin = checkpoint::origin_of_place_aside(root);
   if (!origin.empty()) places.push_back(parts_folder(origin, *id) / path.filename());
   for (const auto& at : places) {
     auto found = find(at);
@@ -304,6 +295,7 @@ core::result<void> node_local_files::check_others(const fs::path& root) const {
     if (!latest && latest.error().kind == error_kind::peer_lost) return core::fail(latest.error());
     if (!latest || !*latest) continue;
     const auto manifest = checkpoint::read_manifest(there, root / (*latest)->folder);
+    if (!manifest && manifest.error().kind == error_kind::peer_lost) return core::fail(manifest.error());
     if (!manifest || known.contains(storage::to_hex(manifest->content.save_id))) continue;
     if (const uint64_t step = manifest->content.run.step; step > newest)
       return core::fail(

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <utility>
 
 #include "config/explain.hpp"
+#include "core/number.hpp"
 #include "storage/files/digest.hpp"
 
 namespace troupe::apps {
@@ -45,10 +45,9 @@ std::optional<introduction> read_introduction(const std::string& text) {
     if (i < labels.size()) from = to + labels[i].size();
   }
   if (node.empty()) return out;
-  uint32_t number = 0;
-  const auto [end, wrong] = std::from_chars(node.data(), node.data() + node.size(), number);
-  if (wrong != std::errc() || end != node.data() + node.size()) return std::nullopt;
-  out.node = number;
+  const auto number = core::number_of<uint32_t>(node);
+  if (!number) return std::nullopt;
+  out.node = *number;
   return out;
 }
 

@@ -12,6 +12,7 @@
 
 #include "apps/base/load_keys.hpp"
 #include "checkpoint/commit/commit.hpp"
+#include "checkpoint/commit/set_aside.hpp"
 #include "checkpoint/convert/folder_contents.hpp"
 #include "checkpoint/convert/open_source.hpp"
 #include "core/clock.hpp"
@@ -57,7 +58,7 @@ bool lies_in(const fs::path& path, const fs::path& root) {
 
 core::result<fs::path> make_place_aside(const fs::path& root) {
   for (uint32_t n = 1; n <= max_set_aside; ++n) {
-    const fs::path place = fmt::format("{}.{}", root.string(), n);
+    const fs::path place = checkpoint::place_aside(root, n);
     std::error_code e;
     if (fs::create_directory(place, e)) return place;
     if (e) return core::fail(core::path_error("make the folder", place, e.value()));

@@ -109,9 +109,9 @@ core::result<void> checkpoints::prove(actors::session& s) {
   return {};
 }
 
-core::result<void> checkpoints::prove_last(actors::session& s, bool is_exported) {
+core::result<void> checkpoints::prove_last(actors::session& s, bool even_unsaved) {
   const bool is_saved = counts_.written > 0 && saved_step_ == s.steps_done();
-  if (!is_saved && !is_exported) return {};
+  if (!is_saved && !even_unsaved) return {};
   TROUPE_TRY(prove(s));
   // If a process was lost between the save and its proof, the session has forgotten what the save replaces.
   if (is_saved && !bad_ && proved_step_ == s.steps_done()) remove_older_than(s.steps_done());

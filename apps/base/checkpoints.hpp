@@ -83,11 +83,11 @@ class checkpoints {
   /// have a finite loss, which a forward pass computes; if none can be computed, the step names it. Returns an error if
   /// `checkpoint.on_error` is stop, or if the session has ended; any other failed save is counted and causes a warning.
   core::result<void> after_step(actors::session& s, moment why);
-  /// Called after the last save and evaluation. If the last weights are in a checkpoint of this run, or will be
-  /// exported or were not trained by it (`is_exported`), and no evaluation has computed their loss, computes it with a
-  /// forward pass: a loss that is not finite is noted, so that `broken` tells it. A finite one removes the checkpoints
-  /// that `checkpoint.keep_last` does not keep. Errors: the pass has ended the run.
-  core::result<void> prove_last(actors::session& s, bool is_exported);
+  /// Called after the last save and evaluation. If no evaluation has computed the loss of the last weights, computes it
+  /// with a forward pass; of weights that are in no checkpoint of this run only if `even_unsaved`. A loss that is not
+  /// finite is noted, so that `broken` tells it. A finite one removes the checkpoints that `checkpoint.keep_last` does
+  /// not keep. Errors: the pass has ended the run.
+  core::result<void> prove_last(actors::session& s, bool even_unsaved);
   /// True if the last states of the run are saved: checkpoints are configured, one was requested, or the run resumed
   /// from a checkpoint of its own.
   [[nodiscard]] bool keeps_end() const { return when_.is_on() || asked_; }

@@ -4,13 +4,12 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 
 #include "config/document/scalars.hpp"
+#include "core/number.hpp"
 
 namespace troupe::apps {
 
@@ -27,9 +26,8 @@ inline std::string read_integer(std::string& text) {
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   const auto is_letter = [](char c) { return c == ' ' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
   const std::string number(text.begin(), std::ranges::find_if_not(text, is_digit));
-  uint64_t digits = 0;
-  if (std::from_chars(number.data(), number.data() + number.size(), digits).ec == std::errc::result_out_of_range)
-    return refused("most 18446744073709551615");
+  const auto digits = core::number_of<uint64_t>(number);
+  if (!digits && !number.empty()) return refused("most 18446744073709551615");
   const std::string unit = text.substr(number.size());
   if (const auto whole =
           config::integer_in({.kind = config::node_kind::plain, .at = {}, .text = text, .items = {}, .entries = {}})) {
@@ -37,8 +35,8 @@ inline std::string read_integer(std::string& text) {
     text = std::to_string(whole->magnitude);
     return {};
   }
-  if (number.empty() || !std::ranges::all_of(unit, is_letter)) return refused("least 0");
-  text = std::to_string(digits) + unit;
+  if (!digits || !std::ranges::all_of(unit, is_letter)) return refused("least 0");
+  text = std::to_string(*digits) + unit;
   return {};
 }
 

@@ -141,9 +141,9 @@ core::result<void> write_hugging_face(const weights_arguments& a) {
   TROUPE_TRY(writing.prepare(*s, output_kind::folder, needed));
   options.out = writing.place().working();
   TROUPE_ASSIGN(const auto report, checkpoint::export_weights(*s, options));
-  const auto config = options.out / "config.json";
-  TROUPE_TRY(storage::write_file_atomically(config, hugging_face_config(*model, type)));
-  TROUPE_ASSIGN(const auto missing, copy_companions(*s, options.out));
+  const auto config = hugging_face_config(*model, type);
+  TROUPE_TRY(storage::write_file_atomically(options.out / "config.json", config));
+  TROUPE_ASSIGN(const auto missing, copy_companions(*s, config, options.out));
   TROUPE_TRY(writing.commit());
   if (!missing.empty()) note(a.source, "warning: " + missing);
   say_written(writing, report);

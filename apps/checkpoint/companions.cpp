@@ -114,12 +114,23 @@ core::result<void> copy_generation(std::span<const fs::path> places, const fs::p
   return {};
 }
 
+/// Returns the value of `auto_map` in a JSON text; null if the text has no such key.
+nlohmann::json auto_map_in(const std::string& text) {
+  const auto parsed = core::parse_json(text);
+  return parsed && parsed->is_object() ? parsed->value("auto_map", nlohmann::json()) : nlohmann::json();
+}
 /// Returns the value of `auto_map` in a JSON file; null if the file does not exist or has no such key.
 nlohmann::json auto_map_of(const fs::path& file) {
   const auto text = storage::read_small_file(storage::real_files(), file, max_companion_bytes);
-  if (!text) return {};
-  const auto parsed = core::parse_json(*text);
-  return parsed && parsed->is_object() ? parsed->value("auto_map", nlohmann::json()) : nlohmann::json();
+  return text ? auto_map_in(*text) : nlohmann::json();
+}
+
+/// Returns the folder of `places` that has the modules of `auto_map`: the first one whose config.json names the same
+/// modules. Empty if there is none.
+fs::path place_of_modules(const nlohmann::json& auto_map, std::span<const fs::path> places) {
+  for (const auto& place : places)
+    if (!place.empty() && auto_map_of(place / "config.json") == auto_map) return place;
+  return {};
 }
 
 /// True if `module` can be the name of a module's file in the folder itself.
@@ -189,15 +200,13 @@ class module_copier {
   std::vector<std::string> missing_;
 };
 
-core::result<std::string> copy_all(std::span<const fs::path> places, const fs::path& to) {
+core::result<std::string> copy_all(std::span<const fs::path> places, const nlohmann::json& auto_map,
+                                   const fs::path& to) {
   TROUPE_ASSIGN(const auto tokenizer, copy_tokenizer(places, to));
   if (!tokenizer.empty()) TROUPE_TRY(copy_templates(tokenizer, to));
   TROUPE_TRY(copy_generation(places, to));
   module_copier modules(to);
-  const auto of_model = auto_map_of(to / "config.json");
-  const auto model = std::ranges::find_if(
-      places, [&](const auto& place) { return !place.empty() && auto_map_of(place / "config.json") == of_model; });
-  TROUPE_TRY(modules.copy(of_model, model == places.end() ? fs::path() : *model));
+  if (!auto_map.is_null()) TROUPE_TRY(modules.copy(auto_map, place_of_modules(auto_map, places)));
   if (!tokenizer.empty()) TROUPE_TRY(modules.copy(auto_map_of(tokenizer / "tokenizer_config.json"), tokenizer));
   return modules.missing();
 }
@@ -210,17 +219,18 @@ void add_places(const config::job_config& run, std::vector<fs::path>& to) {
 
 }  // namespace
 
-core::result<std::string> copy_companions(const formats::tensor_source& from, const fs::path& to) {
+core::result<std::string> copy_companions(const formats::tensor_source& from, const std::string& config,
+                                          const fs::path& to) {
   std::vector<fs::path> places{models::folder_of(from.folder)};
   if (const auto run = own_configuration(from)) add_places(*run, places);
   if (!from.run.model.empty() && !from.run.model.starts_with('{')) places.emplace_back(from.run.model);
-  return copy_all(places, to);
+  return copy_all(places, auto_map_in(config), to);
 }
 
 core::result<std::string> copy_companions(const config::job_config& run, const fs::path& to) {
   std::vector<fs::path> places;
   add_places(run, places);
-  return copy_all(places, to);
+  return copy_all(places, auto_map_of(to / "config.json"), to);
 }
 
 }  // namespace troupe::apps

@@ -11,12 +11,14 @@
 
 namespace troupe::apps {
 
-/// Copies a checkpoint's companion files into the folder `to`, which has the written config.json: from the folder of
-/// its weights, or if that has none, from the folders of the tokenizer and the model that its run began with. Returns a
+/// Copies a checkpoint's companion files into the folder `to`, whose config.json is `config`: from the folder of its
+/// weights, or if that has none, from the folders of the tokenizer and the model that its run began with. Returns a
 /// sentence about Python modules that `auto_map` names and that are not there; empty if none is missing.
-core::result<std::string> copy_companions(const formats::tensor_source& from, const std::filesystem::path& to);
+core::result<std::string> copy_companions(const formats::tensor_source& from, const std::string& config,
+                                          const std::filesystem::path& to);
 
-/// Copies the companion files of a run in the same way, from the folders of the run's tokenizer and model.
+/// Copies the companion files of a run in the same way, from the folders of the run's tokenizer and model, into the
+/// folder `to`, which has the written config.json.
 core::result<std::string> copy_companions(const config::job_config& run, const std::filesystem::path& to);
 
 }  // namespace troupe::apps

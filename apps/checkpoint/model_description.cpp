@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <span>
@@ -13,6 +12,7 @@
 
 #include "config/load.hpp"
 #include "core/json_text.hpp"
+#include "core/number.hpp"
 #include "core/text.hpp"
 #include "families/rows.hpp"
 #include "formats/gguf/families.hpp"
@@ -219,10 +219,8 @@ core::result<void> check_wanted(const described_checkpoint& c, std::span<const f
 std::optional<uint64_t> layer_number(std::string_view name) {
   for (const std::string_view before : {"layers.", "h."}) {
     if (!name.starts_with(before)) continue;
-    uint64_t out = 0;
-    const auto rest = name.substr(before.size());
-    const auto [end, bad] = std::from_chars(rest.data(), rest.data() + rest.size(), out);
-    if (bad == std::errc() && end != rest.data() + rest.size() && *end == '.') return out;
+    auto rest = name.substr(before.size());
+    if (const auto number = core::take_number<uint64_t>(rest); number && rest.starts_with('.')) return number;
   }
   return std::nullopt;
 }

@@ -4,10 +4,11 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <map>
 #include <optional>
 
+#include "core/cells.hpp"
+#include "core/number.hpp"
 #include "core/source_file.hpp"
 #include "formats/gguf/header.hpp"
 #include "formats/safetensors/safetensors.hpp"
@@ -53,12 +54,9 @@ std::optional<file_sizes> parse(std::string_view text) {
   text.remove_prefix(first_line.size());
   file_sizes out;
   while (!text.empty()) {
-    const auto line = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(text.size(), line.size() + 1));
-    uint64_t bytes = 0;
-    const auto [end, problem] = std::from_chars(line.data(), line.data() + line.size(), bytes);
-    const auto name = line.substr(static_cast<size_t>(end - line.data()));
-    if (problem == std::errc() && name.size() > 1) out.emplace(name.substr(1), bytes);
+    auto line = core::take_cell(text, '\n');
+    if (const auto bytes = core::take_number<uint64_t>(line); bytes && line.size() > 1)
+      out.emplace(line.substr(1), *bytes);
   }
   return out;
 }

@@ -10,9 +10,6 @@
 #include "checkpoint/convert/native_export.hpp"
 
 namespace troupe::apps {
-namespace {
-
-}  // namespace
 
 core::result<void> write_clean(const compress_arguments& a) {
   TROUPE_ASSIGN(auto opened, open_described(a.source, a.model_config));
@@ -25,7 +22,7 @@ core::result<void> write_clean(const compress_arguments& a) {
   const auto progress = writing.progress();
   TROUPE_TRY(checkpoint::export_native(source, writing.place().working(), progress));
   TROUPE_TRY(write_description(cleaned.now.model, writing.place().working()));
-  TROUPE_ASSIGN(const auto missing, copy_companions(source, writing.place().working()));
+  TROUPE_ASSIGN(const auto missing, copy_companions(source, cleaned.now.model.json, writing.place().working()));
   TROUPE_TRY(writing.commit());
   if (!missing.empty()) note(a.source, "warning: " + missing);
   if (a.source.verbosity == verbosity::quiet) return {};

@@ -71,7 +71,7 @@ class folder_target final : public compress_target {
     TROUPE_ASSIGN(const auto config, formats::with_quantization_config(hugging_face_config(from_.model, options.type),
                                                                        options.scheme, {"lm_head"}));
     TROUPE_TRY(storage::write_file_atomically(out / "config.json", config));
-    TROUPE_ASSIGN(auto missing, copy_companions(from_.source, out));
+    TROUPE_ASSIGN(auto missing, copy_companions(from_.source, config, out));
     return compress_summary{std::move(report), std::move(missing)};
   }
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <iterator>
 #include <map>
 
@@ -18,6 +17,7 @@
 #include "config/keys/values.hpp"
 #include "config/load.hpp"
 #include "core/cores.hpp"
+#include "core/number.hpp"
 #include "core/text.hpp"
 #include "data/formats/files.hpp"
 #include "data/token_file.hpp"
@@ -305,9 +305,8 @@ class maker {
   [[nodiscard]] uint64_t number_of(const std::string& key) const {
     const auto given = given_.find(key);
     const std::string text = given != given_.end() ? given->second : text_.value_of(key);
-    uint64_t out = 0;
-    std::from_chars(text.data(), text.data() + text.size(), out);
-    return out;
+    std::string_view rest = text;
+    return core::take_number<uint64_t>(rest).value_or(0);
   }
 
   void put_batch() {

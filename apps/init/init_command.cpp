@@ -4,12 +4,12 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <charconv>
 #include <cstdio>
 #include <iostream>
 #include <limits>
 
 #include "apps/base/exit_code.hpp"
+#include "core/number.hpp"
 #include "core/system_error.hpp"
 #include "core/text.hpp"
 #include "data/tokenizers/vocabulary.hpp"
@@ -32,9 +32,7 @@ std::string ask(const std::string& question, const std::string& otherwise) {
 
 core::result<uint64_t> ask_number(const std::string& question, uint64_t otherwise) {
   const std::string answer = ask(question, std::to_string(otherwise));
-  uint64_t value = 0;
-  const auto [end, failure] = std::from_chars(answer.data(), answer.data() + answer.size(), value);
-  if (failure == std::errc() && end == answer.data() + answer.size() && value > 0) return value;
+  if (const auto value = core::number_of<uint64_t>(answer); value && *value > 0) return *value;
   return core::fail(core::error_kind::bad_input,
                     fmt::format("{} wanted an integer of at least 1, got {}", question, core::shown(answer)));
 }

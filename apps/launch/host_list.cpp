@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "core/number.hpp"
+
 namespace troupe::apps {
 namespace {
 
@@ -33,7 +35,7 @@ core::result<std::vector<std::string>> range(std::string_view text) {
   for (const std::string_view one : parts_of(text)) {
     const size_t dash = one.find('-');
     const auto low = one.substr(0, dash), high = dash == std::string_view::npos ? low : one.substr(dash + 1);
-    const auto first = number_in(low), last = number_in(high);
+    const auto first = core::number_of<uint32_t>(low), last = core::number_of<uint32_t>(high);
     if (!first || !last || *last < *first || *last - *first >= listed_max) return no_list(text);
     for (uint64_t n = *first; n <= *last; ++n) out.push_back(fmt::format("{:0{}}", n, low.size()));
   }
@@ -86,10 +88,11 @@ core::result<std::vector<uint32_t>> expand_counts(std::string_view text) {
   std::vector<uint32_t> out;
   for (const std::string_view part : parts_of(text)) {
     const size_t times = part.find("(x");
-    const auto count = number_in(part.substr(0, times));
+    const auto count = core::number_of<uint32_t>(part.substr(0, times));
     const auto often = times == std::string_view::npos ? std::optional<uint32_t>(1)
-                       : part.ends_with(')')           ? number_in(part.substr(times + 2, part.size() - times - 3))
-                                                       : std::nullopt;
+                       : part.ends_with(')')
+                           ? core::number_of<uint32_t>(part.substr(times + 2, part.size() - times - 3))
+                           : std::nullopt;
     if (!count || !often || out.size() + *often > listed_max)
       return core::fail(error_kind::bad_input, fmt::format("wanted numbers such as 2(x3),1, got `{}`", text));
     out.insert(out.end(), *often, *count);

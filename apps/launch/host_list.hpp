@@ -2,12 +2,10 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "core/cells.hpp"
 #include "core/error.hpp"
 
 namespace troupe::apps {
@@ -15,11 +13,6 @@ namespace troupe::apps {
 /// Limit of the names or numbers in a list; longer lists are refused.
 inline constexpr size_t listed_max = 65'536;
 
-/// Returns the number in a text that consists of a number only; else nothing.
-inline std::optional<uint32_t> number_in(std::string_view text) {
-  uint32_t out = 0;
-  return core::read_number(text, out) ? std::optional(out) : std::nullopt;
-}
 /// Expands "n[1-3,05],gpu1" to n1, n2, n3, n05, gpu1; a name may have several brackets. Errors: bad_input.
 core::result<std::vector<std::string>> expand_host_list(std::string_view text);
 /// Expands "2(x3),1" to 2, 2, 2, 1. Errors: bad_input.

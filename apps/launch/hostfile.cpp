@@ -9,6 +9,7 @@
 #include <set>
 
 #include "apps/launch/host_list.hpp"
+#include "core/number.hpp"
 #include "core/text.hpp"
 
 namespace troupe::apps {
@@ -37,7 +38,8 @@ std::optional<uint32_t> slots_in(std::string_view rest) {
     rest = core::trimmed(rest.substr(1), spaces);
     const auto value = rest.substr(0, rest.find_first_of(spaces));
     rest = core::trimmed(rest.substr(value.size()), spaces);
-    if (std::ranges::equal(key, std::string_view("slots"), {}, core::ascii_lower)) return number_in(value);
+    if (std::ranges::equal(key, std::string_view("slots"), {}, core::ascii_lower))
+      return core::number_of<uint32_t>(value);
   }
   return std::nullopt;
 }
@@ -88,7 +90,7 @@ core::result<std::map<std::string, std::set<uint32_t>>> read_filter(const std::s
     auto& slots = out[at->name];
     if (colon == std::string_view::npos) continue;
     for (const auto one : split(part.substr(colon + 1), ',')) {
-      const auto n = number_in(core::trimmed(one, spaces));
+      const auto n = core::number_of<uint32_t>(core::trimmed(one, spaces));
       if (!n || std::ranges::find(at->slots, *n) == at->slots.end())
         return wrong(fmt::format("wanted slots of {} from 0 to {}, got `{}`", host, at->slots.back(), one));
       slots.insert(*n);

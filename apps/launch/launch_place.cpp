@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <string_view>
 
 #include "apps/launch/host_list.hpp"
+#include "core/number.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -29,9 +29,7 @@ class variables {
   uint32_t number(const std::string& name, uint32_t otherwise, uint32_t at_least = 0, uint32_t at_most = tasks_max) {
     const std::string* const t = text(name);
     if (t == nullptr) return otherwise;
-    uint32_t out = 0;
-    const auto [end, bad] = std::from_chars(t->data(), t->data() + t->size(), out);
-    if (bad == std::errc() && end == t->data() + t->size() && out >= at_least && out <= at_most) return out;
+    if (const auto out = core::number_of<uint32_t>(*t); out && *out >= at_least && *out <= at_most) return *out;
     wrong(name, fmt::format("wanted a number from {} to {}, got `{}`", at_least, at_most, *t));
     return 0;
   }
@@ -352,7 +350,7 @@ bool speaks_of_one(const environment& given, const launcher_kind& kind) {
 /// Returns the number in an environment variable; 0 if the variable is missing or is not a number.
 uint32_t number_or_0(const environment& given, const std::string& name) {
   const auto* const text = variables(given).text(name);
-  return text == nullptr ? 0 : number_in(*text).value_or(0);
+  return text == nullptr ? 0 : core::number_of<uint32_t>(*text).value_or(0);
 }
 
 /// Refuses to run if variables say that several programs were started, but no launcher's variables give this program

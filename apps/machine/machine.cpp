@@ -1,11 +1,11 @@
 #include "apps/machine/machine.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <fstream>
 #include <iterator>
 #include <sstream>
 
+#include "core/number.hpp"
 #include "core/text.hpp"
 #include "storage/memory/memory_room.hpp"
 
@@ -26,11 +26,9 @@ std::string slurp(const fs::path& file) {
 }
 
 std::optional<uint64_t> number(const std::string& text) {
-  const std::string_view t = core::trimmed(text, " \t");
+  std::string_view t = core::trimmed(text, " \t");
   if (t.rfind("unlimited", 0) == 0 || t == "max") return unlimited;
-  uint64_t value = 0;
-  const auto [end, error] = std::from_chars(t.data(), t.data() + t.size(), value);
-  return error == std::errc() && end != t.data() ? std::optional(value) : std::nullopt;
+  return core::take_number<uint64_t>(t);
 }
 
 // Returns the lines "key<separator>value" of a text, in order.

@@ -87,7 +87,8 @@ core::result<end_summary> opened_run::go(interrupts& stop) {
   }
   // The last checkpoint is written before the loss of its weights is computed: a process that is killed meanwhile
   // leaves that checkpoint and the one before.
-  TROUPE_TRY(saved_.prove_last(session_, is_exported_ || steps_ == 0));
+  const bool even_unsaved = is_exported_ || steps_ == 0;
+  TROUPE_TRY(saved_.prove_last(session_, even_unsaved));
   end_.broken = saved_.broken().has_value();
   end_.unsaved = end_.broken || saved_.unsaved();
   TROUPE_TRY(sample());

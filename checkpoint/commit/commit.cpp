@@ -6,11 +6,11 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <utility>
 
 #include "checkpoint/commit/names.hpp"
 #include "core/clock.hpp"
+#include "core/number.hpp"
 #include "core/text.hpp"
 #include "storage/files/working_folder.hpp"
 
@@ -70,10 +70,9 @@ std::string step_folder_name(uint64_t step) { return fmt::format("step-{:08}", s
 
 std::optional<uint64_t> step_of(std::string_view folder_name) {
   constexpr std::string_view head = "step-";
-  uint64_t step = 0;
   if (!folder_name.starts_with(head)) return std::nullopt;
-  std::from_chars(folder_name.data() + head.size(), folder_name.data() + folder_name.size(), step);
-  return step_folder_name(step) == folder_name ? std::optional(step) : std::nullopt;
+  const auto step = core::number_of<uint64_t>(folder_name.substr(head.size()));
+  return step && step_folder_name(*step) == folder_name ? step : std::nullopt;
 }
 
 bool is_tag(std::string_view name) {

@@ -5,13 +5,13 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <map>
 
 #include "checkpoint/convert/weights_export.hpp"
 #include "core/math.hpp"
+#include "core/number.hpp"
 #include "core/tensor_view.hpp"
 #include "formats/compressed/stored_weight.hpp"
 #include "formats/source/element_cast.hpp"
@@ -41,10 +41,8 @@ struct weight_job {  ///< one weight to compress
 
 /// Returns the block number of a module: 12 for "model.layers.12.mlp.up_proj".
 uint64_t layer_of(std::string_view module) {
-  uint64_t out = 0;
-  const auto rest = module.substr(std::min(module.size(), layer_prefix.size()));
-  std::from_chars(rest.data(), rest.data() + rest.size(), out);
-  return out;
+  module.remove_prefix(std::min(module.size(), layer_prefix.size()));
+  return core::take_number<uint64_t>(module).value_or(0);
 }
 
 /// Returns the name of the joined layer of a module that runtimes join with others; else the module's own name.

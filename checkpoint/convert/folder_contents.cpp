@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -17,6 +16,7 @@
 #include "checkpoint/convert/unread_weights.hpp"
 #include "core/dangling_link.hpp"
 #include "core/json_text.hpp"
+#include "core/number.hpp"
 #include "formats/deepspeed/files.hpp"
 #include "formats/distributed/megatron_common.hpp"
 #include "formats/names/peft_names.hpp"
@@ -140,10 +140,7 @@ struct numbered_folder {
 
 /// Returns the number that follows `stem` in `name`; nothing for any other name.
 std::optional<uint64_t> number_behind(std::string_view name, std::string_view stem) {
-  if (!name.starts_with(stem) || name.size() == stem.size()) return std::nullopt;
-  uint64_t number = 0;
-  const auto [stop, error] = std::from_chars(name.data() + stem.size(), name.data() + name.size(), number);
-  return error == std::errc() && stop == name.data() + name.size() ? std::optional(number) : std::nullopt;
+  return name.starts_with(stem) ? core::number_of<uint64_t>(name.substr(stem.size())) : std::nullopt;
 }
 
 /// Returns the folders in `root` whose names are `stem` and a number, the highest number first.

@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <functional>
 #include <set>
 
+#include "core/number.hpp"
 #include "core/tensor_view.hpp"
 #include "formats/safetensors/header.hpp"
 
@@ -17,12 +17,6 @@ namespace {
 
 /// Parts of names that identify tensors before the first block in sources without an order of parameters.
 constexpr std::array<std::string_view, 4> first_fragments{"embed", "wte", "wpe", "tokens"};
-
-std::optional<uint32_t> number_of(std::string_view text) {
-  uint32_t n = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
-  return error == std::errc() && end == text.data() + text.size() && !text.empty() ? std::optional(n) : std::nullopt;
-}
 
 struct block_name {
   std::string stem;  ///< part of the name before the block's number, such as `h.`
@@ -38,7 +32,7 @@ std::optional<block_name> block_of(std::string_view name) {
   for (size_t begin = 0; begin < name.size();) {
     const size_t dot = name.find('.', begin);
     if (dot == std::string_view::npos) return std::nullopt;
-    if (const auto n = number_of(name.substr(begin, dot - begin)))
+    if (const auto n = core::number_of<uint32_t>(name.substr(begin, dot - begin)))
       return block_name{std::string(name.substr(0, begin)), *n, dot + 1};
     begin = dot + 1;
   }

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <memory>
 #include <set>
 #include <system_error>
 
+#include "core/number.hpp"
 #include "core/system_error.hpp"
 #include "core/tensor_view.hpp"
 #include "formats/safetensors/header.hpp"
@@ -340,9 +340,9 @@ core::result<weights_export_report> export_weights(const formats::tensor_source&
 }
 
 core::result<uint64_t> shard_bytes_from(std::string_view text) {
-  uint64_t number = 0, unit = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const std::string_view given = text.substr(static_cast<size_t>(end - text.data()));
+  uint64_t unit = 0;
+  std::string_view given = text;
+  const auto number = core::take_number<uint64_t>(given);
   constexpr std::array<std::pair<std::string_view, uint64_t>, 6> units{
       {{"", 1}, {"B", 1}, {"KB", 1'000}, {"MB", 1'000'000}, {"GB", 1'000'000'000}, {"TB", 1'000'000'000'000}}};
   for (const auto& [name, bytes] : units)
@@ -350,10 +350,10 @@ core::result<uint64_t> shard_bytes_from(std::string_view text) {
           return (a >= 'a' && a <= 'z' ? static_cast<char>(a - 'a' + 'A') : a) == b;
         }))
       unit = bytes;
-  if (error != std::errc() || unit == 0 || number == 0 || number > UINT64_MAX / unit)
+  if (!number || unit == 0 || *number == 0 || *number > UINT64_MAX / unit)
     return fail(error_kind::bad_input, fmt::format("wanted a size such as 5GB or 200MB, or a number of bytes, got '{}'",
                                                    formats::shown(text)));
-  return number * unit;
+  return *number * unit;
 }
 
 }  // namespace troupe::checkpoint

@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "checkpoint/native/manifest_body.hpp"
 #include "checkpoint/native/manifest_tree.hpp"
+#include "core/number.hpp"
 
 namespace troupe::checkpoint {
 namespace {
@@ -24,10 +24,9 @@ struct written_version {
 /// Returns the version in the first line of a text that begins as a manifest.
 written_version version_of(std::string_view text) {
   text.remove_prefix(line_begin.size());
-  written_version out;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), out.value);
-  if (problem == std::errc()) out.digits = static_cast<size_t>(end - text.data());
-  return out;
+  std::string_view rest = text;
+  const auto value = core::take_number<uint32_t>(rest);
+  return {value.value_or(0), text.size() - rest.size()};
 }
 
 }  // namespace

@@ -1,11 +1,11 @@
 #include "config/document/scalars.hpp"
 
-#include <charconv>
 #include <cmath>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <string_view>
-#include <system_error>
+
+#include "core/number.hpp"
 
 namespace troupe::config {
 namespace {
@@ -13,10 +13,7 @@ namespace {
 template <class T>
 std::optional<T> number_from(std::string_view text) {
   if (text.starts_with('+')) text.remove_prefix(1);
-  T value{};
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (failure != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
+  return core::number_of<T>(text);
 }
 
 /// A suffix and its factor for `with_unit`, which reads texts like `4GiB` with units {{"GiB", 2^30}, ...}; a bare

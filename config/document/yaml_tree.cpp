@@ -1,10 +1,10 @@
 #include "config/document/yaml_tree.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
 #include "config/document/scalars.hpp"
+#include "core/number.hpp"
 
 namespace troupe::config {
 namespace {
@@ -55,9 +55,8 @@ yaml_tree::branch& yaml_tree::at(std::string_view key) {
     const size_t bracket = part.starts_with('"') ? std::string_view::npos : part.find('[');
     here = &child(*here, part.substr(0, bracket));
     if (bracket != std::string_view::npos) {
-      size_t number = 0;
-      std::from_chars(part.data() + bracket + 1, part.data() + part.size(), number);
-      here = &item(*here, number);
+      std::string_view number = part.substr(bracket + 1);
+      here = &item(*here, core::take_number<size_t>(number).value_or(0));
     }
     key.remove_prefix(std::min(end + 1, key.size()));
   }

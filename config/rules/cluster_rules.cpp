@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <functional>
 #include <optional>
 #include <set>
@@ -11,6 +10,7 @@
 
 #include "config/rules/resolve.hpp"
 #include "core/host_port.hpp"
+#include "core/number.hpp"
 #include "core/store_place.hpp"
 
 namespace troupe::config {
@@ -142,8 +142,9 @@ std::optional<page_place> page_place_of(const std::string& text) {
   page_place out{.host = colon == std::string::npos ? "127.0.0.1" : text.substr(0, colon)};
   if (out.host.starts_with('[') && out.host.ends_with(']')) out.host = out.host.substr(1, out.host.size() - 2);
   if (!is_host_name(out.host)) return std::nullopt;
-  const auto [end, wrong] = std::from_chars(port.data(), port.data() + port.size(), out.port);
-  if (port.empty() || wrong != std::errc() || end != port.data() + port.size()) return std::nullopt;
+  const auto number = core::number_of<uint16_t>(port);
+  if (!number) return std::nullopt;
+  out.port = *number;
   return out;
 }
 

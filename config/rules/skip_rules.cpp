@@ -2,11 +2,11 @@
 // meaning of steps and samples to data/.
 #include <fmt/format.h>
 
-#include <charconv>
 #include <optional>
 #include <string_view>
 
 #include "config/rules/resolve.hpp"
+#include "core/number.hpp"
 
 namespace troupe::config {
 namespace {
@@ -14,11 +14,8 @@ namespace {
 constexpr uint64_t step_max = 1'000'000'000'000;
 
 std::optional<uint64_t> step_in(std::string_view text) {
-  uint64_t out = 0;
-  const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), out);
-  if (text.empty() || wrong != std::errc() || end != text.data() + text.size() || out < 1 || out > step_max)
-    return std::nullopt;
-  return out;
+  const auto out = core::number_of<uint64_t>(text);
+  return out && *out >= 1 && *out <= step_max ? out : std::nullopt;
 }
 
 /// Parses one step `900`, or a range of steps `812-820`, into `x`.

@@ -324,8 +324,9 @@ class training {
                       "cycle_momentum: false keeps both",
                       one_cycle_second_beta));
     const uint64_t cycle = s.cycle_first_step_size + s.cycle_second_step_size.value_or(s.cycle_first_step_size);
-    if (!job_ || s.decay_step_size == 0 || config_.steps <= cycle) return;
-    const double periods = static_cast<double>(config_.steps - cycle) / static_cast<double>(s.decay_step_size);
+    // The schedule moves after a step: the last step of a run has the beta of one step less.
+    if (!job_ || s.decay_step_size == 0 || config_.steps <= cycle + 1) return;
+    const double periods = static_cast<double>(config_.steps - 1 - cycle) / static_cast<double>(s.decay_step_size);
     const double last = s.cycle_max_mom * (1 + s.decay_mom_rate * periods),
                  most = std::max(most_first_beta, s.cycle_max_mom);
     if (last <= most) return;

@@ -1,8 +1,8 @@
 // Derives from the names of a data set's files which split they belong to, and which of several shards they are.
+#include "core/number.hpp"
 #include "data/formats/folder_files.hpp"
 
 #include <algorithm>
-#include <charconv>
 
 #include "core/text.hpp"
 
@@ -18,11 +18,7 @@ size_t digits_from(std::string_view text, size_t from) {
   return n;
 }
 
-uint64_t number_in(std::string_view digits) {
-  uint64_t out = 0;
-  std::from_chars(digits.data(), digits.data() + digits.size(), out);
-  return out;
-}
+uint64_t number_in(std::string_view digits) { return core::number_of<uint64_t>(digits).value_or(0); }
 
 }  // namespace
 

@@ -1,10 +1,10 @@
 // Implements the reader of tar files: reads each header of 512 bytes and the file that follows it.
+#include "core/number.hpp"
 #include "data/formats/row_files.hpp"
 
 #include <fmt/format.h>
 
 #include <array>
-#include <charconv>
 #include <cstring>
 #include <optional>
 #include <string_view>
@@ -37,21 +37,20 @@ std::optional<uint64_t> number(std::string_view text) {
   }
   text = core::trimmed(text.substr(0, text.find('\0')), " ");
   if (text.empty()) return 0;
-  const auto end = std::from_chars(text.data(), text.data() + text.size(), value, 8);
-  return end.ec == std::errc{} && end.ptr == text.data() + text.size() ? std::optional(value) : std::nullopt;
+  return core::number_of<uint64_t>(text, 8);
 }
 
 /// Returns the value of `key` in a pax header, whose lines are "LENGTH KEY=VALUE\n".
 std::optional<std::string> pax_value(std::string_view text, std::string_view key) {
   std::optional<std::string> out;
   while (!text.empty()) {
-    size_t length = 0;
-    const auto end = std::from_chars(text.data(), text.data() + text.size(), length);
-    const auto digits = static_cast<size_t>(end.ptr - text.data());
-    if (end.ec != std::errc{} || length > text.size() || length < digits + 2) return out;
-    const auto line = text.substr(digits + 1, length - digits - 2);
+    std::string_view rest = text;
+    const auto length = core::take_number<size_t>(rest);
+    const size_t digits = text.size() - rest.size();
+    if (!length || *length > text.size() || *length < digits + 2) return out;
+    const auto line = text.substr(digits + 1, *length - digits - 2);
     if (line.substr(0, line.find('=')) == key && line.find('=') != line.npos) out = line.substr(key.size() + 1);
-    text = text.substr(length);
+    text = text.substr(*length);
   }
   return out;
 }
@@ -154,10 +153,9 @@ class tar_reader {
       if (pax_value(text, "GNU.sparse.major")) return wrong("a sparse file, which is not read");
       if (auto path = pax_value(text, "path")) long_name_ = std::move(path);
       if (const auto size = pax_value(text, "size")) {
-        uint64_t value = 0;
-        const auto end = std::from_chars(size->data(), size->data() + size->size(), value);
-        if (end.ec != std::errc{} || end.ptr != size->data() + size->size()) return wrong("its size is not a number");
-        long_size_ = value;
+        const auto value = core::number_of<uint64_t>(*size);
+        if (!value) return wrong("its size is not a number");
+        long_size_ = *value;
       }
       return {};
     }

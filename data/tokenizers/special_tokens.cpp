@@ -6,9 +6,9 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <map>
 
+#include "core/number.hpp"
 #include "core/source_file.hpp"
 #include "core/text.hpp"
 #include "data/tokenizers/tokenizer.hpp"
@@ -342,10 +342,7 @@ core::result<std::vector<added_word>> read_added_words(const fs::path& folder) {
   }
   TROUPE_ASSIGN(const auto config, read_json_if_there(config_path));
   for (const auto& [key, added] : json_value_of(config, "added_tokens_decoder").items()) {
-    uint64_t id = max_vocabulary;
-    const auto [end, failure] = std::from_chars(key.data(), key.data() + key.size(), id);
-    if (failure != std::errc() || end != key.data() + key.size()) id = max_vocabulary;
-    TROUPE_TRY(out.add_object(config_path, id, added));
+    TROUPE_TRY(out.add_object(config_path, core::number_of<uint64_t>(key).value_or(max_vocabulary), added));
   }
   TROUPE_ASSIGN(const auto words, read_json_if_there(words_path));
   if (words.is_object())

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 
+#include "core/number.hpp"
 #include "formats/deepspeed/files.hpp"
 #include "formats/megatron/source.hpp"
 #include "formats/torch/archive.hpp"
@@ -19,11 +19,9 @@ namespace fs = std::filesystem;
 /// Removes `prefix` and a number from the front of `name`; returns the number, or nothing if they are not there.
 std::optional<uint32_t> take(std::string_view& name, std::string_view prefix) {
   if (!name.starts_with(prefix)) return std::nullopt;
-  uint32_t n = 0;
-  const char* const begin = name.data() + prefix.size();
-  const auto [end, error] = std::from_chars(begin, name.data() + name.size(), n);
-  if (error != std::errc() || end == begin) return std::nullopt;
-  name.remove_prefix(static_cast<size_t>(end - name.data()));
+  std::string_view rest = name.substr(prefix.size());
+  const auto n = core::take_number<uint32_t>(rest);
+  if (n) name = rest;
   return n;
 }
 

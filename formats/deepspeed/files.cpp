@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <system_error>
 #include <tuple>
 
+#include "core/number.hpp"
 #include "core/source_file.hpp"
 #include "core/text.hpp"
 #include "formats/safetensors/header.hpp"
@@ -28,10 +28,9 @@ struct name_parser {
     return true;
   }
   bool number(uint32_t& out) {
-    const auto [end, error] = std::from_chars(left.data(), left.data() + left.size(), out);
-    if (error != std::errc()) return false;
-    left.remove_prefix(static_cast<size_t>(end - left.data()));
-    return true;
+    const auto read = core::take_number<uint32_t>(left);
+    out = read.value_or(out);
+    return read.has_value();
   }
 };
 

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <string_view>
 
+#include "core/number.hpp"
 #include "core/text.hpp"
 #include "formats/deepspeed/run.hpp"
 #include "formats/trainer/update_counts.hpp"
@@ -20,10 +20,9 @@ constexpr std::string_view other_save =
 /// Returns the step in a folder's name if it is DeepSpeed's default tag, such as `global_step12`.
 std::optional<uint64_t> step_of_tag(std::string_view name) {
   constexpr std::string_view begin = "global_step";
-  uint64_t out = 0;
   if (!name.starts_with(begin)) return std::nullopt;
-  const auto read = std::from_chars(name.data() + begin.size(), name.data() + name.size(), out);
-  return read.ec == std::errc() ? std::optional(out) : std::nullopt;
+  name.remove_prefix(begin.size());
+  return core::take_number<uint64_t>(name);
 }
 
 }  // namespace

@@ -4,12 +4,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 
 #include "core/json_text.hpp"
+#include "core/number.hpp"
 #include "formats/distributed/names.hpp"
 #include "formats/safetensors/safetensors.hpp"
 #include "formats/tensors/tensor_list.hpp"
@@ -29,10 +29,9 @@ using core::refused;
 std::optional<uint32_t> shard_of(std::string_view name) {
   constexpr std::string_view begin = "shard-", middle = "-model-";
   if (!name.starts_with(begin) || !name.ends_with(".safetensors")) return std::nullopt;
-  uint32_t number = 0;
-  const auto [end, error] = std::from_chars(name.data() + begin.size(), name.data() + name.size(), number);
-  const std::string_view rest(end, name.data() + name.size());
-  return error == std::errc() && number > 0 && rest.starts_with(middle) ? std::optional(number) : std::nullopt;
+  name.remove_prefix(begin.size());
+  const auto number = core::take_number<uint32_t>(name);
+  return number && *number > 0 && name.starts_with(middle) ? number : std::nullopt;
 }
 
 /// Returns the names of the shard files in `folder`, ascending.

@@ -1,8 +1,8 @@
 #include "formats/gguf/families.hpp"
 
-#include <charconv>
 #include <span>
 
+#include "core/number.hpp"
 #include "families/rows.hpp"
 
 namespace troupe::formats {
@@ -61,11 +61,8 @@ std::optional<gguf_place> look_up(std::string_view architecture, std::string_vie
     const auto m = matched(p.*from, name);
     if (!m) continue;
     gguf_place out{filled(p.*to, *m), m->ending == "bias" ? p.bias : p.weight};
-    if (!m->number.empty()) {
-      uint32_t block = 0;
-      std::from_chars(m->number.data(), m->number.data() + m->number.size(), block);
-      out.block = block;
-    }
+    std::string_view number = m->number;
+    if (!number.empty()) out.block = core::take_number<uint32_t>(number).value_or(0);
     return out;
   }
   return std::nullopt;

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string_view>
 #include <utility>
 
+#include "core/number.hpp"
 #include "core/text.hpp"
 #include "families/rows.hpp"
 #include "formats/gguf/families.hpp"
@@ -50,10 +50,7 @@ class size_reader {
 
 /// Returns the double whose shortest decimal text equals that of the fp32 number: 1e-05, not 9.999999747378752e-06.
 double shortest(double fp32) {
-  const auto text = fmt::format("{}", static_cast<float>(fp32));
-  double out = fp32;
-  std::from_chars(text.data(), text.data() + text.size(), out);
-  return out;
+  return core::number_of<double>(fmt::format("{}", static_cast<float>(fp32))).value_or(fp32);
 }
 
 /// Returns a JSON object with the model's sizes, under the names that the family has for them in config.json.

@@ -4,11 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "core/json_text.hpp"
+#include "core/number.hpp"
 #include "formats/names/name_map.hpp"
 #include "formats/safetensors/header.hpp"
 
@@ -125,8 +125,9 @@ std::optional<layer_place> layer_place_of(std::string_view name) {
   const size_t dot = name.find('.');
   if (dot == std::string_view::npos || dot + 1 == name.size()) return std::nullopt;
   layer_place out;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + dot, out.layer);
-  if (error != std::errc() || end != name.data() + dot) return std::nullopt;
+  const auto layer = core::number_of<decltype(out.layer)>(name.substr(0, dot));
+  if (!layer) return std::nullopt;
+  out.layer = *layer;
   out.key = name.substr(dot + 1);
   return out;
 }

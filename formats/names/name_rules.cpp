@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <map>
 
+#include "core/number.hpp"
 #include "formats/names/layer_names.hpp"
 #include "formats/names/wrapper_names.hpp"
 #include "formats/safetensors/header.hpp"
@@ -23,12 +23,6 @@ constexpr bool is_alphanumeric(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 constexpr bool is_punctuation(char c) { return c > ' ' && c <= '~' && !is_alphanumeric(c); }
-
-std::optional<uint32_t> number_of(std::string_view text) {
-  uint32_t n = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
-  return !text.empty() && error == std::errc() && end == text.data() + text.size() ? std::optional(n) : std::nullopt;
-}
 
 /// Returns the rule that maps results of the rule (`pattern`, `to`) back to the original names. Returns nothing if
 /// `pattern` is not plain text with unnested groups, each of which `to` uses exactly once.
@@ -81,8 +75,9 @@ std::optional<rule_text> turned_around(const std::string& pattern, const std::st
 /// Adds the rule for layers `3` or `3-14`, with a prefix that may contain `{layer}`, `{layer-2}` or `{layer+1}` once.
 core::result<void> name_rules::add_layer(const std::string& numbers, const std::string& prefix) {
   const size_t dash = numbers.find('-');
-  const auto first = number_of(std::string_view(numbers).substr(0, dash));
-  const auto last = dash == std::string::npos ? first : number_of(std::string_view(numbers).substr(dash + 1));
+  const auto first = core::number_of<uint32_t>(std::string_view(numbers).substr(0, dash));
+  const auto last =
+      dash == std::string::npos ? first : core::number_of<uint32_t>(std::string_view(numbers).substr(dash + 1));
   if (!first || !last || *last < *first)
     return refused(fmt::format("wanted a layer's number or a range such as 3-14, got '{}'", shown(numbers)));
   if (*last - *first >= core::max_name_lines)
@@ -93,7 +88,7 @@ core::result<void> name_rules::add_layer(const std::string& numbers, const std::
     const size_t close = prefix.find('}', open);
     const auto inside = std::string_view(prefix).substr(open, close == std::string::npos ? close : close - open);
     const auto shift = inside.starts_with(mark) ? inside.substr(mark.size()) : std::string_view("?");
-    const auto by = shift.empty() ? std::optional<uint32_t>(0) : number_of(shift.substr(1));
+    const auto by = shift.empty() ? std::optional<uint32_t>(0) : core::number_of<uint32_t>(shift.substr(1));
     if (close == std::string::npos || !by || (!shift.empty() && shift[0] != '-' && shift[0] != '+') ||
         prefix.find('{', close) != std::string::npos)
       return refused(fmt::format("wanted a prefix with {{layer}}, {{layer-N}} or {{layer+N}} once at most, got '{}'",

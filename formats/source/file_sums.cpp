@@ -64,10 +64,9 @@ core::result<void> file_sums::compare(const storage::input_file& file, const fs:
   auto& [begin, e] = at;
   const std::lock_guard lock(e.mutex);
   if (e.is_compared) return {};
-  TROUPE_ASSIGN(const auto sum, sum_of(*e.of, [&, first = begin](uint64_t offset, std::span<std::byte> out) {
-                  return storage::read_exactly(file, path, first + offset, out);
-                }));
-  if (sum != e.of->crc32) return fail(sum_error(path.string(), begin, *e.of));
+  TROUPE_TRY(compare_sum(*e.of, path.string(), begin, [&, first = begin](uint64_t offset, std::span<std::byte> out) {
+    return storage::read_exactly(file, path, first + offset, out);
+  }));
   e.is_compared = true;
   return {};
 }

@@ -2,10 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cstring>
 #include <span>
 #include <utility>
+
+#include "core/number.hpp"
 
 namespace troupe::formats {
 namespace {
@@ -47,10 +48,10 @@ std::string shard_file_name(uint32_t number) { return fmt::format("shard-{:05}.b
 
 std::optional<uint32_t> shard_number_of(std::string_view name) {
   constexpr std::string_view head = "shard-";
-  uint32_t number = 0;
   if (!name.starts_with(head)) return std::nullopt;
-  std::from_chars(name.data() + head.size(), name.data() + name.size(), number);
-  return shard_file_name(number) == name ? std::optional(number) : std::nullopt;
+  std::string_view rest = name.substr(head.size());
+  const auto number = core::take_number<uint32_t>(rest);
+  return number && shard_file_name(*number) == name ? number : std::nullopt;
 }
 
 core::result<void> check_shard(const storage::input_file& file, const std::filesystem::path& path,

@@ -145,11 +145,8 @@ core::result<void> torch_archive::open_legacy() {
 core::result<void> torch_archive::check_sum(const torch_tensor& t) const {
   const auto* entry = find_entry(zip_->entries, fmt::format("{}data/{}", folder_, t.storage));
   if (entry == nullptr || entry->crc32 == 0) return {};
-  TROUPE_ASSIGN(const auto sum, sum_of(*entry, [&](uint64_t offset, std::span<std::byte> out) {
-                  return read(entry->begin + offset, out);
-                }));
-  if (sum != entry->crc32) return fail(sum_error(name_, begin_ + entry->begin, *entry));
-  return {};
+  return compare_sum(*entry, name_, begin_ + entry->begin,
+                     [&](uint64_t offset, std::span<std::byte> out) { return read(entry->begin + offset, out); });
 }
 
 bool torch_archive::is_tensor(pickle_ref v) const {

@@ -268,10 +268,12 @@ core::result<uint32_t> sum_of(const zip_entry& entry, const entry_bytes& read) {
   return sum;
 }
 
-core::error sum_error(const std::string& file, uint64_t at, const zip_entry& entry) {
-  return {error_kind::bad_input,
-          fmt::format("'{}': the {} bytes at byte {}, entry '{}', {}: the file is damaged, use a whole copy of it",
-                      file, entry.bytes, at, shown(entry.name), sum_differs)};
+core::result<void> compare_sum(const zip_entry& entry, const std::string& file, uint64_t at, const entry_bytes& read) {
+  TROUPE_ASSIGN(const auto sum, sum_of(entry, read));
+  if (sum == entry.crc32) return {};
+  return fail(error_kind::bad_input,
+              fmt::format("'{}': the {} bytes at byte {}, entry '{}', {}: the file is damaged, use a whole copy of it",
+                          file, entry.bytes, at, shown(entry.name), sum_differs));
 }
 
 const zip_entry* find_entry(std::span<const zip_entry> entries, std::string_view name) {

@@ -32,9 +32,9 @@ using entry_bytes = std::function<core::result<void>(uint64_t offset, std::span<
 /// Returns the CRC-32 of an entry's bytes, which `read` reads in ascending blocks. The first error of `read` ends the
 /// call and is returned.
 core::result<uint32_t> sum_of(const zip_entry& entry, const entry_bytes& read);
-/// Returns the error (bad_input) for an entry of `file` whose bytes, from byte `at` of the file on, do not match their
-/// CRC-32.
-core::error sum_error(const std::string& file, uint64_t at, const zip_entry& entry);
+/// Compares the CRC-32 of an entry, which begins at byte `at` of `file`, with that of its bytes, which `read` reads.
+/// Errors: bad_input for other bytes; the first error of `read`.
+core::result<void> compare_sum(const zip_entry& entry, const std::string& file, uint64_t at, const entry_bytes& read);
 
 /// Largest number of entries of one archive.
 inline constexpr uint64_t max_zip_entries = uint64_t{1} << 24;

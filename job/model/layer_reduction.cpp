@@ -1,11 +1,11 @@
 #include "job/model/layer_reduction.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <string_view>
 #include <utility>
 
+#include "core/number.hpp"
 #include "core/text.hpp"
 #include "formats/names/name_map.hpp"
 
@@ -27,12 +27,9 @@ struct layer_name {
 std::optional<layer_name> layer_at(std::string_view name, std::string_view prefix) {
   if (!name.starts_with(prefix) || name.size() <= prefix.size() || name[prefix.size()] != '.') return std::nullopt;
   name.remove_prefix(prefix.size() + 1);
-  layer_name out;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), out.layer);
-  if (error != std::errc() || end == name.data() + name.size() || *end != '.') return std::nullopt;
-  out.in_front = prefix;
-  out.rest = name.substr(static_cast<size_t>(end - name.data()) + 1);
-  return out;
+  const auto layer = core::take_number<uint64_t>(name);
+  if (!layer || !name.starts_with('.')) return std::nullopt;
+  return layer_name{*layer, std::string(prefix), std::string(name.substr(1))};
 }
 
 /// Splits a tensor's name such as `prefix.7.attn.weight` into the layer's number 7 and the text after it. Compares the

@@ -1,10 +1,10 @@
 #include "kernels/compress/snip_momentum.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <string>
 
+#include "core/number.hpp"
 #include "core/text.hpp"
 #include "kernels/base/memory_views.hpp"
 #include "kernels/compress/pruning.hpp"
@@ -14,14 +14,12 @@ namespace troupe::kernels {
 using std::to_string;
 
 core::result<prune_block> prune_block_from(std::string_view text) {
-  prune_block out;
-  const char* const end = text.data() + text.size();
-  const auto rows = std::from_chars(text.data(), end, out.rows);
-  const bool has_x = rows.ec == std::errc() && rows.ptr != end && *rows.ptr == 'x';
-  const auto columns = has_x ? std::from_chars(rows.ptr + 1, end, out.columns) : rows;
-  if (!has_x || columns.ec != std::errc() || columns.ptr != end || out.rows == 0 || out.columns == 0)
+  std::string_view rest = text;
+  const auto rows = core::take_number<uint64_t>(rest);
+  const auto columns = rest.starts_with('x') ? core::number_of<uint64_t>(rest.substr(1)) : std::nullopt;
+  if (!rows || !columns || *rows == 0 || *columns == 0)
     return fail(error_kind::bad_input, "wanted a block such as 4x1 (rows x columns), got '" + core::shown(text) + "'");
-  return out;
+  return prune_block{*rows, *columns};
 }
 
 core::result<void> check(const pruned_matrix& m) {

@@ -1,9 +1,9 @@
 #include "plan/schedule/kept_search.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
+#include "core/number.hpp"
 #include "core/text.hpp"
 #include "plan/schedule/proof.hpp"
 
@@ -36,10 +36,10 @@ std::optional<std::string_view> take_line(std::string_view& rest, std::string_vi
   return out;
 }
 
-bool read_number(const std::optional<std::string_view>& text, auto& out) {
-  if (!text) return false;
-  const auto [end, problem] = std::from_chars(text->data(), text->data() + text->size(), out);
-  return problem == std::errc() && end == text->data() + text->size();
+template <class T>
+std::optional<T> take_number_line(std::string_view& rest, std::string_view name) {
+  const auto text = take_line(rest, name);
+  return text ? core::number_of<T>(*text) : std::nullopt;
 }
 
 }  // namespace
@@ -55,9 +55,11 @@ std::optional<found_schedule> read_search(const search_request& request, std::st
   text.remove_prefix(asked.size());
   found_schedule out;
   const auto from = take_line(text, "found from ");
-  if (!from || !read_number(take_line(text, "bound stage "), out.bound_stage) ||
-      !read_number(take_line(text, "bound s "), out.bound_s) || !text.empty())
-    return {};
+  const auto stage = take_number_line<uint32_t>(text, "bound stage ");
+  const auto seconds = take_number_line<double>(text, "bound s ");
+  if (!from || !stage || !seconds || !text.empty()) return {};
+  out.bound_stage = *stage;
+  out.bound_s = *seconds;
   if (table.ranks() != request.ranks || table.stages() != request.costs.stages.size() ||
       table.micro_batches != request.micro_batches || out.bound_stage >= table.stages() || !trains(table) ||
       find_reordering(table))

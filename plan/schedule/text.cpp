@@ -1,11 +1,12 @@
 #include "plan/schedule/text.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <set>
 #include <utility>
 
+#include "core/cells.hpp"
+#include "core/number.hpp"
 #include "core/text.hpp"
 #include "plan/schedule/proof.hpp"
 
@@ -24,25 +25,9 @@ namespace {
 
 using type = action_type;
 
-// Removes everything up to the next `separator` from `s`, and returns it without the separator.
-std::string_view take(std::string_view& s, char separator) {
-  const size_t n = std::min(s.find(separator), s.size());
-  const auto out = s.substr(0, n);
-  s.remove_prefix(std::min(n + 1, s.size()));
-  return out;
-}
-
-std::optional<uint32_t> take_number(std::string_view& s) {
-  uint32_t out = 0;
-  const auto [end, problem] = std::from_chars(s.data(), s.data() + s.size(), out);
-  if (problem != std::errc()) return {};
-  s.remove_prefix(static_cast<size_t>(end - s.data()));
-  return out;
-}
-
 // Reads an action such as "2SEND_F0"; nothing if the cell has another form.
 std::optional<action> read_plain(std::string_view cell) {
-  const auto stage = take_number(cell);
+  const auto stage = core::take_number<uint32_t>(cell);
   if (!stage) return {};
   const auto name = cell.substr(0, std::min(cell.find_first_of("0123456789"), cell.size()));
   cell.remove_prefix(name.size());
@@ -51,7 +36,7 @@ std::optional<action> read_plain(std::string_view cell) {
     if (t == type::overlap || (name_of(t) != name && !(t == type::backward && name == "BW"))) continue;
     action out{t, *stage, none};
     if (has_micro(t)) {
-      const auto micro = take_number(cell);
+      const auto micro = core::take_number<uint32_t>(cell);
       if (!micro) return {};
       out.micro = *micro;
     }
@@ -64,9 +49,9 @@ std::optional<action> read_plain(std::string_view cell) {
 std::optional<action> read_action(std::string_view cell) {
   if (!cell.starts_with('(')) return read_plain(cell);
   cell.remove_prefix(1);
-  std::string_view inner = take(cell, ')');
+  std::string_view inner = core::take_cell(cell, ')');
   if (cell != name_of(type::overlap)) return {};
-  auto a = read_plain(core::trimmed(take(inner, ';'))), b = read_plain(core::trimmed(inner));
+  auto a = read_plain(core::trimmed(core::take_cell(inner, ';'))), b = read_plain(core::trimmed(inner));
   if (a && b && a->type == type::backward) std::swap(a, b);
   if (!a || !b || a->type != type::forward || b->type != type::backward) return {};
   return action{type::overlap, a->stage, a->micro, b->stage, b->micro};
@@ -95,7 +80,7 @@ class reader {
 
   core::result<pipeline_table> read(std::string_view text) {
     while (!text.empty() && core::is_ascii_blank(text.back())) text.remove_suffix(1);
-    while (!text.empty()) TROUPE_TRY(read_rank(take(text, '\n')));
+    while (!text.empty()) TROUPE_TRY(read_rank(core::take_cell(text, '\n')));
     if (t_.orders.empty()) t_.orders.emplace_back();
     for (uint32_t r = 0; r < t_.ranks(); ++r)
       if (t_.orders[r].empty()) return refuse(r, "wanted a line of actions for each rank, got none");
@@ -118,7 +103,7 @@ class reader {
     const uint32_t rank = t_.ranks();
     t_.orders.emplace_back();
     while (!line.empty()) {
-      auto cell = core::trimmed(take(line, ','));
+      auto cell = core::trimmed(core::take_cell(line, ','));
       if (cell.size() > 1 && cell.starts_with('"') && cell.ends_with('"'))
         cell = core::trimmed(cell.substr(1, cell.size() - 2));
       if (cell.empty()) continue;

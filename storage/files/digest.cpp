@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
-#include <charconv>
+#include "core/number.hpp"
 
 namespace troupe::storage {
 
@@ -36,10 +36,7 @@ std::string to_hex(digest128 d) { return fmt::format("{:016x}{:016x}", d.high, d
 
 std::optional<digest128> digest_from_hex(std::string_view text) {
   if (text.size() != 32 || text.find_first_not_of("0123456789abcdef") != std::string_view::npos) return std::nullopt;
-  digest128 out;
-  std::from_chars(text.data(), text.data() + 16, out.high, 16);
-  std::from_chars(text.data() + 16, text.data() + 32, out.low, 16);
-  return out;
+  return digest128{*core::number_of<uint64_t>(text.substr(0, 16), 16), *core::number_of<uint64_t>(text.substr(16), 16)};
 }
 
 }  // namespace troupe::storage

@@ -2,18 +2,15 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <fstream>
 #include <string>
+
+#include "core/number.hpp"
 
 namespace troupe::telemetry {
 namespace {
 
-std::optional<uint64_t> number_at(std::string_view text) {
-  uint64_t out = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-  return error == std::errc() && end != text.data() ? std::optional(out) : std::nullopt;
-}
+std::optional<uint64_t> number_at(std::string_view text) { return core::take_number<uint64_t>(text); }
 
 /// Number of bytes of a file's first row that the error "begins with ..." quotes if the file is not a curve.
 constexpr size_t shown_bytes = 40;

@@ -91,7 +91,7 @@ class busy_run {
   }
   /// Waits until all saves are written.
   void wait() { BOOST_TEST(session_->wait_for_saves().has_value()); }
-  void prove_last(bool is_exported = false) { BOOST_TEST(saved_.prove_last(*session_, is_exported).has_value()); }
+  void prove_last() { BOOST_TEST(saved_.prove_last(*session_, false).has_value()); }
   /// Checks the steps of the checkpoints that are there.
   void holds(const std::vector<uint64_t>& steps) const {
     std::vector<uint64_t> there;

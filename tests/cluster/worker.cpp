@@ -1,7 +1,8 @@
 // Runs a process of a job that trains nothing: it counts steps, and each step needs an answer from all processes of the
 // term. The arguments LOG STEPS PLACE@STEP:SIGNAL LOST_AFTER_MS state which process is disturbed, at which step and by
 // which signal. Each term appends a line to LOG when it begins. The other processes wait for a lost one, which comes
-// back once they run a term without it.
+// back once they run a term without it. With the argument CODE alone the process leaves at once with that code, and
+// ends long after its link.
 #include <unistd.h>
 
 #include <algorithm>
@@ -40,6 +41,16 @@ bool misses_ranks(const char* log, uint32_t data) {
   uint32_t first = 0;
   (void)std::sscanf(tests::text_of(log).c_str(), "term 1: %u", &first);
   return first > data;
+}
+
+/// Leaves the job, closes the link and keeps the process alive until its parent kills it.
+int leave_slowly(const link_place& at, const char* code) {
+  {
+    process me(own(at.descriptor), {at.place, 20'000'000'000, "1", "job"});
+    me.leave(std::atoi(code));
+  }
+  ::sleep(20);
+  return 0;
 }
 
 constexpr uint64_t waiting_steps_max = 1500;  // largest number of steps of 20 ms that a process waits
@@ -96,6 +107,7 @@ bool run(process& me, const term_order& term, const char* log, uint64_t steps, c
 
 int main(int argc, char** argv) {
   const auto at = take_link_place();
+  if (at && argc == 2) return leave_slowly(*at, argv[1]);
   if (!at || argc != 5) return 1;
   fate f;
   (void)std::sscanf(argv[3], "%u@%lu:%d", &f.place, &f.step, &f.signal);

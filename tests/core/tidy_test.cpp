@@ -260,7 +260,7 @@ BOOST_AUTO_TEST_CASE(libraries_never_end_the_process_nor_touch_its_signals) {
 }
 
 BOOST_AUTO_TEST_CASE(libraries_spell_numbers_without_the_locale) {
-  // A host may use any locale, so numbers are written by core/text.hpp and read by std::from_chars; streams only carry
+  // A host may use any locale, so numbers are written by core/text.hpp and read by core/number.hpp; streams only carry
   // text.
   const std::regex asks(
       "(printf|std::sto[dfl]+|[^a-z_](strto[dfl]+|atof|strfmon|localeconv)) *\\(|"
@@ -277,6 +277,12 @@ BOOST_AUTO_TEST_CASE(libraries_spell_numbers_without_the_locale) {
     for (const auto& line : f.lines)
       if (f.folder != "apps" && f.path != "core/text.hpp")
         BOOST_TEST(!std::regex_search(line.substr(0, line.find("//")), asks), f.path << ": " << line);
+}
+
+BOOST_AUTO_TEST_CASE(numbers_are_read_from_text_in_one_file) {
+  for (const auto& f : tree())
+    for (const auto& line : f.lines)
+      if (f.path != "core/number.hpp") BOOST_TEST(line.find("from_chars") == std::string::npos, f.path << ": " << line);
 }
 
 BOOST_AUTO_TEST_CASE(json_from_outside_is_parsed_in_one_place) {

@@ -225,6 +225,37 @@ BOOST_AUTO_TEST_CASE(a_refused_load_leaves_the_run_as_it_was_and_one_that_fails_
   check_refused(after, core::error_kind::bad_input, "do not match their digest");
 }
 
+BOOST_AUTO_TEST_CASE(a_load_that_falls_back_and_then_finds_no_whole_checkpoint_ends_the_run) {
+  const small_job job(tiny_gpt2);
+  const auto root = job.folder() / "saved";
+  const auto damage = [&](const std::string& folder) {
+    auto bytes = scratch_folder::read(root / folder / "shard-00001.bin");
+    bytes[4096] ^= 1;  // a byte of the first piece in the file
+    job.folder().write("saved/" + folder + "/shard-00001.bin", bytes);
+  };
+  std::string said;
+  actors::session_options o;
+  o.config = job.config(two_ranks(2));
+  o.hooks.on_warning = [&](const std::string& line) {
+    // The older checkpoint is damaged between the comparison of its digests and the load.
+    if (line.find("used instead: '") != std::string::npos) damage("step-00000001");
+    said += line + "\n";
+  };
+  auto opened = actors::session::open(std::move(o));
+  BOOST_TEST_REQUIRE(opened.has_value());
+  auto& s = **opened;
+  for (int i = 0; i < 2; ++i) {
+    train_on(s, 1);
+    save(s, {.root = root});
+  }
+  damage("step-00000002");
+  const std::string none = "none of the 2 checkpoints in '" + root.string() + "'";
+  check_refused(s.load(root, {.fallback_to_previous = true}), core::error_kind::bad_input, none);
+  BOOST_TEST(said.find("the load failed after it had changed some states") != std::string::npos, said);
+  BOOST_TEST(said.find("the load begins anew, with the newest checkpoint that is whole") != std::string::npos, said);
+  check_refused(s.step(), core::error_kind::bad_input, none);
+}
+
 BOOST_AUTO_TEST_CASE(a_run_continues_with_another_batch_or_seed_at_the_sample_where_it_was) {
   const small_job job(tiny_gpt2_with_dropout);
   auto s = open(job, two_ranks(3));  // a step has four samples

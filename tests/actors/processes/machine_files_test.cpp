@@ -6,6 +6,7 @@
 #include <random>
 #include <thread>
 
+#include "actors/processes/node_local_files.hpp"
 #include "fabric/wire/notes.hpp"
 #include "storage/files/memory_files.hpp"
 #include "tests/check_ok.hpp"
@@ -146,6 +147,24 @@ BOOST_AUTO_TEST_CASE(nobody_waits_for_a_process_that_is_lost_already_or_for_itse
   m.a.wire->lose(1, {core::error_kind::peer_lost, "place 1 is lost"});
   check_error(m.a.wire->read(1, "/x", 0, out), "place 1 is lost");
   check_error(m.b.wire->read(1, "/x", 0, out), "'/x': wanted a file of another process, got this one's place");
+}
+
+BOOST_AUTO_TEST_CASE(a_machine_that_is_lost_while_its_checkpoints_are_compared_is_not_passed_over) {
+  for (const std::string last : {"latest", "manifest.json"}) {
+    BOOST_TEST_INFO_SCOPE("lost at " << last);
+    two_machines m;
+    BOOST_TEST_REQUIRE(m.b.files.make_folder("/checkpoints").has_value());
+    const std::string_view name = "step-00000120\n";
+    const auto bytes = std::as_bytes(std::span(name));
+    write(m.b.files, "/checkpoints/latest", {bytes.begin(), bytes.end()});
+    m.b.wire->serve(m.b.files, [&](const std::string& path) {
+      if (path.ends_with(last)) m.a.wire->lose(1, {core::error_kind::peer_lost, "process 1 has gone"});
+      return m.b.files.open(path.substr(actors::machine_files::disk_mark.size()));
+    });
+    const std::shared_ptr<actors::machine_files> elsewhere(std::shared_ptr<void>(), m.a.wire.get());
+    const node_local_files files("a", {{1, "b", false}}, elsewhere);
+    check_failed(files.check_others("/checkpoints"), core::error_kind::peer_lost, "process 1 has gone");
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

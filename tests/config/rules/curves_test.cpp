@@ -19,14 +19,18 @@ std::string one_cycle(const std::string& rest, const std::string& optimizer = "{
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(a_first_beta_that_would_pass_its_bound_is_refused_with_the_rate_that_would_do) {
-  // The run has 100 steps and the cycle 20, so 80 steps remain, each of which is a decay interval.
+  // The run has 100 steps and the cycle 20. The last step follows 79 steps after the cycle, each a decay interval.
   const auto said = errors_of(one_cycle(", decay_step_size: 1, decay_mom_rate: 0.01"));
-  BOOST_TEST(said.find("error: scheduler.params.decay_mom_rate: the first beta would reach 1.62 at step 100, beyond "
-                       "0.999: wanted a rate of at most 0.001374\n") != std::string::npos,
+  BOOST_TEST(said.find("error: scheduler.params.decay_mom_rate: the first beta would reach 1.611 at step 100, beyond "
+                       "0.999: wanted a rate of at most 0.001392\n") != std::string::npos,
              said);
-  BOOST_TEST(errors_of(one_cycle(", decay_step_size: 1, decay_mom_rate: 0.00137")) == "");
+  BOOST_TEST(errors_of(one_cycle(", decay_step_size: 1, decay_mom_rate: 0.001392")) == "");
+  BOOST_TEST(errors_of(one_cycle(", decay_step_size: 1, decay_mom_rate: 0.001393")) != "");
   BOOST_TEST(errors_of(one_cycle(", decay_step_size: 1, decay_mom_rate: 0.01, cycle_momentum: false")) == "");
   BOOST_TEST(errors_of(one_cycle(", decay_mom_rate: 0.01")) == "");  // without decay_step_size there is no decay
+  // With a cycle of 99 steps no step comes after a decay interval, with one of 98 steps one does.
+  BOOST_TEST(errors_of(one_cycle(", cycle_second_step_size: 89, decay_step_size: 1, decay_mom_rate: 1")) == "");
+  BOOST_TEST(errors_of(one_cycle(", cycle_second_step_size: 88, decay_step_size: 1, decay_mom_rate: 0.112")) != "");
 }
 
 BOOST_AUTO_TEST_CASE(a_second_beta_that_one_cycle_replaces_is_said) {

@@ -46,7 +46,10 @@ struct vocabulary {
   special_tokens special{};           ///< special tokens of the folder and of a SentencePiece model
   bool adds_space = false;            ///< SentencePiece: true: the model adds a space before a text
   bool removes_extra_spaces = false;  ///< SentencePiece: true: the model removes repeated spaces from a text
-  std::string normaliser;             ///< SentencePiece: the compiled table of the normaliser
+  /// SentencePiece: true: a space is the end of a piece, not the beginning.
+  bool ends_pieces_with_space = false;
+  bool keeps_spaces = false;  ///< SentencePiece: true: pieces have spaces as such, not as U+2581
+  std::string normaliser;     ///< SentencePiece: the compiled table of the normaliser
 };
 
 /// Returns the vocabulary of the byte tokenizer: one token for each of the 256 bytes.

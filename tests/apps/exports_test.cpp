@@ -1,6 +1,8 @@
 // Tests all commands that write weights, and what each of them compares, keeps and refuses: the model's parameters, a
 // tied head with values of its own, values beyond the range of the written type, keys of config.json, tokenizer files.
+#include <cmath>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "checkpoint/convert/open_source.hpp"
 #include "formats/gguf/header.hpp"
@@ -482,6 +484,27 @@ BOOST_AUTO_TEST_CASE(a_gguf_files_scaling_of_positions_is_carried_and_what_confi
     f.check_well(f.checkpoint({"to-hf", "other.gguf", "out", "--ignore-key", key, "--force"}));
     BOOST_TEST(!has(scratch_folder::read(f.folder / "out/config.json"), key));
   }
+}
+
+BOOST_AUTO_TEST_CASE(a_number_of_a_gguf_file_that_is_no_such_number_is_refused) {
+  const whole_folder f(whole_llama);
+  f.check_well(f.checkpoint({"to-gguf", "hf", "m.gguf", "--type", "f32", "--tokenizer", "bytes"}));
+  using formats::gguf_value;
+  const std::string base = "llama.rope.freq_base", epsilon = "llama.attention.layer_norm_rms_epsilon",
+                    factor = "llama.rope.scaling.factor";
+  for (const auto& [key, value, words] : std::vector<std::tuple<std::string, gguf_value, std::string>>{
+           {base, gguf_value::of(std::string("500000")), "key '" + base + "' must be a number from 1 on"},
+           {base, gguf_value::of(0.0F), "key '" + base + "' must be a number from 1 on, got 0"},
+           {epsilon, gguf_value::of(std::nanf("")), "key '" + epsilon + "' must be a number from 0 on, got nan"},
+           {epsilon, gguf_value::of(-1e-5F), "key '" + epsilon + "' must be a number from 0 on, got -"},
+           {factor, gguf_value::of(std::string("4")), "model key '" + factor + "' is not known"}}) {
+    add_keys(f.folder / "m.gguf", f.folder / "other.gguf", {{key, value}});
+    f.check_refused(f.checkpoint({"to-hf", "other.gguf", "out"}), words);
+  }
+  add_keys(f.folder / "m.gguf", f.folder / "causal.gguf", {{"llama.attention.causal", gguf_value::of(true)}});
+  f.check_well(f.checkpoint({"to-hf", "causal.gguf", "out"}));
+  add_keys(f.folder / "m.gguf", f.folder / "both.gguf", {{"llama.attention.causal", gguf_value::of(false)}});
+  f.check_refused(f.checkpoint({"to-hf", "both.gguf", "other"}), "model key 'llama.attention.causal' is not known");
 }
 
 BOOST_AUTO_TEST_CASE(a_gguf_file_of_an_architecture_that_is_not_known_is_refused_with_a_description_too) {

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <optional>
 
+#include "core/text.hpp"
 #include "formats/torch/archive.hpp"
 #include "storage/files/file_system.hpp"
 
@@ -61,12 +62,14 @@ core::result<source_run> read_megatron_common(const fs::path& path) {
 core::result<fs::path> megatron_folder(const fs::path& root) {
   const auto file = root / megatron_latest_name;
   TROUPE_ASSIGN(const auto text, storage::read_small_file(storage::real_files(), file, max_iteration_bytes));
+  constexpr std::string_view converted = "release";
+  if (core::trimmed(text) == converted) return root / converted;
   uint64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   const std::string_view rest(end, text.data() + text.size());
   if (error != std::errc() || rest.find_first_not_of(" \t\r\n") != rest.npos)
-    return fail(error_kind::bad_input,
-                fmt::format("'{}': the number of an iteration was wanted, got '{}'", file.string(), shown(text)));
+    return fail(error_kind::bad_input, fmt::format("'{}': the number of an iteration or '{}' was wanted, got '{}'",
+                                                   file.string(), converted, shown(text)));
   return root / fmt::format("iter_{:07}", number);
 }
 

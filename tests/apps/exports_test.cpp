@@ -486,6 +486,13 @@ BOOST_AUTO_TEST_CASE(a_gguf_files_scaling_of_positions_is_carried_and_what_confi
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_description_that_is_no_json_is_refused_with_the_place) {
+  const whole_folder f(whole_llama);
+  f.folder.write("hf/config.json", R"({"rms_norm_eps": NaN})");
+  f.check_refused(f.checkpoint({"to-hf", "hf", "out"}),
+                  "config.json': wanted a JSON object as Hugging Face's config.json: broken JSON at byte ");
+}
+
 BOOST_AUTO_TEST_CASE(a_number_of_a_gguf_file_that_is_no_such_number_is_refused) {
   const whole_folder f(whole_llama);
   f.check_well(f.checkpoint({"to-gguf", "hf", "m.gguf", "--type", "f32", "--tokenizer", "bytes"}));

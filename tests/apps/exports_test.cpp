@@ -7,6 +7,7 @@
 #include "checkpoint/convert/open_source.hpp"
 #include "formats/gguf/header.hpp"
 #include "formats/gguf/writer.hpp"
+#include "formats/safetensors/writer.hpp"
 #include "formats/source/source_reader.hpp"
 #include "formats/torch/archive_writer.hpp"
 #include "tests/apps/whole_folder.hpp"
@@ -139,6 +140,29 @@ BOOST_AUTO_TEST_CASE(integers_as_a_parameter_are_refused_by_every_writer_and_buf
       BOOST_TEST(!fs::exists(f.folder / out), out);
     }
   }
+}
+
+BOOST_AUTO_TEST_CASE(buffers_that_the_model_does_not_have_are_left_out_of_folders_and_named) {
+  whole_folder f(whole_llama);
+  f.tensors.emplace_back("texts_so_far", core::dtype::i64, std::vector<int64_t>{1});
+  const auto all = all_to_write(f.tensors);
+  std::vector<const formats::tensor_to_write*> listed;
+  auto places = json::object();
+  for (const auto& t : all) {
+    listed.push_back(&t);
+    places[t.name]["saved_offsets"] = std::vector<int64_t>(t.shape.size(), 0);
+  }
+  f.folder.write("dcp/config.json", whole_llama);
+  auto file = check_ok(formats::prepare_safetensors(f.folder / "dcp/shard-00001-model-00001-of-00001.safetensors",
+                                                    listed, formats::string_map{{"DCP_SHARDING_INFO", places.dump()}}));
+  check_ok(file->commit());
+  for (const auto& command : {std::vector<std::string>{"checkpoint", "to-hf", "dcp", "back"},
+                              {"compress", "dcp", "few", "--to", "compressed-tensors:int8"}}) {
+    f.check_well(f.troupe(command), "1 buffer that its model does not have is left out, such as texts_so_far");
+    BOOST_TEST(
+        !has(f.checkpoint({"inspect", command[command[0] == "compress" ? 2 : 3], "--json"}).out, "texts_so_far"));
+  }
+  f.check_well(f.checkpoint({"diff", "hf", "back"}), "equal");
 }
 
 BOOST_AUTO_TEST_CASE(prefixes_that_stand_there_twice_are_taken_by_every_writer_and_every_start) {

@@ -74,7 +74,8 @@ void note_unclean(const source_arguments& a, const formats::tensor_source& s);
 /// Writes the description as config.json into `folder`; does nothing if the model is unknown.
 core::result<void> write_description(const model_description& m, const std::filesystem::path& folder);
 
-/// Notes the buffers that exported_name() omits because the model has no such buffers, such as a step of the run.
+/// Notes the buffers that files for other programs omit because the model does not have them, such as a step of the
+/// run.
 void note_foreign_buffers(const source_arguments& a, const described_checkpoint& c);
 
 /// Returns the name of a tensor in a folder for transformers. Returns nothing for tensors that the folder omits: tied

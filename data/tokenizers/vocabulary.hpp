@@ -56,10 +56,11 @@ struct vocabulary {
 vocabulary byte_vocabulary();
 
 /// Reads the vocabulary at `path`: a `.model` file; a tokenizer.json; a vocab.json with merges.txt next to it; or a
-/// folder that holds one of them, searched in this order. Special tokens, added words and chat templates are those of
+/// folder that holds one of them, searched in this order; a `.model` next to vocab.json and merges.txt is not read, as
+/// by open_tokenizer(). Special tokens, added words and chat templates are those of
 /// the folder (special_tokens.hpp). Refused: a kind outside vocabulary_kind, a way of cutting words that is not known,
-/// `add_prefix_space` with byte pairs, a `.model` that SentencePiece cannot load, and folders of a `.model` or
-/// vocab.json that open_tokenizer() refuses.
+/// `add_prefix_space` with byte pairs, a folder whose tokenizer.json differs from its vocab.json or merges.txt, a
+/// `.model` that SentencePiece cannot load, and folders of a `.model` or vocab.json that open_tokenizer() refuses.
 core::result<vocabulary> read_vocabulary(const std::filesystem::path& path);
 
 /// True if read_vocabulary() would find a file to read in `folder`.

@@ -350,7 +350,8 @@ core::result<void> write_description(const model_description& m, const fs::path&
 
 namespace {
 
-/// True for a buffer of a known family that is none of transformers' own: no known family has buffers in its folders.
+/// True for a buffer of a model of a known family, except for the buffers that old versions of transformers stored: the
+/// models of known families have no buffers in their files.
 bool is_foreign_buffer(const described_checkpoint& c, const formats::tensor_entry& t) {
   return t.kind == formats::tensor_kind::buffer && families::find(c.model.model_type) != nullptr &&
          !formats::is_derived_buffer(formats::bare_name(t.name));

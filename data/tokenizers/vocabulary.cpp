@@ -151,7 +151,7 @@ std::string words_of(const json& cutter) {
                             !json_flag_of(parts[1], "use_regex", true);
   constexpr const char* llama_3 =
       R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-  // Either mark keeps the matches of the pattern as words.
+  // A Split makes words of the matches of its pattern if it isolates them, or if it removes all text between them.
   const auto behavior = json_text_of(parts[0], "behavior");
   const bool keeps_matches = behavior == (json_flag_of(parts[0], "invert", false) ? "Removed" : "Isolated");
   if (type(parts[0]) == "Split" && keeps_matches && has_no_words && parts[0].contains("pattern") &&

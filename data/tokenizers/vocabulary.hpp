@@ -56,9 +56,9 @@ struct vocabulary {
 vocabulary byte_vocabulary();
 
 /// Reads the vocabulary at `path`: a `.model` file; a tokenizer.json; a vocab.json with merges.txt next to it; or a
-/// folder that holds one of them, searched in this order; a `.model` next to vocab.json and merges.txt is not read, as
-/// by open_tokenizer(). Special tokens, added words and chat templates are those of
-/// the folder (special_tokens.hpp). Refused: a kind outside vocabulary_kind, a way of cutting words that is not known,
+/// folder that holds one of them, searched in this order. In a folder with vocab.json and merges.txt, a `.model` is not
+/// read, because open_tokenizer() does not read it. Special tokens, added words and chat templates are those of the
+/// folder (special_tokens.hpp). Refused: a kind outside vocabulary_kind, a way of cutting words that is not known,
 /// `add_prefix_space` with byte pairs, a folder whose tokenizer.json differs from its vocab.json or merges.txt, a
 /// `.model` that SentencePiece cannot load, and folders of a `.model` or vocab.json that open_tokenizer() refuses.
 core::result<vocabulary> read_vocabulary(const std::filesystem::path& path);

@@ -132,6 +132,7 @@ core::result<void> write_hugging_face(const weights_arguments& a) {
   if (model->json.empty()) return fail(no_description_of(*s));
   TROUPE_TRY(check_parameters(opened));
   note_unclean(a.source, *s);
+  note_foreign_buffers(a.source, opened);
   conversion writing(a.source, a.output);
   checkpoint::weights_export_options options{
       .out = a.output.out, .form = checkpoint::weights_form::folder, .max_shard_bytes = *shard_bytes, .type = type};

@@ -33,7 +33,7 @@ core::result<void> write_gguf(const gguf_arguments& a) {
   TROUPE_ASSIGN(const auto opened, open_described(from, a.model_config));
   const auto& s = opened.source;
   note_unclean(a.source, s);
-  TROUPE_ASSIGN(auto options, gguf_options_of(opened, *type, a.tokenizer));
+  TROUPE_ASSIGN(auto options, gguf_options_of(a.source, opened, *type, a.tokenizer));
   conversion writing(a.source, a.output);
   options.progress = writing.progress();
   TROUPE_ASSIGN(const auto needed, checkpoint::gguf_bytes(s, options));

@@ -96,16 +96,18 @@ core::result<gguf_metadata> about(const formats::tensor_source& s) {
 
 }  // namespace
 
-core::result<checkpoint::gguf_export_options> gguf_options_of(const described_checkpoint& from,
+core::result<checkpoint::gguf_export_options> gguf_options_of(const source_arguments& a,
+                                                              const described_checkpoint& from,
                                                               const formats::gguf_mixture& type,
                                                               const std::string& tokenizer) {
   const auto& s = from.source;
   if (from.model.json.empty()) return fail(no_description_of(s));
   TROUPE_TRY(check_parameters(from));
+  note_foreign_buffers(a, from);
   TROUPE_ASSIGN(const auto spec, models::parse_model_spec(from.model.json, from.model.ignored_keys));
   TROUPE_ASSIGN(const auto model, gguf_model_of(spec));
   TROUPE_ASSIGN(auto more, about(s));
-  TROUPE_ASSIGN(const auto vocabulary, gguf_vocabulary(s, tokenizer, model.vocabulary));
+  TROUPE_ASSIGN(const auto vocabulary, gguf_vocabulary(a, s, tokenizer, model.vocabulary));
   for (const auto& [key, value] : vocabulary.entries) more.set(key, value);
   return checkpoint::gguf_export_options{.out = {}, .type = type, .model = model, .more = std::move(more)};
 }

@@ -3,12 +3,14 @@
 #include "apps/checkpoint/gguf_keys.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <vector>
 
 #include "apps/checkpoint/model_description.hpp"
+#include "data/tokenizers/byte_alphabet.hpp"
 #include "data/tokenizers/vocabulary.hpp"
 #include "formats/gguf/source.hpp"
 
@@ -38,6 +40,38 @@ const char* model_of(vocabulary_kind k) {
   return "";
 }
 
+/// Returns the token that stands for the begin or the end of a text where the vocabulary has no such token: one that
+/// no text contains (that of byte 0, SentencePiece's unknown token), or an unused one. Nothing if there is none.
+std::optional<uint32_t> token_of_no_text(const data::vocabulary& v, uint64_t tokens) {
+  if (v.special.unknown) return v.special.unknown;
+  const auto byte_0 = std::ranges::find(v.entries, data::byte_alphabet().word_of(0), &data::vocabulary_entry::text);
+  if (byte_0 != v.entries.end()) return static_cast<uint32_t>(byte_0 - v.entries.begin());
+  return v.entries.size() < tokens ? std::optional(static_cast<uint32_t>(v.entries.size())) : std::nullopt;
+}
+
+/// Refuses a SentencePiece model whose spaces llama.cpp treats otherwise, so that most texts would get other tokens.
+core::result<void> check_spaces(const data::vocabulary& v, const std::string& place) {
+  if (!v.ends_pieces_with_space && !v.keeps_spaces) return {};
+  return core::refused(
+      fmt::format("the tokenizer '{}' {}, which llama.cpp does not support: wanted a SentencePiece "
+                  "model whose pieces begin with the space, as U+2581",
+                  place,
+                  v.ends_pieces_with_space ? "ends pieces with a space (treat_whitespace_as_suffix)"
+                                           : "has plain spaces (escape_whitespaces: false)"));
+}
+
+/// Returns, for a warning, which texts llama.cpp encodes otherwise than the SentencePiece model; empty: none. For BPE
+/// llama.cpp normalises nothing, and a character without a piece must have pieces of its bytes.
+std::string other_texts_of(const data::vocabulary& v) {
+  if (v.kind != vocabulary_kind::sentencepiece_bpe) return {};
+  std::vector<std::string> out;
+  if (!v.normaliser.empty()) out.emplace_back("with characters that the model's normaliser replaces");
+  if (v.removes_extra_spaces) out.emplace_back("with repeated spaces, which the model removes");
+  if (std::ranges::find(v.entries, data::token_kind::byte, &data::vocabulary_entry::kind) == v.entries.end())
+    out.emplace_back("with characters that no piece has (without byte_fallback)");
+  return fmt::format("{}", fmt::join(out, ", "));
+}
+
 gguf_metadata keys_of(const data::vocabulary& v, uint64_t tokens) {
   gguf_metadata out;
   const auto set = [&](const char* key, auto value) {
@@ -59,14 +93,13 @@ gguf_metadata keys_of(const data::vocabulary& v, uint64_t tokens) {
   if (!is_byte_level) set("scores", std::span<const float>(scores));
   set("token_type", std::span<const int32_t>(kinds));
   if (is_byte_level) set("merges", v.merges.empty() ? std::vector<std::string>{merge_of_nothing} : v.merges);
-  // Without the keys bos_token_id and eos_token_id, llama.cpp takes token 11 of a byte-level vocabulary as the first
-  // and last token of texts. In a vocabulary of bytes that is an ordinary byte, so the keys are set to token 0, a byte
-  // that occurs in no text.
-  const bool is_bytes = is_byte_level && v.merges.empty();
+  // Without the keys bos_token_id and eos_token_id, llama.cpp takes ordinary tokens as the first and last token of
+  // texts (11 and 11 of a byte-level vocabulary, 1 and 2 of SentencePiece's), and would end a text at such a token.
   const auto& special = v.special;
-  if (special.begin || is_bytes) set("bos_token_id", special.begin.value_or(0));
-  if (special.end || is_bytes) set("eos_token_id", special.end.value_or(0));
-  for (const auto& [key, token] : {std::pair{"eot_token_id", special.end_of_turn},
+  const auto none = token_of_no_text(v, tokens);
+  for (const auto& [key, token] : {std::pair{"bos_token_id", special.begin ? special.begin : none},
+                                   {"eos_token_id", special.end ? special.end : none},
+                                   {"eot_token_id", special.end_of_turn},
                                    {"eom_token_id", special.end_of_message},
                                    {"unknown_token_id", special.unknown},
                                    {"seperator_token_id", special.separator},  // llama.cpp's spelling
@@ -83,8 +116,9 @@ gguf_metadata keys_of(const data::vocabulary& v, uint64_t tokens) {
   const bool is_unigram = v.kind == vocabulary_kind::sentencepiece_unigram;
   // Overrides llama.cpp's defaults, by which BPE texts begin with the token `begin` and unigram texts end with the
   // token `end`, because no language model that is written here requires that.
-  if (is_byte_level || is_unigram || special.adds_begin) set("add_bos_token", special.adds_begin.value_or(false));
-  if (is_unigram || special.adds_end) set("add_eos_token", special.adds_end.value_or(false));
+  if (is_byte_level || is_unigram || special.adds_begin || !special.begin)
+    set("add_bos_token", special.begin && special.adds_begin.value_or(false));
+  if (is_unigram || special.adds_end) set("add_eos_token", special.end && special.adds_end.value_or(false));
   if (special.adds_separator) set("add_sep_token", *special.adds_separator);
   if (is_byte_level) return out;
   set("add_space_prefix", v.adds_space);
@@ -117,8 +151,8 @@ core::result<gguf_metadata> copied(const formats::tensor_source& s) {
 
 }  // namespace
 
-core::result<gguf_metadata> gguf_vocabulary(const formats::tensor_source& s, const std::string& wanted,
-                                            uint64_t tokens) {
+core::result<gguf_metadata> gguf_vocabulary(const source_arguments& a, const formats::tensor_source& s,
+                                            const std::string& wanted, uint64_t tokens) {
   std::string place = wanted;
   if (place.empty()) {
     auto own = copied(s);
@@ -144,6 +178,11 @@ core::result<gguf_metadata> gguf_vocabulary(const formats::tensor_source& s, con
   if (vocabulary->entries.size() > tokens)
     return fail(error_kind::mismatch, fmt::format("the tokenizer '{}' has {} tokens, the model {}", place,
                                                   vocabulary->entries.size(), tokens));
+  TROUPE_TRY(check_spaces(*vocabulary, place));
+  if (const auto texts = other_texts_of(*vocabulary); !texts.empty())
+    note(a, fmt::format("warning: llama.cpp cannot encode all texts as '{}', a BPE model of SentencePiece, does; other "
+                        "tokens or an error come from texts {}",
+                        place, texts));
   return keys_of(*vocabulary, tokens);
 }
 

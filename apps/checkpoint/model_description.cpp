@@ -69,9 +69,11 @@ bool erase_gguf_keys(json& keys, const std::string& model_type) {
 }
 
 core::result<model_description> from_text(const std::string& text, const std::string& where) {
-  const auto keys = parsed(text);
-  if (!keys.is_object())
-    return fail(error_kind::bad_input, fmt::format("{}: wanted a JSON object as Hugging Face's config.json", where));
+  const auto whole = core::parse_json<json>(text, max_depth);
+  if (!whole || !whole->is_object())
+    return fail(error_kind::bad_input, fmt::format("{}: wanted a JSON object as Hugging Face's config.json{}", where,
+                                                   whole ? std::string() : ": " + whole.error().why));
+  const auto& keys = *whole;
   model_description out;
   out.json = text;
   out.place = where;
@@ -344,9 +346,32 @@ core::result<void> write_description(const model_description& m, const fs::path&
   return storage::write_file_atomically(folder / description_name, any ? keys.dump(2) + "\n" : m.json);
 }
 
+namespace {
+
+/// True for a buffer of a model of a known family, except for the buffers that old versions of transformers stored: the
+/// models of known families have no buffers in their files.
+bool is_foreign_buffer(const described_checkpoint& c, const formats::tensor_entry& t) {
+  return t.kind == formats::tensor_kind::buffer && families::find(c.model.model_type) != nullptr &&
+         !formats::is_derived_buffer(formats::bare_name(t.name));
+}
+
+}  // namespace
+
+void note_foreign_buffers(const source_arguments& a, const described_checkpoint& c) {
+  std::vector<std::string> names;
+  for (const auto& t : c.source.tensors)
+    if (is_foreign_buffer(c, t)) names.push_back(t.name);
+  if (names.empty()) return;
+  note(a, fmt::format("warning: '{}': {} buffer{} that its model does not have {} left out, such as {}",
+                      formats::shown_place(c.source), names.size(), names.size() == 1 ? "" : "s",
+                      names.size() == 1 ? "is" : "are", formats::first_names(names)));
+}
+
 std::optional<std::string> exported_name(const described_checkpoint& c, const std::string& name) {
   const bool is_tied = std::ranges::any_of(c.source.tied, [&](const auto& t) { return t.name == name; });
   if ((c.model.tied_embedding && is_tied) || name == formats::gguf_rope_factors_name) return std::nullopt;
+  const auto* const buffer = formats::find_tensor(c.source, name, formats::tensor_kind::buffer);
+  if (buffer != nullptr && is_foreign_buffer(c, *buffer)) return std::nullopt;
   return formats::hugging_face_name(c.model.model_type, name);
 }
 

@@ -74,8 +74,12 @@ void note_unclean(const source_arguments& a, const formats::tensor_source& s);
 /// Writes the description as config.json into `folder`; does nothing if the model is unknown.
 core::result<void> write_description(const model_description& m, const std::filesystem::path& folder);
 
+/// Notes the buffers that files for other programs omit because the model does not have them, such as a step of the
+/// run.
+void note_foreign_buffers(const source_arguments& a, const described_checkpoint& c);
+
 /// Returns the name of a tensor in a folder for transformers. Returns nothing for tensors that the folder omits: tied
-/// names, and the factors of rotary positions, which config.json contains.
+/// names, buffers that the model does not have, and the factors of rotary positions, which config.json contains.
 std::optional<std::string> exported_name(const described_checkpoint& c, const std::string& name);
 
 /// Returns config.json in the form that transformers requires, for weights in `type`.

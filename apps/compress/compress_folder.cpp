@@ -101,6 +101,7 @@ core::result<std::unique_ptr<compress_target>> make_folder_target(const compress
   const auto shard_bytes = checkpoint::shard_bytes_from(a.max_shard_size);
   if (!shard_bytes) return fail(shard_bytes.error().in("--max-shard-size"));
   TROUPE_TRY(check_family(from));
+  note_foreign_buffers(a.source, from);
   auto out = std::make_unique<folder_target>(
       from, checkpoint::compress_options{.out = {}, .scheme = scheme, .type = type, .max_shard_bytes = *shard_bytes});
   TROUPE_TRY(out->plan());

@@ -70,7 +70,7 @@ core::result<std::unique_ptr<compress_target>> make_gguf_target(const compress_a
                               formats::mixture_names(), core::shown(a.embeddings)));
     type->embeddings = embeddings->type;
   }
-  TROUPE_ASSIGN(auto options, gguf_options_of(from, *type, a.tokenizer));
+  TROUPE_ASSIGN(auto options, gguf_options_of(a.source, from, *type, a.tokenizer));
   auto out = std::make_unique<gguf_target>(from, std::move(options));
   TROUPE_TRY(out->plan());
   return out;

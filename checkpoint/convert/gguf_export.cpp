@@ -98,7 +98,9 @@ core::result<plan> plan_of(const formats::tensor_source& from, const gguf_export
   std::vector<std::pair<formats::gguf_place, planned_tensor>> found;
   for (const auto& w : weights) {
     const auto bare = formats::bare_name(w.name);
-    if (formats::is_derived_buffer(bare) || (m.tied && bare == formats::head_name)) continue;
+    if (w.from->kind == formats::tensor_kind::buffer || formats::is_derived_buffer(bare) ||
+        (m.tied && bare == formats::head_name))
+      continue;
     const auto in_tensor = [&](const core::error& e) {
       return refused(e.in(fmt::format("tensor '{}'", formats::shown(w.name))));
     };

@@ -10,6 +10,7 @@
 #include "checkpoint/commit/commit.hpp"
 #include "checkpoint/commit/format.hpp"
 #include "checkpoint/commit/open.hpp"
+#include "checkpoint/convert/part_of_model.hpp"
 #include "formats/compressed/foreign.hpp"
 #include "formats/names/layer_names.hpp"
 #include "formats/names/name_map.hpp"
@@ -300,6 +301,7 @@ core::result<formats::tensor_source> completed(formats::tensor_source s, const f
   }
   if (c.format->lies_below_config && !c.format->has_trainer_files) formats::say_other_trainer_step(s);
   if (c.format->lies_below_config && s.run.model.empty() && !s.folder.empty()) s.run.model = config_above(s.folder);
+  if (const auto part = storage::is_folder(c.path) ? std::nullopt : part_of_model(c.path)) s.remarks.push_back(*part);
   if (!c.format->has_module_names) return s;
   TROUPE_TRY(judge_codes(s, options));
   TROUPE_ASSIGN(auto out, formats::unwrapped(std::move(s)));

@@ -24,7 +24,7 @@ struct kind_of_weights {
 };
 
 /// Kinds of weights by file name; the first row that matches a name decides.
-constexpr std::array<kind_of_weights, 23> kinds_of_weights{{
+constexpr std::array<kind_of_weights, 24> kinds_of_weights{{
     {"", ".h5", "weights of Keras or TensorFlow, which are not read", save_again},
     {"", ".keras", "weights of Keras, which are not read", save_again},
     {"", ".ckpt.index", "weights of TensorFlow, which are not read", save_again},
@@ -37,6 +37,7 @@ constexpr std::array<kind_of_weights, 23> kinds_of_weights{{
     {"", ".tflite", "a TensorFlow Lite model, which is not read", save_again},
     {"", ".nemo", "a NeMo archive, which is not read", save_again},
     {"model_optim_rng", ".pt", "a checkpoint in Megatron-LM's old format, which is not read", save_again},
+    {"distrib_optim", ".pt", "states of an optimizer in Megatron-LM's old format, which is not read", save_again},
     {"", ".distcp", "a part of a torch.distributed.checkpoint folder, without the .metadata that describes it",
      "copy the whole folder"},
     {"pytorch_model_fsdp", ".bin", "a file of torch.save", by_own_name},

@@ -57,9 +57,10 @@ std::optional<word_pattern> pattern_of(const json& cutter) {
   const auto& first = parts[0];
   if (type_of(first) == "Digits" && json_flag_of(first, "individual_digits", false) && is_byte_level(parts[1], true))
     return word_pattern::smollm;
-  if (type_of(first) != "Split" || json_text_of(first, "behavior") != "Isolated" ||
-      json_flag_of(first, "invert", false) || !is_byte_level(parts[1], false))
-    return std::nullopt;
+  // A Split makes words of the matches of its pattern if it isolates them, or if it removes all text between them.
+  const bool keeps_matches =
+      json_text_of(first, "behavior") == (json_flag_of(first, "invert", false) ? "Removed" : "Isolated");
+  if (type_of(first) != "Split" || !keeps_matches || !is_byte_level(parts[1], false)) return std::nullopt;
   const auto split = json_text_of(json_value_of(first, "pattern"), "Regex");
   const auto row = std::ranges::find_if(patterns, [&](const auto& r) { return !r.split.empty() && r.split == split; });
   return row == patterns.end() ? std::nullopt : std::optional(row->pattern);

@@ -175,6 +175,27 @@ core::result<vocabulary> read_pipeline(const fs::path& path) {
   return out;
 }
 
+bool has_words(const fs::path& folder) {
+  std::error_code e;
+  return fs::exists(folder / words_file, e) && fs::exists(folder / merges_file, e);
+}
+
+/// Refuses a tokenizer.json whose words or merges differ from the files of words and merges next to it, if they exist.
+core::result<void> check_words_beside(const fs::path& folder) {
+  if (!has_words(folder)) return {};
+  TROUPE_ASSIGN(const auto pipeline, read_json_object(folder / pipeline_file));
+  TROUPE_ASSIGN(const auto words, read_json_object(folder / words_file));
+  TROUPE_ASSIGN(const auto merges, read_tokenizer_file(folder / merges_file));
+  std::unordered_map<std::string, uint32_t> numbers;
+  for (const auto& [word, number] : words.items())
+    if (number.is_number_unsigned() && number.get<uint64_t>() < max_vocabulary)
+      numbers.emplace(word, number.get<uint32_t>());
+  if (const auto difference = difference_to_files(json_value_of(pipeline, "model"), numbers, merges))
+    return refused(folder / pipeline_file,
+                   *difference + ": wanted one tokenizer in a folder: remove the files of the other");
+  return {};
+}
+
 core::result<vocabulary> read_pieces(const fs::path& path) {
   TROUPE_ASSIGN(const auto text, read_tokenizer_file(path));
   auto out = pieces_of(std::as_bytes(std::span(text)));
@@ -201,8 +222,7 @@ vocabulary byte_vocabulary() {
 
 bool has_vocabulary(const fs::path& folder) {
   std::error_code e;
-  return fs::exists(folder / pieces_file, e) || fs::exists(folder / pipeline_file, e) ||
-         (fs::exists(folder / words_file, e) && fs::exists(folder / merges_file, e));
+  return fs::exists(folder / pieces_file, e) || fs::exists(folder / pipeline_file, e) || has_words(folder);
 }
 
 core::result<vocabulary> read_vocabulary(const fs::path& path) {
@@ -212,8 +232,11 @@ core::result<vocabulary> read_vocabulary(const fs::path& path) {
     if (path.filename() == words_file) return read_words(path.parent_path());
     if (path.extension() == ".json") return read_pipeline(path);
   } else {
-    if (fs::exists(path / pieces_file, e)) return read_pieces(path / pieces_file);
-    if (fs::exists(path / pipeline_file, e)) return read_pipeline(path / pipeline_file);
+    if (fs::exists(path / pieces_file, e) && !has_words(path)) return read_pieces(path / pieces_file);
+    if (fs::exists(path / pipeline_file, e)) {
+      TROUPE_TRY(check_words_beside(path));
+      return read_pipeline(path / pipeline_file);
+    }
     if (fs::exists(path / words_file, e)) return read_words(path);
   }
   return refused(path, fmt::format("wanted a {}, {}, {} with {}, or a folder with one of them", pieces_file,

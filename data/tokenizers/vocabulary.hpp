@@ -46,17 +46,21 @@ struct vocabulary {
   special_tokens special{};           ///< special tokens of the folder and of a SentencePiece model
   bool adds_space = false;            ///< SentencePiece: true: the model adds a space before a text
   bool removes_extra_spaces = false;  ///< SentencePiece: true: the model removes repeated spaces from a text
-  std::string normaliser;             ///< SentencePiece: the compiled table of the normaliser
+  /// SentencePiece: true: a space is the end of a piece, not the beginning.
+  bool ends_pieces_with_space = false;
+  bool keeps_spaces = false;  ///< SentencePiece: true: pieces have spaces as such, not as U+2581
+  std::string normaliser;     ///< SentencePiece: the compiled table of the normaliser
 };
 
 /// Returns the vocabulary of the byte tokenizer: one token for each of the 256 bytes.
 vocabulary byte_vocabulary();
 
 /// Reads the vocabulary at `path`: a `.model` file; a tokenizer.json; a vocab.json with merges.txt next to it; or a
-/// folder that holds one of them, searched in this order. Special tokens, added words and chat templates are those of
-/// the folder (special_tokens.hpp). Refused: a kind outside vocabulary_kind, a way of cutting words that is not known,
-/// `add_prefix_space` with byte pairs, a `.model` that SentencePiece cannot load, and folders of a `.model` or
-/// vocab.json that open_tokenizer() refuses.
+/// folder that holds one of them, searched in this order. In a folder with vocab.json and merges.txt, a `.model` is not
+/// read, because open_tokenizer() does not read it. Special tokens, added words and chat templates are those of the
+/// folder (special_tokens.hpp). Refused: a kind outside vocabulary_kind, a way of cutting words that is not known,
+/// `add_prefix_space` with byte pairs, a folder whose tokenizer.json differs from its vocab.json or merges.txt, a
+/// `.model` that SentencePiece cannot load, and folders of a `.model` or vocab.json that open_tokenizer() refuses.
 core::result<vocabulary> read_vocabulary(const std::filesystem::path& path);
 
 /// True if read_vocabulary() would find a file to read in `folder`.

@@ -15,7 +15,7 @@ using bytes = std::span<const std::byte>;
 enum model_field : uint64_t { pieces = 1, trainer = 2, normaliser = 3 };
 enum piece_field : uint64_t { piece_text = 1, piece_score = 2, piece_kind = 3 };
 enum trainer_field : uint64_t { model_kind = 3, unknown_id = 40, begin_id = 41, end_id = 42, padding_id = 43 };
-enum normaliser_field : uint64_t { table = 2, adds_space = 3, removes_spaces = 4 };
+enum normaliser_field : uint64_t { table = 2, adds_space = 3, removes_spaces = 4, writes_spaces = 5 };
 enum kind_of_model : uint64_t { unigram = 1, byte_pairs = 2 };
 
 std::string text_in(bytes b) { return {reinterpret_cast<const char*>(b.data()), b.size()}; }
@@ -48,11 +48,12 @@ struct special_ids {
 }  // namespace
 
 core::result<vocabulary> pieces_of(bytes file) {
-  TROUPE_TRY(check_sentencepiece_file(file));
+  TROUPE_ASSIGN(const auto shape, check_sentencepiece_file(file));
   vocabulary out;
   special_ids ids;
   uint64_t kind = unigram;
   out.adds_space = out.removes_extra_spaces = true;
+  out.ends_pieces_with_space = shape.ends_pieces_with_space;
   for_fields(file, [&](const wire_reader::field& f) {
     if (f.number == pieces) out.entries.push_back(entry_of(f.bytes));
     if (f.number == trainer)
@@ -69,6 +70,7 @@ core::result<vocabulary> pieces_of(bytes file) {
         if (n.number == table) out.normaliser = text_in(n.bytes);
         if (n.number == adds_space) out.adds_space = n.value != 0;
         if (n.number == removes_spaces) out.removes_extra_spaces = n.value != 0;
+        if (n.number == writes_spaces) out.keeps_spaces = n.value == 0;
       });
   });
   if (kind != unigram && kind != byte_pairs)

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "core/number.hpp"
+#include "core/text.hpp"
 #include "formats/torch/archive.hpp"
 #include "storage/files/file_system.hpp"
 
@@ -61,11 +62,13 @@ core::result<source_run> read_megatron_common(const fs::path& path) {
 core::result<fs::path> megatron_folder(const fs::path& root) {
   const auto file = root / megatron_latest_name;
   TROUPE_ASSIGN(const auto text, storage::read_small_file(storage::real_files(), file, max_iteration_bytes));
+  constexpr std::string_view converted = "release";
+  if (core::trimmed(text) == converted) return root / converted;
   std::string_view rest = text;
   const auto number = core::take_number<uint64_t>(rest);
   if (!number || rest.find_first_not_of(" \t\r\n") != rest.npos)
-    return fail(error_kind::bad_input,
-                fmt::format("'{}': the number of an iteration was wanted, got '{}'", file.string(), shown(text)));
+    return fail(error_kind::bad_input, fmt::format("'{}': the number of an iteration or '{}' was wanted, got '{}'",
+                                                   file.string(), converted, shown(text)));
   return root / fmt::format("iter_{:07}", *number);
 }
 

@@ -17,8 +17,8 @@ inline constexpr std::string_view megatron_latest_name = "latest_checkpointed_it
 /// samples consumed so far and the samples per step. Errors name the file.
 core::result<source_run> read_megatron_common(const std::filesystem::path& file);
 
-/// Returns the folder `iter_0000100` that `latest_checkpointed_iteration.txt` in `root` names. Refused: text that is
-/// not a number.
+/// Returns the folder that `latest_checkpointed_iteration.txt` in `root` names: `iter_0000100` for the number 100, or
+/// `release`, which Megatron's converters write. Refused: any other text.
 core::result<std::filesystem::path> megatron_folder(const std::filesystem::path& root);
 
 }  // namespace troupe::formats

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string_view>
@@ -24,7 +25,7 @@ constexpr uint64_t max_size = uint64_t{1} << 20;
 constexpr uint64_t max_positions = uint64_t{1} << 30;
 constexpr double usual_rope_theta = 10000;
 
-/// Reads the sizes of a model from the metadata keys of its architecture, and stores the first error.
+/// Reads the sizes and numbers of a model from the metadata keys of its architecture, and stores the first error.
 class size_reader {
  public:
   size_reader(const gguf_metadata& m, std::string architecture) : m_(m), architecture_(std::move(architecture)) {}
@@ -38,8 +39,14 @@ class size_reader {
                            value ? fmt::format(", got {}", *value) : "");
     return 1;
   }
-  double number(const char* key, double otherwise) {
-    return m_.number(fmt::format("{}.{}", architecture_, key)).value_or(otherwise);
+  double number(const char* key, double least, std::optional<double> otherwise = {}) {
+    const auto name = fmt::format("{}.{}", architecture_, key);
+    const auto value = m_.find(name) == nullptr ? otherwise : m_.number(name);
+    if (value && std::isfinite(*value) && *value >= least) return *value;
+    if (wrong_.empty())
+      wrong_ = fmt::format("key '{}' must be a number from {} on{}", name, least,
+                           value ? fmt::format(", got {}", *value) : "");
+    return least;
   }
   [[nodiscard]] const std::string& wrong() const { return wrong_; }
 
@@ -124,6 +131,11 @@ json json_of(const gguf_value& v) {
 json rope_scaling_of(const std::string& a, const gguf_metadata& metadata, std::set<std::string>& used) {
   const auto key = [&](const char* name) { return fmt::format("{}.rope.{}", a, name); };
   const auto factor_key = metadata.find(key("scaling.factor")) != nullptr ? key("scaling.factor") : key("scale_linear");
+  const auto* const type_value = metadata.find(key("scaling.type"));
+  const auto* const factor_value = metadata.find(factor_key);
+  if ((type_value != nullptr && type_value->type != gguf_value_type::text) ||
+      (factor_value != nullptr && !factor_value->number()))
+    return nullptr;
   const double factor = shortest(metadata.number(factor_key).value_or(0));
   const auto type = metadata.text(key("scaling.type"));
   const auto original = metadata.whole(key("scaling.original_context_length"));
@@ -153,7 +165,9 @@ void add_unsaid(json& out, const gguf_model& m, const gguf_metadata& metadata, c
     if (!key.starts_with(prefix) || used.contains(key)) continue;
     const auto name = std::string_view(key).substr(prefix.size());
     const auto neutral = std::ranges::find(neutral_keys, name, &std::pair<std::string_view, double>::first);
-    if (neutral != neutral_keys.end() && value.number() == neutral->second) continue;
+    const auto number =
+        value.type == gguf_value_type::boolean ? std::optional(value.bits != 0 ? 1.0 : 0.0) : value.number();
+    if (neutral != neutral_keys.end() && number == neutral->second) continue;
     if (std::ranges::find(read_keys, name) != read_keys.end() && !size_differs(name, value)) continue;
     out[key] = json_of(value);
   }
@@ -211,9 +225,9 @@ core::result<std::optional<gguf_model>> model_of(const gguf_header& h) {
   m.heads = in.size("attention.head_count");
   m.kv_heads = in.size("attention.head_count_kv", m.heads);
   m.head_width = in.size("attention.key_length", m.width / m.heads);
+  m.norm_epsilon = shortest(in.number(epsilon_key(*f), 0));
+  m.rope_theta = shortest(in.number("rope.freq_base", 1, usual_rope_theta));
   if (!in.wrong().empty()) return fail(error_kind::bad_input, in.wrong());
-  m.norm_epsilon = shortest(in.number(epsilon_key(*f), 1e-5));
-  m.rope_theta = shortest(in.number("rope.freq_base", usual_rope_theta));
   m.has_rope_factors = tensor(gguf_rope_factors_name) != nullptr;
   const auto* embedding = tensor(gguf_embedding_name);
   if (embedding == nullptr || embedding->extents.size() != 2 || embedding->extents[1] > max_gguf_items)

@@ -176,7 +176,8 @@ core::result<json> parse_object(const std::string& text) {
   if (!object && object.error().kind == error_kind::limit)
     return core::fail(error_kind::limit, "the model's keys: " + object.error().why);
   if (!object || !object->is_object())
-    return core::fail(error_kind::bad_input, "the model's keys: wanted a JSON object");
+    return core::fail(error_kind::bad_input,
+                      "the model's keys: wanted a JSON object" + (object ? std::string() : ": " + object.error().why));
   if (!repeated.empty())
     return core::fail(error_kind::bad_input, "model key '" + repeated.substr(0, 80) + "' is given twice");
   return std::move(*object);

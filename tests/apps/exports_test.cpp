@@ -1,10 +1,13 @@
 // Tests all commands that write weights, and what each of them compares, keeps and refuses: the model's parameters, a
 // tied head with values of its own, values beyond the range of the written type, keys of config.json, tokenizer files.
+#include <cmath>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "checkpoint/convert/open_source.hpp"
 #include "formats/gguf/header.hpp"
 #include "formats/gguf/writer.hpp"
+#include "formats/safetensors/writer.hpp"
 #include "formats/source/source_reader.hpp"
 #include "formats/torch/archive_writer.hpp"
 #include "tests/apps/whole_folder.hpp"
@@ -137,6 +140,29 @@ BOOST_AUTO_TEST_CASE(integers_as_a_parameter_are_refused_by_every_writer_and_buf
       BOOST_TEST(!fs::exists(f.folder / out), out);
     }
   }
+}
+
+BOOST_AUTO_TEST_CASE(buffers_that_the_model_does_not_have_are_left_out_by_writers_of_models_and_named) {
+  whole_folder f(whole_llama);
+  f.tensors.emplace_back("texts_so_far", core::dtype::i64, std::vector<int64_t>{1});
+  const auto all = all_to_write(f.tensors);
+  std::vector<const formats::tensor_to_write*> listed;
+  auto places = json::object();
+  for (const auto& t : all) {
+    listed.push_back(&t);
+    places[t.name]["saved_offsets"] = std::vector<int64_t>(t.shape.size(), 0);
+  }
+  f.folder.write("dcp/config.json", whole_llama);
+  auto file = check_ok(formats::prepare_safetensors(f.folder / "dcp/shard-00001-model-00001-of-00001.safetensors",
+                                                    listed, formats::string_map{{"DCP_SHARDING_INFO", places.dump()}}));
+  check_ok(file->commit());
+  for (const auto& [out, command] : whole_folder::exports("dcp", true)) {
+    if (out == "out_dcp") continue;  // such a folder has the buffers of its source
+    BOOST_TEST_INFO_SCOPE(out);
+    f.check_well(f.troupe(command), "1 buffer that its model does not have is left out, such as texts_so_far");
+    BOOST_TEST(!has(f.checkpoint({"inspect", out, "--json"}).out, "texts_so_far"));
+  }
+  f.check_well(f.checkpoint({"diff", "hf", "out_hf"}), "equal");
 }
 
 BOOST_AUTO_TEST_CASE(prefixes_that_stand_there_twice_are_taken_by_every_writer_and_every_start) {
@@ -486,6 +512,34 @@ BOOST_AUTO_TEST_CASE(a_gguf_files_scaling_of_positions_is_carried_and_what_confi
     f.check_well(f.checkpoint({"to-hf", "other.gguf", "out", "--ignore-key", key, "--force"}));
     BOOST_TEST(!has(scratch_folder::read(f.folder / "out/config.json"), key));
   }
+}
+
+BOOST_AUTO_TEST_CASE(a_description_that_is_no_json_is_refused_with_the_place) {
+  const whole_folder f(whole_llama);
+  f.folder.write("hf/config.json", R"({"rms_norm_eps": NaN})");
+  f.check_refused(f.checkpoint({"to-hf", "hf", "out"}),
+                  "config.json': wanted a JSON object as Hugging Face's config.json: broken JSON at byte ");
+}
+
+BOOST_AUTO_TEST_CASE(a_number_of_a_gguf_file_that_is_no_such_number_is_refused) {
+  const whole_folder f(whole_llama);
+  f.check_well(f.checkpoint({"to-gguf", "hf", "m.gguf", "--type", "f32", "--tokenizer", "bytes"}));
+  using formats::gguf_value;
+  const std::string base = "llama.rope.freq_base", epsilon = "llama.attention.layer_norm_rms_epsilon",
+                    factor = "llama.rope.scaling.factor";
+  for (const auto& [key, value, words] : std::vector<std::tuple<std::string, gguf_value, std::string>>{
+           {base, gguf_value::of(std::string("500000")), "key '" + base + "' must be a number from 1 on"},
+           {base, gguf_value::of(0.0F), "key '" + base + "' must be a number from 1 on, got 0"},
+           {epsilon, gguf_value::of(std::nanf("")), "key '" + epsilon + "' must be a number from 0 on, got nan"},
+           {epsilon, gguf_value::of(-1e-5F), "key '" + epsilon + "' must be a number from 0 on, got -"},
+           {factor, gguf_value::of(std::string("4")), "model key '" + factor + "' is not known"}}) {
+    add_keys(f.folder / "m.gguf", f.folder / "other.gguf", {{key, value}});
+    f.check_refused(f.checkpoint({"to-hf", "other.gguf", "out"}), words);
+  }
+  add_keys(f.folder / "m.gguf", f.folder / "causal.gguf", {{"llama.attention.causal", gguf_value::of(true)}});
+  f.check_well(f.checkpoint({"to-hf", "causal.gguf", "out"}));
+  add_keys(f.folder / "m.gguf", f.folder / "both.gguf", {{"llama.attention.causal", gguf_value::of(false)}});
+  f.check_refused(f.checkpoint({"to-hf", "both.gguf", "other"}), "model key 'llama.attention.causal' is not known");
 }
 
 BOOST_AUTO_TEST_CASE(a_gguf_file_of_an_architecture_that_is_not_known_is_refused_with_a_description_too) {

@@ -167,6 +167,64 @@ BOOST_AUTO_TEST_CASE(a_vocabulary_that_training_would_refuse_is_refused) {
   m.check_well({"to-gguf", "hf", "other.gguf"});
 }
 
+BOOST_AUTO_TEST_CASE(a_vocabulary_without_ends_of_texts_names_a_token_that_no_text_has) {
+  const whole_model m;
+  const auto metadata = [&] {
+    m.check_well({"to-gguf", "hf", "m.gguf", "--force"});
+    const auto file = check_ok(core::source_file::open(m.folder / "m.gguf"));
+    return check_ok(formats::read_gguf_header(*file))->metadata;
+  };
+  const auto check_ends = [&](uint64_t begin, uint64_t end) {
+    const auto keys = metadata();
+    BOOST_TEST((keys.whole("tokenizer.ggml.bos_token_id") == begin));
+    BOOST_TEST((keys.whole("tokenizer.ggml.eos_token_id") == end));
+    const auto* adds_begin = keys.find("tokenizer.ggml.add_bos_token");
+    BOOST_TEST_REQUIRE(adds_begin != nullptr);
+    BOOST_TEST(adds_begin->bits == 0U);
+  };
+  const auto words = [&](const std::string& list) {
+    m.folder.write("hf/tokenizer.json",
+                   R"({"model":{"type":"BPE","vocab":)" + list +
+                       R"(,"merges":["a b"]},)"
+                       R"("pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false,"use_regex":true}})");
+  };
+  words(R"({"a":0,"b":1,"ab":2})");
+  check_ends(3, 3);  // the first token that only pads the vocabulary
+  words(R"({"a":0,"b":1,"ab":2,"\u0100":3})");
+  check_ends(3, 3);  // byte 0
+  m.folder.write("hf/tokenizer_config.json", R"({"eos_token": "ab", "add_bos_token": true})");
+  check_ends(3, 2);
+  fs::remove(m.folder / "hf/tokenizer.json");
+  fs::remove(m.folder / "hf/tokenizer_config.json");
+  const fs::path fixtures = (std::string(troupe::places::source_dir) + "/tests/data/fixtures");
+  const std::string minus_one = std::string(9, '\xFF') + '\x01';
+  const auto none = "\x12\x18\xC8\x02" + minus_one + "\xD0\x02" + minus_one;  // bos_id and eos_id of the trainer: -1
+  m.folder.write("hf/tokenizer.model", scratch_folder::read(fixtures / "unigram.model") + none);
+  check_ends(0, 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_sentencepiece_model_that_llama_cpp_encodes_otherwise_is_refused_or_named) {
+  const whole_model m;
+  const fs::path fixtures = (std::string(troupe::places::source_dir) + "/tests/data/fixtures");
+  const auto unigram = scratch_folder::read(fixtures / "unigram.model");
+  const auto convert = [&](const std::string& more) {
+    m.folder.write("hf/tokenizer.model", unigram + more);
+    return m.troupe({"to-gguf", "hf", "m.gguf", "--force"});
+  };
+  BOOST_TEST(convert("").err.find("warning") == std::string::npos);
+  const auto bpe = convert("\x12\x02\x18\x02");  // model_type of the trainer: BPE
+  BOOST_TEST(bpe.code == 0, bpe.err);
+  BOOST_TEST(bpe.err.find("come from texts with characters that the model's normaliser replaces, with repeated spaces, "
+                          "which the model removes, with characters that no piece has") != std::string::npos,
+             bpe.err);
+  const auto suffix = convert("\x12\x03\xC0\x01\x01");  // treat_whitespace_as_suffix of the trainer
+  BOOST_TEST(suffix.code == 2);
+  BOOST_TEST(suffix.err.find("ends pieces with a space (treat_whitespace_as_suffix)") != std::string::npos, suffix.err);
+  const auto plain = convert(std::string("\x1A\x02\x28\x00", 4));  // escape_whitespaces of the normaliser
+  BOOST_TEST(plain.code == 2);
+  BOOST_TEST(plain.err.find("has plain spaces (escape_whitespaces: false)") != std::string::npos, plain.err);
+}
+
 BOOST_AUTO_TEST_CASE(what_a_file_cannot_say_is_refused) {
   const whole_model m;
   m.check_refused({"to-gguf", "hf", "m.gguf", "--type", "q3"}, "--type: wanted one of f32, f16, bf16, q8_0");

@@ -3,6 +3,7 @@
 #include "checkpoint/convert/folder_contents.hpp"
 
 #include "checkpoint/convert/open_source.hpp"
+#include "checkpoint/convert/part_of_model.hpp"
 #include "formats/compressed/format.hpp"
 #include "formats/report/inspect.hpp"
 #include "formats/safetensors/weights_folder.hpp"
@@ -330,6 +331,7 @@ BOOST_AUTO_TEST_CASE(weights_of_other_programs_and_those_read_by_name_alone_are_
       {"openvino_model.bin", "an OpenVINO model"},
       {"megatron.nemo", "a NeMo archive"},
       {"mp_rank_00/model_optim_rng.pt", "'mp_rank_00/model_optim_rng.pt', a checkpoint in Megatron-LM's old format"},
+      {"mp_rank_00/distrib_optim.pt", "states of an optimizer in Megatron-LM's old format, which is not read"},
       {"pytorch_model_fsdp_0/__0_0.distcp", "without the .metadata that describes it: copy the whole folder"},
       {"consolidated.00.pth", "a file of torch.save: name the file itself to read it"},
       {"epoch=0-step=10.ckpt", "a file of torch.save or Lightning: name the file itself to read it"},
@@ -346,6 +348,37 @@ BOOST_AUTO_TEST_CASE(weights_of_other_programs_and_those_read_by_name_alone_are_
   for (const char* name : {"config.json", "optimizer.pt", "rng_state_0.pth", "training_args.bin", "corpus.bin"})
     at.write(name, "x");
   check_failed(open_source(at.path()), error_kind::bad_input, "it holds neither manifest.json");
+}
+
+BOOST_AUTO_TEST_CASE(a_file_that_is_one_of_several_of_a_model_says_so) {
+  const scratch_folder at;
+  const std::string file = as_file(R"({"a":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}})");
+  const auto remarks = [&](const char* name) {
+    const auto s = check_ok(open_source(at / name));
+    return s->remarks;
+  };
+  const char* first = "model-00001-of-00003.safetensors";
+  at.write(first, file);
+  BOOST_TEST(remarks(first).empty());
+  at.write("model-00002-of-00003.safetensors", file);
+  at.write("model-00003-of-00003.safetensors", file);
+  BOOST_TEST_REQUIRE(remarks(first).size() == 1U);
+  BOOST_TEST(
+      remarks(first)[0] ==
+      "left out: 'model-00002-of-00003.safetensors' and 1 more next to it: this file has only a part of a model");
+  for (const char* name : {"epoch-1.safetensors", "epoch-2.safetensors"}) at.write(name, file);
+  BOOST_TEST(remarks("epoch-1.safetensors").empty());
+  for (const auto& [name, other] :
+       {std::pair{"consolidated.00.pth", "consolidated.01.pth"},
+        {"mp_rank_00_model_states.pt", "mp_rank_01_model_states.pt"},
+        {"layer_00-model_00-model_states.pt", "layer_01-model_00-model_states.pt"},
+        {"iter_0000100/mp_rank_00_001/model_optim_rng.pt", "iter_0000100/mp_rank_01_001/model_optim_rng.pt"}}) {
+    BOOST_TEST_INFO_SCOPE(name);
+    at.write(name, "x");
+    BOOST_TEST(!part_of_model(at / name).has_value());
+    at.write(other, "x");
+    BOOST_TEST(part_of_model(at / name).has_value());
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -112,6 +112,45 @@ BOOST_AUTO_TEST_CASE(a_way_to_cut_words_that_is_not_known_is_refused) {
   BOOST_TEST(refusal(folder / "none") != "");
 }
 
+BOOST_AUTO_TEST_CASE(a_folder_of_two_tokenizers_is_read_as_for_training_or_refused) {
+  const scratch_folder folder;
+  folder.write("tokenizer.model", scratch_folder::read(fixtures / "unigram.model"));
+  for (const char* name : {"vocab.json", "merges.txt"})
+    folder.write(name, scratch_folder::read(fixtures / "gpt2" / name));
+  const auto v = read_vocabulary(folder.path());
+  BOOST_REQUIRE_MESSAGE(v, v.error().text);
+  BOOST_CHECK(v->kind == vocabulary_kind::byte_level);
+  const auto tokenizer = open_tokenizer(folder.path());
+  BOOST_REQUIRE(tokenizer);
+  BOOST_CHECK_EQUAL(v->entries.size(), (*tokenizer)->vocab_size());
+  fs::remove(folder / "tokenizer.model");
+  folder.write("tokenizer.json", small_pipeline);
+  BOOST_TEST(refusal(folder.path()).find("wanted one tokenizer in a folder: remove the files of the other") !=
+             std::string::npos);
+  BOOST_TEST(refusal(folder / "tokenizer.json") == "");
+}
+
+BOOST_AUTO_TEST_CASE(llama_3s_words_are_the_matches_of_its_pattern) {
+  const scratch_folder folder;
+  const auto words = [&](const std::string& marks) {
+    const std::string pattern =
+        R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+)";
+    return folder.write(
+        "tokenizer.json",
+        replaced(small_pipeline, R"({"type":"ByteLevel","add_prefix_space":false,"use_regex":true})",
+                 R"({"type":"Sequence","pretokenizers":[{"type":"Split","pattern":{"Regex":")" + pattern + "\"}," +
+                     marks + R"(},{"type":"ByteLevel","add_prefix_space":false,"use_regex":false}]})"));
+  };
+  for (const char* same : {R"("behavior":"Isolated","invert":false)", R"("behavior":"Removed","invert":true)"}) {
+    const auto v = read_vocabulary(words(same));
+    BOOST_REQUIRE_MESSAGE(v, v.error().text);
+    BOOST_CHECK_EQUAL(name_of(v->rules.words), "llama-bpe");
+  }
+  for (const char* other : {R"("behavior":"Removed","invert":false)", R"("behavior":"Isolated","invert":true)",
+                            R"("behavior":"MergedWithNext","invert":false)"})
+    BOOST_TEST(refusal(words(other)).find("pre_tokenizer: wanted") != std::string::npos);
+}
+
 BOOST_AUTO_TEST_CASE(sentencepiece_models_have_scores_and_kinds) {
   for (const auto& [file, kind] : {std::pair{"bpe.model", vocabulary_kind::sentencepiece_bpe},
                                    std::pair{"unigram.model", vocabulary_kind::sentencepiece_unigram}}) {

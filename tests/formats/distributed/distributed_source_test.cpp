@@ -6,6 +6,7 @@
 
 #include "checkpoint/convert/distributed_export.hpp"
 #include "checkpoint/convert/open_source.hpp"
+#include "formats/distributed/megatron_common.hpp"
 #include "formats/distributed/source.hpp"
 #include "formats/report/diff.hpp"
 #include "formats/report/verify.hpp"
@@ -115,6 +116,20 @@ BOOST_AUTO_TEST_CASE(folders_of_pytorch_have_its_weights_and_moments) {
       BOOST_TEST(checked->damages == 0U);
       BOOST_TEST(checked->compared_bytes > 0U);
     }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_newest_folder_of_megatron_core_has_a_number_or_is_a_release) {
+  const scratch_folder at;
+  for (const auto& [text, name] :
+       {std::pair{"30\n", "iter_0000030"}, {"release\n", "release"}, {"release", "release"}}) {
+    at.write("latest_checkpointed_iteration.txt", text);
+    BOOST_TEST((*check_ok(megatron_folder(at.path())) == at / name));
+  }
+  for (const char* text : {"", "released", "3x"}) {
+    at.write("latest_checkpointed_iteration.txt", text);
+    check_failed(megatron_folder(at.path()), error_kind::bad_input,
+                 "the number of an iteration or 'release' was wanted");
   }
 }
 

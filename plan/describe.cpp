@@ -90,16 +90,7 @@ void append_subject(std::string& out, const rank_plan& p, const operation& x) {
 void append_segment(std::string& out, const rank_plan& p, const instruction& x) {
   const auto& segments = p.table().units[x.subject].segments;
   if (x.segment != none && segments.size() > 1) out.append(" ").append(segments[x.segment].name);
-  if (x.kind == kind::backward && x.use == use::input) out.append(", input part");
-}
-
-/// Returns the words between the name of a kind and that of its subject: " output of".
-std::string_view relation(const operation& x) {
-  const bool forward = x.use == use::forward;
-  if (x.kind == kind::send) return forward ? " output of" : " gradient of the input of";
-  if (x.kind == kind::receive) return forward ? " input of" : " gradient of the output of";
-  if (x.kind == kind::exchange) return forward ? " output of" : " gradient of the input of";
-  return {};
+  if (x.use == use::input) out.append(", input part");
 }
 
 }  // namespace
@@ -109,7 +100,7 @@ std::string rank_plan::describe(uint32_t id) const {
   const kind_row& row = row_of(x.kind);
   const bool of_unit = row.subject == subject_type::unit;
   std::string out(row.name);
-  if (of_unit) out += relation(x);
+  out += x.use == use::forward ? row.relation.forward : row.relation.backward;
   if (row.subject == subject_type::of_swap) out.append(" ").append(name_of(x.what)).append(" of");
   if (row.subject != subject_type::nothing) append_subject(out += ' ', *this, x);
   if (of_unit) append_segment(out, *this, x);

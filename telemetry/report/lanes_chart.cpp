@@ -4,6 +4,7 @@
 #include <set>
 
 #include "core/text.hpp"
+#include "plan/kinds.hpp"
 #include "plan/stage_place.hpp"
 #include "telemetry/report/chart.hpp"
 #include "telemetry/text.hpp"
@@ -48,7 +49,7 @@ std::vector<drawn> bars_of(const rank_spans& rank, const posted_times& posted, p
   std::vector<drawn> out;
   for (const auto& [i, id] : in_time) {
     const auto& x = p.instructions[id];
-    if (x.kind == plan::kind::release) continue;  // has no bar: a release takes no time
+    if (plan::row_of(x.kind).colour.light.empty()) continue;
     const double from = s.px(i.start_ns), to = s.px(i.end_ns);
     if (!out.empty() && to - out.back().from < narrow) {
       out.back().to = std::max(out.back().to, to);

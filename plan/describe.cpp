@@ -46,9 +46,7 @@ const std::string& tied_name(const job_layout& l, uint32_t tie) {
 
 /// Appends ", piece 2 of 4", counted from 1, if the output of a segment is exchanged in pieces.
 void append_piece(std::string& out, const job_layout& l, const instruction& x) {
-  if (x.kind != kind::forward && x.kind != kind::multiply && (x.kind != kind::exchange || x.again)) return;
-  const uint32_t pieces = exchange_of(l, x.subject, x.segment, x.use).pieces;
-  if (pieces > 1)
+  if (const uint32_t pieces = output_pieces(l, x); pieces > 1)
     out.append(", piece ").append(std::to_string(x.piece + 1)).append(" of ").append(std::to_string(pieces));
 }
 

@@ -16,7 +16,7 @@ constexpr double width = 960, left = 122, right = 952, row = 19, bar = 14, least
 
 struct drawn {
   double from = 0, to = 0;  // start and end of a bar in pixels
-  plan::kind kind = plan::kind::load;
+  plan::kind kind{};
   std::string what;
   uint64_t count = 1;
 };

@@ -1,6 +1,7 @@
 #include "job/collective_form.hpp"
 
 #include "plan/group_exchange.hpp"
+#include "plan/kinds.hpp"
 #include "plan/layout/pieces.hpp"
 
 namespace troupe::job {
@@ -18,34 +19,42 @@ piece_lists pieces_of(const plan::rank_plan& p) {
 
 fabric::request collective_form(const plan::rank_plan& p, const plan::instruction& x) {
   const auto& o = p.options();
+  const auto& row = plan::row_of(x.kind);
   fabric::request r;
-  r.op = fabric::operation::all_gather;
-  r.input_type = r.communication = r.output_type = o.types.parameter;
+  r.op = plan::is_pair(row.group) ? fabric::operation::send_receive : fabric::operation::all_gather;
   const auto all_in = [&](core::dtype type) { r.input_type = r.communication = r.output_type = type; };
-  if (x.kind == plan::kind::agree) all_in(core::dtype::u8);
-  if (plan::is_transfer(x.kind)) {
-    r.op = fabric::operation::send_receive;
-    all_in(core::dtype::u8);
-  }
-  if (x.kind == plan::kind::vote || x.kind == plan::kind::measure) all_in(core::dtype::f64);
-  if (x.kind == plan::kind::collect || x.kind == plan::kind::spread) all_in(o.master());
-  if (x.kind == plan::kind::tie) {
-    r.op = fabric::operation::send_receive;
-    all_in(o.types.accumulation);
-  }
-  if (x.kind == plan::kind::exchange) {
-    const core::exchange_op op = plan::exchange_of(*p.layout, x.subject, x.segment, x.use).op;
-    if (op == core::exchange_op::sum) r.op = fabric::operation::all_reduce;
-    if (op == core::exchange_op::swap) r.op = fabric::operation::all_to_all;
-    if (op == core::exchange_op::scatter) r.op = fabric::operation::reduce_scatter;
-    if (!core::adds(op)) all_in(core::dtype::u8);
-  }
-  if (x.kind == plan::kind::reduce) {
-    r.op = o.reduce_to_all() ? fabric::operation::all_reduce : fabric::operation::reduce_scatter;
-    r.input_type = o.bucket_type();
-    r.communication = o.types.communication;
-    r.output_type = o.types.accumulation;
-    r.accumulate = !o.buckets_stay() && x.micro != p.layout->first_micro(x.subject);
+  switch (row.elements) {
+    case plan::moved_elements::none:
+    case plan::moved_elements::parameters:
+      all_in(o.types.parameter);
+      break;
+    case plan::moved_elements::bytes:
+      all_in(core::dtype::u8);
+      break;
+    case plan::moved_elements::masters:
+      all_in(o.master());
+      break;
+    case plan::moved_elements::sums:
+      all_in(o.types.accumulation);
+      break;
+    case plan::moved_elements::doubles:
+      all_in(core::dtype::f64);
+      break;
+    case plan::moved_elements::exchanged: {
+      const core::exchange_op op = plan::exchange_of(*p.layout, x.subject, x.segment, x.use).op;
+      if (op == core::exchange_op::sum) r.op = fabric::operation::all_reduce;
+      if (op == core::exchange_op::swap) r.op = fabric::operation::all_to_all;
+      if (op == core::exchange_op::scatter) r.op = fabric::operation::reduce_scatter;
+      all_in(core::adds(op) ? o.types.parameter : core::dtype::u8);
+      break;
+    }
+    case plan::moved_elements::reduced:
+      r.op = o.reduce_to_all() ? fabric::operation::all_reduce : fabric::operation::reduce_scatter;
+      r.input_type = o.bucket_type();
+      r.communication = o.types.communication;
+      r.output_type = o.types.accumulation;
+      r.accumulate = !o.buckets_stay() && x.micro != p.layout->first_micro(x.subject);
+      break;
   }
   return r;
 }

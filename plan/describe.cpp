@@ -46,9 +46,7 @@ const std::string& tied_name(const job_layout& l, uint32_t tie) {
 
 /// Appends ", piece 2 of 4", counted from 1, if the output of a segment is exchanged in pieces.
 void append_piece(std::string& out, const job_layout& l, const instruction& x) {
-  if (x.kind != kind::forward && x.kind != kind::multiply && (x.kind != kind::exchange || x.again)) return;
-  const uint32_t pieces = exchange_of(l, x.subject, x.segment, x.use).pieces;
-  if (pieces > 1)
+  if (const uint32_t pieces = output_pieces(l, x); pieces > 1)
     out.append(", piece ").append(std::to_string(x.piece + 1)).append(" of ").append(std::to_string(pieces));
 }
 
@@ -90,16 +88,7 @@ void append_subject(std::string& out, const rank_plan& p, const operation& x) {
 void append_segment(std::string& out, const rank_plan& p, const instruction& x) {
   const auto& segments = p.table().units[x.subject].segments;
   if (x.segment != none && segments.size() > 1) out.append(" ").append(segments[x.segment].name);
-  if (x.kind == kind::backward && x.use == use::input) out.append(", input part");
-}
-
-/// Returns the words between the name of a kind and that of its subject: " output of".
-std::string_view relation(const operation& x) {
-  const bool forward = x.use == use::forward;
-  if (x.kind == kind::send) return forward ? " output of" : " gradient of the input of";
-  if (x.kind == kind::receive) return forward ? " input of" : " gradient of the output of";
-  if (x.kind == kind::exchange) return forward ? " output of" : " gradient of the input of";
-  return {};
+  if (x.use == use::input) out.append(", input part");
 }
 
 }  // namespace
@@ -109,7 +98,7 @@ std::string rank_plan::describe(uint32_t id) const {
   const kind_row& row = row_of(x.kind);
   const bool of_unit = row.subject == subject_type::unit;
   std::string out(row.name);
-  if (of_unit) out += relation(x);
+  out += x.use == use::forward ? row.relation.forward : row.relation.backward;
   if (row.subject == subject_type::of_swap) out.append(" ").append(name_of(x.what)).append(" of");
   if (row.subject != subject_type::nothing) append_subject(out += ' ', *this, x);
   if (of_unit) append_segment(out, *this, x);

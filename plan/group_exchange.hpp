@@ -49,4 +49,12 @@ inline group_exchange exchange_of(const job_layout& l, uint32_t unit, uint32_t s
   return {l.options, way == use::forward ? s.output : s.input_gradient};
 }
 
+/// Returns the number of pieces of rows, of which an instruction computes or exchanges one, of the output of a segment;
+/// 1 if the output is whole, and for all other instructions. The exchange of a recompute is whole.
+inline uint32_t output_pieces(const job_layout& l, const operation& x) {
+  const bool may_be_piece =
+      x.kind == kind::forward || x.kind == kind::multiply || (x.kind == kind::exchange && !x.again);
+  return may_be_piece ? exchange_of(l, x.subject, x.segment, x.use).pieces : 1;
+}
+
 }  // namespace troupe::plan

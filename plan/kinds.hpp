@@ -1,5 +1,6 @@
-// One row per kind of instruction: its name, lane, subject, fields, and how tools count its time and bytes. Checks,
-// tools and figures read these rows; only code that does the work of a kind names the kind.
+// One row per kind of instruction: its name, lane, subject, fields, group of ranks, and how checks count it, the cost
+// model prices it and tools show it. Checks, tools and figures read these rows; only code that does the work of a kind
+// names the kind.
 #pragma once
 
 #include <algorithm>
@@ -42,12 +43,69 @@ enum class timer : uint8_t { untimed, forward, backward, reduction, load, send, 
 /// (telemetry/figures/overlap_figures.hpp).
 enum class hidden_work : uint8_t { none, gathers, reductions, swaps, updates };
 
-/// The bytes that an instruction reads and writes in memory, for the cost model.
+/// The bytes that an instruction reads and writes, for the cost model: in memory, or `operation::bytes` on a disk.
 enum class touched : uint8_t {
   nothing,
-  moved,        ///< `operation::bytes`, which the instruction reads or writes
-  moved_twice,  ///< `operation::bytes` twice: the instruction reads and writes them
-  computed,     ///< bytes that plan/choose/cost.cpp computes for the instruction
+  moved,                ///< `operation::bytes`, which the instruction reads or writes
+  moved_twice,          ///< `operation::bytes` twice: the instruction reads and writes them
+  saved,                ///< the activations of its segment or unit
+  saved_and_gradients,  ///< the activations of its segment and, unless it is an input part, the segment's gradients
+  gradients,            ///< the gradients of its segment's parameters
+  exchanged,            ///< `operation::bytes`, twice if the exchange adds
+  reduced,              ///< one part of all ranks' buckets, and the parts of the sum that other ranks receive
+  disk_read,            ///< `operation::bytes` of a swap file; the rank's next swap waits for them
+  disk_written,         ///< `operation::bytes` of a swap file; the rank's next swap waits for them
+  disk_written_late,    ///< `operation::bytes` of a checkpoint, for which neither the lane nor the step waits
+};
+
+/// The ranks that run a collective together; communicator_of() returns their communicator.
+enum class member_group : uint8_t {
+  nobody,      ///< value of all kinds that are no collectives
+  all,         ///< all ranks
+  shards,      ///< ranks that together hold one copy of the states or, if the operation says so, a second copy (hpZ)
+  reducers,    ///< ranks that add the gradients of a bucket
+  tensor,      ///< a tensor group
+  segment,     ///< the tensor or sequence group that exchanges the output of a segment
+  matrices,    ///< ranks that orthogonalise the matrices of a set
+  tied,        ///< two ranks that hold uses of a tied parameter
+  neighbours,  ///< two ranks on the sides of a boundary between pipeline stages
+};
+
+/// True if a collective of the group is a transfer between two ranks.
+constexpr bool is_pair(member_group g) { return g == member_group::tied || g == member_group::neighbours; }
+
+/// The type of the elements that a collective moves.
+enum class moved_elements : uint8_t {
+  none,        ///< value of all kinds that are no collectives
+  bytes,       ///< bytes, whatever they mean
+  parameters,  ///< the dtype of parameters
+  masters,     ///< the dtype of masters
+  sums,        ///< the dtype of gradient sums
+  doubles,     ///< fp64
+  exchanged,   ///< the dtype of parameters if the exchange adds, else bytes
+  reduced,     ///< gradients as a bucket holds them, reduced to gradient sums
+};
+
+/// The entries that the checker's list of instructions (plan/check/roll.cpp) has for a kind: a plan has at most one
+/// instruction of the kind for each.
+enum class one_per : uint8_t {
+  own_index,  ///< the checker computes the entry of each instruction of the kind
+  step,
+  micro,    ///< micro-batch
+  segment,  ///< segment of a unit in a micro-batch; operations without a segment: the unit in a micro-batch
+  subject,
+  subject_and_micro,  ///< subject in a micro-batch
+  slot,               ///< the first slot that operations of the kind always have
+};
+
+/// Words between the name of a kind and that of its subject, such as " output of", by direction of the data flow.
+struct relation_words {
+  std::string_view forward, backward;
+};
+
+/// Colours of the bars of a kind on light and dark pages, as "#rrggbb"; empty: the kind has no bars.
+struct kind_colour {
+  std::string_view light, dark;
 };
 
 struct kind_row {
@@ -55,10 +113,15 @@ struct kind_row {
   std::string_view name;  ///< name of the kind as tools and errors print it
   plan::lane lane;
   subject_type subject;
-  uint32_t always = 0, sometimes = 0;  ///< fields that operations of the kind always and sometimes have, as bits
-  plan::timer timer = timer::step;
-  plan::touched bytes = touched::moved;
-  hidden_work hidden = hidden_work::none;
+  uint32_t always, sometimes;  ///< fields that operations of the kind always and sometimes have, as bits
+  plan::one_per one_per;
+  kind_colour colour;
+  plan::timer timer;
+  touched bytes;
+  hidden_work hidden;
+  member_group group;
+  moved_elements elements;
+  relation_words relation;
 };
 
 inline constexpr size_t num_kinds = static_cast<size_t>(kind::swap_out) + 1;
@@ -77,6 +140,12 @@ inline subject_type subject_of(const operation& x) {
   const subject_type own = row_of(x.kind).subject;
   return own == subject_type::of_swap ? subject_of_swap(x.what) : own;
 }
+
+/// True if the bytes of an instruction may arrive after the step's end.
+inline bool ends_late(const operation& x) { return row_of(x.kind).bytes == touched::disk_written_late; }
+
+/// Returns the first slot that operations of this kind always have; none if they have no such slot.
+uint32_t always_slot(const operation& x);
 
 /// Returns what is wrong with the fields of an operation, such as "has no slots.moved"; empty: nothing.
 std::string fault_of_fields(const operation& x);

@@ -5,6 +5,8 @@
 #include <map>
 #include <tuple>
 
+#include "plan/kinds.hpp"
+
 namespace troupe::telemetry {
 namespace {
 
@@ -87,7 +89,7 @@ void instruction_times::add(std::span<const rank_spans> step) {
   for (const auto& c : step)
     for (const auto& x : c.plan->instructions) {
       first = std::min(first, c.spans[x.id].start_ns);
-      if (x.kind != plan::kind::write) last = std::max(last, c.spans[x.id].end_ns);
+      if (!plan::ends_late(x)) last = std::max(last, c.spans[x.id].end_ns);
     }
   const double whole_s = seconds_between(first, last);
   step_s_ += whole_s;

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "actors/hands/fabric_executor.hpp"
+#include "plan/kinds.hpp"
 #include "plan/layout/pieces.hpp"
 #include "plan/vote_layout.hpp"
 
@@ -46,7 +47,7 @@ class modelled_executor final : public executor {
     TROUPE_ASSIGN(auto silent, fails_here(*world_, *context_, x));
     if (silent) return progress::pending;
     double seconds = context_->acts(x.guard) ? plan::predicted_seconds(context_->plan(), x, world_->costs) : 0;
-    if (x.kind == plan::kind::write) seconds = hand_over(x, seconds);
+    if (plan::ends_late(x)) seconds = hand_over(x, seconds);
     if (x.kind == plan::kind::snapshot) seconds += seconds_until_free(x);
     const double factor = 1 + world_->noise * std::uniform_real_distribution<double>(0, 1)(random_);
     const auto delay = std::chrono::nanoseconds(static_cast<int64_t>(seconds * factor * slowness(x) * 1e9));

@@ -121,6 +121,26 @@ std::string of_numbers(const key_info& key, const job_config& c) {
   return decays && s.decay_step_size == 0 ? "decay_step_size is 0" : "";
 }
 
+/// Returns the reason why a key has no effect beside the values of keys that do not switch it on; empty for all other
+/// keys.
+std::string of_other_values(const key_info& key, const job_config& c) {
+  const auto is_text = [](const data_source& x) { return x.text.extension() == ".txt"; };
+  if (key.key == "checkpoint.when_busy" && !c.checkpoint.asynchronous)
+    return "checkpoint.asynchronous is false: a checkpoint ends before the next is due";
+  if (key.key == "sequence_parallel.enabled" && c.degrees.sequence_enabled && c.degrees.sequence_size == 1)
+    return "sequence_parallel.size is 1";
+  if (key.key == "prescale_gradients" && c.prescale_gradients && c.gradient_predivide_factor == 1 &&
+      c.parallel.data == 1)
+    return "there is one data rank";
+  if (key.key == "gradient_predivide_factor" && c.prescale_gradients && c.gradient_predivide_factor != 1)
+    return "prescale_gradients is true, which divides by the number of data ranks before the sum";
+  if (key.key == "data.bin_dtype" && !c.data.sources.empty() && std::ranges::all_of(c.data.sources, is_text))
+    return "it is the type of tokens in .bin files, and every source is plain text";
+  if (key.key == "comms_logger.prof_ops" && c.comms_logger.prof_all && !c.comms_logger.prof_ops.empty())
+    return "comms_logger.prof_all is true; set it to false to log only these";
+  return {};
+}
+
 std::string of_offload(const key_info& key, const offload_section& part) {
   if (key.name() == "device") return {};
   if (part.device == offload_device::none) return "device is none";
@@ -159,8 +179,11 @@ std::string idle(const key_info& key, const job_config& c) {
   if (key.section() == "pipeline" && !acts_without_stages)
     return c.pipeline.cuts(c.parallel.pipeline) ? "" : "parallel.pipeline is 1";
   if (key.key == "elasticity.num_gpus_per_node") return c.elasticity.version != 0.2 ? "version is not 0.2" : "";
-  if (key.key == "tensor_parallel.tp_overlap_comm" || key.name() == "tp_grain_size")
-    return c.parallel.tensor == 1 ? "parallel.tensor is 1" : "";
+  const bool is_of_tensor_ranks =
+      key.key == "tensor_parallel.tp_overlap_comm" || key.name() == "tp_grain_size" ||
+      key.key == "tensor_parallel.partition_config" || key.key == "tensor_parallel.preset_model" ||
+      key.key == "tensor_parallel.injection_policy_tuple" || key.key == "tensor_parallel.vocab_parallel_lm_head";
+  if (is_of_tensor_ranks) return c.parallel.tensor == 1 ? "parallel.tensor is 1" : "";
   if (key.key == "on_spike.back_steps" || key.key == "on_spike.ahead_steps" || key.key == "on_spike.times_max")
     return c.on_spike.skips() ? "" : "on_spike.action is stop";
   if (key.section() == "aio") return swaps ? "" : "nothing is swapped";
@@ -178,6 +201,7 @@ std::string idle(const key_info& key, const job_config& c) {
   if (std::string why = of_loss_scale(key, c.fp16); !why.empty()) return why;
   if (std::string why = of_teacher(key, c); !why.empty()) return why;
   if (std::string why = of_pruning(key, c.compression.sparse); !why.empty()) return why;
+  if (std::string why = of_other_values(key, c); !why.empty()) return why;
   if (std::string why = of_other_types(key, c); !why.empty()) return why;
   return of_numbers(key, c);
 }

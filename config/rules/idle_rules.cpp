@@ -45,10 +45,12 @@ const key_switch* missing_switch(const settings& given, const job_config& config
   return idle(*s.row, config).empty() || switched_off(*s.row, config).empty() ? nullptr : by;
 }
 
-/// Returns the end of a warning about a key without effect that a launcher gives one: a launcher sets cluster.processes
-/// and cluster.hosts of a file that lacks them (apps/launch/launched_job.cpp).
-std::string_view unless_launched(std::string_view key) {
+/// Returns the end of a warning about a key without effect that a launcher gives one: a launcher sets
+/// cluster.processes, cluster.hosts and parallel.data of a file that lacks them (apps/launch/launched_job.cpp).
+std::string_view unless_launched(const settings& given, std::string_view key) {
   if (key == "cluster.processes") return ", unless a launcher sets it";
+  const bool has_degree = given.given.contains("parallel.data") || given.given.contains("parallel.ranks");
+  if (key == "prescale_gradients") return has_degree ? "" : ", unless a launcher sets parallel.data";
   return key == "checkpoint.use_node_local_storage" ? ", unless a launcher sets cluster.hosts" : "";
 }
 
@@ -80,17 +82,23 @@ bool is_told(const key_info& row) {
                                        "checkpoint.load.optimizer_states",
                                        "checkpoint.memory.copies",
                                        "checkpoint.use_node_local_storage",
+                                       "checkpoint.when_busy",
                                        "cluster.min_ranks",
                                        "cluster.offload_activations_units",
                                        "cluster.spares",
                                        "cluster.swap_checksums",
+                                       "comms_logger.prof_ops",
+                                       "data.bin_dtype",
                                        "distillation.temperature",
+                                       "gradient_predivide_factor",
                                        "model.teacher",
                                        "optimizer.params.dampening",
+                                       "prescale_gradients",
                                        "scheduler.params.cycle_max_mom",
                                        "scheduler.params.cycle_min_mom",
                                        "scheduler.params.decay_lr_rate",
                                        "scheduler.params.decay_mom_rate",
+                                       "sequence_parallel.enabled",
                                        "tensor_parallel.tensor_parallel.tp_grain_size",
                                        "tensor_parallel.tp_overlap_comm",
                                        "zero_optimization.allgather_bucket_size",
@@ -169,46 +177,26 @@ void behind_the_end(const settings& given, const job_config& config, reporter& r
                             s.min_steps, steps));
 }
 
-/// Warns about given keys that change nothing beside the values of others, whatever else the job does.
-void without_use(const settings& given, const job_config& config, reporter& report) {
+/// Warns about tied_gradients of a model without tied parameters, which the effective configuration does not tell.
+void without_ties(const settings& given, const job_config& config, reporter& report) {
   if (!given.refused.empty()) return;  // `config` does not have a refused value
-  const auto warn = [&](std::string_view key, std::string_view why) {
-    const setting* const s = given.value_of(key);
-    if (s != nullptr && !is_default(*s->row, *s->value))
-      report.warn(s->name_at, std::string(key), fmt::format("no effect: {}", why));
-  };
-  if (!config.checkpoint.asynchronous)
-    warn("checkpoint.when_busy", "checkpoint.asynchronous is false: a checkpoint ends before the next is due");
-  if (config.degrees.sequence_enabled && config.degrees.sequence_size == 1)
-    warn("sequence_parallel.enabled", "sequence_parallel.size is 1");
-  if (config.prescale_gradients && config.gradient_predivide_factor == 1 && config.parallel.data == 1)
-    warn("prescale_gradients", given.given.contains("parallel.data") || given.given.contains("parallel.ranks")
-                                   ? "there is one data rank"
-                                   : "there is one data rank, unless a launcher sets parallel.data");
-  const auto is_text = [](const data_source& x) { return x.text.extension() == ".txt"; };
-  if (!config.data.sources.empty() && std::ranges::all_of(config.data.sources, is_text))
-    warn("data.bin_dtype", "it is the type of tokens in .bin files, and every source is plain text");
-  constexpr std::string_view tie = "model.tie_word_embeddings";
-  if (config.tied == tied_gradients::per_use && given.value_of(tie) != nullptr && !given.is_on(tie))
-    warn("tied_gradients", fmt::format("{} is false", tie));
+  constexpr std::string_view key = "tied_gradients", tie = "model.tie_word_embeddings";
+  const setting* const s = given.value_of(key);
+  if (s != nullptr && config.tied == tied_gradients::per_use && given.value_of(tie) != nullptr && !given.is_on(tie))
+    report.warn(s->name_at, std::string(key), fmt::format("no effect: {} is false", tie));
 }
 
-/// Warns about given keys whose value another key of the same section replaces.
-void replaced(const settings& given, const job_config& config, reporter& report) {
+/// Warns about given keys that another key of the same section leaves with a smaller effect.
+void narrowed(const settings& given, const job_config& config, reporter& report) {
   const auto warn = [&](std::string_view key, std::string text) {
     report.warn(given.where(key), std::string(key), std::move(text));
   };
-  if (config.prescale_gradients && config.gradient_predivide_factor != 1)
-    warn("gradient_predivide_factor",
-         "no effect: prescale_gradients is true, which divides by the number of data ranks before the sum");
   if (config.checkpoint.load.fallback_to_previous && config.checkpoint.use_node_local_storage &&
       !config.cluster.hosts.empty())
     warn("checkpoint.load.fallback_to_previous",
          "acts only on checkpoints of other programs, because the run's own are on its machines' disks "
          "(checkpoint.use_node_local_storage), where the newest is taken without a comparison of its digests");
   const auto& log = config.comms_logger;
-  if (log.enabled && log.prof_all && !log.prof_ops.empty())
-    warn("comms_logger.prof_ops", "no effect: comms_logger.prof_all is true; set it to false to log only these");
   if (log.enabled && !log.prof_all && log.prof_ops.empty())
     warn("comms_logger.prof_all", "false: no collective is logged, because comms_logger.prof_ops is empty");
 }
@@ -227,7 +215,7 @@ void idle_rules(const settings& given, const job_config& config, reporter& repor
       if (has_groups && std::ranges::find(told, missing) != told.end()) continue;
       told.push_back(missing);
       report.warn(s.name_at, key,
-                  fmt::format("no effect: {} is not given{}", missing->key, unless_launched(missing->key)));
+                  fmt::format("no effect: {} is not given{}", missing->key, unless_launched(given, missing->key)));
       continue;
     }
     if (!is_told(*s.row) || is_off_on_purpose(given, *s.row)) continue;
@@ -235,11 +223,11 @@ void idle_rules(const settings& given, const job_config& config, reporter& repor
     if (s.row->section() == "optimizer.params" && !s.row->read_by(core::name_of(config.optimizer.type))) continue;
     if (s.row->section() == "scheduler.params" && !s.row->read_by(core::name_of(config.scheduler.type))) continue;
     if (const std::string why = idle(*s.row, config); !why.empty())
-      report.warn(s.name_at, key, fmt::format("no effect: {}{}", why, unless_launched(key)));
+      report.warn(s.name_at, key, fmt::format("no effect: {}{}", why, unless_launched(given, key)));
   }
   behind_the_end(given, config, report);
-  without_use(given, config, report);
-  replaced(given, config, report);
+  without_ties(given, config, report);
+  narrowed(given, config, report);
   retention(given, config, report);
 }
 

@@ -39,8 +39,7 @@ core::result<void> input_comes_back(const world& w, uint32_t rank, uint32_t m, u
   const roll& r = w.rolls[rank];
   const size_t units = p.table().units.size(), at = m * units + u;
   const auto window = [&](uint32_t id) { return p.instructions[id].slots.window; };
-  const uint32_t forward = r.forward[m * r.num_segments + r.segment_base[u]],
-                 recompute = r.recompute[m * r.num_segments + r.segment_base[u]];
+  const uint32_t forward = r[kind::forward][r.segment_of(m, u)], recompute = r[kind::recompute][r.segment_of(m, u)];
   const uint32_t out = r.activation_out[at], in = r.activation_in[at];
   if ((out != none) != (in != none))
     return broken(p, out != none ? out : in, "has no counterpart: every write needs a read, every read a write");
@@ -61,7 +60,7 @@ core::result<void> input_comes_back(const world& w, uint32_t rank, uint32_t m, u
       TROUPE_TRY(in_order(w, rank, in, next, "which still reads that extent"));
   }
   for (uint32_t s = 0; s < p.table().units[u].segments.size(); ++s) {
-    const uint32_t backward = r.backward[m * r.num_segments + r.segment_base[u] + s];
+    const uint32_t backward = r[kind::backward][r.segment_of(m, u, s)];
     if (window(backward) != window(recompute)) return broken(p, backward, "reads another window than its recompute");
   }
   return {};

@@ -49,7 +49,7 @@ bool starts_after(const world& w, uint32_t rank, uint32_t a, uint32_t b) {
 // and that no instruction without a guard waits for one with a guard, which may not run.
 core::result<void> guards(const world& w, uint32_t rank) {
   const rank_plan& p = *w.ranks[rank];
-  const uint32_t vote = w.rolls[rank].vote;
+  const uint32_t vote = w.rolls[rank].only(kind::vote);
   for (const auto& x : p.instructions) {
     if (!runs(x, w.taken)) continue;
     // an update that runs before the vote; speculation.cpp checks that it is undone in a skipped step

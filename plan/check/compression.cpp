@@ -27,7 +27,7 @@ core::result<void> reads_agreed(const world& w, uint32_t rank, const instruction
     return broken(p, x.id,
                   wanted ? "names no ranges of the groups that tensor ranks share" : "names ranges it does not need");
   if (!wanted) return {};
-  const uint32_t agreed = w.rolls[rank].agree[x.slots.input];
+  const uint32_t agreed = w.rolls[rank][kind::agree][x.slots.input];
   if (agreed == none || p.instructions[agreed].subject != x.subject)
     return broken(p, x.id, "names a slot that does not hold the agreed ranges of its unit");
   return in_order(w, rank, agreed, x.id, "which brings the ranges of the other ranks");
@@ -50,7 +50,7 @@ core::result<void> survey_is_sound(const world& w, uint32_t rank, const instruct
 
 core::result<void> agreement_is_sound(const world& w, uint32_t rank, const instruction& x) {
   const rank_plan& p = *w.ranks[rank];
-  const uint32_t found = w.rolls[rank].survey[x.slots.moved];
+  const uint32_t found = w.rolls[rank][kind::survey][x.slots.moved];
   if (found == none || p.instructions[found].subject != x.subject)
     return broken(p, x.id, "names a slot that does not hold the ranges of its unit");
   if (x.bytes != p.buffers[x.slots.moved].bytes)
@@ -65,7 +65,7 @@ core::result<void> ranges_are_agreed(const world& w, uint32_t rank, const instru
   const bool reads = p.options().compressed.range_bytes(x.subject) > 0;
   if (auto ok = reads_agreed(w, rank, x, reads); !ok || !reads) return ok;
   // id of the instruction `survey` that computed the value ranges in the slot which `x` reads
-  const uint32_t told = w.rolls[rank].survey[x.slots.input];
+  const uint32_t told = w.rolls[rank][kind::survey][x.slots.input];
   if (p.options().compressed.tells_twice(x.subject) && (told == none || p.instructions[told].slots.input == none))
     return broken(p, x.id, "names ranges that were told once, and needs what is told then");
   return {};
@@ -106,7 +106,7 @@ core::result<void> compression(const world& w, uint32_t rank) {
       return broken(p, x.id,
                     reads ? "names no slot of its unit's compressed parameters" : "names a slot that it does not need");
     if (!reads) continue;
-    const uint32_t made = r.compress[x.slots.compressed];
+    const uint32_t made = r[kind::compress][x.slots.compressed];
     if (made == none || p.instructions[made].subject != x.subject)
       return broken(p, x.id, "names a slot that does not hold the compressed parameters of its unit");
     if (p.instructions[made].slots.parameters != x.slots.parameters)
@@ -115,9 +115,10 @@ core::result<void> compression(const world& w, uint32_t rank) {
   }
   // Nothing orders a compression without a use before the parameters change.
   for (size_t slot = 0; slot < is_read.size(); ++slot) {
-    if (r.compress[slot] != none && !is_read[slot])
-      return broken(p, r.compress[slot], "compresses parameters for no instruction");
-    if (r.survey[slot] != none && !is_read[slot]) return broken(p, r.survey[slot], "finds ranges that no rank is told");
+    if (r[kind::compress][slot] != none && !is_read[slot])
+      return broken(p, r[kind::compress][slot], "compresses parameters for no instruction");
+    if (r[kind::survey][slot] != none && !is_read[slot])
+      return broken(p, r[kind::survey][slot], "finds ranges that no rank is told");
   }
   return {};
 }

@@ -17,7 +17,7 @@ class micro_batch_order {
       : w_(w), rank_(rank), p_(*w.ranks[rank]), l_(*p_.layout), r_(w.rolls[rank]), micro_(micro) {}
 
   core::result<void> run() {
-    if (r_.load[micro_] == none) return broken(p_, "nothing loads the tokens" + batch());
+    if (r_[kind::load][micro_] == none) return broken(p_, "nothing loads the tokens" + batch());
     for (uint32_t k = 0; k < r_.num_stages; ++k)
       if (here(k)) TROUPE_TRY(forward(k));
     if (p_.options().mode != mode::train) return {};
@@ -32,7 +32,7 @@ class micro_batch_order {
     return pipeline_of_stage(l_, stage) == l_.options.mesh.pipeline_at(p_.rank);
   }
   [[nodiscard]] uint32_t segment(const std::vector<uint32_t>& of, uint32_t unit, uint32_t s) const {
-    return of[micro_ * r_.num_segments + r_.segment_base[unit] + s];
+    return of[r_.segment_of(micro_, unit, s)];
   }
   core::result<void> next(uint32_t id, const char* what, uint32_t unit) {
     if (id == none) return broken(p_, "nothing does the " + (what + p_.table().units[unit].name) + batch());
@@ -101,13 +101,13 @@ class micro_batch_order {
   }
 
   core::result<void> forward(uint32_t stage) {
-    last_ = r_.load[micro_];
+    last_ = r_[kind::load][micro_];
     waiting_ = none;
     const uint32_t first = first_computing(l_, stage), last = last_computing(l_, stage);
     for (uint32_t u = 0; u < l_.stage_of_unit.size(); ++u)
       for (uint32_t s = 0; l_.stage_of_unit[u] == stage && runs(l_, u) && s < p_.table().units[u].segments.size();
            ++s) {
-        const uint32_t id = segment(r_.forward, u, s);
+        const uint32_t id = segment(r_[kind::forward], u, s);
         TROUPE_TRY(next(id, "forward of ", u));
         // If the output of the teacher's last unit is exchanged, the model's first unit must name the slot of that
         // exchange (`waiting_`) as its input.
@@ -123,7 +123,8 @@ class micro_batch_order {
 
   core::result<void> backward(uint32_t stage) {
     const uint32_t first = first_computing(l_, stage), last = last_computing(l_, stage);
-    last_ = computed_ = segment(r_.forward, last, static_cast<uint32_t>(p_.table().units[last].segments.size()) - 1);
+    last_ = computed_ =
+        segment(r_[kind::forward], last, static_cast<uint32_t>(p_.table().units[last].segments.size()) - 1);
     waiting_ = none;
     bool begins = true;
     for (auto u = static_cast<uint32_t>(l_.stage_of_unit.size()); u-- > 0;) {
@@ -137,17 +138,17 @@ class micro_batch_order {
         TROUPE_TRY(recompute(u, u == first));
       }
       for (auto s = static_cast<uint32_t>(p_.table().units[u].segments.size()); s-- > 0;) {
-        const uint32_t id = segment(r_.backward, u, s);
+        const uint32_t id = segment(r_[kind::backward], u, s);
         TROUPE_TRY(next(id, "backward of ", u));
         if (begins) TROUPE_TRY(comes(id, use::backward, stage + 1, stage + 1 < r_.num_stages));
         const bool ends = u == first && s == 0;
         TROUPE_TRY(leaves_slots_alone(id, begins, ends || is_exchanged(u, s, use::backward)));
-        TROUPE_TRY(weigh(id, segment(r_.weigh, u, s), begins));
+        TROUPE_TRY(weigh(id, segment(r_[kind::weigh], u, s), begins));
         TROUPE_TRY(exchanges(u, s, use::backward));
         begins = false;
       }
     }
-    if (stage > 0) TROUPE_TRY(is_kept(p_.instructions[segment(r_.forward, first, 0)].slots.input));
+    if (stage > 0) TROUPE_TRY(is_kept(p_.instructions[segment(r_[kind::forward], first, 0)].slots.input));
     return goes(use::backward, stage, stage > 0);
   }
 
@@ -155,7 +156,7 @@ class micro_batch_order {
   // keeps nothing for one.
   [[nodiscard]] core::result<void> has_no_backward(uint32_t u) const {
     for (uint32_t s = 0; s < p_.table().units[u].segments.size(); ++s)
-      for (const auto* of : {&r_.recompute, &r_.backward, &r_.weigh})
+      for (const auto* of : {&r_[kind::recompute], &r_[kind::backward], &r_[kind::weigh]})
         if (const uint32_t id = segment(*of, u, s); id != none) return broken(p_, id, "goes back through a teacher");
     return {};
   }
@@ -169,9 +170,9 @@ class micro_batch_order {
     const uint32_t parts =
         p_.options().repeat_exchanges ? static_cast<uint32_t>(p_.table().units[u].segments.size()) : 1;
     for (uint32_t s = 0; s < parts; ++s) {
-      const uint32_t again = segment(r_.recompute, u, s);
+      const uint32_t again = segment(r_[kind::recompute], u, s);
       TROUPE_TRY(next(again, "recompute of ", u));
-      const uint32_t input = begins ? p_.instructions[segment(r_.forward, u, 0)].slots.input : none;
+      const uint32_t input = begins ? p_.instructions[segment(r_[kind::forward], u, 0)].slots.input : none;
       if (s == 0 && p_.instructions[again].slots.input != input)
         return broken(p_, again, "does not read the input that the forward has read");
       const bool hands_on = s + 1 < parts && is_exchanged(u, s, use::forward);
@@ -182,7 +183,8 @@ class micro_batch_order {
     waiting_ = slot;
     if (exchanged == none) return {};
     last_ = exchanged;
-    const uint32_t reader = segment(r_.backward, u, static_cast<uint32_t>(p_.table().units[u].segments.size()) - 1);
+    const uint32_t reader =
+        segment(r_[kind::backward], u, static_cast<uint32_t>(p_.table().units[u].segments.size()) - 1);
     if (reader == none) return {};  // backward(), the caller, reports the missing backward
     return in_order(w_, rank_, computed_, reader, "which goes back through what it has computed");
   }
@@ -250,9 +252,9 @@ class micro_batch_order {
     return id == none ? made_by(way, later) : id;
   }
   [[nodiscard]] uint32_t made_by(use way, uint32_t later) const {
-    if (way == use::backward) return segment(r_.backward, first_computing(l_, later), 0);
+    if (way == use::backward) return segment(r_[kind::backward], first_computing(l_, later), 0);
     const uint32_t unit = last_computing(l_, later - 1);
-    return segment(r_.forward, unit, static_cast<uint32_t>(p_.table().units[unit].segments.size()) - 1);
+    return segment(r_[kind::forward], unit, static_cast<uint32_t>(p_.table().units[unit].segments.size()) - 1);
   }
   [[nodiscard]] core::result<void> slot_is_sound(uint32_t fills, uint32_t slot, use way, uint32_t later) const {
     const buffer& b = p_.buffers[slot];

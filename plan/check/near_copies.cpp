@@ -27,7 +27,7 @@ core::result<void> near_copies(const world& w, uint32_t rank) {
     // Storing the copy twice would overwrite bytes that other ranks may be reading.
     if (keeps[x.subject] != none) return broken(p, x.id, "keeps again what " + name(p, keeps[x.subject]) + " has kept");
     keeps[x.subject] = x.id;
-    const uint32_t gather = r.gather[x.slots.parameters];
+    const uint32_t gather = r[kind::gather][x.slots.parameters];
     if (gather == none || p.instructions[gather].near) return broken(p, x.id, "keeps what it had from the second copy");
   }
   for (const auto& x : p.instructions) {

@@ -13,7 +13,7 @@ core::result<void> gather_is_sound(const world& w, uint32_t rank, const instruct
   const uint64_t wanted = p.layout->gather_sets[x.subject].elements * core::size_of(p.options().types.parameter);
   if (b.pool != pool::gathered || b.subject != x.subject || b.bytes != wanted || b.first != x.id)
     return broken(p, x.id, "has a buffer that is not its own: pool, set, size or beginning differ");
-  const uint32_t release = w.rolls[rank].release[x.slots.parameters];
+  const uint32_t release = w.rolls[rank][kind::release][x.slots.parameters];
   if (release == none) return broken(p, x.id, "is never released");
   if (p.instructions[release].subject != x.subject || b.last != release)
     return broken(p, release, "does not end the life of the buffer that " + name(p, x.id) + " has filled");
@@ -24,11 +24,11 @@ core::result<void> gather_is_sound(const world& w, uint32_t rank, const instruct
 
 core::result<void> use_is_sound(const world& w, uint32_t rank, const instruction& x, uint32_t set, uint32_t held) {
   const rank_plan& p = *w.ranks[rank];
-  const uint32_t gather = w.rolls[rank].gather[held];
+  const uint32_t gather = w.rolls[rank][kind::gather][held];
   if (gather == none || p.instructions[gather].subject != set)
     return broken(p, x.id, "names a buffer that does not hold " + p.layout->gather_sets[set].name);
   TROUPE_TRY(in_order(w, rank, gather, x.id, "which brings its parameters"));
-  return in_order(w, rank, x.id, w.rolls[rank].release[held], "which reads what it gives back");
+  return in_order(w, rank, x.id, w.rolls[rank][kind::release][held], "which reads what it gives back");
 }
 
 }  // namespace
@@ -51,8 +51,8 @@ core::result<void> residency(const world& w, uint32_t rank) {
       peak = std::max(peak, live);
     }
     if (x.kind == kind::release) {
-      if (r.gather[x.slots.parameters] == none) return broken(p, x.id, "gives back what was never gathered");
-      TROUPE_TRY(in_order(w, rank, r.gather[x.slots.parameters], x.id, "which fills what it gives back"));
+      if (r[kind::gather][x.slots.parameters] == none) return broken(p, x.id, "gives back what was never gathered");
+      TROUPE_TRY(in_order(w, rank, r[kind::gather][x.slots.parameters], x.id, "which fills what it gives back"));
       live -= p.layout->gather_sets[x.subject].numel;
     }
     if (x.lane == lane::compute) compute_before = x.id;

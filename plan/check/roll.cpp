@@ -58,15 +58,74 @@ bool is_piece(const rank_plan& p, const instruction& x) {
          x.piece < exchange_of(*p.layout, x.subject, x.segment, use::forward).pieces;
 }
 
-/// Returns the entry of `r` that belongs to an instruction; null if there is none.
-uint32_t* entry_of(roll& r, const rank_plan& p, const instruction& x) {
+/// True if plans of this mode, and of this rank, may have the instruction.
+bool may_occur(const rank_plan& p, const instruction& x) {
+  const bool trains = p.options().mode == mode::train;
+  switch (x.kind) {
+    case kind::backward:
+    case kind::weigh:
+    case kind::measure:
+      return trains;
+    case kind::recompute:
+      return trains && p.options().recomputes(x.subject) && (x.segment != none) == p.options().repeat_exchanges;
+    case kind::tie:
+      return trains && side_of(p.layout->exchanges[x.subject], p.options().mesh.pipeline_at(p.rank)) != none;
+    case kind::tied_sum:
+      return trains && holds_use(p, x.subject);
+    case kind::vote:
+      return p.options().mode != mode::generate;
+    default:
+      return true;
+  }
+}
+
+/// Returns the number of entries of a kind with this row; 0 if its instructions have entries of their own.
+size_t num_entries(const roll& r, const rank_plan& p, const kind_row& row) {
+  const size_t micros = p.options().accumulation;
+  switch (row.one_per) {
+    case one_per::own_index:
+      return 0;
+    case one_per::step:
+      return 1;
+    case one_per::micro:
+      return micros;
+    case one_per::segment:
+      return micros * r.num_segments;
+    case one_per::subject:
+      return num_subjects(p, row.subject);
+    case one_per::subject_and_micro:
+      return micros * num_subjects(p, row.subject);
+    case one_per::slot:
+      return p.buffers.size();
+  }
+  return 0;
+}
+
+/// Returns the index of an instruction in the entries of its kind.
+size_t index_of(const roll& r, const rank_plan& p, const instruction& x) {
+  switch (row_of(x.kind).one_per) {
+    case one_per::own_index:
+    case one_per::step:
+      return 0;
+    case one_per::micro:
+      return x.micro;
+    case one_per::segment:
+      return r.segment_of(x.micro, x.subject, x.segment == none ? 0 : x.segment);
+    case one_per::subject:
+      return x.subject;
+    case one_per::subject_and_micro:
+      return size_t{x.subject} * p.options().accumulation + x.micro;
+    case one_per::slot:
+      return always_slot(x);
+  }
+  return 0;
+}
+
+/// Returns the entry of `r` that belongs to an instruction whose row has one_per::own_index; null if there is none.
+uint32_t* own_entry_of(roll& r, const rank_plan& p, const instruction& x) {
   const uint32_t units = static_cast<uint32_t>(p.table().units.size());
   const bool trains = p.options().mode == mode::train;
   switch (x.kind) {
-    case kind::load:
-      return &r.load[x.micro];
-    case kind::forward:
-      return &r.forward[x.micro * r.num_segments + r.segment_base[x.subject] + x.segment];
     case kind::multiply:
       return is_piece(p, x) ? &r.multiply[r.piece_of(x.micro, r.segment_base[x.subject] + x.segment, x.piece)]
                             : nullptr;
@@ -84,58 +143,6 @@ uint32_t* entry_of(roll& r, const rank_plan& p, const instruction& x) {
       if (x.again && !(trains && p.options().recomputes(x.subject) && p.options().repeat_exchanges)) return nullptr;
       return &r.exchange[r.exchange_of(x.use, x.again, x.micro, r.segment_base[x.subject] + x.segment)];
     }
-    case kind::vote:
-      return p.options().mode == mode::generate ? nullptr : &r.vote;
-    case kind::gather:
-      return &r.gather[x.slots.parameters];
-    case kind::release:
-      return &r.release[x.slots.parameters];
-    case kind::survey:
-      return &r.survey[x.slots.output];
-    case kind::agree:
-      return &r.agree[x.slots.moved];
-    case kind::compress:
-      return &r.compress[x.slots.compressed];
-    case kind::backward:
-      return trains ? &r.backward[x.micro * r.num_segments + r.segment_base[x.subject] + x.segment] : nullptr;
-    case kind::weigh:
-      return trains ? &r.weigh[x.micro * r.num_segments + r.segment_base[x.subject] + x.segment] : nullptr;
-    case kind::recompute:
-      if (!trains || !p.options().recomputes(x.subject) || (x.segment != none) != p.options().repeat_exchanges)
-        return nullptr;
-      return &r.recompute[x.micro * r.num_segments + r.segment_base[x.subject] + (x.segment == none ? 0 : x.segment)];
-    case kind::reduce:
-      return &r.reduce[x.subject * p.options().accumulation + x.micro];
-    case kind::tie: {
-      const bool takes_part = side_of(p.layout->exchanges[x.subject], p.options().mesh.pipeline_at(p.rank)) != none;
-      return trains && takes_part ? &r.tie[x.subject] : nullptr;
-    }
-    case kind::tied_sum:
-      return trains && holds_use(p, x.subject) ? &r.tied_sum[x.subject] : nullptr;
-    case kind::norm:
-      return &r.norm[x.subject];
-    case kind::prepare:
-      return &r.prepare[x.subject];
-    case kind::measure:
-      return trains ? &r.measure : nullptr;
-    case kind::collect:
-      return &r.collect[x.subject];
-    case kind::orthogonalise:
-      return &r.orthogonalise[x.subject];
-    case kind::spread:
-      return &r.spread[x.subject];
-    case kind::update:
-      return &r.update[x.subject];
-    case kind::undo:
-      return &r.undo[x.subject];
-    case kind::redo:
-      return &r.redo[x.subject];
-    case kind::publish:
-      return &r.publish[x.subject];
-    case kind::snapshot:
-      return &r.snapshot[x.subject];
-    case kind::write:
-      return &r.write[x.subject];
     case kind::swap_in:
       if (x.what == swapped::activations) return trains ? &r.activation_in[x.micro * units + x.subject] : nullptr;
       if (x.what == swapped::states) return &(x.again ? r.again_in : r.state_in)[x.subject];
@@ -145,8 +152,16 @@ uint32_t* entry_of(roll& r, const rank_plan& p, const instruction& x) {
       if (x.what == swapped::activations) return trains ? &r.activation_out[x.micro * units + x.subject] : nullptr;
       if (x.what == swapped::states) return &(x.again ? r.again_out : r.state_out)[x.subject];
       return x.what == swapped::gradients ? &r.gradient_out[x.subject * p.options().accumulation + x.micro] : nullptr;
+    default:
+      return nullptr;
   }
-  return nullptr;
+}
+
+/// Returns the entry of `r` that belongs to an instruction; null if there is none.
+uint32_t* entry_of(roll& r, const rank_plan& p, const instruction& x) {
+  if (!may_occur(p, x)) return nullptr;
+  if (row_of(x.kind).one_per == one_per::own_index) return own_entry_of(r, p, x);
+  return &r.by_kind[static_cast<size_t>(x.kind)][index_of(r, p, x)];
 }
 
 // Adds the instruction to the accessors of its buffers. With reduces_in_place(), the instructions after a reduction
@@ -190,6 +205,7 @@ core::result<roll> call_roll(const rank_plan& p, branch taken) {
     r.segment_base.push_back(r.num_segments);
     r.num_segments += static_cast<uint32_t>(u.segments.size());
   }
+  for (size_t k = 0; k < num_kinds; ++k) r.by_kind[k].assign(num_entries(r, p, kind_rows[k]), none);
   r.num_stages = num_stages(*p.layout);
   r.send.assign(2 * micros * r.num_stages, none);
   r.receive = r.send;
@@ -197,33 +213,13 @@ core::result<roll> call_roll(const rank_plan& p, branch taken) {
   r.num_pieces = std::max(1U, p.options().exchange_pieces);
   r.multiply.assign(micros * r.num_segments * (r.num_pieces - 1), none);
   r.piece_exchange = r.multiply;
-  r.load.assign(micros, none);
-  r.forward.assign(micros * r.num_segments, none);
-  r.backward.assign(micros * r.num_segments, none);
-  r.weigh = r.backward;
-  r.recompute = r.backward;
-  r.reduce.assign(micros * p.layout->buckets.size(), none);
-  r.norm.assign(p.layout->buckets.size(), none);
-  r.tie.assign(p.layout->exchanges.size(), none);
-  r.tied_sum.assign(p.layout->ties.size(), none);
-  r.prepare.assign(p.sub_groups.size(), none);
-  r.collect.assign(p.layout->matrix_sets.size(), none);
-  r.orthogonalise = r.spread = r.collect;
-  r.update.assign(p.sub_groups.size(), none);
-  r.undo = r.redo = r.update;
-  r.state_in = r.state_out = r.again_in = r.again_out = r.update;
+  r.state_in.assign(p.sub_groups.size(), none);
+  r.state_out = r.again_in = r.again_out = r.state_in;
   r.gradient_in.assign(micros * p.layout->buckets.size(), none);
   r.gradient_out = r.gradient_in;
   r.shard_in.assign(p.buffers.size(), none);
   r.activation_in.assign(micros * units, none);
   r.activation_out = r.activation_in;
-  r.publish.assign(p.layout->publish_sets.size(), none);
-  r.gather.assign(p.buffers.size(), none);
-  r.release.assign(p.buffers.size(), none);
-  r.compress.assign(p.buffers.size(), none);
-  r.survey = r.agree = r.compress;
-  r.snapshot.assign(p.snapshots.size(), none);
-  r.write = r.snapshot;
   r.gathers_of.resize(p.layout->gather_sets.size());
   r.last_use.assign(units, none);
   r.accessors.resize(p.buffers.size());

@@ -2,6 +2,7 @@
 // checker and its tests only.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <span>
 #include <string>
@@ -11,6 +12,7 @@
 #include "core/error.hpp"
 #include "plan/check/happens_before.hpp"
 #include "plan/group_exchange.hpp"
+#include "plan/kinds.hpp"
 #include "plan/layout/classes.hpp"
 #include "plan/layout/pieces.hpp"
 #include "plan/rank_plan.hpp"
@@ -98,26 +100,18 @@ class saved_once {
   std::vector<slice> held_;  // [parameter]: elements held by the rank of the current `take`
 };
 
-/// Lists the ids of all instructions of one rank's plan in one branch. Each member has one kind of instruction, and an
-/// index says for which part of the model or step the instruction works; `none`: the plan has no such instruction.
+/// structure.cpp: returns the length of the list that a subject is an index of; 0: the kind has no subject.
+size_t num_subjects(const rank_plan& p, subject_type of);
+
+/// Lists the ids of all instructions of one rank's plan in one branch. An index says for which part of the model or
+/// step an instruction works; `none`: the plan has no such instruction.
 struct roll {
   uint32_t num_segments = 0;           ///< number of segments of all units together
-  std::vector<uint32_t> segment_base;  ///< [parameter]: elements that are held by the rank whose plan take() is reading
-  std::vector<uint32_t> load;          ///< [micro-batch]: id of the instruction that loads the micro-batch
-  std::vector<uint32_t> forward, backward,
-      weigh;  ///< [micro-batch * num_segments + segment_base[unit] + segment]: id of the segment's instruction
-  /// Ids of recomputes, indexed like `forward`; a recompute of the whole unit is at the unit's first segment.
-  std::vector<uint32_t> recompute;
-  std::vector<uint32_t> reduce;                 ///< [bucket * accumulation + micro-batch]: id of the bucket's reduction
-  std::vector<uint32_t> norm, update, publish;  ///< ids of norm[bucket], update[sub-group], publish[publish set]
-  std::vector<uint32_t> tie, tied_sum;          ///< ids of tie[exchange of a tie], tied_sum[tie]
-  std::vector<uint32_t> prepare, undo, redo;    ///< [sub-group]: id of the instruction for the sub-group
-  std::vector<uint32_t> collect, orthogonalise, spread;  ///< [matrix set]: id of the instruction for the set
-  /// [buffer]: id of the gather, release or compress instruction that fills or releases the buffer.
-  std::vector<uint32_t> gather, release, compress;
-  /// [buffer]: id of the survey or agree instruction that writes value ranges to the buffer.
-  std::vector<uint32_t> survey, agree;
-  std::vector<uint32_t> snapshot, write;      ///< [block of the checkpoint]: id of the block's instruction
+  std::vector<uint32_t> segment_base;  ///< [unit]: number of segments of the units before it
+  /// [kind][index]: ids of the instructions of a kind whose row (plan/kinds.cpp) says what they are one per. The index
+  /// is the micro-batch, segment_of(), the subject, subject * accumulation + micro-batch, or the slot; 0 for one per
+  /// step.
+  std::array<std::vector<uint32_t>, num_kinds> by_kind;
   std::vector<uint32_t> state_in, state_out;  ///< [sub-group]: ids of swaps that read and write its states
   /// [sub-group]: ids of the swaps that read and write its states for a `redo`, which repeats an undone update.
   std::vector<uint32_t> again_in, again_out;
@@ -132,19 +126,28 @@ struct roll {
   /// [piece_of()]: ids of the instructions for the pieces after the first of the product that ends a segment, and of
   /// the exchanges of these pieces.
   std::vector<uint32_t> multiply, piece_exchange;
-  uint32_t vote = none, measure = none;
   std::vector<std::vector<uint32_t>> gathers_of;  ///< [gather set]: ids of the gathers of the set
   std::vector<uint32_t> last_use;  ///< [unit]: id of the last compute instruction that reads the unit's parameters
   std::vector<std::vector<uint32_t>> accessors;  ///< [buffer]: ids of the buffer's readers and writers, in serial order
 
-  /// Returns the instruction that writes the gradients of a segment: backward, or its weight part. `segment` is an
-  /// index into `backward` and `weigh`.
+  /// Returns the ids of the instructions of a kind, as `by_kind` has them.
+  [[nodiscard]] const std::vector<uint32_t>& operator[](kind k) const { return by_kind[static_cast<size_t>(k)]; }
+  /// Returns the id of the instruction of a kind that a step has once.
+  [[nodiscard]] uint32_t only(kind k) const { return (*this)[k].front(); }
+
+  /// Returns the index of a segment of a unit, or of a unit as a whole, in a micro-batch.
+  [[nodiscard]] size_t segment_of(uint32_t micro, uint32_t unit, uint32_t segment = 0) const {
+    return size_t{micro} * num_segments + segment_base[unit] + segment;
+  }
+  /// Returns the instruction that writes the gradients of a segment: backward, or its weight part. `segment` is a
+  /// segment_of().
   [[nodiscard]] uint32_t writer(size_t segment) const {
-    return weigh[segment] == none ? backward[segment] : weigh[segment];
+    const uint32_t part = (*this)[kind::weigh][segment];
+    return part == none ? (*this)[kind::backward][segment] : part;
   }
   /// Returns the id of the reduction that completes the gradient sum of a bucket.
   [[nodiscard]] uint32_t last_reduce(const job_layout& l, uint32_t bucket) const {
-    return reduce[size_t{bucket} * l.options.accumulation + l.last_micro(bucket)];
+    return (*this)[kind::reduce][size_t{bucket} * l.options.accumulation + l.last_micro(bucket)];
   }
 
   /// Returns the index in `exchange` of an exchange: forward after a segment, backward out of it, or forward in a

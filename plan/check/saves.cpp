@@ -110,12 +110,12 @@ core::result<void> saves(const world& w, uint32_t rank) {
   const uint64_t slot_bytes = staging_slot_bytes(*p.layout);
   std::vector<std::vector<uint32_t>> changes(
       p.table().parameters.size());  // [parameter]: instructions that change its states
-  for (uint32_t g = 0; g < r.update.size(); ++g)
+  for (uint32_t g = 0; g < r[kind::update].size(); ++g)
     for (const auto& piece : p.sub_groups[g].pieces)
-      for (uint32_t id : {r.prepare[g], r.update[g]})
+      for (uint32_t id : {r[kind::prepare][g], r[kind::update][g]})
         if (id != none) changes[piece.parameter].push_back(id);
   for (uint32_t b = 0; b < p.snapshots.size(); ++b) {
-    const uint32_t copy = r.snapshot[b], write = r.write[b];
+    const uint32_t copy = r[kind::snapshot][b], write = r[kind::write][b];
     if (copy == none || write == none)
       return broken(p, "nothing " + std::string(copy == none ? "copies" : "writes") + " block " + std::to_string(b) +
                            " of its checkpoint");

@@ -15,8 +15,8 @@ core::result<void> reads_whole_gradients(const world& w, uint32_t rank, uint32_t
   const roll& r = w.rolls[rank];
   for (const auto& x : p.sub_groups[g].pieces) {
     const uint32_t reduced = r.last_reduce(*p.layout, p.layout->bucket_of[x.parameter]);
-    if (reduced == none) return broken(p, r.update[g], "has no gradient to read");
-    TROUPE_TRY(in_order(w, rank, reduced, r.update[g], "whose result it reads"));
+    if (reduced == none) return broken(p, r[kind::update][g], "has no gradient to read");
+    TROUPE_TRY(in_order(w, rank, reduced, r[kind::update][g], "whose result it reads"));
   }
   return {};
 }
@@ -28,14 +28,14 @@ core::result<void> is_taken_back(const world& w, uint32_t rank, uint32_t g) {
   const roll& r = w.rolls[rank];
   const bool clips = w.taken == branch::clipped && p.options().updates.may_clip;
   const bool wanted = p.speculates(g) && (clips || w.taken == branch::skipped);
-  if (!wanted && r.undo[g] != none) return broken(p, r.undo[g], "undoes an update that has to stay");
+  if (!wanted && r[kind::undo][g] != none) return broken(p, r[kind::undo][g], "undoes an update that has to stay");
   if (!wanted) return {};
-  if (r.undo[g] == none)
-    return broken(p, r.update[g],
+  if (r[kind::undo][g] == none)
+    return broken(p, r[kind::update][g],
                   clips ? "is not undone though the vote clips its gradients"
                         : "is not undone though the vote finds an overflow");
-  TROUPE_TRY(in_order(w, rank, r.vote, r.undo[g], "which says whether to"));
-  return in_order(w, rank, r.update[g], r.undo[g], "which it undoes");
+  TROUPE_TRY(in_order(w, rank, r.only(kind::vote), r[kind::undo][g], "which says whether to"));
+  return in_order(w, rank, r[kind::update][g], r[kind::undo][g], "which it undoes");
 }
 
 // Checks that, if the vote clips, an update before the vote is undone and done again with clipped gradients. The kind
@@ -44,10 +44,11 @@ core::result<void> is_done_again(const world& w, uint32_t rank, uint32_t g) {
   const rank_plan& p = *w.ranks[rank];
   const roll& r = w.rolls[rank];
   const bool wanted = w.taken == branch::clipped && p.options().updates.may_clip && p.speculates(g);
-  if (!wanted && r.redo[g] != none) return broken(p, r.redo[g], "updates a second time");
+  if (!wanted && r[kind::redo][g] != none) return broken(p, r[kind::redo][g], "updates a second time");
   if (!wanted) return {};
-  if (r.redo[g] == none) return broken(p, r.undo[g], "is not followed by an update with clipped gradients");
-  return in_order(w, rank, r.undo[g], r.redo[g], "which restores what it changes");
+  if (r[kind::redo][g] == none)
+    return broken(p, r[kind::undo][g], "is not followed by an update with clipped gradients");
+  return in_order(w, rank, r[kind::undo][g], r[kind::redo][g], "which restores what it changes");
 }
 
 // Checks that publishes wait for the last undo. If a run does not skip steps whose gradients are not finite, the undo
@@ -85,12 +86,13 @@ core::result<void> speculation(const world& w, uint32_t rank) {
   const rank_plan& p = *w.ranks[rank];
   const roll& r = w.rolls[rank];
   for (uint32_t g = 0; g < p.sub_groups.size(); ++g) {
-    if (p.speculates(g) && r.update[g] == none) return broken(p, "nothing updates sub-group " + std::to_string(g));
+    if (p.speculates(g) && r[kind::update][g] == none)
+      return broken(p, "nothing updates sub-group " + std::to_string(g));
     TROUPE_TRY(is_taken_back(w, rank, g));
     TROUPE_TRY(is_done_again(w, rank, g));
     if (!p.speculates(g)) continue;
-    if (p.instructions[r.update[g]].guard != guard::always)
-      return broken(p, r.update[g], "is guarded, though it is to run before the vote");
+    if (p.instructions[r[kind::update][g]].guard != guard::always)
+      return broken(p, r[kind::update][g], "is guarded, though it is to run before the vote");
     TROUPE_TRY(reads_whole_gradients(w, rank, g));
     TROUPE_TRY(overwrites_nothing_needed(w, rank, g));
   }

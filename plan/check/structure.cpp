@@ -42,38 +42,10 @@ core::result<void> sizes(const rank_plan& p) {
   return {};
 }
 
-/// Returns the length of the list that a subject is an index of; 0: the kind has no subject.
-size_t subjects_there(const rank_plan& p, subject_type of) {
-  switch (of) {
-    case subject_type::gather_set:
-      return p.layout->gather_sets.size();
-    case subject_type::unit:
-      return p.table().units.size();
-    case subject_type::bucket:
-      return p.layout->buckets.size();
-    case subject_type::tie_exchange:
-      return p.layout->exchanges.size();
-    case subject_type::tie:
-      return p.layout->ties.size();
-    case subject_type::sub_group:
-      return p.sub_groups.size();
-    case subject_type::matrix_set:
-      return p.layout->matrix_sets.size();
-    case subject_type::publish_set:
-      return p.layout->publish_sets.size();
-    case subject_type::snapshot:
-      return p.snapshots.size();
-    case subject_type::nothing:
-    case subject_type::of_swap:
-      return 0;
-  }
-  return 0;
-}
-
 /// True if the instruction's subject exists, and its segment if it has one.
 bool subject_is_known(const rank_plan& p, const instruction& x) {
   if (row_of(x.kind).subject == subject_type::nothing) return x.subject == none;
-  if (x.subject >= subjects_there(p, subject_of(x))) return false;
+  if (x.subject >= num_subjects(p, subject_of(x))) return false;
   return x.segment == none || x.segment < p.table().units[x.subject].segments.size();
 }
 
@@ -175,6 +147,33 @@ core::result<void> same_collectives(const rank_plan& first, const std::vector<ui
 }
 
 }  // namespace
+
+size_t num_subjects(const rank_plan& p, subject_type of) {
+  switch (of) {
+    case subject_type::gather_set:
+      return p.layout->gather_sets.size();
+    case subject_type::unit:
+      return p.table().units.size();
+    case subject_type::bucket:
+      return p.layout->buckets.size();
+    case subject_type::tie_exchange:
+      return p.layout->exchanges.size();
+    case subject_type::tie:
+      return p.layout->ties.size();
+    case subject_type::sub_group:
+      return p.sub_groups.size();
+    case subject_type::matrix_set:
+      return p.layout->matrix_sets.size();
+    case subject_type::publish_set:
+      return p.layout->publish_sets.size();
+    case subject_type::snapshot:
+      return p.snapshots.size();
+    case subject_type::nothing:
+    case subject_type::of_swap:
+      return 0;
+  }
+  return 0;
+}
 
 core::result<void> structure(const rank_plan& p) {
   for (auto rule : {sizes, instructions, lanes, sequences}) TROUPE_TRY(rule(p));

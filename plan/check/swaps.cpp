@@ -23,7 +23,7 @@ core::result<void> states_move(const world& w, uint32_t rank, uint32_t g) {
   const rank_plan& p = *w.ranks[rank];
   const roll& r = w.rolls[rank];
   const swap_block& b = p.blocks[g];
-  const uint32_t in = r.state_in[g], out = r.state_out[g], update = r.update[g];
+  const uint32_t in = r.state_in[g], out = r.state_out[g], update = r[kind::update][g];
   const uint64_t read = states_read(*p.layout, b).bytes + part_offset(*p.layout, b, state_part::master);
   const uint64_t written = states_written(*p.layout, b).bytes;
   if (w.taken == branch::skipped && !p.speculates(g)) {
@@ -58,7 +58,7 @@ core::result<void> states_move_again(const world& w, uint32_t rank, uint32_t g) 
   const rank_plan& p = *w.ranks[rank];
   const roll& r = w.rolls[rank];
   const swap_block& b = p.blocks[g];
-  const uint32_t in = r.again_in[g], out = r.again_out[g], redo = r.redo[g];
+  const uint32_t in = r.again_in[g], out = r.again_out[g], redo = r[kind::redo][g];
   if (redo == none) {
     for (const uint32_t id : {in, out})
       if (id != none) return broken(p, id, "moves states for an update that is not done again");
@@ -99,7 +99,7 @@ core::result<void> gradients_move(const world& w, uint32_t rank, uint32_t bucket
   uint32_t written = none;  // id of the latest write of the bucket's partial sum; none: no write yet
   for (uint32_t k = 0; k < micros; ++k) {
     const size_t at = size_t{bucket} * micros + p.layout->nth_micro(bucket, k);
-    const uint32_t reduce = r.reduce[at], in = r.gradient_in[at], out = r.gradient_out[at];
+    const uint32_t reduce = r[kind::reduce][at], in = r.gradient_in[at], out = r.gradient_out[at];
     if (bytes == 0) {
       if (in != none || out != none || p.instructions[reduce].slots.window != none)
         return broken(p, reduce, "has a window for a sum of which this rank owns nothing");
@@ -118,9 +118,9 @@ core::result<void> gradients_move(const world& w, uint32_t rank, uint32_t bucket
       TROUPE_TRY(in_order(w, rank, written, in, "which writes what it reads"));
       TROUPE_TRY(in_order(w, rank, in, reduce, "which reads what it adds to"));
     }
-    const uint32_t tie = p.layout->tie_of_bucket(bucket), added = tie == none ? reduce : r.tied_sum[tie];
+    const uint32_t tie = p.layout->tie_of_bucket(bucket), added = tie == none ? reduce : r[kind::tied_sum][tie];
     const bool voted_on = is_voted_on(*p.layout, bucket);
-    const uint32_t last = k + 1 < micros ? reduce : voted_on ? r.norm[bucket] : added;
+    const uint32_t last = k + 1 < micros ? reduce : voted_on ? r[kind::norm][bucket] : added;
     if (k + 1 == micros && voted_on && p.instructions[last].slots.window != p.instructions[out].slots.window)
       return broken(p, last, "does not read the window of its sum");
     for (uint32_t id : {reduce, k + 1 < micros ? reduce : added, last})

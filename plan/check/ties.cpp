@@ -79,13 +79,13 @@ core::result<void> others_have_come(const world& w, uint32_t rank, uint32_t tie)
   const rank_plan& p = *w.ranks[rank];
   const job_layout& l = *p.layout;
   const roll& r = w.rolls[rank];
-  const uint32_t sum = r.tied_sum[tie], here = l.options.mesh.pipeline_at(p.rank),
+  const uint32_t sum = r[kind::tied_sum][tie], here = l.options.mesh.pipeline_at(p.rank),
                  slot = p.instructions[sum].slots.moved;
   uint32_t first = none;
   for (uint32_t e = 0; e < l.exchanges.size(); ++e) {
     const uint32_t side = side_of(l.exchanges[e], here);
     if (l.exchanges[e].tie != tie || side == none) continue;
-    const uint32_t x = r.tie[e], given = l.exchanges[e].gives[side];
+    const uint32_t x = r[kind::tie][e], given = l.exchanges[e].gives[side];
     if (x == none)
       return broken(p, sum,
                     "adds gradients that no exchange with pipeline rank " +
@@ -109,13 +109,13 @@ core::result<void> readers_wait(const world& w, uint32_t rank, uint32_t tie) {
   const rank_plan& p = *w.ranks[rank];
   const job_layout& l = *p.layout;
   const roll& r = w.rolls[rank];
-  const uint32_t sum = r.tied_sum[tie], original = l.ties[tie].parameters.front();
-  if (l.holds(p.rank, original) && r.norm[l.bucket_of[original]] != none)
-    TROUPE_TRY(in_order(w, rank, sum, r.norm[l.bucket_of[original]], "whose result it counts"));
+  const uint32_t sum = r[kind::tied_sum][tie], original = l.ties[tie].parameters.front();
+  if (l.holds(p.rank, original) && r[kind::norm][l.bucket_of[original]] != none)
+    TROUPE_TRY(in_order(w, rank, sum, r[kind::norm][l.bucket_of[original]], "whose result it counts"));
   for (uint32_t g = 0; g < p.sub_groups.size(); ++g) {
     const auto tied = [&](const owned_piece& x) { return l.tie_of[x.parameter] == tie; };
     if (std::ranges::none_of(p.sub_groups[g].pieces, tied)) continue;
-    for (const uint32_t id : {r.prepare[g], r.update[g]})
+    for (const uint32_t id : {r[kind::prepare][g], r[kind::update][g]})
       if (id != none) TROUPE_TRY(in_order(w, rank, sum, id, "whose result it reads"));
   }
   return {};
@@ -170,7 +170,7 @@ core::result<void> ties(const world& w, uint32_t rank) {
   const roll& r = w.rolls[rank];
   if (p.options().mode != mode::train) return {};
   for (uint32_t t = 0; t < l.ties.size(); ++t) {
-    const uint32_t sum = r.tied_sum[t];
+    const uint32_t sum = r[kind::tied_sum][t];
     bool here = false;
     for (const uint32_t q : l.ties[t].parameters) {
       if (!l.holds(p.rank, q)) continue;

@@ -43,7 +43,7 @@ core::result<void> bucket_is_reduced(const world& w, uint32_t rank, uint32_t b, 
       if (held == p.bucket_buffer[row + done[before]])
         return broken(
             p, p.layout->buckets[b].name + " has one buffer for several micro-batches but is reduced after each");
-    const uint32_t reduce = r.reduce[row + m];
+    const uint32_t reduce = r[kind::reduce][row + m];
     const bool wanted = !p.options().buckets_stay() || k + 1 == micros;
     if (!wanted && reduce != none) return broken(p, reduce, "comes before all micro-batches are summed");
     if (!wanted) continue;
@@ -58,18 +58,20 @@ core::result<void> bucket_is_reduced(const world& w, uint32_t rank, uint32_t b, 
   }
   if (p.bucket_window[b] != p.instructions[last].slots.window)
     return broken(p, last, "does not leave its sums in the window that its bucket says");
-  const uint32_t norm = r.norm[b];
+  const uint32_t norm = r[kind::norm][b];
   if (!is_voted_on(*p.layout, b))
     return norm == none ? core::result<void>{}
                         : broken(p, norm, "counts the gradient of a tied parameter in the vote a second time");
   if (norm == none || p.instructions[norm].micro + 1 != micros)
     return broken(p, p.layout->buckets[b].name + " has no norm of the whole step");
   TROUPE_TRY(in_order(w, rank, last, norm, "whose result it reads"));
-  return in_order(w, rank, norm, r.vote, "whose square sums it carries");
+  return in_order(w, rank, norm, r.only(kind::vote), "whose square sums it carries");
 }
 
 // Returns the id of the update of sub-group `g` whose result the step keeps: the redo, if there is one.
-uint32_t last_update(const roll& r, uint32_t g) { return r.redo[g] != none ? r.redo[g] : r.update[g]; }
+uint32_t last_update(const roll& r, uint32_t g) {
+  return r[kind::redo][g] != none ? r[kind::redo][g] : r[kind::update][g];
+}
 
 // Checks that no backward overlaps with a reduction, which overlap_comm: false forbids.
 core::result<void> does_not_overlap(const world& w, uint32_t rank) {
@@ -89,14 +91,14 @@ core::result<void> gradients(const world& w, uint32_t rank) {
   const rank_plan& p = *w.ranks[rank];
   const roll& r = w.rolls[rank];
   if (p.options().mode == mode::generate) return {};
-  if (r.vote == none) return broken(p, "there is no vote");
+  if (r.only(kind::vote) == none) return broken(p, "there is no vote");
   // The compute lane runs one instruction at a time: a vote that waits for its last instruction waits for all losses
   // and for all readers of parameters.
   const auto& computed = p.lanes[static_cast<size_t>(lane::compute)];
   if (!computed.empty())
-    if (!starts_after(w, rank, computed.back(), r.vote))
+    if (!starts_after(w, rank, computed.back(), r.only(kind::vote)))
       return broken(
-          p, r.vote,
+          p, r.only(kind::vote),
           "does not wait for " + name(p, computed.back()) + ", so losses or readers of parameters may come after it");
   if (p.options().mode != mode::train) return {};
   const auto writers = writers_of(p, r);
@@ -109,7 +111,7 @@ core::result<void> gradients(const world& w, uint32_t rank) {
 core::result<void> overwrites_nothing_needed(const world& w, uint32_t rank, uint32_t g) {
   const rank_plan& p = *w.ranks[rank];
   const roll& r = w.rolls[rank];
-  const uint32_t update = r.update[g];
+  const uint32_t update = r[kind::update][g];
   std::vector<uint32_t> units;
   bool persistent = false;
   for (const auto& x : p.sub_groups[g].pieces) {
@@ -136,11 +138,11 @@ core::result<void> overwrites_nothing_needed(const world& w, uint32_t rank, uint
 core::result<void> updates(const world& w, uint32_t rank) {
   const rank_plan& p = *w.ranks[rank];
   const roll& r = w.rolls[rank];
-  for (uint32_t g = 0; g < r.update.size(); ++g) {
-    const uint32_t update = r.update[g];
+  for (uint32_t g = 0; g < r[kind::update].size(); ++g) {
+    const uint32_t update = r[kind::update][g];
     if (update == none) return broken(p, "nothing updates sub-group " + std::to_string(g));
     if (p.speculates(g)) continue;  // an update before the vote: speculation.cpp checks it
-    TROUPE_TRY(in_order(w, rank, r.vote, update, "which says whether and how to"));
+    TROUPE_TRY(in_order(w, rank, r.only(kind::vote), update, "which says whether and how to"));
     TROUPE_TRY(overwrites_nothing_needed(w, rank, g));
   }
   return {};
@@ -153,18 +155,19 @@ core::result<void> publishes(const world& w) {
     std::vector<uint32_t> set_of(p.table().parameters.size(), none);
     for (uint32_t k = 0; k < p.layout->publish_sets.size(); ++k) {
       if (p.layout->publish_sets[k].pipeline != p.options().mesh.pipeline_at(p.rank)) continue;
-      if (r.publish[k] == none) return broken(p, "nothing publishes " + p.layout->publish_sets[k].name);
+      if (r[kind::publish][k] == none) return broken(p, "nothing publishes " + p.layout->publish_sets[k].name);
       for (const auto& x : p.layout->publish_sets[k].parameters) {
         set_of[x.parameter] = k;
         for (uint32_t u : w.units_of[x.parameter])
           if (r.last_use[u] != none)
-            TROUPE_TRY(in_order(w, rank, r.last_use[u], r.publish[k], "which reads the data it overwrites"));
+            TROUPE_TRY(in_order(w, rank, r.last_use[u], r[kind::publish][k], "which reads the data it overwrites"));
       }
     }
     if (p.layout->publish_sets.empty()) continue;
     for (uint32_t g = 0; g < p.sub_groups.size(); ++g)
       for (const auto& x : p.sub_groups[g].pieces)
-        TROUPE_TRY(in_order(w, rank, last_update(r, g), r.publish[set_of[x.parameter]], "whose result it publishes"));
+        TROUPE_TRY(
+            in_order(w, rank, last_update(r, g), r[kind::publish][set_of[x.parameter]], "whose result it publishes"));
   }
   return {};
 }

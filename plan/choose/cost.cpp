@@ -12,57 +12,54 @@
 namespace troupe::plan {
 namespace {
 
-/// Bytes of the gradients that one backward, or its weight part, writes.
-uint64_t gradient_bytes(const rank_plan& p, const core::segment_info& s) {
+/// Returns the bytes of the gradients that the backward of a segment, or its weight part, writes.
+uint64_t gradient_bytes(const rank_plan& p, const instruction& x) {
   uint64_t n = 0;
-  for (uint32_t q : s.parameters)
+  for (uint32_t q : p.table().units[x.subject].segments[x.segment].parameters)
     if (p.layout->trains(q)) n += p.table().parameters[q].numel();
   return n * core::size_of(p.options().bucket_type());
 }
 
-/// Returns the bytes that an instruction touches, for the kinds whose row has touched::computed.
-uint64_t computed_bytes(const rank_plan& p, const instruction& x) {
-  const auto segment = [&]() -> const core::segment_info& { return p.table().units[x.subject].segments[x.segment]; };
-  switch (x.kind) {
-    case kind::forward:
-      return segment().saved_bytes;
-    case kind::backward:
-      return segment().saved_bytes + (x.use == use::input ? 0 : gradient_bytes(p, segment()));
-    case kind::weigh:  // the weight part of a split backward; the bytes that it reads again are counted for the input
-                       // part only
-      return gradient_bytes(p, segment());
-    case kind::recompute: {
-      if (x.segment != none) return segment().saved_bytes;
-      uint64_t n = 0;
-      for (const auto& s : p.table().units[x.subject].segments) n += s.saved_bytes;
-      return n;
-    }
-    // Each rank reads its part of every rank's bucket; if several ranks receive the sum, it writes that part to them,
-    // too.
-    case kind::reduce: {
-      const auto& o = p.options();
-      if (o.reduce_to_all()) return 2 * x.bytes;
-      return x.bytes + (o.replicas() > 1 ? x.bytes / o.shards() : 0);
-    }
-    // If the exchange adds, each rank adds its part of all summands and writes the sum to all ranks; otherwise each
-    // rank reads the other ranks' parts.
-    case kind::exchange:
-      return (core::adds(exchange_of(*p.layout, x.subject, x.segment, x.use).op) ? 2 : 1) * x.bytes;
-    default:
-      return 0;
-  }
+/// Returns the bytes of the activations that the forward of a segment saves, or those of the unit if the instruction
+/// has no segment.
+uint64_t saved_bytes(const rank_plan& p, const instruction& x) {
+  const auto& segments = p.table().units[x.subject].segments;
+  if (x.segment != none) return segments[x.segment].saved_bytes;
+  uint64_t n = 0;
+  for (const auto& s : segments) n += s.saved_bytes;
+  return n;
 }
 
+/// Returns the bytes of memory that an instruction touches.
 uint64_t touched_bytes(const rank_plan& p, const instruction& x) {
   switch (row_of(x.kind).bytes) {
     case touched::nothing:
+    case touched::disk_read:
+    case touched::disk_written:
+    case touched::disk_written_late:
       return 0;
     case touched::moved:
       return x.bytes;
     case touched::moved_twice:
       return 2 * x.bytes;
-    case touched::computed:
-      return computed_bytes(p, x);
+    case touched::saved:
+      return saved_bytes(p, x);
+    case touched::saved_and_gradients:
+      return saved_bytes(p, x) + (x.use == use::input ? 0 : gradient_bytes(p, x));
+    // The bytes that the weight part of a split backward reads again are counted for the input part only.
+    case touched::gradients:
+      return gradient_bytes(p, x);
+    // If the exchange adds, each rank adds its part of all summands and writes the sum to all ranks; otherwise each
+    // rank reads the other ranks' parts.
+    case touched::exchanged:
+      return (core::adds(exchange_of(*p.layout, x.subject, x.segment, x.use).op) ? 2 : 1) * x.bytes;
+    // Each rank reads its part of every rank's bucket; if several ranks receive the sum, it writes that part to them,
+    // too.
+    case touched::reduced: {
+      const auto& o = p.options();
+      if (o.reduce_to_all()) return 2 * x.bytes;
+      return x.bytes + (o.replicas() > 1 ? x.bytes / o.shards() : 0);
+    }
   }
   return 0;
 }
@@ -101,7 +98,7 @@ class player {
   void free_line(uint32_t r, uint32_t id, double at_s) { waits_.free_line(r, id, at_s, start_); }
   void end(uint32_t r, const instruction& x, timed t) {
     out_.ranks[r].instructions[x.id] = t;
-    if (x.kind != kind::write) out_.step_s = std::max(out_.step_s, t.end_s);
+    if (!ends_late(x)) out_.step_s = std::max(out_.step_s, t.end_s);
     waits_.end(r, x, t.end_s, start_);
   }
 
@@ -111,7 +108,7 @@ class player {
     const double seconds = price_(*out_.plans[m.rank], x);
     // A checkpoint's write does not occupy the writer lane while its bytes move: the ranks share one disk, and the step
     // does not wait for it.
-    if (x.kind == kind::write) {
+    if (ends_late(x)) {
       const double moving = std::max(m.at_s, disk_free_);
       disk_free_ = moving + seconds * out_.stands_for[m.rank];
       free_line(m.rank, x.id, m.at_s);
@@ -234,10 +231,11 @@ double seconds_on_card(const rank_plan& p, const instruction& x, const cost_mode
 }  // namespace
 
 double predicted_seconds(const rank_plan& p, const instruction& x, const cost_model& costs) {
-  if (x.kind == kind::write) return static_cast<double>(x.bytes) / costs.disk_bytes_per_s;
+  const touched bytes = row_of(x.kind).bytes;
+  if (bytes == touched::disk_written_late) return static_cast<double>(x.bytes) / costs.disk_bytes_per_s;
   // divides the disk's rate by the number of ranks, because all ranks use the one disk at the same time
-  if (x.lane == lane::io) {
-    const double rate = x.kind == kind::swap_in ? costs.disk_read_bytes_per_s : costs.disk_bytes_per_s;
+  if (bytes == touched::disk_read || bytes == touched::disk_written) {
+    const double rate = bytes == touched::disk_read ? costs.disk_read_bytes_per_s : costs.disk_bytes_per_s;
     return costs.disk_latency_s + static_cast<double>(x.bytes) * p.options().ranks() / rate;
   }
   if (p.options().tiers.apart && costs.device_bytes_per_s > 0) return seconds_on_card(p, x, costs);

@@ -8,10 +8,7 @@
 namespace troupe::plan {
 
 measured_prices::key measured_prices::key_of(const rank_plan& p, const instruction& x) {
-  const bool may_be_piece =
-      x.kind == kind::forward || x.kind == kind::multiply || (x.kind == kind::exchange && !x.again);
-  const uint32_t pieces = may_be_piece ? exchange_of(*p.layout, x.subject, x.segment, x.use).pieces : 1;
-  return {x.kind, x.use, x.what, x.subject, x.segment, x.near, x.again, x.piece, pieces};
+  return {x.kind, x.use, x.what, x.subject, x.segment, x.near, x.again, x.piece, output_pieces(*p.layout, x)};
 }
 
 void measured_prices::add(const rank_plan& p, const instruction& x, double seconds) {

@@ -15,7 +15,7 @@ namespace troupe::plan {
 /// Measured seconds of an instruction, summed over the instructions that count as equal because all fields of this
 /// struct up to `pieces` are equal.
 struct price_sum {
-  plan::kind kind = kind::load;
+  plan::kind kind{};
   plan::use use = use::forward;
   swapped what = swapped::nothing;
   bool near = false, again = false;  ///< values of the instruction's fields `near` and `again` (plan/instruction.hpp)

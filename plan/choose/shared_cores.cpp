@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "plan/choose/waits.hpp"
+#include "plan/kinds.hpp"
 
 namespace troupe::plan {
 namespace {
@@ -67,7 +68,7 @@ class player {
 
   void free_line(uint32_t r, uint32_t id) { waits_.free_line(r, id, now_s_, start_); }
   void ended(uint32_t r, const instruction& x) {
-    if (x.kind != kind::write) step_s_ = std::max(step_s_, now_s_);
+    if (!ends_late(x)) step_s_ = std::max(step_s_, now_s_);
     waits_.end(r, x, now_s_, start_);
   }
 
@@ -95,9 +96,9 @@ class player {
     const double seconds = price(r, x);
     // A rank's swaps and checkpoint writes do not occupy their lane while bytes move; only one of them moves bytes at a
     // time.
-    if (x.lane == lane::io || x.kind == kind::write) {
-      double& free_s = x.kind == kind::write ? disk_free_s_ : io_free_s_[r];
-      free_s = std::max(now_s_, free_s) + seconds * (x.kind == kind::write ? stands_for_[r] : 1);
+    if (const bool late = ends_late(x); late || x.lane == lane::io) {
+      double& free_s = late ? disk_free_s_ : io_free_s_[r];
+      free_s = std::max(now_s_, free_s) + seconds * (late ? stands_for_[r] : 1);
       free_line(r, x.id);
       return at(free_s, {what::end, r, x.id});
     }

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "plan/group_exchange.hpp"
+#include "plan/kinds.hpp"
 #include "plan/layout/matrices.hpp"
 #include "plan/layout/ties.hpp"
 
@@ -226,33 +227,46 @@ uint32_t later_stage(const job_layout& l, const operation& x) {
 }
 
 uint32_t communicator_of(const job_layout& l, uint32_t rank, const operation& x) {
-  if (x.kind == kind::vote || x.kind == kind::measure) return world_communicator(l);
-  const uint32_t tensor = l.options.mesh.tensor_at(rank);
-  if (x.kind == kind::reduce) return reduce_communicator(l, l.buckets[x.subject], tensor);
-  if (x.kind == kind::exchange || x.kind == kind::agree) {
-    const bool in_tensor_group =
-        x.kind == kind::agree || exchange_of(l, x.subject, x.segment, x.use).is_of_tensor_group();
-    const family groups = in_tensor_group ? tensor_groups_of(l.options) : sequence_groups_of(l.options);
-    return groups.first + l.options.mesh.pipeline_at(rank) * groups.each +
-           (in_tensor_group ? l.options.mesh.data_at(rank)
-                            : l.options.mesh.samples_at(rank) * l.options.mesh.tensor_ranks() + tensor);
+  const auto& mesh = l.options.mesh;
+  const uint32_t pipeline = mesh.pipeline_at(rank), replica = l.options.replica_at(rank), tensor = mesh.tensor_at(rank),
+                 columns = columns_of(l.options);
+  const auto tensor_group = [&] {
+    const family groups = tensor_groups_of(l.options);
+    return groups.first + pipeline * groups.each + mesh.data_at(rank);
+  };
+  switch (row_of(x.kind).group) {
+    case member_group::nobody:
+      break;
+    case member_group::all:
+      return world_communicator(l);
+    case member_group::shards:
+      if (x.near && l.options.has_near_copies()) return near_communicator(l, rank);
+      return shard_communicator(l, pipeline, replica, tensor);
+    case member_group::reducers:
+      return reduce_communicator(l, l.buckets[x.subject], tensor);
+    case member_group::tensor:
+      return tensor_group();
+    case member_group::segment: {
+      if (exchange_of(l, x.subject, x.segment, x.use).is_of_tensor_group()) return tensor_group();
+      const family groups = sequence_groups_of(l.options);
+      return groups.first + pipeline * groups.each + mesh.samples_at(rank) * mesh.tensor_ranks() + tensor;
+    }
+    case member_group::matrices:
+      return matrix_communicator(l, pipeline, replica);
+    case member_group::tied: {
+      const auto& e = l.exchanges[x.subject];
+      const auto pairs = tied_pairs(l.exchanges);
+      const auto pair = std::ranges::find(pairs, std::pair(e.pipeline[0], e.pipeline[1]));
+      return static_cast<uint32_t>(l.communicators.size()) - static_cast<uint32_t>(pairs.end() - pair) * columns +
+             rank % columns;
+    }
+    case member_group::neighbours: {
+      uint32_t boundary = 0;  // number of earlier boundaries between stages on different ranks
+      for (uint32_t k = 1; k < later_stage(l, x); ++k) boundary += crosses_ranks(l.options, k) ? 1 : 0;
+      return world_communicator(l) + 1 + 2 * (boundary * columns + rank % columns) + (x.use == use::backward ? 1 : 0);
+    }
   }
-  if (x.kind == kind::gather && x.near && l.options.has_near_copies()) return near_communicator(l, rank);
-  const uint32_t columns = columns_of(l.options);
-  if (x.kind == kind::tie) {
-    const auto& e = l.exchanges[x.subject];
-    const auto pairs = tied_pairs(l.exchanges);
-    const auto pair = std::ranges::find(pairs, std::pair(e.pipeline[0], e.pipeline[1]));
-    return static_cast<uint32_t>(l.communicators.size()) - static_cast<uint32_t>(pairs.end() - pair) * columns +
-           rank % columns;
-  }
-  if (x.kind == kind::collect || x.kind == kind::spread)
-    return matrix_communicator(l, l.options.mesh.pipeline_at(rank), l.options.replica_at(rank));
-  if (!is_transfer(x.kind))
-    return shard_communicator(l, l.options.mesh.pipeline_at(rank), l.options.replica_at(rank), tensor);
-  uint32_t boundary = 0;  // number of earlier boundaries between stages on different ranks
-  for (uint32_t k = 1; k < later_stage(l, x); ++k) boundary += crosses_ranks(l.options, k) ? 1 : 0;
-  return world_communicator(l) + 1 + 2 * (boundary * columns + rank % columns) + (x.use == use::backward ? 1 : 0);
+  return none;
 }
 
 void add_collectives(std::vector<uint64_t>& met, rank_plans plans) {

@@ -1,7 +1,6 @@
 #include "plan/show/swap_summary.hpp"
 
 #include <algorithm>
-#include <map>
 #include <vector>
 
 #include "core/text.hpp"
@@ -69,15 +68,10 @@ std::string tiers_as_text(const timeline& t, uint32_t plan) {
   const auto all = traffic_of(mine);
   if (all.read + all.written == 0) return out;
   rows = {{"a step of rank " + std::to_string(mine.rank), "read", "written"}};
-  std::map<swapped, swap_traffic> moved;
-  for (const auto& x : mine.instructions) {
-    if (x.again) continue;
-    if (x.kind == kind::swap_in) moved[x.what].read += x.bytes;
-    if (x.kind == kind::swap_out) moved[x.what].written += x.bytes;
-  }
-  for (const auto& [what, bytes] : moved)
-    rows.push_back(
-        {"  " + std::string(name_of(what)), core::human_bytes(bytes.read), core::human_bytes(bytes.written)});
+  for (const swapped what : {swapped::states, swapped::gradients, swapped::shards, swapped::activations})
+    if (const auto bytes = traffic_of(mine, what); bytes.read + bytes.written > 0)
+      rows.push_back(
+          {"  " + std::string(name_of(what)), core::human_bytes(bytes.read), core::human_bytes(bytes.written)});
   rows.push_back({"  in all", core::human_bytes(all.read), core::human_bytes(all.written)});
   out += aligned(rows, {false, true, true});
   const auto times = disk_times_of(t, plan);

@@ -4,6 +4,7 @@
 
 #include "core/text.hpp"
 #include "plan/group_exchange.hpp"
+#include "plan/kinds.hpp"
 #include "telemetry/text.hpp"
 
 namespace troupe::telemetry {
@@ -21,9 +22,11 @@ communication_row row_of(const plan::rank_plan& p, const plan::instruction& x) {
   communication_row row;
   row.purpose = plan::name_of(x.kind);
   row.ranks = static_cast<uint32_t>(p.layout->communicators[x.communicator].members.size());
-  row.op = x.kind != plan::kind::reduce ? all_gather : p.options().reduce_to_all() ? all_reduce : reduce_scatter;
-  if (plan::is_transfer(x.kind) || x.kind == plan::kind::tie) row.op = send_receive;
-  if (x.kind == plan::kind::exchange) {
+  const plan::kind_row& kind = plan::row_of(x.kind);
+  row.op = plan::is_pair(kind.group) ? send_receive : all_gather;
+  if (kind.elements == plan::moved_elements::reduced)
+    row.op = p.options().reduce_to_all() ? all_reduce : reduce_scatter;
+  if (kind.elements == plan::moved_elements::exchanged) {
     const core::exchange_op op = plan::exchange_of(*p.layout, x.subject, x.segment, x.use).op;
     if (op == core::exchange_op::sum) row.op = all_reduce;
     if (op == core::exchange_op::swap) row.op = all_to_all;

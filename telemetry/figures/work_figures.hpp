@@ -14,7 +14,7 @@ namespace troupe::telemetry {
 /// it. In a pipeline, counts are sums over one rank for each part of the model (stage_leaders).
 struct work_figures {
   struct of_kind {
-    plan::kind kind = plan::kind::load;
+    plan::kind kind{};
     uint64_t count = 0;
     double busy_s = 0;  ///< sum of the times in seconds; a collective's time begins when its last member has posted it
   };

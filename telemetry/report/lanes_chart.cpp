@@ -4,6 +4,7 @@
 #include <set>
 
 #include "core/text.hpp"
+#include "plan/kinds.hpp"
 #include "plan/stage_place.hpp"
 #include "telemetry/report/chart.hpp"
 #include "telemetry/text.hpp"
@@ -15,7 +16,7 @@ constexpr double width = 960, left = 122, right = 952, row = 19, bar = 14, least
 
 struct drawn {
   double from = 0, to = 0;  // start and end of a bar in pixels
-  plan::kind kind = plan::kind::load;
+  plan::kind kind{};
   std::string what;
   uint64_t count = 1;
 };
@@ -48,7 +49,7 @@ std::vector<drawn> bars_of(const rank_spans& rank, const posted_times& posted, p
   std::vector<drawn> out;
   for (const auto& [i, id] : in_time) {
     const auto& x = p.instructions[id];
-    if (x.kind == plan::kind::release) continue;  // has no bar: a release takes no time
+    if (plan::row_of(x.kind).colour.light.empty()) continue;
     const double from = s.px(i.start_ns), to = s.px(i.end_ns);
     if (!out.empty() && to - out.back().from < narrow) {
       out.back().to = std::max(out.back().to, to);

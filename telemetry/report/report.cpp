@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/text.hpp"
+#include "plan/kinds.hpp"
 #include "telemetry/report/chart.hpp"
 #include "telemetry/report/report_style.hpp"
 #include "telemetry/text.hpp"
@@ -257,6 +258,19 @@ std::string foot(const report_data& d) {
   return out + "Written by Troupe.</footer>\n";
 }
 
+/// Returns the colours of instruction kinds as CSS variables `--KIND`, and classes `.x-KIND` that fill with them.
+std::string kind_style() {
+  std::string light, dark, classes;
+  for (const plan::kind_row& row : plan::kind_rows) {
+    if (row.colour.light.empty()) continue;
+    const std::string variable = "--" + std::string(row.name);
+    light += variable + ":" + std::string(row.colour.light) + ";";
+    dark += variable + ":" + std::string(row.colour.dark) + ";";
+    classes += ".x-" + std::string(row.name) + "{fill:var(" + variable + ");background:var(" + variable + ")}\n";
+  }
+  return ":root{" + light + "}\n@media(prefers-color-scheme:dark){:root{" + dark + "}}\n" + classes;
+}
+
 }  // namespace
 
 std::string report_page(const report_data& d) {
@@ -265,8 +279,8 @@ std::string report_page(const report_data& d) {
          "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none';style-src 'unsafe-inline'\">\n"
          "<title>" +
          html_escaped(d.facts.name) + ": " + name_of(d.end.verdict) + "</title>\n<style>" + report_style +
-         report_colours + "</style></head>\n<body><main>\n" + headline(d) + figures(d) + curves(d) + one_step(d) +
-         stages(d) + memory(d) + units(d) + host_layers(d) + communication(d) + left_out(d) + foot(d) +
+         kind_style() + report_colours + "</style></head>\n<body><main>\n" + headline(d) + figures(d) + curves(d) +
+         one_step(d) + stages(d) + memory(d) + units(d) + host_layers(d) + communication(d) + left_out(d) + foot(d) +
          "</main></body></html>\n";
 }
 

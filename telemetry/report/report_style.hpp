@@ -1,22 +1,14 @@
-// Owns the look of a report: light and dark, wide and narrow. The colours of instruction kinds are distinguishable for
-// colour-blind readers.
+// Owns the look of a report: light and dark, wide and narrow. The colours of instruction kinds are those of their rows
+// (plan/kinds.cpp).
 #pragma once
 
 namespace troupe::telemetry {
 
 inline constexpr const char* report_style = R"css(
 :root{color-scheme:light dark;--page:#fbfbf9;--card:#fff;--ink:#1d2126;--soft:#69707a;--line:#e4e5e1;--grid:#eeeeea;
---c1:#2b6cb0;--c2:#c2571a;--good:#2c7a4b;--warn:#96690c;--bad:#b3362b;--lane:#f4f4f1;
---forward:#6aa3d8;--multiply:#8fbbe3;--compress:#8d7bb8;--survey:#b7a9cf;--agree:#76b5ad;--backward:#2f5f98;--weigh:#4a9aa6;--recompute:#a99ad6;--gather:#e3ab45;--send:#7fb59a;--receive:#a8cdb9;--exchange:#5aa7a0;
---tie:#8f7a5c;--tied_sum:#c9bfae;--reduce:#cd6a3c;--publish:#d78fae;
---vote:#8b929b;--norm:#90c39b;--update:#3d8b5b;--load:#b9bec6;--prepare:#c2cf7d;
---measure:#a9b2bc;--collect:#e0c98a;--orthogonalise:#86873a;--spread:#b98a5e;--snapshot:#9fb4c7;--write:#54728c;--swap_in:#7fb3a4;--swap_out:#4c8474;--undo:#b5524a;--redo:#6f7f3a}
+--c1:#2b6cb0;--c2:#c2571a;--good:#2c7a4b;--warn:#96690c;--bad:#b3362b;--lane:#f4f4f1}
 @media(prefers-color-scheme:dark){:root{--page:#15181c;--card:#1b1f24;--ink:#e4e7ea;--soft:#949ca6;--line:#2c3138;
---grid:#262b31;--c1:#6db0ee;--c2:#eb9150;--good:#68bd8b;--warn:#d8ab4e;--bad:#ee7d72;--lane:#20252b;
---forward:#6aa9e2;--multiply:#8fc0ec;--compress:#9a88c9;--survey:#776a94;--agree:#6bb0a6;--backward:#3d74b4;--weigh:#3f8e9b;--recompute:#a394d4;--gather:#d9a441;--send:#5f9c80;--receive:#86b59f;--exchange:#4f9f97;
---tie:#9c8766;--tied_sum:#7d7568;--reduce:#cf7046;--publish:#cf88a8;
---vote:#8a929c;--norm:#86b892;--update:#4a9e6b;--load:#6b737d;--prepare:#aab863;
---measure:#6e7781;--collect:#bda25c;--orthogonalise:#a5a64c;--spread:#b08257;--snapshot:#8aa0b5;--write:#5e7f9c;--swap_in:#6fa394;--swap_out:#5b9483;--undo:#c4665e;--redo:#8fa052}}
+--grid:#262b31;--c1:#6db0ee;--c2:#eb9150;--good:#68bd8b;--warn:#d8ab4e;--bad:#ee7d72;--lane:#20252b}}
 *{box-sizing:border-box}
 body{margin:0;background:var(--page);color:var(--ink);font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,
 "DejaVu Sans",sans-serif;font-variant-numeric:tabular-nums;-webkit-text-size-adjust:100%}
@@ -61,24 +53,8 @@ dd{font-size:18px}h2{margin-top:30px}}
 @media print{.card,details{break-inside:avoid}}
 )css";
 
-/// CSS classes: `.x-KIND` for a kind of instruction, as fill and background; `.m0` to `.m9` for owners of memory.
+/// CSS classes `.m0` to `.m9` for owners of memory, in colours of kinds of instructions.
 inline constexpr const char* report_colours = R"css(
-.x-forward{fill:var(--forward);background:var(--forward)}.x-multiply{fill:var(--multiply);background:var(--multiply)}.x-compress{fill:var(--compress);background:var(--compress)}
-.x-survey{fill:var(--survey);background:var(--survey)}.x-agree{fill:var(--agree);background:var(--agree)}
-.x-backward{fill:var(--backward);background:var(--backward)}
-.x-weigh{fill:var(--weigh);background:var(--weigh)}
-.x-recompute{fill:var(--recompute);background:var(--recompute)}.x-gather{fill:var(--gather);background:var(--gather)}
-.x-send{fill:var(--send);background:var(--send)}.x-receive{fill:var(--receive);background:var(--receive)}
-.x-exchange{fill:var(--exchange);background:var(--exchange)}
-.x-tie{fill:var(--tie);background:var(--tie)}.x-tied_sum{fill:var(--tied_sum);background:var(--tied_sum)}
-.x-reduce{fill:var(--reduce);background:var(--reduce)}.x-publish{fill:var(--publish);background:var(--publish)}
-.x-vote{fill:var(--vote);background:var(--vote)}.x-norm{fill:var(--norm);background:var(--norm)}
-.x-update{fill:var(--update);background:var(--update)}.x-load{fill:var(--load);background:var(--load)}
-.x-prepare{fill:var(--prepare);background:var(--prepare)}.x-measure{fill:var(--measure);background:var(--measure)}
-.x-collect{fill:var(--collect);background:var(--collect)}.x-spread{fill:var(--spread);background:var(--spread)}
-.x-orthogonalise{fill:var(--orthogonalise);background:var(--orthogonalise)}
-.x-snapshot{fill:var(--snapshot);background:var(--snapshot)}.x-write{fill:var(--write);background:var(--write)}
-.x-swap_in{fill:var(--swap_in);background:var(--swap_in)}.x-swap_out{fill:var(--swap_out);background:var(--swap_out)}.x-undo{fill:var(--undo);background:var(--undo)}.x-redo{fill:var(--redo);background:var(--redo)}
 .m0{background:var(--backward)}.m1{background:var(--gather)}.m2{background:var(--forward)}.m3{background:var(--update)}
 .m4{background:var(--reduce)}.m5{background:var(--publish)}.m6{background:var(--recompute)}.m7{background:var(--orthogonalise)}.m8{background:var(--vote)}.m9{background:var(--snapshot)}
 )css";

@@ -36,6 +36,14 @@ std::string all_fields(const job_config& c) {
   return out;
 }
 
+/// Returns the reason why a key has no effect, or " acts".
+std::string reason_in(const loaded& l, const std::string& key) {
+  const auto list = nlohmann::json::parse(troupe::config::explain_json(l))["values"];
+  for (const auto& item : list)
+    if (item["key"] == key) return item["reason"].get<std::string>() + (item["effect"] == "acts" ? " acts" : "");
+  return "no " + key;
+}
+
 void round_trips(const std::string& text) {
   const loaded first = must_load(text);
   const std::string yaml = effective_yaml(first);
@@ -74,13 +82,7 @@ BOOST_AUTO_TEST_CASE(every_value_comes_with_its_origin) {
 }
 
 BOOST_AUTO_TEST_CASE(keys_whose_switch_is_off_are_shown_without_effect) {
-  const auto reason = [](const std::string& text, const std::string& key) {
-    const auto list = nlohmann::json::parse(troupe::config::explain_json(must_load(text)))["values"];
-    std::string out = "no " + key;
-    for (const auto& item : list)
-      if (item["key"] == key) out = item["reason"].get<std::string>() + (item["effect"] == "acts" ? " acts" : "");
-    return out;
-  };
+  const auto reason = [](const std::string& text, const std::string& key) { return reason_in(must_load(text), key); };
   BOOST_TEST(reason(smallest, "fp16.loss_scale") == "fp16.enabled is false");
   BOOST_TEST(reason(smallest, "fp16.enabled") == " acts");
   BOOST_TEST(reason(smallest + "fp16: {enabled: true}\n", "fp16.loss_scale") == " acts");
@@ -104,6 +106,36 @@ BOOST_AUTO_TEST_CASE(keys_whose_switch_is_off_are_shown_without_effect) {
   // A degree that the run chooses may be above 1.
   const std::string open = smallest_with("data: 2", "ranks: 4, data: auto, tensor: auto") + "train_batch_size: 16\n";
   BOOST_TEST(reason(open + keys + "true}\n", cut) == " acts");
+}
+
+BOOST_AUTO_TEST_CASE(a_key_that_is_warned_of_is_shown_with_the_same_reason) {
+  const auto agrees = [](const std::string& lines, const std::string& key, const std::string& why,
+                         const std::vector<std::string>& set = {}) {
+    const loaded l = must_load(smallest + lines + "\n", "/base", {set});
+    const std::string warnings = render(l.warnings);
+    BOOST_TEST(warnings.find(": warning: " + key + ": no effect: " + why + "\n") != std::string::npos, warnings);
+    BOOST_TEST(reason_in(l, key) == why);
+  };
+  const std::vector<std::string> stage_1 = {"zero_optimization.stage=1"};
+  agrees("checkpoint: {every_steps: 5, asynchronous: false, when_busy: skip}", "checkpoint.when_busy",
+         "checkpoint.asynchronous is false: a checkpoint ends before the next is due");
+  agrees("sequence_parallel: {enabled: true}", "sequence_parallel.enabled", "sequence_parallel.size is 1");
+  agrees("prescale_gradients: true", "prescale_gradients", "there is one data rank",
+         {"zero_optimization.stage=1", "parallel.data=1"});
+  agrees("prescale_gradients: true\ngradient_predivide_factor: 2", "gradient_predivide_factor",
+         "prescale_gradients is true, which divides by the number of data ranks before the sum", stage_1);
+  agrees("", "data.bin_dtype", "it is the type of tokens in .bin files, and every source is plain text",
+         {"data.bin_dtype=uint32"});
+  agrees("comms_logger: {enabled: true, prof_ops: [all_reduce]}", "comms_logger.prof_ops",
+         "comms_logger.prof_all is true; set it to false to log only these");
+  agrees("tensor_parallel: {vocab_parallel_lm_head: true}", "tensor_parallel.vocab_parallel_lm_head",
+         "parallel.tensor is 1");
+  agrees("checkpoint: {memory: {every_steps: 0, copies: 1}}\ncluster: {processes: ranks}", "checkpoint.memory.copies",
+         "every_steps is 0");
+
+  BOOST_TEST(reason_in(must_load(smallest), "gradient_predivide_factor") == " acts");
+  BOOST_TEST(reason_in(must_load(smallest), "checkpoint.when_busy") == " acts");
+  BOOST_TEST(reason_in(must_load(smallest_with("corpus.txt", "corpus.bin")), "data.bin_dtype") == " acts");
 }
 
 // The processes of a job read the effective configuration. It must contain a value for all groups only if the file has

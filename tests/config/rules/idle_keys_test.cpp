@@ -286,11 +286,11 @@ BOOST_AUTO_TEST_CASE(keys_that_another_key_of_their_section_replaces_are_said) {
   };
   BOOST_TEST(
       at_stage_1("prescale_gradients: true\ngradient_predivide_factor: 2\n") ==
-      "j.yaml:10:28: warning: gradient_predivide_factor: no effect: prescale_gradients is true, which divides by "
+      "j.yaml:10:1: warning: gradient_predivide_factor: no effect: prescale_gradients is true, which divides by "
       "the number of data ranks before the sum\n");
   BOOST_TEST(at_stage_1("gradient_predivide_factor: 2\n") == "");
   BOOST_TEST(told("comms_logger: {enabled: true, prof_ops: [all_reduce]}") ==
-             "j.yaml:9:41: warning: comms_logger.prof_ops: no effect: comms_logger.prof_all is true; set it to false "
+             "j.yaml:9:31: warning: comms_logger.prof_ops: no effect: comms_logger.prof_all is true; set it to false "
              "to log only these\n");
   BOOST_TEST(told("comms_logger: {enabled: true, prof_all: false}") ==
              "j.yaml:9:41: warning: comms_logger.prof_all: false: no collective is logged, because "

@@ -242,6 +242,22 @@ BOOST_AUTO_TEST_CASE(options_of_launch_that_do_nothing_for_this_job_are_refused_
   refused(met, two, {"--master-addr", "127.0.0.3"}, "a file whose cluster.listen does not say");
 }
 
+BOOST_AUTO_TEST_CASE(wrong_options_of_train_are_refused_by_name_before_a_host_is_started) {
+  const launched job({});
+  std::ofstream(job.folder() / "hosts") << "127.0.0.1 slots=2\n";
+  const auto refused = [&](const words& more) {
+    const auto did =
+        run(words{troupe::places::troupe_binary, "launch", "--hostfile", "hosts"} + launched::job("wrong", more),
+            job.folder());
+    BOOST_TEST(did.code == 2, did.err);
+    BOOST_TEST(did.err.find("the options of `troupe train`: ") != std::string::npos, did.err);
+    BOOST_TEST(did.err.find(more[0]) != std::string::npos, did.err);
+    BOOST_TEST(!std::filesystem::exists(job.folder() / "wrong"));
+  };
+  refused({"--frsh"});
+  refused({"--steps", "many"});
+}
+
 BOOST_AUTO_TEST_CASE(a_second_agent_of_a_host_is_refused_and_the_first_serves_on) {
   const launched job(
       {"a", "b"},

@@ -14,6 +14,7 @@
 #include <iterator>
 #include <memory>
 #include <span>
+#include <utility>
 
 #include "actors/processes/swap_folder_name.hpp"
 #include "apps/base/console.hpp"

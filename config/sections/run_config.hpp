@@ -133,6 +133,11 @@ struct telemetry_section {  ///< configuration section `telemetry`
   uint64_t trace_from_step = 2, trace_steps = 3;
   bool json_lines = false;
   bool report = true;
+
+  /// True if a run of `steps` steps writes a trace; 0: a run whose number of steps is unknown.
+  [[nodiscard]] bool traces(uint64_t steps) const {
+    return trace && trace_steps > 0 && (steps == 0 || trace_from_step < steps);
+  }
 };
 
 /// Settings of the sections `tensorboard` and `csv_monitor`, which write curves to files.

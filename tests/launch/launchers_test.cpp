@@ -7,6 +7,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include <csignal>
+#include <cstdlib>
 #include <fstream>
 #include <memory>
 
@@ -216,6 +217,28 @@ BOOST_AUTO_TEST_CASE(a_host_that_cannot_be_reached_is_named_within_five_seconds)
   BOOST_TEST(nobody.wait_for_error("127.0.0.2 cannot be reached: ssh: connect to host 127.0.0.2 port"));
   BOOST_TEST((std::chrono::steady_clock::now() - begun < promptly(5)));
   BOOST_TEST(nobody.end().code == 1);
+  BOOST_TEST(places_in(job.folder()).empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_program_that_a_host_cannot_execute_is_named) {
+  const launched job({"127.0.0.1", "127.0.0.2"});
+  std::ofstream(job.folder() / "hosts") << "127.0.0.1 slots=1\n127.0.0.2 slots=1\n";
+  // The programs of another installation, of which one is a folder; `ssh` is a script that runs its last argument here.
+  const auto there = job.folder() / "there", bin = job.folder() / "bin";
+  std::filesystem::create_directories(there / "troupe");
+  std::filesystem::create_symlink(std::filesystem::path(troupe::places::troupe_binary).parent_path() / "troupe-agent",
+                                  there / "troupe-agent");
+  std::filesystem::create_directory(bin);
+  std::ofstream(bin / "ssh") << "#!/bin/sh\nfor last; do :; done\nexec /bin/sh -c \"$last\"\n";
+  std::filesystem::permissions(bin / "ssh", std::filesystem::perms::owner_all);
+  const auto did = run(words{troupe::places::troupe_binary, "launch", "--hostfile", "hosts", "--program",
+                             (there / "troupe").string(), "--master-port", fmt::format("{}", free_port())} +
+                           launched::job("many"),
+                       job.folder(), [&] { ::setenv("PATH", (bin.string() + ":/usr/bin:/bin").c_str(), 1); });
+  BOOST_TEST(did.code != 0, did.out);
+  BOOST_TEST(
+      did.err.find("127.0.0.2: troupe: error: cannot execute " + (there / "troupe").string()) != std::string::npos,
+      did.err);
   BOOST_TEST(places_in(job.folder()).empty());
 }
 

@@ -217,6 +217,10 @@ class Functions(unittest.TestCase):
                 lambda: checkpoint.convert(source, self.folder / "x", to="reshape", heads=2),
                 "convert(to='reshape'): heads: wanted to_qkv_version too, got none",
             ),
+            (
+                lambda: checkpoint.diff(source, source, tolerance=float("inf")),
+                "--tolerance: wanted a finite number of at least 0, got inf",
+            ),
             (lambda: checkpoint.inspect(""), "path: wanted a text, got ''"),
             (lambda: checkpoint.verify(source, tag=""), "tag: wanted a text, got ''"),
             (lambda: checkpoint.to_fp32(source, map=""), "map: wanted a text, got ''"),

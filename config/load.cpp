@@ -11,6 +11,7 @@
 #include "config/effective.hpp"
 #include "config/keys/values.hpp"
 #include "config/open_degrees.hpp"
+#include "core/text.hpp"
 
 namespace troupe::config {
 
@@ -27,6 +28,7 @@ class loading {
     node_ptr root = read_root(text, 0);
     if (root == nullptr) return give_up();
     choose_purpose(*root, text);
+    if (why_ != purpose::deepspeed) warn_of_folder(folder);
     imports_accelerate_ = is_accelerate_file(*root);
     if (imports_accelerate_) root = accelerate_root(*root, report_);
     const node_ptr inside = take_inside(root);
@@ -79,6 +81,18 @@ class loading {
     why_ = purpose::deepspeed;
     source& only = report_.sources[0];
     if (only.name.ends_with(".json") || looks_like_json(text) || json_in_base64(text)) only.kind = source::imported;
+  }
+
+  /// Warns about a folder whose name is not UTF-8: no configuration can name a path in it, so that the effective one of
+  /// the run has other paths.
+  void warn_of_folder(const fs::path& folder) {
+    for (const fs::path& one : {folder, current_folder()})
+      if (!core::is_utf8(one.string()))
+        return report_.warn(
+            {0, 1, 1}, "",
+            fmt::format("paths in '{}' are not UTF-8 text: config.yaml and checkpoints record them with "
+                        "other names, and jobs of several processes do not find them; rename the folder",
+                        core::shown(one.string())));
   }
 
   /// Returns the value of the key `deepspeed_config` if it is a mapping, and removes the key from `root`; else returns

@@ -63,7 +63,8 @@ Every key of a configuration file, made from the table in `config/`; a test keep
   where DeepSpeed converts them, with a warning.
 - A key acts, or acts once there is what it waits for, or has no effect, for a reason; of the last two a value that is
   not the default is warned about.
-- `null` may be given where the default is `none`, and where the key says so: it means the default.
+- `null` may be given where the default is `none`, and where the key says so: it means the default. As a name or
+  a path, the word `none` stands in quotes.
 - A part `*` of a section's name stands for any name; a section whose name ends in `[]` is a list of mappings.
 - A key of `optimizer.params` or `scheduler.params` that names types belongs to those: with another type it is refused.
 - A file has at most 16 MiB, 64 levels of nesting and 100,000 values, aliases counted as often as they are used.

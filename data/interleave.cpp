@@ -59,6 +59,8 @@ core::result<std::vector<uint64_t>> shares_of(std::span<const double> weights) {
     return refuse(fmt::format("wanted 1 to {} sources, got {}", max_sources, weights.size()));
   for (const double w : weights)
     if (!(w > 0) || !std::isfinite(w)) return refuse(fmt::format("a source's weight must be above 0, got {}", w));
+  if (!std::isfinite(std::accumulate(weights.begin(), weights.end(), 0.0)))
+    return refuse("the weights of all sources must have a sum that is a number: divide all of them by the largest");
   if (auto exact = exact_shares(weights)) return *exact;
   return rounded_shares(weights);
 }

@@ -102,7 +102,7 @@ telemetry_setup run_recorder::make_telemetry() {
   options.warn = run_.host.put_warning();
   out.complain = [box = run_.host.warnings](const core::error& e) { box->put(e.text); };
   out.home = c.output;
-  if (c.telemetry.trace && !c.output.empty()) out.trace_file = c.output / "trace.json";
+  if (c.telemetry.traces(c.steps) && !c.output.empty()) out.trace_file = c.output / "trace.json";
   out.from_step = c.telemetry.trace_from_step;
   out.steps = c.telemetry.trace_steps;
   if (options.report) out.report_file = c.output / "report.html";

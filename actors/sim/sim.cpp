@@ -336,7 +336,20 @@ core::result<void> check_order(const std::vector<shared_rank_plans>& plans,
   return {};
 }
 
+core::result<void> check_costs(const plan::cost_model& c) {
+  for (const double rate : {c.flops_per_s, c.copy_bytes_per_s, c.disk_bytes_per_s, c.disk_read_bytes_per_s})
+    if (!(rate > 0)) return no_world("costs with rates above 0, got " + core::number_text(rate));
+  for (const double seconds : {c.disk_latency_s, c.latency_s})
+    if (!(std::isfinite(seconds) && seconds >= 0))
+      return no_world("costs with latencies of at least 0 s, got " + core::number_text(seconds));
+  if (c.device_bytes_per_s != 0 && !(c.device_bytes_per_s > 0 && c.link_bytes_per_s > 0))
+    return no_world("costs with rates above 0 of the device and of its link, got " +
+                    core::number_text(c.device_bytes_per_s) + " and " + core::number_text(c.link_bytes_per_s));
+  return {};
+}
+
 core::result<void> check_options(const sim_options& o, uint32_t ranks) {
+  TROUPE_TRY(check_costs(o.costs));
   if (!(std::isfinite(o.noise) && o.noise >= 0))
     return no_world("a noise of at least 0, got " + core::number_text(o.noise));
   if (!(o.link.bytes_per_second > 0) || !(std::isfinite(o.link.latency_us) && o.link.latency_us >= 0))
@@ -345,7 +358,8 @@ core::result<void> check_options(const sim_options& o, uint32_t ranks) {
   if (o.latency_max.count() < 0 || o.stall_after.count() <= 0 || o.work_min.count() < 0 || o.fault.delay.count() < 0)
     return no_world("times of at least 0 ns, and a limit of silence above 0 ns");
   if (o.window == 0) return no_world("a window of at least one instruction, got 0");
-  if (o.fault.rank >= ranks || static_cast<uint32_t>(o.fault.lane) >= plan::num_lanes || !(o.fault.factor > 0))
+  if (o.fault.rank >= ranks || static_cast<uint32_t>(o.fault.lane) >= plan::num_lanes ||
+      !(std::isfinite(o.fault.factor) && o.fault.factor > 0))
     return no_world("a fault of one of " + std::to_string(ranks) + " ranks, with a factor above 0, got rank " +
                     std::to_string(o.fault.rank) + " and " + core::number_text(o.fault.factor));
   return {};

@@ -16,6 +16,7 @@
 #include "apps/launch/hostfile.hpp"
 #include "apps/run/launch_processes.hpp"
 #include "apps/run/launched_train.hpp"
+#include "apps/run/train_options.hpp"
 #include "core/host_port.hpp"
 #include "net/own_address.hpp"
 
@@ -90,6 +91,9 @@ int launch_command::run(const std::filesystem::path& programs) const {
   std::vector<char*> pointers;
   for (auto& x : train) pointers.push_back(x.data());
   pointers.push_back(nullptr);
+  const auto read = read_train_arguments(static_cast<int>(train.size()), pointers.data());
+  if (!read && train.size() > 2)
+    return bad(fmt::format("the options of `troupe train`: {}; see troupe train --help", read.error().text));
   const auto place = place_of(*hosts, hostfile_, leader_, port_);
   const auto job = launched_train_at(place, static_cast<int>(train.size()), pointers.data());
   if (!job) {

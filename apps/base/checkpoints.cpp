@@ -46,7 +46,7 @@ checkpoints::checkpoints(const config::job_config& config, std::string configura
 
 core::result<run_start> checkpoints::choose_start(bool again) {
   if (!when_.tag.empty())
-    if (auto ok = checkpoint::check_tag(tag_of(0), 0); !ok) return core::fail(ok.error().in("checkpoint.tag"));
+    if (auto ok = checkpoint::check_tag(when_.tag_of(0), 0); !ok) return core::fail(ok.error().in("checkpoint.tag"));
   return start_.choose(heard_.on_warning, again);
 }
 
@@ -298,20 +298,9 @@ void checkpoints::heard(const actors::save_report& r) {
   if (heard_.on_written) heard_.on_written({r.step, r.folder, r.bytes, r.seconds, waited});
 }
 
-std::string checkpoints::tag_of(uint64_t step) const {
-  constexpr std::string_view place = "{step}";
-  std::string out;
-  for (std::string_view rest = when_.tag; !rest.empty();) {
-    const bool here = rest.starts_with(place);
-    out += here ? std::to_string(step) : std::string(1, rest.front());
-    rest.remove_prefix(here ? place.size() : 1);
-  }
-  return out;
-}
-
 bool checkpoints::replaces(uint64_t step) const {
   std::error_code e;
-  return !when_.tag.empty() && fs::exists(start_.root() / tag_of(step), e);
+  return !when_.tag.empty() && fs::exists(start_.root() / when_.tag_of(step), e);
 }
 
 core::result<actors::save_request> checkpoints::prepare(uint64_t step) {
@@ -325,7 +314,7 @@ core::result<actors::save_request> checkpoints::prepare(uint64_t step) {
                               .keep_last = static_cast<uint32_t>(when_.keep_last),
                               .keep_every = when_.keep_every,
                               .exclude_frozen_parameters = when_.exclude_frozen_parameters,
-                              .tag = replaces(step) && proved_step_ != step ? std::string() : tag_of(step)};
+                              .tag = replaces(step) && proved_step_ != step ? std::string() : when_.tag_of(step)};
 }
 
 core::result<void> checkpoints::begin_save(actors::session& s) {

@@ -115,7 +115,6 @@ class checkpoints {
   [[nodiscard]] bool is_due(uint64_t step, moment why) const;
   /// True if the tag of a checkpoint of `step` names an existing one.
   [[nodiscard]] bool replaces(uint64_t step) const;
-  [[nodiscard]] std::string tag_of(uint64_t step) const;
   core::result<actors::save_request> prepare(uint64_t step);
   core::result<void> begin_save(actors::session& s);
   core::result<void> save(actors::session& s);

@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "checkpoint/commit/commit.hpp"
 #include "config/sections/parameter_groups.hpp"
 #include "formats/names/peft_names.hpp"
 #include "job/blueprint.hpp"
@@ -85,6 +86,9 @@ void add_shadowed_groups(const config::job_config& job, const models::model_spec
 
 std::vector<key_problem> job_problems(const config::job_config& job, intent why) {
   std::vector<key_problem> out;
+  if (!job.checkpoint.tag.empty())
+    if (const auto ok = checkpoint::check_tag(job.checkpoint.tag_of(0), 0); !ok)
+      out.push_back({"checkpoint.tag", ok.error().text});
   auto spec = model_of(job.model, out);
   if (!spec) return out;
   if (job.checkpoint.load.path.empty())

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <map>
 #include <utility>
@@ -160,8 +161,9 @@ int verify_checkpoint_at(const source_arguments& a) {
 }
 
 core::result<compared_checkpoints> compare_checkpoints(const diff_arguments& a) {
-  if (a.tolerance && !(*a.tolerance >= 0))
-    return fail(core::error_kind::bad_input, fmt::format("--tolerance: wanted at least 0, got {}", *a.tolerance));
+  if (a.tolerance && !(*a.tolerance >= 0 && std::isfinite(*a.tolerance)))
+    return fail(core::error_kind::bad_input,
+                fmt::format("--tolerance: wanted a finite number of at least 0, got {}", *a.tolerance));
   source_arguments other = a.first;
   other.as_stored = true;
   auto first = open_checkpoint_at(other);

@@ -58,12 +58,6 @@ constexpr uint32_t longest_sequence = 1024;
 
 uint32_t ranks_for(const machine_offer& m) { return m.cores >= 32 ? 8 : m.cores >= 8 ? 4 : m.cores >= 2 ? 2 : 1; }
 
-std::string relative_to(const fs::path& folder, const fs::path& path) {
-  std::error_code e;
-  const fs::path near = fs::relative(fs::absolute(path, e), folder, e);
-  return config::quoted((e || near.empty() ? fs::absolute(path) : near).string());
-}
-
 const model_size* size_of(const std::string& model) {
   const auto* const found = std::ranges::find_if(sizes, [&](const model_size& s) { return model == s.name; });
   return found == std::end(sizes) ? nullptr : found;
@@ -130,7 +124,7 @@ class maker {
     text_.drop("model");
     std::error_code e;
     if (fs::is_directory(name, e)) {
-      text_.put("model.path", relative_to(folder_, name));
+      text_.put("model.path", path_in_file(name, folder_));
       return {};
     }
     const auto* const size = size_of(name);
@@ -168,7 +162,7 @@ class maker {
     if (!a_.text.empty()) {
       if (is_other_text()) text_.put("checkpoint.load.changed_data", "true");
       text_.drop("data.sources");
-      text_.put("data.text", relative_to(folder_, a_.text));
+      text_.put("data.text", path_in_file(a_.text, folder_));
     } else if (!has("data.text") && !has("data.sources")) {
       return fail(error_kind::bad_input, "--text: wanted a file or folder of text to train on, got none");
     }
@@ -210,7 +204,7 @@ class maker {
     if (is_word)
       text_.put("data.tokenizer", a_.tokenizer);
     else if (!a_.tokenizer.empty())
-      text_.put("data.tokenizer", relative_to(folder_, a_.tokenizer));
+      text_.put("data.tokenizer", path_in_file(a_.tokenizer, folder_));
     else if (!has("data.tokenizer"))
       return put_models_tokenizer();
     return {};
@@ -239,7 +233,7 @@ class maker {
               : fmt::format("the model's tokenizer cannot be read: {}; so the tokens of {} cannot be compared with it: "
                             "if they are the model's, give the tokenizer that made them by --tokenizer",
                             opened.error().text, core::shown(a_.text)));
-    text_.put("data.tokenizer", relative_to(folder_, beside));
+    text_.put("data.tokenizer", path_in_file(beside, folder_));
     return {};
   }
 

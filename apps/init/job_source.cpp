@@ -13,15 +13,17 @@
 #include "formats/source/source_view.hpp"
 
 namespace troupe::apps {
+
+std::string path_in_file(const std::filesystem::path& path, const std::filesystem::path& folder) {
+  std::error_code e;
+  const auto near = std::filesystem::relative(std::filesystem::absolute(path, e), folder, e);
+  const std::string out = (e || near.empty() ? std::filesystem::absolute(path) : near).string();
+  return config::quoted(out.starts_with('~') ? "./" + out : out);  // ~ alone would be the home folder
+}
+
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string near(const fs::path& folder, const fs::path& path) {
-  std::error_code e;
-  const fs::path out = fs::relative(fs::absolute(path, e), folder, e);
-  return config::quoted((e || out.empty() ? fs::absolute(path) : out).string());
-}
 
 core::result<void> import_deepspeed(job_text& text, std::map<std::string, std::string>& given, const fs::path& from,
                                     const fs::path& folder) {
@@ -35,7 +37,7 @@ core::result<void> import_deepspeed(job_text& text, std::map<std::string, std::s
   }
   for (const auto& v : read->values)
     if (v.origin != "auto" && std::ranges::binary_search(read->given, v.key)) given[v.key] = v.value;
-  text.put("deepspeed_config", near(folder, from),
+  text.put("deepspeed_config", path_in_file(from, folder),
            "Its keys apply as if they were in this file; the keys of this file take precedence");
   return {};
 }
@@ -81,7 +83,7 @@ core::result<uint64_t> put_source(job_text& text, std::map<std::string, std::str
                 "--from: wanted a ds_config.json, a file of Accelerate's or a checkpoint: " + opened.error().text);
   const auto format = checkpoint::recognise(from);
   if (format && (*format)->is_model_folder && fs::is_directory(from, e) && !opened->source.run.steps) {
-    text.put("model.path", near(folder, from));
+    text.put("model.path", path_in_file(from, folder));
     return 0;
   }
   if (auto ok = put_run(text, opened->source.run.config); !ok)
@@ -98,7 +100,7 @@ core::result<uint64_t> put_source(job_text& text, std::map<std::string, std::str
                           [](const auto& f) { return f.view != nullptr && f.view->is_compressed(); }))
     text.put("model.dequantise", "true");
   const bool own = fs::exists(opened->source.folder / "manifest.json", e);
-  text.put("checkpoint.load.path", near(folder, own ? opened->source.folder : from));
+  text.put("checkpoint.load.path", path_in_file(own ? opened->source.folder : from, folder));
   return opened->source.run.steps.value_or(0);
 }
 

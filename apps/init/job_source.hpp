@@ -12,6 +12,9 @@
 
 namespace troupe::apps {
 
+/// Returns `path` as the value of a key in a configuration file in `folder`, relative to it if possible.
+std::string path_in_file(const std::filesystem::path& path, const std::filesystem::path& folder);
+
 /// Adds the keys of the configuration or checkpoint `from` to `text`. For a checkpoint, `ignored_keys` of its
 /// config.json are ignored. For a configuration of DeepSpeed or Accelerate, adds only its path to `text`, and its keys
 /// with their values to `given`. Paths are written relative to `folder`. Returns the number of steps that the run of a

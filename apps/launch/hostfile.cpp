@@ -27,9 +27,10 @@ std::vector<std::string_view> split(std::string_view text, char at) {
   return out;
 }
 
-/// Returns the number N of `slots=N` in `rest`, the text of a line after the host; ignores other words, such as Open
-/// MPI's max_slots=N.
-std::optional<uint32_t> slots_in(std::string_view rest) {
+/// Returns the text N of every `slots=N` in `rest`, the text of a line after the host; ignores other words, such as
+/// Open MPI's max_slots=N.
+std::vector<std::string_view> slots_in(std::string_view rest) {
+  std::vector<std::string_view> out;
   for (rest = core::trimmed(rest, spaces); !rest.empty();) {
     const size_t key_end = rest.find_first_of(" \t\r=");
     const auto key = rest.substr(0, key_end);
@@ -38,10 +39,9 @@ std::optional<uint32_t> slots_in(std::string_view rest) {
     rest = core::trimmed(rest.substr(1), spaces);
     const auto value = rest.substr(0, rest.find_first_of(spaces));
     rest = core::trimmed(rest.substr(value.size()), spaces);
-    if (std::ranges::equal(key, std::string_view("slots"), {}, core::ascii_lower))
-      return core::number_of<uint32_t>(value);
+    if (std::ranges::equal(key, std::string_view("slots"), {}, core::ascii_lower)) out.push_back(value);
   }
-  return std::nullopt;
+  return out;
 }
 
 /// Reads a host such as `n1`, `me@n1`, `[::1]`.
@@ -67,7 +67,12 @@ core::result<host_slots> read_line(std::string_view line, const std::string& whe
   const size_t gap = std::min(line.find_first_of(spaces), line.size());
   auto out = read_host(line.substr(0, gap));
   if (!out) return core::fail(out.error().in(where));
-  const auto slots = slots_in(line.substr(gap));
+  const auto given = slots_in(line.substr(gap));
+  if (given.size() > 1)
+    return wrong(
+        fmt::format("wanted one host with one slots=N in a line, got `{}`: write each host on a line of its own",
+                    line.substr(0, 200)));
+  const auto slots = given.empty() ? std::nullopt : core::number_of<uint32_t>(given.front());
   if (!slots) return wrong(fmt::format("wanted `HOST slots=N`, got `{}`", line.substr(0, 200)));
   if (*slots == 0 || *slots > slots_max)
     return wrong(fmt::format("wanted 1 to {} slots for {}, got {}; leave the host out to use none", slots_max,

@@ -59,6 +59,11 @@ int hold(int argc, char** argv) {
   }
   // Writes of the program fail with an error, instead of a signal that ends it, once the connection has ended
   std::signal(SIGPIPE, SIG_IGN);
+  // The launcher takes lines before this one for those of ssh and does not show them, so the program starts after it
+  if (tells) {
+    std::printf("%s\n", hold_is_there);
+    std::fflush(stdout);
+  }
   const pid_t parent = ::getpid(), child = ::fork();
   if (child == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -74,10 +79,6 @@ int hold(int argc, char** argv) {
   if (child < 0) {
     std::fprintf(stderr, "troupe: error: cannot start a process: %s\n", std::strerror(errno));
     return 1;
-  }
-  if (tells) {
-    std::printf("%s\n", hold_is_there);
-    std::fflush(stdout);
   }
   // Ignores signals of the terminal or ssh, because the launcher sends signals through stdin
   for (const auto& s : core::signal_table) std::signal(s.number, SIG_IGN);

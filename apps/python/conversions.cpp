@@ -37,11 +37,14 @@ void take(keywords& k, deepspeed_arguments& a) {
 void convert(const source_arguments& source, const output_arguments& output, const std::string& to,
              const nanobind::dict& options) {
   keywords k("convert(to='" + to + "')", options);
-  // Reads the options that all commands share, refuses unknown ones, and runs the conversion.
+  // Reads the options that all commands share, refuses unknown ones, and runs the conversion, which refuses options
+  // without effect.
   const auto finish = [&](auto command, auto& arguments, source_arguments& of) {
     k.take("allow_overflow", of.allow_overflow, truth);
     k.take("ignore_keys", of.ignored_keys, "a list of texts");
     k.end();
+    if constexpr (requires { arguments.given; }) arguments.given = k.options();
+    if constexpr (requires { arguments.written.given; }) arguments.written.given = k.options();
     interruptible([&](const storage::progress_function& goes_on) {
       of.progress = goes_on;
       return command(arguments);
@@ -91,6 +94,7 @@ void convert(const source_arguments& source, const output_arguments& output, con
     k.take("to_qkv_version", a.to_qkv_version, real);
     k.take("heads", a.heads, number);
     k.take("map_back", a.map_back, text);
+    k.needs("heads", "to_qkv_version");
     take(k, a.written);
     finish(write_reshaped, a, a.written.source);
   } else {

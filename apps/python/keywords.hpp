@@ -5,9 +5,11 @@
 #include <fmt/format.h>
 #include <nanobind/nanobind.h>
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "apps/python/python_error.hpp"
@@ -25,8 +27,10 @@ class keywords {
     known_.emplace_back(name);
     if (!given_.contains(name)) return;
     const nanobind::object value = given_[name];
-    if (!value.is_none() && !nanobind::try_cast(value, out))
+    if (value.is_none()) return;
+    if (!nanobind::try_cast(value, out) || is_empty_text(out))
       refuse(fmt::format("{}: wanted {}, got {}", name, wanted, nanobind::repr(value).c_str()));
+    options_.push_back(option_of(name));
   }
   template <class T>
   void take(const char* name, std::optional<T>& out, std::string_view wanted) {
@@ -34,6 +38,17 @@ class keywords {
     take(name, value, wanted);
     if (given_.contains(name) && !nanobind::object(given_[name]).is_none()) out = std::move(value);
   }
+
+  /// Refuses the argument `name` if it was passed without the argument `other`.
+  void needs(const std::string& name, const std::string& other) const {
+    const auto is_given = [&](const std::string& n) {
+      return std::ranges::find(options_, option_of(n)) != options_.end();
+    };
+    if (is_given(name) && !is_given(other)) refuse(fmt::format("{}: wanted {} too, got none", name, other));
+  }
+
+  /// Returns the options of the command line for which the passed arguments stand, such as `--max-shard-size`.
+  [[nodiscard]] const std::vector<std::string>& options() const { return options_; }
 
   /// Refuses arguments for whose name take() was not called. Must follow the last call of take().
   void end() const {
@@ -46,13 +61,21 @@ class keywords {
   }
 
  private:
+  static std::string option_of(std::string name) {
+    std::ranges::replace(name, '_', '-');
+    return "--" + name;
+  }
+  static bool is_empty_text(const auto& value) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::string>) return value.empty();
+    return false;
+  }
   [[noreturn]] void refuse(const std::string& why) const {
     throw python_error({core::error_kind::bad_input, where_ + ": " + why});
   }
 
   std::string where_;
   nanobind::dict given_;
-  std::vector<std::string> known_;
+  std::vector<std::string> known_, options_;
 };
 
 }  // namespace troupe::apps

@@ -9,6 +9,7 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -30,16 +31,40 @@ namespace {
 
 using path = std::filesystem::path;
 
+/// Refuses an argument that is an empty text, such as the value of a variable that is not set. None is accepted.
+void refuse_empty(const char* name, const auto& given) {
+  const bool is_empty = [&] {
+    if constexpr (requires { given.has_value(); })
+      return given.has_value() && given->empty();
+    else
+      return given.empty();
+  }();
+  if (is_empty) throw python_error({core::error_kind::bad_input, std::string(name) + ": wanted a text, got ''"});
+}
+
+/// Number of checkpoints that a function opens. A tag applies to the first one alone, so that only a function that
+/// opens two may fall back to a previous checkpoint beside a tag.
+enum class how_many : uint8_t { one, two };
+
 /// A checkpoint to open, and the notes that arise while it is read; each note becomes a Python warning.
 class source {
  public:
-  source(const path& at, const std::optional<std::string>& tag, const std::optional<path>& map, bool fallback)
+  source(const path& at, const std::optional<std::string>& tag, const std::optional<path>& map, bool fallback,
+         how_many opens = how_many::one)
       : arguments_{.path = at.string(),
                    .tag = tag.value_or(""),
                    .map = map.value_or("").string(),
                    .fallback_to_previous = fallback,
                    .older_by = "fallback_to_previous=True",
                    .verbosity = verbosity::quiet} {
+    refuse_empty("path", at);
+    refuse_empty("tag", tag);
+    refuse_empty("map", map);
+    if (tag && fallback && opens == how_many::one)
+      throw python_error(
+          {core::error_kind::bad_input,
+           "fallback_to_previous: cannot be combined with tag, which names one checkpoint: leave out one "
+           "of them"});
     arguments_.note = [this](const std::string& line) { notes_.push_back(line); };
   }
   source(const source&) = delete;
@@ -114,6 +139,7 @@ std::unique_ptr<fp32_weights> to_fp32(const path& at, const std::optional<std::s
                                       const std::optional<path>& map, bool fallback, bool exclude_frozen,
                                       const std::optional<path>& model_config) {
   const source from(at, tag, map, fallback);
+  refuse_empty("model_config", model_config);
   auto out = interruptible([&](const storage::progress_function&) {
     weights_arguments a;
     a.source = from.arguments();
@@ -172,7 +198,8 @@ const char* name_of(formats::difference_kind k) {
 
 nb::tuple diff(const path& first, const path& second, const std::optional<double>& tolerance,
                const std::optional<std::string>& tag, const std::optional<path>& map, bool fallback) {
-  const source from(first, tag, map, fallback);
+  const source from(first, tag, map, fallback, how_many::two);
+  refuse_empty("second", second);
   const auto compared = interruptible([&](const storage::progress_function& goes_on) {
     diff_arguments a{.first = from.arguments(), .second = second.string(), .tolerance = tolerance};
     a.first.progress = goes_on;
@@ -190,6 +217,7 @@ nb::tuple diff(const path& first, const path& second, const std::optional<double
 void convert_checkpoint(const path& at, const path& out, const std::string& to, const std::optional<std::string>& tag,
                         const std::optional<path>& map, bool fallback, bool force, const nb::dict& options) {
   const source from(at, tag, map, fallback);
+  refuse_empty("out", out);
   convert(from.arguments(), {.out = out.string(), .force = force}, to, options);
   from.warn();
 }

@@ -14,6 +14,7 @@
 #include <iterator>
 #include <memory>
 #include <span>
+#include <utility>
 
 #include "actors/processes/swap_folder_name.hpp"
 #include "apps/base/console.hpp"
@@ -57,7 +58,7 @@ std::optional<train_arguments> wants_processes(int argc, char** argv) {
   if (!a || !names_processes(*a)) return std::nullopt;
   const auto loaded = read_configuration(*a, a->steps);
   if (!loaded || !loaded->config.cluster.is_on()) return std::nullopt;
-  return a;
+  return std::move(*a);
 }
 
 /// Owns the folder that contains each process's swap files, and removes files that killed processes have left there.

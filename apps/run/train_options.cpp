@@ -47,15 +47,17 @@ void add_train_options(CLI::App& command, train_arguments& t) {
                    "continue a run that had other data, at the same sample of the present data");
 }
 
-std::optional<train_arguments> read_train_arguments(int argc, char** argv) {
+core::result<train_arguments> read_train_arguments(int argc, char** argv) {
   train_arguments a;
   CLI::App app;
   add_train_options(*app.add_subcommand("train"), a);
   expand_paths(app);
   try {
     app.parse(argc, argv);
-  } catch (const CLI::ParseError&) {
-    return std::nullopt;
+  } catch (const CLI::Success&) {
+    return core::refused("wanted a file and options of a run, got a request for help");
+  } catch (const CLI::ParseError& e) {
+    return core::refused(e.what());
   }
   return a;
 }

@@ -2,16 +2,16 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <optional>
 
 #include "apps/run/train.hpp"
+#include "core/error.hpp"
 
 namespace troupe::apps {
 
 void add_train_options(CLI::App& command, train_arguments& t);
 
-/// Reads the arguments of `troupe train ...`. Returns nothing for another command and for wrong arguments, without an
-/// error message.
-std::optional<train_arguments> read_train_arguments(int argc, char** argv);
+/// Reads the arguments of `troupe train ...` and prints nothing. Errors (bad_input): another command, wrong arguments,
+/// a request for help.
+core::result<train_arguments> read_train_arguments(int argc, char** argv);
 
 }  // namespace troupe::apps

@@ -2,8 +2,11 @@
 // item or no commas between lines, names and texts without quotes. Leaves the meaning of values to the key table.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "config/document/text_form.hpp"
 #include "config/document/tree_builder.hpp"
+#include "core/text.hpp"
 #include "core/utf8.hpp"
 
 namespace troupe::config {
@@ -130,8 +133,8 @@ class json_reader {
     builder_.scalar(node_kind::quoted, std::string(text_.substr(start, at_ - start)), where);
   }
 
-  /// Reads a number, a literal, or text without quotes, which ends at the end of its line or list, or at a comma that
-  /// precedes the end of a line or a quote.
+  /// Reads a number, a literal, or text without quotes, which ends at the end of its line, list or mapping, or at a
+  /// comma that precedes such an end or a quote. Refuses text in which the next item of the line would be lost.
   void bare(place where) {
     const size_t start = at_;
     size_t end = at_;
@@ -145,13 +148,34 @@ class json_reader {
     }
     if (end == start) refuse();
     const std::string_view text = text_.substr(start, end - start);
+    if (const auto next_name = name_within(text); !next_name.empty())
+      throw refusal{where,
+                    fmt::format("text without quotes goes on to the end of its line, so that '{}:' would be a part "
+                                "of it: put the text in quotes",
+                                next_name)};
     builder_.scalar(text == "null" ? node_kind::null : node_kind::plain, text == "null" ? "" : std::string(text),
                     where);
   }
   [[nodiscard]] bool ends_item(size_t at) const {
     const size_t next = text_.find_first_not_of(" \t\r", at);
-    return next == std::string_view::npos || std::string_view("\n\"#").find(text_[next]) != std::string_view::npos ||
+    return next == std::string_view::npos || std::string_view("\n\"'#]}").find(text_[next]) != std::string_view::npos ||
            text_.substr(next, 2) == "//" || text_.substr(next, 2) == "/*";
+  }
+  static bool is_name_character(char c) {
+    return core::is_ascii_word(c) || std::string_view("_-.").find(c) != std::string_view::npos;
+  }
+  /// Returns the first name between a comma and a colon in text without quotes, which was probably meant as the next
+  /// item of the line; empty if there is none.
+  static std::string_view name_within(std::string_view text) {
+    constexpr std::string_view blanks = " \t";
+    for (size_t comma = text.find(','); comma != std::string_view::npos; comma = text.find(',', comma + 1)) {
+      const size_t first = std::min(text.find_first_not_of(blanks, comma + 1), text.size());
+      size_t end = first;
+      while (end < text.size() && is_name_character(text[end])) ++end;
+      const size_t colon = text.find_first_not_of(blanks, end);
+      if (end > first && colon != std::string_view::npos && text[colon] == ':') return text.substr(first, end - first);
+    }
+    return {};
   }
   /// True if the characters [from, to) are a value that JSON itself writes without quotes, which contains no comma.
   [[nodiscard]] bool is_literal(size_t from, size_t to) const {

@@ -246,6 +246,12 @@ class collector {
 
   /// Checks a value by its row of the key table, and reports if it has no effect; returns false if it was refused.
   bool take_value(const key_info& row, const entry& e, setting& made) {
+    if (is_bare_none(row, *e.value)) {
+      refuse(made.key, made.at,
+             fmt::format("wanted {}, got {}: write null for no value, or {} for this name", wanted(row), e.value->text,
+                         quoted(e.value->text)));
+      return false;
+    }
     made.value = checked(row, e.value);
     if (made.value == nullptr) made.value = as_deepspeed_reads(row, e);
     if (made.value == nullptr && why_ == purpose::deepspeed) {
@@ -276,6 +282,14 @@ class collector {
     return true;
   }
 
+  /// True if the value is the word `none` without quotes and the key holds a text or path, or none. Pages and `explain`
+  /// call the missing value `none`, so that the word is more often meant as that than as a name.
+  static bool is_bare_none(const key_info& row, const node& value) {
+    const bool holds_text = row.type == value_type::text || row.type == value_type::path;
+    return holds_text && row.choices.names.empty() && row.default_text == "none" && row.support.acts == effect::acts &&
+           value.kind == node_kind::plain && core::lowered(value.text) == "none";
+  }
+
   /// True for keys whose value is a path, or may be one.
   static bool names_a_file(const key_info& row) {
     return row.type == value_type::path || row.key == "data.tokenizer" || row.key == "pipeline.schedule";
@@ -284,6 +298,14 @@ class collector {
   /// Expands `~` and variables in a path; returns false if it was refused.
   bool take_path(setting& made) {
     const node& given = *made.value;
+    if (given.text.ends_with('\n')) {
+      refuse(
+          made.key, made.at,
+          fmt::format("wanted a path, got {}, which ends with the end of a line: write it in the line of its key, or "
+                      "after >- or |-",
+                      shown(given)));
+      return false;
+    }
     if (!given.text.starts_with('~') && given.text.find('$') == std::string::npos) return true;
     auto path = expanded_path(given.text, report_.sources.at(given.at.source).folder);
     if (path)

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <vector>
 
@@ -196,6 +197,14 @@ void narrowed(const settings& given, const job_config& config, reporter& report)
     warn("checkpoint.load.fallback_to_previous",
          "acts only on checkpoints of other programs, because the run's own are on its machines' disks "
          "(checkpoint.use_node_local_storage), where the newest is taken without a comparison of its digests");
+  const auto& fp16 = config.fp16;
+  const double first_scale = std::ldexp(1.0, static_cast<int>(fp16.initial_scale_power));
+  if (fp16.enabled && fp16.loss_scale == 0 && fp16.min_loss_scale > first_scale)
+    warn("fp16.min_loss_scale",
+         fmt::format(
+             "{:g} is above the first loss scale, which is {:g} (fp16.initial_scale_power): an overflow raises the "
+             "scale to it, and the steps before the first overflow have a smaller one",
+             fp16.min_loss_scale, first_scale));
   const auto& log = config.comms_logger;
   if (log.enabled && !log.prof_all && log.prof_ops.empty())
     warn("comms_logger.prof_all", "false: no collective is logged, because comms_logger.prof_ops is empty");

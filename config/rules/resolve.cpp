@@ -229,10 +229,12 @@ class rules {
       plain = plain && (place || letters.find(rest.front()) != std::string_view::npos);
       rest.remove_prefix(place ? step.size() : 1);
     }
-    if (!plain)
+    if (!plain) {
       error("checkpoint.tag",
             fmt::format("wanted letters, digits, '.', '_', '-' and {{step}}, not beginning with '.' or '-', got {}",
                         c.tag));
+      config_.checkpoint.tag.clear();  // so that the rules of apps/ report no second error for the same tag
+    }
     for (const auto& [key, value] :
          {std::pair("checkpoint.keep_last", c.keep_last), {"checkpoint.keep_every", c.keep_every}})
       if (value > 0)

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/dtype.hpp"
@@ -121,6 +122,17 @@ struct checkpoint_section {  ///< configuration section `checkpoint`
 
   /// True if the run saves checkpoints by itself.
   [[nodiscard]] bool is_on() const { return every_steps > 0 || every_minutes > 0; }
+  /// Returns the tag of the checkpoint of `step`; empty: the default name.
+  [[nodiscard]] std::string tag_of(uint64_t step) const {
+    constexpr std::string_view place = "{step}";
+    std::string out;
+    for (std::string_view rest = tag; !rest.empty();) {
+      const bool here = rest.starts_with(place);
+      out += here ? std::to_string(step) : std::string(1, rest.front());
+      rest.remove_prefix(here ? place.size() : 1);
+    }
+    return out;
+  }
 };
 
 struct evaluation_section {  ///< configuration section `evaluation`
@@ -133,6 +145,11 @@ struct telemetry_section {  ///< configuration section `telemetry`
   uint64_t trace_from_step = 2, trace_steps = 3;
   bool json_lines = false;
   bool report = true;
+
+  /// True if a run of `steps` steps writes a trace; 0: a run whose number of steps is unknown.
+  [[nodiscard]] bool traces(uint64_t steps) const {
+    return trace && trace_steps > 0 && (steps == 0 || trace_from_step < steps);
+  }
 };
 
 /// Settings of the sections `tensorboard` and `csv_monitor`, which write curves to files.

@@ -18,6 +18,7 @@ core::result<void> check(const writer_layout& l) {
   if (l.ranks % l.experts != 0)
     return bad("wanted ranks that the expert degree divides, got " + std::to_string(l.ranks) + " and " +
                std::to_string(l.experts));
+  if (l.stage > 3) return bad("wanted a ZeRO stage from 0 to 3, got " + std::to_string(l.stage));
   if (l.machines > l.ranks)
     return bad("wanted no more machines than ranks, got " + std::to_string(l.machines) + " and " +
                std::to_string(l.ranks));
@@ -185,6 +186,7 @@ byte_range even_range(uint64_t total_bytes, uint32_t writers, uint32_t index) {
 }
 
 byte_range aligned_range(uint64_t total_bytes, uint32_t writers, uint32_t index, uint64_t alignment) {
+  alignment = std::max<uint64_t>(1, alignment);
   const uint64_t blocks = total_bytes / alignment + (total_bytes % alignment != 0 ? 1 : 0);
   const auto part = even_range(blocks, writers, index);
   if (part.bytes == 0) return {total_bytes, 0};

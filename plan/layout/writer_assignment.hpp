@@ -35,7 +35,7 @@ struct writer_share {
 /// elements of its own: a rank that shares nothing has part 0 of 1, and in stage 3 all ranks have that part. If
 /// DeepSpeed's index would leave its range (writers on resources that are not neighbours), the index is the position
 /// among the writers.
-/// Errors (bad_input): degrees that are 0 or do not divide the ranks, more machines than ranks.
+/// Errors (bad_input): degrees that are 0 or do not divide the ranks, more machines than ranks, a stage above 3.
 core::result<std::vector<std::optional<writer_share>>> assign_writers(const writer_layout& layout);
 /// Returns the share of one rank, as assign_writers() does, without computing the shares of ranks that hold other
 /// bytes. Errors (bad_input): those of assign_writers(), and a rank beyond the layout's ranks.
@@ -55,8 +55,8 @@ struct byte_range {
 /// have one byte more. Empty if `index` is not below `writers`.
 byte_range even_range(uint64_t total_bytes, uint32_t writers, uint32_t index);
 
-/// Returns part `index` of `total_bytes` in `writers` contiguous parts, with every cut at a multiple of `alignment`. A
-/// part may be empty.
+/// Returns part `index` of `total_bytes` in `writers` contiguous parts, with every cut at a multiple of `alignment`; 0
+/// aligns nothing, as 1 does. A part may be empty.
 byte_range aligned_range(uint64_t total_bytes, uint32_t writers, uint32_t index, uint64_t alignment);
 
 }  // namespace troupe::plan

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <unordered_map>
@@ -42,6 +43,14 @@ block_runner_options runner_options(const io_handle_options& o) {
   out.single_submit = o.single_submit;
   out.overlap_events = o.overlap_events;
   return out;
+}
+
+/// Refuses a transfer that would end behind the largest offset of a file.
+core::result<void> check_range(const std::filesystem::path& path, uint64_t offset, uint64_t bytes) {
+  constexpr uint64_t largest = std::numeric_limits<int64_t>::max();
+  if (bytes <= largest && offset <= largest - bytes) return {};
+  return core::fail(core::error_kind::bad_input,
+                    path.string() + ": wanted an offset that a file can have, got " + std::to_string(offset));
 }
 
 core::result<file> open_for(io_kind kind, const std::filesystem::path& path) {
@@ -109,6 +118,7 @@ struct io_handle::state {
                                    bool shared);
   core::result<io_operation> begin(io_kind kind, std::span<std::byte> memory, const std::filesystem::path& path,
                                    uint64_t offset, bool shared) {
+    TROUPE_TRY(check_range(path, offset, memory.size()));
     TROUPE_ASSIGN(auto on, open_for(kind, path));
     return begin(kind, memory, on, offset, shared);
   }
@@ -122,9 +132,7 @@ struct io_handle::state {
 core::result<io_operation> io_handle::state::begin(io_kind kind, std::span<std::byte> memory, const file& on,
                                                    uint64_t offset, bool shared) {
   if (!on.is_open()) return core::fail(core::error_kind::bad_input, "io handle: wanted an open file");
-  if (offset > static_cast<uint64_t>(INT64_MAX) - memory.size())
-    return core::fail(core::error_kind::bad_input,
-                      on.path().string() + ": wanted an offset that a file can have, got " + std::to_string(offset));
+  TROUPE_TRY(check_range(on.path(), offset, memory.size()));
   // Each part consists of whole blocks, at least one, so that a small operation runs on one thread.
   const uint64_t blocks = core::div_up(memory.size(), options.block_bytes);
   const auto parts = static_cast<unsigned>(std::clamp<uint64_t>(blocks, 1, workers.size()));
@@ -175,6 +183,7 @@ core::result<void> io_handle::state::whole(io_kind kind, std::span<std::byte> me
 
 core::result<void> io_handle::state::here(io_kind kind, std::span<std::byte> memory, const std::filesystem::path& path,
                                           uint64_t offset) const {
+  TROUPE_TRY(check_range(path, offset, memory.size()));
   TROUPE_ASSIGN(auto on, open_for(kind, path));
   if (memory.empty()) return {};
   TROUPE_ASSIGN(auto runner, block_runner::open(runner_options(options)));

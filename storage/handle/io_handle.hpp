@@ -50,7 +50,8 @@ struct io_outcome {
 /// Offsets, lengths and addresses are arbitrary. Transfers are direct if the file system supports it: the whole pages
 /// of the file, in place if their memory begins at a multiple of 512 bytes, else copied; the partial pages at either
 /// end go through the page cache. Writes create a missing file (0600), never shorten a file, and are durable after
-/// `file::sync`. A read must get every byte: one that extends past the file's end fails.
+/// `file::sync`. A read must get every byte: one that extends past the file's end fails. An offset that no file
+/// can have is refused (`bad_input`), and no file is created for it.
 class io_handle {
  public:
   /// Opens a handle. Errors: `bad_input` for options out of range; `limit` if the system refuses threads; those of

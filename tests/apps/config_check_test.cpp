@@ -24,4 +24,15 @@ BOOST_AUTO_TEST_CASE(a_good_file_is_called_what_it_is) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_tag_that_a_run_refuses_is_refused) {
+  const command_folder at;
+  for (const char* tag : {"latest", "step-00000010", "model.safetensors"}) {
+    const auto did =
+        check_exit(2, at.troupe({"config", "check", "job.yaml", "--set", std::string("checkpoint.tag=") + tag}));
+    BOOST_TEST(did.err.find("checkpoint.tag: the tag '") != std::string::npos, did.err);
+    BOOST_TEST(did.err.find("is not reserved for checkpoint files") != std::string::npos, did.err);
+  }
+  check_exit(0, at.troupe({"config", "check", "job.yaml", "--set", "checkpoint.tag=global_step{step}"}));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -47,6 +47,14 @@ BOOST_AUTO_TEST_CASE(a_text_is_enough_for_a_file_that_is_right_fits_and_trains) 
   BOOST_TEST(has(again.err, "--force"), again.err);
 }
 
+BOOST_AUTO_TEST_CASE(a_text_whose_name_begins_with_the_sign_of_the_home_folder_is_found_again) {
+  const command_folder at;
+  fs::copy_file(at.folder / "corpus.txt", at.folder / "~corpus.txt");
+  check_exit(0, at.troupe({"init", "first.yaml", "--text", "./~corpus.txt", "--model", "1M", "--samples", "4"}));
+  is_good(at, "first.yaml");
+  BOOST_TEST(value_in(at, "first.yaml", "data.text").ends_with("/~corpus.txt\""));
+}
+
 BOOST_AUTO_TEST_CASE(a_full_disk_leaves_the_old_file_and_is_named) {
   const command_folder at;
   at.folder.write("first.yaml", "old: true\n");

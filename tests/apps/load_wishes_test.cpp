@@ -179,8 +179,8 @@ BOOST_AUTO_TEST_CASE(a_run_of_resume_takes_the_position_of_its_checkpoint_althou
   const auto tag = check_exit(2, train({"--tag", "none"}));
   BOOST_TEST(has(tag.err, "--tag: the requested tag is 'none', but there is no such folder"), tag.err);
   const auto of_file =
-      f.troupe({"train", "again.yaml", "--fresh", "--set", "checkpoint.load.tag=none", "--set", "output=third"});
-  BOOST_TEST(has(of_file.err, "--set checkpoint.load.tag=none: the requested tag is 'none'"), of_file.err);
+      f.troupe({"train", "again.yaml", "--fresh", "--set", "checkpoint.load.tag=missing", "--set", "output=third"});
+  BOOST_TEST(has(of_file.err, "--set checkpoint.load.tag=missing: the requested tag is 'missing'"), of_file.err);
 }
 
 BOOST_AUTO_TEST_CASE(other_names_are_for_what_resume_names_and_not_for_the_runs_own_checkpoints_after_a_loss) {

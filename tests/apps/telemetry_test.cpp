@@ -137,6 +137,18 @@ BOOST_AUTO_TEST_CASE(a_folder_that_cannot_be_written_is_refused_before_the_run) 
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_trace_of_an_earlier_run_is_not_named_as_that_of_this_one) {
+  const command_folder f;
+  check_exit(0, f.troupe({"train", "job.yaml", "--quiet", "--steps", "3"}));
+  BOOST_TEST_REQUIRE(fs::exists(f.folder / "out/trace.json"));
+  for (const char* key : {"telemetry.trace_steps=0", "telemetry.trace_from_step=3"}) {
+    BOOST_TEST_INFO_SCOPE(key);
+    const auto r = check_exit(0, f.troupe({"train", "job.yaml", "--fresh", "--json", "--steps", "3", "--set", key}));
+    BOOST_TEST(has(r.out, "\"trace\":\"\""), r.out);
+    BOOST_TEST(!has(scratch_folder::read(f.folder / "out/report.html"), "trace.json"));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_disk_that_fills_up_is_a_warning_and_the_run_continues) {
   const command_folder f;
   const auto r = f.troupe({"train", "job.yaml", "--quiet", "--set", "telemetry.json_lines=true", "--set",

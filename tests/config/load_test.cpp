@@ -47,6 +47,17 @@ BOOST_AUTO_TEST_CASE(the_smallest_file_loads) {
   BOOST_TEST(c.output == std::filesystem::current_path() / "runs" / "j");
 }
 
+BOOST_AUTO_TEST_CASE(a_folder_whose_name_is_not_utf8_is_said) {
+  const auto warnings_in = [](const char* folder) {
+    const auto l = load_text(smallest, "j.yaml", folder);
+    return l ? render(l->warnings) : "does not load: " + render(l.error());
+  };
+  const std::string odd = warnings_in("/caf\xE9");
+  BOOST_TEST(odd.starts_with("j.yaml:1:1: warning: paths in '/caf"), odd);
+  BOOST_TEST(odd.find("are not UTF-8 text: config.yaml and checkpoints record them with other names") != odd.npos, odd);
+  BOOST_TEST(warnings_in("/caf\xC3\xA9") == "");
+}
+
 BOOST_AUTO_TEST_CASE(overlap_that_is_not_given_or_null_is_derived_and_on_at_every_stage) {
   for (const std::string stage : {"0", "1", "2", "3"}) {
     BOOST_TEST_INFO_SCOPE(stage);

@@ -55,6 +55,7 @@ BOOST_AUTO_TEST_CASE(invalid_weights_are_refused) {
   check_refused({1, -2}, "must be above 0, got -2");
   check_refused({std::nan("")}, "must be above 0, got nan");
   check_refused(std::vector<double>(1025, 1.0), "got 1025");
+  check_refused({1.6e308, 0.8e308}, "a sum that is a number");
 }
 
 BOOST_AUTO_TEST_CASE(every_prefix_holds_the_proportions_within_one_sample) {

@@ -313,8 +313,14 @@ BOOST_AUTO_TEST_CASE(a_loss_scale_with_options_that_mean_nothing_is_refused) {
   has_none({.min_loss_scale = 0}, "fp16.min_loss_scale above 0");
   const loss_scale_options fixed{.loss_scale = 128, .loss_scale_window = 0, .hysteresis = 0, .min_loss_scale = 0};
   BOOST_TEST(next_loss_scale(fixed, first_loss_scale(fixed), true).has_value());
-  for (const double scale : {nan, 0.0, -2.0})
+  for (const double scale : {nan, 0.0, -2.0, infinity})
     refused(next_loss_scale({}, {.cur_scale = scale}, false), "a state with a scale above 0");
+  constexpr int64_t least = std::numeric_limits<int64_t>::min(), most = std::numeric_limits<int64_t>::max();
+  for (const int64_t step : {least, int64_t{-1}, most})
+    for (const loss_scale_options& o : {loss_scale_options{}, fixed})
+      refused(next_loss_scale(o, {.cur_iter = step}, false), "a number of steps of at least 0");
+  for (const int64_t last : {least, int64_t{-2}, int64_t{6}, most})
+    refused(next_loss_scale({}, {.cur_iter = 5, .last_overflow_iter = last}, false), "an overflow before step 5");
   const auto used_up = next_loss_scale({}, {.cur_scale = 8, .cur_hysteresis = 0}, true);
   BOOST_TEST_REQUIRE(used_up.has_value());
   BOOST_TEST(used_up->cur_scale == 4);

@@ -73,6 +73,14 @@ BOOST_AUTO_TEST_CASE(lines_that_are_none_are_refused_with_their_number) {
   BOOST_TEST(refused("# nobody\n") == "hosts: wanted lines `HOST slots=N`, got no host");
 }
 
+BOOST_AUTO_TEST_CASE(two_hosts_in_a_line_are_refused_because_the_second_would_be_ignored) {
+  BOOST_TEST(refused("n1 slots=2 n2 slots=2\n") ==
+             "hosts:1: wanted one host with one slots=N in a line, got `n1 slots=2 n2 slots=2`: write each host on a "
+             "line of its own");
+  BOOST_TEST(refused("n1 slots=1 slots=2\n").find("got `n1 slots=1 slots=2`") != std::string::npos);
+  BOOST_TEST(refused("n1 slots=2 max_slots=4\n") == "");
+}
+
 BOOST_AUTO_TEST_CASE(filters_keep_or_leave_out_as_those_of_deepspeed) {
   BOOST_TEST(included("n2@n1:0,2") == "n1:0,2 n2:0,1");  // hosts are listed in the order of the file
   BOOST_TEST(included("n3") == "n3:0");

@@ -7,6 +7,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include <csignal>
+#include <cstdlib>
 #include <fstream>
 #include <memory>
 
@@ -219,6 +220,28 @@ BOOST_AUTO_TEST_CASE(a_host_that_cannot_be_reached_is_named_within_five_seconds)
   BOOST_TEST(places_in(job.folder()).empty());
 }
 
+BOOST_AUTO_TEST_CASE(a_program_that_a_host_cannot_execute_is_named) {
+  const launched job({"127.0.0.1", "127.0.0.2"});
+  std::ofstream(job.folder() / "hosts") << "127.0.0.1 slots=1\n127.0.0.2 slots=1\n";
+  // The programs of another installation, of which one is a folder; `ssh` is a script that runs its last argument here.
+  const auto there = job.folder() / "there", bin = job.folder() / "bin";
+  std::filesystem::create_directories(there / "troupe");
+  std::filesystem::create_symlink(std::filesystem::path(troupe::places::troupe_binary).parent_path() / "troupe-agent",
+                                  there / "troupe-agent");
+  std::filesystem::create_directory(bin);
+  std::ofstream(bin / "ssh") << "#!/bin/sh\nfor last; do :; done\nexec /bin/sh -c \"$last\"\n";
+  std::filesystem::permissions(bin / "ssh", std::filesystem::perms::owner_all);
+  const auto did = run(words{troupe::places::troupe_binary, "launch", "--hostfile", "hosts", "--program",
+                             (there / "troupe").string(), "--master-port", fmt::format("{}", free_port())} +
+                           launched::job("many"),
+                       job.folder(), [&] { ::setenv("PATH", (bin.string() + ":/usr/bin:/bin").c_str(), 1); });
+  BOOST_TEST(did.code != 0, did.out);
+  BOOST_TEST(
+      did.err.find("127.0.0.2: troupe: error: cannot execute " + (there / "troupe").string()) != std::string::npos,
+      did.err);
+  BOOST_TEST(places_in(job.folder()).empty());
+}
+
 BOOST_AUTO_TEST_CASE(options_of_launch_that_do_nothing_for_this_job_are_refused_by_name) {
   const launched job({}), met({}, "  listen: \"127.0.0.1:4472\"\n"), met_anywhere({}, "  listen: \"0.0.0.0:4472\"\n");
   const std::string idle = " would do nothing here: it is for ";
@@ -240,6 +263,22 @@ BOOST_AUTO_TEST_CASE(options_of_launch_that_do_nothing_for_this_job_are_refused_
   for (const launched* at : {&met, &met_anywhere})
     refused(*at, two, {"--master-port", "4473"}, "a file without cluster.listen");
   refused(met, two, {"--master-addr", "127.0.0.3"}, "a file whose cluster.listen does not say");
+}
+
+BOOST_AUTO_TEST_CASE(wrong_options_of_train_are_refused_by_name_before_a_host_is_started) {
+  const launched job({});
+  std::ofstream(job.folder() / "hosts") << "127.0.0.1 slots=2\n";
+  const auto refused = [&](const words& more) {
+    const auto did =
+        run(words{troupe::places::troupe_binary, "launch", "--hostfile", "hosts"} + launched::job("wrong", more),
+            job.folder());
+    BOOST_TEST(did.code == 2, did.err);
+    BOOST_TEST(did.err.find("the options of `troupe train`: ") != std::string::npos, did.err);
+    BOOST_TEST(did.err.find(more[0]) != std::string::npos, did.err);
+    BOOST_TEST(!std::filesystem::exists(job.folder() / "wrong"));
+  };
+  refused({"--frsh"});
+  refused({"--steps", "many"});
 }
 
 BOOST_AUTO_TEST_CASE(a_second_agent_of_a_host_is_refused_and_the_first_serves_on) {

@@ -63,7 +63,18 @@ BOOST_AUTO_TEST_CASE(options_that_no_world_has_are_refused) {
   refused(with([](sim_options& o) { o.window = 0; }), "a window of at least one instruction");
   refused(with([](sim_options& o) { o.fault.rank = 2; }), "a fault of one of 2 ranks");
   refused(with([](sim_options& o) { o.fault.lane = static_cast<plan::lane>(99); }), "a fault of one of 2 ranks");
+  constexpr double infinity = std::numeric_limits<double>::infinity();
   refused(with([](sim_options& o) { o.fault.factor = nan; }), "with a factor above 0");
+  refused(with([](sim_options& o) { o.fault.factor = infinity; }), "with a factor above 0");
+  for (double plan::cost_model::*rate : {&plan::cost_model::flops_per_s, &plan::cost_model::copy_bytes_per_s,
+                                         &plan::cost_model::disk_bytes_per_s, &plan::cost_model::disk_read_bytes_per_s})
+    for (const double value : {0.0, -1.0, nan})
+      refused(with([&](sim_options& o) { o.costs.*rate = value; }), "costs with rates above 0");
+  for (double plan::cost_model::*latency : {&plan::cost_model::disk_latency_s, &plan::cost_model::latency_s})
+    for (const double value : {-1.0, nan, infinity})
+      refused(with([&](sim_options& o) { o.costs.*latency = value; }), "costs with latencies of at least 0 s");
+  refused(with([](sim_options& o) { o.costs.device_bytes_per_s = 1e12; }), "of the device and of its link");
+  refused(with([](sim_options& o) { o.costs.device_bytes_per_s = nan; }), "of the device and of its link");
 }
 
 BOOST_AUTO_TEST_CASE(a_world_whose_first_kind_has_no_plans_runs) {

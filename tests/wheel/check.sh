@@ -66,7 +66,7 @@ say "types: mypy --strict"
 sed 's/steps: 100/steps: 30/' "$root/examples/smallest.yaml" >smallest.yaml
 cp "$root/examples/corpus.txt" .
 refused() { # refused SENTENCE
-  if alone/bin/troupe train smallest.yaml --set output=none >out 2>&1; then fail "trained without torch"; fi
+  if alone/bin/troupe train smallest.yaml --set output=nowhere >out 2>&1; then fail "trained without torch"; fi
   [ "$(wc -l <out)" = 1 ] || fail "wanted one sentence, got: $(cat out)"
   wants_in "$1" out
 }
@@ -93,7 +93,7 @@ END
 say "trained with torch $torch: $(grep -o 'step .*loss [0-9.]*' out | tail -n 1)"
 if [ -e "$root/build/release/libtroupe_cuda.so" ]; then
   [ -e "$packages/troupe/lib/libtroupe_cuda.so" ] || fail "there is a libtroupe_cuda.so, and the wheel has none"
-  alone/bin/troupe train smallest.yaml --set output=none --set device=cuda >out 2>&1 && fail "trained without a GPU"
+  alone/bin/troupe train smallest.yaml --set output=nowhere --set device=cuda >out 2>&1 && fail "trained without a GPU"
   [ "$(wc -l <out)" = 1 ] || fail "wanted one sentence, got: $(cat out)"
   grep -qE "which this system lacks: .pip install 'troupe\[cuda\]'. |device cuda:0: (no NVIDIA driver is|the NVIDIA driver|no GPU is)" out ||
     fail "a job for a GPU: $(cat out)"

@@ -203,6 +203,40 @@ class Functions(unittest.TestCase):
             self.assertEqual(caught.exception.kind, kind)
             self.assertIn(sentence, str(caught.exception))
 
+    def test_options_that_the_command_refuses_beside_others_are_refused(self) -> None:
+        source = DEEPSPEED / "stage2_bf16"
+        out = self.folder / "x.safetensors"
+        beside = "fallback_to_previous: cannot be combined with tag"
+        refusals: list[tuple[Any, str]] = [
+            (lambda: checkpoint.to_fp32(source, tag="a", fallback_to_previous=True), beside),
+            (lambda: checkpoint.inspect(source, tag="a", fallback_to_previous=True), beside),
+            (lambda: checkpoint.verify(source, tag="a", fallback_to_previous=True), beside),
+            (lambda: checkpoint.convert(source, out, tag="a", fallback_to_previous=True), beside),
+            (lambda: checkpoint.convert(source, out, max_shard_size="1GB"), "--max-shard-size would do nothing here"),
+            (
+                lambda: checkpoint.convert(source, self.folder / "x", to="reshape", heads=2),
+                "convert(to='reshape'): heads: wanted to_qkv_version too, got none",
+            ),
+            (
+                lambda: checkpoint.diff(source, source, tolerance=float("inf")),
+                "--tolerance: wanted a finite number of at least 0, got inf",
+            ),
+            (lambda: checkpoint.inspect(""), "path: wanted a text, got ''"),
+            (lambda: checkpoint.verify(source, tag=""), "tag: wanted a text, got ''"),
+            (lambda: checkpoint.to_fp32(source, map=""), "map: wanted a text, got ''"),
+            (lambda: checkpoint.convert(source, ""), "out: wanted a text, got ''"),
+            (
+                lambda: checkpoint.convert(source, self.folder / "x", to="dcp", job=""),
+                "convert(to='dcp'): job: wanted text, got ''",
+            ),
+        ]
+        for number, (call, sentence) in enumerate(refusals):
+            with self.subTest(number), self.assertRaises(troupe.Error) as caught:
+                call()
+            self.assertEqual(caught.exception.kind, "bad_input")
+            self.assertIn(sentence, str(caught.exception))
+        self.assertEqual(list(self.folder.iterdir()), [])
+
     def test_what_a_command_would_say_on_the_way_is_a_warning(self) -> None:
         with self.assertWarnsRegex(UserWarning, "the tensors keep the names of the pipeline's layers") as caught:
             for _ in checkpoint.to_fp32(DEEPSPEED / "pipeline"):

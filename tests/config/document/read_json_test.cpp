@@ -94,6 +94,9 @@ BOOST_AUTO_TEST_CASE(hjson_is_read) {
              R"({"a":1,"b c":"bare two words, c","d":["bare x","bare y",3]})");
   BOOST_TEST(read("{\"path\": /a/b#c//d,\n \"on\": True}") == R"({"path":"bare /a/b#c//d","on":"bare True"})");
   BOOST_TEST(read("{\"a\": NAME, \"b\": -1.5e3,}") == R"({"a":"bare NAME","b":-1500.0})");
+  BOOST_TEST(read("{a: x, 'b': 3}") == R"({"a":"bare x","b":3})");
+  BOOST_TEST(read("{a: two words, }") == R"({"a":"bare two words"})");
+  BOOST_TEST(read("{a: [x, ], b: 12:30, c}") == R"({"a":["bare x"],"b":"bare 12:30, c"})");
   BOOST_TEST(read("\xEF\xBB\xBF{}") == "{}");
 }
 
@@ -113,6 +116,10 @@ BOOST_AUTO_TEST_CASE(text_of_neither_form_is_refused_at_its_place) {
   BOOST_TEST(read("{\"a\": \"\\x\"}") == "1:9 not readable as JSON here: 'x'");
   BOOST_TEST(read("{\"a\": \"\\ud83d\\u0041\"}").starts_with("1:20 not readable as JSON here: "));
   BOOST_TEST(read("{} {}") == "1:4 not readable as JSON here: '{'");
+  BOOST_TEST(
+      read("{a: runs/x, seed: 3}") ==
+      "1:5 text without quotes goes on to the end of its line, so that 'seed:' would be a part of it: put the text "
+      "in quotes");
   BOOST_TEST(read("{\"a\": [1, {") == "1:12 not readable as JSON: the text ends too early");
   BOOST_TEST(read("{\"a\": /* ...") == "1:13 not readable as JSON: the text ends too early");
 }

@@ -319,6 +319,16 @@ BOOST_AUTO_TEST_CASE(checkpoints_that_no_rule_keeps_are_said) {
   BOOST_TEST(told("checkpoint: {keep_every: 3, every_steps: 4, every_minutes: 1}") == "");
 }
 
+BOOST_AUTO_TEST_CASE(a_least_loss_scale_above_the_first_one_is_said) {
+  BOOST_TEST(
+      told("fp16: {enabled: true, initial_scale_power: 4, min_loss_scale: 1000}") ==
+      "j.yaml:9:63: warning: fp16.min_loss_scale: 1000 is above the first loss scale, which is 16 "
+      "(fp16.initial_scale_power): an overflow raises the scale to it, and the steps before the first overflow have "
+      "a smaller one\n");
+  BOOST_TEST(told("fp16: {enabled: true, initial_scale_power: 4, min_loss_scale: 16}") == "");
+  BOOST_TEST(told("fp16: {enabled: true, loss_scale: 8}") == "");
+}
+
 BOOST_AUTO_TEST_CASE(a_host_with_batches_of_its_own_evaluates_without_a_held_out_part) {
   load_options host;
   host.read_as = reading::host_job;

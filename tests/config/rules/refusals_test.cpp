@@ -79,6 +79,31 @@ BOOST_AUTO_TEST_CASE(checkpoints_are_checked) {
              "j.yaml:9:46: error: checkpoint.load.path: wanted a path, got \"\"\n");
 }
 
+BOOST_AUTO_TEST_CASE(the_word_none_is_a_name_only_in_quotes) {
+  BOOST_TEST(
+      line_9("output: none") ==
+      "j.yaml:9:9: error: output: wanted a path, got none: write null for no value, or \"none\" for this name\n");
+  BOOST_TEST(line_9("checkpoint: {tag: None}") ==
+             "j.yaml:9:19: error: checkpoint.tag: wanted text, got None: write null for no value, or \"None\" for this "
+             "name\n");
+  BOOST_TEST(errors_of(smallest, {{"checkpoint.tag=none"}}) ==
+             "--set checkpoint.tag=none: error: checkpoint.tag: wanted text, got none: write null for no value, or "
+             "\"none\" for this name\n");
+  BOOST_TEST(line_9("output: \"none\"") == "");
+  BOOST_TEST(line_9("checkpoint: {tag: null}") == "");
+  BOOST_TEST(line_9("sample: {tokens: 1, prompt: none}") == "");
+  BOOST_TEST(line_9("log_level: none") == "");
+}
+
+BOOST_AUTO_TEST_CASE(a_path_does_not_end_with_a_line_end) {
+  for (const std::string block : {">", "|"})
+    BOOST_TEST(
+        line_9("output: " + block + "\n  runs/x") ==
+        "j.yaml:9:9: error: output: wanted a path, got \"runs/x\\n\", which ends with the end of a line: write it "
+        "in the line of its key, or after >- or |-\n");
+  BOOST_TEST(line_9("output: >-\n  runs/x") == "");
+}
+
 BOOST_AUTO_TEST_CASE(types_are_strict) {
   BOOST_TEST(line_9("prescale_gradients: 1") ==
              "j.yaml:9:21: error: prescale_gradients: wanted true or false, got 1\n");

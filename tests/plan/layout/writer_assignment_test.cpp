@@ -116,6 +116,7 @@ BOOST_AUTO_TEST_CASE(bytes_are_cut_evenly_and_in_order) {
   BOOST_TEST((aligned_range(10'000, 2, 0, 4096) == byte_range{0, 8192}));
   BOOST_TEST((aligned_range(10'000, 2, 1, 4096) == byte_range{8192, 1808}));
   BOOST_TEST((aligned_range(100, 3, 2, 4096) == byte_range{100, 0}));
+  BOOST_TEST((aligned_range(103, 4, 1, 0) == byte_range{26, 26}));
   for (const uint64_t total : {uint64_t{0}, uint64_t{1}, uint64_t{4096}, uint64_t{123'456'789}, ~uint64_t{0}})
     for (uint32_t writers = 1; writers <= 9; ++writers)
       for (const uint64_t alignment : {uint64_t{1}, uint64_t{4096}}) {
@@ -140,6 +141,7 @@ BOOST_AUTO_TEST_CASE(impossible_layouts_are_refused) {
   BOOST_TEST(text({.ranks = 6, .tensor = 4}).ends_with("got 6 ranks of 4 tensor by 1 pipeline"));
   BOOST_TEST(text({.ranks = 2, .machines = 3}).ends_with("got 3 and 2"));
   BOOST_TEST(text({.ranks = 4, .experts = 3}).ends_with("got 4 and 3"));
+  BOOST_TEST(text({.ranks = 4, .stage = 4}).ends_with("a ZeRO stage from 0 to 3, got 4"));
   BOOST_TEST(!assign_expert_writers({.ranks = 4, .tensor = 2, .experts = 2}));
 }
 
@@ -150,12 +152,8 @@ BOOST_AUTO_TEST_CASE(one_ranks_share_is_that_of_the_whole_assignment) {
         for (const uint32_t stage : {0U, 1U, 3U}) {
           BOOST_TEST_INFO_SCOPE("machines " << machines);
           BOOST_TEST_INFO_SCOPE("stage " << stage);
-          const writer_layout l{.ranks = 16,
-                                .tensor = tensor,
-                                .pipeline = pipeline,
-                                .machines = machines,
-                                .stage = stage,
-                                .unit = unit};
+          const writer_layout l{
+              .ranks = 16, .tensor = tensor, .pipeline = pipeline, .machines = machines, .stage = stage, .unit = unit};
           const auto all = assign_writers(l);
           for (uint32_t r = 0; r < 16; ++r) BOOST_TEST((assigned_share(l, r).value() == (*all)[r]));
         }

@@ -143,6 +143,23 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(an_operation_that_fails_reports_it_and_leaves_the_
   BOOST_TEST(handle->wait().empty());
 }
 
+BOOST_AUTO_TEST_CASE_TEMPLATE(an_offset_that_no_file_has_is_refused_and_makes_no_file, Engine, each_engine) {
+  const tests::scratch_folder folder;
+  const auto handle = must(storage::io_handle::open(small(Engine::value)));
+  auto data = bytes(10'000, 1);
+  good(handle->write(data, folder / "a"));
+  for (const uint64_t offset : {UINT64_MAX, UINT64_MAX - 9'999, uint64_t{1} << 63, uint64_t{INT64_MAX} - 9'999}) {
+    BOOST_TEST_INFO_SCOPE("offset " << offset);
+    check_failed(handle->read(data, folder / "a", offset), core::error_kind::bad_input);
+    check_failed(handle->sync_pread(data, folder / "a", offset), core::error_kind::bad_input);
+    check_failed(handle->async_pread(data, folder / "a", offset), core::error_kind::bad_input);
+    check_failed(handle->write(data, folder / "b", offset), core::error_kind::bad_input);
+    check_failed(handle->sync_pwrite(data, folder / "b", offset), core::error_kind::bad_input);
+    check_failed(handle->async_pwrite(data, folder / "b", offset), core::error_kind::bad_input);
+  }
+  BOOST_TEST(!std::filesystem::exists(folder / "b"));
+}
+
 BOOST_AUTO_TEST_CASE_TEMPLATE(an_outcome_is_collected_once, Engine, each_engine) {
   const tests::scratch_folder folder;
   const auto handle = must(storage::io_handle::open(small(Engine::value)));

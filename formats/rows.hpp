@@ -4,11 +4,12 @@
 
 #include <array>
 
-#include "formats/compressed/format.hpp"
-#include "formats/deepspeed/format.hpp"
-#include "formats/distributed/format.hpp"
-#include "formats/gguf/format.hpp"
-#include "formats/weights/torch_format.hpp"
+#include "formats/compressed/source.hpp"
+#include "formats/deepspeed/source.hpp"
+#include "formats/deepspeed/universal_source.hpp"
+#include "formats/distributed/source.hpp"
+#include "formats/gguf/source.hpp"
+#include "formats/weights/torch.hpp"
 
 namespace troupe::formats {
 

@@ -55,4 +55,8 @@ class decompressed_weights final : public source_view {
   std::vector<decompressed_weight> weights_;  ///< the weights, ascending by begin_bytes
 };
 
+/// Adds `weights` to `s`: a tensor for each, which holds all of its values, and a virtual file of these values. Sets
+/// begin_bytes of the weights. Call complete() afterwards.
+void add_decompressed(tensor_source& s, std::vector<decompressed_weight> weights);
+
 }  // namespace troupe::formats

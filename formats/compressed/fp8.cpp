@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
@@ -86,10 +85,7 @@ core::result<tensor_source> fp8_source(stored_tensors stored, const fp8_blocks& 
   auto& out = stored.source;
   const auto entry_of = [&](const std::string& name) { return find_tensor(out, name, tensor_kind::weight); };
   std::vector<decompressed_weight> weights;
-  std::vector<tensor_entry> entries;
   std::set<std::string> used;
-  const auto number = static_cast<uint32_t>(out.files.size());
-  uint64_t at = 0;
   for (const auto& name : stored.in_e4m3) {
     const auto& codes = *entry_of(name);
     if (!name.ends_with(weight_end) || codes.shape.size() != 2 || codes.pieces.empty())
@@ -110,25 +106,16 @@ core::result<tensor_source> fp8_source(stored_tensors stored, const fp8_blocks& 
     w.codes = {out.files[codes.pieces.front().file], codes.pieces.front().offset_bytes};
     w.scales = {out.files[scales->pieces.front().file], scales->pieces.front().offset_bytes};
     w.blocks = scale_blocks{of.rows, of.columns};
-    w.begin_bytes = at;
-    const uint64_t elements = w.matrix.rows * w.matrix.columns;
-    entries.push_back({name, tensor_kind::weight, {}, scales->type, codes.shape, {}});
-    entries.back().pieces.push_back({number, 0, elements, at, {}});
-    at += elements * core::size_of(scales->type);
     used.insert(name);
     for (const auto end : scale_ends) used.insert(module + std::string(end));
     for (const auto end : range_ends) used.insert(module + std::string(end));
     weights.push_back(std::move(w));
   }
   std::erase_if(out.tensors, [&](const tensor_entry& t) { return used.contains(t.name); });
-  out.tensors.insert(out.tensors.end(), entries.begin(), entries.end());
+  add_decompressed(out, std::move(weights));
   say_unread(out.remarks, out.unread);
   out.format = "Hugging Face, fp8";
   out.run.model = without_quantization_config(out.run.model);
-  if (!weights.empty())
-    out.files.push_back({.path = out.folder / "the values of compressed weights",
-                         .bytes = at,
-                         .view = std::make_shared<decompressed_weights>(std::move(weights))});
   TROUPE_TRY(complete(out));
   return std::move(out);
 }

@@ -12,12 +12,14 @@
 #include "core/tensor_view.hpp"
 #include "formats/compressed/decompressed.hpp"
 #include "formats/compressed/foreign.hpp"
-#include "formats/compressed/fp8.hpp"
 #include "formats/compressed/stored_weight.hpp"
+#include "formats/safetensors/weights_folder.hpp"
 #include "formats/source/element_cast.hpp"
 #include "formats/source/left_out.hpp"
 #include "formats/source/source_reader.hpp"
+#include "formats/trainer/trainer.hpp"
 #include "formats/weights/hugging_face.hpp"
+#include "storage/files/file_system.hpp"
 
 namespace troupe::formats {
 namespace {
@@ -175,51 +177,33 @@ std::string compressed_refusal(const fs::path& path) {
 
 namespace {
 
-/// The keys of config.json that describe how the folder's weights are compressed.
-struct said_of_weights {
-  bool is_compressed = false;  ///< true: config.json names a method that is read, even if it compresses no weight
-  bool has_codes = false;      ///< true: some weights are stored as codes
-};
-
-core::result<said_of_weights> weights_by_config(const fs::path& path) {
-  TROUPE_ASSIGN(const auto config, read_model_config(folder_of(path)));
+/// Returns the compression that `config`, the text of config.json next to the weights at `path`, states.
+core::result<weight_compression> compression_in(const std::string& config, const fs::path& path) {
   if (const auto codes = foreign_codes_of(config)) return fail(foreign_refusal(path.string(), *codes));
   const auto in_file = [&](const core::error& e) {
     return fail(e.in(fmt::format("'{}'", (folder_of(path) / model_config_file_name).string())));
   };
-  const auto blocks = read_fp8_blocks(config);
+  auto blocks = read_fp8_blocks(config);
   if (!blocks) return in_file(blocks.error());
-  const auto groups = read_schemes(config);
+  auto groups = read_schemes(config);
   if (!groups) return in_file(groups.error());
-  return said_of_weights{blocks->has_value() || groups->has_value(),
-                         blocks->has_value() || (groups->has_value() && !(*groups)->empty())};
+  return weight_compression{*blocks, std::move(*groups)};
 }
 
-}  // namespace
-
-core::result<bool> is_compressed_folder(const fs::path& path) {
-  const auto said = weights_by_config(path);
-  return said ? core::result<bool>(said->is_compressed) : fail(said.error());
-}
-
-core::result<bool> has_coded_weights(const fs::path& path) {
-  const auto said = weights_by_config(path);
-  return said ? core::result<bool>(said->has_codes) : fail(said.error());
-}
-
-core::result<tensor_source> read_compressed_source(const fs::path& path) {
+/// Reads the folder of `path` with the values that the codes of its weights stand for. The weight of module M is
+/// `M.weight`, in the type of the scales (bf16 for codes of 4-bit numbers). Codes, scales, zero points, and the ranges
+/// of activations, which only matter when the model runs, are not among the source's tensors. Returns bad_input with
+/// the tensor's name for parts that are missing or of another type or shape, and for columns in another order
+/// (weight_g_idx). Reading fails for a scale that is negative or not finite, and, except for fp8, for a scale of 0.
+core::result<tensor_source> read_compressed(const fs::path& path, const weight_compression& said) {
   TROUPE_ASSIGN(auto stored, read_stored_tensors(path));
   const auto in_folder = [&](const core::error& e) { return e.in(fmt::format("'{}'", path.string())); };
-  const auto blocks = read_fp8_blocks(stored.source.run.model);
-  if (!blocks) return fail(in_folder(blocks.error()));
-  if (*blocks) {
-    auto values = fp8_source(std::move(stored), **blocks);
+  if (said.fp8) {
+    auto values = fp8_source(std::move(stored), *said.fp8);
     if (!values) return fail(in_folder(values.error()));
     return values;
   }
-  const auto groups = read_schemes(stored.source.run.model);
-  if (!groups) return fail(in_folder(groups.error()));
-  if (!*groups) return refused(fmt::format("'{}': config.json has no quantization_config", path.string()));
+  const auto& groups = *said.groups;
 
   std::map<std::string_view, module_parts> modules;
   for (const auto& t : stored.source.tensors) {
@@ -228,25 +212,11 @@ core::result<tensor_source> read_compressed_source(const fs::path& path) {
   }
   std::erase_if(modules, [](const auto& m) { return !m.second.contains("weight_scale"); });
 
-  weight_finder finder(stored, **groups);
+  weight_finder finder(stored, groups);
   std::vector<decompressed_weight> weights;
-  std::vector<tensor_entry> entries;
-  const auto number = static_cast<uint32_t>(stored.source.files.size());
-  uint64_t at = 0;
   for (const auto& [module, parts] : modules) {
     auto weight = finder.weight_of(module, parts);
     if (!weight) return fail(in_folder(weight.error()));
-    weight->begin_bytes = at;
-    const auto& m = weight->matrix;
-    const auto type = m.scheme.value_type();
-    entries.push_back({weight->name,
-                       tensor_kind::weight,
-                       {},
-                       type,
-                       {static_cast<int64_t>(m.rows), static_cast<int64_t>(m.columns)},
-                       {}});
-    entries.back().pieces.push_back({number, 0, m.rows * m.columns, at, {}});
-    at += m.rows * m.columns * core::size_of(type);
     weights.push_back(std::move(*weight));
   }
   tensor_source out = stored.source;
@@ -255,21 +225,54 @@ core::result<tensor_source> read_compressed_source(const fs::path& path) {
     return is_one_of(suffix, attention_suffixes) ||
            (modules.contains(module) && (suffix == "weight" || is_one_of(suffix, own_suffixes)));
   });
-  out.tensors.insert(out.tensors.end(), entries.begin(), entries.end());
   for (const auto& t : out.tensors)
     if (stored.in_e4m3.contains(t.name) && !modules.contains(halves_of(t.name).first))
       return refused(
           fmt::format("'{}': tensor '{}.weight_scale' is missing", path.string(), shown(halves_of(t.name).first)));
+  add_decompressed(out, std::move(weights));
   say_unread(out.remarks, out.unread);
-  if (!(*groups)->empty()) out.format = fmt::format("Hugging Face, {}", layouts_of(**groups));
+  if (!groups.empty()) out.format = fmt::format("Hugging Face, {}", layouts_of(groups));
   out.run.model = without_quantization_config(out.run.model);
-  if (!weights.empty()) {
-    out.files.push_back({.path = out.folder / "the values of compressed weights",
-                         .bytes = at,
-                         .view = std::make_shared<decompressed_weights>(std::move(weights))});
-  }
   TROUPE_TRY(complete(out));
   return out;
 }
+
+/// Opens the weights of a Hugging Face folder, with decoded values if their codes can be decoded.
+core::result<tensor_source> open_weights(const fs::path& path, const source_options& options) {
+  TROUPE_ASSIGN(const auto config, read_model_config(folder_of(path)));
+  if (options.as_stored && foreign_codes_of(config)) return read_codes_as_stored(path);
+  TROUPE_ASSIGN(const auto said, compression_in(config, path));
+  if (said.is_read()) return read_compressed(path, said);
+  return options.as_stored ? read_codes_as_stored(path) : read_hugging_face_source(path);
+}
+
+}  // namespace
+
+core::result<weight_compression> compression_of(const fs::path& path) {
+  TROUPE_ASSIGN(const auto config, read_model_config(folder_of(path)));
+  return compression_in(config, path);
+}
+
+constexpr source_format hugging_face_format{
+    .described = "weights in safetensors files",
+    .lacks = "no model.safetensors or pytorch_model.bin (Hugging Face)",
+    .file_kind = "a safetensors file",
+    .in_folder = [](const fs::path& folder) -> core::result<likeness> {
+      if (storage::is_there(folder / single_file_name) || storage::is_there(folder / index_file_name))
+        return likeness::certain;
+      const auto index = find_weights_index(folder, index_file_name, safetensors_index_infix);
+      return index ? likeness::possible : likeness::none;
+    },
+    .in_file =
+        [](const file_start& start) {
+          const bool is_header = start.byte(8) == '{';
+          return is_header || start.first_shard.ends_with(".safetensors") ? likeness::possible : likeness::none;
+        },
+    .has_states = has_optimizer_file,
+    .open = open_weights,
+    .is_model_folder = true,
+    .has_module_names = true,
+    .has_trainer_files = true,
+};
 
 }  // namespace troupe::formats

@@ -15,6 +15,8 @@
 namespace troupe::formats {
 namespace {
 
+namespace fs = std::filesystem;
+
 /// Adds the tensors of one pipeline stage to `to`. A tied parameter has a copy in each stage that uses it; only the
 /// first copy is added.
 void add_part(tensor_source& to, deepspeed_part part) {
@@ -102,5 +104,18 @@ core::result<tensor_source> read_deepspeed_source(const std::filesystem::path& p
   if (grid.stages == 1 && files.layers.empty()) return out;
   return with_kept_names(std::move(*out));
 }
+
+constexpr source_format deepspeed_format{
+    .described = "a DeepSpeed checkpoint",
+    .in_folder = [](const fs::path& folder) -> core::result<likeness> {
+      std::error_code ec;
+      if (const fs::directory_iterator at(folder, ec); ec)
+        return fail(error_kind::io, fmt::format("cannot list '{}': {}", folder.string(), ec.message()));
+      return holds_deepspeed_files(folder) ? likeness::certain : likeness::none;
+    },
+    .open = [](const fs::path& path, const source_options&) { return read_deepspeed_source(path); },
+    .has_module_names = true,
+    .lies_below_config = true,
+};
 
 }  // namespace troupe::formats

@@ -7,9 +7,13 @@
 #include <string>
 
 #include "core/error.hpp"
+#include "formats/source/source_format.hpp"
 #include "formats/source/tensor_source.hpp"
 
 namespace troupe::formats {
+
+/// A DeepSpeed checkpoint: the folder of one tag, with files for each rank.
+extern const source_format deepspeed_format;
 
 /// Opens the DeepSpeed checkpoint at `path`, which is the folder with `latest` in it or a tag's own folder; a `tag` is
 /// looked for below `path`. Kinds: trained parameters are `master` (fp32, or what the optimizer keeps) with a `moment`

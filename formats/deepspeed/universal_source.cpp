@@ -235,4 +235,15 @@ core::result<tensor_source> read_universal_source(const fs::path& path) {
   return universal_reader().run(folder);
 }
 
+constexpr source_format universal_format{
+    .described = "a universal DeepSpeed checkpoint",
+    .lacks = "no *_model_states.pt or folder zero (DeepSpeed)",
+    .in_folder = [](const fs::path& folder) -> core::result<likeness> {
+      return storage::is_folder(folder / "zero") ? likeness::certain : likeness::none;
+    },
+    .open = [](const fs::path& path, const source_options&) { return read_universal_source(path); },
+    .has_module_names = true,
+    .lies_below_config = true,
+};
+
 }  // namespace troupe::formats

@@ -5,9 +5,13 @@
 #include <filesystem>
 
 #include "core/error.hpp"
+#include "formats/source/source_format.hpp"
 #include "formats/source/tensor_source.hpp"
 
 namespace troupe::formats {
+
+/// A universal checkpoint of DeepSpeed, with a folder for each parameter.
+extern const source_format universal_format;
 
 /// Opens the universal checkpoint at `path`, which contains `zero`, or `latest_universal` with the name of a folder
 /// that does. Masters and moments are the tensors of the files in `zero`, in the shapes that the model files list if

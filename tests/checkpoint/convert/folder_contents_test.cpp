@@ -3,7 +3,7 @@
 #include "checkpoint/convert/folder_contents.hpp"
 
 #include "checkpoint/convert/open_source.hpp"
-#include "formats/compressed/format.hpp"
+#include "formats/compressed/source.hpp"
 #include "formats/report/inspect.hpp"
 #include "formats/safetensors/weights_folder.hpp"
 #include "formats/torch/archive_writer.hpp"

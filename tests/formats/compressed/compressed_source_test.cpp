@@ -339,7 +339,7 @@ BOOST_AUTO_TEST_CASE(damaged_folders_are_refused_or_read_within_a_multiple_of_th
     const auto weights = scratch_folder::read(fixtures / name / "model.safetensors");
     const auto look = [&](size_t i, const std::string&) {
       const memory_mark memory;
-      if (const auto s = read_compressed_source(at.path())) {
+      if (const auto s = hugging_face_format.open(at.path(), {})) {
         source_reader reader(*s);
         for (const auto& t : s->tensors) {
           std::vector<std::byte> out(core::numel_of(t.shape) * core::size_of(t.type));

@@ -104,13 +104,12 @@ core::result<void> write_fp32(const weights_arguments& a) {
   TROUPE_TRY(refuse_idle(a.given, {{is_folder, "a folder, and OUT is one file", {"--max-shard-size"}}}));
   TROUPE_ASSIGN(const auto s, open_for_fp32(a));
   conversion writing(a.source, a.output);
-  checkpoint::weights_export_options options{
-      .out = a.output.out,
-      .form = is_folder ? checkpoint::weights_form::folder : checkpoint::weights_form::file,
-      .max_shard_bytes = *shard_bytes,
-      .exclude_frozen = a.exclude_frozen,
-      .about = file_mark(),
-      .progress = writing.progress()};
+  checkpoint::weights_export_options options{.out = a.output.out,
+                                             .is_folder = is_folder,
+                                             .max_shard_bytes = *shard_bytes,
+                                             .exclude_frozen = a.exclude_frozen,
+                                             .about = file_mark(),
+                                             .progress = writing.progress()};
   TROUPE_ASSIGN(const auto needed, needed_bytes(s, options));
   TROUPE_TRY(writing.prepare(s, kind, needed));
   options.out = writing.place().working();
@@ -134,7 +133,7 @@ core::result<void> write_hugging_face(const weights_arguments& a) {
   note_unclean(a.source, *s);
   conversion writing(a.source, a.output);
   checkpoint::weights_export_options options{
-      .out = a.output.out, .form = checkpoint::weights_form::folder, .max_shard_bytes = *shard_bytes, .type = type};
+      .out = a.output.out, .is_folder = true, .max_shard_bytes = *shard_bytes, .type = type};
   options.rename = [&](const std::string& name) { return exported_name(opened, name); };
   options.progress = writing.progress();
   TROUPE_ASSIGN(const auto needed, needed_bytes(*s, options));

@@ -12,7 +12,6 @@
 #include "core/text.hpp"
 #include "formats/report/inspect.hpp"
 #include "formats/source/element_cast.hpp"
-#include "formats/source/left_out.hpp"
 #include "formats/trainer/numbered_states.hpp"
 
 namespace troupe::apps {

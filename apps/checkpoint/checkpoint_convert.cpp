@@ -15,7 +15,7 @@
 #include "core/tensor_view.hpp"
 #include "core/text.hpp"
 #include "formats/names/name_map.hpp"
-#include "formats/names/peft_names.hpp"
+#include "formats/names/wrapper_names.hpp"
 #include "formats/report/inspect.hpp"
 
 namespace troupe::apps {

@@ -19,7 +19,7 @@
 #include "core/json_text.hpp"
 #include "formats/deepspeed/files.hpp"
 #include "formats/distributed/megatron_common.hpp"
-#include "formats/names/peft_names.hpp"
+#include "formats/names/wrapper_names.hpp"
 #include "formats/safetensors/weights_index.hpp"
 
 namespace troupe::checkpoint {

@@ -11,17 +11,13 @@
 #include "checkpoint/commit/format.hpp"
 #include "checkpoint/commit/open.hpp"
 #include "formats/compressed/foreign.hpp"
-#include "formats/names/layer_names.hpp"
 #include "formats/names/name_map.hpp"
 #include "formats/names/name_rules.hpp"
-#include "formats/names/peft_names.hpp"
 #include "formats/names/wrapper_names.hpp"
 #include "formats/report/verify.hpp"
 #include "formats/safetensors/weights_folder.hpp"
 #include "formats/safetensors/weights_index.hpp"
-#include "formats/source/left_out.hpp"
 #include "formats/source/source_reader.hpp"
-#include "formats/trainer/numbered_states.hpp"
 #include "formats/trainer/trainer.hpp"
 #include "formats/weights/hugging_face.hpp"
 #include "formats/weights/torch.hpp"
@@ -262,15 +258,6 @@ core::result<formats::tensor_source> chosen_of_two(formats::tensor_source single
   return single;
 }
 
-/// Adds the states that Trainer and Accelerate keep next to the weights, named after the parameters if their order is
-/// known.
-core::result<formats::tensor_source> with_states(formats::tensor_source weights) {
-  TROUPE_ASSIGN(auto out, formats::with_trainer_states(std::move(weights)));
-  // An error is ignored: a caller that knows the model may still assign the states by the model's order of parameters.
-  if (!out.parameter_order.empty()) static_cast<void>(formats::name_states(out, formats::parameters_of(out)));
-  return out;
-}
-
 /// Returns the text of config.json in the folder or in the one above it: DeepSpeed and FSDP save into a subfolder of
 /// the trainer's folder, which has the model's description. Empty if neither has one that can be read.
 std::string config_above(const fs::path& folder) {
@@ -296,14 +283,13 @@ core::result<void> judge_codes(formats::tensor_source& s, const formats::source_
 core::result<formats::tensor_source> completed(formats::tensor_source s, const found_checkpoint& c,
                                                const formats::source_options& options) {
   if (c.format->has_trainer_files && storage::is_folder(c.path)) {
-    TROUPE_ASSIGN(s, with_states(std::move(s)));
+    TROUPE_ASSIGN(s, formats::with_trainer_states(std::move(s)));
   }
   if (c.format->lies_below_config && !c.format->has_trainer_files) formats::say_other_trainer_step(s);
   if (c.format->lies_below_config && s.run.model.empty() && !s.folder.empty()) s.run.model = config_above(s.folder);
   if (!c.format->has_module_names) return s;
   TROUPE_TRY(judge_codes(s, options));
   TROUPE_ASSIGN(auto out, formats::unwrapped(std::move(s)));
-  if (const auto found = formats::peft_finding(out)) out.remarks.push_back("it " + *found);
   if (const auto adapter = storage::is_folder(c.path) ? formats::unused_adapter_in(c.path) : std::nullopt)
     out.remarks.push_back(std::string(formats::left_out_mark) + *adapter);
   return out;

@@ -17,7 +17,6 @@
 #include "formats/compressed/decompressed.hpp"
 #include "formats/compressed/scheme.hpp"
 #include "formats/source/element_cast.hpp"
-#include "formats/source/left_out.hpp"
 
 namespace troupe::formats {
 namespace {

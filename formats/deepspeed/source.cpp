@@ -10,7 +10,6 @@
 #include "formats/deepspeed/ranks.hpp"
 #include "formats/deepspeed/run.hpp"
 #include "formats/names/layer_names.hpp"
-#include "formats/source/left_out.hpp"
 
 namespace troupe::formats {
 namespace {

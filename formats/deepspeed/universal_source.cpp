@@ -16,7 +16,6 @@
 #include "formats/deepspeed/run.hpp"
 #include "formats/names/layer_names.hpp"
 #include "formats/safetensors/header.hpp"
-#include "formats/source/left_out.hpp"
 #include "formats/torch/pieces.hpp"
 
 namespace troupe::formats {

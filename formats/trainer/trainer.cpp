@@ -264,7 +264,12 @@ class trainer_reader {
 
 }  // namespace
 
-core::result<tensor_source> with_trainer_states(tensor_source s) { return trainer_reader(std::move(s)).run(); }
+core::result<tensor_source> with_trainer_states(tensor_source s) {
+  TROUPE_ASSIGN(auto out, trainer_reader(std::move(s)).run());
+  // An error is ignored: a caller that knows the model may still assign the states by the model's order of parameters.
+  if (!out.parameter_order.empty()) static_cast<void>(name_states(out, parameters_of(out)));
+  return out;
+}
 
 void say_other_trainer_step(tensor_source& s) {
   if (!s.run.steps || s.folder.empty()) return;

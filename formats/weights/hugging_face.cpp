@@ -5,7 +5,6 @@
 #include <map>
 
 #include "formats/safetensors/weights_folder.hpp"
-#include "formats/source/left_out.hpp"
 
 namespace troupe::formats {
 namespace fs = std::filesystem;

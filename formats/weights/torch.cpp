@@ -13,7 +13,6 @@
 
 #include "formats/safetensors/weights_folder.hpp"
 #include "formats/safetensors/weights_index.hpp"
-#include "formats/source/left_out.hpp"
 #include "formats/source/strided_view.hpp"
 #include "formats/torch/archive.hpp"
 #include "formats/trainer/trainer.hpp"

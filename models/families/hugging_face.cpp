@@ -19,7 +19,7 @@
 #include "formats/compressed/scheme.hpp"
 #include "formats/compressed/source.hpp"
 #include "formats/names/name_map.hpp"
-#include "formats/names/peft_names.hpp"
+#include "formats/names/wrapper_names.hpp"
 #include "formats/safetensors/weights_folder.hpp"
 #include "formats/source/source_reader.hpp"
 #include "formats/source/tensor_source.hpp"

@@ -27,9 +27,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Maximum number of nested folders through which open_one() follows a path to a checkpoint.
-constexpr int max_steps_down = 4;
-
 // The steps of open_source(), in the order in which it takes them; each is defined below the one that calls it.
 
 /// Opens the checkpoint, or the weights next to it, depending on what the command needs.
@@ -190,13 +187,7 @@ core::result<formats::tensor_source> open_among(const found_checkpoint& c, const
 }
 
 core::result<formats::tensor_source> open_one(found_checkpoint c, const formats::source_options& options) {
-  for (int steps = 0; !c.problem && c.format == nullptr; ++steps) {
-    if (steps == max_steps_down)
-      return fail(error_kind::bad_input, fmt::format("'{}' is not a checkpoint", c.path.string()));
-    TROUPE_ASSIGN(auto inside, look_into(c.path));
-    c = std::move(inside.checkpoints.front());
-  }
-  if (c.problem) return fail(*c.problem);
+  TROUPE_ASSIGN(c, with_format(std::move(c)));
   TROUPE_ASSIGN(auto opened, c.format->open(c.path, options));
   TROUPE_ASSIGN(auto whole, completed(std::move(opened), c, options));
   return chosen_of_two(std::move(whole), c, options);

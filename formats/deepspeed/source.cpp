@@ -41,9 +41,7 @@ std::string format_of(const deepspeed_part& part, const deepspeed_grid& grid) {
 
 }  // namespace
 
-core::result<tensor_source> read_deepspeed_source(const std::filesystem::path& path,
-                                                  const std::optional<std::string>& tag) {
-  TROUPE_ASSIGN(const auto folder, tag_folder(path, tag));
+core::result<tensor_source> read_deepspeed_source(const fs::path& folder) {
   TROUPE_ASSIGN(const auto files, list_deepspeed_files(folder));
 
   std::vector<source_file> numbered;
@@ -112,7 +110,7 @@ constexpr source_format deepspeed_format{
         return fail(error_kind::io, fmt::format("cannot list '{}': {}", folder.string(), ec.message()));
       return holds_deepspeed_files(folder) ? likeness::certain : likeness::none;
     },
-    .open = [](const fs::path& path, const source_options&) { return read_deepspeed_source(path); },
+    .open = [](const fs::path& folder, const source_options&) { return read_deepspeed_source(folder); },
     .has_module_names = true,
     .lies_below_config = true,
 };

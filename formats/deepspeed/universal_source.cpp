@@ -225,12 +225,9 @@ core::result<void> universal_reader::add_model(const deepspeed_files& files) {
 
 }  // namespace
 
-core::result<tensor_source> read_universal_source(const fs::path& path) {
-  TROUPE_ASSIGN(const auto folder, tag_folder(path, std::nullopt, "latest_universal"));
-  std::error_code ec;
-  if (!fs::is_directory(folder / "zero", ec))
-    return refused(fmt::format("'{}' holds no folder 'zero' and no 'latest_universal': not a universal checkpoint",
-                               folder.string()));
+core::result<tensor_source> read_universal_source(const fs::path& folder) {
+  if (!storage::is_folder(folder / "zero"))
+    return refused(fmt::format("'{}' holds no folder 'zero': not a universal checkpoint", folder.string()));
   return universal_reader().run(folder);
 }
 
@@ -240,7 +237,7 @@ constexpr source_format universal_format{
     .in_folder = [](const fs::path& folder) -> core::result<likeness> {
       return storage::is_folder(folder / "zero") ? likeness::certain : likeness::none;
     },
-    .open = [](const fs::path& path, const source_options&) { return read_universal_source(path); },
+    .open = [](const fs::path& folder, const source_options&) { return read_universal_source(folder); },
     .has_module_names = true,
     .lies_below_config = true,
 };

@@ -3,19 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 
 #include "formats/torch/archive.hpp"
-#include "storage/files/file_system.hpp"
 
 namespace troupe::formats {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// Maximum bytes of latest_checkpointed_iteration.txt, which contains digits and a line end.
-constexpr uint64_t max_iteration_bytes = 64;
 
 std::optional<uint64_t> count_at(const torch_archive& file, std::optional<pickle_ref> dict, std::string_view key) {
   const auto v = dict ? file.tree().find(*dict, key) : std::nullopt;
@@ -56,18 +51,6 @@ core::result<source_run> read_megatron_common(const fs::path& path) {
   out.samples = known_samples(count_at(file, args, "consumed_train_samples"), out.steps);
   out.samples_per_step = count_at(file, args, "global_batch_size");
   return out;
-}
-
-core::result<fs::path> megatron_folder(const fs::path& root) {
-  const auto file = root / megatron_latest_name;
-  TROUPE_ASSIGN(const auto text, storage::read_small_file(storage::real_files(), file, max_iteration_bytes));
-  uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const std::string_view rest(end, text.data() + text.size());
-  if (error != std::errc() || rest.find_first_not_of(" \t\r\n") != rest.npos)
-    return fail(error_kind::bad_input,
-                fmt::format("'{}': the number of an iteration was wanted, got '{}'", file.string(), shown(text)));
-  return root / fmt::format("iter_{:07}", number);
 }
 
 }  // namespace troupe::formats

@@ -11,7 +11,7 @@
 
 #include "checkpoint/commit/format.hpp"
 #include "checkpoint/convert/folder_contents.hpp"
-#include "checkpoint/convert/unread_weights.hpp"
+#include "checkpoint/convert/no_checkpoint.hpp"
 #include "core/json_text.hpp"
 #include "core/source_file.hpp"
 #include "core/text.hpp"

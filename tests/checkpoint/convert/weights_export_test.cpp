@@ -8,6 +8,7 @@
 #include "formats/safetensors/weights_index.hpp"
 #include "formats/torch/archive.hpp"
 #include "tests/formats/archive_bytes.hpp"
+#include "tests/formats/newest_in.hpp"
 #include "tests/formats/tensors.hpp"
 #include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"
@@ -41,7 +42,7 @@ std::vector<std::byte> bytes_in(const torch_archive& file, std::string_view name
 
 BOOST_AUTO_TEST_CASE(files_of_torch_have_the_same_tensors_and_share_tied_storages) {
   const scratch_folder at;
-  const auto source = check_ok(read_deepspeed_source(fixtures / "stage2_bf16"));
+  const auto source = check_ok(read_deepspeed_source(newest_in(fixtures / "stage2_bf16")));
   check_ok(export_weights(*source, {.out = at / "one.bin"}));
   check_ok(export_weights(*source, {.out = at / "one.safetensors"}));
   const auto torch = torch_archive::open(at / "one.bin");
@@ -56,7 +57,7 @@ BOOST_AUTO_TEST_CASE(files_of_torch_have_the_same_tensors_and_share_tied_storage
 
 BOOST_AUTO_TEST_CASE(shards_have_an_index_and_a_later_export_replaces_them) {
   const scratch_folder at;
-  const auto source = check_ok(read_deepspeed_source(fixtures / "stage3_fp32"));
+  const auto source = check_ok(read_deepspeed_source(newest_in(fixtures / "stage3_fp32")));
   const auto report = check_ok(export_weights(*source, {.out = at / "out", .max_shard_bytes = 400}));
   BOOST_TEST(report->files.size() > 3U);
   BOOST_TEST(report->files.back() == at / "out/model.safetensors.index.json");
@@ -79,7 +80,7 @@ BOOST_AUTO_TEST_CASE(shards_have_an_index_and_a_later_export_replaces_them) {
 
 BOOST_AUTO_TEST_CASE(a_folder_may_have_the_ending_of_a_file) {
   const scratch_folder at;
-  const auto source = check_ok(read_deepspeed_source(fixtures / "stage3_fp32"));
+  const auto source = check_ok(read_deepspeed_source(newest_in(fixtures / "stage3_fp32")));
   for (const char* name : {"out.safetensors", "out.pt"}) {
     BOOST_TEST_INFO_SCOPE(name);
     check_ok(export_weights(*source, {.out = at / name, .is_folder = true}));
@@ -89,7 +90,7 @@ BOOST_AUTO_TEST_CASE(a_folder_may_have_the_ending_of_a_file) {
 
 BOOST_AUTO_TEST_CASE(names_can_be_changed_or_dropped_and_types_changed) {
   const scratch_folder at;
-  const auto source = check_ok(read_deepspeed_source(fixtures / "stage1_bf16"));
+  const auto source = check_ok(read_deepspeed_source(newest_in(fixtures / "stage1_bf16")));
   weights_export_options options{.out = at / "m.safetensors", .type = core::dtype::bf16};
   options.rename = [](const std::string& name) -> std::optional<std::string> {
     return name == "head.weight" ? std::nullopt : std::optional("model." + name);
@@ -105,7 +106,7 @@ BOOST_AUTO_TEST_CASE(names_can_be_changed_or_dropped_and_types_changed) {
 
 BOOST_AUTO_TEST_CASE(a_stopped_export_leaves_existing_files_alone) {
   const scratch_folder at;
-  const auto source = check_ok(read_deepspeed_source(fixtures / "stage2_bf16"));
+  const auto source = check_ok(read_deepspeed_source(newest_in(fixtures / "stage2_bf16")));
   for (const char* name : {"m.safetensors", "m.bin"}) {
     BOOST_TEST_INFO_SCOPE(name);
     at.write(name, "before");

@@ -9,7 +9,7 @@
 #include "apps/base/idle_options.hpp"
 #include "apps/checkpoint/companions.hpp"
 #include "apps/checkpoint/conversion.hpp"
-#include "apps/checkpoint/model_description.hpp"
+#include "apps/checkpoint/described_checkpoint.hpp"
 #include "apps/checkpoint/output_mark.hpp"
 #include "checkpoint/convert/weights_export.hpp"
 #include "core/tensor_view.hpp"

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "apps/checkpoint/model_description.hpp"
+#include "apps/checkpoint/described_checkpoint.hpp"
 #include "apps/checkpoint/output_place.hpp"
 #include "apps/compress/compress_arguments.hpp"
 #include "checkpoint/convert/compressed_layer.hpp"

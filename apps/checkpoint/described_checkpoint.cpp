@@ -30,8 +30,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t max_description_depth = 64;
-
 /// Returns the options with which the source is opened, without the names of --map.
 formats::source_options options_without_map(const source_arguments& a) {
   formats::source_options out;

@@ -24,7 +24,6 @@ namespace {
 namespace fs = std::filesystem;
 using json = nlohmann::ordered_json;
 
-constexpr size_t max_depth = 64;
 constexpr const char* description_name = "config.json";
 constexpr const char* tie_key = "tie_word_embeddings";
 /// Model types outside of families/ whose head shares the embedding's weight even if config.json does not contain the
@@ -32,7 +31,7 @@ constexpr const char* tie_key = "tie_word_embeddings";
 constexpr std::array<std::string_view, 4> tied_types{"gemma", "gemma2", "gemma3_text", "gpt_neo"};
 
 json parsed(const std::string& text) {
-  auto out = core::parse_json<json>(text, max_depth);
+  auto out = core::parse_json<json>(text, max_description_depth);
   return out ? std::move(*out) : json();
 }
 

@@ -19,6 +19,8 @@ namespace troupe::apps {
 
 /// Limit of a config.json in bytes; a larger one is refused.
 inline constexpr uint64_t max_description_bytes = uint64_t{16} << 20;
+/// Limit of the depth to which values of a config.json are nested.
+inline constexpr size_t max_description_depth = 64;
 
 struct model_description {
   std::string json;  ///< the model's config.json with Hugging Face's keys; empty if unknown

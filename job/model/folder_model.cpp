@@ -9,7 +9,7 @@
 #include "core/source_file.hpp"
 #include "core/text.hpp"
 #include "formats/names/name_map.hpp"
-#include "formats/names/tied_head.hpp"
+#include "formats/names/tied_names.hpp"
 #include "formats/names/wrapper_names.hpp"
 #include "formats/report/inspect.hpp"
 #include "models/table/config_keys.hpp"

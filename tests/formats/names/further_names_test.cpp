@@ -1,5 +1,5 @@
 // Tests which name of a tensor is kept if a checkpoint stores the parameter under several names.
-#include "formats/names/further_names.hpp"
+#include "formats/names/tied_names.hpp"
 
 #include "formats/safetensors/weights_folder.hpp"
 #include "formats/weights/hugging_face.hpp"

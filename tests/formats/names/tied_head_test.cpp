@@ -1,6 +1,6 @@
 // Tests a head that the model ties to the embedding: with equal values, with other values, without an embedding, and
 // with states of its own.
-#include "formats/names/tied_head.hpp"
+#include "formats/names/tied_names.hpp"
 
 #include "formats/safetensors/weights_folder.hpp"
 #include "formats/weights/hugging_face.hpp"

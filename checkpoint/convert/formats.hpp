@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "checkpoint/commit/format.hpp"
+#include "checkpoint/commit/open_native.hpp"
 #include "formats/compressed/source.hpp"
 #include "formats/deepspeed/source.hpp"
 #include "formats/deepspeed/universal_source.hpp"

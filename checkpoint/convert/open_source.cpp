@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "checkpoint/commit/commit.hpp"
-#include "checkpoint/commit/format.hpp"
 #include "checkpoint/commit/open.hpp"
+#include "checkpoint/commit/open_native.hpp"
 #include "formats/compressed/foreign.hpp"
 #include "formats/names/name_map.hpp"
 #include "formats/names/name_rules.hpp"

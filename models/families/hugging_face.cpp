@@ -9,7 +9,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "checkpoint/commit/format.hpp"
+#include "checkpoint/commit/open_native.hpp"
 #include "checkpoint/convert/folder_contents.hpp"
 #include "checkpoint/convert/no_checkpoint.hpp"
 #include "core/json_text.hpp"

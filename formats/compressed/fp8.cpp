@@ -5,12 +5,10 @@
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 #include <vector>
 
-#include "core/json_text.hpp"
 #include "core/math.hpp"
 #include "core/tensor_view.hpp"
 #include "core/text.hpp"
@@ -23,9 +21,7 @@ namespace {
 
 using core::refused;
 using core::shown;
-using fp8_json = nlohmann::ordered_json;
 
-constexpr size_t max_fp8_depth = 64;
 constexpr std::string_view weight_end = ".weight";
 constexpr std::array<std::string_view, 2> scale_ends{".weight_scale_inv", ".weight_scale"};
 /// Endings of the names of tensors that hold ranges of activations, after the name of a module with fp8 weights.
@@ -34,7 +30,7 @@ constexpr std::array<std::string_view, 5> range_ends{".input_scale", ".activatio
 
 /// Returns the rows and columns of `codes` that one scale of `scales` covers, from the shape of `scales`: the blocks
 /// `said` of config.json, the whole weight, or one row. Refused: any other shape, and types that scales cannot have.
-core::result<fp8_blocks> blocks_of(const tensor_entry& codes, const tensor_entry& scales, const fp8_blocks& said) {
+core::result<scale_blocks> blocks_of(const tensor_entry& codes, const tensor_entry& scales, const scale_blocks& said) {
   const auto rows = static_cast<uint64_t>(codes.shape[0]), columns = static_cast<uint64_t>(codes.shape[1]);
   const uint64_t count = core::numel_of(scales.shape);
   if (!is_floating(scales.type) || scales.type == core::dtype::f64)
@@ -44,9 +40,9 @@ core::result<fp8_blocks> blocks_of(const tensor_entry& codes, const tensor_entry
     const uint64_t down = core::div_up(rows, said.rows), across = core::div_up(columns, said.columns);
     if (static_cast<uint64_t>(scales.shape[0]) == down && static_cast<uint64_t>(scales.shape[1]) == across) return said;
   } else if (count == 1) {
-    return fp8_blocks{rows, columns};
+    return scale_blocks{rows, columns};
   } else if (count == rows) {
-    return fp8_blocks{1, columns};
+    return scale_blocks{1, columns};
   }
   return refused(fmt::format(
       "tensor '{}': its shape [{}] does not fit {} x {} codes{}", shown(scales.name), fmt::join(scales.shape, ", "),
@@ -55,32 +51,7 @@ core::result<fp8_blocks> blocks_of(const tensor_entry& codes, const tensor_entry
 
 }  // namespace
 
-core::result<std::optional<fp8_blocks>> read_fp8_blocks(const std::string& config) {
-  const auto keys = core::parse_json<fp8_json>(config, max_fp8_depth);
-  if (!keys || !keys->is_object()) return std::nullopt;
-  const auto said = keys->find(std::string(quantization_config_key));
-  if (said == keys->end() || !said->is_object()) return std::nullopt;
-  const auto method = said->find("quant_method");
-  if (method == said->end() || *method != std::string(fp8_method)) return std::nullopt;
-  const auto format = said->find("fmt");
-  if (format != said->end() && format->is_string() && *format != "e4m3")
-    return refused(
-        fmt::format("{}.fmt: wanted e4m3, got '{}'", quantization_config_key, shown(format->get<std::string>())));
-  fp8_blocks out;
-  const auto size = said->find("weight_block_size");
-  if (size == said->end() || size->is_null()) return out;
-  const bool is_pair = size->is_array() && size->size() == 2 && (*size)[0].is_number_unsigned() &&
-                       (*size)[1].is_number_unsigned() && (*size)[0] > 0 && (*size)[1] > 0;
-  if (!is_pair)
-    return refused(fmt::format("{}.weight_block_size: two whole numbers above 0 were wanted, got {}",
-                               quantization_config_key,
-                               shown(size->dump(-1, ' ', false, fp8_json::error_handler_t::replace))));
-  out.rows = (*size)[0].get<uint64_t>();
-  out.columns = (*size)[1].get<uint64_t>();
-  return out;
-}
-
-core::result<tensor_source> fp8_source(stored_tensors stored, const fp8_blocks& blocks) {
+core::result<tensor_source> fp8_source(stored_tensors stored, const scale_blocks& blocks) {
   auto& out = stored.source;
   const auto entry_of = [&](const std::string& name) { return find_tensor(out, name, tensor_kind::weight); };
   std::vector<decompressed_weight> weights;
@@ -104,7 +75,7 @@ core::result<tensor_source> fp8_source(stored_tensors stored, const fp8_blocks& 
                 .scheme = {.layout = compressed_layout::float_quantized, .bits = 8, .scale_type = scales->type}};
     w.codes = {out.files[codes.pieces.front().file], codes.pieces.front().offset_bytes};
     w.scales = {out.files[scales->pieces.front().file], scales->pieces.front().offset_bytes};
-    w.blocks = scale_blocks{of.rows, of.columns};
+    w.blocks = of;
     used.insert(name);
     for (const auto end : scale_ends) used.insert(module + std::string(end));
     for (const auto end : range_ends) used.insert(module + std::string(end));

@@ -12,6 +12,7 @@
 #include "core/tensor_view.hpp"
 #include "formats/compressed/decompressed.hpp"
 #include "formats/compressed/foreign.hpp"
+#include "formats/compressed/fp8.hpp"
 #include "formats/compressed/stored_weight.hpp"
 #include "formats/safetensors/weights_folder.hpp"
 #include "formats/source/element_cast.hpp"
@@ -178,16 +179,11 @@ std::string compressed_refusal(const fs::path& path) {
 namespace {
 
 /// Returns the compression that `config`, the text of config.json next to the weights at `path`, states.
-core::result<weight_compression> compression_in(const std::string& config, const fs::path& path) {
+core::result<weight_compression> said_by(const std::string& config, const fs::path& path) {
   if (const auto codes = foreign_codes_of(config)) return fail(foreign_refusal(path.string(), *codes));
-  const auto in_file = [&](const core::error& e) {
-    return fail(e.in(fmt::format("'{}'", (folder_of(path) / model_config_file_name).string())));
-  };
-  auto blocks = read_fp8_blocks(config);
-  if (!blocks) return in_file(blocks.error());
-  auto groups = read_schemes(config);
-  if (!groups) return in_file(groups.error());
-  return weight_compression{*blocks, std::move(*groups)};
+  auto said = compression_in(config);
+  if (said) return said;
+  return fail(said.error().in(fmt::format("'{}'", (folder_of(path) / model_config_file_name).string())));
 }
 
 /// Reads the folder of `path` with the values that the codes of its weights stand for. The weight of module M is
@@ -241,7 +237,7 @@ core::result<tensor_source> read_compressed(const fs::path& path, const weight_c
 core::result<tensor_source> open_weights(const fs::path& path, const source_options& options) {
   TROUPE_ASSIGN(const auto config, read_model_config(folder_of(path)));
   if (options.as_stored && foreign_codes_of(config)) return read_codes_as_stored(path);
-  TROUPE_ASSIGN(const auto said, compression_in(config, path));
+  TROUPE_ASSIGN(const auto said, said_by(config, path));
   if (said.is_read()) return read_compressed(path, said);
   return options.as_stored ? read_codes_as_stored(path) : read_hugging_face_source(path);
 }
@@ -250,7 +246,7 @@ core::result<tensor_source> open_weights(const fs::path& path, const source_opti
 
 core::result<weight_compression> compression_of(const fs::path& path) {
   TROUPE_ASSIGN(const auto config, read_model_config(folder_of(path)));
-  return compression_in(config, path);
+  return said_by(config, path);
 }
 
 constexpr source_format hugging_face_format{

@@ -4,12 +4,9 @@
 #pragma once
 
 #include <filesystem>
-#include <optional>
 #include <string>
-#include <vector>
 
 #include "core/error.hpp"
-#include "formats/compressed/fp8.hpp"
 #include "formats/compressed/scheme.hpp"
 #include "formats/source/source_format.hpp"
 
@@ -18,19 +15,8 @@ namespace troupe::formats {
 /// Weights in safetensors files, as Hugging Face's libraries write them: one file, or a folder of them.
 extern const source_format hugging_face_format;
 
-/// The compression of linear weights that a config.json states.
-struct weight_compression {
-  std::optional<fp8_blocks> fp8;                    ///< set if the method is fp8
-  std::optional<std::vector<scheme_group>> groups;  ///< set if the method is compressed-tensors
-
-  /// True if the method is one that is read here, even if it compresses no weight.
-  [[nodiscard]] bool is_read() const { return fp8 || groups; }
-  /// True if weights are stored as codes, and not only the ranges of activations or of a cache.
-  [[nodiscard]] bool has_codes() const { return fp8 || (groups && !groups->empty()); }
-};
-
-/// Returns the compression that config.json in `path`, or next to it, states. Errors: those of read_schemes() and
-/// read_fp8_blocks(), and foreign_refusal() for a method that is not read.
+/// Returns the compression that config.json in `path`, or next to it, states. Errors: those of compression_in(),
+/// and foreign_refusal() for a method that is not read.
 core::result<weight_compression> compression_of(const std::filesystem::path& path);
 
 /// Returns the sentence that explains why a run does not start with the compressed weights at `path` by itself, and

@@ -232,6 +232,10 @@ core::result<void> check_parameters(const described_checkpoint& c) {
                           formats::first_names(names)));
 }
 
+core::result<void> check_described(const described_checkpoint& c) {
+  return c.model.json.empty() ? fail(no_description_of(c.source)) : check_parameters(c);
+}
+
 core::result<void> check_given_description(const source_arguments& a, formats::tensor_source s,
                                            model_description model) {
   if (const auto sizes = models::parse_model_sizes(model.json, model.ignored_keys); !sizes)

@@ -43,6 +43,8 @@ core::result<described_checkpoint> open_described(const source_arguments& a, con
 /// one, one of another shape, one of integers, a pipeline whose layers have no names. For an unknown family, compares
 /// only the embedding's shape and the number of layers.
 core::result<void> check_parameters(const described_checkpoint& c);
+/// Refuses what check_parameters() refuses, and a checkpoint that does not describe its model.
+core::result<void> check_described(const described_checkpoint& c);
 /// Checks, by check_parameters(), that a source fits the description given by --model-config, for output that contains
 /// the tensors under their own names. Further names of a parameter, and a head with values of its own, are not errors.
 core::result<void> check_given_description(const source_arguments& a, formats::tensor_source s,

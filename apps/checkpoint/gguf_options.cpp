@@ -55,8 +55,7 @@ core::result<checkpoint::gguf_export_options> gguf_options_of(const described_ch
                                                               const formats::gguf_mixture& type,
                                                               const std::string& tokenizer) {
   const auto& s = from.source;
-  if (from.model.json.empty()) return fail(no_description_of(s));
-  TROUPE_TRY(check_parameters(from));
+  TROUPE_TRY(check_described(from));
   TROUPE_ASSIGN(const auto spec, models::parse_model_spec(from.model.json, from.model.ignored_keys));
   TROUPE_ASSIGN(const auto model, gguf_model_of(spec));
   TROUPE_ASSIGN(auto more, about(s));

@@ -257,20 +257,6 @@ std::string config_above(const fs::path& folder) {
   return model ? std::move(*model) : std::string();
 }
 
-/// Refuses a source whose weights are codes that Troupe cannot decode. With source_options::as_stored it adds a remark
-/// about them instead.
-core::result<void> judge_codes(formats::tensor_source& s, const formats::source_options& options) {
-  auto codes = formats::foreign_codes_of(s);
-  if (!codes) codes = formats::foreign_codes_of(s.run.model);
-  if (!codes) return {};
-  if (!options.as_stored) return fail(formats::foreign_refusal(formats::shown_place(s), *codes));
-  if (codes->method.empty()) return {};  // say_unread() has added a remark about tensors of types that are not read
-  s.remarks.push_back(fmt::format(
-      "weights are quantised with {} ({}) and are shown as they are stored: no command can decode their values",
-      codes->method, codes->sign));
-  return {};
-}
-
 core::result<formats::tensor_source> completed(formats::tensor_source s, const found_checkpoint& c,
                                                const formats::source_options& options) {
   if (c.format->has_trainer_files && storage::is_folder(c.path)) {
@@ -279,7 +265,7 @@ core::result<formats::tensor_source> completed(formats::tensor_source s, const f
   if (c.format->lies_below_config && !c.format->has_trainer_files) formats::say_other_trainer_step(s);
   if (c.format->lies_below_config && s.run.model.empty() && !s.folder.empty()) s.run.model = config_above(s.folder);
   if (!c.format->has_module_names) return s;
-  TROUPE_TRY(judge_codes(s, options));
+  TROUPE_TRY(formats::judge_codes(s, options.as_stored));
   TROUPE_ASSIGN(auto out, formats::unwrapped(std::move(s)));
   if (const auto adapter = storage::is_folder(c.path) ? formats::unused_adapter_in(c.path) : std::nullopt)
     out.remarks.push_back(std::string(formats::left_out_mark) + *adapter);

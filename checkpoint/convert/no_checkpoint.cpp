@@ -75,23 +75,14 @@ const kind_of_weights* kind_of_name(std::string_view name) {
   return at == kinds_of_weights.end() ? nullptr : at;
 }
 
-/// Returns the paths in a folder, ascending; some of them if it has more than storage::max_folder_entries.
-std::vector<fs::path> paths_in(const fs::path& folder) {
-  std::vector<fs::path> out;
-  std::error_code ec;
-  for (fs::directory_iterator at(folder, ec), end; !ec && at != end && out.size() < storage::max_folder_entries;
-       at.increment(ec))
-    out.push_back(at->path());
-  std::ranges::sort(out);
-  return out;
-}
+bool any_name(std::string_view) { return true; }
 
 /// Returns the first file of `folder`, in the order of names, that contains weights of a known kind, and that kind;
 /// nothing if there is no such file.
 std::optional<std::pair<fs::path, const kind_of_weights*>> first_weights_in(const fs::path& folder, bool is_inner) {
   std::error_code ec;
-  for (const auto& path : paths_in(folder)) {
-    const auto name = path.filename().string();
+  for (const auto& name : storage::names_in(folder, any_name)) {
+    const auto path = folder / name;
     const auto begins = [&](std::string_view with) { return name.starts_with(with); };
     if (const auto* kind = kind_of_name(name); kind != nullptr && fs::is_regular_file(path, ec)) return {{path, kind}};
     if (!is_inner && std::ranges::any_of(inner_folders, begins) && fs::is_directory(path, ec))
@@ -104,9 +95,8 @@ std::optional<std::pair<fs::path, const kind_of_weights*>> first_weights_in(cons
 std::string seen_in(const fs::path& folder) {
   constexpr size_t most_shown = 5;
   std::vector<std::string> names;
-  std::error_code ec;
-  for (const auto& path : paths_in(folder))
-    names.push_back(core::shown(path.filename().string()) + (fs::is_directory(path, ec) ? "/" : ""));
+  for (const auto& name : storage::names_in(folder, any_name))
+    names.push_back(core::shown(name) + (storage::is_folder(folder / name) ? "/" : ""));
   if (names.empty()) return "it is empty";
   std::ranges::sort(names);
   const size_t more = names.size() > most_shown ? names.size() - most_shown : 0;

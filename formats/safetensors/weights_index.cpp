@@ -157,14 +157,10 @@ core::result<fs::path> indexed_file(const fs::path& folder, const std::string& f
 
 std::vector<fs::path> weights_indices(const fs::path& folder, std::string_view infix) {
   std::vector<fs::path> out;
-  std::error_code ec;
-  size_t seen = 0;
-  for (fs::directory_iterator at(folder, ec), end; !ec && at != end && seen < storage::max_folder_entries;
-       at.increment(ec), ++seen) {
-    const auto name = at->path().filename().string();
-    if (name.find(infix) != name.npos && name.ends_with(".json")) out.push_back(at->path());
-  }
-  std::ranges::sort(out);
+  const auto is_wanted = [&](std::string_view name) {
+    return name.find(infix) != name.npos && name.ends_with(".json");
+  };
+  for (const auto& name : storage::names_in(folder, is_wanted)) out.push_back(folder / name);
   return out;
 }
 

@@ -1,8 +1,7 @@
 // Tests folders of quant_method fp8, as DeepSeek publishes them: a weight is its code times the scale of its block.
-#include "formats/compressed/fp8.hpp"
+#include "formats/compressed/source.hpp"
 
 #include "checkpoint/convert/open_source.hpp"
-#include "formats/compressed/source.hpp"
 #include "formats/safetensors/weights_folder.hpp"
 #include "formats/source/source_reader.hpp"
 #include "kernels/base/small_floats.hpp"

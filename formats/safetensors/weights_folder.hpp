@@ -45,9 +45,6 @@ class weights_folder {
   /// Returns the tensor with that name; nothing if no file has it.
   [[nodiscard]] std::optional<tensor> find(std::string_view name) const;
 
-  /// Returns the metadata of the first file.
-  [[nodiscard]] const string_map& metadata() const { return shards_.front().metadata(); }
-
  private:
   struct place {
     uint32_t shard;

@@ -266,13 +266,12 @@ core::result<weight_compression> said_by(const std::string& config, const fs::pa
   return fail(said.error().in(fmt::format("'{}'", (folder_of(path) / model_config_file_name).string())));
 }
 
-/// Reads the folder of `path` with the values that the codes of its weights stand for. The weight of module M is
+/// Returns the tensors of `path` with the values that the codes of its weights stand for. The weight of module M is
 /// `M.weight`, in the type of the scales (bf16 for codes of 4-bit numbers). Codes, scales, zero points, and the ranges
 /// of activations, which only matter when the model runs, are not among the source's tensors. Returns bad_input with
 /// the tensor's name for parts that are missing or of another type or shape, and for columns in another order
 /// (weight_g_idx). Reading fails for a scale that is negative or not finite, and, except for fp8, for a scale of 0.
-core::result<tensor_source> read_compressed(const fs::path& path, const weight_compression& said) {
-  TROUPE_ASSIGN(auto stored, read_stored_tensors(path));
+core::result<tensor_source> decoded(stored_tensors stored, const weight_compression& said, const fs::path& path) {
   const auto in_folder = [&](const core::error& e) { return e.in(fmt::format("'{}'", path.string())); };
   if (said.fp8) {
     auto values = read_fp8(std::move(stored), *said.fp8);
@@ -310,11 +309,14 @@ core::result<tensor_source> read_compressed(const fs::path& path, const weight_c
 
 /// Opens the weights of a Hugging Face folder, with decoded values if their codes can be decoded.
 core::result<tensor_source> open_weights(const fs::path& path, const source_options& options) {
-  TROUPE_ASSIGN(const auto config, read_model_config(folder_of(path)));
-  if (options.as_stored && foreign_codes_of(config)) return read_codes_as_stored(path);
-  TROUPE_ASSIGN(const auto said, said_by(config, path));
-  if (said.is_read()) return read_compressed(path, said);
-  return options.as_stored ? read_codes_as_stored(path) : read_hugging_face_source(path);
+  TROUPE_ASSIGN(auto config, read_model_config(folder_of(path)));
+  weight_compression said;
+  if (!options.as_stored || !foreign_codes_of(config)) {
+    TROUPE_ASSIGN(said, said_by(config, path));
+  }
+  TROUPE_ASSIGN(auto stored, read_stored_tensors(path, std::move(config)));
+  if (said.is_read()) return decoded(std::move(stored), said, path);
+  return plain_source(std::move(stored), path, options.as_stored);
 }
 
 }  // namespace

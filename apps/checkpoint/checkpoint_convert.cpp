@@ -125,10 +125,8 @@ core::result<void> write_hugging_face(const weights_arguments& a) {
   TROUPE_ASSIGN(const auto type, dtype_from("--dtype", a.dtype));
   source_arguments from = a.source;
   from.wants_weights = true;
-  TROUPE_ASSIGN(const auto opened, open_described(from, a.model_config));
-  TROUPE_TRY(check_described(opened));
+  TROUPE_ASSIGN(const auto opened, open_to_export(from, a.model_config));
   const auto& s = opened.source;
-  note_unclean(a.source, s);
   conversion writing(a.source, a.output);
   checkpoint::weights_export_options options{
       .out = a.output.out, .is_folder = true, .max_shard_bytes = *shard_bytes, .type = type};

@@ -256,6 +256,13 @@ void note_unclean(const source_arguments& a, const formats::tensor_source& s) {
                       formats::shown_place(s), fmt::join(techniques, ", ")));
 }
 
+core::result<described_checkpoint> open_to_export(const source_arguments& a, const fs::path& model_config) {
+  TROUPE_ASSIGN(auto out, open_described(a, model_config));
+  TROUPE_TRY(check_described(out));
+  note_unclean(a, out.source);
+  return out;
+}
+
 std::optional<std::string> exported_name(const described_checkpoint& c, const std::string& name) {
   const bool is_tied = std::ranges::any_of(c.source.tied, [&](const auto& t) { return t.name == name; });
   if ((c.model.tied_embedding && is_tied) || name == formats::gguf_rope_factors_name) return std::nullopt;

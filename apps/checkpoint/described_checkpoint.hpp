@@ -54,6 +54,10 @@ core::result<void> check_given_description(const source_arguments& a, formats::t
 /// and grids, which only `troupe compress --clean` writes into them.
 void note_unclean(const source_arguments& a, const formats::tensor_source& s);
 
+/// Opens a checkpoint by open_described() for output that other programs open by the model's names: refuses what
+/// check_described() refuses, and calls note_unclean().
+core::result<described_checkpoint> open_to_export(const source_arguments& a, const std::filesystem::path& model_config);
+
 /// Returns the name of a tensor in a folder for transformers. Returns nothing for tensors that the folder omits: tied
 /// names, and the factors of rotary positions, which config.json contains.
 std::optional<std::string> exported_name(const described_checkpoint& c, const std::string& name);

@@ -12,8 +12,7 @@
 #include "actors/memory/state_store.hpp"
 #include "formats/names/layer_names.hpp"
 #include "formats/names/name_map.hpp"
-#include "formats/names/peft_names.hpp"
-#include "formats/source/left_out.hpp"
+#include "formats/names/wrapper_names.hpp"
 #include "formats/source/scatter_read.hpp"
 
 #include "job/compression/mask_scores.hpp"

@@ -6,7 +6,7 @@
 
 #include "checkpoint/commit/commit.hpp"
 #include "config/sections/parameter_groups.hpp"
-#include "formats/names/peft_names.hpp"
+#include "formats/names/wrapper_names.hpp"
 #include "job/blueprint.hpp"
 #include "job/model/folder_model.hpp"
 #include "job/step_options.hpp"

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
@@ -46,21 +45,12 @@ struct output_arguments {  ///< arguments of a command that writes
   bool force = false;
 };
 
+/// Returns the function that receives lines which even --quiet does not suppress: `a.note`, or one that prints to
+/// stderr.
+std::function<void(const std::string&)> say_for(const source_arguments& a);
+
 /// Passes `line` to `a.note`, or prints it to stderr unless `a` is quiet.
 void note(const source_arguments& a, const std::string& line);
-
-/// Opens the checkpoint that `a` names. Reports skipped checkpoints through `a.note`, or on stderr even if the output
-/// is quiet. States of an optimizer that numbers its parameters get the names of the model's parameters, in the order
-/// of `model_config` or of the checkpoint's own description; if that is missing or contradicts the states, they are
-/// left out, and the source's remarks say so. Sets `has_numbers` to true if an optimizer numbers its parameters;
-/// otherwise the description is not read.
-core::result<formats::tensor_source> open_checkpoint_at(const source_arguments& a,
-                                                        const std::filesystem::path& model_config = {},
-                                                        bool* has_numbers = nullptr);
-
-/// Returns the error `e`, which arose while the checkpoint of `a` was read. If the checkpoint is damaged, adds to the
-/// message the option `a.older_by`, with which an older checkpoint is used instead.
-core::error with_way_around(core::error e, const source_arguments& a);
 
 /// Reports the contents of the checkpoint that no command converts, one warning for each reason, through `a.note` or
 /// on stderr, even if the output is quiet. Commands call it if they do not show the source's remarks.

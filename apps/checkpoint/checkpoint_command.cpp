@@ -10,6 +10,7 @@
 #include "apps/base/stop_request.hpp"
 #include "apps/checkpoint/checkpoint_convert.hpp"
 #include "apps/checkpoint/checkpoint_show.hpp"
+#include "apps/checkpoint/described_checkpoint.hpp"
 #include "formats/gguf/mixture.hpp"
 
 namespace troupe::apps {

@@ -9,13 +9,13 @@
 #include "apps/base/idle_options.hpp"
 #include "apps/checkpoint/companions.hpp"
 #include "apps/checkpoint/conversion.hpp"
-#include "apps/checkpoint/model_description.hpp"
+#include "apps/checkpoint/described_checkpoint.hpp"
 #include "apps/checkpoint/output_mark.hpp"
 #include "checkpoint/convert/weights_export.hpp"
 #include "core/tensor_view.hpp"
 #include "core/text.hpp"
 #include "formats/names/name_map.hpp"
-#include "formats/names/peft_names.hpp"
+#include "formats/names/wrapper_names.hpp"
 #include "formats/report/inspect.hpp"
 
 namespace troupe::apps {
@@ -104,13 +104,12 @@ core::result<void> write_fp32(const weights_arguments& a) {
   TROUPE_TRY(refuse_idle(a.given, {{is_folder, "a folder, and OUT is one file", {"--max-shard-size"}}}));
   TROUPE_ASSIGN(const auto s, open_for_fp32(a));
   conversion writing(a.source, a.output);
-  checkpoint::weights_export_options options{
-      .out = a.output.out,
-      .form = is_folder ? checkpoint::weights_form::folder : checkpoint::weights_form::file,
-      .max_shard_bytes = *shard_bytes,
-      .exclude_frozen = a.exclude_frozen,
-      .about = file_mark(),
-      .progress = writing.progress()};
+  checkpoint::weights_export_options options{.out = a.output.out,
+                                             .is_folder = is_folder,
+                                             .max_shard_bytes = *shard_bytes,
+                                             .exclude_frozen = a.exclude_frozen,
+                                             .about = file_mark(),
+                                             .progress = writing.progress()};
   TROUPE_ASSIGN(const auto needed, needed_bytes(s, options));
   TROUPE_TRY(writing.prepare(s, kind, needed));
   options.out = writing.place().working();
@@ -126,25 +125,21 @@ core::result<void> write_hugging_face(const weights_arguments& a) {
   TROUPE_ASSIGN(const auto type, dtype_from("--dtype", a.dtype));
   source_arguments from = a.source;
   from.wants_weights = true;
-  TROUPE_ASSIGN(const auto opened, open_described(from, a.model_config));
-  const auto* s = &opened.source;
-  const auto* model = &opened.model;
-  if (model->json.empty()) return fail(no_description_of(*s));
-  TROUPE_TRY(check_parameters(opened));
-  note_unclean(a.source, *s);
+  TROUPE_ASSIGN(const auto opened, open_to_export(from, a.model_config));
+  const auto& s = opened.source;
   note_foreign_buffers(a.source, opened);
   conversion writing(a.source, a.output);
   checkpoint::weights_export_options options{
-      .out = a.output.out, .form = checkpoint::weights_form::folder, .max_shard_bytes = *shard_bytes, .type = type};
+      .out = a.output.out, .is_folder = true, .max_shard_bytes = *shard_bytes, .type = type};
   options.rename = [&](const std::string& name) { return exported_name(opened, name); };
   options.progress = writing.progress();
-  TROUPE_ASSIGN(const auto needed, needed_bytes(*s, options));
-  TROUPE_TRY(writing.prepare(*s, output_kind::folder, needed));
+  TROUPE_ASSIGN(const auto needed, needed_bytes(s, options));
+  TROUPE_TRY(writing.prepare(s, output_kind::folder, needed));
   options.out = writing.place().working();
-  TROUPE_ASSIGN(const auto report, checkpoint::export_weights(*s, options));
-  const auto config = hugging_face_config(*model, type);
+  TROUPE_ASSIGN(const auto report, checkpoint::export_weights(s, options));
+  const auto config = hugging_face_config(opened.model, type);
   TROUPE_TRY(storage::write_file_atomically(options.out / "config.json", config));
-  TROUPE_ASSIGN(const auto missing, copy_companions(*s, config, options.out));
+  TROUPE_ASSIGN(const auto missing, copy_companions(s, config, options.out));
   TROUPE_TRY(writing.commit());
   if (!missing.empty()) note(a.source, "warning: " + missing);
   say_written(writing, report);

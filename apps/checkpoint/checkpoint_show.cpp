@@ -12,7 +12,7 @@
 #include "apps/base/idle_options.hpp"
 #include "apps/base/stop_request.hpp"
 #include "apps/base/work_display.hpp"
-#include "apps/checkpoint/model_description.hpp"
+#include "apps/checkpoint/described_checkpoint.hpp"
 #include "config/document/name_map_file.hpp"
 #include "core/text.hpp"
 #include "formats/names/layer_names.hpp"
@@ -73,8 +73,8 @@ int inspect_checkpoint(const source_arguments& a, output_form form, const std::s
   quietly.as_stored = true;
   std::vector<std::string> said;
   quietly.note = [&](const std::string& line) { said.push_back(line); };
-  bool has_numbers = false;
-  const auto s = open_checkpoint_at(quietly, model_config, &has_numbers);
+  std::optional<model_description> model;
+  const auto s = open_checkpoint_at(quietly, model_config, &model);
   for (const auto& line : said)  // skips notes that are remarks of the source, because the output below contains those
     if (!s || std::ranges::find(s->found, line) == s->found.end()) note(a, line);
   if (!s) return ended_with(s.error());
@@ -82,7 +82,7 @@ int inspect_checkpoint(const source_arguments& a, output_form form, const std::s
   if (!model_config.empty()) given.emplace_back("--model-config");
   if (!a.ignored_keys.empty()) given.emplace_back("--ignore-key");
   const auto acting =
-      refuse_idle(given, {{has_numbers, "--print-map, or an optimizer that numbers its tensors", given}});
+      refuse_idle(given, {{model.has_value(), "--print-map, or an optimizer that numbers its tensors", given}});
   if (!acting) return ended_with(acting.error());
   const auto text = form == output_form::json ? formats::inspect_json(*s) : formats::inspect_text(*s);
   std::fwrite(text.data(), 1, text.size(), stdout);

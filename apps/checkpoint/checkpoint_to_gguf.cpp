@@ -3,8 +3,8 @@
 
 #include "apps/checkpoint/checkpoint_convert.hpp"
 #include "apps/checkpoint/conversion.hpp"
+#include "apps/checkpoint/described_checkpoint.hpp"
 #include "apps/checkpoint/gguf_keys.hpp"
-#include "apps/checkpoint/model_description.hpp"
 #include "checkpoint/convert/gguf_export.hpp"
 #include "core/text.hpp"
 

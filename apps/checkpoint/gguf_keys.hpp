@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "apps/checkpoint/model_description.hpp"
+#include "apps/checkpoint/described_checkpoint.hpp"
 #include "checkpoint/convert/gguf_export.hpp"
 #include "core/error.hpp"
 #include "formats/gguf/metadata.hpp"

@@ -101,8 +101,7 @@ core::result<checkpoint::gguf_export_options> gguf_options_of(const source_argum
                                                               const formats::gguf_mixture& type,
                                                               const std::string& tokenizer) {
   const auto& s = from.source;
-  if (from.model.json.empty()) return fail(no_description_of(s));
-  TROUPE_TRY(check_parameters(from));
+  TROUPE_TRY(check_described(from));
   note_foreign_buffers(a, from);
   TROUPE_ASSIGN(const auto spec, models::parse_model_spec(from.model.json, from.model.ignored_keys));
   TROUPE_ASSIGN(const auto model, gguf_model_of(spec));

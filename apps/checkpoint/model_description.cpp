@@ -1,13 +1,10 @@
 #include "apps/checkpoint/model_description.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
-#include <set>
-#include <span>
 #include <utility>
 
 #include "config/load.hpp"
@@ -15,15 +12,8 @@
 #include "core/number.hpp"
 #include "core/text.hpp"
 #include "families/rows.hpp"
-#include "formats/gguf/families.hpp"
 #include "formats/gguf/source.hpp"
-#include "formats/names/further_names.hpp"
 #include "formats/names/name_map.hpp"
-#include "formats/names/peft_names.hpp"
-#include "formats/names/tied_head.hpp"
-#include "formats/report/inspect.hpp"
-#include "formats/source/element_cast.hpp"
-#include "job/compression/mask_scores.hpp"
 #include "models/table/config_keys.hpp"
 #include "models/table/model_spec.hpp"
 #include "storage/files/atomic_file.hpp"
@@ -35,19 +25,14 @@ namespace {
 namespace fs = std::filesystem;
 using json = nlohmann::ordered_json;
 
-constexpr size_t max_depth = 64;
 constexpr const char* description_name = "config.json";
 constexpr const char* tie_key = "tie_word_embeddings";
 /// Model types outside of families/ whose head shares the embedding's weight even if config.json does not contain the
 /// key `tie_word_embeddings`, because save_pretrained() omits keys with default values.
 constexpr std::array<std::string_view, 4> tied_types{"gemma", "gemma2", "gemma3_text", "gpt_neo"};
 
-bool is_ignored(const model_description& m, std::string_view key) {
-  return std::ranges::find(m.ignored_keys, key) != m.ignored_keys.end();
-}
-
 json parsed(const std::string& text) {
-  auto out = core::parse_json<json>(text, max_depth);
+  auto out = core::parse_json<json>(text, max_description_depth);
   return out ? std::move(*out) : json();
 }
 
@@ -87,10 +72,6 @@ core::result<model_description> from_file(const fs::path& file) {
   TROUPE_ASSIGN(const auto text, storage::read_small_file(storage::real_files(), file, max_description_bytes));
   return from_text(text, fmt::format("'{}'", file.string()));
 }
-
-}  // namespace
-
-namespace {
 
 core::result<model_description> described(const formats::tensor_source& s, const fs::path& file) {
   if (!file.empty()) return from_file(file);
@@ -156,187 +137,15 @@ formats::parameter_cuts cuts_of(const model_description& m, uint32_t ranks) {
   return out;
 }
 
-namespace {
+bool ties_head(const model_description& m) {
+  return m.tied_embedding && std::ranges::find(m.ignored_keys, tie_key) == m.ignored_keys.end();
+}
 
-/// If the model's keys tie the head to the embedding but the checkpoint has different values for the head, makes the
-/// head a parameter of its own, and changes the keys accordingly.
-core::result<void> settle_head(const source_arguments& a, described_checkpoint& c) {
-  if (!c.model.tied_embedding || is_ignored(c.model, tie_key)) return {};
-  TROUPE_ASSIGN(auto settled, formats::settle_tied_head(std::move(c.source), c.model.model_type));
-  c.source = std::move(settled.source);
-  if (settled.own_values.empty()) return {};
-  note(a, "warning: " + settled.own_values);
-  auto keys = parsed(c.model.json);
+void untie_head(model_description& m) {
+  auto keys = parsed(m.json);
   keys[tie_key] = false;
-  c.model.json = keys.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
-  c.model.tied_embedding = false;
-  return {};
-}
-
-std::string shape_text(const std::vector<int64_t>& shape) { return fmt::format("({})", fmt::join(shape, ", ")); }
-
-/// Returns the weight `name`, or the weight to which the name is tied; null if the source has neither.
-const formats::tensor_entry* parameter_named(const formats::tensor_source& s, const std::string& name) {
-  using formats::tensor_kind;
-  for (const auto kind : {tensor_kind::master, tensor_kind::frozen, tensor_kind::weight})
-    if (const auto* t = formats::find_tensor(s, name, kind)) return t;
-  return nullptr;
-}
-
-tl::unexpected<core::error> mismatch(const described_checkpoint& c, const std::string& text) {
-  return fail(error_kind::mismatch, fmt::format("'{}': {}", formats::shown_place(c.source), text));
-}
-
-tl::unexpected<core::error> other_shape(const described_checkpoint& c, const std::string& name,
-                                        const std::vector<int64_t>& wanted, const std::vector<int64_t>& got) {
-  const bool turned = wanted.size() == 2 && got.size() == 2 && wanted[0] == got[1] && wanted[1] == got[0];
-  return mismatch(c, fmt::format("by the model's config.json tensor '{}' must have the shape {}, got {}{}",
-                                 formats::shown(name), shape_text(wanted), shape_text(got),
-                                 turned ? ", its transpose: GPT-2's linear layers are (in, out) in Hugging Face's "
-                                          "files, and (out, in) in nanoGPT's"
-                                        : ""));
-}
-
-/// Checks that all parameters of the model exist, with their shapes, as floating-point numbers.
-core::result<void> check_wanted(const described_checkpoint& c, std::span<const formats::wanted_tensor> wanted) {
-  const formats::name_map names(c.source);
-  std::vector<std::string> missing;
-  for (const auto& w : wanted) {
-    const auto name = names.find(w.name);
-    const auto* t = name ? parameter_named(c.source, *name) : nullptr;
-    if (t == nullptr)
-      missing.push_back(w.name);
-    else if (t->shape != w.shape)
-      return other_shape(c, *name, w.shape, t->shape);
-    else if (!formats::is_floating(t->type))
-      return mismatch(c, fmt::format("parameter '{}': wanted a floating type, got {}", formats::shown(*name),
-                                     core::name_of(t->type)));
-  }
-  if (missing.empty()) return {};
-  return mismatch(c, fmt::format("it lacks {} parameters of the model that its config.json describes, such as {}",
-                                 missing.size(), formats::first_names(missing)));
-}
-
-/// Returns the layer number in a parameter's name: the number after `layers.` or `h.`; nothing if there is none.
-std::optional<uint64_t> layer_number(std::string_view name) {
-  for (const std::string_view before : {"layers.", "h."}) {
-    if (!name.starts_with(before)) continue;
-    auto rest = name.substr(before.size());
-    if (const auto number = core::take_number<uint64_t>(rest); number && rest.starts_with('.')) return number;
-  }
-  return std::nullopt;
-}
-
-/// Compares the embedding's shape and the number of layers with the config.json of an unknown family.
-core::result<void> check_unknown_family(const described_checkpoint& c) {
-  const auto is_of_gguf = [](const auto& t) { return t.name == "token_embd.weight" || t.name.starts_with("blk."); };
-  if (std::ranges::any_of(c.source.tensors, is_of_gguf)) return fail(no_description_of(c.source));
-  const auto keys = parsed(c.model.json);
-  const auto size = [&](const char* key) {
-    const auto at = keys.is_object() ? keys.find(key) : keys.end();
-    return keys.is_object() && at != keys.end() && at->is_number_unsigned() ? std::optional(at->get<int64_t>())
-                                                                            : std::nullopt;
-  };
-  const auto vocabulary = size("vocab_size"), width = size("hidden_size"), layers = size("num_hidden_layers");
-  std::set<uint64_t> seen;
-  for (const auto& t : c.source.tensors) {
-    if (t.kind == formats::tensor_kind::moment || t.kind == formats::tensor_kind::buffer) continue;
-    const auto bare = formats::bare_name(t.name);
-    if (const auto n = layer_number(bare)) seen.insert(*n);
-    const bool is_embedding = bare == "embed_tokens.weight" || bare == formats::head_name;
-    const std::vector<int64_t> wanted{vocabulary.value_or(0), width.value_or(0)};
-    if (is_embedding && vocabulary && width && t.shape != wanted) return other_shape(c, t.name, wanted, t.shape);
-  }
-  // layers for multi-token prediction in DeepSeek's models, which follow the transformer layers
-  const auto extra = size("num_nextn_predict_layers").value_or(0);
-  const auto held = static_cast<int64_t>(seen.size());
-  if (!layers || seen.empty() || (*seen.rbegin() + 1 == seen.size() && (held == *layers || held == *layers + extra)))
-    return {};
-  return mismatch(c, fmt::format("its config.json says num_hidden_layers {}, but it holds {} layers, the last with the "
-                                 "number {}",
-                                 *layers, seen.size(), *seen.rbegin()));
-}
-
-/// Returns the names of the techniques that had begun to quantise or mask the weights of a run after `updates` updates.
-std::vector<std::string_view> techniques_after(uint64_t updates, const config::compression_section& c) {
-  std::vector<std::string_view> out;
-  if (c.weights.enabled && c.weights.schedule_offset <= updates) out.emplace_back("weight_quantization");
-  const std::array<std::pair<std::string_view, const config::pruning_section*>, 4> prunings{
-      {{"sparse_pruning", &c.sparse},
-       {"row_pruning", &c.rows},
-       {"head_pruning", &c.heads},
-       {"channel_pruning", &c.channels}}};
-  for (const auto& [name, section] : prunings)
-    if (section->enabled && section->schedule_offset <= updates) out.push_back(name);
-  return out;
-}
-
-}  // namespace
-
-void note_unclean(const source_arguments& a, const formats::tensor_source& s) {
-  const auto job = own_configuration(s);
-  if (!job) return;
-  const auto techniques = techniques_after(s.run.applied_updates.value_or(0), job->compression);
-  if (techniques.empty()) return;
-  note(a, fmt::format("warning: '{}': its run computes with {}, and the weights are written without: `troupe compress` "
-                      "with --clean writes masks and grids into them",
-                      formats::shown_place(s), fmt::join(techniques, ", ")));
-}
-
-core::result<described_checkpoint> open_described(const source_arguments& a, const fs::path& model_config) {
-  TROUPE_ASSIGN(auto source, open_checkpoint_at(a, model_config));
-  warn_of_left_out(a, source);
-  TROUPE_ASSIGN(auto model, describe_model(source, model_config, a.ignored_keys));
-  if (!model.json.empty())
-    if (const auto sizes = models::parse_model_sizes(model.json, a.ignored_keys); !sizes)
-      return fail(sizes.error().in(fmt::format("the model of '{}'", formats::shown_place(source))));
-  const auto wanted = parameters_of(model);
-  TROUPE_ASSIGN(auto named, formats::named_by_layers(std::move(source), wanted));
-  TROUPE_ASSIGN(auto single, formats::without_further_names(std::move(named), wanted));
-  described_checkpoint out{std::move(single.source), std::move(model)};
-  if (const auto& names = single.left_out; !names.empty())
-    note(a, fmt::format("warning: '{}': {} further name{} of its parameters that its model does not have {} left out, "
-                        "such as {}",
-                        formats::shown_place(out.source), names.size(), names.size() == 1 ? "" : "s",
-                        names.size() == 1 ? "is" : "are", formats::first_names(names)));
-  TROUPE_TRY(settle_head(a, out));
-  return out;
-}
-
-core::result<void> check_parameters(const described_checkpoint& c) {
-  const auto peft = c.model.json.empty() ? std::nullopt : formats::peft_finding(c.source);
-  if (peft) return fail(error_kind::mismatch, fmt::format("'{}' {}", formats::shown_place(c.source), *peft));
-  const auto wanted = parameters_of(c.model);
-  if (wanted.empty()) {
-    if (!c.source.has_layer_names) return check_unknown_family(c);
-    return tl::unexpected(formats::unnamed_layers(c.source, wanted));
-  }
-  std::vector<std::string> names;
-  for (const auto& w : wanted) names.push_back(w.name);
-  const auto strangers = formats::name_map(c.source).unexpected(names);
-  if (strangers.empty()) return check_wanted(c, wanted);
-  if (c.source.has_layer_names) return tl::unexpected(formats::unnamed_layers(c.source, wanted));
-  if (std::ranges::all_of(strangers, [](const std::string& name) { return job::is_score_name(name); }))
-    return fail(
-        error_kind::mismatch,
-        fmt::format("'{}' holds scores of masks that its run learns, such as {}, which other programs cannot load: "
-                    "`troupe compress` with --clean makes the masks permanent",
-                    formats::shown_place(c.source), formats::first_names(strangers)));
-  return fail(error_kind::mismatch,
-              fmt::format("'{}' holds {} parameters that its model does not have, such as {}: wanted {}; map the names "
-                          "with a file (--map)",
-                          formats::shown_place(c.source), strangers.size(), formats::first_names(strangers),
-                          formats::first_names(names)));
-}
-
-core::result<void> check_given_description(const source_arguments& a, formats::tensor_source s,
-                                           model_description model) {
-  if (const auto sizes = models::parse_model_sizes(model.json, model.ignored_keys); !sizes)
-    return fail(sizes.error().in("--model-config"));
-  TROUPE_ASSIGN(auto single, formats::without_further_names(std::move(s), parameters_of(model)));
-  described_checkpoint c{std::move(single.source), std::move(model)};
-  TROUPE_TRY(settle_head(a, c));
-  return check_parameters(c);
+  m.json = keys.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+  m.tied_embedding = false;
 }
 
 core::result<void> write_description(const model_description& m, const fs::path& folder) {
@@ -344,35 +153,6 @@ core::result<void> write_description(const model_description& m, const fs::path&
   auto keys = parsed(m.json);
   const bool any = erase_gguf_keys(keys, m.model_type);
   return storage::write_file_atomically(folder / description_name, any ? keys.dump(2) + "\n" : m.json);
-}
-
-namespace {
-
-/// True for a buffer of a model of a known family, except for the buffers that old versions of transformers stored: the
-/// models of known families have no buffers in their files.
-bool is_foreign_buffer(const described_checkpoint& c, const formats::tensor_entry& t) {
-  return t.kind == formats::tensor_kind::buffer && families::find(c.model.model_type) != nullptr &&
-         !formats::is_derived_buffer(formats::bare_name(t.name));
-}
-
-}  // namespace
-
-void note_foreign_buffers(const source_arguments& a, const described_checkpoint& c) {
-  std::vector<std::string> names;
-  for (const auto& t : c.source.tensors)
-    if (is_foreign_buffer(c, t)) names.push_back(t.name);
-  if (names.empty()) return;
-  note(a, fmt::format("warning: '{}': {} buffer{} that its model does not have {} left out, such as {}",
-                      formats::shown_place(c.source), names.size(), names.size() == 1 ? "" : "s",
-                      names.size() == 1 ? "is" : "are", formats::first_names(names)));
-}
-
-std::optional<std::string> exported_name(const described_checkpoint& c, const std::string& name) {
-  const bool is_tied = std::ranges::any_of(c.source.tied, [&](const auto& t) { return t.name == name; });
-  if ((c.model.tied_embedding && is_tied) || name == formats::gguf_rope_factors_name) return std::nullopt;
-  const auto* const buffer = formats::find_tensor(c.source, name, formats::tensor_kind::buffer);
-  if (buffer != nullptr && is_foreign_buffer(c, *buffer)) return std::nullopt;
-  return formats::hugging_face_name(c.model.model_type, name);
 }
 
 std::string hugging_face_config(const model_description& m, core::dtype type) {

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "apps/checkpoint/checkpoint_arguments.hpp"
 #include "config/sections/job_config.hpp"
 #include "core/dtype.hpp"
 #include "core/error.hpp"
@@ -20,6 +19,8 @@ namespace troupe::apps {
 
 /// Limit of a config.json in bytes; a larger one is refused.
 inline constexpr uint64_t max_description_bytes = uint64_t{16} << 20;
+/// Limit of the depth to which values of a config.json are nested.
+inline constexpr size_t max_description_depth = 64;
 
 struct model_description {
   std::string json;  ///< the model's config.json with Hugging Face's keys; empty if unknown
@@ -46,41 +47,13 @@ std::vector<formats::wanted_tensor> parameters_of(const model_description& m);
 /// model that cannot be split over so many ranks.
 formats::parameter_cuts cuts_of(const model_description& m, uint32_t ranks);
 
-/// An open checkpoint, and the description of the model that its weights belong to.
-struct described_checkpoint {
-  formats::tensor_source source;
-  model_description model;
-};
-
-/// Opens the checkpoint that `a` names, with its model by describe_model(). A pipeline's layers get the model's names
-/// if they are known: see named_by_layers(). A head that the model ties but that has its own values is untied, with a
-/// note; one with the embedding's values becomes a tied name: see settle_tied_head(). Further names of parameters that
-/// the model does not have are removed, with a note. Refused: keys of the model's config.json that no table has.
-core::result<described_checkpoint> open_described(const source_arguments& a, const std::filesystem::path& model_config);
-
-/// Refuses a checkpoint whose tensors are not the parameters of the model in its config.json: a missing one, an unknown
-/// one, one of another shape, one of integers, a pipeline whose layers have no names. For an unknown family, compares
-/// only the embedding's shape and the number of layers.
-core::result<void> check_parameters(const described_checkpoint& c);
-/// Checks, by check_parameters(), that a source fits the description given by --model-config, for output that contains
-/// the tensors under their own names. Further names of a parameter, and a head with values of its own, are not errors.
-core::result<void> check_given_description(const source_arguments& a, formats::tensor_source s,
-                                           model_description model);
-
-/// Notes the compression techniques that the checkpoint's run computed with and that its weights do not contain: masks
-/// and grids, which only `troupe compress --clean` writes into them.
-void note_unclean(const source_arguments& a, const formats::tensor_source& s);
+/// True if the model ties its head to the embedding, by a key that the user did not choose to ignore.
+bool ties_head(const model_description& m);
+/// Changes the description so that the head is a parameter of its own.
+void untie_head(model_description& m);
 
 /// Writes the description as config.json into `folder`; does nothing if the model is unknown.
 core::result<void> write_description(const model_description& m, const std::filesystem::path& folder);
-
-/// Notes the buffers that files for other programs omit because the model does not have them, such as a step of the
-/// run.
-void note_foreign_buffers(const source_arguments& a, const described_checkpoint& c);
-
-/// Returns the name of a tensor in a folder for transformers. Returns nothing for tensors that the folder omits: tied
-/// names, buffers that the model does not have, and the factors of rotary positions, which config.json contains.
-std::optional<std::string> exported_name(const described_checkpoint& c, const std::string& name);
 
 /// Returns config.json in the form that transformers requires, for weights in `type`.
 std::string hugging_face_config(const model_description& m, core::dtype type);

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "apps/checkpoint/model_description.hpp"
+#include "apps/checkpoint/described_checkpoint.hpp"
 #include "apps/compress/compress_arguments.hpp"
 #include "core/error.hpp"
 #include "models/compress/unit_walk.hpp"

@@ -21,8 +21,6 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-constexpr size_t max_depth = 64;
-
 core::result<config::job_config> config_of(const formats::tensor_source& s) {
   if (s.run.config.empty())
     return fail(error_kind::bad_input,
@@ -34,7 +32,7 @@ core::result<config::job_config> config_of(const formats::tensor_source& s) {
 
 core::result<void> change_model(const job::cleaning& done, model_description& m) {
   if (!done.inner && !done.heads) return {};
-  auto keys = core::parse_json<json>(m.json, max_depth);
+  auto keys = core::parse_json<json>(m.json, max_description_depth);
   if (!keys || !keys->is_object()) return fail(error_kind::bad_input, "the model's config.json is not a JSON object");
   const auto* const family = families::find(m.model_type);
   if (family == nullptr)

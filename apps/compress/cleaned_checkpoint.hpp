@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/checkpoint/model_description.hpp"
+#include "apps/checkpoint/described_checkpoint.hpp"
 #include "checkpoint/convert/trained_grid.hpp"
 #include "job/compression/clean.hpp"
 

@@ -10,7 +10,6 @@
 #include "checkpoint/convert/native_export.hpp"
 
 namespace troupe::apps {
-
 core::result<void> write_clean(const compress_arguments& a) {
   TROUPE_ASSIGN(auto opened, open_described(a.source, a.model_config));
   TROUPE_ASSIGN(const auto cleaned, clean(std::move(opened)));

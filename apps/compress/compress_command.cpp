@@ -13,7 +13,7 @@
 #include "apps/base/stop_request.hpp"
 #include "apps/checkpoint/checkpoint_arguments.hpp"
 #include "apps/checkpoint/conversion.hpp"
-#include "apps/checkpoint/model_description.hpp"
+#include "apps/checkpoint/described_checkpoint.hpp"
 #include "apps/compress/compress_clean.hpp"
 #include "apps/compress/compress_target.hpp"
 #include "apps/compress/compress_validation.hpp"

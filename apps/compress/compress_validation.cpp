@@ -6,7 +6,7 @@
 #include <array>
 #include <filesystem>
 
-#include "apps/checkpoint/model_description.hpp"
+#include "apps/checkpoint/described_checkpoint.hpp"
 #include "apps/compress/compress_target.hpp"
 #include "core/text.hpp"
 

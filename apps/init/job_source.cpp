@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "apps/checkpoint/model_description.hpp"
+#include "apps/checkpoint/described_checkpoint.hpp"
 #include "checkpoint/convert/folder_contents.hpp"
 #include "config/keys/values.hpp"
 #include "config/load.hpp"

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "apps/checkpoint/checkpoint_show.hpp"
+#include "apps/checkpoint/described_checkpoint.hpp"
 #include "apps/python/conversions.hpp"
 #include "apps/python/interruptible.hpp"
 #include "apps/python/python_error.hpp"

@@ -4,7 +4,7 @@
 
 #include <system_error>
 
-#include "formats/safetensors/older_weights.hpp"
+#include "formats/safetensors/weights_folder.hpp"
 #include "storage/files/atomic_file.hpp"
 #include "storage/files/file_system.hpp"
 
@@ -21,7 +21,7 @@ fs::path nearest_that_exists(fs::path at) {
 }
 
 /// True if an export of weights into the folder of `file` replaces or removes a file of this name.
-bool is_of_export(const fs::path& file) { return formats::safetensors_names.contain(file.filename().string()); }
+bool is_of_export(const fs::path& file) { return formats::is_weights_file_name(file.filename().string()); }
 
 /// True if an export into `folder` replaces weights of `path`, a folder or a file.
 bool replaces(const fs::path& folder, const fs::path& path) {
@@ -54,8 +54,7 @@ core::result<void> check_export(const fs::path& folder, uint64_t bytes, std::spa
   for (const char* name : {"config.json", "model.safetensors"})
     if (fs::is_directory(folder / name, e))
       return refused(error_kind::bad_input, fmt::format("'{}' is a folder", (folder / name).string()));
-  if (const auto ok = formats::check_no_other_weights(folder, formats::safetensors_names); !ok)
-    return refused(ok.error().kind, ok.error().text);
+  if (const auto ok = formats::check_no_other_weights(folder); !ok) return refused(ok.error().kind, ok.error().text);
   // only tests that a file can be made there; the destructor removes the file
   if (const auto file = storage::atomic_file::create(there / "config.json"); !file)
     return refused(file.error().kind == error_kind::no_space ? error_kind::no_space : error_kind::bad_input,

@@ -5,21 +5,19 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
-#include <nlohmann/json.hpp>
 #include <span>
+#include <string_view>
 #include <utility>
 
 #include "checkpoint/commit/commit.hpp"
 #include "checkpoint/commit/open.hpp"
+#include "checkpoint/convert/checkpoint_names.hpp"
 #include "checkpoint/convert/formats.hpp"
-#include "checkpoint/convert/unread_weights.hpp"
+#include "checkpoint/convert/no_checkpoint.hpp"
 #include "core/dangling_link.hpp"
-#include "core/json_text.hpp"
-#include "core/number.hpp"
-#include "formats/deepspeed/files.hpp"
-#include "formats/distributed/megatron_common.hpp"
-#include "formats/names/peft_names.hpp"
+#include "core/lfs_pointer.hpp"
+#include "core/source_file.hpp"
+#include "core/text.hpp"
 #include "formats/safetensors/weights_index.hpp"
 
 namespace troupe::checkpoint {
@@ -28,33 +26,53 @@ namespace {
 namespace fs = std::filesystem;
 using core::refused;
 
-constexpr const char* universal_latest_name = "latest_universal";
-constexpr size_t max_folder_name_bytes = 255;
-/// Maximum number of checkpoint names that one message lists.
-constexpr size_t max_tags_shown = 8;
-/// Number of names in a folder that are examined to find out whether it is the folder of a DeepSpeed tag. Limited,
-/// because a folder of another kind, such as one of data, may hold many more.
-constexpr size_t max_names_of_tag = 4096;
 /// Maximum depth of nested folders that are examined.
 constexpr int max_folder_depth = 4;
 
-/// Beginnings of the names of numbered checkpoint folders, in front of the number: transformers' Trainer and
-/// Accelerate, torchtitan, and others.
-constexpr std::array<std::string_view, 7> numbered_stems{"checkpoint-", "checkpoint_", "step-", "step_",
-                                                         "epoch-",      "epoch_",      "iter_"};
 constexpr std::array<std::string_view, 2> inner_names{"checkpoints", "checkpoint"};
 constexpr std::string_view trainer_state_name = "trainer_state.json";
-constexpr uint64_t max_adapter_config_bytes = uint64_t{1} << 20;
+/// Maximum number of checkpoint names that one message lists.
+constexpr size_t max_names_shown = 8;
+/// Number of bytes at the start of a file that the formats compare.
+constexpr size_t file_start_bytes = 10;
 
-bool is_plain_name(std::string_view name) {
-  return !name.empty() && name.size() <= max_folder_name_bytes && name != "." && name != ".." &&
-         name.find_first_of(std::string_view("/\0", 2)) == std::string_view::npos;
+/// Returns the first format that is certain by `compare(format)`, or else the first that is possible; null if there is
+/// none.
+template <class Compare>
+core::result<const formats::source_format*> likest_format(const Compare& compare) {
+  const formats::source_format* likest = nullptr;
+  for (const auto* format : all_formats) {
+    TROUPE_ASSIGN(const formats::likeness found, compare(*format));
+    if (found == formats::likeness::certain) return format;
+    if (found == formats::likeness::possible && likest == nullptr) likest = format;
+  }
+  return likest;
 }
 
-/// Returns the name in a small text file, such as DeepSpeed's `latest`.
-core::result<std::string> tag_in(const fs::path& path) {
-  TROUPE_ASSIGN(const auto text, storage::read_small_file(storage::real_files(), path, max_latest_bytes));
-  return formats::tag_from(text);
+/// Returns the format of a folder that contains exactly one checkpoint; null if the folder is of no format. Returns an
+/// error (io) if the folder cannot be listed.
+core::result<const formats::source_format*> format_of_folder(const fs::path& folder) {
+  return likest_format([&](const formats::source_format& f) { return f.in_folder(folder); });
+}
+
+/// Returns the format of a file or of the shards that an index lists. Refused: a file of no format, a Git LFS pointer,
+/// an index that read_weights_index() refuses.
+core::result<const formats::source_format*> format_of_file(const fs::path& file) {
+  const auto of_start = [&](const formats::file_start& start) {
+    return likest_format(
+        [&](const formats::source_format& f) -> core::result<formats::likeness> { return f.in_file(start); });
+  };
+  if (formats::is_index_name(file)) {
+    TROUPE_ASSIGN(const auto weights, formats::read_weights_index(file));
+    return of_start({.first_shard = weights.front().second});
+  }
+  TROUPE_ASSIGN(const auto opened, core::source_file::open(file));
+  TROUPE_TRY(core::refuse_lfs_pointer(opened));
+  std::array<std::byte, file_start_bytes> start{};
+  const auto got = std::span(start).first(static_cast<size_t>(std::min<uint64_t>(start.size(), opened.size())));
+  TROUPE_TRY(opened.read(0, got));
+  TROUPE_ASSIGN(const auto* format, of_start({.bytes = got}));
+  return format != nullptr ? core::result<const formats::source_format*>(format) : fail(no_file_of_weights(file));
 }
 
 /// True if a folder contains a checkpoint of Troupe, even a damaged one.
@@ -72,115 +90,9 @@ bool latest_is_ours(const fs::path& root) {
   return latest && *latest && (*latest)->seal;
 }
 
-/// Calls `see(entry)` for each entry of a folder until it returns true; returns true if it did.
-template <class See>
-bool any_in(const fs::path& folder, const See& see) {
-  std::error_code ec;
-  size_t seen = 0;
-  for (fs::directory_iterator at(folder, ec), end; !ec && at != end && seen < storage::max_folder_entries;
-       at.increment(ec), ++seen)
-    if (see(*at)) return true;
-  return false;
-}
-
-/// Returns the error that refuses an adapter's folder; nothing for any other folder.
-std::optional<core::error> adapter_in(const fs::path& folder) {
-  if (!storage::is_there(folder / formats::adapter_config_name) && formats::adapter_weights_in(folder).empty())
-    return std::nullopt;
-  const auto text =
-      storage::read_small_file(storage::real_files(), folder / formats::adapter_config_name, max_adapter_config_bytes);
-  const auto keys = text ? core::parse_json(*text) : tl::make_unexpected(core::json_problem{});
-  const auto said = [&](const char* key) {
-    if (!keys || !keys->is_object()) return std::string();
-    const auto at = keys->find(key);
-    return at != keys->end() && at->is_string() ? core::shown(at->get<std::string>()) : std::string();
-  };
-  const auto kind = said("peft_type"), base = said("base_model_name_or_path");
-  return core::error{
-      error_kind::bad_input,
-      fmt::format("'{}' holds a PEFT adapter{}, not a whole model: merge it into {} first {}", folder.string(),
-                  kind.empty() ? "" : fmt::format(" ({})", kind),
-                  base.empty() ? "its base model" : fmt::format("its base model, '{}',", base), formats::merge_by)};
-}
-
-/// Returns "it is empty", or "it holds a.txt, plots/ and 7 more": the contents of a folder that is not a checkpoint.
-std::string seen_in(const fs::path& folder) {
-  constexpr size_t most_shown = 5;
-  std::vector<std::string> names;
-  any_in(folder, [&](const fs::directory_entry& e) {
-    std::error_code ec;
-    names.push_back(core::shown(e.path().filename().string()) + (e.is_directory(ec) ? "/" : ""));
-    return false;
-  });
-  if (names.empty()) return "it is empty";
-  std::ranges::sort(names);
-  const size_t more = names.size() > most_shown ? names.size() - most_shown : 0;
-  names.resize(names.size() - more);
-  return fmt::format("it holds {}{}", fmt::join(names, ", "), more > 0 ? fmt::format(" and {} more", more) : "");
-}
-
-/// Returns why a folder of no format is not a checkpoint: what it is instead, or which files would identify one.
-core::error no_checkpoint(const fs::path& path) {
-  const auto refusal = [&](const std::string& why) {
-    return core::error{error_kind::bad_input, fmt::format("'{}' is not a checkpoint: it {}", path.string(), why)};
-  };
-  for (const auto infix : {formats::safetensors_index_infix, formats::torch_index_infix})
-    if (const auto all = formats::weights_indices(path, infix); all.size() > 1)
-      return refusal(fmt::format("has {} index files of weights: name one of them, such as '{}'", all.size(),
-                                 all.front().string()));
-  if (auto adapter = adapter_in(path)) return std::move(*adapter);
-  if (const auto unread = unread_weights_in(path)) return refusal("holds " + *unread);
-  return refusal(fmt::format("holds {}; {}", lacking_signs(), seen_in(path)));
-}
-
-struct numbered_folder {
-  std::string name;
-  uint64_t number = 0;
-};
-
-/// Returns the number that follows `stem` in `name`; nothing for any other name.
-std::optional<uint64_t> number_behind(std::string_view name, std::string_view stem) {
-  return name.starts_with(stem) ? core::number_of<uint64_t>(name.substr(stem.size())) : std::nullopt;
-}
-
-/// Returns the folders in `root` whose names are `stem` and a number, the highest number first.
-std::vector<numbered_folder> numbered_in(const fs::path& root, std::string_view stem) {
-  std::vector<numbered_folder> out;
-  any_in(root, [&](const fs::directory_entry& e) {
-    auto name = e.path().filename().string();
-    std::error_code ec;
-    if (const auto number = number_behind(name, stem); number && e.is_directory(ec))
-      out.push_back({std::move(name), *number});
-    return false;
-  });
-  std::ranges::sort(
-      out, [](const auto& a, const auto& b) { return std::pair(b.number, a.name) < std::pair(a.number, b.name); });
-  return out;
-}
-
-/// Returns DeepSpeed's tags in a folder: those with numbers first, the highest number first, then those without.
-std::vector<std::string> tags_in(const fs::path& root) {
-  std::vector<std::pair<std::optional<uint64_t>, std::string>> found;
-  any_in(root, [&](const fs::directory_entry& e) {
-    std::error_code ec;
-    if (!e.is_directory(ec) ||
-        (!formats::holds_deepspeed_files(e.path(), max_names_of_tag) && !storage::is_folder(e.path() / "zero")))
-      return false;
-    const auto name = e.path().filename().string();
-    const auto digits = name.find_last_not_of("0123456789");
-    const auto stem = digits == name.npos ? std::string_view() : std::string_view(name).substr(0, digits + 1);
-    found.emplace_back(number_behind(name, stem), name);
-    return false;
-  });
-  std::ranges::sort(found, std::greater());
-  std::vector<std::string> out;
-  for (auto& [number, name] : found) out.push_back(std::move(name));
-  return out;
-}
-
 std::string listed_names(const std::vector<std::string>& names) {
   std::vector<std::string> some;
-  for (size_t i = 0; i < std::min(names.size(), max_tags_shown); ++i) some.push_back(core::shown(names[i]));
+  for (size_t i = 0; i < std::min(names.size(), max_names_shown); ++i) some.push_back(core::shown(names[i]));
   const auto more = names.size() > some.size() ? fmt::format(" and {} more", names.size() - some.size()) : "";
   return fmt::format("{}{}", fmt::join(some, ", "), more);
 }
@@ -242,29 +154,20 @@ std::vector<found_checkpoint> numbered_checkpoints(const fs::path& root, int dep
   for (const auto stem : numbered_stems) {
     const auto all = numbered_in(root, stem);
     const bool is_trainers = stem.starts_with("checkpoint");
-    const auto is_one = [&](const numbered_folder& f) {
-      return contents_of_folder(root / f.name, depth + 1).has_value();
-    };
+    const auto is_one = [&](const std::string& name) { return contents_of_folder(root / name, depth + 1).has_value(); };
     if (all.empty() || (!is_trainers && std::ranges::none_of(all, is_one))) continue;
     std::vector<found_checkpoint> out;
-    for (const auto& f : all) out.push_back({root / f.name, f.name});
+    for (const auto& name : all) out.push_back({root / name, name});
     return out;
   }
   return {};
 }
 
-/// The parts of a trainer's checkpoint that a folder has, judged by file names: `run` is true if it has
-/// trainer_state.json, `states` if it has an optimizer's states.
-struct trainer_parts {
-  bool run = false, states = false;
-};
-trainer_parts parts_in(const fs::path& folder, int depth) {
-  trainer_parts out{storage::is_there(folder / trainer_state_name), false};
-  const auto inside = contents_of_folder(folder, depth + 1);
-  if (!inside || inside->checkpoints.front().problem) return out;
+/// True if the chosen checkpoint of a folder has an optimizer's states, judged by file names.
+bool has_states(const core::result<folder_contents>& inside) {
+  if (!inside || inside->checkpoints.front().problem) return false;
   const auto& first = inside->checkpoints.front();
-  out.states = first.format != nullptr && first.format->has_states(first.path);
-  return out;
+  return first.format != nullptr && first.format->has_states(first.path);
 }
 
 /// Returns why the newest checkpoint, all.front(), is not complete: it cannot be found, or it lacks a kind of file that
@@ -275,14 +178,16 @@ std::optional<core::error> cut_short(const std::vector<found_checkpoint>& all, i
   if (!inside) return inside.error();
   if (inside->checkpoints.front().problem) return inside->checkpoints.front().problem;
   if (all.size() < 2) return std::nullopt;
-  const auto own = parts_in(newest.path, depth), before = parts_in(all[1].path, depth);
+  const auto& before = all[1];
   std::vector<std::string> missing;
-  if (before.run && !own.run) missing.emplace_back(trainer_state_name);
-  if (before.states && !own.states) missing.emplace_back("optimizer's states");
+  if (storage::is_there(before.path / trainer_state_name) && !storage::is_there(newest.path / trainer_state_name))
+    missing.emplace_back(trainer_state_name);
+  if (!has_states(inside) && has_states(contents_of_folder(before.path, depth + 1)))
+    missing.emplace_back("optimizer's states");
   if (missing.empty()) return std::nullopt;
   return core::error{error_kind::bad_input,
                      fmt::format("'{}' has no {}, which {} has: it was not saved completely", newest.path.string(),
-                                 fmt::join(missing, " and no "), all[1].name)};
+                                 fmt::join(missing, " and no "), before.name)};
 }
 
 /// Finds the checkpoints below a folder that is no checkpoint itself or only has weights; nothing if there are none.
@@ -331,8 +236,9 @@ std::optional<folder_contents> deeper_in(const fs::path& path, int depth) {
 bool any_has_states(const folder_contents& c, int depth) {
   constexpr size_t most = 3;
   const auto newest = std::span(c.checkpoints).first(std::min(most, c.checkpoints.size()));
-  return std::ranges::any_of(
-      newest, [&](const found_checkpoint& one) { return !one.name.empty() && parts_in(one.path, depth).states; });
+  return std::ranges::any_of(newest, [&](const found_checkpoint& one) {
+    return !one.name.empty() && has_states(contents_of_folder(one.path, depth + 1));
+  });
 }
 
 core::result<folder_contents> contents_of_folder(const fs::path& path, int depth) {
@@ -343,7 +249,7 @@ core::result<folder_contents> contents_of_folder(const fs::path& path, int depth
   const auto ours = [&] { return only({path, "", &troupe_format}); };
   if (storage::is_there(path / manifest_file_name)) return ours();
   if (const auto latest = path / latest_file_name; storage::is_there(latest)) {
-    TROUPE_ASSIGN(const auto name, tag_in(latest));
+    TROUPE_ASSIGN(const auto name, newest_named_in(latest));
     // The named folder may be missing, because a checkpoint of Troupe may still have its working name, or it may be
     // damaged: open_checkpoint() finds or skips it.
     if ((step_of(name) || latest_is_ours(path)) &&
@@ -355,12 +261,12 @@ core::result<folder_contents> contents_of_folder(const fs::path& path, int depth
     return named;
   }
   if (const auto latest = path / universal_latest_name; storage::is_there(latest)) {
-    const auto name = tag_in(latest);
+    const auto name = newest_named_in(latest);
     return name ? contents_of_named(path, latest, *name, depth) : fail(name.error());
   }
-  if (const auto latest = path / formats::megatron_latest_name; storage::is_there(latest)) {
-    TROUPE_ASSIGN(const auto folder, formats::megatron_folder(path));
-    return contents_of_tag(path, folder.filename().string(), fmt::format("'{}' names", latest.string()), depth);
+  if (const auto latest = path / megatron_latest_name; storage::is_there(latest)) {
+    TROUPE_ASSIGN(const auto name, newest_numbered_in(latest));
+    return contents_of_tag(path, name, fmt::format("'{}' names", latest.string()), depth);
   }
   const auto found = format_of_folder(path);
   const auto* own = found ? *found : nullptr;
@@ -398,16 +304,20 @@ core::result<folder_contents> look_into(const fs::path& path, const std::optiona
   return contents_of_tag(is_inside ? inner : path, *tag, "the requested tag is", 0);
 }
 
-core::result<const formats::source_format*> recognise(const fs::path& path, const std::optional<std::string>& tag) {
-  std::string last;
-  for (auto contents = look_into(path, tag);; contents = look_into(fs::path(last))) {
-    if (!contents) return fail(contents.error());
-    const auto& first = contents->checkpoints.front();
-    if (first.problem) return fail(*first.problem);
-    if (first.format != nullptr) return first.format;
-    if (first.path.string() == last) return refused(fmt::format("'{}' is not a checkpoint", last));
-    last = first.path.string();
+core::result<found_checkpoint> with_format(found_checkpoint c) {
+  for (int steps = 0; !c.problem && c.format == nullptr; ++steps) {
+    if (steps == max_folder_depth) return refused(fmt::format("'{}' is not a checkpoint", c.path.string()));
+    TROUPE_ASSIGN(auto inside, look_into(c.path));
+    c = std::move(inside.checkpoints.front());
   }
+  if (c.problem) return fail(*c.problem);
+  return c;
+}
+
+core::result<const formats::source_format*> recognise(const fs::path& path) {
+  TROUPE_ASSIGN(auto contents, look_into(path));
+  TROUPE_ASSIGN(const auto chosen, with_format(std::move(contents.checkpoints.front())));
+  return chosen.format;
 }
 
 fs::path checkpoints_below(const fs::path& path) {

@@ -17,9 +17,8 @@ namespace troupe::checkpoint {
 struct found_checkpoint {
   std::filesystem::path path;
   std::string name;  ///< path below the searched path: `checkpoint-20`; empty: that path itself
-  const formats::source_format* format =
-      nullptr;                           ///< format of the checkpoint; null: unknown until look_into(path) is called
-  std::optional<core::error> problem{};  ///< reason why `path` is no checkpoint, or not complete
+  const formats::source_format* format = nullptr;  ///< format of the checkpoint; null: with_format() finds it
+  std::optional<core::error> problem{};            ///< reason why `path` is no checkpoint, or not complete
 };
 
 /// The checkpoints in a folder that a person named, in the order in which they are tried, and notes about them.
@@ -42,9 +41,12 @@ struct folder_contents {
 core::result<folder_contents> look_into(const std::filesystem::path& path,
                                         const std::optional<std::string>& tag = std::nullopt);
 
+/// Returns the checkpoint with its format, for which its path is looked into until the format is known. Returns the
+/// error of the checkpoint if it has a problem.
+core::result<found_checkpoint> with_format(found_checkpoint c);
+
 /// Returns the format of the checkpoint that look_into() chooses.
-core::result<const formats::source_format*> recognise(const std::filesystem::path& path,
-                                                      const std::optional<std::string>& tag = {});
+core::result<const formats::source_format*> recognise(const std::filesystem::path& path);
 
 /// Returns `path`, or the folder `checkpoints` in it if the chosen checkpoint is there.
 std::filesystem::path checkpoints_below(const std::filesystem::path& path);

@@ -1,36 +1,28 @@
-// Lists all formats of checkpoints that Troupe opens, its own and those of formats/rows.hpp, and finds the format of a
-// path. Leaves folders of several checkpoints to folder_contents.hpp.
+// Lists the formats of checkpoints that Troupe opens. A new format requires a source_format, defined next to the
+// format's reader, and an entry here; code that handles all formats names none of them.
 #pragma once
 
-#include <algorithm>
 #include <array>
-#include <filesystem>
-#include <string>
 
-#include "checkpoint/commit/format.hpp"
-#include "core/error.hpp"
-#include "formats/rows.hpp"
+#include "checkpoint/commit/open_native.hpp"
+#include "formats/compressed/source.hpp"
+#include "formats/deepspeed/source.hpp"
+#include "formats/deepspeed/universal_source.hpp"
+#include "formats/distributed/source.hpp"
+#include "formats/gguf/source.hpp"
 #include "formats/source/source_format.hpp"
+#include "formats/weights/torch.hpp"
 
 namespace troupe::checkpoint {
 
-/// All formats: Troupe's own, then foreign_formats, which says how one of several is chosen.
-inline constexpr auto all_formats = [] {
-  std::array<const formats::source_format*, 1 + formats::foreign_formats.size()> out{&troupe_format};
-  std::ranges::copy(formats::foreign_formats, out.begin() + 1);
-  return out;
-}();
-
-/// Returns the format of a folder that contains exactly one checkpoint; null if the folder is of no format. Returns an
-/// error (io) if the folder cannot be listed.
-core::result<const formats::source_format*> format_of_folder(const std::filesystem::path& folder);
-
-/// Returns the format of a file or of the shards that an index lists. Refused: a file of no format, a Git LFS pointer,
-/// an index that read_weights_index() refuses.
-core::result<const formats::source_format*> format_of_file(const std::filesystem::path& file);
-
-/// Returns the files by which folders of all formats are recognised, for the error message about a folder that has none
-/// of them: "neither manifest.json nor latest (Troupe), no ... and no ...".
-std::string lacking_signs();
+/// All formats: Troupe's own, then those of other programs. If several of them recognise a path, the first one in this
+/// list that is certain of it is chosen, or else the first one that finds it possible (see `likeness`).
+inline constexpr std::array<const formats::source_format*, 7> all_formats{&troupe_format,
+                                                                          &formats::universal_format,
+                                                                          &formats::distributed_format,
+                                                                          &formats::deepspeed_format,
+                                                                          &formats::hugging_face_format,
+                                                                          &formats::torch_format,
+                                                                          &formats::gguf_format};
 
 }  // namespace troupe::checkpoint

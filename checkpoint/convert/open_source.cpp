@@ -8,21 +8,17 @@
 #include <utility>
 
 #include "checkpoint/commit/commit.hpp"
-#include "checkpoint/commit/format.hpp"
 #include "checkpoint/commit/open.hpp"
+#include "checkpoint/commit/open_native.hpp"
 #include "checkpoint/convert/part_of_model.hpp"
 #include "formats/compressed/foreign.hpp"
-#include "formats/names/layer_names.hpp"
 #include "formats/names/name_map.hpp"
 #include "formats/names/name_rules.hpp"
-#include "formats/names/peft_names.hpp"
 #include "formats/names/wrapper_names.hpp"
 #include "formats/report/verify.hpp"
 #include "formats/safetensors/weights_folder.hpp"
 #include "formats/safetensors/weights_index.hpp"
-#include "formats/source/left_out.hpp"
 #include "formats/source/source_reader.hpp"
-#include "formats/trainer/numbered_states.hpp"
 #include "formats/trainer/trainer.hpp"
 #include "formats/weights/hugging_face.hpp"
 #include "formats/weights/torch.hpp"
@@ -31,9 +27,6 @@ namespace troupe::checkpoint {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// Maximum number of nested folders through which open_one() follows a path to a checkpoint.
-constexpr int max_steps_down = 4;
 
 // The steps of open_source(), in the order in which it takes them; each is defined below the one that calls it.
 
@@ -195,13 +188,7 @@ core::result<formats::tensor_source> open_among(const found_checkpoint& c, const
 }
 
 core::result<formats::tensor_source> open_one(found_checkpoint c, const formats::source_options& options) {
-  for (int steps = 0; !c.problem && c.format == nullptr; ++steps) {
-    if (steps == max_steps_down)
-      return fail(error_kind::bad_input, fmt::format("'{}' is not a checkpoint", c.path.string()));
-    TROUPE_ASSIGN(auto inside, look_into(c.path));
-    c = std::move(inside.checkpoints.front());
-  }
-  if (c.problem) return fail(*c.problem);
+  TROUPE_ASSIGN(c, with_format(std::move(c)));
   TROUPE_ASSIGN(auto opened, c.format->open(c.path, options));
   TROUPE_ASSIGN(auto whole, completed(std::move(opened), c, options));
   return chosen_of_two(std::move(whole), c, options);
@@ -263,15 +250,6 @@ core::result<formats::tensor_source> chosen_of_two(formats::tensor_source single
   return single;
 }
 
-/// Adds the states that Trainer and Accelerate keep next to the weights, named after the parameters if their order is
-/// known.
-core::result<formats::tensor_source> with_states(formats::tensor_source weights) {
-  TROUPE_ASSIGN(auto out, formats::with_trainer_states(std::move(weights)));
-  // An error is ignored: a caller that knows the model may still assign the states by the model's order of parameters.
-  if (!out.parameter_order.empty()) static_cast<void>(formats::name_states(out, formats::parameters_of(out)));
-  return out;
-}
-
 /// Returns the text of config.json in the folder or in the one above it: DeepSpeed and FSDP save into a subfolder of
 /// the trainer's folder, which has the model's description. Empty if neither has one that can be read.
 std::string config_above(const fs::path& folder) {
@@ -280,32 +258,17 @@ std::string config_above(const fs::path& folder) {
   return model ? std::move(*model) : std::string();
 }
 
-/// Refuses a source whose weights are codes that Troupe cannot decode. With source_options::as_stored it adds a remark
-/// about them instead.
-core::result<void> judge_codes(formats::tensor_source& s, const formats::source_options& options) {
-  auto codes = formats::foreign_codes_of(s);
-  if (!codes) codes = formats::foreign_codes_of(s.run.model);
-  if (!codes) return {};
-  if (!options.as_stored) return fail(formats::foreign_refusal(formats::shown_place(s), *codes));
-  if (codes->method.empty()) return {};  // say_unread() has added a remark about tensors of types that are not read
-  s.remarks.push_back(fmt::format(
-      "weights are quantised with {} ({}) and are shown as they are stored: no command can decode their values",
-      codes->method, codes->sign));
-  return {};
-}
-
 core::result<formats::tensor_source> completed(formats::tensor_source s, const found_checkpoint& c,
                                                const formats::source_options& options) {
   if (c.format->has_trainer_files && storage::is_folder(c.path)) {
-    TROUPE_ASSIGN(s, with_states(std::move(s)));
+    TROUPE_ASSIGN(s, formats::with_trainer_states(std::move(s)));
   }
   if (c.format->lies_below_config && !c.format->has_trainer_files) formats::say_other_trainer_step(s);
   if (c.format->lies_below_config && s.run.model.empty() && !s.folder.empty()) s.run.model = config_above(s.folder);
   if (const auto part = storage::is_folder(c.path) ? std::nullopt : part_of_model(c.path)) s.remarks.push_back(*part);
   if (!c.format->has_module_names) return s;
-  TROUPE_TRY(judge_codes(s, options));
+  TROUPE_TRY(formats::judge_codes(s, options.as_stored));
   TROUPE_ASSIGN(auto out, formats::unwrapped(std::move(s)));
-  if (const auto found = formats::peft_finding(out)) out.remarks.push_back("it " + *found);
   if (const auto adapter = storage::is_folder(c.path) ? formats::unused_adapter_in(c.path) : std::nullopt)
     out.remarks.push_back(std::string(formats::left_out_mark) + *adapter);
   return out;

@@ -12,7 +12,6 @@
 #include "core/system_error.hpp"
 #include "core/tensor_view.hpp"
 #include "formats/safetensors/header.hpp"
-#include "formats/safetensors/older_weights.hpp"
 #include "formats/safetensors/weights_index.hpp"
 #include "formats/source/element_cast.hpp"
 #include "formats/source/source_reader.hpp"
@@ -41,20 +40,15 @@ struct output_shard {
   std::vector<const exported_weight*> holds;
 };
 
-enum class file_format : uint8_t { safetensors, torch };
-
 /// The assignment of the written weights to files, and the folder of these files.
 struct output_layout {
   fs::path folder;        ///< folder that contains the files
   bool is_folder = true;  ///< the caller named a folder, which may hold an older export; else one file
-  file_format format = file_format::safetensors;
+  bool is_torch = false;  ///< the one file is one of torch.save, else all files are of safetensors
   std::vector<output_shard> shards;
   uint64_t tensor_bytes = 0;
 
-  [[nodiscard]] const formats::weights_names& names() const {
-    return format == file_format::torch ? formats::torch_names : formats::safetensors_names;
-  }
-  [[nodiscard]] fs::path index() const { return folder / names().index(); }
+  [[nodiscard]] fs::path index() const { return folder / formats::index_file_name; }
 };
 
 /// Reports the written bytes to the caller. Any thread may call it, but only one at a time.
@@ -160,39 +154,25 @@ core::result<void> write_torch_file(const formats::tensor_source& from, const ou
   return formats::write_torch_archive(shard.path, tensors, shared, {}, about);
 }
 
-/// Divides the weights over files by size. In files of torch.save, weights that are tied share one storage, so they are
-/// in one file and counted once; in safetensors each is a tensor of its own and counted.
+/// Divides the weights over files by size.
 core::result<std::vector<output_shard>> shards_of(const weights& all, const weights_export_options& options,
                                                   const output_layout& layout) {
-  const bool torch = layout.format == file_format::torch;
+  std::vector<output_shard> out;
+  if (!layout.is_folder) {
+    auto& file = out.emplace_back(output_shard{options.out, {}});
+    for (const auto& w : all) file.holds.push_back(&w);
+    return out;
+  }
   std::vector<uint64_t> sizes;
-  std::vector<const exported_weight*> counted;
-  for (const auto& w : all)
-    if (!torch || !w.is_tied) {
-      sizes.push_back(bytes_of(w));
-      counted.push_back(&w);
-    }
-  const auto plan =
-      formats::plan_shards(sizes, layout.is_folder ? std::max<uint64_t>(options.max_shard_bytes, 1) : UINT64_MAX);
+  for (const auto& w : all) sizes.push_back(bytes_of(w));
+  const auto plan = formats::plan_shards(sizes, std::max<uint64_t>(options.max_shard_bytes, 1));
   if (plan.size() > formats::max_shards)
     return fail(error_kind::limit, fmt::format("{} files would be needed at {} bytes a file, at most {} are allowed",
                                                plan.size(), options.max_shard_bytes, formats::max_shards));
-  std::vector<output_shard> out;
-  std::map<const formats::tensor_entry*, size_t> place;
   for (size_t s = 0; s < plan.size(); ++s) {
-    auto& shard = out.emplace_back();
-    if (!layout.is_folder)
-      shard.path = options.out;
-    else
-      shard.path =
-          layout.folder / (plan.size() == 1 ? layout.names().single() : layout.names().shard(s + 1, plan.size()));
-    for (const size_t i : plan[s]) {
-      shard.holds.push_back(counted[i]);
-      place.emplace(counted[i]->from, s);
-    }
+    auto& shard = out.emplace_back(output_shard{layout.folder / formats::weights_file_name(s + 1, plan.size()), {}});
+    for (const size_t i : plan[s]) shard.holds.push_back(&all[i]);
   }
-  for (const auto& w : all)
-    if (torch && w.is_tied) out[place[w.from]].holds.push_back(&w);
   return out;
 }
 
@@ -203,13 +183,12 @@ bool has_torch_ending(const fs::path& out) {
 
 core::result<output_layout> layout_of(const weights& all, const weights_export_options& options) {
   output_layout out;
-  out.is_folder =
-      options.form == weights_form::by_name ? !names_weights_file(options.out) : options.form == weights_form::folder;
-  if (out.is_folder ? options.torch_files : keeps_bytes_once(options)) out.format = file_format::torch;
+  out.is_folder = options.is_folder || !names_weights_file(options.out);
+  out.is_torch = keeps_bytes_once(options);
   out.folder = out.is_folder ? options.out : options.out.parent_path();
   if (out.folder.empty()) out.folder = ".";
   for (const auto& w : all)
-    if (out.format == file_format::safetensors || !w.is_tied) out.tensor_bytes += bytes_of(w);
+    if (!out.is_torch || !w.is_tied) out.tensor_bytes += bytes_of(w);
   TROUPE_ASSIGN(auto shards, shards_of(all, options, out));
   out.shards = std::move(shards);
   return out;
@@ -223,7 +202,7 @@ core::result<void> check_room(const fs::path& folder, uint64_t needed) {
               fmt::format("'{}' has {} bytes free, the export needs {}", folder.string(), space.available, needed));
 }
 
-/// Writes the shards. Returns safetensors files under their working names; torch's files have their final names
+/// Writes the shards. Returns safetensors files under their working names; a file of torch.save has its final name
 /// already.
 core::result<std::vector<storage::atomic_file>> write_shards(const formats::tensor_source& from,
                                                              const output_layout& layout,
@@ -231,7 +210,7 @@ core::result<std::vector<storage::atomic_file>> write_shards(const formats::tens
                                                              progress_teller& progress) {
   std::vector<storage::atomic_file> written;
   for (const auto& shard : layout.shards) {
-    if (layout.format == file_format::torch) {
+    if (layout.is_torch) {
       TROUPE_TRY(write_torch_file(from, shard, about, progress));
       continue;
     }
@@ -252,12 +231,7 @@ core::result<storage::atomic_file> write_index(const output_layout& layout) {
   for (const auto& s : layout.shards)
     for (const auto* w : s.holds) map.emplace_back(w->name, s.path.filename().string());
   std::ranges::sort(map);
-  TROUPE_ASSIGN(const auto text, formats::format_weights_index(map, layout.tensor_bytes));
-  auto file = storage::atomic_file::create(layout.index());
-  if (!file) return file;
-  TROUPE_TRY(file->write(text));
-  TROUPE_TRY(file->sync());
-  return file;
+  return formats::write_weights_index(layout.index(), map, layout.tensor_bytes);
 }
 
 /// Removes files that an earlier export left in the folder.
@@ -265,7 +239,7 @@ core::result<void> remove_older(const output_layout& layout) {
   if (!layout.is_folder) return {};
   std::vector<std::string> kept;
   for (const auto& s : layout.shards) kept.push_back(s.path.filename().string());
-  return formats::remove_older_weights(layout.folder, layout.names(), kept);
+  return formats::remove_older_weights(layout.folder, kept);
 }
 
 core::result<void> write_all(const formats::tensor_source& from, const output_layout& layout,
@@ -286,7 +260,7 @@ core::result<void> write_all(const formats::tensor_source& from, const output_la
 bool names_weights_file(const fs::path& out) { return out.extension() == ".safetensors" || has_torch_ending(out); }
 
 bool keeps_bytes_once(const weights_export_options& options) {
-  return options.form != weights_form::folder && has_torch_ending(options.out);
+  return !options.is_folder && has_torch_ending(options.out);
 }
 
 core::result<weights> weights_of(const formats::tensor_source& from, const weights_export_options& options) {
@@ -322,7 +296,7 @@ core::result<weights_export_report> export_weights(const formats::tensor_source&
   TROUPE_ASSIGN(const auto all, weights_of(from, options));
   TROUPE_ASSIGN(const auto layout, layout_of(all, options));
   const auto& folder = layout.folder;
-  if (layout.is_folder) TROUPE_TRY(formats::check_no_other_weights(folder, layout.names()));
+  if (layout.is_folder) TROUPE_TRY(formats::check_no_other_weights(folder));
   std::error_code ec;
   const bool made = layout.is_folder && fs::create_directories(folder, ec);
   if (ec)

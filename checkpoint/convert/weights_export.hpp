@@ -18,19 +18,15 @@
 
 namespace troupe::checkpoint {
 
-enum class weights_form : uint8_t {
-  by_name,  ///< a file if names_weights_file() is true for the output, else a folder
-  file,     ///< one file: of torch.save if its name ends in .pt, .pth or .bin, else of safetensors
-  folder,   ///< files of at most max_shard_bytes (a larger tensor has its own file), with an index if there are several
-};
-
 /// True if the name is that of one file: `*.safetensors`, `*.pt`, `*.pth`, `*.bin`.
 bool names_weights_file(const std::filesystem::path& out);
 
 struct weights_export_options {
+  /// One file if names_weights_file() is true: of torch.save if its name ends in .pt, .pth or .bin, else of
+  /// safetensors. Else a folder of safetensors files of at most max_shard_bytes (a larger tensor has its own file),
+  /// with an index if there are several.
   std::filesystem::path out;
-  weights_form form = weights_form::by_name;
-  bool torch_files = false;  ///< true: a folder gets `pytorch_model*.bin` instead of `model*.safetensors`
+  bool is_folder = false;  ///< true: `out` is a folder, whatever its name
   uint64_t max_shard_bytes = formats::default_shard_bytes;
   bool exclude_frozen = false;
   core::dtype type = core::dtype::f32;  ///< written type of trained parameters and floating-point buffers
@@ -66,12 +62,11 @@ struct exported_weight {
 core::result<std::vector<exported_weight>> weights_of(const formats::tensor_source& from,
                                                       const weights_export_options& options);
 
-/// Writes the weights. In safetensors a tied name has its own bytes; in torch's files it shares its tensor's storage in
-/// the same file. Memory: two blocks of parallel_output.hpp or streamed_file.hpp and the lists of names, whatever the
-/// tensors' sizes. All safetensors files are synced before the first is renamed; torch's appear one after the other,
-/// the index last. Files of an earlier export under these names are replaced or removed. Refused before a byte is
-/// written: a name that occurs twice, too little space (with needed and free bytes), nothing to write, a folder with
-/// weights under other names.
+/// Writes the weights. In safetensors a tied name has its own bytes; in a file of torch.save it shares its tensor's
+/// storage. Memory: two blocks of parallel_output.hpp or streamed_file.hpp and the lists of names, whatever the
+/// tensors' sizes. All files of a folder are synced before the first is renamed. Files of an earlier export under these
+/// names are replaced or removed. Refused before a byte is written: a name that occurs twice, too little space (with
+/// needed and free bytes), nothing to write, a folder with weights under other names.
 core::result<weights_export_report> export_weights(const formats::tensor_source& from,
                                                    const weights_export_options& options);
 

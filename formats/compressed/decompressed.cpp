@@ -135,4 +135,26 @@ core::result<std::unique_ptr<storage::input_file>> decompressed_weights::open(st
   return std::make_unique<values_file>(weights_, files);
 }
 
+void add_decompressed(tensor_source& s, std::vector<decompressed_weight> weights) {
+  if (weights.empty()) return;
+  const auto number = static_cast<uint32_t>(s.files.size());
+  uint64_t at = 0;
+  for (auto& w : weights) {
+    const auto& m = w.matrix;
+    w.begin_bytes = at;
+    tensor_entry entry{w.name,
+                       tensor_kind::weight,
+                       {},
+                       m.scheme.value_type(),
+                       {static_cast<int64_t>(m.rows), static_cast<int64_t>(m.columns)},
+                       {}};
+    entry.pieces.push_back({number, 0, m.rows * m.columns, at, {}});
+    s.tensors.push_back(std::move(entry));
+    at += bytes_of(w);
+  }
+  s.files.push_back({.path = s.folder / "the values of compressed weights",
+                     .bytes = at,
+                     .view = std::make_shared<decompressed_weights>(std::move(weights))});
+}
+
 }  // namespace troupe::formats

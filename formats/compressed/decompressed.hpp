@@ -24,11 +24,6 @@ struct stored_part {
   uint64_t offset_bytes = 0;
 };
 
-/// Size of a block of codes that share one scale; the last blocks of a weight may be smaller.
-struct scale_blocks {
-  uint64_t rows = 1, columns = 1;
-};
-
 /// One compressed weight, and where its codes, scales and zero points are stored.
 struct decompressed_weight {
   std::string name;
@@ -37,7 +32,8 @@ struct decompressed_weight {
   std::optional<stored_part> zeros{};
   float global_scale = 1;
   bool one_scale = false;  ///< true: one scale applies to the whole weight
-  /// Size of the blocks if the scales are a matrix with one scale for each block; the scheme's groups are then ignored.
+  /// Size of the blocks if the scales are a matrix with one scale for each block, of which the last may be smaller; the
+  /// scheme's groups are then ignored.
   std::optional<scale_blocks> blocks{};
   uint64_t begin_bytes = 0;  ///< byte offset of this weight's first value among the decoded values of all weights
 };
@@ -54,5 +50,9 @@ class decompressed_weights final : public source_view {
  private:
   std::vector<decompressed_weight> weights_;  ///< the weights, ascending by begin_bytes
 };
+
+/// Adds `weights` to `s`: a tensor for each, which holds all of its values, and a virtual file of these values. Sets
+/// begin_bytes of the weights. Call complete() afterwards.
+void add_decompressed(tensor_source& s, std::vector<decompressed_weight> weights);
 
 }  // namespace troupe::formats

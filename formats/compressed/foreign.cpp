@@ -171,6 +171,18 @@ std::optional<foreign_codes> foreign_codes_of(const tensor_source& s) {
   return std::nullopt;
 }
 
+core::result<void> judge_codes(tensor_source& s, bool as_stored) {
+  auto codes = foreign_codes_of(s);
+  if (!codes) codes = foreign_codes_of(s.run.model);
+  if (!codes) return {};
+  if (!as_stored) return fail(foreign_refusal(shown_place(s), *codes));
+  if (codes->method.empty()) return {};  // say_unread() has added a remark about tensors of types that are not read
+  s.remarks.push_back(fmt::format(
+      "weights are quantised with {} ({}) and are shown as they are stored: no command can decode their values",
+      codes->method, codes->sign));
+  return {};
+}
+
 core::error foreign_refusal(const std::string& place, const foreign_codes& codes) {
   if (codes.method.empty())
     return {core::error_kind::bad_input,

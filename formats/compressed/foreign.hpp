@@ -27,6 +27,10 @@ std::optional<foreign_codes> foreign_codes_of(std::string_view config);
 /// moments do not count.
 std::optional<foreign_codes> foreign_codes_of(const tensor_source& s);
 
+/// Refuses a source whose weights are codes, by its tensors or by the text of config.json in source_run::model. If
+/// `as_stored` is true, adds a remark about them instead.
+core::result<void> judge_codes(tensor_source& s, bool as_stored);
+
 /// Returns the error that explains why no weights can be read from `place`, and how to get whole weights.
 core::error foreign_refusal(const std::string& place, const foreign_codes& codes);
 

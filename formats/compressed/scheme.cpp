@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "core/json_text.hpp"
@@ -217,22 +216,41 @@ std::string without_quantization_config(const std::string& config) {
   return keys->dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
-core::result<std::optional<std::vector<scheme_group>>> read_schemes(const std::string& config) {
-  const auto keys = core::parse_json<json>(config, max_depth);
-  if (!keys || !keys->is_object()) return std::nullopt;
-  const auto said = keys->find(std::string(quantization_config_key));
-  if (said == keys->end() || !said->is_object()) return std::nullopt;
-  const auto method = said->find("quant_method");
-  if (method == said->end() || *method != std::string(compressed_tensors_method)) return std::nullopt;
+namespace {
+
+/// Reads the blocks of fp8, whose description in config.json is `said`. Refused (bad_input): codes other than E4M3,
+/// blocks that are not two numbers above 0.
+core::result<scale_blocks> blocks_in(const json& said) {
+  const auto format = said.find("fmt");
+  if (format != said.end() && format->is_string() && *format != "e4m3")
+    return refused(
+        fmt::format("{}.fmt: wanted e4m3, got '{}'", quantization_config_key, shown(format->get<std::string>())));
+  scale_blocks out;
+  const auto size = said.find("weight_block_size");
+  if (size == said.end() || size->is_null()) return out;
+  const bool is_pair = size->is_array() && size->size() == 2 && (*size)[0].is_number_unsigned() &&
+                       (*size)[1].is_number_unsigned() && (*size)[0] > 0 && (*size)[1] > 0;
+  if (!is_pair)
+    return refused(fmt::format("{}.weight_block_size: two whole numbers above 0 were wanted, got {}",
+                               quantization_config_key,
+                               shown(size->dump(-1, ' ', false, json::error_handler_t::replace))));
+  out.rows = (*size)[0].get<uint64_t>();
+  out.columns = (*size)[1].get<uint64_t>();
+  return out;
+}
+
+/// Reads the groups of compressed-tensors, whose description in config.json is `said`; an empty list if it leaves the
+/// weights as they are. Groups of activations alone are left out. Refused (bad_input): a malformed description, and
+/// layouts, strategies and widths that are not read.
+core::result<std::vector<scheme_group>> groups_in(const json& said) {
   const std::string where(quantization_config_key);
-  if (rotates_weights(*said)) return refused(where + ".transform_config: transformed weights are not supported");
-  if (leaves_zeros_out(*said)) return refused(where + ".sparsity_config: sparse weights are not supported");
-  const auto groups = said->find("config_groups");
-  if (groups == said->end() || !groups->is_object() || groups->empty()) {
-    const bool is_dense =
-        said->contains("sparsity_config") || (said->contains("format") && (*said)["format"] == "dense");
-    const auto cache = said->find("kv_cache_scheme");
-    if (is_dense || (cache != said->end() && cache->is_object())) return std::vector<scheme_group>();
+  if (rotates_weights(said)) return refused(where + ".transform_config: transformed weights are not supported");
+  if (leaves_zeros_out(said)) return refused(where + ".sparsity_config: sparse weights are not supported");
+  const auto groups = said.find("config_groups");
+  if (groups == said.end() || !groups->is_object() || groups->empty()) {
+    const bool is_dense = said.contains("sparsity_config") || (said.contains("format") && said["format"] == "dense");
+    const auto cache = said.find("kv_cache_scheme");
+    if (is_dense || (cache != said.end() && cache->is_object())) return std::vector<scheme_group>();
     return refused(where + ".config_groups: wanted at least one group of modules, got none");
   }
   std::vector<scheme_group> out;
@@ -242,7 +260,7 @@ core::result<std::optional<std::vector<scheme_group>>> read_schemes(const std::s
     if (group.is_object() && group.contains("weights") && group["weights"].is_null()) continue;
     if (!group.is_object() || !group.contains("weights") || !group["weights"].is_object())
       return refused(at + ".weights: an object was wanted");
-    const weights_reader format(group, at), whole(*said, where);
+    const weights_reader format(group, at), whole(said, where);
     const auto text = format.text("format", whole.text("format", "").c_str());
     const auto layout = compressed_layout_from(text);
     if (!layout)
@@ -257,6 +275,24 @@ core::result<std::optional<std::vector<scheme_group>>> read_schemes(const std::s
         if (target.is_string()) read.targets.push_back(target.get<std::string>());
     if (read.targets.empty()) return refused(at + ".targets: wanted at least one name of a module, got none");
     out.push_back(std::move(read));
+  }
+  return out;
+}
+
+}  // namespace
+
+core::result<weight_compression> compression_in(const std::string& config) {
+  weight_compression out;
+  const auto keys = core::parse_json<json>(config, max_depth);
+  if (!keys || !keys->is_object()) return out;
+  const auto said = keys->find(std::string(quantization_config_key));
+  if (said == keys->end() || !said->is_object()) return out;
+  const auto method = said->find("quant_method");
+  if (method == said->end()) return out;
+  if (*method == std::string(fp8_method)) {
+    TROUPE_ASSIGN(out.fp8, blocks_in(*said));
+  } else if (*method == std::string(compressed_tensors_method)) {
+    TROUPE_ASSIGN(out.groups, groups_in(*said));
   }
   return out;
 }

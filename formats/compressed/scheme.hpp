@@ -1,5 +1,5 @@
-// How the linear weights of a folder are compressed: the formats of compressed-tensors that are read and written, and
-// the key of config.json that describes them. Owns names and keys; leaves the arithmetic to
+// How the linear weights of a folder are compressed: the formats of compressed-tensors that are read and written, fp8,
+// and the key of config.json that describes them. Owns names and keys; leaves the arithmetic to
 // kernels/compress/weight_codes.hpp.
 #pragma once
 
@@ -18,7 +18,7 @@ namespace troupe::formats {
 
 inline constexpr std::string_view quantization_config_key = "quantization_config";
 inline constexpr std::string_view compressed_tensors_method = "compressed-tensors";
-/// Value of quant_method in config.json for the FP8 weights that DeepSeek publishes; fp8.hpp reads them.
+/// Value of quant_method in config.json for the FP8 weights that DeepSeek publishes.
 inline constexpr std::string_view fp8_method = "fp8";
 
 /// How the codes of a weight are stored in its tensors.
@@ -75,10 +75,25 @@ struct scheme_group {
   std::vector<std::string> targets;
   weight_scheme scheme;
 };
-/// Reads the groups of a config.json. Returns nothing if it has no quantization_config of compressed-tensors, and an
-/// empty list if that leaves the weights as they are. Groups of activations alone are left out. Returns an error
-/// that names the key for a malformed configuration and for layouts, strategies and widths that are not read.
-core::result<std::optional<std::vector<scheme_group>>> read_schemes(const std::string& config);
+
+/// Rows and columns of a weight that share a scale; 0 if config.json names no blocks.
+struct scale_blocks {
+  uint64_t rows = 0, columns = 0;
+};
+
+/// The compression of linear weights that a config.json states.
+struct weight_compression {
+  std::optional<scale_blocks> fp8;                  ///< set if the method is fp8
+  std::optional<std::vector<scheme_group>> groups;  ///< set if the method is compressed-tensors
+
+  /// True if the method is one that is read here, even if it compresses no weight.
+  [[nodiscard]] bool is_read() const { return fp8 || groups; }
+  /// True if weights are stored as codes, and not only the ranges of activations or of a cache.
+  [[nodiscard]] bool has_codes() const { return fp8 || (groups && !groups->empty()); }
+};
+/// Returns the compression that the text of a config.json states. Returns an error that names the key for a malformed
+/// description, for fp8 with codes other than E4M3, and for layouts, strategies and widths that are not read.
+core::result<weight_compression> compression_in(const std::string& config);
 
 /// Returns the compression scheme of a module; null if no group names the module or its class.
 const weight_scheme* find_scheme(const std::vector<scheme_group>& groups, std::string_view module);

@@ -7,17 +7,23 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <set>
 #include <span>
+#include <utility>
 
+#include "core/math.hpp"
 #include "core/tensor_view.hpp"
+#include "core/text.hpp"
 #include "formats/compressed/decompressed.hpp"
 #include "formats/compressed/foreign.hpp"
-#include "formats/compressed/fp8.hpp"
 #include "formats/compressed/stored_weight.hpp"
+#include "formats/safetensors/weights_folder.hpp"
 #include "formats/source/element_cast.hpp"
-#include "formats/source/left_out.hpp"
 #include "formats/source/source_reader.hpp"
+#include "formats/source/tensor_source.hpp"
+#include "formats/trainer/trainer.hpp"
 #include "formats/weights/hugging_face.hpp"
+#include "storage/files/file_system.hpp"
 
 namespace troupe::formats {
 namespace {
@@ -164,6 +170,83 @@ std::string layouts_of(const std::vector<scheme_group>& groups) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
+/// Returns the source with the tensors of decoded weights, as one whose weights are not compressed. `layouts` names the
+/// layouts of the stored weights; empty if no weight is compressed.
+core::result<tensor_source> with_values(tensor_source out, std::vector<decompressed_weight> weights,
+                                        const std::string& layouts) {
+  add_decompressed(out, std::move(weights));
+  say_unread(out.remarks, out.unread);
+  if (!layouts.empty()) out.format = fmt::format("Hugging Face, {}", layouts);
+  out.run.model = without_quantization_config(out.run.model);
+  TROUPE_TRY(complete(out));
+  return out;
+}
+
+constexpr std::string_view weight_end = ".weight";
+constexpr std::array<std::string_view, 2> scale_ends{".weight_scale_inv", ".weight_scale"};
+/// Endings of the names of tensors that hold ranges of activations, after the name of a module with fp8 weights.
+constexpr std::array<std::string_view, 5> range_ends{".input_scale", ".activation_scale", ".output_scale", ".k_scale",
+                                                     ".v_scale"};
+
+/// Returns the rows and columns of `codes` that one scale of `scales` covers, from the shape of `scales`: the blocks
+/// `said` of config.json, the whole weight, or one row. Refused: any other shape, and types that scales cannot have.
+core::result<scale_blocks> blocks_of(const tensor_entry& codes, const tensor_entry& scales, const scale_blocks& said) {
+  const auto rows = static_cast<uint64_t>(codes.shape[0]), columns = static_cast<uint64_t>(codes.shape[1]);
+  const uint64_t count = core::numel_of(scales.shape);
+  if (!is_floating(scales.type) || scales.type == core::dtype::f64)
+    return refused(fmt::format("tensor '{}': scales of fp32, bf16 or fp16 were wanted, got {}", shown(scales.name),
+                               core::name_of(scales.type)));
+  if (said.rows > 0 && scales.shape.size() == 2) {
+    const uint64_t down = core::div_up(rows, said.rows), across = core::div_up(columns, said.columns);
+    if (static_cast<uint64_t>(scales.shape[0]) == down && static_cast<uint64_t>(scales.shape[1]) == across) return said;
+  } else if (count == 1) {
+    return scale_blocks{rows, columns};
+  } else if (count == rows) {
+    return scale_blocks{1, columns};
+  }
+  return refused(fmt::format(
+      "tensor '{}': its shape [{}] does not fit {} x {} codes{}", shown(scales.name), fmt::join(scales.shape, ", "),
+      rows, columns, said.rows > 0 ? fmt::format(" in blocks of {} x {}", said.rows, said.columns) : std::string()));
+}
+
+/// Returns the source with decoded values for each E4M3 matrix `M.weight` of `stored`, in the type of its scales. The
+/// scales are `M.weight_scale_inv` or `M.weight_scale`; despite the first name both are factors of the codes, for the
+/// whole weight, for each row or for each block. Scales and the ranges of activations are left out. Returns an error
+/// that names the tensor if scales are missing or of another type or shape, or codes are not a matrix.
+core::result<tensor_source> read_fp8(stored_tensors stored, const scale_blocks& blocks) {
+  auto& out = stored.source;
+  const auto entry_of = [&](const std::string& name) { return find_tensor(out, name, tensor_kind::weight); };
+  std::vector<decompressed_weight> weights;
+  std::set<std::string> used;
+  for (const auto& name : stored.in_e4m3) {
+    const auto& codes = *entry_of(name);
+    if (!name.ends_with(weight_end) || codes.shape.size() != 2 || codes.pieces.empty())
+      return refused(fmt::format("tensor '{}' of F8_E4M3 [{}]: only weights of linear layers, M.weight, can be decoded",
+                                 shown(name), fmt::join(codes.shape, ", ")));
+    const auto module = name.substr(0, name.size() - weight_end.size());
+    const tensor_entry* scales = nullptr;
+    for (const auto end : scale_ends)
+      if (scales == nullptr) scales = entry_of(module + std::string(end));
+    if (scales == nullptr)
+      return refused(fmt::format("tensor '{}': its scales, '{}{}', are missing or have a type that is not supported",
+                                 shown(name), shown(module), scale_ends.front()));
+    TROUPE_ASSIGN(const auto of, blocks_of(codes, *scales, blocks));
+    decompressed_weight w{.name = name, .matrix = {}, .codes = {}, .scales = {}};
+    w.matrix = {.rows = static_cast<uint64_t>(codes.shape[0]),
+                .columns = static_cast<uint64_t>(codes.shape[1]),
+                .scheme = {.layout = compressed_layout::float_quantized, .bits = 8, .scale_type = scales->type}};
+    w.codes = {out.files[codes.pieces.front().file], codes.pieces.front().offset_bytes};
+    w.scales = {out.files[scales->pieces.front().file], scales->pieces.front().offset_bytes};
+    w.blocks = of;
+    used.insert(name);
+    for (const auto end : scale_ends) used.insert(module + std::string(end));
+    for (const auto end : range_ends) used.insert(module + std::string(end));
+    weights.push_back(std::move(w));
+  }
+  std::erase_if(out.tensors, [&](const tensor_entry& t) { return used.contains(t.name); });
+  return with_values(std::move(out), std::move(weights), "fp8");
+}
+
 }  // namespace
 
 std::string compressed_refusal(const fs::path& path) {
@@ -175,51 +258,27 @@ std::string compressed_refusal(const fs::path& path) {
 
 namespace {
 
-/// The keys of config.json that describe how the folder's weights are compressed.
-struct said_of_weights {
-  bool is_compressed = false;  ///< true: config.json names a method that is read, even if it compresses no weight
-  bool has_codes = false;      ///< true: some weights are stored as codes
-};
-
-core::result<said_of_weights> weights_by_config(const fs::path& path) {
-  TROUPE_ASSIGN(const auto config, read_model_config(folder_of(path)));
+/// Returns the compression that `config`, the text of config.json next to the weights at `path`, states.
+core::result<weight_compression> said_by(const std::string& config, const fs::path& path) {
   if (const auto codes = foreign_codes_of(config)) return fail(foreign_refusal(path.string(), *codes));
-  const auto in_file = [&](const core::error& e) {
-    return fail(e.in(fmt::format("'{}'", (folder_of(path) / model_config_file_name).string())));
-  };
-  const auto blocks = read_fp8_blocks(config);
-  if (!blocks) return in_file(blocks.error());
-  const auto groups = read_schemes(config);
-  if (!groups) return in_file(groups.error());
-  return said_of_weights{blocks->has_value() || groups->has_value(),
-                         blocks->has_value() || (groups->has_value() && !(*groups)->empty())};
+  auto said = compression_in(config);
+  if (said) return said;
+  return fail(said.error().in(fmt::format("'{}'", (folder_of(path) / model_config_file_name).string())));
 }
 
-}  // namespace
-
-core::result<bool> is_compressed_folder(const fs::path& path) {
-  const auto said = weights_by_config(path);
-  return said ? core::result<bool>(said->is_compressed) : fail(said.error());
-}
-
-core::result<bool> has_coded_weights(const fs::path& path) {
-  const auto said = weights_by_config(path);
-  return said ? core::result<bool>(said->has_codes) : fail(said.error());
-}
-
-core::result<tensor_source> read_compressed_source(const fs::path& path) {
-  TROUPE_ASSIGN(auto stored, read_stored_tensors(path));
+/// Returns the tensors of `path` with the values that the codes of its weights stand for. The weight of module M is
+/// `M.weight`, in the type of the scales (bf16 for codes of 4-bit numbers). Codes, scales, zero points, and the ranges
+/// of activations, which only matter when the model runs, are not among the source's tensors. Returns bad_input with
+/// the tensor's name for parts that are missing or of another type or shape, and for columns in another order
+/// (weight_g_idx). Reading fails for a scale that is negative or not finite, and, except for fp8, for a scale of 0.
+core::result<tensor_source> decoded(stored_tensors stored, const weight_compression& said, const fs::path& path) {
   const auto in_folder = [&](const core::error& e) { return e.in(fmt::format("'{}'", path.string())); };
-  const auto blocks = read_fp8_blocks(stored.source.run.model);
-  if (!blocks) return fail(in_folder(blocks.error()));
-  if (*blocks) {
-    auto values = fp8_source(std::move(stored), **blocks);
+  if (said.fp8) {
+    auto values = read_fp8(std::move(stored), *said.fp8);
     if (!values) return fail(in_folder(values.error()));
     return values;
   }
-  const auto groups = read_schemes(stored.source.run.model);
-  if (!groups) return fail(in_folder(groups.error()));
-  if (!*groups) return refused(fmt::format("'{}': config.json has no quantization_config", path.string()));
+  const auto& groups = *said.groups;
 
   std::map<std::string_view, module_parts> modules;
   for (const auto& t : stored.source.tensors) {
@@ -228,25 +287,11 @@ core::result<tensor_source> read_compressed_source(const fs::path& path) {
   }
   std::erase_if(modules, [](const auto& m) { return !m.second.contains("weight_scale"); });
 
-  weight_finder finder(stored, **groups);
+  weight_finder finder(stored, groups);
   std::vector<decompressed_weight> weights;
-  std::vector<tensor_entry> entries;
-  const auto number = static_cast<uint32_t>(stored.source.files.size());
-  uint64_t at = 0;
   for (const auto& [module, parts] : modules) {
     auto weight = finder.weight_of(module, parts);
     if (!weight) return fail(in_folder(weight.error()));
-    weight->begin_bytes = at;
-    const auto& m = weight->matrix;
-    const auto type = m.scheme.value_type();
-    entries.push_back({weight->name,
-                       tensor_kind::weight,
-                       {},
-                       type,
-                       {static_cast<int64_t>(m.rows), static_cast<int64_t>(m.columns)},
-                       {}});
-    entries.back().pieces.push_back({number, 0, m.rows * m.columns, at, {}});
-    at += m.rows * m.columns * core::size_of(type);
     weights.push_back(std::move(*weight));
   }
   tensor_source out = stored.source;
@@ -255,21 +300,52 @@ core::result<tensor_source> read_compressed_source(const fs::path& path) {
     return is_one_of(suffix, attention_suffixes) ||
            (modules.contains(module) && (suffix == "weight" || is_one_of(suffix, own_suffixes)));
   });
-  out.tensors.insert(out.tensors.end(), entries.begin(), entries.end());
   for (const auto& t : out.tensors)
     if (stored.in_e4m3.contains(t.name) && !modules.contains(halves_of(t.name).first))
       return refused(
           fmt::format("'{}': tensor '{}.weight_scale' is missing", path.string(), shown(halves_of(t.name).first)));
-  say_unread(out.remarks, out.unread);
-  if (!(*groups)->empty()) out.format = fmt::format("Hugging Face, {}", layouts_of(**groups));
-  out.run.model = without_quantization_config(out.run.model);
-  if (!weights.empty()) {
-    out.files.push_back({.path = out.folder / "the values of compressed weights",
-                         .bytes = at,
-                         .view = std::make_shared<decompressed_weights>(std::move(weights))});
-  }
-  TROUPE_TRY(complete(out));
-  return out;
+  return with_values(std::move(out), std::move(weights), layouts_of(groups));
 }
+
+/// Opens the weights of a Hugging Face folder, with decoded values if their codes can be decoded.
+core::result<tensor_source> open_weights(const fs::path& path, const source_options& options) {
+  TROUPE_ASSIGN(auto config, read_model_config(folder_of(path)));
+  weight_compression said;
+  if (!options.as_stored || !foreign_codes_of(config)) {
+    TROUPE_ASSIGN(said, said_by(config, path));
+  }
+  TROUPE_ASSIGN(auto stored, read_stored_tensors(path, std::move(config)));
+  if (said.is_read()) return decoded(std::move(stored), said, path);
+  return plain_source(std::move(stored), path, options.as_stored);
+}
+
+}  // namespace
+
+core::result<weight_compression> compression_of(const fs::path& path) {
+  TROUPE_ASSIGN(const auto config, read_model_config(folder_of(path)));
+  return said_by(config, path);
+}
+
+constexpr source_format hugging_face_format{
+    .described = "weights in safetensors files",
+    .lacks = "no model.safetensors or pytorch_model.bin (Hugging Face)",
+    .file_kind = "a safetensors file",
+    .in_folder = [](const fs::path& folder) -> core::result<likeness> {
+      if (storage::is_there(folder / single_file_name) || storage::is_there(folder / index_file_name))
+        return likeness::certain;
+      const auto index = find_weights_index(folder, index_file_name, safetensors_index_infix);
+      return index ? likeness::possible : likeness::none;
+    },
+    .in_file =
+        [](const file_start& start) {
+          const bool is_header = start.byte(8) == '{';
+          return is_header || start.first_shard.ends_with(".safetensors") ? likeness::possible : likeness::none;
+        },
+    .has_states = has_optimizer_file,
+    .open = open_weights,
+    .is_model_folder = true,
+    .has_module_names = true,
+    .has_trainer_files = true,
+};
 
 }  // namespace troupe::formats

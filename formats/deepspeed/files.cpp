@@ -3,14 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 #include <system_error>
 #include <tuple>
 
 #include "core/number.hpp"
-#include "core/source_file.hpp"
-#include "core/text.hpp"
-#include "formats/safetensors/header.hpp"
-
 namespace troupe::formats {
 namespace {
 
@@ -103,28 +100,6 @@ bool holds_deepspeed_files(const fs::path& folder, size_t most) {
       return true;
   }
   return false;
-}
-
-std::string tag_from(std::string_view text) {
-  text = core::trimmed(text.substr(0, text.find('\n')), " \t\r");
-  while (text.starts_with("./")) text.remove_prefix(2);
-  while (text.size() > 1 && text.ends_with('/')) text.remove_suffix(1);
-  return std::string(text);
-}
-
-core::result<fs::path> tag_folder(const fs::path& path, std::optional<std::string> tag, const char* latest_file) {
-  std::error_code ec;
-  if (!tag) {
-    if (!fs::exists(path / latest_file, ec)) return path;
-    TROUPE_ASSIGN(const auto file, core::source_file::open(path / latest_file));
-    tag.emplace(std::min<size_t>(file.size(), max_deepspeed_tag_bytes + 1), '\0');
-    TROUPE_TRY(file.read(0, std::as_writable_bytes(std::span(*tag))));
-    if (tag->size() <= max_deepspeed_tag_bytes) tag = tag_from(*tag);
-  }
-  if (tag->empty() || tag->size() > max_deepspeed_tag_bytes || *tag == "." || *tag == ".." ||
-      tag->find('/') != tag->npos || tag->find('\0') != tag->npos)
-    return refused(fmt::format("'{}' is not a valid name of a checkpoint in '{}'", shown(*tag), path.string()));
-  return path / *tag;
 }
 
 core::result<deepspeed_files> list_deepspeed_files(const fs::path& folder, model_file_names names) {

@@ -1,12 +1,8 @@
-// Sorts the files of a DeepSpeed checkpoint by their names: ranks, layers, and the tag that `latest` names. Owns the
-// rules of names; opens no file except `latest`.
+// Sorts the files of a DeepSpeed checkpoint by their names: ranks and layers. Owns the rules of names; opens no file.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
-#include <optional>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include "core/error.hpp"
@@ -16,8 +12,6 @@ namespace troupe::formats {
 
 /// Maximum number of files in one folder.
 inline constexpr size_t max_deepspeed_files = 1 << 16;
-/// Maximum length in bytes of a tag's name in `latest`.
-inline constexpr size_t max_deepspeed_tag_bytes = 255;
 
 struct deepspeed_file {
   std::filesystem::path path;
@@ -37,15 +31,6 @@ struct deepspeed_files {
 
 /// True if the folder has a file of DeepSpeed's among its first `most` names.
 bool holds_deepspeed_files(const std::filesystem::path& folder, size_t most = storage::max_folder_entries);
-
-/// Returns the name in a file such as `latest`: its first line without blanks and a carriage return around it, `./` in
-/// front and slashes at the end, which people and scripts leave there.
-std::string tag_from(std::string_view text);
-
-/// Returns the folder of `tag` below `path`; without a tag the folder that the text file `latest_file` in `path` names,
-/// or `path` itself if there is no such file.
-core::result<std::filesystem::path> tag_folder(const std::filesystem::path& path, std::optional<std::string> tag,
-                                               const char* latest_file = "latest");
 
 /// The names that the model file of a rank may have. In a universal folder it also exists under its name of stage 3, so
 /// that every stage loads it; with `both` that second file is left out of the list.

@@ -10,10 +10,11 @@
 #include "formats/deepspeed/ranks.hpp"
 #include "formats/deepspeed/run.hpp"
 #include "formats/names/layer_names.hpp"
-#include "formats/source/left_out.hpp"
 
 namespace troupe::formats {
 namespace {
+
+namespace fs = std::filesystem;
 
 /// Adds the tensors of one pipeline stage to `to`. A tied parameter has a copy in each stage that uses it; only the
 /// first copy is added.
@@ -40,9 +41,7 @@ std::string format_of(const deepspeed_part& part, const deepspeed_grid& grid) {
 
 }  // namespace
 
-core::result<tensor_source> read_deepspeed_source(const std::filesystem::path& path,
-                                                  const std::optional<std::string>& tag) {
-  TROUPE_ASSIGN(const auto folder, tag_folder(path, tag));
+core::result<tensor_source> read_deepspeed_source(const fs::path& folder) {
   TROUPE_ASSIGN(const auto files, list_deepspeed_files(folder));
 
   std::vector<source_file> numbered;
@@ -102,5 +101,18 @@ core::result<tensor_source> read_deepspeed_source(const std::filesystem::path& p
   if (grid.stages == 1 && files.layers.empty()) return out;
   return with_kept_names(std::move(*out));
 }
+
+constexpr source_format deepspeed_format{
+    .described = "a DeepSpeed checkpoint",
+    .in_folder = [](const fs::path& folder) -> core::result<likeness> {
+      std::error_code ec;
+      if (const fs::directory_iterator at(folder, ec); ec)
+        return fail(error_kind::io, fmt::format("cannot list '{}': {}", folder.string(), ec.message()));
+      return holds_deepspeed_files(folder) ? likeness::certain : likeness::none;
+    },
+    .open = [](const fs::path& folder, const source_options&) { return read_deepspeed_source(folder); },
+    .has_module_names = true,
+    .lies_below_config = true,
+};
 
 }  // namespace troupe::formats

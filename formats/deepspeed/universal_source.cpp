@@ -16,7 +16,6 @@
 #include "formats/deepspeed/run.hpp"
 #include "formats/names/layer_names.hpp"
 #include "formats/safetensors/header.hpp"
-#include "formats/source/left_out.hpp"
 #include "formats/torch/pieces.hpp"
 
 namespace troupe::formats {
@@ -226,13 +225,21 @@ core::result<void> universal_reader::add_model(const deepspeed_files& files) {
 
 }  // namespace
 
-core::result<tensor_source> read_universal_source(const fs::path& path) {
-  TROUPE_ASSIGN(const auto folder, tag_folder(path, std::nullopt, "latest_universal"));
-  std::error_code ec;
-  if (!fs::is_directory(folder / "zero", ec))
-    return refused(fmt::format("'{}' holds no folder 'zero' and no 'latest_universal': not a universal checkpoint",
-                               folder.string()));
+core::result<tensor_source> read_universal_source(const fs::path& folder) {
+  if (!storage::is_folder(folder / "zero"))
+    return refused(fmt::format("'{}' holds no folder 'zero': not a universal checkpoint", folder.string()));
   return universal_reader().run(folder);
 }
+
+constexpr source_format universal_format{
+    .described = "a universal DeepSpeed checkpoint",
+    .lacks = "no *_model_states.pt or folder zero (DeepSpeed)",
+    .in_folder = [](const fs::path& folder) -> core::result<likeness> {
+      return storage::is_folder(folder / "zero") ? likeness::certain : likeness::none;
+    },
+    .open = [](const fs::path& folder, const source_options&) { return read_universal_source(folder); },
+    .has_module_names = true,
+    .lies_below_config = true,
+};
 
 }  // namespace troupe::formats

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "formats/safetensors/header.hpp"
-#include "formats/source/left_out.hpp"
 
 namespace troupe::formats {
 

@@ -5,18 +5,13 @@
 #include <algorithm>
 #include <optional>
 
-#include "core/number.hpp"
 #include "core/text.hpp"
 #include "formats/torch/archive.hpp"
-#include "storage/files/file_system.hpp"
 
 namespace troupe::formats {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// Maximum bytes of latest_checkpointed_iteration.txt, which contains digits and a line end.
-constexpr uint64_t max_iteration_bytes = 64;
 
 std::optional<uint64_t> count_at(const torch_archive& file, std::optional<pickle_ref> dict, std::string_view key) {
   const auto v = dict ? file.tree().find(*dict, key) : std::nullopt;
@@ -57,19 +52,6 @@ core::result<source_run> read_megatron_common(const fs::path& path) {
   out.samples = known_samples(count_at(file, args, "consumed_train_samples"), out.steps);
   out.samples_per_step = count_at(file, args, "global_batch_size");
   return out;
-}
-
-core::result<fs::path> megatron_folder(const fs::path& root) {
-  const auto file = root / megatron_latest_name;
-  TROUPE_ASSIGN(const auto text, storage::read_small_file(storage::real_files(), file, max_iteration_bytes));
-  constexpr std::string_view converted = "release";
-  if (core::trimmed(text) == converted) return root / converted;
-  std::string_view rest = text;
-  const auto number = core::take_number<uint64_t>(rest);
-  if (!number || rest.find_first_not_of(" \t\r\n") != rest.npos)
-    return fail(error_kind::bad_input, fmt::format("'{}': the number of an iteration or '{}' was wanted, got '{}'",
-                                                   file.string(), converted, shown(text)));
-  return root / fmt::format("iter_{:07}", *number);
 }
 
 }  // namespace troupe::formats

@@ -36,14 +36,7 @@ std::optional<uint32_t> shard_of(std::string_view name) {
 
 /// Returns the names of the shard files in `folder`, ascending.
 std::vector<std::string> shards_in(const fs::path& folder) {
-  std::vector<std::string> out;
-  std::error_code ec;
-  size_t seen = 0;
-  for (fs::directory_iterator at(folder, ec), end; !ec && at != end && seen < storage::max_folder_entries;
-       at.increment(ec), ++seen)
-    if (auto name = at->path().filename().string(); shard_of(name)) out.push_back(std::move(name));
-  std::ranges::sort(out);
-  return out;
+  return storage::names_in(folder, [](std::string_view name) { return shard_of(name).has_value(); });
 }
 
 class shards_reader {

@@ -22,6 +22,7 @@
 #include "formats/torch/distributed_metadata.hpp"
 #include "formats/trainer/update_counts.hpp"
 #include "formats/weights/hugging_face.hpp"
+#include "storage/files/file_system.hpp"
 
 namespace troupe::formats {
 namespace {
@@ -32,6 +33,9 @@ using entry_map = distributed_entries;
 using core::refused;
 
 constexpr std::string_view format_name = "PyTorch distributed";
+/// Folders that Accelerate writes with FSDP's sharded states: one for the model, one for the optimizer.
+constexpr std::string_view accelerate_model_folder = "pytorch_model_fsdp_0",
+                           accelerate_optimizer_folder = "optimizer_0";
 
 /// True if `flat` is the shape in which Megatron stores the optimizer state of a tensor of shape `shape`: for each
 /// dimension the number of ranks' parts along it, then the number of elements of one flattened part. Accepts only cuts
@@ -334,5 +338,26 @@ class distributed_reader {
 }  // namespace
 
 core::result<tensor_source> read_distributed_source(const fs::path& folder) { return distributed_reader(folder).run(); }
+
+constexpr source_format distributed_format{
+    .described = "a folder of torch.distributed.checkpoint",
+    .lacks = "no .metadata (torch.distributed.checkpoint)",
+    .in_folder = [](const fs::path& folder) -> core::result<likeness> {
+      const bool has_metadata = storage::is_there(folder / distributed_metadata_name) ||
+                                storage::is_there(folder / accelerate_model_folder / distributed_metadata_name);
+      return has_metadata || holds_safetensors_shards(folder) ? likeness::certain : likeness::none;
+    },
+    .has_states =
+        [](const fs::path& folder) {
+          const bool is_accelerates = !storage::is_there(folder / distributed_metadata_name) &&
+                                      storage::is_folder(folder / accelerate_model_folder);
+          return !is_accelerates || storage::is_folder(folder / accelerate_optimizer_folder) ||
+                 storage::is_there(folder / "optimizer.bin");
+        },
+    .open = [](const fs::path& folder, const source_options&) { return read_distributed_source(folder); },
+    .has_module_names = true,
+    .has_trainer_files = true,
+    .lies_below_config = true,
+};
 
 }  // namespace troupe::formats

@@ -4,16 +4,15 @@
 #pragma once
 
 #include <filesystem>
-#include <string_view>
 
 #include "core/error.hpp"
+#include "formats/source/source_format.hpp"
 #include "formats/source/tensor_source.hpp"
 
 namespace troupe::formats {
 
-/// Folders that Accelerate writes with FSDP's sharded states: one for the model, one for the optimizer.
-inline constexpr std::string_view accelerate_model_folder = "pytorch_model_fsdp_0",
-                                  accelerate_optimizer_folder = "optimizer_0";
+/// A folder of torch.distributed.checkpoint, as FSDP, Accelerate and Megatron-Core write it.
+extern const source_format distributed_format;
 
 /// Opens one folder with `.metadata`, one without it (see safetensors_shards.hpp), or the two folders of Accelerate in
 /// `folder`. Weights get their own names, whatever dictionary held them (`model` of `{"model": ..., "optim": ...}`),

@@ -107,6 +107,14 @@ core::result<tensor_source> read_gguf_source(const fs::path& path) {
   return out;
 }
 
+constexpr source_format gguf_format{
+    .described = "weights in a GGUF file",
+    .file_kind = "a GGUF file",
+    .in_file =
+        [](const file_start& start) { return begins_like_gguf(start.bytes) ? likeness::certain : likeness::none; },
+    .open = [](const fs::path& path, const source_options&) { return read_gguf_source(path); },
+};
+
 core::result<gguf_metadata> gguf_metadata_of(const tensor_source& s) {
   if (s.format != format_name || s.files.empty()) return gguf_metadata{};
   TROUPE_ASSIGN(const auto file, core::source_file::open(s.files[plain_file].path));

@@ -7,9 +7,13 @@
 
 #include "core/error.hpp"
 #include "formats/gguf/header.hpp"
+#include "formats/source/source_format.hpp"
 #include "formats/source/tensor_source.hpp"
 
 namespace troupe::formats {
+
+/// A GGUF file of llama.cpp; folders are not of this format.
+extern const source_format gguf_format;
 
 /// Opens the GGUF file at `path` as a source. Quantised blocks are read as fp32. source_run::model has Hugging Face's
 /// keys if the family is known. Refused: files that read_gguf_header() refuses, and a tensor of a known family with an

@@ -11,7 +11,6 @@
 #include "core/tensor_view.hpp"
 #include "core/text.hpp"
 #include "formats/safetensors/header.hpp"
-#include "formats/source/left_out.hpp"
 #include "formats/source/shard_header.hpp"
 #include "formats/torch/archive.hpp"
 #include "formats/weights/torch.hpp"

@@ -7,46 +7,12 @@
 #include <map>
 #include <system_error>
 
-#include "core/lfs_pointer.hpp"
-#include "core/source_file.hpp"
 #include "core/system_error.hpp"
-#include "formats/safetensors/older_weights.hpp"
 #include "formats/safetensors/weights_index.hpp"
 
 namespace troupe::formats {
-namespace {
 
 namespace fs = std::filesystem;
-
-bool is_below(const fs::path& path, const fs::path& folder) {
-  return std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first == folder.end();
-}
-
-}  // namespace
-
-core::result<fs::path> indexed_file(const fs::path& folder, const std::string& file) {
-  std::error_code ec;
-  const fs::path root = fs::canonical(folder.empty() ? fs::path(".") : folder, ec);
-  const fs::path path = ec ? fs::path() : fs::canonical(folder / file, ec);
-  if (ec)
-    return fail(error_kind::bad_input, fmt::format("cannot read '{}', which the index names: {}",
-                                                   (folder / shown(file)).string(), ec.message()));
-  // In the cache of Hugging Face's hub, MODEL/snapshots/REVISION/file is a link to MODEL/blobs/digest.
-  const bool cached =
-      root.parent_path().filename() == "snapshots" && path.parent_path() == root.parent_path().parent_path() / "blobs";
-  if (is_below(path, root) || cached) return path;
-  return fail(error_kind::bad_input, fmt::format("the index names '{}', a link that leads out of the folder '{}'",
-                                                 shown(file), folder.string()));
-}
-
-core::result<weight_map> read_weights_index(const fs::path& path) {
-  TROUPE_ASSIGN(const auto text, core::read_file(path, max_index_bytes));
-  if (core::begins_like_lfs_pointer(text)) return fail(core::lfs_pointer_error(path.string(), text));
-  auto map = parse_weights_index(text);
-  if (!map) return fail(map.error().in(fmt::format("'{}'", path.string())));
-  if (map->empty()) return fail(error_kind::bad_input, fmt::format("'{}' does not list any tensors", path.string()));
-  return map;
-}
 
 core::result<weights_folder> weights_folder::open(const fs::path& path) {
   std::error_code ec;
@@ -143,6 +109,16 @@ std::vector<std::vector<size_t>> plan_shards(std::span<const uint64_t> tensor_by
 
 namespace {
 
+/// Returns the file that names weights which an export does not replace; an empty path if there is none.
+fs::path other_weights_in(const fs::path& folder) {
+  for (const auto infix : {safetensors_index_infix, torch_index_infix})
+    for (const auto& index : weights_indices(folder, infix))
+      if (index.filename() != index_file_name) return index;
+  std::error_code ec;
+  constexpr const char* other_single = "pytorch_model.bin";
+  return fs::exists(folder / other_single, ec) ? folder / other_single : fs::path();
+}
+
 /// The files of a folder that is to be written, and the tensors of each file.
 struct file_list {
   std::vector<std::vector<size_t>> shards;  ///< indices of each file's tensors in the list of tensors
@@ -165,7 +141,7 @@ core::result<file_list> list_files(std::span<const tensor_to_write> tensors, uin
                                                "are allowed",
                                                files, out.total_bytes, max_shard_bytes, max_shards));
   for (size_t s = 0; s < files; ++s) {
-    out.names.push_back(files == 1 ? safetensors_names.single() : safetensors_names.shard(s + 1, files));
+    out.names.push_back(weights_file_name(s + 1, files));
     for (const size_t i : out.shards[s]) out.weights.emplace_back(tensors[i].name, out.names.back());
   }
   std::sort(out.weights.begin(), out.weights.end());
@@ -173,15 +149,6 @@ core::result<file_list> list_files(std::span<const tensor_to_write> tensors, uin
     if (out.weights[i].first == out.weights[i - 1].first)
       return fail(error_kind::bad_input, fmt::format("cannot write tensor '{}' twice", shown(out.weights[i].first)));
   return out;
-}
-
-core::result<storage::atomic_file> write_index(const fs::path& path, const file_list& list) {
-  TROUPE_ASSIGN(const auto text, format_weights_index(list.weights, list.total_bytes));
-  auto index = storage::atomic_file::create(path);
-  if (!index) return index;
-  TROUPE_TRY(index->write(text));
-  TROUPE_TRY(index->sync());
-  return index;
 }
 
 /// Writes all files under working names, then removes what an earlier export left, then renames all.
@@ -195,10 +162,10 @@ core::result<void> write_files(const fs::path& folder, std::span<const tensor_to
     files.push_back(std::move(file));
   }
   if (list.shards.size() > 1) {
-    TROUPE_ASSIGN(auto index, write_index(folder / index_file_name, list));
+    TROUPE_ASSIGN(auto index, write_weights_index(folder / index_file_name, list.weights, list.total_bytes));
     files.push_back(std::move(index));
   }
-  TROUPE_TRY(remove_older_weights(folder, safetensors_names, list.names));
+  TROUPE_TRY(remove_older_weights(folder, list.names));
   TROUPE_TRY(storage::sync_folder(folder));
   for (auto& file : files) TROUPE_TRY(file.commit());
   return {};
@@ -206,10 +173,43 @@ core::result<void> write_files(const fs::path& folder, std::span<const tensor_to
 
 }  // namespace
 
+std::string weights_file_name(size_t number, size_t count) {
+  return count == 1 ? std::string(single_file_name) : fmt::format("model-{:05}-of-{:05}.safetensors", number, count);
+}
+
+bool is_weights_file_name(std::string_view file) {
+  constexpr std::string_view shard = "model-#####-of-#####.safetensors";
+  return file == single_file_name || file == index_file_name ||
+         std::ranges::equal(file, shard,
+                            [](char c, char wanted) { return wanted == '#' ? c >= '0' && c <= '9' : c == wanted; });
+}
+
+core::result<void> check_no_other_weights(const fs::path& folder) {
+  const auto other = other_weights_in(folder);
+  if (other.empty()) return {};
+  return core::refused(
+      fmt::format("'{}' names weights that this export does not replace, so the folder would hold two "
+                  "models: remove these weights, or write to another folder",
+                  other.string()));
+}
+
+core::result<void> remove_older_weights(const fs::path& folder, std::span<const std::string> kept) {
+  std::error_code ec;
+  std::vector<fs::path> older{folder / index_file_name};
+  for (fs::directory_iterator at(folder, ec), end; !ec && at != end; at.increment(ec)) {
+    const auto name = at->path().filename().string();
+    if (is_weights_file_name(name) && std::ranges::find(kept, name) == kept.end()) older.push_back(at->path());
+  }
+  for (const auto& path : older)
+    if (!ec) fs::remove(path, ec);
+  if (!ec) return {};
+  return fail(error_kind::io, fmt::format("cannot replace what is in '{}': {}", folder.string(), ec.message()));
+}
+
 core::result<void> write_weights_folder(const fs::path& folder, std::span<const tensor_to_write> tensors,
                                         uint64_t max_shard_bytes) {
   TROUPE_ASSIGN(const auto list, list_files(tensors, max_shard_bytes));
-  TROUPE_TRY(check_no_other_weights(folder, safetensors_names));
+  TROUPE_TRY(check_no_other_weights(folder));
   std::error_code ec;
   const bool made = fs::create_directories(folder, ec);
   if (ec)

@@ -1,10 +1,12 @@
-// Reads the weights of a Hugging Face folder, in one file or in shards with an index. Owns the map from names of
-// tensors to files; leaves the names and shapes that a model requires to models/.
+// Reads and writes the weights of a Hugging Face folder, in one safetensors file or in shards with an index. Owns the
+// names of the files, which files of an earlier export are replaced, and the map from names of tensors to files; leaves
+// the names and shapes that a model requires to models/.
 #pragma once
 
 #include <filesystem>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -43,9 +45,6 @@ class weights_folder {
   /// Returns the tensor with that name; nothing if no file has it.
   [[nodiscard]] std::optional<tensor> find(std::string_view name) const;
 
-  /// Returns the metadata of the first file.
-  [[nodiscard]] const string_map& metadata() const { return shards_.front().metadata(); }
-
  private:
   struct place {
     uint32_t shard;
@@ -58,17 +57,24 @@ class weights_folder {
   std::vector<place> places_;  ///< place of each tensor, ascending by name
 };
 
-/// Reads the index at `path`; refuses an index without entries.
-core::result<weight_map> read_weights_index(const std::filesystem::path& path);
-
-/// Returns the path of a file that an index in `folder` names, with all links resolved. Refused: a file outside the
-/// folder.
-core::result<std::filesystem::path> indexed_file(const std::filesystem::path& folder, const std::string& file);
-
 /// Returns which tensors share a file, as lists of indices into `tensor_bytes`. Hugging Face's rule: tensors are
 /// assigned in the given order; a tensor larger than the limit has a file of its own; any other starts a new file if
 /// the current file would exceed the limit with it.
 std::vector<std::vector<size_t>> plan_shards(std::span<const uint64_t> tensor_bytes, uint64_t max_shard_bytes);
+
+/// Returns the name of file `number`, from 1, of `count` files with weights: model-00001-of-00003.safetensors, or
+/// model.safetensors if it is the only one.
+std::string weights_file_name(size_t number, size_t count);
+/// True if `file` is a name that weights_file_name() returns for some number of files, or the name of the index.
+bool is_weights_file_name(std::string_view file);
+
+/// Returns bad_input if `folder`, which may be missing, holds weights that an export does not replace: an index of
+/// another name, or pytorch_model.bin. Readers of the folder would otherwise find two models.
+core::result<void> check_no_other_weights(const std::filesystem::path& folder);
+
+/// Removes files that an earlier export left in `folder`: first the index, so that readers do not open a part of the
+/// shards, then all others for whose names is_weights_file_name() is true, except those in `kept`.
+core::result<void> remove_older_weights(const std::filesystem::path& folder, std::span<const std::string> kept);
 
 /// Writes `tensors` into `folder` (created if missing) under Hugging Face's file names, with an index if there are
 /// several files. All files are written and synced under working names before the first is renamed, so that a failed

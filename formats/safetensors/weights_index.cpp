@@ -7,11 +7,15 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "core/lfs_pointer.hpp"
+#include "core/source_file.hpp"
 #include "formats/safetensors/header.hpp"
 #include "storage/files/file_system.hpp"
 
 namespace troupe::formats {
 namespace {
+
+namespace fs = std::filesystem;
 
 class index_events : public nlohmann::json_sax<nlohmann::json> {
  public:
@@ -95,9 +99,13 @@ class index_events : public nlohmann::json_sax<nlohmann::json> {
 
 /// True if the path stays below the folder to which it is joined, as far as its text shows.
 bool leads_down(const std::string& file) {
-  const std::filesystem::path path(file);
+  const fs::path path(file);
   if (file.empty() || path.is_absolute() || !path.has_filename()) return false;
   return std::none_of(path.begin(), path.end(), [](const auto& part) { return part == ".."; });
+}
+
+bool is_below(const fs::path& path, const fs::path& folder) {
+  return std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first == folder.end();
 }
 
 }  // namespace
@@ -123,41 +131,67 @@ core::result<weight_map> parse_weights_index(std::string_view text) {
   return std::move(events.out);
 }
 
-std::vector<std::filesystem::path> weights_indices(const std::filesystem::path& folder, std::string_view infix) {
-  std::vector<std::filesystem::path> out;
+core::result<weight_map> read_weights_index(const fs::path& path) {
+  TROUPE_ASSIGN(const auto text, core::read_file(path, max_index_bytes));
+  if (core::begins_like_lfs_pointer(text)) return fail(core::lfs_pointer_error(path.string(), text));
+  auto map = parse_weights_index(text);
+  if (!map) return fail(map.error().in(fmt::format("'{}'", path.string())));
+  if (map->empty()) return fail(error_kind::bad_input, fmt::format("'{}' does not list any tensors", path.string()));
+  return map;
+}
+
+core::result<fs::path> indexed_file(const fs::path& folder, const std::string& file) {
   std::error_code ec;
-  size_t seen = 0;
-  for (std::filesystem::directory_iterator at(folder, ec), end; !ec && at != end && seen < storage::max_folder_entries;
-       at.increment(ec), ++seen) {
-    const auto name = at->path().filename().string();
-    if (name.find(infix) != name.npos && name.ends_with(".json")) out.push_back(at->path());
-  }
-  std::ranges::sort(out);
+  const fs::path root = fs::canonical(folder.empty() ? fs::path(".") : folder, ec);
+  const fs::path path = ec ? fs::path() : fs::canonical(folder / file, ec);
+  if (ec)
+    return fail(error_kind::bad_input, fmt::format("cannot read '{}', which the index names: {}",
+                                                   (folder / shown(file)).string(), ec.message()));
+  // In the cache of Hugging Face's hub, MODEL/snapshots/REVISION/file is a link to MODEL/blobs/digest.
+  const bool cached =
+      root.parent_path().filename() == "snapshots" && path.parent_path() == root.parent_path().parent_path() / "blobs";
+  if (is_below(path, root) || cached) return path;
+  return fail(error_kind::bad_input, fmt::format("the index names '{}', a link that leads out of the folder '{}'",
+                                                 shown(file), folder.string()));
+}
+
+std::vector<fs::path> weights_indices(const fs::path& folder, std::string_view infix) {
+  std::vector<fs::path> out;
+  const auto is_wanted = [&](std::string_view name) {
+    return name.find(infix) != name.npos && name.ends_with(".json");
+  };
+  for (const auto& name : storage::names_in(folder, is_wanted)) out.push_back(folder / name);
   return out;
 }
 
-std::optional<std::filesystem::path> find_weights_index(const std::filesystem::path& folder, std::string_view usual,
-                                                        std::string_view infix) {
+std::optional<fs::path> find_weights_index(const fs::path& folder, std::string_view usual, std::string_view infix) {
   std::error_code ec;
-  if (std::filesystem::exists(folder / usual, ec)) return folder / usual;
+  if (fs::exists(folder / usual, ec)) return folder / usual;
   const auto all = weights_indices(folder, infix);
   return all.size() == 1 ? std::optional(all.front()) : std::nullopt;
 }
 
-bool is_index_name(const std::filesystem::path& file) {
+bool is_index_name(const fs::path& file) {
   const auto name = file.filename().string();
   return name.ends_with(".json") &&
          (name.find(safetensors_index_infix) != name.npos || name.find(torch_index_infix) != name.npos);
 }
 
-core::result<std::string> format_weights_index(const weight_map& weights, uint64_t total_bytes) {
+core::result<storage::atomic_file> write_weights_index(const fs::path& path, const weight_map& weights,
+                                                       uint64_t total_bytes) {
+  std::string text;
   try {
     nlohmann::json index{{"metadata", {{"total_size", total_bytes}}}, {"weight_map", nlohmann::json::object()}};
     for (const auto& [tensor, file] : weights) index["weight_map"][tensor] = file;
-    return index.dump(2) + "\n";
+    text = index.dump(2) + "\n";
   } catch (const nlohmann::json::exception&) {
     return fail(error_kind::bad_input, "a tensor's name is not UTF-8 text");
   }
+  auto out = storage::atomic_file::create(path);
+  if (!out) return out;
+  TROUPE_TRY(out->write(text));
+  TROUPE_TRY(out->sync());
+  return out;
 }
 
 }  // namespace troupe::formats

@@ -1,5 +1,5 @@
-// The index of a sharded Hugging Face folder: which file holds which tensor. Converts text to checked pairs and back;
-// leaves opening the files to weights_folder.hpp.
+// The index of a sharded Hugging Face folder: which file holds which tensor. Finds, reads, checks and writes the index;
+// leaves opening the files that it names to weights_folder.hpp.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "storage/files/atomic_file.hpp"
 
 namespace troupe::formats {
 
@@ -26,6 +27,13 @@ using weight_map = std::vector<std::pair<std::string, std::string>>;
 /// that may lead out of the folder: an absolute path, a path with `..`; also an empty one.
 core::result<weight_map> parse_weights_index(std::string_view text);
 
+/// Reads the index at `path`; refuses an index without entries.
+core::result<weight_map> read_weights_index(const std::filesystem::path& path);
+
+/// Returns the path of a file that an index in `folder` names, with all links resolved. Refused: a file outside the
+/// folder.
+core::result<std::filesystem::path> indexed_file(const std::filesystem::path& folder, const std::string& file);
+
 /// Returns the paths of the files in a folder whose names contain `infix` and end in .json, ascending.
 std::vector<std::filesystem::path> weights_indices(const std::filesystem::path& folder, std::string_view infix);
 /// Returns the index of a folder: the file `usual` if it exists, else the only file whose name contains `infix` and
@@ -37,7 +45,9 @@ inline constexpr std::string_view safetensors_index_infix = ".safetensors.index"
 /// True if the name is that of an index of either kind (safetensors or torch); its shards are then in the same folder.
 bool is_index_name(const std::filesystem::path& file);
 
-/// Returns the index as Hugging Face writes it: indented by two, keys sorted, `total_size` in bytes.
-core::result<std::string> format_weights_index(const weight_map& weights, uint64_t total_bytes);
+/// Writes and syncs the index, which becomes `path` when the result is committed, as Hugging Face writes it: indented
+/// by two, keys sorted, `total_size` in bytes.
+core::result<storage::atomic_file> write_weights_index(const std::filesystem::path& path, const weight_map& weights,
+                                                       uint64_t total_bytes);
 
 }  // namespace troupe::formats

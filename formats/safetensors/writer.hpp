@@ -32,11 +32,6 @@ struct tensor_to_write {
   bool is_e4m3 = false;  ///< true: bytes of type u8 are written as F8_E4M3
 };
 
-/// Returns a tensor whose bytes stay in memory until it is written.
-inline tensor_to_write to_write(std::string name, const core::tensor_view& view) {
-  return {std::move(name), view.type, view.shape, {view.data, view.bytes()}, {}};
-}
-
 /// Metadata that Hugging Face's readers require.
 inline const string_map pytorch_metadata{{"format", "pt"}};
 

@@ -1,6 +1,6 @@
 // Describes a format of checkpoints to code that handles all formats: how a folder or a file of the format is
-// recognised, how it is opened, and which files and names it may have. Each format's own folder defines one
-// source_format; rows.hpp lists all of them.
+// recognised, how it is opened, and which files and names it may have. Each reader defines the source_format of its
+// format; checkpoint/convert/formats.hpp lists all of them.
 #pragma once
 
 #include <cstddef>

@@ -172,7 +172,7 @@ class strided_view final : public source_view {
 };
 
 /// Returns the number of runs of adjacent elements that add_pieces() would make.
-uint64_t runs_of(const torch_tensor& t) {
+uint64_t count_runs(const torch_tensor& t) {
   size_t outer = t.shape.size();
   int64_t run = 1;
   while (outer > 0 && (t.shape[outer - 1] == 1 || t.strides[outer - 1] == run)) run *= t.shape[--outer];
@@ -197,7 +197,7 @@ void gathered_blocks::keep(const void* owner, uint64_t number, block b) {
 }
 
 core::result<void> strided_views::add(std::vector<piece>& out, tensor_source& s, uint32_t file, const torch_tensor& t) {
-  if (t.numel == 0 || runs_of(t) <= max_strided_pieces) return add_pieces(out, file, t);
+  if (t.numel == 0 || count_runs(t) <= max_strided_pieces) return add_pieces(out, file, t);
   strided_place place{.path = s.files[file].path,
                       .file_bytes = s.files[file].bytes,
                       .begin = t.begin,

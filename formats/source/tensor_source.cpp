@@ -1,6 +1,7 @@
 #include "formats/source/tensor_source.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -51,6 +52,17 @@ core::result<void> check_names(const tensor_source& s) {
 }
 
 }  // namespace
+
+void say_unread(std::vector<std::string>& remarks, const std::vector<unread_tensor>& unread) {
+  if (unread.empty()) return;
+  std::vector<std::string> listed;
+  for (size_t i = 0; i < std::min(unread.size(), max_listed_left_out); ++i)
+    listed.push_back(fmt::format("'{}' of {}", core::shown(unread[i].name), core::shown(unread[i].type)));
+  const auto more = unread.size() > listed.size() ? fmt::format(" and {} more", unread.size() - listed.size()) : "";
+  remarks.push_back(fmt::format(
+      "{}{}{}: only tensors of float64, float32, float16, bfloat16, int64, int32, int16, int8, uint8 and bool are read",
+      left_out_mark, fmt::join(listed, ", "), more));
+}
 
 std::string shown_place(const tensor_source& s) {
   const bool is_one_file = s.folder.empty() || s.format.starts_with("GGUF");

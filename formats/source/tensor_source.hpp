@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/error.hpp"
@@ -113,6 +114,18 @@ struct tensor_source : tensor_list {
   /// If set, values that a narrower type cannot hold are clamped on reading, and counted here; null: they are refused.
   std::shared_ptr<clamped_values> clamped{};
 };
+
+/// Prefix of remarks about contents of a folder that are not imported as tensors.
+inline constexpr std::string_view left_out_mark = "left out: ";
+
+/// Beginning of remarks about tensors that commands do not read in the form that the file stores.
+inline constexpr std::string_view changed_mark = "changed: ";
+
+/// Largest number of names that one remark lists; further names are only counted.
+inline constexpr size_t max_listed_left_out = 16;
+
+/// Adds a remark to `remarks` that names the tensors in `unread`, whose types are not read; adds none if it is empty.
+void say_unread(std::vector<std::string>& remarks, const std::vector<unread_tensor>& unread);
 
 /// Returns the path of the checkpoint for messages: its folder, or its file if it is a GGUF file or one file in the
 /// current folder.

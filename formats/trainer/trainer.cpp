@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <utility>
 
 #include "core/json_text.hpp"
@@ -202,7 +203,8 @@ class trainer_reader {
   void steps_by_schedule(const fs::path& file) {
     const auto position = position_of(file);
     if (!position) return;
-    const auto processes = std::max<int64_t>(1, count_of(random_states_begin));
+    const auto files = names_with(std::span(&random_states_begin, 1)).size();
+    const auto processes = std::max<int64_t>(1, static_cast<int64_t>(files));
     const bool once_each = processes > 1 && *position % processes == 0;
     const auto steps = *position / (once_each ? processes : 1);
     out_.remarks.push_back(fmt::format(
@@ -212,15 +214,11 @@ class trainer_reader {
     if (steps > 0) out_.run.steps = static_cast<uint64_t>(steps);
   }
 
-  /// Returns the number of files in the folder whose names begin with `begin`.
-  [[nodiscard]] int64_t count_of(std::string_view begin) const {
-    int64_t out = 0;
-    std::error_code ec;
-    size_t seen = 0;
-    for (fs::directory_iterator at(out_.folder, ec), end; !ec && at != end && seen < storage::max_folder_entries;
-         at.increment(ec), ++seen)
-      out += at->path().filename().string().starts_with(begin) ? 1 : 0;
-    return out;
+  /// Returns the names in the folder that begin with one of `begins`, ascending.
+  [[nodiscard]] std::vector<std::string> names_with(std::span<const std::string_view> begins) const {
+    return storage::names_in(out_.folder, [&](std::string_view name) {
+      return std::ranges::any_of(begins, [&](std::string_view begin) { return name.starts_with(begin); });
+    });
   }
 
   void read_schedule(const fs::path& file, bool is_trainers) {
@@ -243,16 +241,8 @@ class trainer_reader {
   void say_others() {
     std::vector<std::string> names;
     std::error_code ec;
-    size_t seen = 0;
-    for (fs::directory_iterator at(out_.folder, ec), end; !ec && at != end && seen < storage::max_folder_entries;
-         at.increment(ec), ++seen) {
-      std::error_code unknown;
-      auto name = at->path().filename().string();
-      if (at->is_regular_file(unknown) &&
-          std::ranges::any_of(left_names, [&](std::string_view n) { return name.starts_with(n); }))
-        names.push_back(shown(name));
-    }
-    std::ranges::sort(names);
+    for (const auto& name : names_with(left_names))
+      if (fs::is_regular_file(out_.folder / name, ec)) names.push_back(shown(name));
     if (!names.empty()) out_.remarks.push_back(fmt::format("not imported: {}", fmt::join(names, ", ")));
   }
 
@@ -264,7 +254,12 @@ class trainer_reader {
 
 }  // namespace
 
-core::result<tensor_source> with_trainer_states(tensor_source s) { return trainer_reader(std::move(s)).run(); }
+core::result<tensor_source> with_trainer_states(tensor_source s) {
+  TROUPE_ASSIGN(auto out, trainer_reader(std::move(s)).run());
+  // An error is ignored: a caller that knows the model may still assign the states by the model's order of parameters.
+  if (!out.parameter_order.empty()) static_cast<void>(name_states(out, parameters_of(out)));
+  return out;
+}
 
 void say_other_trainer_step(tensor_source& s) {
   if (!s.run.steps || s.folder.empty()) return;

@@ -5,7 +5,6 @@
 #include <map>
 
 #include "formats/safetensors/weights_folder.hpp"
-#include "formats/source/left_out.hpp"
 
 namespace troupe::formats {
 namespace fs = std::filesystem;
@@ -18,7 +17,7 @@ core::result<std::string> read_model_config(const fs::path& folder) {
   return storage::read_small_file(storage::real_files(), path, max_model_config_bytes);
 }
 
-core::result<stored_tensors> read_stored_tensors(const fs::path& path) {
+core::result<stored_tensors> read_stored_tensors(const fs::path& path, std::string config) {
   TROUPE_ASSIGN(const auto weights, weights_folder::open(path));
   std::error_code ec;
   stored_tensors stored;
@@ -43,39 +42,23 @@ core::result<stored_tensors> read_stored_tensors(const fs::path& path) {
     out.tensors.push_back(std::move(entry));
   }
   if (out.files.empty() && !fs::is_directory(path, ec)) out.files.push_back({path, fs::file_size(path, ec)});
-  TROUPE_ASSIGN(auto model, read_model_config(out.folder));
-  out.run.model = std::move(model);
+  out.run.model = std::move(config);
   TROUPE_TRY(complete(out));
   return stored;
 }
 
-namespace {
-
-/// Moves tensors of type F8_E4M3, whose values have no meaning without scales, to the list of unread tensors.
-core::result<tensor_source> without_codes(stored_tensors stored) {
+core::result<tensor_source> plain_source(stored_tensors stored, const fs::path& path, bool as_stored) {
+  for (const auto& name : stored.in_e4m3)
+    if (!as_stored && (name == "weight" || name.ends_with(".weight")))
+      return fail(core::error_kind::bad_input,
+                  fmt::format("'{}': tensor '{}' has 8-bit floating-point numbers (F8_E4M3), but their scales are "
+                              "unknown: wanted a config.json with a quantization_config in the same folder",
+                              path.string(), shown(name)));
   auto& out = stored.source;
   std::erase_if(out.tensors, [&](const tensor_entry& t) { return stored.in_e4m3.contains(t.name); });
   for (const auto& name : stored.in_e4m3) out.unread.push_back({name, "F8_E4M3"});
   say_unread(out.remarks, out.unread);
   return std::move(out);
-}
-
-}  // namespace
-
-core::result<tensor_source> read_hugging_face_source(const fs::path& path) {
-  TROUPE_ASSIGN(auto stored, read_stored_tensors(path));
-  for (const auto& name : stored.in_e4m3)
-    if (name == "weight" || name.ends_with(".weight"))
-      return fail(core::error_kind::bad_input,
-                  fmt::format("'{}': tensor '{}' has 8-bit floating-point numbers (F8_E4M3), but their scales are "
-                              "unknown: wanted a config.json with a quantization_config in the same folder",
-                              path.string(), shown(name)));
-  return without_codes(std::move(stored));
-}
-
-core::result<tensor_source> read_codes_as_stored(const fs::path& path) {
-  TROUPE_ASSIGN(auto stored, read_stored_tensors(path));
-  return without_codes(std::move(stored));
 }
 
 }  // namespace troupe::formats

@@ -15,22 +15,20 @@ inline constexpr std::string_view model_config_file_name = "config.json";
 /// Largest config.json that is read, in bytes.
 inline constexpr uint64_t max_model_config_bytes = uint64_t{4} << 20;
 
-/// Opens `path`, which weights_folder::open() must accept. Every tensor is of kind `weight`, buffers too, because these
-/// files do not tell them apart. Tensors of types that are not read are in `unread`, F8_E4M3 included, which means
-/// nothing without its scales. Refused: a weight of F8_E4M3, `M.weight`. source_run::model is the text of config.json
-/// in the folder, if it exists.
-core::result<tensor_source> read_hugging_face_source(const std::filesystem::path& path);
-
-/// Reads a source as read_hugging_face_source() does, but lists weights of F8_E4M3 in `unread` instead of refusing
-/// them, for commands that show what is stored and read no values.
-core::result<tensor_source> read_codes_as_stored(const std::filesystem::path& path);
-
 /// The tensors of a folder before their types are interpreted: F8_E4M3 is listed as type u8.
 struct stored_tensors {
   tensor_source source;
   std::set<std::string> in_e4m3;  ///< names of the tensors of type u8 whose bytes are F8_E4M3 numbers
 };
-core::result<stored_tensors> read_stored_tensors(const std::filesystem::path& path);
+/// Opens `path`, which weights_folder::open() must accept. Every tensor is of kind `weight`, buffers too, because these
+/// files do not tell them apart. Tensors of types that are not read are in `unread`. `config` is the text of
+/// config.json in the folder, empty if there is none; source_run::model gets it.
+core::result<stored_tensors> read_stored_tensors(const std::filesystem::path& path, std::string config);
+
+/// Returns the tensors of `path` as a source. Those of F8_E4M3, which mean nothing without their scales, are in
+/// `unread`. Refused, unless `as_stored` is true, for commands that show what is stored and read no values: a weight of
+/// F8_E4M3, `M.weight`.
+core::result<tensor_source> plain_source(stored_tensors stored, const std::filesystem::path& path, bool as_stored);
 
 /// Returns the text of config.json in `folder`; empty if there is no such file.
 core::result<std::string> read_model_config(const std::filesystem::path& folder);

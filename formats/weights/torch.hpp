@@ -6,9 +6,13 @@
 #include <string_view>
 
 #include "core/error.hpp"
+#include "formats/source/source_format.hpp"
 #include "formats/source/tensor_source.hpp"
 
 namespace troupe::formats {
+
+/// Weights in files of torch.save: one file, or a folder of them.
+extern const source_format torch_format;
 
 inline constexpr std::string_view torch_file_name = "pytorch_model.bin";
 /// Name of the file that Accelerate writes for FSDP with full state dicts.

@@ -9,18 +9,17 @@
 #include <string>
 #include <unordered_map>
 
-#include "checkpoint/commit/format.hpp"
+#include "checkpoint/commit/open_native.hpp"
 #include "checkpoint/convert/folder_contents.hpp"
-#include "checkpoint/convert/unread_weights.hpp"
+#include "checkpoint/convert/no_checkpoint.hpp"
 #include "core/json_text.hpp"
 #include "core/source_file.hpp"
 #include "core/text.hpp"
 #include "formats/compressed/foreign.hpp"
-#include "formats/compressed/format.hpp"
 #include "formats/compressed/scheme.hpp"
 #include "formats/compressed/source.hpp"
 #include "formats/names/name_map.hpp"
-#include "formats/names/peft_names.hpp"
+#include "formats/names/wrapper_names.hpp"
 #include "formats/safetensors/weights_folder.hpp"
 #include "formats/source/source_reader.hpp"
 #include "formats/source/tensor_source.hpp"
@@ -71,7 +70,7 @@ std::filesystem::path checkpoint_at(const std::filesystem::path& path) {
 /// plain safetensors, which are read directly.
 core::result<std::unique_ptr<const formats::tensor_source>> listed(const std::filesystem::path& path,
                                                                    bool is_compressed) {
-  const formats::source_format* format = nullptr;
+  const formats::source_format* format = &formats::hugging_face_format;
   if (!is_compressed) {
     std::error_code ignored;
     // If a folder has safetensors files, all its other files are ignored.
@@ -91,7 +90,7 @@ core::result<std::unique_ptr<const formats::tensor_source>> listed(const std::fi
       return core::fail(error_kind::bad_input, core::in_quotes(path.string()) + ": wanted Hugging Face weights, got " +
                                                    std::string(format->described) + "; load it with --resume");
   }
-  TROUPE_ASSIGN(auto opened, is_compressed ? formats::read_compressed_source(path) : format->open(path, {}));
+  TROUPE_ASSIGN(auto opened, format->open(path, {}));
   return std::make_unique<const formats::tensor_source>(std::move(opened));
 }
 
@@ -151,12 +150,12 @@ core::result<std::unique_ptr<weights_source>> weights_source::open(const std::fi
   const auto refuse = [&](const std::string& text) {
     return core::fail(error_kind::mismatch, core::in_quotes(path.string()) + ": " + text);
   };
-  TROUPE_ASSIGN(const auto is_compressed, formats::is_compressed_folder(path));
-  if (!dequantise && formats::has_coded_weights(path).value_or(false))
+  TROUPE_ASSIGN(const auto compression, formats::compression_of(path));
+  if (!dequantise && compression.has_codes())
     return core::fail(error_kind::bad_input, formats::compressed_refusal(path));
   std::unique_ptr<weights_source> source(new weights_source);
   std::vector<tensor_there> there;
-  TROUPE_ASSIGN(auto list, listed(path, is_compressed));
+  TROUPE_ASSIGN(auto list, listed(path, compression.is_read()));
   source->source_ = std::move(list);
   if (source->source_ != nullptr) {
     const auto& all = *source->source_;

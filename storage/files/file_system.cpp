@@ -139,6 +139,17 @@ bool is_folder(const fs::path& path) {
   return fs::is_directory(path, ec);
 }
 
+std::vector<std::string> names_in(const fs::path& folder, const std::function<bool(std::string_view)>& is_wanted) {
+  std::vector<std::string> out;
+  std::error_code ec;
+  size_t seen = 0;
+  for (fs::directory_iterator at(folder, ec), end; !ec && at != end && seen < max_folder_entries;
+       at.increment(ec), ++seen)
+    if (auto name = at->path().filename().string(); is_wanted(name)) out.push_back(std::move(name));
+  std::ranges::sort(out);
+  return out;
+}
+
 core::result<std::string> read_small_file(file_system& files, const fs::path& path, uint64_t max_bytes) {
   TROUPE_ASSIGN(const auto file, files.open(path));
   if (file->bytes() > max_bytes)

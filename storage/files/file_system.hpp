@@ -6,10 +6,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/error.hpp"
@@ -116,6 +118,10 @@ file_system& real_files();
 bool is_there(const std::filesystem::path& path);
 /// True if `path` is a folder of the machine's own file system; false if the path cannot be examined.
 bool is_folder(const std::filesystem::path& path);
+/// Returns the names in a folder of the machine's own file system for which `is_wanted` returns true, ascending; none
+/// if the folder cannot be listed. Examines at most max_folder_entries names.
+std::vector<std::string> names_in(const std::filesystem::path& folder,
+                                  const std::function<bool(std::string_view)>& is_wanted);
 
 /// Reads a whole small file. Returns error_kind::limit if it is longer than `max_bytes`, before memory is allocated.
 core::result<std::string> read_small_file(file_system& files, const std::filesystem::path& path, uint64_t max_bytes);

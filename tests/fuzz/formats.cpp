@@ -84,7 +84,7 @@ using namespace troupe::tests;
   const auto config = input.first(static_cast<size_t>(end - input.begin()));
   written("config.json", config);
   if (end != input.end()) written("model.safetensors", input.subspan(config.size() + 1));
-  const auto source = read_compressed_source(fuzz_folder());
+  const auto source = hugging_face_format.open(fuzz_folder(), {});
   if (!source) return;
   source_reader reader(*source);
   for (const auto& t : source->tensors) {

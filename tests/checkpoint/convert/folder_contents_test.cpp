@@ -4,7 +4,7 @@
 
 #include "checkpoint/convert/open_source.hpp"
 #include "checkpoint/convert/part_of_model.hpp"
-#include "formats/compressed/format.hpp"
+#include "formats/compressed/source.hpp"
 #include "formats/report/inspect.hpp"
 #include "formats/safetensors/weights_folder.hpp"
 #include "formats/torch/archive_writer.hpp"

@@ -20,6 +20,7 @@
 #include "formats/torch/zip_crc32.hpp"
 #include "formats/torch/zip_reader.hpp"
 #include "tests/counted_memory.hpp"
+#include "tests/formats/newest_in.hpp"
 #include "tests/formats/tensors.hpp"
 #include "tests/scratch_folder.hpp"
 
@@ -157,7 +158,7 @@ void chain(const tensor_source& first, const scratch_folder& at,
     const auto report = rewritten(from, root, to(d, stage));
     BOOST_REQUIRE_MESSAGE(report.has_value(), shown(d) << ": " << (report ? "" : report.error().text));
     BOOST_TEST(files_in(report->folder) == report->files);
-    auto back = read_deepspeed_source(root);
+    auto back = read_deepspeed_source(newest_in(root));
     BOOST_REQUIRE_MESSAGE(back.has_value(), shown(d) << ": " << (back ? "" : back.error().text));
     check_same(contents_of(*back), wanted, shown(d));
     BOOST_TEST(back->run.steps.value_or(0) == 5U);
@@ -217,9 +218,9 @@ BOOST_AUTO_TEST_CASE(stage_0_is_cut_over_tensor_parallel_ranks) {
   const scratch_folder at;
   const auto from = made(at, megatron_pipeline());
   check_ok(rewritten(from, at / "a", to({1, 2, 1}, 0)));
-  const auto cut = check_ok(read_deepspeed_source(at / "a"));
+  const auto cut = check_ok(read_deepspeed_source(newest_in(at / "a")));
   check_ok(rewritten(*cut, at / "b", to({1, 1, 1}, 0)));
-  const auto back = check_ok(read_deepspeed_source(at / "b"));
+  const auto back = check_ok(read_deepspeed_source(newest_in(at / "b")));
   check_same(contents_of(*back), contents_of(from), "stage 0");
 }
 
@@ -229,7 +230,7 @@ BOOST_AUTO_TEST_CASE(the_engine_may_compute_in_16_bits) {
   auto o = to({2, 2, 2}, 1);
   o.write.weight_type = core::dtype::bf16;
   check_ok(rewritten(from, at / "a", o));
-  const auto cut = check_ok(read_deepspeed_source(at / "a"));
+  const auto cut = check_ok(read_deepspeed_source(newest_in(at / "a")));
   auto got = *cut;
   size_t weights = 0;
   for (const auto& t : got.tensors)
@@ -251,7 +252,7 @@ BOOST_AUTO_TEST_CASE(versions_of_query_key_value_are_changed_and_noted) {
   o.to_qkv_version = 2;
   o.heads = 4;
   check_ok(rewritten(from, at / "a", o));
-  auto second = check_ok(read_deepspeed_source(at / "a"));
+  auto second = check_ok(read_deepspeed_source(newest_in(at / "a")));
   BOOST_TEST(nlohmann::json::parse(second->run.client_state).at("checkpoint_version") == 2.0);
   const auto changed = contents_of(*second);
   const auto original = contents_of(from);
@@ -264,7 +265,7 @@ BOOST_AUTO_TEST_CASE(versions_of_query_key_value_are_changed_and_noted) {
   back.to_qkv_version = 0;
   back.heads = 4;
   check_ok(rewritten(*second, at / "b", back));
-  const auto first = check_ok(read_deepspeed_source(at / "b"));
+  const auto first = check_ok(read_deepspeed_source(newest_in(at / "b")));
   check_same(contents_of(*first), contents_of(from), "version 0 again");
 }
 
@@ -280,8 +281,8 @@ BOOST_AUTO_TEST_CASE(folders_for_other_programs_hold_the_same_as_the_whole) {
     whole.qkv_version = cut.qkv_version = 2;
     check_ok(rewritten(*from, place(at) / name / "whole", whole));
     check_ok(rewritten(*from, place(at) / name / "cut", cut));
-    const auto both = {read_deepspeed_source(place(at) / name / "whole"),
-                       read_deepspeed_source(place(at) / name / "cut")};
+    const auto both = {read_deepspeed_source(newest_in(place(at) / name / "whole")),
+                       read_deepspeed_source(newest_in(place(at) / name / "cut"))};
     for (const auto& back : both) {
       check_ok(back);
       check_same(contents_of(*back), contents_of(*from), name);
@@ -319,7 +320,7 @@ BOOST_AUTO_TEST_CASE(each_rank_has_the_rows_that_the_rules_give_it) {
 BOOST_AUTO_TEST_CASE(patterns_outlive_a_pipeline) {
   const scratch_folder at;
   check_ok(rewritten(made(at, gpt2()), at / "a", to({2, 2, 1})));
-  const auto pipeline = check_ok(read_deepspeed_source(at / "a"));
+  const auto pipeline = check_ok(read_deepspeed_source(newest_in(at / "a")));
   check_ok(rewritten(*pipeline, at / "b", to({1, 4, 1})));
   const auto file = check_ok(torch_archive::open(at / "b/global_step5/mp_rank_03_model_states.pt"));
   const auto& tree = file->tree();
@@ -340,9 +341,9 @@ BOOST_AUTO_TEST_CASE(tied_names_and_groups_follow_their_parameters) {
   auto o = to({2, 2, 1});
   o.write.groups = {{.weight_decay = 0.1, .parameters = {}}, {.parameters = {"ln_f.weight", "h.0.ln_1.weight"}}};
   check_ok(rewritten(from, at / "a", o));
-  const auto cut = check_ok(read_deepspeed_source(at / "a"));
+  const auto cut = check_ok(read_deepspeed_source(newest_in(at / "a")));
   check_ok(rewritten(*cut, at / "b", to({1, 1, 1})));
-  const auto back = check_ok(read_deepspeed_source(at / "b"));
+  const auto back = check_ok(read_deepspeed_source(newest_in(at / "b")));
   check_same(contents_of(*back), contents_of(from), "tied");
   BOOST_TEST((back->tied == from.tied));
   const auto file = check_ok(torch_archive::open(at / "a/global_step5/zero_pp_rank_0_mp_rank_03_optim_states.pt"));
@@ -388,7 +389,7 @@ BOOST_AUTO_TEST_CASE(an_averaged_parameter_whose_ranks_differ_is_their_mean) {
   const fs::path root = at / "out";
   check_ok(rewritten(from, root, o));
   const auto before = contents_of(from);
-  auto back = check_ok(read_deepspeed_source(root));
+  auto back = check_ok(read_deepspeed_source(newest_in(root)));
   check_same(contents_of(*back), before, "equal values");
 
   // The test gives the second rank other values: it replaces the bytes of the master weight in that rank's file, and
@@ -410,7 +411,7 @@ BOOST_AUTO_TEST_CASE(an_averaged_parameter_whose_ranks_differ_is_their_mean) {
       std::memcpy(&bytes[i], &sum, sizeof sum);
   }
   std::ofstream(file, std::ios::binary) << bytes;
-  back = read_deepspeed_source(root);
+  back = read_deepspeed_source(newest_in(root));
   check_ok(back);
   auto wanted = before;
   for (size_t i = 0; i < 7; ++i) first[i] = (first[i] + second[i]) / 2;
@@ -418,7 +419,7 @@ BOOST_AUTO_TEST_CASE(an_averaged_parameter_whose_ranks_differ_is_their_mean) {
   check_same(contents_of(*back), wanted, "their mean");
   // Another conversion keeps the mean.
   const auto again = check_ok(rewritten(*back, at / "again", to({1, 1, 2}, 2)));
-  const auto whole = check_ok(read_deepspeed_source(at / "again"));
+  const auto whole = check_ok(read_deepspeed_source(newest_in(at / "again")));
   check_same(contents_of(*whole), wanted, "written again");
 }
 

@@ -99,7 +99,9 @@ BOOST_AUTO_TEST_CASE(a_folder_of_every_format_has_the_values_that_the_package_gi
   for (const auto& name : cases()) {
     BOOST_TEST_CONTEXT(name) {
       const auto got = check_ok(open_source(fixtures / name));
-      const auto wanted = check_ok(read_hugging_face_source(fixtures / name / "expected.safetensors"));
+      const auto expected = fixtures / name / "expected.safetensors";
+      auto stored = check_ok(read_stored_tensors(expected, ""));
+      const auto wanted = check_ok(plain_source(std::move(*stored), expected, false));
       BOOST_REQUIRE_EQUAL(got->tensors.size(), wanted->tensors.size());
       for (size_t i = 0; i < got->tensors.size(); ++i) {
         BOOST_TEST_INFO_SCOPE("i " << i);
@@ -339,7 +341,7 @@ BOOST_AUTO_TEST_CASE(damaged_folders_are_refused_or_read_within_a_multiple_of_th
     const auto weights = scratch_folder::read(fixtures / name / "model.safetensors");
     const auto look = [&](size_t i, const std::string&) {
       const memory_mark memory;
-      if (const auto s = read_compressed_source(at.path())) {
+      if (const auto s = hugging_face_format.open(at.path(), {})) {
         source_reader reader(*s);
         for (const auto& t : s->tensors) {
           std::vector<std::byte> out(core::numel_of(t.shape) * core::size_of(t.type));

@@ -1,8 +1,7 @@
 // Tests folders of quant_method fp8, as DeepSeek publishes them: a weight is its code times the scale of its block.
-#include "formats/compressed/fp8.hpp"
+#include "formats/compressed/source.hpp"
 
 #include "checkpoint/convert/open_source.hpp"
-#include "formats/compressed/source.hpp"
 #include "formats/safetensors/weights_folder.hpp"
 #include "formats/source/source_reader.hpp"
 #include "kernels/base/small_floats.hpp"
@@ -94,7 +93,8 @@ BOOST_AUTO_TEST_CASE(weights_are_codes_times_the_scale_of_their_block) {
     source_reader reader(*s);
     check_ok(reader.read(*t, 11, part.size(), std::as_writable_bytes(std::span(part))));
     BOOST_TEST(part == std::vector<float>(got.begin() + 11, got.begin() + 20), boost::test_tools::per_element());
-    BOOST_TEST(is_compressed_folder(at.path()).value());  // training from a compressed folder requires --dequantise
+    BOOST_TEST(
+        compression_of(at.path()).value().has_codes());  // training from a compressed folder requires --dequantise
   }
 }
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "checkpoint/convert/open_source.hpp"
 #include "checkpoint/convert/weights_export.hpp"
 #include "core/tensor_view.hpp"
 #include "formats/deepspeed/source.hpp"
@@ -12,6 +13,7 @@
 #include "formats/safetensors/weights_folder.hpp"
 #include "formats/source/source_reader.hpp"
 #include "formats/torch/archive.hpp"
+#include "tests/formats/newest_in.hpp"
 #include "tests/formats/tensors.hpp"
 #include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"
@@ -59,7 +61,7 @@ void check_same(const tensor_source& a, const tensor_source& b, const std::vecto
 BOOST_AUTO_TEST_CASE(weights_equal_those_of_its_own_converter) {
   for (const auto& name : cases) {
     const scratch_folder at;
-    const auto source = check_ok(read_deepspeed_source(fixtures / name));
+    const auto source = check_ok(read_deepspeed_source(newest_in(fixtures / name)));
     weights_export_options options{.out = at / "out"};
     if (name == "stage2_bf16") options.max_shard_bytes = 200;
     check_ok(export_weights(*source, options));
@@ -84,7 +86,7 @@ BOOST_AUTO_TEST_CASE(moments_are_those_of_the_running_optimizer) {
   for (const auto& name : cases) {
     // DeepSpeed assigns these weights in the order before its own shuffling.
     if (name == "stage2_round_robin") continue;
-    const auto source = read_deepspeed_source(fixtures / name);
+    const auto source = read_deepspeed_source(newest_in(fixtures / name));
     const auto theirs = safetensors_file::open(fixtures / (name + ".moments.safetensors"));
     check_ok(source);
     check_ok(theirs);
@@ -105,7 +107,7 @@ BOOST_AUTO_TEST_CASE(moments_are_those_of_the_running_optimizer) {
 
 BOOST_AUTO_TEST_CASE(layouts_that_its_converter_refuses_equal_the_running_optimizers) {
   for (const std::string name : {"stage0_fp32", "stage0_bf16", "stage0_fp16", "stage1_grad_fp32"}) {
-    const auto source = check_ok(read_deepspeed_source(fixtures / name));
+    const auto source = check_ok(read_deepspeed_source(newest_in(fixtures / name)));
     const auto masters = safetensors_file::open(fixtures / (name + ".safetensors"));
     const auto moments = safetensors_file::open(fixtures / (name + ".moments.safetensors"));
     check_ok(masters);
@@ -130,7 +132,7 @@ BOOST_AUTO_TEST_CASE(second_names_of_frozen_and_of_trained_parameters_are_there_
   const std::vector<tied_name> wanted{{"head.weight", "embed.weight"}, {"twin.weight", "first.weight"}};
   for (const std::string stage : {"stage0", "stage1", "stage2", "stage3"}) BOOST_TEST_CONTEXT(stage) {
       const auto name = stage + "_frozen_tied";
-      const auto source = check_ok(read_deepspeed_source(fixtures / name));
+      const auto source = check_ok(read_deepspeed_source(newest_in(fixtures / name)));
       BOOST_TEST((source->tied == wanted));
       BOOST_TEST((find_tensor(*source, "head.weight", tensor_kind::frozen) != nullptr));
       BOOST_TEST((find_tensor(*source, "twin.weight", tensor_kind::master) != nullptr));
@@ -152,8 +154,8 @@ BOOST_AUTO_TEST_CASE(second_names_of_frozen_and_of_trained_parameters_are_there_
 }
 
 BOOST_AUTO_TEST_CASE(tensor_parallel_ranks_join_as_its_universal_converter_joins_them) {
-  const auto source = read_deepspeed_source(fixtures / "tensor_parallel");
-  const auto universal = read_universal_source(fixtures / "universal_tensor_parallel");
+  const auto source = read_deepspeed_source(newest_in(fixtures / "tensor_parallel"));
+  const auto universal = read_universal_source(newest_in(fixtures / "universal_tensor_parallel", "latest_universal"));
   check_ok(source);
   check_ok(universal);
   BOOST_TEST(source->format == "DeepSpeed ZeRO-1, 2 tensor-parallel ranks");
@@ -169,8 +171,8 @@ BOOST_AUTO_TEST_CASE(tensor_parallel_ranks_join_as_its_universal_converter_joins
 BOOST_AUTO_TEST_CASE(universal_folders_hold_the_same_as_the_folders_they_were_made_from) {
   for (const std::string stage : {"stage2", "stage3"}) {
     BOOST_TEST_INFO_SCOPE(stage);
-    const auto universal = read_universal_source(fixtures / ("universal_" + stage));
-    const auto source = read_deepspeed_source(fixtures / (stage + "_bf16"));
+    const auto universal = read_universal_source(newest_in(fixtures / ("universal_" + stage), "latest_universal"));
+    const auto source = read_deepspeed_source(newest_in(fixtures / (stage + "_bf16")));
     check_ok(universal);
     check_ok(source);
     const std::vector<tensor_kind> all{tensor_kind::master, tensor_kind::moment, tensor_kind::weight,
@@ -187,7 +189,7 @@ BOOST_AUTO_TEST_CASE(universal_folders_hold_the_same_as_the_folders_they_were_ma
 }
 
 BOOST_AUTO_TEST_CASE(a_pipelines_layers_have_the_names_of_its_masters) {
-  const auto source = check_ok(read_deepspeed_source(fixtures / "pipeline"));
+  const auto source = check_ok(read_deepspeed_source(newest_in(fixtures / "pipeline")));
   BOOST_TEST(source->format == "DeepSpeed ZeRO-1, 2 pipeline stages");
   const std::vector<std::string> order{"tied_modules.embed.weight", "1.weight", "1.bias", "2.weight", "2.bias"};
   BOOST_TEST(source->parameter_order == order, boost::test_tools::per_element());
@@ -203,8 +205,8 @@ BOOST_AUTO_TEST_CASE(a_pipelines_layers_have_the_names_of_its_masters) {
 }
 
 BOOST_AUTO_TEST_CASE(a_tag_its_folder_and_latest_name_the_same) {
-  const auto by_latest = read_deepspeed_source(fixtures / "stage2_bf16");
-  const auto by_tag = read_deepspeed_source(fixtures / "stage2_bf16", "step2");
+  const auto by_latest = open_source(fixtures / "stage2_bf16");
+  const auto by_tag = open_source(fixtures / "stage2_bf16", {.tag = "step2"});
   const auto by_folder = read_deepspeed_source(fixtures / "stage2_bf16" / "step2");
   check_ok(by_latest);
   check_ok(by_tag);
@@ -218,7 +220,7 @@ BOOST_AUTO_TEST_CASE(kinds_are_distinguished_and_frozen_parameters_can_be_left_o
   const scratch_folder at;
   for (const std::string name : {"stage1_bf16", "stage2_bf16", "stage3_bf16"}) {
     BOOST_TEST_INFO_SCOPE(name);
-    const auto source = check_ok(read_deepspeed_source(fixtures / name));
+    const auto source = check_ok(read_deepspeed_source(newest_in(fixtures / name)));
     const auto has = [&](const char* tensor, tensor_kind kind) {
       return find_tensor(*source, tensor, kind) != nullptr;
     };
@@ -236,7 +238,7 @@ BOOST_AUTO_TEST_CASE(kinds_are_distinguished_and_frozen_parameters_can_be_left_o
     BOOST_TEST((std::erase(found, "scale") == 1U));
     BOOST_TEST(found == order, boost::test_tools::per_element());
   }
-  const auto source = check_ok(read_deepspeed_source(fixtures / "stage3_bf16"));
+  const auto source = check_ok(read_deepspeed_source(newest_in(fixtures / "stage3_bf16")));
   check_ok(export_weights(*source, {.out = at / "out.safetensors", .exclude_frozen = true}));
   const auto out = check_ok(weights_folder::open(at / "out.safetensors"));
   BOOST_TEST(!out->find("frozen.weight").has_value());
@@ -244,7 +246,7 @@ BOOST_AUTO_TEST_CASE(kinds_are_distinguished_and_frozen_parameters_can_be_left_o
 }
 
 BOOST_AUTO_TEST_CASE(the_run_state_is_read_as_far_as_the_files_have_it) {
-  const auto source = check_ok(read_deepspeed_source(fixtures / "stage2_fp16"));
+  const auto source = check_ok(read_deepspeed_source(newest_in(fixtures / "stage2_fp16")));
   BOOST_TEST(source->run.steps.value() == 2U);
   BOOST_TEST(source->run.samples.value() == 8U);
   BOOST_TEST(source->run.client_state == R"({"note":"kept"})");
@@ -258,8 +260,8 @@ BOOST_AUTO_TEST_CASE(the_run_state_is_read_as_far_as_the_files_have_it) {
 BOOST_AUTO_TEST_CASE(the_optimizers_own_count_is_used_where_it_differs_from_the_engines) {
   // DeepSpeed's BF16 and FP16 engines of stage 0 create the states by an update without gradients, which torch.optim
   // counts as a step.
-  const auto ahead = read_deepspeed_source(fixtures / "stage0_bf16"),
-             equal = read_deepspeed_source(fixtures / "stage0_fp32");
+  const auto ahead = read_deepspeed_source(newest_in(fixtures / "stage0_bf16")),
+             equal = read_deepspeed_source(newest_in(fixtures / "stage0_fp32"));
   check_ok(ahead);
   check_ok(equal);
   BOOST_TEST(ahead->run.steps.value() == 2U);
@@ -277,26 +279,27 @@ BOOST_AUTO_TEST_CASE(broken_folders_are_refused_with_the_reason) {
   fs::create_directories(at / "empty");
   check_failed(read_deepspeed_source(at / "empty"), bad, "not a DeepSpeed checkpoint");
   const auto folder = copied("stage2_bf16", at);
-  check_failed(read_deepspeed_source(folder, "../stage2_bf16"), bad, "is not a valid name of a checkpoint");
-  check_failed(read_deepspeed_source(folder, "step3"), bad, "cannot read the folder");
+  check_failed(open_source(folder, {.tag = "../stage2_bf16"}), bad, "is not the name of a folder");
+  check_failed(open_source(folder, {.tag = "step3"}), bad, "there is no such folder");
   fs::copy_file(folder / "step2/bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt",
                 folder / "step2/zero_pp_rank_1_mp_rank_00_optim_states.pt");
-  check_failed(read_deepspeed_source(folder), bad, "belong to the same rank");
+  check_failed(read_deepspeed_source(newest_in(folder)), bad, "belong to the same rank");
   fs::remove(folder / "step2/zero_pp_rank_1_mp_rank_00_optim_states.pt");
   fs::remove(folder / "step2/bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt");
-  check_failed(read_deepspeed_source(folder), bad, "one of 2 shards, but 1 were found");
+  check_failed(read_deepspeed_source(newest_in(folder)), bad, "one of 2 shards, but 1 were found");
   fs::remove(folder / "step2/bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt");
-  check_failed(read_deepspeed_source(folder), bad, "'*_optim_states.pt'");
+  check_failed(read_deepspeed_source(newest_in(folder)), bad, "'*_optim_states.pt'");
   const auto mixed = copied("stage3_fp32", at);
   fs::copy_file(fixtures / "stage3_bf16/step2/bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt",
                 mixed / "step2/zero_pp_rank_1_mp_rank_00_optim_states.pt", fs::copy_options::overwrite_existing);
-  check_ok(read_deepspeed_source(mixed));  // the layouts are equal and only the bytes differ, which is accepted
+  // Layouts are equal and only the bytes differ, which is accepted.
+  check_ok(read_deepspeed_source(newest_in(mixed)));
   fs::copy_file(fixtures / "stage2_fp16/step2/zero_pp_rank_1_mp_rank_00_optim_states.pt",
                 mixed / "step2/zero_pp_rank_1_mp_rank_00_optim_states.pt", fs::copy_options::overwrite_existing);
-  check_failed(read_deepspeed_source(mixed), bad, "its ZeRO stage is 2, 3 was wanted");
+  check_failed(read_deepspeed_source(newest_in(mixed)), bad, "its ZeRO stage is 2, 3 was wanted");
   fs::copy_file(mixed / "step2/zero_pp_rank_0_mp_rank_00_model_states.pt",
                 mixed / "step2/layer_0_expert_0_mp_rank_00_model_states.pt");
-  check_failed(read_deepspeed_source(mixed), bad, "experts");
+  check_failed(read_deepspeed_source(newest_in(mixed)), bad, "experts");
 }
 
 BOOST_AUTO_TEST_CASE(ranks_that_no_folder_has_files_for_are_refused_by_their_file) {
@@ -307,7 +310,7 @@ BOOST_AUTO_TEST_CASE(ranks_that_no_folder_has_files_for_are_refused_by_their_fil
         "layer_00-model_4294967295-model_states.pt", "zero_pp_rank_65536_mp_rank_65536_model_states.pt"}) {
     const auto folder = copied("stage2_fp16", at);
     std::ofstream(folder / "step2" / name) << "x";
-    check_failed(read_deepspeed_source(folder), core::error_kind::bad_input, name);
+    check_failed(read_deepspeed_source(newest_in(folder)), core::error_kind::bad_input, name);
     fs::remove_all(folder);
   }
 }
@@ -319,7 +322,8 @@ BOOST_AUTO_TEST_CASE(shards_under_their_old_name_are_read) {
     const std::string stem = std::string("step2/zero_pp_rank_") + rank + "_mp_rank_00";
     fs::rename(folder / (stem + "_optim_states.pt"), folder / (stem + "optim_states.pt"));
   }
-  const auto source = read_deepspeed_source(folder), good = read_deepspeed_source(fixtures / "stage3_fp32");
+  const auto source = read_deepspeed_source(newest_in(folder)),
+             good = read_deepspeed_source(newest_in(fixtures / "stage3_fp32"));
   check_ok(source);
   check_ok(good);
   BOOST_TEST((source->tensors == good->tensors));

@@ -11,6 +11,7 @@
 #include "formats/deepspeed/zero.hpp"
 #include "formats/torch/archive_writer.hpp"
 #include "tests/file_size_limit.hpp"
+#include "tests/formats/newest_in.hpp"
 #include "tests/formats/random_source.hpp"
 #include "tests/scratch_folder.hpp"
 
@@ -118,7 +119,7 @@ BOOST_AUTO_TEST_CASE(any_checkpoint_comes_back_bit_for_bit_from_every_stage_and_
           o.exclude_frozen_parameters = stage == 0;
           o.sub_group_size = seed % 2 == 0 ? 20 : 1'000'000'000;
           check_ok(write_deepspeed_folder(drawn.source, at / "deepspeed", o));
-          const auto back = check_ok(read_deepspeed_source(at / "deepspeed"));
+          const auto back = check_ok(read_deepspeed_source(newest_in(at / "deepspeed")));
           std::set<tensor_kind> but;
           if (stage == 0) but = {tensor_kind::frozen};
           if (stage == 3) but = {tensor_kind::weight};  // stage 3 stores only the master weights
@@ -143,7 +144,7 @@ BOOST_AUTO_TEST_CASE(names_and_further_tied_names_follow_the_options) {
   o.groups = {{.parameters = {"layer.0.weight"}}};  // groups use the source's names
   if (drawn.source.parameter_order.size() > 1) o.groups.emplace_back();
   check_ok(write_deepspeed_folder(drawn.source, at / "deepspeed", o));
-  const auto back = check_ok(read_deepspeed_source(at / "deepspeed"));
+  const auto back = check_ok(read_deepspeed_source(newest_in(at / "deepspeed")));
   BOOST_TEST(find_tensor(*back, "transformer.layer.0.weight", tensor_kind::master) != nullptr);
   BOOST_TEST(find_tensor(*back, "lm_head.weight", tensor_kind::master) ==
              find_tensor(*back, "transformer.layer.0.weight", tensor_kind::master));
@@ -197,7 +198,7 @@ BOOST_AUTO_TEST_CASE(a_weight_that_no_list_of_deepspeed_takes_is_refused_and_nev
   with.tensors.push_back({"ticks", tensor_kind::weight, "", dtype::i64, {1}, {{0, 0, 1, 0, {}}}});
   check_ok(complete(with));
   check_ok(write_deepspeed_folder(with, at / "deepspeed", {.stage = 2}));
-  const auto back = check_ok(read_deepspeed_source(at / "deepspeed"));
+  const auto back = check_ok(read_deepspeed_source(newest_in(at / "deepspeed")));
   const auto* ticks = find_tensor(*back, "ticks", tensor_kind::buffer);
   BOOST_REQUIRE(ticks != nullptr);
   BOOST_TEST((bytes_in(*back, *ticks) == bytes_in(with, *find_tensor(with, "ticks", tensor_kind::weight))));
@@ -241,14 +242,14 @@ BOOST_AUTO_TEST_CASE(shards_of_different_saves_are_refused_by_the_steps_of_their
                                      std::filesystem::copy_options::overwrite_existing);
         };
         take(1);
-        const auto mixed = read_deepspeed_source(root, "early");
+        const auto mixed = read_deepspeed_source(root / "early");
         check_failed(mixed, error_kind::bad_input, "the optimizer counts 10 updates in '");
         check_failed(mixed, error_kind::bad_input, "zero_pp_rank_0_mp_rank_00_optim_states.pt' and 11 in '");
         check_failed(mixed, error_kind::bad_input,
                      "they are from different saves; put the files of one save into the folder, or name another "
                      "checkpoint by --tag");
         take(0);
-        const auto ahead = check_ok(read_deepspeed_source(root, "early"));
+        const auto ahead = check_ok(read_deepspeed_source(root / "early"));
         BOOST_TEST(ahead->run.steps.value_or(0) == 12U);
         BOOST_TEST(ahead->run.applied_updates.value_or(0) == 11U);
         BOOST_TEST_REQUIRE(ahead->remarks.size() == 1U);
@@ -335,7 +336,7 @@ BOOST_AUTO_TEST_CASE(model_files_of_all_ranks_have_one_step) {
   const auto name = "zero_pp_rank_1_mp_rank_00_model_states.pt";
   std::filesystem::copy_file(root / "other" / name, root / "whole" / name,
                              std::filesystem::copy_options::overwrite_existing);
-  check_failed(read_deepspeed_source(root, "whole"), error_kind::bad_input,
+  check_failed(read_deepspeed_source(root / "whole"), error_kind::bad_input,
                "zero_pp_rank_1_mp_rank_00_model_states.pt' is of step 13, the first model file of step 12");
 }
 
@@ -352,7 +353,7 @@ BOOST_AUTO_TEST_CASE(model_files_of_different_steps_are_refused) {
   }
   for (const auto& file : std::filesystem::directory_iterator(root / "other"))
     std::filesystem::rename(file.path(), root / "whole" / file.path().filename());
-  check_failed(read_deepspeed_source(root, "whole"), error_kind::bad_input,
+  check_failed(read_deepspeed_source(root / "whole"), error_kind::bad_input,
                "mp_rank_01_model_states.pt' is of step 13, the first model file of step 12: they are from different "
                "saves");
 }
@@ -408,7 +409,7 @@ BOOST_AUTO_TEST_CASE(an_unknown_number_of_samples_stays_unknown) {
     check_ok(write_deepspeed_folder(source, at / "deepspeed", {.stage = 2, .tag = tag}));
     const auto file = check_ok(torch_archive::open(at / "deepspeed" / tag / "mp_rank_00_model_states.pt"));
     BOOST_TEST(file->tree().find(file->root(), "global_samples").has_value() == samples.has_value());
-    const auto back = check_ok(read_deepspeed_source(at / "deepspeed", tag));
+    const auto back = check_ok(read_deepspeed_source(at / "deepspeed" / tag));
     BOOST_TEST(back->run.steps.value_or(0) == 12U);
     BOOST_TEST(!back->run.samples.has_value());
   }
@@ -423,7 +424,7 @@ BOOST_AUTO_TEST_CASE(an_unknown_number_of_updates_stays_unknown) {
       deepspeed_write_options o{.stage = stage};
       o.exclude_frozen_parameters = stage == 0;
       check_ok(write_deepspeed_folder(source, at / std::to_string(stage), o));
-      const auto back = check_ok(read_deepspeed_source(at / std::to_string(stage)));
+      const auto back = check_ok(read_deepspeed_source(newest_in(at / std::to_string(stage))));
       BOOST_TEST((find_tensor(*back, "layer.0.weight", tensor_kind::moment, "exp_avg") != nullptr));
       BOOST_TEST(!back->run.steps.has_value());
       BOOST_TEST(!back->run.applied_updates.has_value());
@@ -441,7 +442,7 @@ BOOST_AUTO_TEST_CASE(a_full_disk_leaves_existing_files_alone) {
                  error_kind::no_space, "second");
   }
   BOOST_TEST(files_in(root) == 2U);
-  const auto back = check_ok(read_deepspeed_source(root));
+  const auto back = check_ok(read_deepspeed_source(newest_in(root)));
   check_same(*back, drawn.source);
 }
 

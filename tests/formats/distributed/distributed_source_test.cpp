@@ -6,18 +6,18 @@
 
 #include "checkpoint/convert/distributed_export.hpp"
 #include "checkpoint/convert/open_source.hpp"
-#include "formats/distributed/megatron_common.hpp"
+#include "checkpoint/convert/checkpoint_names.hpp"
+#include "formats/compressed/source.hpp"
 #include "formats/distributed/source.hpp"
 #include "formats/report/diff.hpp"
 #include "formats/report/verify.hpp"
-#include "formats/source/left_out.hpp"
 #include "formats/source/source_reader.hpp"
+#include "formats/source/tensor_source.hpp"
 #include "formats/torch/archive_writer.hpp"
 #include "formats/torch/distributed_metadata.hpp"
 #include "formats/torch/pickle_reader.hpp"
 #include "formats/torch/pickle_writer.hpp"
 #include "formats/torch/zip_reader.hpp"
-#include "formats/weights/hugging_face.hpp"
 #include "tests/counted_memory.hpp"
 #include "tests/formats/mutations.hpp"
 #include "tests/formats/random_source.hpp"
@@ -101,7 +101,7 @@ BOOST_AUTO_TEST_CASE(folders_of_pytorch_have_its_weights_and_moments) {
   for (const std::string name : {"gpt2_fsdp", "llama_2d"}) {
     BOOST_TEST_CONTEXT(name) {
       const auto got = check_ok(open_source(fixtures / name));
-      const auto wanted = check_ok(read_hugging_face_source(fixtures / (name + ".safetensors")));
+      const auto wanted = check_ok(hugging_face_format.open(fixtures / (name + ".safetensors"), {}));
       BOOST_TEST(got->tensors.size() == wanted->tensors.size());
       for (const auto& t : got->tensors) {
         const auto* w =
@@ -124,18 +124,18 @@ BOOST_AUTO_TEST_CASE(the_newest_folder_of_megatron_core_has_a_number_or_is_a_rel
   for (const auto& [text, name] :
        {std::pair{"30\n", "iter_0000030"}, {"release\n", "release"}, {"release", "release"}}) {
     at.write("latest_checkpointed_iteration.txt", text);
-    BOOST_TEST((*check_ok(megatron_folder(at.path())) == at / name));
+    BOOST_TEST(check_ok(checkpoint::newest_numbered_in(at / "latest_checkpointed_iteration.txt")) == name);
   }
   for (const char* text : {"", "released", "3x"}) {
     at.write("latest_checkpointed_iteration.txt", text);
-    check_failed(megatron_folder(at.path()), error_kind::bad_input,
+    check_failed(checkpoint::newest_numbered_in(at / "latest_checkpointed_iteration.txt"), error_kind::bad_input,
                  "the number of an iteration or 'release' was wanted");
   }
 }
 
 BOOST_AUTO_TEST_CASE(folders_of_megatron_core_have_weights_and_what_names_its_parameters) {
   const fs::path root = fs::path(troupe::places::source_dir) / "tests/formats/fixtures/torch_dist";
-  const auto wanted = check_ok(read_hugging_face_source(root / "expected.safetensors"));
+  const auto wanted = check_ok(hugging_face_format.open(root / "expected.safetensors", {}));
   for (const bool has_names : {true, false}) {
     BOOST_TEST_INFO_SCOPE("has names " << has_names);
     const auto got = check_ok(open_source(root / (has_names ? "fully_reshardable" : "dp_reshardable")));
@@ -265,7 +265,7 @@ BOOST_AUTO_TEST_CASE(a_file_that_is_cut_short_or_gone_is_refused) {
 
 BOOST_AUTO_TEST_CASE(a_model_and_an_optimizer_in_folders_of_their_own_are_one_checkpoint) {
   const fs::path root = fs::path(troupe::places::source_dir) / "tests/formats/fixtures/torch_dist";
-  const auto wanted = check_ok(read_hugging_face_source(root / "expected.safetensors"));
+  const auto wanted = check_ok(hugging_face_format.open(root / "expected.safetensors", {}));
   const auto got = check_ok(open_source(root / "accelerate"));
   BOOST_TEST(got->tensors.size() == 9U);
   for (const auto& t : got->tensors) {

@@ -5,8 +5,8 @@
 #include <boost/test/unit_test.hpp>
 
 #include "checkpoint/convert/open_source.hpp"
+#include "formats/compressed/source.hpp"
 #include "formats/report/verify.hpp"
-#include "formats/weights/hugging_face.hpp"
 #include "tests/formats/mutations.hpp"
 #include "tests/formats/random_source.hpp"
 #include "tests/places.hpp"
@@ -47,7 +47,7 @@ void check_refused(const std::string& second, const std::string& words, std::vec
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(shards_of_a_mesh_and_what_they_were_consolidated_to_have_pytorchs_weights) {
-  const auto wanted = check_ok(read_hugging_face_source(fixtures / "llama_2d.safetensors"));
+  const auto wanted = check_ok(hugging_face_format.open(fixtures / "llama_2d.safetensors", {}));
   for (const char* name : {"llama_2d_hf", "llama_2d_hf/sharded"}) {
     BOOST_TEST_INFO_SCOPE(name);
     const auto got = check_ok(open_source(fixtures / name));

@@ -1,8 +1,8 @@
 // Tests which name of a tensor is kept if a checkpoint stores the parameter under several names.
-#include "formats/names/further_names.hpp"
+#include "formats/names/tied_names.hpp"
 
+#include "formats/compressed/source.hpp"
 #include "formats/safetensors/weights_folder.hpp"
-#include "formats/weights/hugging_face.hpp"
 #include "tests/formats/tensors.hpp"
 #include "tests/scratch_folder.hpp"
 
@@ -22,7 +22,7 @@ without_further left_of(const scratch_folder& f, const names& tensors, std::vect
   std::vector<owned_tensor> all;
   for (const auto& name : tensors) all.emplace_back(name, core::dtype::f32, std::vector<int64_t>{4, 2});
   check_ok(write_weights_folder(f / "hf", all_to_write(all), uint64_t{1} << 30U));
-  auto source = check_ok(read_hugging_face_source(f / "hf"));
+  auto source = check_ok(hugging_face_format.open(f / "hf", {}));
   source->tied = std::move(tied);
   source->parameter_order = tensors;
   for (const auto& t : source->tied) source->parameter_order.push_back(t.name);

@@ -1,5 +1,5 @@
 // Tests how names of tensors that PEFT created are recognised, and the messages about them.
-#include "formats/names/peft_names.hpp"
+#include "formats/names/wrapper_names.hpp"
 
 #include <boost/test/unit_test.hpp>
 

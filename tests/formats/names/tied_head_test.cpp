@@ -1,9 +1,9 @@
 // Tests a head that the model ties to the embedding: with equal values, with other values, without an embedding, and
 // with states of its own.
-#include "formats/names/tied_head.hpp"
+#include "formats/names/tied_names.hpp"
 
+#include "formats/compressed/source.hpp"
 #include "formats/safetensors/weights_folder.hpp"
-#include "formats/weights/hugging_face.hpp"
 #include "tests/formats/tensors.hpp"
 #include "tests/scratch_folder.hpp"
 
@@ -32,7 +32,7 @@ owned_tensor matrix(const std::string& name, core::dtype type, float first) {
 
 settled_head settled(const scratch_folder& f, const std::vector<owned_tensor>& tensors) {
   check_ok(write_weights_folder(f / "hf", all_to_write(tensors), uint64_t{1} << 30U));
-  auto source = check_ok(read_hugging_face_source(f / "hf"));
+  auto source = check_ok(hugging_face_format.open(f / "hf", {}));
   auto out = check_ok(settle_tied_head(std::move(*source), "llama"));
   return std::move(*out);
 }

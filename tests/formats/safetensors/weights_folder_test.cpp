@@ -34,7 +34,7 @@ void check_holds(const fs::path& path, const std::vector<owned_tensor>& tensors)
     BOOST_TEST((found->entry->type == t.type));
   }
   BOOST_TEST(!folder->find("nothing").has_value());
-  BOOST_TEST((folder->metadata() == pytorch_metadata));
+  BOOST_TEST((folder->tensors().front().file->metadata() == pytorch_metadata));
 }
 
 /// Writes a folder with the shards a.safetensors (tensor "a") and b.safetensors (tensor "b") and the given weight_map.

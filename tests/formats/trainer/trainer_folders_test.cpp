@@ -4,6 +4,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "checkpoint/convert/open_source.hpp"
+#include "formats/compressed/source.hpp"
 #include "formats/report/inspect.hpp"
 #include "formats/report/verify.hpp"
 #include "formats/safetensors/weights_folder.hpp"
@@ -11,7 +12,6 @@
 #include "formats/torch/pickle_reader.hpp"
 #include "formats/trainer/numbered_states.hpp"
 #include "formats/trainer/trainer.hpp"
-#include "formats/weights/hugging_face.hpp"
 #include "tests/counted_memory.hpp"
 #include "tests/formats/mutations.hpp"
 #include "tests/formats/random_source.hpp"
@@ -131,7 +131,7 @@ BOOST_AUTO_TEST_CASE(folders_that_were_saved_have_each_parameters_moments) {
     BOOST_TEST_CONTEXT(name) {
       const bool is_trainers = name.starts_with("trainer");
       auto got = check_ok(open_source(fixtures / name));
-      const auto wanted = check_ok(read_hugging_face_source(fixtures / (name + ".safetensors")));
+      const auto wanted = check_ok(hugging_face_format.open(fixtures / (name + ".safetensors"), {}));
       // Accelerate's file contains the order of the parameters.
       BOOST_TEST((got->numbered == nullptr) == (name == "accelerate_gpt2"));
       check_ok(name_states(*got, order_of(*wanted, registered(name))));

@@ -6,13 +6,13 @@
 #include <numeric>
 
 #include "checkpoint/convert/open_source.hpp"
+#include "formats/compressed/source.hpp"
 #include "formats/report/inspect.hpp"
 #include "formats/report/verify.hpp"
-#include "formats/source/left_out.hpp"
 #include "formats/source/source_reader.hpp"
 #include "formats/source/strided_view.hpp"
+#include "formats/source/tensor_source.hpp"
 #include "formats/torch/archive_writer.hpp"
-#include "formats/weights/hugging_face.hpp"
 #include "tests/formats/random_source.hpp"
 #include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"
@@ -151,7 +151,7 @@ BOOST_AUTO_TEST_CASE(linear_layers_of_nanogpts_are_turned_to_the_order_of_huggin
 
 BOOST_AUTO_TEST_CASE(elements_in_another_order_are_gathered) {
   const auto got = check_ok(open_source(fixtures / "transposed.pt"));
-  const auto wanted = check_ok(read_hugging_face_source(fixtures / "transposed.safetensors"));
+  const auto wanted = check_ok(hugging_face_format.open(fixtures / "transposed.safetensors", {}));
   BOOST_REQUIRE(got->tensors.size() == wanted->tensors.size());
   size_t gathered = 0;
   for (size_t i = 0; i < got->tensors.size(); ++i) {

@@ -123,4 +123,14 @@ BOOST_AUTO_TEST_CASE(a_power_cut_keeps_synced_bytes_and_none_that_were_not_writt
   BOOST_TEST((lost && torn && kept));
 }
 
+BOOST_AUTO_TEST_CASE(wanted_names_of_a_folder_ascend_and_a_folder_that_cannot_be_listed_has_none) {
+  const scratch_folder at;
+  for (const char* name : {"c.json", "a.json", "b.bin", "d/e.json"}) at.write(name, "");
+  const auto is_json = [](std::string_view name) { return name.ends_with(".json"); };
+  BOOST_TEST(names_in(at.path(), is_json) == (std::vector<std::string>{"a.json", "c.json"}),
+             boost::test_tools::per_element());
+  BOOST_TEST(names_in(at / "none", is_json).empty());
+  BOOST_TEST(names_in(at / "b.bin", is_json).empty());
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -13,6 +13,7 @@
 #include "core/tensor_view.hpp"
 #include "formats/safetensors/header.hpp"
 #include "formats/safetensors/older_weights.hpp"
+#include "formats/safetensors/weights_folder.hpp"
 #include "formats/safetensors/weights_index.hpp"
 #include "formats/source/element_cast.hpp"
 #include "formats/source/source_reader.hpp"

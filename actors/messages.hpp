@@ -40,8 +40,8 @@ struct run_outcome {
   plan::plan_choice which = plan::plan_choice::train;
   verdict result;
   bool skipped = false;
-  bool save_asked = false;                     ///< true: `save_now` has arrived since the last training step
-  std::shared_ptr<const core::error> failure;  ///< error that ended the run; null if it ended well
+  bool save_asked = false;                          ///< true: `save_now` has arrived since the last training step
+  std::shared_ptr<const core::error> failure;       ///< error that ended the run; null if it ended well
   std::shared_ptr<std::vector<rank_report>> ranks;  ///< reports of the ranks, in rank order; null after a failure
 };
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "kernels/compress/quantiser.hpp"
+#include "kernels/compress/value_range.hpp"
 #include "plan/rank_plan.hpp"
 
 namespace troupe::job {

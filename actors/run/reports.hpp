@@ -14,7 +14,7 @@
 
 #include "core/error.hpp"
 #include "job/degree_changes.hpp"
-#include "plan/choose/compile.hpp"
+#include "plan/choose/compiled_step.hpp"
 #include "plan/rank_plan.hpp"
 #include "telemetry/figures/stage_figures.hpp"
 #include "telemetry/figures/trace.hpp"

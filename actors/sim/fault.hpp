@@ -1,5 +1,5 @@
-// Defines the faults that a simulation injects, and the entries of its log. Plain values; modelled_executor.hpp executes
-// the faults and writes the log.
+// Defines the faults that a simulation injects, and the entries of its log. Plain values; modelled_executor.hpp
+// executes the faults and writes the log.
 #pragma once
 
 #include <chrono>

@@ -77,8 +77,8 @@ outcome get_fp32_state_dict_from_zero_checkpoint(const example& e) {
   return {};
 }
 
-/// One file that torch.load opens, as `troupe checkpoint to-fp32` writes it: streamed, so that memory does not grow with
-/// the model.
+/// One file that torch.load opens, as `troupe checkpoint to-fp32` writes it: streamed, so that memory does not grow
+/// with the model.
 outcome convert_zero_checkpoint_to_fp32_state_dict(const example& e) {
   const fs::path file = e.folder / "pytorch_model.bin";
   auto source = checkpoint::open_source(e.in_ranks());

@@ -16,8 +16,6 @@ namespace troupe::formats {
 
 /// Largest index that is read, in bytes.
 inline constexpr uint64_t max_index_bytes = 100'000'000;
-/// Default size of a shard, Hugging Face's own: 5 GB.
-inline constexpr uint64_t default_shard_bytes = 5'000'000'000;
 /// Deepest nesting of an index that is read.
 inline constexpr size_t max_index_depth = 64;
 

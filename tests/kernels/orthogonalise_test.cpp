@@ -86,8 +86,9 @@ BOOST_AUTO_TEST_CASE(targets_threads_and_alignment_change_no_bit) {
   std::vector<float> elsewhere(given.size() + 1);
   std::copy(given.begin(), given.end(), elsewhere.begin() + 1);
   std::vector<float> scratch(orthogonalise_scratch(rows, cols) + 1);
-  std::thread other(
-      [&] { kernels::orthogonalise_unchecked(std::span(elsewhere).subspan(1), rows, cols, 5, std::span(scratch).subspan(1)); });
+  std::thread other([&] {
+    kernels::orthogonalise_unchecked(std::span(elsewhere).subspan(1), rows, cols, 5, std::span(scratch).subspan(1));
+  });
   other.join();
   TROUPE_CHECK_SAME_BITS(std::vector<float>(elsewhere.begin() + 1, elsewhere.end()), wanted);
 }

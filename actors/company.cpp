@@ -9,6 +9,7 @@
 
 #include "actors/host_thread.hpp"
 #include "actors/messages.hpp"
+#include "actors/rank_report.hpp"
 #include "actors/stage_thread.hpp"
 #include "actors/supervisor.hpp"
 #include "core/clock.hpp"

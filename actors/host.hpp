@@ -7,6 +7,7 @@
 
 #include "actors/messages.hpp"
 #include "core/error.hpp"
+#include "data/batch.hpp"
 
 namespace troupe::actors {
 

@@ -39,7 +39,7 @@ struct lane_state {        ///< a lane's state between messages
 };
 
 /// Number of instructions that end between two reports of a lane to its rank. The number of instructions that a lane
-/// may start ahead of its last report (window_instructions in rank.hpp) is several times larger.
+/// may start ahead of its last report (window_instructions in program.hpp) is several times larger.
 inline constexpr uint32_t progress_batch = 16;
 
 /// Returns the name of lane actor `seat` of a rank with `seats` seats: "compute lane", or "compute lane, chunk 1" if

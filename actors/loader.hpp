@@ -11,6 +11,7 @@
 
 #include "actors/messages.hpp"
 #include "data/batch.hpp"
+#include "data/corpus.hpp"
 
 namespace troupe::actors {
 

@@ -10,17 +10,29 @@
 #include <vector>
 
 #include "actors/caf.hpp"
-#include "actors/rank_report.hpp"
 #include "actors/record_queue.hpp"
-#include "actors/step_context.hpp"
+#include "actors/verdict.hpp"
 #include "core/error.hpp"
 #include "core/left_out_steps.hpp"
 #include "plan/plan_choice.hpp"
-#include "telemetry/curves/step_values.hpp"
-#include "telemetry/report/report.hpp"
 #include "telemetry/spans.hpp"
 
+namespace troupe::data {
+struct batch;
+}
+
+namespace troupe::telemetry {
+struct run_end;
+struct run_records;
+struct step_values;
+struct validation_values;
+}  // namespace troupe::telemetry
+
 namespace troupe::actors {
+
+struct rank_report;
+struct step_context;
+struct step_order;
 
 /// The result of a run of a plan, as the supervisor reports it; `result` is equal on all ranks.
 struct run_outcome {
@@ -28,9 +40,9 @@ struct run_outcome {
   plan::plan_choice which = plan::plan_choice::train;
   verdict result;
   bool skipped = false;
-  bool save_asked = false;                     ///< true: `save_now` has arrived since the last training step
-  std::shared_ptr<const core::error> failure;  ///< error that ended the run; null if it ended well
-  std::shared_ptr<rank_reports> ranks;         ///< reports of the ranks, in rank order; null after a failure
+  bool save_asked = false;                          ///< true: `save_now` has arrived since the last training step
+  std::shared_ptr<const core::error> failure;       ///< error that ended the run; null if it ended well
+  std::shared_ptr<std::vector<rank_report>> ranks;  ///< reports of the ranks, in rank order; null after a failure
 };
 
 // ---- Messages that run a plan, from the session down to the ranks and back
@@ -48,7 +60,7 @@ struct rank_ended {
 /// node_agent -> supervisor: all ranks of the process have completed the run without an error.
 struct node_ended {
   uint64_t run = 0;
-  std::shared_ptr<rank_reports> ranks;
+  std::shared_ptr<std::vector<rank_report>> ranks;
 };
 /// lane -> rank -> node_agent -> supervisor: the sender cannot continue the run; the supervisor treats the first such
 /// message as the root cause.

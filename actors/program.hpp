@@ -12,6 +12,10 @@
 
 namespace troupe::actors {
 
+/// Number of instructions that a lane may start beyond those that it has reported as ended; several times
+/// progress_batch, so that a lane never waits for the rank's permission to go on.
+inline constexpr uint32_t window_instructions = 64;
+
 /// Returns the seat of a lane actor, its number within its rank. For chunk 0 this is the number of the lane; the
 /// compute-lane actors of further chunks (parts of the model that the rank computes) are numbered after all lanes.
 constexpr uint32_t seat_of(plan::lane l, uint32_t chunk = 0) {

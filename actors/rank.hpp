@@ -16,10 +16,6 @@
 
 namespace troupe::actors {
 
-/// Number of instructions that a lane may start beyond those that it has reported as ended; several times
-/// progress_batch, so that a lane never waits for the rank's permission to go on.
-inline constexpr uint32_t window_instructions = 64;
-
 /// [plan_choice, the kind of a run]: program that the rank executes in runs of this kind. The session sets or replaces
 /// entries only between runs.
 using rank_programs = std::array<std::shared_ptr<const program>, plan::num_plan_choices>;

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "actors/messages.hpp"
+#include "actors/rank_report.hpp"
 
 namespace troupe::actors {
 

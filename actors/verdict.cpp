@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "job/step_rules.hpp"
 #include "plan/vote_layout.hpp"
 
 namespace troupe::actors {

@@ -6,9 +6,12 @@
 #include <span>
 #include <vector>
 
-#include "job/step_rules.hpp"
-#include "kernels/compress/quantiser.hpp"
+#include "kernels/compress/value_range.hpp"
 #include "plan/rank_plan.hpp"
+
+namespace troupe::job {
+struct scaling_rules;
+}
 
 namespace troupe::actors {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "cluster/link.hpp"
-#include "cluster/supervision.hpp"
+#include "cluster/supervised_job.hpp"
 
 namespace troupe::cluster {
 

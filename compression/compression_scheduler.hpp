@@ -4,13 +4,17 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/error.hpp"
-#include "job/compression/compression.hpp"
-#include "kernels/compress/snip_momentum.hpp"
+#include "core/model_table.hpp"
+
+namespace troupe::config {
+struct job_config;
+}
 
 namespace troupe::compression {
 
@@ -41,14 +45,13 @@ class compression_scheduler {
   /// True if the technique ("weight_quantization", "row_pruning" ...) has begun on any module.
   [[nodiscard]] bool is_enabled(const std::string& technique) const;
   /// Returns the numbers of updates at which a technique begins on some module, ascending.
-  [[nodiscard]] std::vector<uint64_t> phases() const { return chosen_.phases(); }
+  [[nodiscard]] std::vector<uint64_t> phases() const;
 
  private:
-  compression_scheduler() = default;
+  struct rules;
+  explicit compression_scheduler(std::shared_ptr<const rules> r) : rules_(std::move(r)) {}
 
-  job::chosen_compression chosen_;
-  // Schedules by which the pruned fraction grows under the method snip_momentum; key: index in chosen_.pruned.
-  std::map<size_t, kernels::prune_schedule> schedules_;
+  std::shared_ptr<const rules> rules_;
   uint64_t training_steps_ = 0;
 };
 

@@ -10,7 +10,8 @@
 
 #include "actors/session/session.hpp"
 #include "config/sections/job_config.hpp"
-#include "job/compression/clean.hpp"
+#include "core/error.hpp"
+#include "job/compression/cleaned_module.hpp"
 #include "models/host/module_model.hpp"
 
 namespace troupe::compression {

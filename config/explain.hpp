@@ -1,5 +1,5 @@
-// Formats a loaded configuration: every effective value with its origin, meaning and effect; the YAML that repeats the
-// run; the reference of all keys. Everything comes from key_table.hpp.
+// Formats a loaded configuration: every effective value with its origin, meaning and effect; the reference of all keys.
+// Everything comes from key_table.hpp.
 #pragma once
 
 #include <string>
@@ -25,10 +25,6 @@ std::string waiting_markdown();
 /// Returns errors and warnings as a JSON array of `{"severity", "file", "line", "column", "key", "text"}`; line 0 means
 /// the whole file.
 std::string as_json(const std::vector<diagnostic>& all);
-
-/// Returns a YAML file that loads to the same configuration from any folder: all paths are absolute, and no value is
-/// left to defaults.
-std::string effective_yaml(const loaded& what);
 
 /// Returns the text of docs/configuration.md.
 std::string reference_markdown();

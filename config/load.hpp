@@ -13,10 +13,11 @@
 #include <vector>
 
 #include "config/document/diagnostic.hpp"
-#include "config/keys/key_table.hpp"
 #include "config/sections/job_config.hpp"
 
 namespace troupe::config {
+
+struct key_info;
 
 /// Kind of configuration that is expected. A plain DeepSpeed file has no model, data and steps, so it describes no run;
 /// keys that cannot be honoured yet are warnings in it, and errors in a job.
@@ -55,7 +56,7 @@ struct effective_value {
   bool held_back = false;  ///< true: `value` was given, but Troupe cannot honour it yet, so it has no effect
   /// where the value comes from: `job.yaml:8:28`, `default`, `auto`, `derived`, `--set key=value`, `--steps`
   std::string origin;
-  const key_info* row = nullptr;
+  const key_info* row = nullptr;  ///< the key's row of the key table (config/keys/key_info.hpp)
 };
 
 struct loaded {  ///< an accepted configuration
@@ -83,5 +84,9 @@ load_result load(const std::filesystem::path& file, const load_options& options 
 /// at `base_folder`.
 load_result load_text(std::string_view text, const std::string& name, const std::filesystem::path& base_folder,
                       const load_options& options = {});
+
+/// Returns a YAML file that loads to the same configuration from any folder: all paths are absolute, and no value is
+/// left to defaults.
+std::string effective_yaml(const loaded& what);
 
 }  // namespace troupe::config

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "config/explain.hpp"
+#include "config/keys/key_table.hpp"
 
 namespace troupe::config {
 namespace {

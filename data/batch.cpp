@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/math.hpp"
+#include "data/corpus.hpp"
 
 namespace troupe::data {
 namespace {

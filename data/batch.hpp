@@ -6,11 +6,13 @@
 #include <optional>
 #include <vector>
 
+#include "core/error.hpp"
 #include "core/token_order.hpp"
-#include "data/corpus.hpp"
 #include "data/left_out.hpp"
 
 namespace troupe::data {
+
+class corpus;
 
 /// How a step's global batch is split. Samples that a run leaves out (`skipped`) are not counted: sample n is at
 /// position skipped.position_of(n) of the order. Step `s` uses samples [s * B, (s + 1) * B), B = global_rows(). If a

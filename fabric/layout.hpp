@@ -58,9 +58,9 @@ extent extent_of(operation op, std::span<const piece> pieces, uint32_t rank);
 uint64_t elements_of(std::span<const piece> pieces);
 
 /// Returns the largest number of bytes that one member receives from the others, the size of the operation for the
-/// linear model of a link (modelled.hpp). An element counts once for each peer that contributes to it, with the bytes
-/// of `communication` in reductions. A sum with several owners counts as a reduce_scatter and a gather: each owner sums
-/// a part, then the owners exchange the parts.
+/// linear model of a link (linear_link.hpp). An element counts once for each peer that contributes to it, with the
+/// bytes of `communication` in reductions. A sum with several owners counts as a reduce_scatter and a gather: each
+/// owner sums a part, then the owners exchange the parts.
 uint64_t received_bytes(const request& r, uint32_t size);
 
 /// Checks that every owner is one of `size` members, that offsets are below `elements_max`, and that the number of

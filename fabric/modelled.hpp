@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "fabric/communicator.hpp"
+#include "fabric/linear_link.hpp"
 #include "fabric/refused_member.hpp"
 #include "fabric/rendezvous.hpp"
 
@@ -17,14 +18,6 @@ namespace troupe::fabric {
 /// Limit of the bytes (of all pieces) that a modelled operation really moves; a larger operation takes time but moves
 /// nothing.
 inline constexpr uint64_t modelled_move_bytes_max = uint64_t{1} << 20;
-
-/// Linear model of a link. An operation takes latency + bytes / bandwidth after all members have arrived; its bytes are
-/// those of `received_bytes` (layout.hpp).
-struct linear_link {
-  double latency_us = 10;
-  double bytes_per_second = 10e9;
-  [[nodiscard]] int64_t duration_ns(uint64_t bytes) const;
-};
 
 /// The simulated world's clock. `schedule` calls `advance(sequence)` of member `rank` after `delay_ns`.
 struct virtual_time {

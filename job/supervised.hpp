@@ -3,7 +3,7 @@
 // processes.
 #pragma once
 
-#include "cluster/supervision.hpp"
+#include "cluster/supervised_job.hpp"
 #include "config/sections/job_config.hpp"
 
 namespace troupe::job {

@@ -6,8 +6,11 @@
 #include <memory>
 #include <vector>
 
-#include "config/sections/job_config.hpp"
 #include "formats/source/mask_record.hpp"
+
+namespace troupe::config {
+struct job_config;
+}
 
 namespace troupe::actors {
 

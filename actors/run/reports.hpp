@@ -14,11 +14,14 @@
 
 #include "core/error.hpp"
 #include "job/degree_changes.hpp"
-#include "plan/choose/compile.hpp"
-#include "plan/passes/pass.hpp"
+#include "plan/choose/compiled_step.hpp"
 #include "plan/rank_plan.hpp"
 #include "telemetry/figures/stage_figures.hpp"
 #include "telemetry/figures/trace.hpp"
+
+namespace troupe::plan {
+struct pass;
+}
 
 namespace troupe::actors {
 

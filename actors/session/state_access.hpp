@@ -9,12 +9,12 @@
 #include <string>
 #include <vector>
 
+#include "actors/run/compression_state.hpp"
 #include "core/error.hpp"
 #include "plan/partition.hpp"
 
 namespace troupe::actors {
 
-struct compression_state;
 struct state_access_parts;
 struct state_place;
 
@@ -58,7 +58,7 @@ class state_access {
   core::result<void> set_local_optimizer_state(uint32_t rank, const std::string& name, const std::string& key,
                                                std::span<const float> in) const;
 
-  /// Returns the current compression of the run (actors/run/compression_state.hpp).
+  /// Returns the current compression of the run.
   [[nodiscard]] core::result<compression_state> compression() const;
 
   /// Functions with plural names access several parameters at once. Setters check all arguments before the first

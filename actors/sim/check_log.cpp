@@ -3,6 +3,8 @@
 #include <map>
 #include <optional>
 
+#include "actors/rank_report.hpp"
+#include "actors/sim/modelled_executor.hpp"
 #include "actors/sim/sim.hpp"
 #include "core/text.hpp"
 

@@ -7,8 +7,11 @@
 #include <span>
 
 #include "actors/company.hpp"
+#include "actors/sim/modelled_executor.hpp"
 #include "actors/sim/scheduler.hpp"
 #include "core/text.hpp"
+#include "fabric/modelled.hpp"
+#include "job/step_rules.hpp"
 #include "plan/layout/communicators.hpp"
 
 namespace troupe::actors {

@@ -3,14 +3,20 @@
 // and the fault; the same seed gives the same run, to the last message. Needs no Torch, no text and no threads.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "actors/rank.hpp"
-#include "actors/sim/modelled_executor.hpp"
-#include "fabric/modelled.hpp"
+#include "actors/messages.hpp"
+#include "actors/program.hpp"
+#include "actors/sim/fault.hpp"
+#include "core/error.hpp"
+#include "fabric/linear_link.hpp"
+#include "plan/choose/cost.hpp"
+#include "plan/plan_choice.hpp"
+#include "plan/rank_plan.hpp"
 
 namespace troupe::actors {
 

@@ -17,6 +17,7 @@
 #include "formats/names/name_map.hpp"
 #include "formats/names/wrapper_names.hpp"
 #include "formats/report/inspect.hpp"
+#include "storage/files/atomic_file.hpp"
 
 namespace troupe::apps {
 namespace {

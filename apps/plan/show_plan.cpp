@@ -20,7 +20,6 @@
 #include "plan/choose/cost.hpp"
 #include "plan/choose/live_parameters.hpp"
 #include "plan/generate/explain.hpp"
-#include "plan/show/accounts.hpp"
 #include "plan/show/render.hpp"
 #include "plan/show/swap_summary.hpp"
 #include "storage/files/atomic_file.hpp"

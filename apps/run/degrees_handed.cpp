@@ -10,6 +10,7 @@
 
 #include "apps/base/exit_code.hpp"
 #include "apps/run/degrees_first.hpp"
+#include "config/keys/key_info.hpp"
 #include "job/degrees.hpp"
 #include "storage/files/atomic_file.hpp"
 

@@ -8,14 +8,6 @@
 
 namespace troupe::checkpoint {
 
-std::optional<tag_validation> tag_validation_from(std::string_view text) {
-  const std::string lower = core::lowered(text);
-  if (lower == "ignore") return tag_validation::ignore;
-  if (lower == "warn") return tag_validation::warn;
-  if (lower == "fail") return tag_validation::fail;
-  return std::nullopt;
-}
-
 core::result<void> validate_tags(std::span<const std::string> tags, tag_validation mode,
                                  const std::function<void(const std::string&)>& say) {
   if (mode == tag_validation::ignore || tags.empty()) return {};

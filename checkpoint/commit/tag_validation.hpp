@@ -1,11 +1,10 @@
 // Checks that all ranks name the same checkpoint when they save or load. The caller collects the tags.
 #pragma once
 
+#include <cstdint>
 #include <functional>
-#include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 
 #include "core/error.hpp"
 
@@ -13,9 +12,6 @@ namespace troupe::checkpoint {
 
 /// Values of `checkpoint.tag_validation`: the reaction to ranks that name different tags.
 enum class tag_validation : uint8_t { ignore, warn, fail };
-
-/// Reads "Ignore", "Warn" or "Fail" in any case; nothing for any other text.
-std::optional<tag_validation> tag_validation_from(std::string_view text);
 
 /// Compares `tags`, indexed by rank. If they differ, reports the first rank whose tag differs from that of rank 0: by a
 /// call of `say` (mode warn) or as error_kind::mismatch (mode fail). DeepSpeed compares SHA-1 digests, which differ

@@ -5,7 +5,6 @@
 
 #include <filesystem>
 
-#include "checkpoint/convert/folder_contents.hpp"
 #include "core/error.hpp"
 #include "formats/source/source_options.hpp"
 #include "formats/source/tensor_source.hpp"

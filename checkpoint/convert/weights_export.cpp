@@ -12,6 +12,7 @@
 #include "core/system_error.hpp"
 #include "core/tensor_view.hpp"
 #include "formats/safetensors/header.hpp"
+#include "formats/safetensors/weights_folder.hpp"
 #include "formats/safetensors/weights_index.hpp"
 #include "formats/source/element_cast.hpp"
 #include "formats/source/source_reader.hpp"

@@ -12,7 +12,6 @@
 
 #include "core/error.hpp"
 #include "formats/safetensors/header.hpp"
-#include "formats/safetensors/weights_folder.hpp"
 #include "formats/source/tensor_source.hpp"
 #include "storage/files/progress.hpp"
 

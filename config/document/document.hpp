@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "config/document/place.hpp"
+
 namespace troupe::config {
 
 /// Largest number of bytes of one configuration file; a larger one is refused.
@@ -20,13 +22,6 @@ inline constexpr size_t most_nodes = 100'000;
 /// Largest number of diagnostics (errors and warnings) that are kept for one load of a configuration; further ones are
 /// only counted.
 inline constexpr size_t most_diagnostics = 100;
-
-/// Position of a text in the input. `source` is the index of its file or `--set` text among all that are read for one
-/// configuration; lines and columns start at 1.
-struct place {
-  uint32_t source = 0;
-  int line = 0, column = 0;
-};
 
 struct node;
 using node_ptr = std::shared_ptr<const node>;

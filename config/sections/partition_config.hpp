@@ -6,11 +6,14 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "config/document/document.hpp"
+#include "config/document/place.hpp"
 
 namespace troupe::config {
+
+struct node;
 
 /// Along which dimension a linear layer is split: its outputs (column), its inputs (row) or none (skip).
 enum class partition_type : uint8_t { column, row, skip };

@@ -7,20 +7,11 @@
 #include <exception>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "checkpoint/commit/tag_validation.hpp"
-#include "checkpoint/convert/open_source.hpp"
-#include "checkpoint/convert/reshape.hpp"
-#include "formats/deepspeed/checkpoint_index.hpp"
-#include "formats/deepspeed/state_dict_factory.hpp"
-#include "formats/source/scatter_read.hpp"
-#include "formats/source/state_dict.hpp"
-#include "formats/torch/archive_writer.hpp"
-#include "plan/layout/writer_assignment.hpp"
+#include "checkpoint/convert/checkpoints.hpp"
 #include "small_model.hpp"
 
 namespace host {
@@ -31,10 +22,10 @@ constexpr double archive_overhead_max = 0.01;  // of the tensors' bytes
 /// torch.save writes all memory that a tensor is a view of: here every file would have the moments, too. DeepSpeed
 /// copies the tensors first; here each has its own bytes in the file and nothing is copied.
 outcome clone_tensors_for_torch_save(const example& e) {
-  std::vector<formats::tensor_to_write> tensors;
-  for (const auto& p : e.model.parameters)
-    tensors.push_back({p.name, core::dtype::f32, p.shape, std::as_bytes(e.model.values(p))});
-  if (auto ok = formats::write_torch_archive(e.weights(), tensors); !ok) return ok;
+  const auto model = source_of(e);
+  if (!model) return core::fail(model.error());
+  const auto written = checkpoint::export_weights(*model, {.out = e.weights()});
+  if (!written) return core::fail(written.error());
   const auto bytes = static_cast<double>(e.model.elements * sizeof(float));
   const double more = static_cast<double>(fs::file_size(e.weights())) / bytes - 1;
   std::printf("torch.save: %.0f bytes of tensors, the file has %.3f %% more\n", bytes, 100 * more);
@@ -86,37 +77,32 @@ outcome get_fp32_state_dict_from_zero_checkpoint(const example& e) {
   return {};
 }
 
-/// One file that torch.load opens. What does not fit into memory is `troupe checkpoint to-fp32`'s.
+/// One file that torch.load opens, as `troupe checkpoint to-fp32` writes it: streamed, so that memory does not grow
+/// with the model.
 outcome convert_zero_checkpoint_to_fp32_state_dict(const example& e) {
   const fs::path file = e.folder / "pytorch_model.bin";
   auto source = checkpoint::open_source(e.in_ranks());
   if (!source) return core::fail(source.error());
-  auto weights = formats::load_state_dict(*source);
-  if (!weights) return core::fail(weights.error());
-  std::vector<formats::tensor_to_write> tensors;
-  for (const auto& [name, t] : *weights)
-    tensors.push_back({name, core::dtype::f32, t.shape, std::as_bytes(std::span(*t.values))});
-  if (auto ok = formats::write_torch_archive(file, tensors); !ok) return ok;
+  const auto written = checkpoint::export_weights(*source, {.out = file});
+  if (!written) return core::fail(written.error());
   source = checkpoint::open_source(file);
   if (!source) return core::fail(source.error());
-  weights = formats::load_state_dict(*source);
+  const auto weights = formats::load_state_dict(*source);
   return weights ? same(*weights, e.model, "pytorch_model.bin") : outcome(core::fail(weights.error()));
 }
 
-/// Into memory that the host has already, each byte read once: here a buffer that lies like the model's own.
+/// Into memory that the host has already: here a buffer that lies like the model's own.
 outcome load_state_dict_from_zero_checkpoint(const example& e) {
   const auto source = checkpoint::open_source(e.in_ranks());
   if (!source) return core::fail(source.error());
   std::vector<float> host(e.model.elements);
-  std::vector<formats::scattered_tensor> targets;
+  formats::source_reader reader(*source);
   for (const auto& p : e.model.parameters) {
     const auto* tensor = formats::find_tensor(*source, p.name, formats::tensor_kind::master);
     if (auto ok = wanted(tensor != nullptr && tensor->shape == p.shape, "a parameter is missing"); !ok) return ok;
-    auto* const to = reinterpret_cast<std::byte*>(host.data() + p.first);
-    targets.push_back({tensor, {{0, p.count(), core::dtype::f32, to}}});
+    const auto to = std::as_writable_bytes(std::span(host).subspan(p.first, p.count()));
+    if (auto ok = reader.read_as(core::dtype::f32, *tensor, 0, p.count(), to); !ok) return ok;
   }
-  const auto read = formats::read_scattered(storage::real_files(), *source, targets);
-  if (!read) return core::fail(read.error());
   return wanted(std::equal(host.begin(), host.end(), e.model.buffer.begin()), "the host's memory has other weights");
 }
 
@@ -200,64 +186,11 @@ outcome state_dict_factory(const example& e) {
   return wanted(!load(3, 0), "SDLoaderFactory: two files were cut for three ranks");
 }
 
-/// engine._checkpoint_tag_validation: whether ranks that save together mean the same checkpoint. How their tags come
-/// together is the host's business.
-outcome checkpoint_tag_validation(const example&) {
-  using enum checkpoint::tag_validation;
-  const std::vector<std::string> alike(4, "step5"), others = {"step5", "step5", "step6", "step5"};
-  std::vector<std::string> said;
-  const auto say = [&](const std::string& sentence) { said.push_back(sentence); };
-  if (checkpoint::tag_validation_from("Warn") != warn)
-    return core::fail(core::error_kind::mismatch, "tag_validation: 'Warn' is another mode");
-  if (!checkpoint::validate_tags(alike, fail, say) || !checkpoint::validate_tags(others, ignore, say) || !said.empty())
-    return core::fail(core::error_kind::mismatch, "tag_validation: tags were refused that must not be");
-  if (!checkpoint::validate_tags(others, warn, say) || said.size() != 1)
-    return core::fail(core::error_kind::mismatch, "tag_validation: other tags were not told once");
-  const auto refused = checkpoint::validate_tags(others, fail, say);
-  return wanted(!refused && refused.error().text.find("rank 2 'step6'") != std::string::npos,
-                "tag_validation: the rank with another tag is not named");
-}
-
-/// checkpoint.writer: who of eight ranks on two machines writes how many parts of what they hold alike, and of what the
-/// replicas of two experts hold.
-outcome checkpoint_writer(const example& e) {
-  using enum plan::writer_unit;
-  const auto writers_of = [](const auto& shares) {
-    std::vector<uint32_t> out;
-    for (uint32_t rank = 0; rank < shares.size(); ++rank)
-      if (shares[rank]) out.push_back(rank);
-    return out;
-  };
-  plan::writer_layout layout{.ranks = 8, .machines = 2};
-  const std::map<plan::writer_unit, std::vector<uint32_t>> known = {
-      {single, {0}}, {replica, {0, 1, 2, 3, 4, 5, 6, 7}}, {socket, {0, 2, 4, 6}}, {machine, {0, 4}}};
-  for (const auto& [unit, ranks] : known) {
-    layout.unit = unit;
-    const auto shares = plan::assign_writers(layout);
-    if (!shares) return core::fail(shares.error());
-    if (auto ok = wanted(writers_of(*shares) == ranks, "checkpoint.writer: other ranks write"); !ok) return ok;
-    // Their parts are all bytes of the file, each once.
-    const uint64_t total = fs::file_size(e.weights());
-    uint64_t reached = 0;
-    for (const uint32_t rank : ranks) {
-      const auto part = plan::even_range(total, (*shares)[rank]->writers, (*shares)[rank]->index);
-      if (part.first != reached) break;
-      reached += part.bytes;
-    }
-    if (auto ok = wanted(reached == total, "checkpoint.writer: the parts are not the file"); !ok) return ok;
-  }
-  layout.experts = 2;
-  layout.unit = machine;
-  const auto experts = plan::assign_expert_writers(layout);
-  if (!experts) return core::fail(experts.error());
-  return wanted(writers_of(*experts) == std::vector<uint32_t>{0, 5}, "checkpoint.writer: experts on one machine");
-}
-
 /// In order: later ones read what earlier ones wrote.
 outcome all_of(const example& e) {
   for (const auto function : {clone_tensors_for_torch_save, reshape_meg_2d, get_fp32_state_dict_from_zero_checkpoint,
                               convert_zero_checkpoint_to_fp32_state_dict, load_state_dict_from_zero_checkpoint,
-                              deepspeed_checkpoint, state_dict_factory, checkpoint_tag_validation, checkpoint_writer})
+                              deepspeed_checkpoint, state_dict_factory})
     if (auto ok = function(e); !ok) return ok;
   return {};
 }

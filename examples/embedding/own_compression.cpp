@@ -10,8 +10,7 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "compression/init_compression.hpp"
-#include "compression/redundancy_clean.hpp"
+#include "compression/compression.hpp"
 #include "config/load.hpp"
 
 using namespace troupe;

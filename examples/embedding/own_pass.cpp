@@ -6,7 +6,7 @@
 #include "actors/session/session.hpp"
 #include "config/load.hpp"
 #include "plan/generate/explain.hpp"
-#include "plan/show/accounts.hpp"
+#include "plan/show/render.hpp"
 
 namespace {
 

@@ -7,11 +7,8 @@
 #include <string>
 
 #include "actors/session/session.hpp"
-#include "cluster/launch.hpp"
-#include "cluster/process.hpp"
-#include "config/explain.hpp"
 #include "config/load.hpp"
-#include "job/supervised.hpp"
+#include "job/processes.hpp"
 
 namespace {
 

@@ -5,7 +5,7 @@
 
 #include "actors/sim/sim.hpp"
 #include "config/load.hpp"
-#include "job/blueprint.hpp"
+#include "job/plans.hpp"
 
 using namespace troupe;
 
@@ -25,10 +25,8 @@ int main(int argc, char** argv) {
   auto loaded = config::load(argv[1]);
   if (!loaded) return fail(0, config::render(loaded.error()));
   // [snippet: simulate]
-  auto made = job::make_blueprint(std::make_shared<const config::job_config>(std::move(loaded->config)));
-  if (!made) return fail(0, made.error().text);
-  auto steps = made->train.all();  // the plans of all ranks
-  if (!steps) return fail(0, steps.error().text);
+  auto steps = job::make_plans(std::make_shared<const config::job_config>(std::move(loaded->config)));
+  if (!steps) return fail(0, steps.error().text);  // the plans of all ranks, written and proved
   const std::vector<actors::shared_rank_plans> plans = {std::move(*steps)};
   const std::vector<plan::plan_choice> order(3, plan::plan_choice::train);  // three steps
 

@@ -10,10 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "core/error.hpp"
-#include "core/tensor_view.hpp"
-#include "formats/source/state_dict.hpp"
-#include "formats/source/tensor_source.hpp"
+#include "checkpoint/convert/checkpoints.hpp"
 
 namespace host {
 

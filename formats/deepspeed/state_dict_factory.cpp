@@ -12,6 +12,7 @@
 #include "core/tensor_view.hpp"
 #include "core/text.hpp"
 #include "formats/deepspeed/lists.hpp"
+#include "formats/megatron/source.hpp"
 #include "formats/source/source_reader.hpp"
 #include "formats/torch/pieces.hpp"
 

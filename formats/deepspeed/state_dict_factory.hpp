@@ -14,7 +14,8 @@
 #include "core/error.hpp"
 #include "formats/deepspeed/quantised_weights.hpp"
 #include "formats/deepspeed/state_value.hpp"
-#include "formats/megatron/source.hpp"
+#include "formats/megatron/cut.hpp"
+#include "formats/source/tensor_source.hpp"
 
 namespace troupe::formats {
 

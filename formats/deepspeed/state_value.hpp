@@ -10,9 +10,11 @@
 
 #include "core/error.hpp"
 #include "formats/tensors/tensor_list.hpp"
-#include "formats/torch/archive.hpp"
+#include "formats/torch/pickle_ref.hpp"
 
 namespace troupe::formats {
+
+class torch_archive;
 
 /// Maximum number of values in one dictionary.
 inline constexpr size_t max_state_values = 4'000'000;

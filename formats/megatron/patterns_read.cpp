@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "formats/megatron/rules.hpp"
+#include "formats/torch/archive.hpp"
 
 namespace troupe::formats {
 namespace {

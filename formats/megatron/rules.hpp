@@ -10,11 +10,14 @@
 #include <string_view>
 #include <vector>
 
+#include "core/error.hpp"
 #include "core/tp_plan.hpp"
 #include "formats/megatron/cut.hpp"
-#include "formats/torch/archive.hpp"
+#include "formats/torch/pickle_ref.hpp"
 
 namespace troupe::formats {
+
+class torch_archive;
 
 /// Returns the row order that Megatron's `checkpoint_version` states: 0, 1.0 or 2.0. Refused: any other number.
 core::result<qkv_version> qkv_version_from(double checkpoint_version);

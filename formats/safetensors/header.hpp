@@ -19,6 +19,8 @@ namespace troupe::formats {
 inline constexpr uint64_t max_header_bytes = 100'000'000;
 /// Size of the little-endian integer before the header that contains the header's length, in bytes.
 inline constexpr uint64_t header_length_bytes = 8;
+/// Default size of a shard, Hugging Face's own: 5 GB.
+inline constexpr uint64_t default_shard_bytes = 5'000'000'000;
 /// Largest number of dimensions of one tensor.
 inline constexpr size_t max_rank = 64;
 

@@ -18,8 +18,6 @@ namespace troupe::formats {
 
 /// Largest number of files with weights in one folder.
 inline constexpr size_t max_shards = 4096;
-/// Default size of a shard, Hugging Face's own: 5 GB.
-inline constexpr uint64_t default_shard_bytes = 5'000'000'000;
 
 inline constexpr std::string_view single_file_name = "model.safetensors";
 inline constexpr std::string_view index_file_name = "model.safetensors.index.json";

@@ -10,12 +10,12 @@
 #include <utility>
 
 #include "core/error.hpp"
-#include "formats/torch/zip_reader.hpp"
 #include "storage/files/file_system.hpp"
 
 namespace troupe::formats {
 
 class torch_archive;
+struct zip_entry;
 
 /// The entries of the zip archives in one file, and which of them were compared. Every copy of a source and every
 /// reader of it share one object, so that a process compares an entry once. Any number of threads may use it, except

@@ -12,6 +12,7 @@
 
 #include "core/error.hpp"
 #include "core/source_file.hpp"
+#include "formats/torch/pickle_ref.hpp"
 
 namespace troupe::formats {
 
@@ -39,9 +40,6 @@ enum class pickle_kind : uint8_t {
   object,      ///< a call that is not executed: target(), args(), state(), and items() that are added to its result
   persistent,  ///< an object outside the pickle; items() returns one value, its persistent id
 };
-
-/// Number of a value in a pickle_tree. A shared value has one number.
-using pickle_ref = uint32_t;
 
 /// Values of one pickle; movable. If the pickle is in the caller's memory, that memory must outlive the tree. No value
 /// contains itself, and none is deeper than max_pickle_depth; values may be shared so often that walking every path

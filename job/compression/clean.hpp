@@ -13,6 +13,7 @@
 #include "config/sections/job_config.hpp"
 #include "core/error.hpp"
 #include "core/model_table.hpp"
+#include "job/compression/cleaned_module.hpp"
 #include "job/compression/compression.hpp"
 #include "job/compression/module_cuts.hpp"
 
@@ -29,11 +30,6 @@ struct cleaned_parameter {
   std::vector<uint64_t> kept_rows, kept_columns;
   /// True: the parameter is removed, because it holds the scores of a learned mask, which is permanent now.
   bool drops = false;
-};
-
-/// One line of the report about a module whose compression was made permanent.
-struct cleaned_module {
-  std::string module, what;  ///< name of the module, and its change as text, such as "row_pruning, 128 of 256 kept"
 };
 
 struct cleaning {             ///< the planned changes of a model, for all parameters that change

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "checkpoint/convert/folder_contents.hpp"
 #include "checkpoint/convert/open_source.hpp"
 #include "core/json_text.hpp"
 #include "core/source_file.hpp"

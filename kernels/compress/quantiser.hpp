@@ -9,6 +9,7 @@
 
 #include "core/error.hpp"
 #include "kernels/base/device.hpp"
+#include "kernels/compress/value_range.hpp"
 
 namespace troupe::kernels {
 
@@ -39,19 +40,6 @@ core::result<quantiser> activation_quantiser(uint32_t bits, bool symmetric);
 /// Returns the number of elements of each of `groups` groups of a tensor. Errors: a number of groups that is 0 or does
 /// not divide the number of elements.
 core::result<uint64_t> elements_of_group(uint64_t elements, uint64_t groups);
-
-/// The least and the largest of several values; both are NaN if one of the values is NaN.
-template <class Real>
-struct value_range {
-  Real least = 0, largest = 0;
-};
-
-/// Returns the range that contains both ranges; NaN if one of them is NaN. {infinity, -infinity} is the range of no
-/// values, and changes nothing.
-inline value_range<double> joined(const value_range<double>& a, const value_range<double>& b) {
-  if (std::isnan(a.least) || std::isnan(b.least)) return {std::nan(""), std::nan("")};
-  return {std::fmin(a.least, b.least), std::fmax(a.largest, b.largest)};
-}
 
 /// The values that a group can take: integers from `lowest` to `highest`, times `scale`, plus `zero`.
 template <class Real>

@@ -51,7 +51,7 @@ core::result<void> check(const optimizer_options& options, const optimizer_step&
     return core::refused(std::string(call) +
                          ": wanted an optimizer that updates element by element; LAMB and Muon have separate calls");
   TROUPE_TRY(std::visit([&](const auto& o) { return check_options(call, o); }, options));
-  return check_piece(call, step, piece, {.moments = moment_names(options).size()});
+  return check_piece(call, step, piece, moment_names(options).size());
 }
 
 template <class State>

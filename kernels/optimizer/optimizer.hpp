@@ -26,10 +26,11 @@ using optimizer_options =
 /// Values of the whole parameter that an optimizer must know before it can update a piece of the parameter.
 enum class optimizer_need {
   elements,  ///< nothing of other elements: `update` computes the whole update of a piece
-  /// Two square sums over the whole parameter: callers use `prepare`, `trust_ratio`, `apply` (checked_halves.hpp)
+  /// Two square sums over the whole parameter: callers use `prepare_unchecked`, `trust_ratio`,
+  /// `apply_unchecked` (lamb.hpp).
   parameter_norms,
-  /// The update directions of the whole parameter, which must be a matrix: callers use `prepare`, `orthogonalise`,
-  /// `apply` (checked_halves.hpp).
+  /// The update directions of the whole parameter, which must be a matrix: callers use `prepare_unchecked`,
+  /// `orthogonalise_unchecked`, `apply_unchecked` (muon.hpp).
   whole_matrix
 };
 

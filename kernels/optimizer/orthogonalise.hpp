@@ -5,11 +5,9 @@
 #include <cstdint>
 #include <span>
 
-#include "core/error.hpp"
-
 namespace troupe::kernels {
 
-/// Returns how many elements of scratch memory `orthogonalise` requires for a matrix of this shape.
+/// Returns how many elements of scratch memory `orthogonalise_unchecked` requires for a matrix of this shape.
 uint64_t orthogonalise_scratch(uint64_t rows, uint64_t cols);
 
 /// Replaces the row-major `rows` x `cols` matrix G by sqrt(max(1, rows / cols)) * X, where X starts as G / max(|G|,
@@ -18,14 +16,8 @@ uint64_t orthogonalise_scratch(uint64_t rows, uint64_t cols);
 /// with X transposed if rows > cols. After the usual five steps, singular values are between about 0.7 and 1.2. A
 /// matrix of zeros stays zero. Computed in the type of its elements; the bits depend on neither processor, alignment
 /// nor threads. Source: Jordan et al. 2024, "Muon", whose iteration (and torch.optim.Muon's) runs in bf16, DeepSpeed's
-/// in fp16 or bf16. Errors (bad_input), with nothing written: a matrix of another size, too little scratch, and a
-/// matrix that shares bytes with the scratch.
-core::result<void> orthogonalise(std::span<float> matrix, uint64_t rows, uint64_t cols, uint32_t steps,
-                                 std::span<float> scratch);
-core::result<void> orthogonalise(std::span<double> matrix, uint64_t rows, uint64_t cols, uint32_t steps,
-                                 std::span<double> scratch);
-
-/// Computes orthogonalise() without any checks: for training runs, whose plan lays out their memory.
+/// in fp16 or bf16. Checks nothing: a run's plan lays out the memory. `matrix` has rows x cols elements, `scratch` at
+/// least orthogonalise_scratch(), and the two share no bytes.
 void orthogonalise_unchecked(std::span<float> matrix, uint64_t rows, uint64_t cols, uint32_t steps,
                              std::span<float> scratch);
 void orthogonalise_unchecked(std::span<double> matrix, uint64_t rows, uint64_t cols, uint32_t steps,

@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cmath>
-#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -19,13 +18,6 @@
 
 namespace troupe::kernels {
 
-/// Which memory of a piece a call reads or writes, so that check_piece() knows what must exist and must not overlap.
-struct views_of_piece {
-  bool masters = true, writes_masters = true, gradient = true;
-  size_t moments = 0;
-  bool writes_moments = true, copy = true;
-};
-
 inline constexpr std::array<std::string_view, max_moments> moment_views{"moment 0", "moment 1"};
 
 template <class State>
@@ -33,44 +25,34 @@ constexpr bool is_gradient_type(core::dtype type) {
   return std::is_same_v<State, double> ? type == core::dtype::f64 : is_float(type) && type != core::dtype::f64;
 }
 
-/// Checks the piece and the step of a call. `call` names the call in errors, e.g. "an optimizer's update"; `more` is
-/// further memory of the call, which must exist and not overlap either. Errors (bad_input): a step 0, a rate or factor
-/// that is not finite, and, if the piece has elements, missing memory, a type that no kernel reads, or views that
-/// overlap.
+/// Checks the piece, of which `moments` moments are used, and the step of a call. `call` names the call in errors, e.g.
+/// "an optimizer's update". Errors (bad_input): a step 0, a rate or factor that is not finite, and, if the piece has
+/// elements, missing memory, a type that no kernel reads, or views that overlap.
 template <class State>
 core::result<void> check_piece(std::string_view call, const optimizer_step& step, const optimizer_piece<State>& piece,
-                               const views_of_piece& has, std::initializer_list<memory_view> more = {}) {
+                               size_t moments) {
   const auto wanted = [&](const std::string& what) { return core::refused(std::string(call) + ": wanted " + what); };
   if (step.step == 0 || !std::isfinite(step.gradient_scale))
     return wanted("a step from 1 on and a finite factor on the gradient, got step " + std::to_string(step.step) +
                   " and " + core::number_text(step.gradient_scale));
   if (!std::isfinite(step.lr)) return wanted("a finite learning rate, got " + core::number_text(step.lr));
   if (piece.count == 0) return {};
-  const bool lacks_masters = has.masters && piece.master == nullptr;
-  if (lacks_masters || (has.gradient && piece.gradient == nullptr))
-    return wanted(std::string(has.masters ? "masters" : "") + (has.masters && has.gradient ? " and " : "") +
-                  (has.gradient ? "a gradient" : "") + ", got none");
-  for (size_t k = 0; k < has.moments; ++k)
+  if (piece.master == nullptr || piece.gradient == nullptr) return wanted("masters and a gradient, got none");
+  for (size_t k = 0; k < moments; ++k)
     if (piece.moments[k] == nullptr)
-      return wanted(std::to_string(has.moments) + (has.moments == 1 ? " moment" : " moments") + ", got " +
-                    std::to_string(k));
-  for (const auto& view : more)
-    if (view.begin == nullptr) return wanted(std::string(view.name) + ", got none");
-  if (has.gradient && !is_gradient_type<State>(piece.gradient_dtype))
+      return wanted(std::to_string(moments) + (moments == 1 ? " moment" : " moments") + ", got " + std::to_string(k));
+  if (!is_gradient_type<State>(piece.gradient_dtype))
     return wanted(std::string(std::is_same_v<State, double> ? "a gradient in f64" : "a gradient in f32, bf16 or f16") +
                   ", got " + std::string(core::name_of(piece.gradient_dtype)));
-  const bool has_copy = has.copy && piece.copy != nullptr;
+  const bool has_copy = piece.copy != nullptr;
   if (has_copy && (std::is_same_v<State, double> || !is_gradient_type<float>(piece.copy_dtype)))
     return wanted("a copy in f32, bf16 or f16 of masters in f32, or none");
-  std::vector<memory_view> all;
   const uint64_t state_bytes = piece.count * sizeof(State);
-  if (has.masters) all.push_back({"masters", piece.master, state_bytes, has.writes_masters});
-  if (has.gradient)
-    all.push_back({"a gradient", piece.gradient, piece.count * core::size_of(piece.gradient_dtype), false});
-  for (size_t k = 0; k < has.moments; ++k)
-    all.push_back({moment_views[k], piece.moments[k], state_bytes, has.writes_moments});
+  std::vector<memory_view> all{
+      {"masters", piece.master, state_bytes, true},
+      {"a gradient", piece.gradient, piece.count * core::size_of(piece.gradient_dtype), false}};
+  for (size_t k = 0; k < moments; ++k) all.push_back({moment_views[k], piece.moments[k], state_bytes, true});
   if (has_copy) all.push_back({"a copy", piece.copy, piece.count * core::size_of(piece.copy_dtype), true});
-  all.insert(all.end(), more.begin(), more.end());
   return check_apart(call, all);
 }
 

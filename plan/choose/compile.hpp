@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "plan/choose/compiled_step.hpp"
 #include "plan/choose/fit.hpp"
 
 namespace troupe::plan {
@@ -40,21 +41,6 @@ struct compile_request {
   cost_model costs;
   instruction_price price{};                    ///< measured prices of instructions; empty: the prices of `costs`
   std::function<core::result<void>()> go_on{};  ///< called before each plan that is tried; an error ends the search
-};
-
-/// The effect of one pass on the step: the predicted time and bytes without the pass, less those with it.
-struct pass_gain {
-  std::string pass;
-  std::string change;  ///< change that the pass made, in a few words; empty: the pass changed nothing
-  double saved_s = 0;
-  int64_t saved_bytes = 0;  ///< bytes that the pass saves on the rank that needs most memory
-};
-
-/// The result of a choice of passes: the step's options, memory and predicted time, and the gain of each pass.
-struct compiled_step {
-  fitted chosen;  ///< the chosen step; if `fits` is false, the step that needs least memory
-  fitted base;
-  std::vector<pass_gain> gains;  ///< gain of each requested pass, in the order of `option_passes`
 };
 
 /// Returns the settings with the shortest predicted step that meet the limits. If the base meets them and no setting is

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "plan/choose/compiled_step.hpp"
 #include "plan/choose/cost.hpp"
 #include "plan/rank_plan.hpp"
 
@@ -61,26 +62,11 @@ struct fit_request {
   std::function<core::result<void>()> go_on{};  ///< called before each plan that is tried; an error ends the search
 };
 
-/// Bytes that one rank moves between memory and files in a step.
-struct swap_traffic {
-  uint64_t read = 0, written = 0;
-};
 /// Returns the traffic of all swapped data in a plan, without the swaps with which a clipped step repeats updates.
 swap_traffic traffic_of(const rank_plan& p);
 /// Returns the traffic of swapped data of kind `what` in a plan, without the swaps with which a clipped step repeats
 /// updates.
 swap_traffic traffic_of(const rank_plan& p, swapped what);
-
-/// The result of choose(): options with every choice made, and the memory and time of a step with these options.
-struct fitted {
-  plan_options options;
-  memory_table memory;   ///< memory of the rank that needs most memory
-  uint32_t rank = 0;     ///< number of the rank that needs most memory
-  swap_traffic traffic;  ///< traffic of the rank that needs most memory
-  double step_s = 0;     ///< predicted seconds of a step
-  bool fits = false;
-  uint64_t missing = 0;  ///< bytes by which the memory exceeds the limits; 0 if `fits`
-};
 
 /// Chooses the open settings. If nothing is swapped, there are no knobs and a step with the given options does not
 /// exceed the memory limits, it changes nothing.

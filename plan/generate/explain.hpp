@@ -1,11 +1,13 @@
 // Owns a plan together with its history: the writers' draft and the changes of each pass.
 #pragma once
 
+#include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "core/error.hpp"
-#include "plan/generate/generate.hpp"
 #include "plan/passes/pass.hpp"
+#include "plan/rank_plan.hpp"
 
 namespace troupe::plan {
 

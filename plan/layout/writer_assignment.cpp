@@ -10,14 +10,11 @@ using shares = std::vector<std::optional<writer_share>>;
 
 core::result<void> check(const writer_layout& l) {
   const auto bad = [](const std::string& what) { return core::fail(core::error_kind::bad_input, "writers: " + what); };
-  if (l.ranks == 0 || l.tensor == 0 || l.pipeline == 0 || l.machines == 0 || l.experts == 0)
-    return bad("wanted at least one rank, machine and expert degree, and degrees of at least 1");
+  if (l.ranks == 0 || l.tensor == 0 || l.pipeline == 0 || l.machines == 0)
+    return bad("wanted at least one rank and machine, and degrees of at least 1");
   if (l.ranks % (uint64_t{l.tensor} * l.pipeline) != 0)
     return bad("wanted ranks that the degrees divide, got " + std::to_string(l.ranks) + " ranks of " +
                std::to_string(l.tensor) + " tensor by " + std::to_string(l.pipeline) + " pipeline");
-  if (l.ranks % l.experts != 0)
-    return bad("wanted ranks that the expert degree divides, got " + std::to_string(l.ranks) + " and " +
-               std::to_string(l.experts));
   if (l.stage > 3) return bad("wanted a ZeRO stage from 0 to 3, got " + std::to_string(l.stage));
   if (l.machines > l.ranks)
     return bad("wanted no more machines than ranks, got " + std::to_string(l.machines) + " and " +
@@ -153,30 +150,6 @@ core::result<std::optional<writer_share>> assigned_share(const writer_layout& l,
   else
     share_slice(l, rank / (l.ranks / l.pipeline), rank % l.tensor, out);
   return completed(l, std::move(out))[rank];
-}
-
-core::result<shares> assign_expert_writers(const writer_layout& l) {
-  TROUPE_TRY(check(l));
-  if (l.tensor * l.pipeline != 1)
-    return core::fail(core::error_kind::bad_input,
-                      "writers: experts are shared out under data parallelism alone, got degrees of " +
-                          std::to_string(l.tensor) + " tensor by " + std::to_string(l.pipeline) + " pipeline");
-  if (l.experts == 1) return assign_writers(l);
-  shares out(l.ranks);
-  const auto on = resources_of(l);
-  for (uint32_t expert = 0; expert < l.experts; ++expert) {
-    std::vector<uint32_t> peers, list;
-    for (uint32_t r = expert; r < l.ranks; r += l.experts) peers.push_back(r);
-    for (const uint32_t r : peers) list.push_back(on.of(r));
-    const uint32_t runs = std::min(on.ranks_each, l.experts);
-    if (l.unit == writer_unit::single)
-      out[peers.front()] = writer_share{};
-    else if (l.unit == writer_unit::replica)
-      for (uint32_t d = 0; d < peers.size(); ++d) out[peers[d]] = {static_cast<uint32_t>(peers.size()), d};
-    else
-      share(peers, run_of(repeated(list, runs), runs, expert % runs), on, out);
-  }
-  return completed(l, std::move(out));
 }
 
 byte_range even_range(uint64_t total_bytes, uint32_t writers, uint32_t index) {

@@ -20,8 +20,7 @@ struct writer_layout {
   uint32_t ranks = 1;  ///< number of ranks: a multiple of tensor * pipeline
   uint32_t tensor = 1, pipeline = 1;
   uint32_t machines = 1;
-  uint32_t experts = 1;  ///< expert-parallel degree; the number of ranks must be a multiple of it
-  uint32_t stage = 0;    ///< ZeRO stage
+  uint32_t stage = 0;  ///< ZeRO stage
   writer_unit unit = writer_unit::single;
 };
 
@@ -40,10 +39,6 @@ core::result<std::vector<std::optional<writer_share>>> assign_writers(const writ
 /// Returns the share of one rank, as assign_writers() does, without computing the shares of ranks that hold other
 /// bytes. Errors (bad_input): those of assign_writers(), and a rank beyond the layout's ranks.
 core::result<std::optional<writer_share>> assigned_share(const writer_layout& layout, uint32_t rank);
-
-/// Returns the share of each rank in the files of experts. The replicas of an expert are the ranks of equal number
-/// modulo `experts`. Only for data parallelism: returns bad_input with tensor or pipeline degrees above 1.
-core::result<std::vector<std::optional<writer_share>>> assign_expert_writers(const writer_layout& layout);
 
 /// Bytes [first, first + bytes) of a file or a piece.
 struct byte_range {

@@ -1,8 +1,8 @@
-#include "plan/show/accounts.hpp"
-
+// Implements the part of render.hpp that formats the changes of passes.
 #include <vector>
 
 #include "core/text.hpp"
+#include "plan/passes/pass.hpp"
 #include "plan/show/render.hpp"
 
 namespace troupe::plan {

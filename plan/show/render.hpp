@@ -1,7 +1,7 @@
 // Formats plans as text for users and their tools: a table of instructions, a trace, a graph, a summary of memory.
 #pragma once
 
-#include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -9,6 +9,8 @@
 #include "plan/rank_plan.hpp"
 
 namespace troupe::plan {
+
+struct account;
 
 /// Returns lines of columns, each as wide as its widest cell. Columns with `right` are aligned to the right; no space
 /// follows the last cell.
@@ -30,5 +32,11 @@ std::string as_dot(const rank_plan& p);
 /// Returns, for each plan, host memory by owner and in total, next to the budget, if there is one, and the other ranks
 /// that the plan represents. The checker has verified these figures.
 std::string memory_summary(const timeline& t);
+
+/// Returns the changes of each pass (plan/generate/explain.hpp) as a table under a line of headings: pass, instructions
+/// added, moved and removed, why. A pass without a reason has a '-'.
+std::string accounts_as_table(std::span<const account> accounts);
+/// Returns the changes of each pass as a JSON array of objects.
+std::string accounts_as_json(std::span<const account> accounts);
 
 }  // namespace troupe::plan

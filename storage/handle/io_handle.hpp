@@ -15,7 +15,7 @@
 #include "core/error.hpp"
 #include "storage/memory/pinned_memory.hpp"
 #include "storage/queue/file.hpp"
-#include "storage/queue/io_queue.hpp"
+#include "storage/queue/queue_engine.hpp"
 
 namespace troupe::storage {
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "storage/queue/queue_engine.hpp"
 #include "storage/queue/transfer.hpp"
 
 namespace troupe::storage {
@@ -21,13 +22,6 @@ inline constexpr unsigned queue_depth_max = 4096;                      ///< maxi
 inline constexpr unsigned queue_threads_max = 64;                      ///< maximum threads of one `thread_queue`
 inline constexpr unsigned registered_files_max = 64;                   ///< maximum files registered with one ring
 inline constexpr uint64_t registered_piece_bytes = uint64_t{1} << 30;  ///< the kernel's limit on one registered buffer
-
-/// Implementation of a queue, which makes the system calls.
-enum class queue_engine : uint8_t {
-  best,     ///< io_uring, or threads if the kernel refuses it
-  uring,    ///< io_uring; opening the queue fails if the kernel refuses it
-  threads,  ///< a pool of threads that call pread and pwrite
-};
 
 struct io_queue_options {  ///< options of a queue, fixed for its life
   queue_engine engine = queue_engine::best;

@@ -7,6 +7,7 @@
 #include "plan/layout/ties.hpp"
 #include "plan/stage_place.hpp"
 #include "plan/stages.hpp"
+#include "telemetry/instruction_times.hpp"
 #include "telemetry/text.hpp"
 
 namespace troupe::telemetry {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "telemetry/instruction_times.hpp"
-
 namespace troupe::telemetry {
+
+class instruction_times;
 
 /// Figures of one pipeline stage. Idle times are means over the stage's ranks of the seconds in which a rank's compute
 /// lane is idle; the lane computes all stages of its rank. Counts and bytes are those of one of the stage's ranks.

@@ -10,6 +10,7 @@
 
 #include "telemetry/curves/curve_files.hpp"
 #include "telemetry/curves/step_values.hpp"
+#include "telemetry/instruction_times.hpp"
 #include "telemetry/report/report.hpp"
 
 namespace troupe::telemetry {

@@ -5,6 +5,7 @@
 #include <boost/test/unit_test.hpp>
 #include <fstream>
 
+#include "data/corpus.hpp"
 #include "tests/actors/one_thread.hpp"
 #include "tests/scratch_folder.hpp"
 

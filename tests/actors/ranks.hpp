@@ -11,6 +11,7 @@
 
 #include "actors/company.hpp"
 #include "actors/hands/fabric_executor.hpp"
+#include "actors/rank_report.hpp"
 #include "plan/layout/communicators.hpp"
 #include "tests/plan/samples.hpp"
 

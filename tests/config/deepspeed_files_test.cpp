@@ -4,6 +4,7 @@
 #include <random>
 
 #include "config/explain.hpp"
+#include "config/keys/key_table.hpp"
 #include "tests/config/text.hpp"
 
 BOOST_AUTO_TEST_SUITE(deepspeed_files)

@@ -5,6 +5,7 @@
 #include <set>
 #include <thread>
 
+#include "data/corpus.hpp"
 #include "tests/data/text.hpp"
 #include "tests/scratch_folder.hpp"
 

@@ -1,4 +1,4 @@
-// Tests that the installed headers are documented.
+// Tests that the installed headers are documented, and few.
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 #include <fstream>
@@ -22,11 +22,17 @@ std::vector<std::string> lines_of(const fs::path& file) {
 
 const fs::path source = troupe::places::source_dir;
 
-// Returns the headers in cmake/public_headers.txt and all headers that they include, directly or indirectly.
-std::set<std::string> installed_headers() {
-  std::vector<std::string> waiting;
+// Returns the headers in cmake/public_headers.txt.
+std::vector<std::string> headers_for_hosts() {
+  std::vector<std::string> out;
   for (const auto& line : lines_of(source / "cmake/public_headers.txt"))
-    if (!line.empty() && line[0] != '#') waiting.push_back(line.substr(0, line.find(' ')));
+    if (!line.empty() && line[0] != '#') out.push_back(line.substr(0, line.find(' ')));
+  return out;
+}
+
+// Returns the headers for hosts and all headers that they include, directly or indirectly.
+std::set<std::string> installed_headers() {
+  std::vector<std::string> waiting = headers_for_hosts();
   std::set<std::string> seen;
   static const std::regex include("^#include \"([a-z_]+/[^\"]+)\"");
   while (!waiting.empty()) {
@@ -89,8 +95,25 @@ BOOST_AUTO_TEST_CASE(every_public_function_and_type_has_a_comment) {
 
 BOOST_AUTO_TEST_CASE(headers_for_hosts_do_not_include_our_internals) {
   const auto all = installed_headers();
-  for (const char* inside : {"actors/run/training_run.hpp", "kernels/base/simd-inl.hpp", "config/keys/key_rows.hpp"})
+  for (const char* inside :
+       {"actors/run/training_run.hpp", "actors/step_context.hpp", "actors/rank.hpp", "cluster/supervision.hpp",
+        "config/keys/key_info.hpp", "data/corpus.hpp", "formats/torch/archive.hpp", "job/blueprint.hpp",
+        "kernels/base/simd-inl.hpp", "plan/check/check.hpp", "telemetry/report/report.hpp"})
     BOOST_TEST(all.count(inside) == 0U, inside);
+}
+
+BOOST_AUTO_TEST_CASE(hosts_include_few_headers_and_these_include_few_others) {
+  BOOST_TEST(headers_for_hosts().size() <= 14U);
+  BOOST_TEST(installed_headers().size() <= 145U);
+}
+
+BOOST_AUTO_TEST_CASE(the_page_for_hosts_lists_their_headers_in_order) {
+  std::vector<std::string> listed;
+  static const std::regex row("^\\| `([a-z_/]+\\.hpp)` \\|.*");
+  std::smatch m;
+  for (const auto& line : lines_of(source / "docs/embedding.md"))
+    if (std::regex_match(line, m, row)) listed.push_back(m[1]);
+  BOOST_TEST(listed == headers_for_hosts(), boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

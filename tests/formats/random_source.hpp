@@ -9,6 +9,7 @@
 #include "formats/source/element_cast.hpp"
 #include "formats/source/source_reader.hpp"
 #include "formats/source/tensor_source.hpp"
+#include "formats/torch/zip_reader.hpp"
 #include "tests/formats/tensors.hpp"
 
 namespace troupe::tests {

@@ -55,7 +55,7 @@ void whole_update(const muon_options& o, const optimizer_step& s, const optimize
   std::vector<State> direction(piece.count);
   std::vector<State> scratch(orthogonalise_scratch(rows, cols));
   prepare_unchecked(o, s, piece, direction.data());
-  orthogonalise(std::span(direction), rows, cols, o.ns_steps, std::span(scratch));
+  orthogonalise_unchecked(std::span(direction), rows, cols, o.ns_steps, std::span(scratch));
   apply_unchecked(o, s, piece, direction.data());
 }
 

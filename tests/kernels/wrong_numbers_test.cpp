@@ -7,10 +7,8 @@
 
 #include "kernels/compress/fake_quantise.hpp"
 #include "kernels/compress/snip_momentum.hpp"
-#include "kernels/optimizer/checked_halves.hpp"
 #include "kernels/optimizer/loss_scaler.hpp"
 #include "kernels/optimizer/optimizer.hpp"
-#include "kernels/optimizer/orthogonalise.hpp"
 #include "kernels/optimizer/schedule.hpp"
 
 namespace troupe::kernels::tests {
@@ -104,97 +102,6 @@ BOOST_AUTO_TEST_CASE(an_update_of_views_that_share_memory_is_refused_and_writes_
   BOOST_TEST(memory == std::vector<float>(64, 1.0F), boost::test_tools::per_element());
   BOOST_TEST(with([&](auto& p) { p.copy = bytes(at + 32); }).has_value());  // the views are adjacent, but none overlaps
   BOOST_TEST(with([&](auto& p) { p.moments[0] = at + 40; }).has_value());
-}
-
-BOOST_AUTO_TEST_CASE(halves_of_lamb_and_muon_whose_views_share_memory_are_refused_and_write_nothing) {
-  std::vector<float> memory(64, 1.0F);
-  std::vector<double> sums(2, 7.0);
-  auto* const at = memory.data();
-  const optimizer_piece<float> apart = piece_at(at);
-  const auto with = [&](auto change) {
-    auto piece = apart;
-    change(piece);
-    return piece;
-  };
-  const lamb_options lamb;
-  const muon_options muon;
-  const std::span all(sums);
-  const auto prepare_lamb = [&](const auto& piece, auto weights, auto updates) {
-    return prepare(lamb, {}, piece, weights, updates);
-  };
-  refused(prepare_lamb(with([&](auto& p) { p.moments[0] = at + 7; }), all.first(1), all.last(1)),
-          "the first half of LAMB's update: wanted views that overlap nowhere in memory, got masters and moment 0 that "
-          "share bytes");
-  refused(prepare_lamb(with([&](auto& p) { p.gradient = bytes(at + 9); }), all.first(1), all.last(1)),
-          "got a gradient and moment 0 that share bytes");
-  refused(prepare_lamb(apart, all.first(1), all.first(1)), "got sums of weights and sums of updates that share bytes");
-  refused(prepare_lamb(apart, all, all.last(1)), "wanted 1 sums of weights and of updates, got 2 and 1");
-  refused(prepare(lamb, {.step = 0}, apart, all.first(1), all.last(1)), "a step from 1 on");
-  refused(
-      apply(lamb, {}, with([&](auto& p) { p.copy = bytes(at + 15); }), 1),
-      "the second half of LAMB's update: wanted views that overlap nowhere in memory, got moment 0 and a copy that");
-  refused(apply(lamb, {}, apart, nan), "a finite trust ratio");
-  refused(prepare(muon, {}, apart, at + 10), "got moment 0 and a place for directions that share bytes");
-  refused(prepare(muon, {}, apart, static_cast<float*>(nullptr)), "wanted a place for directions, got none");
-  refused(prepare(muon, {}, with([](auto& p) { p.moments[0] = nullptr; }), at + 40), "1 moment, got 0");
-  refused(
-      apply(muon, {}, apart, at + 4),
-      "the second half of Muon's update: wanted views that overlap nowhere in memory, got masters and an orthogonal "
-      "matrix that share bytes");
-  std::vector<float> room(64 + orthogonalise_scratch(8, 4), 1.0F);
-  const std::span matrix(room.data(), 32);
-  refused(orthogonalise(matrix, 8, 4, 5, std::span(room).subspan(31)), "got the matrix and scratch that share bytes");
-  refused(orthogonalise(matrix, 8, 5, 5, std::span(room).subspan(32)), "wanted 8 x 5 elements, got 32");
-  refused(orthogonalise(matrix, 8, 4, 5, std::span(room).subspan(32, 8)), "elements, got 8");
-  BOOST_TEST(memory == std::vector<float>(64, 1.0F), boost::test_tools::per_element());
-  BOOST_TEST(room == std::vector<float>(room.size(), 1.0F), boost::test_tools::per_element());
-  BOOST_TEST(sums == std::vector<double>(2, 7.0), boost::test_tools::per_element());
-  // Arrays that are only read may overlap, and each phase of LAMB and Muon ignores arrays that it neither reads nor
-  // writes.
-  BOOST_TEST(prepare_lamb(with([&](auto& p) { p.gradient = bytes(at); }), all.first(1), all.last(1)).has_value());
-  BOOST_TEST(apply(lamb, {}, with([](auto& p) { p.gradient = nullptr; }), 1).has_value());
-  BOOST_TEST(prepare(muon, {}, with([](auto& p) { p.master = nullptr; }), at + 40).has_value());
-  BOOST_TEST(apply(muon, {}, with([](auto& p) { p.moments = {}; }), at + 40).has_value());
-  BOOST_TEST(orthogonalise(matrix, 8, 4, 5, std::span(room).subspan(32)).has_value());
-}
-
-BOOST_AUTO_TEST_CASE(halves_of_lamb_and_muon_without_memory_or_with_numbers_that_are_none_are_refused) {
-  std::vector<float> memory(64, 1.0F);
-  std::vector<double> sums(2, 7.0);
-  const optimizer_piece<float> whole = piece_at(memory.data());
-  const std::span weights = std::span(sums).first(1), updates = std::span(sums).last(1);
-  float* const more = memory.data() + 48;
-  const auto without = [&](auto change) {
-    auto piece = whole;
-    change(piece);
-    return piece;
-  };
-  const std::string lamb_1 = "the first half of LAMB's update: wanted ",
-                    muon_1 = "the first half of Muon's update: wanted ";
-  for (const double bad : {nan, infinity, -infinity}) {
-    refused(prepare(lamb_options{.beta1 = bad}, {}, whole, weights, updates), lamb_1 + "a finite beta1, got ");
-    refused(prepare(lamb_options{}, {.gradient_scale = bad}, whole, weights, updates),
-            "a finite factor on the gradient");
-    refused(apply(lamb_options{.epsilon = bad}, {}, whole, 1), "a finite epsilon");
-    refused(apply(lamb_options{}, {.lr = bad}, whole, 1), "a finite learning rate");
-    refused(apply(lamb_options{}, {}, whole, bad), "a finite trust ratio");
-    refused(prepare(muon_options{.momentum = bad}, {}, whole, more), muon_1 + "a finite momentum, got ");
-    refused(apply(muon_options{.weight_decay = bad}, {}, whole, more), "a finite weight_decay");
-    refused(apply(muon_options{}, {.lr = bad}, whole, more), "a finite learning rate");
-  }
-  refused(prepare(lamb_options{.max_coeff = 1, .min_coeff = 2}, {}, whole, weights, updates),
-          lamb_1 + "min_coeff up to max_coeff, got 2 and 1");
-  refused(prepare(lamb_options{}, {}, without([](auto& p) { p.master = nullptr; }), weights, updates), "masters and");
-  refused(prepare(lamb_options{}, {}, without([](auto& p) { p.moments[1] = nullptr; }), weights, updates), "2 moments");
-  refused(prepare(lamb_options{}, {}, whole, weights, std::span(sums).first(0)), "got 1 and 0");
-  refused(apply(lamb_options{}, {}, without([](auto& p) { p.master = nullptr; }), 1), "wanted masters, got none");
-  refused(prepare(muon_options{}, {}, without([](auto& p) { p.gradient = nullptr; }), more), "wanted a gradient, got");
-  refused(apply(muon_options{}, {}, whole, static_cast<const float*>(nullptr)), "an orthogonal matrix, got none");
-  refused(apply(muon_options{}, {.step = 0}, whole, more), "a step from 1 on");
-  BOOST_TEST(memory == std::vector<float>(64, 1.0F), boost::test_tools::per_element());
-  BOOST_TEST(sums == std::vector<double>(2, 7.0), boost::test_tools::per_element());
-  BOOST_TEST(prepare(lamb_options{}, {}, whole, weights, updates).has_value());
-  BOOST_TEST(apply(muon_options{}, {}, whole, more).has_value());
 }
 
 BOOST_AUTO_TEST_CASE(a_result_that_shares_memory_with_what_is_read_is_refused_and_not_written) {

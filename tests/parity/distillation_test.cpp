@@ -5,6 +5,7 @@
 #include "actors/aten_threads.hpp"
 #include "actors/session/session.hpp"
 #include "data/batch.hpp"
+#include "data/corpus.hpp"
 #include "tests/parity/places.hpp"
 #include "tests/parity/torch_loop.hpp"
 #include "tests/parity/trained_teacher.hpp"

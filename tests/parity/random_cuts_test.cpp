@@ -5,6 +5,7 @@
 #include <random>
 
 #include "config/sections/unit_passes.hpp"
+#include "plan/choose/compile.hpp"
 #include "tests/parity/run_result.hpp"
 
 BOOST_AUTO_TEST_SUITE(random_cuts)

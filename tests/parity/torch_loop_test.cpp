@@ -6,6 +6,7 @@
 
 #include "actors/aten_threads.hpp"
 #include "data/batch.hpp"
+#include "data/corpus.hpp"
 #include "tests/small_job.hpp"
 
 using namespace troupe;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "actors/company.hpp"
+#include "actors/sim/modelled_executor.hpp"
 #include "actors/sim/scheduler.hpp"
 #include "actors/sim/sim.hpp"
 #include "cluster/messages.hpp"

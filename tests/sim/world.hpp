@@ -6,6 +6,7 @@
 #include <random>
 #include <string>
 
+#include "actors/lane.hpp"
 #include "actors/sim/sim.hpp"
 #include "job/blueprint.hpp"
 #include "tests/plan/compression_samples.hpp"

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "checkpoint/convert/folder_contents.hpp"
 #include "checkpoint/convert/open_source.hpp"
 #include "formats/safetensors/weights_folder.hpp"
 #include "tests/checkpoint/native_samples.hpp"

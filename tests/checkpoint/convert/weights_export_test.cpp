@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "formats/deepspeed/source.hpp"
+#include "formats/safetensors/weights_folder.hpp"
 #include "formats/safetensors/weights_index.hpp"
 #include "formats/torch/archive.hpp"
 #include "tests/formats/archive_bytes.hpp"

@@ -10,6 +10,7 @@
 #include "core/tensor_view.hpp"
 #include "formats/safetensors/safetensors.hpp"
 #include "formats/source/source_reader.hpp"
+#include "formats/torch/archive.hpp"
 #include "formats/torch/archive_writer.hpp"
 #include "tests/formats/tensors.hpp"
 #include "tests/places.hpp"

@@ -9,6 +9,7 @@
 #include "core/tensor_view.hpp"
 #include "core/tp_slices.hpp"
 #include "formats/megatron/source.hpp"
+#include "formats/torch/archive.hpp"
 #include "formats/torch/archive_writer.hpp"
 #include "tests/formats/tensors.hpp"
 #include "tests/scratch_folder.hpp"

@@ -62,20 +62,6 @@ BOOST_AUTO_TEST_CASE(slices_of_a_model_are_spread_over_sockets_and_machines_as_i
   BOOST_TEST(of(1, 2, 2, 1, single) == "(1,0) (1,0) - -");
 }
 
-BOOST_AUTO_TEST_CASE(experts_are_written_by_the_replicas_of_each_expert) {
-  writer_layout l{.ranks = 8, .machines = 2, .experts = 2, .unit = writer_unit::replica};
-  BOOST_TEST(shown(assign_expert_writers(l)) == "(4,0) (4,0) (4,1) (4,1) (4,2) (4,2) (4,3) (4,3)");
-  l.unit = writer_unit::single;
-  BOOST_TEST(shown(assign_expert_writers(l)) == "(1,0) (1,0) - - - - - -");
-  // Expert 0 is on the first machine, expert 1 on the second.
-  l.unit = writer_unit::machine;
-  BOOST_TEST(shown(assign_expert_writers(l)) == "(1,0) - - - - (1,0) - -");
-  l.unit = writer_unit::socket;
-  BOOST_TEST(shown(assign_expert_writers(l)) == "(2,0) - (2,1) - - (2,0) - (2,1)");
-  l.experts = 1;
-  BOOST_TEST(shown(assign_expert_writers(l)) == shown(assign_writers(l)));
-}
-
 BOOST_AUTO_TEST_CASE(at_any_degrees_every_part_of_every_slice_has_one_writer) {
   for (uint32_t tp = 1; tp <= 4; ++tp)
     for (uint32_t pp = 1; pp <= 3; ++pp)
@@ -140,9 +126,7 @@ BOOST_AUTO_TEST_CASE(impossible_layouts_are_refused) {
   BOOST_TEST(text({.ranks = 0}).starts_with("writers: wanted at least one"));
   BOOST_TEST(text({.ranks = 6, .tensor = 4}).ends_with("got 6 ranks of 4 tensor by 1 pipeline"));
   BOOST_TEST(text({.ranks = 2, .machines = 3}).ends_with("got 3 and 2"));
-  BOOST_TEST(text({.ranks = 4, .experts = 3}).ends_with("got 4 and 3"));
   BOOST_TEST(text({.ranks = 4, .stage = 4}).ends_with("a ZeRO stage from 0 to 3, got 4"));
-  BOOST_TEST(!assign_expert_writers({.ranks = 4, .tensor = 2, .experts = 2}));
 }
 
 BOOST_AUTO_TEST_CASE(one_ranks_share_is_that_of_the_whole_assignment) {

@@ -5,7 +5,6 @@
 
 #include "plan/check/check.hpp"
 #include "plan/generate/explain.hpp"
-#include "plan/show/accounts.hpp"
 #include "tests/check_ok.hpp"
 #include "tests/plan/samples.hpp"
 

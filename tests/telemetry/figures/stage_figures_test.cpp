@@ -8,6 +8,7 @@
 #include "telemetry/figures/communication_log.hpp"
 #include "telemetry/figures/trace.hpp"
 #include "telemetry/figures/unit_profile.hpp"
+#include "telemetry/instruction_times.hpp"
 #include "tests/telemetry/spans_of.hpp"
 
 BOOST_AUTO_TEST_SUITE(stage_figures)

@@ -7,6 +7,7 @@
 #include <regex>
 #include <stack>
 
+#include "telemetry/instruction_times.hpp"
 #include "telemetry/report/chart.hpp"
 #include "tests/comma_locale.hpp"
 #include "tests/telemetry/spans_of.hpp"

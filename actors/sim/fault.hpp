@@ -1,0 +1,67 @@
+// Defines the faults that a simulation injects, and the entries of its log. Plain values; modelled_executor.hpp
+// executes the faults and writes the log.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "plan/instruction.hpp"
+
+namespace troupe::actors {
+
+/// Kinds of faults that a simulation injects.
+enum class sim_fault_kind : uint8_t {
+  none,
+  slow_lane,     ///< a compute or shard lane takes `factor` times as long; the run ends well
+  late_message,  ///< messages from one actor to another are delayed by `delay`; the run ends well
+  /// The actor of a lane handles no message for `delay`. This and the next five kinds stop something for a time, and
+  /// the run ends well.
+  freeze_lane,
+  freeze_rank,
+  freeze_watcher,  ///< a rank's look_around message to itself is delivered late
+  freeze_loader,
+  freeze_disk,     ///< no request to the disk ends for `delay`
+  freeze_process,  ///< all actors do nothing for `delay`, as in a process that is stopped and continued
+  kill_rank,       ///< the rank actor is killed; each further kind up to kill_loader kills another actor
+  kill_lane,
+  kill_agent,
+  kill_supervisor,
+  kill_loader,
+  executor_error,      ///< an instruction returns an error
+  executor_exception,  ///< an instruction throws an exception
+  wrong_identity,      ///< a rank posts a collective that does not match those of the other ranks
+  bad_vote,            ///< after the vote, one rank has other numbers than all others
+  silence,             ///< an instruction never ends; if its lane uses a disk, only the caller can stop the run
+};
+std::string_view name_of(sim_fault_kind kind);  ///< Returns the fault's name as tests and seeds print it.
+
+/// True if the fault ends the run; false if it only delays it.
+constexpr bool is_deadly(sim_fault_kind k) { return k >= sim_fault_kind::kill_rank; }
+
+/// One injected fault: its kind, the rank, lane and instruction, and its time. `position` is that of the instruction in
+/// the lane's order. A kill, freeze or delay happens once `after_events` instructions have started or ended on any
+/// rank.
+struct sim_fault {
+  sim_fault_kind kind = sim_fault_kind::none;
+  uint64_t run = 1;  ///< number of the run in which the fault happens, from 1, as step_order counts runs
+  uint32_t rank = 0;
+  plan::lane lane = plan::lane::compute;
+  uint32_t position = 0;
+  uint64_t after_events = 0;
+  double factor = 1;
+  std::chrono::nanoseconds delay{0};
+  [[nodiscard]] std::string describe() const;
+};
+
+/// An entry of the log: the start or the end of an instruction of any lane but control.
+struct sim_event {
+  uint64_t run = 0;
+  int64_t time_ns = 0;
+  uint32_t rank = 0, id = 0;
+  bool end = false;
+  bool operator==(const sim_event&) const = default;
+};
+
+}  // namespace troupe::actors

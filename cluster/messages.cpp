@@ -1,7 +1,6 @@
 #include "cluster/messages.hpp"
 
 #include <array>
-#include <utility>
 
 namespace troupe::cluster {
 

@@ -7,7 +7,6 @@
 #pragma once
 
 #include <bit>
-#include <concepts>
 #include <cstdint>
 #include <cstring>
 #include <optional>

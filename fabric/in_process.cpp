@@ -2,7 +2,6 @@
 
 #include <cassert>
 #include <optional>
-#include <string>
 #include <utility>
 
 #include "fabric/layout.hpp"

@@ -1,7 +1,6 @@
 #include "net/data_edge.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <utility>
 

@@ -8,7 +8,6 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include <chrono>
-#include <exception>
 #include <memory>
 #include <mutex>
 #include <system_error>

@@ -5,7 +5,6 @@
 #include <openssl/ssl.h>
 
 #include <charconv>
-#include <cstring>
 #include <string_view>
 
 #include "net/openssl.hpp"

@@ -1,7 +1,6 @@
 #include "actors/memory/rank_memory.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "actors/memory/pools.hpp"

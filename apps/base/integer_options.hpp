@@ -5,9 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
-#include <optional>
 #include <string>
-#include <string_view>
 #include <system_error>
 
 #include "config/document/scalars.hpp"

@@ -2,10 +2,8 @@
 // different, damaged or failed; 2 the arguments or the files at PATH are refused; 130, 143 interrupted.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 

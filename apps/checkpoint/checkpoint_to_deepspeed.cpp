@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <string_view>
 
 #include "apps/base/idle_options.hpp"
 #include "apps/checkpoint/checkpoint_convert.hpp"

@@ -3,11 +3,9 @@
 // compression/files/cleaned_source.hpp.
 #pragma once
 
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "apps/checkpoint/model_description.hpp"
 #include "checkpoint/convert/trained_grid.hpp"

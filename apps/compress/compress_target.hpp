@@ -9,7 +9,6 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "apps/checkpoint/model_description.hpp"
 #include "apps/checkpoint/output_place.hpp"

@@ -3,7 +3,6 @@
 #include "apps/plan/plan_parts.hpp"
 
 #include <algorithm>
-#include <utility>
 #include <vector>
 
 #include "apps/base/block_names.hpp"

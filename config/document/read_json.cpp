@@ -1,8 +1,6 @@
 // Reads JSON into nodes, as leniently as Hjson, with which DeepSpeed reads its files: comments, a comma after the last
 // item or no commas between lines, names and texts without quotes. Leaves the meaning of values to the key table.
-#include <fmt/format.h>
 
-#include "config/document/text_form.hpp"
 #include "config/document/tree_builder.hpp"
 #include "core/utf8.hpp"
 

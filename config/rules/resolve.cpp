@@ -5,8 +5,6 @@
 
 #include <algorithm>
 
-#include <nlohmann/json.hpp>
-
 #include "config/keys/values.hpp"
 #include "families/rows.hpp"
 

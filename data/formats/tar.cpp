@@ -3,9 +3,7 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <charconv>
-#include <cstring>
 #include <optional>
 #include <string_view>
 

@@ -13,7 +13,6 @@
 #include "formats/names/tied_head.hpp"
 #include "formats/report/inspect.hpp"
 #include "models/table/config_keys.hpp"
-#include "models/table/model_folder.hpp"
 
 namespace troupe::job {
 namespace {

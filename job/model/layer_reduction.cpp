@@ -4,7 +4,6 @@
 #include <charconv>
 #include <map>
 #include <string_view>
-#include <utility>
 
 #include "core/text.hpp"
 #include "formats/names/name_map.hpp"

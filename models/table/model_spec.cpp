@@ -3,7 +3,6 @@
 #include "models/table/model_spec.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>

@@ -1,7 +1,6 @@
 #include "plan/show/render.hpp"
 
 #include <algorithm>
-#include <utility>
 #include <vector>
 
 #include "core/text.hpp"

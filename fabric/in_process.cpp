@@ -1,8 +1,6 @@
 #include "fabric/in_process.hpp"
 
 #include <cassert>
-#include <optional>
-#include <utility>
 
 #include "fabric/layout.hpp"
 #include "fabric/sentences.hpp"

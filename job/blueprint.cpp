@@ -10,7 +10,6 @@
 #include "job/model_tables.hpp"
 #include "job/open_sizes.hpp"
 #include "job/step_options.hpp"
-#include "plan/choose/cost.hpp"
 #include "plan/layout/activation_extents.hpp"
 
 namespace troupe::job {

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "core/clock.hpp"
-#include "net/data_frames.hpp"
 
 namespace troupe::net {
 namespace {

@@ -13,7 +13,6 @@
 #include "formats/names/name_map.hpp"
 #include "formats/names/peft_names.hpp"
 #include "formats/source/left_out.hpp"
-#include "formats/source/scatter_read.hpp"
 
 #include "job/compression/mask_scores.hpp"
 namespace troupe::actors {

@@ -5,7 +5,6 @@
 
 #include "actors/memory/pools.hpp"
 #include "device/stream.hpp"
-#include "plan/layout/layout.hpp"
 
 namespace troupe::actors {
 

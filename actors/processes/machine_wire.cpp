@@ -5,7 +5,6 @@
 #include <cstring>
 #include <map>
 #include <utility>
-#include <vector>
 
 #include "core/byte_stream.hpp"
 #include "net/tls_mover.hpp"

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <filesystem>
 
 #include "apps/base/exit_code.hpp"
 #include "apps/checkpoint/model_description.hpp"

@@ -12,7 +12,6 @@
 #include "checkpoint/commit/names.hpp"
 #include "core/clock.hpp"
 #include "core/text.hpp"
-#include "storage/files/working_folder.hpp"
 
 namespace troupe::checkpoint {
 namespace {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "checkpoint/convert/open_source.hpp"
 #include "core/json_text.hpp"

@@ -1,6 +1,5 @@
 #include "kernels/optimizer/checked_halves.hpp"
 
-#include <span>
 #include <string>
 #include <string_view>
 

@@ -1,7 +1,6 @@
 #include "kernels/optimizer/optimizer.hpp"
 
 #include <string>
-#include <string_view>
 
 #include "kernels/optimizer/options_check.hpp"
 #include "kernels/optimizer/piece_check.hpp"

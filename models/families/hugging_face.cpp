@@ -4,16 +4,13 @@
 
 #include <algorithm>
 #include <map>
-#include <memory>
 #include <nlohmann/json.hpp>
-#include <string>
 #include <unordered_map>
 
 #include "checkpoint/commit/format.hpp"
 #include "checkpoint/convert/folder_contents.hpp"
 #include "checkpoint/convert/unread_weights.hpp"
 #include "core/json_text.hpp"
-#include "core/source_file.hpp"
 #include "core/text.hpp"
 #include "formats/compressed/foreign.hpp"
 #include "formats/compressed/format.hpp"

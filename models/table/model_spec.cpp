@@ -4,10 +4,8 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <set>
 #include <utility>
-#include <vector>
 
 #include "core/json_text.hpp"
 #include "core/lfs_pointer.hpp"

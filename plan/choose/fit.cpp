@@ -1,7 +1,6 @@
 #include "plan/choose/fit.hpp"
 
 #include <algorithm>
-#include <functional>
 #include <optional>
 #include <utility>
 

@@ -1,7 +1,6 @@
 #include "plan/show/render.hpp"
 
 #include <algorithm>
-#include <vector>
 
 #include "core/text.hpp"
 #include "plan/memory_places.hpp"

@@ -44,8 +44,9 @@ void fields(auto& f, wanted_load& x) {
     x.changed_batch, x.changed_seed, x.changed_data, x.has_names, x.names, x.left_out);
 }
 void fields(auto& f, chosen_passes& x) {
-  f(x.recompute, x.kept_units, x.light_before, x.overlap_exchanges, x.exchange_pieces, x.gathering, x.reduce_bucket,
-    x.buckets_follow_units, x.activation_units);
+  auto& o = x.of_step;
+  f(o.recompute, o.kept_units, o.light_before, o.overlap_exchanges, o.exchange_pieces, o.gathering,
+    o.gradients.reduce_bucket, o.gradients.buckets_follow_units, o.tiers.activation_units);
 }
 void fields(auto& f, told_schedule& x) { f(x.step, x.passes, x.is_automatic, x.tried_steps); }
 void fields(auto& f, opening_call& x) { f(x.costs, x.load, x.passes, x.schedule); }

@@ -1,5 +1,5 @@
-// The optimizers and learning rate curves that a configuration can name, and the options of these curves. Owns the
-// names; leaves the formulas to kernels/.
+// The optimizers and learning rate curves that a configuration can name, the options of these curves and of
+// the loss scale. Owns the names; leaves the formulas to kernels/.
 #pragma once
 
 #include <algorithm>
@@ -106,6 +106,17 @@ struct schedule_options {
   double start_factor = 1.0 / 3, end_factor = 1;  ///< first and last factor on the rate, for LinearLR
   uint64_t total_iters = 5;                       ///< number of steps of LinearLR or PolynomialLR; at least 1
   double power = 1;                               ///< exponent of PolynomialLR
+};
+
+/// Options of dynamic loss scaling, named like the keys of DeepSpeed's fp16 section.
+struct loss_scale_options {
+  double loss_scale = 0;                ///< loss scale, fixed if above 0; 0: the scale is dynamic
+  uint32_t initial_scale_power = 16;    ///< exponent of the first dynamic loss scale, which is 2^initial_scale_power
+  uint64_t loss_scale_window = 1000;    ///< number of steps without overflow between two doublings of the loss scale;
+                                        ///< at least 1
+  uint32_t hysteresis = 2;              ///< number of overflows until the loss scale is halved; at least 1
+  bool consecutive_hysteresis = false;  ///< true: every step without overflow refills the hysteresis
+  double min_loss_scale = 1;
 };
 
 }  // namespace troupe::core

@@ -43,14 +43,8 @@ struct parameter_group {
   bool trainable = true;
 };
 
-struct fp16_section {  ///< configuration section `fp16`
+struct fp16_section : core::loss_scale_options {  ///< configuration section `fp16`
   bool enabled = false;
-  double loss_scale = 0;  ///< fixed loss scale; 0: the scale is adjusted dynamically
-  uint32_t initial_scale_power = 16;
-  uint64_t loss_scale_window = 1000;
-  uint32_t hysteresis = 2;
-  bool consecutive_hysteresis = false;
-  double min_loss_scale = 1;
 };
 
 struct bf16_section {  ///< configuration section `bf16`

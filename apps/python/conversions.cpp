@@ -1,14 +1,64 @@
 #include "apps/python/conversions.hpp"
 
+#include <fmt/format.h>
+#include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
 #include "apps/checkpoint/checkpoint_convert.hpp"
 #include "apps/python/interruptible.hpp"
-#include "apps/python/keywords.hpp"
+#include "apps/python/python_error.hpp"
 
 namespace troupe::apps {
 namespace {
+
+/// Reads keyword arguments of a Python function whose names depend on another argument. Converts each to its type, and
+/// refuses an unknown argument with the names of the known ones.
+class keywords {
+ public:
+  /// Stores its arguments. `where` begins the messages: `convert(to='fp32')`.
+  keywords(std::string where, nanobind::dict given) : where_(std::move(where)), given_(std::move(given)) {}
+
+  /// Stores the argument `name` in `out` if the caller passed it and it is not None. `wanted` names its type in
+  /// messages.
+  void take(const char* name, auto& out, std::string_view wanted) {
+    known_.emplace_back(name);
+    if (!given_.contains(name)) return;
+    const nanobind::object value = given_[name];
+    if (!value.is_none() && !nanobind::try_cast(value, out))
+      refuse(fmt::format("{}: wanted {}, got {}", name, wanted, nanobind::repr(value).c_str()));
+  }
+  template <class T>
+  void take(const char* name, std::optional<T>& out, std::string_view wanted) {
+    T value{};
+    take(name, value, wanted);
+    if (given_.contains(name) && !nanobind::object(given_[name]).is_none()) out = std::move(value);
+  }
+
+  /// Refuses arguments for whose name take() was not called. Must follow the last call of take().
+  void end() const {
+    for (const auto& [name, value] : given_) {
+      const auto text = nanobind::cast<std::string>(name);
+      bool taken = false;
+      for (const auto& known : known_) taken = taken || known == text;
+      if (!taken) refuse(fmt::format("wanted options among {}, got {}", fmt::join(known_, ", "), text));
+    }
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& why) const {
+    throw python_error({core::error_kind::bad_input, where_ + ": " + why});
+  }
+
+  std::string where_;
+  nanobind::dict given_;
+  std::vector<std::string> known_;
+};
 
 constexpr std::string_view text = "text", number = "a whole number", real = "a number", truth = "True or False";
 

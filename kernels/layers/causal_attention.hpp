@@ -9,12 +9,21 @@
 #include <span>
 
 #include "core/dtype.hpp"
+#include "kernels/layers/dropout.hpp"
 
 namespace troupe::kernels {
 
-/// Sizes of an attention over f32, bf16 or f16 elements; sums and weights are fp32 for all of them. Every token stores
-/// its queries, keys and values next to each other, (heads + 2 kv_heads) * head_width elements; heads / kv_heads query
-/// heads share a key head.
+/// The dropout of the attention weights of a document that begins at column `first` of a row of `columns` tokens. The
+/// weight of (head, query, key), with query and key counted from the document's start, has position ((first_head +
+/// head) * columns + first + query) * columns + first + key in the random stream.
+struct attention_masks {
+  dropout_key key;
+  uint64_t columns = 0, first = 0;
+  uint64_t first_head = 0;  ///< index, among all query heads of the model's layer, of the first query head of this call
+};
+
+/// Sizes of an attention over f32, bf16 or f16 elements; sums and weights are fp32 for all of them. heads / kv_heads
+/// query heads share a key head.
 struct attention_sizes {
   core::dtype type = core::dtype::f32;
   uint64_t tokens = 0, heads = 1, kv_heads = 1, head_width = 1;

@@ -29,10 +29,6 @@ namespace {
 /// Number of elements that are read or written and converted at a time.
 constexpr size_t block_elements = size_t{1} << 16;
 
-bool is_float(core::dtype type) {
-  return type == core::dtype::f32 || type == core::dtype::bf16 || type == core::dtype::f16 || type == core::dtype::f64;
-}
-
 /// True for names of constant tensors (masks, frequencies) that files of older transformers releases contain besides
 /// the parameters, and that are ignored.
 bool is_known_buffer(std::string_view name) {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <memory>
-#include <string>
 
 #include "actors/messages.hpp"
 #include "actors/run/reports.hpp"

@@ -124,7 +124,7 @@ void convert(const source_arguments& source, const output_arguments& output, con
     take(k, a);
     finish(write_universal, a, a.source);
   } else if (to == "dcp") {
-    auto a = begun<distributed_arguments>(source, output);
+    auto a = begun<deepspeed_arguments>(source, output);
     k.take("ranks", a.ranks, number);
     k.take("job", a.job, text);
     k.take("model_config", a.model_config, text);

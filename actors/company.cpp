@@ -5,7 +5,6 @@
 #include <optional>
 #include <stdexcept>
 #include <system_error>
-#include <vector>
 
 #include "actors/host_thread.hpp"
 #include "actors/messages.hpp"

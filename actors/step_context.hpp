@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -37,8 +36,21 @@ struct model_output {
   std::vector<float> values;
 };
 
+/// Options of one run of a plan, in addition to the number of the step.
+struct run_wish {
+  /// batch that every micro-batch of the run uses in place of the loader's (generation); may be null
+  std::shared_ptr<const data::batch> given{};
+  /// Number of micro-batches of an evaluation; the plan's further micro-batches are skipped, and `step` is the number
+  /// of the first. 0: as many as the plan has.
+  uint32_t micros = 0;
+  bool keeps_logits = false;  ///< true: an evaluation stores the model's output in step_context::logits
+  std::string output{};       ///< evaluations of a host program's model: name of the output of its last unit that is
+                              ///< stored in step_context::logits; empty: the unit has one output only
+  bool computes_loss = true;  ///< false: an evaluation computes outputs only
+};
+
 /// The order for one run of a plan: its settings, equal on all ranks.
-struct step_order {
+struct step_order : run_wish {
   uint64_t run = 0;      ///< number of the run among all runs of any plan in this process, from 1
   uint64_t step = 0;     ///< number of optimizer steps before this one
   uint64_t applied = 0;  ///< number of updates applied before this step
@@ -48,16 +60,7 @@ struct step_order {
   std::vector<job::group_setting> settings;  ///< settings such as the learning rate in this step, by optimizer group
   double loss_scale = 1;
   std::vector<uint64_t> collectives_before;  ///< number of collectives in earlier runs, by communicator
-  /// batch that every micro-batch of the run uses in place of the loader's (generation); may be null
-  std::shared_ptr<const data::batch> given;
-  /// Number of micro-batches of an evaluation; the plan's further micro-batches are skipped, and `step` is the number
-  /// of the first. 0: as many as the plan has.
-  uint32_t micros = 0;
-  bool keeps_logits = false;  ///< true: an evaluation stores the model's output in step_context::logits
-  std::string output{};       ///< evaluations of a host program's model: name of the output of its last unit that is
-                              ///< stored in step_context::logits; empty: the unit has one output only
-  bool computes_loss = true;  ///< false: an evaluation computes outputs only
-  std::shared_ptr<save_target> save;  ///< the save that receives the states, in plans that save
+  std::shared_ptr<save_target> save;         ///< the save that receives the states, in plans that save
   /// Number of times that states were loaded into this session. When it changes, lanes drop state that they keep from
   /// step to step.
   uint64_t loads = 0;

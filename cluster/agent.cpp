@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <optional>
 #include <utility>
 #include <variant>
 

@@ -10,7 +10,6 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
-#include <utility>
 
 #include "cluster/process.hpp"
 #include "core/clock.hpp"

@@ -1,7 +1,6 @@
 #include "cluster/kept_saves.hpp"
 
 #include <algorithm>
-#include <utility>
 
 namespace troupe::cluster {
 namespace {

@@ -1,7 +1,6 @@
 #include "cluster/messages.hpp"
 
 #include <array>
-#include <utility>
 
 namespace troupe::cluster {
 
@@ -54,36 +53,16 @@ constexpr std::array<std::string_view, std::variant_size_v<message>> names = {
     "start_place",    "kill_place", "place_ended",   "passed",         "signalled",  "job_over", "machine_question",
     "machine_answer", "roster",     "replace_wanted"};
 
-template <size_t I = 0>
-bool read_as(size_t index, core::byte_reader& in, message& out) {
-  if constexpr (I == std::variant_size_v<message>) {
-    return false;
-  } else {
-    if (index != I) return read_as<I + 1>(index, in, out);
-    in(out.emplace<I>());
-    return in.is_whole();
-  }
-}
-
 }  // namespace
 
-std::string encode(const message& m) {
-  core::byte_writer out;
-  out(static_cast<uint8_t>(m.index()));
-  std::visit([&](const auto& x) { out(x); }, m);
-  return out.take();
-}
+std::string encode(const message& m) { return core::as_bytes(m); }
 
 core::result<message> decode(std::string_view bytes) {
-  core::byte_reader in(bytes);
-  uint8_t index = 0;
-  in(index);
-  message out;
-  if (!in.is_good() || !read_as(index, in, out))
-    return core::fail(core::error_kind::mismatch, "a message between processes: wanted one of " +
-                                                      std::to_string(names.size()) + " kinds, got " +
-                                                      std::to_string(bytes.size()) + " bytes that are none");
-  return out;
+  auto out = core::from_bytes<message>(bytes);
+  if (out) return std::move(*out);
+  return core::fail(core::error_kind::mismatch, "a message between processes: wanted one of " +
+                                                    std::to_string(names.size()) + " kinds, got " +
+                                                    std::to_string(bytes.size()) + " bytes that are none");
 }
 
 std::string_view name_of(const message& m) { return names[m.index()]; }

@@ -1,7 +1,6 @@
 #include "cluster/process_state.hpp"
 
 #include <algorithm>
-#include <utility>
 
 namespace troupe::cluster {
 

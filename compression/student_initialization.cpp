@@ -4,7 +4,6 @@
 #include <torch/nn/module.h>
 
 #include <algorithm>
-#include <string>
 
 #include "compression/host_layers.hpp"
 #include "job/model/layer_reduction.hpp"

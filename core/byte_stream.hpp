@@ -1,13 +1,12 @@
 // Converts values to bytes and back: integers in fixed widths, little endian; floating-point numbers as their bits;
-// texts and lists preceded by their length. Owns the widths and the checks of bounds; leaves the meaning of the values
-// to the caller.
+// texts and lists preceded by their length, variants by their kind. Owns the widths and the checks of bounds; leaves
+// the meaning of the values to the caller.
 //
 // One function lists the fields of a structure, for writing and for reading:
 // void fields(auto& f, point& p) { f(p.x, p.y); }
 #pragma once
 
 #include <bit>
-#include <concepts>
 #include <cstdint>
 #include <cstring>
 #include <optional>
@@ -15,6 +14,7 @@
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace troupe::core {
@@ -66,6 +66,11 @@ class byte_writer {  ///< appends values, as bytes, to a string
   void put(const std::optional<T>& x) {
     put(x.has_value());
     if (x) put(*x);
+  }
+  template <class... Ts>
+  void put(const std::variant<Ts...>& x) {
+    put(static_cast<uint8_t>(x.index()));
+    std::visit([this](const auto& one) { put(one); }, x);
   }
 
   std::string out_;
@@ -149,6 +154,14 @@ class byte_reader {
     T value{};
     get(value);
     x = std::move(value);
+  }
+  template <class... Ts>
+  void get(std::variant<Ts...>& x) {
+    uint8_t kind = 0;
+    get(kind);
+    size_t tried = 0;
+    const bool is_known = good_ && ((tried++ == kind && (get(x.template emplace<Ts>()), true)) || ...);
+    if (!is_known) good_ = false;
   }
 
   std::string_view rest_;

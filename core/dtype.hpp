@@ -66,4 +66,6 @@ inline std::optional<dtype> float_dtype_from(std::string_view s) {
   return std::nullopt;
 }
 
+constexpr bool is_float(dtype t) { return t == dtype::f64 || t == dtype::f32 || t == dtype::bf16 || t == dtype::f16; }
+
 }  // namespace troupe::core

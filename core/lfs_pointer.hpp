@@ -2,10 +2,8 @@
 // this check before it reports such a text as a damaged file of its own format.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>

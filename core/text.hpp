@@ -15,6 +15,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/utf8.hpp"
 
@@ -127,6 +128,27 @@ inline std::string yaml_quoted(std::string_view text) {
   std::string out(1, '\'');
   for (const char c : text) out.append(c == '\'' ? 2 : 1, c);
   return out + '\'';
+}
+
+/// Returns lines of columns, each as wide as its widest cell. Columns with `right` are aligned to the right; no space
+/// follows the last cell.
+inline std::string aligned(const std::vector<std::vector<std::string>>& rows, const std::vector<bool>& right = {}) {
+  std::vector<size_t> width;
+  for (const auto& r : rows) {
+    width.resize(std::max(width.size(), r.size()), 0);
+    for (size_t c = 0; c < r.size(); ++c) width[c] = std::max(width[c], r[c].size());
+  }
+  std::string out;
+  for (const auto& r : rows) {
+    std::string line;
+    for (size_t c = 0; c < r.size(); ++c) {
+      const std::string pad(width[c] - r[c].size(), ' ');
+      line += (c == 0 ? "" : "  ") + (c < right.size() && right[c] ? pad + r[c] : r[c] + pad);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    out += line + '\n';
+  }
+  return out;
 }
 
 /// Returns a range of `count` numbers from `first` on as text, with both ends included: "elements 4 to 7", or "element

@@ -1,5 +1,5 @@
-// The optimizers and learning rate curves that a configuration can name. Owns the names; leaves the formulas to
-// kernels/.
+// The optimizers and learning rate curves that a configuration can name, the options of these curves and of
+// the loss scale. Owns the names; leaves the formulas to kernels/.
 #pragma once
 
 #include <algorithm>
@@ -64,5 +64,59 @@ constexpr std::optional<warmup_shape> warmup_shape_from(std::string_view name) {
   if (at == warmup_shape_names.end()) return std::nullopt;
   return static_cast<warmup_shape>(at - warmup_shape_names.begin());
 }
+
+/// Options of a learning-rate schedule, named like the keys of DeepSpeed's scheduler section and of
+/// torch.optim.lr_scheduler's classes. `type` determines which of them are used; `base_lr` and `rate_ratio`, which no
+/// key sets, differ between parameter groups.
+struct schedule_options {
+  /// Type of the schedule; constant: the rate is always `base_lr`.
+  schedule_type type = schedule_type::constant;
+  double warmup_min_lr = 0;
+  /// Learning rate after the warm-up; none: `base_lr` for WarmupLR, 0.001 for WarmupDecayLR.
+  std::optional<double> warmup_max_lr = std::nullopt;
+  uint64_t warmup_num_steps = 1000;  ///< number of warm-up steps N, which is raised to at least 2
+  uint64_t total_num_steps = 0;      ///< number T of all steps, for WarmupDecayLR and WarmupCosineLR
+  warmup_shape warmup_type = warmup_shape::log;
+  double warmup_min_ratio = 0;  ///< rate at which WarmupCosineLR's warm-up begins, as a fraction of `base_lr`
+  double cos_min_ratio = 1e-4;
+  double base_lr = 1e-3;  ///< learning rate of the parameter group
+  /// Rate of this parameter group divided by the optimizer's; multiplies the schedule's own rates.
+  double rate_ratio = 1;
+
+  double lr_range_test_min_lr = 1e-3;
+  uint64_t lr_range_test_step_size = 2000;  ///< number of steps of one LRRangeTest interval; at least 1
+  double lr_range_test_step_rate = 1;
+  bool lr_range_test_staircase = false;
+
+  double cycle_min_lr = 0, cycle_max_lr = 0;  ///< lowest and highest rate of OneCycle's cycle
+  double decay_lr_rate = 0;
+  uint64_t cycle_first_step_size = 2000;  ///< number of steps of the rising half of OneCycle's cycle; at least 1
+  /// Number of steps of the cycle's second half; none: as many as in the first half.
+  std::optional<uint64_t> cycle_second_step_size = std::nullopt;
+  uint64_t cycle_first_stair_count = 0;  ///< number of stairs in which the rate rises in OneCycle; 0: it rises smoothly
+  /// Number of stairs of the cycle's second half; none: as many as in the first half.
+  std::optional<uint64_t> cycle_second_stair_count = std::nullopt;
+  uint64_t decay_step_size = 0;  ///< number of steps of one decay interval after OneCycle's cycle; 0: no decay
+  bool cycle_momentum = true;
+  double cycle_min_mom = 0.8, cycle_max_mom = 0.9;
+  double decay_mom_rate = 0;
+
+  uint64_t t_max = 0;  ///< number of steps of half a cosine period of CosineAnnealingLR; at least 1
+  double eta_min = 0;
+  double start_factor = 1.0 / 3, end_factor = 1;  ///< first and last factor on the rate, for LinearLR
+  uint64_t total_iters = 5;                       ///< number of steps of LinearLR or PolynomialLR; at least 1
+  double power = 1;                               ///< exponent of PolynomialLR
+};
+
+/// Options of dynamic loss scaling, named like the keys of DeepSpeed's fp16 section.
+struct loss_scale_options {
+  double loss_scale = 0;                ///< loss scale, fixed if above 0; 0: the scale is dynamic
+  uint32_t initial_scale_power = 16;    ///< exponent of the first dynamic loss scale, which is 2^initial_scale_power
+  uint64_t loss_scale_window = 1000;    ///< number of steps without overflow between two doublings of the loss scale;
+                                        ///< at least 1
+  uint32_t hysteresis = 2;              ///< number of overflows until the loss scale is halved; at least 1
+  bool consecutive_hysteresis = false;  ///< true: every step without overflow refills the hysteresis
+  double min_loss_scale = 1;
+};
 
 }  // namespace troupe::core

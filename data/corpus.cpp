@@ -1,8 +1,6 @@
 // Combines the orders of the samples of all sources of a run into one order.
 #include "data/corpus.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cassert>
 #include <optional>

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <optional>
 
 #include "core/text.hpp"
 #include "core/utf8.hpp"

@@ -1,7 +1,6 @@
 #include "data/left_out.hpp"
 
 #include <algorithm>
-#include <utility>
 
 namespace troupe::data {
 namespace {

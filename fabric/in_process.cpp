@@ -1,9 +1,6 @@
 #include "fabric/in_process.hpp"
 
 #include <cassert>
-#include <optional>
-#include <string>
-#include <utility>
 
 #include "fabric/layout.hpp"
 #include "fabric/sentences.hpp"
@@ -17,28 +14,6 @@ void call(const std::vector<std::pair<std::shared_ptr<const waker>, uint64_t>>& 
 
 }  // namespace
 
-class in_process_group::member final : public communicator {
- public:
-  member(std::shared_ptr<in_process_group> group, uint32_t rank) : group_(std::move(group)), rank_(rank) {}
-  ~member() override { group_->leave(rank_); }
-  member(const member&) = delete;
-  member& operator=(const member&) = delete;
-
-  [[nodiscard]] uint32_t rank() const override { return rank_; }
-  [[nodiscard]] uint32_t size() const override { return group_->rendezvous_.size(); }
-  core::result<void> post(const request& r) override { return group_->post(rank_, r); }
-  core::result<progress> advance(uint64_t sequence) override { return group_->advance(rank_, sequence); }
-  [[nodiscard]] std::vector<uint32_t> missing(uint64_t sequence) const override {
-    const std::lock_guard lock(group_->mutex_);
-    return group_->rendezvous_.missing(sequence);
-  }
-  void abort(const core::error& why) override { group_->abort(rank_, why); }
-
- private:
-  std::shared_ptr<in_process_group> group_;
-  uint32_t rank_;
-};
-
 std::shared_ptr<in_process_group> in_process_group::make(uint32_t size, device::device_id device,
                                                          std::vector<uint32_t> ranks) {
   return std::shared_ptr<in_process_group>(new in_process_group(size, device, std::move(ranks)));
@@ -51,7 +26,7 @@ std::unique_ptr<communicator> in_process_group::join(uint32_t rank, waker wake) 
     return refused_member(rank, size, *why);
   joined_[rank] = true;
   if (wake) wakers_[rank] = std::make_shared<const waker>(std::move(wake));
-  return std::make_unique<member>(shared_from_this(), rank);
+  return std::make_unique<member_of<in_process_group>>(shared_from_this(), rank);
 }
 
 in_process_group::wakes in_process_group::all_but(uint32_t rank, uint64_t sequence) const {

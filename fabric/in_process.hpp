@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "device/device_id.hpp"
-#include "fabric/communicator.hpp"
+#include "fabric/member_of.hpp"
 #include "fabric/refused_member.hpp"
 #include "fabric/rendezvous.hpp"
 
@@ -37,7 +37,7 @@ class in_process_group : public std::enable_shared_from_this<in_process_group> {
   std::unique_ptr<communicator> join(uint32_t rank, waker wake);
 
  private:
-  class member;
+  friend class member_of<in_process_group>;
   using wakes = std::vector<std::pair<std::shared_ptr<const waker>, uint64_t>>;
 
   in_process_group(uint32_t size, device::device_id device, std::vector<uint32_t> ranks)
@@ -47,6 +47,11 @@ class in_process_group : public std::enable_shared_from_this<in_process_group> {
         wakers_(size),
         joined_(size, false) {}
 
+  [[nodiscard]] uint32_t size() const { return rendezvous_.size(); }
+  [[nodiscard]] std::vector<uint32_t> missing(uint32_t /*rank*/, uint64_t sequence) const {
+    const std::lock_guard lock(mutex_);
+    return rendezvous_.missing(sequence);
+  }
   core::result<void> post(uint32_t rank, const request& r);
   core::result<progress> advance(uint32_t rank, uint64_t sequence);
   void abort(uint32_t rank, const core::error& why);

@@ -22,10 +22,6 @@ void sort(std::vector<run>& runs) {
   std::sort(runs.begin(), runs.end(), [](const run& a, const run& b) { return a.begin < b.begin; });
 }
 
-bool is_float(core::dtype t) {
-  return t == core::dtype::f64 || t == core::dtype::f32 || t == core::dtype::bf16 || t == core::dtype::f16;
-}
-
 core::result<void> check_dtypes(const request& r) {
   if (r.op == operation::barrier) return {};
   if (is_reduction(r.op)) {

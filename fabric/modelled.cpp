@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string>
 #include <utility>
 
 #include "fabric/layout.hpp"
@@ -18,30 +17,6 @@ bool has_memory(const member_memory& m) { return m.input != nullptr || m.output 
 int64_t linear_link::duration_ns(uint64_t bytes) const {
   return static_cast<int64_t>(std::ceil(latency_us * 1e3 + static_cast<double>(bytes) / bytes_per_second * 1e9));
 }
-
-class modelled_group::member final : public communicator {
- public:
-  member(std::shared_ptr<modelled_group> group, uint32_t rank) : group_(std::move(group)), rank_(rank) {}
-  ~member() override {
-    group_->wakers_[rank_] = nullptr;
-    group_->end_with(rank_, group_->rendezvous_.lost(rank_));
-  }
-  member(const member&) = delete;
-  member& operator=(const member&) = delete;
-
-  [[nodiscard]] uint32_t rank() const override { return rank_; }
-  [[nodiscard]] uint32_t size() const override { return group_->rendezvous_.size(); }
-  core::result<void> post(const request& r) override { return group_->post(rank_, r); }
-  core::result<progress> advance(uint64_t sequence) override { return group_->advance(rank_, sequence); }
-  [[nodiscard]] std::vector<uint32_t> missing(uint64_t sequence) const override {
-    return group_->rendezvous_.missing(sequence);
-  }
-  void abort(const core::error& why) override { group_->end_with(rank_, why); }
-
- private:
-  std::shared_ptr<modelled_group> group_;
-  uint32_t rank_;
-};
 
 std::shared_ptr<modelled_group> modelled_group::make(uint32_t size, linear_link link, virtual_time time,
                                                      std::vector<uint32_t> ranks) {
@@ -61,10 +36,15 @@ std::unique_ptr<communicator> modelled_group::join(uint32_t rank, waker wake) {
     return refused_member(rank, size, *why);
   joined_[rank] = true;
   wakers_[rank] = std::move(wake);
-  return std::make_unique<member>(shared_from_this(), rank);
+  return std::make_unique<member_of<modelled_group>>(shared_from_this(), rank);
 }
 
-void modelled_group::end_with(uint32_t rank, const core::error& why) {
+void modelled_group::leave(uint32_t rank) {
+  wakers_[rank] = nullptr;
+  abort(rank, rendezvous_.lost(rank));
+}
+
+void modelled_group::abort(uint32_t rank, const core::error& why) {
   for (const auto& [other, sequence] : rendezvous_.fail(why))
     if (other != rank && wakers_[other]) wakers_[other](sequence);
 }
@@ -76,7 +56,7 @@ core::result<void> modelled_group::post(uint32_t rank, const request& r) {
   auto arrived = sound ? rendezvous_.arrive(rank, r) : core::fail(sound.error());
   if (!arrived) {
     const core::error why = rendezvous_.failure().value_or(arrived.error());
-    end_with(rank, why);
+    abort(rank, why);
     return core::fail(why);
   }
   meeting& m = **arrived;

@@ -10,6 +10,7 @@
 
 #include "fabric/communicator.hpp"
 #include "fabric/linear_link.hpp"
+#include "fabric/member_of.hpp"
 #include "fabric/refused_member.hpp"
 #include "fabric/rendezvous.hpp"
 
@@ -42,7 +43,7 @@ class modelled_group : public std::enable_shared_from_this<modelled_group> {
   std::unique_ptr<communicator> join(uint32_t rank, waker wake);
 
  private:
-  class member;
+  friend class member_of<modelled_group>;
 
   modelled_group(uint32_t size, linear_link link, virtual_time time, std::vector<uint32_t> ranks)
       : wrong_(wrong_size(size, ranks)),
@@ -52,9 +53,14 @@ class modelled_group : public std::enable_shared_from_this<modelled_group> {
         link_(link),
         time_(std::move(time)) {}
 
+  [[nodiscard]] uint32_t size() const { return rendezvous_.size(); }
+  [[nodiscard]] std::vector<uint32_t> missing(uint32_t /*rank*/, uint64_t sequence) const {
+    return rendezvous_.missing(sequence);
+  }
   core::result<void> post(uint32_t rank, const request& r);
   core::result<progress> advance(uint32_t rank, uint64_t sequence);
-  void end_with(uint32_t rank, const core::error& why);
+  void abort(uint32_t rank, const core::error& why);
+  void leave(uint32_t rank);
 
   std::optional<core::error> wrong_;  ///< error that every joining member gets, if the arguments of `make` were invalid
   rendezvous rendezvous_;

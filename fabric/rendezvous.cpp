@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <string>
 
 #include "fabric/layout.hpp"
 #include "fabric/sentences.hpp"

@@ -10,7 +10,6 @@
 #include "job/model_tables.hpp"
 #include "job/open_sizes.hpp"
 #include "job/step_options.hpp"
-#include "plan/choose/cost.hpp"
 #include "plan/layout/activation_extents.hpp"
 
 namespace troupe::job {
@@ -18,9 +17,8 @@ namespace {
 
 void set_scaling(blueprint& b) {
   const auto& c = *b.config;
-  const auto& f = c.fp16;
-  b.loss_scale = {f.enabled ? f.loss_scale : 1.0, f.initial_scale_power, f.loss_scale_window, f.hysteresis,
-                  f.consecutive_hysteresis,       f.min_loss_scale};
+  b.loss_scale = c.fp16;
+  if (!c.fp16.enabled) b.loss_scale.loss_scale = 1.0;
   b.rules.clip = c.gradient_clipping;
   // Rounds the factor to fp32, the type in which the fabric applies it, so that the mean divides by exactly the same
   // factor.

@@ -54,43 +54,12 @@ double rate_of_schedule(const config::optimizer_section& o) {
   return o.type == rule::muon ? o.muon_lr.value_or(o.lr) : o.lr;
 }
 
-kernels::schedule_options schedule_from(const config::scheduler_section& s, double base_lr, double rate,
-                                        rule optimizer) {
-  kernels::schedule_options out;
-  out.type = s.type;
-  out.rate_ratio = rate > 0 ? base_lr / rate : 1;
-  out.warmup_min_lr = s.warmup_min_lr;
-  out.warmup_max_lr = s.warmup_max_lr;
-  out.warmup_num_steps = s.warmup_num_steps;
-  out.total_num_steps = s.total_num_steps;
-  out.warmup_type = s.warmup_type;
-  out.warmup_min_ratio = s.warmup_min_ratio;
-  out.cos_min_ratio = s.cos_min_ratio;
-  out.base_lr = base_lr;
-  out.lr_range_test_min_lr = s.lr_range_test_min_lr;
-  out.lr_range_test_step_size = s.lr_range_test_step_size;
-  out.lr_range_test_step_rate = s.lr_range_test_step_rate;
-  out.lr_range_test_staircase = s.lr_range_test_staircase;
-  out.cycle_min_lr = s.cycle_min_lr;
-  out.cycle_max_lr = s.cycle_max_lr;
-  out.decay_lr_rate = s.decay_lr_rate;
-  out.cycle_first_step_size = s.cycle_first_step_size;
-  out.cycle_second_step_size = s.cycle_second_step_size;
-  out.cycle_first_stair_count = s.cycle_first_stair_count;
-  out.cycle_second_stair_count = s.cycle_second_stair_count;
-  out.decay_step_size = s.decay_step_size;
+kernels::schedule_options schedule_from(kernels::schedule_options s, double base_lr, double rate, rule optimizer) {
+  s.base_lr = base_lr;
+  s.rate_ratio = rate > 0 ? base_lr / rate : 1;
   // Adam's betas, for the parameters that Adam updates with Muon, stay constant, as in DeepSpeed.
-  out.cycle_momentum = s.cycle_momentum && optimizer != rule::muon;
-  out.cycle_min_mom = s.cycle_min_mom;
-  out.cycle_max_mom = s.cycle_max_mom;
-  out.decay_mom_rate = s.decay_mom_rate;
-  out.t_max = s.t_max;
-  out.eta_min = s.eta_min;
-  out.start_factor = s.start_factor;
-  out.end_factor = s.end_factor;
-  out.total_iters = s.total_iters;
-  out.power = s.power;
-  return out;
+  s.cycle_momentum = s.cycle_momentum && optimizer != rule::muon;
+  return s;
 }
 
 plan::update_need planned_need(const kernels::optimizer_options& options) {

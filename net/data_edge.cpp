@@ -1,12 +1,10 @@
 #include "net/data_edge.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <utility>
 
 #include "core/clock.hpp"
-#include "net/data_frames.hpp"
 
 namespace troupe::net {
 namespace {

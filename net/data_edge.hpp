@@ -17,7 +17,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "fabric/wire/byte_mover.hpp"
 #include "net/data_frames.hpp"

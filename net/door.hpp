@@ -8,7 +8,6 @@
 #include <list>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "net/io_loop.hpp"
 #include "net/tls_stream.hpp"

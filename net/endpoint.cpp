@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <future>
-#include <memory>
 #include <utility>
 
 namespace troupe::net {

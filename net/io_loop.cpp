@@ -8,13 +8,10 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include <chrono>
-#include <exception>
-#include <memory>
 #include <mutex>
 #include <system_error>
 #include <thread>
 #include <utility>
-#include <vector>
 
 namespace troupe::net {
 namespace {

@@ -7,7 +7,6 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
-#include <string>
 
 #include "cluster/descriptor.hpp"
 #include "core/system_error.hpp"

@@ -140,12 +140,6 @@ struct job_layout {
   [[nodiscard]] slice slice_of(uint32_t parameter, uint32_t rank) const {
     return holds(rank, parameter) ? partition.of(parameter, options.shard_at(rank)) : slice{};
   }
-  /// The elements of `parameter` that `rank` keeps in the second copy of parameters (hpZ); empty for a parameter that
-  /// is gathered for the whole step.
-  [[nodiscard]] slice near_slice(uint32_t parameter, uint32_t rank) const {
-    if (!options.has_near_copies() || persistent[parameter] || !holds(rank, parameter)) return {};
-    return near_partition.of(parameter, options.shard_at(rank) % options.gathering.near);
-  }
   [[nodiscard]] bool gathers() const { return options.stage == 3; }
   /// The gather set of the parameters of `rank` that are gathered for the whole step; the set may be empty.
   [[nodiscard]] uint32_t persistent_set(uint32_t rank) const {

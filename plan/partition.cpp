@@ -1,9 +1,6 @@
 #include "plan/partition.hpp"
 
-#include <algorithm>
 #include <numeric>
-
-#include "core/math.hpp"
 
 namespace troupe::plan {
 uint64_t partition::elements_of(uint32_t rank) const {

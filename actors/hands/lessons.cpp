@@ -1,7 +1,5 @@
 #include "actors/hands/lessons.hpp"
 
-#include <utility>
-
 #include "models/layers/lessons.hpp"
 
 namespace troupe::actors {

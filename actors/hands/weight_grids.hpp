@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "actors/step_context.hpp"
-#include "core/dtype.hpp"
 #include "job/compression/compression.hpp"
 
 namespace troupe::actors {

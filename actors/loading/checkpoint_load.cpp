@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <set>
 
 #include "actors/memory/initial_weights.hpp"
@@ -13,7 +12,6 @@
 #include "formats/names/layer_names.hpp"
 #include "formats/names/name_map.hpp"
 #include "formats/names/wrapper_names.hpp"
-#include "formats/source/scatter_read.hpp"
 
 #include "job/compression/mask_scores.hpp"
 namespace troupe::actors {

@@ -3,7 +3,6 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <utility>
 
 namespace troupe::actors {
 namespace {

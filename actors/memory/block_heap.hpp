@@ -3,7 +3,6 @@
 // the ledger counts it, by owner.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>

@@ -1,7 +1,6 @@
 #include "actors/memory/initial_weights.hpp"
 
 #include <algorithm>
-#include <functional>
 
 #include "actors/memory/state_store.hpp"
 #include "core/tp_slices.hpp"

@@ -1,12 +1,10 @@
 #include "actors/memory/rank_memory.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "actors/memory/pools.hpp"
 #include "device/stream.hpp"
-#include "plan/layout/layout.hpp"
 
 namespace troupe::actors {
 

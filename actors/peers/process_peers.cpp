@@ -87,20 +87,6 @@ void tell_unanswered(std::vector<rank_diagnosis>& all, const cluster::process& l
   all.front().lanes = "waits for " + whom + " to say that it is done";
 }
 
-/// Calls f(field of `passes`, field of `options`) for each option of a step that passes can change.
-template <class Passes, class Options, class F>
-void for_each_pass(Passes& passes, Options& options, F f) {
-  f(passes.recompute, options.recompute);
-  f(passes.kept_units, options.kept_units);
-  f(passes.light_before, options.light_before);
-  f(passes.overlap_exchanges, options.overlap_exchanges);
-  f(passes.exchange_pieces, options.exchange_pieces);
-  f(passes.gathering, options.gathering);
-  f(passes.reduce_bucket, options.gradients.reduce_bucket);
-  f(passes.buckets_follow_units, options.gradients.buckets_follow_units);
-  f(passes.activation_units, options.tiers.activation_units);
-}
-
 }  // namespace
 
 process_peers::process_peers(training_run& run, const session_options& options)
@@ -157,7 +143,7 @@ void process_peers::tell_masks(std::vector<std::vector<uint8_t>> masks) {
 // Begins a new term (time with the same processes) with the changed plan, because the plan needs shared memory of other
 // sizes.
 core::result<bool> process_peers::take_passes(const plan::plan_options& o) {
-  for_each_pass(passes_.emplace(), o, [](auto& told, const auto& planned) { told = planned; });
+  passes_ = chosen_passes{o};
   passes_data_ = run_.term->plan.config->parallel.data;
   TROUPE_TRY(end_term_for(0, "other passes"));
   return true;
@@ -308,9 +294,9 @@ core::result<job::blueprint> process_peers::planned(std::shared_ptr<const config
                     {[&] { return watch.go_on(); },
                      [looks](const job::blueprint& b) { return looks ? check_memory(b) : core::result<void>(); }}));
   if (!opening.passes) return out;
-  plan::plan_options train = out.options[static_cast<size_t>(plan::plan_choice::train)];
-  for_each_pass(*opening.passes, train, [](const auto& told, auto& planned) { planned = told; });
-  TROUPE_TRY(job::use_chosen_passes(out, train));
+  plan::plan_options chosen = opening.passes->of_step;
+  chosen.passes = out.options[static_cast<size_t>(plan::plan_choice::train)].passes;
+  TROUPE_TRY(job::use_chosen_passes(out, chosen));
   return out;
 }
 

@@ -18,15 +18,8 @@ constexpr uint32_t facts_offer = 1U << 30, first_text_offer = facts_offer + 1;
 /// [source]: description of the source's encoded text; none: each process reads the source itself.
 using facts_of_sources = std::vector<std::optional<std::string>>;
 
-std::string with_length(const facts_of_sources& facts) {
-  core::byte_writer out;
-  out(facts);
-  const std::string text = out.take();
-  std::string length(sizeof(uint64_t), '\0');
-  const uint64_t bytes = text.size();
-  std::memcpy(length.data(), &bytes, sizeof bytes);
-  return length + text;
-}
+/// Returns the encoded facts, preceded by their length.
+std::string with_length(const facts_of_sources& facts) { return core::as_bytes(core::as_bytes(facts)); }
 
 core::result<void> give_texts(const training_data& data, cluster::process& link) {
   facts_of_sources facts;

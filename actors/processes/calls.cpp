@@ -44,8 +44,9 @@ void fields(auto& f, wanted_load& x) {
     x.changed_batch, x.changed_seed, x.changed_data, x.has_names, x.names, x.left_out);
 }
 void fields(auto& f, chosen_passes& x) {
-  f(x.recompute, x.kept_units, x.light_before, x.overlap_exchanges, x.exchange_pieces, x.gathering, x.reduce_bucket,
-    x.buckets_follow_units, x.activation_units);
+  auto& o = x.of_step;
+  f(o.recompute, o.kept_units, o.light_before, o.overlap_exchanges, o.exchange_pieces, o.gathering,
+    o.gradients.reduce_bucket, o.gradients.buckets_follow_units, o.tiers.activation_units);
 }
 void fields(auto& f, told_schedule& x) { f(x.step, x.passes, x.is_automatic, x.tried_steps); }
 void fields(auto& f, opening_call& x) { f(x.costs, x.load, x.passes, x.schedule); }
@@ -86,31 +87,11 @@ core::result<T> decoded(std::string_view bytes, const char* what) {
   return std::move(*out);
 }
 
-template <class T>
-core::result<peer_call> call_of(std::string_view bytes) {
-  TROUPE_ASSIGN(auto out, decoded<T>(bytes, "a call"));
-  return peer_call(std::move(out));
-}
-
-template <size_t... I>
-core::result<peer_call> nth_call(size_t n, std::string_view bytes, std::index_sequence<I...> /*kinds*/) {
-  core::result<peer_call> out =
-      core::fail(core::error_kind::mismatch, "processes: wanted a call, got kind " + std::to_string(n));
-  ((n == I ? void(out = call_of<std::variant_alternative_t<I, peer_call>>(bytes)) : void()), ...);
-  return out;
-}
-
 }  // namespace
 
-std::string encode(const peer_call& call) {
-  return static_cast<char>(call.index()) + std::visit([](const auto& x) { return core::as_bytes(x); }, call);
-}
+std::string encode(const peer_call& call) { return core::as_bytes(call); }
 
-core::result<peer_call> decode_call(std::string_view bytes) {
-  if (bytes.empty()) return core::fail(core::error_kind::mismatch, "processes: wanted a call, got no bytes");
-  return nth_call(static_cast<unsigned char>(bytes.front()), bytes.substr(1),
-                  std::make_index_sequence<std::variant_size_v<peer_call>>());
-}
+core::result<peer_call> decode_call(std::string_view bytes) { return decoded<peer_call>(bytes, "a call"); }
 
 std::string encode(const run_answer& answer) { return core::as_bytes(answer); }
 

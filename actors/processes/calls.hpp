@@ -44,17 +44,9 @@ struct wanted_load {
   std::optional<std::vector<core::left_out_steps>> left_out;
 };
 
-/// The options of a training step that passes may change; the configuration defines all other options.
+/// The options of a training step. A message has those that passes may change; the configuration defines all others.
 struct chosen_passes {
-  bool recompute = false;
-  std::vector<uint32_t> kept_units;
-  plan::segment_place light_before;
-  bool overlap_exchanges = false;
-  uint32_t exchange_pieces = 1;
-  plan::gather_options gathering;
-  uint64_t reduce_bucket = 0;
-  bool buckets_follow_units = false;
-  uint32_t activation_units = 0;
+  plan::plan_options of_step;
 };
 
 /// An entry of a schedule of passes that the host program has set, with the fields of scheduled_passes.

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <map>
 #include <utility>
-#include <vector>
 
 #include "core/byte_stream.hpp"
 #include "net/tls_mover.hpp"
@@ -85,9 +84,7 @@ void machine_wire::on_pulses(std::function<void(std::string_view text)> hear) {
 }
 
 void machine_wire::send_pulses(uint32_t place, const std::string& text) {
-  core::byte_writer out;
-  out(pulse_notes);
-  mover_->note(place, out.take() + text);
+  mover_->note(place, core::as_bytes(pulse_notes) + text);
 }
 
 void machine_wire::on_lost(std::function<void(const core::error&)> tell) {

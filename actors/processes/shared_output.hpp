@@ -5,7 +5,6 @@
 
 #include <filesystem>
 #include <optional>
-#include <string>
 
 #include "actors/processes/calls.hpp"
 #include "core/error.hpp"

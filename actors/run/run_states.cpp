@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <string>
 
 #include "actors/run/training_run.hpp"
 #include "job/compression/mask_scores.hpp"

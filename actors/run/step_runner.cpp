@@ -21,6 +21,7 @@ constexpr std::chrono::seconds warnings_wait_max{1};
 
 std::shared_ptr<step_order> step_runner::order_for(plan::plan_choice which, uint64_t step, const run_wish& wish) {
   auto order = std::make_shared<step_order>();
+  static_cast<run_wish&>(*order) = wish;
   order->run = ++run_.counts.runs;
   order->step = step;
   order->applied = run_.progress.applied;
@@ -30,11 +31,6 @@ std::shared_ptr<step_order> step_runner::order_for(plan::plan_choice which, uint
   order->loss_scale = run_.progress.scale.cur_scale;
   order->loads = run_.counts.loads;
   order->collectives_before = run_.term->collectives;
-  order->given = wish.given;
-  order->micros = wish.micros;
-  order->keeps_logits = wish.keeps_logits;
-  order->output = wish.output;
-  order->computes_loss = wish.computes_loss;
   std::vector<std::shared_ptr<const plan::rank_plan>> plans;
   for (uint32_t r = 0; r < run_.term->ranks(); ++r) plans.push_back(run_.term->program_of(which, r)->plan);
   plan::add_collectives(run_.term->collectives, plans);

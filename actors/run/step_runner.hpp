@@ -3,27 +3,15 @@
 #pragma once
 
 #include <memory>
-#include <string>
 
 #include "actors/messages.hpp"
 #include "actors/run/reports.hpp"
+#include "actors/step_context.hpp"
 #include "core/error.hpp"
 
 namespace troupe::actors {
 
 struct training_run;
-
-/// Options of one run of a plan, in addition to the number of the step; the fields have the meaning of those in
-/// step_order.
-struct run_wish {
-  /// batch that the run computes with, in place of the loader's (step_order::given)
-  std::shared_ptr<const data::batch> given{};
-  uint32_t micros = 0;        ///< number of micro-batches of the run, as step_order::micros
-  bool keeps_logits = false;  ///< true: an evaluation stores its logits, as step_order::keeps_logits
-  std::string output{};       ///< name of the output of a host program's model that is stored, as step_order::output
-  /// False: an evaluation computes outputs only, as step_order::computes_loss.
-  bool computes_loss = true;
-};
 
 class step_runner {
  public:

@@ -2,7 +2,6 @@
 // degrees (ways) that the cost model predicts to be fastest. Owns which ways are tried, for how long and which steps
 // count; job/degrees.hpp owns the list of ways and the choice.
 #include <algorithm>
-#include <chrono>
 #include <limits>
 #include <utility>
 

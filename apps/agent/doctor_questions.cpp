@@ -30,27 +30,12 @@ void fields(F& f, answered<T>& x) {
   f(x.error, x.what);
 }
 
-template <size_t I = 0>
-std::optional<doctor_question> nth(size_t n, std::string_view bytes) {
-  if constexpr (I == std::variant_size_v<doctor_question>) {
-    return std::nullopt;
-  } else {
-    if (n != I) return nth<I + 1>(n, bytes);
-    auto x = core::from_bytes<std::variant_alternative_t<I, doctor_question>>(bytes);
-    if (!x) return std::nullopt;
-    return doctor_question(std::move(*x));
-  }
-}
-
 }  // namespace
 
-std::string encode(const doctor_question& q) {
-  return static_cast<char>(q.index()) + std::visit([](const auto& x) { return core::as_bytes(x); }, q);
-}
+std::string encode(const doctor_question& q) { return core::as_bytes(q); }
 
 std::optional<doctor_question> decode_question(const std::string& bytes) {
-  if (bytes.empty()) return std::nullopt;
-  return nth(static_cast<unsigned char>(bytes.front()), std::string_view(bytes).substr(1));
+  return core::from_bytes<doctor_question>(bytes);
 }
 
 template <class T>

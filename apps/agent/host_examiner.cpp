@@ -9,7 +9,6 @@
 #include <fstream>
 #include <map>
 #include <span>
-#include <utility>
 
 #include "apps/machine/doctor.hpp"
 #include "apps/machine/machine.hpp"

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <fstream>
 #include <iterator>
-#include <numeric>
 #include <system_error>
 
 #include "apps/agent/launched_hosts.hpp"

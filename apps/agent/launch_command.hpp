@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
-#include <vector>
 
 #include "apps/base/program_command.hpp"
 #include "apps/launch/remote.hpp"

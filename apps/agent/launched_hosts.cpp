@@ -1,7 +1,6 @@
 #include "apps/agent/launched_hosts.hpp"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -2,7 +2,6 @@
 // received. Owns the arguments and the order of hosts; uses no network and starts no processes.
 #pragma once
 
-#include <filesystem>
 #include <string>
 #include <vector>
 

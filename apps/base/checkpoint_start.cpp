@@ -8,7 +8,6 @@
 #include <chrono>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "apps/base/load_keys.hpp"
 #include "checkpoint/commit/commit.hpp"

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <csignal>
-#include <cstring>
 #include <limits>
 #include <thread>
 #include <utility>

@@ -2,7 +2,6 @@
 // write causes, also at the end. Leaves writing to the session and the run's beginning to checkpoint_start.hpp.
 #pragma once
 
-#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
@@ -21,18 +20,11 @@ struct checkpoint_counts {
   double waited_seconds = 0;  ///< part of `seconds` in which training waited
 };
 
-struct checkpoint_event {  ///< one checkpoint whose save has ended
-  uint64_t step = 0;
-  std::filesystem::path folder;  ///< folder of the checkpoint; empty if the save failed
-  uint64_t bytes = 0;
-  double seconds = 0, waited_seconds = 0;
-};
-
 class checkpoints {
  public:
   struct listeners {
     std::function<void(const std::string&)> on_warning;
-    std::function<void(const checkpoint_event&)> on_written;
+    std::function<void(const actors::save_report&)> on_written;
   };
   /// The situation in which `after_step` is called.
   enum class moment : uint8_t {

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <initializer_list>
 
 namespace troupe::apps {
 

@@ -4,7 +4,6 @@
 #include <sys/auxv.h>
 
 #include <algorithm>
-#include <array>
 #include <vector>
 
 #include "core/source_file.hpp"

@@ -134,7 +134,7 @@ void progress::evaluation(uint64_t step, double loss) {
   std::fflush(stdout);
 }
 
-void progress::checkpoint(const checkpoint_event& e) {
+void progress::checkpoint(const actors::save_report& e) {
   if (style_ == output_style::json) {
     std::printf(
         "{\"event\":\"checkpoint\",\"step\":%llu,\"folder\":%s,\"bytes\":%llu,\"seconds\":%s,\"waited_seconds\":%s}\n",

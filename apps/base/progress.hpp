@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdio>
 #include <string>
 
 #include "actors/session/session.hpp"
@@ -43,7 +42,7 @@ class progress {
   /// Reports, only in JSON, that a link between machines has become slow; other styles show a warning instead.
   void slow_link(const actors::slow_link_report& x);
   void evaluation(uint64_t step, double loss);
-  void checkpoint(const checkpoint_event& e);
+  void checkpoint(const actors::save_report& e);
   void spike(const actors::loss_spike& s);
   /// Ends the bar's line, so that ordinary output can follow.
   void finish_line();
@@ -85,11 +84,11 @@ struct end_summary {
   double peak_flops = 0;           ///< measured rate of one rank's core in operations per second; 0: unknown
   checkpoint_counts checkpoints;
   std::string trace_file, report_file, output_folder, sample;
-  std::string no_sample;                 ///< reason why a requested text sample is missing
-  std::string model_place;               ///< folder with the newest weights; empty: no weights were written to a disk
-  std::string next_command;              ///< a command that uses the weights, or resumes the run
-  std::string loss_unit;                 ///< unit of the losses: nats/byte or nats/token
-  std::string communication_table;       ///< table of collectives by comms_logger
+  std::string no_sample;            ///< reason why a requested text sample is missing
+  std::string model_place;          ///< folder with the newest weights; empty: no weights were written to a disk
+  std::string next_command;         ///< a command that uses the weights, or resumes the run
+  std::string loss_unit;            ///< unit of the losses: nats/byte or nats/token
+  std::string communication_table;  ///< table of collectives by comms_logger
   /// Figures of the pipeline; their number of steps is 0 if the model has no pipeline
   telemetry::pipeline_figures pipeline;
   /// Number of records of steps and validations that could not be written to the run's files

@@ -20,8 +20,7 @@ struct checkpoint_command::arguments {
   diff_arguments diff;
   weights_arguments fp32, hugging_face;
   gguf_arguments gguf;
-  deepspeed_arguments deepspeed, universal;
-  distributed_arguments distributed;
+  deepspeed_arguments deepspeed, universal, distributed;
   reshape_arguments reshape;
   output_form form = output_form::text;
   bool prints_map = false;

@@ -29,7 +29,9 @@ struct gguf_arguments {  ///< arguments of `checkpoint to-gguf`
   std::string model_config;  ///< path of config.json, for a checkpoint that does not describe its model
 };
 
-struct deepspeed_arguments {  ///< arguments of to-deepspeed and, without stage and ranks, of to-universal
+/// Arguments of to-deepspeed; of to-universal, which has no stage and ranks; and of to-dcp, which has no stage, type
+/// and integer steps.
+struct deepspeed_arguments {
   source_arguments source;
   output_arguments output;
   uint32_t stage = 2, ranks = 1;
@@ -39,16 +41,6 @@ struct deepspeed_arguments {  ///< arguments of to-deepspeed and, without stage 
   std::string model_config;  ///< path of config.json, for a checkpoint that does not describe its model
   /// True: the optimizer's step counts are written as integers, which DeepSpeed's own optimizers require
   bool integer_steps = false;
-  std::vector<std::string> given{};  ///< options on the command line; those without effect are refused
-};
-
-struct distributed_arguments {  ///< arguments of `checkpoint to-dcp`
-  source_arguments source;
-  output_arguments output;
-  uint32_t ranks = 1;
-  /// Path of a topology or ds_config.json that describes the optimizer (empty: the configuration in the checkpoint
-  /// does), and path of config.json for a checkpoint that does not describe its model
-  std::string job, model_config;
   std::vector<std::string> given{};  ///< options on the command line; those without effect are refused
 };
 
@@ -73,7 +65,7 @@ core::result<void> write_hugging_face(const weights_arguments& a);
 core::result<void> write_gguf(const gguf_arguments& a);
 core::result<void> write_deepspeed(const deepspeed_arguments& a);
 core::result<void> write_universal(const deepspeed_arguments& a);
-core::result<void> write_distributed(const distributed_arguments& a);
+core::result<void> write_distributed(const deepspeed_arguments& a);
 core::result<void> write_reshaped(const reshape_arguments& a);
 
 }  // namespace troupe::apps

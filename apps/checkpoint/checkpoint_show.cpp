@@ -19,7 +19,6 @@
 #include "formats/names/name_map.hpp"
 #include "formats/names/name_rules.hpp"
 #include "formats/names/printed_map.hpp"
-#include "formats/report/diff.hpp"
 #include "formats/report/inspect.hpp"
 #include "formats/report/verify.hpp"
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <string_view>
 
 #include "apps/base/idle_options.hpp"
 #include "apps/checkpoint/checkpoint_convert.hpp"
@@ -159,7 +158,7 @@ core::result<void> write_universal(const deepspeed_arguments& a) {
   return {};
 }
 
-core::result<void> write_distributed(const distributed_arguments& a) {
+core::result<void> write_distributed(const deepspeed_arguments& a) {
   TROUPE_ASSIGN(auto opened, open_described(a.source, a.model_config));
   TROUPE_TRY(check_named(opened));
   const auto& s = opened.source;

@@ -1,5 +1,4 @@
 // Suggests `key=value` from the table of keys.
-#include <algorithm>
 
 #include "apps/completion/suggest.hpp"
 #include "config/keys/key_table.hpp"

@@ -14,7 +14,6 @@
 #include "families/rows.hpp"
 #include "job/compression/clean_values.hpp"
 #include "models/table/model_spec.hpp"
-#include "plan/show/render.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -121,7 +120,7 @@ void print_cleaning(const cleaned_checkpoint& c) {
     else
       (*same)[1] = std::to_string(std::stoul((*same)[1]) + 1);
   }
-  std::printf("%s", plan::aligned(rows, {false, true, false}).c_str());
+  std::printf("%s", core::aligned(rows, {false, true, false}).c_str());
   if (c.done->inner) std::printf("the MLPs' inner width is %llu\n", static_cast<unsigned long long>(*c.done->inner));
   if (c.done->heads) std::printf("blocks have %llu heads\n", static_cast<unsigned long long>(*c.done->heads));
   std::printf("%llu -> %llu weights\n", static_cast<unsigned long long>(c.elements_before),

@@ -3,11 +3,9 @@
 // compression/files/cleaned_source.hpp.
 #pragma once
 
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "apps/checkpoint/described_checkpoint.hpp"
 #include "checkpoint/convert/trained_grid.hpp"

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <optional>
 
 #include "apps/checkpoint/companions.hpp"
 #include "apps/checkpoint/conversion.hpp"

@@ -9,7 +9,6 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "apps/checkpoint/conversion.hpp"
 #include "apps/checkpoint/described_checkpoint.hpp"

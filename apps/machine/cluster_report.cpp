@@ -6,28 +6,12 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "core/text.hpp"
+
 namespace troupe::apps {
 namespace {
 
 const char* name_of(condition c) { return c == condition::fine ? "fine" : c == condition::poor ? "poor" : "wrong"; }
-
-/// Returns a table whose columns are as wide as their longest cell.
-std::string table(const std::vector<std::vector<std::string>>& rows) {
-  std::vector<size_t> widths;
-  for (const auto& r : rows)
-    for (size_t c = 0; c < r.size(); ++c) {
-      widths.resize(std::max(widths.size(), c + 1), 0);
-      widths[c] = std::max(widths[c], r[c].size());
-    }
-  std::string out;
-  for (const auto& r : rows) {
-    std::string line;
-    for (size_t c = 0; c < r.size(); ++c) line += c + 1 < r.size() ? fmt::format("{:<{}}  ", r[c], widths[c]) : r[c];
-    line.erase(line.find_last_not_of(' ') + 1);
-    out += line + "\n";
-  }
-  return out;
-}
 
 std::string pair_text(const examined_pair& p) {
   if (!p.problem.empty()) return "none";
@@ -45,7 +29,7 @@ std::string hosts_table(const examined_cluster& all) {
     rows.push_back({h.name, std::to_string(f.cores), bytes_text(f.memory_bytes), bytes_text(f.available_bytes),
                     bytes_text(f.free_bytes), f.processor});
   }
-  return table(rows);
+  return core::aligned(rows);
 }
 
 std::string pairs_table(const examined_cluster& all) {
@@ -54,7 +38,7 @@ std::string pairs_table(const examined_cluster& all) {
   for (const auto& h : all.hosts) rows.push_back({h.name});
   for (auto& r : rows) r.resize(all.hosts.size() + 1);
   for (const auto& p : all.pairs) rows[p.from + 1][p.to + 1] = pair_text(p);
-  return table(rows);
+  return core::aligned(rows);
 }
 
 std::string pairs_by_host(const examined_cluster& all) {
@@ -70,7 +54,7 @@ std::string pairs_by_host(const examined_cluster& all) {
     rows.push_back({all.hosts[h].name, "to " + all.hosts[slowest->to].name, pair_text(*slowest),
                     "to " + all.hosts[fastest->to].name, pair_text(*fastest)});
   }
-  return table(rows);
+  return core::aligned(rows);
 }
 
 }  // namespace
@@ -89,7 +73,7 @@ std::string cluster_text(const examined_cluster& all, const std::vector<finding>
     if (!f.costs.empty()) rows.push_back({"", "", "costs: " + f.costs});
     if (!f.command.empty()) rows.push_back({"", "", "mend:  " + f.command});
   }
-  out += "\n" + table(rows);
+  out += "\n" + core::aligned(rows);
   const auto wrong = std::ranges::count(found, condition::missing, &finding::is);
   out += wrong == 0 ? fmt::format("{} hosts fit together\n", all.hosts.size())
                     : fmt::format("{} wrong with {} hosts\n",

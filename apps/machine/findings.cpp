@@ -1,7 +1,6 @@
 #include "apps/machine/findings.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 

@@ -2,7 +2,6 @@
 // more. Pure functions. Leaves connections to http_server.hpp, and access to page.hpp.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <string_view>
 

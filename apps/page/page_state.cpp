@@ -67,7 +67,7 @@ void page_state::spike(const actors::loss_spike& s) {
   for (auto* series : {&all_.loss, &all_.validation, &all_.tokens_per_s, &all_.step_s}) series->cut(double(s.back_to));
 }
 
-void page_state::checkpoint(const checkpoint_event& e) {
+void page_state::checkpoint(const actors::save_report& e) {
   const std::lock_guard lock(mutex_);
   all_.checkpoint = e;
   ++all_.num_checkpoints;

@@ -50,7 +50,7 @@ struct page_copy {  ///< copy of the whole state at one moment
   uint64_t num_terms = 0, steps_again = 0;
   double lost_s = 0;
   uint64_t num_spikes = 0, samples_left_out = 0;  ///< numbers of loss spikes and of left-out samples in this process
-  std::optional<checkpoint_event> checkpoint;
+  std::optional<actors::save_report> checkpoint;
   uint64_t num_checkpoints = 0;
   std::vector<actors::rank_memory_report> memory;  ///< memory reports, one per rank in the order of ranks
   std::deque<page_line> lines;
@@ -68,7 +68,7 @@ class page_state {
   void evaluation(uint64_t step, double loss);
   void term(const actors::term_report& t);
   void spike(const actors::loss_spike& s);
-  void checkpoint(const checkpoint_event& e);
+  void checkpoint(const actors::save_report& e);
   void line(const std::string& text);
 
   // ---- Function that the page calls

@@ -10,7 +10,6 @@
 #include "apps/base/exit_code.hpp"
 #include "apps/base/idle_options.hpp"
 #include "apps/base/integer_options.hpp"
-#include "apps/plan/show_plan.hpp"
 
 namespace troupe::apps {
 

@@ -8,7 +8,6 @@
 
 #include "apps/base/block_names.hpp"
 #include "core/text.hpp"
-#include "plan/show/render.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -92,7 +91,7 @@ std::string compression_summary(const job::blueprint& b) {
   for (const auto& m : all.pruned) out.add(m.module, "pruned: " + text_of(m), "-", m.group, m.from_update);
   uint64_t most = 0;
   for (const auto& pools : b.pools) most = std::max(most, pools.of(plan::pool::compressed));
-  return plan::aligned(out.cells(), {false, true, false, true, false, true}) + "copies of weights take at most " +
+  return core::aligned(out.cells(), {false, true, false, true, false, true}) + "copies of weights take at most " +
          core::human_bytes(most) + " of a rank\n";
 }
 

@@ -50,9 +50,8 @@ std::string own_peak(const job::blueprint& b) {
 }
 
 plan::transformer_shape shape_of(const job::blueprint& b) {
-  return {b.spec.layers, b.spec.width,
-          b.spec.heads,  b.config->train_micro_batch_size_per_gpu * b.train.layout().options.accumulation,
-          b.sequence,    1};
+  return {b.spec.width, b.config->train_micro_batch_size_per_gpu * b.train.layout().options.accumulation, b.sequence,
+          1};
 }
 
 }  // namespace

@@ -8,7 +8,6 @@
 
 #include "core/text.hpp"
 #include "job/step_plans.hpp"
-#include "plan/show/render.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -78,7 +77,7 @@ std::string moves_summary(const job::blueprint& b) {
   for (const auto& [name, options] : others)
     if (const auto plans = job::step_plans::write(b.table, options); plans)
       rows.push_back(row_of(name, most_of(*plans)));
-  return plan::aligned(rows, {false, true, true, true, true, true});
+  return core::aligned(rows, {false, true, true, true, true, true});
 }
 
 }  // namespace troupe::apps

@@ -7,7 +7,6 @@
 #include "core/text.hpp"
 #include "plan/schedule/text.hpp"
 #include "plan/schedule/transfers.hpp"
-#include "plan/show/render.hpp"
 #include "plan/stages.hpp"
 
 namespace troupe::apps {
@@ -79,7 +78,7 @@ std::string stages_summary(const job::blueprint& b) {
                     std::to_string(stage.parameters()), text_of("%.2f ms", 1e3 * p.step_s[s]),
                     std::to_string(stage.plan().micros_in_flight[s]), core::human_bytes(stage.sent())});
   }
-  std::string out = plan::aligned(rows, {true, true, false, true, true, true, true});
+  std::string out = core::aligned(rows, {true, true, false, true, true, true, true});
   out +=
       "schedule " + p.schedule + ", " + std::to_string(table.micro_batches) + " micro-batches: " + idle_text(p) + "\n";
   if (p.is_kept) out += "the schedule is the one that the run's folder has\n";

@@ -3,12 +3,10 @@
 #include "apps/plan/plan_parts.hpp"
 
 #include <algorithm>
-#include <utility>
 #include <vector>
 
 #include "apps/base/block_names.hpp"
 #include "core/text.hpp"
-#include "plan/show/render.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -52,7 +50,7 @@ std::string tensor_summary(const job::blueprint& b) {
     ++exchanges;
     bytes += x.bytes;
   }
-  return plan::aligned(rows, {false, false, true, false, false}) + "all other parameters are whole on each of " +
+  return core::aligned(rows, {false, false, true, false, false}) + "all other parameters are whole on each of " +
          std::to_string(b.tensor.split.degree) + " tensor ranks; a step of rank 0 has " + std::to_string(exchanges) +
          " exchanges of " + core::human_bytes(bytes) + " in all\n";
 }

@@ -3,12 +3,12 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "apps/base/exit_code.hpp"
+#include "core/text.hpp"
 #include "job/model/configured_model.hpp"
 #include "job/optimizer_groups.hpp"
 
@@ -79,16 +79,7 @@ std::string layers_as_table(const core::model_table& table) {
     rows.push_back({table.units[l.unit].name, l.name, std::string(core::name_of(l.kind)), width_text(l.in),
                     width_text(l.out), l.layout ? std::string(core::name_of(*l.layout)) : "-",
                     parameters_text(table, l), heads_text(l), parts_text(l)});
-  std::vector<size_t> widths(rows.front().size());
-  for (const auto& row : rows)
-    for (size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
-  std::string out;
-  for (const auto& row : rows) {
-    std::string line;
-    for (size_t c = 0; c < row.size(); ++c) line += fmt::format("{:<{}}  ", row[c], widths[c]);
-    out += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
-  }
-  return out;
+  return core::aligned(rows);
 }
 
 std::string layers_as_json(const core::model_table& table) {

@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <optional>
-#include <string>
 #include <vector>
 
-#include "apps/base/configuration.hpp"
 #include "apps/base/exit_code.hpp"
 #include "apps/base/idle_options.hpp"
 #include "apps/plan/open_degrees.hpp"

@@ -1,11 +1,19 @@
 #include "apps/python/conversions.hpp"
 
+#include <fmt/format.h>
+#include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "apps/checkpoint/checkpoint_convert.hpp"
 #include "apps/python/interruptible.hpp"
 #include "apps/python/keywords.hpp"
+#include "apps/python/python_error.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -77,7 +85,7 @@ void convert(const source_arguments& source, const output_arguments& output, con
     take(k, a);
     finish(write_universal, a, a.source);
   } else if (to == "dcp") {
-    auto a = begun<distributed_arguments>(source, output);
+    auto a = begun<deepspeed_arguments>(source, output);
     k.take("ranks", a.ranks, number);
     k.take("job", a.job, text);
     k.take("model_config", a.model_config, text);

@@ -1,7 +1,5 @@
 #include "apps/python/python_error.hpp"
 
-#include <string>
-
 namespace troupe::apps {
 namespace {
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <optional>
 #include <span>
 
 #include "job/feasible_degree.hpp"

@@ -2,14 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <utility>
 
 #include "apps/run/asked_degrees.hpp"
 #include "core/clock.hpp"
 #include "job/blueprint.hpp"
-#include "job/feasible_degree.hpp"
 
 namespace troupe::apps {
 namespace {

@@ -1,5 +1,4 @@
 // Implements the part of degrees_first.hpp that runs in the process which chooses the degrees.
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 

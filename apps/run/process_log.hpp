@@ -3,7 +3,6 @@
 // messages to the caller.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <mutex>
 #include <string>

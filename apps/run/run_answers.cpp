@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <string_view>
-#include <utility>
 
 #include "apps/base/people.hpp"
 #include "core/text.hpp"

@@ -2,7 +2,6 @@
 // configuration leaves a choice (degrees, memory tiers, the pipeline's schedule).
 #pragma once
 
-#include <filesystem>
 #include <functional>
 #include <string>
 

@@ -48,7 +48,7 @@ void run_state::evaluation(double loss) {
   validation_ = loss;
 }
 
-void run_state::checkpoint(const checkpoint_event& e) {
+void run_state::checkpoint(const actors::save_report& e) {
   const std::lock_guard lock(mutex_);
   last_ = e;
   ends_.push_back({taken_, {e.folder.string(), {}}});

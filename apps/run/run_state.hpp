@@ -28,7 +28,7 @@ class run_state {
   void step(const actors::step_report& r, uint64_t memory_bytes);
   void went_back(uint64_t done);  ///< notes that the run continues from an earlier state, after `done` steps
   void evaluation(double loss);
-  void checkpoint(const checkpoint_event& e);
+  void checkpoint(const actors::save_report& e);
   void checkpoint_failed(const std::string& why);
   /// Called after a requested save. Stores the result for the requests that wait for it: the checkpoint of this step,
   /// or that none was written.
@@ -76,7 +76,7 @@ class run_state {
   std::string loss_unit_, phase_ = "opening", terms_, page_;
   double loss_ = 0, step_s_ = 0;
   std::optional<double> validation_;
-  std::optional<checkpoint_event> last_;
+  std::optional<actors::save_report> last_;
   bool pauses_ = false, waits_ = false, stops_ = false, saves_ = false;
   uint64_t wishes_ = 0, taken_ = 0;
   uint64_t promised_in_ = 0;                  ///< number of the term in which spare processes were promised

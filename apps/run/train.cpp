@@ -11,13 +11,10 @@
 #include <cstdlib>
 #include <memory>
 #include <mutex>
-#include <optional>
-#include <string>
 #include <thread>
 
 #include "actors/opening/memory_need.hpp"
 #include "actors/session/session.hpp"
-#include "apps/base/configuration.hpp"
 #include "apps/base/console.hpp"
 #include "apps/base/exit_code.hpp"
 #include "apps/base/interrupts.hpp"

@@ -101,7 +101,7 @@ class training {
                {a.fresh, !a.resume.empty(), load_keys_by_hand(loaded), a.map,
                 a.tag.empty() ? origin_of_tag(loaded) : "--tag"},
                {[this](const std::string& line) { warn(line); },
-                [this](const checkpoint_event& e) {
+                [this](const actors::save_report& e) {
                   if (show_) show_->checkpoint(e);
                   if (!e.folder.empty()) newest_ = e;
                   state_.checkpoint(e);
@@ -482,12 +482,12 @@ class training {
   process_log log_;               // writes the events of this process to a log; used only in a job of several processes
   checkpoints saved_;
   run_start start_;
-  std::optional<checkpoint_event> newest_;    // the newest checkpoint that this call has written
-  fs::path exported_;                         // folder to which --export has written the weights
-  uint64_t resumed_at_ = 0;                   // number of steps before the first step of this call
-  bool took_over_ = false;                    // true: another process, which was lost, led the job before this one
-  std::unique_ptr<actors::session> session_;  // declared after the members that its hooks use
-  std::unique_ptr<ask_socket> questions_;     // declared after the session, which its thread reads
+  std::optional<actors::save_report> newest_;  // the newest checkpoint that this call has written
+  fs::path exported_;                          // folder to which --export has written the weights
+  uint64_t resumed_at_ = 0;                    // number of steps before the first step of this call
+  bool took_over_ = false;                     // true: another process, which was lost, led the job before this one
+  std::unique_ptr<actors::session> session_;   // declared after the members that its hooks use
+  std::unique_ptr<ask_socket> questions_;      // declared after the session, which its thread reads
   // The session, for answers of the page; null until the run begins
   std::atomic<const actors::session*> asked_ = nullptr;
   std::unique_ptr<page> page_;  // declared last, because its thread uses the other members

@@ -12,7 +12,6 @@
 #include "core/clock.hpp"
 #include "core/number.hpp"
 #include "core/text.hpp"
-#include "storage/files/working_folder.hpp"
 
 namespace troupe::checkpoint {
 namespace {

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "core/tensor_view.hpp"
 #include "formats/safetensors/header.hpp"

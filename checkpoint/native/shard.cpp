@@ -6,7 +6,6 @@
 
 #include "core/math.hpp"
 #include "core/stream_copy.hpp"
-#include "formats/source/shard_header.hpp"
 
 namespace troupe::checkpoint {
 namespace {

@@ -7,10 +7,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <optional>
 #include <span>
-#include <string>
-#include <string_view>
 
 #include "core/error.hpp"
 #include "formats/source/shard_header.hpp"

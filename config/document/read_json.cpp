@@ -1,6 +1,5 @@
 // Reads JSON into nodes, as leniently as Hjson, with which DeepSpeed reads its files: comments, a comma after the last
 // item or no commas between lines, names and texts without quotes. Leaves the meaning of values to the key table.
-#include <fmt/format.h>
 
 #include <algorithm>
 

@@ -6,7 +6,7 @@ namespace {
 
 using enum value_type;
 using job = job_config;
-using scheduler = scheduler_section;
+using scheduler = core::schedule_options;
 
 class curve_rows {
  public:

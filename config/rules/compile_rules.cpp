@@ -10,10 +10,10 @@
 namespace troupe::config {
 namespace {
 
-class compile_checks {
+class compile_checks : key_rules {
  public:
   compile_checks(const settings& given, job_config& config, reporter& report, origins& derived)
-      : given_(given), config_(config), report_(report), derived_(derived), c_(config.compile) {}
+      : key_rules(given, config, report, derived), c_(config.compile) {}
 
   void all() {
     if (!c_.enabled) return;
@@ -23,10 +23,6 @@ class compile_checks {
   }
 
  private:
-  void error(std::string_view key, std::string text) {
-    report_.error(given_.where(key), std::string(key), std::move(text));
-  }
-
   /// Derives the settings of `zero_optimization.offload_*` and of activation offloading from the offload keys of
   /// `compile`.
   void offload() {
@@ -108,10 +104,6 @@ class compile_checks {
     return fmt::format("{}:{}: {}", report_.sources.at(at.source).name, at.line, key);
   }
 
-  const settings& given_;
-  job_config& config_;
-  reporter& report_;
-  origins& derived_;
   compile_section& c_;
 };
 

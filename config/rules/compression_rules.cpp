@@ -12,10 +12,10 @@ namespace {
 
 constexpr std::string_view root = "compression_training.";
 
-class compression_checks {
+class compression_checks : key_reports {
  public:
   compression_checks(const settings& given, job_config& config, reporter& report, purpose why)
-      : given_(given), config_(config), out_(config.compression), report_(report), why_(why) {}
+      : key_reports(given, report), config_(config), out_(config.compression), why_(why) {}
 
   void all() {
     weights();
@@ -24,7 +24,6 @@ class compression_checks {
   }
 
  private:
-  void error(const std::string& key, std::string text) { report_.error(given_.where(key), key, std::move(text)); }
   [[nodiscard]] std::string where(const std::string& key) const {
     const place at = given_.where(key);
     return at.source < report_.sources.size() ? fmt::format("{}:{}", report_.sources[at.source].name, at.line) : "";
@@ -139,10 +138,8 @@ class compression_checks {
                              g.target_bits, last - 1, offset, steps));
   }
 
-  const settings& given_;
   job_config& config_;
   compression_section& out_;
-  reporter& report_;
   purpose why_;
 };
 

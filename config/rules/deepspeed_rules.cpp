@@ -11,9 +11,9 @@
 namespace troupe::config {
 namespace {
 
-class deepspeed_checks {
+class deepspeed_checks : key_reports {
  public:
-  deepspeed_checks(const settings& given, reporter& report) : given_(given), report_(report) {}
+  deepspeed_checks(const settings& given, reporter& report) : key_reports(given, report) {}
 
   void all() {
     if (given_.was_refused("zero_optimization.stage")) return;
@@ -33,9 +33,6 @@ class deepspeed_checks {
   }
 
  private:
-  void error(std::string_view key, std::string text) {
-    report_.error(given_.where(key), std::string(key), std::move(text));
-  }
   [[nodiscard]] bool on_given(std::string_view key) const { return given_.value_of(key) != nullptr; }
   void needed(const std::string& key, std::string_view why) {
     const key_info* row = key_named(key);
@@ -121,8 +118,6 @@ class deepspeed_checks {
       error("curriculum_learning.max_difficulty", "wanted a number of at least min_difficulty");
   }
 
-  const settings& given_;
-  reporter& report_;
   int stage_ = 0;
 };
 

@@ -16,15 +16,10 @@ constexpr std::string_view cpu_checkpointing = "activation_checkpointing.cpu_che
 
 std::string in(std::string_view section, std::string_view name) { return fmt::format("{}.{}", section, name); }
 
-class placement {
+class placement : key_rules {
  public:
   placement(const settings& given, job_config& config, reporter& report, origins& derived, purpose why)
-      : given_(given),
-        config_(config),
-        zero_(config.zero_optimization),
-        report_(report),
-        derived_(derived),
-        job_(why != purpose::deepspeed) {}
+      : key_rules(given, config, report, derived), zero_(config.zero_optimization), job_(why != purpose::deepspeed) {}
 
   void all() {
     if (given_.was_refused("zero_optimization.stage")) return;
@@ -39,12 +34,6 @@ class placement {
   }
 
  private:
-  void error(std::string_view key, std::string text) {
-    report_.error(given_.where(key), std::string(key), std::move(text));
-  }
-  void warn(std::string_view key, std::string text) {
-    report_.warn(given_.where(key), std::string(key), std::move(text));
-  }
   /// Reports a feature that DeepSpeed has and Troupe lacks: an error for a job that is to run here, else a warning.
   void unable(std::string_view key, std::string text) {
     job_ ? error(key, std::move(text)) : warn(key, std::move(text));
@@ -210,11 +199,7 @@ class placement {
       unable("aio.block_size", fmt::format("wanted a multiple of {}, got {}", aio_block_alignment, bytes));
   }
 
-  const settings& given_;
-  job_config& config_;
   zero_section& zero_;
-  reporter& report_;
-  origins& derived_;
   bool job_;
 };
 

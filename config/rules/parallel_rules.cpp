@@ -12,10 +12,10 @@ namespace {
 /// Largest number of data ranks, equal to the limit in the range of `parallel.data`.
 constexpr uint64_t most_data_ranks = 65536;
 
-class parallel_checks {
+class parallel_checks : key_rules {
  public:
   parallel_checks(const settings& given, job_config& config, reporter& report, origins& derived, purpose why)
-      : given_(given), config_(config), report_(report), derived_(derived), why_(why) {}
+      : key_rules(given, config, report, derived), why_(why) {}
 
   void all() {
     deepspeed_degrees_of("parallel.tensor", config_.parallel.tensor,
@@ -35,10 +35,6 @@ class parallel_checks {
   }
 
  private:
-  void error(std::string_view key, std::string text) {
-    report_.error(given_.where(key), std::string(key), std::move(text));
-  }
-
   /// Derives the parallel degree `own` from DeepSpeed's keys `others` for the same degree; if several of these keys are
   /// given, they must be equal.
   void deepspeed_degrees_of(std::string_view own, uint32_t& degree,
@@ -160,19 +156,15 @@ class parallel_checks {
           fmt::format("wanted 0 with parallel.tensor above 1, got {}", given_.text_of("cluster.row_tile_bytes")));
   }
 
-  const settings& given_;
-  job_config& config_;
-  reporter& report_;
-  origins& derived_;
   purpose why_;
 };
 
 /// Checks the keys for norms and activations that are split over tensor ranks by tokens, and the key for sums that
 /// tensor ranks exchange in pieces; the two features cannot be combined.
-class norm_checks {
+class norm_checks : key_rules {
  public:
   norm_checks(const settings& given, job_config& config, reporter& report, origins& derived)
-      : given_(given), config_(config), report_(report), derived_(derived) {}
+      : key_rules(given, config, report, derived) {}
 
   void all() {
     norms();
@@ -216,15 +208,6 @@ class norm_checks {
 
   static constexpr std::string_view own = "parallel.sharded_norms",
                                     cut = "activation_checkpointing.partition_activations";
-
-  void error(std::string_view key, std::string text) {
-    report_.error(given_.where(key), std::string(key), std::move(text));
-  }
-
-  const settings& given_;
-  job_config& config_;
-  reporter& report_;
-  origins& derived_;
 };
 
 }  // namespace

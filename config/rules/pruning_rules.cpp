@@ -10,10 +10,9 @@ namespace {
 
 constexpr std::string_view root = "compression_training.";
 
-class pruning_checks {
+class pruning_checks : key_reports {
  public:
-  pruning_checks(const settings& given, uint64_t steps, reporter& report)
-      : given_(given), steps_(steps), report_(report) {}
+  pruning_checks(const settings& given, uint64_t steps, reporter& report) : key_reports(given, report), steps_(steps) {}
 
   void all(compression_section& c) {
     if (section("sparse_pruning", c.sparse)) sparse(c.sparse);
@@ -23,8 +22,6 @@ class pruning_checks {
   }
 
  private:
-  void error(const std::string& key, std::string text) { report_.error(given_.where(key), key, std::move(text)); }
-  void warn(const std::string& key, std::string text) { report_.warn(given_.where(key), key, std::move(text)); }
   [[nodiscard]] std::string where(const std::string& key) const {
     const place at = given_.where(key);
     return at.source < report_.sources.size() ? fmt::format("{}:{}", report_.sources[at.source].name, at.line) : "";
@@ -92,9 +89,7 @@ class pruning_checks {
       error(shared("head_pruning") + "method", "wanted topk, as heads have no weights of their own, got l1");
   }
 
-  const settings& given_;
   uint64_t steps_;  ///< steps of the run; 0: unknown
-  reporter& report_;
 };
 
 }  // namespace

@@ -5,18 +5,16 @@
 
 #include <algorithm>
 
-#include <nlohmann/json.hpp>
-
 #include "config/keys/values.hpp"
 #include "families/rows.hpp"
 
 namespace troupe::config {
 namespace {
 
-class rules {
+class rules : key_rules {
  public:
   rules(const settings& given, job_config& config, reporter& report, origins& derived, purpose why)
-      : given_(given), config_(config), report_(report), derived_(derived), why_(why) {}
+      : key_rules(given, config, report, derived), why_(why) {}
 
   void all() {
     if (why_ != purpose::deepspeed) {
@@ -34,11 +32,6 @@ class rules {
   }
 
  private:
-  void error(std::string_view key, std::string text) {
-    report_.error(given_.where(key), std::string(key), std::move(text));
-  }
-  [[nodiscard]] const setting* value_of(std::string_view key) const { return given_.value_of(key); }
-
   void required() {
     for (const key_info& row : key_table())
       if (row.required && !row.in_list() && value_of(row.key) == nullptr && !given_.was_refused(row.key) &&
@@ -156,7 +149,7 @@ class rules {
       derived_.emplace("zero_optimization.overlap_comm", "derived");
     if (constexpr std::string_view key = "zero_optimization.pipeline_loading_checkpoint";
         z.pipeline_loading_checkpoint && z.stage != 3)
-      report_.warn(given_.where(key), std::string(key), "no effect: only stage 3 loads rank by rank");
+      warn(key, "no effect: only stage 3 loads rank by rank");
     shard_groups();
     near_copies();
     if (z.stage >= 2 && z.reduce_scatter) {
@@ -207,7 +200,7 @@ class rules {
          {std::string_view("parallel"), std::string_view("parallel.data"), std::string_view("parallel.shard"),
           std::string_view("zero_optimization.stage")})
       if (given_.was_refused(other)) return;
-    if (z.stage != 3) return report_.warn(given_.where(key), std::string(key), "no effect: only stage 3 gathers");
+    if (z.stage != 3) return warn(key, "no effect: only stage 3 gathers");
     if (z.offload_param.device == offload_device::nvme)
       error(key, fmt::format("wanted 1 with offload_param.device: nvme, because the second copy of the parameters "
                              "would be in memory, got {}",
@@ -252,10 +245,6 @@ class rules {
                                s->value->text));
   }
 
-  const settings& given_;
-  job_config& config_;
-  reporter& report_;
-  origins& derived_;
   purpose why_;
 };
 

@@ -9,6 +9,31 @@ namespace troupe::config {
 /// [key]: origin of a value that a rule has derived, such as `derived` or `default of muon`.
 using origins = std::map<std::string, std::string, std::less<>>;
 
+/// The given keys and the reports about them, which classes of rules share.
+class key_reports {
+ protected:
+  key_reports(const settings& given, reporter& report) : given_(given), report_(report) {}
+  [[nodiscard]] const setting* value_of(std::string_view key) const { return given_.value_of(key); }
+  void error(std::string_view key, std::string text) const {
+    report_.error(given_.where(key), std::string(key), std::move(text));
+  }
+  void warn(std::string_view key, std::string text) const {
+    report_.warn(given_.where(key), std::string(key), std::move(text));
+  }
+
+  const settings& given_;
+  reporter& report_;
+};
+/// The arguments of rules that change a job.
+class key_rules : protected key_reports {
+ protected:
+  key_rules(const settings& given, job_config& config, reporter& report, origins& derived)
+      : key_reports(given, report), config_(config), derived_(derived) {}
+
+  job_config& config_;
+  origins& derived_;
+};
+
 /// Derives values that follow from other keys, and reports every conflict between keys.
 void resolve(const settings& given, job_config& config, reporter& report, origins& derived, purpose why);
 

@@ -13,15 +13,10 @@
 namespace troupe::config {
 namespace {
 
-class training {
+class training : key_rules {
  public:
   training(const settings& given, job_config& config, reporter& report, origins& derived, purpose why)
-      : given_(given),
-        config_(config),
-        report_(report),
-        derived_(derived),
-        job_(why != purpose::deepspeed),
-        has_text_(why == purpose::job) {}
+      : key_rules(given, config, report, derived), job_(why != purpose::deepspeed), has_text_(why == purpose::job) {}
 
   void all() {
     items_are_whole();
@@ -35,10 +30,6 @@ class training {
   }
 
  private:
-  void error(std::string_view key, std::string text) {
-    report_.error(given_.where(key), std::string(key), std::move(text));
-  }
-  [[nodiscard]] const setting* value_of(std::string_view key) const { return given_.value_of(key); }
   [[nodiscard]] bool has(std::string_view key) const { return value_of(key) != nullptr || given_.was_refused(key); }
 
   /// Checks that every item of a list has its required keys.
@@ -236,9 +227,8 @@ class training {
     const std::string what =
         rises ? fmt::format("falls to {} at step {} of {} and rises again", s.eta_min, end, config_.steps)
               : fmt::format("is 0 from step {} of {} on", end, config_.steps);
-    report_.warn(given_.where(key), std::string(key),
-                 fmt::format("the learning rate {}; set it to {} to span the whole run", what,
-                             falls_to_0 ? std::to_string(config_.steps) : "auto"));
+    warn(key, fmt::format("the learning rate {}; set it to {} to span the whole run", what,
+                          falls_to_0 ? std::to_string(config_.steps) : "auto"));
     return true;
   }
 
@@ -249,10 +239,9 @@ class training {
     if (!job_ || config_.steps == 0 || s.warmup_num_steps <= config_.steps || given_.was_refused(key) ||
         !key_named(key)->read_by(core::name_of(s.type)))
       return;
-    report_.warn(given_.where(key), std::string(key),
-                 fmt::format("the learning rate never reaches its highest value: the warm-up takes {} steps{}, and the "
-                             "run has {}",
-                             s.warmup_num_steps, value_of(key) == nullptr ? " by default" : "", config_.steps));
+    warn(key, fmt::format("the learning rate never reaches its highest value: the warm-up takes {} steps{}, and the "
+                          "run has {}",
+                          s.warmup_num_steps, value_of(key) == nullptr ? " by default" : "", config_.steps));
   }
 
   /// Warns about keys of OneCycle that act in the second half of the cycle, or after it, if the run ends before. In
@@ -344,10 +333,6 @@ class training {
   /// Default learning rate of the parameters that Muon leaves to Adam.
   static constexpr double muon_adam_lr = 3e-4;
 
-  const settings& given_;
-  job_config& config_;
-  reporter& report_;
-  origins& derived_;
   bool job_, has_text_;
 };
 

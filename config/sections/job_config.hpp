@@ -27,10 +27,10 @@
 
 namespace troupe::config {
 
-struct model_section {            ///< configuration section `model`
+struct model_section {  ///< configuration section `model`
   /// The model's keys that the configuration itself contains, as one JSON object; empty if `path` is set.
   std::string hugging_face_json;
-  std::filesystem::path path;     ///< a Hugging Face folder (config.json, optional weights); absolute
+  std::filesystem::path path;  ///< a Hugging Face folder (config.json, optional weights); absolute
   /// Folder of a trained model, absolute: the source of copied layers, or the teacher of a distillation; empty: none.
   std::filesystem::path teacher;
   /// True: compressed weights at the start of a run are converted to the numbers that their codes represent.
@@ -158,7 +158,7 @@ struct job_config {            ///< a validated job, never changed once loaded
   std::optional<core::dtype> communication_data_type;
   optimizer_section optimizer;
   std::vector<parameter_group> parameter_groups;
-  scheduler_section scheduler;
+  core::schedule_options scheduler;
   zero_section zero_optimization;
   tensor_parallel_section tensor_parallel;
   compile_section compile;

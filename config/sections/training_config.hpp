@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "core/dtype.hpp"
 #include "core/training_types.hpp"
@@ -44,52 +43,8 @@ struct parameter_group {
   bool trainable = true;
 };
 
-/// Configuration section `scheduler.params`. Fields have the names of the keys; which of them are used depends on
-/// `type`.
-struct scheduler_section {
-  core::schedule_type type = core::schedule_type::constant;
-  double warmup_min_lr = 0.0;
-  std::optional<double> warmup_max_lr;
-  uint64_t warmup_num_steps = 1000;
-  uint64_t total_num_steps = 0;
-  core::warmup_shape warmup_type = core::warmup_shape::log;
-  double warmup_min_ratio = 0.0;
-  double cos_min_ratio = 1e-4;
-  double lr_range_test_min_lr = 1e-3;
-  uint64_t lr_range_test_step_size = 2000;
-  double lr_range_test_step_rate = 1.0;
-  bool lr_range_test_staircase = false;
-  /// Lowest and highest learning rate of the cycle; read by OneCycle only, which requires both.
-  double cycle_min_lr = 0.0, cycle_max_lr = 0.0;
-  double decay_lr_rate = 0.0;
-  uint64_t cycle_first_step_size = 2000;
-  /// Number of steps of the cycle's second half; nullopt: equal to cycle_first_step_size.
-  std::optional<uint64_t> cycle_second_step_size;
-  uint64_t cycle_first_stair_count = 0;
-  /// Number of stairs of the cycle's second half; nullopt: equal to cycle_first_stair_count.
-  std::optional<uint64_t> cycle_second_stair_count;
-  uint64_t decay_step_size = 0;
-  bool cycle_momentum = true;
-  double cycle_min_mom = 0.8, cycle_max_mom = 0.9;
-  double decay_mom_rate = 0.0;
-  uint64_t t_max = 0;  ///< number of steps of half a cosine period; read by CosineAnnealingLR only, which requires it
-  double eta_min = 0.0;
-  double start_factor = 1.0 / 3, end_factor = 1.0;  ///< factors of the rate at the first step and after total_iters
-                                                    ///< steps; read by LinearLR only
-  uint64_t total_iters = 5;                         ///< number of steps in which the rate changes; read by LinearLR and
-                                                    ///< PolynomialLR only
-  double power = 1.0;                               ///< exponent of the polynomial by which the rate falls; read by
-                                                    ///< PolynomialLR only
-};
-
-struct fp16_section {  ///< configuration section `fp16`
+struct fp16_section : core::loss_scale_options {  ///< configuration section `fp16`
   bool enabled = false;
-  double loss_scale = 0;  ///< fixed loss scale; 0: the scale is adjusted dynamically
-  uint32_t initial_scale_power = 16;
-  uint64_t loss_scale_window = 1000;
-  uint32_t hysteresis = 2;
-  bool consecutive_hysteresis = false;
-  double min_loss_scale = 1;
 };
 
 struct bf16_section {  ///< configuration section `bf16`
@@ -108,7 +63,7 @@ struct activation_checkpointing_section {  ///< configuration section `activatio
   bool selective = false;  ///< Troupe's key; true: with `enabled`, only the matrix products after norms are recomputed
   /// DeepSpeed's key; true: stored activations are split over tensor ranks by tokens, as with parallel.sharded_norms.
   bool partition_activations = false;
-  bool cpu_checkpointing = false;          ///< DeepSpeed's key; if true, job_config::offload_activations is cpu or nvme
+  bool cpu_checkpointing = false;  ///< DeepSpeed's key; if true, job_config::offload_activations is cpu or nvme
 };
 
 }  // namespace troupe::config

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include "data/formats/row_files.hpp"
-
 namespace troupe::data {
 
 bool has_rows(source_kind kind) {

@@ -2,7 +2,6 @@
 // line ends. Any other line that begins with # is a merge.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string_view>

@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
-#include <cassert>
-#include <cstring>
 
 #include "fabric/sentences.hpp"
 

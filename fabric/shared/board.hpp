@@ -14,7 +14,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "core/error.hpp"
 #include "fabric/communicator.hpp"

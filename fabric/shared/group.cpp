@@ -21,25 +21,6 @@ struct shared_group::local {
   std::map<uint64_t, operation_here> unfinished;
 };
 
-class shared_group::member final : public communicator {
- public:
-  member(std::shared_ptr<shared_group> group, uint32_t rank) : group_(std::move(group)), rank_(rank) {}
-  ~member() override { group_->leave(rank_); }
-  member(const member&) = delete;
-  member& operator=(const member&) = delete;
-
-  [[nodiscard]] uint32_t rank() const override { return rank_; }
-  [[nodiscard]] uint32_t size() const override { return group_->board_.shape().members; }
-  core::result<void> post(const request& r) override { return group_->post(rank_, r); }
-  core::result<progress> advance(uint64_t sequence) override { return group_->advance(rank_, sequence); }
-  [[nodiscard]] std::vector<uint32_t> missing(uint64_t sequence) const override { return group_->missing(sequence); }
-  void abort(const core::error& why) override { group_->abort(rank_, why); }
-
- private:
-  std::shared_ptr<shared_group> group_;
-  uint32_t rank_;
-};
-
 shared_group::shared_group(const board& b, std::shared_ptr<const address_space> space, bell ring,
                            device::device_id device, std::vector<uint32_t> ranks)
     : board_(b), space_(std::move(space)), ring_(std::move(ring)), device_(device), ranks_(std::move(ranks)) {}
@@ -64,7 +45,7 @@ std::unique_ptr<communicator> shared_group::join(uint32_t rank, waker wake) {
   if (const auto why = wrong_ ? wrong_ : wrong_rank(rank, size, here_.contains(rank)))
     return refused_member(rank, size, *why);
   here_[rank].wake = wake ? std::make_shared<const waker>(std::move(wake)) : nullptr;
-  return std::make_unique<member>(shared_from_this(), rank);
+  return std::make_unique<member_of<shared_group>>(shared_from_this(), rank);
 }
 
 std::string shared_group::name_of(uint32_t rank) const {
@@ -214,7 +195,7 @@ core::result<progress> shared_group::advance(uint32_t rank, uint64_t sequence) {
   return finish(lock, rank, sequence);
 }
 
-std::vector<uint32_t> shared_group::missing(uint64_t sequence) const {
+std::vector<uint32_t> shared_group::missing(uint32_t /*rank*/, uint64_t sequence) const {
   std::vector<uint32_t> out;
   for (uint32_t m = 0; m < board_.shape().members; ++m)
     if (!board_.has_arrived(m, sequence)) out.push_back(m);

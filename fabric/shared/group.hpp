@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "device/device_id.hpp"
-#include "fabric/communicator.hpp"
+#include "fabric/member_of.hpp"
 #include "fabric/shared/address_space.hpp"
 #include "fabric/shared/board.hpp"
 
@@ -56,7 +56,7 @@ class shared_group : public std::enable_shared_from_this<shared_group> {
   void look();
 
  private:
-  class member;
+  friend class member_of<shared_group>;
   struct local;
   struct wakes {  ///< members to notify after the lock is released
     std::vector<std::pair<std::shared_ptr<const waker>, uint64_t>> here;
@@ -70,7 +70,8 @@ class shared_group : public std::enable_shared_from_this<shared_group> {
   core::result<progress> advance(uint32_t rank, uint64_t sequence);
   void abort(uint32_t rank, const core::error& why);
   void leave(uint32_t rank);
-  [[nodiscard]] std::vector<uint32_t> missing(uint64_t sequence) const;
+  [[nodiscard]] std::vector<uint32_t> missing(uint32_t rank, uint64_t sequence) const;
+  [[nodiscard]] uint32_t size() const { return board_.shape().members; }
 
   [[nodiscard]] std::string name_of(uint32_t rank) const;
   // Callers of the functions from book() to end_with() hold mutex_; those with a parameter `lock` may release it.

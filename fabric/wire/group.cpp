@@ -57,27 +57,6 @@ struct wire_group::local {
   bool works = false;                 ///< true while the member works without the lock
 };
 
-class wire_group::member final : public communicator {
- public:
-  member(std::shared_ptr<wire_group> group, uint32_t rank) : group_(std::move(group)), rank_(rank) {}
-  ~member() override { group_->leave(rank_); }
-  member(const member&) = delete;
-  member& operator=(const member&) = delete;
-
-  [[nodiscard]] uint32_t rank() const override { return rank_; }
-  [[nodiscard]] uint32_t size() const override { return group_->setting_.shape.members; }
-  core::result<void> post(const request& r) override { return group_->post(rank_, r); }
-  core::result<progress> advance(uint64_t sequence) override { return group_->advance(rank_, sequence); }
-  [[nodiscard]] std::vector<uint32_t> missing(uint64_t sequence) const override {
-    return group_->missing(rank_, sequence);
-  }
-  void abort(const core::error& why) override { group_->abort(rank_, why); }
-
- private:
-  std::shared_ptr<wire_group> group_;
-  uint32_t rank_;
-};
-
 wire_group::wire_group(wire_setting s)
     : setting_(std::move(s)),
       links_(std::make_shared<const wire_links>(
@@ -112,7 +91,7 @@ std::unique_ptr<communicator> wire_group::join(uint32_t rank, waker wake) {
   local& me = here_[rank];
   me.wake = wake ? std::make_shared<const waker>(std::move(wake)) : nullptr;
   me.work = std::make_unique<member_work>(links_, rank, record_.sent, std::make_shared<transfer_ends>(me.wake));
-  return std::make_unique<member>(shared_from_this(), rank);
+  return std::make_unique<member_of<wire_group>>(shared_from_this(), rank);
 }
 
 std::string wire_group::name_of(uint32_t rank) const {

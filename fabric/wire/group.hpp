@@ -23,7 +23,7 @@
 #include <utility>
 #include <vector>
 
-#include "fabric/communicator.hpp"
+#include "fabric/member_of.hpp"
 #include "fabric/shared/address_space.hpp"
 #include "fabric/shared/group.hpp"
 #include "fabric/wire/carrier.hpp"
@@ -79,7 +79,7 @@ class wire_group : public std::enable_shared_from_this<wire_group> {
   [[nodiscard]] uint64_t most_staged_bytes() const;
 
  private:
-  class member;
+  friend class member_of<wire_group>;
   struct local;
   struct wakes {  ///< members to notify after the lock is released
     std::vector<std::pair<std::shared_ptr<const waker>, uint64_t>> here;
@@ -92,6 +92,7 @@ class wire_group : public std::enable_shared_from_this<wire_group> {
   void abort(uint32_t rank, const core::error& why);
   void leave(uint32_t rank);
   [[nodiscard]] std::vector<uint32_t> missing(uint32_t rank, uint64_t sequence) const;
+  [[nodiscard]] uint32_t size() const { return setting_.shape.members; }
   void hear(uint32_t from, std::string_view text);
 
   [[nodiscard]] std::string name_of(uint32_t rank) const;

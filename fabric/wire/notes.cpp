@@ -1,7 +1,6 @@
 #include "fabric/wire/notes.hpp"
 
 #include <algorithm>
-#include <cassert>
 
 #include "core/byte_stream.hpp"
 

@@ -50,9 +50,9 @@ std::vector<float> scales_of_grid(const kernels::weight_recipe& recipe, core::dt
                       bytes.data());
   }
   std::vector<kernels::value_range<double>> ranges(recipe.groups);
-  kernels::group_ranges_unchecked({reinterpret_cast<const std::byte*>(values.data()), core::dtype::f32, recipe.groups,
-                                   recipe.elements() / recipe.groups},
-                                  ranges);
+  kernels::group_ranges({reinterpret_cast<const std::byte*>(values.data()), core::dtype::f32, recipe.groups,
+                         recipe.elements() / recipe.groups},
+                        ranges);
   std::vector<float> out;
   for (const auto& range : ranges) {
     const kernels::value_range<float> narrow{static_cast<float>(range.least), static_cast<float>(range.largest)};

@@ -2,8 +2,6 @@
 // Owns their names, shapes and first values.
 #pragma once
 
-#include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 

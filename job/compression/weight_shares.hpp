@@ -2,10 +2,8 @@
 // groups of the whole matrix. Owns this choice; kernels/compress/compressed_share.hpp does the arithmetic.
 #pragma once
 
-#include <string>
 #include <vector>
 
-#include "core/error.hpp"
 #include "core/model_table.hpp"
 #include "core/tp_plan.hpp"
 #include "job/compression/pruning.hpp"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "checkpoint/convert/folder_contents.hpp"
 #include "checkpoint/convert/open_source.hpp"
@@ -14,7 +13,6 @@
 #include "formats/names/wrapper_names.hpp"
 #include "formats/report/inspect.hpp"
 #include "models/table/config_keys.hpp"
-#include "models/table/model_folder.hpp"
 
 namespace troupe::job {
 namespace {

@@ -1,10 +1,7 @@
 #include "kernels/base/random.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cassert>
-
-#include "core/math.hpp"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/base/random.cpp"

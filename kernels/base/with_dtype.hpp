@@ -9,10 +9,6 @@
 
 namespace troupe::kernels {
 
-constexpr bool is_float(core::dtype t) {
-  return t == core::dtype::f64 || t == core::dtype::f32 || t == core::dtype::bf16 || t == core::dtype::f16;
-}
-
 /// Calls `f(std::type_identity<T>{})` with the stored type of `t`, which is one of f64, f32, bf16, f16.
 template <class F>
 decltype(auto) with_float_dtype(core::dtype t, F&& f) {

@@ -77,9 +77,9 @@ void share_ranges(const matrix_share& share, const quantiser& grid, core::dtype 
   std::ranges::fill(out, grid.has_grid() ? value_range<double>{infinity, -infinity} : value_range<double>{});
   look_at_parts(share, type, weight, [&](uint64_t group, const std::byte* values, uint64_t count) {
     const grouped_values part{values, type, 1, count};
-    if (!grid.has_grid()) return add(out[group], {sum_above_unchecked(part, -1).sum, static_cast<double>(count)});
+    if (!grid.has_grid()) return add(out[group], {sum_above(part, -1).sum, static_cast<double>(count)});
     value_range<double> here;
-    group_ranges_unchecked(part, {&here, 1});
+    group_ranges(part, {&here, 1});
     out[group] = joined(out[group], here);
   });
 }
@@ -90,8 +90,7 @@ void share_sums_above(const matrix_share& share, const quantiser& grid, core::dt
   const auto above = out.subspan(share.recipe.groups);
   std::ranges::fill(above, value_range<double>{});
   look_at_parts(share, type, weight, [&](uint64_t group, const std::byte* values, uint64_t count) {
-    add(above[group],
-        sum_above_unchecked({values, type, 1, count}, ternary_threshold(type, added(share, told, group))));
+    add(above[group], sum_above({values, type, 1, count}, ternary_threshold(type, added(share, told, group))));
   });
 }
 
@@ -114,23 +113,22 @@ void compress_share(const matrix_share& share, core::dtype type, const std::byte
       share,
       [&](uint64_t local, uint64_t group, uint64_t count) {
         const auto rounding = noise(group * share.group_size);
-        fake_quantise_unchecked({from + local * element_bytes, type, count, share.group_size}, grid,
-                                to + local * element_bytes, now.noise ? &rounding : nullptr);
+        fake_quantise({from + local * element_bytes, type, count, share.group_size}, grid, to + local * element_bytes,
+                      now.noise ? &rounding : nullptr);
       },
       [&](uint64_t local, uint64_t group, uint64_t first, uint64_t count) {
         assert(told.size() % share.told() == 0 && !told.empty());
         const grouped_values part{from + local * element_bytes, type, 1, count};
         std::byte* const out_of_part = to + local * element_bytes;
         if (!grid.has_grid()) {
-          fake_quantise_by_sums_unchecked(part, grid, added(share, told, group),
-                                          share.is_ternary ? added(share, told, groups + group) : magnitudes{},
-                                          out_of_part);
+          fake_quantise_by_sums(part, grid, added(share, told, group),
+                                share.is_ternary ? added(share, told, groups + group) : magnitudes{}, out_of_part);
           return;
         }
         value_range<double> range = told[group];
         for (uint64_t at = share.told() + group; at < told.size(); at += share.told()) range = joined(range, told[at]);
         const auto rounding = noise(first);
-        fake_quantise_within_unchecked(part, grid, {&range, 1}, out_of_part, now.noise ? &rounding : nullptr);
+        fake_quantise_within(part, grid, {&range, 1}, out_of_part, now.noise ? &rounding : nullptr);
       });
   if (share.in_order) from_order(share.recipe, type, room.data(), out);
   mix(type, weight, out, share.recipe.elements(), now.kept);

@@ -48,11 +48,11 @@ void compress_outputs(const weight_recipe& r, const quantiser& grid, core::dtype
     value_range<double> all;
     for (uint64_t i = 0; i < r.rows; ++i) {
       value_range<double> here;
-      group_ranges_unchecked({weight + at(i), type, 1, width}, {&here, 1});
+      group_ranges({weight + at(i), type, 1, width}, {&here, 1});
       all = i == 0 ? here : joined(all, here);
     }
     for (uint64_t i = 0; i < r.rows; ++i)
-      fake_quantise_within_unchecked({weight + at(i), type, 1, width}, grid, {&all, 1}, out + at(i));
+      fake_quantise_within({weight + at(i), type, 1, width}, grid, {&all, 1}, out + at(i));
   }
 }
 
@@ -69,7 +69,7 @@ void compress_transposed(const weight_recipe& r, core::dtype type, const std::by
   for (uint64_t first = 0; first < r.elements(); first += size) {
     walk_transposed(r, first, size, [&](uint64_t there, uint64_t here) { group[here] = from[there]; });
     const stochastic_rounding noise{now.noise.value_or(rounding_key{}), first};
-    fake_quantise_unchecked({room.data(), type, 1, size}, grid, room.data(), now.noise ? &noise : nullptr);
+    fake_quantise({room.data(), type, 1, size}, grid, room.data(), now.noise ? &noise : nullptr);
     walk_transposed(r, first, size, [&](uint64_t there, uint64_t here) { to[there] = group[here]; });
   }
 }
@@ -87,8 +87,8 @@ void compress_weight(const weight_recipe& recipe, core::dtype type, const std::b
   assert(room.size() >= recipe.room_elements() * core::size_of(type));
   const stochastic_rounding noise{now.noise.value_or(rounding_key{}), 0};
   if (recipe.room_elements() == 0)
-    fake_quantise_unchecked({weight, type, recipe.groups, recipe.elements() / recipe.groups},
-                            now.grid.value_or(recipe.grid), out, now.noise ? &noise : nullptr);
+    fake_quantise({weight, type, recipe.groups, recipe.elements() / recipe.groups}, now.grid.value_or(recipe.grid), out,
+                  now.noise ? &noise : nullptr);
   else
     as_integers(type, [&]<class Element>(std::type_identity<Element>) {
       compress_transposed<Element>(recipe, type, weight, out, room, now);

@@ -5,12 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <string>
-#include <string_view>
 #include <type_traits>
 #include <utility>
 
-#include "kernels/base/memory_views.hpp"
 #include "kernels/base/with_dtype.hpp"
 
 #undef HWY_TARGET_INCLUDE
@@ -324,49 +321,6 @@ void quantise_reference(const quantise_call& call) {
   }
 }
 
-constexpr std::string_view call_name = "quantised values";
-
-tl::unexpected<core::error> wanted(const std::string& what) {
-  return core::refused(std::string(call_name) + ": wanted " + what);
-}
-
-core::result<void> check(const grouped_values& x) {
-  if (!is_float(x.type)) return wanted("values of a floating type, got " + std::string(core::name_of(x.type)));
-  if (x.x == nullptr && x.groups > 0 && x.group_size > 0)
-    return wanted(std::to_string(x.groups) + " groups of " + std::to_string(x.group_size) + " values, got none");
-  return {};
-}
-
-memory_view view_of_values(const grouped_values& x) {
-  return {"values", x.x, x.groups * x.group_size * core::size_of(x.type), false};
-}
-
-/// Returns an error if the arguments of a call are invalid. `ranges`: the groups' ranges, if the caller knows them.
-core::result<void> check_call(const grouped_values& x, const quantiser& q, const std::byte* y,
-                              std::span<const value_range<double>> ranges = {}) {
-  TROUPE_TRY(check(x));
-  if (q.bits == 0 || q.bits > max_quantiser_bits)
-    return wanted("1 to " + std::to_string(max_quantiser_bits) + " bits, got " + std::to_string(q.bits));
-  if (y == nullptr && x.groups > 0 && x.group_size > 0) return wanted("a place for the result, got none");
-  const memory_view values = view_of_values(x), result{"the result", y, values.bytes, true};
-  const memory_view both[] = {values, result}, known[] = {view_of("ranges", ranges), result};
-  if (y != x.x)  // in place is allowed, because each element of x is read before it is overwritten
-    TROUPE_TRY(check_apart(call_name, both));
-  return check_apart(call_name, known);
-}
-
-core::result<void> check_ranges(const grouped_values& x, const quantiser& q, size_t ranges) {
-  if (!q.has_grid()) return wanted("a quantiser with a grid beside ranges, got ternary or binary");
-  if (ranges == 1 || ranges == x.groups) return {};
-  return wanted("one range, or one for each of " + std::to_string(x.groups) + " groups, got " + std::to_string(ranges));
-}
-
-core::result<void> check_sums(const grouped_values& x) {
-  TROUPE_TRY(check(x));
-  if (x.groups == 1) return {};
-  return wanted("one group, or a part of one, got " + std::to_string(x.groups));
-}
-
 void run(const quantise_call& call, bool with_vectors) {
   if (call.x.group_size == 0) return;
   if (with_vectors && call.x.type != core::dtype::f64) return HWY_DYNAMIC_DISPATCH(quantise)(call);
@@ -375,15 +329,7 @@ void run(const quantise_call& call, bool with_vectors) {
 
 }  // namespace
 
-core::result<void> fake_quantise(const grouped_values& x, const quantiser& q, std::byte* y,
-                                 const stochastic_rounding* rounding) {
-  TROUPE_TRY(check_call(x, q, y));
-  fake_quantise_unchecked(x, q, y, rounding);
-  return {};
-}
-
-void fake_quantise_unchecked(const grouped_values& x, const quantiser& q, std::byte* y,
-                             const stochastic_rounding* rounding) {
+void fake_quantise(const grouped_values& x, const quantiser& q, std::byte* y, const stochastic_rounding* rounding) {
   run({.x = x, .q = q, .y = y, .rounding = rounding}, true);
 }
 
@@ -392,18 +338,8 @@ void fake_quantise_reference(const grouped_values& x, const quantiser& q, std::b
   run({.x = x, .q = q, .y = y, .rounding = rounding}, false);
 }
 
-core::result<void> fake_quantise_within(const grouped_values& x, const quantiser& q,
-                                        std::span<const value_range<double>> ranges, std::byte* y,
-                                        const stochastic_rounding* rounding) {
-  TROUPE_TRY(check_call(x, q, y, ranges));
-  TROUPE_TRY(check_ranges(x, q, ranges.size()));
-  fake_quantise_within_unchecked(x, q, ranges, y, rounding);
-  return {};
-}
-
-void fake_quantise_within_unchecked(const grouped_values& x, const quantiser& q,
-                                    std::span<const value_range<double>> ranges, std::byte* y,
-                                    const stochastic_rounding* rounding) {
+void fake_quantise_within(const grouped_values& x, const quantiser& q, std::span<const value_range<double>> ranges,
+                          std::byte* y, const stochastic_rounding* rounding) {
   run({x, q, ranges.data(), ranges.size(), y, rounding}, true);
 }
 
@@ -413,12 +349,7 @@ void fake_quantise_within_reference(const grouped_values& x, const quantiser& q,
   run({x, q, ranges.data(), ranges.size(), y, rounding}, false);
 }
 
-core::result<magnitudes> sum_above(const grouped_values& x, double threshold) {
-  TROUPE_TRY(check_sums(x));
-  return sum_above_unchecked(x, threshold);
-}
-
-magnitudes sum_above_unchecked(const grouped_values& x, double threshold) {
+magnitudes sum_above(const grouped_values& x, double threshold) {
   magnitudes out;
   if (x.type == core::dtype::f64)
     return sum_above_reference(reinterpret_cast<const double*>(x.x), x.group_size, threshold);
@@ -431,33 +362,13 @@ double ternary_threshold(core::dtype type, const magnitudes& all) {
                                   : double{threshold_of(mean_of<float>(all.sum, all.count))};
 }
 
-core::result<void> fake_quantise_by_sums(const grouped_values& x, const quantiser& q, const magnitudes& all,
-                                         const magnitudes& above, std::byte* y) {
-  TROUPE_TRY(check_call(x, q, y));
-  TROUPE_TRY(check_sums(x));
-  if (q.has_grid()) return wanted("a ternary or binary quantiser beside sums, got one with a grid");
-  fake_quantise_by_sums_unchecked(x, q, all, above, y);
-  return {};
-}
-
-void fake_quantise_by_sums_unchecked(const grouped_values& x, const quantiser& q, const magnitudes& all,
-                                     const magnitudes& above, std::byte* y) {
+void fake_quantise_by_sums(const grouped_values& x, const quantiser& q, const magnitudes& all, const magnitudes& above,
+                           std::byte* y) {
   const magnitudes both[] = {all, above};
   run({.x = x, .q = q, .y = y, .sums = both}, true);
 }
 
-core::result<void> group_ranges(const grouped_values& x, std::span<value_range<double>> out) {
-  TROUPE_TRY(check(x));
-  if (out.size() != x.groups || x.group_size == 0)
-    return wanted("groups of at least one value and a range for each, got " + std::to_string(x.groups) + " groups of " +
-                  std::to_string(x.group_size) + " and " + std::to_string(out.size()) + " ranges");
-  const memory_view all[] = {view_of_values(x), view_of("ranges", out)};
-  TROUPE_TRY(check_apart(call_name, all));
-  group_ranges_unchecked(x, out);
-  return {};
-}
-
-void group_ranges_unchecked(const grouped_values& x, std::span<value_range<double>> out) {
+void group_ranges(const grouped_values& x, std::span<value_range<double>> out) {
   if (x.type == core::dtype::f64)
     group_ranges_reference(x, out);
   else

@@ -9,7 +9,6 @@
 #include <span>
 
 #include "core/dtype.hpp"
-#include "core/error.hpp"
 #include "kernels/base/random.hpp"
 #include "kernels/compress/quantiser.hpp"
 
@@ -33,23 +32,18 @@ struct stochastic_rounding {
 /// Sets y to x with each group rounded to its own grid. Computed in fp32 (fp64 for f64), rounded to the type once; sums
 /// of |x| are fp64: element i of a group is added to running sum i mod 16, and these 16 sums are added pairwise, the
 /// upper half to the lower. A group without a range, or with a value that is not finite, keeps its values. y may be x.
-/// `rounding`: null rounds to nearest; ternary and binary groups do not round. Errors (bad_input) of all functions of
-/// this file, with nothing written: values or a result without memory, a type that is not a floating one, a quantiser
-/// of no bits or more than max_quantiser_bits, a number of ranges that is neither one nor one per group, a result that
-/// overlaps the values without being in place, or ranges that overlap memory that is read or written.
-core::result<void> fake_quantise(const grouped_values& x, const quantiser& q, std::byte* y,
-                                 const stochastic_rounding* rounding = nullptr);
+/// `rounding`: null rounds to nearest; ternary and binary groups do not round.
+void fake_quantise(const grouped_values& x, const quantiser& q, std::byte* y,
+                   const stochastic_rounding* rounding = nullptr);
 
 /// Sets `out`, which has x.groups entries, to the least and the largest value of each group. Used for grids whose
-/// groups are spread over several ranks, and for static ranges of activations. Groups without elements are an error
-/// (bad_input).
-core::result<void> group_ranges(const grouped_values& x, std::span<value_range<double>> out);
+/// groups are spread over several ranks, and for static ranges of activations. Each group has at least one element.
+void group_ranges(const grouped_values& x, std::span<value_range<double>> out);
 
 /// Computes fake_quantise() with ranges that the caller knows: one per group, or one for all groups. `q` must be
 /// symmetric or asymmetric.
-core::result<void> fake_quantise_within(const grouped_values& x, const quantiser& q,
-                                        std::span<const value_range<double>> ranges, std::byte* y,
-                                        const stochastic_rounding* rounding = nullptr);
+void fake_quantise_within(const grouped_values& x, const quantiser& q, std::span<const value_range<double>> ranges,
+                          std::byte* y, const stochastic_rounding* rounding = nullptr);
 
 /// The sum of the magnitudes |x| of some elements, and the number of these elements.
 struct magnitudes {
@@ -58,27 +52,15 @@ struct magnitudes {
 
 /// Returns the sum and the number of all |x| above `threshold`; a threshold of -1 includes all of them. The order of
 /// additions is that of fake_quantise(). x is one group, or this rank's part of a group that is spread over ranks.
-core::result<magnitudes> sum_above(const grouped_values& x, double threshold);
+magnitudes sum_above(const grouped_values& x, double threshold);
 /// Returns the threshold of a ternary group from `all`, the sum and number of all its magnitudes. Every rank that has a
 /// part of the group then calls sum_above() with this threshold; the sum of all ranks' results is the argument `above`
 /// of fake_quantise_by_sums(). A binary group has no threshold.
 double ternary_threshold(core::dtype type, const magnitudes& all);
 /// Computes fake_quantise() for this rank's part of a ternary or binary group. `all` and `above` are the whole group's
 /// sum and number of all |x|, and of those above the threshold; a binary group does not read `above`.
-core::result<void> fake_quantise_by_sums(const grouped_values& x, const quantiser& q, const magnitudes& all,
-                                         const magnitudes& above, std::byte* y);
-
-/// The functions of this file without checks of their arguments, for callers whose arguments are valid by construction,
-/// such as every step of a training run.
-void fake_quantise_unchecked(const grouped_values& x, const quantiser& q, std::byte* y,
-                             const stochastic_rounding* rounding = nullptr);
-void group_ranges_unchecked(const grouped_values& x, std::span<value_range<double>> out);
-void fake_quantise_within_unchecked(const grouped_values& x, const quantiser& q,
-                                    std::span<const value_range<double>> ranges, std::byte* y,
-                                    const stochastic_rounding* rounding = nullptr);
-magnitudes sum_above_unchecked(const grouped_values& x, double threshold);
-void fake_quantise_by_sums_unchecked(const grouped_values& x, const quantiser& q, const magnitudes& all,
-                                     const magnitudes& above, std::byte* y);
+void fake_quantise_by_sums(const grouped_values& x, const quantiser& q, const magnitudes& all, const magnitudes& above,
+                           std::byte* y);
 
 /// Scalar implementations of the functions of this file, with the same bits; for f64 they compute in fp64 throughout.
 /// Tests compare the SIMD code with them.

@@ -6,7 +6,6 @@
 
 #include "core/number.hpp"
 #include "core/text.hpp"
-#include "kernels/base/memory_views.hpp"
 #include "kernels/compress/pruning.hpp"
 
 namespace troupe::kernels {
@@ -61,8 +60,6 @@ core::result<void> add_saliency(std::span<float> scores, std::span<const float> 
     return fail(error_kind::bad_input, "a weight and a gradient for each of " + to_string(scores.size()) +
                                            " scores were wanted, got " + to_string(weight.size()) + " and " +
                                            to_string(gradient.size()));
-  const memory_view all[] = {view_of("scores", scores), view_of("a weight", weight), view_of("a gradient", gradient)};
-  TROUPE_TRY(check_apart("scores of pruning", all));
   for (size_t i = 0; i < scores.size(); ++i) scores[i] = snip_momentum * scores[i] + std::fabs(weight[i] * gradient[i]);
   return {};
 }
@@ -90,8 +87,6 @@ core::result<void> snip_mask(const pruned_matrix& m, std::span<const float> scor
     return fail(error_kind::bad_input, "a mask of " + to_string(scores.size()) +
                                            " elements and a sparsity from 0 to 1 were wanted, got " +
                                            to_string(keep.size()) + " and " + core::number_text(sparsity));
-  const memory_view all[] = {view_of("scores", scores), view_of("the mask", keep)};
-  TROUPE_TRY(check_apart("a mask of pruning", all));
   const uint64_t blocks = m.blocks();
   const auto pruned = static_cast<uint64_t>(sparsity * static_cast<double>(blocks));
   std::vector<uint8_t> kept(blocks);

@@ -48,7 +48,7 @@ core::result<void> check(const prune_schedule& s);
 /// Factor on an element's previous score in add_saliency().
 inline constexpr float snip_momentum = 0.9F;
 /// Updates score = snip_momentum * score + |w g| for each weight w and its gradient g; called after each backward pass.
-/// Errors: different numbers of scores, weights and gradients; scores that share bytes with weights or gradients.
+/// Errors: different numbers of scores, weights and gradients.
 core::result<void> add_saliency(std::span<float> scores, std::span<const float> weight,
                                 std::span<const float> gradient);
 
@@ -58,7 +58,7 @@ core::result<std::vector<float>> block_scores(const pruned_matrix& m, std::span<
 
 /// Sets keep[i] to 0 for the elements of the floor(sparsity * number of blocks) blocks with the smallest scores, and to
 /// 1 for all other elements; among blocks with equal scores the first are kept. Errors: those of block_scores(), a
-/// wrong size of `keep`, a sparsity outside [0, 1], a mask that shares bytes with the scores.
+/// wrong size of `keep`, a sparsity outside [0, 1].
 core::result<void> snip_mask(const pruned_matrix& m, std::span<const float> scores, double sparsity,
                              std::span<uint8_t> keep);
 

@@ -4,7 +4,6 @@
 // weights.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <span>
 

@@ -244,17 +244,6 @@ uint64_t causal_attention_backward_scratch(const attention_sizes& sizes) {
   return parts.taken();
 }
 
-namespace {
-
-/// Returns views of the queries, keys and values of tokens that store the three next to each other.
-template <class Byte>
-attention_operands<Byte> packed(const attention_sizes& s, Byte* qkv) {
-  const uint64_t stride = (s.heads + 2 * s.kv_heads) * s.head_width;
-  return {qkv, qkv + s.heads * s.head_width * core::size_of(s.type), stride, stride};
-}
-
-}  // namespace
-
 void partial_attention(const attention_sizes& sizes, const attention_dropout& dropout, const attention_input& in,
                        std::span<const query_run> runs, std::byte* y, std::span<float> scratch) {
   assert(sizes.heads % sizes.kv_heads == 0 && scratch.size() >= causal_attention_scratch(sizes));
@@ -266,18 +255,6 @@ void partial_attention_backward(const attention_sizes& sizes, const attention_dr
                                 const attention_gradient& out, std::span<float> scratch) {
   assert(sizes.heads % sizes.kv_heads == 0 && scratch.size() >= causal_attention_backward_scratch(sizes));
   HWY_DYNAMIC_DISPATCH(attention_backward)(sizes, dropout, in, runs, dy, out, scratch);
-}
-
-void causal_attention(const attention_sizes& sizes, const attention_dropout& dropout, const std::byte* qkv,
-                      std::byte* y, std::span<float> scratch) {
-  const query_run all{0, sizes.tokens, 0};
-  partial_attention(sizes, dropout, packed(sizes, qkv), {&all, 1}, y, scratch);
-}
-
-void causal_attention_backward(const attention_sizes& sizes, const attention_dropout& dropout, const std::byte* qkv,
-                               const std::byte* dy, std::byte* dqkv, std::span<float> scratch) {
-  const query_run all{0, sizes.tokens, 0};
-  partial_attention_backward(sizes, dropout, packed(sizes, qkv), {&all, 1}, dy, packed(sizes, dqkv), scratch);
 }
 
 }  // namespace troupe::kernels

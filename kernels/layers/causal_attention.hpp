@@ -9,12 +9,21 @@
 #include <span>
 
 #include "core/dtype.hpp"
+#include "kernels/layers/dropout.hpp"
 
 namespace troupe::kernels {
 
-/// Sizes of an attention over f32, bf16 or f16 elements; sums and weights are fp32 for all of them. Every token stores
-/// its queries, keys and values next to each other, (heads + 2 kv_heads) * head_width elements; heads / kv_heads query
-/// heads share a key head.
+/// The dropout of the attention weights of a document that begins at column `first` of a row of `columns` tokens. The
+/// weight of (head, query, key), with query and key counted from the document's start, has position ((first_head +
+/// head) * columns + first + query) * columns + first + key in the random stream.
+struct attention_masks {
+  dropout_key key;
+  uint64_t columns = 0, first = 0;
+  uint64_t first_head = 0;  ///< index, among all query heads of the model's layer, of the first query head of this call
+};
+
+/// Sizes of an attention over f32, bf16 or f16 elements; sums and weights are fp32 for all of them. heads / kv_heads
+/// query heads share a key head.
 struct attention_sizes {
   core::dtype type = core::dtype::f32;
   uint64_t tokens = 0, heads = 1, kv_heads = 1, head_width = 1;
@@ -48,25 +57,18 @@ using attention_gradient = attention_operands<std::byte>;  ///< gradients, laid 
 uint64_t causal_attention_scratch(const attention_sizes& sizes);
 uint64_t causal_attention_backward_scratch(const attention_sizes& sizes);
 
-/// Computes y (tokens, heads * head_width) = softmax(Q K^T / sqrt(head_width), keys up to the query) V, rounded once. A
-/// token's bits depend on the document's tokens up to it and on nothing else, as long as all values are finite.
-void causal_attention(const attention_sizes& sizes, const attention_dropout& dropout, const std::byte* qkv,
-                      std::byte* y, std::span<float> scratch);
-
-/// Computes causal attention for the queries of all `runs`, in their order; y has a row for each token of `in.queries`.
-/// `in` has the keys and values of all `sizes.tokens` tokens of the document. A query's result has the same bits as in
-/// causal_attention.
+/// Computes y (tokens, heads * head_width) = softmax(Q K^T / sqrt(head_width), keys up to the query) V, rounded once,
+/// for the queries of all `runs`, in their order; y has a row for each token of `in.queries`. `in` has the keys and
+/// values of all `sizes.tokens` tokens of the document. A query's bits depend on the document's tokens up to it and on
+/// nothing else, as long as all values are finite.
 void partial_attention(const attention_sizes& sizes, const attention_dropout& dropout, const attention_input& in,
                        std::span<const query_run> runs, std::byte* y, std::span<float> scratch);
 
-/// Computes dqkv, the gradient of qkv in the same layout, from dy, the gradient of y. Recomputes the attention weights;
-/// each sum is rounded once. Source: Dao 2023, "FlashAttention-2" (arXiv:2307.08691), section 3.1.2; here the row sums
-/// are computed from the weights and their gradients, so that only qkv must be kept for backward.
-void causal_attention_backward(const attention_sizes& sizes, const attention_dropout& dropout, const std::byte* qkv,
-                               const std::byte* dy, std::byte* dqkv, std::span<float> scratch);
-
 /// Computes the gradients of the queries of all `runs`, and their contributions to the gradients of keys and values,
 /// which `out` receives. `in` has the keys and values of the whole document, `dy` a row for each token of `in.queries`.
+/// Recomputes the attention weights; each sum is rounded once. Source: Dao 2023, "FlashAttention-2" (arXiv:2307.08691),
+/// section 3.1.2; here the row sums are computed from the weights and their gradients, so that only queries, keys and
+/// values must be kept for backward.
 void partial_attention_backward(const attention_sizes& sizes, const attention_dropout& dropout,
                                 const attention_input& in, std::span<const query_run> runs, const std::byte* dy,
                                 const attention_gradient& out, std::span<float> scratch);

@@ -1,7 +1,6 @@
 #include "kernels/layers/cross_entropy.hpp"
 
 #include <algorithm>
-#include <cassert>
 #include <cmath>
 #include <limits>
 

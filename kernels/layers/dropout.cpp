@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <span>
 
 #include "kernels/base/random.hpp"
 #include "kernels/layers/elementwise.hpp"

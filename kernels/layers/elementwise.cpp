@@ -1,7 +1,5 @@
 #include "kernels/layers/elementwise.hpp"
 
-#include <cassert>
-
 #include "kernels/base/with_dtype.hpp"
 #include "kernels/layers/activation_element.hpp"
 

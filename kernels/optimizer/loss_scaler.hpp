@@ -5,19 +5,11 @@
 #include <cstdint>
 
 #include "core/error.hpp"
+#include "core/training_types.hpp"
 
 namespace troupe::kernels {
 
-/// Options of dynamic loss scaling, named like the keys of DeepSpeed's fp16 section.
-struct loss_scale_options {
-  double loss_scale = 0;                ///< loss scale, fixed if above 0; 0: the scale is dynamic
-  uint32_t initial_scale_power = 16;    ///< exponent of the first dynamic loss scale, which is 2^initial_scale_power
-  uint64_t loss_scale_window = 1000;    ///< number of steps without overflow between two doublings of the loss scale;
-                                        ///< at least 1
-  uint32_t hysteresis = 2;              ///< number of overflows until the loss scale is halved; at least 1
-  bool consecutive_hysteresis = false;  ///< true: every step without overflow refills the hysteresis
-  double min_loss_scale = 1;
-};
+using core::loss_scale_options;
 
 /// State of dynamic loss scaling; a checkpoint stores it.
 struct loss_scale_state {

@@ -1,10 +1,7 @@
 #include "kernels/optimizer/optimizer.hpp"
 
 #include <string>
-#include <string_view>
-#include <type_traits>
 
-#include "kernels/base/with_dtype.hpp"
 #include "kernels/optimizer/options_check.hpp"
 #include "kernels/optimizer/piece_check.hpp"
 

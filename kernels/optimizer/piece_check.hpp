@@ -3,6 +3,8 @@
 
 #include <array>
 #include <cmath>
+#include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -11,12 +13,33 @@
 #include "core/dtype.hpp"
 #include "core/error.hpp"
 #include "core/text.hpp"
-#include "kernels/base/memory_views.hpp"
 #include "kernels/base/with_dtype.hpp"
 #include "kernels/optimizer/optimizer_piece.hpp"
 #include "kernels/optimizer/optimizer_step.hpp"
 
 namespace troupe::kernels {
+
+/// Memory that a caller passes to one call of a kernel.
+struct memory_view {
+  std::string_view name;  ///< name of the memory in messages: "masters", "a gradient"
+  const void* begin = nullptr;
+  uint64_t bytes = 0;
+  bool is_written = false;
+};
+
+/// Returns an error that names the first two views of `all` that share bytes while one of them is written. `call` names
+/// the kernel in the error, e.g. "an optimizer's update".
+inline core::result<void> check_apart(std::string_view call, std::span<const memory_view> all) {
+  const auto at = [](const memory_view& v) { return reinterpret_cast<uintptr_t>(v.begin); };
+  for (size_t i = 0; i < all.size(); ++i)
+    for (size_t j = i + 1; j < all.size(); ++j) {
+      const auto &a = all[i], &b = all[j];
+      if ((a.is_written || b.is_written) && at(a) < at(b) + b.bytes && at(b) < at(a) + a.bytes)
+        return core::refused(std::string(call) + ": wanted views that overlap nowhere in memory, got " +
+                             std::string(a.name) + " and " + std::string(b.name) + " that share bytes");
+    }
+  return {};
+}
 
 inline constexpr std::array<std::string_view, max_moments> moment_views{"moment 0", "moment 1"};
 

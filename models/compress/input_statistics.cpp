@@ -7,8 +7,6 @@
 #include <ATen/ops/sum.h>
 #include <ATen/ops/zeros.h>
 
-#include <algorithm>
-
 namespace troupe::models {
 
 const input_sums* sums_of(const std::vector<input_sums>& all, uint32_t weight) {

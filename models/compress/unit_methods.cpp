@@ -257,13 +257,7 @@ core::result<void> choose_weights(const model_spec& spec, unit_walk& walk, check
   for (uint64_t s = store.steps(); s < work.steps(); ++s) {
     if (options.progress && !options.progress(s, work.steps()))
       return fail(error_kind::stopped, "compressing was stopped");
-    try {
-      TROUPE_TRY(work.step(s));
-    } catch (const std::bad_alloc&) {
-      return fail(error_kind::limit, "the machine has no memory left for a unit of the model");
-    } catch (const c10::Error& e) {
-      return fail(error_kind::bug, e.what_without_backtrace());
-    }
+    TROUPE_TRY(caught([&] { return work.step(s); }));
     if (s + 1 < work.steps()) {
       TROUPE_ASSIGN(auto inputs, work.inputs_of(s + 1));
       store.set_inputs_digest(std::move(inputs));

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <span>
-#include <vector>
 
 #include "storage/files/digest.hpp"
 
@@ -14,18 +13,6 @@ namespace troupe::models {
 namespace {
 
 uint64_t rows_at_once(uint64_t columns) { return std::max<uint64_t>(1, walked_tokens / columns); }
-
-/// Calls `f`; if LibTorch throws, returns an error instead: limit if memory is exhausted, else bug.
-template <class F>
-auto caught(F&& f) -> decltype(f()) {
-  try {
-    return f();
-  } catch (const std::bad_alloc&) {
-    return fail(error_kind::limit, "the machine has no memory left for a unit of the model");
-  } catch (const c10::Error& e) {
-    return fail(error_kind::bug, e.what_without_backtrace());
-  }
-}
 
 }  // namespace
 

@@ -23,6 +23,18 @@
 
 namespace troupe::models {
 
+/// Calls `f`; if LibTorch throws, returns an error instead: limit if memory is exhausted, else bug.
+template <class F>
+auto caught(F&& f) -> decltype(f()) {
+  try {
+    return f();
+  } catch (const std::bad_alloc&) {
+    return fail(error_kind::limit, "the machine has no memory left for a unit of the model");
+  } catch (const c10::Error& e) {
+    return fail(error_kind::bug, e.what_without_backtrace());
+  }
+}
+
 /// Number of tokens that are computed together, rounded down to whole windows, at least one window. Another number
 /// would change the order of sums and therefore their bits.
 inline constexpr uint64_t walked_tokens = 1024;

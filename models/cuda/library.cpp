@@ -8,9 +8,7 @@
 #include <c10/util/Exception.h>
 
 #include <string>
-#include <string_view>
 
-#include "device/cuda/backend.hpp"
 #include "device/cuda/faults.hpp"
 #include "kernels/cuda/table.hpp"
 #include "models/cuda/attention.hpp"

@@ -3,7 +3,6 @@
 #include <dlfcn.h>
 
 #include <string>
-#include <string_view>
 
 #include "device/properties.hpp"
 #include "device/stream.hpp"

@@ -4,16 +4,13 @@
 
 #include <algorithm>
 #include <map>
-#include <memory>
 #include <nlohmann/json.hpp>
-#include <string>
 #include <unordered_map>
 
 #include "checkpoint/commit/open_native.hpp"
 #include "checkpoint/convert/folder_contents.hpp"
 #include "checkpoint/convert/no_checkpoint.hpp"
 #include "core/json_text.hpp"
-#include "core/source_file.hpp"
 #include "core/text.hpp"
 #include "formats/compressed/foreign.hpp"
 #include "formats/compressed/scheme.hpp"
@@ -30,10 +27,6 @@ namespace {
 
 /// Number of elements that are read or written and converted at a time.
 constexpr size_t block_elements = size_t{1} << 16;
-
-bool is_float(core::dtype type) {
-  return type == core::dtype::f32 || type == core::dtype::bf16 || type == core::dtype::f16 || type == core::dtype::f64;
-}
 
 /// True for names of constant tensors (masks, frequencies) that files of older transformers releases contain besides
 /// the parameters, and that are ignored.

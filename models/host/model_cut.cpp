@@ -1,8 +1,6 @@
 #include "models/host/model_cut.hpp"
 
 #include <algorithm>
-#include <functional>
-#include <string>
 #include <utility>
 
 #include "models/host/module_builder.hpp"

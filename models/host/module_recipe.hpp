@@ -2,7 +2,6 @@
 // module, and the forward of each. Owns the types of a host's modules, so that no other code depends on them.
 #pragma once
 
-#include <concepts>
 #include <functional>
 #include <memory>
 #include <string>

@@ -37,15 +37,9 @@ class buffers_as_then {
 
 class module_run final : public segment_run {
  public:
-  explicit module_run(unit_run run)
-      : inputs_(std::move(run.inputs)),
-        results_(std::move(run.results)),
-        parameters_(std::move(run.parameters)),
-        buffers_(std::move(run.buffers)),
-        all_used_(run.all_used),
-        is_summand_(run.is_summand) {
+  explicit module_run(unit_run run) : run_(std::move(run)) {
     std::vector<at::Tensor> outputs;
-    for (const at::Tensor& t : results_) outputs.push_back(without_gaps(t.detach()));
+    for (const at::Tensor& t : run_.results) outputs.push_back(without_gaps(t.detach()));
     outputs_ = values(std::move(outputs));
   }
 
@@ -53,21 +47,21 @@ class module_run final : public segment_run {
 
   void release_outputs() override {
     // An output that is not a summand may be the result of the host's last operation, which backward may read.
-    if (!is_summand_) return;
+    if (!run_.is_summand) return;
     outputs_ = {};
-    for (at::Tensor& t : results_)
+    for (at::Tensor& t : run_.results)
       if (t.requires_grad()) t.set_data(t.detach().new_empty({1}).expand(t.sizes()));
   }
 
   values backward(const values& gradients, gradient_sink& sink) override {
-    values of_inputs = differentiate(std::exchange(inputs_, {}), gradients);
+    values of_inputs = differentiate(std::exchange(run_.inputs, {}), gradients);
     backward_weight(sink);
     return of_inputs;
   }
 
   // Autograd computes all gradients in one pass, so the gradients of the parameters are kept until they are written.
   values backward_input(const values& gradients) override {
-    const auto inputs = std::exchange(inputs_, {});
+    const auto inputs = std::exchange(run_.inputs, {});
     values of_inputs = differentiate(inputs, gradients);
     for (at::Tensor& g : gradients_)
       for (const at::Tensor& input : inputs) g = apart_from(g, input);
@@ -81,12 +75,12 @@ class module_run final : public segment_run {
     const at::NoGradGuard no_grad;
     const sink_slot slot{&sink};
     auto next = gradients_.begin();
-    for (const weight& w : parameters_) {
+    for (const weight& w : run_.parameters) {
       gradient_writer writer(slot, w);
       if (next->defined()) {
         writer.out().copy_(next->is_sparse() ? next->to_dense() : *next);
       } else {
-        TORCH_CHECK(!all_used_, "parameter ", w.name,
+        TORCH_CHECK(!run_.all_used, "parameter ", w.name,
                     " got no gradient: use it in every step, or set zero_optimization.ignore_unused_parameters: true");
         writer.out().zero_();  // a parameter that this micro-batch did not use has gradient 0
       }
@@ -99,37 +93,35 @@ class module_run final : public segment_run {
   /// Runs autograd. Returns the gradients of the inputs, undefined for inputs that do not require one; stores those of
   /// the parameters in gradients_.
   values differentiate(const std::vector<at::Tensor>& inputs, const values& gradients) {
-    TORCH_CHECK(!results_.empty(), "backward of a unit that keeps no graph");
+    TORCH_CHECK(!run_.results.empty(), "backward of a unit that keeps no graph");
     std::vector<at::Tensor> wanted, from, with;
-    for (const weight& w : parameters_) wanted.push_back(w.bound());
+    for (const weight& w : run_.parameters) wanted.push_back(w.bound());
     for (const at::Tensor& x : inputs)
       if (x.requires_grad()) wanted.push_back(x);
-    const auto results = std::exchange(results_, {});
+    const auto results = std::exchange(run_.results, {});
     for (size_t i = 0; i < results.size() && i < gradients.size(); ++i) {
       if (!results[i].requires_grad() || !gradients[i].defined()) continue;
       from.push_back(results[i]);
       with.push_back(gradients[i].to(results[i].scalar_type()).reshape(results[i].sizes()));
     }
     gradients_.resize(wanted.size());
-    const buffers_as_then as_then(std::exchange(buffers_, {}));
+    const buffers_as_then as_then(std::exchange(run_.buffers, {}));
     if (!wanted.empty() && !from.empty())
       gradients_ = torch::autograd::grad(from, wanted, with, /*retain_graph=*/false, /*create_graph=*/false,
                                          /*allow_unused=*/true);
     differentiated_ = true;
     std::vector<at::Tensor> of_inputs;
-    auto next = gradients_.begin() + static_cast<ptrdiff_t>(parameters_.size());
+    auto next = gradients_.begin() + static_cast<ptrdiff_t>(run_.parameters.size());
     for (const at::Tensor& x : inputs)
       of_inputs.push_back(x.requires_grad() ? without_gaps(std::move(*next++)) : at::Tensor());
-    gradients_.resize(parameters_.size());
+    gradients_.resize(run_.parameters.size());
     return values(std::move(of_inputs));
   }
 
-  std::vector<at::Tensor> inputs_, results_;
+  unit_run run_;
   values outputs_;
-  std::vector<weight> parameters_;    // parameters of the unit that are trained
-  std::vector<kept_buffer> buffers_;  // buffers of the unit that the forward changed, with their values after it
-  bool all_used_, is_summand_, differentiated_ = false;
-  std::vector<at::Tensor> gradients_;  // [index in parameters_]: gradient, between autograd and its writing
+  bool differentiated_ = false;
+  std::vector<at::Tensor> gradients_;  // [index in parameters]: gradient, between autograd and its writing
 };
 
 }  // namespace

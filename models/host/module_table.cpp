@@ -2,7 +2,6 @@
 #include "core/text.hpp"
 
 #include <algorithm>
-#include <unordered_map>
 
 namespace troupe::models {
 namespace {

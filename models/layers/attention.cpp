@@ -7,7 +7,6 @@
 #include <array>
 #include <atomic>
 #include <utility>
-#include <vector>
 
 #include "models/segment/batch_numbers.hpp"
 #include "models/segment/function_node.hpp"

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <utility>
-#include <vector>
 
 #include "models/layers/dropout.hpp"
 #include "models/segment/batch_numbers.hpp"

@@ -3,8 +3,6 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 
-#include <utility>
-
 #include "models/segment/function_node.hpp"
 #include "models/segment/operations.hpp"
 #include "models/segment/torch_values.hpp"

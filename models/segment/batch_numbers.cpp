@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstring>
 #include <span>
-#include <vector>
 
 #include "core/math.hpp"
 

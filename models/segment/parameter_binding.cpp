@@ -1,6 +1,5 @@
 // Parameter tensors whose memory changes: each keeps one StorageImpl, whose data pointer is exchanged, and a second one
 // that refuses access.
-#include <ATen/core/Tensor.h>
 #include <c10/core/Storage.h>
 #include <c10/core/StorageImpl.h>
 #include <c10/core/TensorImpl.h>

@@ -57,15 +57,15 @@ at::Tensor projection::taken(const at::Tensor& rows) const {
                                        static_cast<uint64_t>(rows.size(0)), static_cast<uint64_t>(rows.size(1))};
   if (input->seen != nullptr && rows.numel() > 0) {
     kernels::value_range<double> here;
-    kernels::group_ranges_unchecked({tokens.x, tokens.type, 1, tokens.groups * tokens.group_size}, {&here, 1});
+    kernels::group_ranges({tokens.x, tokens.type, 1, tokens.groups * tokens.group_size}, {&here, 1});
     *input->seen = kernels::joined(*input->seen, here);  // a recomputation of the same input does not change the range
   }
   if (input->is_static && !input->range) return rows;
   const at::Tensor out = at::empty_like(in_order);
   if (input->is_static)
-    kernels::fake_quantise_within_unchecked(tokens, input->grid, {&*input->range, 1}, bytes_in(out));
+    kernels::fake_quantise_within(tokens, input->grid, {&*input->range, 1}, bytes_in(out));
   else
-    kernels::fake_quantise_unchecked(tokens, input->grid, bytes_in(out));
+    kernels::fake_quantise(tokens, input->grid, bytes_in(out));
   return out;
 }
 

@@ -27,8 +27,8 @@ struct projection {
   weight w;
   std::optional<weight> bias;
   weight_layout layout = weight_layout::in_out;
-  bool adds_bias = true;      ///< false: another rank adds the bias, and its gradient on this rank is zero
-  /// True: the product's rows are the segment's output, which may be computed in pieces of rows (row_work.hpp).
+  bool adds_bias = true;  ///< false: another rank adds the bias, and its gradient on this rank is zero
+  /// True: the product's rows are the segment's output, which may be computed in pieces of rows (row_work).
   bool ends_segment = false;
   /// How sums over several panels of rows are formed (row_panels.hpp); none: all rows are multiplied at once.
   panel_sums panels = panel_sums::none;

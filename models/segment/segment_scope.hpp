@@ -2,18 +2,48 @@
 // finds the gradient sink.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "models/segment/parameter_binding.hpp"
-#include "models/segment/row_work.hpp"
 #include "models/segment/segment.hpp"
 #include "models/segment/weight.hpp"
 #include "models/table/tp_split.hpp"
 
 namespace troupe::models {
+
+/// A function that computes rows [first, first + count) of an output, each row by itself, without autograd history.
+using row_function = std::function<void(int64_t first, int64_t count)>;
+
+/// The functions that compute the remaining rows of a segment's output, if the output is computed and exchanged in
+/// pieces of rows: the product that ends the segment, and additions to its rows.
+class row_work {
+ public:
+  /// Calls `f` for the first `count` of `rows` rows, and stores `f` so that `run` can compute the other rows later.
+  void add(int64_t rows, int64_t count, row_function f) {
+    f(0, std::min(rows, count));
+    later_.push_back({rows, std::move(f)});
+  }
+  /// Calls all stored functions in order for rows [first, first + count).
+  void run(int64_t first, int64_t count) const {
+    for (const entry& e : later_)
+      if (const int64_t end = std::min(e.rows, first + count); first < end) e.f(first, end - first);
+  }
+  /// Frees the stored functions and the tensors that they refer to; no more rows may be requested.
+  void end() { later_.clear(); }
+
+ private:
+  struct entry {
+    int64_t rows = 0;
+    row_function f;
+  };
+  std::vector<entry> later_;
+};
 
 /// Arguments of one forward of a segment. The object exists only during that forward; the functions themselves keep
 /// what their backward needs.

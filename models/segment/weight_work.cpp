@@ -1,7 +1,5 @@
 #include "models/segment/weight_work.hpp"
 
-#include <utility>
-
 #include "models/segment/weight.hpp"
 
 namespace troupe::models {

@@ -1,7 +1,6 @@
 #include "models/table/config_keys.hpp"
 
 #include <algorithm>
-#include <array>
 
 #include "core/json_text.hpp"
 

@@ -5,12 +5,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <set>
 #include <utility>
-#include <vector>
 
 #include "core/json_text.hpp"
 #include "core/lfs_pointer.hpp"

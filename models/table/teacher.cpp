@@ -1,7 +1,6 @@
 #include "models/table/teacher.hpp"
 
 #include <algorithm>
-#include <string>
 #include <utility>
 
 namespace troupe::models {

@@ -1,6 +1,5 @@
 // Checks exchanges between the ranks of a tensor or sequence group: the parts of a slot that the ranks send, receive or
 // add cover the slot exactly once. The order of instructions around exchanges is checked in compute.cpp.
-#include <algorithm>
 
 #include "plan/check/extents.hpp"
 #include "plan/check/rules.hpp"

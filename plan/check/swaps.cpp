@@ -19,22 +19,17 @@ core::result<void> is_window(const rank_plan& p, uint32_t id, pool where, uint32
   return {};
 }
 
-core::result<void> states_move(const world& w, uint32_t rank, uint32_t g) {
+// Checks the swaps around an update of sub-group `g`: `in` reads the states that `update` needs, and `out` writes those
+// that it changes; none: there is no such swap.
+core::result<void> swaps_around(const world& w, uint32_t rank, uint32_t g, uint32_t in, uint32_t update, uint32_t out) {
   const rank_plan& p = *w.ranks[rank];
-  const roll& r = w.rolls[rank];
   const swap_block& b = p.blocks[g];
-  const uint32_t in = r.state_in[g], out = r.state_out[g], update = r[kind::update][g];
   const uint64_t read = states_read(*p.layout, b).bytes + part_offset(*p.layout, b, state_part::master);
   const uint64_t written = states_written(*p.layout, b).bytes;
-  if (w.taken == branch::skipped && !p.speculates(g)) {
-    if (out != none) return broken(p, out, "writes states that a skipped step does not change");
-    return {};
-  }
-  if (update == none) return broken(p, "nothing updates sub-group " + std::to_string(g));
   if ((in != none) != (read > 0) || (out != none) != (written > 0))
     return broken(p, update, "is not preceded and followed by exactly the swaps that its states need");
   if (b.swapped != 0) TROUPE_TRY(is_window(p, update, pool::states, g, extent_bytes(*p.layout, b)));
-  for (uint32_t id : {in, out}) {
+  for (const uint32_t id : {in, out}) {
     if (id == none) continue;
     if (p.instructions[id].slots.window != p.instructions[update].slots.window)
       return broken(p, id, "moves another window than the one that " + name(p, update) + " uses");
@@ -43,13 +38,23 @@ core::result<void> states_move(const world& w, uint32_t rank, uint32_t g) {
   }
   if (in != none) TROUPE_TRY(in_order(w, rank, in, update, "which reads what it changes"));
   if (out != none) TROUPE_TRY(in_order(w, rank, update, out, "which changes what it writes"));
-  if (in != none && b.holds(state_part::gradient)) {
-    const uint32_t bucket = p.layout->bucket_of[b.pieces.front().parameter];
-    const uint32_t last = r.gradient_out[bucket * p.options().accumulation + p.layout->last_micro(bucket)];
-    if (last == none) return broken(p, in, "reads gradients that are never written");
-    return in_order(w, rank, last, in, "which writes the gradients that it reads");
+  if (in == none || !b.holds(state_part::gradient)) return {};
+  const uint32_t bucket = p.layout->bucket_of[b.pieces.front().parameter];
+  const uint32_t last = w.rolls[rank].gradient_out[bucket * p.options().accumulation + p.layout->last_micro(bucket)];
+  if (last == none) return broken(p, in, "reads gradients that are never written");
+  return in_order(w, rank, last, in, "which writes the gradients that it reads");
+}
+
+core::result<void> states_move(const world& w, uint32_t rank, uint32_t g) {
+  const rank_plan& p = *w.ranks[rank];
+  const roll& r = w.rolls[rank];
+  const uint32_t out = r.state_out[g], update = r[kind::update][g];
+  if (w.taken == branch::skipped && !p.speculates(g)) {
+    if (out != none) return broken(p, out, "writes states that a skipped step does not change");
+    return {};
   }
-  return {};
+  if (update == none) return broken(p, "nothing updates sub-group " + std::to_string(g));
+  return swaps_around(w, rank, g, r.state_in[g], update, out);
 }
 
 // Checks the swaps of a `redo`, the update of sub-group `g` that a clipped step repeats: it has a window of its own,
@@ -57,37 +62,18 @@ core::result<void> states_move(const world& w, uint32_t rank, uint32_t g) {
 core::result<void> states_move_again(const world& w, uint32_t rank, uint32_t g) {
   const rank_plan& p = *w.ranks[rank];
   const roll& r = w.rolls[rank];
-  const swap_block& b = p.blocks[g];
   const uint32_t in = r.again_in[g], out = r.again_out[g], redo = r[kind::redo][g];
   if (redo == none) {
     for (const uint32_t id : {in, out})
       if (id != none) return broken(p, id, "moves states for an update that is not done again");
     return {};
   }
-  const uint64_t read = states_read(*p.layout, b).bytes + part_offset(*p.layout, b, state_part::master);
-  const uint64_t written = states_written(*p.layout, b).bytes;
-  if ((in != none) != (read > 0) || (out != none) != (written > 0))
-    return broken(p, redo, "is not preceded and followed by exactly the swaps that its states need");
-  if (b.swapped != 0) TROUPE_TRY(is_window(p, redo, pool::states, g, extent_bytes(*p.layout, b)));
-  if (written > 0 && second_place(*p.layout, b) < written)
+  TROUPE_TRY(swaps_around(w, rank, g, in, redo, out));
+  const uint64_t written = states_written(*p.layout, p.blocks[g]).bytes;
+  if (written > 0 && second_place(*p.layout, p.blocks[g]) < written)
     return broken(p, redo, "would read states that the update before it has written over");
-  for (const uint32_t id : {in, out}) {
-    if (id == none) continue;
-    if (p.instructions[id].slots.window != p.instructions[redo].slots.window)
-      return broken(p, id, "moves another window than the one that " + name(p, redo) + " uses");
-    if (p.instructions[id].bytes != (id == in ? read : written))
-      return broken(p, id, "moves the wrong number of bytes");
-  }
-  if (in != none) TROUPE_TRY(in_order(w, rank, in, redo, "which reads what it changes"));
-  if (out != none) {
-    TROUPE_TRY(in_order(w, rank, redo, out, "which changes what it writes"));
-    TROUPE_TRY(in_order(w, rank, r.state_out[g], out, "which writes the same place"));
-  }
-  if (in == none || !b.holds(state_part::gradient)) return {};
-  const uint32_t bucket = p.layout->bucket_of[b.pieces.front().parameter];
-  const uint32_t last = r.gradient_out[bucket * p.options().accumulation + p.layout->last_micro(bucket)];
-  if (last == none) return broken(p, in, "reads gradients that are never written");
-  return in_order(w, rank, last, in, "which writes the gradients that it reads");
+  if (out != none) return in_order(w, rank, r.state_out[g], out, "which writes the same place");
+  return {};
 }
 
 core::result<void> gradients_move(const world& w, uint32_t rank, uint32_t bucket) {

@@ -16,20 +16,6 @@ arithmetic_intensity intensity_of(const transformer_shape& shape) {
   return {tokens, tokens / 4, 24 * static_cast<double>(shape.width) * static_cast<double>(shape.checkpoint_every)};
 }
 
-double iteration_flops(const transformer_shape& shape) {
-  return 2.0 * 4 * static_cast<double>(shape.batch) * static_cast<double>(shape.sequence) *
-         static_cast<double>(layer_parameters(shape));
-}
-
-uint64_t layer_parameters(const transformer_shape& shape) { return 12 * shape.layers * shape.width * shape.width; }
-
-paper_memory memory_of(const transformer_shape& shape) {
-  const uint64_t tokens = shape.batch * shape.sequence;
-  return {20 * layer_parameters(shape), 2 * tokens * shape.width * shape.layers / shape.checkpoint_every,
-          4 * shape.width * 4 * shape.width,
-          tokens * shape.checkpoint_every * (16 * shape.width + 2 * shape.heads * shape.sequence)};
-}
-
 swap_volume swapped_by_deepspeed(uint64_t total_parameters, uint32_t ranks, uint32_t micro_batches) {
   const uint64_t p = total_parameters;
   return {(uint64_t{micro_batches} * 4 * p + 16 * p) / ranks, (12 * p + 2 * p + 4 * p) / ranks};

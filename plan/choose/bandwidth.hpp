@@ -8,7 +8,7 @@ namespace troupe::plan {
 
 /// A transformer and one iteration of it. Lengths in tokens, width in elements.
 struct transformer_shape {
-  uint64_t layers = 0, width = 0, heads = 0;
+  uint64_t width = 0;
   uint64_t batch = 1;             ///< sequences of one rank in one iteration
   uint64_t sequence = 0;          ///< tokens of a sequence
   uint64_t checkpoint_every = 1;  ///< number of layers between two kept activations
@@ -31,21 +31,6 @@ struct arithmetic_intensity {
   double activations = 0;  ///< flops per byte of kept activations
 };
 arithmetic_intensity intensity_of(const transformer_shape& shape);
-
-/// Flops of an iteration: 2 for a multiplication with an addition, and 4 passes (forward, its recomputation, and
-/// backward as two).
-double iteration_flops(const transformer_shape& shape);
-/// Number of parameters in the layers' matrices: 12 width^2 for each layer.
-uint64_t layer_parameters(const transformer_shape& shape);
-
-/// Bytes of the whole model, and of the working memory while it is computed.
-struct paper_memory {
-  uint64_t model_states = 0;  ///< bytes of the model's states: 20 for each parameter
-  uint64_t activation_checkpoints = 0;
-  uint64_t model_working = 0;       ///< bytes of the largest matrix and its gradient, in 16 bits
-  uint64_t activation_working = 0;  ///< bytes of all activations between two kept ones, while they are recomputed
-};
-paper_memory memory_of(const transformer_shape& shape);
 
 /// Bytes that DeepSpeed's swappers exchange with a disk for one rank and step, with everything on NVMe. 16-bit
 /// parameters are read for forward and backward of each micro-batch; master, two moments and gradient are read, then

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <string>
 
-#include "core/error.hpp"
 #include "core/model_table.hpp"
 
 namespace troupe::plan {

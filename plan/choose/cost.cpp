@@ -1,7 +1,6 @@
 #include "plan/choose/cost.hpp"
 
 #include <algorithm>
-#include <functional>
 #include <queue>
 #include <tuple>
 

@@ -98,14 +98,6 @@ std::string all_cold_stage3(const model_size& size, const machine_shape& shape) 
   return out;
 }
 
-std::string all_live_stage2(const core::model_table& table, const machine_shape& shape) {
-  return all_cold_stage2(size_of(table).total, shape);
-}
-
-std::string all_live_stage3(const core::model_table& table, const machine_shape& shape) {
-  return all_cold_stage3(size_of(table), shape);
-}
-
 uint64_t static_state_bytes(uint64_t total_parameters, uint32_t ranks, uint32_t stage) {
   constexpr std::array<uint64_t, 4> shared = {0, 12, 14, 16};  // [stage]: bytes of a parameter, of 16, that are sharded
   const uint64_t part = shared[stage];
@@ -114,11 +106,6 @@ uint64_t static_state_bytes(uint64_t total_parameters, uint32_t ranks, uint32_t 
 
 uint64_t static_bucket_bytes(uint64_t bucket_elements, uint64_t element_bytes, uint32_t stage, reduction reduced) {
   return bucket_elements * element_bytes * (reduced == reduction::overlapped && (stage == 1 || stage == 2) ? 2 : 1);
-}
-
-uint64_t swap_pool_bytes(uint64_t count, uint64_t elements, uint64_t element_bytes, uint32_t threads) {
-  const uint64_t grain = uint64_t{1024} * threads;
-  return count * ((elements * element_bytes + grain - 1) / grain * grain);
 }
 
 }  // namespace troupe::plan

@@ -55,10 +55,6 @@ estimated_needs estimate_stage3(const model_size& size, const machine_shape& sha
 std::string all_cold_stage2(uint64_t total_parameters, const machine_shape& shape);
 /// Returns DeepSpeed's table of estimates for stage 3, from the size of a model.
 std::string all_cold_stage3(const model_size& size, const machine_shape& shape);
-/// Returns DeepSpeed's table of estimates for stage 2, from a model's table.
-std::string all_live_stage2(const core::model_table& table, const machine_shape& shape);
-/// Returns DeepSpeed's table of estimates for stage 3, from a model's table.
-std::string all_live_stage3(const core::model_table& table, const machine_shape& shape);
 
 /// Bytes of the model states of one rank with Adam in mixed precision: 16 for a parameter. Stage 1 divides the
 /// optimizer's 12 bytes by the number of ranks, stage 2 also the 2 bytes of gradients, stage 3 all 16. The parameters
@@ -72,10 +68,5 @@ enum class reduction : uint8_t { awaited, overlapped };
 /// Bytes of the buffers that gradients are reduced in. At stages 1 and 2 there are two buffers if the reduction
 /// overlaps.
 uint64_t static_bucket_bytes(uint64_t bucket_elements, uint64_t element_bytes, uint32_t stage, reduction reduced);
-
-/// Bytes of DeepSpeed's page-locked swap buffers: `count` buffers of `elements` each, rounded up to 1024 bytes times
-/// `threads` (`aio.intra_op_parallelism`). `element_bytes` is 2 for parameters, 4 for optimizer states; for the latter,
-/// `elements` are those of the largest sub-group.
-uint64_t swap_pool_bytes(uint64_t count, uint64_t elements, uint64_t element_bytes, uint32_t threads);
 
 }  // namespace troupe::plan

@@ -1,8 +1,6 @@
 #include "plan/choose/fit.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <functional>
 #include <optional>
 #include <utility>
 

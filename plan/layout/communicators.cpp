@@ -1,7 +1,6 @@
 #include "plan/layout/communicators.hpp"
 
 #include <algorithm>
-#include <numeric>
 
 #include "plan/group_exchange.hpp"
 #include "plan/kinds.hpp"

@@ -5,7 +5,6 @@
 #include "core/math.hpp"
 #include "plan/layout/activation_extents.hpp"
 #include "plan/layout/layout.hpp"
-#include "plan/layout/rank_slices.hpp"
 #include "plan/layout/saves.hpp"
 #include "plan/layout/update_memory.hpp"
 

@@ -36,8 +36,8 @@ class rank_slices {
     if (!updates_all_) return of(parameter);
     return holds(parameter) ? slice{0, l_.table->parameters[parameter].numel()} : slice{};
   }
-  /// Returns the elements of a parameter that this rank keeps in the second copy of parameters (hpZ), as
-  /// job_layout::near_slice does.
+  /// Returns the elements of a parameter that this rank keeps in the second copy of parameters (hpZ); empty for a
+  /// parameter that is gathered for the whole step.
   [[nodiscard]] slice near(uint32_t parameter) const {
     if (!l_.options.has_near_copies() || l_.persistent[parameter] || !holds(parameter)) return {};
     return l_.near_partition.of(parameter, shard_ % l_.options.gathering.near);

@@ -89,11 +89,6 @@ slice saved_slices::of(uint32_t parameter) const {
   return {held.first + bytes.first / element_bytes, bytes.bytes / element_bytes};
 }
 
-slice saved_slice(const job_layout& l, uint32_t parameter, uint32_t rank) {
-  const rank_slices mine(l, rank);
-  return saved_slices(mine).of(parameter);
-}
-
 uint64_t staging_slot_bytes(const job_layout& l) {
   uint64_t state_bytes = 0;  // approximate bytes of states of one rank
   for (uint32_t q = 0; q < l.table->parameters.size(); ++q)

@@ -37,7 +37,6 @@ class saved_slices {
   const rank_slices& mine_;
   writer_share of_slices_, of_wholes_;
 };
-slice saved_slice(const job_layout& l, uint32_t parameter, uint32_t rank);
 
 /// Bytes of a block's slot in the staging memory, a multiple of save_grain_bytes; equal on all ranks.
 uint64_t staging_slot_bytes(const job_layout& l);

@@ -3,13 +3,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <set>
 #include <utility>
 #include <vector>
 
 #include "core/math.hpp"
-#include "core/tied_copies.hpp"
 #include "plan/layout/buckets.hpp"
 #include "plan/layout/communicators.hpp"
 #include "plan/layout/layout.hpp"

@@ -23,19 +23,18 @@ constexpr auto any = stage_placement::round_robin;
 constexpr auto folded = stage_placement::folded;
 
 constexpr std::array<named_schedule, 10> all = {{
-    {"gpipe", "", "all forward, then all backward", breadth_first_order, any, 0, false},
-    {"1f1b", "", "one forward, one backward; at most as many micro-batches in flight as ranks", one_f_one_b, any, 0,
-     false},
-    {"looped_bfs", "", "several chunks a rank, each for all micro-batches", breadth_first_order, any, 0, false},
+    {"gpipe", "", "all forward, then all backward", breadth_first_order, any, 0},
+    {"1f1b", "", "one forward, one backward; at most as many micro-batches in flight as ranks", one_f_one_b, any, 0},
+    {"looped_bfs", "", "several chunks a rank, each for all micro-batches", breadth_first_order, any, 0},
     {"interleaved_1f1b", "interleaved", "1F1B over several chunks a rank: less idle, more in flight", interleaved, any,
-     0, false},
-    {"zb_h1", "", "backward split in two; the memory of 1F1B, a third of its idle", zero_bubble, any, 0, true},
-    {"zb_h2", "", "backward split in two; no idle, twice the memory of 1F1B", zero_bubble_twice, any, 0, true},
-    {"zb1p", "interleaved_zero_bubble", "backward split in two, over several chunks a rank", zero_bubble, any, 0, true},
+     0},
+    {"zb_h1", "", "backward split in two; the memory of 1F1B, a third of its idle", zero_bubble, any, 0},
+    {"zb_h2", "", "backward split in two; no idle, twice the memory of 1F1B", zero_bubble_twice, any, 0},
+    {"zb1p", "interleaved_zero_bubble", "backward split in two, over several chunks a rank", zero_bubble, any, 0},
     {"zb_v", "zbv_zero_bubble", "backward split in two, stages folded; no idle, the memory of 1F1B on every rank",
-     zb_v_order, folded, 2, true},
-    {"dual_pipe_v", "", "stages folded, forward beside backward", dual_pipe_v_order, folded, 2, true},
-    {"forward_only", "", "no backward: evaluation", forward_only_order, any, 0, false},
+     zb_v_order, folded, 2},
+    {"dual_pipe_v", "", "stages folded, forward beside backward", dual_pipe_v_order, folded, 2},
+    {"forward_only", "", "no backward: evaluation", forward_only_order, any, 0},
 }};
 
 std::string plain(std::string_view name) {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <span>
-#include <string>
 #include <string_view>
 
 #include "core/error.hpp"
@@ -19,7 +18,6 @@ struct named_schedule {
   std::vector<action> (*order)(const pipeline_shape& s, uint32_t rank) = nullptr;
   stage_placement placement = stage_placement::round_robin;
   uint32_t chunks = 0;  ///< number of stages that each rank must have; 0: any number
-  bool splits_backward = false;
 };
 
 /// Returns all named schedules, in the order in which pages and errors list them.

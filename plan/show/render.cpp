@@ -1,10 +1,5 @@
 #include "plan/show/render.hpp"
 
-#include <algorithm>
-#include <utility>
-#include <vector>
-
-#include "core/text.hpp"
 #include "plan/memory_places.hpp"
 #include "plan/stage_place.hpp"
 
@@ -98,23 +93,6 @@ std::string mark_of(guard g) {
 }
 
 }  // namespace
-
-std::string aligned(const std::vector<std::vector<std::string>>& rows, const std::vector<bool>& right) {
-  std::vector<size_t> width(right.size(), 0);
-  for (const auto& r : rows)
-    for (size_t c = 0; c < r.size(); ++c) width[c] = std::max(width[c], r[c].size());
-  std::string out;
-  for (const auto& r : rows) {
-    std::string line;
-    for (size_t c = 0; c < r.size(); ++c) {
-      const std::string pad(width[c] - r[c].size(), ' ');
-      line += (c == 0 ? "" : "  ") + (right[c] ? pad + r[c] : r[c] + pad);
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    out += line + '\n';
-  }
-  return out;
-}
 
 std::string as_table(const rank_plan& p) {
   std::vector<row> rows{{"id", "lane", "what", "micro", "buffer", "bytes", "flops", "after"}};

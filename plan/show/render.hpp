@@ -3,8 +3,8 @@
 
 #include <span>
 #include <string>
-#include <vector>
 
+#include "core/text.hpp"
 #include "plan/choose/cost.hpp"
 #include "plan/rank_plan.hpp"
 
@@ -12,9 +12,7 @@ namespace troupe::plan {
 
 struct account;
 
-/// Returns lines of columns, each as wide as its widest cell. Columns with `right` are aligned to the right; no space
-/// follows the last cell.
-std::string aligned(const std::vector<std::vector<std::string>>& rows, const std::vector<bool>& right);
+using core::aligned;
 
 /// Returns one line per instruction in serial order, under a line of headings: id, lane, what, micro-batch, buffer
 /// (pool:offset+bytes), bytes moved, flops, ids it waits for. Guarded instructions have a '?'.

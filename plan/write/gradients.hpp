@@ -4,7 +4,6 @@
 #pragma once
 
 #include <deque>
-#include <utility>
 #include <vector>
 
 #include "plan/draft.hpp"

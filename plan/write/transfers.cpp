@@ -2,8 +2,6 @@
 
 #include <set>
 
-#include "plan/stages.hpp"
-
 namespace troupe::plan {
 namespace {
 

@@ -7,7 +7,6 @@
 
 #include <atomic>
 #include <cerrno>
-#include <system_error>
 #include <utility>
 
 #include "core/system_error.hpp"

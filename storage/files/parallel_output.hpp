@@ -10,7 +10,6 @@
 
 #include "core/error.hpp"
 #include "storage/files/atomic_file.hpp"
-#include "storage/files/progress.hpp"
 
 namespace troupe::storage {
 

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cstring>
 #include <latch>
-#include <memory>
 #include <random>
 #include <span>
 #include <system_error>

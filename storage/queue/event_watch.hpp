@@ -2,7 +2,6 @@
 // which waits for messages, of completed I/O. Owns the thread; the code that adds callbacks owns the descriptors.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <memory>
 

@@ -3,8 +3,6 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include <utility>
-
 #include "storage/queue/engines.hpp"
 
 namespace troupe::storage {

@@ -66,7 +66,7 @@ class busy_run {
       : config_(job_.config({"checkpoint={every_steps: 2" + more + "}", "output=" + (job_.folder() / "out").string()})),
         saved_(*config_, "", {},
                {[this](const std::string& line) { warnings_.push_back(line); },
-                [this](const apps::checkpoint_event& e) { hear(e); }}) {
+                [this](const actors::save_report& e) { hear(e); }}) {
     actors::session_options options;
     options.config = config_;
     options.hooks.on_saved = [this](const actors::save_report& r) { saved_.heard(r); };
@@ -107,7 +107,7 @@ class busy_run {
   apps::checkpoints& saved() { return saved_; }
 
  private:
-  void hear(const apps::checkpoint_event& e) {
+  void hear(const actors::save_report& e) {
     const auto inside = check_ok(checkpoint::read_manifest(storage::real_files(), e.folder));
     BOOST_TEST(inside->content.run.step == e.step);
     BOOST_TEST(checkpoint::step_of(e.folder.filename().string()).value_or(0) == e.step);

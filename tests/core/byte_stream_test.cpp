@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <variant>
 
 BOOST_AUTO_TEST_SUITE(byte_stream)
 
@@ -60,6 +61,18 @@ BOOST_AUTO_TEST_CASE(a_structure_comes_back_bit_for_bit) {
   BOOST_TEST(std::signbit(back->values[1]));
   BOOST_TEST((back->parts == was.parts && back->more == was.more));
   BOOST_TEST(as_bytes(*back) == bytes);
+}
+
+BOOST_AUTO_TEST_CASE(a_variant_comes_back_as_its_kind_and_an_unknown_kind_is_nothing) {
+  using either = std::variant<inner, outer, uint16_t>;
+  const auto back = from_bytes<either>(as_bytes(either(filled())));
+  BOOST_TEST_REQUIRE((back.has_value() && std::holds_alternative<outer>(*back)));
+  BOOST_TEST(as_bytes(std::get<outer>(*back)) == as_bytes(filled()));
+  const std::string number = as_bytes(either(uint16_t{513}));
+  BOOST_TEST(number == "\x02\x01\x02");
+  BOOST_TEST(std::get<uint16_t>(from_bytes<either>(number).value()) == 513);
+  for (const char* const bytes : {"", "\x02\x01", "\x02\x01\x02\x03", "\x03\x01\x02"})
+    BOOST_TEST_CONTEXT(bytes) BOOST_TEST(!from_bytes<either>(bytes).has_value());
 }
 
 BOOST_AUTO_TEST_CASE(bytes_that_end_early_or_late_are_nothing) {

@@ -123,14 +123,22 @@ struct results {
   std::vector<std::byte> y, dqkv;
 };
 
+/// Returns views of the queries, keys and values of tokens that store the three next to each other.
+template <class Byte>
+attention_operands<Byte> packed(const attention_sizes& s, Byte* qkv) {
+  const uint64_t stride = (s.heads + 2 * s.kv_heads) * s.head_width;
+  return {qkv, qkv + s.heads * s.head_width * core::size_of(s.type), stride, stride};
+}
+
 /// Runs forward and backward, with scratch memory full of NaN.
 results run(const attention_sizes& s, const attention_dropout& dropout, const std::byte* qkv, const std::byte* dy) {
   const uint64_t size = core::size_of(s.type), width = s.tokens * s.head_width * size;
   results out{std::vector<std::byte>(width * s.heads), std::vector<std::byte>(width * (s.heads + 2 * s.kv_heads))};
   std::vector<float> scratch(causal_attention_scratch(s), std::numeric_limits<float>::quiet_NaN());
-  causal_attention(s, dropout, qkv, out.y.data(), scratch);
+  const query_run all{0, s.tokens, 0};
+  partial_attention(s, dropout, packed(s, qkv), {&all, 1}, out.y.data(), scratch);
   scratch.assign(causal_attention_backward_scratch(s), std::numeric_limits<float>::quiet_NaN());
-  causal_attention_backward(s, dropout, qkv, dy, out.dqkv.data(), scratch);
+  partial_attention_backward(s, dropout, packed(s, qkv), {&all, 1}, dy, packed(s, out.dqkv.data()), scratch);
   return out;
 }
 

@@ -5,7 +5,6 @@
 #include <limits>
 #include <vector>
 
-#include "kernels/compress/fake_quantise.hpp"
 #include "kernels/compress/snip_momentum.hpp"
 #include "kernels/optimizer/loss_scaler.hpp"
 #include "kernels/optimizer/optimizer.hpp"
@@ -102,63 +101,6 @@ BOOST_AUTO_TEST_CASE(an_update_of_views_that_share_memory_is_refused_and_writes_
   BOOST_TEST(memory == std::vector<float>(64, 1.0F), boost::test_tools::per_element());
   BOOST_TEST(with([&](auto& p) { p.copy = bytes(at + 32); }).has_value());  // the views are adjacent, but none overlaps
   BOOST_TEST(with([&](auto& p) { p.moments[0] = at + 40; }).has_value());
-}
-
-BOOST_AUTO_TEST_CASE(a_result_that_shares_memory_with_what_is_read_is_refused_and_not_written) {
-  std::vector<float> memory(32, 1.5F);
-  auto* const at = reinterpret_cast<std::byte*>(memory.data());
-  const auto bytes_at = [&](size_t element) { return at + element * sizeof(float); };
-  const grouped_values two{at, core::dtype::f32, 2, 4}, one{at, core::dtype::f32, 1, 8};
-  const quantiser grid, binary{quantiser_kind::binary, 1};
-  const std::span ranges(reinterpret_cast<value_range<double>*>(bytes_at(4)), 2);
-  const std::string values_and = "quantised values: wanted views that overlap nowhere in memory, got values and ";
-  std::vector<value_range<double>> elsewhere(2);
-  for (const size_t element : {1, 4, 7}) {
-    refused(fake_quantise(two, grid, bytes_at(element)), values_and + "the result that share bytes");
-    refused(fake_quantise_within(two, grid, elsewhere, bytes_at(element)), values_and + "the result that");
-    refused(fake_quantise_by_sums(one, binary, {}, {}, bytes_at(element)), values_and + "the result that");
-  }
-  refused(group_ranges(two, ranges), values_and + "ranges that share bytes");
-  refused(fake_quantise_within(two, grid, ranges, at), "got ranges and the result that share bytes");
-  std::vector<float> scores(16, 0.5F);
-  const std::span score(scores);
-  refused(add_saliency(score.first(8), score.subspan(7, 8), std::span(memory).first(8)),
-          "scores of pruning: wanted views that overlap nowhere in memory, got scores and a weight that share bytes");
-  refused(add_saliency(score.first(8), std::span(memory).first(8), score.first(8)), "got scores and a gradient that");
-  const pruned_matrix matrix{4, 4, {2, 2}};
-  refused(snip_mask(matrix, score, 0.5, std::span(reinterpret_cast<uint8_t*>(scores.data()) + 8, 16)),
-          "a mask of pruning: wanted views that overlap nowhere in memory, got scores and the mask that share bytes");
-  BOOST_TEST(memory == std::vector<float>(32, 1.5F), boost::test_tools::per_element());
-  BOOST_TEST(scores == std::vector<float>(16, 0.5F), boost::test_tools::per_element());
-  BOOST_TEST(fake_quantise(two, grid, at).has_value());  // quantising in place is allowed
-  BOOST_TEST(fake_quantise(two, grid, bytes_at(8)).has_value());
-  BOOST_TEST(add_saliency(score.first(8), score.subspan(8), score.subspan(8)).has_value());
-}
-
-BOOST_AUTO_TEST_CASE(values_without_memory_bits_or_ranges_are_not_quantised) {
-  std::vector<float> x(8, 1.5F), y(8);
-  const auto* const in = reinterpret_cast<const std::byte*>(x.data());
-  auto* const out = reinterpret_cast<std::byte*>(y.data());
-  const grouped_values two{in, core::dtype::f32, 2, 4}, one{in, core::dtype::f32, 1, 8};
-  const quantiser grid, binary{quantiser_kind::binary, 1};
-  std::vector<value_range<double>> ranges(3);
-  refused(fake_quantise({nullptr, core::dtype::f32, 2, 4}, grid, out), "2 groups of 4 values, got none");
-  refused(fake_quantise(two, grid, nullptr), "a place for the result");
-  refused(fake_quantise({in, core::dtype::i32, 2, 4}, grid, out), "values of a floating type");
-  for (const uint32_t bits : {0U, 17U, 4'000'000'000U})
-    refused(fake_quantise(two, {quantiser_kind::symmetric, bits}, out), "1 to 16 bits, got " + std::to_string(bits));
-  refused(fake_quantise_within(two, grid, ranges, out), "one for each of 2 groups, got 3");
-  refused(fake_quantise_within(two, grid, {}, out), "one for each of 2 groups, got 0");
-  refused(fake_quantise_within(two, binary, std::span(ranges).first(2), out), "a quantiser with a grid");
-  refused(group_ranges(two, ranges), "a range for each, got 2 groups of 4 and 3 ranges");
-  refused(group_ranges({in, core::dtype::f32, 2, 0}, std::span(ranges).first(2)), "groups of at least one value");
-  refused(sum_above(two, 0), "one group, or a part of one, got 2");
-  refused(sum_above({nullptr, core::dtype::f32, 1, 8}, 0), "got none");
-  refused(fake_quantise_by_sums(one, grid, {}, {}, out), "a ternary or binary quantiser");
-  refused(fake_quantise_by_sums(two, binary, {}, {}, out), "one group, or a part of one");
-  BOOST_TEST(y == std::vector<float>(8), boost::test_tools::per_element());
-  BOOST_TEST(fake_quantise({}, grid, nullptr).has_value());
-  BOOST_TEST(fake_quantise(two, grid, out).has_value());
 }
 
 BOOST_AUTO_TEST_CASE(scores_and_masks_of_another_size_are_refused) {

@@ -58,8 +58,8 @@ BOOST_AUTO_TEST_CASE(every_call_is_itself_behind_its_bytes) {
   opening.load.changed_seed = opening.load.changed_data = opening.load.has_names = true;
   opening.load.names = {{"w", "encoder.w"}, {"b", std::nullopt}};
   opening.passes.emplace();
-  opening.passes->kept_units = {1, 3};
-  opening.passes->gathering.hidden.flops = 2.5;
+  opening.passes->of_step.kept_units = {1, 3};
+  opening.passes->of_step.gathering.hidden.flops = 2.5;
   opening.schedule.emplace();
   opening.schedule->push_back({7, {"prefetch"}, false, 2});
   opening.load.left_out = {{3, 4, true, {{8, 16}, {20, 24}}}, {6, 6, false, {{28, 32}}}};
@@ -70,7 +70,8 @@ BOOST_AUTO_TEST_CASE(every_call_is_itself_behind_its_bytes) {
   BOOST_TEST((load.load_from_fp32_weights == false && load.changed_seed && load.changed_data && !load.changed_batch));
   BOOST_TEST((load.left_out == opening.load.left_out));
   BOOST_TEST((load.names.size() == 2 && load.names[0].name == "encoder.w" && !load.names[1].name));
-  BOOST_TEST((o.passes->kept_units == opening.passes->kept_units && o.passes->gathering == opening.passes->gathering));
+  BOOST_TEST((o.passes->of_step.kept_units == opening.passes->of_step.kept_units &&
+              o.passes->of_step.gathering == opening.passes->of_step.gathering));
   BOOST_TEST((o.schedule->size() == 1 && o.schedule->front().tried_steps == 2));
   BOOST_TEST(!behind_bytes(opening_call{}).costs.has_value());
 

@@ -129,8 +129,10 @@ struct save_rig {
 
  private:
   void fill(const rank_memory& m, const plan::rank_plan& p) const {
+    const plan::rank_slices mine(*p.layout, p.rank);
+    const plan::saved_slices saved(mine);
     for (uint32_t q = 0; q < p.table().parameters.size(); ++q) {
-      const plan::slice held = plan::saved_slice(*p.layout, q, p.rank);
+      const plan::slice held = saved.of(q);
       std::vector<uint32_t> parts{p.layout->trains(q) ? plan::saved_weights : plan::saved_frozen};
       if (p.layout->trains(q)) parts.insert(parts.end(), {plan::saved_moment, plan::saved_moment + 1});
       for (uint32_t part : parts) {

@@ -11,9 +11,8 @@ namespace {
 constexpr double gigabyte = 1e9, v100 = 70e12;
 const auto close = boost::test_tools::tolerance(1e-9);
 
-/// A model of a trillion parameters: 128 layers of width 25600, sequences of 1024.
-constexpr transformer_shape trillion{
-    .layers = 128, .width = 25600, .heads = 256, .batch = 1, .sequence = 1024, .checkpoint_every = 1};
+/// A model of a trillion parameters, in 128 layers of width 25600, and one sequence of it.
+constexpr transformer_shape trillion{.width = 25600, .batch = 1, .sequence = 1024, .checkpoint_every = 1};
 
 }  // namespace
 
@@ -42,27 +41,6 @@ BOOST_AUTO_TEST_CASE(the_papers_readings_of_its_curves_follow) {
   BOOST_TEST(transfer_efficiency(intensity_of(narrow).activations, 2 * gigabyte, v100) > 0.5);
   narrow.checkpoint_every = 3;
   BOOST_TEST(intensity_of(narrow).activations == 24.0 * 2048 * 3, close);
-}
-
-BOOST_AUTO_TEST_CASE(intensities_are_the_flops_over_the_bytes_that_they_stand_for) {
-  auto x = trillion;
-  x.batch = 3;
-  x.checkpoint_every = 2;
-  const auto p = static_cast<double>(layer_parameters(x));
-  const auto n = intensity_of(x);
-  BOOST_TEST(iteration_flops(x) / (2 * 4 * p) == n.parameters, close);
-  BOOST_TEST(iteration_flops(x) / (2 * 16 * p) == n.optimizer, close);
-  BOOST_TEST(iteration_flops(x) / (2 * static_cast<double>(memory_of(x).activation_checkpoints)) == n.activations,
-             close);
-}
-
-BOOST_AUTO_TEST_CASE(a_trillion_parameters_have_twenty_terabytes_of_states) {
-  const auto m = memory_of(trillion);
-  BOOST_TEST(layer_parameters(trillion) == 12ULL * 128 * 25600 * 25600);
-  BOOST_TEST(m.model_states == 240ULL * 128 * 25600 * 25600);
-  BOOST_TEST(m.activation_checkpoints == 2ULL * 1024 * 25600 * 128);
-  BOOST_TEST(m.model_working == 16ULL * 25600 * 25600);
-  BOOST_TEST(m.activation_working == 1024ULL * (16 * 25600 + 2 * 256 * 1024));
 }
 
 BOOST_AUTO_TEST_CASE(deepspeeds_swap_traffic_grows_with_micro_batches_only_by_reads_of_parameters) {

@@ -2,6 +2,8 @@
 // its elements while they are still in the cache.
 #include "kernels/compress/fake_quantise.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -333,7 +335,7 @@ tl::unexpected<core::error> wanted(const std::string& what) {
 core::result<void> check(const grouped_values& x) {
   if (!is_float(x.type)) return wanted("values of a floating type, got " + std::string(core::name_of(x.type)));
   if (x.x == nullptr && x.groups > 0 && x.group_size > 0)
-    return wanted(std::to_string(x.groups) + " groups of " + std::to_string(x.group_size) + " values, got none");
+    return wanted(fmt::format("{} groups of {} values, got none", x.groups, x.group_size));
   return {};
 }
 
@@ -346,7 +348,7 @@ core::result<void> check_call(const grouped_values& x, const quantiser& q, const
                               std::span<const value_range<double>> ranges = {}) {
   TROUPE_TRY(check(x));
   if (q.bits == 0 || q.bits > max_quantiser_bits)
-    return wanted("1 to " + std::to_string(max_quantiser_bits) + " bits, got " + std::to_string(q.bits));
+    return wanted(fmt::format("1 to {} bits, got {}", max_quantiser_bits, q.bits));
   if (y == nullptr && x.groups > 0 && x.group_size > 0) return wanted("a place for the result, got none");
   const memory_view values = view_of_values(x), result{"the result", y, values.bytes, true};
   const memory_view both[] = {values, result}, known[] = {view_of("ranges", ranges), result};
@@ -358,13 +360,13 @@ core::result<void> check_call(const grouped_values& x, const quantiser& q, const
 core::result<void> check_ranges(const grouped_values& x, const quantiser& q, size_t ranges) {
   if (!q.has_grid()) return wanted("a quantiser with a grid beside ranges, got ternary or binary");
   if (ranges == 1 || ranges == x.groups) return {};
-  return wanted("one range, or one for each of " + std::to_string(x.groups) + " groups, got " + std::to_string(ranges));
+  return wanted(fmt::format("one range, or one for each of {} groups, got {}", x.groups, ranges));
 }
 
 core::result<void> check_sums(const grouped_values& x) {
   TROUPE_TRY(check(x));
   if (x.groups == 1) return {};
-  return wanted("one group, or a part of one, got " + std::to_string(x.groups));
+  return wanted(fmt::format("one group, or a part of one, got {}", x.groups));
 }
 
 void run(const quantise_call& call, bool with_vectors) {
@@ -449,8 +451,8 @@ void fake_quantise_by_sums_unchecked(const grouped_values& x, const quantiser& q
 core::result<void> group_ranges(const grouped_values& x, std::span<value_range<double>> out) {
   TROUPE_TRY(check(x));
   if (out.size() != x.groups || x.group_size == 0)
-    return wanted("groups of at least one value and a range for each, got " + std::to_string(x.groups) + " groups of " +
-                  std::to_string(x.group_size) + " and " + std::to_string(out.size()) + " ranges");
+    return wanted(fmt::format("groups of at least one value and a range for each, got {} groups of {} and {} ranges",
+                              x.groups, x.group_size, out.size()));
   const memory_view all[] = {view_of_values(x), view_of("ranges", out)};
   TROUPE_TRY(check_apart(call_name, all));
   group_ranges_unchecked(x, out);

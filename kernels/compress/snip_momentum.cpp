@@ -1,17 +1,16 @@
 #include "kernels/compress/snip_momentum.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <string>
 
 #include "core/text.hpp"
 #include "kernels/base/memory_views.hpp"
 #include "kernels/compress/pruning.hpp"
 
 namespace troupe::kernels {
-
-using std::to_string;
 
 core::result<prune_block> prune_block_from(std::string_view text) {
   prune_block out;
@@ -26,12 +25,11 @@ core::result<prune_block> prune_block_from(std::string_view text) {
 
 core::result<void> check(const pruned_matrix& m) {
   if (m.block.rows == 0 || m.block.columns == 0)
-    return fail(error_kind::bad_input, "wanted blocks of at least one row and one column, got " +
-                                           to_string(m.block.rows) + " x " + to_string(m.block.columns));
+    return fail(error_kind::bad_input, fmt::format("wanted blocks of at least one row and one column, got {} x {}",
+                                                   m.block.rows, m.block.columns));
   if (m.rows % m.block.rows == 0 && m.columns % m.block.columns == 0) return {};
-  return fail(error_kind::bad_input, "blocks of " + to_string(m.block.rows) + " x " + to_string(m.block.columns) +
-                                         " do not divide a weight of " + to_string(m.rows) + " x " +
-                                         to_string(m.columns));
+  return fail(error_kind::bad_input, fmt::format("blocks of {} x {} do not divide a weight of {} x {}", m.block.rows,
+                                                 m.block.columns, m.rows, m.columns));
 }
 
 core::result<void> check(const prune_schedule& s) {
@@ -39,7 +37,7 @@ core::result<void> check(const prune_schedule& s) {
     return fail(error_kind::bad_input, "wanted a dense ratio between 0 and 1, got " + core::number_text(s.dense_ratio));
   if (s.end < s.begin)
     return fail(error_kind::bad_input,
-                "pruning would end at step " + to_string(s.end) + ", before it begins at step " + to_string(s.begin));
+                fmt::format("pruning would end at step {}, before it begins at step {}", s.end, s.begin));
   if (s.stride == 0) return fail(error_kind::bad_input, "wanted a pruning interval of at least 1 step, got 0");
   return {};
 }
@@ -60,9 +58,9 @@ bool prune_schedule::is_turn(uint64_t step) const {
 core::result<void> add_saliency(std::span<float> scores, std::span<const float> weight,
                                 std::span<const float> gradient) {
   if (scores.size() != weight.size() || scores.size() != gradient.size())
-    return fail(error_kind::bad_input, "a weight and a gradient for each of " + to_string(scores.size()) +
-                                           " scores were wanted, got " + to_string(weight.size()) + " and " +
-                                           to_string(gradient.size()));
+    return fail(error_kind::bad_input,
+                fmt::format("a weight and a gradient for each of {} scores were wanted, got {} and {}", scores.size(),
+                            weight.size(), gradient.size()));
   const memory_view all[] = {view_of("scores", scores), view_of("a weight", weight), view_of("a gradient", gradient)};
   TROUPE_TRY(check_apart("scores of pruning", all));
   for (size_t i = 0; i < scores.size(); ++i) scores[i] = snip_momentum * scores[i] + std::fabs(weight[i] * gradient[i]);
@@ -72,8 +70,8 @@ core::result<void> add_saliency(std::span<float> scores, std::span<const float> 
 core::result<std::vector<float>> block_scores(const pruned_matrix& m, std::span<const float> scores) {
   TROUPE_TRY(check(m));
   if (scores.size() != m.rows * m.columns)
-    return fail(error_kind::bad_input, "a score for each of " + to_string(m.rows) + " x " + to_string(m.columns) +
-                                           " elements was wanted, got " + to_string(scores.size()));
+    return fail(error_kind::bad_input, fmt::format("a score for each of {} x {} elements was wanted, got {}", m.rows,
+                                                   m.columns, scores.size()));
   std::vector<float> out;
   for (uint64_t r = 0; r < m.rows; r += m.block.rows)
     for (uint64_t c = 0; c < m.columns; c += m.block.columns) {
@@ -89,9 +87,9 @@ core::result<void> snip_mask(const pruned_matrix& m, std::span<const float> scor
                              std::span<uint8_t> keep) {
   TROUPE_ASSIGN(const auto of_blocks, block_scores(m, scores));
   if (keep.size() != scores.size() || !(sparsity >= 0 && sparsity <= 1))
-    return fail(error_kind::bad_input, "a mask of " + to_string(scores.size()) +
-                                           " elements and a sparsity from 0 to 1 were wanted, got " +
-                                           to_string(keep.size()) + " and " + core::number_text(sparsity));
+    return fail(error_kind::bad_input,
+                fmt::format("a mask of {} elements and a sparsity from 0 to 1 were wanted, got {} and {}",
+                            scores.size(), keep.size(), core::number_text(sparsity)));
   const memory_view all[] = {view_of("scores", scores), view_of("the mask", keep)};
   TROUPE_TRY(check_apart("a mask of pruning", all));
   const uint64_t blocks = m.blocks();

@@ -1,5 +1,7 @@
 #include "kernels/optimizer/checked_halves.hpp"
 
+#include <fmt/format.h>
+
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,9 +27,8 @@ core::result<void> checked_prepare(const lamb_options& options, const optimizer_
   TROUPE_TRY(check_options(lamb_first, options));
   const uint64_t blocks = core::div_up(piece.count, core::partition_grain);
   if (weight_sums.size() != blocks || update_sums.size() != blocks)
-    return core::refused(std::string(lamb_first) + ": wanted " + std::to_string(blocks) +
-                         " sums of weights and of updates, got " + std::to_string(weight_sums.size()) + " and " +
-                         std::to_string(update_sums.size()));
+    return core::refused(fmt::format("{}: wanted {} sums of weights and of updates, got {} and {}", lamb_first, blocks,
+                                     weight_sums.size(), update_sums.size()));
   const views_of_piece has{.writes_masters = false, .moments = 2, .copy = false};
   TROUPE_TRY(check_piece(lamb_first, step, piece, has,
                          {view_of("sums of weights", weight_sums), view_of("sums of updates", update_sums)}));
@@ -75,12 +76,9 @@ core::result<void> checked_orthogonalise(std::span<T> matrix, uint64_t rows, uin
     return core::refused(std::string(newton_schulz_call) + ": wanted " + what);
   };
   const bool is_whole = cols == 0 ? matrix.empty() : matrix.size() % cols == 0 && matrix.size() / cols == rows;
-  if (!is_whole)
-    return wanted(std::to_string(rows) + " x " + std::to_string(cols) + " elements, got " +
-                  std::to_string(matrix.size()));
+  if (!is_whole) return wanted(fmt::format("{} x {} elements, got {}", rows, cols, matrix.size()));
   if (scratch.size() < orthogonalise_scratch(rows, cols))
-    return wanted("scratch of " + std::to_string(orthogonalise_scratch(rows, cols)) + " elements, got " +
-                  std::to_string(scratch.size()));
+    return wanted(fmt::format("scratch of {} elements, got {}", orthogonalise_scratch(rows, cols), scratch.size()));
   const memory_view all[] = {view_of("the matrix", matrix), view_of("scratch", scratch)};
   TROUPE_TRY(check_apart(newton_schulz_call, all));
   orthogonalise_unchecked(matrix, rows, cols, steps, scratch);

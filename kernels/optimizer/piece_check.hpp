@@ -1,6 +1,8 @@
 // The check of a call that updates a piece of a parameter: its memory, its types and the numbers of the step.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <array>
 #include <cmath>
 #include <initializer_list>
@@ -42,8 +44,8 @@ core::result<void> check_piece(std::string_view call, const optimizer_step& step
                                const views_of_piece& has, std::initializer_list<memory_view> more = {}) {
   const auto wanted = [&](const std::string& what) { return core::refused(std::string(call) + ": wanted " + what); };
   if (step.step == 0 || !std::isfinite(step.gradient_scale))
-    return wanted("a step from 1 on and a finite factor on the gradient, got step " + std::to_string(step.step) +
-                  " and " + core::number_text(step.gradient_scale));
+    return wanted(fmt::format("a step from 1 on and a finite factor on the gradient, got step {} and {}", step.step,
+                              core::number_text(step.gradient_scale)));
   if (!std::isfinite(step.lr)) return wanted("a finite learning rate, got " + core::number_text(step.lr));
   if (piece.count == 0) return {};
   const bool lacks_masters = has.masters && piece.master == nullptr;
@@ -52,8 +54,7 @@ core::result<void> check_piece(std::string_view call, const optimizer_step& step
                   (has.gradient ? "a gradient" : "") + ", got none");
   for (size_t k = 0; k < has.moments; ++k)
     if (piece.moments[k] == nullptr)
-      return wanted(std::to_string(has.moments) + (has.moments == 1 ? " moment" : " moments") + ", got " +
-                    std::to_string(k));
+      return wanted(fmt::format("{}{}, got {}", has.moments, has.moments == 1 ? " moment" : " moments", k));
   for (const auto& view : more)
     if (view.begin == nullptr) return wanted(std::string(view.name) + ", got none");
   if (has.gradient && !is_gradient_type<State>(piece.gradient_dtype))

@@ -1,5 +1,7 @@
 #include "cluster/messages.hpp"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <utility>
 
@@ -80,9 +82,9 @@ core::result<message> decode(std::string_view bytes) {
   in(index);
   message out;
   if (!in.is_good() || !read_as(index, in, out))
-    return core::fail(core::error_kind::mismatch, "a message between processes: wanted one of " +
-                                                      std::to_string(names.size()) + " kinds, got " +
-                                                      std::to_string(bytes.size()) + " bytes that are none");
+    return core::fail(core::error_kind::mismatch,
+                      fmt::format("a message between processes: wanted one of {} kinds, got {} bytes that are none",
+                                  names.size(), bytes.size()));
   return out;
 }
 

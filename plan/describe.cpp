@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "plan/group_exchange.hpp"
 #include "plan/kinds.hpp"
 #include "plan/rank_plan.hpp"
@@ -49,7 +51,7 @@ void append_piece(std::string& out, const job_layout& l, const instruction& x) {
   if (x.kind != kind::forward && x.kind != kind::multiply && (x.kind != kind::exchange || x.again)) return;
   const uint32_t pieces = exchange_of(l, x.subject, x.segment, x.use).pieces;
   if (pieces > 1)
-    out.append(", piece ").append(std::to_string(x.piece + 1)).append(" of ").append(std::to_string(pieces));
+    out.append(", piece ").append(fmt::to_string(x.piece + 1)).append(" of ").append(fmt::to_string(pieces));
 }
 
 /// Appends the name of an operation's subject, if it has one.
@@ -71,14 +73,14 @@ void append_subject(std::string& out, const rank_plan& p, const operation& x) {
       out += tied_name(*p.layout, x.subject);
       break;
     case subject_type::sub_group:
-      out.append("sub-group ").append(std::to_string(x.subject));
+      out.append("sub-group ").append(fmt::to_string(x.subject));
       break;
     case subject_type::matrix_set:
       out += p.layout->matrix_sets[x.subject].name;
       break;
     case subject_type::publish_set:
     case subject_type::snapshot:
-      out += std::to_string(x.subject);
+      out += fmt::to_string(x.subject);
       break;
     case subject_type::nothing:
     case subject_type::of_swap:
@@ -115,7 +117,7 @@ std::string rank_plan::describe(uint32_t id) const {
   if (of_unit) append_segment(out, *this, x);
   if (x.again) out.append(", again");
   if (of_unit) append_piece(out, *layout, x);
-  if (options().accumulation > 1) out.append(", micro ").append(std::to_string(x.micro));
+  if (options().accumulation > 1) out.append(", micro ").append(fmt::to_string(x.micro));
   if (row.subject == subject_type::gather_set) out += x.use == use::forward ? ", forward" : ", backward";
   if (x.near) out += x.kind == kind::gather ? ", from the second copy" : ", into the second copy";
   return out;

@@ -1,6 +1,8 @@
 // Checks updates that need values of a whole parameter, such as its norm (LAMB) or its matrix (Muon): the instructions
 // that prepare, exchange and use such a value exist exactly where they are needed, and each starts after the one whose
 // result it reads.
+#include <fmt/format.h>
+
 #include "plan/check/rules.hpp"
 #include "plan/layout/matrices.hpp"
 
@@ -19,7 +21,7 @@ core::result<void> is_prepared(const world& w, uint32_t rank, uint32_t g) {
   const rank_plan& p = *w.ranks[rank];
   const roll& r = w.rolls[rank];
   const bool wanted = p.sub_groups[g].need != update_need::elements;
-  TROUPE_TRY(there(p, r.prepare[g], wanted, "prepares sub-group " + std::to_string(g)));
+  TROUPE_TRY(there(p, r.prepare[g], wanted, fmt::format("prepares sub-group {}", g)));
   if (!wanted) return {};
   TROUPE_TRY(in_order(w, rank, r.vote, r.prepare[g], "which says whether and how to"));
   return in_order(w, rank, r.prepare[g], r.update[g], "which prepares it");

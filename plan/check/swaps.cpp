@@ -1,6 +1,8 @@
 // Checks states in swap files: the states of a sub-group are read into a window (a slot in host memory) before their
 // update and written from it afterwards, and no extent of the file is read while it is written. States whose update may
 // be undone are written to a second place in the file.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <vector>
 
@@ -30,7 +32,7 @@ core::result<void> states_move(const world& w, uint32_t rank, uint32_t g) {
     if (out != none) return broken(p, out, "writes states that a skipped step does not change");
     return {};
   }
-  if (update == none) return broken(p, "nothing updates sub-group " + std::to_string(g));
+  if (update == none) return broken(p, fmt::format("nothing updates sub-group {}", g));
   if ((in != none) != (read > 0) || (out != none) != (written > 0))
     return broken(p, update, "is not preceded and followed by exactly the swaps that its states need");
   if (b.swapped != 0) TROUPE_TRY(is_window(p, update, pool::states, g, extent_bytes(*p.layout, b)));

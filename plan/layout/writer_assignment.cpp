@@ -1,5 +1,7 @@
 #include "plan/layout/writer_assignment.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string>
 
@@ -13,14 +15,12 @@ core::result<void> check(const writer_layout& l) {
   if (l.ranks == 0 || l.tensor == 0 || l.pipeline == 0 || l.machines == 0 || l.experts == 0)
     return bad("wanted at least one rank, machine and expert degree, and degrees of at least 1");
   if (l.ranks % (uint64_t{l.tensor} * l.pipeline) != 0)
-    return bad("wanted ranks that the degrees divide, got " + std::to_string(l.ranks) + " ranks of " +
-               std::to_string(l.tensor) + " tensor by " + std::to_string(l.pipeline) + " pipeline");
+    return bad(fmt::format("wanted ranks that the degrees divide, got {} ranks of {} tensor by {} pipeline", l.ranks,
+                           l.tensor, l.pipeline));
   if (l.ranks % l.experts != 0)
-    return bad("wanted ranks that the expert degree divides, got " + std::to_string(l.ranks) + " and " +
-               std::to_string(l.experts));
+    return bad(fmt::format("wanted ranks that the expert degree divides, got {} and {}", l.ranks, l.experts));
   if (l.machines > l.ranks)
-    return bad("wanted no more machines than ranks, got " + std::to_string(l.machines) + " and " +
-               std::to_string(l.ranks));
+    return bad(fmt::format("wanted no more machines than ranks, got {} and {}", l.machines, l.ranks));
   return {};
 }
 
@@ -145,7 +145,7 @@ core::result<std::optional<writer_share>> assigned_share(const writer_layout& l,
   TROUPE_TRY(check(l));
   if (rank >= l.ranks)
     return core::fail(core::error_kind::bad_input,
-                      "writers: wanted one of " + std::to_string(l.ranks) + " ranks, got rank " + std::to_string(rank));
+                      fmt::format("writers: wanted one of {} ranks, got rank {}", l.ranks, rank));
   shares out(l.ranks);
   if (shares_all(l))
     share_among_all(l, out);
@@ -157,9 +157,11 @@ core::result<std::optional<writer_share>> assigned_share(const writer_layout& l,
 core::result<shares> assign_expert_writers(const writer_layout& l) {
   TROUPE_TRY(check(l));
   if (l.tensor * l.pipeline != 1)
-    return core::fail(core::error_kind::bad_input,
-                      "writers: experts are shared out under data parallelism alone, got degrees of " +
-                          std::to_string(l.tensor) + " tensor by " + std::to_string(l.pipeline) + " pipeline");
+    return core::fail(
+        core::error_kind::bad_input,
+        fmt::format(
+            "writers: experts are shared out under data parallelism alone, got degrees of {} tensor by {} pipeline",
+            l.tensor, l.pipeline));
   if (l.experts == 1) return assign_writers(l);
   shares out(l.ranks);
   const auto on = resources_of(l);

@@ -1,5 +1,7 @@
 #include "actors/processes/calls.hpp"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "core/byte_stream.hpp"
@@ -81,8 +83,8 @@ template <class T>
 core::result<T> decoded(std::string_view bytes, const char* what) {
   auto out = core::from_bytes<T>(bytes);
   if (!out)
-    return core::fail(core::error_kind::mismatch, std::string("processes: wanted ") + what + ", got " +
-                                                      std::to_string(bytes.size()) + " other bytes");
+    return core::fail(core::error_kind::mismatch,
+                      fmt::format("processes: wanted {}, got {} other bytes", what, bytes.size()));
   return std::move(*out);
 }
 
@@ -95,7 +97,7 @@ core::result<peer_call> call_of(std::string_view bytes) {
 template <size_t... I>
 core::result<peer_call> nth_call(size_t n, std::string_view bytes, std::index_sequence<I...> /*kinds*/) {
   core::result<peer_call> out =
-      core::fail(core::error_kind::mismatch, "processes: wanted a call, got kind " + std::to_string(n));
+      core::fail(core::error_kind::mismatch, fmt::format("processes: wanted a call, got kind {}", n));
   ((n == I ? void(out = call_of<std::variant_alternative_t<I, peer_call>>(bytes)) : void()), ...);
   return out;
 }

@@ -238,7 +238,7 @@ class training {
               : fmt::format("is 0 from step {} of {} on", end, config_.steps);
     report_.warn(given_.where(key), std::string(key),
                  fmt::format("the learning rate {}; set it to {} to span the whole run", what,
-                             falls_to_0 ? std::to_string(config_.steps) : "auto"));
+                             falls_to_0 ? fmt::to_string(config_.steps) : "auto"));
     return true;
   }
 

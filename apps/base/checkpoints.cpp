@@ -303,7 +303,7 @@ std::string checkpoints::tag_of(uint64_t step) const {
   std::string out;
   for (std::string_view rest = when_.tag; !rest.empty();) {
     const bool here = rest.starts_with(place);
-    out += here ? std::to_string(step) : std::string(1, rest.front());
+    out += here ? fmt::to_string(step) : std::string(1, rest.front());
     rest.remove_prefix(here ? place.size() : 1);
   }
   return out;

@@ -31,7 +31,7 @@ std::string ask(const std::string& question, const std::string& otherwise) {
 }
 
 core::result<uint64_t> ask_number(const std::string& question, uint64_t otherwise) {
-  const std::string answer = ask(question, std::to_string(otherwise));
+  const std::string answer = ask(question, fmt::to_string(otherwise));
   uint64_t value = 0;
   const auto [end, failure] = std::from_chars(answer.data(), answer.data() + answer.size(), value);
   if (failure == std::errc() && end == answer.data() + answer.size() && value > 0) return value;

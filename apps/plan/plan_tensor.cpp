@@ -2,6 +2,8 @@
 // exchanges that this causes.
 #include "apps/plan/plan_parts.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -45,16 +47,17 @@ std::string tensor_summary(const job::blueprint& b) {
   std::vector<std::vector<std::string>> rows{{"cut over tensor ranks", "", "dimension", "widths", "by"}};
   for (const cut_row& r : rows_of(b.tensor))
     rows.push_back({r.parameters > 1 ? r.shown : r.name, std::string(name_of(r.cut->style)),
-                    std::to_string(r.cut->dimension), core::widths_text(*r.cut), std::string(name_of(r.origin))});
+                    fmt::to_string(r.cut->dimension), core::widths_text(*r.cut), std::string(name_of(r.origin))});
   uint64_t exchanges = 0, bytes = 0;
   for (const auto& x : b.train.like(0).instructions) {
     if (x.kind != plan::kind::exchange) continue;
     ++exchanges;
     bytes += x.bytes;
   }
-  return plan::aligned(rows, {false, false, true, false, false}) + "all other parameters are whole on each of " +
-         std::to_string(b.tensor.split.degree) + " tensor ranks; a step of rank 0 has " + std::to_string(exchanges) +
-         " exchanges of " + core::human_bytes(bytes) + " in all\n";
+  return fmt::format(
+      "{}all other parameters are whole on each of {} tensor ranks; a step of rank 0 has {} exchanges of {} in all\n",
+      plan::aligned(rows, {false, false, true, false, false}), b.tensor.split.degree, exchanges,
+      core::human_bytes(bytes));
 }
 
 }  // namespace troupe::apps

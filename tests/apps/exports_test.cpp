@@ -1,5 +1,7 @@
 // Tests all commands that write weights, and what each of them compares, keeps and refuses: the model's parameters, a
 // tied head with values of its own, values beyond the range of the written type, keys of config.json, tokenizer files.
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/convert/open_source.hpp"
@@ -345,7 +347,7 @@ BOOST_AUTO_TEST_CASE(values_beyond_the_written_type_are_refused_or_clamped_and_c
     if (clamped == 2) BOOST_TEST(has(r.err, refused), r.err);
     BOOST_TEST(!fs::exists(f.folder / (command[0] == "compress" ? "ct" : command[3])));
     command.emplace_back("--allow-overflow");
-    f.check_well(f.troupe(command), std::to_string(clamped) + " values outside the range of the type were clamped");
+    f.check_well(f.troupe(command), fmt::format("{} values outside the range of the type were clamped", clamped));
   }
   const auto half = values_of(f.folder / "half", t.name);
   BOOST_TEST((half[5] == 65504 && half[6] == -65504));

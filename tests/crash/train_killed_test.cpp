@@ -1,4 +1,6 @@
 // Kills the real program at random instants while it saves every step, and starts it again each time.
+#include <fmt/format.h>
+
 #include <csignal>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -48,7 +50,7 @@ uint64_t newest_step(const std::filesystem::path& root) {
 void check_killed(uint64_t kills, const std::string& yaml) {
   const uint64_t steps = 4 * kills + 4;
   const std::string job =
-      replaced(yaml, "steps: 6", "steps: " + std::to_string(steps)) + "checkpoint: {every_steps: 1, keep_last: 2}\n";
+      replaced(yaml, "steps: 6", fmt::format("steps: {}", steps)) + "checkpoint: {every_steps: 1, keep_last: 2}\n";
   const command_folder whole(job), cut(job);
   const std::vector<std::string> train{troupe::places::troupe_binary, "train", "job.yaml", "--json"};
   const auto reference = check_exit(0, whole.troupe({"train", "job.yaml", "--json"}));
@@ -67,7 +69,7 @@ void check_killed(uint64_t kills, const std::string& yaml) {
     BOOST_TEST_INFO_SCOPE("round " << round);
     process p(train, cut.folder.path());
     const uint64_t draw = core::mix64(round);
-    const bool begun = p.wait_for("\"step\":" + std::to_string(std::min(steps, reached + 1 + draw % 4)) + ",");
+    const bool begun = p.wait_for(fmt::format("\"step\":{},", std::min(steps, reached + 1 + draw % 4)));
     const bool at_it = begun && p.wait_for_work(std::chrono::milliseconds(draw / 4 % 40));
     p.send(SIGKILL);
     const auto f = p.end();

@@ -1,5 +1,7 @@
 // Tests public kernels with invalid numbers and memory views: each returns an error that names the expected value, and
 // writes nothing.
+#include <fmt/format.h>
+
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <limits>
@@ -239,7 +241,7 @@ BOOST_AUTO_TEST_CASE(values_without_memory_bits_or_ranges_are_not_quantised) {
   refused(fake_quantise(two, grid, nullptr), "a place for the result");
   refused(fake_quantise({in, core::dtype::i32, 2, 4}, grid, out), "values of a floating type");
   for (const uint32_t bits : {0U, 17U, 4'000'000'000U})
-    refused(fake_quantise(two, {quantiser_kind::symmetric, bits}, out), "1 to 16 bits, got " + std::to_string(bits));
+    refused(fake_quantise(two, {quantiser_kind::symmetric, bits}, out), fmt::format("1 to 16 bits, got {}", bits));
   refused(fake_quantise_within(two, grid, ranges, out), "one for each of 2 groups, got 3");
   refused(fake_quantise_within(two, grid, {}, out), "one for each of 2 groups, got 0");
   refused(fake_quantise_within(two, binary, std::span(ranges).first(2), out), "a quantiser with a grid");

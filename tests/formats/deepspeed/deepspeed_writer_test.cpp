@@ -3,6 +3,8 @@
 // such folders.
 #include "formats/deepspeed/writer.hpp"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <set>
 
@@ -112,7 +114,7 @@ BOOST_AUTO_TEST_CASE(any_checkpoint_comes_back_bit_for_bit_from_every_stage_and_
       for (const uint32_t ranks : {1 + (static_cast<uint32_t>(seed / 3) + stage) % 4}) {
         BOOST_TEST_CONTEXT("seed " << seed << ", stage " << stage << ", ranks " << ranks) {
           deepspeed_write_options o{.stage = stage, .ranks = ranks, .weight_type = type};
-          o.tag = "s" + std::to_string(stage) + "r" + std::to_string(ranks);
+          o.tag = fmt::format("s{}r{}", stage, ranks);
           // A folder of stage 0 stores parameters by number, with neither their names nor which of them are frozen.
           if (stage > 0) o.groups = two_groups(drawn.source, seed);
           o.exclude_frozen_parameters = stage == 0;
@@ -236,7 +238,7 @@ BOOST_AUTO_TEST_CASE(shards_of_different_saves_are_refused_by_the_steps_of_their
           check_ok(
               write_deepspeed_folder(*source, root, {.stage = stage, .ranks = 2, .tag = tag, .integer_step = integer}));
         const auto take = [&](int rank) {
-          const auto name = "zero_pp_rank_" + std::to_string(rank) + "_mp_rank_00_optim_states.pt";
+          const auto name = fmt::format("zero_pp_rank_{}_mp_rank_00_optim_states.pt", rank);
           std::filesystem::copy_file(root / "late" / name, root / "early" / name,
                                      std::filesystem::copy_options::overwrite_existing);
         };
@@ -422,8 +424,8 @@ BOOST_AUTO_TEST_CASE(an_unknown_number_of_updates_stays_unknown) {
   for (const uint32_t stage : {0U, 2U, 3U}) BOOST_TEST_CONTEXT("stage " << stage) {
       deepspeed_write_options o{.stage = stage};
       o.exclude_frozen_parameters = stage == 0;
-      check_ok(write_deepspeed_folder(source, at / std::to_string(stage), o));
-      const auto back = check_ok(read_deepspeed_source(at / std::to_string(stage)));
+      check_ok(write_deepspeed_folder(source, at / fmt::to_string(stage), o));
+      const auto back = check_ok(read_deepspeed_source(at / fmt::to_string(stage)));
       BOOST_TEST((find_tensor(*back, "layer.0.weight", tensor_kind::moment, "exp_avg") != nullptr));
       BOOST_TEST(!back->run.steps.has_value());
       BOOST_TEST(!back->run.applied_updates.has_value());

@@ -1,5 +1,7 @@
 #include "actors/company.hpp"
 
+#include <fmt/format.h>
+
 #include <chrono>
 #include <exception>
 #include <optional>
@@ -52,9 +54,8 @@ node_agent_actor::behavior_type node_agent_impl(node_agent_actor::stateful_point
     }
     for (const auto& r : s.ranks)
       if (r.actor.address() == d.source)
-        self->send(s.supervisor,
-                   run_failed{core::error_kind::peer_lost,
-                              "rank " + std::to_string(r.number) + " ended: " + self->system().render(d.reason)});
+        self->send(s.supervisor, run_failed{core::error_kind::peer_lost, fmt::format("rank {} ended: {}", r.number,
+                                                                                     self->system().render(d.reason))});
   });
   self->monitor(self->state.supervisor);
   return {
@@ -171,9 +172,9 @@ core::result<std::shared_ptr<company>> assemble(caf::actor_system& system, std::
     dismiss_and_wait(system, *c);
     for (const auto& m : makers) *m = nullptr;
     for (const auto& r : ranks) *r.links = {};
-    return core::fail(core::error_kind::limit, "threads: wanted " + std::to_string(threads_of(ranks.size())) +
-                                                   " for the lanes of " + std::to_string(ranks.size()) +
-                                                   " ranks, the system refused one: " + e.what());
+    return core::fail(core::error_kind::limit,
+                      fmt::format("threads: wanted {} for the lanes of {} ranks, the system refused one: {}",
+                                  threads_of(ranks.size()), ranks.size(), e.what()));
   }
   return c;
 }

@@ -1,5 +1,7 @@
 #include "actors/lane.hpp"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "core/float_environment.hpp"
@@ -70,7 +72,7 @@ std::string name_of_seat(uint32_t seat, size_t seats) {
   const bool extra = seat >= plan::num_lanes;
   std::string out = std::string(plan::name_of(static_cast<plan::lane>(extra ? compute : seat))) + " lane";
   if (extra || (seat == compute && seats > plan::num_lanes))
-    out += ", chunk " + std::to_string(extra ? seat + 1 - plan::num_lanes : 0);
+    out += fmt::format(", chunk {}", extra ? seat + 1 - plan::num_lanes : 0);
   return out;
 }
 

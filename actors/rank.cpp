@@ -1,5 +1,7 @@
 #include "actors/rank.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cassert>
 #include <span>
@@ -16,7 +18,7 @@ using rank_self = rank_actor::stateful_pointer<rank_state>;
 // Returns "rank 2", or "rank 2 (stages 0 and 2)" if the model is cut into pipeline stages and a run has begun.
 std::string own_name(const rank_state& s) {
   const auto stages = s.context ? plan::stages_text(*s.context->plan().layout, s.setup.rank) : std::string();
-  return "rank " + std::to_string(s.setup.rank) + (stages.empty() ? "" : " (" + stages + ")");
+  return fmt::format("rank {}{}", s.setup.rank, stages.empty() ? "" : " (" + stages + ")");
 }
 
 // Returns the lane actors: all but seat 0, that of the control lane, which the rank actor runs itself.

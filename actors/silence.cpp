@@ -1,5 +1,7 @@
 #include "actors/silence.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -69,9 +71,9 @@ std::string absent_text(const plan::rank_plan& p, const plan::instruction& x, st
   if (who.size() > 1) std::erase(who, p.rank);
   std::string out;
   for (size_t i = 0; i < who.size(); ++i) {
-    out += (i == 0 ? " and waits for rank " : i + 1 == who.size() ? " and " : ", ") + std::to_string(who[i]);
+    out += fmt::format("{}{}", i == 0 ? " and waits for rank " : i + 1 == who.size() ? " and " : ", ", who[i]);
     const bool partner = plan::is_transfer(x.kind) && who[i] != p.rank;
-    out += in_brackets(partner ? "stage " + std::to_string(plan::partner_stage(l, x)) : plan::stages_text(l, who[i]));
+    out += in_brackets(partner ? fmt::format("stage {}", plan::partner_stage(l, x)) : plan::stages_text(l, who[i]));
   }
   return out;
 }

@@ -1,5 +1,7 @@
 #include "actors/supervisor.hpp"
 
+#include <fmt/format.h>
+
 #include <bit>
 #include <utility>
 
@@ -40,10 +42,9 @@ std::optional<core::error> disagreement(const rank_reports& ranks) {
   for (size_t r = 1; r < ranks.size(); ++r) {
     const verdict& v = ranks[r].decided;
     if (bits(v.loss) != bits(first.loss) || bits(v.square_sum) != bits(first.square_sum))
-      return core::error{core::error_kind::mismatch, "rank " + std::to_string(ranks[r].rank) + " and rank " +
-                                                         std::to_string(ranks.front().rank) +
-                                                         " disagree on the step: loss " + core::number_text(v.loss) +
-                                                         " and " + core::number_text(first.loss)};
+      return core::error{core::error_kind::mismatch,
+                         fmt::format("rank {} and rank {} disagree on the step: loss {} and {}", ranks[r].rank,
+                                     ranks.front().rank, core::number_text(v.loss), core::number_text(first.loss))};
   }
   return std::nullopt;
 }

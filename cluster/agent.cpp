@@ -94,7 +94,7 @@ class agent {
     return {};
   }
   core::result<void> follow(const job_order& order) {
-    ::setenv(machine_variable, std::to_string(order.machine).c_str(), 1);
+    ::setenv(machine_variable, fmt::to_string(order.machine).c_str(), 1);
     if (!order.folder.empty() && ::chdir(order.folder.c_str()) != 0)
       options_.say("the folder " + order.folder +
                    " does not exist here: relative paths are resolved in the current one");

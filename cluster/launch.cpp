@@ -50,8 +50,8 @@ core::result<void> check(const launch_options& o) {
     return wanted(fmt::format("at most {} ranks in {} processes, got {} data ranks of {} each",
                               uint64_t{job.processes} * job.ranks_each, job.processes, job.data, job.replica_ranks));
   if (job.lost_after_ns <= 0 || job.backoff_ns < 0)
-    return wanted("a limit of silence above 0 ns and a wait of at least 0 ns, got " +
-                  std::to_string(job.lost_after_ns) + " and " + std::to_string(job.backoff_ns));
+    return wanted(fmt::format("a limit of silence above 0 ns and a wait of at least 0 ns, got {} and {}",
+                              job.lost_after_ns, job.backoff_ns));
   if (o.program.empty()) return wanted("a program, got none");
   if (!job.feasible || !o.say) return wanted("functions that say what ranks can do and that take lines, got none");
   return check_machines(o);

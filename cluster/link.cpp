@@ -1,6 +1,7 @@
 #include "cluster/link.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -23,9 +24,10 @@ constexpr size_t chunk_bytes = size_t{256} << 10;
 std::string no_room_for_descriptor() {
   rlimit limit{};
   (void)::getrlimit(RLIMIT_NOFILE, &limit);
-  return "sent an open file that process " + std::to_string(::getpid()) +
-         " cannot receive: it has reached its limit of open files (ulimit -n: " + std::to_string(limit.rlim_cur) +
-         "), raise it";
+  return fmt::format(
+      "sent an open file that process {} cannot receive: it has reached its limit of open files (ulimit -n: {}), raise "
+      "it",
+      ::getpid(), limit.rlim_cur);
 }
 
 core::error gone(const std::string& why) { return {core::error_kind::peer_lost, "the other end of a link: " + why}; }
@@ -46,10 +48,10 @@ core::result<std::optional<parcel>> frame_reader::next() {
   if (waiting_.size() < sizeof head) return std::nullopt;
   std::memcpy(&head, waiting_.data(), sizeof head);
   if (head.bytes > frame_bytes_max || head.descriptors > descriptors_max)
-    return core::fail(core::error_kind::mismatch,
-                      "a frame between processes: wanted at most " + std::to_string(frame_bytes_max) + " bytes and " +
-                          std::to_string(descriptors_max) + " descriptors, got " + std::to_string(head.bytes) +
-                          " and " + std::to_string(head.descriptors));
+    return core::fail(
+        core::error_kind::mismatch,
+        fmt::format("a frame between processes: wanted at most {} bytes and {} descriptors, got {} and {}",
+                    frame_bytes_max, descriptors_max, head.bytes, head.descriptors));
   if (waiting_.size() < sizeof head + head.bytes) return std::nullopt;
   if (descriptors_.size() < head.descriptors)
     return core::fail(core::error_kind::mismatch, "a frame between processes came without its descriptors");
@@ -72,10 +74,10 @@ core::result<void> socket_link::send(parcel p) {
   std::string bytes = frame_of(p.what, p.with.size());
   const std::lock_guard lock(mutex_);
   if (bytes.size() > frame_bytes_max || waiting_bytes_ + bytes.size() > waiting_bytes_max)
-    return core::fail(core::error_kind::limit,
-                      "a message between processes: wanted at most " + std::to_string(frame_bytes_max) +
-                          " bytes, and " + std::to_string(waiting_bytes_max) + " that wait, got " +
-                          std::to_string(bytes.size()) + " and " + std::to_string(waiting_bytes_));
+    return core::fail(
+        core::error_kind::limit,
+        fmt::format("a message between processes: wanted at most {} bytes, and {} that wait, got {} and {}",
+                    frame_bytes_max, waiting_bytes_max, bytes.size(), waiting_bytes_));
   waiting_bytes_ += bytes.size();
   out_.push_back({std::move(bytes), std::move(p.with)});
   return flush_locked();

@@ -1,5 +1,7 @@
 #include "cluster/machine_watch.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -13,7 +15,7 @@ std::optional<core::error> machine_watch::join(uint32_t machine, int64_t now_ns)
   auto& m = all_[machine];
   m = {.is_there = true, .heard_ns = now_ns, .times_left_out = m.times_left_out, .lacks = std::move(m.lacks)};
   if (m.times_left_out < times_left_out_max) return std::nullopt;
-  return m.lacks.in("it was left out " + std::to_string(m.times_left_out) + " times and is not tried again");
+  return m.lacks.in(fmt::format("it was left out {} times and is not tried again", m.times_left_out));
 }
 
 void machine_watch::part(uint32_t machine, bool comes_back) {

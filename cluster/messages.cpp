@@ -1,5 +1,7 @@
 #include "cluster/messages.hpp"
 
+#include <fmt/format.h>
+
 #include <array>
 
 namespace troupe::cluster {

@@ -1,5 +1,6 @@
 #include "cluster/process.hpp"
 
+#include <fmt/format.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -40,7 +41,7 @@ process::process(shared_descriptor end, process_setup setup)
   if (link_.number() < 0 || setup_.lost_after_ns <= 0) {
     lost_supervisor(link_.number() < 0
                         ? "a link to it was wanted, got none"
-                        : "a limit of silence above 0 ns was wanted, got " + std::to_string(setup_.lost_after_ns));
+                        : fmt::format("a limit of silence above 0 ns was wanted, got {}", setup_.lost_after_ns));
     return;
   }
   send(hello{static_cast<uint64_t>(::getpid()), setup_.version, setup_.configuration});
@@ -197,7 +198,7 @@ void process::change(uint32_t data) {
 
 core::result<void> process::give(uint32_t number, const shared_descriptor& what) {
   if (what == nullptr)
-    return core::refused("memory that processes share, number " + std::to_string(number) + ": wanted some, got none");
+    return core::refused(fmt::format("memory that processes share, number {}: wanted some, got none", number));
   send(offer{term(), number}, {what});
   return {};
 }
@@ -220,8 +221,7 @@ uint64_t process::tell(std::string what) {
 
 core::result<std::vector<answer>> process::answers(uint64_t number, size_t count) {
   if (number > number_)
-    return core::refused("answers to call " + std::to_string(number) + ": wanted one of the " +
-                         std::to_string(number_) + " that were made");
+    return core::refused(fmt::format("answers to call {}: wanted one of the {} that were made", number, number_));
   return wait([&] { return state_.answers(number, count); });
 }
 

@@ -404,7 +404,7 @@ roster supervision::people() const {
 void supervision::tell_who_is_there() {
   if (term_.is != phase::running || over_) return;
   roster now = people();
-  std::string bytes = encode(message(now)) + std::to_string(leader());
+  std::string bytes = fmt::format("{}{}", encode(message(now)), leader());
   if (bytes == told_roster_) return;
   told_roster_ = std::move(bytes);
   send(leader(), std::move(now));

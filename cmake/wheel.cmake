@@ -73,7 +73,7 @@ if(TARGET troupe_cuda)
   target_link_options(troupe_cuda-of-wheel PRIVATE ${options})
   set_target_properties(troupe_cuda-of-wheel PROPERTIES LINKER_LANGUAGE CXX OUTPUT_NAME troupe_cuda
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/wheel-programs)
-  troupe_wheel_links(troupe_cuda-of-wheel "$ORIGIN/../../torch/lib" "$ORIGIN/../../nvidia/cu13/lib")
+  troupe_wheel_links(troupe_cuda-of-wheel "$ORIGIN" "$ORIGIN/../../torch/lib" "$ORIGIN/../../nvidia/cu13/lib")
   install(TARGETS troupe_cuda-of-wheel LIBRARY DESTINATION troupe/lib COMPONENT wheel EXCLUDE_FROM_ALL)
 endif()
 

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
+#include <fmt/format.h>
 #include <torch/nn/module.h>
 
 #include <algorithm>
@@ -133,8 +134,9 @@ void clean_modules::undo_cut() {
 double most_apart(at::ScalarType type) { return type == at::kBFloat16 ? 3e-2 : type == at::kHalf ? 4e-3 : 1e-5; }
 
 core::error nothing_yet(uint64_t updates) {
-  return {error_kind::bad_input, "redundancy_clean: wanted a run that has compressed something, got one after " +
-                                     std::to_string(updates) + " updates, before its first technique begins"};
+  return {error_kind::bad_input, fmt::format("redundancy_clean: wanted a run that has compressed something, got one "
+                                             "after {} updates, before its first technique begins",
+                                             updates)};
 }
 
 uint64_t elements_of(const models::module_model& model, const core::model_table& table) {

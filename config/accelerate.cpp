@@ -285,7 +285,7 @@ class accelerate_file {
               "HYBRID_SHARD requires the same number of processes on each of {} machines, got {} processes in all",
               machines, ranks));
     else
-      put(made_, "zero_optimization.mics_shard_size", plain(from, std::to_string(ranks / machines)));
+      put(made_, "zero_optimization.mics_shard_size", plain(from, fmt::to_string(ranks / machines)));
   }
 
   void offload(char stage) {

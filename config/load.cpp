@@ -351,7 +351,7 @@ class loading {
     const auto number = static_cast<uint32_t>(report_.sources.size());
     report_.sources.push_back({"--steps", {}, source::override_text});
     const key_info* row = key_named("steps");
-    const node_ptr value = make_scalar(node_kind::plain, std::to_string(*options_.steps), {number, 0, 0});
+    const node_ptr value = make_scalar(node_kind::plain, fmt::to_string(*options_.steps), {number, 0, 0});
     given.refused.erase("steps");
     if (checked(*row, value) == nullptr) {
       report_.error({number, 0, 0}, "steps", fmt::format("wanted {}, got {}", wanted(*row), *options_.steps));

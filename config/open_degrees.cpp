@@ -129,7 +129,7 @@ settings with_way(settings given, const open_degrees& open, size_t way) {
     setting& s = given.given[key];
     if (s.row == nullptr)
       s = {.row = key_named(key), .key = key, .value = nullptr, .at = at, .name_at = at, .made = true};
-    s.value = make_scalar(node_kind::plain, std::to_string(open.ways[way][k]), at);
+    s.value = make_scalar(node_kind::plain, fmt::to_string(open.ways[way][k]), at);
     s.is_auto = false;
   }
   return given;

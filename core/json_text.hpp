@@ -3,6 +3,8 @@
 // receives events (json_sax) builds no values and does not need this file.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <nlohmann/json.hpp>
@@ -35,9 +37,8 @@ inline std::optional<json_problem> too_deep_json(std::string_view text, size_t m
         if (text[i] == '\\') ++i;
     } else if (c == '[' || c == '{') {
       if (++depth <= max_depth) continue;
-      return json_problem{
-          error_kind::limit, i + 1,
-          "its values are nested more than " + std::to_string(max_depth) + " deep at byte " + std::to_string(i + 1)};
+      return json_problem{error_kind::limit, i + 1,
+                          fmt::format("its values are nested more than {} deep at byte {}", max_depth, i + 1)};
     } else if ((c == ']' || c == '}') && depth > 0) {
       --depth;
     }
@@ -55,8 +56,7 @@ tl::expected<Json, json_problem> parse_json(std::string_view text, size_t max_de
     return Json::parse(text.begin(), text.end(), watch);
   } catch (const nlohmann::json::parse_error& e) {
     return tl::unexpected(
-        json_problem{error_kind::bad_input, e.byte,
-                     "broken JSON at byte " + std::to_string(e.byte) + " of " + std::to_string(text.size())});
+        json_problem{error_kind::bad_input, e.byte, fmt::format("broken JSON at byte {} of {}", e.byte, text.size())});
   } catch (const nlohmann::json::out_of_range& e) {  // a number exceeds a double; the text of `e` ends with that number
                                                      // in quotes
     const std::string_view words = e.what();
@@ -64,10 +64,10 @@ tl::expected<Json, json_problem> parse_json(std::string_view text, size_t max_de
     const std::string_view number =
         begin == words.npos ? "" : words.substr(begin + 1, words.rfind('\'') - std::min(words.rfind('\''), begin + 1));
     const size_t at = number.empty() ? text.npos : text.find(number);
-    return tl::unexpected(
-        at == text.npos ? json_problem{error_kind::limit, 0, "a number outside the range of a double"}
-                        : json_problem{error_kind::limit, at + 1,
-                                       "a number outside the range of a double at byte " + std::to_string(at + 1)});
+    return tl::unexpected(at == text.npos
+                              ? json_problem{error_kind::limit, 0, "a number outside the range of a double"}
+                              : json_problem{error_kind::limit, at + 1,
+                                             fmt::format("a number outside the range of a double at byte {}", at + 1)});
   }
 }
 

@@ -2,6 +2,7 @@
 // file. Owns this text, its parsing, and the meaning of a failed lock call; the callers own the file and its lock.
 #pragma once
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <array>
@@ -26,7 +27,7 @@ inline bool is_without_locks(int number) { return number == ENOSYS || number == 
 /// Writes the number of this process and the name of its machine into the locked file `fd`. The text is for messages
 /// only, so a failed write (a full disk) is ignored.
 inline void write_lock_holder(int fd) {
-  const std::string text = std::to_string(::getpid()) + " " + host_name() + "\n";
+  const std::string text = fmt::format("{} {}\n", ::getpid(), host_name());
   if (::ftruncate(fd, 0) == 0) (void)!::pwrite(fd, text.data(), text.size(), 0);
 }
 

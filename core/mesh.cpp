@@ -1,5 +1,7 @@
 #include "core/mesh.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace troupe::core {
@@ -91,7 +93,7 @@ std::string mesh::text() const {
   for (uint32_t i = 0; i < num_axes; ++i) {
     if (degrees_[i] == 1) continue;
     if (!out.empty()) out += " x ";
-    out.append(name_of(axis_at(i))).append(" ").append(std::to_string(degrees_[i]));
+    out.append(name_of(axis_at(i))).append(" ").append(fmt::to_string(degrees_[i]));
   }
   return out.empty() ? "1 rank" : out;
 }
@@ -102,7 +104,7 @@ std::string mesh::text_of(uint32_t rank) const {
   for (uint32_t i = 0; i < num_axes; ++i) {
     if (degrees_[i] == 1) continue;
     if (!out.empty()) out += ", ";
-    out.append(name_of(axis_at(i))).append(" ").append(std::to_string(c.at[i]));
+    out.append(name_of(axis_at(i))).append(" ").append(fmt::to_string(c.at[i]));
   }
   return out;
 }

@@ -76,14 +76,7 @@ class source_file {
   }
 
   /// Returns the whole contents. Fails with limit if they exceed `max_bytes`.
-  [[nodiscard]] result<std::string> read_all(uint64_t max_bytes) const {
-    if (size_ > max_bytes)
-      return refused(error_kind::limit,
-                     std::to_string(size_) + " bytes, at most " + std::to_string(max_bytes) + " are read");
-    std::string out(size_, '\0');
-    TROUPE_TRY(read(0, std::as_writable_bytes(std::span(out))));
-    return out;
-  }
+  [[nodiscard]] result<std::string> read_all(uint64_t max_bytes) const;
 
   /// Closes the descriptor; every later read opens the file again, and fails if another file has replaced it.
   void close_between_reads() {
@@ -111,20 +104,7 @@ class source_file {
     return std::move(*this);
   }
 
-  [[nodiscard]] result<void> read_from(int fd, uint64_t offset, std::span<std::byte> out) const {
-    while (!out.empty()) {
-      const ssize_t n = ::pread(fd, out.data(), out.size(), static_cast<off_t>(begin_ + offset));
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) return refused(error_kind::io, system_message(errno));
-      if (n == 0)
-        return refused(error_kind::io, "it had " + std::to_string(size_) +
-                                           " bytes when it was opened and has become shorter: it ends before byte " +
-                                           std::to_string(offset));
-      out = out.subspan(static_cast<size_t>(n));
-      offset += static_cast<uint64_t>(n);
-    }
-    return {};
-  }
+  [[nodiscard]] result<void> read_from(int fd, uint64_t offset, std::span<std::byte> out) const;
 
   [[nodiscard]] tl::unexpected<error> refused(error_kind kind, const std::string& why) const {
     return fail(kind, "cannot read '" + name_ + "': " + why);

@@ -153,18 +153,10 @@ inline std::string aligned(const std::vector<std::vector<std::string>>& rows, co
 
 /// Returns a range of `count` numbers from `first` on as text, with both ends included: "elements 4 to 7", or "element
 /// 4" for one.
-inline std::string range_text(std::string_view thing, uint64_t first, uint64_t count) {
-  std::string out(thing);
-  if (count == 1) return out.append(" ").append(std::to_string(first));
-  return out.append("s ").append(std::to_string(first)).append(" to ").append(std::to_string(first + count - 1));
-}
+std::string range_text(std::string_view thing, uint64_t first, uint64_t count);
 
 /// Returns a tensor's shape as text: "(2, 3)".
-inline std::string shape_text(std::span<const int64_t> shape) {
-  std::string out(1, '(');
-  for (size_t i = 0; i < shape.size(); ++i) out.append(i == 0 ? "" : ", ").append(std::to_string(shape[i]));
-  return out + ')';
-}
+std::string shape_text(std::span<const int64_t> shape);
 
 /// Returns a name from a file for one line of a message: cut to 120 bytes, control characters replaced.
 inline std::string shown(std::string_view name) {

@@ -1,5 +1,7 @@
 #include "core/tp_plan.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
 
@@ -34,25 +36,22 @@ core::result<void> check_cut(const std::string& name, const std::vector<int64_t>
                                     : "wanted no widths of a replicated parameter, got some");
   if (!cut.cuts()) return {};
   if (cut.dimension >= shape.size())
-    return refuse("wanted one of " + std::to_string(shape.size()) + " dimensions, got dimension " +
-                  std::to_string(cut.dimension));
+    return refuse(fmt::format("wanted one of {} dimensions, got dimension {}", shape.size(), cut.dimension));
   const auto wanted = static_cast<uint64_t>(shape[cut.dimension]);
   const auto other_sum = [&](const std::string& got) {
-    return refuse("wanted widths that sum to " + std::to_string(wanted) + " along dimension " +
-                  std::to_string(cut.dimension) + ", got " + got);
+    return refuse(fmt::format("wanted widths that sum to {} along dimension {}, got {}", wanted, cut.dimension, got));
   };
   uint64_t total = 0;
   for (const tp_widths& part : cut.parts) {
     if (part.size() != degree)
-      return refuse("wanted a width for each of " + std::to_string(degree) + " ranks, got " +
-                    std::to_string(part.size()));
+      return refuse(fmt::format("wanted a width for each of {} ranks, got {}", degree, part.size()));
     for (const uint64_t width : part) {
       // The widths may come from an untrusted file, so their sum may exceed 64 bits.
       if (width > UINT64_MAX - total) return other_sum("more than 64 bits hold");
       total += width;
     }
   }
-  if (total != wanted) return other_sum(std::to_string(total));
+  if (total != wanted) return other_sum(fmt::to_string(total));
   return {};
 }
 
@@ -69,8 +68,8 @@ std::string widths_text(const parameter_cut& cut) {
   tp_widths all(cut.parts.front().size(), 0);
   for (const tp_widths& part : cut.parts)
     for (size_t t = 0; t < all.size(); ++t) all[t] += part[t];
-  std::string out = std::to_string(sum_of(all)) + ": ";
-  for (size_t t = 0; t < all.size(); ++t) out.append(t == 0 ? "" : ", ").append(std::to_string(all[t]));
+  std::string out = fmt::format("{}: ", sum_of(all));
+  for (size_t t = 0; t < all.size(); ++t) out.append(t == 0 ? "" : ", ").append(fmt::to_string(all[t]));
   return out;
 }
 

@@ -1,6 +1,8 @@
 // Fills batches with windows of the sources' token streams; each row of a batch is one window of sequence + 1 tokens.
 #include "data/batch.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -56,10 +58,9 @@ batch make_rows(const corpus& corpus, uint64_t first, uint64_t rows, const left_
 
 batch make_batch(const corpus& corpus, const batch_shape& shape, uint64_t step, uint32_t micro, uint32_t rank) {
   if (micro >= shape.micros || rank >= shape.ranks || step < shape.first_step)
-    return failed_batch("wanted a micro-batch number below " + std::to_string(shape.micros) + ", of one of " +
-                        std::to_string(shape.ranks) + " data ranks, from step " + std::to_string(shape.first_step) +
-                        " on, got " + std::to_string(micro) + " of rank " + std::to_string(rank) + " in step " +
-                        std::to_string(step));
+    return failed_batch(fmt::format(
+        "wanted a micro-batch number below {}, of one of {} data ranks, from step {} on, got {} of rank {} in step {}",
+        shape.micros, shape.ranks, shape.first_step, micro, rank, step));
   batch out = make_rows(corpus, shape.first_sample_of(step, micro, rank), shape.rows, shape.skipped);
   out.step = step;
   out.micro = micro;
@@ -78,9 +79,9 @@ uint64_t validation_rows(const corpus& corpus, uint64_t rows, uint64_t index) {
 
 batch make_validation_batch(const corpus& corpus, uint64_t rows, uint64_t index) {
   if (rows == 0 || index >= validation_batches(corpus, rows))
-    return failed_batch("wanted a validation batch of one row or more within " +
-                        std::to_string(corpus.validation_windows()) + " windows, got number " + std::to_string(index) +
-                        " of " + std::to_string(rows) + " rows each");
+    return failed_batch(
+        fmt::format("wanted a validation batch of one row or more within {} windows, got number {} of {} rows each",
+                    corpus.validation_windows(), index, rows));
   const uint64_t first = index * rows;
   return fill(
       corpus, validation_rows(corpus, rows, index), [&](uint64_t r) { return first + r; },

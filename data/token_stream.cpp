@@ -1,6 +1,8 @@
 // Reads tokens of an open stream; open_tokens.cpp builds the stream.
 #include "data/token_stream.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -55,9 +57,8 @@ core::result<void> token_stream::read(const segment& from, uint64_t skip, std::s
 
 core::result<void> token_stream::copy(uint64_t first, std::span<int64_t> out) const {
   if (first > size_ || out.size() > size_ - first)
-    return core::fail(core::error_kind::bad_input, "wanted tokens of a source's " + std::to_string(size_) + ", got " +
-                                                       std::to_string(out.size()) + " from token " +
-                                                       std::to_string(first) + " on");
+    return core::fail(core::error_kind::bad_input,
+                      fmt::format("wanted tokens of a source's {}, got {} from token {} on", size_, out.size(), first));
   if (out.empty()) return {};
   auto it = std::upper_bound(segments_.begin(), segments_.end(), first,
                              [](uint64_t at, const segment& s) { return at < s.first; });

@@ -1,5 +1,6 @@
 #include "data/told_stream.hpp"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <utility>
@@ -48,8 +49,9 @@ core::result<std::shared_ptr<const token_stream>> told_streams::stream_of(std::s
   auto told = core::from_bytes<told_facts>(facts);
   if (!told || (told->width != 1 && told->width != 2 && told->width != 4)) {
     ::close(descriptor);
-    return core::fail(core::error_kind::mismatch, "processes: wanted the description of encoded text, got " +
-                                                      std::to_string(facts.size()) + " other bytes");
+    return core::fail(
+        core::error_kind::mismatch,
+        fmt::format("processes: wanted the description of encoded text, got {} other bytes", facts.size()));
   }
   auto out = std::make_shared<token_stream>();
   auto kept = std::make_shared<scratch_file>(scratch_file::of(descriptor));

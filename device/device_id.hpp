@@ -20,9 +20,6 @@ struct device_id {  ///< a device of this process; by default, the CPU
 };
 
 /// Returns a device's name: "cpu", "cuda:0".
-inline std::string name_of(device_id device) {
-  std::string out(name_of(device.kind));
-  return device.kind == device_kind::cpu ? out : out + ":" + std::to_string(device.index);
-}
+std::string name_of(device_id device);
 
 }  // namespace troupe::device

@@ -1,5 +1,7 @@
 #include "device/properties.hpp"
 
+#include <fmt/format.h>
+
 #include "device/backend.hpp"
 
 namespace troupe::device {
@@ -17,8 +19,9 @@ core::result<void> check(device_id device) {
   if (!count) return core::fail(count.error().in("device " + name));
   if (device.index >= *count)
     return core::fail(core::error_kind::limit,
-                      "device " + name + ": wanted cuda.devices with an index below " + std::to_string(*count) +
-                          ", the number of GPUs that this process sees (CUDA_VISIBLE_DEVICES hides others)");
+                      fmt::format("device {}: wanted cuda.devices with an index below {}, the number of GPUs that this "
+                                  "process sees (CUDA_VISIBLE_DEVICES hides others)",
+                                  name, *count));
   if (const auto ok = found->check(device.index); !ok) return core::fail(ok.error().in("device " + name));
   return {};
 }

@@ -1,5 +1,7 @@
 #include "fabric/layout.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -9,7 +11,7 @@
 namespace troupe::fabric {
 namespace {
 
-std::string at(size_t index) { return "piece " + std::to_string(index) + ": "; }
+std::string at(size_t index) { return fmt::format("piece {}: ", index); }
 
 /// Consecutive bytes or elements [begin, end), and the index of the piece that they belong to.
 struct run {
@@ -96,20 +98,19 @@ uint64_t received_bytes(const request& r, uint32_t size) {
 
 core::result<void> check_request(const request& r, uint32_t size) {
   if (r.op == operation::barrier && !r.pieces.empty())
-    return fail(error_kind::bug, "a barrier has no pieces, got " + std::to_string(r.pieces.size()));
+    return fail(error_kind::bug, fmt::format("a barrier has no pieces, got {}", r.pieces.size()));
   if (r.op == operation::send_receive && size != 2)
-    return fail(error_kind::bug, "send_receive requires a communicator of 2 members, got " + std::to_string(size));
+    return fail(error_kind::bug, fmt::format("send_receive requires a communicator of 2 members, got {}", size));
   uint64_t total = 0;
   for (size_t i = 0; i < r.pieces.size(); ++i) {
     const piece& p = r.pieces[i];
     if (p.owner >= size)
-      return fail(error_kind::bug,
-                  at(i) + "an owner below " + std::to_string(size) + " was wanted, got " + std::to_string(p.owner));
+      return fail(error_kind::bug, fmt::format("{}an owner below {} was wanted, got {}", at(i), size, p.owner));
     if (p.from >= elements_max || p.to >= elements_max || p.count >= elements_max || (total += p.count) >= elements_max)
       return fail(error_kind::limit, at(i) + "offsets, counts and their sum stay below 2^56 elements");
     if (r.op == operation::broadcast && p.owner != r.pieces[0].owner)
-      return fail(error_kind::bug, at(i) + "a broadcast has one root, got owners " + std::to_string(r.pieces[0].owner) +
-                                       " and " + std::to_string(p.owner));
+      return fail(error_kind::bug,
+                  fmt::format("{}a broadcast has one root, got owners {} and {}", at(i), r.pieces[0].owner, p.owner));
   }
   if (r.op == operation::all_to_all) {
     for (size_t i = 0; i < r.pieces.size(); ++i)
@@ -131,8 +132,8 @@ core::result<void> check_outputs(operation op, std::span<const piece> pieces, ui
     sort(runs);
     for (size_t i = 1; i < runs.size(); ++i)
       if (runs[i].begin < runs[i - 1].end)
-        return fail(error_kind::bug, at(runs[i].index) + "output element " + std::to_string(runs[i].begin) +
-                                         " is also written by piece " + std::to_string(runs[i - 1].index));
+        return fail(error_kind::bug, fmt::format("{}output element {} is also written by piece {}", at(runs[i].index),
+                                                 runs[i].begin, runs[i - 1].index));
   }
   return {};
 }
@@ -141,9 +142,9 @@ core::result<void> check_presence(const request& r, uint32_t rank) {
   if (r.input != nullptr && r.output != nullptr) return {};
   const extent wanted = extent_of(r.op, r.pieces, rank);
   if (wanted.input > 0 && r.input == nullptr)
-    return fail(error_kind::bug, "an input of " + std::to_string(wanted.input) + " elements was wanted, got none");
+    return fail(error_kind::bug, fmt::format("an input of {} elements was wanted, got none", wanted.input));
   if (wanted.output > 0 && r.output == nullptr)
-    return fail(error_kind::bug, "an output of " + std::to_string(wanted.output) + " elements was wanted, got none");
+    return fail(error_kind::bug, fmt::format("an output of {} elements was wanted, got none", wanted.output));
   return {};
 }
 
@@ -185,8 +186,8 @@ core::result<void> check_memory(const request& r, uint32_t rank) {
       const bool in_place =
           range_of[read.index] == range_of[i] && read.begin == begin && r.input_type == r.output_type && !r.accumulate;
       if (!in_place)
-        return fail(error_kind::bug, at(i) + "rank " + std::to_string(rank) + " writes it over its input of piece " +
-                                         std::to_string(read.index));
+        return fail(error_kind::bug,
+                    fmt::format("{}rank {} writes it over its input of piece {}", at(i), rank, read.index));
     }
   }
   return {};

@@ -1,5 +1,7 @@
 #include "fabric/refused_member.hpp"
 
+#include <fmt/format.h>
+
 #include <string>
 #include <utility>
 
@@ -27,18 +29,18 @@ class without_group final : public communicator {
 std::optional<core::error> wrong_size(uint32_t size, const std::vector<uint32_t>& ranks) {
   if (size == 0) return core::error{core::error_kind::bad_input, "a communicator of at least one member was wanted"};
   if (ranks.empty() || ranks.size() == size) return std::nullopt;
-  return core::error{core::error_kind::bad_input, "a communicator of " + std::to_string(size) +
-                                                      " members: wanted as many names of ranks, got " +
-                                                      std::to_string(ranks.size())};
+  return core::error{
+      core::error_kind::bad_input,
+      fmt::format("a communicator of {} members: wanted as many names of ranks, got {}", size, ranks.size())};
 }
 
 std::optional<core::error> wrong_rank(uint32_t rank, uint32_t size, bool has_joined) {
-  const std::string where = "a communicator of " + std::to_string(size) + " members: ";
+  const std::string where = fmt::format("a communicator of {} members: ", size);
   if (rank >= size)
     return core::error{core::error_kind::bad_input,
-                       where + "wanted a member below " + std::to_string(size) + ", got " + std::to_string(rank)};
+                       fmt::format("{}wanted a member below {}, got {}", where, size, rank)};
   if (has_joined)
-    return core::error{core::error_kind::bad_input, where + "member " + std::to_string(rank) + " has joined before"};
+    return core::error{core::error_kind::bad_input, fmt::format("{}member {} has joined before", where, rank)};
   return std::nullopt;
 }
 

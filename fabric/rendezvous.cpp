@@ -1,5 +1,7 @@
 #include "fabric/rendezvous.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cassert>
 
@@ -9,7 +11,7 @@
 namespace troupe::fabric {
 
 std::string rendezvous::name_of(uint32_t rank) const {
-  return "rank " + std::to_string(ranks_.empty() ? rank : ranks_[rank]);
+  return fmt::format("rank {}", ranks_.empty() ? rank : ranks_[rank]);
 }
 
 core::result<void> rendezvous::check_turn(uint32_t rank, const request& r) const {
@@ -96,7 +98,7 @@ std::vector<uint32_t> rendezvous::missing(uint64_t sequence) const {
 }
 
 core::error rendezvous::lost(uint32_t rank) const {
-  std::string text = name_of(rank) + (ranks_.empty() ? " of " + std::to_string(size()) : "") + " ended";
+  std::string text = name_of(rank) + (ranks_.empty() ? fmt::format(" of {}", size()) : "") + " ended";
   if (!window_.empty())
     text += " before all had done " + describe(window_.front()->shared.id, window_.front()->shared.op);
   return {error_kind::peer_lost, text};

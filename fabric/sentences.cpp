@@ -1,5 +1,7 @@
 #include "fabric/sentences.hpp"
 
+#include <fmt/format.h>
+
 #include <type_traits>
 
 #include "core/text.hpp"
@@ -14,14 +16,13 @@ std::string spelled(const T& value) {
   else if constexpr (std::is_floating_point_v<T>)
     return core::text_of("%.9g", static_cast<double>(value));
   else if constexpr (std::is_integral_v<T>)
-    return std::to_string(value);
+    return fmt::to_string(value);
   else
     return std::string(value);
 }
 
 std::string spelled(const piece& p) {
-  return "owner " + std::to_string(p.owner) + " from " + std::to_string(p.from) + " to " + std::to_string(p.to) +
-         " count " + std::to_string(p.count);
+  return fmt::format("owner {} from {} to {} count {}", p.owner, p.from, p.to, p.count);
 }
 
 std::string posted(const std::string& who, const request& r) { return who + " posted " + describe(r.id, r.op); }
@@ -29,8 +30,8 @@ std::string posted(const std::string& who, const request& r) { return who + " po
 }  // namespace
 
 std::string describe(const identity& id, operation op) {
-  return std::string(name_of(op)) + " '" + id.what + "' (communicator " + std::to_string(id.communicator) + ", step " +
-         std::to_string(id.step) + ", sequence " + std::to_string(id.sequence) + ")";
+  return fmt::format("{} '{}' (communicator {}, step {}, sequence {})", name_of(op), id.what, id.communicator, id.step,
+                     id.sequence);
 }
 
 std::optional<std::string> difference(const request& wanted, const request& got) {
@@ -50,18 +51,18 @@ std::optional<std::string> difference(const request& wanted, const request& got)
   compare("number of pieces", wanted.pieces.size(), got.pieces.size());
   if (out || wanted.pieces.data() == got.pieces.data()) return out;
   for (size_t i = 0; !out && i < wanted.pieces.size(); ++i)
-    compare(("piece " + std::to_string(i)).c_str(), wanted.pieces[i], got.pieces[i]);
+    compare(fmt::format("piece {}", i).c_str(), wanted.pieces[i], got.pieces[i]);
   return out;
 }
 
 core::error out_of_turn(const std::string& who, const request& r, uint64_t due) {
-  return {error_kind::mismatch, posted(who, r) + " out of turn: wanted sequence " + std::to_string(due) + ", got " +
-                                    std::to_string(r.id.sequence)};
+  return {error_kind::mismatch,
+          fmt::format("{} out of turn: wanted sequence {}, got {}", posted(who, r), due, r.id.sequence)};
 }
 
 core::error too_far_ahead(const std::string& who, const request& r, uint64_t most, uint64_t oldest) {
-  return {error_kind::limit, posted(who, r) + " too far ahead: at most " + std::to_string(most) +
-                                 " from the oldest unfinished one, sequence " + std::to_string(oldest)};
+  return {error_kind::limit, fmt::format("{} too far ahead: at most {} from the oldest unfinished one, sequence {}",
+                                         posted(who, r), most, oldest)};
 }
 
 core::error unsound(const std::string& who, const request& r, const core::error& why) { return why.in(posted(who, r)); }
@@ -72,8 +73,8 @@ core::error mismatch(const std::string& who, const request& got, const std::stri
 }
 
 core::error not_posted(const std::string& who, uint64_t sequence, uint64_t next) {
-  return {error_kind::bug, who + " advances sequence " + std::to_string(sequence) +
-                               ", which it has not posted; its next is " + std::to_string(next)};
+  return {error_kind::bug,
+          fmt::format("{} advances sequence {}, which it has not posted; its next is {}", who, sequence, next)};
 }
 
 }  // namespace troupe::fabric

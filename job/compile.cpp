@@ -1,5 +1,7 @@
 #include "job/compile.hpp"
 
+#include <fmt/format.h>
+
 #include <cstdlib>
 
 #include <algorithm>
@@ -87,10 +89,9 @@ core::result<plan::compiled_step> compile_step(const config::job_config& c,
   // If the run has measured its memory, the error reports this limit in place of the configured budget.
   if (measured.memory_bytes + measured.over_bytes > 0 && missed.key == passes_budget)
     missed.given = request.limits.total * ranks;
-  return core::fail(
-      at(wish, {core::error_kind::bad_input, std::string(missed.key) + ": wanted at least " +
-                                                 std::to_string(missed.needed) + " bytes for " + std::to_string(ranks) +
-                                                 " ranks with these passes, got " + std::to_string(missed.given)}));
+  return core::fail(at(wish, {core::error_kind::bad_input,
+                              fmt::format("{}: wanted at least {} bytes for {} ranks with these passes, got {}",
+                                          missed.key, missed.needed, ranks, missed.given)}));
 }
 
 core::result<uint64_t> least_memory_budget(const config::job_config& c, std::shared_ptr<const core::model_table> table,

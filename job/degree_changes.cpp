@@ -1,5 +1,7 @@
 #include "job/degree_changes.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
 
@@ -46,28 +48,26 @@ std::string as_sentence(const std::vector<degree_change>& changes, uint64_t step
   size_t count = 0;
   for (const degree_change& c : changes) {
     if (c.step > steps) break;
-    ranks += (count == 0 ? "" : " -> ") + std::to_string(c.data);
-    at += (count == 0 ? "" : ", ") + std::to_string(c.step);
+    ranks += fmt::format("{}{}", count == 0 ? "" : " -> ", c.data);
+    at += fmt::format("{}{}", count == 0 ? "" : ", ", c.step);
     ++count;
   }
   const std::string unit = ranks == "1" ? "rank" : "ranks";
-  const std::string what =
-      replica_ranks == 1 ? unit : "data " + unit + " of " + std::to_string(replica_ranks) + " ranks";
+  const std::string what = replica_ranks == 1 ? unit : fmt::format("data {} of {} ranks", unit, replica_ranks);
   return ranks + " " + what + " at step" + (count == 1 ? " " : "s ") + at;
 }
 
 std::string unreached(const std::vector<degree_change>& changes, uint64_t steps) {
   std::string out;
   for (const degree_change& c : changes)
-    if (c.step > 0 && c.step >= steps)
-      out += (out.empty() ? "" : ", ") + std::to_string(c.data) + "@" + std::to_string(c.step);
+    if (c.step > 0 && c.step >= steps) out += fmt::format("{}{}@{}", out.empty() ? "" : ", ", c.data, c.step);
   return out;
 }
 
 core::result<cut_batch> cut_batch_for(uint64_t batch, uint64_t rows_most, uint32_t data) {
   if (data == 0 || batch % data != 0)
-    return core::fail(core::error_kind::bad_input, "train_batch_size: wanted a multiple of " + std::to_string(data) +
-                                                       " data ranks, got " + std::to_string(batch));
+    return core::fail(core::error_kind::bad_input,
+                      fmt::format("train_batch_size: wanted a multiple of {} data ranks, got {}", data, batch));
   const uint64_t own = batch / data;
   uint64_t rows = std::min(rows_most, own);
   while (own % rows != 0) --rows;

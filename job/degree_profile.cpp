@@ -1,5 +1,7 @@
 #include "job/degree_profile.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "core/cells.hpp"
@@ -38,13 +40,13 @@ const measured_way* degree_profile::find(std::string_view degrees, const plan_si
 std::string write_degree_profile(const degree_profile& p) {
   using core::number_text;
   std::string out(first_line);
-  out += "\ncores," + std::to_string(p.cores) + "\n";
+  out += fmt::format("\ncores,{}\n", p.cores);
   out.append(way_line) += '\n';
   for (const auto& w : p.ways) {
     for (const uint64_t n : {w.size.instructions, w.size.collective_bytes, w.size.memory_bytes})
-      out += std::to_string(n) + ",";
+      out += fmt::format("{},", n);
     for (const double d : {w.size.flops, w.predicted_s, w.step_s}) out += number_text(d) + ",";
-    out += std::to_string(w.steps) + "," + w.degrees + "\n";
+    out += fmt::format("{},{}\n", w.steps, w.degrees);
   }
   return out;
 }
@@ -58,7 +60,7 @@ core::result<degree_profile> read_degree_profile(std::string_view text, const st
   };
   const auto refuse = [&](std::string_view wanted) {
     return core::fail(core::error_kind::bad_input,
-                      path + ":" + std::to_string(line) + ": wanted " + std::string(wanted) + " of measured degrees");
+                      fmt::format("{}:{}: wanted {} of measured degrees", path, line, wanted));
   };
   if (next() != first_line) return refuse("'" + std::string(first_line) + "'");
   auto cores = next();

@@ -1,5 +1,7 @@
 #include "job/degrees.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 
@@ -172,23 +174,22 @@ core::result<config::degree_choice> chosen_degrees(const degree_list& list, cons
   for (const auto& w : list.ways)
     if (w.lacks_memory && (least == nullptr || w.least_budget < least->least_budget)) least = &w;
   if (least != nullptr)
-    return core::fail(core::error_kind::bad_input,
-                      std::string(budget_of(c).key) + ": wanted at least " + std::to_string(least->least_budget) +
-                          " bytes, the need of " + least->degrees + ", which is the least of " +
-                          std::to_string(list.ways.size()) + " ways to share out the ranks, got " +
-                          std::to_string(budget_of(c).bytes));
-  std::string out =
-      "parallel.ranks: every combination of degrees is refused; change parallel.ranks or the keys named here, got " +
-      std::to_string(c.parallel.ranks());
+    return core::fail(core::error_kind::bad_input, fmt::format("{}: wanted at least {} bytes, the need of {}, which is "
+                                                               "the least of {} ways to share out the ranks, got {}",
+                                                               budget_of(c).key, least->least_budget, least->degrees,
+                                                               list.ways.size(), budget_of(c).bytes));
+  std::string out = fmt::format(
+      "parallel.ranks: every combination of degrees is refused; change parallel.ranks or the keys named here, got {}",
+      c.parallel.ranks());
   constexpr size_t told_max = 4;
   for (size_t i = 0; i < std::min(told_max, list.ways.size()); ++i)
     out += "; " + list.ways[i].degrees + ": " + list.ways[i].refusal;
-  if (list.ways.size() > told_max) out += "; and " + std::to_string(list.ways.size() - told_max) + " more combinations";
+  if (list.ways.size() > told_max) out += fmt::format("; and {} more combinations", list.ways.size() - told_max);
   return core::fail(core::error_kind::bad_input, out);
 }
 
 std::string reason_of(const degree_list& list) {
-  if (!list.chosen) return "none of " + std::to_string(list.ways.size()) + " ways to share out the ranks fits";
+  if (!list.chosen) return fmt::format("none of {} ways to share out the ranks fits", list.ways.size());
   const auto& best = list.ways[*list.chosen];
   const auto runs = static_cast<size_t>(std::ranges::count_if(list.ways, &listed_way::runs));
   std::string out =
@@ -200,7 +201,7 @@ std::string reason_of(const degree_list& list) {
     if (&w != &best && w.runs() && (!measured || w.measured_s) && (next == nullptr || step_of(w) < step_of(*next)))
       next = &w;
   if (next != nullptr) out += "; next " + next->degrees + ", " + step_text(*next);
-  return out + "; " + std::to_string(runs) + " of " + std::to_string(list.ways.size()) + " ways can run";
+  return fmt::format("{}; {} of {} ways can run", out, runs, list.ways.size());
 }
 
 degree_profile profile_of(const degree_list& list) {

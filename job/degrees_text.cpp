@@ -1,4 +1,6 @@
 // Formats lists of candidate degrees as tables for users and as JSON for programs.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "core/text.hpp"
@@ -34,9 +36,8 @@ std::string degrees_as_table(const degree_list& list) {
 
 std::string degrees_as_json(const degree_list& list) {
   const auto text = [](const std::string& s) { return core::json_string(s); };
-  std::string out = "{\n  \"cores\": " + std::to_string(list.cores) +
-                    ",\n  \"chosen\": " + (list.chosen ? std::to_string(*list.chosen) : "null") +
-                    ",\n  \"reason\": " + text(reason_of(list)) + ",\n  \"ways\": [";
+  std::string out = fmt::format("{{\n  \"cores\": {},\n  \"chosen\": {},\n  \"reason\": {},\n  \"ways\": [", list.cores,
+                                list.chosen ? fmt::to_string(*list.chosen) : "null", text(reason_of(list)));
   for (size_t i = 0; i < list.ways.size(); ++i) {
     const auto& w = list.ways[i];
     const auto& p = w.choice.parallel;
@@ -44,14 +45,14 @@ std::string degrees_as_json(const degree_list& list) {
     for (const auto& [name, degree] :
          {std::pair("pipeline", p.pipeline), std::pair("data", p.data), std::pair("sequence", p.sequence),
           std::pair("context", p.context), std::pair("tensor", p.tensor)})
-      out += std::string(", \"") + name + "\": " + std::to_string(degree);
-    out += ", \"train_micro_batch_size_per_gpu\": " + std::to_string(w.choice.train_micro_batch_size_per_gpu) +
-           ", \"gradient_accumulation_steps\": " + std::to_string(w.choice.gradient_accumulation_steps) +
-           ", \"predicted_s\": " + (w.is_planned() ? core::number_text(w.predicted_s) : "null") +
-           ", \"measured_s\": " + json_number(w.measured_s) +
-           ", \"rank_bytes\": " + (w.is_planned() ? std::to_string(w.rank_bytes) : "null") +
-           ", \"least_budget\": " + (w.is_planned() ? std::to_string(w.least_budget) : "null") +
-           ", \"refusal\": " + (w.runs() ? "null" : text(w.refusal)) + "}";
+      out += fmt::format(", \"{}\": {}", name, degree);
+    out += fmt::format(
+        ", \"train_micro_batch_size_per_gpu\": {}, \"gradient_accumulation_steps\": {}, \"predicted_s\": {}, "
+        "\"measured_s\": {}, \"rank_bytes\": {}, \"least_budget\": {}, \"refusal\": {}}}",
+        w.choice.train_micro_batch_size_per_gpu, w.choice.gradient_accumulation_steps,
+        w.is_planned() ? core::number_text(w.predicted_s) : "null", json_number(w.measured_s),
+        w.is_planned() ? fmt::to_string(w.rank_bytes) : "null",
+        w.is_planned() ? fmt::to_string(w.least_budget) : "null", w.runs() ? "null" : text(w.refusal));
   }
   return out + "\n  ]\n}\n";
 }

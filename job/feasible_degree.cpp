@@ -1,5 +1,7 @@
 #include "job/feasible_degree.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cassert>
 #include <optional>
@@ -11,7 +13,7 @@
 namespace troupe::job {
 namespace {
 
-std::string text_of(uint64_t n) { return std::to_string(n); }
+std::string text_of(uint64_t n) { return fmt::to_string(n); }
 
 tl::unexpected<core::error> refused(const std::string& key, const std::string& wanted, uint64_t got) {
   return core::fail(error_kind::bad_input, key + ": wanted " + wanted + ", got " + text_of(got));

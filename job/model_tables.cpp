@@ -1,5 +1,7 @@
 #include "job/model_tables.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -37,11 +39,11 @@ class teacher_choice {
     if (spec->family != model.family)
       return refused("model.teacher", "wanted a model of the same family, got one of another family");
     if (spec->vocabulary != model.vocabulary)
-      return refused("model.teacher", "wanted the model's vocabulary of " + std::to_string(model.vocabulary) +
-                                          " tokens, got " + std::to_string(spec->vocabulary));
+      return refused("model.teacher", fmt::format("wanted the model's vocabulary of {} tokens, got {}",
+                                                  model.vocabulary, spec->vocabulary));
     if (spec->positions < sequence)
-      return refused("model.teacher", "wanted at least the samples' " + std::to_string(sequence) + " positions, got " +
-                                          std::to_string(spec->positions));
+      return refused("model.teacher",
+                     fmt::format("wanted at least the samples' {} positions, got {}", sequence, spec->positions));
     spec->head_tile_rows = model.head_tile_rows;
     models::teaching out{std::move(*spec),          {}, terms(), c_.distillation.hidden_states,
                          c_.distillation.attention, {}, {}};
@@ -61,14 +63,15 @@ class teacher_choice {
     };
     const auto& p = c_.parallel;
     if (p.tensor > 1 && c_.pipeline.cuts(p.pipeline))
-      return beside("both parallel.tensor " + std::to_string(p.tensor) + " and a pipeline");
+      return beside(fmt::format("both parallel.tensor {} and a pipeline", p.tensor));
     for (const auto& [name, degree] :
          {std::pair("parallel.tensor", p.tensor), std::pair("parallel.sequence", p.sequence),
           std::pair("parallel.context", p.context)})
       if (degree > 1 && c_.distillation.attention > 0)
-        return refused("distillation.terms.attention",
-                       "cannot be combined with " + std::string(name) + " " + std::to_string(degree) +
-                           ", whose ranks hold parts of the attention maps; set it to 0");
+        return refused(
+            "distillation.terms.attention",
+            fmt::format("cannot be combined with {} {}, whose ranks hold parts of the attention maps; set it to 0",
+                        name, degree));
     if (c_.model.teacher.empty())
       return refused("model.teacher", "wanted the folder of the model to learn from, got nothing");
     return {};
@@ -100,14 +103,14 @@ class teacher_choice {
     const auto& r = c_.compression.layers;
     const auto named = r.enabled ? r.teacher_layer : std::vector<uint64_t>();
     if (!r.enabled && teacher.layers < model.layers)
-      return refused("distillation." + key, "the teacher has fewer layers (" + std::to_string(teacher.layers) +
-                                                ") than the model (" + std::to_string(model.layers) + "); set it to " +
-                                                (alone ? "false" : "0"));
+      return refused("distillation." + key,
+                     fmt::format("the teacher has fewer layers ({}) than the model ({}); set it to {}", teacher.layers,
+                                 model.layers, alone ? "false" : "0"));
     for (const uint64_t layer : named)
       if (layer >= teacher.layers)
-        return refused("compression_training.layer_reduction.teacher_layer",
-                       "wanted layers of the teacher, which has " + std::to_string(teacher.layers) +
-                           ", counted from 0, got " + std::to_string(layer));
+        return refused(
+            "compression_training.layer_reduction.teacher_layer",
+            fmt::format("wanted layers of the teacher, which has {}, counted from 0, got {}", teacher.layers, layer));
     // The function check_layer_reduction reports this error, with the key of the layer reduction.
     if (r.enabled && named.size() != model.layers) return {};
     if (out.hidden_states > 0) out.hidden = models::hidden_pairs(model.layers, teacher.layers, named);
@@ -121,9 +124,9 @@ class teacher_choice {
   [[nodiscard]] core::result<void> alike(const char* term, double weight, const std::string& what, uint32_t own,
                                          uint32_t teacher, const char* wanted = "0") const {
     if (weight == 0 || own == teacher) return {};
-    return refused(std::string("distillation.") + term, "the teacher's " + what + " (" + std::to_string(teacher) +
-                                                            ") differs from the model's (" + std::to_string(own) +
-                                                            "); set it to " + wanted);
+    return refused(
+        std::string("distillation.") + term,
+        fmt::format("the teacher's {} ({}) differs from the model's ({}); set it to {}", what, teacher, own, wanted));
   }
   [[nodiscard]] kernels::distillation_terms terms() const {
     const auto& d = c_.distillation;
@@ -188,10 +191,10 @@ core::result<void> has_heads_that_it_can(const config::job_config& c, const mode
   if (c.device == core::device_kind::cpu || spec.head_width % width_step == 0) return {};
   const auto& keys = spec.family->keys;
   const bool is_given = !keys.head_width.name.empty() && spec.heads * spec.head_width != spec.width;
-  return core::fail(core::error_kind::bad_input,
-                    "model." + std::string(is_given ? keys.head_width.name : keys.heads.name) +
-                        ": device: cuda supports only heads whose width is a multiple of " +
-                        std::to_string(width_step) + ", got a width of " + std::to_string(spec.head_width));
+  return core::fail(
+      core::error_kind::bad_input,
+      fmt::format("model.{}: device: cuda supports only heads whose width is a multiple of {}, got a width of {}",
+                  is_given ? keys.head_width.name : keys.heads.name, width_step, spec.head_width));
 }
 
 core::result<core::model_table> read_table(blueprint& b) {

@@ -1,5 +1,7 @@
 #include "job/open_sizes.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "core/math.hpp"
@@ -100,15 +102,15 @@ core::result<plan::plan_options> with_open_sizes(const config::job_config& c,
     const auto& unit = plan::largest_unit(*table);
     const auto missed =
         missed_budget_of(c, {.states = trains.memory_budget_bytes, .device = trains.device_budget_bytes}, found);
-    return core::fail(core::error_kind::bad_input,
-                      std::string(missed.key) + ": wanted at least " + std::to_string(missed.needed) + " bytes for " +
-                          std::to_string(trains.ranks()) + " ranks with these tiers, got " +
-                          std::to_string(missed.given) + "; the largest unit is " + unit.name + " with " +
-                          core::human_bytes(plan::elements_of(*table, unit) * core::size_of(trains.types.parameter)) +
-                          " of parameters" +
-                          (found.memory.staging > 0 ? "; checkpoints take " + core::human_bytes(found.memory.staging) +
-                                                          " of each rank (checkpoint.staging_bytes)"
-                                                    : ""));
+    return core::fail(
+        core::error_kind::bad_input,
+        fmt::format("{}: wanted at least {} bytes for {} ranks with these tiers, got {}; the largest unit is {} with "
+                    "{} of parameters{}",
+                    missed.key, missed.needed, trains.ranks(), missed.given, unit.name,
+                    core::human_bytes(plan::elements_of(*table, unit) * core::size_of(trains.types.parameter)),
+                    found.memory.staging > 0 ? "; checkpoints take " + core::human_bytes(found.memory.staging) +
+                                                   " of each rank (checkpoint.staging_bytes)"
+                                             : ""));
   }
   take_sizes(found.options, trains);
   return trains;

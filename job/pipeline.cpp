@@ -1,5 +1,7 @@
 #include "job/pipeline.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <span>
 #include <utility>
@@ -49,8 +51,8 @@ class chooser {
     if (!p_.cuts(c_.parallel.pipeline)) return chosen_pipeline{};
     if (c_.gradient_accumulation_steps > plan::max_stage_micro_batches)
       return refuse("gradient_accumulation_steps",
-                    "wanted at most " + std::to_string(plan::max_stage_micro_batches) +
-                        " micro-batches of a pipeline, got " + std::to_string(c_.gradient_accumulation_steps),
+                    fmt::format("wanted at most {} micro-batches of a pipeline, got {}", plan::max_stage_micro_batches,
+                                c_.gradient_accumulation_steps),
                     error_kind::limit);
     if (auto ok = measure(); !ok) return tl::unexpected(ok.error());
     count_teacher();
@@ -109,10 +111,9 @@ class chooser {
 
   checked<void> room_for(uint64_t chunks) const {
     if (c_.parallel.pipeline * chunks <= own_units().size()) return {};
-    return refuse("parallel.pipeline", "wanted at most " + std::to_string(own_units().size()) +
-                                           " stages, one for each unit of the model, got " +
-                                           std::to_string(c_.parallel.pipeline) + " ranks x " + std::to_string(chunks) +
-                                           (chunks == 1 ? " chunk" : " chunks"));
+    return refuse("parallel.pipeline",
+                  fmt::format("wanted at most {} stages, one for each unit of the model, got {} ranks x {}{}",
+                              own_units().size(), c_.parallel.pipeline, chunks, chunks == 1 ? " chunk" : " chunks"));
   }
 
   checked<void> take(const plan::named_schedule& named, uint32_t chunks) {
@@ -141,8 +142,8 @@ class chooser {
     out_.schedule = p_.schedule_file.string();
     schedule() = plan::computations_of(std::move(*read));
     if (stages() <= own_units().size()) return {};
-    return refuse(schedule_key, out_.schedule + ": wanted at most " + std::to_string(own_units().size()) +
-                                    " stages, one for each unit of the model, got " + std::to_string(stages()));
+    return refuse(schedule_key, fmt::format("{}: wanted at most {} stages, one for each unit of the model, got {}",
+                                            out_.schedule, own_units().size(), stages()));
   }
 
   checked<void> check_order() {
@@ -159,8 +160,7 @@ class chooser {
   // file and the line of that rank.
   [[nodiscard]] std::string text_of(const plan::table_fault& f) const {
     const bool named = p_.schedule_file.empty();
-    return out_.schedule + (named ? ", rank " + std::to_string(f.rank) : ":" + std::to_string(f.rank + 1)) + ": " +
-           f.text;
+    return out_.schedule + (named ? fmt::format(", rank {}", f.rank) : fmt::format(":{}", f.rank + 1)) + ": " + f.text;
   }
 
   // Checks tied weights whose units are in several stages of one rank: their gradients are added in one bucket in the
@@ -203,8 +203,8 @@ class chooser {
   checked<plan::stage_offsets> cut_as_said(uint32_t units) {
     out_.partition = "as the file says";
     if (p_.first_units.size() != stages())
-      return refuse(partition_key, "wanted " + std::to_string(stages()) + " first units, one for each stage, got " +
-                                       std::to_string(p_.first_units.size()));
+      return refuse(partition_key,
+                    fmt::format("wanted {} first units, one for each stage, got {}", stages(), p_.first_units.size()));
     plan::stage_offsets offsets = p_.first_units;
     offsets.push_back(units);
     auto cut = plan::check_offsets(std::move(offsets), units, stages());
@@ -239,9 +239,9 @@ class chooser {
     for (size_t i = 0; i < names.size(); ++i)
       if ((*found)[i]) weights[unit_of[i]] = 1;
     if (std::ranges::count(weights, 1.0) == 0)
-      return refuse(partition_key, "wanted a pattern that matches the name of a unit or layer, got '" +
-                                       core::shown(pattern) + "', which matches none of the " +
-                                       std::to_string(names.size()) + ", of which the first is " + names.front());
+      return refuse(partition_key, fmt::format("wanted a pattern that matches the name of a unit or layer, got '{}', "
+                                               "which matches none of the {}, of which the first is {}",
+                                               core::shown(pattern), names.size(), names.front()));
     return plan::cut_by_weight(weights, stages());
   }
 
@@ -264,8 +264,8 @@ class chooser {
     for (size_t s = 0; s + 1 < cut.size(); ++s) {
       const auto first = own_units().begin() + cut[s], end = own_units().begin() + cut[s + 1];
       if (std::any_of(first, end, [](const core::unit_info& u) { return !u.segments.empty(); })) continue;
-      return refuse(partition_key, "wanted a computation in every stage, got stage " + std::to_string(s) + " of only " +
-                                       first->name + (end - first > 1 ? " and others" : ""));
+      return refuse(partition_key, fmt::format("wanted a computation in every stage, got stage {} of only {}{}", s,
+                                               first->name, end - first > 1 ? " and others" : ""));
     }
     return {};
   }
@@ -324,16 +324,16 @@ class chooser {
     if (p_.memory_limit > 0)
       if (const auto [rank, bytes] = most(out_.costs); bytes > p_.memory_limit)
         return refuse("pipeline.memory_limit",
-                      "wanted at most " + core::human_bytes(p_.memory_limit) + " of activations on a rank, schedule " +
-                          out_.schedule + " keeps " + core::human_bytes(bytes) + " on rank " + std::to_string(rank),
+                      fmt::format("wanted at most {} of activations on a rank, schedule {} keeps {} on rank {}",
+                                  core::human_bytes(p_.memory_limit), out_.schedule, core::human_bytes(bytes), rank),
                       error_kind::no_space);
     if (p_.in_flight_limit > 0)
       if (const auto [rank, parts] = most(counted_costs()); parts > parts_in_flight_max())
-        return refuse("pipeline.in_flight_limit",
-                      "wanted at most " + std::to_string(parts_in_flight_max()) +
-                          " micro-batches of stages on a rank, " + "schedule " + out_.schedule + " keeps " +
-                          std::to_string(parts) + " on rank " + std::to_string(rank),
-                      error_kind::no_space);
+        return refuse(
+            "pipeline.in_flight_limit",
+            fmt::format("wanted at most {} micro-batches of stages on a rank, schedule {} keeps {} on rank {}",
+                        parts_in_flight_max(), out_.schedule, parts, rank),
+            error_kind::no_space);
     return {};
   }
 

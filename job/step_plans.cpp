@@ -1,5 +1,7 @@
 #include "job/step_plans.hpp"
 
+#include <fmt/format.h>
+
 #include "plan/generate/generate.hpp"
 #include "plan/layout/sets.hpp"
 
@@ -8,9 +10,11 @@ namespace troupe::job {
 core::result<step_plans> step_plans::write(std::shared_ptr<const core::model_table> table,
                                            const plan::plan_options& options, const go_on& more) {
   if (!options.passes.empty() && options.ranks() > proved_ranks_max)
-    return core::fail(core::error_kind::limit,
-                      "passes of a program's own: wanted at most " + std::to_string(proved_ranks_max) +
-                          " ranks, because the plan of each rank is proved, got " + std::to_string(options.ranks()));
+    return core::fail(
+        core::error_kind::limit,
+        fmt::format(
+            "passes of a program's own: wanted at most {} ranks, because the plan of each rank is proved, got {}",
+            proved_ranks_max, options.ranks()));
   TROUPE_ASSIGN(auto layout, plan::make_layout(std::move(table), options));
   step_plans out;
   out.layout_ = std::move(layout);

@@ -1,6 +1,7 @@
 #include "net/address.hpp"
 
 #include <arpa/inet.h>
+#include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <unistd.h>
@@ -66,7 +67,7 @@ std::string address_text(std::string_view bytes) {
 
 std::string place_text(const std::string& host, uint16_t port) {
   const bool colons = host.find(':') != std::string::npos;
-  return (colons ? "[" + host + "]" : host) + ":" + std::to_string(port);
+  return fmt::format("{}:{}", colons ? "[" + host + "]" : host, port);
 }
 
 core::result<address> numeric_address(const std::string& text, uint16_t port) {

@@ -1,5 +1,6 @@
 #include "net/certificates.hpp"
 
+#include <fmt/format.h>
 #include <openssl/err.h>
 #include <openssl/rand.h>
 
@@ -38,18 +39,16 @@ core::result<void> check_name(const std::string& what, const std::string& name) 
   if (!name.empty() && name.size() <= name_bytes_max && name[0] != '-' && name[0] != '.' &&
       std::ranges::all_of(name, good))
     return {};
-  return core::fail(core::error_kind::bad_input,
-                    what + ": wanted 1 to " + std::to_string(name_bytes_max) +
-                        " letters, digits and '.', '-', ':', '_', not beginning with '-' or "
-                        "'.', got '" +
-                        core::shown(name) + "'");
+  return core::fail(
+      core::error_kind::bad_input,
+      fmt::format("{}: wanted 1 to {} letters, digits and '.', '-', ':', '_', not beginning with '-' or '.', got '{}'",
+                  what, name_bytes_max, core::shown(name)));
 }
 
 core::result<void> check_days(uint32_t days) {
   if (days >= 1 && days <= certificate_days_max) return {};
-  return core::fail(
-      core::error_kind::bad_input,
-      "days of a certificate: wanted 1 to " + std::to_string(certificate_days_max) + ", got " + std::to_string(days));
+  return core::fail(core::error_kind::bad_input,
+                    fmt::format("days of a certificate: wanted 1 to {}, got {}", certificate_days_max, days));
 }
 
 bool add_extension(X509* to, const X509V3_CTX& context, int what, const std::string& value) {
@@ -183,9 +182,9 @@ core::result<certificate_pointer> sign_host(const authority& a, const std::strin
                                {NID_authority_key_identifier, "keyid:always"}});
   if (out && ASN1_TIME_compare(X509_get0_notAfter(out->get()), X509_get0_notAfter(a.certificate.get())) > 0)
     return core::fail(core::error_kind::bad_input,
-                      "a certificate for '" + host + "': wanted one that expires before its authority, on " +
-                          text_of_time(X509_get0_notAfter(a.certificate.get())) + ", got " +
-                          std::to_string(options.days) + " days; give fewer --days");
+                      fmt::format("a certificate for '{}': wanted one that expires before its authority, on {}, got {} "
+                                  "days; give fewer --days",
+                                  host, text_of_time(X509_get0_notAfter(a.certificate.get())), options.days));
   return out;
 }
 

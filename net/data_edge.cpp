@@ -1,5 +1,7 @@
 #include "net/data_edge.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -18,7 +20,7 @@ constexpr size_t turn_bytes = size_t{1} << 20;
 constexpr size_t urgent_bytes_max = size_t{64} << 20, readies_max = size_t{1} << 20;
 
 std::string text_of(const transfer_name& n) {
-  return "transfer " + std::to_string(n.communicator) + "." + std::to_string(n.sequence) + "." + std::to_string(n.part);
+  return fmt::format("transfer {}.{}.{}", n.communicator, n.sequence, n.part);
 }
 
 core::error no_frame() { return {core::error_kind::mismatch, "it sends data that belongs to no requested transfer"}; }
@@ -44,7 +46,7 @@ void data_edge::send(const transfer_name& name, std::span<const std::byte> bytes
         }
         return;
       }
-      why = {core::error_kind::bug, text_of(name) + " to place " + std::to_string(place_) + " is under way already"};
+      why = {core::error_kind::bug, fmt::format("{} to place {} is under way already", text_of(name), place_)};
     } else {
       why = *over_;
     }
@@ -59,7 +61,7 @@ void data_edge::receive(const transfer_name& name, std::span<std::byte> bytes, f
     if (!over_) {
       if (receives_.try_emplace(name, incoming{bytes, tell}).second)
         return say_urgently({data_kind::ready, 0, name, bytes.size()});
-      why = {core::error_kind::bug, text_of(name) + " of place " + std::to_string(place_) + " is under way already"};
+      why = {core::error_kind::bug, fmt::format("{} of place {} is under way already", text_of(name), place_)};
     } else {
       why = *over_;
     }
@@ -102,9 +104,9 @@ void data_edge::compare(const transfer_name& name, outgoing& x, uint64_t wanted)
 }
 
 core::error data_edge::of_transfer(const transfer_name& name, const char* what, uint64_t ours, uint64_t theirs) const {
-  return {core::error_kind::mismatch, text_of(name) + " " + what + " place " + std::to_string(place_) + ": wanted " +
-                                          std::to_string(ours) + " bytes on both ends, got " + std::to_string(theirs) +
-                                          " at the other end"};
+  return {core::error_kind::mismatch,
+          fmt::format("{} {} place {}: wanted {} bytes on both ends, got {} at the other end", text_of(name), what,
+                      place_, ours, theirs)};
 }
 
 // ---- Only the loop's thread calls the following functions.
@@ -315,7 +317,7 @@ void data_edge::tell_ended() {
 }
 
 void data_edge::lose(const core::error& why) {
-  const core::error said = why.in("place " + std::to_string(place_) + " (" + with_.address + ")");
+  const core::error said = why.in(fmt::format("place {} ({})", place_, with_.address));
   const core::error lost{core::error_kind::peer_lost, said.text};
   end(lost);
   if (tell_.lost) tell_.lost(place_, lost);

@@ -1,5 +1,6 @@
 #include "net/door.hpp"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <utility>
@@ -18,7 +19,7 @@ constexpr int accepted_at_once = 64;
 constexpr std::string_view plain_answer =
     "troupe: this port speaks TLS 1.3 to processes of its job, and nothing else\r\n";
 
-std::string seconds_of(int64_t ns) { return std::to_string(ns / 1'000'000'000) + " s"; }
+std::string seconds_of(int64_t ns) { return fmt::format("{} s", ns / 1'000'000'000); }
 
 }  // namespace
 
@@ -67,7 +68,7 @@ class door::beginning : public std::enable_shared_from_this<beginning> {
   void give_way() {
     // The connection was refused, and its last bytes are being sent within farewell_ns: it no longer counts as opening.
     if (is_leaving_) return leave();
-    fail({core::error_kind::limit, "more than " + std::to_string(of_.options_.at_once) + " handshakes at once"},
+    fail({core::error_kind::limit, fmt::format("more than {} handshakes at once", of_.options_.at_once)},
          last_words::none);
   }
 

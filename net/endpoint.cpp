@@ -1,5 +1,6 @@
 #include "net/endpoint.hpp"
 
+#include <fmt/format.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -66,9 +67,8 @@ core::result<std::unique_ptr<tls_link>> endpoint::connect(const std::string& hos
                                                           const std::string& wanted, const std::string& introduction,
                                                           int64_t within_ns) {
   if (introduction.size() > introduction_bytes_max)
-    return core::fail(core::error_kind::bad_input, "an introduction: wanted at most " +
-                                                       std::to_string(introduction_bytes_max) + " bytes, got " +
-                                                       std::to_string(introduction.size()));
+    return core::fail(core::error_kind::bad_input, fmt::format("an introduction: wanted at most {} bytes, got {}",
+                                                               introduction_bytes_max, introduction.size()));
   const auto done = std::make_shared<std::promise<core::result<std::unique_ptr<tls_link>>>>();
   room_->loop().post([=, this, &host, &wanted, &introduction] {
     door_->connect(

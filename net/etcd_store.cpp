@@ -1,5 +1,6 @@
 #include "net/etcd_store.hpp"
 
+#include <fmt/format.h>
 #include <openssl/evp.h>
 
 #include <algorithm>
@@ -98,7 +99,7 @@ class etcd_store final : public leader_store {
       json mine = json::array(), told = json::array();
       mine.push_back(
           {{"key", to_base64(key_)}, {"target", "VALUE"}, {"result", "EQUAL"}, {"value", to_base64(as_text(me_))}});
-      told.push_back({{"request_put", {{"key", to_base64(end_key_)}, {"value", to_base64(std::to_string(*over))}}}});
+      told.push_back({{"request_put", {{"key", to_base64(end_key_)}, {"value", to_base64(fmt::to_string(*over))}}}});
       TROUPE_TRY(ask("/v3/kv/txn", {{"compare", mine}, {"success", told}}));
     }
     TROUPE_TRY(ask("/v3/lease/revoke", {{"ID", std::exchange(lease_, {})}}));
@@ -197,9 +198,9 @@ class etcd_store final : public leader_store {
       }
       auto body = core::parse_json(answer->body);
       if ((answer->status == 200 || answer->status == 404) && body && body->is_object()) return std::move(*body);
-      last = {error_kind::peer_lost, std::string("wanted the answer of etcd 3.4 or later to ") + path +
-                                         ", got status " + std::to_string(answer->status) + ": " +
-                                         (body ? text_of(field(*body, "message")) : answer->body.substr(0, 100))};
+      last = {error_kind::peer_lost,
+              fmt::format("wanted the answer of etcd 3.4 or later to {}, got status {}: {}", path, answer->status,
+                          body ? text_of(field(*body, "message")) : answer->body.substr(0, 100))};
     }
     return core::fail(last);
   }

@@ -1,5 +1,7 @@
 #include "net/greeting.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <span>
 #include <utility>
@@ -75,9 +77,10 @@ core::result<void> greeting::weigh_greeting() {
   if (!why.empty()) return core::fail(core::error_kind::mismatch, why);
   const size_t version = number_at(heard_, mark.size());
   if (version != link_protocol)
-    return core::fail(core::error_kind::mismatch, "wanted version " + std::to_string(link_protocol) +
-                                                      " of the link protocol, got " + std::to_string(version) +
-                                                      "; install the same version of Troupe on all hosts");
+    return core::fail(
+        core::error_kind::mismatch,
+        fmt::format("wanted version {} of the link protocol, got {}; install the same version of Troupe on all hosts",
+                    link_protocol, version));
   return {};
 }
 
@@ -85,9 +88,8 @@ core::result<void> greeting::answer(tls_stream& with) {
   introduction_ = text_;
   auto own = admit_ ? admit_(name_, introduction_) : core::result<std::string>(std::string());
   if (own && own->size() > introduction_bytes_max)
-    own = core::fail(core::error_kind::limit, "an introduction: wanted at most " +
-                                                  std::to_string(introduction_bytes_max) + " bytes, got " +
-                                                  std::to_string(own->size()));
+    own = core::fail(core::error_kind::limit, fmt::format("an introduction: wanted at most {} bytes, got {}",
+                                                          introduction_bytes_max, own->size()));
   if (own) return say(with, block_of(true, *own));
   TROUPE_TRY(say(with, block_of(false, own.error().text.substr(0, sentence_bytes_max))));
   return core::fail(own.error());

@@ -1,5 +1,6 @@
 #include "net/http_request.hpp"
 
+#include <fmt/format.h>
 #include <netdb.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -28,8 +29,7 @@ core::result<void> wait_for(int socket, short events, int64_t deadline_ns) {
 }
 
 core::error too_long() {
-  return {error_kind::limit,
-          "wanted an answer of at most " + std::to_string(http_answer_bytes_max) + " bytes, got more"};
+  return {error_kind::limit, fmt::format("wanted an answer of at most {} bytes, got more", http_answer_bytes_max)};
 }
 
 /// Sends a request over a plain connection, and returns the bytes received until the other end closes, as in HTTP/1.0.
@@ -115,7 +115,7 @@ core::result<std::vector<address>> addresses_of(const core::host_port& of) {
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
-  if (const int wrong = ::getaddrinfo(of.host.c_str(), std::to_string(of.port).c_str(), &hints, &found); wrong != 0)
+  if (const int wrong = ::getaddrinfo(of.host.c_str(), fmt::to_string(of.port).c_str(), &hints, &found); wrong != 0)
     return core::fail(error_kind::peer_lost, "no address of the host '" + of.host + "': " + ::gai_strerror(wrong));
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(found, ::freeaddrinfo);
   std::vector<address> out;
@@ -129,9 +129,9 @@ core::result<http_answer> post(const http_server& to, const std::string& path, c
   const cluster::descriptor socket(begun);
   TROUPE_TRY(wait_for(socket.number(), POLLOUT, deadline_ns));
   TROUPE_TRY(connected(socket.number()));
-  const std::string request = "POST " + path + " HTTP/1.0\r\nHost: " + place_text(to.named.host, to.named.port) +
-                              "\r\nContent-Type: application/json\r\nContent-Length: " + std::to_string(body.size()) +
-                              "\r\n\r\n" + body;
+  const std::string request =
+      fmt::format("POST {} HTTP/1.0\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{}",
+                  path, place_text(to.named.host, to.named.port), body.size(), body);
   TROUPE_ASSIGN(const auto text, to.as == nullptr ? ask_plainly(socket.number(), request, deadline_ns)
                                                   : ask_over_tls(to, socket.number(), request, deadline_ns));
   return read_answer(text);

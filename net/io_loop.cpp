@@ -1,5 +1,7 @@
 #include "net/io_loop.hpp"
 
+#include <fmt/format.h>
+
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -119,7 +121,7 @@ class asio_loop final : public io_loop {
   void resolve(const std::string& host, uint16_t port,
                std::function<void(core::result<std::vector<address>>)> tell) override {
     using asio::ip::tcp;
-    names_.async_resolve(host, std::to_string(port), tcp::resolver::numeric_service,
+    names_.async_resolve(host, fmt::to_string(port), tcp::resolver::numeric_service,
                          [host, tell = std::move(tell)](const error_code& e, const tcp::resolver::results_type& found) {
                            if (e == asio::error::operation_aborted) return;
                            if (e)

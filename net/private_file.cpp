@@ -1,6 +1,7 @@
 #include "net/private_file.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -33,7 +34,7 @@ core::result<void> write_all(int file, std::string_view text, const std::filesys
 core::result<void> write_whole_file(const std::filesystem::path& path, std::string_view text, readers who,
                                     existing other) {
   const std::filesystem::path part =
-      path.parent_path() / ("." + path.filename().string() + "." + std::to_string(::getpid()) + ".part");
+      path.parent_path() / fmt::format(".{}.{}.part", path.filename().string(), ::getpid());
   ::unlink(part.c_str());  // removes the file of a crashed process with the same id
   const auto file = cluster::own(
       ::open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, who == readers::owner ? 0600 : 0644));

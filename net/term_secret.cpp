@@ -1,5 +1,6 @@
 #include "net/term_secret.hpp"
 
+#include <fmt/format.h>
 #include <openssl/crypto.h>
 #include <openssl/rand.h>
 #include <openssl/ssl.h>
@@ -25,7 +26,7 @@ struct psk {
   std::string identity;  ///< PSK identity that the connecting end sends
 };
 
-std::string head_of(const term_key& k) { return std::string(protocol) + k.job + "/" + std::to_string(k.term) + "/"; }
+std::string head_of(const term_key& k) { return fmt::format("{}{}/{}/", protocol, k.job, k.term); }
 
 int options_place() {
   static const int place = SSL_CTX_get_ex_new_index(0, nullptr, nullptr, nullptr, nullptr);
@@ -69,7 +70,7 @@ int find_session(SSL* s, const unsigned char* id, size_t id_bytes, SSL_SESSION**
   const term_key& k = *psk_of(s).key;
   *session = nullptr;  // unless a key is found below, the handshake fails, because no end has a certificate
   std::string_view name(reinterpret_cast<const char*>(id), id_bytes);
-  const std::string head = head_of(k), tail = "/" + std::to_string(k.place);
+  const std::string head = head_of(k), tail = fmt::format("/{}", k.place);
   if (name.size() <= head.size() + tail.size() || !name.starts_with(head) || !name.ends_with(tail)) return 1;
   name = name.substr(head.size(), name.size() - head.size() - tail.size());
   const auto from = core::number_of<uint32_t>(name);
@@ -114,7 +115,7 @@ core::result<term_secret> term_secret::draw() {
 
 core::result<tls_options> secret_options_to(std::shared_ptr<const term_key> key, uint32_t place) {
   auto of = std::make_shared<psk>();
-  of->identity = head_of(*key) + std::to_string(key->place) + "/" + std::to_string(place);
+  of->identity = fmt::format("{}{}/{}", head_of(*key), key->place, place);
   of->key = std::move(key);
   return make_options(tls_side::connects, std::move(of));
 }

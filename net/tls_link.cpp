@@ -1,5 +1,6 @@
 #include "net/tls_link.hpp"
 
+#include <fmt/format.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -59,10 +60,10 @@ class tls_link::traffic : public std::enable_shared_from_this<traffic> {
     const std::lock_guard lock(mutex_);
     if (error_) return core::fail(*error_);
     if (frame.size() > frame_bytes_max || waiting_bytes_ + frame.size() > waiting_bytes_max)
-      return core::fail(core::error_kind::limit,
-                        "a message to another machine: wanted at most " + std::to_string(frame_bytes_max) +
-                            " bytes, and " + std::to_string(waiting_bytes_max) + " that wait, got " +
-                            std::to_string(frame.size()) + " and " + std::to_string(waiting_bytes_));
+      return core::fail(
+          core::error_kind::limit,
+          fmt::format("a message to another machine: wanted at most {} bytes, and {} that wait, got {} and {}",
+                      frame_bytes_max, waiting_bytes_max, frame.size(), waiting_bytes_));
     waiting_bytes_ += frame.size();
     out_.push_back(std::move(frame));
     wake();
@@ -255,7 +256,7 @@ bool tls_link::is_sending() const { return traffic_->has_waiting(); }
 core::result<void> tls_link::send(cluster::parcel p) {
   if (!p.with.empty())
     return core::fail(core::error_kind::bad_input,
-                      "a message to another machine: wanted no descriptors, got " + std::to_string(p.with.size()));
+                      fmt::format("a message to another machine: wanted no descriptors, got {}", p.with.size()));
   return traffic_->send(cluster::frame_of(p.what, 0));
 }
 

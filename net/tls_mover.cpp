@@ -1,5 +1,7 @@
 #include "net/tls_mover.hpp"
 
+#include <fmt/format.h>
+
 #include <chrono>
 #include <utility>
 
@@ -35,8 +37,8 @@ tls_mover::tls_mover(mover_setup setup, std::unique_ptr<io_loop> loop)
 
 core::result<std::unique_ptr<tls_mover>> tls_mover::open(mover_setup setup) {
   if (setup.key.job.size() > job_bytes_max)
-    return core::fail(core::error_kind::bad_input, "a job's name: wanted at most " + std::to_string(job_bytes_max) +
-                                                       " bytes, got " + std::to_string(setup.key.job.size()));
+    return core::fail(core::error_kind::bad_input, fmt::format("a job's name: wanted at most {} bytes, got {}",
+                                                               job_bytes_max, setup.key.job.size()));
   TROUPE_ASSIGN(auto loop, io_loop::start());
   const std::string at = setup.listen_at;
   std::unique_ptr<tls_mover> out(new tls_mover(std::move(setup), std::move(loop)));
@@ -79,7 +81,7 @@ core::result<void> tls_mover::connect(const std::map<uint32_t, mover_peer>& peer
   for (const auto& [place, peer] : peers) {
     if (place == key_->place)
       return core::fail(core::error_kind::bad_input,
-                        "a mover's peers: wanted other places than its own, got " + std::to_string(place));
+                        fmt::format("a mover's peers: wanted other places than its own, got {}", place));
     if (place > key_->place) continue;
     auto options = secret_options_to(key_, place);
     if (!options) return core::fail(options.error());
@@ -87,7 +89,7 @@ core::result<void> tls_mover::connect(const std::map<uint32_t, mover_peer>& peer
       door_->connect(peer.host, peer.port, options, std::make_unique<secret_check>(), within_ns,
                      [this, place](core::result<connection> c, std::unique_ptr<first_words>) {
                        if (c) return join(place, std::move(*c));
-                       fail(place, refused(c.error()).in("place " + std::to_string(place)));
+                       fail(place, refused(c.error()).in(fmt::format("place {}", place)));
                      });
     });
   }
@@ -98,7 +100,7 @@ core::result<void> tls_mover::connect(const std::map<uint32_t, mover_peer>& peer
     missing.clear();
     for (const auto& [place, peer] : peers) {
       if (const auto at = failures_.find(place); at != failures_.end()) failure = at->second;
-      if (!edges_.contains(place)) missing += (missing.empty() ? "" : ", ") + std::to_string(place);
+      if (!edges_.contains(place)) missing += fmt::format("{}{}", missing.empty() ? "" : ", ", place);
     }
     return missing.empty() || failure || stopped_;
   };
@@ -106,9 +108,10 @@ core::result<void> tls_mover::connect(const std::map<uint32_t, mover_peer>& peer
   if (stopped_) return core::fail(*stopped_);
   if (failure) return core::fail(*failure);
   if (over) return {};
-  return core::fail(core::error_kind::peer_lost, "connections for data: none within " +
-                                                     std::to_string(within_ns / 1'000'000'000) + " s to place " +
-                                                     missing + "; let the hosts reach each other on any port");
+  return core::fail(
+      core::error_kind::peer_lost,
+      fmt::format("connections for data: none within {} s to place {}; let the hosts reach each other on any port",
+                  within_ns / 1'000'000'000, missing));
 }
 
 std::shared_ptr<data_edge> tls_mover::edge_to(uint32_t place, core::error& why) const {
@@ -119,7 +122,7 @@ std::shared_ptr<data_edge> tls_mover::edge_to(uint32_t place, core::error& why) 
   }
   const auto at = edges_.find(place);
   if (at != edges_.end()) return at->second;
-  why = {core::error_kind::bad_input, "a transfer: wanted a place that is connected, got " + std::to_string(place)};
+  why = {core::error_kind::bad_input, fmt::format("a transfer: wanted a place that is connected, got {}", place)};
   return nullptr;
 }
 

@@ -1,5 +1,7 @@
 #include "plan/action.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 
@@ -17,8 +19,8 @@ std::string name_of(const action& a) {
     for_each_part(a, [&](const action& part) { out += (out.empty() ? "(" : ";") + name_of(part); });
     return (out += ')').append(name_of(a.type));
   }
-  std::string out = std::to_string(a.stage).append(name_of(a.type));
-  return has_micro(a.type) ? out + std::to_string(a.micro) : out;
+  if (has_micro(a.type)) return fmt::format("{}{}{}", a.stage, name_of(a.type), a.micro);
+  return fmt::format("{}{}", a.stage, name_of(a.type));
 }
 
 uint32_t stage_of(stage_placement placement, uint32_t ranks, uint32_t rank, uint32_t chunk) {

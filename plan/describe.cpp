@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "plan/group_exchange.hpp"
 #include "plan/kinds.hpp"
 #include "plan/rank_plan.hpp"
@@ -69,14 +71,14 @@ void append_subject(std::string& out, const rank_plan& p, const operation& x) {
       out += tied_name(*p.layout, x.subject);
       break;
     case subject_type::sub_group:
-      out.append("sub-group ").append(std::to_string(x.subject));
+      out.append("sub-group ").append(fmt::to_string(x.subject));
       break;
     case subject_type::matrix_set:
       out += p.layout->matrix_sets[x.subject].name;
       break;
     case subject_type::publish_set:
     case subject_type::snapshot:
-      out += std::to_string(x.subject);
+      out += fmt::to_string(x.subject);
       break;
     case subject_type::nothing:
     case subject_type::of_swap:
@@ -104,7 +106,7 @@ std::string rank_plan::describe(uint32_t id) const {
   if (of_unit) append_segment(out, *this, x);
   if (x.again) out.append(", again");
   if (of_unit) append_piece(out, *layout, x);
-  if (options().accumulation > 1) out.append(", micro ").append(std::to_string(x.micro));
+  if (options().accumulation > 1) out.append(", micro ").append(fmt::to_string(x.micro));
   if (row.subject == subject_type::gather_set) out += x.use == use::forward ? ", forward" : ", backward";
   if (x.near) out += x.kind == kind::gather ? ", from the second copy" : ", into the second copy";
   return out;

@@ -1,5 +1,7 @@
 #include "plan/stage_place.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "plan/kinds.hpp"
@@ -11,7 +13,7 @@ namespace {
 std::string list_text(const std::vector<uint32_t>& numbers) {
   std::string out;
   for (size_t i = 0; i < numbers.size(); ++i)
-    out += (i == 0 ? "" : i + 1 == numbers.size() ? " and " : ", ") + std::to_string(numbers[i]);
+    out += fmt::format("{}{}", i == 0 ? "" : i + 1 == numbers.size() ? " and " : ", ", numbers[i]);
   return out;
 }
 
@@ -48,15 +50,15 @@ std::string stages_text(const job_layout& l, uint32_t rank) {
 
 std::string rank_text(const job_layout& l, uint32_t rank) {
   const auto stages = stages_text(l, rank);
-  return "rank " + std::to_string(rank) + (stages.empty() ? "" : ", " + stages);
+  return fmt::format("rank {}{}", rank, stages.empty() ? "" : ", " + stages);
 }
 
 std::string place_text(const job_layout& l, const operation& x) {
   const uint32_t stage = pipeline_ranks(l) == 1 ? none : stage_served(l, x);
   if (stage == none) return "";
   const auto beside = stages_of(l, pipeline_of_stage(l, stage));
-  std::string out = "stage " + std::to_string(stage);
-  if (beside.size() > 1) out += ", chunk " + std::to_string(std::ranges::find(beside, stage) - beside.begin());
+  std::string out = fmt::format("stage {}", stage);
+  if (beside.size() > 1) out += fmt::format(", chunk {}", std::ranges::find(beside, stage) - beside.begin());
   return out;
 }
 

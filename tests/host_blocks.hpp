@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 #include <torch/nn/functional/loss.h>
 #include <torch/nn/modules/dropout.h>
 #include <torch/nn/modules/embedding.h>
@@ -62,8 +63,8 @@ inline models::module_model host_blocks(double dropout = 0, int blocks = 2) {
   using models::unit;
   std::vector<models::module_unit> units = {unit("words", torch::nn::Embedding(block_vocabulary, block_width))};
   for (int i = 0; i < blocks; ++i) {
-    units.push_back(unit("attention " + std::to_string(i), std::make_shared<host_attention>()));
-    units.push_back(unit("mlp " + std::to_string(i), std::make_shared<host_mlp>(dropout)));
+    units.push_back(unit(fmt::format("attention {}", i), std::make_shared<host_attention>()));
+    units.push_back(unit(fmt::format("mlp {}", i), std::make_shared<host_mlp>(dropout)));
   }
   units.push_back(unit("norm", torch::nn::LayerNorm(torch::nn::LayerNormOptions({block_width}))));
   units.push_back(unit("head", torch::nn::Linear(block_width, block_vocabulary)));

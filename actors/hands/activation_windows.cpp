@@ -1,6 +1,7 @@
 #include "actors/hands/activation_windows.hpp"
 
 #include <ATen/ops/from_blob.h>
+#include <fmt/format.h>
 
 #include <utility>
 
@@ -21,8 +22,8 @@ core::result<models::values> activation_windows::put(uint32_t unit, const std::s
   }
   if (end > window.size())
     return core::fail(core::error_kind::bad_input,
-                      "the input of " + name + ": wanted at most " + std::to_string(window.size()) +
-                          " bytes, as in the first micro-batch, got " + std::to_string(end));
+                      fmt::format("the input of {}: wanted at most {} bytes, as in the first micro-batch, got {}", name,
+                                  window.size(), end));
   layouts_[unit] = std::move(layouts);
   models::values there = get(unit, window.data());
   for (size_t i = 0; i < input.size(); ++i) there[i].copy_(input[i]);

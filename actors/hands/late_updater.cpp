@@ -1,5 +1,7 @@
 #include "actors/hands/late_updater.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -9,7 +11,7 @@ core::result<void> late_updater::prepare(const plan::rank_plan& p) {
   if (prepared_ || !p.options().updates.late.on() || p.options().mode != plan::mode::train) return {};
   const auto tier = p.options().tiers.optimizer == plan::tier::device ? device::tier::device : device::tier::huge;
   auto got = device::memory::allocate(device_, tier, plan::deferred_elements(p) * core::size_of(p.options().master()));
-  if (!got) return core::fail(got.error().in("rank " + std::to_string(p.rank) + ", deferred gradients"));
+  if (!got) return core::fail(got.error().in(fmt::format("rank {}, deferred gradients", p.rank)));
   deferred_ = std::move(*got);
   matrices_.resize(p.table().parameters.size());
   for (uint32_t q = 0; q < matrices_.size(); ++q) {

@@ -1,5 +1,7 @@
 #include "actors/hands/micro_losses.hpp"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <utility>
 
@@ -46,7 +48,7 @@ core::result<void> micro_losses::judge(double loss) {
   if (trains() && !std::exchange(bad_step_, true)) ++bad_steps_;
   const bool skips = context_->rules.skip_overflow;
   if (skips && bad_steps_ < bad_steps_max) return {};
-  const std::string often = skips ? " in " + std::to_string(bad_steps_) + " steps in a row" : "";
+  const std::string often = skips ? fmt::format(" in {} steps in a row", bad_steps_) : "";
   return core::fail(core::error_kind::numeric, "the loss is " + text_of_nonfinite(loss) + often + "; " + broken_());
 }
 

@@ -1,5 +1,7 @@
 #include "actors/memory/rank_memory.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -23,7 +25,7 @@ core::result<std::shared_ptr<rank_memory>> rank_memory::allocate(std::shared_ptr
   m->plan_ = std::move(trains);
   m->sizes_ = sizes;
   m->place_ = place;
-  const std::string rank = "rank " + std::to_string(m->plan_->rank);
+  const std::string rank = fmt::format("rank {}", m->plan_->rank);
   const bool shares = !place.shared.bytes.empty();
   const auto layout = shared_layout_of(*m->plan_, sizes);
   for (uint32_t k = 0; k < plan::num_owners; ++k) {
@@ -43,8 +45,8 @@ core::result<std::shared_ptr<rank_memory>> rank_memory::allocate(std::shared_ptr
   }
   for (const auto which : window_pools)
     if (reinterpret_cast<uintptr_t>(m->at(which)) % plan::swap_page_bytes != 0)
-      return core::fail(core::error_kind::bug, rank + ": memory: wanted windows at multiples of " +
-                                                   std::to_string(plan::swap_page_bytes) + " bytes");
+      return core::fail(core::error_kind::bug, fmt::format("{}: memory: wanted windows at multiples of {} bytes", rank,
+                                                           plan::swap_page_bytes));
   m->find_cached();
   return m;
 }
@@ -58,19 +60,17 @@ core::result<void> rank_memory::train_by(std::shared_ptr<const plan::rank_plan> 
     const auto which = static_cast<owner>(k);
     const uint64_t bytes = pool_bytes(*trains, sizes, which);
     if (which == owner::staging || bytes <= pools_[k].bytes()) continue;
-    const std::string rank = "rank " + std::to_string(trains->rank);
+    const std::string rank = fmt::format("rank {}", trains->rank);
     if (!place_.is_here && place_.shared.bytes.empty()) continue;  // the rank is on another machine
     if (is_shared(which) && !place_.shared.bytes.empty())
-      return core::fail(core::error_kind::limit,
-                        rank + ": between two steps: wanted at most " + std::to_string(pools_[k].bytes()) +
-                            " bytes of memory that processes share, as the term began with, got " +
-                            std::to_string(bytes));
+      return core::fail(core::error_kind::limit, fmt::format("{}: between two steps: wanted at most {} bytes of memory "
+                                                             "that processes share, as the term began with, got {}",
+                                                             rank, pools_[k].bytes(), bytes));
     if (!place_.is_here) continue;
     if (std::ranges::find(within_a_step, which) == within_a_step.end())
-      return core::fail(core::error_kind::limit,
-                        rank + ": passes between two steps: wanted windows and states of at most " +
-                            std::to_string(pools_[k].bytes()) + " bytes, as the run began with, got " +
-                            std::to_string(bytes));
+      return core::fail(core::error_kind::limit, fmt::format("{}: passes between two steps: wanted windows and states "
+                                                             "of at most {} bytes, as the run began with, got {}",
+                                                             rank, pools_[k].bytes(), bytes));
     auto got = device::memory::allocate(place_.device, pool_tier(trains->options(), which, place_.windows), bytes);
     if (!got) return core::fail(got.error().in(rank));
     grown.emplace_back(which, std::move(*got));
@@ -85,7 +85,7 @@ core::result<void> rank_memory::take_staging() {
   if (at(owner::staging) != nullptr || !is_here()) return {};
   auto got = device::memory::allocate(place_.device, pool_tier(plan_->options(), owner::staging, place_.windows),
                                       pool_bytes(*plan_, sizes_, owner::staging));
-  if (!got) return core::fail(got.error().in("rank " + std::to_string(plan_->rank) + ", staging for checkpoints"));
+  if (!got) return core::fail(got.error().in(fmt::format("rank {}, staging for checkpoints", plan_->rank)));
   pools_[static_cast<size_t>(owner::staging)] = std::move(*got);
   return {};
 }

@@ -1,5 +1,7 @@
 #include "actors/memory/swap_files.hpp"
 
+#include <fmt/format.h>
+
 #include "plan/layout/activation_extents.hpp"
 
 namespace troupe::actors {
@@ -40,7 +42,7 @@ core::result<swap_files> open_swap_files(const config::job_config& config, const
   out.space = std::move(space);
   for (const auto& p : plans) {
     TROUPE_ASSIGN(auto file,
-                  out.space->create("rank" + std::to_string(p->rank), std::max(bytes_of(*p), plan::swap_page_bytes)));
+                  out.space->create(fmt::format("rank{}", p->rank), std::max(bytes_of(*p), plan::swap_page_bytes)));
     out.ranks.push_back(std::move(file));
   }
   TROUPE_ASSIGN(auto watch, storage::event_watch::start());

@@ -1,5 +1,7 @@
 #include "actors/modules/host_policy.hpp"
 
+#include <fmt/format.h>
+
 #include <optional>
 #include <string>
 #include <utility>
@@ -27,8 +29,8 @@ core::result<models::injection_rule> rule_from(const layer_spec& spec) {
     return core::fail(refused(where, "gather_output: wanted false where outputs are not cut, got true"));
   const uint32_t dimension = is_column ? 0 : 1;
   if (spec.type != partition_type::skip && spec.dimension.value_or(dimension) != dimension)
-    return core::fail(refused(where, "partition_dim: wanted " + std::to_string(dimension) + " for " +
-                                         std::string(name_of(spec.type)) + ", got " + std::to_string(*spec.dimension)));
+    return core::fail(refused(
+        where, fmt::format("partition_dim: wanted {} for {}, got {}", dimension, name_of(spec.type), *spec.dimension)));
   if (is_column) out.style = spec.gather_output ? tp_style::vocabulary : tp_style::column;
   if (spec.type == partition_type::row) out.style = tp_style::row;
   if (spec.shape.empty()) return out;

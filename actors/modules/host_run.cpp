@@ -1,5 +1,7 @@
 #include "actors/modules/host_run.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <stdexcept>
 
@@ -14,10 +16,9 @@ namespace troupe::actors {
 namespace {
 
 core::error wrong_batch(const next_batch& k, const std::string& what) {
-  return {error_kind::bad_input, std::string("the host's ") +
-                                     (k.which == plan::plan_choice::evaluate ? "evaluation" : "training") +
-                                     " batch of step " + std::to_string(k.step) + ", micro-batch " +
-                                     std::to_string(k.micro) + ", rank " + std::to_string(k.rank) + ": " + what};
+  return {error_kind::bad_input, fmt::format("the host's {} batch of step {}, micro-batch {}, rank {}: {}",
+                                             k.which == plan::plan_choice::evaluate ? "evaluation" : "training", k.step,
+                                             k.micro, k.rank, what)};
 }
 
 core::result<void> check_place(const models::host_batch& t) {

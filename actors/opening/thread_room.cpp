@@ -1,5 +1,6 @@
 #include "actors/opening/thread_room.hpp"
 
+#include <fmt/format.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -47,11 +48,10 @@ core::result<void> check_thread_room(size_t wanted) {
   for (auto& t : all) t.join();
   for (size_t i = 0; i < all.size(); ++i) wait_until_gone(numbers[i]);
   if (refusal.empty()) return {};
-  return core::fail(core::error_kind::limit, "threads: wanted " + std::to_string(wanted) +
-                                                 " for the ranks' lanes and the scheduler, the system "
-                                                 "gives " +
-                                                 std::to_string(all.size()) + " more: " + refusal +
-                                                 " (the user's limit, ulimit -u, or that of the container)");
+  return core::fail(core::error_kind::limit,
+                    fmt::format("threads: wanted {} for the ranks' lanes and the scheduler, the system gives {} more: "
+                                "{} (the user's limit, ulimit -u, or that of the container)",
+                                wanted, all.size(), refusal));
 }
 
 }  // namespace troupe::actors

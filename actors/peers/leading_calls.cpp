@@ -1,5 +1,7 @@
 #include "actors/peers/leading_calls.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -88,8 +90,9 @@ core::result<void> leading_calls::add_reports(uint64_t number, run_outcome& to) 
     for (size_t i = 0; i < told.reports.size(); ++i) {
       auto& r = told.reports[i];
       if (r.rank >= run_.term->ranks() || x.is_here(r.rank))
-        return core::fail(error_kind::bug, "processes: wanted reports of a process's own ranks, got one of rank " +
-                                               std::to_string(r.rank));
+        return core::fail(
+            error_kind::bug,
+            fmt::format("processes: wanted reports of a process's own ranks, got one of rank {}", r.rank));
       const auto& ran = run_.term->program_of(to.which, r.rank);
       r.spans.plan = ran->plan;
       r.spans.told_others = ran->tells;

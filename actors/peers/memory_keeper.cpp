@@ -1,5 +1,7 @@
 #include "actors/peers/memory_keeper.hpp"
 
+#include <fmt/format.h>
+
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -54,8 +56,8 @@ core::result<void> memory_keeper::end() {
     }
     x.link->tell(encode(peer_call(names_call{{{working_.string(), {}}}})));
     if (report.failure && !std::exchange(fails_, true))  // warns once, until a save succeeds again
-      run_.host.warnings->put("checkpoint.memory: the states of step " + std::to_string(report.step) +
-                              " are not kept: " + report.failure->text);
+      run_.host.warnings->put(
+          fmt::format("checkpoint.memory: the states of step {} are not kept: {}", report.step, report.failure->text));
     return {};
   }
   // A process that continues from this save after a loss does not repeat the steps before it, so their records must be

@@ -64,9 +64,8 @@ void note_degree(std::vector<job::degree_change>& all, const job::degree_change&
 
 /// Returns a text such as "rank 1 (process 1)" for an error message.
 std::string ranks_text(const cluster::place_row& p) {
-  const std::string last = p.count > 1 ? " to " + std::to_string(p.first + p.count - 1) : "";
-  return (p.count > 1 ? "ranks " : "rank ") + std::to_string(p.first) + last + " (process " + std::to_string(p.place) +
-         ")";
+  const std::string last = p.count > 1 ? fmt::format(" to {}", p.first + p.count - 1) : "";
+  return fmt::format("{}{}{} (process {})", p.count > 1 ? "ranks " : "rank ", p.first, last, p.place);
 }
 
 /// Completes the diagnosis of ranks between two runs, when the leading process waits until other processes report that

@@ -1,5 +1,7 @@
 #include "actors/peers/served_calls.hpp"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "actors/loading/travelling_load.hpp"
@@ -120,8 +122,8 @@ core::result<void> served_calls::obey(uint64_t number, const write_call& c) {
   const auto& w = c.where;
   if (w.rank >= run_.term->memory.ranks.size() || !links_.is_here(w.rank)) return {};
   if (c.bytes.size() != w.count * core::size_of(w.type))
-    return core::fail(error_kind::bug, "processes: wanted the bytes of " + std::to_string(w.count) + " elements, got " +
-                                           std::to_string(c.bytes.size()));
+    return core::fail(error_kind::bug,
+                      fmt::format("processes: wanted the bytes of {} elements, got {}", w.count, c.bytes.size()));
   const state_store store(*run_.term->memory.ranks[w.rank]);
   TROUPE_TRY(store.write_as(w.parameter, w.part, {w.first, w.count}, w.type,
                             reinterpret_cast<const std::byte*>(c.bytes.data())));

@@ -1,5 +1,7 @@
 #include "actors/peers/text_sharing.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -57,8 +59,9 @@ core::result<void> share_texts(training_data& data, cluster::process& link, cons
     core::byte_reader in(all.substr(sizeof bytes, bytes));
     in(facts);
     if (!in.is_whole() || facts.size() != data.sources().size())
-      return core::fail(error_kind::mismatch, "processes: wanted what is known of " +
-                                                  std::to_string(data.sources().size()) + " texts, got other bytes");
+      return core::fail(
+          error_kind::mismatch,
+          fmt::format("processes: wanted what is known of {} texts, got other bytes", data.sources().size()));
   }
   std::vector<std::shared_ptr<const data::token_stream>> streams;
   for (size_t i = 0; i < facts.size() && data.corpus() == nullptr; ++i) {

@@ -1,5 +1,7 @@
 #include "actors/processes/calls.hpp"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "core/byte_stream.hpp"
@@ -82,8 +84,8 @@ template <class T>
 core::result<T> decoded(std::string_view bytes, const char* what) {
   auto out = core::from_bytes<T>(bytes);
   if (!out)
-    return core::fail(core::error_kind::mismatch, std::string("processes: wanted ") + what + ", got " +
-                                                      std::to_string(bytes.size()) + " other bytes");
+    return core::fail(core::error_kind::mismatch,
+                      fmt::format("processes: wanted {}, got {} other bytes", what, bytes.size()));
   return std::move(*out);
 }
 

@@ -1,5 +1,7 @@
 #include "actors/processes/machine_files.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <future>
 #include <utility>
@@ -206,8 +208,8 @@ core::result<void> machine_files::give(uint32_t to, uint64_t number, const std::
   if (!file)
     good = core::fail(file.error());
   else if (first > (*file)->bytes() || bytes > (*file)->bytes() - first)
-    good = core::fail(error_kind::mismatch, "'" + path + "': wanted " + std::to_string(first + bytes) + " bytes, got " +
-                                                std::to_string((*file)->bytes()));
+    good = core::fail(error_kind::mismatch,
+                      fmt::format("'{}': wanted {} bytes, got {}", path, first + bytes, (*file)->bytes()));
   answer(to, number, good, good ? (*file)->bytes() : 0);
   if (!good) return {};
   std::vector<std::byte> buffer(std::min(bytes, chunk_bytes));

@@ -1,5 +1,7 @@
 #include "actors/processes/machine_wire.hpp"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <cstdlib>
 #include <cstring>
@@ -33,7 +35,7 @@ core::result<std::shared_ptr<machine_wire>> machine_wire::open(cluster::process&
   std::array<std::byte, 32> key{};
   if (secret.size() != key.size())
     return core::fail(core::error_kind::bug,
-                      "processes: wanted a term's secret of 32 bytes, got " + std::to_string(secret.size()));
+                      fmt::format("processes: wanted a term's secret of 32 bytes, got {}", secret.size()));
   std::memcpy(key.data(), secret.data(), key.size());
   auto mover =
       net::tls_mover::open({.key = {net::term_secret(key), "troupe", link.term(), who.place}, .listen_at = address});

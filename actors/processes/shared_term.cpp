@@ -1,5 +1,6 @@
 #include "actors/processes/shared_term.hpp"
 
+#include <fmt/format.h>
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -64,8 +65,8 @@ core::result<std::shared_ptr<storage::shared_memory>> mapped(const cluster::shar
   TROUPE_ASSIGN(const auto copy, duplicate(offered->number()));
   TROUPE_ASSIGN(auto memory, storage::shared_memory::open(copy));
   if (memory.bytes() < bytes_min)
-    return core::fail(core::error_kind::mismatch, "processes: wanted a segment of " + std::to_string(bytes_min) +
-                                                      " bytes, got " + std::to_string(memory.bytes()));
+    return core::fail(core::error_kind::mismatch,
+                      fmt::format("processes: wanted a segment of {} bytes, got {}", bytes_min, memory.bytes()));
   return std::make_shared<storage::shared_memory>(std::move(memory));
 }
 
@@ -102,7 +103,7 @@ core::result<void> shared_term::offer_segments(cluster::process& link, const std
   for (uint32_t r = 0; r < bytes.size(); ++r) {
     if (!who_.is_here(r)) continue;
     auto made = storage::shared_memory::create(std::max<uint64_t>(bytes[r], 1));
-    if (!made) return core::fail(made.error().in("rank " + std::to_string(r)));
+    if (!made) return core::fail(made.error().in(fmt::format("rank {}", r)));
     segments_[r] = std::make_shared<storage::shared_memory>(std::move(*made));
     TROUPE_TRY(offer(first_segment_offer + r, *segments_[r]));
   }

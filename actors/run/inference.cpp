@@ -1,5 +1,7 @@
 #include "actors/run/inference.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -230,9 +232,9 @@ core::result<std::vector<int64_t>> generate(training_run& run, std::vector<int64
     return core::fail(core::error_kind::bad_input, "sample.prompt: wanted at least one token, got none");
   for (int64_t t : text)
     if (t < 0 || t >= int64_t{run.term->plan.spec.vocabulary})
-      return core::fail(core::error_kind::bad_input, "sample.prompt: token " + std::to_string(t) +
-                                                         " is not in the vocabulary of " +
-                                                         std::to_string(run.term->plan.spec.vocabulary));
+      return core::fail(
+          core::error_kind::bad_input,
+          fmt::format("sample.prompt: token {} is not in the vocabulary of {}", t, run.term->plan.spec.vocabulary));
   if (!std::isfinite(temperature) || temperature < 0)
     return core::fail(core::error_kind::bad_input, "sample.temperature: wanted a finite number of at least 0, got " +
                                                        core::number_text(temperature));

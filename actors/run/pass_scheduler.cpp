@@ -1,5 +1,7 @@
 #include "actors/run/pass_scheduler.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -320,16 +322,14 @@ core::result<void> pass_scheduler::compile(std::vector<scheduled_passes> schedul
     if (std::ranges::find(x.own, nullptr) != x.own.end())
       return core::fail(core::error_kind::bad_input, "compile: own: wanted passes, got a null pointer");
     if (shared && !x.own.empty())
-      return core::fail(
-          core::error_kind::bad_input,
-          "compile: own: cannot be combined with cluster.processes, because the other processes do not have "
-          "the program's own passes; leave it empty, got " +
-              std::to_string(x.own.size()));
+      return core::fail(core::error_kind::bad_input,
+                        fmt::format("compile: own: cannot be combined with cluster.processes, because the other "
+                                    "processes do not have the program's own passes; leave it empty, got {}",
+                                    x.own.size()));
     told.push_back({x.step, x.passes, x.is_automatic, x.tried_steps});
     if (!entries.empty() && x.step <= entries.back().step)
-      return core::fail(core::error_kind::bad_input, "compile: wanted steps that ascend, got " +
-                                                         std::to_string(x.step) + " after " +
-                                                         std::to_string(entries.back().step));
+      return core::fail(core::error_kind::bad_input,
+                        fmt::format("compile: wanted steps that ascend, got {} after {}", x.step, entries.back().step));
     job::pass_wish wish{std::move(x.passes), std::move(x.own), x.is_automatic, {}};
     // Checks the entry now, so that a wrong one is refused at once and not at its step, as far as that does not depend
     // on measurements.

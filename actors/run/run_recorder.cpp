@@ -1,5 +1,7 @@
 #include "actors/run/run_recorder.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "actors/host_thread.hpp"
@@ -136,9 +138,9 @@ core::result<void> run_recorder::open() {
   TROUPE_TRY(recorder_->open(core::unix_seconds(), continues_after, took_over));
   is_open_ = true;
   if (flops.enabled && flops.profile_step >= c.steps)
-    run_.host.warnings->put("flops_profiler.profile_step: " + std::to_string(flops.profile_step) +
-                            " is not reached in a run of " + std::to_string(c.steps) +
-                            " steps (the first is 0): no profile");
+    run_.host.warnings->put(
+        fmt::format("flops_profiler.profile_step: {} is not reached in a run of {} steps (the first is 0): no profile",
+                    flops.profile_step, c.steps));
   log_memory("before the first step");
   run_.host.deliver();
   return {};
@@ -251,15 +253,15 @@ session_records run_recorder::finish(session_ending ending) {
           },
           [&](caf::error&) {
             out.curves_complete = false;
-            run_.host.warnings->put("telemetry: the writers did not end within " +
-                                    std::to_string(closing_patience.count()) +
-                                    " s; the report and what was recorded last may be missing");
+            run_.host.warnings->put(fmt::format(
+                "telemetry: the writers did not end within {} s; the report and what was recorded last may be missing",
+                closing_patience.count()));
           });
   log_memory("at the end");
   if (out.num_dropped > 0)
-    run_.host.warnings->put("telemetry: " + std::to_string(out.num_dropped) +
-                            " records were dropped because the writers fell behind (limit: " +
-                            std::to_string(record_queue_limit) + " under way)");
+    run_.host.warnings->put(
+        fmt::format("telemetry: {} records were dropped because the writers fell behind (limit: {} under way)",
+                    out.num_dropped, record_queue_limit));
   if (const auto slow = run_.others->slow_links_of_run(); !slow.empty()) run_.host.warnings->put(slow);
   if (!out.curves_complete)
     run_.host.warnings->put("telemetry: the curves are not complete, some could not be written");

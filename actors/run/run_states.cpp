@@ -17,13 +17,13 @@ const core::model_table& table_of(const training_run& run) { return *run.term->p
 /// Returns an error for a parameter that does not exist, and for elements that it does not have.
 core::result<void> check_elements(const core::model_table& t, uint32_t parameter, uint64_t first, uint64_t count) {
   if (parameter >= t.parameters.size())
-    return core::fail(core::error_kind::bad_input, "parameter " + std::to_string(parameter) + ": wanted one of 0 to " +
-                                                       std::to_string(t.parameters.size() - 1));
+    return core::fail(core::error_kind::bad_input,
+                      fmt::format("parameter {}: wanted one of 0 to {}", parameter, t.parameters.size() - 1));
   const auto& p = t.parameters[parameter];
   if (first <= p.numel() && count <= p.numel() - first) return {};
-  return core::fail(core::error_kind::bad_input, "parameter '" + p.name + "': wanted elements within its " +
-                                                     std::to_string(p.numel()) + ", got " + std::to_string(count) +
-                                                     " from element " + std::to_string(first) + " on");
+  return core::fail(core::error_kind::bad_input,
+                    fmt::format("parameter '{}': wanted elements within its {}, got {} from element {} on", p.name,
+                                p.numel(), count, first));
 }
 
 }  // namespace
@@ -40,8 +40,8 @@ core::result<void> read_parameter(const training_run& run, uint32_t parameter, u
 core::result<void> read_moment(const training_run& run, uint32_t parameter, int which, std::span<float> out) {
   TROUPE_TRY(check_elements(table_of(run), parameter, 0, out.size()));
   if (which < 0 || which >= static_cast<int>(plan::max_moments))
-    return core::fail(core::error_kind::bad_input, "parameter '" + table_of(run).parameters[parameter].name +
-                                                       "': wanted its moment 0 or 1, got " + std::to_string(which));
+    return core::fail(core::error_kind::bad_input, fmt::format("parameter '{}': wanted its moment 0 or 1, got {}",
+                                                               table_of(run).parameters[parameter].name, which));
   if (run.term->memory.offloaded != nullptr) return run.sound();
   std::fill(out.begin(), out.end(), 0.0F);  // the optimizer has no such moment
   return run.term->whole().read(parameter, plan::moment_part(static_cast<uint32_t>(which)), {0, out.size()},

@@ -1,5 +1,7 @@
 #include "actors/run/save_keeper.hpp"
 
+#include <fmt/format.h>
+
 #include <functional>
 #include <utility>
 
@@ -159,9 +161,9 @@ core::result<std::filesystem::path> save_keeper::save(const save_request& reques
 core::result<void> save_keeper::begin(const save_request& request) {
   (void)collect(unfinished_save::leave);
   if (is_under_way())
-    return core::fail(core::error_kind::limit, "the checkpoint of step " +
-                                                   std::to_string((waiting_ ? waiting_ : writing_)->step()) +
-                                                   " is still being written; only one can be written at a time");
+    return core::fail(core::error_kind::limit,
+                      fmt::format("the checkpoint of step {} is still being written; only one can be written at a time",
+                                  (waiting_ ? waiting_ : writing_)->step()));
   return this->request(request);
 }
 

@@ -1,5 +1,7 @@
 #include "actors/run/training_run.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -27,17 +29,15 @@ core::result<void> check_sequence(const session_options& options) {
     return core::fail(core::error_kind::bad_input,
                       "parallel.sharded_norms: cannot be combined with a host program's own modules; set it to false");
   if (const uint64_t bytes = options.config->row_tile_bytes; bytes > 0)
-    return core::fail(
-        core::error_kind::bad_input,
-        "cluster.row_tile_bytes: cannot be combined with a host program's own modules, which compute their "
-        "loss themselves; set it to 0, got " +
-            std::to_string(bytes));
+    return core::fail(core::error_kind::bad_input,
+                      fmt::format("cluster.row_tile_bytes: cannot be combined with a host program's own modules, which "
+                                  "compute their loss themselves; set it to 0, got {}",
+                                  bytes));
   if (const uint64_t bytes = options.config->mlp_tile_bytes; bytes > 0)
-    return core::fail(
-        core::error_kind::bad_input,
-        "cluster.mlp_tile_bytes: cannot be combined with a host program's own modules, which compute their "
-        "MLPs themselves; set it to 0, got " +
-            std::to_string(bytes));
+    return core::fail(core::error_kind::bad_input,
+                      fmt::format("cluster.mlp_tile_bytes: cannot be combined with a host program's own modules, which "
+                                  "compute their MLPs themselves; set it to 0, got {}",
+                                  bytes));
   if (options.config->activation_checkpointing.selective)
     return core::fail(core::error_kind::bad_input,
                       "activation_checkpointing.selective: cannot be combined with a host program's own modules, whose "
@@ -45,9 +45,8 @@ core::result<void> check_sequence(const session_options& options) {
                       "Troupe does not compute; set it to false");
   if (degree == 1) return {};
   return core::fail(core::error_kind::bad_input,
-                    std::string(parallel.context > 1 ? "parallel.context" : "parallel.sequence") +
-                        ": cannot be combined with a host program's own modules yet; set it to 1, got " +
-                        std::to_string(degree));
+                    fmt::format("{}: cannot be combined with a host program's own modules yet; set it to 1, got {}",
+                                parallel.context > 1 ? "parallel.context" : "parallel.sequence", degree));
 }
 
 /// Returns e.g. "device: cuda:0, NVIDIA H100; cuda.tf32; cuda.deterministic".

@@ -2,6 +2,8 @@
 // digest of all bytes before it.
 #include "actors/saving/part_result.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -45,8 +47,9 @@ std::optional<std::string_view> opened(mark what, std::string_view bytes) {
 }
 
 tl::unexpected<core::error> refused(const char* what, std::string_view got) {
-  return core::fail(error_kind::bad_input, std::string("wanted ") + what + " as another process encodes it, got " +
-                                               std::to_string(got.size()) + " bytes that are cut short or changed");
+  return core::fail(error_kind::bad_input,
+                    fmt::format("wanted {} as another process encodes it, got {} bytes that are cut short or changed",
+                                what, got.size()));
 }
 
 /// Reads the fields of a message of type `what` from `bytes`. Returns true if the digest matches and nothing follows

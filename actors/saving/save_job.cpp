@@ -1,5 +1,7 @@
 #include "actors/saving/save_job.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cassert>
 #include <cstring>
@@ -110,8 +112,8 @@ void save_job::abandon(const core::error& why) {
 core::result<void> save_job::take_part(part_result part) {
   const uint32_t rank = part.rank;
   if (rank >= content_.ranks() || here_[rank])
-    return core::fail(core::error_kind::bad_input, "a save's part of rank " + std::to_string(rank) +
-                                                       ": wanted one of a rank that another process has");
+    return core::fail(core::error_kind::bad_input,
+                      fmt::format("a save's part of rank {}: wanted one of a rank that another process has", rank));
   if (!part_begun(rank)) return {};
   if (!part.failure)
     if (auto ok = content_.check(part); !ok) part.failure = ok.error();

@@ -1,4 +1,6 @@
 // Checks the log of a simulated run against the rules that every run must follow.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -120,18 +122,17 @@ class run_checker {
       }
       if (first_end != never &&
           (last_start > first_end || members.size() != plans_[0]->layout->communicators[which.first].members.size()))
-        return fail("collective " + std::to_string(which.second) + " of \"" +
-                    plans_[0]->layout->communicators[which.first].name +
-                    "\" ended on one rank before all had started it");
+        return fail(fmt::format("collective {} of \"{}\" ended on one rank before all had started it", which.second,
+                                plans_[0]->layout->communicators[which.first].name));
     }
     return {};
   }
 
   core::result<void> fail(uint32_t r, uint32_t id, const std::string& what) const {
-    return fail("rank " + std::to_string(r) + ": " + plans_[r]->describe(id) + " " + what);
+    return fail(fmt::format("rank {}: {} {}", r, plans_[r]->describe(id), what));
   }
   core::result<void> fail(const std::string& what) const {
-    return core::fail(error_kind::bug, "run " + std::to_string(number_) + ": " + what);
+    return core::fail(error_kind::bug, fmt::format("run {}: {}", number_, what));
   }
 
   const shared_rank_plans& plans_;
@@ -150,7 +151,7 @@ struct demand {
 
 /// Returns the error that fault `f` must cause; none if the run must end well.
 std::optional<demand> demand_of(const sim_fault& f) {
-  const std::string rank = "rank " + std::to_string(f.rank);
+  const std::string rank = fmt::format("rank {}", f.rank);
   switch (f.kind) {
     case sim_fault_kind::none:
     case sim_fault_kind::slow_lane:
@@ -194,8 +195,8 @@ core::result<void> check_log(const std::vector<shared_rank_plans>& plans, const 
     if (static_cast<size_t>(run.which) >= plans.size() ||
         std::ranges::find(plans[static_cast<size_t>(run.which)], nullptr) !=
             plans[static_cast<size_t>(run.which)].end())
-      return core::refused("a simulated run: wanted the plans of its kind, " +
-                           std::to_string(static_cast<size_t>(run.which)) + ", got none");
+      return core::refused(
+          fmt::format("a simulated run: wanted the plans of its kind, {}, got none", static_cast<size_t>(run.which)));
   for (size_t i = 0; i < result.runs.size(); ++i)
     runs.emplace_back(plans[static_cast<size_t>(result.runs[i].which)], result.runs[i], i + 1, window);
   for (size_t i = 0; i < result.log.size(); ++i) {
@@ -221,7 +222,7 @@ core::result<void> check_ending(const sim_result& result, const sim_options& opt
     if (result.fault_struck && wanted && !may_pass)
       return bug("the run ended well in spite of " + options.fault.describe());
     if (result.runs.size() != num_ordered)
-      return bug("wanted " + std::to_string(num_ordered) + " runs, got " + std::to_string(result.runs.size()));
+      return bug(fmt::format("wanted {} runs, got {}", num_ordered, result.runs.size()));
     return {};
   }
   if (!result.fault_struck || !wanted) return bug("failed without a fault: " + failure->text);
@@ -241,8 +242,8 @@ core::result<void> check_ending(const sim_result& result, const sim_options& opt
   const int64_t at_rest_ns = last.ended_ns + 4 * options.latency_max.count() + rest_slack_ns;
   for (const auto& e : result.log)
     if (!e.end && e.time_ns > at_rest_ns)
-      return bug("rank " + std::to_string(e.rank) + " still starts instructions " +
-                 core::text_of("%.6f", double(e.time_ns - last.ended_ns) / 1e9) + " s after the failure");
+      return bug(fmt::format("rank {} still starts instructions {} s after the failure", e.rank,
+                             core::text_of("%.6f", double(e.time_ns - last.ended_ns) / 1e9)));
   return {};
 }
 

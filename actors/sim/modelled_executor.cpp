@@ -1,5 +1,7 @@
 #include "actors/sim/modelled_executor.hpp"
 
+#include <fmt/format.h>
+
 #include <limits>
 #include <map>
 #include <random>
@@ -171,9 +173,8 @@ class modelled_fabric_executor final : public executor {
 std::string_view name_of(sim_fault_kind kind) { return fault_names[static_cast<size_t>(kind)]; }
 
 std::string sim_fault::describe() const {
-  return std::string(name_of(kind)) + " (run " + std::to_string(run) + ", rank " + std::to_string(rank) + ", " +
-         std::string(plan::name_of(lane)) + " lane, position " + std::to_string(position) + ", after " +
-         std::to_string(after_events) + " events)";
+  return fmt::format("{} (run {}, rank {}, {} lane, position {}, after {} events)", name_of(kind), run, rank,
+                     plan::name_of(lane), position, after_events);
 }
 
 bool modelled_world::strikes(sim_fault_kind kind, const step_context& c, const plan::instruction& x) {

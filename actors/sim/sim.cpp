@@ -1,5 +1,7 @@
 #include "actors/sim/sim.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -90,11 +92,10 @@ class world {
       }
       stop_if_told();
       if (!schedule_.step(quiet_since + quiet_max_ns))
-        return hang("run " + std::to_string(runs_) + " gave no answer; the last instruction started or ended " +
-                    core::text_of("%.6f", double(schedule_.now_ns() - quiet_since) / 1e9) + " s ago");
+        return hang(fmt::format("run {} gave no answer; the last instruction started or ended {} s ago", runs_,
+                                core::text_of("%.6f", double(schedule_.now_ns() - quiet_since) / 1e9)));
       if (schedule_.num_delivered() > deliveries_max)
-        return hang("run " + std::to_string(runs_) + " gave no answer after " + std::to_string(deliveries_max) +
-                    " messages");
+        return hang(fmt::format("run {} gave no answer after {} messages", runs_, deliveries_max));
     }
     out.outcome = std::move(**answer);
     out.ended_ns = schedule_.now_ns();
@@ -312,19 +313,18 @@ tl::unexpected<core::error> no_world(const std::string& what) {
 /// Checks that all plans exist, that each belongs to the rank at whose place it is, and that all belong to one job.
 core::result<void> check_plans(const std::vector<shared_rank_plans>& plans) {
   if (plans.size() > plan::num_plan_choices)
-    return no_world("plans of " + std::to_string(plan::num_plan_choices) + " kinds at most, got " +
-                    std::to_string(plans.size()));
+    return no_world(fmt::format("plans of {} kinds at most, got {}", plan::num_plan_choices, plans.size()));
   const plan::rank_plan* first = nullptr;
   for (size_t which = 0; which < plans.size(); ++which)
     for (size_t r = 0; r < plans[which].size(); ++r) {
       const plan::rank_plan* p = plans[which][r].get();
-      const std::string at = "kind " + std::to_string(which) + ", rank " + std::to_string(r) + ": ";
+      const std::string at = fmt::format("kind {}, rank {}: ", which, r);
       if (p == nullptr || p->layout == nullptr) return no_world("plans with their layouts, " + at + "got none");
       if (first == nullptr) first = p;
       if (p->rank != r || plans[which].size() != p->options().ranks() ||
           p->options().ranks() != first->options().ranks())
-        return no_world("the plans of all ranks of one job, in their order, " + at + "got that of rank " +
-                        std::to_string(p->rank) + " of " + std::to_string(p->options().ranks()));
+        return no_world(fmt::format("the plans of all ranks of one job, in their order, {}got that of rank {} of {}",
+                                    at, p->rank, p->options().ranks()));
     }
   return {};
 }
@@ -335,7 +335,7 @@ core::result<void> check_order(const std::vector<shared_rank_plans>& plans,
   for (const auto which : order)
     if (static_cast<size_t>(which) >= std::min(plans.size(), plan::num_plan_choices) ||
         plans[static_cast<size_t>(which)].empty())
-      return no_world("orders of kinds that have plans, got kind " + std::to_string(static_cast<size_t>(which)));
+      return no_world(fmt::format("orders of kinds that have plans, got kind {}", static_cast<size_t>(which)));
   return {};
 }
 

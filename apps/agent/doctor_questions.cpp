@@ -1,5 +1,7 @@
 #include "apps/agent/doctor_questions.hpp"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "core/byte_stream.hpp"
@@ -53,7 +55,7 @@ core::result<T> decode_answer(const std::string& bytes) {
   auto x = core::from_bytes<answered<T>>(bytes);
   if (!x)
     return core::fail(core::error_kind::mismatch,
-                      "the doctor: wanted an answer, got " + std::to_string(bytes.size()) + " other bytes");
+                      fmt::format("the doctor: wanted an answer, got {} other bytes", bytes.size()));
   if (!x->what) return core::fail(core::error_kind::peer_lost, x->error);
   return std::move(*x->what);
 }

@@ -28,7 +28,7 @@ introduction introduction_of(std::string job, std::string configuration, std::st
 
 std::string as_text(const introduction& x) {
   return fmt::format("{}{}{}{}{}{}{}{}{}", x.version, labels[0], x.job, labels[1], x.configuration, labels[2], x.id,
-                     labels[3], x.node ? std::to_string(*x.node) : "");
+                     labels[3], x.node ? fmt::to_string(*x.node) : "");
 }
 
 std::optional<introduction> read_introduction(const std::string& text) {

@@ -2,6 +2,8 @@
 // it likes: writes some lines a minute and counts the rest.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -19,7 +21,7 @@ class refusal_log {  ///< limits the number of lines about refused connections w
   void add(const std::string& why, int64_t now_ns) {
     constexpr int64_t minute_ns = 60'000'000'000;
     if (said_ == 0 || now_ns - since_ns_ > minute_ns) {
-      if (unsaid_ > 0) say_("refused: " + std::to_string(unsaid_) + " more in the minutes before");
+      if (unsaid_ > 0) say_(fmt::format("refused: {} more in the minutes before", unsaid_));
       since_ns_ = now_ns;
       said_ = 0;
       unsaid_ = 0;

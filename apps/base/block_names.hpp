@@ -1,6 +1,8 @@
 // Formats the names under which tables list a module or parameter once for all transformer blocks that contain it.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -32,8 +34,8 @@ inline std::string for_blocks(const std::vector<std::string>& names) {
     const uint64_t first = std::stoull(names[i].substr(star));
     uint64_t last = first;
     while (++i < names.size() && std::stoull(names[i].substr(star)) == last + 1) ++last;
-    numbers += (numbers.empty() ? "" : ",") + std::to_string(first);
-    if (last > first) numbers += "-" + std::to_string(last);
+    numbers += fmt::format("{}{}", numbers.empty() ? "" : ",", first);
+    if (last > first) numbers += fmt::format("-{}", last);
   }
   return shown.substr(0, star) + "{" + numbers + "}" + shown.substr(star + 1);
 }

@@ -2,6 +2,8 @@
 // refused, where CLI11 would read octal and hexadecimal digits, wrap or truncate. Leaves ranges to each option.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <optional>
@@ -32,7 +34,7 @@ inline std::string read_integer(std::string& text) {
   if (const auto whole =
           config::integer_in({.kind = config::node_kind::plain, .at = {}, .text = text, .items = {}, .entries = {}})) {
     if (whole->negative) return refused("least 0");
-    text = std::to_string(whole->magnitude);
+    text = fmt::to_string(whole->magnitude);
     return {};
   }
   if (!digits || !std::ranges::all_of(unit, is_letter)) return refused("least 0");

@@ -2,6 +2,8 @@
 // (cluster/messages.hpp: roster).
 #pragma once
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -18,7 +20,7 @@ inline const cluster::place_row* place_of_rank(const cluster::roster& all, uint3
 
 /// Returns the name of a process as text: "process 1 on b"; "process 1" in a job on one machine.
 inline std::string place_text(const cluster::place_row& p) {
-  return "process " + std::to_string(p.place) + (p.host.empty() ? "" : " on " + p.host);
+  return fmt::format("process {}{}", p.place, p.host.empty() ? "" : " on " + p.host);
 }
 
 /// Returns the processes of a job as a JSON array: [{"process", "host", "pid", "state", "ranks": [first, count],

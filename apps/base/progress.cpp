@@ -1,5 +1,6 @@
 #include "apps/base/progress.hpp"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -166,7 +167,7 @@ void progress::spike(const actors::loss_spike& s) {
 }
 
 std::string spike_sentence(const actors::loss_spike& s) {
-  const auto number = [](uint64_t n) { return std::to_string(n); };
+  const auto number = [](uint64_t n) { return fmt::to_string(n); };
   std::string out = text_of("step %llu: loss %.4f", static_cast<unsigned long long>(s.step), shown(s.loss));
   if (s.usual > 0) out += text_of(", the median before it is %.4f", s.usual);
   out += ": back after step " + number(s.back_to) + (s.from_memory ? ", from memory" : "") + "; the samples of step" +
@@ -211,53 +212,44 @@ std::string control_line(const telemetry::step_summary& l) {
 }  // namespace
 
 std::string end_json(const end_summary& e) {
-  std::string out =
-      "{\"event\":\"end\",\"steps\":" + std::to_string(e.steps) + ",\"skipped\":" + std::to_string(e.skipped) +
-      ",\"spikes\":" + std::to_string(e.spikes) + ",\"seconds\":" + json_number(e.seconds) +
-      ",\"stopped\":" + (e.stopped ? "true" : "false") + ",\"unsaved\":" + (e.unsaved ? "true" : "false") +
-      ",\"loss\":" + json_number(e.last_loss) + ",\"tokens_per_s\":" + json_number(e.tokens_per_s) +
-      ",\"validation_loss\":" + (e.has_validation ? json_number(e.validation_loss) : "null") +
-      ",\"gathers\":" + std::to_string(e.lanes.gathers) + ",\"releases\":" + std::to_string(e.lanes.releases) +
-      ",\"reductions\":" + std::to_string(e.lanes.reductions) +
-      ",\"peak_live_parameters\":" + std::to_string(e.peak_live_elements) +
-      ",\"model_parameters\":" + std::to_string(e.model_elements) +
-      ",\"process_peak_bytes\":" + std::to_string(e.process_peak_bytes) + ",\"memory\":{\"host\":[";
+  std::string out = fmt::format(
+      "{{\"event\":\"end\",\"steps\":{},\"skipped\":{},\"spikes\":{},\"seconds\":{},\"stopped\":{},\"unsaved\":{},"
+      "\"loss\":{},\"tokens_per_s\":{},\"validation_loss\":{},\"gathers\":{},\"releases\":{},\"reductions\":{},"
+      "\"peak_live_parameters\":{},\"model_parameters\":{},\"process_peak_bytes\":{},\"memory\":{{\"host\":[",
+      e.steps, e.skipped, e.spikes, json_number(e.seconds), e.stopped ? "true" : "false", e.unsaved ? "true" : "false",
+      json_number(e.last_loss), json_number(e.tokens_per_s), e.has_validation ? json_number(e.validation_loss) : "null",
+      e.lanes.gathers, e.lanes.releases, e.lanes.reductions, e.peak_live_elements, e.model_elements,
+      e.process_peak_bytes);
   for (size_t r = 0; r < e.memory.size(); ++r) {
     const auto& m = e.memory[r];
     if (r > 0) out += ',';
-    out += "{\"rank\":" + std::to_string(r) + ",\"parameters\":" + std::to_string(m.resident.parameters) +
-           ",\"gathered\":" + std::to_string(m.resident.gathered) + ",\"master\":" + std::to_string(m.resident.master) +
-           ",\"moments\":" + std::to_string(m.resident.moments) +
-           ",\"gradients\":" + std::to_string(m.resident.gradients) +
-           ",\"accumulated\":" + std::to_string(m.resident.accumulated) +
-           ",\"windows\":" + std::to_string(m.resident.windows) + ",\"swapped\":" + std::to_string(m.resident.swapped) +
-           ",\"undo\":" + std::to_string(m.resident.undo) + ",\"deferred\":" + std::to_string(m.resident.deferred) +
-           ",\"votes\":" + std::to_string(m.resident.votes) + ",\"transfers\":" + std::to_string(m.resident.transfers) +
-           ",\"compressed\":" + std::to_string(m.resident.compressed) +
-           ",\"masks\":" + std::to_string(m.resident.masks) +
-           ",\"activations_peak\":" + std::to_string(m.activations_peak_bytes) +
-           ",\"total\":" + std::to_string(total_bytes(m)) + "}";
+    out += fmt::format(
+        "{{\"rank\":{},\"parameters\":{},\"gathered\":{},\"master\":{},\"moments\":{},\"gradients\":{},"
+        "\"accumulated\":{},\"windows\":{},\"swapped\":{},\"undo\":{},\"deferred\":{},\"votes\":{},\"transfers\":{},"
+        "\"compressed\":{},\"masks\":{},\"activations_peak\":{},\"total\":{}}}",
+        r, m.resident.parameters, m.resident.gathered, m.resident.master, m.resident.moments, m.resident.gradients,
+        m.resident.accumulated, m.resident.windows, m.resident.swapped, m.resident.undo, m.resident.deferred,
+        m.resident.votes, m.resident.transfers, m.resident.compressed, m.resident.masks, m.activations_peak_bytes,
+        total_bytes(m));
   }
   const auto& io = e.lanes.io;
-  out += "]},\"io\":{\"planned_bytes\":" + std::to_string(io.planned_bytes) +
-         ",\"read_bytes\":" + std::to_string(io.read_bytes) + ",\"written_bytes\":" + std::to_string(io.written_bytes) +
-         ",\"read_s\":" + json_number(io.read_s) + ",\"read_hidden_s\":" + json_number(io.read_hidden_s) +
-         ",\"write_s\":" + json_number(io.write_s) + ",\"stalled_s\":" + json_number(io.stalled_s) +
-         ",\"longest_wait_s\":" + json_number(io.longest_wait_s) + ",\"waiter\":" + json_string(io.waiter) +
-         ",\"waited_for\":" + json_string(io.waited_for) + "}";
-  out +=
-      ",\"communication_s\":" + json_number(e.lanes.communication_s) +
-      ",\"exposed_s\":" + json_number(e.lanes.exposed_s) + ",\"overlap\":" + telemetry::overlap_json(e.lanes.overlap) +
-      ",\"compute_idle_s\":" + json_number(e.lanes.idle_s[1]) + ",\"control\":" + control_json(e.lanes) +
-      ",\"work\":" + work_json(e.lanes.work, e.units, e.peak_flops) +
-      (e.pipeline.steps > 0 ? ",\"pipeline\":" + telemetry::stage_json(e.pipeline) : "") +
-      ",\"checkpoints\":{\"written\":" + std::to_string(e.checkpoints.written) +
-      ",\"failed\":" + std::to_string(e.checkpoints.failed) + ",\"skipped\":" + std::to_string(e.checkpoints.skipped) +
-      ",\"bytes\":" + std::to_string(e.checkpoints.bytes) + ",\"seconds\":" + json_number(e.checkpoints.seconds) +
-      ",\"waited_seconds\":" + json_number(e.checkpoints.waited_seconds) + "}" +
-      ",\"trace\":" + json_string(e.trace_file) + ",\"report\":" + json_string(e.report_file) +
-      ",\"not_recorded\":" + std::to_string(e.num_not_recorded) + ",\"output\":" + json_string(e.output_folder) +
-      ",\"model\":" + json_string(e.model_place) + ",\"sample\":" + json_string(e.sample) + "}\n";
+  out += fmt::format(
+      "]}},\"io\":{{\"planned_bytes\":{},\"read_bytes\":{},\"written_bytes\":{},\"read_s\":{},\"read_hidden_s\":{},"
+      "\"write_s\":{},\"stalled_s\":{},\"longest_wait_s\":{},\"waiter\":{},\"waited_for\":{}}}",
+      io.planned_bytes, io.read_bytes, io.written_bytes, json_number(io.read_s), json_number(io.read_hidden_s),
+      json_number(io.write_s), json_number(io.stalled_s), json_number(io.longest_wait_s), json_string(io.waiter),
+      json_string(io.waited_for));
+  out += fmt::format(
+      ",\"communication_s\":{},\"exposed_s\":{},\"overlap\":{},\"compute_idle_s\":{},\"control\":{},\"work\":{}{},"
+      "\"checkpoints\":{{\"written\":{},\"failed\":{},\"skipped\":{},\"bytes\":{},\"seconds\":{},"
+      "\"waited_seconds\":{}}},\"trace\":{},\"report\":{},\"not_recorded\":{},\"output\":{},\"model\":{},"
+      "\"sample\":{}}}\n",
+      json_number(e.lanes.communication_s), json_number(e.lanes.exposed_s), telemetry::overlap_json(e.lanes.overlap),
+      json_number(e.lanes.idle_s[1]), control_json(e.lanes), work_json(e.lanes.work, e.units, e.peak_flops),
+      e.pipeline.steps > 0 ? ",\"pipeline\":" + telemetry::stage_json(e.pipeline) : "", e.checkpoints.written,
+      e.checkpoints.failed, e.checkpoints.skipped, e.checkpoints.bytes, json_number(e.checkpoints.seconds),
+      json_number(e.checkpoints.waited_seconds), json_string(e.trace_file), json_string(e.report_file),
+      e.num_not_recorded, json_string(e.output_folder), json_string(e.model_place), json_string(e.sample));
   return out;
 }
 

@@ -1,5 +1,7 @@
 #include "apps/base/work_table.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
 
@@ -49,15 +51,14 @@ std::string work_text(const telemetry::work_figures& w, const std::vector<std::s
     rest.forward_s += u.forward_s, rest.backward_s += u.backward_s;
     rest.forward_flops += u.forward_flops, rest.backward_flops += u.backward_flops;
   }
-  return out + unit_line(std::to_string(order.size() - named) + " others", rest, step_s, peak_flops);
+  return out + unit_line(fmt::format("{} others", order.size() - named), rest, step_s, peak_flops);
 }
 
 std::string work_json(const telemetry::work_figures& w, const std::vector<std::string>& units, double peak_flops) {
   std::string out = "{\"peak_flops\":" + json_number(peak_flops) + ",\"kinds\":[";
   for (const auto& row : w.kinds)
-    out += std::string(out.back() == '[' ? "" : ",") +
-           "{\"kind\":" + json_string(std::string(plan::name_of(row.kind))) +
-           ",\"count\":" + std::to_string(row.count) + ",\"busy_s\":" + json_number(row.busy_s) + "}";
+    out += fmt::format("{}{{\"kind\":{},\"count\":{},\"busy_s\":{}}}", out.back() == '[' ? "" : ",",
+                       json_string(std::string(plan::name_of(row.kind))), row.count, json_number(row.busy_s));
   out += "],\"units\":[";
   for (size_t u = 0; u < std::min(units.size(), w.units.size()); ++u)
     out += std::string(out.back() == '[' ? "" : ",") + "{\"unit\":" + json_string(units[u]) +

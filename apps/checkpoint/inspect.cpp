@@ -118,7 +118,7 @@ core::result<void> show(const inspect_arguments& a) {
     const auto& path_of_it = described->tokenizer_path;  // empty if the kind alone identifies the tokenizer
     std::printf("vocabulary of %llu: %s%s%s, end of text %s, digest %s\n",
                 static_cast<unsigned long long>(t.vocab_size), t.kind.c_str(), path_of_it.empty() ? "" : " ",
-                path_of_it.c_str(), has_end ? std::to_string(end).c_str() : "none", t.digest.c_str());
+                path_of_it.c_str(), has_end ? fmt::to_string(end).c_str() : "none", t.digest.c_str());
   } else if (indexed) {
     std::printf("%llu document%s by %s, of an unknown vocabulary\n",
                 static_cast<unsigned long long>(indexed->documents), indexed->documents == 1 ? "" : "s",

@@ -22,7 +22,7 @@ std::vector<std::string> values_of(const key_info& row) {
       *row.range.most - *row.range.least <= most_listed) {
     std::vector<std::string> out;
     for (auto v = static_cast<int64_t>(*row.range.least); v <= static_cast<int64_t>(*row.range.most); ++v)
-      out.push_back(std::to_string(v));
+      out.push_back(fmt::to_string(v));
     return out;
   }
   const bool has_default = row.default_text != "none" && row.default_text != "derived" &&

@@ -118,7 +118,7 @@ void print_cleaning(const cleaned_checkpoint& c) {
     if (same == rows.end())
       rows.push_back(row);
     else
-      (*same)[1] = std::to_string(std::stoul((*same)[1]) + 1);
+      (*same)[1] = fmt::to_string(std::stoul((*same)[1]) + 1);
   }
   std::printf("%s", core::aligned(rows, {false, true, false}).c_str());
   if (c.done->inner) std::printf("the MLPs' inner width is %llu\n", static_cast<unsigned long long>(*c.done->inner));

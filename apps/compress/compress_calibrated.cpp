@@ -72,7 +72,7 @@ class calibrated final : public compress_calibration {
     store_ = std::make_unique<checkpoint::weight_store>(std::move(store));
     if (store_->steps() > 0 && a_.source.verbosity != verbosity::quiet)
       std::fprintf(stderr, "troupe: continues after step %s of an earlier process\n",
-                   std::to_string(store_->steps()).c_str());
+                   fmt::to_string(store_->steps()).c_str());
     TROUPE_ASSIGN(const auto walk, models::unit_walk::open(spec_, from_.source, texts_.calibration, beside, go_on));
     const auto progress = [&](uint64_t done, uint64_t steps) {
       say(fmt::format("{}: segment {} of {}", a_.method, done + 1, steps));

@@ -133,7 +133,7 @@ class maker {
                                      {"n_embd", size->width},
                                      {"n_head", size->heads},
                                      {"n_positions", size->positions}})
-      text_.put(fmt::format("model.{}", key), std::to_string(value));
+      text_.put(fmt::format("model.{}", key), fmt::to_string(value));
     for (const char* key : {"embd_pdrop", "attn_pdrop", "resid_pdrop"}) text_.put(fmt::format("model.{}", key), "0");
     vocabulary_is_open_ = true;
     return {};
@@ -168,7 +168,7 @@ class maker {
     }
     TROUPE_ASSIGN(const auto vocabulary, vocabulary_of(a_.tokenizer));
     TROUPE_TRY(put_tokenizer());
-    if (vocabulary_is_open_) text_.put("model.vocab_size", std::to_string(vocabulary));
+    if (vocabulary_is_open_) text_.put("model.vocab_size", fmt::to_string(vocabulary));
     if (!has("data.validation_fraction")) {
       text_.put("data.validation_fraction", usual_validation);
       validates_by_itself_ = true;
@@ -267,7 +267,7 @@ class maker {
   /// the memory, and shorter ones suffice.
   void put_sequence() {
     if (!is_trained() || has("data.sequence_length")) return;
-    if (positions() > longest_sequence) text_.put("data.sequence_length", std::to_string(longest_sequence));
+    if (positions() > longest_sequence) text_.put("data.sequence_length", fmt::to_string(longest_sequence));
   }
 
   /// Returns the most tokens that the model reads at a time; 0: unknown.
@@ -278,7 +278,7 @@ class maker {
   }
 
   void put_rest() {
-    if (a_.steps > 0 || !has("steps")) text_.put("steps", std::to_string(a_.steps > 0 ? a_.steps : 1000));
+    if (a_.steps > 0 || !has("steps")) text_.put("steps", fmt::to_string(a_.steps > 0 ? a_.steps : 1000));
     if (!has("seed")) text_.put("seed", "1");
     if (!has("optimizer.type")) {
       text_.put("optimizer.type", "AdamW");
@@ -311,7 +311,7 @@ class maker {
         (source_has_data_ranks && (is_said || a_.samples > 0))) {
       if (a_.samples == 0) return;
       // A run divides the batch among the ranks that the imported source sets
-      text_.put("train_batch_size", std::to_string(samples));
+      text_.put("train_batch_size", fmt::to_string(samples));
       text_.drop("train_micro_batch_size_per_gpu");
       text_.drop("gradient_accumulation_steps");
       return;
@@ -327,15 +327,15 @@ class maker {
       const uint64_t each = std::max<uint64_t>(1, number_of("train_micro_batch_size_per_gpu")) *
                             std::max<uint64_t>(1, number_of("gradient_accumulation_steps"));
       while (ranks > 1 && (whole == 0 || whole % (each * ranks) != 0)) --ranks;
-      text_.put("parallel.data", std::to_string(ranks));
+      text_.put("parallel.data", fmt::to_string(ranks));
       return;
     }
     while (samples % ranks != 0) --ranks;
-    if (!source_has_data_ranks) text_.put("parallel.data", std::to_string(ranks));
-    text_.put("train_batch_size", std::to_string(samples));
+    if (!source_has_data_ranks) text_.put("parallel.data", fmt::to_string(ranks));
+    text_.put("train_batch_size", fmt::to_string(samples));
     uint64_t rows = std::min(micro_batch, samples / ranks);
     while (samples / ranks % rows != 0) --rows;
-    text_.put("train_micro_batch_size_per_gpu", std::to_string(rows));
+    text_.put("train_micro_batch_size_per_gpu", fmt::to_string(rows));
     text_.drop("gradient_accumulation_steps");
     each_ = samples / ranks;
     rows_ = rows;
@@ -347,7 +347,7 @@ class maker {
     if (rows_ > 1) {
       rows_ /= 2;
       while (each_ % rows_ != 0) --rows_;
-      text_.put("train_micro_batch_size_per_gpu", std::to_string(rows_));
+      text_.put("train_micro_batch_size_per_gpu", fmt::to_string(rows_));
       return true;
     }
     if (has("activation_checkpointing.enabled")) return false;

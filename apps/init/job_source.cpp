@@ -93,7 +93,7 @@ core::result<uint64_t> put_source(job_text& text, std::map<std::string, std::str
     if (read.root != nullptr) text.put_all(*read.root);
   }
   if (const auto samples = samples_of_a_step(opened->source.run); samples > 0 && !text.has("train_batch_size")) {
-    text.put("train_batch_size", std::to_string(samples));
+    text.put("train_batch_size", fmt::to_string(samples));
     text.drop("gradient_accumulation_steps");
   }
   if (std::ranges::any_of(opened->source.files,

@@ -393,13 +393,13 @@ core::result<void> check_alone(const environment& given) {
 
 std::vector<std::pair<std::string, std::string>> launch_variables(uint32_t node, uint32_t nodes,
                                                                   const std::string& leader, uint16_t port) {
-  const std::string number = std::to_string(node), all = std::to_string(nodes);
+  const std::string number = fmt::to_string(node), all = fmt::to_string(nodes);
   std::vector<std::pair<std::string, std::string>> out{
       {"TROUPE_LAUNCH", "1"}, {"TORCHELASTIC_RUN_ID", ""}, {"RANK", number},       {"WORLD_SIZE", all},
       {"LOCAL_RANK", "0"},    {"LOCAL_WORLD_SIZE", "1"},   {"GROUP_RANK", number}, {"GROUP_WORLD_SIZE", all}};
   if (nodes > 1) {
     out.emplace_back("MASTER_ADDR", leader);
-    out.emplace_back("MASTER_PORT", std::to_string(port));
+    out.emplace_back("MASTER_PORT", fmt::to_string(port));
   }
   return out;
 }

@@ -26,7 +26,7 @@ std::string hosts_table(const examined_cluster& all) {
       continue;
     }
     const auto& f = *h.facts;
-    rows.push_back({h.name, std::to_string(f.cores), bytes_text(f.memory_bytes), bytes_text(f.available_bytes),
+    rows.push_back({h.name, fmt::to_string(f.cores), bytes_text(f.memory_bytes), bytes_text(f.available_bytes),
                     bytes_text(f.free_bytes), f.processor});
   }
   return core::aligned(rows);

@@ -1,5 +1,7 @@
 #include "apps/machine/findings.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -36,7 +38,7 @@ finding programs(const tried_facts& t) {
 
 finding cores(const machine_facts& m, const tried_facts& t) {
   const uint32_t n = t.usable_cores > 0 ? t.usable_cores : m.cores;
-  finding f{"cores", fine, std::to_string(n) + (n < m.cores ? " of " + std::to_string(m.cores) : "")};
+  finding f{"cores", fine, fmt::format("{}{}", n, n < m.cores ? fmt::format(" of {}", m.cores) : "")};
   if (!m.processor.empty()) f.found += ", " + m.processor;
   if (m.cgroup_cpus > 0 && m.cgroup_cpus < double(n)) {
     char limit[64];
@@ -44,7 +46,7 @@ finding cores(const machine_facts& m, const tried_facts& t) {
     f.found += limit;
     f.is = poor;
     f.costs = "more ranks than that wait for each other's turn";
-    f.command = "docker run --cpus=" + std::to_string(n) + " ... (or cpu.max of the control group)";
+    f.command = fmt::format("docker run --cpus={} ... (or cpu.max of the control group)", n);
   }
   return f;
 }
@@ -83,8 +85,8 @@ finding swap(const machine_facts& m) {
 
 finding huge_pages(const machine_facts& m) {
   const std::string reserved = m.huge_pages > 0
-                                   ? "; " + std::to_string(m.huge_pages_free) + " of " + std::to_string(m.huge_pages) +
-                                         " reserved ones free (" + bytes_text(m.huge_page_bytes) + " each)"
+                                   ? fmt::format("; {} of {} reserved ones free ({} each)", m.huge_pages_free,
+                                                 m.huge_pages, bytes_text(m.huge_page_bytes))
                                    : "";
   if (m.transparent_huge_pages == "always" || m.transparent_huge_pages == "madvise")
     return {"huge pages", fine, "transparent: " + m.transparent_huge_pages + reserved};
@@ -123,11 +125,11 @@ finding locked_memory(const machine_facts& m, const tried_facts& t) {
 }
 
 finding open_files(const machine_facts& m) {
-  if (m.open_files >= open_files_wanted) return {"open files", fine, std::to_string(m.open_files)};
+  if (m.open_files >= open_files_wanted) return {"open files", fine, fmt::to_string(m.open_files)};
   const bool may = m.open_files_hard.value_or(0) >= open_files_wanted;
-  return {"open files", poor, std::to_string(m.open_files),
+  return {"open files", poor, fmt::to_string(m.open_files),
           "many shard files or ranks in one process run out of descriptors",
-          may ? "ulimit -n " + std::to_string(open_files_wanted)
+          may ? fmt::format("ulimit -n {}", open_files_wanted)
               : "echo \"$USER - nofile 65536\" | sudo tee /etc/security/limits.d/troupe.conf (then log in again)"};
 }
 
@@ -136,9 +138,8 @@ finding ring(const machine_facts& m, const tried_facts& t) {
   const std::string costs =
       "offload to disk works through threads instead, with the same bytes: more processor time for each read and write";
   if (m.io_uring_disabled.value_or(0) > 0)
-    return {"io_uring", poor,
-            "kernel.io_uring_disabled = " + std::to_string(*m.io_uring_disabled) + " (" + t.io_uring.why + ")", costs,
-            "sudo sysctl kernel.io_uring_disabled=0"};
+    return {"io_uring", poor, fmt::format("kernel.io_uring_disabled = {} ({})", *m.io_uring_disabled, t.io_uring.why),
+            costs, "sudo sysctl kernel.io_uring_disabled=0"};
   if (m.seccomp_filter)
     return {"io_uring", poor, "refused by a seccomp filter, as that of container engines does (" + t.io_uring.why + ")",
             costs,
@@ -217,9 +218,8 @@ finding gpu(const machine_facts& m, const tried_facts& t) {
                             (m.nvidia_driver.empty() ? "" : ", driver " + m.nvidia_driver) +
                             (t.cuda.version.empty() ? "" : ", CUDA " + t.cuda.version);
   if (is_too_old(t.cuda.version))
-    return {
-        "GPU", poor, found, costs,
-        "a driver for CUDA " + std::to_string(cuda_wanted) + ".0, release " + std::string(driver_wanted) + " or later"};
+    return {"GPU", poor, found, costs,
+            fmt::format("a driver for CUDA {}.0, release {} or later", cuda_wanted, driver_wanted)};
   return {"GPU", fine, found};
 }
 
@@ -238,7 +238,7 @@ finding cuda_library(const tried_facts& t) {
 
 finding numa(const machine_facts& m) {
   if (m.numa_nodes <= 1) return {"NUMA", fine, "one node"};
-  return {"NUMA", poor, std::to_string(m.numa_nodes) + " nodes",
+  return {"NUMA", poor, fmt::format("{} nodes", m.numa_nodes),
           "a process that spans nodes reads half its memory from the other one",
           "numactl --cpunodebind=0 --membind=0 troupe train ... (one process a node)"};
 }

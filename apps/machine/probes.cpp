@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <linux/io_uring.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
@@ -118,9 +119,9 @@ cuda_facts try_cuda() {
     return c;
   }
   int v = 0;
-  if (version(&v) == 0) c.version = std::to_string(v / 1000) + "." + std::to_string(v % 1000 / 10);
+  if (version(&v) == 0) c.version = fmt::format("{}.{}", v / 1000, v % 1000 / 10);
   const int started = init(0);
-  c.start = {started == 0, started == 0 ? "" : "cuInit returned " + std::to_string(started)};
+  c.start = {started == 0, started == 0 ? "" : fmt::format("cuInit returned {}", started)};
   int n = 0;
   if (started != 0 || count(&n) != 0) return c;
   for (int i = 0; i < n; ++i) {

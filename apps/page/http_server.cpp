@@ -70,7 +70,7 @@ core::result<int> listen_at(const std::string& host, uint16_t port) {
   wanted.ai_socktype = SOCK_STREAM;
   wanted.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
   addrinfo* found = nullptr;
-  if (const int code = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &wanted, &found); code != 0)
+  if (const int code = ::getaddrinfo(host.c_str(), fmt::to_string(port).c_str(), &wanted, &found); code != 0)
     return failed(::gai_strerror(code));
   int socket = -1, why = 0;
   for (const addrinfo* a = found; a != nullptr && socket < 0; a = a->ai_next) {

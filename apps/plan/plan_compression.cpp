@@ -1,6 +1,8 @@
 // Formats the compression in `troupe plan`: the modules that each pattern chose, how they are compressed, and when.
 #include "apps/plan/plan_parts.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <map>
@@ -16,9 +18,9 @@ std::string text_of(const kernels::quantiser& grid) {
   using enum kernels::quantiser_kind;
   switch (grid.kind) {
     case symmetric:
-      return std::to_string(grid.bits) + " bits, symmetric";
+      return fmt::format("{} bits, symmetric", grid.bits);
     case asymmetric:
-      return std::to_string(grid.bits) + " bits, asymmetric";
+      return fmt::format("{} bits, asymmetric", grid.bits);
     case ternary:
       return "ternary";
     case binary:
@@ -29,8 +31,7 @@ std::string text_of(const kernels::quantiser& grid) {
 
 /// Returns a text such as "from 8 bits to " for weights whose number of bits decreases during training; else empty.
 std::string from_bits(const job::compressed_module& m) {
-  return m.bits && m.bits->start_bits > m.bits->target_bits ? "from " + std::to_string(m.bits->start_bits) + " bits to "
-                                                            : "";
+  return m.bits && m.bits->start_bits > m.bits->target_bits ? fmt::format("from {} bits to ", m.bits->start_bits) : "";
 }
 
 /// Returns a text such as "l1, keeps 128 of 256 rows".
@@ -38,8 +39,7 @@ std::string text_of(const job::pruned_module& m) {
   using enum config::pruning_method;
   constexpr std::string_view parts[] = {"elements", "rows", "heads", "channels"};
   const char* const method = m.method == l1 ? "l1" : m.method == topk ? "topk" : "snip_momentum";
-  return std::string(method) + ", keeps " + std::to_string(m.kept) + " of " + std::to_string(m.scores()) + " " +
-         std::string(parts[static_cast<size_t>(m.part)]);
+  return fmt::format("{}, keeps {} of {} {}", method, m.kept, m.scores(), parts[static_cast<size_t>(m.part)]);
 }
 
 /// Collects the rows of the summary: joins the rows of equally compressed modules of several blocks into one with their
@@ -51,7 +51,7 @@ class summary_rows {
   }
   void add(const std::string& module, const std::string& what, const std::string& scales, const std::string& group,
            uint64_t from_update) {
-    const row_key key{for_all_blocks(module), what, scales, group, std::to_string(from_update)};
+    const row_key key{for_all_blocks(module), what, scales, group, fmt::to_string(from_update)};
     const auto same = std::ranges::find(rows_, key, &row::key);
     row& into = same == rows_.end() ? rows_.emplace_back(row{key, {}}) : *same;
     into.modules.push_back(module);
@@ -62,7 +62,7 @@ class summary_rows {
       const auto& [module, what, scales, group, from] = r.key;
       const bool all = r.modules.size() == blocks_.at(module);
       out.push_back(
-          {all ? module : for_blocks(r.modules), std::to_string(r.modules.size()), what, scales, group, from});
+          {all ? module : for_blocks(r.modules), fmt::to_string(r.modules.size()), what, scales, group, from});
     }
     return out;
   }
@@ -85,7 +85,7 @@ std::string compression_summary(const job::blueprint& b) {
   summary_rows out(*b.table);
   for (const auto& m : all.modules)
     out.add(m.module, "weight: " + from_bits(m) + text_of(m.recipe.grid) + (m.recipe.stochastic ? ", with noise" : ""),
-            std::to_string(m.recipe.groups), m.group, m.from_update);
+            fmt::to_string(m.recipe.groups), m.group, m.from_update);
   for (const auto& l : all.layers)
     out.add(l.module, "input: " + text_of(l.grid), l.is_static ? "learned" : "each token", l.group, l.from_update);
   for (const auto& m : all.pruned) out.add(m.module, "pruned: " + text_of(m), "-", m.group, m.from_update);

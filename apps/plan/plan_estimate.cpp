@@ -1,6 +1,8 @@
 // Formats `troupe plan --estimate`: rules of thumb next to the plan's own numbers. Text only.
 #include "apps/plan/plan_parts.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <vector>
 
@@ -30,8 +32,7 @@ std::string static_sizes(const job::blueprint& b, uint64_t parameters) {
   const uint64_t bucket = plan::static_bucket_bytes(
       std::min(options.gradients.reduce_bucket, parameters), core::size_of(options.bucket_type()), options.stage,
       options.overlap ? plan::reduction::overlapped : plan::reduction::awaited);
-  return out + "\nbuckets of gradients at stage " + std::to_string(options.stage) + ": " + core::human_bytes(bucket) +
-         "\n";
+  return fmt::format("{}\nbuckets of gradients at stage {}: {}\n", out, options.stage, core::human_bytes(bucket));
 }
 
 std::string own_peak(const job::blueprint& b) {

@@ -2,6 +2,8 @@
 // Leaves the plans to plan/.
 #include "apps/plan/plan_parts.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -43,9 +45,9 @@ moved most_of(const job::step_plans& plans) {
 
 std::vector<std::string> row_of(std::string name, const moved& x) {
   return {std::move(name),
-          std::to_string(x.gathers),
+          fmt::to_string(x.gathers),
           core::human_bytes(x.gathered_bytes),
-          std::to_string(x.reductions),
+          fmt::to_string(x.reductions),
           core::human_bytes(x.reduced_bytes),
           core::human_bytes(x.memory_bytes)};
 }

@@ -1,6 +1,8 @@
 // Formats a pipeline for `troupe plan`: its stages, the stage that bounds the step, its schedule.
 #include "apps/plan/plan_parts.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <vector>
 
@@ -74,9 +76,9 @@ std::string stages_summary(const job::blueprint& b) {
       {"stage", "rank", "units", "parameters", "a micro-batch", "in flight", "sent a step"}};
   for (uint32_t s = 0; s < table.stages(); ++s) {
     const shown_stage stage{b, s};
-    rows.push_back({std::to_string(s), std::to_string(table.rank_of_stage[s]), stage.units(),
-                    std::to_string(stage.parameters()), text_of("%.2f ms", 1e3 * p.step_s[s]),
-                    std::to_string(stage.plan().micros_in_flight[s]), core::human_bytes(stage.sent())});
+    rows.push_back({fmt::to_string(s), fmt::to_string(table.rank_of_stage[s]), stage.units(),
+                    fmt::to_string(stage.parameters()), text_of("%.2f ms", 1e3 * p.step_s[s]),
+                    fmt::to_string(stage.plan().micros_in_flight[s]), core::human_bytes(stage.sent())});
   }
   std::string out = core::aligned(rows, {true, true, false, true, true, true, true});
   out +=
@@ -85,8 +87,8 @@ std::string stages_summary(const job::blueprint& b) {
   if (p.least_s) out += text_of("no schedule of these stages takes less than %.1f ms\n", 1e3 * *p.least_s);
   out += p.profile.empty() ? "times of stages are the cost model's\n"
                            : "times of stages are measured: " + p.profile.string() + "\n";
-  return out + "partition " + p.partition + ": stage " + std::to_string(p.bound) + " (" +
-         shown_stage{b, p.bound}.units() + ") bounds the step\n";
+  return fmt::format("{}partition {}: stage {} ({}) bounds the step\n", out, p.partition, p.bound,
+                     shown_stage{b, p.bound}.units());
 }
 
 std::string schedule_as_csv(const job::blueprint& b, bool with_transfers) {

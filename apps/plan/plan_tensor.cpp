@@ -2,6 +2,8 @@
 // exchanges that this causes.
 #include "apps/plan/plan_parts.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <vector>
 
@@ -43,7 +45,7 @@ std::string tensor_summary(const job::blueprint& b) {
   std::vector<std::vector<std::string>> rows{{"cut over tensor ranks", "", "dimension", "widths", "by"}};
   for (const cut_row& r : rows_of(b.tensor))
     rows.push_back({r.parameters > 1 ? r.shown : r.name, std::string(name_of(r.cut->style)),
-                    std::to_string(r.cut->dimension), core::widths_text(*r.cut), std::string(name_of(r.origin))});
+                    fmt::to_string(r.cut->dimension), core::widths_text(*r.cut), std::string(name_of(r.origin))});
   uint64_t exchanges = 0, bytes = 0;
   for (const auto& x : b.train.like(0).instructions) {
     if (x.kind != plan::kind::exchange) continue;

@@ -18,7 +18,7 @@ namespace {
 using core::layer_info;
 using json = nlohmann::ordered_json;
 
-std::string width_text(uint64_t width) { return width == 0 ? "-" : std::to_string(width); }
+std::string width_text(uint64_t width) { return width == 0 ? "-" : fmt::to_string(width); }
 
 /// Returns the names of a layer's parameters as text, such as "weight, bias".
 std::string parameters_text(const core::model_table& table, const layer_info& l) {
@@ -34,8 +34,8 @@ std::string parameters_text(const core::model_table& table, const layer_info& l)
 
 std::string heads_text(const layer_info& l) {
   if (l.heads == 0 && l.kv_heads == 0) return "-";
-  if (l.kv_heads == 0) return std::to_string(l.heads);
-  return fmt::format("{} + {}", l.heads == 0 ? "-" : std::to_string(l.heads), l.kv_heads);
+  if (l.kv_heads == 0) return fmt::to_string(l.heads);
+  return fmt::format("{} + {}", l.heads == 0 ? "-" : fmt::to_string(l.heads), l.kv_heads);
 }
 
 std::string parts_text(const layer_info& l) {

@@ -1,5 +1,7 @@
 #include "apps/python/weights.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <new>
 #include <span>
@@ -36,8 +38,7 @@ core::result<loaded_weight> fp32_weights::read(const checkpoint::exported_weight
   try {
     out.bytes = std::make_unique_for_overwrite<std::byte[]>(bytes);
   } catch (const std::bad_alloc&) {
-    return fail(error_kind::limit,
-                "tensor " + w.name + ": not enough memory for its " + std::to_string(bytes) + " bytes");
+    return fail(error_kind::limit, fmt::format("tensor {}: not enough memory for its {} bytes", w.name, bytes));
   }
   const uint64_t block = formats::read_block_bytes / element_bytes;
   for (uint64_t done = 0; done < elements;) {

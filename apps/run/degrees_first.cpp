@@ -1,6 +1,7 @@
 // Starts the process that chooses the open degrees of a job, and reads the degrees from it.
 #include "apps/run/degrees_first.hpp"
 
+#include <fmt/format.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -54,7 +55,7 @@ std::variant<std::vector<std::string>, int> choose_degrees_first(const std::file
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (::getppid() != self) ::_exit(1);
     ::close(ends[0]);
-    ::setenv(degrees_variable, std::to_string(ends[1]).c_str(), 1);
+    ::setenv(degrees_variable, fmt::to_string(ends[1]).c_str(), 1);
     ::execv(program.c_str(), argv.data());
     ::_exit(cannot("execute"));
   }

@@ -1,5 +1,6 @@
 #include "apps/run/launched_train.hpp"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -27,7 +28,7 @@ std::vector<std::vector<std::string>> settings_to_try(const launch_place& place)
   if (const uint32_t ranks = ranks_of(place); ranks > 1)
     for (size_t i = 0, n = out.size(); i < n; ++i) {
       out.push_back(out[i]);
-      out.back().push_back("parallel.ranks=" + std::to_string(ranks));
+      out.back().push_back(fmt::format("parallel.ranks={}", ranks));
     }
   return out;
 }

@@ -423,7 +423,7 @@ class training {
       return !stop_.requested();
     };
     out.on_passes = [style = style_](const actors::passes_report& r) {
-      const std::string after = "after " + std::to_string(r.steps) + " steps:";
+      const std::string after = fmt::format("after {} steps:", r.steps);
       if (r.went_back)
         return log_line(style,
                         fmt::format("passes {} back to the previous ones, with steps of {:.1f} ms instead of {:.1f} ms",

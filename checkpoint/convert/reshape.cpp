@@ -157,7 +157,7 @@ core::result<void> publish(prepared& p, const reshape_plan& plan, const reshape_
   // prefixes of tied modules, and readers find the names of these modules by the shapes of their tensors.
   if (!plan.map().prefixes.empty() && plan.map().prefixes.begin()->second.rfind("tied_modules.", 0) != 0) {
     auto& prefixes = p.client[std::string(formats::layer_prefixes_key)] = json::object();
-    for (const auto& [layer, prefix] : plan.map().prefixes) prefixes[std::to_string(layer)] = prefix;
+    for (const auto& [layer, prefix] : plan.map().prefixes) prefixes[fmt::to_string(layer)] = prefix;
   }
   return {};
 }

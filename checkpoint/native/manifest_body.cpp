@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-std::string or_null(const std::optional<uint64_t>& x) { return x ? std::to_string(*x) : "null"; }
+std::string or_null(const std::optional<uint64_t>& x) { return x ? fmt::to_string(*x) : "null"; }
 
 std::string quoted(const std::string& text) { return json(text).dump(); }
 

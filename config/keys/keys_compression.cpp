@@ -1,5 +1,7 @@
 // Rows of the key table for `compression_training` and related sections: every technique has shared parameters and
 // groups of modules.
+#include <fmt/format.h>
+
 #include "config/keys/key_rows.hpp"
 #include "config/keys/values.hpp"
 
@@ -188,7 +190,7 @@ void add_layer_reduction(key_rows& t) {
                 },
                 [](const job& c) {
                   const uint64_t n = c.compression.layers.keep_number_layer;
-                  return n == 0 ? std::string("none") : std::to_string(n);
+                  return n == 0 ? std::string("none") : fmt::to_string(n);
                 }});
   key("module_name_prefix", text, "none", "What stands in front of a layer's number: transformer.h, model.layers.")
       .by_hand({[](job& c, const node& v) -> std::optional<std::string> {
@@ -207,7 +209,7 @@ void add_layer_reduction(key_rows& t) {
                   return std::nullopt;
                 },
                 [](const job& c) {
-                  return listed(c.compression.layers.teacher_layer, [](uint64_t n) { return std::to_string(n); });
+                  return listed(c.compression.layers.teacher_layer, [](uint64_t n) { return fmt::to_string(n); });
                 }});
   key("other_module_name", texts, "none", "Other modules that begin with the teacher's of the same name.")
       .by_hand({[](job& c, const node& v) -> std::optional<std::string> {

@@ -26,7 +26,7 @@ struct family_key {
 };
 
 std::string yaml_of(bool v) { return v ? "true" : "false"; }
-std::string yaml_of(uint32_t v) { return v == 0 ? "none" : std::to_string(v); }
+std::string yaml_of(uint32_t v) { return v == 0 ? "none" : fmt::to_string(v); }
 
 value_type type_of(families::key_type type) {
   switch (type) {

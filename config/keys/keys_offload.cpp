@@ -1,6 +1,8 @@
 // Rows of the key table for states that do not fit in device memory: the offload sections and further sections of
 // `zero_optimization`, `aio`, and the offload keys of `cluster`. Leaves combinations of these keys to
 // offload_rules.cpp.
+#include <fmt/format.h>
+
 #include "config/keys/key_rows.hpp"
 #include "config/keys/values.hpp"
 
@@ -120,7 +122,7 @@ hand_made interval_field() {
           },
           [](const job& c) -> std::string {
             const auto& given = c.zero_optimization.zenflow.*Interval;
-            return given ? std::to_string(*given) : "auto";
+            return given ? fmt::to_string(*given) : "auto";
           }};
 }
 

@@ -1,4 +1,6 @@
 // Rows of the key table for the section `pipeline`, which has both Troupe's own keys and DeepSpeed's.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "config/keys/key_rows.hpp"
@@ -56,7 +58,7 @@ hand_made stage_partition_field() {
             const auto& p = c.pipeline;
             if (p.first_units.empty()) return p.partition == pipeline().partition ? p.partition : quoted(p.partition);
             std::string out;
-            for (const uint32_t u : p.first_units) out += (out.empty() ? "" : ", ") + std::to_string(u);
+            for (const uint32_t u : p.first_units) out += fmt::format("{}{}", out.empty() ? "" : ", ", u);
             return "[" + out + "]";
           }};
 }

@@ -9,7 +9,7 @@ namespace troupe::config {
 tl::expected<batch_sizes, std::string> complete(batch_sizes given, uint64_t data_ranks) {
   batch_sizes b = given;
   const auto refuse = [&](std::string_view why) {
-    const auto text = [](uint64_t n) { return n == 0 ? std::string("none") : std::to_string(n); };
+    const auto text = [](uint64_t n) { return n == 0 ? std::string("none") : fmt::to_string(n); };
     return tl::unexpected<std::string>(
         fmt::format("wanted train_batch_size = train_micro_batch_size_per_gpu x gradient_accumulation_steps x {} "
                     "data-parallel ranks, got {}, {} and {}: {}",

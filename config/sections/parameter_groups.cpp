@@ -1,5 +1,6 @@
 #include "config/sections/parameter_groups.hpp"
 
+#include <fmt/format.h>
 #include <re2/re2.h>
 
 #include <algorithm>
@@ -10,7 +11,7 @@ core::result<std::vector<size_t>> groups_of(const std::vector<parameter_group>& 
                                             const std::vector<std::string>& names) {
   std::vector<size_t> out(names.size(), groups.size());
   for (size_t g = 0; g < groups.size(); ++g) {
-    const std::string where = "parameter_groups[" + std::to_string(g) + "].match: ";
+    const std::string where = fmt::format("parameter_groups[{}].match: ", g);
     const RE2 pattern(groups[g].match, RE2::Quiet);
     if (!pattern.ok())
       return core::fail(core::error_kind::bad_input,
@@ -22,10 +23,11 @@ core::result<std::vector<size_t>> groups_of(const std::vector<parameter_group>& 
       if (out[q] == groups.size()) out[q] = g;
     }
     if (!found)
-      return core::fail(core::error_kind::bad_input,
-                        where + "wanted a pattern that matches the name of a parameter, got '" + groups[g].match +
-                            "', which matches none of the " + std::to_string(names.size()) +
-                            (names.empty() ? "" : ", of which the first is " + names[0]));
+      return core::fail(
+          core::error_kind::bad_input,
+          fmt::format(
+              "{}wanted a pattern that matches the name of a parameter, got '{}', which matches none of the {}{}",
+              where, groups[g].match, names.size(), names.empty() ? "" : ", of which the first is " + names[0]));
   }
   return out;
 }

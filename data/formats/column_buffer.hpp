@@ -2,6 +2,8 @@
 // from memory if the buffer was compressed and had to be expanded.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -33,8 +35,8 @@ class column_buffer {
     int64_t said = 0;
     if (length < sizeof said) return core::fail(core::error_kind::bad_input, "a packed buffer without its length");
     if (length > max_block_bytes)
-      return core::fail(core::error_kind::limit, "a packed buffer of " + std::to_string(length) + " bytes, at most " +
-                                                     std::to_string(max_block_bytes) + " are read");
+      return core::fail(core::error_kind::limit,
+                        fmt::format("a packed buffer of {} bytes, at most {} are read", length, max_block_bytes));
     std::vector<std::byte> packed(length);
     TROUPE_TRY(file.read(begin, packed));
     std::memcpy(&said, packed.data(), sizeof said);

@@ -1,12 +1,12 @@
 #include "device/cuda/backend.hpp"
 
 #include <cuda_runtime_api.h>
+#include <fmt/format.h>
 
 #include <cmath>
 #include <cstddef>
 #include <cstring>
 #include <memory>
-#include <string>
 #include <utility>
 
 #include "core/error.hpp"
@@ -116,10 +116,11 @@ core::result<block> on_device(uint32_t index, uint64_t bytes) {
   size_t free_bytes = 0, all_bytes = 0;
   const bool known = cudaMemGetInfo(&free_bytes, &all_bytes) == cudaSuccess;
   if (!known) cudaGetLastError();  // clears the error of the question, which is of no use, for later calls
-  return core::fail(core::error_kind::limit, "out of the GPU's memory: wanted " + std::to_string(bytes) +
-                                                 " bytes at once" +
-                                                 (known ? ", " + std::to_string(free_bytes) + " are free" : "") +
-                                                 "; `troupe plan FILE --fit` lists settings that need less");
+  return core::fail(
+      core::error_kind::limit,
+      fmt::format(
+          "out of the GPU's memory: wanted {} bytes at once{}; `troupe plan FILE --fit` lists settings that need less",
+          bytes, known ? fmt::format(", {} are free", free_bytes) : ""));
 }
 
 core::result<block> on_host(uint32_t index, uint64_t bytes) {
@@ -131,10 +132,10 @@ core::result<block> on_host(uint32_t index, uint64_t bytes) {
     made->at = nullptr;
     // Clears CUDA's last error, which this function returns, so that later calls do not report it again.
     cudaGetLastError();
-    return core::fail(core::error_kind::limit, "cannot pin " + std::to_string(bytes) +
-                                                   " bytes of host memory for the GPU: " + text_of(status) +
-                                                   "; `free -h` shows what the host has left, `troupe plan FILE --fit` "
-                                                   "lists settings that need less");
+    return core::fail(core::error_kind::limit,
+                      fmt::format("cannot pin {} bytes of host memory for the GPU: {}; `free -h` shows what the host "
+                                  "has left, `troupe plan FILE --fit` lists settings that need less",
+                                  bytes, text_of(status)));
   }
   auto* const data = reinterpret_cast<std::byte*>(core::round_up(reinterpret_cast<uintptr_t>(made->at), page_bytes));
   std::memset(data, 0, bytes);

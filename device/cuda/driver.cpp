@@ -1,6 +1,7 @@
 #include "device/cuda/driver.hpp"
 
 #include <cuda_runtime_api.h>
+#include <fmt/format.h>
 
 #include <cstdlib>
 #include <map>
@@ -17,15 +18,12 @@ namespace {
 tl::unexpected<core::error> missing(std::string text) { return core::fail(core::error_kind::limit, std::move(text)); }
 
 /// Returns CUDA's version number as text: 13020 is 13.2.
-std::string version_text(int version) {
-  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
-}
+std::string version_text(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
 
 std::string driver_for(int version) {
   const int major = version / 1000;
   const std::string release(core::driver_release_for(major));
-  return "CUDA " + std::to_string(major) + ".0 or later" +
-         (release.empty() ? "" : " (release " + release + " or later)");
+  return fmt::format("CUDA {}.0 or later{}", major, release.empty() ? "" : " (release " + release + " or later)");
 }
 
 tl::unexpected<core::error> too_old(int driver, int runtime) {
@@ -64,10 +62,9 @@ class used_device {
 core::result<void> check_device(uint32_t index) {
   cudaDeviceProp facts{};
   if (const cudaError_t status = cudaGetDeviceProperties(&facts, static_cast<int>(index)); status != cudaSuccess)
-    return missing("CUDA cannot read the properties of GPU " + std::to_string(index) + ": " + text_of(status));
+    return missing(fmt::format("CUDA cannot read the properties of GPU {}: {}", index, text_of(status)));
   const int capability = facts.major * 10 + facts.minor;
-  const std::string name = std::string(facts.name) + " has compute capability " + std::to_string(facts.major) + "." +
-                           std::to_string(facts.minor);
+  const std::string name = fmt::format("{} has compute capability {}.{}", facts.name, facts.major, facts.minor);
   if (capability < least_capability)
     return missing(name + ", wanted 8.0 or more: hide it by CUDA_VISIBLE_DEVICES, or set device: cpu");
   const used_device here(static_cast<int>(index));
@@ -75,10 +72,9 @@ core::result<void> check_device(uint32_t index) {
   if (status == cudaSuccess) return {};
   cudaGetLastError();  // Clears the error, which check_device() reports, so that later calls do not report it again.
   if (status == cudaErrorNoKernelImageForDevice || status == cudaErrorInvalidDeviceFunction)
-    return missing(name +
-                   ", for which this libtroupe_cuda.so has no kernels: build one with "
-                   "-DCMAKE_CUDA_ARCHITECTURES=" +
-                   std::to_string(capability));
+    return missing(
+        fmt::format("{}, for which this libtroupe_cuda.so has no kernels: build one with -DCMAKE_CUDA_ARCHITECTURES={}",
+                    name, capability));
   return missing("CUDA does not start on " + std::string(facts.name) + ": " + text_of(status));
 }
 

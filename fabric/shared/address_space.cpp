@@ -1,8 +1,9 @@
 #include "fabric/shared/address_space.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <functional>
-#include <string>
 
 namespace troupe::fabric {
 
@@ -13,8 +14,8 @@ core::result<void> address_space::add(uint32_t number, std::span<std::byte> byte
         !before(bytes.data(), s.bytes.data() + s.bytes.size()) || !before(s.bytes.data(), bytes.data() + bytes.size());
     if (s.number == number || !apart)
       return core::fail(core::error_kind::bug,
-                        "shared segment " + std::to_string(number) + ": wanted a new one, got " +
-                            (apart ? "its number twice" : "bytes of segment " + std::to_string(s.number)));
+                        fmt::format("shared segment {}: wanted a new one, got {}", number,
+                                    apart ? "its number twice" : fmt::format("bytes of segment {}", s.number)));
   }
   const auto at =
       std::ranges::upper_bound(segments_, bytes.data(), before, [](const segment& s) { return s.bytes.data(); });

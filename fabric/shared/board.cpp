@@ -1,5 +1,6 @@
 #include "fabric/shared/board.hpp"
 
+#include <fmt/format.h>
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -74,7 +75,7 @@ request arrival::as_request(uint64_t sequence) const {
 std::optional<std::string> difference(const arrival& wanted, const arrival& got, uint64_t sequence) {
   if (wanted.digest == got.digest) return std::nullopt;
   if (auto found = difference(wanted.as_request(sequence), got.as_request(sequence))) return found;
-  const auto counts = [](const arrival& a) { return std::to_string(a.num_pieces); };
+  const auto counts = [](const arrival& a) { return fmt::to_string(a.num_pieces); };
   if (wanted.num_pieces != got.num_pieces) return "number of pieces: wanted " + counts(wanted) + ", got " + counts(got);
   return "wanted the same instruction and pieces, got others that differ after what is shown here";
 }
@@ -104,13 +105,12 @@ uint64_t board::bytes_of(const board_shape& shape) {
 
 core::result<void> board::check(std::span<const std::byte> memory, const board_shape& shape) {
   if (shape.members == 0 || !std::has_single_bit(shape.operations))
-    return core::refused("a board of at least one member and a power of two of operations was wanted, got " +
-                         std::to_string(shape.members) + " members and " + std::to_string(shape.operations) +
-                         " operations");
+    return core::refused(fmt::format(
+        "a board of at least one member and a power of two of operations was wanted, got {} members and {} operations",
+        shape.members, shape.operations));
   if (memory.size() < bytes_of(shape) || reinterpret_cast<uintptr_t>(memory.data()) % 64 != 0)
-    return core::refused("a board of " + std::to_string(shape.members) + " members: wanted " +
-                         std::to_string(bytes_of(shape)) + " bytes at a multiple of 64, got " +
-                         std::to_string(memory.size()) + " bytes");
+    return core::refused(fmt::format("a board of {} members: wanted {} bytes at a multiple of 64, got {} bytes",
+                                     shape.members, bytes_of(shape), memory.size()));
   return {};
 }
 

@@ -1,5 +1,7 @@
 #include "fabric/shared/group.hpp"
 
+#include <fmt/format.h>
+
 #include <cassert>
 
 #include "fabric/layout.hpp"
@@ -49,7 +51,7 @@ std::unique_ptr<communicator> shared_group::join(uint32_t rank, waker wake) {
 }
 
 std::string shared_group::name_of(uint32_t rank) const {
-  return "rank " + std::to_string(ranks_.empty() ? rank : ranks_[rank]);
+  return fmt::format("rank {}", ranks_.empty() ? rank : ranks_[rank]);
 }
 
 /// Returns the members to wake: members of this process that can begin or end an operation now, and all members of
@@ -213,7 +215,7 @@ void shared_group::abort(uint32_t rank, const core::error& why) {
 /// Returns the error with which the communicator ends when member `rank` is destroyed. The error names the oldest
 /// operation that some member has posted and some member has not done.
 core::error shared_group::lost(uint32_t rank) const {
-  std::string text = name_of(rank) + (ranks_.empty() ? " of " + std::to_string(board_.shape().members) : "") + " ended";
+  std::string text = name_of(rank) + (ranks_.empty() ? fmt::format(" of {}", board_.shape().members) : "") + " ended";
   const local& me = here_.at(rank);
   const uint64_t sequence = oldest_unfinished(me);
   for (uint32_t m = 0; m < board_.shape().members; ++m)

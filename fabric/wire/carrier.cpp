@@ -1,5 +1,7 @@
 #include "fabric/wire/carrier.hpp"
 
+#include <fmt/format.h>
+
 #include <string>
 
 namespace troupe::fabric {
@@ -64,9 +66,9 @@ core::result<void> carrier::hear(machine_record& record, uint32_t from, std::str
                      (note->what == wire_note::kind::ended ? is_carrier() : speaks_for(note->member)) &&
                      (note->what != wire_note::kind::arrived || is_next(note->member, note->sequence));
   if (!sound)
-    return core::fail(core::error_kind::mismatch, "process " + std::to_string(from) +
-                                                      ": a note of its machine's members was wanted, got " +
-                                                      std::to_string(text.size()) + " other bytes");
+    return core::fail(
+        core::error_kind::mismatch,
+        fmt::format("process {}: a note of its machine's members was wanted, got {} other bytes", from, text.size()));
   const uint32_t m = note->member;
   if (note->what == wire_note::kind::arrived) {
     due_[m].push_back(*note);

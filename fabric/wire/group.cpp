@@ -1,5 +1,7 @@
 #include "fabric/wire/group.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cassert>
 
@@ -24,14 +26,13 @@ core::result<void> check_setting(const wire_setting& s) {
     return core::refused("a communicator over several machines: wanted " + what);
   };
   if (s.where.size() != s.shape.members)
-    return lacks("the homes of its " + std::to_string(s.shape.members) + " members, got " +
-                 std::to_string(s.where.size()));
+    return lacks(fmt::format("the homes of its {} members, got {}", s.shape.members, s.where.size()));
   bool is_here = false;
   for (uint32_t m = 0; m < s.where.size(); ++m) is_here = is_here || s.where.place_of(m) == s.place;
-  if (!is_here) return lacks("a member in this process, " + std::to_string(s.place) + ", got none");
+  if (!is_here) return lacks(fmt::format("a member in this process, {}, got none", s.place));
   TROUPE_TRY(board::check(s.memory, s.shape));
   if (const uint64_t bytes = machine_record::bytes_of(s.shape); s.memory.size() < bytes)
-    return lacks(std::to_string(bytes) + " bytes of memory, got " + std::to_string(s.memory.size()));
+    return lacks(fmt::format("{} bytes of memory, got {}", bytes, s.memory.size()));
   if (s.space == nullptr) return lacks("the segments that processes share, got none");
   if (!s.ring) return lacks("a bell for the other processes, got none");
   if (s.mover == nullptr || s.notes == nullptr) return lacks("a mover of bytes and notes to other machines, got none");
@@ -84,9 +85,8 @@ std::unique_ptr<communicator> wire_group::join(uint32_t rank, waker wake) {
   const uint32_t size = setting_.where.size();
   auto wrong = wrong_rank(rank, size, here_.contains(rank));
   if (!wrong && setting_.where.place_of(rank) != setting_.place)
-    wrong = core::error{core::error_kind::bad_input, "member " + std::to_string(rank) + " belongs to process " +
-                                                         std::to_string(setting_.where.place_of(rank)) +
-                                                         ", not in this one, " + std::to_string(setting_.place)};
+    wrong = core::error{core::error_kind::bad_input, fmt::format("member {} belongs to process {}, not in this one, {}",
+                                                                 rank, setting_.where.place_of(rank), setting_.place)};
   if (wrong) return refused_member(rank, size, *wrong);
   local& me = here_[rank];
   me.wake = wake ? std::make_shared<const waker>(std::move(wake)) : nullptr;
@@ -95,7 +95,7 @@ std::unique_ptr<communicator> wire_group::join(uint32_t rank, waker wake) {
 }
 
 std::string wire_group::name_of(uint32_t rank) const {
-  return "rank " + std::to_string(setting_.ranks.empty() ? rank : setting_.ranks[rank]);
+  return fmt::format("rank {}", setting_.ranks.empty() ? rank : setting_.ranks[rank]);
 }
 
 uint64_t wire_group::most_staged_bytes() const {
@@ -346,7 +346,7 @@ void wire_group::abort(uint32_t rank, const core::error& why) {
 /// operation that some member has posted and some member of this machine has not done.
 core::error wire_group::lost(uint32_t rank) {
   const uint32_t size = setting_.shape.members;
-  std::string text = name_of(rank) + (setting_.ranks.empty() ? " of " + std::to_string(size) : "") + " ended";
+  std::string text = name_of(rank) + (setting_.ranks.empty() ? fmt::format(" of {}", size) : "") + " ended";
   const uint64_t sequence = oldest_unfinished();
   for (uint32_t m = 0; m < size; ++m)
     if (record_.arrivals.has_arrived(m, sequence)) {

@@ -1,8 +1,9 @@
 #include "fabric/wire/homes.hpp"
 
+#include <fmt/format.h>
+
 #include <map>
 #include <set>
-#include <string>
 
 namespace troupe::fabric {
 
@@ -15,17 +16,16 @@ core::result<homes> homes::make(const std::vector<home>& of_members) {
     const home& x = of_members[m];
     if (m == 0 || x.machine != of_members[m - 1].machine) {
       if (!seen.insert(x.machine).second)
-        return core::fail(core::error_kind::mismatch, "consecutive members of each machine were wanted, got member " +
-                                                          std::to_string(m) + " on machine " +
-                                                          std::to_string(x.machine) + " after members of machine " +
-                                                          std::to_string(of_members[m - 1].machine));
+        return core::fail(core::error_kind::mismatch,
+                          fmt::format("consecutive members of each machine were wanted, got member {} on machine {} "
+                                      "after members of machine {}",
+                                      m, x.machine, of_members[m - 1].machine));
       out.first_.push_back(m);
     }
     if (machine_of_place.emplace(x.place, x.machine).first->second != x.machine)
-      return core::fail(core::error_kind::mismatch, "a process on one machine was wanted, got process " +
-                                                        std::to_string(x.place) + " on machines " +
-                                                        std::to_string(machine_of_place[x.place]) + " and " +
-                                                        std::to_string(x.machine));
+      return core::fail(core::error_kind::mismatch,
+                        fmt::format("a process on one machine was wanted, got process {} on machines {} and {}",
+                                    x.place, machine_of_place[x.place], x.machine));
     out.machine_.push_back(static_cast<uint32_t>(out.first_.size()) - 1);
     out.place_.push_back(x.place);
   }

@@ -1,7 +1,8 @@
 #include "fabric/wire/traffic.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <string>
 
 #include "core/math.hpp"
 #include "fabric/layout.hpp"
@@ -224,10 +225,10 @@ core::result<void> check_limits(const wire_limits& limits, uint32_t members) {
       limits.transfer_bytes > 0)
     return {};
   return core::fail(core::error_kind::limit,
-                    "staging for two chunks of a sum of " + std::to_string(members) + " members was wanted, " +
-                        std::to_string(wanted * members) + " bytes of incoming and " + std::to_string(wanted) +
-                        " of outgoing and of rounded sums, got limits of " + std::to_string(limits.incoming_bytes) +
-                        ", " + std::to_string(limits.outgoing_bytes) + " and " + std::to_string(limits.result_bytes));
+                    fmt::format("staging for two chunks of a sum of {} members was wanted, {} bytes of incoming and {} "
+                                "of outgoing and of rounded sums, got limits of {}, {} and {}",
+                                members, wanted * members, wanted, limits.incoming_bytes, limits.outgoing_bytes,
+                                limits.result_bytes));
 }
 
 wire_traffic traffic_of(const request& r, const homes& where, uint32_t member, const wire_limits& limits) {

@@ -114,7 +114,7 @@ core::result<weight_scheme> scheme_from(const weights_reader& in, compressed_lay
   const uint32_t most = has_halves(layout) ? 4 : 8;
   if (out.bits < least || out.bits > most)
     return refused(fmt::format("{}.num_bits: {} requires {} bits, got {}", in.where(), name_of(layout),
-                               least == most ? std::to_string(most) : fmt::format("{} to {}", least, most), bits));
+                               least == most ? fmt::to_string(most) : fmt::format("{} to {}", least, most), bits));
   const bool by_group = strategy == "group" || strategy == "tensor_group";
   if (!by_group && strategy != "channel" && strategy != "tensor")
     return refused(fmt::format("{}.strategy: wanted tensor, channel, group or tensor_group, got '{}'", in.where(),

@@ -133,7 +133,7 @@ struct state_reader {
 };
 
 std::string shown_key(const state_value::key& k) {
-  if (const auto* n = std::get_if<int64_t>(&k)) return std::to_string(*n);
+  if (const auto* n = std::get_if<int64_t>(&k)) return fmt::to_string(*n);
   return shown(std::get<std::string>(k));
 }
 

@@ -96,7 +96,7 @@ core::result<void> zero_shards::add(const torch_archive& file, uint32_t number, 
   TROUPE_ASSIGN(const auto stage, stage_of(file, *state));
   if (stage < 1 || stage > 3 || (seen_ > 0 && stage != stage_))
     return refused(
-        fmt::format("its ZeRO stage is {}, {} was wanted", stage, seen_ > 0 ? std::to_string(stage_) : "1, 2 or 3"));
+        fmt::format("its ZeRO stage is {}, {} was wanted", stage, seen_ > 0 ? fmt::to_string(stage_) : "1, 2 or 3"));
   stage_ = stage;
   TROUPE_TRY(check_partitions(file, *state, ranks_));
   const bool striped = stage_ == 3;

@@ -85,7 +85,7 @@ std::vector<std::string> certain_gguf_names(const families::family& f, uint32_t 
   for (const gguf_name& row : f.gguf.names) {
     const bool is_of_block = row.theirs.find('#') != row.theirs.npos;
     for (uint32_t b = 0; b < (is_of_block ? blocks : 1); ++b) {
-      const std::string number = std::to_string(b);
+      const std::string number = fmt::to_string(b);
       out.push_back(filled(row.theirs, {number, "weight"}));
       if (has_biases && row.theirs.ends_with('*')) out.push_back(filled(row.theirs, {number, "bias"}));
     }

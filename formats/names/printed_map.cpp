@@ -1,6 +1,8 @@
 #include "formats/names/printed_map.hpp"
 #include "core/text.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -66,7 +68,7 @@ std::optional<row> row_of_layers(const std::string& from, const std::string& to)
       return std::nullopt;
     out.left += escaped(std::string_view(from).substr(at_left, left[i].first - at_left)).append(any_number);
     out.right +=
-        rewrite_of(std::string_view(to).substr(at_right, right[i].first - at_right)) + "\\" + std::to_string(i + 1);
+        fmt::format("{}\\{}", rewrite_of(std::string_view(to).substr(at_right, right[i].first - at_right)), i + 1);
     at_left = left[i].second;
     at_right = right[i].second;
   }

@@ -81,7 +81,7 @@ void put_tensor(pickle_writer& out, const torch_view& v, const torch_storage& st
   out.mark();
   out.text("storage");
   out.global("torch", torch_names::storage_name(storage.type));
-  out.text(std::to_string(v.storage));
+  out.text(fmt::to_string(v.storage));
   out.text("cpu");
   out.integer(static_cast<int64_t>(storage.numel));
   out.end_tuple();

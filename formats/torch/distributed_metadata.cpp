@@ -52,7 +52,7 @@ class metadata_reader {
  private:
   static std::string text_of(const std::vector<int64_t>& numbers) {
     std::string out = "(";
-    for (const auto n : numbers) out += (out.size() > 1 ? ", " : "") + std::to_string(n);
+    for (const auto n : numbers) out += fmt::format("{}{}", out.size() > 1 ? ", " : "", n);
     return out + ")";
   }
 
@@ -252,7 +252,7 @@ class metadata_reader {
         if (tree_.kind(k) == pickle_kind::text && tree_.text(k).size() <= at->first.size())
           keys.emplace_back(tree_.text(k));
         else if (tree_.kind(k) == pickle_kind::integer)
-          keys.push_back(std::to_string(tree_.integer(k)));
+          keys.push_back(fmt::to_string(tree_.integer(k)));
       }
       if (keys.size() == tree_.items(all[i + 1]).size()) at->second.keys = std::move(keys);
     }

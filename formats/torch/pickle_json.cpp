@@ -1,5 +1,7 @@
 #include "formats/torch/pickle_json.hpp"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -19,7 +21,7 @@ class json_printer {
       case pickle_kind::boolean:
         return add(tree_.boolean(v) ? "true" : "false");
       case pickle_kind::integer:
-        return add(std::to_string(tree_.integer(v)));
+        return add(fmt::to_string(tree_.integer(v)));
       case pickle_kind::real:
         return std::isfinite(tree_.real(v)) && add(nlohmann::json(tree_.real(v)).dump());
       case pickle_kind::text:
@@ -73,7 +75,7 @@ class json_printer {
       if (i > 0) text_ += ',';
       const auto kind = tree_.kind(items[i]);
       if (kind != pickle_kind::text && kind != pickle_kind::integer) return false;
-      if (!quoted(kind == pickle_kind::text ? tree_.text(items[i]) : std::to_string(tree_.integer(items[i]))))
+      if (!quoted(kind == pickle_kind::text ? tree_.text(items[i]) : fmt::to_string(tree_.integer(items[i]))))
         return false;
       text_ += ':';
       if (!value(items[i + 1])) return false;

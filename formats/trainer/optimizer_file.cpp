@@ -43,7 +43,7 @@ class optimizer_reader {
 
   [[nodiscard]] std::string shown_key(pickle_ref key) const {
     const auto& tree = archive_.tree();
-    if (tree.kind(key) == pickle_kind::integer) return std::to_string(tree.integer(key));
+    if (tree.kind(key) == pickle_kind::integer) return fmt::to_string(tree.integer(key));
     return tree.kind(key) == pickle_kind::text ? "'" + shown(tree.text(key)) + "'" : "of another key";
   }
 

@@ -1,5 +1,7 @@
 #include "job/compression/clean.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <map>
@@ -72,9 +74,9 @@ class cleaner {
     const auto now = m.after(updates_, config_.seed, m.use.parameter);
     if (now.kept > 0)
       return refused(w.where, key,
-                     "wanted fully quantised weights, got those of " + m.module + ", of which a share of " +
-                         std::to_string(now.kept) +
-                         " is not yet quantised (fp16_mixed_quantize); train for more steps");
+                     fmt::format("wanted fully quantised weights, got those of {}, of which a share of {:f} is not yet "
+                                 "quantised (fp16_mixed_quantize); train for more steps",
+                                 m.module, now.kept));
     if (now.grid) m.recipe.grid = *now.grid;
     m.recipe.stochastic = false;  // a permanent weight is rounded to nearest, not stochastically
     const auto is_alike = [&](const layer_info& l) {
@@ -84,7 +86,7 @@ class cleaner {
     };
     if (changes_) TROUPE_TRY(check_not_shared(table_, m.module, m.use.parameter, is_alike, w.where, key));
     of(m.use.parameter).recipe = &m.recipe;
-    out_->modules.push_back({m.module, "weight_quantization, " + std::to_string(m.recipe.grid.bits) + " bits"});
+    out_->modules.push_back({m.module, fmt::format("weight_quantization, {} bits", m.recipe.grid.bits)});
     return {};
   }
 
@@ -116,8 +118,7 @@ class cleaner {
     if (m.bias) of(*m.bias).mask = *bits;
     for (const auto& v : m.along) of(v.parameter).mask = *bits;
     const uint64_t kept = kernels::kept_in(*bits, m.scores());
-    out_->modules.push_back({m.module, std::string(name_of(m.part)) + ", " + std::to_string(kept) + " of " +
-                                           std::to_string(m.scores()) + " kept"});
+    out_->modules.push_back({m.module, fmt::format("{}, {} of {} kept", name_of(m.part), kept, m.scores())});
     return cut_related(m, *bits, section);
   }
 
@@ -158,10 +159,11 @@ class cleaner {
       for (const auto& [unit, sizes] : by_unit) all.insert(sizes.begin(), sizes.end());
       if (all.empty()) return std::nullopt;
       if (all.size() == 1 && by_unit.size() == blocks) return *all.begin();
-      return core::fail(error_kind::bad_input,
-                        std::string("compression_training: wanted the same number of ") + what + " in all " +
-                            std::to_string(blocks) + " blocks, as config.json has one for all, got " +
-                            (all.size() > 1 ? "different ones" : "some in " + std::to_string(by_unit.size())));
+      return core::fail(
+          error_kind::bad_input,
+          fmt::format("compression_training: wanted the same number of {} in all {} blocks, as config.json has one for "
+                      "all, got {}",
+                      what, blocks, all.size() > 1 ? "different ones" : fmt::format("some in {}", by_unit.size())));
     };
     TROUPE_ASSIGN(const auto inner, same(widths_, "rows"));
     TROUPE_ASSIGN(const auto heads, same(heads_, "heads"));

@@ -2,6 +2,8 @@
 // have in common; each technique decides to which layers it applies and what it changes.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <map>
 #include <string>
@@ -52,8 +54,8 @@ core::result<void> choose(const technique& t, const std::vector<Group>& groups, 
     }
     if (modules == 0)
       return refused(g.where, key,
-                     "wanted patterns that match the name of a module, got 0 matches in " +
-                         std::to_string(table.layers.size()) + " layers");
+                     fmt::format("wanted patterns that match the name of a module, got 0 matches in {} layers",
+                                 table.layers.size()));
   }
   return {};
 }

@@ -1,5 +1,7 @@
 #include "job/compression/module_cuts.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -89,8 +91,8 @@ core::result<void> module_cuts::cut_rows(const pruned_module& m, const std::vect
     const auto [outputs, inputs] = widths_of(*r, table_);
     if (inputs != m.matrix.rows && outputs != m.matrix.rows)
       return refused(at.where, at.key,
-                     "wanted a module that takes the " + std::to_string(m.matrix.rows) + " rows of " + m.module +
-                         ", got " + r->name + ", which takes " + std::to_string(inputs));
+                     fmt::format("wanted a module that takes the {} rows of {}, got {}, which takes {}", m.matrix.rows,
+                                 m.module, r->name, inputs));
     const auto side = inputs == m.matrix.rows ? &cut_module::inputs : &cut_module::outputs;
     TROUPE_TRY(keep(*r, side, kept, at));
   }
@@ -108,15 +110,15 @@ core::result<void> module_cuts::cut_heads(const pruned_module& m, const kernels:
   for (const layer_info* r : related) {
     if (r->parts.empty() && r->kv_heads == 0 && r->out != m.matrix.columns)
       return refused(at.where, at.key,
-                     "wanted queries, keys or values with the " + std::to_string(m.matrix.columns) + " outputs that " +
-                         m.module + " takes, got " + r->name + " with " + std::to_string(r->out) +
-                         " outputs, which cannot be assigned to heads");
+                     fmt::format("wanted queries, keys or values with the {} outputs that {} takes, got {} with {} "
+                                 "outputs, which cannot be assigned to heads",
+                                 m.matrix.columns, m.module, r->name, r->out));
     const auto rows = rows_of_heads(*r, bits, m.heads);
     if (rows.empty())
       return refused(at.where, at.key,
-                     "wanted queries, keys and values of the " + std::to_string(m.heads) + " heads of " + m.module +
-                         ", got " + r->name + " with " + std::to_string(r->kv_heads) +
-                         " heads of keys and values, which would get groups of different sizes");
+                     fmt::format("wanted queries, keys and values of the {} heads of {}, got {} with {} heads of keys "
+                                 "and values, which would get groups of different sizes",
+                                 m.heads, m.module, r->name, r->kv_heads));
     TROUPE_TRY(keep(*r, &cut_module::outputs, rows, at));
   }
   return {};

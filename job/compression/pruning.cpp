@@ -1,5 +1,7 @@
 #include "job/compression/pruning.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <tuple>
 
@@ -45,10 +47,10 @@ core::result<pruned_module> pruned(const config::pruning_section& p, pruned_part
   if (part == pruned_part::heads) {
     out.heads = p.num_heads.value_or(0);
     if (out.heads == 0 || out.matrix.columns % out.heads != 0 || (l.heads != 0 && l.heads != out.heads))
-      return core::fail(error_kind::bad_input, "wanted num_heads to match its " +
-                                                   std::to_string(l.heads != 0 ? l.heads : out.matrix.columns) +
-                                                   (l.heads != 0 ? " heads" : " inputs, which it must divide") +
-                                                   ", got " + std::to_string(out.heads));
+      return core::fail(
+          error_kind::bad_input,
+          fmt::format("wanted num_heads to match its {}{}, got {}", l.heads != 0 ? l.heads : out.matrix.columns,
+                      l.heads != 0 ? " heads" : " inputs, which it must divide", out.heads));
   }
   TROUPE_ASSIGN(const auto kept, kernels::kept_of(g.dense_ratio, out.scores()));
   out.kept = kept;
@@ -79,9 +81,9 @@ core::result<void> take_norms_along(const config::pruning_section& section, prun
   for (const core::layer_info* l : related) {
     if (l->kind != layer_kind::norm || !l->weight) continue;
     if (const uint64_t width = table.parameters[*l->weight].numel(); width != m.matrix.rows)
-      return refused(g->where, related_key(m),
-                     "wanted a norm of the " + std::to_string(m.matrix.rows) + " rows of " + m.module + ", got " +
-                         l->name + " of " + std::to_string(width));
+      return refused(
+          g->where, related_key(m),
+          fmt::format("wanted a norm of the {} rows of {}, got {} of {}", m.matrix.rows, m.module, l->name, width));
     if (m.method == config::pruning_method::topk && l->unit != m.unit)
       return refused(
           g->where, related_key(m),
@@ -154,9 +156,10 @@ core::result<std::vector<pruned_module>> choose_pruning(const config::job_config
   for (const auto& m : out)
     if (m.method == config::pruning_method::snip_momentum) snipped += m.scores();
   if (snipped > max_snip_elements)
-    return refused(c.sparse.where, "compression_training.sparse_pruning.shared_parameters.method",
-                   "wanted snip_momentum on at most " + std::to_string(max_snip_elements) +
-                       " elements, because a checkpoint stores a score for each, got " + std::to_string(snipped));
+    return refused(
+        c.sparse.where, "compression_training.sparse_pruning.shared_parameters.method",
+        fmt::format("wanted snip_momentum on at most {} elements, because a checkpoint stores a score for each, got {}",
+                    max_snip_elements, snipped));
   std::ranges::stable_sort(out, {}, [](const pruned_module& m) { return std::tuple(m.unit, m.weight, m.part); });
   return out;
 }

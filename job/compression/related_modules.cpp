@@ -1,5 +1,7 @@
 #include "job/compression/related_modules.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
 
@@ -75,9 +77,9 @@ core::result<std::vector<const layer_info*>> module_pairs::related(const pruned_
       if (own && own->empty() && reach == pairing_reach::model) own = of_module(m, pruned, all);
       if (!own)
         return refused(g.where, related_key(m),
-                       "wanted a pattern that matches as many modules as are pruned, got " +
-                           std::to_string(all.size()) + " for '" + pattern + "' and " + std::to_string(pruned.size()) +
-                           " pruned modules, including " + m.module);
+                       fmt::format("wanted a pattern that matches as many modules as are pruned, got {} for '{}' and "
+                                   "{} pruned modules, including {}",
+                                   all.size(), pattern, pruned.size(), m.module));
       if (own->empty())
         return refused(
             g.where, related_key(m),

@@ -1,6 +1,7 @@
 #include "job/model/configured_model.hpp"
 
-#include <string>
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "job/model/folder_model.hpp"
@@ -13,9 +14,9 @@ core::result<configured_model> read_model(const config::job_config& config) {
   if (!spec) return core::fail(spec.error());
   const uint64_t sequence = config.data.sequence_length > 0 ? config.data.sequence_length : spec->positions;
   if (sequence > spec->positions)
-    return core::fail(core::error_kind::bad_input, "data.sequence_length: wanted at most the model's " +
-                                                       std::to_string(spec->positions) + " positions, got " +
-                                                       std::to_string(sequence));
+    return core::fail(core::error_kind::bad_input,
+                      fmt::format("data.sequence_length: wanted at most the model's {} positions, got {}",
+                                  spec->positions, sequence));
   return configured_model{std::move(*spec), sequence};
 }
 

@@ -1,5 +1,7 @@
 #include "job/model/layer_reduction.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <string_view>
@@ -95,9 +97,8 @@ core::result<void> check_layer_reduction(const config::job_config& config, const
                        "wanted the part of the model's parameter names before the layer number, got " +
                            r.module_name_prefix + ", which is in none of them");
   if (layers != r.keep_number_layer)
-    return refused_key(
-        r.where, "keep_number_layer",
-        "wanted the model's " + std::to_string(layers) + " layers, got " + std::to_string(r.keep_number_layer));
+    return refused_key(r.where, "keep_number_layer",
+                       fmt::format("wanted the model's {} layers, got {}", layers, r.keep_number_layer));
   for (const std::string& module : r.other_module_names)
     if (std::ranges::none_of(names, [&](std::string_view n) { return is_in_module(n, module); }))
       return refused_key(r.others_where, "other_module_name", "wanted modules of the model, got " + module);
@@ -118,16 +119,16 @@ core::result<std::vector<std::optional<std::string>>> reduced_layers(const confi
                            r.module_name_prefix + ", which is in none of them");
   for (const uint64_t layer : r.teacher_layer)
     if (layer >= there)
-      return refused_key(r.layers_where, "teacher_layer",
-                         "wanted layers of the teacher, which has " + std::to_string(there) + ", counted from 0, got " +
-                             std::to_string(layer));
+      return refused_key(
+          r.layers_where, "teacher_layer",
+          fmt::format("wanted layers of the teacher, which has {}, counted from 0, got {}", there, layer));
   std::vector<std::optional<std::string>> out;
   for (const auto& p : model.parameters) {
     out.emplace_back();
     if (p.of_teacher) continue;
     std::string wanted;
     if (const auto own = in_layer(p.name, r.module_name_prefix)) {
-      wanted = own->in_front + "." + std::to_string(r.teacher_layer[own->layer]) + "." + own->rest;
+      wanted = fmt::format("{}.{}.{}", own->in_front, r.teacher_layer[own->layer], own->rest);
     } else if (std::ranges::any_of(r.other_module_names, [&](const auto& m) { return is_in_module(p.name, m); })) {
       wanted = p.name;
     } else {

@@ -1,5 +1,7 @@
 #include "job/tensor/partition.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
 #include <string>
@@ -108,7 +110,7 @@ std::vector<uint64_t> blocks_of(const layer_spec& spec, uint64_t outputs) {
 
 std::string text_of(const std::vector<uint64_t>& sizes) {
   std::string out;
-  for (const uint64_t n : sizes) out += (out.empty() ? "" : ", ") + std::to_string(n);
+  for (const uint64_t n : sizes) out += fmt::format("{}{}", out.empty() ? "" : ", ", n);
   return out;
 }
 
@@ -126,9 +128,8 @@ core::result<void> check_layer(const spec_list& specs, const layer_info& l, cons
                                          ", because its sharded outputs go to a row layer, got true"));
   const uint32_t dimension = wanted == tp_style::column ? 0 : 1;
   if (spec.dimension.value_or(dimension) != dimension)
-    return core::fail(refused(where, "partition_dim: wanted " + std::to_string(dimension) + " for " + name + ", a " +
-                                         std::string(name_of(wanted)) + " layer, got " +
-                                         std::to_string(*spec.dimension)));
+    return core::fail(refused(where, fmt::format("partition_dim: wanted {} for {}, a {} layer, got {}", dimension, name,
+                                                 name_of(wanted), *spec.dimension)));
   if (spec.shape.empty()) return {};
   std::vector<uint64_t> own;
   for (const auto& part : l.parts) own.push_back(part.width);
@@ -137,10 +138,10 @@ core::result<void> check_layer(const spec_list& specs, const layer_info& l, cons
   const int64_t inputs = spec.shape.size() == 2 && !spec.shape[1].nested ? spec.shape[1].sizes[0] : 0;
   if (blocks == own && (inputs == -1 || std::cmp_equal(inputs, l.in))) return {};
   return core::fail(
-      refused(where, "shape: wanted [[" + text_of(own) + "], " + std::to_string(l.in) + "] for " + name +
-                         ", its outputs side by side and its inputs, got " +
-                         (blocks.empty() ? "blocks that do not sum to its " + std::to_string(l.out) + " outputs"
-                                         : "[[" + text_of(blocks) + "], " + std::to_string(inputs) + "]")));
+      refused(where, fmt::format("shape: wanted [[{}], {}] for {}, its outputs side by side and its inputs, got {}",
+                                 text_of(own), l.in, name,
+                                 blocks.empty() ? fmt::format("blocks that do not sum to its {} outputs", l.out)
+                                                : fmt::format("[[{}], {}]", text_of(blocks), inputs))));
 }
 
 class splitter {

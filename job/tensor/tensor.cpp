@@ -1,5 +1,7 @@
 #include "job/tensor/tensor.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string>
 
@@ -43,9 +45,10 @@ core::result<models::sequence_split> choose_sequence(const config::job_config& c
   const models::sequence_split out = context > 1 ? models::sequence_split{context, models::sequence_way::keys}
                                                  : models::sequence_split{c.parallel.sequence};
   if (context > 1 && c.parallel.sequence > 1)
-    return core::fail(core::error_kind::bad_input,
-                      "parallel.context: cannot be combined with parallel.sequence yet; set one of them to 1, got " +
-                          std::to_string(context));
+    return core::fail(
+        core::error_kind::bad_input,
+        fmt::format("parallel.context: cannot be combined with parallel.sequence yet; set one of them to 1, got {}",
+                    context));
   if (out.degree == 1) return out;
   for (uint32_t block = 0; block < spec.layers; ++block)
     if (auto ok = models::check_sequence(models::local_block(spec, tensor, block), columns, out); !ok)
@@ -60,9 +63,9 @@ core::result<void> check_exchange_pieces(const config::job_config& c, const core
     for (const auto& s : u.segments) rows = std::max(rows, s.output.rows);
   if (pieces == 1 || pieces <= rows) return {};
   const std::string wanted = rows == 0 ? "wanted 1, because the model has no row-parallel layer of a Troupe family"
-                                       : "wanted at most the " + std::to_string(rows) + " rows of a micro-batch";
+                                       : fmt::format("wanted at most the {} rows of a micro-batch", rows);
   return core::fail(core::error_kind::bad_input,
-                    "tensor_parallel.exchange_pieces: " + wanted + ", got " + std::to_string(pieces));
+                    fmt::format("tensor_parallel.exchange_pieces: {}, got {}", wanted, pieces));
 }
 
 }  // namespace troupe::job

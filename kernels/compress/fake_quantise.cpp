@@ -2,6 +2,8 @@
 // its elements while they are still in the cache.
 #include "kernels/compress/fake_quantise.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>

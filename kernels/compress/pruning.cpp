@@ -1,11 +1,12 @@
 #include "kernels/compress/pruning.hpp"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <bit>
 #include <cassert>
 #include <cmath>
 #include <cstring>
-#include <string>
 
 #include "core/text.hpp"
 #include "kernels/base/with_dtype.hpp"
@@ -51,8 +52,8 @@ uint32_t value_at(std::span<const float> scores, const digit& d, uint32_t prefix
 
 core::result<uint64_t> kept_of(double dense_ratio, uint64_t count) {
   if (!(dense_ratio > 0 && dense_ratio <= 1) || count == 0)
-    return core::fail(core::error_kind::bad_input, "wanted a ratio above 0 and at most 1, got " +
-                                                       core::number_text(dense_ratio) + " of " + std::to_string(count));
+    return core::fail(core::error_kind::bad_input, fmt::format("wanted a ratio above 0 and at most 1, got {} of {}",
+                                                               core::number_text(dense_ratio), count));
   return std::min(count, static_cast<uint64_t>(std::ceil(dense_ratio * static_cast<double>(count))));
 }
 

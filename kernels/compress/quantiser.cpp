@@ -1,34 +1,30 @@
 #include "kernels/compress/quantiser.hpp"
 
-#include <string>
+#include <fmt/format.h>
 
 namespace troupe::kernels {
 
-using std::to_string;
-
 core::result<quantiser> weight_quantiser(uint32_t bits, bool symmetric) {
   if (bits == 0 || bits > max_quantiser_bits)
-    return fail(error_kind::bad_input,
-                "weights: wanted 1 to " + to_string(max_quantiser_bits) + " bits, got " + to_string(bits));
+    return fail(error_kind::bad_input, fmt::format("weights: wanted 1 to {} bits, got {}", max_quantiser_bits, bits));
   if (bits < 3 && !symmetric)
-    return fail(error_kind::bad_input, "weights: " + to_string(bits) + " bits are " +
-                                           (bits == 2 ? "ternary" : "binary") +
-                                           ", which is symmetric: wanted symmetric or 3 to " +
-                                           to_string(max_quantiser_bits) + " bits, got asymmetric");
+    return fail(
+        error_kind::bad_input,
+        fmt::format("weights: {} bits are {}, which is symmetric: wanted symmetric or 3 to {} bits, got asymmetric",
+                    bits, bits == 2 ? "ternary" : "binary", max_quantiser_bits));
   if (bits < 3) return quantiser{bits == 2 ? quantiser_kind::ternary : quantiser_kind::binary, bits};
   return quantiser{symmetric ? quantiser_kind::symmetric : quantiser_kind::asymmetric, bits};
 }
 
 core::result<quantiser> activation_quantiser(uint32_t bits, bool symmetric) {
   if (bits != 4 && bits != 8)
-    return fail(error_kind::bad_input, "activations: wanted 4 or 8 bits, got " + to_string(bits));
+    return fail(error_kind::bad_input, fmt::format("activations: wanted 4 or 8 bits, got {}", bits));
   return quantiser{symmetric ? quantiser_kind::symmetric : quantiser_kind::asymmetric, bits};
 }
 
 core::result<uint64_t> elements_of_group(uint64_t elements, uint64_t groups) {
   if (groups == 0 || elements % groups != 0)
-    return fail(error_kind::bad_input,
-                to_string(elements) + " elements cannot be divided into " + to_string(groups) + " groups");
+    return fail(error_kind::bad_input, fmt::format("{} elements cannot be divided into {} groups", elements, groups));
   return elements / groups;
 }
 

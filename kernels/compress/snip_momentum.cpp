@@ -1,16 +1,15 @@
 #include "kernels/compress/snip_momentum.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
-#include <string>
 
 #include "core/number.hpp"
 #include "core/text.hpp"
 #include "kernels/compress/pruning.hpp"
 
 namespace troupe::kernels {
-
-using std::to_string;
 
 core::result<prune_block> prune_block_from(std::string_view text) {
   std::string_view rest = text;
@@ -23,12 +22,11 @@ core::result<prune_block> prune_block_from(std::string_view text) {
 
 core::result<void> check(const pruned_matrix& m) {
   if (m.block.rows == 0 || m.block.columns == 0)
-    return fail(error_kind::bad_input, "wanted blocks of at least one row and one column, got " +
-                                           to_string(m.block.rows) + " x " + to_string(m.block.columns));
+    return fail(error_kind::bad_input, fmt::format("wanted blocks of at least one row and one column, got {} x {}",
+                                                   m.block.rows, m.block.columns));
   if (m.rows % m.block.rows == 0 && m.columns % m.block.columns == 0) return {};
-  return fail(error_kind::bad_input, "blocks of " + to_string(m.block.rows) + " x " + to_string(m.block.columns) +
-                                         " do not divide a weight of " + to_string(m.rows) + " x " +
-                                         to_string(m.columns));
+  return fail(error_kind::bad_input, fmt::format("blocks of {} x {} do not divide a weight of {} x {}", m.block.rows,
+                                                 m.block.columns, m.rows, m.columns));
 }
 
 core::result<void> check(const prune_schedule& s) {
@@ -36,7 +34,7 @@ core::result<void> check(const prune_schedule& s) {
     return fail(error_kind::bad_input, "wanted a dense ratio between 0 and 1, got " + core::number_text(s.dense_ratio));
   if (s.end < s.begin)
     return fail(error_kind::bad_input,
-                "pruning would end at step " + to_string(s.end) + ", before it begins at step " + to_string(s.begin));
+                fmt::format("pruning would end at step {}, before it begins at step {}", s.end, s.begin));
   if (s.stride == 0) return fail(error_kind::bad_input, "wanted a pruning interval of at least 1 step, got 0");
   return {};
 }
@@ -67,8 +65,8 @@ core::result<void> add_saliency(std::span<float> scores, std::span<const float> 
 core::result<std::vector<float>> block_scores(const pruned_matrix& m, std::span<const float> scores) {
   TROUPE_TRY(check(m));
   if (scores.size() != m.rows * m.columns)
-    return fail(error_kind::bad_input, "a score for each of " + to_string(m.rows) + " x " + to_string(m.columns) +
-                                           " elements was wanted, got " + to_string(scores.size()));
+    return fail(error_kind::bad_input, fmt::format("a score for each of {} x {} elements was wanted, got {}", m.rows,
+                                                   m.columns, scores.size()));
   std::vector<float> out;
   for (uint64_t r = 0; r < m.rows; r += m.block.rows)
     for (uint64_t c = 0; c < m.columns; c += m.block.columns) {

@@ -1,5 +1,7 @@
 #include "kernels/optimizer/loss_scaler.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -17,9 +19,9 @@ core::result<void> check(const loss_scale_options& o) {
   if (!std::isfinite(o.min_loss_scale) || o.min_loss_scale <= 0)
     return wanted("fp16.min_loss_scale above 0, got " + core::number_text(o.min_loss_scale));
   if (o.initial_scale_power >= std::numeric_limits<double>::max_exponent)
-    return wanted("fp16.initial_scale_power below 1024, got " + std::to_string(o.initial_scale_power));
+    return wanted(fmt::format("fp16.initial_scale_power below 1024, got {}", o.initial_scale_power));
   if (o.loss_scale_window == 0 || o.loss_scale_window > std::numeric_limits<int64_t>::max())
-    return wanted("fp16.loss_scale_window from 1 to 2^63 - 1, got " + std::to_string(o.loss_scale_window));
+    return wanted(fmt::format("fp16.loss_scale_window from 1 to 2^63 - 1, got {}", o.loss_scale_window));
   if (o.hysteresis == 0) return wanted("fp16.hysteresis of at least 1, got 0");
   return {};
 }

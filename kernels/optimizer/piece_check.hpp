@@ -1,6 +1,8 @@
 // The check of a call that updates a piece of a parameter: its memory, its types and the numbers of the step.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -56,8 +58,8 @@ core::result<void> check_piece(std::string_view call, const optimizer_step& step
                                size_t moments) {
   const auto wanted = [&](const std::string& what) { return core::refused(std::string(call) + ": wanted " + what); };
   if (step.step == 0 || !std::isfinite(step.gradient_scale))
-    return wanted("a step from 1 on and a finite factor on the gradient, got step " + std::to_string(step.step) +
-                  " and " + core::number_text(step.gradient_scale));
+    return wanted(fmt::format("a step from 1 on and a finite factor on the gradient, got step {} and {}", step.step,
+                              core::number_text(step.gradient_scale)));
   if (!std::isfinite(step.lr)) return wanted("a finite learning rate, got " + core::number_text(step.lr));
   if (piece.count == 0) return {};
   if (piece.master == nullptr || piece.gradient == nullptr) return wanted("masters and a gradient, got none");

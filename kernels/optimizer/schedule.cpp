@@ -1,5 +1,7 @@
 #include "kernels/optimizer/schedule.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -169,7 +171,7 @@ std::pair<const char*, uint64_t> length_of(const schedule_options& o) {
 core::result<void> check(const schedule_options& o) {
   const auto wanted = [](const std::string& what) { return core::refused("a schedule: wanted " + what); };
   if (o.type > core::schedule_type::polynomial)
-    return wanted("one of its types, got number " + std::to_string(static_cast<int>(o.type)));
+    return wanted(fmt::format("one of its types, got number {}", static_cast<int>(o.type)));
   for (const auto& [key, value] : numbers_of(o))
     if (!std::isfinite(value)) return wanted(std::string("a finite ") + key + ", got " + core::number_text(value));
   const auto [key, length] = length_of(o);

@@ -6,6 +6,7 @@
 #include <ATen/ops/mean.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/zeros.h>
+#include <fmt/format.h>
 
 #include <set>
 #include <span>
@@ -249,10 +250,10 @@ core::result<void> choose_weights(const model_spec& spec, unit_walk& walk, check
   if (const uint64_t next = store.steps(); next > 0 && next < work.steps()) {
     TROUPE_ASSIGN(const auto inputs, work.inputs_of(next));
     if (inputs != store.inputs_digest())
-      return fail(error_kind::bad_input, "'" + store.folder().string() + "': the hidden states of step " +
-                                             std::to_string(next) +
-                                             " do not have their digest: they were changed since they were written; "
-                                             "remove this folder to start the work again");
+      return fail(error_kind::bad_input,
+                  fmt::format("'{}': the hidden states of step {} do not have their digest: they were changed since "
+                              "they were written; remove this folder to start the work again",
+                              store.folder().string(), next));
   }
   for (uint64_t s = store.steps(); s < work.steps(); ++s) {
     if (options.progress && !options.progress(s, work.steps()))

@@ -6,6 +6,7 @@
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>
 #include <c10/util/Exception.h>
+#include <fmt/format.h>
 
 #include <string>
 
@@ -75,8 +76,9 @@ core::result<void> limit_memory(uint32_t index, uint64_t bytes) {
                                                        static_cast<c10::DeviceIndex>(index));
     return {};
   } catch (const c10::Error& e) {
-    return core::fail(core::error_kind::io, "device cuda:" + std::to_string(index) +
-                                                ": the limit of the GPU's memory cannot be set: " + first_line_of(e));
+    return core::fail(
+        core::error_kind::io,
+        fmt::format("device cuda:{}: the limit of the GPU's memory cannot be set: {}", index, first_line_of(e)));
   }
 }
 

@@ -2,6 +2,8 @@
 // file.
 #include "models/families/hugging_face.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -233,9 +235,8 @@ core::result<void> weights_source::read(uint32_t parameter, uint64_t first, std:
   const size_t size = core::size_of(from.type);
   const uint64_t count = from.bytes / size;
   if (first > count || out.size() > count - first)
-    return core::fail(error_kind::bug, "parameter " + std::to_string(parameter) + " has " + std::to_string(count) +
-                                           " elements, wanted " + std::to_string(out.size()) + " from " +
-                                           std::to_string(first));
+    return core::fail(error_kind::bug, fmt::format("parameter {} has {} elements, wanted {} from {}", parameter, count,
+                                                   out.size(), first));
   // The bytes are copied, because the conversion needs aligned memory and the file guarantees no alignment.
   std::vector<double> aligned(std::min(out.size(), block_elements));
   auto* block = reinterpret_cast<std::byte*>(aligned.data());

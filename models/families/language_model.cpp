@@ -1,6 +1,8 @@
 // Makes the model object of a family, after refusing specifications that cannot run.
 #include "models/families/language_model.hpp"
 
+#include <fmt/format.h>
+
 #include "models/families/family_model.hpp"
 
 namespace troupe::models {

@@ -4,6 +4,7 @@
 #include <ATen/ops/relu.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/tanh.h>
+#include <fmt/format.h>
 #include <torch/nn/modules/activation.h>
 #include <torch/nn/modules/container/any.h>
 #include <torch/nn/modules/container/sequential.h>
@@ -200,7 +201,7 @@ std::string fuse_activations(module_model& m, const unit_surroundings& s) {
   fusion f(m, s.recomputes);
   std::vector<std::string> did;
   const auto add = [&](size_t n, const std::string& one, const std::string& many) {
-    if (n > 0) did.push_back(std::to_string(n) + (n == 1 ? one : many));
+    if (n > 0) did.push_back(fmt::format("{}{}", n, n == 1 ? one : many));
   };
   const bool units_stay = s.tensor > 1 || s.units_are_numbered;
   if (!units_stay)

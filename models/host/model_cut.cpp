@@ -1,5 +1,7 @@
 #include "models/host/model_cut.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -82,14 +84,12 @@ core::result<core::tp_plan> model_cut::plan(const core::model_table& table) cons
   out.parameters.resize(table.parameters.size());
   if (degree_ == 1) return out;
   if (policy_ == nullptr)
-    return core::fail(
-        core::error_kind::bad_input,
-        "parallel.tensor: the host program's model declares no tensor cut (models::inject); declare one or set "
-        "it to 1, got " +
-            std::to_string(degree_));
+    return core::fail(core::error_kind::bad_input,
+                      fmt::format("parallel.tensor: the host program's model declares no tensor cut (models::inject); "
+                                  "declare one or set it to 1, got {}",
+                                  degree_));
   if (std::ranges::none_of(is_cut_, std::identity()))
-    return core::fail(
-        refused("wanted a layer to cut over " + std::to_string(degree_) + " ranks, found none" + reasons()));
+    return core::fail(refused(fmt::format("wanted a layer to cut over {} ranks, found none{}", degree_, reasons())));
   std::vector<const core::unit_info*> cut_unit(out.parameters.size()), whole_unit(out.parameters.size());
   for (size_t u = 0; u < table.units.size(); ++u)
     for (const uint32_t q : table.units[u].parameters) {

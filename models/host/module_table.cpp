@@ -1,6 +1,8 @@
 #include "models/host/module_table.hpp"
 #include "core/text.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace troupe::models {
@@ -9,7 +11,7 @@ namespace {
 /// Returns text like "'NAME' [4, 8]".
 std::string shape(const std::string& name, at::IntArrayRef sizes) {
   std::string out = core::in_quotes(name) + " [";
-  for (size_t d = 0; d < sizes.size(); ++d) out += (d > 0 ? ", " : "") + std::to_string(sizes[d]);
+  for (size_t d = 0; d < sizes.size(); ++d) out += fmt::format("{}{}", d > 0 ? ", " : "", sizes[d]);
   return out + "]";
 }
 
@@ -30,8 +32,8 @@ class likeness {
     const core::unit_info& row = table_.units[u];
     const auto parts = parts_of(unit).parameters;
     if (row.parameters.size() != parts.size())
-      return differ(std::to_string(row.parameters.size()) + " parameters in unit " + core::in_quotes(row.name),
-                    std::to_string(parts.size()));
+      return differ(fmt::format("{} parameters in unit {}", row.parameters.size(), core::in_quotes(row.name)),
+                    fmt::to_string(parts.size()));
     for (size_t i = 0; i < parts.size(); ++i)
       TROUPE_TRY(check(unit.name + "." + parts[i].name, parts[i].tensor, table_.original(row.parameters[i]), u));
     return {};
@@ -63,9 +65,9 @@ core::result<void> check_units(const module_model& model) {
   for (auto u = model.units.begin(); u != model.units.end(); ++u) {
     const auto same = [&](const module_unit& x) { return x.name == u->name; };
     if (u->name.empty() || std::any_of(model.units.begin(), u, same))
-      return core::fail(error_kind::bad_input, "own model: wanted a unique name for each unit, got " +
-                                                   core::in_quotes(u->name) + " for unit " +
-                                                   std::to_string(u - model.units.begin()));
+      return core::fail(error_kind::bad_input,
+                        fmt::format("own model: wanted a unique name for each unit, got {} for unit {}",
+                                    core::in_quotes(u->name), u - model.units.begin()));
     if (!u->forward && u->recipe == nullptr)
       return core::fail(error_kind::bad_input, "own model: unit " + core::in_quotes(u->name) + " has no forward");
   }
@@ -75,7 +77,7 @@ core::result<void> check_units(const module_model& model) {
 std::string shape_text(const at::Tensor& t) {
   if (!t.defined()) return "nothing";
   std::string out = std::string(c10::toString(t.scalar_type())) + " [";
-  for (int64_t d = 0; d < t.dim(); ++d) out += (d > 0 ? ", " : "") + std::to_string(t.size(d));
+  for (int64_t d = 0; d < t.dim(); ++d) out += fmt::format("{}{}", d > 0 ? ", " : "", t.size(d));
   return out + "]";
 }
 
@@ -136,7 +138,7 @@ std::vector<at::Tensor> parameters_of(const module_model& model, const core::mod
 core::result<void> check_alike(const core::model_table& table, const module_model& model) {
   TROUPE_TRY(check_units(model));
   if (model.units.size() != table.units.size())
-    return differ(std::to_string(table.units.size()) + " units", std::to_string(model.units.size()));
+    return differ(fmt::format("{} units", table.units.size()), fmt::to_string(model.units.size()));
   likeness like(table);
   for (uint32_t u = 0; u < table.units.size(); ++u) {
     const module_unit& unit = model.units[u];

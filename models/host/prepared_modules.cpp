@@ -2,6 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <functional>
@@ -63,7 +64,7 @@ core::result<void> check_apart(const module_model& other, const module_unit& uni
   return {};
 }
 
-std::string of_rank(size_t rank) { return "own model, rank " + std::to_string(rank); }
+std::string of_rank(size_t rank) { return fmt::format("own model, rank {}", rank); }
 
 }  // namespace
 

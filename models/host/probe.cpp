@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
+#include <fmt/format.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
@@ -198,7 +199,7 @@ outcome together(const prober& each, injection& cut, uint32_t degree, bool in_co
 core::result<summand_costs> probe(const module_unit& unit, const named_values& x, injection& cut, uint32_t degree,
                                   const random_key& key, bool in_columns) {
   const at::AutoGradMode mode(true);
-  const std::string name = "own model: unit '" + unit.name + "', cut over " + std::to_string(degree) + " ranks";
+  const std::string name = fmt::format("own model: unit '{}', cut over {} ranks", unit.name, degree);
   uint32_t coordinate = 0;
   try {
     {
@@ -216,8 +217,8 @@ core::result<summand_costs> probe(const module_unit& unit, const named_values& x
     return summand_costs{meter.flops(), static_cast<uint64_t>(std::max<int64_t>(0, meter.live_bytes()))};
   } catch (const std::exception& e) {
     cut.revert();
-    return core::fail(error_kind::bad_input, name + " (" + styles_text(cut) + ") failed for " + shape_text(x) +
-                                                 " on tensor rank " + std::to_string(coordinate) + ": " + line_of(e));
+    return core::fail(error_kind::bad_input, fmt::format("{} ({}) failed for {} on tensor rank {}: {}", name,
+                                                         styles_text(cut), shape_text(x), coordinate, line_of(e)));
   }
 }
 

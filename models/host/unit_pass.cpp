@@ -1,5 +1,7 @@
 #include "models/host/unit_pass.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <exception>
 #include <set>
@@ -108,8 +110,8 @@ std::vector<unit_node> nodes_of(const prepared_modules& made) {
 std::string text_of(const std::vector<unit_account>& accounts) {
   std::string out;
   for (const unit_account& x : accounts)
-    out += "pass " + x.name + ": " + (x.why.empty() ? "nothing to change" : x.why) + "; " +
-           std::to_string(x.units_before) + " units -> " + std::to_string(x.units_after) + "\n";
+    out += fmt::format("pass {}: {}; {} units -> {}\n", x.name, x.why.empty() ? "nothing to change" : x.why,
+                       x.units_before, x.units_after);
   return out;
 }
 

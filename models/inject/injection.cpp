@@ -3,6 +3,7 @@
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/constant_pad_nd.h>
+#include <fmt/format.h>
 #include <torch/nn/modules/activation.h>
 #include <torch/nn/modules/embedding.h>
 #include <torch/nn/modules/linear.h>
@@ -214,12 +215,12 @@ class injector {  ///< finds the layers below a module and decides for each whet
   core::result<core::tp_widths> widths(const found& f, uint64_t total) const {
     const uint32_t degree = out_.degree_, heads = f.rule.heads;
     if (heads > 0 && (total % heads != 0 || degree > heads))
-      return core::fail(refused(core::in_quotes(f.layer.name) + ": wanted heads that divide " + std::to_string(total) +
-                                " elements, at least one for each of " + std::to_string(degree) + " ranks, got " +
-                                std::to_string(heads)));
+      return core::fail(
+          refused(fmt::format("{}: wanted heads that divide {} elements, at least one for each of {} ranks, got {}",
+                              core::in_quotes(f.layer.name), total, degree, heads)));
     if (total < degree)
-      return core::fail(refused(core::in_quotes(f.layer.name) + ": wanted an element for each of " +
-                                std::to_string(degree) + " ranks, got " + std::to_string(total)));
+      return core::fail(refused(fmt::format("{}: wanted an element for each of {} ranks, got {}",
+                                            core::in_quotes(f.layer.name), degree, total)));
     return heads > 0 ? core::dealt_by_heads(total, heads, degree) : core::dealt(total, degree, policy_.grain);
   }
 
@@ -258,9 +259,9 @@ class injector {  ///< finds the layers below a module and decides for each whet
     const auto total = static_cast<uint64_t>(shape[out.dimension]);
     const std::vector<uint64_t> parts = f.rule.parts.empty() ? std::vector{total} : f.rule.parts;
     if ((parts.size() > 1 && !is_column) || std::accumulate(parts.begin(), parts.end(), uint64_t{0}) != total)
-      return core::fail(refused(core::in_quotes(f.layer.name) + ": wanted parts that sum to the " +
-                                std::to_string(total) + " outputs of a column layer, got " +
-                                std::to_string(parts.size()) + " parts with another sum"));
+      return core::fail(refused(
+          fmt::format("{}: wanted parts that sum to the {} outputs of a column layer, got {} parts with another sum",
+                      core::in_quotes(f.layer.name), total, parts.size())));
     for (const uint64_t part : parts) {
       TROUPE_ASSIGN(auto each, widths(f, part));
       out.parts.push_back(std::move(each));

@@ -1,5 +1,7 @@
 #include "models/table/config_keys.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "core/json_text.hpp"
@@ -162,7 +164,7 @@ spec_problem unknown_keys(const std::vector<std::string>& names, const std::stri
     list += (i == 0 ? "'" : ", '") + shown.substr(1, shown.size() - 2) + "'";
     flags += " --ignore-key " + in_front + shown.substr(1, shown.size() - 2);
   }
-  if (names.size() > 5) list += " and " + std::to_string(names.size() - 5) + " more";
+  if (names.size() > 5) list += fmt::format(" and {} more", names.size() - 5);
   return {names.front(),
           {error_kind::bad_input,
            std::string("model key") + (names.size() == 1 ? " " : "s ") + list + (names.size() == 1 ? " is" : " are") +

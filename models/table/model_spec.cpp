@@ -42,7 +42,7 @@ class key_reader {
     const json* v = find(key);
     if (v == nullptr) return static_cast<uint32_t>(fallback);
     if (!v->is_number_unsigned() || v->get<uint64_t>() < 1 || v->get<uint64_t>() > max) {
-      refuse(key, "a whole number from 1 to " + std::to_string(max), *v);
+      refuse(key, fmt::format("a whole number from 1 to {}", max), *v);
       return 1;
     }
     return static_cast<uint32_t>(v->get<uint64_t>());
@@ -156,8 +156,8 @@ class key_reader {
 /// could run out of stack; repeated keys; text that is no JSON object.
 core::result<json> parse_object(const std::string& text) {
   if (text.size() > max_model_keys_bytes)
-    return core::fail(error_kind::limit, "the model's keys: wanted at most " + std::to_string(max_model_keys_bytes) +
-                                             " bytes, got " + std::to_string(text.size()));
+    return core::fail(error_kind::limit, fmt::format("the model's keys: wanted at most {} bytes, got {}",
+                                                     max_model_keys_bytes, text.size()));
   std::vector<std::set<std::string>> open_objects;
   std::string repeated;
   const auto watch = [&](int, json::parse_event_t event, json& parsed) {
@@ -300,9 +300,8 @@ uint32_t read_head_width(key_reader& keys, const families::config_keys& k, const
   if (!k.head_width.name.empty() && keys.find(k.head_width.name) != nullptr)
     return keys.size(k.head_width.name, 1, width_max);
   if (spec.width % spec.heads != 0 && !keys.refused(k.width.name) && !keys.refused(k.heads.name))
-    keys.wrong(std::string(k.heads.name), "model key '" + std::string(k.heads.name) + "': wanted a divisor of " +
-                                              std::string(k.width.name) + " " + std::to_string(spec.width) + ", got " +
-                                              std::to_string(spec.heads));
+    keys.wrong(std::string(k.heads.name), fmt::format("model key '{}': wanted a divisor of {} {}, got {}", k.heads.name,
+                                                      k.width.name, spec.width, spec.heads));
   return spec.width / spec.heads;
 }
 
@@ -342,13 +341,11 @@ void check_heads(key_reader& keys, const families::family& f, const model_spec& 
                                                "pair of a head's elements, got {}",
                                                name, spec.head_width / 2, factors->size()));
   if (uint64_t{spec.heads} * spec.head_width > width_max)
-    keys.wrong(heads, "model keys '" + heads + "' x '" + std::string(k.head_width.name) + "': wanted at most " +
-                          std::to_string(width_max) + ", got " +
-                          std::to_string(uint64_t{spec.heads} * spec.head_width));
+    keys.wrong(heads, fmt::format("model keys '{}' x '{}': wanted at most {}, got {}", heads, k.head_width.name,
+                                  width_max, uint64_t{spec.heads} * spec.head_width));
   if (spec.heads % spec.kv_heads != 0)
-    keys.wrong(std::string(k.kv_heads.name), "model key '" + std::string(k.kv_heads.name) + "': wanted a divisor of " +
-                                                 heads + " " + std::to_string(spec.heads) + ", got " +
-                                                 std::to_string(spec.kv_heads));
+    keys.wrong(std::string(k.kv_heads.name), fmt::format("model key '{}': wanted a divisor of {} {}, got {}",
+                                                         k.kv_heads.name, heads, spec.heads, spec.kv_heads));
 }
 
 void read_keys(const families::family& f, key_reader& keys, model_spec& spec) {

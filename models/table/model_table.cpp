@@ -1,5 +1,7 @@
 // Makes the table of a model: layers with the names, shapes and initial values of their parameters, units, segments and
 // their costs. No Torch here.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <span>
@@ -332,7 +334,7 @@ void add_block(const model_spec& s, const extent& e, uint32_t block, segment_lay
     segments = cut_attention(s, e, std::move(attention));
     segments.push_back(std::move(mlp));
   }
-  add_unit(e, "block " + std::to_string(block), std::move(segments), table);
+  add_unit(e, fmt::format("block {}", block), std::move(segments), table);
 }
 
 void add_embedding(const extent& e, std::vector<layer_info> layers, model_table& table) {
@@ -362,7 +364,7 @@ class block_writer {
       : w_(w),
         s_(local),
         names_(local.family->names),
-        prefix_(std::string(names_.blocks) + std::to_string(block) + "."),
+        prefix_(fmt::format("{}{}.", names_.blocks, block)),
         residual_std_(residual_std) {}
 
   /// Appends the layers of the block's attention and of its MLP, with the parameters in the order of Hugging Face's

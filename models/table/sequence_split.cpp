@@ -1,5 +1,7 @@
 #include "models/table/sequence_split.hpp"
 
+#include <fmt/format.h>
+
 #include <string>
 
 #include "models/table/model_spec.hpp"
@@ -18,8 +20,8 @@ dealt_heads heads_of(const model_spec& block, const sequence_split& split) {
 
 core::result<void> check_sequence(const model_spec& local, uint64_t columns, const sequence_split& split) {
   const auto refuse = [&](const std::string& what, uint64_t most) {
-    return core::fail(core::error_kind::bad_input, "wanted at most " + std::to_string(most) + " ranks, one for each " +
-                                                       what + ", got " + std::to_string(split.degree));
+    return core::fail(core::error_kind::bad_input,
+                      fmt::format("wanted at most {} ranks, one for each {}, got {}", most, what, split.degree));
   };
   if (split.way == sequence_way::heads && split.degree > local.heads)
     return refuse("attention head of a rank", local.heads);

@@ -1,5 +1,7 @@
 #include "models/table/tp_split.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
 #include <span>
@@ -194,8 +196,8 @@ void add_exchanges(const core::tp_plan& cut, const exchanged_bytes& bytes, core:
 
 core::result<void> check_split(const model_spec& whole, const tensor_split& split, uint64_t columns) {
   const auto refuse = [&](const std::string& what, uint64_t most) {
-    return core::fail(core::error_kind::bad_input, "wanted at most " + std::to_string(most) + " ranks, one for each " +
-                                                       what + ", got " + std::to_string(split.degree));
+    return core::fail(core::error_kind::bad_input,
+                      fmt::format("wanted at most {} ranks, one for each {}, got {}", most, what, split.degree));
   };
   for (uint32_t b = 0; b < whole.layers && split.degree > 1; ++b) {
     if (split.of(b).attention && split.degree > whole.heads) return refuse("attention head", whole.heads);

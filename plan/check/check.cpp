@@ -1,5 +1,7 @@
 #include "plan/check/check.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "plan/check/rules.hpp"
@@ -8,12 +10,10 @@
 namespace troupe::plan {
 namespace rules {
 
-std::string name(const rank_plan& p, uint32_t id) {
-  return p.describe(id) + " (instruction " + std::to_string(id) + ")";
-}
+std::string name(const rank_plan& p, uint32_t id) { return fmt::format("{} (instruction {})", p.describe(id), id); }
 
 tl::unexpected<core::error> broken(const rank_plan& p, const std::string& what) {
-  return core::fail(core::error_kind::bug, "the plan of rank " + std::to_string(p.rank) + ": " + what);
+  return core::fail(core::error_kind::bug, fmt::format("the plan of rank {}: {}", p.rank, what));
 }
 
 tl::unexpected<core::error> broken(const job_layout&, const std::string& what) {
@@ -133,7 +133,7 @@ core::result<void> well_formed(rank_plans plans) {
   if (plans.empty()) return core::fail(core::error_kind::bug, "a check needs at least one rank's plan, got none");
   for (const auto& p : plans)
     if (p->layout == nullptr || p->layout != plans[0]->layout)
-      return rules::broken(*p, "its options, sets and layouts are not those of rank " + std::to_string(plans[0]->rank));
+      return rules::broken(*p, fmt::format("its options, sets and layouts are not those of rank {}", plans[0]->rank));
   TROUPE_TRY(rules::layout(*plans[0]->layout));
   TROUPE_TRY(rules::tied_layout(*plans[0]->layout));
   for (const auto& p : plans) TROUPE_TRY(rules::structure(*p));
@@ -149,8 +149,10 @@ core::result<void> whole_columns(rank_plans plans) {
   for (const auto& p : plans)
     for (uint32_t k = 0; k < mesh.degree(core::axis::pipeline); ++k)
       if (const uint32_t partner = mesh.at_stage(p->rank, k); !here[partner])
-        return rules::broken(*p, "it represents other ranks, but the plan of rank " + std::to_string(partner) +
-                                     ", with which it exchanges activations, does not");
+        return rules::broken(
+            *p, fmt::format(
+                    "it represents other ranks, but the plan of rank {}, with which it exchanges activations, does not",
+                    partner));
   return {};
 }
 
@@ -177,12 +179,11 @@ core::result<void> check(rank_plans ranks) {
   TROUPE_TRY(well_formed(ranks));
   const job_layout& l = *ranks[0]->layout;
   if (ranks.size() != l.options.ranks())
-    return rules::broken(*ranks[0],
-                         "it is one of " + std::to_string(l.options.ranks()) + ", got " + std::to_string(ranks.size()));
+    return rules::broken(*ranks[0], fmt::format("it is one of {}, got {}", l.options.ranks(), ranks.size()));
   const collective_pieces places(l);
   rules::saved_once saved(l);
   for (uint32_t r = 0; r < ranks.size(); ++r) {
-    if (ranks[r]->rank != r) return rules::broken(*ranks[r], "it is at position " + std::to_string(r));
+    if (ranks[r]->rank != r) return rules::broken(*ranks[r], fmt::format("it is at position {}", r));
     TROUPE_TRY(rules::own(*ranks[r], places));
     TROUPE_TRY(saved.take(*ranks[r], places));
   }
@@ -195,8 +196,7 @@ core::result<void> check_classes(std::span<const rank_class> classes, rank_plans
   TROUPE_TRY(well_formed(plans));
   const auto& layout = plans[0]->layout;
   if (classes.size() != plans.size())
-    return rules::broken(
-        *layout, std::to_string(classes.size()) + " classes of ranks, but " + std::to_string(plans.size()) + " plans");
+    return rules::broken(*layout, fmt::format("{} classes of ranks, but {} plans", classes.size(), plans.size()));
   const collective_pieces places(*layout);
   const auto part = [&](uint32_t rank) { return own_part(layout, rank); };
   TROUPE_TRY(rules::own_parts(classes, plans, places, part));

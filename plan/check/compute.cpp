@@ -1,5 +1,7 @@
 // Checks the compute lane: forward, recompute and backward of every segment run once for every micro-batch, each after
 // the instruction whose result it reads.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "plan/check/rules.hpp"
@@ -27,7 +29,7 @@ class micro_batch_order {
   }
 
  private:
-  [[nodiscard]] std::string batch() const { return " of micro-batch " + std::to_string(micro_); }
+  [[nodiscard]] std::string batch() const { return fmt::format(" of micro-batch {}", micro_); }
   [[nodiscard]] bool here(uint32_t stage) const {
     return pipeline_of_stage(l_, stage) == l_.options.mesh.pipeline_at(p_.rank);
   }
@@ -309,11 +311,10 @@ core::result<void> follows_its_schedule(const rank_plan& p) {
     if (begun && (due == uses.end() || !same(*due, x))) ++due, begun = false;
     while (!begun && due != uses.end() && p.table().units[due->unit].segments.empty()) ++due;
     if (due == uses.end() || !same(*due, x))
-      return broken(
-          p, id,
-          "is at a place where its schedule has " +
-              (due == uses.end() ? "nothing more"
-                                 : p.table().units[due->unit].name + ", micro " + std::to_string(due->micro)));
+      return broken(p, id,
+                    "is at a place where its schedule has " +
+                        (due == uses.end() ? "nothing more"
+                                           : fmt::format("{}, micro {}", p.table().units[due->unit].name, due->micro)));
     if (begun && (x.use == use::forward ? x.segment <= segment : x.segment >= segment))
       return broken(p, id, "comes after a later segment of its unit");
     begun = true;
@@ -339,17 +340,21 @@ core::result<void> in_flight(const rank_plan& p) {
     if (x.kind == kind::recompute || x.kind == kind::multiply) continue;
     if (x.kind == kind::forward) most[stage] = std::max(most[stage], ++live[stage]);
     if (!fits(live[stage], p.micros_in_flight, stage))
-      return broken(p, id,
-                    "begins before there is room for its activations: it says that at most " +
-                        std::to_string(p.micros_in_flight[stage]) + " micro-batches are in flight");
+      return broken(
+          p, id,
+          fmt::format(
+              "begins before there is room for its activations: it says that at most {} micro-batches are in flight",
+              p.micros_in_flight[stage]));
     if (x.kind == kind::backward || p.options().mode != mode::train) --live[stage];
     if (x.kind == kind::weigh) --waiting[stage];
     if (x.kind != kind::backward || x.use != use::input) continue;
     most_waiting[stage] = std::max(most_waiting[stage], ++waiting[stage]);
     if (!fits(waiting[stage], p.weights_in_flight, stage))
-      return broken(p, id,
-                    "leaves what there is no room for: it says that at most " +
-                        std::to_string(p.weights_in_flight[stage]) + " micro-batches wait for their weight parts");
+      return broken(
+          p, id,
+          fmt::format(
+              "leaves what there is no room for: it says that at most {} micro-batches wait for their weight parts",
+              p.weights_in_flight[stage]));
   }
   if (most != p.micros_in_flight) return broken(p, "it says that more micro-batches are in flight than it has");
   if (most_waiting == p.weights_in_flight) return {};

@@ -31,8 +31,7 @@ core::result<void> exchange(const job_layout& l, const group_exchange& what, con
                             std::optional<uint32_t> piece) {
   const uint32_t ranks = what.ranks;
   const auto wrong = [&](const std::string& how) {
-    return broken(l, "an exchange by " + std::string(core::name_of(what.op)) + " over " + std::to_string(ranks) +
-                         " ranks " + how);
+    return broken(l, fmt::format("an exchange by {} over {} ranks {}", core::name_of(what.op), ranks, how));
   };
   const uint64_t element = core::size_of(l.options.types.parameter);
   if (core::adds(what.op) && what.bytes % element != 0) return wrong("adds a part of an element");
@@ -52,9 +51,9 @@ core::result<void> exchange(const job_layout& l, const group_exchange& what, con
     return elements == wanted && apart(added, begin + wanted) ? core::result<void>{}
                                                               : wrong("does not add each element exactly once");
   }
-  if (moved.size() != ranks) return wrong("moves " + std::to_string(moved.size()) + " parts");
+  if (moved.size() != ranks) return wrong(fmt::format("moves {} parts", moved.size()));
   for (uint32_t t = 0; t < ranks; ++t)
-    if (moved[t] != part_of(l, what, t)) return wrong("takes another part for that of rank " + std::to_string(t));
+    if (moved[t] != part_of(l, what, t)) return wrong(fmt::format("takes another part for that of rank {}", t));
   return {};
 }
 

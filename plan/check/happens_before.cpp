@@ -3,6 +3,8 @@
 // order, and in collectives x ranks: a plan of 100 layers, 8 micro-batches and 8 ranks takes a few MB.
 #include "plan/check/happens_before.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string>
 
@@ -161,14 +163,14 @@ class order_builder {
 
   [[nodiscard]] tl::unexpected<core::error> cycle(const std::vector<node>& path, node again) const {
     const auto name = [&](node n) {
-      return "rank " + std::to_string(ranks_[n.rank]->rank) + " " + ranks_[n.rank]->describe(n.id);
+      return fmt::format("rank {} {}", ranks_[n.rank]->rank, ranks_[n.rank]->describe(n.id));
     };
     size_t i = 0;
     while (index(path[i]) != index(again)) ++i;
     std::string text = "the plan never ends: " + name(again);
     const size_t members = path.size() - i;
     for (size_t k = 1; k < std::min(members, names_max); ++k) text += " waits for " + name(path[i + k]) + ", which";
-    if (members > names_max) text += " waits for " + std::to_string(members - names_max) + " more, the last of which";
+    if (members > names_max) text += fmt::format(" waits for {} more, the last of which", members - names_max);
     return core::fail(core::error_kind::bug, text + " waits for " + name(again));
   }
 

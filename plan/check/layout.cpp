@@ -1,5 +1,7 @@
 // Checks the layout that all ranks share: every element of every parameter has one offset in each parameter set that
 // contains it, and one owner.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "core/math.hpp"
@@ -171,9 +173,9 @@ core::result<void> stages(const job_layout& l) {
     return broken(l, "its stages are not those of its schedule");
   for (uint32_t k = 0; k < first.size(); ++k)
     if (first[k] >= l.stage_of_unit.size() || l.stage_of_unit[first[k]] != k || !begins_stage(l, first[k]))
-      return broken(l, "stage " + std::to_string(k) + " does not begin where its units do");
+      return broken(l, fmt::format("stage {} does not begin where its units do", k));
   for (uint32_t k = 0; k < num_stages(l); ++k)
-    if (pipeline_of_stage(l, k) >= ranks) return broken(l, "stage " + std::to_string(k) + " is not on a rank");
+    if (pipeline_of_stage(l, k) >= ranks) return broken(l, fmt::format("stage {} is not on a rank", k));
   for (uint32_t u = 0; u < l.stage_of_unit.size(); ++u)
     for (const uint32_t q : l.table->units[u].parameters)
       if (l.pipeline_of[q] != pipeline_of_unit(l, u))
@@ -222,8 +224,8 @@ core::result<void> sets(const job_layout& l) {
       return broken(l, l.table->parameters[q].name + " is a larger matrix than its shares make up");
     const uint32_t wanted = publishes && l.trains(q) ? 1 : 0;
     if (published[q] != wanted)
-      return broken(l, l.table->parameters[q].name + " is in " + std::to_string(published[q]) +
-                           " publish sets, wanted " + std::to_string(wanted));
+      return broken(
+          l, fmt::format("{} is in {} publish sets, wanted {}", l.table->parameters[q].name, published[q], wanted));
     if (!l.trains(q)) {
       if (in_buckets[q] != 0) return broken(l, l.table->parameters[q].name + " is frozen but in a bucket");
       continue;
@@ -271,8 +273,8 @@ core::result<void> sums(const job_layout& l) {
   for (uint32_t b = 0; b < l.buckets.size(); ++b)
     for (uint32_t k = 1; k < micros; ++k)
       if (whole_at(l.buckets[b], l.nth_micro(b, k - 1)) >= whole_at(l.buckets[b], l.nth_micro(b, k)))
-        return broken(l, l.buckets[b].name + " adds micro-batch " + std::to_string(l.nth_micro(b, k)) +
-                             " elsewhere than where its stages write it");
+        return broken(l, fmt::format("{} adds micro-batch {} elsewhere than where its stages write it",
+                                     l.buckets[b].name, l.nth_micro(b, k)));
   return {};
 }
 

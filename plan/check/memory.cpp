@@ -1,5 +1,7 @@
 // Checks slots and sizes: no byte of a pool is written before the last reader of its previous contents has ended, slots
 // are inside their pools, and the plan's memory is within its budget.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -26,19 +28,17 @@ constexpr const char* pool_names[num_pools] = {"gathered parameters",
 
 /// Returns the name of a slot for errors: "4096 bytes at 128 of the pool of buckets".
 std::string name_of(const buffer& b) {
-  return std::to_string(b.bytes) + " bytes at " + std::to_string(b.offset) + " of the pool of " +
-         pool_names[static_cast<size_t>(b.pool)];
+  return fmt::format("{} bytes at {} of the pool of {}", b.bytes, b.offset, pool_names[static_cast<size_t>(b.pool)]);
 }
 
 core::result<void> within(const rank_plan& p, uint64_t needed, uint64_t allowed, const std::string& budget,
                           const std::vector<owner_bytes>& owners) {
   if (allowed == 0 || needed <= allowed) return {};
   const auto largest = std::ranges::max_element(owners, {}, &owner_bytes::bytes);
-  return core::fail(core::error_kind::limit, "rank " + std::to_string(p.rank) + " needs " + core::human_bytes(needed) +
-                                                 " (" + std::to_string(needed) + " bytes), its " + budget + " is " +
-                                                 core::human_bytes(allowed) + " (" + std::to_string(allowed) +
-                                                 " bytes); most of it is " + largest->label() + ", " +
-                                                 core::human_bytes(largest->bytes));
+  return core::fail(core::error_kind::limit,
+                    fmt::format("rank {} needs {} ({} bytes), its {} is {} ({} bytes); most of it is {}, {}", p.rank,
+                                core::human_bytes(needed), needed, budget, core::human_bytes(allowed), allowed,
+                                largest->label(), core::human_bytes(largest->bytes)));
 }
 
 core::result<void> within_budgets(const rank_plan& p) {
@@ -137,7 +137,7 @@ core::result<void> memory(const rank_plan& p) {
   uint64_t peak[num_pools] = {};
   for (const auto& b : p.buffers) {
     if (b.offset % arena::alignment != 0)
-      return broken(p, b.first, "opens a buffer at byte " + std::to_string(b.offset) + ", off its boundary");
+      return broken(p, b.first, fmt::format("opens a buffer at byte {}, off its boundary", b.offset));
     auto& most = peak[static_cast<size_t>(b.pool)];
     most = std::max(most, b.offset + core::round_up(std::max<uint64_t>(b.bytes, 1), arena::alignment));
   }
@@ -154,21 +154,19 @@ core::result<void> memory(const rank_plan& p) {
                                     p.memory.offloaded_activations};
   for (uint32_t k = 0; k < num_pools; ++k)
     if (p.pool_bytes[k] != peak[k] || said[k] != peak[k])
-      return broken(p, std::string("the pool of ") + pool_names[k] + " needs " + std::to_string(peak[k]) +
-                           " bytes, it says " + std::to_string(p.pool_bytes[k]) + " and " + std::to_string(said[k]));
+      return broken(p, fmt::format("the pool of {} needs {} bytes, it says {} and {}", pool_names[k], peak[k],
+                                   p.pool_bytes[k], said[k]));
   if (p.memory.near_copies != p.offsets.near_elements * core::size_of(p.options().types.parameter))
     return broken(p, "its part of the second copy of parameters needs another number of bytes than it says");
   if (p.memory.undo != p.undo_bytes)
-    return broken(
-        p, "undo copies need " + std::to_string(p.undo_bytes) + " bytes, it says " + std::to_string(p.memory.undo));
+    return broken(p, fmt::format("undo copies need {} bytes, it says {}", p.undo_bytes, p.memory.undo));
   const auto& late = p.options().updates.late;
   if (late.on() && (late.select_interval == 0 || late.select_interval % late.update_interval != 0))
     return broken(p, "columns are chosen anew while gradients of the old choice are deferred");
   if (late.on() && p.options().tiers.swaps())
     return broken(p, "it defers gradients of parameters whose states are not in memory");
   if (p.memory.deferred != deferred_bytes(p))
-    return broken(p, "deferred gradients need " + std::to_string(deferred_bytes(p)) + " bytes, it says " +
-                         std::to_string(p.memory.deferred));
+    return broken(p, fmt::format("deferred gradients need {} bytes, it says {}", deferred_bytes(p), p.memory.deferred));
   return within_budgets(p);
 }
 

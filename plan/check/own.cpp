@@ -1,4 +1,6 @@
 // Checks one rank's own part: its slices and states have memory, and it updates exactly the elements that it owns.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "plan/check/extents.hpp"
@@ -79,7 +81,7 @@ core::result<void> owned(const rank_plan& p, const collective_pieces& places) {
   }
   for (uint32_t k = 0; k < groups_of_set.size(); ++k)
     if (groups_of_set[k] != (p.layout->matrix_sets[k].pipeline == p.options().mesh.pipeline_at(p.rank) ? 1 : 0))
-      return broken(p, "a matrix set is updated by " + std::to_string(groups_of_set[k]) + " sub-groups, wanted one");
+      return broken(p, fmt::format("a matrix set is updated by {} sub-groups, wanted one", groups_of_set[k]));
   return are_all(p, own, covered);
 }
 
@@ -100,12 +102,12 @@ core::result<void> own_parts(std::span<const rank_class> classes, rank_plans pla
     wanted.push_back(shapes.of(*plans[c]));
     for (const uint32_t r : classes[c].ranks) {
       if (r >= class_of.size() || class_of[r] != none)
-        return broken(l, "rank " + std::to_string(r) + " is in no class or in two");
+        return broken(l, fmt::format("rank {} is in no class or in two", r));
       class_of[r] = c;
     }
   }
   if (const auto missing = std::ranges::find(class_of, none); missing != class_of.end())
-    return broken(l, "rank " + std::to_string(missing - class_of.begin()) + " is in no class");
+    return broken(l, fmt::format("rank {} is in no class", missing - class_of.begin()));
   for (uint32_t c = 0; c < plans.size(); ++c)
     if (plans[c]->rank >= class_of.size() || class_of[plans[c]->rank] != c)
       return broken(*plans[c], "it represents a class that its rank is not in");
@@ -114,7 +116,7 @@ core::result<void> own_parts(std::span<const rank_class> classes, rank_plans pla
     const rank_plan& first = *plans[class_of[r]];
     const rank_plan made = part(r);
     if (shapes.of(made) != wanted[class_of[r]])
-      return broken(made, "is not of the class that rank " + std::to_string(first.rank) + " represents");
+      return broken(made, fmt::format("is not of the class that rank {} represents", first.rank));
     const rank_plan& mine = r == first.rank ? first : made;
     TROUPE_TRY(own(mine, places));
     TROUPE_TRY(saved.take(mine, places));

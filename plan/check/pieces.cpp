@@ -1,5 +1,7 @@
 // Checks that collectives move every element exactly once, between its offset in its owner's memory and its offset in
 // the slot or layout at the other end.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
 
@@ -259,8 +261,7 @@ core::result<void> vote(const job_layout& l, const std::vector<moved_piece>& mov
   for (const auto& x : moved) {
     if (x.from != x.to || x.owner >= ranks.size()) return broken(l, "a piece of the vote moves elsewhere");
     if (!all.knows(slices[x.owner], x))
-      return broken(l,
-                    "rank " + std::to_string(ranks[x.owner]) + " votes with square sums, losses or ranges of others");
+      return broken(l, fmt::format("rank {} votes with square sums, losses or ranges of others", ranks[x.owner]));
     add_extent(covered, {x.to, x.to + x.count});
     total += x.count;
   }

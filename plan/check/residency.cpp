@@ -1,5 +1,7 @@
 // Checks that parameters are gathered before computation reads them and released after it, and that the largest number
 // of elements that are gathered at a time is the one that the plan states.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "plan/check/rules.hpp"
@@ -40,7 +42,7 @@ core::result<void> residency(const world& w, uint32_t rank) {
   const auto& kept = r.gathers_of[persistent_set];
   const bool keeps = p.layout->gathers() && p.layout->gather_sets[persistent_set].numel > 0;
   if (kept.size() != (keeps ? 1 : 0))
-    return broken(p, "the persistent parameters are gathered " + std::to_string(kept.size()) + " times");
+    return broken(p, fmt::format("the persistent parameters are gathered {} times", kept.size()));
   uint64_t live = 0, peak = 0;
   uint32_t compute_before = none;
   for (const auto& x : p.instructions) {
@@ -67,8 +69,7 @@ core::result<void> residency(const world& w, uint32_t rank) {
       TROUPE_TRY(use_is_sound(w, rank, x, persistent_set, p.instructions[kept[0]].slots.parameters));
   }
   if (p.layout->gathers() && peak != p.peak_live_elements)
-    return broken(p, "at most " + std::to_string(peak) + " gathered elements live at once, it says " +
-                         std::to_string(p.peak_live_elements));
+    return broken(p, fmt::format("at most {} gathered elements live at once, it says {}", peak, p.peak_live_elements));
   return {};
 }
 

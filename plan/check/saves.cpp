@@ -1,5 +1,7 @@
 // Checks checkpoints taken in a step: every element of every state is copied once, before it changes, and each block
 // has a slot of its own until it is handed to the disk.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "plan/check/rules.hpp"
@@ -93,12 +95,12 @@ core::result<void> saved_once::end() {
       uint64_t reached = 0;
       for (const auto& x : pieces) {
         if (x.first != reached)
-          return broken(l_, part_name(l_, {q, part, {}, 0}) + " are not saved once: wanted element " +
-                                std::to_string(reached) + ", got " + std::to_string(x.first));
+          return broken(l_, fmt::format("{} are not saved once: wanted element {}, got {}",
+                                        part_name(l_, {q, part, {}, 0}), reached, x.first));
         reached += x.count;
       }
       if (reached != l_.table->parameters[q].numel())
-        return broken(l_, part_name(l_, {q, part, {}, 0}) + " are saved up to element " + std::to_string(reached));
+        return broken(l_, fmt::format("{} are saved up to element {}", part_name(l_, {q, part, {}, 0}), reached));
     }
   }
   return {};
@@ -117,8 +119,7 @@ core::result<void> saves(const world& w, uint32_t rank) {
   for (uint32_t b = 0; b < p.snapshots.size(); ++b) {
     const uint32_t copy = r[kind::snapshot][b], write = r[kind::write][b];
     if (copy == none || write == none)
-      return broken(p, "nothing " + std::string(copy == none ? "copies" : "writes") + " block " + std::to_string(b) +
-                           " of its checkpoint");
+      return broken(p, fmt::format("nothing {} block {} of its checkpoint", copy == none ? "copies" : "writes", b));
     TROUPE_TRY(in_order(w, rank, copy, write, "which fills what it writes"));
     for (uint32_t id : {copy, write})
       if (p.instructions[id].micro != 0 || p.instructions[id].use != use::forward)

@@ -2,6 +2,8 @@
 // that is still read. A step that is skipped or clipped restores each from an undo copy of its own, and a clipped step
 // then repeats each once. There are no undo copies if no step can be skipped or clipped, and none for states in files,
 // since an update writes these to a second place in the file.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "plan/check/rules.hpp"
@@ -71,14 +73,14 @@ core::result<void> undo_copies(const rank_plan& p) {
   for (uint32_t g = 0; g < p.sub_groups.size(); ++g) {
     if (!p.speculates(g)) continue;
     if (!p.options().updates.speculate || !may_speculate(*p.layout) || p.sub_groups[g].need != update_need::elements)
-      return broken(p, "sub-group " + std::to_string(g) + " is updated before the vote but may not be");
+      return broken(p, fmt::format("sub-group {} is updated before the vote but may not be", g));
     if (p.undo_offset[g] != reached)
-      return broken(p, "the undo copy of sub-group " + std::to_string(g) + " starts at byte " +
-                           std::to_string(p.undo_offset[g]) + ", wanted " + std::to_string(reached));
+      return broken(
+          p, fmt::format("the undo copy of sub-group {} starts at byte {}, wanted {}", g, p.undo_offset[g], reached));
     for (const auto& piece : p.sub_groups[g].pieces) reached += undo_bytes(p, g, piece);
   }
   if (p.undo_bytes != reached)
-    return broken(p, "undo copies take " + std::to_string(reached) + " bytes, it says " + std::to_string(p.undo_bytes));
+    return broken(p, fmt::format("undo copies take {} bytes, it says {}", reached, p.undo_bytes));
   return {};
 }
 

@@ -1,4 +1,6 @@
 // Checks the form of a plan: facts that every other rule relies on, and facts that all ranks must agree on.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "plan/check/rules.hpp"
@@ -8,9 +10,7 @@
 namespace troupe::plan::rules {
 namespace {
 
-std::string numbered(const instruction& x) {
-  return "instruction " + std::to_string(x.id) + ", a " + std::string(name_of(x.kind)) + ",";
-}
+std::string numbered(const instruction& x) { return fmt::format("instruction {}, a {},", x.id, name_of(x.kind)); }
 
 core::result<void> sizes(const rank_plan& p) {
   const auto& o = p.options();
@@ -37,7 +37,7 @@ core::result<void> sizes(const rank_plan& p) {
     const std::string name = p.layout->buckets[i / o.accumulation].name;
     if (!own && p.bucket_buffer[i] != none) return broken(p, name + " has memory here but is another rank's");
     if (own && p.bucket_buffer[i] >= p.buffers.size())
-      return broken(p, "nothing opens the memory of " + name + " in micro-batch " + std::to_string(i % o.accumulation));
+      return broken(p, fmt::format("nothing opens the memory of {} in micro-batch {}", name, i % o.accumulation));
   }
   return {};
 }
@@ -60,8 +60,7 @@ core::result<void> instructions(const rank_plan& p) {
   const size_t n = p.instructions.size();
   for (size_t i = 0; i < n; ++i) {
     const instruction& x = p.instructions[i];
-    if (x.id != i)
-      return broken(p, "place " + std::to_string(i) + " holds the instruction numbered " + std::to_string(x.id));
+    if (x.id != i) return broken(p, fmt::format("place {} holds the instruction numbered {}", i, x.id));
     if (const std::string fault = fault_of_fields(x); !fault.empty()) return broken(p, numbered(x) + " " + fault);
     if (!subject_is_known(p, x)) return broken(p, numbered(x) + " has a subject that does not exist");
     if (!use_is_known(x)) return broken(p, x.id, "belongs to a use that its kind does not have");
@@ -72,10 +71,10 @@ core::result<void> instructions(const rank_plan& p) {
         return broken(p, x.id, "names a slot that does not exist");
     for (uint32_t on : x.after)
       if (on >= n || on == i)
-        return broken(p, x.id, "waits for instruction " + std::to_string(on) + ", which is itself or does not exist");
+        return broken(p, x.id, fmt::format("waits for instruction {}, which is itself or does not exist", on));
   }
   for (const auto& b : p.buffers) {
-    const auto what = [&] { return "a buffer of " + std::to_string(b.bytes) + " bytes"; };
+    const auto what = [&] { return fmt::format("a buffer of {} bytes", b.bytes); };
     if (b.first >= n || static_cast<uint32_t>(b.pool) >= num_pools)
       return broken(p, what() + " has no beginning or no pool");
     if (b.last >= n) return broken(p, b.first, "opens " + what() + " that nothing closes");
@@ -88,8 +87,7 @@ core::result<void> lanes(const rank_plan& p) {
   size_t held = 0;
   for (uint32_t l = 0; l < num_lanes; ++l)
     for (uint32_t id : p.lanes[l]) {
-      if (id >= seen.size())
-        return broken(p, "a lane holds instruction " + std::to_string(id) + ", which does not exist");
+      if (id >= seen.size()) return broken(p, fmt::format("a lane holds instruction {}, which does not exist", id));
       if (seen[id]) return broken(p, id, "occurs twice in lanes");
       if (static_cast<uint32_t>(p.instructions[id].lane) != l)
         return broken(p, id, "is in the order of the " + std::string(name_of(static_cast<lane>(l))) + " lane");
@@ -112,9 +110,8 @@ core::result<void> sequences(const rank_plan& p) {
       return broken(p, id, "has a communicator that its rank does not belong to");
     const uint32_t k = counted[x.communicator]++;
     if (x.sequence != k)
-      return broken(
-          p, id,
-          "is collective " + std::to_string(k) + " of \"" + all[x.communicator].name + "\" but numbered otherwise");
+      return broken(p, id,
+                    fmt::format("is collective {} of \"{}\" but numbered otherwise", k, all[x.communicator].name));
   }
   if (counted != p.num_collectives) return broken(p, "it says other numbers of collectives than it has");
   return {};
@@ -136,13 +133,10 @@ core::result<void> same_collectives(const rank_plan& first, const std::vector<ui
   for (uint32_t k = 0; k < std::min(order.size(), wanted.size()); ++k) {
     const instruction &x = p.instructions[order[k]], &y = first.instructions[wanted[k]];
     if (!same_task(first, y, p, x) || x.micro != y.micro || x.use != y.use || x.bytes != y.bytes || x.guard != y.guard)
-      return broken(p, x.id,
-                    "is collective " + std::to_string(k) + ", where rank " + std::to_string(first.rank) + " has " +
-                        name(first, y.id));
+      return broken(p, x.id, fmt::format("is collective {}, where rank {} has {}", k, first.rank, name(first, y.id)));
   }
   if (order.size() != wanted.size())
-    return broken(p, "it has " + std::to_string(order.size()) + " collectives, rank " + std::to_string(first.rank) +
-                         " has " + std::to_string(wanted.size()));
+    return broken(p, fmt::format("it has {} collectives, rank {} has {}", order.size(), first.rank, wanted.size()));
   return {};
 }
 

@@ -1,6 +1,8 @@
 // Checks states in swap files: the states of a sub-group are read into a window (a slot in host memory) before their
 // update and written from it afterwards, and no extent of the file is read while it is written. States whose update may
 // be undone are written to a second place in the file.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <vector>
 

@@ -1,5 +1,7 @@
 // Checks tied parameters: each use's gradient is reduced, sent to all ranks of the same pipeline that hold another use,
 // and added there once, in the order of units, before anything reads the sum. The vote counts the sum once.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 
@@ -56,8 +58,8 @@ core::result<void> uses_are_told(const job_layout& l, uint32_t tie) {
         for (uint32_t side = 0; side < 2; ++side)
           told += e.tie == tie && e.gives[side] == q && e.pipeline[1 - side] == at ? 1 : 0;
       if (told != (at == l.pipeline_of[q] ? 0 : 1))
-        return broken(l, "the gradient of " + l.table->parameters[q].name + " goes " + std::to_string(told) +
-                             " times to pipeline rank " + std::to_string(at));
+        return broken(l, fmt::format("the gradient of {} goes {} times to pipeline rank {}",
+                                     l.table->parameters[q].name, told, at));
     }
   return {};
 }
@@ -88,8 +90,8 @@ core::result<void> others_have_come(const world& w, uint32_t rank, uint32_t tie)
     const uint32_t x = r[kind::tie][e], given = l.exchanges[e].gives[side];
     if (x == none)
       return broken(p, sum,
-                    "adds gradients that no exchange with pipeline rank " +
-                        std::to_string(l.exchanges[e].pipeline[1 - side]) + " brings");
+                    fmt::format("adds gradients that no exchange with pipeline rank {} brings",
+                                l.exchanges[e].pipeline[1 - side]));
     if (first == none) first = x;
     if (slot == none || p.instructions[x].slots.moved != slot)
       return broken(p, x, "does not fill the slot that " + name(p, sum) + " reads");

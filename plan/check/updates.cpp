@@ -1,6 +1,8 @@
 // Checks the way from gradients to new parameters: each gradient bucket is reduced after all its contributions are
 // written, its norm enters the vote once, updates run after the vote, and parameters are overwritten and published only
 // after their last reader and their last update.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "plan/check/rules.hpp"
@@ -48,7 +50,7 @@ core::result<void> bucket_is_reduced(const world& w, uint32_t rank, uint32_t b, 
     if (!wanted && reduce != none) return broken(p, reduce, "comes before all micro-batches are summed");
     if (!wanted) continue;
     if (reduce == none)
-      return broken(p, p.layout->buckets[b].name + " is not reduced after micro-batch " + std::to_string(m));
+      return broken(p, fmt::format("{} is not reduced after micro-batch {}", p.layout->buckets[b].name, m));
     if (p.instructions[reduce].slots.gradients != held) return broken(p, reduce, "does not read its bucket's buffer");
     for (uint32_t n = p.options().buckets_stay() ? 0 : k; n <= k; ++n)
       for (uint32_t writer : writers)

@@ -1,5 +1,7 @@
 #include "plan/choose/batch_need.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "core/text.hpp"
@@ -41,14 +43,14 @@ batch_refusal refusal_of(const core::model_table& one_row, const batch_request& 
   if (memory_bytes == 0 || need.total() <= double(memory_bytes)) return {};
   const std::string there = memory + " of " + core::human_bytes(memory_bytes);
   if (need.plans > need.tokens + need.activations)
-    return {"gradient_accumulation_steps", "wanted steps that fit " + there + ", got " +
-                                               std::to_string(request.accumulation) +
-                                               " micro-batches a step, with plans of " + core::human_bytes(need.plans)};
+    return {"gradient_accumulation_steps",
+            fmt::format("wanted steps that fit {}, got {} micro-batches a step, with plans of {}", there,
+                        request.accumulation, core::human_bytes(need.plans))};
   return {"train_micro_batch_size_per_gpu",
-          "wanted batches that fit " + there + ", got micro-batches of " + std::to_string(request.rows) +
-              " samples of " + std::to_string(request.columns) + " tokens on " + std::to_string(request.ranks) +
-              (request.ranks == 1 ? " rank" : " ranks") + ", which need " + core::human_bytes(need.activations) +
-              " for activations and " + core::human_bytes(need.tokens) + " for tokens"};
+          fmt::format("wanted batches that fit {}, got micro-batches of {} samples of {} tokens on {}{}, which need {} "
+                      "for activations and {} for tokens",
+                      there, request.rows, request.columns, request.ranks, request.ranks == 1 ? " rank" : " ranks",
+                      core::human_bytes(need.activations), core::human_bytes(need.tokens))};
 }
 
 }  // namespace troupe::plan

@@ -1,6 +1,8 @@
 #include "plan/choose/compile.hpp"
 #include "plan/choose/knob_search.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -44,7 +46,7 @@ std::vector<segment_place> light_segments(const core::model_table& table) {
   return out;
 }
 
-std::string units_text(size_t n) { return std::to_string(n) + (n == 1 ? " unit" : " units"); }
+std::string units_text(size_t n) { return fmt::format("{}{}", n, n == 1 ? " unit" : " units"); }
 
 struct rule {
   option_pass pass;
@@ -200,7 +202,7 @@ std::vector<setting> offload_optimizer_settings(const compile_request& r) {
   return out;
 }
 
-std::string number(uint64_t n) { return n >= UINT64_MAX / 2 ? "all" : std::to_string(n); }
+std::string number(uint64_t n) { return n >= UINT64_MAX / 2 ? "all" : fmt::to_string(n); }
 
 constexpr rule rules[] = {
     {{"prefetch", "parameters are gathered so far ahead that products hide it"},
@@ -231,8 +233,8 @@ constexpr rule rules[] = {
      },
      [](const plan_options&, const plan_options& to) {
        const bool some = to.light_before != segment_place();
-       const std::string less = "keep less before segment " + std::to_string(to.light_before.segment) + " of unit " +
-                                std::to_string(to.light_before.unit);
+       const std::string less =
+           fmt::format("keep less before segment {} of unit {}", to.light_before.segment, to.light_before.unit);
        if (!to.recompute) return some ? "units " + less : std::string("none does");
        return "all but " + units_text(to.kept_units.size()) + " recompute" + (some ? "; these " + less : "");
      }},
@@ -240,13 +242,13 @@ constexpr rule rules[] = {
      offload_activation_settings,
      [](const plan_options& from, plan_options& to) { to.tiers.activation_units = from.tiers.activation_units; },
      [](const plan_options&, const plan_options& to) {
-       return "up to unit " + std::to_string(to.tiers.activation_units);
+       return fmt::format("up to unit {}", to.tiers.activation_units);
      }},
     {{"offload_optimizer", "optimizer states in files only as far as memory asks for it"},
      offload_optimizer_settings,
      [](const plan_options& from, plan_options& to) { to.tiers.ratio = from.tiers.ratio; },
      [](const plan_options&, const plan_options& to) {
-       return std::to_string(std::lround(100 * (1 - to.tiers.ratio))) + "% of sub-groups stay in memory";
+       return fmt::format("{}% of sub-groups stay in memory", std::lround(100 * (1 - to.tiers.ratio)));
      }},
     {{"fuse_buckets", "gradients are reduced in pieces of the best size"},
      fuse_buckets_settings,
@@ -267,7 +269,7 @@ constexpr rule rules[] = {
      split_exchanges_settings,
      [](const plan_options& from, plan_options& to) { to.exchange_pieces = from.exchange_pieces; },
      [](const plan_options&, const plan_options& to) {
-       return to.exchange_pieces == 1 ? std::string("whole") : "in " + std::to_string(to.exchange_pieces) + " pieces";
+       return to.exchange_pieces == 1 ? std::string("whole") : fmt::format("in {} pieces", to.exchange_pieces);
      }},
 };
 

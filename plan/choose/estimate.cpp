@@ -1,5 +1,7 @@
 #include "plan/choose/estimate.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <map>
@@ -20,9 +22,9 @@ double gpus_of(const machine_shape& shape) {
   return static_cast<double>(shape.nodes) * static_cast<double>(shape.gpus_per_node);
 }
 
-std::string counted(uint32_t n, const char* what) { return std::to_string(n) + " " + what + (n > 1 ? "s" : ""); }
+std::string counted(uint32_t n, const char* what) { return fmt::format("{} {}{}", n, what, n > 1 ? "s" : ""); }
 
-std::string millions(uint64_t parameters) { return std::to_string(parameters / 1'000'000) + "M"; }
+std::string millions(uint64_t parameters) { return fmt::format("{}M", parameters / 1'000'000); }
 
 std::string heading(const machine_shape& shape, const std::string& model) {
   return "Estimated memory needed for params, optim states and gradients for a:\nHW: Setup with " +

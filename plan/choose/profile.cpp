@@ -1,5 +1,7 @@
 #include "plan/choose/profile.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "core/cells.hpp"
@@ -55,8 +57,7 @@ class reader {
     return line.size() >= 2 && line.front() == '"' && line.back() == '"';
   }
   [[nodiscard]] tl::unexpected<core::error> refuse(const std::string& wanted) const {
-    return core::fail(core::error_kind::bad_input,
-                      path_ + ":" + std::to_string(line_) + ": wanted " + wanted + " of a profile");
+    return core::fail(core::error_kind::bad_input, fmt::format("{}:{}: wanted {} of a profile", path_, line_, wanted));
   }
 
   std::string_view rest_;
@@ -83,12 +84,12 @@ std::vector<profiled_unit> units_to_profile(const core::model_table& table) {
 std::string write_profile(const model_profile& p) {
   using core::number_text;
   std::string out(first_line);
-  out += "\ndtype," + p.dtype + "\nsteps," + std::to_string(p.steps);
+  out += fmt::format("\ndtype,{}\nsteps,{}", p.dtype, p.steps);
   out += "\nupdate_s_per_element," + number_text(p.update_s_per_element);
   out += "\ntransfer_s_per_byte," + number_text(p.transfer_s_per_byte) + "\n";
   out.append(unit_line) += '\n';
   for (const auto& u : p.units) {
-    out += std::to_string(u.elements) + "," + number_text(u.forward_flops) + "," + std::to_string(u.activation_bytes);
+    out += fmt::format("{},{},{}", u.elements, number_text(u.forward_flops), u.activation_bytes);
     for (const double s : {u.forward_s, u.backward_input_s, u.backward_weight_s, u.recompute_s})
       out += "," + number_text(s);
     out += "," + u.name + "\n";

@@ -1,5 +1,7 @@
 #include "plan/choose/profile_votes.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -10,7 +12,7 @@ namespace {
 bool is_time(double s) { return std::isfinite(s) && s >= 0; }
 
 std::string too_many(size_t prices) {
-  return "wanted at most " + std::to_string(vote_prices_max) + " different instructions, got " + std::to_string(prices);
+  return fmt::format("wanted at most {} different instructions, got {}", vote_prices_max, prices);
 }
 
 // Returns the reason why no passes can be chosen from a rank's report; empty if they can.
@@ -18,12 +20,12 @@ std::string fault_of(const rank_vote& v) {
   if (!v.failure.empty()) return v.failure;
   if (v.prices.empty()) return "no step was measured";
   if (v.prices.size() > vote_prices_max) return too_many(v.prices.size());
-  if (!is_time(v.step_s) || v.step_s == 0) return "wanted the time of a step, got " + std::to_string(v.step_s) + " s";
+  if (!is_time(v.step_s) || v.step_s == 0) return fmt::format("wanted the time of a step, got {:f} s", v.step_s);
   const auto wrong = std::ranges::find_if(
       v.prices, [](const price_sum& x) { return !is_time(x.seconds) || !is_time(x.modelled_s) || x.count == 0; });
   if (wrong == v.prices.end()) return {};
-  return "wanted the time of every " + std::string(name_of(wrong->kind)) + ", got " + std::to_string(wrong->seconds) +
-         " s of " + std::to_string(wrong->count);
+  return fmt::format("wanted the time of every {}, got {:f} s of {}", name_of(wrong->kind), wrong->seconds,
+                     wrong->count);
 }
 
 }  // namespace
@@ -31,7 +33,7 @@ std::string fault_of(const rank_vote& v) {
 joined_votes join(std::span<const rank_vote> votes, uint32_t ranks, const cost_model& costs) {
   joined_votes out;
   const auto fails = [&](uint32_t rank, const std::string& why) {
-    if (out.failure.empty()) out.failure = "rank " + std::to_string(rank) + " has no profile: " + why;
+    if (out.failure.empty()) out.failure = fmt::format("rank {} has no profile: {}", rank, why);
   };
   for (uint32_t r = 0; r < ranks; ++r) {
     if (r >= votes.size() || votes[r].rank != r) {

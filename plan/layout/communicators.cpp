@@ -1,5 +1,7 @@
 #include "plan/layout/communicators.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "plan/group_exchange.hpp"
@@ -23,7 +25,7 @@ bool crosses_ranks(const plan_options& o, uint32_t later) {
 }
 
 std::string pair_name(const std::string& what, uint32_t a, uint32_t b, uint32_t column) {
-  return what + " " + std::to_string(a) + " and " + std::to_string(b) + ", column " + std::to_string(column);
+  return fmt::format("{} {} and {}, column {}", what, a, b, column);
 }
 
 uint32_t tensor_ranks(const plan_options& o) { return o.mesh.degree(core::axis::tensor); }
@@ -59,8 +61,8 @@ void add_transfers(std::vector<communicator>& out, const plan_options& o) {
 /// Returns " of pipeline rank 1, tensor rank 0", without the axes of degree 1.
 std::string holder_name(const plan_options& o, uint32_t pipeline, uint32_t tensor) {
   std::string out;
-  if (o.mesh.degree(core::axis::pipeline) > 1) out += " of pipeline rank " + std::to_string(pipeline);
-  if (tensor_ranks(o) > 1) out += (out.empty() ? " of" : ",") + (" tensor rank " + std::to_string(tensor));
+  if (o.mesh.degree(core::axis::pipeline) > 1) out += fmt::format(" of pipeline rank {}", pipeline);
+  if (tensor_ranks(o) > 1) out += fmt::format("{} tensor rank {}", out.empty() ? " of" : ",", tensor);
   return out;
 }
 
@@ -78,8 +80,8 @@ void add_replicas(std::vector<communicator>& out, const plan_options& o) {
       first[core::axis::pipeline] = k;
       first[core::axis::replicate] = replica;
       first[core::axis::tensor] = t;
-      out.push_back({"replica " + std::to_string(replica) + holder_name(o, k, t),
-                     o.mesh.group_of(o.mesh.rank_at(first), within)});
+      out.push_back(
+          {fmt::format("replica {}{}", replica, holder_name(o, k, t)), o.mesh.group_of(o.mesh.rank_at(first), within)});
     }
   });
 }
@@ -89,9 +91,8 @@ void add_near_groups(std::vector<communicator>& out, const plan_options& o) {
     const auto all = out[holder].members;
     for (size_t first = 0; first < all.size(); first += o.gathering.near) {
       const auto begin = all.begin() + static_cast<std::ptrdiff_t>(first);
-      out.push_back(
-          {"second copy of ranks " + std::to_string(*begin) + " to " + std::to_string(begin[o.gathering.near - 1]),
-           {begin, begin + o.gathering.near}});
+      out.push_back({fmt::format("second copy of ranks {} to {}", *begin, begin[o.gathering.near - 1]),
+                     {begin, begin + o.gathering.near}});
     }
   }
 }
@@ -103,15 +104,13 @@ void add_tensor_groups(std::vector<communicator>& out, const plan_options& o) {
     for (const uint32_t r : all)
       if (o.mesh.coordinate_of(r, core::axis::tensor) == 0) {
         const auto members = o.mesh.group_of(r, {core::axis::tensor});
-        out.push_back(
-            {"tensor group of ranks " + std::to_string(members.front()) + " to " + std::to_string(members.back()),
-             members});
+        out.push_back({fmt::format("tensor group of ranks {} to {}", members.front(), members.back()), members});
       }
   }
   for (uint32_t k = 0; k < o.mesh.degree(core::axis::pipeline); ++k)
     out.push_back(
         {"data and tensor" +
-             (o.mesh.degree(core::axis::pipeline) == 1 ? std::string() : " of pipeline rank " + std::to_string(k)),
+             (o.mesh.degree(core::axis::pipeline) == 1 ? std::string() : fmt::format(" of pipeline rank {}", k)),
          o.mesh.matching({{core::axis::pipeline, k}})});
 }
 
@@ -120,9 +119,7 @@ void add_sequence_groups(std::vector<communicator>& out, const plan_options& o) 
     for (const uint32_t r : o.mesh.matching({{core::axis::pipeline, k}}))
       if (o.mesh.position(r, core::sequence_axes) == 0) {
         const auto members = o.mesh.group_of(r, core::sequence_axes);
-        out.push_back(
-            {"sequence group of ranks " + std::to_string(members.front()) + " to " + std::to_string(members.back()),
-             members});
+        out.push_back({fmt::format("sequence group of ranks {} to {}", members.front(), members.back()), members});
       }
 }
 

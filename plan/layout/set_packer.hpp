@@ -2,6 +2,8 @@
 // sets.hpp and buckets.hpp.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -36,8 +38,7 @@ class set_packer {
   void close() {
     for (const uint32_t q : open_)
       if (set_of_ != nullptr) (*set_of_)[q] = static_cast<uint32_t>(to_.size());
-    if (!open_.empty())
-      add_set(l_, to_, open_, name_ + " " + std::to_string(to_.size()), l_.pipeline_of[open_.front()]);
+    if (!open_.empty()) add_set(l_, to_, open_, fmt::format("{} {}", name_, to_.size()), l_.pipeline_of[open_.front()]);
     open_.clear();
     elements_ = 0;
   }

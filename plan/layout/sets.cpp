@@ -1,5 +1,7 @@
 #include "plan/layout/sets.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <functional>
@@ -111,9 +113,10 @@ core::result<void> make_compressed_sets(job_layout& l) {
     add_set(l, l.compressed, members, l.table->units[u].name, pipeline_of_unit(l, u));
   }
   if (next == uses.end()) return {};
-  return core::fail(core::error_kind::bug, "plan: wanted compressed parameters by unit, each read by it; got unit " +
-                                               std::to_string(next->unit) + ", parameter " +
-                                               std::to_string(next->parameter));
+  return core::fail(
+      core::error_kind::bug,
+      fmt::format("plan: wanted compressed parameters by unit, each read by it; got unit {}, parameter {}", next->unit,
+                  next->parameter));
 }
 
 // Assigns each matrix to the rank that has the fewest elements to orthogonalise so far.
@@ -151,24 +154,25 @@ core::result<void> cut_into_stages(job_layout& l) {
   l.stage_of_unit.assign(units, 0);
   if (first.empty()) {
     if (ranks == 1) return {};
-    return refuse("wanted a cut of the model into stages for " + std::to_string(ranks) + " ranks, got none");
+    return refuse(fmt::format("wanted a cut of the model into stages for {} ranks, got none", ranks));
   }
   if (table.stages() != first.size() || table.ranks() != ranks || table.micro_batches != l.options.accumulation)
-    return refuse("wanted a schedule of " + std::to_string(first.size()) + " stages on " + std::to_string(ranks) +
-                  " ranks and " + std::to_string(l.options.accumulation) + " micro-batches, got one of " +
-                  std::to_string(table.stages()) + ", " + std::to_string(table.ranks()) + " and " +
-                  std::to_string(table.micro_batches));
+    return refuse(
+        fmt::format("wanted a schedule of {} stages on {} ranks and {} micro-batches, got one of {}, {} and {}",
+                    first.size(), ranks, l.options.accumulation, table.stages(), table.ranks(), table.micro_batches));
   if (first.front() != first_of_model(l) || first.back() >= units ||
       !std::ranges::is_sorted(first, std::less_equal<>()))
-    return refuse("wanted stages that begin at different units of the model, which has " + std::to_string(units) +
-                  ", the first at unit " + std::to_string(first_of_model(l)) + ", in ascending order");
+    return refuse(
+        fmt::format("wanted stages that begin at different units of the model, which has {}, the first at unit {}, in "
+                    "ascending order",
+                    units, first_of_model(l)));
   for (uint32_t k = 0; k < first.size(); ++k) {
     const uint32_t end = k + 1 < first.size() ? first[k + 1] : units;
     std::fill(l.stage_of_unit.begin() + first[k], l.stage_of_unit.begin() + end, k);
     const auto computes = [&](uint32_t u) { return !l.table->units[u].segments.empty(); };
     bool any = false;
     for (uint32_t u = first[k]; u < end; ++u) any |= computes(u);
-    if (!any) return refuse("stage " + std::to_string(k) + " computes nothing");
+    if (!any) return refuse(fmt::format("stage {} computes nothing", k));
   }
   for (uint32_t u = 0; u < l.table->beside.size(); ++u) l.stage_of_unit[u] = l.stage_of_unit[l.table->beside[u]];
   return {};
@@ -183,9 +187,9 @@ core::result<void> place_units(job_layout& l) {
       const uint32_t here = pipeline_of_unit(l, u);
       if (l.pipeline_of[q] != none && l.pipeline_of[q] != here)
         return core::fail(core::error_kind::bad_input,
-                          l.table->parameters[q].name + " is shared by units of pipeline ranks " +
-                              std::to_string(l.pipeline_of[q]) + " and " + std::to_string(here) +
-                              ": set tied_gradients: per_use, or a pipeline.partition that keeps them on one rank");
+                          fmt::format("{} is shared by units of pipeline ranks {} and {}: set tied_gradients: per_use, "
+                                      "or a pipeline.partition that keeps them on one rank",
+                                      l.table->parameters[q].name, l.pipeline_of[q], here));
       l.pipeline_of[q] = here;
     }
   std::ranges::replace(l.pipeline_of, none, 0U);  // parameters that no unit reads
@@ -232,11 +236,11 @@ void choose_cached(job_layout& l) {
 core::result<void> cuttable(const job_layout& l) {
   for (uint32_t r = 0; r < l.options.shards(); ++r)
     if (l.partition.elements_of(r) == 0)
-      return core::fail(core::error_kind::bad_input,
-                        (l.options.replicas() > 1 ? "shard groups of " : "parallel.data: ") +
-                            std::to_string(l.options.shards()) + " ranks, but the model's " +
-                            std::to_string(l.table->numel()) + " parameters can only be cut into " + std::to_string(r) +
-                            " parts of at least " + std::to_string(core::partition_grain) + " elements");
+      return core::fail(
+          core::error_kind::bad_input,
+          fmt::format("{}{} ranks, but the model's {} parameters can only be cut into {} parts of at least {} elements",
+                      l.options.replicas() > 1 ? "shard groups of " : "parallel.data: ", l.options.shards(),
+                      l.table->numel(), r, core::partition_grain));
   return {};
 }
 
@@ -249,9 +253,8 @@ core::result<std::shared_ptr<const job_layout>> make_layout(std::shared_ptr<cons
   if (options.ranks() == 0 || options.accumulation == 0 || options.stage > 3)
     return core::fail(error_kind::bug, "plan: impossible degrees or stage");
   if (!options.updates.rules.empty() && options.updates.rules.size() != table->parameters.size())
-    return core::fail(error_kind::bug, "plan: the optimizer is given for " +
-                                           std::to_string(options.updates.rules.size()) +
-                                           " parameters, the model has " + std::to_string(table->parameters.size()));
+    return core::fail(error_kind::bug, fmt::format("plan: the optimizer is given for {} parameters, the model has {}",
+                                                   options.updates.rules.size(), table->parameters.size()));
   auto out = std::make_shared<job_layout>();
   auto& l = *out;
   l.options = options;

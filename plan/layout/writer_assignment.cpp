@@ -1,5 +1,7 @@
 #include "plan/layout/writer_assignment.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string>
 
@@ -17,8 +19,7 @@ core::result<void> check(const writer_layout& l) {
                std::to_string(l.tensor) + " tensor by " + std::to_string(l.pipeline) + " pipeline");
   if (l.stage > 3) return bad("wanted a ZeRO stage from 0 to 3, got " + std::to_string(l.stage));
   if (l.machines > l.ranks)
-    return bad("wanted no more machines than ranks, got " + std::to_string(l.machines) + " and " +
-               std::to_string(l.ranks));
+    return bad(fmt::format("wanted no more machines than ranks, got {} and {}", l.machines, l.ranks));
   return {};
 }
 
@@ -143,7 +144,7 @@ core::result<std::optional<writer_share>> assigned_share(const writer_layout& l,
   TROUPE_TRY(check(l));
   if (rank >= l.ranks)
     return core::fail(core::error_kind::bad_input,
-                      "writers: wanted one of " + std::to_string(l.ranks) + " ranks, got rank " + std::to_string(rank));
+                      fmt::format("writers: wanted one of {} ranks, got rank {}", l.ranks, rank));
   shares out(l.ranks);
   if (shares_all(l))
     share_among_all(l, out);

@@ -3,6 +3,8 @@
 // copying to the compute lane.
 #include "plan/passes/passes.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <deque>
 #include <numeric>
@@ -48,9 +50,10 @@ class activation_swaps {
       if (k == kind::recompute) d_.depend(x, read_[unit]);
       if (k == kind::backward && first_segment) after_backward(x);
     }
-    return std::string(in_files_ ? "inputs of units that wait in their file until backward frees a window: "
-                                 : "inputs of units that wait on the host: ") +
-           std::to_string(units_.size());
+    return fmt::format("{}{}",
+                       in_files_ ? "inputs of units that wait in their file until backward frees a window: "
+                                 : "inputs of units that wait on the host: ",
+                       units_.size());
   }
 
  private:
@@ -126,9 +129,10 @@ class pipelined_swaps {
     choose();
     for (handle x = d_.begin; x != none; x = d_.next(x))
       if (concerns(x)) visit(x);
-    return std::string(in_files_ ? "inputs of micro-batches in flight that wait in their file: "
-                                 : "inputs of micro-batches in flight that wait on the host: ") +
-           std::to_string(in_files_ ? reads_.size() : waits_.size());
+    return fmt::format("{}{}",
+                       in_files_ ? "inputs of micro-batches in flight that wait in their file: "
+                                 : "inputs of micro-batches in flight that wait on the host: ",
+                       in_files_ ? reads_.size() : waits_.size());
   }
 
  private:

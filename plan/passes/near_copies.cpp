@@ -1,5 +1,7 @@
 // Owns the choice of the copy that each gather reads. A unit's first gather of a step reads all shards; neighbouring
 // ranks keep the gathered parameters as a second copy, and later gathers read that copy.
+#include <fmt/format.h>
+
 #include "plan/passes/passes.hpp"
 
 #include "plan/layout/layout.hpp"
@@ -24,7 +26,7 @@ std::string gather_near(draft& d, const rank_plan& p) {
     first.bytes = near_elements(p, unit) * core::size_of(p.options().types.parameter);
     ++near;
   }
-  return near == 0 ? "" : "gathers from neighbours: " + std::to_string(near);
+  return near == 0 ? "" : fmt::format("gathers from neighbours: {}", near);
 }
 
 }  // namespace troupe::plan

@@ -1,5 +1,7 @@
 #include "plan/passes/prefetch.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace troupe::plan {
@@ -194,8 +196,7 @@ class resident_units {
       compute(i);
     }
     if (ahead_ + joined_ == 0) return {};
-    return "gathers ahead of their use: " + std::to_string(ahead_) +
-           ", uses that find their unit resident: " + std::to_string(joined_);
+    return fmt::format("gathers ahead of their use: {}, uses that find their unit resident: {}", ahead_, joined_);
   }
 
  private:
@@ -247,7 +248,7 @@ std::string keep_resident(draft& d, const rank_plan& p) {
   std::string out = resident_units(d, p).run();
   if (!p.options().overlap || !p.options().gathering.hidden.on()) return out;
   const uint32_t late = gather_late(d, p);
-  return out + (out.empty() ? "" : ", ") + "gathers as late as computation hides them: " + std::to_string(late);
+  return fmt::format("{}{}gathers as late as computation hides them: {}", out, out.empty() ? "" : ", ", late);
 }
 
 }  // namespace troupe::plan

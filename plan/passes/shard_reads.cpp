@@ -2,6 +2,8 @@
 // the order of the gathers that need them.
 #include "plan/passes/passes.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace troupe::plan {
@@ -21,7 +23,7 @@ class shard_reads {
       feed(k);
       read_ahead(gathers_[k]);
     }
-    return "slices are read before they are gathered, units ahead: " + std::to_string(slots());
+    return fmt::format("slices are read before they are gathered, units ahead: {}", slots());
   }
 
  private:

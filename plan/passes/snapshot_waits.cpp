@@ -1,4 +1,6 @@
 // Makes instructions that change states wait for the snapshots of these states, in steps that save.
+#include <fmt/format.h>
+
 #include "plan/passes/passes.hpp"
 
 namespace troupe::plan {
@@ -25,7 +27,7 @@ std::string wait_for_snapshots(draft& d, const rank_plan& p) {
     d.depend(x, snapshot[latest]);
     ++waiting;
   }
-  return waiting == 0 ? "" : "changes of states that wait for snapshots of these states: " + std::to_string(waiting);
+  return waiting == 0 ? "" : fmt::format("changes of states that wait for snapshots of these states: {}", waiting);
 }
 
 }  // namespace troupe::plan

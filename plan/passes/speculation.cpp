@@ -4,6 +4,8 @@
 // layout/update_memory.hpp. See docs/numerics.md, "Speculation".
 #include "plan/passes/passes.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
 
@@ -56,7 +58,7 @@ class speculation {
       look_until(d_.marks[i].ends);
       after_use(i);
     }
-    return "updates that need nothing of the vote: " + std::to_string(groups - waiting_.size());
+    return fmt::format("updates that need nothing of the vote: {}", groups - waiting_.size());
   }
 
  private:

@@ -2,6 +2,8 @@
 // and how far ahead the reads run.
 #include "plan/passes/passes.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "core/math.hpp"
@@ -43,8 +45,8 @@ class state_swaps {
       if (d_.at(x).kind == kind::update && is_swapped(d_.at(x).subject)) update(x);
     }
     do_again();
-    return "sub-groups that come from their file and go back, in the order of their windows: " +
-           std::to_string(groups_.size()) + " of " + std::to_string(slot_.size());
+    return fmt::format("sub-groups that come from their file and go back, in the order of their windows: {} of {}",
+                       groups_.size(), slot_.size());
   }
 
  private:

@@ -1,5 +1,7 @@
 #include "plan/schedule/kept_search.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -16,14 +18,13 @@ std::string_view name_of(const std::optional<stage_placement>& p) {
 
 std::string text_of(const search_request& r) {
   using core::number_text;
-  std::string out = "troupe search 1\nranks " + std::to_string(r.ranks) + "\nmicro-batches " +
-                    std::to_string(r.micro_batches) + "\nbytes of a rank " + std::to_string(r.memory_bytes) +
-                    "\nplacement ";
+  std::string out = fmt::format("troupe search 1\nranks {}\nmicro-batches {}\nbytes of a rank {}\nplacement ", r.ranks,
+                                r.micro_batches, r.memory_bytes);
   out.append(name_of(r.placement)) += "\ntransfer " + number_text(r.costs.transfer_s) + " s\n";
   for (const stage_cost& s : r.costs.stages)
-    out += "stage F " + number_text(s.forward_s) + " s, I " + number_text(s.backward_input_s) + " s, W " +
-           number_text(s.backward_weight_s) + " s, keeps " + std::to_string(s.activation_bytes) + ", then " +
-           std::to_string(s.weight_part_bytes) + " bytes\n";
+    out += fmt::format("stage F {} s, I {} s, W {} s, keeps {}, then {} bytes\n", number_text(s.forward_s),
+                       number_text(s.backward_input_s), number_text(s.backward_weight_s), s.activation_bytes,
+                       s.weight_part_bytes);
   return out;
 }
 
@@ -45,8 +46,8 @@ std::optional<T> take_number_line(std::string_view& rest, std::string_view name)
 }  // namespace
 
 std::string write_search(const search_request& request, const found_schedule& found) {
-  return text_of(request) + "found from " + found.from + "\nbound stage " + std::to_string(found.bound_stage) +
-         "\nbound s " + core::number_text(found.bound_s) + "\n";
+  return fmt::format("{}found from {}\nbound stage {}\nbound s {}\n", text_of(request), found.from, found.bound_stage,
+                     core::number_text(found.bound_s));
 }
 
 std::optional<found_schedule> read_search(const search_request& request, std::string_view text, pipeline_table table) {

@@ -1,5 +1,7 @@
 #include "plan/schedule/named.hpp"
 
+#include <fmt/format.h>
+
 #include <array>
 
 #include "core/text.hpp"
@@ -63,19 +65,18 @@ core::result<pipeline_table> make_table(const named_schedule& schedule, const pi
     return core::fail(core::error_kind::bad_input, "schedule " + std::string(schedule.name) + why);
   };
   if (s.ranks == 0 || s.chunks == 0 || s.micro_batches == 0)
-    return refuse(" requires at least 1 rank, 1 chunk and 1 micro-batch, got " + std::to_string(s.ranks) + ", " +
-                  std::to_string(s.chunks) + " and " + std::to_string(s.micro_batches));
+    return refuse(fmt::format(" requires at least 1 rank, 1 chunk and 1 micro-batch, got {}, {} and {}", s.ranks,
+                              s.chunks, s.micro_batches));
   if (schedule.chunks != 0 && s.chunks != schedule.chunks)
-    return refuse(" requires " + std::to_string(schedule.chunks) + " chunks per rank, got " + std::to_string(s.chunks));
+    return refuse(fmt::format(" requires {} chunks per rank, got {}", schedule.chunks, s.chunks));
   if (s.group != 0 && s.group < s.ranks)
-    return refuse(" requires groups of at least as many micro-batches as ranks, " + std::to_string(s.ranks) + ", got " +
-                  std::to_string(s.group));
+    return refuse(
+        fmt::format(" requires groups of at least as many micro-batches as ranks, {}, got {}", s.ranks, s.group));
   const uint64_t stages = uint64_t{s.ranks} * s.chunks;
   if (stages > max_stage_micro_batches || s.group > max_stage_micro_batches ||
       s.micro_batches > max_stage_micro_batches / stages)
-    return core::fail(core::error_kind::limit, std::to_string(stages) + " stages times " +
-                                                   std::to_string(s.micro_batches) + " micro-batches: at most " +
-                                                   std::to_string(max_stage_micro_batches) + " are planned");
+    return core::fail(core::error_kind::limit, fmt::format("{} stages times {} micro-batches: at most {} are planned",
+                                                           stages, s.micro_batches, max_stage_micro_batches));
   pipeline_table out{s.micro_batches, place_stages(schedule.placement, s.ranks, s.chunks), {}};
   for (uint32_t r = 0; r < s.ranks; ++r) out.orders.push_back(schedule.order(s, r));
   return out;

@@ -1,5 +1,7 @@
 #include "plan/schedule/proof.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 
@@ -39,13 +41,12 @@ class roll_call {
     return seen_[static_cast<size_t>(k)][size_t{stage} * t_.micro_batches + micro];
   }
   std::string count(const action& a, uint32_t rank) {
-    if (a.stage >= t_.stages()) return name_of(a) + ": unknown stage, there are " + std::to_string(t_.stages());
+    if (a.stage >= t_.stages()) return fmt::format("{}: unknown stage, there are {}", name_of(a), t_.stages());
     if (t_.rank_of_stage[a.stage] != rank)
-      return name_of(a) + ": stage " + std::to_string(a.stage) + " is on rank " +
-             std::to_string(t_.rank_of_stage[a.stage]) + " too";
+      return fmt::format("{}: stage {} is on rank {} too", name_of(a), a.stage, t_.rank_of_stage[a.stage]);
     if (!has_micro(a.type)) return {};
     if (a.micro >= t_.micro_batches)
-      return name_of(a) + ": unknown micro-batch, there are " + std::to_string(t_.micro_batches);
+      return fmt::format("{}: unknown micro-batch, there are {}", name_of(a), t_.micro_batches);
     if (seen(a.type, a.stage, a.micro)++ > 0) return name_of(a) + " occurs twice";
     transfers_ = transfers_ || moves(a.type);
     return {};
@@ -109,7 +110,7 @@ std::optional<table_fault> find_deadlock(const pipeline_table& t) {
   while (true) {
     const action wanted = as_it_stands(t, p.awaited(r));
     r = t.rank_of_stage[wanted.stage];
-    text += name_of(wanted) + " of rank " + std::to_string(r) + " after " + name_of(p.head(r));
+    text += fmt::format("{} of rank {} after {}", name_of(wanted), r, name_of(p.head(r)));
     if (r == first) return table_fault{first, text};
     text += ", which waits for ";
   }

@@ -1,5 +1,7 @@
 #include "plan/schedule/search.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -175,13 +177,12 @@ core::result<void> check(const search_request& r) {
   const uint64_t stages = r.costs.stages.size();
   if (r.ranks == 0 || r.micro_batches == 0 || stages == 0 || stages % r.ranks != 0)
     return core::fail(core::error_kind::bad_input,
-                      "a schedule requires ranks, micro-batches and the same number of stages on each rank, got " +
-                          std::to_string(r.ranks) + " ranks, " + std::to_string(r.micro_batches) +
-                          " micro-batches and " + std::to_string(stages) + " stages");
+                      fmt::format("a schedule requires ranks, micro-batches and the same number of stages on each "
+                                  "rank, got {} ranks, {} micro-batches and {} stages",
+                                  r.ranks, r.micro_batches, stages));
   if (stages > max_stage_micro_batches || r.micro_batches > max_stage_micro_batches / stages)
-    return core::fail(core::error_kind::limit, std::to_string(stages) + " stages times " +
-                                                   std::to_string(r.micro_batches) + " micro-batches: at most " +
-                                                   std::to_string(max_stage_micro_batches) + " are planned");
+    return core::fail(core::error_kind::limit, fmt::format("{} stages times {} micro-batches: at most {} are planned",
+                                                           stages, r.micro_batches, max_stage_micro_batches));
   return {};
 }
 
@@ -198,9 +199,10 @@ core::error no_room(const search_request& r) {
     most = bytes;
     rank = q;
   }
-  return {core::error_kind::no_space, "every schedule exceeds the limit of " + core::human_bytes(r.memory_bytes) +
-                                          " of activations per rank: rank " + std::to_string(rank) + " keeps " +
-                                          core::human_bytes(most) + " for one micro-batch"};
+  return {core::error_kind::no_space,
+          fmt::format(
+              "every schedule exceeds the limit of {} of activations per rank: rank {} keeps {} for one micro-batch",
+              core::human_bytes(r.memory_bytes), rank, core::human_bytes(most))};
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "plan/schedule/stage_cut.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 #include <string>
@@ -69,15 +71,13 @@ core::result<stage_offsets> check_offsets(stage_offsets offsets, uint32_t units,
     return core::fail(core::error_kind::bad_input, "stage offsets: " + why);
   };
   if (offsets.size() != size_t{stages} + 1)
-    return refuse(std::to_string(stages) + " stages require " + std::to_string(size_t{stages} + 1) + " offsets, got " +
-                  std::to_string(offsets.size()));
+    return refuse(fmt::format("{} stages require {} offsets, got {}", stages, size_t{stages} + 1, offsets.size()));
   if (offsets.front() != 0 || offsets.back() != units)
-    return refuse("wanted from 0 to " + std::to_string(units) + ", the number of units, got from " +
-                  std::to_string(offsets.front()) + " to " + std::to_string(offsets.back()));
+    return refuse(fmt::format("wanted from 0 to {}, the number of units, got from {} to {}", units, offsets.front(),
+                              offsets.back()));
   for (uint32_t s = 0; s < stages; ++s)
     if (offsets[s] >= offsets[s + 1])
-      return refuse("stage " + std::to_string(s) + " has no unit: it begins at " + std::to_string(offsets[s]) +
-                    " and ends at " + std::to_string(offsets[s + 1]));
+      return refuse(fmt::format("stage {} has no unit: it begins at {} and ends at {}", s, offsets[s], offsets[s + 1]));
   return offsets;
 }
 
@@ -135,8 +135,8 @@ double least(uint32_t stages, uint32_t units, grid<uint32_t>& begins, auto&& cos
 core::result<best_cut> cut_best(std::span<const unit_cost> units, uint32_t stages, const stage_limits& limits) {
   const auto n = static_cast<uint32_t>(units.size());
   if (stages == 0 || n < stages)
-    return core::fail(core::error_kind::bad_input, std::to_string(n) + " units make at most " + std::to_string(n) +
-                                                       " stages, wanted " + std::to_string(stages));
+    return core::fail(core::error_kind::bad_input,
+                      fmt::format("{} units make at most {} stages, wanted {}", n, n, stages));
   const stage_sums sums(units, stages, limits);
   grid<uint32_t> begins(stages, n, 0);
   const auto time = [&](uint32_t s, uint32_t begin, uint32_t end) {
@@ -145,9 +145,8 @@ core::result<best_cut> cut_best(std::span<const unit_cost> units, uint32_t stage
   const double slowest = least(stages, n, begins, time, [](double a, double b) { return std::max(a, b); });
   if (slowest == infinite)
     return core::fail(core::error_kind::no_space,
-                      "no cut of " + std::to_string(n) + " units into " + std::to_string(stages) +
-                          " stages fits: each may have " +
-                          core::human_bytes(std::min(limits.memory_bytes, limits.activation_bytes)));
+                      fmt::format("no cut of {} units into {} stages fits: each may have {}", n, stages,
+                                  core::human_bytes(std::min(limits.memory_bytes, limits.activation_bytes))));
   // Prefix sums of floating-point numbers differ in the last bits from one begin to the next. All stages are compared
   // by the same sums, so the cut that gave the bound meets it exactly.
   const auto square = [&](uint32_t s, uint32_t begin, uint32_t end) {

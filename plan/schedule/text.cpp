@@ -1,5 +1,7 @@
 #include "plan/schedule/text.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
 #include <set>
@@ -85,8 +87,8 @@ class reader {
     for (uint32_t r = 0; r < t_.ranks(); ++r)
       if (t_.orders[r].empty()) return refuse(r, "wanted a line of actions for each rank, got none");
     if (wanted_.ranks != 0 && wanted_.ranks != t_.ranks())
-      return refuse(t_.ranks() - 1, "it has lines for " + std::to_string(t_.ranks()) + " ranks, the pipeline has " +
-                                        std::to_string(wanted_.ranks));
+      return refuse(t_.ranks() - 1,
+                    fmt::format("it has lines for {} ranks, the pipeline has {}", t_.ranks(), wanted_.ranks));
     TROUPE_TRY(place());
     read_old_notation(t_, whole_);
     if (const auto fault = find_fault(t_)) return refuse(fault->rank, fault->text);
@@ -96,7 +98,7 @@ class reader {
  private:
   [[nodiscard]] tl::unexpected<core::error> refuse(uint32_t rank, const std::string& why,
                                                    core::error_kind kind = core::error_kind::bad_input) const {
-    return core::fail(kind, path_ + ":" + std::to_string(rank + 1) + ": " + why);
+    return core::fail(kind, fmt::format("{}:{}: {}", path_, rank + 1, why));
   }
 
   core::result<void> read_rank(std::string_view line) {
@@ -122,9 +124,9 @@ class reader {
     uint64_t stages = wanted_.stages, micros = wanted_.micro_batches;
     const auto unknown = [&](const action& part) -> std::string {
       if (wanted_.stages != 0 && part.stage >= wanted_.stages)
-        return name_of(part) + ": unknown stage, there are " + std::to_string(wanted_.stages);
+        return fmt::format("{}: unknown stage, there are {}", name_of(part), wanted_.stages);
       if (wanted_.micro_batches != 0 && has_micro(part.type) && part.micro >= wanted_.micro_batches)
-        return name_of(part) + ": unknown micro-batch, there are " + std::to_string(wanted_.micro_batches);
+        return fmt::format("{}: unknown micro-batch, there are {}", name_of(part), wanted_.micro_batches);
       stages = std::max(stages, uint64_t{part.stage} + 1);
       if (has_micro(part.type)) micros = std::max(micros, uint64_t{part.micro} + 1);
       return {};
@@ -138,8 +140,8 @@ class reader {
         if (!why.empty()) return refuse(r, why);
         if (stages <= max_stage_micro_batches && micros * stages <= max_stage_micro_batches) continue;
         return refuse(r,
-                      name_of(a) + " makes it " + std::to_string(stages) + " stages and " + std::to_string(micros) +
-                          " micro-batches, at most " + std::to_string(max_stage_micro_batches) + " are planned",
+                      fmt::format("{} makes it {} stages and {} micro-batches, at most {} are planned", name_of(a),
+                                  stages, micros, max_stage_micro_batches),
                       core::error_kind::limit);
       }
     t_.micro_batches = static_cast<uint32_t>(micros);
@@ -155,8 +157,7 @@ class reader {
           if (rank == none) rank = r;
         });
     for (uint32_t s = 0; s < t_.stages(); ++s)
-      if (t_.rank_of_stage[s] == none)
-        return refuse(0, "no rank has stage " + std::to_string(s) + " of " + std::to_string(t_.stages()));
+      if (t_.rank_of_stage[s] == none) return refuse(0, fmt::format("no rank has stage {} of {}", s, t_.stages()));
     return {};
   }
 

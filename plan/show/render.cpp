@@ -12,7 +12,7 @@ using row = std::vector<std::string>;
 
 std::string list_of(const std::vector<uint32_t>& ids) {
   std::string out;
-  for (uint32_t id : ids) out.append(out.empty() ? "" : ",").append(std::to_string(id));
+  for (uint32_t id : ids) out.append(out.empty() ? "" : ",").append(fmt::to_string(id));
   return out.empty() ? "-" : out;
 }
 
@@ -23,23 +23,22 @@ std::string place_of(const rank_plan& p, const instruction& x) {
   for (const uint32_t slot : {s.parameters, s.gradients, s.matrices, s.staging, s.moved, s.window})
     if (slot != none) {
       const buffer& b = p.buffers[slot];
-      return pools[static_cast<size_t>(b.pool)] + std::to_string(b.offset) + "+" + std::to_string(b.bytes);
+      return fmt::format("{}{}+{}", pools[static_cast<size_t>(b.pool)], b.offset, b.bytes);
     }
   return "-";
 }
 
 std::string trace_event(const timeline& t, uint32_t rank, const instruction& x) {
   const timed& at = t.ranks[rank].instructions[x.id];
-  std::string out = "{\"name\":" + core::json_string(t.plans[rank]->describe(x.id)) +
-                    ",\"cat\":" + core::json_string(name_of(x.kind)) + ",\"ph\":\"X\",\"pid\":" + std::to_string(rank) +
-                    ",\"tid\":" + std::to_string(static_cast<uint32_t>(x.lane)) +
-                    ",\"ts\":" + core::text_of("%.3f", at.moving_s * microseconds) +
-                    ",\"dur\":" + core::text_of("%.3f", (at.end_s - at.moving_s) * microseconds) +
-                    ",\"args\":{\"instruction\":" + std::to_string(x.id) + ",\"bytes\":" + std::to_string(x.bytes) +
-                    ",\"flops\":" + core::text_of("%.0f", x.flops);
+  std::string out = fmt::format(
+      "{{\"name\":{},\"cat\":{},\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{},\"dur\":{},\"args\":{{\"instruction\":{},"
+      "\"bytes\":{},\"flops\":{}",
+      core::json_string(t.plans[rank]->describe(x.id)), core::json_string(name_of(x.kind)), rank,
+      static_cast<uint32_t>(x.lane), core::text_of("%.3f", at.moving_s * microseconds),
+      core::text_of("%.3f", (at.end_s - at.moving_s) * microseconds), x.id, x.bytes, core::text_of("%.0f", x.flops));
   if (x.lane == lane::fabric)
-    out += ",\"communicator\":" + std::to_string(x.communicator) + ",\"sequence\":" + std::to_string(x.sequence) +
-           ",\"waited_us\":" + core::text_of("%.3f", (at.moving_s - at.start_s) * microseconds);
+    out += fmt::format(",\"communicator\":{},\"sequence\":{},\"waited_us\":{}", x.communicator, x.sequence,
+                       core::text_of("%.3f", (at.moving_s - at.start_s) * microseconds));
   return out + "}}";
 }
 
@@ -71,8 +70,8 @@ std::string owners_table(const std::vector<owner_bytes>& owners, const budget& b
 }
 
 std::string named(const char* what, uint32_t process, const std::string& thread, const std::string& name) {
-  return std::string("{\"name\":\"") + what + "\",\"ph\":\"M\",\"pid\":" + std::to_string(process) + thread +
-         ",\"args\":{\"name\":" + core::json_string(name) + "}}";
+  return fmt::format("{{\"name\":\"{}\",\"ph\":\"M\",\"pid\":{}{},\"args\":{{\"name\":{}}}}}", what, process, thread,
+                     core::json_string(name));
 }
 
 /// Returns the mark that follows the name of an instruction that runs only in some outcomes of the vote.
@@ -97,8 +96,8 @@ std::string mark_of(guard g) {
 std::string as_table(const rank_plan& p) {
   std::vector<row> rows{{"id", "lane", "what", "micro", "buffer", "bytes", "flops", "after"}};
   for (const auto& x : p.instructions)
-    rows.push_back({std::to_string(x.id), std::string(name_of(x.lane)), p.describe(x.id) + mark_of(x.guard),
-                    std::to_string(x.micro), place_of(p, x), x.bytes == 0 ? "-" : std::to_string(x.bytes),
+    rows.push_back({fmt::to_string(x.id), std::string(name_of(x.lane)), p.describe(x.id) + mark_of(x.guard),
+                    fmt::to_string(x.micro), place_of(p, x), x.bytes == 0 ? "-" : fmt::to_string(x.bytes),
                     x.flops == 0 ? "-" : core::text_of("%.3g", x.flops), list_of(x.after)});
   return aligned(rows, {true, false, false, true, false, true, true, false});
 }
@@ -113,7 +112,7 @@ std::string as_perfetto(const timeline& t) {
   for (uint32_t r = 0; r < t.plans.size(); ++r) {
     add(named("process_name", r, "", rank_text(*t.plans[r]->layout, t.plans[r]->rank)));
     for (uint32_t l = 0; l < num_lanes; ++l)
-      add(named("thread_name", r, ",\"tid\":" + std::to_string(l), std::string(name_of(static_cast<lane>(l)))));
+      add(named("thread_name", r, fmt::format(",\"tid\":{}", l), std::string(name_of(static_cast<lane>(l)))));
     for (const auto& x : t.plans[r]->instructions) add(trace_event(t, r, x));
   }
   return out + "\n]}\n";
@@ -127,17 +126,16 @@ std::string as_dot(const rank_plan& p) {
     out += "  subgraph cluster_" + lane_name + " {\n    label=" + core::json_string(lane_name) + ";\n";
     for (uint32_t id : p.lanes[l]) {
       const auto& x = p.instructions[id];
-      out += "    i" + std::to_string(id) + " [label=" + core::json_string(p.describe(id)) +
-             (x.guard == guard::always ? "" : ", style=dashed") + "];\n";
+      out += fmt::format("    i{} [label={}{}];\n", id, core::json_string(p.describe(id)),
+                         x.guard == guard::always ? "" : ", style=dashed");
     }
     for (size_t i = 1; i < p.lanes[l].size(); ++i)
-      out +=
-          "    i" + std::to_string(p.lanes[l][i - 1]) + " -> i" + std::to_string(p.lanes[l][i]) + " [style=dotted];\n";
+      out += fmt::format("    i{} -> i{} [style=dotted];\n", p.lanes[l][i - 1], p.lanes[l][i]);
     out += "  }\n";
   }
   for (const auto& x : p.instructions)
     for (uint32_t on : x.after)
-      if (p.instructions[on].lane != x.lane) out += "  i" + std::to_string(on) + " -> i" + std::to_string(x.id) + ";\n";
+      if (p.instructions[on].lane != x.lane) out += fmt::format("  i{} -> i{};\n", on, x.id);
   return out + "}\n";
 }
 
@@ -145,9 +143,9 @@ std::string memory_summary(const timeline& t) {
   std::string out;
   for (size_t i = 0; i < t.plans.size(); ++i) {
     const auto& p = t.plans[i];
-    out += "rank " + std::to_string(p->rank);
+    out += fmt::format("rank {}", p->rank);
     if (t.stands_for[i] > 1)
-      out += " and " + std::to_string(t.stands_for[i] - 1) + (t.stands_for[i] == 2 ? " rank" : " ranks") + " like it";
+      out += fmt::format(" and {}{} like it", t.stands_for[i] - 1, t.stands_for[i] == 2 ? " rank" : " ranks");
     if (const auto stages = stages_text(*p->layout, p->rank); !stages.empty()) out += ", " + stages;
     const auto& o = p->options();
     const auto owners = owners_of(p->memory, o.tiers);

@@ -1,5 +1,7 @@
 #include "plan/show/swap_summary.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <vector>
 
@@ -61,7 +63,7 @@ std::string tiers_as_text(const timeline& t, uint32_t plan) {
   std::vector<std::vector<std::string>> rows{{"tier", "device", "cpu", "nvme"}};
   for (const auto& p : t.plans) {
     const auto bytes = bytes_by_tier(p->memory, tiers);
-    rows.push_back({"  rank " + std::to_string(p->rank), core::human_bytes(bytes[0]), core::human_bytes(bytes[1]),
+    rows.push_back({fmt::format("  rank {}", p->rank), core::human_bytes(bytes[0]), core::human_bytes(bytes[1]),
                     core::human_bytes(bytes[2])});
   }
   std::string out = aligned(rows, {false, true, true, true});

@@ -1,5 +1,7 @@
 #include "plan/show/tier_ladder.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "core/text.hpp"
@@ -132,9 +134,8 @@ std::string as_text(const tier_ladder& ladder, const fit_request& request) {
     out += "the least that works is " + core::human_bytes(device_bytes(least.found.memory, least.found.options.tiers)) +
            " of the device's memory a rank, activations included, with " + least.name;
   else if (request.limits.states > 0)
-    out += "the smallest budget that works is " + std::to_string(each * request.options.ranks()) + " bytes (" +
-           core::human_bytes(each) + " for each of " + std::to_string(request.options.ranks()) + " ranks), with " +
-           least.name;
+    out += fmt::format("the smallest budget that works is {} bytes ({} for each of {} ranks), with {}",
+                       each * request.options.ranks(), core::human_bytes(each), request.options.ranks(), least.name);
   else
     out += "the least that works is " + core::human_bytes(least.found.memory.total()) +
            " a rank, activations included, with " + least.name;
@@ -144,10 +145,8 @@ std::string as_text(const tier_ladder& ladder, const fit_request& request) {
 std::string as_yaml(const fitted& chosen, const std::string& folder) {
   const auto& o = chosen.options;
   const auto& t = o.tiers;
-  std::string out = "zero_optimization:\n  stage: " + std::to_string(o.stage) + "\n";
-  const auto line = [&](const char* key, uint64_t value) {
-    out += "  " + std::string(key) + ": " + std::to_string(value) + "\n";
-  };
+  std::string out = fmt::format("zero_optimization:\n  stage: {}\n", o.stage);
+  const auto line = [&](const char* key, uint64_t value) { out += fmt::format("  {}: {}\n", key, value); };
   line("reduce_bucket_size", o.gradients.reduce_bucket);
   if (t.swaps()) line("sub_group_size", o.updates.sub_group);
   if (o.stage == 3) {
@@ -159,9 +158,8 @@ std::string as_yaml(const fitted& chosen, const std::string& folder) {
   if (t.optimizer != tier::device) {
     out += std::string("  offload_optimizer: {device: ") + name_in_yaml(t.optimizer);
     if (t.optimizer == tier::nvme) {
-      out += path + ", buffer_count: " + std::to_string(4 * t.state_slots) +
-             ", pipeline_read: " + (t.read_ahead ? "true" : "false") +
-             ", pipeline_write: " + (t.write_behind ? "true" : "false");
+      out += fmt::format("{}, buffer_count: {}, pipeline_read: {}, pipeline_write: {}", path, 4 * t.state_slots,
+                         t.read_ahead ? "true" : "false", t.write_behind ? "true" : "false");
       if (o.stage == 3) out += ", ratio: " + core::text_of("%.10g", t.ratio);
     }
     out += "}\n";
@@ -169,8 +167,7 @@ std::string as_yaml(const fitted& chosen, const std::string& folder) {
   if (t.parameters != tier::device) {
     out += std::string("  offload_param: {device: ") + name_in_yaml(t.parameters);
     if (t.parameters == tier::nvme)
-      out += path + ", buffer_count: " + std::to_string(t.parameter_slots) +
-             ", max_in_cpu: " + std::to_string(t.resident_parameters);
+      out += fmt::format("{}, buffer_count: {}, max_in_cpu: {}", path, t.parameter_slots, t.resident_parameters);
     out += "}\n";
   }
   if (t.activations != tier::device) out += "activation_checkpointing: {enabled: true}\n";

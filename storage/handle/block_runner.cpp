@@ -1,8 +1,9 @@
 #include "storage/handle/block_runner.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
-#include <string>
 #include <utility>
 
 #include "core/math.hpp"
@@ -12,9 +13,8 @@ namespace troupe::storage {
 namespace {
 
 core::error cut_short(const block_job& job, uint64_t from, uint64_t wanted, uint64_t got) {
-  return {core::error_kind::io, job.on.path().string() + ": read at " + std::to_string(from) + ": wanted " +
-                                    std::to_string(wanted) + " bytes, got " + std::to_string(got) +
-                                    ": the file ends there"};
+  return {core::error_kind::io, fmt::format("{}: read at {}: wanted {} bytes, got {}: the file ends there",
+                                            job.on.path().string(), from, wanted, got)};
 }
 
 }  // namespace
@@ -22,10 +22,9 @@ core::error cut_short(const block_job& job, uint64_t from, uint64_t wanted, uint
 core::result<std::unique_ptr<block_runner>> block_runner::open(const block_runner_options& options) {
   if (options.block_bytes < direct_grain_bytes || options.block_bytes > request_bytes_max ||
       options.block_bytes % direct_grain_bytes != 0)
-    return core::fail(core::error_kind::bad_input, "wanted a block size that is a multiple of " +
-                                                       std::to_string(direct_grain_bytes) + " bytes and at most " +
-                                                       std::to_string(request_bytes_max) + ", got " +
-                                                       std::to_string(options.block_bytes));
+    return core::fail(core::error_kind::bad_input,
+                      fmt::format("wanted a block size that is a multiple of {} bytes and at most {}, got {}",
+                                  direct_grain_bytes, request_bytes_max, options.block_bytes));
   TROUPE_ASSIGN(auto queue, make_queue(options.queue));
   return std::unique_ptr<block_runner>(new block_runner(options, std::move(queue)));
 }
@@ -73,9 +72,9 @@ void block_runner::start(active& a) {
   if (job.on.mode() == file_mode::buffered) return;
   const uint64_t grain = std::max<uint64_t>(direct_grain_bytes, job.on.alignment().offset_bytes);
   if (options_.block_bytes % grain != 0) {
-    a.error = core::error{core::error_kind::bad_input, job.on.path().string() + ": wanted blocks of a multiple of " +
-                                                           std::to_string(grain) + " bytes for direct I/O, got " +
-                                                           std::to_string(options_.block_bytes)};
+    a.error = core::error{core::error_kind::bad_input,
+                          fmt::format("{}: wanted blocks of a multiple of {} bytes for direct I/O, got {}",
+                                      job.on.path().string(), grain, options_.block_bytes)};
     return;
   }
   a.next = std::min(core::round_up(job.offset, grain), to);

@@ -1,5 +1,6 @@
 #include "storage/handle/io_handle.hpp"
 
+#include <fmt/format.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -29,9 +30,9 @@ struct under_way {
 
 core::result<void> check(const io_handle_options& o) {
   if (o.intra_op_parallelism >= 1 && o.intra_op_parallelism <= handle_threads_max) return {};
-  return core::fail(core::error_kind::bad_input, "io handle: wanted intra_op_parallelism from 1 to " +
-                                                     std::to_string(handle_threads_max) + ", got " +
-                                                     std::to_string(o.intra_op_parallelism));
+  return core::fail(core::error_kind::bad_input,
+                    fmt::format("io handle: wanted intra_op_parallelism from 1 to {}, got {}", handle_threads_max,
+                                o.intra_op_parallelism));
 }
 
 block_runner_options runner_options(const io_handle_options& o) {
@@ -141,9 +142,11 @@ core::result<io_operation> io_handle::state::begin(io_kind kind, std::span<std::
   {
     const std::lock_guard lock(mutex);
     if (under_way_.size() + outcomes.size() + withheld.size() >= handle_operations_max)
-      return core::fail(core::error_kind::limit, "io handle: cannot begin another operation: there are " +
-                                                     std::to_string(handle_operations_max) +
-                                                     " already: collect outcomes with wait or poll");
+      return core::fail(
+          core::error_kind::limit,
+          fmt::format(
+              "io handle: cannot begin another operation: there are {} already: collect outcomes with wait or poll",
+              handle_operations_max));
     if (on.mode() == file_mode::buffered) {
       const std::string sentence =
           "io handle: '" + on.path().parent_path().string() +
@@ -284,9 +287,7 @@ core::result<uint64_t> io_handle::wait(io_operation one) {
                                   [one](const io_outcome& o) { return o.operation == one; });
   if (found == state_->outcomes.end())
     return core::fail(core::error_kind::bad_input,
-                      "io handle: wanted an operation that was begun and not collected, "
-                      "got " +
-                          std::to_string(one));
+                      fmt::format("io handle: wanted an operation that was begun and not collected, got {}", one));
   const io_outcome outcome = std::move(*found);
   state_->outcomes.erase(found);
   if (state_->outcomes.empty()) (void)state_->take();  // resets the eventfd: no outcome is left to collect

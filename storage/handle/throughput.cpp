@@ -1,6 +1,7 @@
 #include "storage/handle/throughput.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <linux/magic.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -90,7 +91,7 @@ struct pass {
 };
 
 core::result<file> scratch(const throughput_options& o) {
-  const auto path = o.folder / (".troupe-io-" + std::to_string(::getpid()) + "-" + std::to_string(core::now_ns()));
+  const auto path = o.folder / fmt::format(".troupe-io-{}-{}", ::getpid(), core::now_ns());
   auto made = o.buffered ? file::open(path, file_access::create_new, file_mode::buffered, 0600)
                          : file::open_best(path, file_access::create_new, 0600);
   if (made) ::unlink(path.c_str());
@@ -104,7 +105,7 @@ bool in_memory(const file& f) {
   return about.f_type == TMPFS_MAGIC || about.f_type == RAMFS_MAGIC;
 }
 
-std::string count(uint64_t n) { return std::to_string(n); }
+std::string count(uint64_t n) { return fmt::to_string(n); }
 
 }  // namespace
 

@@ -1,10 +1,10 @@
 #include "storage/memory/huge_memory.hpp"
 
+#include <fmt/format.h>
 #include <sys/mman.h>
 
 #include <cerrno>
 #include <cstring>
-#include <string>
 
 #include "core/math.hpp"
 
@@ -20,7 +20,7 @@ core::result<huge_memory> huge_memory::allocate(uint64_t bytes) {
   void* raw = ::mmap(nullptr, span, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (raw == MAP_FAILED)
     return core::fail(core::error_kind::limit,
-                      "memory: wanted " + std::to_string(bytes) + " bytes for a pool: " + std::strerror(errno));
+                      fmt::format("memory: wanted {} bytes for a pool: {}", bytes, std::strerror(errno)));
   auto* base = static_cast<std::byte*>(raw);
   const auto at = reinterpret_cast<uintptr_t>(base);
   const uint64_t head = core::round_up(at, align) - at;

@@ -1,5 +1,7 @@
 #include "storage/memory/pinned_memory.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -14,8 +16,9 @@ core::result<std::span<std::byte>> pinned_memory::allocate(uint64_t bytes) {
   const auto refused = lock_memory({made.data(), made.bytes()});
   const std::lock_guard lock(mutex_);
   if (buffers_.size() >= pinned_buffers_max)
-    return core::fail(core::error_kind::limit, "pinned memory: cannot allocate another buffer: there are " +
-                                                   std::to_string(pinned_buffers_max) + " already");
+    return core::fail(
+        core::error_kind::limit,
+        fmt::format("pinned memory: cannot allocate another buffer: there are {} already", pinned_buffers_max));
   if (refused && std::find(remarks_.begin(), remarks_.end(), *refused) == remarks_.end()) remarks_.push_back(*refused);
   std::byte* first = made.data();
   bytes_ += made.bytes();

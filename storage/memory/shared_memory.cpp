@@ -1,13 +1,13 @@
 #include "storage/memory/shared_memory.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
-#include <string>
 
 #include "core/math.hpp"
 
@@ -18,8 +18,8 @@ constexpr uint64_t page_bytes = 4096;
 constexpr int size_seals = F_SEAL_SHRINK | F_SEAL_GROW;
 
 tl::unexpected<core::error> refused(uint64_t bytes) {
-  return core::fail(core::error_kind::limit, "shared memory: wanted " + std::to_string(bytes) +
-                                                 " bytes that processes share: " + std::strerror(errno));
+  return core::fail(core::error_kind::limit, fmt::format("shared memory: wanted {} bytes that processes share: {}",
+                                                         bytes, std::strerror(errno)));
 }
 
 }  // namespace
@@ -56,7 +56,7 @@ core::result<shared_memory> shared_memory::open(int descriptor) {
   const auto bytes = static_cast<uint64_t>(facts.st_size);
   if (bytes == 0 || bytes % page_bytes != 0)
     return core::fail(core::error_kind::bad_input,
-                      "shared memory: wanted a multiple of 4096 bytes, got " + std::to_string(bytes));
+                      fmt::format("shared memory: wanted a multiple of 4096 bytes, got {}", bytes));
   TROUPE_TRY(out.map(bytes));
   return out;
 }

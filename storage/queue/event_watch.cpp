@@ -1,5 +1,6 @@
 #include "storage/queue/event_watch.hpp"
 
+#include <fmt/format.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -74,8 +75,8 @@ core::result<void> event_watch::add(int descriptor, std::function<void()> ready)
   event.events = EPOLLIN | EPOLLONESHOT;
   event.data.fd = descriptor;
   if (::epoll_ctl(state_->epoll, EPOLL_CTL_ADD, descriptor, &event) != 0)
-    return core::fail(core::error_kind::io, "event watch: cannot watch descriptor " + std::to_string(descriptor) +
-                                                ": " + std::strerror(errno));
+    return core::fail(core::error_kind::io,
+                      fmt::format("event watch: cannot watch descriptor {}: {}", descriptor, std::strerror(errno)));
   state_->ready[descriptor] = std::move(ready);
   return {};
 }

@@ -1,6 +1,7 @@
 #include "storage/queue/file.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -108,7 +109,7 @@ core::result<file> file::open(const std::filesystem::path& path, file_access acc
     if (wants.memory_bytes == 0 || wants.offset_bytes == 0 || wants.memory_bytes > alignment_bytes_max ||
         wants.offset_bytes > alignment_bytes_max) {
       if (access == file_access::create_new) ::unlink(path.c_str());
-      return no_direct("it requires an alignment of " + std::to_string(wants.offset_bytes) + " bytes");
+      return no_direct(fmt::format("it requires an alignment of {} bytes", wants.offset_bytes));
     }
   }
   if (access == file_access::create && ::ftruncate(descriptor, 0) != 0)
@@ -123,7 +124,7 @@ core::result<file> file::open_best(const std::filesystem::path& path, file_acces
 }
 
 core::result<file> file::reopened(file_access access, file_mode mode) const {
-  auto out = open("/proc/self/fd/" + std::to_string(descriptor()), access, mode);
+  auto out = open(fmt::format("/proc/self/fd/{}", descriptor()), access, mode);
   if (out) {
     out->handle_->path = path();
     return out;
@@ -166,7 +167,7 @@ core::result<void> file::write_at(uint64_t offset, std::span<const std::byte> fr
 }
 
 core::result<bool> file::preallocate(uint64_t bytes) const {
-  const std::string what = "preallocate " + std::to_string(bytes) + " bytes";
+  const std::string what = fmt::format("preallocate {} bytes", bytes);
   if (bytes > static_cast<uint64_t>(std::numeric_limits<off_t>::max())) return core::fail(failure(what, EFBIG));
   if (bytes == 0) return true;
   int answer = 0;
@@ -180,7 +181,7 @@ core::result<bool> file::preallocate(uint64_t bytes) const {
 }
 
 core::result<void> file::truncate(uint64_t bytes) const {
-  const std::string what = "truncate to " + std::to_string(bytes) + " bytes";
+  const std::string what = fmt::format("truncate to {} bytes", bytes);
   if (bytes > static_cast<uint64_t>(std::numeric_limits<off_t>::max())) return core::fail(failure(what, EFBIG));
   int answer = 0;
   do answer = ::ftruncate(descriptor(), static_cast<off_t>(bytes));

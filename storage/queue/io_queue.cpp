@@ -1,5 +1,6 @@
 #include "storage/queue/io_queue.hpp"
 
+#include <fmt/format.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -33,10 +34,9 @@ void io_queue::signal_event() const {
 
 core::result<void> io_queue::submit(std::span<const io_request> requests) {
   if (requests.size() > free_.size())
-    return core::fail(core::error_kind::limit, "io queue: wanted credits for " + std::to_string(requests.size()) +
-                                                   " requests, got " + std::to_string(free_.size()) + ": " +
-                                                   std::to_string(in_flight()) + " of " + std::to_string(depth()) +
-                                                   " are in flight");
+    return core::fail(core::error_kind::limit,
+                      fmt::format("io queue: wanted credits for {} requests, got {}: {} of {} are in flight",
+                                  requests.size(), free_.size(), in_flight(), depth()));
   for (const auto& request : requests) TROUPE_TRY(transfer::check(request));
   for (const auto& request : requests) {
     const uint32_t slot = free_.back();
@@ -97,8 +97,8 @@ void io_queue::forget(const file&) {}
 
 core::result<void> check(const io_queue_options& options) {
   const auto outside = [](const char* what, unsigned got, unsigned max) {
-    return core::fail(core::error_kind::bad_input, std::string("io queue: wanted ") + what + " from 1 to " +
-                                                       std::to_string(max) + ", got " + std::to_string(got));
+    return core::fail(core::error_kind::bad_input,
+                      fmt::format("io queue: wanted {} from 1 to {}, got {}", what, max, got));
   };
   if (options.depth < 1 || options.depth > queue_depth_max) return outside("a depth", options.depth, queue_depth_max);
   if (options.threads < 1 || options.threads > queue_threads_max)

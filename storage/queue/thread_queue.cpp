@@ -2,6 +2,8 @@
 // in containers that refuse io_uring.
 #include "storage/queue/engines.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <condition_variable>
@@ -40,8 +42,8 @@ class thread_queue final : public io_queue {
     try {
       while (threads_.size() < threads) threads_.emplace_back([this] { work(); });
     } catch (const std::system_error& e) {
-      return core::fail(core::error_kind::limit, "io queue: wanted " + std::to_string(threads) + " threads, got " +
-                                                     std::to_string(threads_.size()) + ": " + e.what());
+      return core::fail(core::error_kind::limit,
+                        fmt::format("io queue: wanted {} threads, got {}: {}", threads, threads_.size(), e.what()));
     }
     return {};
   }

@@ -1,5 +1,6 @@
 #include "storage/queue/transfer.hpp"
 
+#include <fmt/format.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -24,29 +25,28 @@ io_request write_request(file on, uint64_t offset, std::span<const std::byte> fr
 core::result<void> transfer::check(const io_request& what) {
   const auto refuse = [&](const std::string& why) {
     const std::string where = what.on.is_open() ? what.on.path().string() : std::string("no file");
-    return core::fail(core::error_kind::bad_input, where + (what.kind == io_kind::read ? ": read" : ": write") +
-                                                       " of " + std::to_string(what.memory.size()) + " bytes at " +
-                                                       std::to_string(what.offset) + ": " + why);
+    return core::fail(core::error_kind::bad_input, fmt::format("{}{} of {} bytes at {}: {}", where,
+                                                               what.kind == io_kind::read ? ": read" : ": write",
+                                                               what.memory.size(), what.offset, why));
   };
   if (!what.on.is_open()) return refuse("wanted an open file");
   if (what.memory.empty()) return refuse("wanted at least one byte");
   if (what.memory.size() > request_bytes_max)
-    return refuse("wanted at most " + std::to_string(request_bytes_max) + " bytes in one request");
+    return refuse(fmt::format("wanted at most {} bytes in one request", request_bytes_max));
   if (what.offset > static_cast<uint64_t>(std::numeric_limits<off_t>::max()) - what.memory.size())
     return refuse("wanted an offset that a file can have");
   const auto wants = what.on.alignment();
   if (what.offset % wants.offset_bytes != 0 || what.memory.size() % wants.offset_bytes != 0)
-    return refuse("wanted multiples of " + std::to_string(wants.offset_bytes) + " bytes for direct I/O");
+    return refuse(fmt::format("wanted multiples of {} bytes for direct I/O", wants.offset_bytes));
   if (reinterpret_cast<uintptr_t>(what.memory.data()) % wants.memory_bytes != 0)
-    return refuse("wanted memory at a multiple of " + std::to_string(wants.memory_bytes) + " bytes for direct I/O");
+    return refuse(fmt::format("wanted memory at a multiple of {} bytes for direct I/O", wants.memory_bytes));
   return {};
 }
 
 bool transfer::end(core::error_kind kind, const std::string& why) {
-  error_ =
-      core::error{kind, request_.on.path().string() + (request_.kind == io_kind::read ? ": read" : ": write") + " at " +
-                            std::to_string(request_.offset) + ": wanted " + std::to_string(request_.memory.size()) +
-                            " bytes, got " + std::to_string(done_) + ": " + why};
+  error_ = core::error{kind, fmt::format("{}{} at {}: wanted {} bytes, got {}: {}", request_.on.path().string(),
+                                         request_.kind == io_kind::read ? ": read" : ": write", request_.offset,
+                                         request_.memory.size(), done_, why)};
   return true;
 }
 
@@ -56,7 +56,7 @@ bool transfer::account(int64_t answer) {
   if (answer == -EINTR || answer == -EAGAIN) {
     if (cancelled_) return end(core::error_kind::stopped, "cancelled");
     if (++interruptions_ > interruptions_max)
-      return end(core::error_kind::io, "interrupted " + std::to_string(interruptions_max) + " times in a row");
+      return end(core::error_kind::io, fmt::format("interrupted {} times in a row", interruptions_max));
     return false;
   }
   if (answer < 0) {
@@ -75,7 +75,7 @@ bool transfer::account(int64_t answer) {
   }
   if (cancelled_) return end(core::error_kind::stopped, "cancelled");
   if (++continuations_ > continuations_max)
-    return end(core::error_kind::io, "cut short " + std::to_string(continuations_max) + " times");
+    return end(core::error_kind::io, fmt::format("cut short {} times", continuations_max));
   return false;
 }
 

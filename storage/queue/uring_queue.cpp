@@ -2,6 +2,7 @@
 // allows it. No other code depends on liburing.
 #include "storage/queue/engines.hpp"
 
+#include <fmt/format.h>
 #include <liburing.h>
 #include <sched.h>
 #include <sys/resource.h>
@@ -41,7 +42,7 @@ class uring_queue final : public io_queue {
     if (why == -EINVAL) why = ::io_uring_queue_init(entries, &ring_, 0);
     if (why < 0)
       return core::fail(core::error_kind::io,
-                        "io_uring: cannot create a ring of " + std::to_string(entries) + " entries: " + refusal(-why));
+                        fmt::format("io_uring: cannot create a ring of {} entries: {}", entries, refusal(-why)));
     made_ = true;
     if (event_descriptor() >= 0 && (why = ::io_uring_register_eventfd(&ring_, event_descriptor())) < 0)
       return core::fail(core::error_kind::io, "io_uring: cannot register an eventfd for completions: " + refusal(-why));
@@ -98,10 +99,9 @@ class uring_queue final : public io_queue {
     }
     rlimit locked{};
     ::getrlimit(RLIMIT_MEMLOCK, &locked);
-    remark("io_uring: cannot register " + std::to_string(bytes) + " bytes of memory: " + std::strerror(-why) +
-           (why == -ENOMEM ? "; RLIMIT_MEMLOCK is " + std::to_string(locked.rlim_cur) + ", raise it with `ulimit -l`"
-                           : "") +
-           "; using the memory unregistered");
+    remark(fmt::format(
+        "io_uring: cannot register {} bytes of memory: {}{}; using the memory unregistered", bytes, std::strerror(-why),
+        why == -ENOMEM ? fmt::format("; RLIMIT_MEMLOCK is {}, raise it with `ulimit -l`", locked.rlim_cur) : ""));
   }
 
   [[nodiscard]] int index_of(const file& on) const {

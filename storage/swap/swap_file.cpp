@@ -1,5 +1,7 @@
 #include "storage/swap/swap_file.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -28,7 +30,7 @@ core::result<void> tried(auto once) {
     if (last || last.error().kind != core::error_kind::io) return last;
   }
   return core::fail(
-      core::error{last.error().kind, last.error().text + "; tried " + std::to_string(swap_tries_max) + " times"});
+      core::error{last.error().kind, fmt::format("{}; tried {} times", last.error().text, swap_tries_max)});
 }
 
 }  // namespace
@@ -48,8 +50,8 @@ core::result<std::shared_ptr<swap_file>> swap_file::in_memory(const std::string&
 core::result<void> swap_file::check_range(const char* what, uint64_t offset, uint64_t length) const {
   if (length <= bytes_ && offset <= bytes_ - length) return {};
   return core::fail(core::error_kind::bad_input,
-                    on_.path().string() + ": " + what + " of " + std::to_string(length) + " bytes at " +
-                        std::to_string(offset) + ": wanted a range inside its " + std::to_string(bytes_) + " bytes");
+                    fmt::format("{}: {} of {} bytes at {}: wanted a range inside its {} bytes", on_.path().string(),
+                                what, length, offset, bytes_));
 }
 
 void swap_file::take_digests(uint64_t offset, std::span<const std::byte> pages) {
@@ -62,10 +64,11 @@ core::result<void> swap_file::check_digests(uint64_t offset, std::span<const std
     const uint64_t got = page_digest(pages.subspan(at).first<page>());
     const uint64_t wanted = digests_[(offset + at) / page];
     if (got == wanted) continue;
-    return core::fail(core::error_kind::io,
-                      on_.path().string() + ": page at " + std::to_string(offset + at) +
-                          ": the data that was read is not the data that was written: wanted the digest " +
-                          std::to_string(wanted) + ", got " + std::to_string(got));
+    return core::fail(
+        core::error_kind::io,
+        fmt::format(
+            "{}: page at {}: the data that was read is not the data that was written: wanted the digest {}, got {}",
+            on_.path().string(), offset + at, wanted, got));
   }
   return {};
 }
@@ -79,9 +82,8 @@ core::result<void> swap_file::read_pages(uint64_t offset, std::span<std::byte> i
 }
 
 core::error swap_file::ends_early(uint64_t offset, uint64_t wanted, uint64_t got) const {
-  return {core::error_kind::io, on_.path().string() + ": read at " + std::to_string(offset) + ": wanted " +
-                                    std::to_string(wanted) + " bytes, got " + std::to_string(got) +
-                                    ": the file ends there"};
+  return {core::error_kind::io, fmt::format("{}: read at {}: wanted {} bytes, got {}: the file ends there",
+                                            on_.path().string(), offset, wanted, got)};
 }
 
 core::result<void> swap_file::write_pages(uint64_t offset, std::span<const std::byte> from) {

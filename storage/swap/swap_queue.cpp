@@ -1,5 +1,6 @@
 #include "storage/swap/swap_queue.hpp"
 
+#include <fmt/format.h>
 #include <sys/eventfd.h>
 
 #include <algorithm>
@@ -27,10 +28,9 @@ const char* name_of(io_kind kind) { return kind == io_kind::read ? "read" : "wri
 core::result<std::unique_ptr<swap_queue>> swap_queue::open(const swap_queue_options& options) {
   if (options.block_bytes == 0 || options.block_bytes > swap_block_bytes_max ||
       options.block_bytes % swap_page_bytes != 0)
-    return core::fail(core::error_kind::bad_input, "swap queue: wanted blocks of a multiple of " +
-                                                       std::to_string(swap_page_bytes) + " bytes up to " +
-                                                       std::to_string(swap_block_bytes_max) + ", got " +
-                                                       std::to_string(options.block_bytes));
+    return core::fail(core::error_kind::bad_input,
+                      fmt::format("swap queue: wanted blocks of a multiple of {} bytes up to {}, got {}",
+                                  swap_page_bytes, swap_block_bytes_max, options.block_bytes));
   io_queue_options below;
   below.engine = options.engine;
   below.depth = options.depth;
@@ -58,20 +58,18 @@ core::result<void> swap_queue::check(const swap_request& request) {
     std::string where = "swap queue";
     if (part != nullptr && part->on) where = part->on->handle().path().string();
     std::string what = std::string(": ") + name_of(request.kind);
-    if (part != nullptr)
-      what += " of " + std::to_string(part->memory.size()) + " bytes at " + std::to_string(part->offset);
+    if (part != nullptr) what += fmt::format(" of {} bytes at {}", part->memory.size(), part->offset);
     return core::fail(core::error_kind::bad_input, where + what + ": " + why);
   };
   if (request.parts.empty()) return refuse(nullptr, "wanted at least one part");
   if (request.parts.size() > swap_parts_max)
-    return core::fail(core::error_kind::limit, "swap queue: wanted at most " + std::to_string(swap_parts_max) +
-                                                   " parts in one request, got " +
-                                                   std::to_string(request.parts.size()));
+    return core::fail(core::error_kind::limit, fmt::format("swap queue: wanted at most {} parts in one request, got {}",
+                                                           swap_parts_max, request.parts.size()));
   for (const auto& part : request.parts) {
     if (!part.on) return refuse(&part, "wanted a file");
     if (part.memory.empty()) return refuse(&part, "wanted at least one page");
     if (!whole_pages(part))
-      return refuse(&part, "wanted offset, length and address to be multiples of " + std::to_string(swap_page_bytes));
+      return refuse(&part, fmt::format("wanted offset, length and address to be multiples of {}", swap_page_bytes));
     TROUPE_TRY(part.on->check_range(name_of(request.kind), part.offset, part.memory.size()));
   }
   return {};
@@ -81,7 +79,7 @@ core::result<void> swap_queue::submit(swap_request request) {
   TROUPE_TRY(check(request));
   if (pending_ >= swap_requests_max)
     return core::fail(core::error_kind::limit,
-                      "swap queue: wanted at most " + std::to_string(swap_requests_max) + " requests not completed");
+                      fmt::format("swap queue: wanted at most {} requests not completed", swap_requests_max));
   keep(request);
   if (free_requests_.empty()) {
     free_requests_.push_back(static_cast<uint32_t>(requests_.size()));
@@ -235,8 +233,7 @@ void swap_queue::account(const block& b, const io_completion& end) {
     retries_.push_back(b);
   } else if (!request.error) {
     const bool again = b.tries > 1;
-    give_up(b.of,
-            again ? core::error{error->kind, error->text + "; tried " + std::to_string(b.tries) + " times"} : *error);
+    give_up(b.of, again ? core::error{error->kind, fmt::format("{}; tried {} times", error->text, b.tries)} : *error);
   }
   settle(b.of);
 }
@@ -311,8 +308,8 @@ void swap_queue::cancel_all() {
     // Skips a request whose blocks are all in flight: their ends are reported later.
     if (begun && request.to_retry == 0) continue;
     const auto& part = request.what.parts.front();
-    give_up(of, {core::error_kind::stopped, part.on->handle().path().string() + ": " + name_of(request.what.kind) +
-                                                " at " + std::to_string(part.offset) + ": cancelled"});
+    give_up(of, {core::error_kind::stopped, fmt::format("{}: {} at {}: cancelled", part.on->handle().path().string(),
+                                                        name_of(request.what.kind), part.offset)});
     settle(of);
   }
   tell_of_errors();

@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -106,9 +107,8 @@ core::result<void> swap_space::make_folder() {
   }
   if (::fstat(folder_, &about) != 0) return refused("look at", path_, errno);
   if (about.st_uid != ::geteuid())
-    return fail(error_kind::bad_input, "swap folder: " + core::in_quotes(path_.string()) + " belongs to user " +
-                                           std::to_string(about.st_uid) + ", wanted a folder of user " +
-                                           std::to_string(::geteuid()));
+    return fail(error_kind::bad_input, fmt::format("swap folder: {} belongs to user {}, wanted a folder of user {}",
+                                                   core::in_quotes(path_.string()), about.st_uid, ::geteuid()));
   if ((about.st_mode & 07777) != 0700 && ::fchmod(folder_, 0700) != 0) return refused("make private", path_, errno);
   return {};
 }
@@ -178,11 +178,11 @@ core::result<void> swap_space::remove_leftovers() {
   }
   if (ec) return refused("list", path_, ec.value());
   if (files > 0)
-    remark_once("swap folder " + core::in_quotes(path_.string()) + ": removed " + std::to_string(files) + " files, " +
-                std::to_string(bytes) + " bytes, that an interrupted run had left");
+    remark_once(fmt::format("swap folder {}: removed {} files, {} bytes, that an interrupted run had left",
+                            core::in_quotes(path_.string()), files, bytes));
   if (foreign > 0)
-    remark_once("swap folder " + core::in_quotes(path_.string()) + ": left " + std::to_string(foreign) +
-                " entries that are not Troupe's");
+    remark_once(
+        fmt::format("swap folder {}: left {} entries that are not Troupe's", core::in_quotes(path_.string()), foreign));
   return {};
 }
 
@@ -192,7 +192,7 @@ core::result<void> swap_space::check_room(const std::vector<swap_category>& want
   for (const auto& category : wanted) {
     bytes = add_up(bytes, category.bytes);
     if (!each.empty()) each += ", ";
-    each.append(category.name).append(" ").append(std::to_string(category.bytes));
+    each.append(category.name).append(" ").append(fmt::to_string(category.bytes));
   }
   struct statvfs about {};
   int answer = 0;
@@ -201,9 +201,8 @@ core::result<void> swap_space::check_room(const std::vector<swap_category>& want
   if (answer != 0) return refused("ask for the free space of", path_, errno);
   const uint64_t available = uint64_t{about.f_bavail} * about.f_frsize;
   if (bytes <= available) return {};
-  return fail(error_kind::no_space, "swap folder " + core::in_quotes(parent_.string()) + ": wanted " +
-                                        std::to_string(bytes) + " bytes (" + each + "), got " +
-                                        std::to_string(available) + " bytes free");
+  return fail(error_kind::no_space, fmt::format("swap folder {}: wanted {} bytes ({}), got {} bytes free",
+                                                core::in_quotes(parent_.string()), bytes, each, available));
 }
 
 core::result<file> swap_space::open_new(const std::string& file_name) {
@@ -214,7 +213,7 @@ core::result<file> swap_space::open_new(const std::string& file_name) {
   if (!out && out.error().kind != error_kind::mismatch) return out;
   std::string why = "no direct I/O";
   if (out) {
-    why = "direct I/O only at multiples of " + std::to_string(out->alignment().offset_bytes) + " bytes";
+    why = fmt::format("direct I/O only at multiples of {} bytes", out->alignment().offset_bytes);
     ::unlinkat(folder_, file_name.c_str(), 0);
   }
   remark_once("swap folder " + core::in_quotes(path_.string()) + ": the file system supports " + why +
@@ -224,11 +223,12 @@ core::result<file> swap_space::open_new(const std::string& file_name) {
 
 core::result<std::shared_ptr<swap_file>> swap_space::create(const std::string& name, uint64_t bytes) {
   const auto refuse = [&](error_kind kind, const std::string& why) {
-    return fail(kind, "swap file '" + name + "' of " + std::to_string(bytes) + " bytes: " + why);
+    return fail(kind, fmt::format("swap file '{}' of {} bytes: {}", name, bytes, why));
   };
   if (!valid_name(name))
-    return refuse(error_kind::bad_input, "wanted a name of 1 to " + std::to_string(swap_name_bytes_max) +
-                                             " bytes that does not begin with a dot and has no slash");
+    return refuse(error_kind::bad_input,
+                  fmt::format("wanted a name of 1 to {} bytes that does not begin with a dot and has no slash",
+                              swap_name_bytes_max));
   if (bytes == 0 || bytes > uint64_t{1} << 62)
     return refuse(error_kind::bad_input, "wanted a size that a file can have");
   const uint64_t whole = core::round_up(bytes, swap_page_bytes);
@@ -237,7 +237,7 @@ core::result<std::shared_ptr<swap_file>> swap_space::create(const std::string& n
   if (std::find(names_.begin(), names_.end(), file_name) != names_.end())
     return refuse(error_kind::bad_input, "the name is taken");
   if (names_.size() >= swap_files_max)
-    return refuse(error_kind::limit, "wanted at most " + std::to_string(swap_files_max) + " files");
+    return refuse(error_kind::limit, fmt::format("wanted at most {} files", swap_files_max));
   if (path_.empty()) {
     auto made = swap_file::in_memory(file_name, whole, checksums_);
     if (made) names_.push_back(file_name);
@@ -246,8 +246,7 @@ core::result<std::shared_ptr<swap_file>> swap_space::create(const std::string& n
   // A write beyond RLIMIT_FSIZE would raise a signal that ends the process.
   rlimit limit{};
   if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && whole > limit.rlim_cur)
-    return refuse(error_kind::limit,
-                  "RLIMIT_FSIZE is " + std::to_string(limit.rlim_cur) + ", raise it with `ulimit -f`");
+    return refuse(error_kind::limit, fmt::format("RLIMIT_FSIZE is {}, raise it with `ulimit -f`", limit.rlim_cur));
   TROUPE_ASSIGN(auto on, open_new(file_name));
   const auto reserved = on.preallocate(whole);
   if (!reserved) {
@@ -255,7 +254,7 @@ core::result<std::shared_ptr<swap_file>> swap_space::create(const std::string& n
     struct statvfs about {};
     std::string text = reserved.error().text;
     if (::fstatvfs(folder_, &about) == 0)
-      text += "; " + std::to_string(uint64_t{about.f_bavail} * about.f_frsize) + " bytes are free";
+      text += fmt::format("; {} bytes are free", uint64_t{about.f_bavail} * about.f_frsize);
     return fail(reserved.error().kind, text);
   }
   if (!*reserved)

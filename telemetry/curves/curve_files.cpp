@@ -1,5 +1,6 @@
 #include "telemetry/curves/curve_files.hpp"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -24,7 +25,7 @@ core::result<void> make_folder(const fs::path& folder) {
 
 // Checks that a file can be created in the folder, before there is anything to write.
 core::result<void> try_folder(const fs::path& folder) {
-  const fs::path probe = folder / (".troupe-" + std::to_string(::getpid()));
+  const fs::path probe = folder / fmt::format(".troupe-{}", ::getpid());
   TROUPE_TRY(append_file::create(probe));
   std::error_code e;
   fs::remove(probe, e);
@@ -155,7 +156,7 @@ core::result<void> curve_files::write(double unix_s, uint64_t global_samples, st
       file = csv_.emplace(std::string(v.label), std::move(*made)).first;
       if (file->second.is_empty()) file->second.add(csv_header(v.label) + "\n");
     }
-    file->second.add(std::to_string(global_samples) + "," + csv_number(v.value) + "\n");
+    file->second.add(fmt::format("{},{}\n", global_samples, csv_number(v.value)));
     note(file->second.flush());
   }
   return first;

@@ -1,5 +1,7 @@
 #include "telemetry/curves/event_record.hpp"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <bit>
 
@@ -97,8 +99,8 @@ std::string event_file_name(double unix_s, std::string_view host, int64_t proces
   std::string name(host);
   for (char& c : name)
     if (c == '/' || static_cast<unsigned char>(c) <= 0x20) c = '_';
-  return text_of("events.out.tfevents.%010lld.", static_cast<long long>(unix_s)) + name + "." +
-         std::to_string(process) + ".0";
+  return fmt::format("{}{}.{}.0", text_of("events.out.tfevents.%010lld.", static_cast<long long>(unix_s)), name,
+                     process);
 }
 
 }  // namespace troupe::telemetry

@@ -1,5 +1,7 @@
 #include "telemetry/curves/step_values.hpp"
 
+#include <fmt/format.h>
+
 #include "telemetry/text.hpp"
 
 namespace troupe::telemetry {
@@ -28,20 +30,20 @@ std::vector<curve_value> labelled(const step_values& v, const step_breakdown& ti
 }
 
 std::string json_line(const step_values& v, const step_breakdown& times) {
-  return "{\"step\":" + std::to_string(v.step) + ",\"global_samples\":" + std::to_string(v.global_samples) +
-         ",\"loss\":" + json_number(v.loss) + ",\"lr\":" + json_number(v.lr) +
-         ",\"grad_norm\":" + json_number(v.grad_norm) + ",\"loss_scale\":" + json_number(v.loss_scale) +
-         ",\"skipped\":" + (v.skipped ? "true" : "false") + ",\"step_s\":" + json_number(v.seconds) +
-         ",\"tokens_per_s\":" + json_number(per_second(v.tokens, v.seconds)) +
-         ",\"memory_bytes\":" + std::to_string(v.memory_bytes) + ",\"forward_ms\":" + json_number(times.forward_ms) +
-         ",\"backward_ms\":" + json_number(times.backward_ms) + ",\"update_ms\":" + json_number(times.step_ms) +
-         ",\"communication_s\":" + json_number(v.communication_s) + ",\"exposed_s\":" + json_number(v.exposed_s) +
-         ",\"control_idle_s\":" + json_number(v.control_idle_s) + ",\"unix_s\":" + json_number(v.unix_s) + "}";
+  return fmt::format(
+      "{{\"step\":{},\"global_samples\":{},\"loss\":{},\"lr\":{},\"grad_norm\":{},\"loss_scale\":{},\"skipped\":{},"
+      "\"step_s\":{},\"tokens_per_s\":{},\"memory_bytes\":{},\"forward_ms\":{},\"backward_ms\":{},\"update_ms\":{},"
+      "\"communication_s\":{},\"exposed_s\":{},\"control_idle_s\":{},\"unix_s\":{}}}",
+      v.step, v.global_samples, json_number(v.loss), json_number(v.lr), json_number(v.grad_norm),
+      json_number(v.loss_scale), v.skipped ? "true" : "false", json_number(v.seconds),
+      json_number(per_second(v.tokens, v.seconds)), v.memory_bytes, json_number(times.forward_ms),
+      json_number(times.backward_ms), json_number(times.step_ms), json_number(v.communication_s),
+      json_number(v.exposed_s), json_number(v.control_idle_s), json_number(v.unix_s));
 }
 
 std::string json_line(const validation_values& v) {
-  return "{\"step\":" + std::to_string(v.step) + ",\"global_samples\":" + std::to_string(v.global_samples) +
-         ",\"validation_loss\":" + json_number(v.loss) + ",\"unix_s\":" + json_number(v.unix_s) + "}";
+  return fmt::format("{{\"step\":{},\"global_samples\":{},\"validation_loss\":{},\"unix_s\":{}}}", v.step,
+                     v.global_samples, json_number(v.loss), json_number(v.unix_s));
 }
 
 std::string breakdown_line(const step_breakdown& m, const std::string& who) {

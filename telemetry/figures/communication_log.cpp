@@ -1,5 +1,7 @@
 #include "telemetry/figures/communication_log.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "core/text.hpp"
@@ -127,11 +129,11 @@ std::string communication_json(const std::vector<communication_row>& rows) {
   for (const auto& r : rows) {
     const bandwidth b = bandwidth_of(r.op, r.message_bytes, r.ranks, r.average_ms());
     out += (&r == &rows.front() ? "\n" : ",\n");
-    out += "{\"op\":" + json_string(r.op) + ",\"purpose\":" + json_string(r.purpose) +
-           ",\"msg_size_bytes\":" + std::to_string(r.message_bytes) + ",\"ranks\":" + std::to_string(r.ranks) +
-           ",\"count\":" + std::to_string(r.count) + ",\"total_latency_ms\":" + json_number(r.latency_ms) +
-           ",\"avg_latency_ms\":" + json_number(r.average_ms()) + ",\"algbw_gbps\":" + json_number(b.algorithm_gbps) +
-           ",\"busbw_gbps\":" + json_number(b.bus_gbps) + "}";
+    out += fmt::format(
+        "{{\"op\":{},\"purpose\":{},\"msg_size_bytes\":{},\"ranks\":{},\"count\":{},\"total_latency_ms\":{},"
+        "\"avg_latency_ms\":{},\"algbw_gbps\":{},\"busbw_gbps\":{}}}",
+        json_string(r.op), json_string(r.purpose), r.message_bytes, r.ranks, r.count, json_number(r.latency_ms),
+        json_number(r.average_ms()), json_number(b.algorithm_gbps), json_number(b.bus_gbps));
   }
   return out + "\n]}\n";
 }

@@ -1,4 +1,6 @@
 // Formats the flops profiler's page. Multiply-accumulates are half of the flops in the model's table.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "telemetry/figures/unit_profile.hpp"
@@ -78,10 +80,10 @@ std::string flops_table(const profile_sums& sums, const profiled_run& run, const
   const bool cut = run.pipeline > 1;  // true: times and flops are sums over one rank of each part of the pipeline
   const std::string per = cut ? " of model" : " per rank";
   const std::string times = text_of("%g", factor), times_all = text_of("%g", factor + 1);
-  std::string out = "flops profiler, step " + std::to_string(options.step) +
-                    (cut ? ", one rank of each stage" : ", rank 0") + ", one micro-batch\n";
-  out += line("world size", std::to_string(run.world_size));
-  out += line("batch size per rank", std::to_string(run.micro_batch));
+  std::string out = fmt::format("flops profiler, step {}{}, one micro-batch\n", options.step,
+                                cut ? ", one rank of each stage" : ", rank 0");
+  out += line("world size", fmt::to_string(run.world_size));
+  out += line("batch size per rank", fmt::to_string(run.micro_batch));
   out += line("params per rank", short_number(double(run.parameters_per_rank)));
   out += line("params of model", short_number(double(run.parameters)));
   out += line("fwd MACs" + per, with_unit(all.flops / 2, "MACs"));
@@ -102,7 +104,7 @@ std::string flops_table(const profile_sums& sums, const profiled_run& run, const
                                                                 parts / (iteration_ms / 1e3))
                                                  : "-");
   const int64_t depth = options.module_depth < 0 ? 2 : std::min<int64_t>(2, options.module_depth);
-  out += "aggregated, top " + std::to_string(options.top_modules) + " of each depth\n";
+  out += fmt::format("aggregated, top {} of each depth\n", options.top_modules);
   out += aggregate("0", {{"model", double(run.parameters), all.flops / 2, all.forward_ms}}, options.top_modules);
   if (depth >= 1) out += aggregate("1", of_units, options.top_modules);
   if (depth >= 2) out += aggregate("2", of_segments, options.top_modules);

@@ -1,5 +1,6 @@
 #include "telemetry/figures/memory_table.hpp"
 
+#include <fmt/format.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -23,7 +24,7 @@ std::string memory_breakdown(const std::string& when, const std::vector<memory_r
   for (size_t i : shown) out += "  " + padded(rows.front().owners[i].first, 9);
   out += "      total\n";
   for (const auto& r : rows) {
-    out += "  " + padded(std::to_string(r.rank), 4) + "  " + r.tier;
+    out += "  " + padded(fmt::to_string(r.rank), 4) + "  " + r.tier;
     for (size_t i : shown)
       out += "  " + padded(core::human_bytes(r.owners[i].second), std::max<size_t>(9, r.owners[i].first.size()));
     out += "  " + padded(core::human_bytes(r.total()), 9) + "\n";

@@ -1,5 +1,7 @@
 #include "telemetry/figures/stage_figures.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "core/text.hpp"
@@ -47,14 +49,14 @@ void count(std::vector<stage_figures>& stages, const plan::rank_plan& p) {
 
 std::string list_of(const std::vector<uint32_t>& numbers) {
   std::string out;
-  for (uint32_t n : numbers) out += (out.empty() ? "" : ",") + std::to_string(n);
+  for (uint32_t n : numbers) out += fmt::format("{}{}", out.empty() ? "" : ",", n);
   return out;
 }
 
 // Returns "0,1,2"; for more than four numbers, the first two and the last.
 std::string short_list(const std::vector<uint32_t>& numbers) {
   if (numbers.size() <= 4) return list_of(numbers);
-  return list_of({numbers[0], numbers[1]}) + ".." + std::to_string(numbers.back());
+  return fmt::format("{}..{}", list_of({numbers[0], numbers[1]}), numbers.back());
 }
 
 }  // namespace
@@ -105,15 +107,15 @@ std::string stage_table(const pipeline_figures& p) {
 }
 
 std::string stage_json(const pipeline_figures& p) {
-  std::string out = "{\"steps\":" + std::to_string(p.steps) + ",\"planned_step_s\":" + json_number(p.planned_step_s) +
-                    ",\"measured_step_s\":" + json_number(p.measured_step_s) +
-                    ",\"idle_beyond_plan\":" + json_number(p.idle_beyond_plan()) + ",\"stages\":[";
+  std::string out = fmt::format(
+      "{{\"steps\":{},\"planned_step_s\":{},\"measured_step_s\":{},\"idle_beyond_plan\":{},\"stages\":[", p.steps,
+      json_number(p.planned_step_s), json_number(p.measured_step_s), json_number(p.idle_beyond_plan()));
   for (const auto& s : p.stages)
-    out += std::string(&s == p.stages.data() ? "" : ",") + "{\"stage\":" + std::to_string(s.stage) + ",\"ranks\":[" +
-           list_of(s.ranks) + "],\"units\":" + std::to_string(s.units) +
-           ",\"micros_in_flight\":" + std::to_string(s.micros_in_flight) + ",\"gathers\":" + std::to_string(s.gathers) +
-           ",\"sent_bytes\":" + std::to_string(s.sent_bytes) + ",\"planned_idle\":" + json_number(p.planned_idle(s)) +
-           ",\"measured_idle\":" + json_number(p.measured_idle(s)) + "}";
+    out += fmt::format(
+        "{}{{\"stage\":{},\"ranks\":[{}],\"units\":{},\"micros_in_flight\":{},\"gathers\":{},\"sent_bytes\":{},"
+        "\"planned_idle\":{},\"measured_idle\":{}}}",
+        &s == p.stages.data() ? "" : ",", s.stage, list_of(s.ranks), s.units, s.micros_in_flight, s.gathers,
+        s.sent_bytes, json_number(p.planned_idle(s)), json_number(p.measured_idle(s)));
   return out + "]}";
 }
 

@@ -1,5 +1,7 @@
 #include "telemetry/figures/trace.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -68,8 +70,8 @@ void add_step(step_summary& run, const step_summary& x, uint64_t steps) {
 namespace {
 
 std::string named(const char* what, uint32_t process, const std::string& thread, const std::string& name) {
-  return std::string("{\"name\":\"") + what + "\",\"ph\":\"M\",\"pid\":" + std::to_string(process) + thread +
-         ",\"args\":{\"name\":" + json_string(name) + "}},\n";
+  return fmt::format("{{\"name\":\"{}\",\"ph\":\"M\",\"pid\":{}{},\"args\":{{\"name\":{}}}}},\n", what, process, thread,
+                     json_string(name));
 }
 
 // Returns the thread number in the trace of `lane`, on the compute lane of a pipeline that of the rank's stage number
@@ -87,7 +89,7 @@ std::string trace_names(std::span<const rank_spans> ranks) {
     const uint32_t rank = r.plan->rank;
     out += named("process_name", rank, "", plan::rank_text(l, rank));
     const auto thread = [&](plan::lane lane, size_t chunk, const std::string& stage) {
-      out += named("thread_name", rank, ",\"tid\":" + std::to_string(thread_of(lane, chunk)),
+      out += named("thread_name", rank, fmt::format(",\"tid\":{}", thread_of(lane, chunk)),
                    std::string(plan::name_of(lane)) + stage);
     };
     for (uint32_t i = 0; i < plan::num_lanes; ++i) {
@@ -99,7 +101,7 @@ std::string trace_names(std::span<const rank_spans> ranks) {
       const auto stages = plan::stages_of(l, l.options.mesh.pipeline_at(rank));
       for (size_t chunk = 0; chunk < stages.size(); ++chunk)
         thread(lane, chunk,
-               ", stage " + std::to_string(stages[chunk]) + (stages.size() > 1 ? text_of(", chunk %zu", chunk) : ""));
+               fmt::format(", stage {}{}", stages[chunk], stages.size() > 1 ? text_of(", chunk %zu", chunk) : ""));
     }
   }
   return out;

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -108,7 +110,7 @@ std::string label_of(const plan::rank_plan& p, double y) {
   auto stages = plan::stages_text(*p.layout, p.rank);
   if (stages.empty()) return out;
   if (stages.size() > label_room)
-    stages = std::to_string(plan::stages_of(*p.layout, p.options().mesh.pipeline_at(p.rank)).size()) + " stages";
+    stages = fmt::format("{} stages", plan::stages_of(*p.layout, p.options().mesh.pipeline_at(p.rank)).size());
   return out + text_of("<text class=\"tick\" x=\"0\" y=\"%.1f\">", y + row + 11) + stages + "</text>";
 }
 

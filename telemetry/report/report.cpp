@@ -1,5 +1,7 @@
 #include "telemetry/report/report.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "core/text.hpp"
@@ -26,7 +28,7 @@ std::string table_of(const cells& head, const std::string& rows) {
 }
 
 std::string plural(uint64_t n, const char* one, const char* many) {
-  return std::to_string(n) + " " + (n == 1 ? one : many);
+  return fmt::format("{} {}", n, n == 1 ? one : many);
 }
 
 const char* name_of(verdict v) { return v == verdict::done ? "done" : v == verdict::stopped ? "stopped" : "failed"; }
@@ -35,9 +37,8 @@ std::string headline(const report_data& d) {
   const auto& f = d.facts;
   std::string out = "<header><h1>" + html_escaped(f.name) + "</h1>\n<p><span class=\"verdict " +
                     name_of(d.end.verdict) + "\">" + name_of(d.end.verdict) + "</span> ";
-  out += d.end.verdict == verdict::done
-             ? "after " + plural(d.steps_done, "step", "steps")
-             : "after " + std::to_string(d.steps_done) + " of " + plural(f.steps, "step", "steps");
+  out += d.end.verdict == verdict::done ? "after " + plural(d.steps_done, "step", "steps")
+                                        : fmt::format("after {} of {}", d.steps_done, plural(f.steps, "step", "steps"));
   if (d.end.validation_loss)
     out += text_of(", validation loss %.4f ", *d.end.validation_loss) + html_escaped(f.loss_unit);
   out += " in " + duration_text(d.end.seconds) + ".</p>\n";
@@ -61,10 +62,10 @@ std::string figures(const report_data& d) {
   }
   figure("Trained on", short_number(double(d.tokens)), "tokens");
   figure("Parameters", short_number(double(f.parameters)), f.parameter_dtype);
-  figure("Sharding", "ZeRO-" + std::to_string(f.zero_stage), plural(f.ranks, "rank", "ranks"));
+  figure("Sharding", fmt::format("ZeRO-{}", f.zero_stage), plural(f.ranks, "rank", "ranks"));
   if (f.pipeline > 1) figure("Cut", f.mesh);
-  figure("Global batch", std::to_string(f.micro_batch * f.accumulation * (f.ranks / f.pipeline)),
-         f.sequence > 0 ? "x " + std::to_string(f.sequence) + " tokens" : "");
+  figure("Global batch", fmt::to_string(f.micro_batch * f.accumulation * (f.ranks / f.pipeline)),
+         f.sequence > 0 ? fmt::format("x {} tokens", f.sequence) : "");
   if (d.step_s > 0 && f.ranks > 1)
     figure("Exposed communication", text_of("%.1f", 100 * d.exposed_s / d.step_s), "% of a step");
   if (d.step_s > 0) figure("Idle for control", text_of("%.2f", 100 * d.control_idle_s / d.step_s), "% of a step");
@@ -82,8 +83,8 @@ std::string curves(const report_data& d) {
   out += as_svg({"Throughput", "tokens/s", &c.tokens_per_s, nullptr, "", true, true});
   out += "</div>\n<p class=\"quiet\">Over steps.";
   if (c.loss.values_per_bin() > 1)
-    out += " Long curves are thinned: the minimum and the maximum of every " + std::to_string(c.loss.values_per_bin()) +
-           " steps are drawn.";
+    out += fmt::format(" Long curves are thinned: the minimum and the maximum of every {} steps are drawn.",
+                       c.loss.values_per_bin());
   const uint64_t missing = c.loss.num_not_finite() + c.grad_norm.num_not_finite();
   if (missing > 0) out += " " + plural(missing, "value", "values") + " of loss and gradient norm were not finite.";
   return out + "</p>\n";
@@ -91,7 +92,7 @@ std::string curves(const report_data& d) {
 
 std::string one_step(const report_data& d) {
   if (d.lanes.empty()) return "";
-  std::string out = "<h2>One step, lane by lane</h2>\n<p class=\"quiet\">Step " + std::to_string(d.drawn_step) + ".";
+  std::string out = fmt::format("<h2>One step, lane by lane</h2>\n<p class=\"quiet\">Step {}.", d.drawn_step);
   if (d.step_s > 0) {
     out += text_of(
         " On average a step takes %.1f ms between its first and last instruction; compute is busy for %.1f ms and idle "
@@ -111,9 +112,9 @@ std::string stages(const report_data& d) {
   std::string rows;
   for (const auto& s : p.stages) {
     std::string ranks;
-    for (uint32_t r : s.ranks) ranks += (ranks.empty() ? "" : ", ") + std::to_string(r);
-    rows += row_of({std::to_string(s.stage), ranks, std::to_string(s.units), std::to_string(s.micros_in_flight),
-                    std::to_string(s.gathers), core::human_bytes(s.sent_bytes),
+    for (uint32_t r : s.ranks) ranks += fmt::format("{}{}", ranks.empty() ? "" : ", ", r);
+    rows += row_of({fmt::to_string(s.stage), ranks, fmt::to_string(s.units), fmt::to_string(s.micros_in_flight),
+                    fmt::to_string(s.gathers), core::human_bytes(s.sent_bytes),
                     text_of("%.1f %%", 100 * p.planned_idle(s)), text_of("%.1f %%", 100 * p.measured_idle(s))},
                    "td");
   }
@@ -147,10 +148,9 @@ std::string memory(const report_data& d) {
   cells head{"owner"}, sum{"in all"};
   for (size_t r = 0; r < shown; ++r) {
     const auto& m = all[r];
-    head.push_back("rank " + std::to_string(m.rank) + ", " + (m.stages.empty() ? "" : m.stages + ", ") +
-                   html_escaped(m.tier));
+    head.push_back(fmt::format("rank {}, {}{}", m.rank, m.stages.empty() ? "" : m.stages + ", ", html_escaped(m.tier)));
     sum.push_back(core::human_bytes(m.total()));
-    out += "<div class=\"bar\" title=\"rank " + std::to_string(m.rank) + "\">";
+    out += fmt::format("<div class=\"bar\" title=\"rank {}\">", m.rank);
     for (size_t i = 0; i < m.owners.size(); ++i)
       if (m.owners[i].second > 0)
         out += text_of("<i class=\"m%zu\" style=\"width:%.2f%%\" title=\"", i % owner_colours,
@@ -181,7 +181,7 @@ std::string communication(const report_data& d) {
   for (const auto& r : d.communication) {
     const bandwidth b = bandwidth_of(r.op, r.message_bytes, r.ranks, r.average_ms());
     rows += row_of({html_escaped(r.op), html_escaped(r.purpose), core::human_bytes(r.message_bytes),
-                    std::to_string(r.count), text_of("%.1f", r.latency_ms), text_of("%.3f", r.average_ms()),
+                    fmt::to_string(r.count), text_of("%.1f", r.latency_ms), text_of("%.3f", r.average_ms()),
                     text_of("%.2f", b.algorithm_gbps), text_of("%.2f", b.bus_gbps)},
                    "td");
   }
@@ -227,8 +227,8 @@ std::string left_out(const report_data& d) {
   } else {
     out += plural(d.num_skipped, "step was", "steps were") + " skipped because the gradient overflowed: ";
     for (size_t i = 0; i < d.skipped.size(); ++i)
-      out += (i == 0 ? "" : ", ") + std::to_string(d.skipped[i].step) +
-             text_of(" (loss scale %g)", d.skipped[i].loss_scale);
+      out += fmt::format("{}{}{}", i == 0 ? "" : ", ", d.skipped[i].step,
+                         text_of(" (loss scale %g)", d.skipped[i].loss_scale));
     out += d.num_skipped > d.skipped.size() ? " and others." : ".";
   }
   for (size_t i = 0; i < d.end.left_out.size(); ++i)

@@ -1,5 +1,7 @@
 // Tests the message about a rank that does not progress: which lane is in which instruction, and for which ranks it
 // waits.
+#include <fmt/format.h>
+
 #include <boost/test/unit_test.hpp>
 
 #include "tests/actors/ranks.hpp"
@@ -54,9 +56,9 @@ BOOST_AUTO_TEST_CASE(a_rank_that_waits_for_another_does_not_name_itself) {
   };
   const uint32_t self = p->rank, other = self + 1;
   const std::string begin = "fabric lane is in " + p->describe(gather.id) + " and waits for rank ";
-  BOOST_TEST(says(told({self, other}), begin + std::to_string(other)), told({self, other}));
+  BOOST_TEST(says(told({self, other}), fmt::format("{}{}", begin, other)), told({self, other}));
   // If only this rank's own contribution is missing, the message names this rank.
-  BOOST_TEST(says(told({self}), begin + std::to_string(self)), told({self}));
+  BOOST_TEST(says(told({self}), fmt::format("{}{}", begin, self)), told({self}));
 }
 
 BOOST_AUTO_TEST_CASE(an_instruction_that_cannot_start_names_the_one_it_waits_for) {

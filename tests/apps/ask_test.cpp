@@ -1,4 +1,5 @@
 // Tests that a run that trains answers requests and follows commands through the socket in its folder.
+#include <fmt/format.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -103,13 +104,13 @@ BOOST_AUTO_TEST_CASE(a_pause_and_a_save_change_no_bit) {
   (void)r.ask("save");
   const auto paused = r.ask("status")["step"].get<uint64_t>();
   (void)r.ask("resume");
-  BOOST_REQUIRE(r.run.wait_for("\"step\":" + std::to_string(paused + 10) + ","));
+  BOOST_REQUIRE(r.run.wait_for(fmt::format("\"step\":{},", paused + 10)));
   (void)r.ask("stop");
   BOOST_REQUIRE(r.run.end().code == 0);
   const std::string got = losses(r.f);
   BOOST_TEST(lines_of(got) >= paused + 10);
   const command_folder plain(job);
-  BOOST_REQUIRE(plain.troupe({"train", "job.yaml", "--steps", std::to_string(lines_of(got))}).code == 0);
+  BOOST_REQUIRE(plain.troupe({"train", "job.yaml", "--steps", fmt::to_string(lines_of(got))}).code == 0);
   BOOST_TEST((got == losses(plain)));
 }
 

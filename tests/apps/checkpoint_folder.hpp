@@ -2,6 +2,8 @@
 // command.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
@@ -81,8 +83,8 @@ struct checkpoints {
 /// Writes the header of one tensor of `elements` fp16 elements and extends the file to its full length. The file is
 /// sparse, so the elements occupy no disk space.
 inline void write_sparse_safetensors(const std::filesystem::path& path, uint64_t elements) {
-  std::string header = R"({"w":{"dtype":"F16","shape":[)" + std::to_string(elements) + R"(],"data_offsets":[0,)" +
-                       std::to_string(elements * 2) + "]}}";
+  std::string header =
+      fmt::format(R"({{"w":{{"dtype":"F16","shape":[{}],"data_offsets":[0,{}]}}}})", elements, elements * 2);
   header.resize((header.size() + 7) / 8 * 8, ' ');
   std::string head(8, '\0');
   const uint64_t size = header.size();

@@ -1,4 +1,5 @@
 // Tests runs that are killed and resume, as a user sees it.
+#include <fmt/format.h>
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -80,7 +81,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_is_terminated_saves_and_says_so_by_its_exit_code
   const command_folder f(endless + "checkpoint: {every_steps: 1000000}\n");
   const auto r = check_exit(143, terminated(f));
   const uint64_t last = losses_of(r.out).rbegin()->first;
-  const std::string more = std::to_string(last + 2);
+  const std::string more = fmt::to_string(last + 2);
 
   // The run is resumed with another batch size. The refusal must name the file, the difference and the ways to
   // continue, and each of these ways must work.
@@ -93,7 +94,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_is_terminated_saves_and_says_so_by_its_exit_code
   const auto changed =
       check_exit(0, f.troupe({"train", "job.yaml", "--json", "--steps", more, "--set", batch, "--changed-batch"}));
   BOOST_TEST(losses_of(changed.out).begin()->first == last + 1);
-  BOOST_TEST(has(changed.err, "continues at sample " + std::to_string(8 * last) + " of the data"), changed.err);
+  BOOST_TEST(has(changed.err, fmt::format("continues at sample {} of the data", 8 * last)), changed.err);
   const auto fresh =
       check_exit(0, f.troupe({"train", "job.yaml", "--json", "--steps", "2", "--set", batch, "--fresh"}));
   BOOST_TEST(losses_of(fresh.out).begin()->first == 1U);
@@ -132,7 +133,7 @@ BOOST_AUTO_TEST_CASE(other_peoples_files_beside_the_curves_survive_a_run_that_re
                          "checkpoint: {every_steps: 2}\ncsv_monitor: {enabled: true, job_name: csv}\n");
   BOOST_TEST_REQUIRE(f.troupe({"train", "job.yaml", "--quiet"}).code == 0);
   std::string mine = "run,score\n";
-  for (int i = 0; i < 500; ++i) mine += std::to_string(100 * i) + ",0.5\n";
+  for (int i = 0; i < 500; ++i) mine += fmt::format("{},0.5\n", 100 * i);
   f.folder.write("out/csv/results.csv", mine);
   BOOST_TEST_REQUIRE(f.troupe({"train", "job.yaml", "--quiet", "--steps", "3"}).code == 0);
   BOOST_TEST(scratch_folder::read(f.folder / "out/csv/results.csv") == mine);
@@ -160,12 +161,11 @@ BOOST_AUTO_TEST_CASE(sigusr1_asks_for_a_checkpoint_and_training_continues) {
   BOOST_TEST(newest_step(f) == last);
   // The run resumes from its own checkpoint and is interrupted again; it must save its last step once more.
   process again({troupe::places::troupe_binary, "train", "job.yaml", "--set", "steps_per_print=1"}, f.folder.path());
-  BOOST_TEST_REQUIRE(again.wait_for("step " + std::to_string(last + 1) + "/"));
+  BOOST_TEST_REQUIRE(again.wait_for(fmt::format("step {}/", last + 1)));
   again.send(SIGINT);
   const auto ended = check_exit(130, again.end());
   BOOST_TEST(newest_step(f) > last);
-  BOOST_TEST(has(ended.out, "next: the same command resumes after step " + std::to_string(newest_step(f)) + "\n"),
-             ended.out);
+  BOOST_TEST(has(ended.out, fmt::format("next: the same command resumes after step {}\n", newest_step(f))), ended.out);
 }
 
 BOOST_AUTO_TEST_CASE(a_run_that_was_asked_for_a_checkpoint_keeps_its_last_step) {

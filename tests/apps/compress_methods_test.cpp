@@ -1,5 +1,7 @@
 // Tests `troupe compress` with a calibration text: GGUF files, methods that compute with the model, losses, and a
 // process that is killed.
+#include <fmt/format.h>
+
 #include <csignal>
 
 #include "tests/apps/topology.hpp"
@@ -103,7 +105,7 @@ BOOST_AUTO_TEST_CASE(documents_that_training_kept_apart_stay_apart_in_losses_and
     const int steps[] = {1, 3, 5};
     for (int k = 0; k < 30 + i * 37 % 60; ++k)
       text += static_cast<char>('a' + (i * i * 7 + i * 11 + steps[i % 3] * k) % 26);
-    f.folder.write("docs/" + std::to_string(1000 + i) + ".txt", text);
+    f.folder.write(fmt::format("docs/{}.txt", 1000 + i), text);
   }
   const auto trained_here = check_exit(0, f.troupe({"train", "job.yaml", "--json"}));
   const std::string key = "\"validation_loss\":";
@@ -217,8 +219,8 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_done_is_one_sentence_and_leaves_nothing) {
                 "--calibrate: 9999 windows of 64 tokens need 65 tokens each, 'calibration.txt' has 60000");
   const size_t held_out = file("corpus.txt").size() / 10;
   check_refused({"--to", "gguf:q4_0", "--method", "gptq", "--calibrate", "corpus.txt", "--samples", "9999"},
-                "need 65 tokens each before the part that is held out for the loss, 'corpus.txt' has " +
-                    std::to_string(file("corpus.txt").size() - held_out) + ":");
+                fmt::format("need 65 tokens each before the part that is held out for the loss, 'corpus.txt' has {}:",
+                            file("corpus.txt").size() - held_out));
   // The number of windows is 2^64 / 65 + 1: its product with 65 overflows to a small number.
   check_refused(
       {"--to", "gguf:q4_0", "--method", "gptq", "--calibrate", "calibration.txt", "--samples", "283796062672454641"},

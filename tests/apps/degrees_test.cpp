@@ -1,5 +1,7 @@
 // Tests `parallel: auto` on the command line: the list of candidates, the choice that a run stores in its folder, and
 // refusals.
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
 #include "tests/apps/topology.hpp"
@@ -36,7 +38,7 @@ json chosen_in(const json& list) { return list.at("ways").at(list.at("chosen").g
 std::vector<std::string> written_out(const json& way) {
   std::vector<std::string> out;
   for (const char* axis : {"pipeline", "data", "tensor"})
-    out.insert(out.end(), {"--set", std::string("parallel.") + axis + "=" + std::to_string(way.at(axis).get<int>())});
+    out.insert(out.end(), {"--set", fmt::format("parallel.{}={}", axis, way.at(axis).get<int>())});
   return out;
 }
 
@@ -94,7 +96,7 @@ BOOST_AUTO_TEST_CASE(a_run_says_what_it_chose_keeps_it_and_has_the_bits_of_the_r
   const auto chosen = chosen_in(list_of(f));
   BOOST_TEST(chosen.at("measured_s").is_number());
   const std::string config = scratch_folder::read(f.folder / "out" / "config.yaml");
-  BOOST_TEST(has(config, "  tensor: " + std::to_string(chosen.at("tensor").get<int>()) + "\n"), config);
+  BOOST_TEST(has(config, fmt::format("  tensor: {}\n", chosen.at("tensor").get<int>())), config);
   // A second run with the same file, folder and profile must make the same choice without measuring again.
   const auto again = f.troupe({"train", "job.yaml", "--fresh", "--json"});
   BOOST_TEST(scratch_folder::read(f.folder / "out" / "degrees.csv") == kept);
@@ -146,7 +148,7 @@ BOOST_AUTO_TEST_CASE(too_few_ranks_and_a_budget_that_nothing_fits_are_refused_wi
     const std::string wanted = "job.yaml:11:31: error: cluster.host_memory_budget: wanted at least ";
     BOOST_TEST_REQUIRE(tight.err.starts_with(wanted), tight.err);
     BOOST_TEST(has(tight.err, "got 100000\n"), tight.err);
-    const std::string least = std::to_string(std::stoull(tight.err.substr(wanted.size())));
+    const std::string least = fmt::to_string(std::stoull(tight.err.substr(wanted.size())));
     BOOST_TEST(f.troupe({command, "job.yaml", "--set", "cluster.host_memory_budget=" + least}).code == 0);
   }
   const auto list = check_exit(1, f.troupe({"plan", "job.yaml", "--degrees"}));

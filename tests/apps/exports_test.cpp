@@ -371,7 +371,7 @@ BOOST_AUTO_TEST_CASE(values_beyond_the_written_type_are_refused_or_clamped_and_c
     if (clamped == 2) BOOST_TEST(has(r.err, refused), r.err);
     BOOST_TEST(!fs::exists(f.folder / (command[0] == "compress" ? "ct" : command[3])));
     command.emplace_back("--allow-overflow");
-    f.check_well(f.troupe(command), std::to_string(clamped) + " values outside the range of the type were clamped");
+    f.check_well(f.troupe(command), fmt::format("{} values outside the range of the type were clamped", clamped));
   }
   const auto half = values_of(f.folder / "half", t.name);
   BOOST_TEST((half[5] == 65504 && half[6] == -65504));

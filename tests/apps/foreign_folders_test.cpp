@@ -1,5 +1,7 @@
 // Tests `troupe checkpoint` with folders that other programs saved: the messages about them, and their tensor names,
 // which are printed as a file for `--map` and read back.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -285,7 +287,7 @@ BOOST_AUTO_TEST_CASE(an_output_that_repeats_few_bytes_under_many_names_is_refuse
   const command_folder at;
   const std::vector<std::byte> bytes(1 << 20);
   std::map<std::string, std::string> names;
-  for (int i = 0; i < 200; ++i) names.emplace("alias." + std::to_string(i), "w");
+  for (int i = 0; i < 200; ++i) names.emplace(fmt::format("alias.{}", i), "w");
   const std::vector<formats::tensor_to_write> one{{"w", core::dtype::f32, {512, 512}, bytes, {}}};
   check_ok(formats::write_torch_archive(at.folder / "w.pt", one, names));
   const auto refused = check_exit(2, at.troupe({"checkpoint", "to-fp32", "w.pt", "out.safetensors"}));

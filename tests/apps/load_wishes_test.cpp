@@ -1,6 +1,8 @@
 // Tests all flags, keys and `--set` options that determine where a run begins: wherever a run begins, each of them
 // acts, is refused, or is reported as having no effect. The test over all keys examines the choice of the beginning,
 // which the session then loads.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 
@@ -317,7 +319,7 @@ BOOST_AUTO_TEST_CASE(flags_of_the_load_act_where_a_run_resumes_from_its_own_fold
   std::filesystem::rename(f.folder / "out", f.folder / "first");
   /// Returns the text of one value of the step's line.
   const auto value = [](const finished& r, int step, const std::string& name) {
-    const auto line = r.out.find("\"step\":" + std::to_string(step) + ",");
+    const auto line = r.out.find(fmt::format("\"step\":{},", step));
     const auto at = r.out.find("\"" + name + "\":", line);
     return line == std::string::npos ? std::string() : r.out.substr(at, r.out.find(',', at) - at);
   };

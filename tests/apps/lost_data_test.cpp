@@ -1,5 +1,6 @@
 // Tests data files that are truncated while a run reads them, and a standard output that cannot be written.
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -44,7 +45,7 @@ BOOST_AUTO_TEST_CASE(a_text_cut_under_a_run_ends_it_with_its_name_and_its_states
   f.folder.write("corpus.txt", text);
   const uint64_t step = std::stoull(last.substr(last.find_first_of("0123456789")));
   BOOST_TEST(step >= 2U);
-  const auto steps = std::to_string(step + 2);
+  const auto steps = fmt::to_string(step + 2);
   const auto again = check_exit(0, f.troupe({"train", "job.yaml", "--steps", steps, "--json"}));
   const auto whole = f.troupe({"train", "job.yaml", "--steps", steps, "--json", "--set", "output=whole"});
   const auto last_step = [](const std::string& out) {

@@ -1,6 +1,7 @@
 // Tests a run that serves a web page: the content of the page, its state and metrics, which requests are refused, and
 // that no client delays the run.
 #include <arpa/inet.h>
+#include <fmt/format.h>
 #include <netinet/in.h>
 #include <openssl/ssl.h>
 #include <sys/socket.h>
@@ -190,7 +191,7 @@ BOOST_AUTO_TEST_CASE(a_run_shows_its_page_its_state_and_its_metrics) {
   if (std::filesystem::exists("/usr/bin/chromium")) {
     const auto seen = run({"/usr/bin/chromium", "--headless=new", "--no-sandbox", "--disable-gpu",
                            "--user-data-dir=" + (r.f.folder / "browser").string(), "--virtual-time-budget=3000",
-                           "--timeout=8000", "--dump-dom", "http://localhost:" + std::to_string(r.port) + "/"},
+                           "--timeout=8000", "--dump-dom", fmt::format("http://localhost:{}/", r.port)},
                           r.f.folder.path());
     BOOST_TEST(std::regex_search(seen.out, std::regex("<dt>loss, nats/byte</dt><dd>[0-9.]+</dd>")), seen.out);
     BOOST_TEST(has(seen.out, "<polyline"));
@@ -269,9 +270,9 @@ BOOST_AUTO_TEST_CASE(beyond_loopback_a_page_is_served_through_tls_alone) {
   shown_run r(replaced(paged_run, "{page: 0}", keys), token + "; " + make_certificate);
   const auto through_tls = [&](const std::string& path, const std::string& headers) {
     return run({"/bin/sh", "-c",
-                "printf 'GET " + path + " HTTP/1.1\\r\\nHost: 127.0.0.1\\r\\n" + headers +
-                    "\\r\\n' | openssl s_client -quiet -verify_return_error -CAfile c.pem -connect 127.0.0.1:" +
-                    std::to_string(r.port)},
+                fmt::format("printf 'GET {} HTTP/1.1\\r\\nHost: 127.0.0.1\\r\\n{}\\r\\n' | openssl s_client -quiet "
+                            "-verify_return_error -CAfile c.pem -connect 127.0.0.1:{}",
+                            path, headers, r.port)},
                r.f.folder.path())
         .out;
   };
@@ -305,7 +306,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_served_is_refused_before_training) {
   sockaddr_in at{};
   socklen_t size = sizeof at;
   ::getsockname(*taken, reinterpret_cast<sockaddr*>(&at), &size);
-  const std::string port = std::to_string(ntohs(at.sin_port));
+  const std::string port = fmt::to_string(ntohs(at.sin_port));
   refused("page: " + port, "another program uses that port");
   refused("page: " + port + ", processes: ranks", "another program uses that port");
   ::close(*taken);

@@ -1,5 +1,7 @@
 // Tests conversion of models to folders of pipeline parallelism and back: files of other programs, training that
 // resumes, and comparison.
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -89,7 +91,7 @@ BOOST_AUTO_TEST_CASE(a_model_that_was_cut_into_stages_is_the_same_model) {
             (scratch_folder::read(f.folder / "direct" / file) == scratch_folder::read(f.folder / "through" / file)),
             file);
       const auto tensors = names_in(f.folder / "direct/model.safetensors").size();
-      check_well(f.troupe({"checkpoint", "diff", ours, "stages"}), std::to_string(3 * tensors) + " tensors compared, ");
+      check_well(f.troupe({"checkpoint", "diff", ours, "stages"}), fmt::format("{} tensors compared, ", 3 * tensors));
       check_well(f.troupe({"checkpoint", "diff", "stages", ours}), ": equal");
       BOOST_TEST(next_loss(f, "stages", "one") == next_loss(f, ours, "two"));
     }
@@ -111,8 +113,8 @@ BOOST_AUTO_TEST_CASE(every_command_gives_the_same_of_a_run_in_stages_as_of_one_t
   BOOST_TEST(inspected["files"].size() == 4U);
   const auto tensors = inspected["tensors"].size();
   BOOST_TEST(tensors == 3 * 40U);  // a tied weight is counted once
-  check_well(f.troupe({"checkpoint", "verify", stages}), "good: " + std::to_string(tensors) + " tensors");
-  check_well(f.troupe({"checkpoint", "diff", whole, stages}), std::to_string(tensors) + " tensors compared, ");
+  check_well(f.troupe({"checkpoint", "verify", stages}), fmt::format("good: {} tensors", tensors));
+  check_well(f.troupe({"checkpoint", "diff", whole, stages}), fmt::format("{} tensors compared, ", tensors));
   const std::vector<std::vector<std::string>> commands = {{"to-hf"},
                                                           {"to-fp32"},
                                                           {"to-universal"},

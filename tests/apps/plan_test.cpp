@@ -1,4 +1,6 @@
 // Tests `troupe plan` in all its output formats, and the example host program in apps/examples.
+#include <fmt/format.h>
+
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <regex>
@@ -304,8 +306,8 @@ BOOST_AUTO_TEST_CASE(a_budget_that_is_too_small_names_the_largest_unit_and_the_l
   BOOST_TEST_REQUIRE(has(r.err, wanted), r.err);
   BOOST_TEST(has(r.err, "the largest unit is block 0 with 195 KiB"), r.err);
   const auto least = std::stoull(r.err.substr(r.err.find(wanted) + wanted.size()));
-  BOOST_TEST(f.troupe({"plan", "job.yaml", "--set", "cluster.host_memory_budget=" + std::to_string(least)}).code == 0);
-  BOOST_TEST(f.troupe({"plan", "job.yaml", "--set", "cluster.host_memory_budget=" + std::to_string(least - 2)}).code ==
+  BOOST_TEST(f.troupe({"plan", "job.yaml", "--set", fmt::format("cluster.host_memory_budget={}", least)}).code == 0);
+  BOOST_TEST(f.troupe({"plan", "job.yaml", "--set", fmt::format("cluster.host_memory_budget={}", least - 2)}).code ==
              2);
 }
 

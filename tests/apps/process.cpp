@@ -1,6 +1,7 @@
 #include "tests/apps/process.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -88,7 +89,7 @@ bool process::has_said(const std::string& text) {
 }
 
 std::chrono::milliseconds process::processor_time() const {
-  std::ifstream file("/proc/" + std::to_string(pid_) + "/stat");
+  std::ifstream file(fmt::format("/proc/{}/stat", pid_));
   std::string field, rest;
   std::getline(file, rest, ')');  // the process name before the parenthesis may contain spaces
   for (int i = 0; i < 11; ++i) file >> field;
@@ -100,7 +101,7 @@ std::chrono::milliseconds process::processor_time() const {
 bool process::wait_until_takes(int signal) {
   const uint64_t bit = uint64_t{1} << static_cast<unsigned>(signal - 1);
   for (int waited_ms = 0; waited_ms < patience_ms; waited_ms += poll_ms) {
-    std::ifstream status("/proc/" + std::to_string(pid_) + "/status");
+    std::ifstream status(fmt::format("/proc/{}/status", pid_));
     for (std::string line; std::getline(status, line);)
       if ((line.starts_with("SigBlk:") || line.starts_with("SigCgt:")) &&
           (std::stoull(line.substr(7), nullptr, 16) & bit) != 0)
@@ -123,7 +124,7 @@ bool process::wait_for_work(std::chrono::milliseconds more) {
 }
 
 uint64_t process::data_bytes() const {
-  std::ifstream file("/proc/" + std::to_string(pid_) + "/status");
+  std::ifstream file(fmt::format("/proc/{}/status", pid_));
   for (std::string line; std::getline(file, line);)
     if (line.starts_with("VmData:")) return std::stoull(line.substr(7)) * 1024;  // /proc states the size in KiB
   return 0;
@@ -131,7 +132,7 @@ uint64_t process::data_bytes() const {
 
 std::string process::opened(int number) const {
   std::error_code e;
-  return std::filesystem::read_symlink("/proc/" + std::to_string(pid_) + "/fd/" + std::to_string(number), e).string();
+  return std::filesystem::read_symlink(fmt::format("/proc/{}/fd/{}", pid_, number), e).string();
 }
 
 finished process::end(std::chrono::seconds limit) {

@@ -1,4 +1,6 @@
 // Tests every refusal at the command line: one clear sentence on stderr, an exit code other than 0, and no files left.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <fstream>
 
@@ -36,7 +38,7 @@ std::string deep(int levels) { return std::string(size_t(levels), '[') + std::st
 std::string alias_bomb() {
   std::string out = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
   for (int i = 1; i < 12; ++i) {
-    const std::string before = "*a" + std::to_string(i - 1), n = std::to_string(i);
+    const std::string before = fmt::format("*a{}", i - 1), n = fmt::to_string(i);
     out += "a" + n + ": &a" + n + " [";
     for (int k = 0; k < 10; ++k) out += (k > 0 ? ", " : "") + before;
     out += "]\n";
@@ -46,7 +48,7 @@ std::string alias_bomb() {
 
 // Returns the stored and deflated bytes of `megabytes` MB of zeros, as the system's gzip writes them.
 std::string zeros_gz(const command_folder& f, int megabytes) {
-  const std::string command = "head -c " + std::to_string(megabytes) + "M /dev/zero | gzip -1 > zeros.gz";
+  const std::string command = fmt::format("head -c {}M /dev/zero | gzip -1 > zeros.gz", megabytes);
   run({"/bin/sh", "-c", command}, f.folder.path());
   std::string out = scratch_folder::read(f.folder / "zeros.gz");
   std::filesystem::remove(f.folder / "zeros.gz");

@@ -1,4 +1,6 @@
 // Tests runs whose loss spikes, as a user sees them: the messages, the states afterwards, and the exit code.
+#include <fmt/format.h>
+
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -96,9 +98,9 @@ BOOST_AUTO_TEST_CASE(a_run_that_is_to_stop_ends_with_1_and_its_last_checkpoint) 
   const auto losses = told_by(run.out).losses;
   BOOST_REQUIRE(!losses.empty());
   const uint64_t last = losses.rbegin()->first;
-  BOOST_TEST(has(run.err, "the loss of step " + std::to_string(last + 1) + " is "), run.err);
-  BOOST_TEST(has(run.err, "the run ends (on_spike.action: stop); the newest checkpoint, of step " +
-                              std::to_string(last / 4 * 4) + ", is '"),
+  BOOST_TEST(has(run.err, fmt::format("the loss of step {} is ", last + 1)), run.err);
+  BOOST_TEST(has(run.err, fmt::format("the run ends (on_spike.action: stop); the newest checkpoint, of step {}, is '",
+                                      last / 4 * 4)),
              run.err);
   uint64_t newest = 0;
   for (const auto& x : std::filesystem::directory_iterator(f.folder / "out/checkpoints"))

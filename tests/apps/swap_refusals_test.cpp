@@ -4,6 +4,7 @@
 #include "tests/places.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -95,7 +96,7 @@ BOOST_AUTO_TEST_CASE(a_disk_that_is_too_small_is_refused_with_the_need_by_catego
   constexpr uint64_t layer_bytes = 12ULL * 2048 * 2048 * 12;  // bytes of a layer's weights and two moments
   const uint64_t layers = 2 * fs::space(small.path()).available / layer_bytes + 2;
   const auto got =
-      job.at(small.path(), {"--set", "model.n_embd=2048", "--set", "model.n_layer=" + std::to_string(layers), "--set",
+      job.at(small.path(), {"--set", "model.n_embd=2048", "--set", fmt::format("model.n_layer={}", layers), "--set",
                             // The budget is so large that only the disk is too small.
                             "cluster.host_memory_budget=4GiB"});
   check_refused(got, {"swap folder", "wanted", "master weights", "first moments", "second moments", "free"});
@@ -150,8 +151,8 @@ BOOST_AUTO_TEST_CASE(a_budget_that_is_too_small_is_refused_with_the_largest_unit
   check_refused(got, {"cluster.host_memory_budget", "wanted at least", "got 10000", "largest unit"});
   const auto number = got.err.substr(got.err.find("wanted at least ") + 16);
   const uint64_t least = std::stoull(number);
-  BOOST_TEST(budget(std::to_string(least)).code == 0);
-  BOOST_TEST(budget(std::to_string(least - 1)).code != 0);
+  BOOST_TEST(budget(fmt::to_string(least)).code == 0);
+  BOOST_TEST(budget(fmt::to_string(least - 1)).code != 0);
 }
 
 BOOST_AUTO_TEST_CASE(memory_that_may_not_be_locked_is_reported_once_and_the_run_continues) {

@@ -1,5 +1,7 @@
 // Tests checkpoints of runs with tensor parallelism: every command accepts them, they can be converted to other
 // programs' folders with the same number of ranks, and jobs of any tensor-parallel degree resume from either.
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -37,10 +39,10 @@ std::string job_of(const std::string& model) {
 
 /// Returns the loss of step 3 of a run that resumes from the folder `from`.
 double next_loss(const command_folder& f, const std::string& from, int tensor) {
-  const auto output = "next_of_" + from + std::to_string(tensor);
+  const auto output = fmt::format("next_of_{}{}", from, tensor);
   const auto r = check_exit(
       0, f.troupe({"train", "job.yaml", "--json", "--steps", "3", "--resume", from, "--set", "output=" + output,
-                   "--set", "checkpoint.every_steps=0", "--set", "parallel.tensor=" + std::to_string(tensor)}));
+                   "--set", "checkpoint.every_steps=0", "--set", fmt::format("parallel.tensor={}", tensor)}));
   std::istringstream lines(r.out);
   for (std::string line; std::getline(lines, line);)
     if (const auto event = json::parse(line); event.contains("step") && event["step"] == 3) return event["loss"];
@@ -65,7 +67,7 @@ void check_shown(const command_folder& f) {
   BOOST_TEST(cut > shown["tensors"].size() / 3);
   BOOST_TEST(shown["files"].size() == 4U);
   check_well(f.troupe({"checkpoint", "inspect", ours}), " of shares along dimension 1 of ");
-  check_well(f.troupe({"checkpoint", "verify", ours}), "good: " + std::to_string(shown["tensors"].size()) + " tensors");
+  check_well(f.troupe({"checkpoint", "verify", ours}), fmt::format("good: {} tensors", shown["tensors"].size()));
 }
 
 }  // namespace
@@ -104,7 +106,7 @@ BOOST_AUTO_TEST_CASE(folders_of_any_number_of_tensor_ranks_come_out_and_in) {
           const std::string folder = "ranks" + ranks;
           check_well(f.troupe({"checkpoint", "reshape", ours, folder, "--tp", ranks, "--stage", "1", "--dp", "2"}));
           BOOST_TEST(fs::exists(f.folder / folder / "global_step2" /
-                                ("mp_rank_0" + std::to_string(std::stoi(ranks) - 1) + "_model_states.pt")));
+                                fmt::format("mp_rank_0{}_model_states.pt", std::stoi(ranks) - 1)));
           check_well(f.troupe({"checkpoint", "diff", ours, folder}), ": equal");
           BOOST_TEST(next_loss(f, folder, 2) == wanted);
         }

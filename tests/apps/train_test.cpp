@@ -1,4 +1,5 @@
 // Tests `troupe train` as a user and as a script see it.
+#include <fmt/format.h>
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -293,7 +294,7 @@ BOOST_AUTO_TEST_CASE(a_terminal_sees_a_bar) {
       0, run({"/usr/bin/script", "-qec", std::string(troupe::places::troupe_binary) + " train job.yaml", "/dev/null"},
              f.folder.path()));
   for (int step = 1; step <= 6; ++step)
-    BOOST_TEST_CONTEXT("step " << step) BOOST_TEST(has(r.out, "] step " + std::to_string(step) + "/6  loss "), r.out);
+    BOOST_TEST_CONTEXT("step " << step) BOOST_TEST(has(r.out, fmt::format("] step {}/6  loss ", step)), r.out);
   for (const char* part : {"\r\033[K[", "tok/s", "MiB", "ETA "})
     BOOST_TEST_CONTEXT(part) BOOST_TEST(has(r.out, part), r.out);
 }

@@ -4,6 +4,7 @@
 // Loads and fio's reads bypass the page cache. "One file" is the work of a lane on its file, without a run around it;
 // "of a run" is session::save and session::load between the steps of a training on two ranks. All turns are listed,
 // because the speed of disks varies.
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -55,7 +56,7 @@ struct scratch {
 
 std::string name_of(uint64_t number) {
   std::string out = "t";
-  return out.append(std::to_string(number));
+  return out.append(fmt::to_string(number));
 }
 
 /// Saves the payload and returns the rate in GB/s. Pieces are staged in blocks; while some blocks are written, the next

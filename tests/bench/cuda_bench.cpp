@@ -2,6 +2,7 @@
 // which is far more than any cache. Counts the bytes that a kernel must move. Prints a table in Markdown. Usage:
 // bench_cuda [words...] prints the rows whose names contain one of the words, or all rows without words.
 #include <cuda_runtime_api.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -330,7 +331,7 @@ void add_losses(std::vector<row>& rows, device_arrays& a) {
 void add_row_sums(std::vector<row>& rows, device_arrays& a) {
   namespace cuda = kernels::cuda;
   for (const uint64_t width : {768U, 3072U})
-    rows.push_back({"column_sums of " + std::to_string(width) + ", bf16", 2, [=, &a] {
+    rows.push_back({fmt::format("column_sums of {}, bf16", width), 2, [=, &a] {
                       return cuda::column_sums(a.bf16, dtype::bf16, elements / width, width, width, a.out, dtype::bf16,
                                                nullptr);
                     }});

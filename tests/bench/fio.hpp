@@ -2,6 +2,8 @@
 // I/O.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <array>
 #include <cstdint>
 #include <cstdio>
@@ -49,10 +51,10 @@ class fio_room {
 /// Runs fio and returns its rate in GB/s; `rw` is `read` or `write`. Empty if fio fails.
 inline std::optional<double> fio_rate(const std::filesystem::path& path, const std::string& rw, unsigned depth,
                                       uint64_t bytes) {
-  const std::string command =
-      "fio --name=bench --filename='" + path.string() + "' --rw=" + rw +
-      " --bs=1M --direct=1 --ioengine=io_uring --mem=mmaphuge --iodepth=" + std::to_string(depth) +
-      " --size=" + std::to_string(bytes) + " --output-format=json 2>/dev/null";
+  const std::string command = fmt::format(
+      "fio --name=bench --filename='{}' --rw={} --bs=1M --direct=1 --ioengine=io_uring --mem=mmaphuge --iodepth={} "
+      "--size={} --output-format=json 2>/dev/null",
+      path.string(), rw, depth, bytes);
   FILE* out = ::popen(command.c_str(), "r");
   if (out == nullptr) return std::nullopt;
   std::string text;

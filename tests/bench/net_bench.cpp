@@ -2,6 +2,7 @@
 // cost. The child is a process of its own; transfers go in one direction, one after the other, as in a collective.
 //
 // Usage: bench_net [SECONDS]. Prints a line of JSON for each size. `cpu_s_per_GB`: processor seconds of both processes.
+#include <fmt/format.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -93,7 +94,7 @@ int main(int argc, char** argv) {
   if (::write(pipe[1], &port, sizeof port) != sizeof port) fail("no pipe");
   if (auto ok = mover->connect({{1, {}}}); !ok) fail(ok.error().text);
   uint64_t round = 0;
-  std::string child_stat = "/proc/" + std::to_string(child) + "/stat";
+  std::string child_stat = fmt::format("/proc/{}/stat", child);
   const auto child_seconds = [&] {
     unsigned long user = 0, system = 0;
     std::FILE* const f = std::fopen(child_stat.c_str(), "r");

@@ -4,6 +4,7 @@
 // The file is written once before; the measured writes overwrite it. Passes are timed until the last completion, as fio
 // times them. All runs are listed and the contenders take turns, because the speed of disks varies; a round's two rates
 // make a pair. DeepSpeed runs if `.peer/bin/python` exists (`make peer`); its extension needs libaio-dev.
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -166,8 +167,8 @@ std::unique_ptr<tests::coprocess> open_deepspeed(const place& where, const std::
     return nullptr;
   }
   auto peer = std::make_unique<tests::coprocess>(
-      std::vector<std::string>{python, script, where.path.string(), std::to_string(where.bytes),
-                               std::to_string(block_bytes), std::to_string(depth)},
+      std::vector<std::string>{python, script, where.path.string(), fmt::to_string(where.bytes),
+                               fmt::to_string(block_bytes), fmt::to_string(depth)},
       log);
   if (const auto said = peer->hear(); said && *said == "ready") return peer;
   std::printf("  DeepSpeed is skipped: its async_io does not start or build (libaio-dev?); its words:\n");

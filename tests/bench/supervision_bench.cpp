@@ -3,6 +3,7 @@
 // kept in memory, as long as those of four real processes.
 //
 // Usage: bench_supervision [PROCESSES [STEPS]]. Prints a line of JSON. `state_us` is without bytes and sockets.
+#include <fmt/format.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -62,7 +63,7 @@ class modelled_process {
       if (x->number == 0 || ++answers_ + 1 < processes_) return out;
       answers_ = 0;
       keep(out);
-      const std::string folder = "/saves/" + std::to_string(++steps_);
+      const std::string folder = fmt::format("/saves/{}", ++steps_);
       out.push_back({kept_save{folder, working(), steps_}});
       out.push_back({call{term_, ++number_, std::string(names_bytes, 'f')}});
       out.push_back(next_call());
@@ -75,7 +76,7 @@ class modelled_process {
   static std::string working() { return "/saves/working-0123456789abcdef"; }
   parcel next_call() { return {call{term_, ++number_, std::string(call_bytes, 'c')}}; }
   void keep(std::vector<parcel>& out) const {
-    out.push_back({kept_file{working() + "/rank-" + std::to_string(place_) + ".troupe", 1 << 20}, {memory_}});
+    out.push_back({kept_file{fmt::format("{}/rank-{}.troupe", working(), place_), 1 << 20}, {memory_}});
   }
 
   uint32_t place_, processes_;

@@ -3,6 +3,7 @@
 //   bench_swap [FOLDER [MIB [ROUNDS]]]
 // Both files are written once before, so that all writes go to existing blocks. Four requests are in flight, as windows
 // are in a step. All runs are listed; the ratio is that of the medians of write + read.
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -85,7 +86,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: bench_swap [FOLDER [MIB [ROUNDS]]]\n");
     return 2;
   }
-  const std::string name = "troupe-bench-" + std::to_string(::getpid());
+  const std::string name = fmt::format("troupe-bench-{}", ::getpid());
   const auto plain_space = space_of(folder / (name + "-plain"), bytes, false);
   const auto digest_space = space_of(folder / (name + "-digests"), bytes, true);
   const std::shared_ptr<swap_file> files[2] = {must(plain_space->create("file", bytes)),

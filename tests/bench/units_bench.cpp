@@ -4,6 +4,7 @@
 // Prints one line of JSON for each activation: the medians of a step's seconds, and the peak bytes of a rank's
 // activations. Exits with 1 if losses differ.
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 #include <torch/nn/functional/loss.h>
 #include <torch/nn/modules/activation.h>
 #include <torch/nn/modules/linear.h>
@@ -33,7 +34,7 @@ models::module_model perceptron() {
   using models::unit;
   std::vector<models::module_unit> units;
   for (int i = 0; i < layers; ++i) {
-    const std::string n = std::to_string(i);
+    const std::string n = fmt::to_string(i);
     units.push_back(unit("up " + n, torch::nn::Linear(width, inner)));
     units.push_back(unit("bend " + n, Activation()));
     units.push_back(unit("down " + n, torch::nn::Linear(inner, width)));

@@ -2,6 +2,7 @@
 // together with the processes that it has started, stops it, and lets it come back.
 #include "cluster/agent.hpp"
 
+#include <fmt/format.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -75,8 +76,10 @@ outcome run(const std::string& steps, const std::string& fate, int64_t lost_afte
   const pid_t first = ::fork();
   if (first == 0) {
     tests::unix_arrivals agents(meeting);
-    launch_options options{
-        four_ranks(lost_after_ms), troupe::places::worker, {"worker", log, steps, fate, std::to_string(lost_after_ms)}, {}};
+    launch_options options{four_ranks(lost_after_ms),
+                           troupe::places::worker,
+                           {"worker", log, steps, fate, fmt::to_string(lost_after_ms)},
+                           {}};
     options.say = [&](const std::string& line) { std::ofstream(said, std::ios::app) << line << "\n"; };
     options.agents = &agents;
     options.order.arguments = options.arguments;

@@ -1,6 +1,7 @@
 #include "cluster/kept_saves.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 
 #include <boost/test/unit_test.hpp>
 
@@ -97,7 +98,7 @@ BOOST_AUTO_TEST_CASE(files_of_saves_that_fail_one_after_the_other_do_not_pile_up
   troupe::cluster::kept_saves all;
   write_save(all, "1");
   const auto memory = troupe::cluster::own(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  for (int i = 0; i < 50; ++i) all.add("/s/failed" + std::to_string(i) + "/first", 10, {memory}, 0);
+  for (int i = 0; i < 50; ++i) all.add(fmt::format("/s/failed{}/first", i), 10, {memory}, 0);
   BOOST_TEST(memory.use_count() == 1 + static_cast<long>(begun_saves_max));
   BOOST_TEST(all.newest({0}) == "/s/1");
   write_save(all, "2");
@@ -111,8 +112,8 @@ BOOST_AUTO_TEST_CASE(files_that_belong_to_no_save_do_not_pile_up_and_take_no_sav
   troupe::cluster::kept_saves all;
   const auto memory = troupe::cluster::own(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   for (int step = 1; step <= 100; ++step) {
-    write_save(all, std::to_string(step));
-    all.add("/s/latest.writing-" + std::to_string(step), 10, {memory}, 0);
+    write_save(all, fmt::to_string(step));
+    all.add(fmt::format("/s/latest.writing-{}", step), 10, {memory}, 0);
   }
   BOOST_TEST(memory.use_count() <= 4);
   BOOST_TEST(all.newest({0, 1}) == "/s/100");

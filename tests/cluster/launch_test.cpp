@@ -2,6 +2,7 @@
 // steps (worker.cpp).
 #include "cluster/launch.hpp"
 
+#include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -45,7 +46,7 @@ outcome run(const supervised_job& job, const std::string& steps, const std::stri
   if (pid == 0) {
     launch_options options{job,
                            troupe::places::worker,
-                           {"worker", log, steps, fate, std::to_string(job.lost_after_ns / 1'000'000)},
+                           {"worker", log, steps, fate, fmt::to_string(job.lost_after_ns / 1'000'000)},
                            [](const std::string&) {},
                            {}};
     const auto code = launch(options);

@@ -1,6 +1,8 @@
 // Tests hosts without ranks: no term waits for them, and they replace a host that is lost or is to be replaced, without
 // a change of the degrees. A replaced host gets no ranks, unless it has the only copies of files of a save or there are
 // too few others.
+#include <fmt/format.h>
+
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -35,9 +37,9 @@ class job_with_a_spare {
   /// file has one.
   void save(bool with_copies = true) {
     const auto seats = s_.seats();
-    const std::string folder = "/saves/" + std::to_string(++saves_), written = folder + ".writing";
+    const std::string folder = fmt::format("/saves/{}", ++saves_), written = folder + ".writing";
     for (size_t i = 0; i < seats.size(); ++i) {
-      const kept_file f{written + "/rank" + std::to_string(i), 8};
+      const kept_file f{fmt::format("{}/rank{}", written, i), 8};
       s_.hear(seats[i].place, {f, {}}, ++now_);
       if (with_copies) s_.hear(seats[(i + 1) % seats.size()].place, {f, {}}, ++now_);
     }
@@ -107,7 +109,7 @@ class job_with_a_spare {
   void lose_link(uint32_t one, uint32_t other) {
     const auto seats = s_.seats();
     const auto fail = [&](uint32_t machine, uint32_t lost) {
-      const failed why{s_.term(), core::error_kind::peer_lost, "rank " + std::to_string(machine) + " waits", lost};
+      const failed why{s_.term(), core::error_kind::peer_lost, fmt::format("rank {} waits", machine), lost};
       s_.hear(machine, {why, {}}, ++now_);
     };
     for (const seat& s : seats)
@@ -127,7 +129,7 @@ class job_with_a_spare {
     for (auto& a : s_.take()) {
       if (const auto* x = std::get_if<say>(&a)) said_ += x->line + "\n";
       if (const auto* x = std::get_if<leave_out_agent>(&a))
-        dismissed_ = job().hosts[x->machine] + std::to_string(x->code) + ": " + x->why;
+        dismissed_ = fmt::format("{}{}: {}", job().hosts[x->machine], x->code, x->why);
       const auto* const x = std::get_if<send_to>(&a);
       if (x == nullptr) continue;
       out = out || name_of(x->what.what) == name;
@@ -215,8 +217,8 @@ BOOST_AUTO_TEST_CASE(a_link_that_is_lost_is_named_with_the_hosts_at_its_ends) {
     j.lose_link(one, other);
     const auto name = [](uint32_t m) { return std::string("process ") + "0123"[m] + " on " + "abcd"[m]; };
     const uint32_t first = std::min(one, other), third = 3 - one - other;
-    BOOST_TEST(j.said().find("the link between " + name(first) + " and " + name(one + other - first) +
-                             " was lost: rank " + std::to_string(third) + " waits\n") != std::string::npos,
+    BOOST_TEST(j.said().find(fmt::format("the link between {} and {} was lost: rank {} waits\n", name(first),
+                                         name(one + other - first), third)) != std::string::npos,
                j.said());
     BOOST_TEST(j.hosts() == "abc");
     BOOST_TEST((*j).term() == 2U);

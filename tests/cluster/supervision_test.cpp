@@ -2,6 +2,8 @@
 // any message. Every run must end, and two terms must never run at the same time.
 #include "cluster/supervision.hpp"
 
+#include <fmt/format.h>
+
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -61,7 +63,7 @@ class world {
     auto& m = members_[p];
     if (!m.alive || m.term == 0 || !m.runs || !m.leads || m.done) return;
     if (std::exchange(m.joins, false)) return m.up.push_back(between_steps{m.term, 0});
-    m.up.push_back(kept_save{std::to_string(m.steps + 1), "w", m.steps + 1});
+    m.up.push_back(kept_save{fmt::to_string(m.steps + 1), "w", m.steps + 1});
     if (++m.steps < last) return;
     m.done = true;
     m.up.push_back(leaving{0});
@@ -102,9 +104,8 @@ class world {
   [[nodiscard]] std::string before_of(uint32_t p) const {
     const run_so_far& x = members_[p].before;
     std::string out;
-    for (const auto& d : x.degrees)
-      out += (out.empty() ? "" : ",") + std::to_string(d.data) + "@" + std::to_string(d.step);
-    return out + "; " + std::to_string(x.steps) + " steps, " + std::to_string(x.steps_again) + " again";
+    for (const auto& d : x.degrees) out += fmt::format("{}{}@{}", out.empty() ? "" : ",", d.data, d.step);
+    return fmt::format("{}; {} steps, {} again", out, x.steps, x.steps_again);
   }
   [[nodiscard]] int64_t lost_ns_of(uint32_t p) const { return members_[p].before.lost_ns; }
   void digest_of(uint32_t p, std::string d) { members_[p].digest = std::move(d); }

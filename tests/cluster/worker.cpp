@@ -94,10 +94,10 @@ bool run(process& me, const term_order& term, const char* log, uint64_t steps, c
   while (step < steps || (misses_ranks(log, term.order.data) && step < steps + waiting_steps_max)) {
     if (me.is_join_wanted()) me.change(0);
     meet_fate(step + 1);
-    const auto number = me.tell(std::to_string(step + 1));
+    const auto number = me.tell(fmt::to_string(step + 1));
     if (!me.answers(number, term.order.seats.size() - 1)) return false;
     ++step;
-    me.keep_whole(std::to_string(step), "", step);
+    me.keep_whole(fmt::to_string(step), "", step);
     ::usleep(20'000);
   }
   return true;

@@ -1,5 +1,7 @@
 // Tests jobs and processes that a program creates with invalid numbers and links: each is refused with a sentence, and
 // no process is started.
+#include <fmt/format.h>
+
 #include <boost/test/unit_test.hpp>
 
 #include "cluster/launch.hpp"
@@ -35,7 +37,7 @@ BOOST_AUTO_TEST_CASE(a_process_without_a_link_or_with_no_patience_has_no_term) {
     process_setup setup;
     setup.lost_after_ns = silence_ns;
     cluster::process hasty(std::move(ends.second), setup);
-    refused(hasty.next_term(), "a limit of silence above 0 ns was wanted, got " + std::to_string(silence_ns), lost);
+    refused(hasty.next_term(), fmt::format("a limit of silence above 0 ns was wanted, got {}", silence_ns), lost);
   }
 }
 

@@ -2,6 +2,7 @@
 // and in every instance that a session creates.
 #include "compression/student_initialization.hpp"
 
+#include <fmt/format.h>
 #include <torch/nn/modules/container/modulelist.h>
 
 #include "actors/session/host_model.hpp"
@@ -36,7 +37,7 @@ models::module_model units_of(int layers, bool by_factories = false) {
   std::vector<models::module_unit> out = {unit("flatten", [](const at::Tensor& x) { return x.flatten(1); }),
                                           unit("words", nn::Linear(picture_side * picture_side, 6))};
   for (int i = 0; i < layers; ++i) {
-    const auto name = "blocks." + std::to_string(i);
+    const auto name = fmt::format("blocks.{}", i);
     const auto make = [] { return nn::Linear(6, 6); };
     out.push_back(by_factories ? unit(name, make) : unit(name, make()));
   }

@@ -92,12 +92,11 @@ std::string text_of_group(const module_group& g) {
 std::string all_groups(const compression_section& c) {
   std::string out;
   for (const auto& g : c.weights.groups)
-    out += text_of_group(g) + " " + std::to_string(g.start_bits) + " " + std::to_string(g.target_bits) + " " +
-           std::to_string(g.period) + "\n";
-  for (const auto& g : c.activations.groups) out += text_of_group(g) + " " + std::to_string(g.bits) + "\n";
+    out += fmt::format("{} {} {} {}\n", text_of_group(g), g.start_bits, g.target_bits, g.period);
+  for (const auto& g : c.activations.groups) out += fmt::format("{} {}\n", text_of_group(g), g.bits);
   for (const auto* section : {&c.sparse, &c.rows, &c.heads, &c.channels})
     for (const auto& g : section->groups) {
-      out += text_of_group(g) + " " + std::to_string(g.dense_ratio);
+      out += fmt::format("{} {:f}", text_of_group(g), g.dense_ratio);
       for (const auto& some : g.related)
         for (const auto& one : some) out += " " + quoted(one);
       out += "\n";
@@ -112,7 +111,7 @@ std::string differences(job_config a, job_config b) {
     if (row.is_list() && row.target.items(a) != row.target.items(b)) out += row.key + " has other items\n";
     const key_info* list = row.in_list() ? key_named(row.section()) : nullptr;
     for (size_t i = 0; i < (list == nullptr ? 1 : list->target.items(a)); ++i)
-      if (!same_field(row, a, b, i)) out += row.key + " of item " + std::to_string(i) + " differs\n";
+      if (!same_field(row, a, b, i)) out += fmt::format("{} of item {} differs\n", row.key, i);
   }
   if (a.model.hugging_face_json != b.model.hugging_face_json) out += "the model differs\n";
   if (all_groups(a.compression) != all_groups(b.compression)) out += "groups of compression differ\n";
@@ -139,7 +138,7 @@ std::vector<std::string> values_for(const key_info& row) {
   for (const auto name : row.choices.names) out.push_back(quoted(std::string(name)));
   const auto number = [&](double least) {
     for (const double more : {0.0, 1.0, 2.0, 7.0, 64.0, 1024.0, 8192.0 - least})
-      out.push_back(std::to_string(uint64_t(least + more)));
+      out.push_back(fmt::to_string(uint64_t(least + more)));
   };
   const double least = row.range.least.value_or(0);
   if (row.choices.or_number) number(least);

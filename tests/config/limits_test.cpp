@@ -67,7 +67,7 @@ BOOST_AUTO_TEST_CASE(very_many_values_are_refused_before_they_cost_memory) {
 BOOST_AUTO_TEST_CASE(more_than_16_mib_are_refused) {
   const std::string text = smallest + "# " + std::string(most_file_bytes, 'x');
   BOOST_TEST(in("j.yaml", text) ==
-             "j.yaml:1:1: error: wanted at most 16777216 bytes, got " + std::to_string(text.size()) + "\n");
+             fmt::format("j.yaml:1:1: error: wanted at most 16777216 bytes, got {}\n", text.size()));
 }
 
 BOOST_AUTO_TEST_CASE(more_than_100_errors_are_counted_only) {

@@ -1,6 +1,8 @@
 // Tests the configuration that results from loading a whole file.
 #include "config/load.hpp"
 
+#include <fmt/format.h>
+
 #include <boost/test/unit_test.hpp>
 #include <fstream>
 
@@ -118,9 +120,7 @@ BOOST_AUTO_TEST_CASE(integers_may_be_written_with_an_exponent) {
 BOOST_AUTO_TEST_CASE(names_with_and_without_stage3_are_the_same_key) {
   for (const char* prefix : {"", "stage3_"}) {
     BOOST_TEST_INFO_SCOPE(prefix);
-    const auto key = [&](const char* name, int value) {
-      return std::string(", ") + prefix + name + ": " + std::to_string(value);
-    };
+    const auto key = [&](const char* name, int value) { return fmt::format(", {}{}: {}", prefix, name, value); };
     const auto z =
         loaded_config(smallest_with("{stage: 3, stage3_param_persistence_threshold: 0, stage3_max_reuse_distance: 0}",
                                     "{stage: 3" + key("prefetch_bucket_size", 1) +

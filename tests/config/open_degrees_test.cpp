@@ -2,6 +2,8 @@
 // their position.
 #include "config/open_degrees.hpp"
 
+#include <fmt/format.h>
+
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -66,8 +68,7 @@ BOOST_AUTO_TEST_CASE(a_way_has_its_batch_sizes_and_the_sentence_of_the_file_that
   const auto l = loaded_from(with_parallel("parallel: {ranks: 8, pipeline: auto, data: auto}"));
   for (const auto& way : l.config.open_degrees) BOOST_TEST_CONTEXT(degrees_text(way.parallel)) {
       const auto& p = way.parallel;
-      const std::string same =
-          "parallel: {ranks: 8, pipeline: " + std::to_string(p.pipeline) + ", data: " + std::to_string(p.data) + "}";
+      const std::string same = fmt::format("parallel: {{ranks: 8, pipeline: {}, data: {}}}", p.pipeline, p.data);
       const auto alone = load_text(with_parallel(same), "j.yaml", "/base");
       BOOST_TEST(alone.has_value() == way.refusal.empty());
       if (!alone) {

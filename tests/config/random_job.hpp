@@ -2,6 +2,8 @@
 // with the keys that its type requires.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <random>
@@ -23,10 +25,10 @@ inline std::string some_value(const key_info& row, std::mt19937_64& random) {
       return random() % 2 == 0 ? "true" : "false";
     case value_type::bytes:
     case value_type::integer:
-      return std::to_string(static_cast<uint64_t>(least) + random() % (static_cast<uint64_t>(most - least) + 1));
+      return fmt::to_string(static_cast<uint64_t>(least) + random() % (static_cast<uint64_t>(most - least) + 1));
     case value_type::seconds:
     case value_type::number:
-      return std::to_string(least + (most - least) * (0.1 + 0.8 * static_cast<double>(random() % 1000) / 1000));
+      return fmt::format("{:f}", least + (most - least) * (0.1 + 0.8 * static_cast<double>(random() % 1000) / 1000));
     case value_type::dtype:
     case value_type::text:
       return row.choices.names.empty() ? "\"a \\\" \\u00e9: # {\"" : pick(row.choices.names);

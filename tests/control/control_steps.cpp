@@ -2,6 +2,8 @@
 // STEPS. Prints one JSON object: the instructions of a step on all ranks, and the seconds of each part of control's
 // work with a plan. `valgrind --tool=callgrind --collect-atstart=no --toggle-collect=count_steps` counts only the
 // steps.
+#include <fmt/format.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -29,13 +31,13 @@ std::shared_ptr<const core::model_table> table_of(uint32_t units) {
   core::model_table t;
   for (uint32_t u = 0; u < units; ++u) {
     core::unit_info x;
-    x.name = std::string("block ").append(std::to_string(u));
+    x.name = std::string("block ").append(fmt::to_string(u));
     for (const char* name : {"attention", "mlp"}) {
       core::segment_info s{name, {}, 1e6, 4096};
       for (int64_t n : {64, 64, 4096, 64}) {
         s.parameters.push_back(static_cast<uint32_t>(t.parameters.size()));
         x.parameters.push_back(s.parameters.back());
-        t.parameters.push_back({std::string("p").append(std::to_string(t.parameters.size())), {n}});
+        t.parameters.push_back({std::string("p").append(fmt::to_string(t.parameters.size())), {n}});
       }
       x.segments.push_back(std::move(s));
     }

@@ -1,5 +1,7 @@
 // Compares the cost of control, in machine instructions, with tests/control/bounds.txt. valgrind counts the
 // instructions of executors that do no work, so that neither the machine nor its load changes the result.
+#include <fmt/format.h>
+
 #include <boost/test/unit_test.hpp>
 #include <cstdio>
 #include <fstream>
@@ -69,12 +71,12 @@ double planned(int ranks) {
   const troupe::tests::scratch_folder folder;
   folder.write("corpus.txt", "text\n");
   const auto file = folder.write(
-      "job.yaml",
-      "model: {model_type: gpt2, n_layer: 12, n_embd: 768, n_head: 12, n_positions: 64, vocab_size: 50257}\n"
-      "data: {text: corpus.txt}\nparallel: {data: " +
-          std::to_string(ranks) +
-          "}\nseed: 1\nsteps: 10\ntrain_micro_batch_size_per_gpu: 1\n"
-          "optimizer: {type: AdamW, params: {lr: 1.0e-3}}\nzero_optimization: {stage: 3}\n");
+      "job.yaml", fmt::format("model: {{model_type: gpt2, n_layer: 12, n_embd: 768, n_head: 12, n_positions: 64, "
+                              "vocab_size: 50257}}\n"
+                              "data: {{text: corpus.txt}}\nparallel: {{data: {}}}\nseed: 1\nsteps: 10\n"
+                              "train_micro_batch_size_per_gpu: 1\n"
+                              "optimizer: {{type: AdamW, params: {{lr: 1.0e-3}}}}\nzero_optimization: {{stage: 3}}\n",
+                              ranks));
   const std::string command = "'" TROUPE_VALGRIND "' --tool=callgrind --callgrind-out-file=/dev/null '" +
                               (std::string(troupe::places::troupe_binary) + "' plan '") + file.string() + "' 2>&1";
   const std::unique_ptr<FILE, int (*)(FILE*)> out(::popen(command.c_str(), "r"), ::pclose);

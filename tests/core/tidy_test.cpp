@@ -27,9 +27,9 @@ const std::vector<std::string> folders = {
     "core",    "families",   "config", "device", "plan",   "telemetry",   "data", "kernels", "fabric", "storage",
     "formats", "checkpoint", "models", "job",    "actors", "compression", "apps", "cluster", "net"};
 
-std::vector<source_file> read_tree() {
+std::vector<source_file> sources_of(const std::vector<std::string>& names) {
   std::vector<source_file> out;
-  for (const auto& folder : folders)
+  for (const auto& folder : names)
     for (const auto& entry : fs::recursive_directory_iterator(fs::path(troupe::places::source_dir) / folder)) {
       const auto ending = entry.path().extension();
       if (ending != ".hpp" && ending != ".cpp" && ending != ".cu" && ending != ".cuh") continue;
@@ -42,7 +42,7 @@ std::vector<source_file> read_tree() {
 }
 
 const std::vector<source_file>& tree() {
-  static const auto all = read_tree();
+  static const auto all = sources_of(folders);
   return all;
 }
 
@@ -207,6 +207,25 @@ BOOST_AUTO_TEST_CASE(each_outside_library_is_seen_in_one_place) {
         if (starts_with_any(what, r.headers))
           BOOST_TEST(starts_with_any(f.path, r.places), f.path << " includes " << what);
     }
+}
+
+// A host may find LibTorch's headers of another version of fmt first.
+BOOST_AUTO_TEST_CASE(headers_for_hosts_do_not_include_fmt) {
+  std::map<std::string, const source_file*> by_path;
+  for (const auto& f : tree()) by_path[f.path] = &f;
+  std::set<std::string> seen;
+  const std::function<void(const std::string&)> visit = [&](const std::string& path) {
+    const auto found = by_path.find(path);
+    if (found == by_path.end() || !seen.insert(path).second) return;
+    for (const auto& line : found->second->lines) {
+      const std::string what = included(line);
+      BOOST_TEST(!what.starts_with("fmt/"), path << " includes " << what);
+      visit(what);
+    }
+  };
+  std::ifstream installed(fs::path(troupe::places::source_dir) / "cmake/public_headers.txt");
+  for (std::string header, rest; installed >> header; std::getline(installed, rest)) visit(header);
+  BOOST_TEST(seen.size() > 100U);
 }
 
 BOOST_AUTO_TEST_CASE(hands_know_no_actors) {

@@ -1,4 +1,5 @@
 // Tests processes that are killed while they save, at every operation and at any instant.
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -61,7 +62,7 @@ BOOST_AUTO_TEST_CASE(a_process_killed_at_every_named_point_leaves_the_newest_com
       const bool writes = points[n].find("write") != std::string::npos;
       const scratch_folder folder(memory_folder());
       const auto root = folder / "checkpoints";
-      const auto f = save(root, (writes ? "torn:" : "at:") + std::to_string(n));
+      const auto f = save(root, fmt::format("{}{}", writes ? "torn:" : "at:", n));
       BOOST_TEST(f.code == 128 + SIGKILL);
       check_after(f, root);
     }
@@ -78,7 +79,7 @@ BOOST_AUTO_TEST_CASE(a_process_killed_at_random_instants_leaves_the_newest_commi
     BOOST_TEST_CONTEXT("killed after " << after << " microseconds") {
       const scratch_folder folder;
       const auto root = folder / "checkpoints";
-      const auto f = save(root, "after:" + std::to_string(after));
+      const auto f = save(root, fmt::format("after:{}", after));
       BOOST_TEST((f.code == 128 + SIGKILL || f.code == 0), f.err);  // a fast process may be done before the kill
       check_after(f, root);
     }

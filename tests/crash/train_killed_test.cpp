@@ -83,7 +83,7 @@ enum class ending : uint8_t { killed, power_cut };
 void check_killed(uint64_t kills, const std::string& yaml, ending how = ending::killed) {
   const uint64_t steps = 4 * kills + 4;
   const std::string job =
-      replaced(yaml, "steps: 6", "steps: " + std::to_string(steps)) + "checkpoint: {every_steps: 1, keep_last: 2}\n";
+      replaced(yaml, "steps: 6", fmt::format("steps: {}", steps)) + "checkpoint: {every_steps: 1, keep_last: 2}\n";
   const command_folder whole(job), cut(job);
   const std::vector<std::string> train{troupe::places::troupe_binary, "train", "job.yaml", "--json"};
   const auto reference = check_exit(0, whole.troupe({"train", "job.yaml", "--json"}));
@@ -102,7 +102,7 @@ void check_killed(uint64_t kills, const std::string& yaml, ending how = ending::
     BOOST_TEST_INFO_SCOPE("round " << round);
     process p(train, cut.folder.path());
     const uint64_t draw = core::mix64(round);
-    const bool begun = p.wait_for("\"step\":" + std::to_string(std::min(steps, reached + 1 + draw % 4)) + ",");
+    const bool begun = p.wait_for(fmt::format("\"step\":{},", std::min(steps, reached + 1 + draw % 4)));
     const bool at_it = begun && p.wait_for_work(std::chrono::milliseconds(draw / 4 % 40));
     p.send(SIGKILL);
     const auto f = p.end();

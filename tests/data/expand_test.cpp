@@ -1,6 +1,7 @@
 // Tests gzip, dictzip and zstd: valid files, damaged files, and decompression bombs.
 #include "data/expand.hpp"
 
+#include <fmt/format.h>
 #include <zstd.h>
 
 #include "core/math.hpp"
@@ -17,7 +18,7 @@ namespace {
 /// Returns a text of ordinary compressibility that is longer than a block of the expansion.
 std::string prose(size_t bytes) {
   std::string out;
-  for (uint64_t i = 0; out.size() < bytes; ++i) out += std::to_string(core::mix64(i) % 100'000) + " words\n";
+  for (uint64_t i = 0; out.size() < bytes; ++i) out += fmt::format("{} words\n", core::mix64(i) % 100'000);
   out.resize(bytes);
   return out;
 }

@@ -1,6 +1,7 @@
 // Tests sources of tokens, and the sources that are refused.
 #include "data/token_stream.hpp"
 
+#include <fmt/format.h>
 #include <sys/stat.h>
 
 #include <random>
@@ -67,7 +68,7 @@ BOOST_AUTO_TEST_CASE(copies_cross_the_borders_of_files_whether_mapped_or_copied)
     for (size_t j = 0; j < text.size(); ++j)
       // Makes every byte odd, because a text contains no zeros.
       text[j] = static_cast<char>(core::mix64(whole.size() + j) | 1);
-    at.write("in/" + std::to_string(100 + i), text);
+    at.write(fmt::format("in/{}", 100 + i), text);
     whole += text;
   }
   const auto stream = opened({.path = at / "in"});
@@ -75,7 +76,7 @@ BOOST_AUTO_TEST_CASE(copies_cross_the_borders_of_files_whether_mapped_or_copied)
   std::vector<int64_t> some(60'000);
   for (const uint64_t beyond : {whole.size() - 59'999, whole.size() + 1, UINT64_MAX}) {
     BOOST_TEST_INFO_SCOPE("beyond " << beyond);
-    check_failed(stream->copy(beyond, some), "got 60000 from token " + std::to_string(beyond) + " on");
+    check_failed(stream->copy(beyond, some), fmt::format("got 60000 from token {} on", beyond));
   }
   BOOST_TEST(stream->copy(whole.size(), {}).has_value());
   for (uint64_t first = 0; first + some.size() <= whole.size(); first += 49'999) {

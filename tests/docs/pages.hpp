@@ -1,6 +1,8 @@
 // Splits the pages of the documentation into blocks of code with their marks. Other tests compile and run the blocks.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <filesystem>
 #include <map>
 #include <string>
@@ -18,7 +20,7 @@ struct block {
   std::vector<std::string> lines;
 
   [[nodiscard]] std::string text() const;
-  [[nodiscard]] std::string place() const { return page + ":" + std::to_string(line); }
+  [[nodiscard]] std::string place() const { return fmt::format("{}:{}", page, line); }
 };
 
 std::vector<std::string> lines_of(const std::filesystem::path& file);

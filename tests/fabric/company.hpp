@@ -2,6 +2,8 @@
 // seed, or each on a separate thread.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cassert>
 #include <map>
 #include <memory>
@@ -57,7 +59,7 @@ class performer {
     std::string text = "stalled";
     for (const uint64_t s : unfinished_)
       for (const uint32_t rank : communicator_->missing(s))
-        text += "; sequence " + std::to_string(s) + " waits for rank " + std::to_string(rank);
+        text += fmt::format("; sequence {} waits for rank {}", s, rank);
     finish(core::error{core::error_kind::stalled, text});
   }
 
@@ -66,7 +68,7 @@ class performer {
     while (!over() && unfinished_.size() < part_.window) {
       if (posted_ == part_.leaves_at) return finish(std::nullopt);
       if (posted_ == part_.aborts_at) {
-        const core::error why{core::error_kind::stopped, "rank " + std::to_string(communicator_->rank()) + " stops"};
+        const core::error why{core::error_kind::stopped, fmt::format("rank {} stops", communicator_->rank())};
         communicator_->abort(why);
         return finish(why);
       }

@@ -1,5 +1,7 @@
 // Tests that every difference between members' requests, and the end of any member, is reported to all members at once,
 // on every backend.
+#include <fmt/format.h>
+
 #include <boost/mpl/list.hpp>
 #include <boost/test/unit_test.hpp>
 
@@ -33,7 +35,7 @@ class company {
       for (size_t i = 0; i < operations; ++i) {
         BOOST_TEST_INFO_SCOPE("rank " << rank);
         request r;
-        r.id = {.step = 4, .communicator = 9, .sequence = i, .what = "reduce bucket " + std::to_string(i)};
+        r.id = {.step = 4, .communicator = 9, .sequence = i, .what = fmt::format("reduce bucket {}", i)};
         r.op = operation::all_reduce;
         r.pieces = pieces_;
         r.input = reinterpret_cast<const std::byte*>(memory_[rank].data());
@@ -114,7 +116,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(every_difference_between_members_is_named_to_all, 
       d.make(c, r);
       const auto ends = backend::run(c.parts_);
       check_all_failed(ends, error_kind::mismatch,
-                       {d.words, ", got ", "sequence 2", "rank " + std::to_string(odd) + " posted", "reduce bucket 2"});
+                       {d.words, ", got ", "sequence 2", fmt::format("rank {} posted", odd), "reduce bucket 2"});
     }
 }
 
@@ -167,7 +169,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_lost_member_is_named_to_all_others, backend, bac
     for (const ending& e : ends) {
       BOOST_REQUIRE(e.has_value());
       BOOST_TEST((e->kind == error_kind::peer_lost));
-      BOOST_TEST(contains(e->text, "rank " + std::to_string(lost) + " of 3 ended"), e->text);
+      BOOST_TEST(contains(e->text, fmt::format("rank {} of 3 ended", lost)), e->text);
     }
   }
 }

@@ -2,10 +2,11 @@
 // afterwards. They are computed by a slow and simple method: piece by piece, one member after the other.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <boost/test/unit_test.hpp>
 #include <cstring>
 #include <random>
-#include <string>
 #include <vector>
 
 #include "fabric/layout.hpp"
@@ -59,8 +60,7 @@ class operands {
  public:
   operands(scene s, uint64_t sequence, uint32_t seed) : scene_(std::move(s)) {
     scene_.request.pieces = scene_.pieces;
-    scene_.request.id = {
-        .step = 3, .communicator = 1, .sequence = sequence, .what = "operation " + std::to_string(seed)};
+    scene_.request.id = {.step = 3, .communicator = 1, .sequence = sequence, .what = fmt::format("operation {}", seed)};
     std::mt19937 random(seed);
     for (uint32_t rank = 0; rank < scene_.size; ++rank) {
       const fabric::extent e = fabric::extent_of(scene_.request.op, scene_.pieces, rank);

@@ -3,6 +3,8 @@
 // of this process.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -180,7 +182,7 @@ class wire_stage {
 
  private:
   void lose() {
-    const core::error why{core::error_kind::peer_lost, "process " + std::to_string(lost_) + " was lost"};
+    const core::error why{core::error_kind::peer_lost, fmt::format("process {} was lost", lost_)};
     world_.wires->lose(lost_, why);
     for (const auto& [place, group] : world_.groups) group->end(why);
   }

@@ -1,5 +1,7 @@
 #include "tests/fakes/modelled_queue.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
@@ -23,13 +25,12 @@ core::result<std::unique_ptr<modelled_queue>> modelled_queue::open(const io_queu
   for (const double odds : {disk.busy, disk.fail, disk.torn, disk.lost, disk.cut})
     if (!(odds >= 0 && odds <= 1))
       return core::fail(core::error_kind::bad_input,
-                        "modelled disk: wanted odds from 0 to 1, got " + std::to_string(odds));
+                        fmt::format("modelled disk: wanted odds from 0 to 1, got {:f}", odds));
   if (!(disk.bytes_per_second > 0) || !std::isfinite(disk.bytes_per_second) || disk.latency_ns < 0 ||
       disk.jitter_ns < 0)
-    return core::fail(core::error_kind::bad_input, "modelled disk: wanted a speed above 0 and no negative times, got " +
-                                                       std::to_string(disk.bytes_per_second) + " bytes/s, latency " +
-                                                       std::to_string(disk.latency_ns) + " ns, jitter " +
-                                                       std::to_string(disk.jitter_ns) + " ns");
+    return core::fail(core::error_kind::bad_input, fmt::format("modelled disk: wanted a speed above 0 and no negative "
+                                                               "times, got {:f} bytes/s, latency {} ns, jitter {} ns",
+                                                               disk.bytes_per_second, disk.latency_ns, disk.jitter_ns));
   return std::unique_ptr<modelled_queue>(new modelled_queue(options, disk));
 }
 

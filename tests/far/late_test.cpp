@@ -2,6 +2,8 @@
 // streams and events allow, and have other bits, or cause an error, if one of the waits between lanes is left out.
 #include "actors/hands/device_lane.hpp"
 
+#include <fmt/format.h>
+
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -147,10 +149,9 @@ std::string table_of(const small_job& job, const std::vector<row>& rows) {
     const auto before = far::counted();
     step_of(*s);
     const auto after = far::counted();
-    out += "| " + each.name + " | " + std::to_string(after.kernels + after.torch - before.kernels - before.torch) +
-           " | " + std::to_string(after.waits - before.waits) + " | " +
-           std::to_string(after.bytes_up - before.bytes_up) + " | " +
-           std::to_string(after.bytes_down - before.bytes_down) + " |\n";
+    out += fmt::format("| {} | {} | {} | {} | {} |\n", each.name,
+                       after.kernels + after.torch - before.kernels - before.torch, after.waits - before.waits,
+                       after.bytes_up - before.bytes_up, after.bytes_down - before.bytes_down);
   }
   return out;
 }

@@ -2,6 +2,8 @@
 // weights, frozen parameters, buffers and tied names, in a file with gaps.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <fstream>
 #include <numeric>
 #include <random>
@@ -42,7 +44,7 @@ class random_source {
     using formats::tensor_kind;
     const size_t parameters = 1 + random_() % 7;
     for (size_t i = 0; i < parameters; ++i) {
-      const auto name = "layer." + std::to_string(i) + (i % 2 == 0 ? ".weight" : ".bias");
+      const auto name = fmt::format("layer.{}{}", i, i % 2 == 0 ? ".weight" : ".bias");
       auto shape = drawn_shape();
       if (i == 0) shape = {2 + static_cast<int64_t>(random_() % 8), 1 + static_cast<int64_t>(random_() % 9)};
       add(name, tensor_kind::master, "", dtype::f32, shape);
@@ -52,8 +54,8 @@ class random_source {
       if (random_() % 3 == 0) source.tied.push_back({name + ".again", name});
     }
     for (size_t i = 0; i < random_() % 3; ++i) {
-      add("frozen." + std::to_string(i), tensor_kind::frozen, "", weight_type, drawn_shape());
-      source.parameter_order.push_back("frozen." + std::to_string(i));
+      add(fmt::format("frozen.{}", i), tensor_kind::frozen, "", weight_type, drawn_shape());
+      source.parameter_order.push_back(fmt::format("frozen.{}", i));
     }
     add("steps", tensor_kind::buffer, "", dtype::i64, {});
     add("mask", tensor_kind::buffer, "", dtype::boolean, {5});

@@ -2,6 +2,7 @@
 // and one that reports a violated property.
 #pragma once
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cstddef>
@@ -23,7 +24,7 @@ inline void wanted(bool holds) {
 /// Returns the folder of this process.
 inline const std::filesystem::path& fuzz_folder() {
   static const std::filesystem::path at = [] {
-    auto path = std::filesystem::temp_directory_path() / ("troupe-fuzz-" + std::to_string(::getpid()));
+    auto path = std::filesystem::temp_directory_path() / fmt::format("troupe-fuzz-{}", ::getpid());
     std::filesystem::create_directories(path);
     return path;
   }();

@@ -1,5 +1,7 @@
 // Tests whole sessions on a GPU: the bits do not depend on where states are stored, losses are near the CPU's, and
 // checkpoints load across devices.
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "tests/gpu/settings.hpp"
@@ -16,7 +18,7 @@ namespace {
 constexpr uint64_t steps = 4;
 const settings bf16 = {"bf16.enabled=true"};
 
-settings micro_batches(int n) { return {"gradient_accumulation_steps=" + std::to_string(n)}; }
+settings micro_batches(int n) { return {fmt::format("gradient_accumulation_steps={}", n)}; }
 
 /// Returns the largest allowed difference of losses and norms from the CPU's, whose products add in another order.
 double bound_of(const settings& type) { return type == bf16 ? 2e-2 : 1e-5; }

@@ -1,7 +1,7 @@
 // Defines settings that the tests on a GPU share.
 #pragma once
 
-#include <string>
+#include <fmt/format.h>
 
 #include "tests/parity/places.hpp"
 
@@ -12,6 +12,6 @@ namespace troupe::tests {
 inline const settings on_gpu = {"device=cuda", "cuda.deterministic=true"};
 inline const settings host_optimizer = {zero + "offload_optimizer.device=cpu"};
 
-inline settings data_ranks(int n) { return {"parallel.data=" + std::to_string(n)}; }
+inline settings data_ranks(int n) { return {fmt::format("parallel.data={}", n)}; }
 
 }  // namespace troupe::tests

@@ -2,6 +2,8 @@
 // is chosen, and the run's folder stores the choice.
 #include "job/degrees.hpp"
 
+#include <fmt/format.h>
+
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -95,7 +97,7 @@ BOOST_AUTO_TEST_CASE(a_budget_leaves_the_ways_that_fit_and_one_that_none_fits_is
   for (const auto& way : all.ways) needs.push_back(way.least_budget);
   const auto [least, most] = std::ranges::minmax(needs);
   BOOST_TEST_REQUIRE(least < most);
-  const auto with_budget = [](uint64_t n) { return config_of({"cluster.host_memory_budget=" + std::to_string(n)}); };
+  const auto with_budget = [](uint64_t n) { return config_of({fmt::format("cluster.host_memory_budget={}", n)}); };
   const auto tight = listed(with_budget(least));
   for (size_t i = 0; i < needs.size(); ++i) BOOST_TEST_CONTEXT(tight.ways[i].degrees) {
       BOOST_TEST(tight.ways[i].runs() == (needs[i] <= least));
@@ -104,12 +106,12 @@ BOOST_AUTO_TEST_CASE(a_budget_leaves_the_ways_that_fit_and_one_that_none_fits_is
     }
   const auto none = with_budget(least - 4);
   check_failed(job::chosen_degrees(listed(none), none), core::error_kind::bad_input,
-               "cluster.host_memory_budget: wanted at least " + std::to_string(least) + " bytes");
+               fmt::format("cluster.host_memory_budget: wanted at least {} bytes", least));
 }
 
 BOOST_AUTO_TEST_CASE(a_budget_of_passes_that_no_way_fits_is_told_the_least_that_one_does) {
   const auto with_budget = [](uint64_t n) {
-    return config_of({"compile.deepcompile=true", "compile.memory_budget=" + std::to_string(n)});
+    return config_of({"compile.deepcompile=true", fmt::format("compile.memory_budget={}", n)});
   };
   const auto none = with_budget(1000);
   const auto all = listed(none);
@@ -118,8 +120,7 @@ BOOST_AUTO_TEST_CASE(a_budget_of_passes_that_no_way_fits_is_told_the_least_that_
     BOOST_TEST(!way.runs());
     if (way.lacks_memory) least = std::min(least, way.least_budget);
   }
-  check_failed(job::chosen_degrees(all, none),
-               "compile.memory_budget: wanted at least " + std::to_string(least) + " bytes");
+  check_failed(job::chosen_degrees(all, none), fmt::format("compile.memory_budget: wanted at least {} bytes", least));
   const auto enough = with_budget(least), too_little = with_budget(least - 64);
   BOOST_TEST(job::chosen_degrees(listed(enough), enough).has_value());
   BOOST_TEST(!job::chosen_degrees(listed(too_little), too_little).has_value());

@@ -2,6 +2,8 @@
 // candidate.
 #include "job/feasible_degree.hpp"
 
+#include <fmt/format.h>
+
 #include <boost/test/unit_test.hpp>
 
 #include <optional>
@@ -37,7 +39,7 @@ config::job_config config_of(const std::string& lines) {
 std::string greatest(const std::string& lines, uint32_t ranks_left) {
   const auto got = job::greatest_feasible(config_of(lines), ranks_left);
   if (!got) BOOST_TEST((got.error().kind == core::error_kind::peer_lost));
-  return got ? std::to_string(*got) : got.error().text;
+  return got ? fmt::to_string(*got) : got.error().text;
 }
 
 std::string degrees(const std::string& all) { return "parallel: {" + all + "}\n"; }
@@ -122,9 +124,9 @@ BOOST_AUTO_TEST_CASE(a_job_at_another_degree_is_the_one_that_its_file_gives_with
       if (!cut) continue;
       const auto now = job::at_degree(six, data);
       const std::string sizes = own ? batch
-                                    : "train_batch_size: 24\ntrain_micro_batch_size_per_gpu: " +
-                                          std::to_string(now.train_micro_batch_size_per_gpu) + "\n";
-      const auto from_file = loaded(sizes + degrees("data: " + std::to_string(data) + ", pipeline: 2"));
+                                    : fmt::format("train_batch_size: 24\ntrain_micro_batch_size_per_gpu: {}\n",
+                                                  now.train_micro_batch_size_per_gpu);
+      const auto from_file = loaded(sizes + degrees(fmt::format("data: {}, pipeline: 2", data)));
       BOOST_TEST_REQUIRE(from_file.has_value(), data);
       BOOST_TEST(now.parallel.ranks() == from_file->parallel.ranks());
       BOOST_TEST(now.train_batch_size == from_file->train_batch_size);

@@ -3,6 +3,8 @@
 #include "job/pipeline.hpp"
 #include "job/step_options.hpp"
 
+#include <fmt/format.h>
+
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -94,7 +96,7 @@ BOOST_AUTO_TEST_CASE(every_named_schedule_that_trains_is_planned_at_every_zero_s
   for (const auto& schedule : plan::named_schedules()) {
     if (schedule.name == "forward_only") continue;
     for (uint32_t stage = 0; stage <= 3; ++stage) BOOST_TEST_CONTEXT(schedule.name << ", stage " << stage) {
-        const auto b = planned({"parallel.data=2", "zero_optimization.stage=" + std::to_string(stage),
+        const auto b = planned({"parallel.data=2", fmt::format("zero_optimization.stage={}", stage),
                                 "pipeline.any_order=true", "pipeline.schedule=" + std::string(schedule.name)});
         BOOST_TEST(b.pipeline.schedule == schedule.name);
         BOOST_TEST(b.pipeline.training.table.stages() == 2 * std::max(1U, schedule.chunks));
@@ -176,7 +178,7 @@ BOOST_AUTO_TEST_CASE(an_evaluation_has_several_micro_batches_in_flight_and_no_mo
     for (const char* ranks : {"2", "3"})
       for (uint32_t stage = 0; stage <= 3; ++stage) {
         const auto b = planned({"parallel.data=2", std::string("parallel.pipeline=") + ranks,
-                                "zero_optimization.stage=" + std::to_string(stage), "pipeline.any_order=true",
+                                fmt::format("zero_optimization.stage={}", stage), "pipeline.any_order=true",
                                 std::string("pipeline.schedule=") + schedule});
         const auto& o = options_of(b, plan::plan_choice::evaluate);
         BOOST_TEST(o.accumulation == 2 * b.pipeline.training.table.stages());
@@ -308,7 +310,7 @@ BOOST_AUTO_TEST_CASE(an_order_that_changes_bits_has_to_be_allowed) {
     for (const char* order : {"per_step", "per_micro_batch"})
       for (uint32_t stage = 0; stage <= 3; ++stage)
         BOOST_TEST(planned({"pipeline.schedule=" + each.string(), "pipeline.any_order=true", "parallel.data=2",
-                            std::string("gradient_order=") + order, "zero_optimization.stage=" + std::to_string(stage)})
+                            std::string("gradient_order=") + order, fmt::format("zero_optimization.stage={}", stage)})
                        .pipeline.is_cut());
 }
 

@@ -1,5 +1,7 @@
 #include "kernels/optimizer/loss_scaler.hpp"
 
+#include <fmt/format.h>
+
 #include <boost/test/unit_test.hpp>
 #include <string>
 #include <utility>
@@ -17,7 +19,7 @@ std::string walk(const loss_scale_options& options, const std::string& steps) {
   std::string out;
   for (const char c : steps) {
     state = next_loss_scale(options, state, c == 'o').value();
-    out += std::to_string(static_cast<int>(state.cur_scale)) + "," + std::to_string(state.cur_hysteresis) + " ";
+    out += fmt::format("{},{} ", static_cast<int>(state.cur_scale), state.cur_hysteresis);
   }
   return out;
 }

@@ -1,5 +1,7 @@
 // Tests public kernels with invalid numbers and memory views: each returns an error that names the expected value, and
 // writes nothing.
+#include <fmt/format.h>
+
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <limits>

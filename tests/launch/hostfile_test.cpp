@@ -1,5 +1,7 @@
 // Tests that hostfiles and filters have the same meaning as in DeepSpeed, and that arguments passed to another program
 // through a shell are not changed.
+#include <fmt/format.h>
+
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -29,7 +31,7 @@ std::string shown(const troupe::core::result<std::vector<host_slots>>& got) {
   std::string out;
   for (const auto& h : *got) {
     out += (out.empty() ? "" : " ") + h.name + ":";
-    for (const uint32_t s : h.slots) out += (out.back() == ':' ? "" : ",") + std::to_string(s);
+    for (const uint32_t s : h.slots) out += fmt::format("{}{}", out.back() == ':' ? "" : ",", s);
   }
   return out;
 }

@@ -1,5 +1,6 @@
 // Tests examples/kubernetes/job.yaml without a cluster: its parts must be consistent, and the environment of its pods
 // and the job file in it must describe one job.
+#include <fmt/format.h>
 #include <yaml-cpp/yaml.h>
 
 #include <boost/test/unit_test.hpp>
@@ -70,8 +71,8 @@ BOOST_AUTO_TEST_CASE(its_pods_make_one_job_of_its_file) {
   const auto pods = job["spec"]["completions"].as<uint32_t>();
   for (uint32_t i = 0; i < pods; ++i) {
     BOOST_TEST_INFO_SCOPE("i " << i);
-    const std::string host = name + "-" + std::to_string(i);  // Kubernetes names the pods of an indexed job in this way
-    apps::environment e{{"JOB_COMPLETION_INDEX", std::to_string(i)}, {"HOSTNAME", host}};
+    const std::string host = fmt::format("{}-{}", name, i);  // Kubernetes names the pods of an indexed job in this way
+    apps::environment e{{"JOB_COMPLETION_INDEX", fmt::to_string(i)}, {"HOSTNAME", host}};
     for (const auto& v : container["env"]) e[text(v["name"])] = text(v["value"]);
     const auto place = apps::read_launch_place(e);
     BOOST_TEST_REQUIRE((place && *place));

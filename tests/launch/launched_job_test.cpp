@@ -1,5 +1,7 @@
 // Tests that the description from a launcher and the job file are combined into one job, or into an error that says
 // which of them to change.
+#include <fmt/format.h>
+
 #include <boost/test/unit_test.hpp>
 
 #include <string>
@@ -35,7 +37,7 @@ launch_place nodes(uint32_t number, uint32_t tasks_each, uint32_t node = 0, uint
 }
 launch_place named(uint32_t number, uint32_t tasks_each, uint32_t node = 0) {
   auto p = nodes(number, tasks_each, node);
-  for (uint32_t n = 1; n <= number; ++n) p.names.push_back("n" + std::to_string(n));
+  for (uint32_t n = 1; n <= number; ++n) p.names.push_back(fmt::format("n{}", n));
   return p;
 }
 launched_job job(const launch_place& p, const std::string& more = "") {

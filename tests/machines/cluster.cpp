@@ -3,6 +3,7 @@
 // host it was and what they waited for, and continue with two ranks without restarting a process. The host is connected
 // again and rejoins. Then a run on one machine has the same degrees at the same steps without a loss: losses and norms
 // must be equal bit for bit. Usage: cluster TROUPE JOB, the program and the job file.
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -26,11 +27,11 @@ double seconds_since(std::chrono::steady_clock::time_point t) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - t).count();
 }
 
-std::string step(uint64_t number) { return "\"step\":" + std::to_string(number) + ","; }
+std::string step(uint64_t number) { return fmt::format("\"step\":{},", number); }
 
 int cluster(const std::string& troupe, const std::string& file, const hosts* network) {
   const auto began = std::chrono::steady_clock::now();
-  job_on_hosts job({troupe, file, {"steps=" + std::to_string(endless)}}, network);
+  job_on_hosts job({troupe, file, {fmt::format("steps={}", endless)}}, network);
   bool good = expect(job.first().wait_for(step(1)), "the first step");
   std::fprintf(stderr, "cluster: start to first step %.2f s\n", seconds_since(began));
   good = good && expect(job.first().wait_for(step(cut_in_step - 1)), "the steps before the cut");

@@ -51,7 +51,7 @@ class machines {
     std::string list;
     for (const auto& h : hosts) list += fmt::format("{}{{name: {}}}", list.empty() ? "" : ", ", h);
     std::vector<std::string> command{troupe::places::troupe_binary, "train",  troupe::places::cluster_job, "--steps",
-                                     std::to_string(steps),         "--quiet"};
+                                     fmt::to_string(steps),         "--quiet"};
     set_keys(command, {fmt::format("output={}", (folder_ / shared_name).string()), "telemetry.json_lines=true",
                        fmt::format("cluster.hosts=[{}]", list), fmt::format("parallel.data={}", hosts.size()),
                        "checkpoint.every_steps=5", "checkpoint.keep_last=2",

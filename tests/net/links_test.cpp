@@ -1,5 +1,6 @@
 #include "net/tls_link.hpp"
 
+#include <fmt/format.h>
 #include <sys/eventfd.h>
 
 #include <boost/test/unit_test.hpp>
@@ -58,7 +59,7 @@ BOOST_AUTO_TEST_CASE(each_end_knows_the_others_certified_name_and_introduction) 
   BOOST_TEST(of_b->introduction() == "welcome node2 who says job 7, version 2");
   BOOST_TEST(of_a->name() == "node2");
   BOOST_TEST(of_a->introduction() == "job 7, version 2");
-  BOOST_TEST(of_b->address() == "127.0.0.1:" + std::to_string(port));
+  BOOST_TEST(of_b->address() == fmt::format("127.0.0.1:{}", port));
   BOOST_TEST(of_a->address().starts_with("127.0.0.1:"));
 }
 
@@ -151,7 +152,7 @@ BOOST_AUTO_TEST_CASE(where_nobody_listens_or_no_host_is_that_is_said) {
   const auto nobody = a->connect("127.0.0.1", port, "node2", "");
   BOOST_TEST_REQUIRE(!nobody.has_value());
   BOOST_TEST((nobody.error().kind == core::error_kind::peer_lost));
-  BOOST_TEST(nobody.error().text == "127.0.0.1:" + std::to_string(port) + ": Connection refused");
+  BOOST_TEST(nobody.error().text == fmt::format("127.0.0.1:{}: Connection refused", port));
   // The name is too long to be valid, so the test asks no name server.
   const std::string longer_than_names_are = std::string(64, 'x') + ".invalid";
   check_failed(a->connect(longer_than_names_are, port, "node2", ""),

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <sys/wait.h>
 #include <boost/test/unit_test.hpp>
 #include <csignal>
@@ -78,9 +80,9 @@ BOOST_AUTO_TEST_CASE(notes_arrive_in_order_and_before_transfers_that_are_long) {
     heard.emplace_back(from == 0 ? text : "of another place");
     if (heard.size() == 200) all.set_value();
   });
-  for (int i = 0; i < 200; ++i) m[0].note(1, std::string(static_cast<size_t>(i * 20), 'n') + std::to_string(i));
+  for (int i = 0; i < 200; ++i) m[0].note(1, fmt::format("{}{}", std::string(static_cast<size_t>(i * 20), 'n'), i));
   BOOST_TEST_REQUIRE((all.get_future().wait_for(std::chrono::seconds(10)) == std::future_status::ready));
-  for (int i = 0; i < 200; ++i) BOOST_TEST_CONTEXT("i " << i) BOOST_TEST(heard[i].ends_with(std::to_string(i)));
+  for (int i = 0; i < 200; ++i) BOOST_TEST_CONTEXT("i " << i) BOOST_TEST(heard[i].ends_with(fmt::to_string(i)));
   BOOST_TEST(heard[199].size() == 199U * 20 + 3);
 }
 
@@ -120,7 +122,7 @@ BOOST_AUTO_TEST_CASE(ends_that_mean_other_numbers_of_bytes_are_both_told) {
     m[0].send(1, name, a, here.one());
     if (!receiver_first) m[1].receive(0, name, b, there.one());
     BOOST_TEST_REQUIRE((here.wait() && there.wait()));
-    const std::string which = "transfer 4." + std::to_string(name.sequence) + ".3 ";
+    const std::string which = fmt::format("transfer 4.{}.3 ", name.sequence);
     BOOST_TEST(here.error() == which + "to place 1: wanted 10 bytes on both ends, got 20 at the other end");
     BOOST_TEST(there.error() == which + "from place 0: wanted 20 bytes on both ends, got 10 at the other end");
   }
@@ -181,7 +183,7 @@ BOOST_AUTO_TEST_CASE(who_is_told_may_stop_the_mover) {
 BOOST_AUTO_TEST_CASE(a_place_that_is_lost_is_told_and_others_go_on) {
   mesh m(3);
   std::promise<std::string> lost;
-  m[0].on_lost([&](uint32_t place, const core::error& why) { lost.set_value(std::to_string(place) + " " + why.text); });
+  m[0].on_lost([&](uint32_t place, const core::error& why) { lost.set_value(fmt::format("{} {}", place, why.text)); });
   std::vector<std::byte> to(10), bytes(10);
   endings gone, ends;
   m[0].receive(1, {1, 1, 1}, to, gone.one());

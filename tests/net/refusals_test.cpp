@@ -1,4 +1,6 @@
 // Tests the error texts at both ends for each kind of refused connection.
+#include <fmt/format.h>
+
 #include <boost/test/unit_test.hpp>
 #include <condition_variable>
 #include <mutex>
@@ -55,7 +57,7 @@ std::string refusal_of(const gate& at, identity who, const std::string& wanted =
   const auto link = from->connect("127.0.0.1", at.port(), wanted, "hello");
   BOOST_TEST_REQUIRE(!link.has_value());
   BOOST_TEST((link.error().kind == core::error_kind::mismatch));
-  const std::string head = "127.0.0.1:" + std::to_string(at.port()) + ": ";
+  const std::string head = fmt::format("127.0.0.1:{}: ", at.port());
   BOOST_TEST_REQUIRE(link.error().text.starts_with(head), link.error().text);
   return link.error().text.substr(head.size());
 }

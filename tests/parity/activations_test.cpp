@@ -1,5 +1,7 @@
 // Tests offloading of recomputed units' inputs to the host or to swap files until backward: the results must not change
 // by a bit.
+#include <fmt/format.h>
+
 #include "tests/parity/run_result.hpp"
 
 BOOST_AUTO_TEST_SUITE(activations)
@@ -17,10 +19,10 @@ const settings fp32 = {};
 const settings bf16 = {"bf16.enabled=true"};
 
 settings degrees(int ranks, int accumulation) {
-  return {"parallel.data=" + std::to_string(ranks), "gradient_accumulation_steps=" + std::to_string(accumulation),
+  return {fmt::format("parallel.data={}", ranks), fmt::format("gradient_accumulation_steps={}", accumulation),
           "gradient_order=per_micro_batch"};
 }
-settings stage(int n) { return {zero + "stage=" + std::to_string(n)}; }
+settings stage(int n) { return {fmt::format("{}stage={}", zero, n)}; }
 
 uint32_t count(const plan::rank_plan& p, plan::kind k) {
   return static_cast<uint32_t>(std::count_if(p.instructions.begin(), p.instructions.end(), [k](const auto& x) {
@@ -42,7 +44,7 @@ class comparison {
   void check(const std::string& tier, uint32_t units, const settings& other) const {
     settings set = common_ + settings{"activation_checkpointing.enabled=true", "cluster.offload_activations=" + tier} +
                    folder() + other;
-    if (units > 0) set.push_back("cluster.offload_activations_units=" + std::to_string(units));
+    if (units > 0) set.push_back(fmt::format("cluster.offload_activations_units={}", units));
     BOOST_TEST_CONTEXT(text_of(set)) {
       const auto s = job_.open(set);
       check_same(result_of(*s, steps), reference_);

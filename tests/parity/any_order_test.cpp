@@ -1,6 +1,8 @@
 // Tests pipeline schedules in which stages process micro-batches out of order. Their gradient sums have another order
 // and therefore other bits than the uncut run, but the bits are equal in every run, at every ZeRO stage and in every
 // memory tier; the summands are those of the uncut run.
+#include <fmt/format.h>
+
 #include "tests/parity/run_result.hpp"
 
 BOOST_AUTO_TEST_SUITE(any_order)
@@ -34,7 +36,7 @@ const std::string folded =
     "0F0,0F1,0F2,0F3,3F0,3F1,3F2,3F3,3B0,3B1,3B2,0B1,3B3,0B3,0B0,0B2\n"
     "1F0,1F1,1F2,1F3,2F0,2F1,2F2,2F3,2B0,2B1,1B1,2B2,2B3,1B3,1B0,1B2\n";
 
-settings stage(int n) { return {zero + "stage=" + std::to_string(n)}; }
+settings stage(int n) { return {fmt::format("{}stage={}", zero, n)}; }
 
 class reordered_job : public small_job {
  public:
@@ -47,7 +49,7 @@ class reordered_job : public small_job {
 };
 
 settings job_of(int data, const std::string& order) {
-  return {"parallel.data=" + std::to_string(data), "gradient_accumulation_steps=4", "gradient_order=" + order};
+  return {fmt::format("parallel.data={}", data), "gradient_accumulation_steps=4", "gradient_order=" + order};
 }
 
 /// Checks that a schedule has the same bits at every ZeRO stage and when it is repeated, and results near those of the

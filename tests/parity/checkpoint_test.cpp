@@ -1,5 +1,7 @@
 // Checks that a run saved with one number of ranks and ZeRO stage resumes with others: tensors are equal bit for bit,
 // and at equal data degrees all later steps are too.
+#include <fmt/format.h>
+
 #include <cstdlib>
 #include <set>
 
@@ -18,8 +20,8 @@ struct place {
   int ranks, stage;
 };
 settings at(const place& p) {  // uses twelve samples a step with every number of ranks
-  return {"parallel.data=" + std::to_string(p.ranks), "zero_optimization.stage=" + std::to_string(p.stage),
-          "train_micro_batch_size_per_gpu=" + std::to_string(12 / p.ranks),
+  return {fmt::format("parallel.data={}", p.ranks), fmt::format("zero_optimization.stage={}", p.stage),
+          fmt::format("train_micro_batch_size_per_gpu={}", 12 / p.ranks),
           "zero_optimization.stage3_param_persistence_threshold=0", "zero_optimization.sub_group_size=4096"};
 }
 std::vector<place> places() {
@@ -73,7 +75,7 @@ void check_elastic(const small_job& job, const settings& common, double toleranc
   const auto all = places();
   for (size_t i = 0; i < all.size(); ++i) {
     const settings mine = common + at(all[i]);
-    const auto folder = job.folder() / ("saved-" + std::to_string(i) + std::to_string(common.size()));
+    const auto folder = job.folder() / fmt::format("saved-{}{}", i, common.size());
     auto s = job.open(mine);
     losses_of(*s, before);
     const auto saved = s->save({.root = folder});

@@ -1,6 +1,8 @@
 // Tests quantisation-aware training of weights and inputs: the run has the same bits wherever states are stored and
 // computed. Also tests techniques that begin after some updates, bit widths that decrease step by step, learned value
 // ranges, and evaluation and resuming with them.
+#include <fmt/format.h>
+
 #include "actors/session/session.hpp"
 #include "tests/crash/wanted_cases.hpp"
 #include "tests/parity/places.hpp"
@@ -92,7 +94,7 @@ BOOST_AUTO_TEST_CASE(tensor_ranks_multiply_with_what_the_uncut_model_does) {
       const int here = n++ % 2 == 0 ? 2 : 3;
       for (const int degree : {2, 3}) BOOST_TEST_CONTEXT(model << text_of(technique) << ", tensor " << degree) {
           if (degree != here && !every_degree) continue;
-          check_near(train(job, wide + technique + settings{"parallel.tensor=" + std::to_string(degree)}, steps), whole,
+          check_near(train(job, wide + technique + settings{fmt::format("parallel.tensor={}", degree)}, steps), whole,
                      1e-11);
         }
     }
@@ -174,7 +176,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_is_resumed_has_begun_what_had_begun) {
   for (const settings& set : {data_2 + quantised("4", "2", "2"), static_at_1, noisy}) {
     const auto whole = train(job, set + stage(2), 6);
     for (const uint64_t saved : {1U, 2U, 4U}) {
-      const auto folder = job.folder().path() / ("saved-" + std::to_string(saved));
+      const auto folder = job.folder().path() / fmt::format("saved-{}", saved);
       {
         const auto s = job.open(set + stage(2));
         for (uint64_t i = 0; i < saved; ++i) step_of(*s);

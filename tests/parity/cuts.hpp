@@ -2,6 +2,8 @@
 // them, their tensors, and what is saved.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <filesystem>
 #include <map>
 
@@ -39,11 +41,11 @@ struct cut {
     const int micro = data == 4 ? 1 : 2;
     return settings{"data.sequence_length=12",
                     "gradient_order=per_step",
-                    "parallel.data=" + std::to_string(data),
-                    "parallel.tensor=" + std::to_string(tensor),
+                    fmt::format("parallel.data={}", data),
+                    fmt::format("parallel.tensor={}", tensor),
                     columns,
-                    "train_micro_batch_size_per_gpu=" + std::to_string(micro),
-                    "gradient_accumulation_steps=" + std::to_string(8 / data / micro),
+                    fmt::format("train_micro_batch_size_per_gpu={}", micro),
+                    fmt::format("gradient_accumulation_steps={}", 8 / data / micro),
                     "tied_gradients=" + tied,
                     zero + "sub_group_size=4096",
                     zero + "reduce_bucket_size=8192",
@@ -57,10 +59,10 @@ struct cut {
   }
 };
 
-inline settings stage(int n) { return {zero + "stage=" + std::to_string(n)}; }
+inline settings stage(int n) { return {fmt::format("{}stage={}", zero, n)}; }
 inline settings pipeline(int ranks, const std::string& schedule, int chunks = 1) {
-  return {"parallel.pipeline=" + std::to_string(ranks), "pipeline.schedule=" + schedule,
-          "pipeline.chunks=" + std::to_string(chunks)};
+  return {fmt::format("parallel.pipeline={}", ranks), "pipeline.schedule=" + schedule,
+          fmt::format("pipeline.chunks={}", chunks)};
 }
 inline settings in_files(const small_job& job, const std::string& folder) {
   const std::string nvme = "device: nvme, nvme_path: " + (job.folder() / folder).string();

@@ -1,5 +1,7 @@
 // Tests distillation from a teacher: losses equal those of a LibTorch loop with the same terms, and the run has the
 // same bits wherever the states and the teacher are stored.
+#include <fmt/format.h>
+
 #include <filesystem>
 
 #include "actors/aten_threads.hpp"
@@ -218,7 +220,7 @@ BOOST_AUTO_TEST_CASE(a_model_begins_with_the_layers_that_are_named_and_nothing_e
     if (taken) bytes += 4 * from->numel();
   }
   BOOST_TEST_REQUIRE(said.size() == 1U);
-  BOOST_TEST(said[0].find(std::to_string(bytes) + " bytes read") != std::string::npos, said[0]);
+  BOOST_TEST(said[0].find(fmt::format("{} bytes read", bytes)) != std::string::npos, said[0]);
 }
 
 BOOST_AUTO_TEST_CASE(a_teacher_that_cannot_teach_is_refused_by_name) {

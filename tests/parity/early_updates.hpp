@@ -1,6 +1,8 @@
 // Settings of runs that update before the gradient norm is known, and what tests read of them.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -15,9 +17,9 @@ inline constexpr uint64_t steps = 12;
 
 /// Returns the settings of a job that keeps its optimizer states on the host and does not clip.
 inline settings base(int ranks, int stage, int accumulation) {
-  return {"parallel.data=" + std::to_string(ranks),
-          "zero_optimization.stage=" + std::to_string(stage),
-          "gradient_accumulation_steps=" + std::to_string(accumulation),
+  return {fmt::format("parallel.data={}", ranks),
+          fmt::format("zero_optimization.stage={}", stage),
+          fmt::format("gradient_accumulation_steps={}", accumulation),
           "zero_optimization.offload_optimizer.device=cpu",
           "zero_optimization.reduce_bucket_size=8192",
           "zero_optimization.sub_group_size=4096",

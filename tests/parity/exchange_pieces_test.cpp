@@ -1,5 +1,7 @@
 // Checks sums over tensor ranks that are exchanged in pieces of rows: losses, gradient norms and weights equal those of
 // undivided sums up to rounding, and are bit-identical over all cuts with the same number of pieces.
+#include <fmt/format.h>
+
 #include "tests/parity/run_result.hpp"
 
 BOOST_AUTO_TEST_SUITE(exchange_pieces)
@@ -16,9 +18,9 @@ const std::string grouped_llama =
     "model: {model_type: llama, num_hidden_layers: 2, hidden_size: 48, num_attention_heads: 6, num_key_value_heads: 3, "
     "intermediate_size: 50, max_position_embeddings: 24, vocab_size: 96}\n";
 
-settings pieces(int n) { return {"tensor_parallel.exchange_pieces=" + std::to_string(n)}; }
-settings ranks(int degree) { return {"parallel.tensor=" + std::to_string(degree)}; }
-settings stage(int n) { return {zero + "stage=" + std::to_string(n)}; }
+settings pieces(int n) { return {fmt::format("tensor_parallel.exchange_pieces={}", n)}; }
+settings ranks(int degree) { return {fmt::format("parallel.tensor={}", degree)}; }
+settings stage(int n) { return {fmt::format("{}stage={}", zero, n)}; }
 settings pipeline(const char* schedule) {
   return {"parallel.pipeline=2", std::string("pipeline.schedule=") + schedule};
 }

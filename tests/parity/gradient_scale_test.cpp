@@ -1,5 +1,7 @@
 // Checks that gradients are means over the global batch, however it is split into ranks, micro-batches and rows. Uses
 // fp64, so that a wrong factor exceeds the rounding errors.
+#include <fmt/format.h>
+
 #include "tests/small_job.hpp"
 
 BOOST_AUTO_TEST_SUITE(gradient_scale)
@@ -22,9 +24,9 @@ struct observed {
 };
 
 settings cut(uint64_t ranks, uint64_t micros) {
-  return {"data_types.param_dtype=fp64", "parallel.data=" + std::to_string(ranks),
-          "gradient_accumulation_steps=" + std::to_string(micros),
-          "train_micro_batch_size_per_gpu=" + std::to_string(global_rows / ranks / micros)};
+  return {"data_types.param_dtype=fp64", fmt::format("parallel.data={}", ranks),
+          fmt::format("gradient_accumulation_steps={}", micros),
+          fmt::format("train_micro_batch_size_per_gpu={}", global_rows / ranks / micros)};
 }
 
 observed observe(const small_job& job, const settings& set) {
@@ -56,7 +58,7 @@ void check_all(const small_job& job, const std::vector<settings>& all, const set
 }
 
 settings stage(int n, const std::string& order = "auto") {
-  return {"zero_optimization.stage=" + std::to_string(n), "gradient_order=" + order};
+  return {fmt::format("zero_optimization.stage={}", n), "gradient_order=" + order};
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 // Tests groups of data ranks that each hold all states: the sharding within a group changes no bit, and all replicas
 // are equal. Gradients are summed over the whole data axis, in rank order.
+#include <fmt/format.h>
+
 #include "tests/parity/run_result.hpp"
 
 BOOST_AUTO_TEST_SUITE(groups)
@@ -10,9 +12,9 @@ using namespace troupe::tests;
 namespace {
 
 const std::string zero = "zero_optimization.";
-settings stage(int n) { return {zero + "stage=" + std::to_string(n)}; }
-settings ranks(int data) { return {"parallel.data=" + std::to_string(data)}; }
-settings groups_of(int ranks) { return {"parallel.shard=" + std::to_string(ranks)}; }
+settings stage(int n) { return {fmt::format("{}stage={}", zero, n)}; }
+settings ranks(int data) { return {fmt::format("parallel.data={}", data)}; }
+settings groups_of(int ranks) { return {fmt::format("parallel.shard={}", ranks)}; }
 const settings small_pieces = {zero + "reduce_bucket_size=8192", zero + "sub_group_size=4096",
                                zero + "allgather_bucket_size=9000", zero + "stage3_param_persistence_threshold=100",
                                zero + "stage3_max_reuse_distance=0"};
@@ -118,7 +120,7 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_of_one_grouping_loads_in_another) {
   const std::vector<settings> cuts = {ranks(4) + stage(3) + groups_of(2), ranks(4) + stage(2) + groups_of(1),
                                       ranks(4) + stage(1), ranks(4) + stage(3) + groups_of(2) + bf16};
   for (size_t from = 0; from < cuts.size(); ++from) {
-    const std::string place = "saved_" + std::to_string(from);
+    const std::string place = fmt::format("saved_{}", from);
     auto saves = job.open(cuts[from]);
     for (uint64_t i = 0; i < 2; ++i) step_of(*saves);
     actors::save_request request;

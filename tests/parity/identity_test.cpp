@@ -2,6 +2,8 @@
 // The full product of settings is too large; each group runs every ZeRO stage, and the other settings in rotation, so
 // that every meaningful pair of (setting, stage) runs with both orders of summation, both model families and two data
 // types.
+#include <fmt/format.h>
+
 #include "tests/parity/run_result.hpp"
 
 BOOST_AUTO_TEST_SUITE(identity)
@@ -14,18 +16,18 @@ namespace {
 constexpr uint64_t steps = 6;
 
 const std::string zero = "zero_optimization.";
-settings stage(int n) { return {zero + "stage=" + std::to_string(n)}; }
+settings stage(int n) { return {fmt::format("{}stage={}", zero, n)}; }
 // Settings that result in at least four buckets and four sub-groups on every rank.
 const settings small_pieces = {zero + "reduce_bucket_size=8192", zero + "sub_group_size=4096"};
 const settings release_all = {zero + "stage3_param_persistence_threshold=0", zero + "stage3_max_reuse_distance=0"};
 
-settings prefetch(uint64_t elements) { return {zero + "stage3_prefetch_bucket_size=" + std::to_string(elements)}; }
+settings prefetch(uint64_t elements) { return {fmt::format("{}stage3_prefetch_bucket_size={}", zero, elements)}; }
 settings persistence(uint64_t elements) {
-  return {zero + "stage3_param_persistence_threshold=" + std::to_string(elements)};
+  return {fmt::format("{}stage3_param_persistence_threshold={}", zero, elements)};
 }
 settings overlap(bool on) { return {zero + std::string("overlap_comm=") + (on ? "true" : "false")}; }
 // Returns settings that limit the number of gathered elements, and thereby prefetching.
-settings live_at_most(uint64_t elements) { return {zero + "stage3_max_live_parameters=" + std::to_string(elements)}; }
+settings live_at_most(uint64_t elements) { return {fmt::format("{}stage3_max_live_parameters={}", zero, elements)}; }
 const settings checkpointing = {"activation_checkpointing.enabled=true"};
 
 // Settings that are added to those of a group, and the ZeRO stage to which they apply.
@@ -97,7 +99,7 @@ void check_group(const std::string& model, const settings& common, size_t first,
 }
 
 settings degrees(int ranks, int accumulation, const std::string& order) {
-  return {"parallel.data=" + std::to_string(ranks), "gradient_accumulation_steps=" + std::to_string(accumulation),
+  return {fmt::format("parallel.data={}", ranks), fmt::format("gradient_accumulation_steps={}", accumulation),
           "gradient_order=" + order};
 }
 const settings fp32 = {};

@@ -1,6 +1,8 @@
 // Tests ZenFlow: columns with large gradients are updated in every step, the others at fixed steps with their deferred
 // gradients. The bits are equal at every ZeRO stage and in every run, and no gradient is deferred longer than
 // docs/numerics.md allows.
+#include <fmt/format.h>
+
 #include "tests/parity/run_result.hpp"
 
 BOOST_AUTO_TEST_SUITE(late_updates)
@@ -13,13 +15,13 @@ namespace {
 constexpr uint64_t interval = 3, steps = 12;
 
 settings base(int ranks, int stage) {
-  return {"parallel.data=" + std::to_string(ranks), "zero_optimization.stage=" + std::to_string(stage),
+  return {fmt::format("parallel.data={}", ranks), fmt::format("zero_optimization.stage={}", stage),
           "zero_optimization.offload_optimizer.device=cpu", "zero_optimization.sub_group_size=4096"};
 }
 settings late(uint64_t warm_up = 0) {
   const std::string key = "zero_optimization.zenflow.";
   return {key + "topk_ratio=0.2", key + "select_strategy=step", key + "select_interval=6",
-          key + "update_interval=" + std::to_string(interval), key + "full_warm_up_rounds=" + std::to_string(warm_up)};
+          fmt::format("{}update_interval={}", key, interval), fmt::format("{}full_warm_up_rounds={}", key, warm_up)};
 }
 
 std::vector<std::vector<float>> weights_of(const actors::session& s) {
@@ -52,7 +54,7 @@ BOOST_AUTO_TEST_CASE(late_updates_of_shares_of_a_tensor_group_leave_the_same_bit
     for (const auto& more : {settings{}, settings{"bf16.enabled=true", "gradient_accumulation_steps=2"}}) {
       const settings common =
           late() + more +
-          settings{"parallel.tensor=" + std::to_string(degree), "gradient_order=per_step", "tied_gradients=per_use"};
+          settings{fmt::format("parallel.tensor={}", degree), "gradient_order=per_step", "tied_gradients=per_use"};
       const auto wanted = train(job, base(2, 3) + common, steps);
       BOOST_TEST(wanted.losses.front() != wanted.losses.back());
       BOOST_TEST(wanted.memory.deferred > 0U);

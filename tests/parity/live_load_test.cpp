@@ -1,5 +1,7 @@
 // Tests session::load on a session that has already trained: afterwards it has the bits of a session that is opened
 // with that checkpoint, at any ZeRO stage, precision and memory tier; and a refused load changes nothing.
+#include <fmt/format.h>
+
 #include "actors/session/state_access.hpp"
 #include "checkpoint/commit/commit.hpp"
 #include "tests/parity/run_result.hpp"
@@ -14,7 +16,7 @@ namespace {
 const std::string zero = "zero_optimization.";
 
 settings two_ranks(int stage) {
-  return {"parallel.data=2", zero + "stage=" + std::to_string(stage), zero + "sub_group_size=4096",
+  return {"parallel.data=2", fmt::format("{}stage={}", zero, stage), zero + "sub_group_size=4096",
           zero + "stage3_param_persistence_threshold=0"};
 }
 
@@ -92,7 +94,7 @@ BOOST_AUTO_TEST_CASE(a_session_that_loads_continues_with_the_bits_of_one_that_is
   all.push_back(two_ranks(1) + settings{"fp16.enabled=true", "fp16.initial_scale_power=8", "fp16.loss_scale_window=2"});
   all.push_back(two_ranks(2) + settings{"optimizer.type=Adagrad"});
   for (size_t i = 0; i < all.size(); ++i) BOOST_TEST_CONTEXT(text_of(all[i])) {
-      const auto root = job.folder() / ("saved-" + std::to_string(i));
+      const auto root = job.folder() / fmt::format("saved-{}", i);
       auto s = open(job, all[i]);
       train_on(*s.session, 2);
       const auto folder = save(*s.session, {.root = root, .client_state = R"({"mine": 1})"});
@@ -122,7 +124,7 @@ BOOST_AUTO_TEST_CASE(states_in_files_are_loaded_and_deferred_gradients_are_dropp
   for (size_t i = 0; i < std::size(pairs); ++i) BOOST_TEST_CONTEXT(text_of(pairs[i].first)) {
       auto s = open(job, pairs[i].first);
       train_on(*s.session, 3);
-      const auto root = job.folder() / ("tier-" + std::to_string(i));
+      const auto root = job.folder() / fmt::format("tier-{}", i);
       save(*s.session, {.root = root});
       train_on(*s.session, 2);
       load(*s.session, root);

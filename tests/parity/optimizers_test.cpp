@@ -1,6 +1,8 @@
 // Tests that ZeRO stages 0 to 3 are bit-identical for every optimizer: those that update element by element, LAMB,
 // whose trust ratio needs the norms of whole parameters, and Muon, which needs whole matrices. Also tests parameter
 // groups and frozen parameters.
+#include <fmt/format.h>
+
 #include "tests/parity/run_result.hpp"
 
 BOOST_AUTO_TEST_SUITE(optimizers)
@@ -17,8 +19,8 @@ const settings small_pieces = {"zero_optimization.reduce_bucket_size=8192", "zer
                                "zero_optimization.allgather_bucket_size=9000",
                                "zero_optimization.stage3_param_persistence_threshold=0",
                                "zero_optimization.stage3_max_reuse_distance=0"};
-settings stage(int n) { return {"zero_optimization.stage=" + std::to_string(n)}; }
-settings ranks(int n) { return {"parallel.data=" + std::to_string(n)}; }
+settings stage(int n) { return {fmt::format("zero_optimization.stage={}", n)}; }
+settings ranks(int n) { return {fmt::format("parallel.data={}", n)}; }
 settings optimizer(const std::string& type, const settings& more = {}) {
   return settings{"optimizer.type=" + type} + more;
 }

@@ -2,6 +2,8 @@
 // runs.
 #pragma once
 
+#include <fmt/format.h>
+
 #include "tests/host_blocks.hpp"
 #include "tests/parity/own_model.hpp"
 #include "tests/parity/run_result.hpp"
@@ -15,9 +17,9 @@ inline models::host_batch block_batch(uint64_t step, uint32_t micro, uint32_t ra
   return {out.input.remainder(block_vocabulary), out.target.remainder(block_vocabulary)};
 }
 
-inline settings ranks(int degree) { return {"parallel.tensor=" + std::to_string(degree)}; }
+inline settings ranks(int degree) { return {fmt::format("parallel.tensor={}", degree)}; }
 inline settings stage(int n) {
-  return {"zero_optimization.stage=" + std::to_string(n), "zero_optimization.reduce_bucket_size=4096",
+  return {fmt::format("zero_optimization.stage={}", n), "zero_optimization.reduce_bucket_size=4096",
           "zero_optimization.stage3_param_persistence_threshold=0", "zero_optimization.stage3_max_reuse_distance=0"};
 }
 

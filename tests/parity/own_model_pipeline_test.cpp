@@ -1,5 +1,6 @@
 // Tests a host program's modules in a pipeline: no cut, schedule or ZeRO stage changes a bit, whatever values are sent
 // between stages.
+#include <fmt/format.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/container/sequential.h>
 
@@ -19,16 +20,16 @@ namespace {
 constexpr uint64_t steps = 3;
 
 settings job_of(int data, int micros, const std::string& order) {
-  return {"parallel.data=" + std::to_string(data), "gradient_accumulation_steps=" + std::to_string(micros),
+  return {fmt::format("parallel.data={}", data), fmt::format("gradient_accumulation_steps={}", micros),
           "gradient_order=" + order, "tied_gradients=per_use"};
 }
 settings stage(int n) {
-  return {"zero_optimization.stage=" + std::to_string(n), "zero_optimization.reduce_bucket_size=4096",
+  return {fmt::format("zero_optimization.stage={}", n), "zero_optimization.reduce_bucket_size=4096",
           "zero_optimization.stage3_param_persistence_threshold=0", "zero_optimization.stage3_max_reuse_distance=0"};
 }
 settings cut(int ranks, const std::string& schedule, const std::string& first_units, int chunks = 1) {
-  return {"parallel.pipeline=" + std::to_string(ranks), "pipeline.schedule=" + schedule,
-          "pipeline.chunks=" + std::to_string(chunks), "pipeline.partition=" + first_units};
+  return {fmt::format("parallel.pipeline={}", ranks), "pipeline.schedule=" + schedule,
+          fmt::format("pipeline.chunks={}", chunks), "pipeline.partition=" + first_units};
 }
 const settings checkpointing = {"activation_checkpointing.enabled=true"};
 
@@ -185,7 +186,7 @@ BOOST_AUTO_TEST_CASE(anything_that_a_unit_gives_crosses_without_changing_a_bit) 
   std::vector<settings> cuts;
   for (int first = 1; first < 12; ++first)
     for (const char* schedule : {"1f1b", "zb_h1"})
-      cuts.push_back(cut(2, schedule, "[0," + std::to_string(first) + "]") + stage(first % 4));
+      cuts.push_back(cut(2, schedule, fmt::format("[0,{}]", first)) + stage(first % 4));
   cuts.push_back(cut(3, "1f1b", "[0,4,9]") + checkpointing);
   cuts.push_back(cut(3, "1f1b", "[0,4,9]") + checkpointing + settings{"cluster.offload_activations=cpu"});
   cuts.push_back(cut(2, "zb_v", "[0,2,5,9]", 2) + stage(3));
@@ -226,7 +227,7 @@ BOOST_AUTO_TEST_CASE(named_values_of_changing_lengths_cross_between_stages) {
   std::vector<settings> cuts;
   for (int first = 1; first < 7; ++first)
     for (const char* schedule : {"1f1b", "zb_h1"})
-      cuts.push_back(cut(2, schedule, "[0," + std::to_string(first) + "]") + stage(first % 4));
+      cuts.push_back(cut(2, schedule, fmt::format("[0,{}]", first)) + stage(first % 4));
   cuts.push_back(cut(3, "1f1b", "[0,2,4]") + checkpointing + stage(3));
   cuts.push_back(cut(3, "1f1b", "[0,1,5]") + checkpointing + settings{"cluster.offload_activations=cpu"});
   cuts.push_back(cut(2, "zb_v", "[0,2,3,5]", 2) + stage(3));
@@ -282,7 +283,7 @@ BOOST_AUTO_TEST_CASE(a_run_of_modules_saved_in_one_cut_resumes_in_any_other) {
     auto s = open_own(common + cuts[i], model);
     step_of(*s);
     step_of(*s);
-    const auto saved = s->save({.root = folder / std::to_string(i)});
+    const auto saved = s->save({.root = folder / fmt::to_string(i)});
     BOOST_TEST_REQUIRE(saved.has_value());
     const auto wanted = result_of(*s, 2);
     for (const auto& other : cuts) BOOST_TEST_CONTEXT(text_of(cuts[i]) << " to " << text_of(other)) {

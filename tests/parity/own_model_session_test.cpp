@@ -1,5 +1,7 @@
 // Tests a session with a host program's own model apart from training: evaluation, random batches, frozen parameters,
 // refusals and errors during a run.
+#include <fmt/format.h>
+
 #include "models/host/module_table.hpp"
 #include "tests/parity/own_model.hpp"
 #include "tests/parity/run_result.hpp"
@@ -112,7 +114,7 @@ BOOST_AUTO_TEST_CASE(outputs_alone_want_no_target_and_several_values_a_name) {
 }
 
 BOOST_AUTO_TEST_CASE(a_checkpoint_of_one_cut_loads_in_any_other) {
-  const auto stage = [](int n) { return settings{"zero_optimization.stage=" + std::to_string(n)}; };
+  const auto stage = [](int n) { return settings{fmt::format("zero_optimization.stage={}", n)}; };
   const settings copies = {"tied_gradients=per_use"};
   const std::vector<settings> cuts = {two_ranks + stage(2), two_ranks + stage(1) + copies, sharded + copies,
                                       stage(3) + settings{"parallel.data=4", "parallel.shard=2"} + copies,
@@ -121,7 +123,7 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_of_one_cut_loads_in_any_other) {
   for (size_t from = 0; from < cuts.size(); ++from) {
     const auto saves = open_own(cuts[from], own());
     step_of(*saves);
-    const auto saved = saves->save({.root = folder / std::to_string(from)});
+    const auto saved = saves->save({.root = folder / fmt::to_string(from)});
     BOOST_TEST_REQUIRE(saved.has_value(), (saved ? "" : saved.error().text));
     const auto wanted = plain();
     BOOST_REQUIRE(actors::copy_weights(*saves, wanted));

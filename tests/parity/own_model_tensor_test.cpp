@@ -1,5 +1,7 @@
 // Tests a host program's attention and MLP modules over tensor ranks: losses, weights and evaluation equal those of the
 // unsharded modules up to rounding, and are bit-identical at every ZeRO stage and in a pipeline.
+#include <fmt/format.h>
+
 #include "tests/parity/own_blocks.hpp"
 #include "tests/scratch_folder.hpp"
 
@@ -184,7 +186,7 @@ BOOST_AUTO_TEST_CASE(a_run_saved_over_some_tensor_ranks_resumes_over_others) {
     const settings common = {"gradient_accumulation_steps=2", "gradient_order=per_step", "tied_gradients=per_use"};
     auto s = open_own(common + cuts[i], model);
     step_of(*s);
-    const auto saved = s->save({.root = folder / std::to_string(i)});
+    const auto saved = s->save({.root = folder / fmt::to_string(i)});
     BOOST_TEST_REQUIRE(saved.has_value(), (saved ? "" : saved.error().text));
     std::vector<std::vector<float>> weights, moments;
     for (uint32_t q = 0; q < s->table().parameters.size(); ++q) {

@@ -1,6 +1,7 @@
 // Tests the training of a host program's own modules: ZeRO changes no bit of it, and it equals LibTorch's.
 #include "tests/parity/own_model.hpp"
 
+#include <fmt/format.h>
 #include <torch/optim/adamw.h>
 
 #include "tests/parity/run_result.hpp"
@@ -16,9 +17,9 @@ actors::host_model own(double dropout) {
   return {[dropout] { return make_own_model(dropout); }, &own_batch, &own_batch};
 }
 
-settings stage(int n) { return {"zero_optimization.stage=" + std::to_string(n)}; }
+settings stage(int n) { return {fmt::format("zero_optimization.stage={}", n)}; }
 settings degrees(int ranks, int micros, const std::string& order) {
-  return {"parallel.data=" + std::to_string(ranks), "gradient_accumulation_steps=" + std::to_string(micros),
+  return {fmt::format("parallel.data={}", ranks), fmt::format("gradient_accumulation_steps={}", micros),
           "gradient_order=" + order};
 }
 const settings pieces = {"zero_optimization.reduce_bucket_size=4096",

@@ -2,6 +2,8 @@
 // changed between steps, resumed in the middle of their schedule, and an embedding program's own pass.
 #include "plan/passes/pass.hpp"
 
+#include <fmt/format.h>
+
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -29,8 +31,7 @@ const std::vector<settings> jobs = {
     {"parallel.data=1", "parallel.tensor=2", "bf16.enabled=true"}};
 
 settings with(const std::string& passes, uint64_t from = 0) {
-  return {"compile.deepcompile=true",
-          "compile.schedule=[{step: " + std::to_string(from) + ", passes: " + passes + "}]"};
+  return {"compile.deepcompile=true", fmt::format("compile.schedule=[{{step: {}, passes: {}}}]", from, passes)};
 }
 
 std::string all_passes_by_name() {
@@ -127,7 +128,7 @@ BOOST_AUTO_TEST_CASE(a_budget_is_kept_to_and_the_least_is_said_of_one_that_nothi
   const auto total = [&](const actors::session& s) { return s.training_plan(0).memory.total(); };
   const auto plain = job.open(set);
   const uint64_t budget = 2 * (total(*plain) * 4 / 5);
-  const settings limited = set + settings{"compile=auto", "compile.memory_budget=" + std::to_string(budget)};
+  const settings limited = set + settings{"compile=auto", fmt::format("compile.memory_budget={}", budget)};
   const auto s = job.open(limited);
   BOOST_TEST(total(*s) <= budget / 2);
   check_same(train(job, limited, steps), train(job, set, steps));
@@ -305,7 +306,7 @@ BOOST_AUTO_TEST_CASE(as_much_of_the_optimizer_stays_in_memory_as_a_budget_leaves
                         zero + "offload_optimizer.nvme_path=" + job.folder().path().string(),
                         "cluster.swap_gradients=false"};
   const auto within = [](uint64_t bytes, const settings& what) {
-    return what + settings{"compile.memory_budget=" + std::to_string(bytes)};
+    return what + settings{fmt::format("compile.memory_budget={}", bytes)};
   };
   const settings one = {"compile.deepcompile=true", "compile.passes=[offload_optimizer]"};
   struct placed {

@@ -1,6 +1,8 @@
 // Checks that a pipeline changes no bit: with equal data degree, gradient order and rank of tied gradients, every cut
 // into stages, every schedule that processes micro-batches in order and every ZeRO stage have the results of the
 // unsharded run.
+#include <fmt/format.h>
+
 #include "tests/parity/run_result.hpp"
 
 BOOST_AUTO_TEST_SUITE(pipeline)
@@ -17,13 +19,13 @@ const settings small_pieces = {zero + "reduce_bucket_size=8192", zero + "sub_gro
                                zero + "allgather_bucket_size=9000"};
 
 settings job_of(int data, int micro_batches, const std::string& order) {
-  return {"parallel.data=" + std::to_string(data), "gradient_accumulation_steps=" + std::to_string(micro_batches),
+  return {fmt::format("parallel.data={}", data), fmt::format("gradient_accumulation_steps={}", micro_batches),
           "gradient_order=" + order};
 }
-settings stage(int n) { return {zero + "stage=" + std::to_string(n)}; }
+settings stage(int n) { return {fmt::format("{}stage={}", zero, n)}; }
 settings cut(int ranks, const std::string& schedule, int chunks = 1) {
-  return {"parallel.pipeline=" + std::to_string(ranks), "pipeline.schedule=" + schedule,
-          "pipeline.chunks=" + std::to_string(chunks)};
+  return {fmt::format("parallel.pipeline={}", ranks), "pipeline.schedule=" + schedule,
+          fmt::format("pipeline.chunks={}", chunks)};
 }
 
 void check_cuts(const std::string& model, const settings& common, const std::vector<settings>& cuts) {

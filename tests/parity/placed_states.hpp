@@ -1,6 +1,8 @@
 // The placements of states in memory tiers that tests of tiers try, and the models that they train.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <string>
 #include <string_view>
 
@@ -39,7 +41,7 @@ inline bool is_nvme(const char* device) { return std::string_view(device) == "nv
 
 /// Returns the settings of a placement, in which {folder} stands for the folder of swap files.
 inline settings set_of(const placed& p) {
-  settings out = {zero + "stage=" + std::to_string(p.stage)};
+  settings out = {fmt::format("{}stage={}", zero, p.stage)};
   if (std::string_view(p.optimizer) != "none") out.push_back(optimizer + "device=" + p.optimizer);
   if (is_nvme(p.optimizer)) out.push_back(optimizer + "nvme_path={folder}");
   if (std::string_view(p.parameters) != "none") out.push_back(param + "device=" + p.parameters);

@@ -1,6 +1,8 @@
 // Lists settings that determine where the states of a run are stored, and compares runs that differ in nothing else.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <string>
 #include <vector>
 
@@ -15,7 +17,7 @@ inline const std::string zero = "zero_optimization.";
 /// Returns the settings of a ZeRO stage, with size limits so small that a tiny model has several buckets and
 /// sub-groups.
 inline settings stage(int n) {
-  return {zero + "stage=" + std::to_string(n), zero + "stage3_param_persistence_threshold=40",
+  return {fmt::format("{}stage={}", zero, n), zero + "stage3_param_persistence_threshold=40",
           zero + "reduce_bucket_size=8192", zero + "sub_group_size=4096"};
 }
 

@@ -1,5 +1,7 @@
 // Tests training with pruned weights: the run has the same bits wherever states are stored and computed. Also tests
 // masks that begin after some updates, and runs that resume with their masks.
+#include <fmt/format.h>
+
 #include <cmath>
 #include <numeric>
 
@@ -181,7 +183,7 @@ BOOST_AUTO_TEST_CASE(snip_momentum_has_the_same_bits_wherever_states_lie_and_whe
   check_places(job, set, compression_places(), steps);
   const auto whole = train(job, set + stage(2), 6);
   for (const uint64_t saved : {1U, 2U, 4U}) {
-    const auto folder = job.folder().path() / ("snip-" + std::to_string(saved));
+    const auto folder = job.folder().path() / fmt::format("snip-{}", saved);
     {
       const auto s = job.open(set + stage(1));
       for (uint64_t i = 0; i < saved; ++i) step_of(*s);
@@ -294,7 +296,7 @@ BOOST_AUTO_TEST_CASE(trap_T10_a_run_that_resumes_anywhere_keeps_its_masks) {
                  three = {"parallel.data=3", "gradient_accumulation_steps=2"};
   const auto whole = train(job, set + two + stage(2), 6);
   for (const uint64_t saved : {1U, 2U, 4U}) {
-    const auto folder = job.folder().path() / ("saved-" + std::to_string(saved));
+    const auto folder = job.folder().path() / fmt::format("saved-{}", saved);
     {
       const auto s = job.open(set + two + stage(2));
       for (uint64_t i = 0; i < saved; ++i) step_of(*s);
@@ -321,7 +323,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_resumes_with_other_tensor_ranks_keeps_masks_and_
         snipped("1", "4", "c_fc")}) {
     const settings set = common + technique;
     const auto whole = train(job, set + stage(2), 6);
-    const auto folder = job.folder().path() / ("tensor-" + std::to_string(technique.size()));
+    const auto folder = job.folder().path() / fmt::format("tensor-{}", technique.size());
     const auto go_on = [&](const settings& degrees, const std::filesystem::path& from) {
       auto s = actors::session::open({.config = job.config(set + degrees), .resume = from});
       BOOST_TEST_REQUIRE(s.has_value());

@@ -1,6 +1,8 @@
 // Tests randomly drawn jobs: the bits always equal those of the run without a pipeline at stage 0 with the same data,
 // tensor, sequence and context degrees, gradient order, treatment of tied gradients and choice of sharded norms. `make
 // soak` draws two thousand.
+#include <fmt/format.h>
+
 #include <cstdlib>
 #include <random>
 
@@ -60,13 +62,13 @@ void draw_job(dice& d, drawn& out) {
   const std::string optimizer = d.one_of({"AdamW", "AdamW", "AdamW", "Lion", "SGD", "Lamb", "Muon"});
   out.by_element = optimizer != "Lamb" && optimizer != "Muon";
   if (d.one_in(2)) draw_sharing(d, out);
-  out.common = {"parallel.data=" + std::to_string(out.data),
+  out.common = {fmt::format("parallel.data={}", out.data),
                 "gradient_accumulation_steps=" + d.one_of({"1", "2", "3", "4", "6"}),
                 "gradient_order=" + d.one_of({"per_step", "per_micro_batch"}),
                 "tied_gradients=per_use",
                 "gradient_clipping=" + d.one_of({"0", "0.1", "1.0"}),
                 "optimizer.type=" + optimizer};
-  if (out.sharing > 1) out.common.push_back("parallel." + out.axis + "=" + std::to_string(out.sharing));
+  if (out.sharing > 1) out.common.push_back(fmt::format("parallel.{}={}", out.axis, out.sharing));
   if (out.axis == "tensor" && d.one_in(2))
     out.common.push_back("tensor_parallel.exchange_pieces=" + d.one_of({"2", "3", "5"}));
   if (optimizer != "AdamW") out.common.emplace_back("optimizer.params={lr: 1.0e-3}");
@@ -132,23 +134,23 @@ void draw_cut(dice& d, drawn& out) {
   if (folded) ranks = std::min(ranks, 3U);
   const uint64_t chunks = folded ? 2 : chunked && ranks <= 3 ? 1 + d.below(2) : 1;
   out.stages = ranks;
-  out.other.push_back("parallel.pipeline=" + std::to_string(ranks));
+  out.other.push_back(fmt::format("parallel.pipeline={}", ranks));
   if (ranks * chunks == 1) return;
-  out.other = out.other + settings{"pipeline.schedule=" + schedule, "pipeline.chunks=" + std::to_string(chunks),
+  out.other = out.other + settings{"pipeline.schedule=" + schedule, fmt::format("pipeline.chunks={}", chunks),
                                    "pipeline.partition=" + d.one_of({"best", "uniform", "parameters"})};
 }
 
 void draw_states(dice& d, const std::string& folder, drawn& out) {
   out.stage = static_cast<uint32_t>(d.below(4));
-  out.other.push_back(zero + "stage=" + std::to_string(out.stage));
+  out.other.push_back(fmt::format("{}stage={}", zero, out.stage));
   bool near = false;
   if (out.data % 2 == 0 && out.stage > 0 && d.one_in(3))
-    out.other.push_back("parallel.shard=" + std::to_string(out.data == 4 ? 1 + d.below(2) : 1));
+    out.other.push_back(fmt::format("parallel.shard={}", out.data == 4 ? 1 + d.below(2) : 1));
   else if (out.data % 2 == 0 && out.stage == 3 && (near = d.one_in(2)))
     out.other.push_back(zero + "zero_hpz_partition_size=2");
   if (d.one_in(2))
-    out.other = out.other + settings{zero + "reduce_bucket_size=" + std::to_string(1U << (8 + d.below(8))),
-                                     zero + "sub_group_size=" + std::to_string(1U << (8 + d.below(8))),
+    out.other = out.other + settings{fmt::format("{}reduce_bucket_size={}", zero, 1U << (8 + d.below(8))),
+                                     fmt::format("{}sub_group_size={}", zero, 1U << (8 + d.below(8))),
                                      zero + "stage3_param_persistence_threshold=" + d.one_of({"0", "100", "100000"}),
                                      zero + "stage3_max_reuse_distance=" + d.one_of({"0", "30000", "1000000000"}),
                                      zero + "stage3_prefetch_bucket_size=" + d.one_of({"0", "20000", "10000000"})};

@@ -1,5 +1,7 @@
 // Tests randomly drawn settings: the bits always equal those of stage 0 with default settings. `make soak` draws
 // hundreds.
+#include <fmt/format.h>
+
 #include <cstdlib>
 #include <random>
 
@@ -28,8 +30,8 @@ class dice {
   bool coin() { return below(2) == 0; }
   std::string truth() { return coin() ? "true" : "false"; }
   /// Returns 0, or a number of elements from about 2^0 to 2^18: from less than a bias to more than the whole model.
-  std::string elements() { return below(6) == 0 ? "0" : std::to_string((uint64_t{1} << below(19)) + below(100)); }
-  std::string positive() { return std::to_string((uint64_t{1} << below(19)) + below(100)); }
+  std::string elements() { return below(6) == 0 ? "0" : fmt::to_string((uint64_t{1} << below(19)) + below(100)); }
+  std::string positive() { return fmt::to_string((uint64_t{1} << below(19)) + below(100)); }
   std::string one_of(std::initializer_list<const char*> all) { return all.begin()[below(all.size())]; }
 
  private:
@@ -47,7 +49,7 @@ settings compressed(dice& d) {
   const auto add = [&](const std::string& technique, const settings& more) {
     const std::string section = "compression_training." + technique + ".";
     out.push_back(section + "shared_parameters.enabled=true");
-    out.push_back(section + "shared_parameters.schedule_offset=" + std::to_string(d.below(3)));
+    out.push_back(fmt::format("{}shared_parameters.schedule_offset={}", section, d.below(3)));
     out.push_back(section + "different_groups.all.modules=[\"" + d.one_of({"mlp", "attn", "*"}) + "\"]");
     for (const std::string& key : more) out.push_back(section + key);
   };
@@ -63,10 +65,10 @@ settings compressed(dice& d) {
 drawn draw(dice& d) {
   drawn out;
   out.model = std::vector<std::string>{tiny_gpt2, tiny_gpt2_with_dropout, tiny_llama}[d.below(3)];
-  out.common = {"parallel.data=" + std::to_string(1 + d.below(4)),
-                "gradient_accumulation_steps=" + std::to_string(1 + d.below(3)),
+  out.common = {fmt::format("parallel.data={}", 1 + d.below(4)),
+                fmt::format("gradient_accumulation_steps={}", 1 + d.below(3)),
                 "gradient_order=" + d.one_of({"per_step", "per_micro_batch"}),
-                "train_micro_batch_size_per_gpu=" + std::to_string(1 + d.below(3)),
+                fmt::format("train_micro_batch_size_per_gpu={}", 1 + d.below(3)),
                 "gradient_clipping=" + d.one_of({"0", "0.1", "1.0"})};
   switch (d.below(5)) {
     case 0:
@@ -89,7 +91,7 @@ drawn draw(dice& d) {
     out.model += "parameter_groups: [{match: '" + d.one_of({"bias|norm|ln_", "1", "attn"}) + "', " +
                  d.one_of({"trainable: false", "lr: 1.0e-3", "weight_decay: 0"}) + "}]\n";
   const std::string zero = "zero_optimization.";
-  out.other = {zero + "stage=" + std::to_string(d.below(4)),
+  out.other = {fmt::format("{}stage={}", zero, d.below(4)),
                zero + "reduce_bucket_size=" + d.positive(),
                zero + "allgather_bucket_size=" + d.positive(),
                zero + "sub_group_size=" + d.positive(),
@@ -103,7 +105,7 @@ drawn draw(dice& d) {
                "activation_checkpointing.enabled=" + d.truth()};
   if (out.other.back().ends_with("true"))
     out.other = out.other + settings{"cluster.offload_activations=" + d.one_of({"none", "cpu", "nvme"}),
-                                     "cluster.offload_activations_units=" + std::to_string(1 + d.below(8))};
+                                     fmt::format("cluster.offload_activations_units={}", 1 + d.below(8))};
   out.common = out.common + compressed(d);
   return out;
 }

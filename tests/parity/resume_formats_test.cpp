@@ -1,5 +1,7 @@
 // Tests runs that resume from other formats: DeepSpeed's checkpoint folders at any degrees, Hugging Face's weights, and
 // Troupe's own checkpoints in another precision or only in part.
+#include <fmt/format.h>
+
 #include <fstream>
 #include <map>
 
@@ -80,9 +82,9 @@ const std::string peers_model =
     "model: {model_type: gpt2, n_layer: 1, n_embd: 8, n_head: 2, n_positions: 8, vocab_size: 128, embd_pdrop: 0, "
     "attn_pdrop: 0, resid_pdrop: 0}\n";
 settings peers_job(int ranks, int stage) {
-  return {"parallel.data=" + std::to_string(ranks),
-          "zero_optimization.stage=" + std::to_string(stage),
-          "train_micro_batch_size_per_gpu=" + std::to_string(6 / ranks),
+  return {fmt::format("parallel.data={}", ranks),
+          fmt::format("zero_optimization.stage={}", stage),
+          fmt::format("train_micro_batch_size_per_gpu={}", 6 / ranks),
           "data.sequence_length=8",
           "gradient_clipping=1.0",
           "optimizer={type: AdamW, params: {lr: 3.0e-3, betas: [0.9, 0.95], weight_decay: 0.1}}",
@@ -122,10 +124,10 @@ const std::map<std::string, std::string> distributed_models{
 /// Returns settings with the optimizer of tests/peer/troupe_resumes_distributed.py, and without a learning-rate
 /// schedule.
 settings their_job(int ranks, int stage, int tensor) {
-  return {"parallel.data=" + std::to_string(ranks),
-          "parallel.tensor=" + std::to_string(tensor),
-          "zero_optimization.stage=" + std::to_string(stage),
-          "train_micro_batch_size_per_gpu=" + std::to_string(6 / ranks),
+  return {fmt::format("parallel.data={}", ranks),
+          fmt::format("parallel.tensor={}", tensor),
+          fmt::format("zero_optimization.stage={}", stage),
+          fmt::format("train_micro_batch_size_per_gpu={}", 6 / ranks),
           "data.sequence_length=8",
           "gradient_clipping=0",
           "optimizer={type: AdamW, params: {lr: 3.0e-3, betas: [0.9, 0.95], weight_decay: 0.1}}"};
@@ -180,7 +182,7 @@ BOOST_AUTO_TEST_CASE(runs_resume_from_deepspeed_folders_at_any_degrees_with_deep
     std::map<std::pair<int, int>, std::vector<double>> at_ranks;
     for (const auto& [ranks, stage, tensor] : places)
       BOOST_TEST_CONTEXT(name << " on " << ranks << " x tensor " << tensor << " ranks at stage " << stage) {
-        const auto set = peers_job(ranks, stage) + settings{"parallel.tensor=" + std::to_string(tensor)} +
+        const auto set = peers_job(ranks, stage) + settings{fmt::format("parallel.tensor={}", tensor)} +
                          (bf16 ? settings{"bf16.enabled=true"} : settings{});
         auto run = resume(job.config(set), fixtures / name);
         BOOST_TEST(run.session->steps_done() == 3U);
@@ -206,9 +208,9 @@ layers: {1: transformer.wpe., 2: transformer.h.0., 3: transformer.ln_f.}
 names: {tied_modules\.embed\.weight: transformer.wte.weight}
 )");
   const auto stages = [](int ranks, int micro_batches, const std::string& schedule) {
-    return settings{"parallel.pipeline=" + std::to_string(ranks), "pipeline.schedule=" + schedule,
-                    "gradient_accumulation_steps=" + std::to_string(micro_batches),
-                    "train_micro_batch_size_per_gpu=" + std::to_string(6 / micro_batches)};
+    return settings{fmt::format("parallel.pipeline={}", ranks), "pipeline.schedule=" + schedule,
+                    fmt::format("gradient_accumulation_steps={}", micro_batches),
+                    fmt::format("train_micro_batch_size_per_gpu={}", 6 / micro_batches)};
   };
   const auto map = job.folder() / "names.yaml";
   const std::vector<std::pair<settings, fs::path>> cuts{{peers_job(2, 1), {}},

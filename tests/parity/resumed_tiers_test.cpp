@@ -1,5 +1,7 @@
 // Checks that a run which was saved with its states in some memory tiers resumes with them in others, that states in
 // files take no memory, and that sessions at the same time have swap folders of their own.
+#include <fmt/format.h>
+
 #include "tests/parity/placed_states.hpp"
 
 BOOST_AUTO_TEST_SUITE(resumed_tiers)
@@ -25,7 +27,7 @@ void check_resumes(const settings& given, size_t every) {
   const auto reference = train(job, common + settings{zero + "stage=0"}, before + after);
   for (size_t i = 0; i < std::size(places); i += every) {
     const placed &first = places[i], &second = places[(i + 7) % std::size(places)];
-    const auto folder = job.folder() / ("saved-" + std::to_string(i));
+    const auto folder = job.folder() / fmt::format("saved-{}", i);
     BOOST_TEST_CONTEXT(text_of(common + at(first, job)) << ", then " << text_of(at(second, job))) {
       {
         const auto s = job.open(common + at(first, job));

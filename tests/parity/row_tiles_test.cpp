@@ -1,5 +1,7 @@
 // Checks that row tiles of the head (cluster.row_tile_bytes) and of MLPs (cluster.mlp_tile_bytes) change no bit of a
 // run: losses, norms, weights and moments equal those of the run without tiles.
+#include <fmt/format.h>
+
 #include "tests/parity/many_rows.hpp"
 #include "tests/parity/run_result.hpp"
 
@@ -14,18 +16,18 @@ constexpr uint64_t steps = 2;
 
 const std::string zero = "zero_optimization.";
 /// Sizes of tiles in bytes: `one` gives one panel; `two` gives two, in types of four bytes and of two.
-const std::string one = "1", two = std::to_string(2 * 2048 * 96 * 4);
+const std::string one = "1", two = fmt::to_string(2 * 2048 * 96 * 4);
 
 settings tiles(const std::string& bytes) { return {"cluster.row_tile_bytes=" + bytes}; }
 const settings mlp_tiles = {"cluster.mlp_tile_bytes=1"};
-settings stage(int n) { return {zero + "stage=" + std::to_string(n)}; }
+settings stage(int n) { return {fmt::format("{}stage={}", zero, n)}; }
 settings job_of(int data, int micro_batches, const std::string& order) {
-  return {"parallel.data=" + std::to_string(data), "gradient_accumulation_steps=" + std::to_string(micro_batches),
+  return {fmt::format("parallel.data={}", data), fmt::format("gradient_accumulation_steps={}", micro_batches),
           "gradient_order=" + order};
 }
 settings cut(int ranks, const std::string& schedule, int chunks = 1) {
-  return {"parallel.pipeline=" + std::to_string(ranks), "pipeline.schedule=" + schedule,
-          "pipeline.chunks=" + std::to_string(chunks)};
+  return {fmt::format("parallel.pipeline={}", ranks), "pipeline.schedule=" + schedule,
+          fmt::format("pipeline.chunks={}", chunks)};
 }
 const settings small_pieces = {zero + "reduce_bucket_size=8192", zero + "sub_group_size=4096"};
 const settings checkpointing = {"activation_checkpointing.enabled=true"};

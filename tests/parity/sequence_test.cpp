@@ -1,6 +1,8 @@
 // Checks that ranks of a sequence or context group, each with some tokens of every sample, train the same model as one
 // rank: losses, norms, gradients and weights are equal up to rounding, and bit-identical over all cuts with the same
 // sequence degree.
+#include <fmt/format.h>
+
 #include "tests/parity/run_result.hpp"
 
 BOOST_AUTO_TEST_SUITE(sequence)
@@ -16,9 +18,9 @@ const std::string zero = "zero_optimization.";
 
 /// Names of the mesh axes whose ranks exchange heads (sequence) or gather keys (context).
 constexpr const char* ways[] = {"sequence", "context"};
-settings ranks(const std::string& way, int degree) { return {"parallel." + way + "=" + std::to_string(degree)}; }
-settings stage(int n) { return {zero + "stage=" + std::to_string(n)}; }
-settings micros(int n) { return {"gradient_accumulation_steps=" + std::to_string(n)}; }
+settings ranks(const std::string& way, int degree) { return {fmt::format("parallel.{}={}", way, degree)}; }
+settings stage(int n) { return {fmt::format("{}stage={}", zero, n)}; }
+settings micros(int n) { return {fmt::format("gradient_accumulation_steps={}", n)}; }
 settings type_of(const std::string& type) { return {"data_types.param_dtype=" + type, "optimizer.params.eps=1.0e-5"}; }
 
 /// A model with eight query heads and two key-value heads; four ranks hold two copies of each key-value head.

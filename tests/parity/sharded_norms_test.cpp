@@ -1,6 +1,8 @@
 // Checks tensor groups that shard norms, dropout and the residual path by tokens, exchanges that overlap with the
 // weight parts of backward, and exchanges that a recompute repeats: the results equal those of the unsharded model up
 // to rounding, and are bit-identical over all other cuts.
+#include <fmt/format.h>
+
 #include "actors/session/state_access.hpp"
 #include "tests/parity/run_result.hpp"
 
@@ -15,15 +17,15 @@ constexpr uint64_t steps = 3;
 
 const std::string zero = "zero_optimization.";
 
-settings stage(int n) { return {zero + "stage=" + std::to_string(n)}; }
-settings micros(int n) { return {"gradient_accumulation_steps=" + std::to_string(n)}; }
-settings sharded(int degree) { return {"parallel.tensor=" + std::to_string(degree), "parallel.sharded_norms=true"}; }
+settings stage(int n) { return {fmt::format("{}stage={}", zero, n)}; }
+settings micros(int n) { return {fmt::format("gradient_accumulation_steps={}", n)}; }
+settings sharded(int degree) { return {fmt::format("parallel.tensor={}", degree), "parallel.sharded_norms=true"}; }
 const settings overlapped = {"tensor_parallel.tp_overlap_comm=true"};
 const settings recomputed = {"activation_checkpointing.enabled=true"};
 const settings partitioned = recomputed + settings{"activation_checkpointing.partition_activations=true"};
 
 settings pipeline(int n, const std::string& schedule) {
-  return {"parallel.pipeline=" + std::to_string(n), "pipeline.schedule=" + schedule};
+  return {fmt::format("parallel.pipeline={}", n), "pipeline.schedule=" + schedule};
 }
 
 /// A model whose heads divide unevenly at degrees 2 and 4, and whose 22 columns divide unevenly at degrees 3 and 4.

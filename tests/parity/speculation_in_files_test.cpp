@@ -1,5 +1,7 @@
 // Checks that updates of states in swap files before the gradient norm is known have the bits of updates that wait for
 // it, also if steps are skipped or clipped and undone, and in runs that decide by their last steps.
+#include <fmt/format.h>
+
 #include "job/early_updates.hpp"
 #include "tests/parity/early_updates.hpp"
 
@@ -81,8 +83,7 @@ BOOST_AUTO_TEST_CASE(a_run_with_two_places_resumes_from_its_checkpoints_in_eithe
   for (int i = 0; i < 5; ++i) {
     BOOST_TEST_INFO_SCOPE("i " << i);
     step_of(*s);
-    if (i % 2 == 0)
-      BOOST_TEST_REQUIRE(s->save({.root = job.folder() / ("two-places" + std::to_string(i))}).has_value());
+    if (i % 2 == 0) BOOST_TEST_REQUIRE(s->save({.root = job.folder() / fmt::format("two-places{}", i)}).has_value());
   }
   const auto wanted = result_of(*s, steps);
   s.reset();  // the swap folder allows only one session at a time

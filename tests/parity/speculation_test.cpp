@@ -1,5 +1,7 @@
 // Checks that optimizer updates before the gradient norm is known have the bits of updates that wait for it, also if
 // steps are skipped or clipped and undone in the middle of a run, and however the model is cut.
+#include <fmt/format.h>
+
 #include <map>
 
 #include "tests/parity/early_updates.hpp"
@@ -12,8 +14,8 @@ using namespace troupe::tests;
 namespace {
 
 settings pipeline(int ranks, const std::string& schedule, int chunks = 1) {
-  return {"parallel.pipeline=" + std::to_string(ranks), "pipeline.schedule=" + schedule,
-          "pipeline.chunks=" + std::to_string(chunks)};
+  return {fmt::format("parallel.pipeline={}", ranks), "pipeline.schedule=" + schedule,
+          fmt::format("pipeline.chunks={}", chunks)};
 }
 
 /// A job with late updates, and a clipping limit that some of its steps exceed and others do not.
@@ -93,7 +95,7 @@ BOOST_AUTO_TEST_CASE(a_run_resumes_from_a_checkpoint_in_either_order) {
   const small_job job(tiny_gpt2);
   const settings unclipped = base(2, 3, 1) + restless_fp16, plain = clipping(2, 3, 1) + restless_fp16;
   for (const auto& [set, sooner] : {std::pair{unclipped, ahead}, {plain + middle_limit(job, plain), early}}) {
-    const auto folder = job.folder() / ("saved" + std::to_string(set.size()));
+    const auto folder = job.folder() / fmt::format("saved{}", set.size());
     auto s = job.open(set + sooner);
     for (int i = 0; i < 4; ++i) step_of(*s);
     BOOST_TEST_REQUIRE(s->save({.root = folder}).has_value());
@@ -111,7 +113,7 @@ BOOST_AUTO_TEST_CASE(steps_that_clip_are_done_again_bit_for_bit_at_every_stage) 
   const settings bf16 = {"bf16.enabled=true"}, per_step = {"gradient_order=per_step"},
                  per_micro = {"gradient_order=per_micro_batch"};
   for (int stage = 0; stage <= 3; ++stage) {
-    const settings at = {"zero_optimization.stage=" + std::to_string(stage)};
+    const settings at = {fmt::format("zero_optimization.stage={}", stage)};
     check_clipped(clipping(2, 0, 1), at);
     check_clipped(clipping(2, 0, 2) + bf16 + (stage % 2 == 0 ? per_micro : per_step), at);
     check_clipped(clipping(1 + stage % 2, 0, 2) + restless_fp16 + (stage % 2 == 0 ? per_step : per_micro), at);

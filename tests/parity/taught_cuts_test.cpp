@@ -1,5 +1,7 @@
 // Tests distillation from a teacher combined with pipeline stages, learned masks and passes. The run equals the one
 // without them bit for bit or, where that is not guaranteed, closely.
+#include <fmt/format.h>
+
 #include <bit>
 
 #include "tests/parity/trained_teacher.hpp"
@@ -18,8 +20,8 @@ const settings lessons = {"distillation.terms.hidden_states=1", "distillation.te
 const settings recomputed = {"activation_checkpointing.enabled=true"};
 
 settings cut(int ranks, const std::string& schedule, int chunks = 1) {
-  return {"parallel.pipeline=" + std::to_string(ranks), "pipeline.schedule=" + schedule,
-          "pipeline.chunks=" + std::to_string(chunks)};
+  return {fmt::format("parallel.pipeline={}", ranks), "pipeline.schedule=" + schedule,
+          fmt::format("pipeline.chunks={}", chunks)};
 }
 settings pruned(const std::string& technique, const std::string& method, const std::string& modules) {
   const std::string section = "compression_training." + technique + ".";

@@ -1,5 +1,7 @@
 // Checks that ranks of a tensor group train the same model as one rank: losses, gradient norms and weights are equal up
 // to rounding, and bit-identical over all cuts with the same tensor degree.
+#include <fmt/format.h>
+
 #include <fstream>
 
 #include "actors/session/state_access.hpp"
@@ -17,9 +19,9 @@ constexpr uint64_t steps = 3;
 
 const std::string zero = "zero_optimization.";
 
-settings ranks(int degree) { return {"parallel.tensor=" + std::to_string(degree)}; }
-settings stage(int n) { return {zero + "stage=" + std::to_string(n)}; }
-settings micros(int n) { return {"gradient_accumulation_steps=" + std::to_string(n)}; }
+settings ranks(int degree) { return {fmt::format("parallel.tensor={}", degree)}; }
+settings stage(int n) { return {fmt::format("{}stage={}", zero, n)}; }
+settings micros(int n) { return {fmt::format("gradient_accumulation_steps={}", n)}; }
 
 /// Returns the bytes that this process has read so far, from files of all kinds.
 uint64_t bytes_read() {

@@ -11,6 +11,7 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/zeros_like.h>
+#include <fmt/format.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <cmath>
@@ -95,7 +96,7 @@ struct torch_loop::parts {
     return linear(mixed.transpose(1, 2).reshape({rows, columns, o.width}), name + ".c_proj");
   }
   at::Tensor block(int64_t l, at::Tensor x, states* seen) const {
-    const std::string h = "h." + std::to_string(l);
+    const std::string h = fmt::format("h.{}", l);
     x = x.add(attention(norm(x, h + ".ln_1"), h + ".attn", seen));
     return x.add(linear(at::gelu(linear(norm(x, h + ".ln_2"), h + ".mlp.c_fc"), "tanh"), h + ".mlp.c_proj"));
   }

@@ -1,6 +1,8 @@
 // Compares Troupe's sharded, accumulated and recomputed steps with a LibTorch loop over the same global batch.
 #include "tests/parity/torch_loop.hpp"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <cmath>
 
@@ -39,7 +41,7 @@ struct pair_of_runs {
 
   pair_of_runs(const settings& set, core::dtype type, uint64_t seed = 7, int64_t weight_bits = 0,
                int64_t input_bits = 0, double kept_elements = 1, double kept_rows = 1, double kept_scores = 1)
-      : ours(job.open(common + set + settings{"seed=" + std::to_string(seed)})) {
+      : ours(job.open(common + set + settings{fmt::format("seed={}", seed)})) {
     std::map<std::string, std::vector<int64_t>> shapes;
     std::map<std::string, std::vector<float>> weights;
     for (uint32_t q = 0; q < ours->table().parameters.size(); ++q) {

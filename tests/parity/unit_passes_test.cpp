@@ -1,5 +1,6 @@
 // Checks that passes over a host program's units preserve losses, norms, weights and moments for every cut of the run.
 // An embedding program's own pass is ordered by its contract, reported in the log, and refused with an error text.
+#include <fmt/format.h>
 #include <torch/nn/modules/activation.h>
 #include <torch/nn/modules/container/sequential.h>
 
@@ -45,7 +46,7 @@ actors::host_model cut_pairs() {
           &own_batch, &own_batch};
 }
 
-settings stage(int n) { return {"zero_optimization.stage=" + std::to_string(n)}; }
+settings stage(int n) { return {fmt::format("zero_optimization.stage={}", n)}; }
 
 void check_both(const settings& set, const actors::host_model& model = pairs(), size_t units = 8) {
   BOOST_TEST_CONTEXT(text_of(set)) {
@@ -130,7 +131,7 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_is_loaded_with_and_without_it) {
     const settings before = first ? fused : settings{}, after = first ? settings{} : fused;
     auto a = open_own(stage(3) + before, pairs());
     (void)result_of(*a, steps);
-    const auto saved = a->save({.root = folder.path() / std::to_string(first)});
+    const auto saved = a->save({.root = folder.path() / fmt::to_string(first)});
     BOOST_TEST_REQUIRE(saved.has_value(), (saved ? "" : saved.error().text));
     const auto b = actors::session::open(
         {.config = own_config(stage(1) + after), .resume = *saved, .model = actors::own_model(pairs())});

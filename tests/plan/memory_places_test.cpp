@@ -2,6 +2,8 @@
 // limits only its own memory.
 #include "plan/memory_places.hpp"
 
+#include <fmt/format.h>
+
 #include "plan/check/check.hpp"
 #include "plan/choose/fit.hpp"
 #include "plan/show/render.hpp"
@@ -64,7 +66,7 @@ BOOST_AUTO_TEST_CASE(a_plan_beyond_the_limit_of_the_device_is_refused_with_its_l
   const auto proved = check(plans_of(table, o));
   BOOST_REQUIRE(!proved.has_value());
   for (const std::string& part :
-       {std::to_string(needed) + " bytes", std::to_string(needed - 1) + " bytes",
+       {fmt::format("{} bytes", needed), fmt::format("{} bytes", needed - 1),
         std::string("share of the device's memory limit"), std::string("gathered parameters")})
     BOOST_TEST(proved.error().text.find(part) != std::string::npos, proved.error().text << " does not say " << part);
   const auto text = memory_summary(predict(plans_of(table, o), {}));

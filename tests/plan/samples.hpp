@@ -1,6 +1,8 @@
 // Provides sample models as tables, and plans of all their ranks, for tests of plans.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cstdint>
@@ -48,7 +50,7 @@ class table_writer {
   shared_table done() { return std::make_shared<const core::model_table>(std::move(table_)); }
 
  private:
-  static std::string numbered(const char* what, size_t n) { return std::string(what).append(std::to_string(n)); }
+  static std::string numbered(const char* what, size_t n) { return std::string(what).append(fmt::to_string(n)); }
 
   core::model_table table_;
 };

@@ -1,6 +1,8 @@
 // Holds the result of a simulated training job, on one machine or on several.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -23,11 +25,11 @@ struct job_result {
 /// cause.
 inline std::string fault_of(const job_result& r, uint64_t steps, bool is_named) {
   if (!r.wrong.empty()) return r.wrong + "\n" + r.said;
-  if (!r.code) return "it does not end; " + std::to_string(r.steps_done) + " steps, " + r.said;
+  if (!r.code) return fmt::format("it does not end; {} steps, {}", r.steps_done, r.said);
   if (*r.code == 0 && r.steps_done != steps)
-    return "it ended well after " + std::to_string(r.steps_done) + " of " + std::to_string(steps) + " steps";
+    return fmt::format("it ended well after {} of {} steps", r.steps_done, steps);
   if (*r.code > 1 || (*r.code == 1 && !is_named))
-    return "it ended with " + std::to_string(*r.code) + ": " + r.said + r.cause;
+    return fmt::format("it ended with {}: {}{}", *r.code, r.said, r.cause);
   return {};
 }
 

@@ -1,4 +1,6 @@
 // Chooses the faults of a simulated job on several machines at random from a seed, and describes them in text.
+#include <fmt/format.h>
+
 #include <random>
 
 #include "tests/sim/machines_world.hpp"
@@ -26,9 +28,8 @@ constexpr std::string_view trouble_names[num_machine_troubles] = {"partition",
 std::string_view name_of(machine_trouble kind) { return trouble_names[static_cast<size_t>(kind)]; }
 
 std::string machine_event::describe() const {
-  return std::string(name_of(kind)) + " at machine " + std::to_string(machine) + ", process " + std::to_string(place) +
-         " after " + std::to_string(after_messages) + " messages, for " + std::to_string(duration_ns / 1'000'000) +
-         " ms";
+  return fmt::format("{} at machine {}, process {} after {} messages, for {} ms", name_of(kind), machine, place,
+                     after_messages, duration_ns / 1'000'000);
 }
 
 machines_scenario machines_scenario_of(uint64_t seed) {

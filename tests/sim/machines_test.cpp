@@ -4,6 +4,8 @@
 // short network cut must not repeat a step.
 #include "tests/sim/machines_world.hpp"
 
+#include <fmt/format.h>
+
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -21,9 +23,9 @@ using namespace troupe::actors;
 namespace {
 
 std::string describe(const machines_scenario& s) {
-  std::string out = "seed " + std::to_string(s.seed) + ", places on machines";
-  for (const uint32_t m : s.machines) out += " " + std::to_string(m);
-  out += ", " + std::to_string(s.ranks_each) + " ranks each, " + std::to_string(s.steps) + " steps";
+  std::string out = fmt::format("seed {}, places on machines", s.seed);
+  for (const uint32_t m : s.machines) out += fmt::format(" {}", m);
+  out += fmt::format(", {} ranks each, {} steps", s.ranks_each, s.steps);
   for (const auto& e : s.all) out += "; " + e.describe();
   return out;
 }

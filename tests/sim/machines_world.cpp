@@ -1,5 +1,7 @@
 #include "tests/sim/machines_world.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <random>
 #include <utility>
@@ -203,8 +205,7 @@ class world {
   }
   /// Reports a violation if the supervisor kills a process of a machine that has had no fault.
   void is_ended_by_the_system(uint32_t machine) {
-    if (!machines_[machine].was_struck)
-      watch_.fail("machine " + std::to_string(machine) + " was healthy, and is ended");
+    if (!machines_[machine].was_struck) watch_.fail(fmt::format("machine {} was healthy, and is ended", machine));
   }
 
   void launch() {

@@ -3,6 +3,8 @@
 // run at the same time, and no collective may have members of two terms.
 #include "tests/sim/processes_world.hpp"
 
+#include <fmt/format.h>
+
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -20,8 +22,8 @@ using namespace troupe::actors;
 namespace {
 
 std::string describe(const processes_scenario& s) {
-  std::string out = "seed " + std::to_string(s.seed) + ", " + std::to_string(s.processes) + " processes of " +
-                    std::to_string(s.ranks_each) + " ranks, " + std::to_string(s.spares) + " spares";
+  std::string out =
+      fmt::format("seed {}, {} processes of {} ranks, {} spares", s.seed, s.processes, s.ranks_each, s.spares);
   for (const auto& t : s.all) out += "; " + t.describe();
   return out;
 }

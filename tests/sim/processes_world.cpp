@@ -1,5 +1,7 @@
 #include "tests/sim/processes_world.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <random>
 #include <utility>
@@ -297,8 +299,8 @@ class world {
 std::string_view name_of(trouble_kind kind) { return trouble_names[static_cast<size_t>(kind)]; }
 
 std::string trouble::describe() const {
-  return std::string(name_of(kind)) + " at process " + std::to_string(place) + " after " +
-         std::to_string(after_messages) + " messages, for " + std::to_string(duration_ns / ms) + " ms";
+  return fmt::format("{} at process {} after {} messages, for {} ms", name_of(kind), place, after_messages,
+                     duration_ns / ms);
 }
 
 processes_scenario processes_scenario_of(uint64_t seed) {

@@ -1,5 +1,7 @@
 #include "tests/sim/replay.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <functional>
 #include <optional>
@@ -105,8 +107,7 @@ class replayer {
   }
   [[nodiscard]] std::string name(const instruction_place& x) const {
     if (x.id == none) return "nobody";
-    return "rank " + std::to_string(x.rank) + ": " + plans_[x.rank]->describe(x.id) + " (instruction " +
-           std::to_string(x.id) + ")";
+    return fmt::format("rank {}: {} (instruction {})", x.rank, plans_[x.rank]->describe(x.id), x.id);
   }
   tl::unexpected<core::error> wrong(const instruction_place& x, const std::string& what) const {
     return core::fail(core::error_kind::bug, name(x) + " " + what);

@@ -1,6 +1,8 @@
 // Checks the invariants of a job of several simulated processes whenever its state changes. Owns the first violation.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <set>
@@ -30,18 +32,17 @@ class run_watch {
   void uses_term(const life& who) {
     for (const auto& l : lives_)
       if (l->alive && l->term != 0 && l->term != who.term && !is_out_of_reach(*l, who))
-        fail("process " + std::to_string(who.place) + " begins term " + std::to_string(who.term) + " while process " +
-             std::to_string(l->place) + " is in term " + std::to_string(l->term));
+        fail(fmt::format("process {} begins term {} while process {} is in term {}", who.place, who.term, l->place,
+                         l->term));
   }
   /// Records that a rank of `who` arrives at a collective of `term`. Fails if the process has no run of that term, or
   /// if ranks of another term, in reach of this process, have a run.
   void meets(uint64_t term, const life& who) {
     if (who.term != term || !who.has_a_run)
-      fail("process " + std::to_string(who.place) + ", in term " + std::to_string(who.term) +
-           ", takes part in a collective of term " + std::to_string(term));
+      fail(fmt::format("process {}, in term {}, takes part in a collective of term {}", who.place, who.term, term));
     for (const auto& l : lives_)
       if (l->alive && l->has_a_run && l->term != term && !is_out_of_reach(*l, who) && !is_out_of_reach(who, *l))
-        fail("ranks of terms " + std::to_string(term) + " and " + std::to_string(l->term) + " are at work");
+        fail(fmt::format("ranks of terms {} and {} are at work", term, l->term));
   }
   /// has_file() records that process `place` has the file `path` of the save from which the term continues;
   /// wants_file() records that another process expects the file there.
@@ -51,8 +52,8 @@ class run_watch {
   void has_all_files(uint64_t term) {
     for (const auto& w : wanted_)
       if (std::get<0>(w) == term && !files_.contains(w))
-        fail("term " + std::to_string(term) + ": " + std::get<1>(w) + " is said to lie at process " +
-             std::to_string(std::get<2>(w)) + ", which has it not");
+        fail(fmt::format("term {}: {} is said to lie at process {}, which has it not", term, std::get<1>(w),
+                         std::get<2>(w)));
   }
   /// Records that the leader of a term continues at `step`. The step must be close to the last completed one, unless
   /// all processes of that step have ended: their saves in memory may be lost with them, and the run resumes from the
@@ -60,13 +61,13 @@ class run_watch {
   void continues_at(uint64_t step) {
     const bool someone_stayed = std::ranges::any_of(who_did_, [](const auto& l) { return l->alive; });
     if (step > done_ || (!may_lose_words_ && someone_stayed && step + steps_again_max < done_))
-      fail("a term continues at step " + std::to_string(step) + " where " + std::to_string(done_) + " were done");
+      fail(fmt::format("a term continues at step {} where {} were done", step, done_));
     again_ += done_ - std::min(done_, step);
     at_ = step;
     ++terms_;
   }
   void has_done(uint64_t step) {
-    if (step != at_ + 1) fail("step " + std::to_string(step) + " follows step " + std::to_string(at_));
+    if (step != at_ + 1) fail(fmt::format("step {} follows step {}", step, at_));
     at_ = step;
     done_ = std::max(done_, step);
     who_did_ = lives_;

@@ -1,5 +1,7 @@
 #include "tests/sim/simulated_process.hpp"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "actors/supervisor.hpp"
@@ -16,7 +18,7 @@ constexpr uint32_t boards_offer = 0, first_bell_offer = 1;
 /// Returns a descriptor that represents memory or an event; the simulation only tracks which process holds it.
 cluster::shared_descriptor thing() { return cluster::own(-1); }
 
-std::string folder_of(uint64_t step) { return "/saves/step" + std::to_string(step); }
+std::string folder_of(uint64_t step) { return fmt::format("/saves/step{}", step); }
 uint64_t step_of(const std::string& folder) { return folder.empty() ? 0 : std::stoull(folder.substr(11)); }
 
 /// Name of the file of a save that stores the number of its writers: its size modulo `sizes_of_a_term` is the number of
@@ -125,7 +127,7 @@ void simulated_process::close_connections() {
 
 void simulated_process::lose_peer(uint64_t term, uint32_t place) {
   if (term != life_->term || life_->told || lost_peer_) return;
-  lost_peer_ = core::error{error_kind::peer_lost, "place " + std::to_string(place) + ": it was closed"};
+  lost_peer_ = core::error{error_kind::peer_lost, fmt::format("place {}: it was closed", place)};
   if (tells_) company_->give_up(*lost_peer_);
 }
 
@@ -211,7 +213,7 @@ void simulated_process::look_at_files() {
   const uint64_t term = state_.term();
   if (order_.order.folder.empty()) return;
   if (const auto wrong = wrong_with(order_); !wrong.empty())
-    around_.watch.fail("term " + std::to_string(term) + " continues from " + order_.order.folder + ", which " + wrong);
+    around_.watch.fail(fmt::format("term {} continues from {}, which {}", term, order_.order.folder, wrong));
   for (const auto& [path, file] : order_.files) {
     if (!path.starts_with(order_.order.folder + "/")) continue;
     if (file.with)
@@ -284,7 +286,7 @@ script simulated_process::enter() {
   tells_ = true;
   if (const auto& end = state_.ending()) company_->give_up({end->kind, end->text});
   if (lost_peer_) company_->give_up(*lost_peer_);
-  say(cluster::ready{term, "plans of " + std::to_string(order_.order.data)});
+  say(cluster::ready{term, fmt::format("plans of {}", order_.order.data)});
   std::optional<core::result<void>> started;
   co_await room_.until([&] {
     started = state_.started();
@@ -334,7 +336,7 @@ script simulated_process::run_here(run_call c) {
   if (c.saves_in_memory) {
     co_await room_.until([&] { return copies_left_ == 0 || state_.end_of_term(); });
     if (copies_left_ > 0) co_return core::fail(error_kind::peer_lost, "a save's copies are not there");
-    if (!state_.leads()) say(cluster::answer{state_.term(), 0, life_->place, std::to_string(c.run)});
+    if (!state_.leads()) say(cluster::answer{state_.term(), 0, life_->place, fmt::to_string(c.run)});
   }
   life_->has_a_run = false;
   co_return core::result<void>();
@@ -350,7 +352,7 @@ void simulated_process::keep_files(const run_call& c) {
     say(cluster::kept_file{c.request + name, bytes}, {thing()});
     if (around_.between != nullptr && members().machines().size() > 1) copy_file(c.request + name, bytes);
   };
-  for (uint32_t r = mine->first; r < mine->first + mine->count; ++r) keep("/rank" + std::to_string(r), size);
+  for (uint32_t r = mine->first; r < mine->first + mine->count; ++r) keep(fmt::format("/rank{}", r), size);
   if (state_.leads()) keep(std::string(count_file), size + num_ranks());
 }
 
@@ -384,7 +386,7 @@ script simulated_process::run(plan::plan_choice which) {
   c.step = steps_;
   c.which = which;
   c.saves_in_memory = saves(which);
-  c.request = "/saves/working" + std::to_string(steps_) + "-" + std::to_string(state_.term());
+  c.request = fmt::format("/saves/working{}-{}", steps_, state_.term());
   last_run_ = c;
   const uint64_t number = ++calls_;
   say(cluster::call{state_.term(), number, encode(peer_call(c))});

@@ -1,5 +1,6 @@
 // Kills and stops processes of a job at random instants: the run must end with the losses of an undisturbed run with
 // the same degrees, and leave no processes or files.
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <boost/test/unit_test.hpp>
@@ -34,7 +35,7 @@ void equals_twin(const command_folder& folder, const finished& ended, std::vecto
   const auto lost = steps_of(path / "lost");
   BOOST_REQUIRE(!lost.empty());
   more.insert(more.end(), {"--degrees", terms->degrees, "--set", "cluster.processes=one", "--steps",
-                           std::to_string(lost.rbegin()->first)});
+                           fmt::to_string(lost.rbegin()->first)});
   const auto twin = tests::run(train_command("twin", more), path);
   BOOST_REQUIRE_MESSAGE(twin.code == 0, twin.err);
   const auto different = first_difference(steps_of(path / "twin"), lost);
@@ -48,7 +49,7 @@ finished disturbed(const std::string& yaml, uint32_t place, uint64_t step, uint6
   const command_folder folder(yaml);
   const auto path = folder.folder.path();
   process run(train_command("lost", more), path);
-  BOOST_REQUIRE(run.wait_for("\"step\":" + std::to_string(step) + ","));
+  BOOST_REQUIRE(run.wait_for(fmt::format("\"step\":{},", step)));
   ::usleep(static_cast<useconds_t>(later_us));
   const auto places = places_in(path);
   if (places.contains(place)) ::kill(places.at(place), signal);
@@ -166,7 +167,7 @@ BOOST_AUTO_TEST_CASE(processes_that_are_all_killed_at_once_are_started_again_and
   const auto lost = steps_of(path / "lost");
   BOOST_TEST(lost.size() == lost.rbegin()->first);
   const auto twin = tests::run(
-      train_command("twin", {"--set", "cluster.processes=one", "--steps", std::to_string(lost.size())}), path);
+      train_command("twin", {"--set", "cluster.processes=one", "--steps", fmt::to_string(lost.size())}), path);
   BOOST_REQUIRE_MESSAGE(twin.code == 0, twin.err);
   BOOST_TEST(first_difference(steps_of(path / "twin"), lost).value_or("") == "", ended.err);
   for (const auto& one : std::filesystem::directory_iterator(path / "lost" / "checkpoints"))
@@ -188,7 +189,7 @@ BOOST_AUTO_TEST_CASE(a_job_that_is_stopped_as_a_whole_continues_when_it_runs_aga
   run.send(SIGCONT);
   const auto before = steps_of(path / "lost").size();
   BOOST_TEST(before >= 19U);
-  BOOST_REQUIRE(run.wait_for("\"step\":" + std::to_string(before + 20) + ","));
+  BOOST_REQUIRE(run.wait_for(fmt::format("\"step\":{},", before + 20)));
   BOOST_TEST((places_in(path) == all));  // no process was lost
   stop(folder);
   equals_twin(folder, run.end());

@@ -1,6 +1,7 @@
 // Tests a process that is lost while the last checkpoint or the export is written: either the job resumes from its
 // states in memory, repeats the last step and writes the files, or it ends with an exit code above 0. It must never
 // report success without the files.
+#include <fmt/format.h>
 #include <signal.h>
 
 #include <boost/test/unit_test.hpp>
@@ -100,7 +101,7 @@ BOOST_AUTO_TEST_CASE(steps_that_are_done_again_are_told_to_scripts) {
   BOOST_TEST(has(r.out.substr(term), "\"cause\":\"rank 1 (process 1) was killed by signal 9 (Killed)\"}"), r.out);
   size_t again = 0;
   for (size_t at = 0; (at = r.out.find(",\"again\":true}", at)) != std::string::npos; ++at) ++again;
-  BOOST_TEST(has(r.out.substr(term), "\"steps_again\":" + std::to_string(again) + ","), r.out);
+  BOOST_TEST(has(r.out.substr(term), fmt::format("\"steps_again\":{},", again)), r.out);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -4,6 +4,7 @@
 #include <ATen/Parallel.h>
 #include <ATen/ops/ones.h>
 #include <c10/core/Allocator.h>
+#include <fmt/format.h>
 
 #include <boost/test/unit_test.hpp>
 #include <future>
@@ -251,7 +252,7 @@ BOOST_AUTO_TEST_CASE(callbacks_come_on_the_callers_thread) {
 BOOST_AUTO_TEST_CASE(warnings_wait_for_the_caller_and_those_beyond_the_limit_are_counted) {
   actors::line_box box(actors::warnings_max, "warnings");
   std::thread([&] {
-    for (size_t i = 0; i < actors::warnings_max + 6; ++i) box.put("warning " + std::to_string(i));
+    for (size_t i = 0; i < actors::warnings_max + 6; ++i) box.put(fmt::format("warning {}", i));
   }).join();
   std::vector<std::string> lines;
   while (auto line = box.take()) lines.push_back(std::move(*line));

@@ -1,6 +1,8 @@
 // Tests the executor of the io lane: the transfers of a swap, writes that outlive their step, files that fail.
 #include "actors/hands/io_executor.hpp"
 
+#include <fmt/format.h>
+
 #include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <cerrno>
@@ -280,7 +282,7 @@ BOOST_AUTO_TEST_CASE(a_flipped_byte_is_named_with_file_and_offset_by_the_instruc
     BOOST_REQUIRE(!did.has_value());
     BOOST_TEST(did.error().text.find(h.plan().describe(id)) != std::string::npos, did.error().text);
     BOOST_TEST(did.error().text.find("rank.swap") != std::string::npos, did.error().text);
-    BOOST_TEST(did.error().text.find(std::to_string(place / 4096 * 4096)) != std::string::npos, did.error().text);
+    BOOST_TEST(did.error().text.find(fmt::to_string(place / 4096 * 4096)) != std::string::npos, did.error().text);
   }
 }
 

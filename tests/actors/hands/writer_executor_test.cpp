@@ -2,6 +2,8 @@
 // waits.
 #include "actors/hands/writer_executor.hpp"
 
+#include <fmt/format.h>
+
 #include <boost/test/unit_test.hpp>
 
 #include "tests/actors/ranks.hpp"
@@ -25,12 +27,12 @@ class noted_part final : public save_part {
     note("fetch", b, to.size());
   }
   void write(uint32_t b, std::span<const std::byte> block) override { note("write", b, block.size()); }
-  void settle(uint32_t b) override { log_.push_back("settle " + std::to_string(b)); }
+  void settle(uint32_t b) override { log_.push_back(fmt::format("settle {}", b)); }
   void end() override { log_.emplace_back("end"); }
 
  private:
   void note(const std::string& what, uint32_t b, size_t bytes) {
-    log_.push_back(what + " " + std::to_string(b));
+    log_.push_back(fmt::format("{} {}", what, b));
     BOOST_TEST(bytes > 0U);
   }
   std::vector<std::string>& log_;
@@ -39,7 +41,7 @@ class noted_part final : public save_part {
 class noted_save final : public save_target {
  public:
   std::unique_ptr<save_part> begin_part(uint32_t rank) override {
-    log.push_back("begin " + std::to_string(rank));
+    log.push_back(fmt::format("begin {}", rank));
     return std::make_unique<noted_part>(log);
   }
   std::vector<std::string> log;
@@ -91,13 +93,13 @@ BOOST_AUTO_TEST_CASE(a_slot_is_waited_for_before_it_is_filled_again_and_the_part
   const auto none = static_cast<long>(log.size());
   std::map<uint64_t, uint32_t> last;  // maps each slot to the block that was last written from it
   for (const auto& x : p->instructions) {
-    const std::string block = std::to_string(x.subject);
+    const std::string block = fmt::to_string(x.subject);
     if (x.kind == plan::kind::write && x.subject == 1) BOOST_TEST(at("write 1") == none);
     if (x.kind != plan::kind::snapshot || x.subject == 1) continue;
     const uint64_t slot = p->buffers[x.slots.staging].offset;
     const long copied = std::min(at("copy " + block), at("fetch " + block));
     BOOST_TEST((copied < at("write " + block) && at("write " + block) < none));
-    if (last.contains(slot)) BOOST_TEST(at("settle " + std::to_string(last[slot])) < copied);
+    if (last.contains(slot)) BOOST_TEST(at(fmt::format("settle {}", last[slot])) < copied);
     last[slot] = x.subject;
   }
   BOOST_TEST(at("settle 0") < none);

@@ -1,5 +1,7 @@
 #include "actors/processes/machine_files.hpp"
 
+#include <fmt/format.h>
+
 #include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <cstring>
@@ -76,7 +78,7 @@ BOOST_AUTO_TEST_CASE(a_file_of_any_length_gets_a_copy_with_its_folders) {
   m.b.wire->serve(m.b.files);
   for (const uint64_t bytes : {uint64_t{0}, uint64_t{1}, (uint64_t{4} << 20), (uint64_t{9} << 20) + 5}) {
     BOOST_TEST_INFO_SCOPE("bytes " << bytes);
-    const std::string path = "/saves-" + std::to_string(bytes);
+    const std::string path = fmt::format("/saves-{}", bytes);
     const auto content = drawn(bytes);
     write(m.a.files, path, content);
     BOOST_TEST_REQUIRE(m.a.wire->copy(1, m.a.files, path).has_value());

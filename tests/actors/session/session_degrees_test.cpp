@@ -1,4 +1,6 @@
 // Tests degrees that a configuration does not set, as a host program sees them.
+#include <fmt/format.h>
+
 #include "tests/small_job.hpp"
 
 BOOST_AUTO_TEST_SUITE(session_degrees)
@@ -19,9 +21,7 @@ BOOST_AUTO_TEST_CASE(a_session_of_open_degrees_has_the_bits_of_one_that_is_given
   const std::string found = s->found_degrees();
   BOOST_TEST(found.starts_with("troupe degrees,1\n"), found);
   const auto& mesh = s->training_plan(0).options().mesh;
-  const auto say = [](const char* axis, uint32_t n) {
-    return std::string("parallel.") + axis + "=" + std::to_string(n);
-  };
+  const auto say = [](const char* axis, uint32_t n) { return fmt::format("parallel.{}={}", axis, n); };
   auto same = job.open(open_degrees + settings{say("pipeline", mesh.degree(core::axis::pipeline)),
                                                say("tensor", mesh.degree(core::axis::tensor)),
                                                say("data", mesh.degree(core::axis::shard))});

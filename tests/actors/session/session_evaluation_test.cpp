@@ -1,4 +1,6 @@
 // Tests evaluation: the losses of its micro-batches and the model's outputs do not depend on the cut into stages.
+#include <fmt/format.h>
+
 #include "tests/small_job.hpp"
 
 BOOST_AUTO_TEST_SUITE(session_evaluation)
@@ -12,8 +14,8 @@ const settings common = {"parallel.data=2", "data.validation_fraction=0.1", "gra
                          "gradient_order=per_step"};
 
 settings cut(int ranks, const std::string& schedule, int chunks, int stage) {
-  return {"parallel.pipeline=" + std::to_string(ranks), "pipeline.schedule=" + schedule,
-          "pipeline.chunks=" + std::to_string(chunks), "zero_optimization.stage=" + std::to_string(stage),
+  return {fmt::format("parallel.pipeline={}", ranks), "pipeline.schedule=" + schedule,
+          fmt::format("pipeline.chunks={}", chunks), fmt::format("zero_optimization.stage={}", stage),
           "zero_optimization.stage3_param_persistence_threshold=0"};
 }
 

@@ -1,6 +1,7 @@
 // Tests that the bytes a session keeps between steps equal the formulas of docs/numerics.md, do not exceed ZeRO's own
 // arithmetic, and are freed.
 #include <c10/core/Allocator.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
@@ -29,9 +30,9 @@ struct job_case {
   std::string type;   // type of the parameters: fp32, bf16, fp16 or fp64
 
   [[nodiscard]] settings set() const {
-    settings out = {"zero_optimization.stage=" + std::to_string(stage),
-                    "parallel.data=" + std::to_string(ranks),
-                    "gradient_accumulation_steps=" + std::to_string(accumulation),
+    settings out = {fmt::format("zero_optimization.stage={}", stage),
+                    fmt::format("parallel.data={}", ranks),
+                    fmt::format("gradient_accumulation_steps={}", accumulation),
                     "gradient_order=" + order,
                     "zero_optimization.reduce_bucket_size=8192",
                     "zero_optimization.sub_group_size=4096",
@@ -48,8 +49,7 @@ struct job_case {
   [[nodiscard]] bool micro_batches_first() const { return order == "per_step" || (order == "auto" && stage <= 1); }
   [[nodiscard]] bool buckets_stay() const { return accumulation == 1 ? stage <= 1 : micro_batches_first(); }
   [[nodiscard]] std::string text() const {
-    return "stage " + std::to_string(stage) + ", " + std::to_string(ranks) + " ranks, " + std::to_string(accumulation) +
-           " micro-batches, " + order + ", " + type;
+    return fmt::format("stage {}, {} ranks, {} micro-batches, {}, {}", stage, ranks, accumulation, order, type);
   }
 };
 

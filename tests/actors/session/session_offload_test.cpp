@@ -1,4 +1,6 @@
 // Tests states that the host program offloads between steps and loads back.
+#include <fmt/format.h>
+
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 
@@ -17,7 +19,7 @@ namespace {
 const settings two_ranks{"parallel.data=2"};
 
 settings stage(int s) {
-  return {"zero_optimization.stage=" + std::to_string(s), "zero_optimization.sub_group_size=4000"};
+  return {fmt::format("zero_optimization.stage={}", s), "zero_optimization.sub_group_size=4000"};
 }
 
 /// Returns all weights, moments and gradients of a session, one list for each state.
@@ -100,7 +102,7 @@ BOOST_AUTO_TEST_CASE(offloading_to_host_memory_says_that_states_are_there_alread
   auto opened = check_ok(actors::session::open(job.config(stage(1)), hooks));
   const auto did = check_ok((*opened)->offload_states());
   BOOST_REQUIRE(lines.size() == 1U);
-  BOOST_TEST(lines[0].find(std::to_string(did->moved_bytes) + " bytes are counted there and none is freed") !=
+  BOOST_TEST(lines[0].find(fmt::format("{} bytes are counted there and none is freed", did->moved_bytes)) !=
              std::string::npos);
 }
 

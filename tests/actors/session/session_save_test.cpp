@@ -1,5 +1,7 @@
 // Tests saves as a host program sees them: asynchronous ones change no bit of the training, which states they contain,
 // a disk that fails, and when older checkpoints are removed.
+#include <fmt/format.h>
+
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -72,7 +74,7 @@ BOOST_AUTO_TEST_CASE(an_asynchronous_save_changes_no_bit_and_saves_the_states_of
     const auto alone = opened(job, set, {});
     const auto expected = losses_of(*alone, 6);
     saves_heard heard;
-    const auto root = job.folder() / ("saved" + std::to_string(std::hash<std::string>()(set.back())));
+    const auto root = job.folder() / fmt::format("saved{}", std::hash<std::string>()(set.back()));
     const auto s = opened(job, set, heard.hooks());
     auto losses = losses_of(*s, 2);
     BOOST_REQUIRE(s->save({.root = root / "at_once"}).has_value());

@@ -1,5 +1,7 @@
 // Tests samples that are left out of training, and a run that returns to a checkpoint after a spike of its loss: it has
 // the bits of a run that was resumed by hand from that checkpoint without the samples.
+#include <fmt/format.h>
+
 #include <boost/test/unit_test.hpp>
 
 #include <fstream>
@@ -73,7 +75,7 @@ std::filesystem::path folder_of(const std::filesystem::path& root, uint64_t step
 
 std::string skip_of(const std::vector<actors::loss_spike>& spikes) {
   std::string out = "data.skip=[";
-  for (const auto& s : spikes) out += "{steps: " + std::to_string(s.first) + "-" + std::to_string(s.last) + "}, ";
+  for (const auto& s : spikes) out += fmt::format("{{steps: {}-{}}}, ", s.first, s.last);
   return out + "]";
 }
 
@@ -129,7 +131,7 @@ BOOST_AUTO_TEST_CASE(a_changed_list_is_applied_or_refused_where_a_run_resumes) {
     options.config = job.config(two_ranks + settings{std::string("data.skip=") + list});
     options.resume = root;
     const auto again = actors::session::open(std::move(options));
-    return again ? std::to_string((*again)->left_out().back().samples.front().begin) : again.error().text;
+    return again ? fmt::to_string((*again)->left_out().back().samples.front().begin) : again.error().text;
   };
   BOOST_TEST(tried("[{steps: 2}]") == "4");
   // Step 2 is left out, so the sixth step trains on the samples of the seventh.
@@ -150,7 +152,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_went_back_has_the_bits_of_one_resumed_by_hand_wi
         two_ranks + settings{"bf16.enabled=true"},
         two_ranks + settings{"zero_optimization.offload_optimizer={device: nvme, nvme_path: " +
                              (job.folder() / "swap").string() + "}"}}) {
-    const auto root = job.folder() / ("saved" + std::to_string(n++));
+    const auto root = job.folder() / fmt::format("saved{}", n++);
     std::vector<actors::loss_spike> spikes;
     auto s = opened(job, more + watched);
     const auto got = run_to(*s, 40, root, &spikes);
@@ -227,7 +229,7 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_whose_damage_a_load_meets_is_passed_over_for_t
   const auto spike = next_spike(*s, {});
   BOOST_TEST(spike.step == first.step);
   BOOST_TEST(spike.back_to == first.back_to - 4);
-  BOOST_TEST(said.find("on_spike: the checkpoint of step " + std::to_string(first.back_to) + " cannot be loaded: ") !=
+  BOOST_TEST(said.find(fmt::format("on_spike: the checkpoint of step {} cannot be loaded: ", first.back_to)) !=
                  std::string::npos,
              said);
   const auto by_hand = opened(job, two_ranks + settings{skip_of({spike})}, folder_of(root, spike.back_to));
@@ -243,8 +245,8 @@ BOOST_AUTO_TEST_CASE(a_resumed_run_may_go_back_behind_the_checkpoint_that_it_res
   whole.reset();
   const uint64_t from = first.back_to, step = first.step;
   BOOST_REQUIRE(from >= 12U);
-  const settings further{"on_spike={action: skip, factor: 3, min_steps: 8, window: 8, back_steps: " +
-                         std::to_string(step - from + 1) + "}"};
+  const settings further{
+      fmt::format("on_spike={{action: skip, factor: 3, min_steps: 8, window: 8, back_steps: {}}}", step - from + 1)};
   const auto s = opened(job, two_ranks + watched + further, folder_of(root, from));
   const auto spike = next_spike(*s, {});
   BOOST_TEST(spike.step == step);
@@ -269,9 +271,9 @@ BOOST_AUTO_TEST_CASE(a_stopped_run_says_why_and_leaves_the_last_checkpoint) {
     step = r->step;
     if (step % 4 == 0) BOOST_REQUIRE(s->save({.root = root}).has_value());
   }
-  BOOST_TEST(why.starts_with("the loss of step " + std::to_string(step + 1) + " is "), why);
-  BOOST_TEST(why.find("the run ends (on_spike.action: stop); the newest checkpoint, of step " +
-                      std::to_string(step / 4 * 4) + ", is '") != std::string::npos,
+  BOOST_TEST(why.starts_with(fmt::format("the loss of step {} is ", step + 1)), why);
+  BOOST_TEST(why.find(fmt::format("the run ends (on_spike.action: stop); the newest checkpoint, of step {}, is '",
+                                  step / 4 * 4)) != std::string::npos,
              why);
   BOOST_TEST(!s->may_save());
   BOOST_TEST(!s->step().has_value());

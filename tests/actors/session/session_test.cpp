@@ -1,6 +1,7 @@
 // Tests a session as a host program sees it, apart from training steps: evaluation, generation, stopping, refusals,
 // export.
 #include <c10/core/Allocator.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -39,7 +40,7 @@ BOOST_AUTO_TEST_CASE(evaluation_changes_nothing_and_is_the_same_at_every_stage) 
   std::vector<double> losses;
   for (int stage = 0; stage <= 3; ++stage) {
     BOOST_TEST_INFO_SCOPE("stage " << stage);
-    auto s = job.open({"zero_optimization.stage=" + std::to_string(stage), "parallel.data=2",
+    auto s = job.open({fmt::format("zero_optimization.stage={}", stage), "parallel.data=2",
                        "data.validation_fraction=0.1", "zero_optimization.stage3_param_persistence_threshold=0"});
     step_of(*s);
     const auto before = check_ok(s->evaluate());
@@ -210,7 +211,7 @@ BOOST_AUTO_TEST_CASE(numbers_that_mean_nothing_are_refused_with_a_sentence_and_t
   refused(s->read_parameter(4'000'000'000, 0, some), none);
   refused(s->read_moment(4'000'000'000, 0, some), none);
   refused(s->read_gradient(4'000'000'000, more), none);
-  refused(s->read_parameter(0, all - 7, some), "wanted elements within its " + std::to_string(all) + ", got 8 from");
+  refused(s->read_parameter(0, all - 7, some), fmt::format("wanted elements within its {}, got 8 from", all));
   refused(s->read_parameter(0, UINT64_MAX, some), "wanted elements within its ");
   std::vector<float> too_many(all + 1);
   refused(s->read_moment(0, 0, too_many), "wanted elements within its ");

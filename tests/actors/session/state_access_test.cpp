@@ -2,6 +2,8 @@
 // tier, and training continues from the changed values.
 #include "actors/session/state_access.hpp"
 
+#include <fmt/format.h>
+
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 #include <fstream>
@@ -28,11 +30,10 @@ std::vector<way_to_run> ways(const scratch_folder& folder) {
   const settings optimizer{"zero_optimization.offload_optimizer={" + nvme + "}"};
   // Returns settings in which `kept` elements of the slices stay in memory and the others are in the file.
   const auto everything = [&](int kept) {
-    return optimizer +
-           settings{"zero_optimization.offload_param={" + nvme + ", max_in_cpu: " + std::to_string(kept) + "}"};
+    return optimizer + settings{fmt::format("zero_optimization.offload_param={{{}, max_in_cpu: {}}}", nvme, kept)};
   };
   const auto stage = [](int s) {
-    return settings{"zero_optimization.stage=" + std::to_string(s), "zero_optimization.sub_group_size=4000",
+    return settings{fmt::format("zero_optimization.stage={}", s), "zero_optimization.sub_group_size=4000",
                     "zero_optimization.reduce_bucket_size=9000", "zero_optimization.stage3_prefetch_bucket_size=9000",
                     "zero_optimization.stage3_param_persistence_threshold=40"};
   };
@@ -170,7 +171,7 @@ BOOST_AUTO_TEST_CASE(a_run_resumed_from_a_save_trains_like_the_changed_run) {
       const auto set = all[which].set + two_ranks + precisions[1].set;
       std::vector<double> losses[4];
       actors::save_request request;
-      request.root = job.folder().path() / ("saved" + std::to_string(which));
+      request.root = job.folder().path() / fmt::format("saved{}", which);
       {
         auto s = job.open(set);
         (void)step_of(*s);

@@ -1,5 +1,6 @@
 // Tests folders that are not checkpoints, and folders in which none can be written: each causes one clear sentence, and
 // nothing is written.
+#include <fmt/format.h>
 #include <sys/fsuid.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -177,7 +178,7 @@ BOOST_AUTO_TEST_CASE(too_little_space_is_reported_with_needed_and_free_bytes_bef
   const uint64_t needed = uint64_t{1} << 60;
   const auto refused = checkpoint_save::begin(real_files(), f / "runs/c", 1, needed);
   check_failed(refused, error_kind::no_space,
-               "a checkpoint of " + std::to_string(needed) + " bytes does not fit into '" + (f / "runs/c").string());
+               fmt::format("a checkpoint of {} bytes does not fit into '{}", needed, (f / "runs/c").string()));
   check_failed(refused, error_kind::no_space, " bytes are free");
   BOOST_TEST(things_in(f.path()) == 0U);
 }

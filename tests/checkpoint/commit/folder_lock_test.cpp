@@ -1,6 +1,7 @@
 // Tests two runs that use the same folder of checkpoints at the same time.
 #include "checkpoint/commit/folder_lock.hpp"
 
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -58,7 +59,7 @@ class holder {
   pid_t pid_ = -1;
 };
 
-std::string process(pid_t pid) { return "process " + std::to_string(pid); }
+std::string process(pid_t pid) { return fmt::format("process {}", pid); }
 
 }  // namespace
 

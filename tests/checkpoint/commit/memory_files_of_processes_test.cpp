@@ -3,6 +3,7 @@
 #include "storage/files/memory_files.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -273,7 +274,7 @@ BOOST_AUTO_TEST_CASE(several_threads_write_read_and_remove_at_once) {
     std::vector<std::jthread> threads;
     for (int t = 0; t < 4; ++t)
       threads.emplace_back([&files, t] {
-        const fs::path own = "/" + std::to_string(t);
+        const fs::path own = fmt::format("/{}", t);
         for (int i = 0; i < 100; ++i) {
           const std::string text(static_cast<size_t>(1000 + 997 * i), static_cast<char>('a' + (t + i) % 26));
           if (!write(files, own, text) || read_small_file(files, own, 1 << 20) != text || !files.remove(own))

@@ -2,6 +2,8 @@
 // trainers leave them.
 #include "checkpoint/convert/folder_contents.hpp"
 
+#include <fmt/format.h>
+
 #include "checkpoint/convert/open_source.hpp"
 #include "checkpoint/convert/part_of_model.hpp"
 #include "formats/compressed/source.hpp"
@@ -38,7 +40,7 @@ void write_weights(const fs::path& folder, dtype type = dtype::f32) {
 void write_checkpoint(const scratch_folder& at, const std::string& name, uint64_t step, dtype type = dtype::f32) {
   const auto folder = at / name;
   write_weights(folder, type);
-  at.write(name + "/trainer_state.json", R"({"global_step": )" + std::to_string(step) + "}");
+  at.write(name + "/trainer_state.json", fmt::format(R"({{"global_step": {}}})", step));
   const std::vector<std::byte> matrix(8 * 4), bias(4 * 4);
   const std::vector<torch_storage> storages{{dtype::f32, 8, matrix, {}}, {dtype::f32, 4, bias, {}}};
   auto states = torch_value::dict();
@@ -272,7 +274,7 @@ BOOST_AUTO_TEST_CASE(a_runs_output_folder_stands_for_its_checkpoints_even_where_
 
 BOOST_AUTO_TEST_CASE(folders_with_numbers_of_other_trainers_stand_for_the_newest) {
   const scratch_folder at;
-  for (const uint64_t step : {2, 10}) write_checkpoint(at, "checkpoint/step-" + std::to_string(step), step);
+  for (const uint64_t step : {2, 10}) write_checkpoint(at, fmt::format("checkpoint/step-{}", step), step);
   fs::create_directories(at / "checkpoint/step-11/plots");
   check_failed(open_source(at.path()), error_kind::bad_input,
                "--fallback-to-previous takes checkpoint/step-10 instead");

@@ -1,5 +1,6 @@
 // Damages a small checkpoint on the real disk in every way, and tests which check detects the damage, and when.
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <map>
@@ -132,7 +133,7 @@ BOOST_AUTO_TEST_CASE(a_flipped_byte_of_a_data_file_is_found_at_open_load_or_veri
             BOOST_TEST(said.verify[0].tensor == shown(*what.tensor));
             BOOST_TEST(said.verify[0].offset_bytes == what.begin);
             BOOST_TEST(has(said.verify[0].text, path.string()), said.verify[0].text);
-            BOOST_TEST(has(said.verify[0].text, "at byte " + std::to_string(what.begin)), said.verify[0].text);
+            BOOST_TEST(has(said.verify[0].text, fmt::format("at byte {}", what.begin)), said.verify[0].text);
             ++seen[what.padding ? "padding" : std::string(name_of(what.tensor->kind))];
             // Padding belongs to no tensor, so a load does not read it.
             BOOST_TEST(said.load.empty() == what.padding, said.load);
@@ -175,9 +176,9 @@ BOOST_AUTO_TEST_CASE(truncated_extended_swapped_and_missing_files_are_refused_at
     BOOST_TEST_INFO_SCOPE("wrong " << wrong);
     fs::copy_file(first, old);
     fs::resize_file(first, wrong);
-    BOOST_TEST(has(d.ask().open, quoted(first) + ": it has " + std::to_string(wrong) +
-                                     " bytes, but its manifest states " + std::to_string(size)),
-               d.ask().open);
+    BOOST_TEST(
+        has(d.ask().open, fmt::format("{}: it has {} bytes, but its manifest states {}", quoted(first), wrong, size)),
+        d.ask().open);
     fs::rename(old, first);
   }
   // The test replaces the file by another file of the save and by a file of that name from another save, and removes
@@ -255,8 +256,7 @@ BOOST_AUTO_TEST_CASE(a_damaged_piece_is_never_used) {
   const auto& p = t.pieces[1];
   const auto path = d.newest / d.good.content.files[p.file].name;
   disk::flip(path, p.offset_bytes + 40);
-  const std::string words =
-      quoted(path) + ": the " + std::to_string(p.count * 4) + " bytes at byte " + std::to_string(p.offset_bytes);
+  const std::string words = fmt::format("{}: the {} bytes at byte {}", quoted(path), p.count * 4, p.offset_bytes);
   const auto read = [&](source_reader& reader, uint64_t first, uint64_t count) {
     std::vector<std::byte> into(count * 4);
     return reader.read(t, first, count, into);

@@ -1,5 +1,6 @@
 // Tests the native format: a checkpoint saved at one degree loads at every other, and damage is refused with the file's
 // name.
+#include <fmt/format.h>
 #include <sys/resource.h>
 
 #include <fstream>
@@ -305,8 +306,7 @@ BOOST_AUTO_TEST_CASE(a_flipped_byte_of_any_piece_is_refused_with_file_tensor_and
       const auto load =
           load_parts(s.files, source, {{find_tensor(source, t.name, t.kind, t.moment), p.first, p.count, 0}}, into);
       check_failed(load, error_kind::bad_input,
-                   name + "': the " + std::to_string(bytes) + " bytes at byte " + std::to_string(p.offset_bytes) +
-                       ", of tensor " + shown(t));
+                   fmt::format("{}': the {} bytes at byte {}, of tensor {}", name, bytes, p.offset_bytes, shown(t)));
       byte ^= std::byte{16};
     }
   // Padding that is not zero must be detected.
@@ -355,7 +355,7 @@ BOOST_AUTO_TEST_CASE(manifests_that_break_a_rule_are_refused_with_the_tensor) {
   second.first -= 1;
   check_failed(check_manifest(m), bad, "overlaps the one that ends at");
   second.first += 2;
-  check_failed(check_manifest(m), bad, "no piece holds its element " + std::to_string(good.first));
+  check_failed(check_manifest(m), bad, fmt::format("no piece holds its element {}", good.first));
   second = good;
   second.offset_bytes += 1;
   check_failed(check_manifest(m), bad, "a piece cannot start at byte");

@@ -1,6 +1,8 @@
 // Tests the format of a `--map` file, and errors with their line numbers.
 #include "config/document/name_map_file.hpp"
 
+#include <fmt/format.h>
+
 #include <boost/test/unit_test.hpp>
 
 #include "tests/check_ok.hpp"
@@ -49,7 +51,7 @@ BOOST_AUTO_TEST_CASE(any_other_file_is_refused_by_its_line) {
   check_refused("names:\n  a: b\n  a: c\n", "map: line 3: 'a' is given twice, first at line 2");
   check_refused("layers:\n  1: {a\n", "line ");
   std::string many = "names:\n";
-  for (size_t i = 0; i <= core::max_name_lines; ++i) many += "  a" + std::to_string(i) + ": b\n";
+  for (size_t i = 0; i <= core::max_name_lines; ++i) many += fmt::format("  a{}: b\n", i);
   check_refused(many, "more than 10000 rules");
   const scratch_folder at;
   at.write("large.yaml", std::string(max_name_map_bytes + 1, ' '));

@@ -1,4 +1,6 @@
 // Compares the JSON reader with another library on random documents, and tests its extensions beyond JSON.
+#include <fmt/format.h>
+
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <cstdlib>
@@ -74,7 +76,7 @@ std::string read(const std::string& text) {
   const document d = troupe::config::read_json(text, 0);
   if (d.root != nullptr) return as_json(*d.root).dump();
   const problem& p = d.problems.at(0);
-  return std::to_string(p.at.line) + ":" + std::to_string(p.at.column) + " " + p.text;
+  return fmt::format("{}:{} {}", p.at.line, p.at.column, p.text);
 }
 
 }  // namespace

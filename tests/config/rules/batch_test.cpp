@@ -1,4 +1,6 @@
 // Tests the rule that connects train_batch_size, train_micro_batch_size_per_gpu and gradient_accumulation_steps.
+#include <fmt/format.h>
+
 #include <boost/test/unit_test.hpp>
 
 #include "config/rules/resolve.hpp"
@@ -12,8 +14,7 @@ namespace {
 
 std::string completed(uint64_t train, uint64_t micro, uint64_t accumulation, uint64_t ranks) {
   const auto b = complete({train, micro, accumulation}, ranks);
-  return b ? std::to_string(b->train) + " " + std::to_string(b->micro) + " " + std::to_string(b->accumulation)
-           : "error";
+  return b ? fmt::format("{} {} {}", b->train, b->micro, b->accumulation) : "error";
 }
 
 }  // namespace

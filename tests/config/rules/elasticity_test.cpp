@@ -2,6 +2,8 @@
 // (tests/peer/make_elasticity_fixture.py writes the fixture), the resulting configuration, and errors.
 #include "config/sections/elasticity.hpp"
 
+#include <fmt/format.h>
+
 #include <boost/test/unit_test.hpp>
 
 #include <fstream>
@@ -43,7 +45,7 @@ elasticity_section section_of(const nlohmann::json& given) {
 
 /// Returns the smallest file without batch sizes, on `data` data ranks, with the elasticity section as line 9.
 std::string elastic(const std::string& keys, int data = 2, const std::string& batch = "") {
-  std::string text = smallest_with("{data: 2}", "{data: " + std::to_string(data) + "}");
+  std::string text = smallest_with("{data: 2}", fmt::format("{{data: {}}}", data));
   const std::string micro = "train_micro_batch_size_per_gpu: 4\n";
   text.replace(text.find(micro), micro.size(), batch.empty() ? "telemetry: {trace: false}\n" : batch + "\n");
   return text + "elasticity: {enabled: true, " + keys + "}\n";

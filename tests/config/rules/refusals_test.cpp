@@ -1,4 +1,6 @@
 // Tests refused files, with the exact position and text of each error.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 
@@ -154,8 +156,9 @@ BOOST_AUTO_TEST_CASE(the_model_is_of_a_known_family_or_a_folder) {
 BOOST_AUTO_TEST_CASE(degrees_that_do_not_act_yet_are_refused) {
   for (const std::string axis : {"expert"})
     BOOST_TEST(errors_of(smallest_with("data: 2", axis + ": 2")) ==
-               "j.yaml:3:" + std::to_string(14 + axis.size()) + ": error: parallel." + axis +
-                   ": only 1 is supported in this version, got 2; it acts once there is " + axis + " parallelism\n");
+               fmt::format("j.yaml:3:{}: error: parallel.{}: only 1 is supported in this version, got 2; it acts once "
+                           "there is {} parallelism\n",
+                           14 + axis.size(), axis, axis));
   BOOST_TEST(errors_of(smallest_with("data: 2", "data: 0")) ==
              "j.yaml:3:18: error: parallel.data: wanted an integer from 1 to 65536, got 0\n");
   const std::string pieces = "j.yaml:9:36: error: tensor_parallel.exchange_pieces: wanted ";
@@ -166,7 +169,7 @@ BOOST_AUTO_TEST_CASE(degrees_that_do_not_act_yet_are_refused) {
 
 BOOST_AUTO_TEST_CASE(activations_are_partitioned_with_norms_whatever_recomputes_them_or_it_is_told_why_not) {
   const auto partitioned = [](const std::string& recomputed, int ranks) {
-    return smallest + recomputed + "tensor_parallel: {autotp_size: " + std::to_string(ranks) + "}\n";
+    return fmt::format("{}{}tensor_parallel: {{autotp_size: {}}}\n", smallest, recomputed, ranks);
   };
   const std::string cut = "activation_checkpointing: {partition_activations: true";
   for (const std::string& recomputed :

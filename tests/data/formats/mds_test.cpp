@@ -1,6 +1,8 @@
 // Tests shards in the format of MosaicML's streaming data sets (MDS).
 #include "data/formats/row_files.hpp"
 
+#include <fmt/format.h>
+
 #include <cstring>
 
 #include "tests/data/formats/foreign.hpp"
@@ -40,8 +42,8 @@ const std::string mds_columns =
 
 /// Returns the entry of a shard in an index.json.
 std::string mds_entry(const std::string& name, uint64_t samples, const std::string& packed = "null") {
-  return R"({"format": "mds", "raw_data": {"basename": ")" + name + R"("}, "zip_data": )" + packed +
-         ", \"samples\": " + std::to_string(samples) + "}";
+  return fmt::format(R"({{"format": "mds", "raw_data": {{"basename": "{}"}}, "zip_data": {}, "samples": {}}})", name,
+                     packed, samples);
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // Tests special tokens, added words and chat templates in folders as users have them.
 #include "data/tokenizers/special_tokens.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <random>
@@ -293,7 +295,7 @@ BOOST_AUTO_TEST_CASE(a_sentencepiece_model_takes_its_end_of_texts_from_the_folde
   BOOST_CHECK(end_of(at) == (*own)->end_of_text());
   at.write("tokenizer_config.json", R"({"eos_token": "<|im_end|>"})");
   check_no_tokenizer(at.path(), "names '<|im_end|>' as the end-of-text token");
-  at.write("added_tokens.json", "{\"<|im_end|>\": " + std::to_string(pieces) + "}");
+  at.write("added_tokens.json", fmt::format("{{\"<|im_end|>\": {}}}", pieces));
   BOOST_CHECK(end_of(at) == pieces);
   auto t = data::open_tokenizer(at.path());
   BOOST_CHECK_EQUAL((*t)->vocab_size(), pieces + 1);

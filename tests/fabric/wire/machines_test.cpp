@@ -1,5 +1,7 @@
 // Tests properties of members on several machines: bits, bytes between machines and staging memory on any layout, links
 // that are lost at any moment, missing members, and members that end before others.
+#include <fmt/format.h>
+
 #include <boost/test/unit_test.hpp>
 
 #include <deque>
@@ -80,7 +82,7 @@ struct endless_company {
       parts[rank].window = 3;
       for (size_t i = 0; i < operations; ++i) {
         fabric::request r;
-        r.id = {.step = 4, .communicator = 9, .sequence = i, .what = "reduce bucket " + std::to_string(i)};
+        r.id = {.step = 4, .communicator = 9, .sequence = i, .what = fmt::format("reduce bucket {}", i)};
         r.op = i % 4 == 3 ? operation::barrier : operation::all_reduce;
         if (r.op == operation::all_reduce) r.pieces = pieces;
         r.input = reinterpret_cast<const std::byte*>(memory[rank].data());
@@ -150,7 +152,7 @@ BOOST_AUTO_TEST_CASE(a_process_lost_at_any_moment_ends_all_members_with_an_error
       if (!e) continue;
       ++ended_early;
       BOOST_TEST((e->kind == core::error_kind::peer_lost), e->text);
-      BOOST_TEST(e->text.find("process " + std::to_string(lost) + " was lost") != std::string::npos, e->text);
+      BOOST_TEST(e->text.find(fmt::format("process {} was lost", lost)) != std::string::npos, e->text);
     }
   }
   BOOST_TEST(ended_early > 500);

@@ -3,6 +3,8 @@
 // event or waits a short time.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <boost/test/unit_test.hpp>
 
 #include <atomic>
@@ -137,7 +139,7 @@ struct mover_contract {
     std::vector<std::vector<std::string>> heard(2);  // [sender]; received texts in order of arrival
     std::vector<std::string> said;
     for (uint64_t n = 0; n < 200; ++n)
-      said.push_back(std::to_string(n) + std::string(n % 5 == 0 ? fabric::note_bytes_max - 3 : n, '\0'));
+      said.push_back(fmt::format("{}{}", n, std::string(n % 5 == 0 ? fabric::note_bytes_max - 3 : n, '\0')));
     {
       World world(2);
       for (uint32_t place = 0; place < 2; ++place)

@@ -2,6 +2,8 @@
 // config.json or by their tensors alone.
 #include "formats/compressed/foreign.hpp"
 
+#include <fmt/format.h>
+
 #include "checkpoint/convert/open_source.hpp"
 #include "formats/safetensors/weights_folder.hpp"
 #include "tests/formats/tensors.hpp"
@@ -29,9 +31,9 @@ std::string file_of(const std::vector<stored_tensor>& tensors) {
   int64_t at = 0;
   for (const auto& t : tensors) {
     std::string shape;
-    for (const int64_t d : t.shape) shape += (shape.empty() ? "" : ",") + std::to_string(d);
-    header += (header.size() > 1 ? "," : "") + ("\"" + t.name) + R"(":{"dtype":")" + t.type + R"(","shape":[)" + shape +
-              R"(],"data_offsets":[)" + std::to_string(at) + "," + std::to_string(at + t.bytes) + "]}";
+    for (const int64_t d : t.shape) shape += fmt::format("{}{}", shape.empty() ? "" : ",", d);
+    header += fmt::format(R"({}"{}":{{"dtype":"{}","shape":[{}],"data_offsets":[{},{}]}})",
+                          header.size() > 1 ? "," : "", t.name, t.type, shape, at, at + t.bytes);
     at += t.bytes;
   }
   return as_file(header + "}", std::string(static_cast<size_t>(at), '\0'));
@@ -157,7 +159,7 @@ BOOST_AUTO_TEST_CASE(tensors_of_types_that_are_not_read_are_left_out_by_name) {
       BOOST_REQUIRE(s->remarks.size() == 1U);
       BOOST_TEST(s->remarks[0].starts_with("left out: 'x' of " + type + ": only tensors of float64, "), s->remarks[0]);
       check_failed(open_source(at.write("cut.safetensors", file_of({norm, {"x", type, {4}, bytes - 1}}))),
-                   error_kind::bad_input, "its shape and dtype " + type + " take " + std::to_string(bytes) + " bytes");
+                   error_kind::bad_input, fmt::format("its shape and dtype {} take {} bytes", type, bytes));
     }
   }
 }

@@ -74,14 +74,14 @@ class expectation {
       same(from, v.tensor, name);
     }
     for (size_t i = 0; i < v.items.size(); ++i) {
-      std::string key = std::to_string(i);
+      std::string key = fmt::to_string(i);
       if (v.is == state_value::form::dict)
         key = std::visit(
             [](const auto& k) {
               if constexpr (std::is_same_v<std::decay_t<decltype(k)>, std::string>)
                 return k;
               else
-                return std::to_string(k);
+                return fmt::to_string(k);
             },
             v.keys[i]);
       same(s, v.items[i], name + "." + key);

@@ -3,6 +3,8 @@
 // such folders.
 #include "formats/deepspeed/writer.hpp"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <set>
 
@@ -113,7 +115,7 @@ BOOST_AUTO_TEST_CASE(any_checkpoint_comes_back_bit_for_bit_from_every_stage_and_
       for (const uint32_t ranks : {1 + (static_cast<uint32_t>(seed / 3) + stage) % 4}) {
         BOOST_TEST_CONTEXT("seed " << seed << ", stage " << stage << ", ranks " << ranks) {
           deepspeed_write_options o{.stage = stage, .ranks = ranks, .weight_type = type};
-          o.tag = "s" + std::to_string(stage) + "r" + std::to_string(ranks);
+          o.tag = fmt::format("s{}r{}", stage, ranks);
           // A folder of stage 0 stores parameters by number, with neither their names nor which of them are frozen.
           if (stage > 0) o.groups = two_groups(drawn.source, seed);
           o.exclude_frozen_parameters = stage == 0;
@@ -237,7 +239,7 @@ BOOST_AUTO_TEST_CASE(shards_of_different_saves_are_refused_by_the_steps_of_their
           check_ok(
               write_deepspeed_folder(*source, root, {.stage = stage, .ranks = 2, .tag = tag, .integer_step = integer}));
         const auto take = [&](int rank) {
-          const auto name = "zero_pp_rank_" + std::to_string(rank) + "_mp_rank_00_optim_states.pt";
+          const auto name = fmt::format("zero_pp_rank_{}_mp_rank_00_optim_states.pt", rank);
           std::filesystem::copy_file(root / "late" / name, root / "early" / name,
                                      std::filesystem::copy_options::overwrite_existing);
         };

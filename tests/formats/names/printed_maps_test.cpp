@@ -1,6 +1,8 @@
 // Tests the names of a checkpoint printed as a file for `--map`, and the names that result from using that file.
 #include "formats/names/printed_map.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "config/document/name_map_file.hpp"
@@ -32,7 +34,7 @@ BOOST_AUTO_TEST_CASE(layers_that_differ_by_their_number_share_a_row) {
   pairs names{{"wte.weight", "transformer.wte.weight"}};
   for (int i = 0; i < 12; ++i)
     for (const std::string part : {"attn.bias", "mlp.weight"})
-      names.emplace_back("h." + std::to_string(i) + "." + part, "transformer.h." + std::to_string(i) + "." + part);
+      names.emplace_back(fmt::format("h.{}.{}", i, part), fmt::format("transformer.h.{}.{}", i, part));
   BOOST_TEST(check_leads(names) == 3U);
   BOOST_TEST(check_leads({{"e.1.f.2", "x.1.y.2"}, {"e.3.f.4", "x.3.y.4"}}) == 1U);
 }

@@ -1,5 +1,7 @@
 // Tests mutated files: each is refused, or opens and can be read to its last byte; none makes the reader allocate more
 // than the file's size plus a constant.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -88,7 +90,7 @@ BOOST_AUTO_TEST_CASE(claims_of_huge_sizes_allocate_nothing) {
 BOOST_AUTO_TEST_CASE(a_header_of_many_tensors_takes_a_small_multiple_of_itself) {
   std::string header = "{";
   for (int i = 0; i < 50'000; ++i)
-    header += (i == 0 ? "\"" : ",\"") + std::to_string(i) + R"(":{"dtype":"U8","shape":[0],"data_offsets":[0,0]})";
+    header += fmt::format(R"({}"{}":{{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})", i == 0 ? "" : ",", i);
   header += "}";
   const size_t before = live_bytes;
   peak_bytes = before;

@@ -1,6 +1,8 @@
 // Tests safetensors files that are written and read back, and files that must be refused.
 #include "formats/safetensors/safetensors.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "tests/file_size_limit.hpp"
@@ -72,7 +74,7 @@ BOOST_AUTO_TEST_CASE(sources_are_read_in_bounded_blocks_in_the_order_of_the_file
     out.source = [&](uint64_t offset, std::span<std::byte> to) -> core::result<void> {
       BOOST_REQUIRE(to.size() <= write_block_bytes);
       std::copy_n(t.data.begin() + static_cast<int64_t>(offset), to.size(), to.begin());
-      asked += t.name + "@" + std::to_string(offset) + " ";
+      asked += fmt::format("{}@{} ", t.name, offset);
       return {};
     };
     return out;

@@ -1,6 +1,8 @@
 // Tests Hugging Face folders: a single file, shards, and an index, whose statements must be checked.
 #include "formats/safetensors/weights_folder.hpp"
 
+#include <fmt/format.h>
+
 #include "checkpoint/convert/open_source.hpp"
 #include "formats/safetensors/weights_index.hpp"
 #include "formats/torch/archive_writer.hpp"
@@ -62,7 +64,7 @@ BOOST_AUTO_TEST_CASE(a_larger_one_is_cut_into_shards_with_an_index) {
   // The sum of the tensors' bytes: 4000 + 1200 + 120 + 600 + 120 + 40.
   BOOST_TEST(text.find("\"total_size\": 6080") != std::string::npos, text);
   const auto index = check_ok(parse_weights_index(text));
-  const auto shard = [](int n) { return "model-0000" + std::to_string(n) + "-of-00003.safetensors"; };
+  const auto shard = [](int n) { return fmt::format("model-0000{}-of-00003.safetensors", n); };
   BOOST_TEST((*index == weight_map{{"h.0.bias", shard(2)},
                                    {"h.0.weight", shard(2)},
                                    {"h.1.bias", shard(3)},
@@ -146,7 +148,7 @@ BOOST_AUTO_TEST_CASE(a_tensor_twice_or_too_many_files_is_refused) {
   check_failed(write_weights_folder(at / "out", all_to_write(tensors), 1500), error_kind::bad_input,
                "'wte.weight' twice");
   std::vector<owned_tensor> many;
-  for (size_t i = 0; i <= max_shards; ++i) many.emplace_back(std::to_string(i), dtype::u8, std::vector<int64_t>{1});
+  for (size_t i = 0; i <= max_shards; ++i) many.emplace_back(fmt::to_string(i), dtype::u8, std::vector<int64_t>{1});
   check_failed(write_weights_folder(at / "out", all_to_write(many), 1), error_kind::limit, "at most 4096");
   BOOST_TEST(!fs::exists(at / "out"));
 }

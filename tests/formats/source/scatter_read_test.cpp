@@ -2,6 +2,8 @@
 // damaged file.
 #include "formats/source/scatter_read.hpp"
 
+#include <fmt/format.h>
+
 #include <atomic>
 
 #include "storage/memory/huge_memory.hpp"
@@ -106,7 +108,7 @@ BOOST_AUTO_TEST_CASE(the_first_broken_piece_is_named_whatever_is_wrong_behind_it
   for (const uint64_t piece : {2U, 3U, 8U}) damaged[t.begin(0) + piece * t.count(0) + 5] ^= std::byte{1};
   t.write(0, damaged);
   std::filesystem::remove(t.scratch / "b");
-  const std::string words = "bytes at byte " + std::to_string(t.begin(0) + 2 * t.count(0)) + ", of tensor 'a' (master)";
+  const std::string words = fmt::format("bytes at byte {}, of tensor 'a' (master)", t.begin(0) + 2 * t.count(0));
   for (int again = 0; again < 20; ++again)
     check_failed(read_scattered(real_files(), t.source, t.all(into.data())), error_kind::bad_input, words);
   auto without_digests = t.source;

@@ -2,6 +2,8 @@
 // type.
 #include "formats/source/tensor_source.hpp"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <limits>
 
@@ -84,7 +86,7 @@ BOOST_AUTO_TEST_CASE(many_files_are_read_with_few_open) {
   tensor_source s;
   tensor_entry w{"w", tensor_kind::weight, "", dtype::u8, {max_open_source_files + 40}, {}};
   for (uint32_t i = 0; i < max_open_source_files + 40; ++i) {
-    const auto path = scratch / std::to_string(i);
+    const auto path = scratch / fmt::to_string(i);
     std::ofstream(path) << static_cast<char>(i);
     s.files.push_back({path, 1});
     w.pieces.push_back({i, i, 1, 0, {}});

@@ -1,4 +1,6 @@
 // Tests files of weights that are truncated while they are open: the error names the file, whatever part is being read.
+#include <fmt/format.h>
+
 #include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
@@ -41,9 +43,9 @@ core::source_file opened(const fs::path& path) {
 /// Checks that the error is the one sentence about truncated files, in which the file's name occurs once.
 template <class T>
 void check_cut(const core::result<T>& r, const fs::path& path, uint64_t had) {
-  check_failed(r, error_kind::io,
-               "cannot read '" + path.string() + "': it had " + std::to_string(had) +
-                   " bytes when it was opened and has become shorter");
+  check_failed(
+      r, error_kind::io,
+      fmt::format("cannot read '{}': it had {} bytes when it was opened and has become shorter", path.string(), had));
   const auto& text = r.error().text;
   BOOST_TEST(text.find(path.string()) == text.rfind(path.string()), text);
 }

@@ -1,4 +1,6 @@
 // Tests pickles that are read as data, without execution: the meaning of opcodes, shared values, and refusals.
+#include <fmt/format.h>
+
 #include <boost/test/unit_test.hpp>
 
 #include "formats/torch/pickle_reader.hpp"
@@ -18,12 +20,12 @@ namespace {
 /// Returns the values that a reader finds in a pickle, or the reason why it is refused.
 std::string seen(const core::result<pickle_tree>& tree) {
   if (!tree) return tree.error().text;
-  std::string out = std::to_string(tree->bytes_read());
-  out.append(" ").append(std::to_string(tree->root()));
+  std::string out = fmt::to_string(tree->bytes_read());
+  out.append(" ").append(fmt::to_string(tree->root()));
   for (pickle_ref v = 0; v < tree->size(); ++v) {
-    out.append(" ").append(std::to_string(static_cast<int>(tree->kind(v))));
+    out.append(" ").append(fmt::to_string(static_cast<int>(tree->kind(v))));
     if (tree->kind(v) == pickle_kind::text || tree->kind(v) == pickle_kind::bytes) out += tree->text(v);
-    if (tree->kind(v) == pickle_kind::integer) out += std::to_string(tree->integer(v));
+    if (tree->kind(v) == pickle_kind::integer) out += fmt::to_string(tree->integer(v));
   }
   return out;
 }

@@ -1,6 +1,8 @@
 // Tests which tensors of a deeper model initialize a shallower one.
 #include "job/model/layer_reduction.hpp"
 
+#include <fmt/format.h>
+
 #include <boost/test/unit_test.hpp>
 
 #include <functional>
@@ -15,9 +17,9 @@ BOOST_AUTO_TEST_SUITE(layer_reduction)
 namespace {
 
 core::model_table gpt2(int layers, int width = 16) {
-  const auto spec =
-      models::parse_model_spec(R"({"model_type": "gpt2", "n_layer": )" + std::to_string(layers) + R"(, "n_embd": )" +
-                               std::to_string(width) + R"(, "n_head": 4, "n_positions": 16, "vocab_size": 30})");
+  const auto spec = models::parse_model_spec(fmt::format(
+      R"({{"model_type": "gpt2", "n_layer": {}, "n_embd": {}, "n_head": 4, "n_positions": 16, "vocab_size": 30}})",
+      layers, width));
   return models::make_model_table(spec.value(), 1, 8, 4);
 }
 
@@ -98,7 +100,7 @@ BOOST_AUTO_TEST_CASE(names_with_what_wrappers_and_model_classes_add_are_found_wh
 BOOST_AUTO_TEST_CASE(a_module_of_a_hosts_that_is_called_as_a_wrapper_calls_its_own_is_found_by_its_name) {
   const auto stack = [](int layers) {
     core::model_table out;
-    for (int i = 0; i < layers; ++i) out.parameters.emplace_back().name = "module." + std::to_string(i) + ".weight";
+    for (int i = 0; i < layers; ++i) out.parameters.emplace_back().name = fmt::format("module.{}.weight", i);
     return out;
   };
   const auto names =

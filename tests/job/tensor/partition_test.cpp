@@ -2,6 +2,8 @@
 // and refusals with their line.
 #include "job/tensor/partition.hpp"
 
+#include <fmt/format.h>
+
 #include <boost/test/unit_test.hpp>
 
 #include "config/load.hpp"
@@ -40,7 +42,7 @@ std::string specs(const std::string& list, const std::string& more = "") {
 
 core::result<job::named_split> split_of(const std::string& model, const std::string& section, int degree = 2) {
   config::load_options options;
-  options.overrides = {"parallel.tensor=" + std::to_string(degree)};
+  options.overrides = {fmt::format("parallel.tensor={}", degree)};
   const auto loaded = config::load_text(model + rest + section, "job.yaml", "/base", options);
   if (!loaded) return core::fail(core::error_kind::bad_input, config::render(loaded.error()));
   const auto spec = check_ok(models::parse_model_spec(loaded->config.model.hugging_face_json));

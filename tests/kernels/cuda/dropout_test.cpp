@@ -1,6 +1,8 @@
 // Tests dropout on the device: masks drawn from a layer's name, and scaling by a given mask.
 #include "kernels/layers/dropout.hpp"
 
+#include <fmt/format.h>
+
 #include "kernels/cuda/kernels.hpp"
 #include "kernels/layers/elementwise.hpp"
 #include "tests/kernels/cuda/device_array.hpp"
@@ -16,8 +18,7 @@ dropout_key key_of(float probability) {
 }
 
 std::string text_of(core::dtype type, uint64_t count, uint64_t first, uint64_t shift) {
-  return std::to_string(count) + " elements of " + std::string(core::name_of(type)) + " from position " +
-         std::to_string(first) + ", shifted by " + std::to_string(shift);
+  return fmt::format("{} elements of {} from position {}, shifted by {}", count, core::name_of(type), first, shift);
 }
 
 void compare_drop(core::dtype type, uint64_t count, float probability, uint64_t first, uint64_t shift = 0) {

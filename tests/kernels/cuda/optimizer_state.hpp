@@ -2,6 +2,8 @@
 // the CUDA optimizers.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -25,9 +27,9 @@ struct piece_shape {
 };
 
 inline std::string text_of(const piece_shape& s) {
-  return std::to_string(s.count) + " elements, gradients " + std::string(core::name_of(s.gradient)) + ", copy " +
-         (s.has_copy ? std::string(core::name_of(s.copy)) : "none") + (s.is_hard ? ", hard numbers" : "") +
-         ", shifted by " + std::to_string(s.shift);
+  return fmt::format("{} elements, gradients {}, copy {}{}, shifted by {}", s.count, core::name_of(s.gradient),
+                     s.has_copy ? std::string(core::name_of(s.copy)) : "none", s.is_hard ? ", hard numbers" : "",
+                     s.shift);
 }
 
 /// Weights, moments, gradient and 16-bit copy of one parameter, on the host.

@@ -1,5 +1,7 @@
 #include "kernels/sums/reduce.hpp"
 
+#include <fmt/format.h>
+
 #include "kernels/cuda/kernels.hpp"
 #include "tests/kernels/cuda/device_array.hpp"
 #include "tests/kernels/cuda/numbers.hpp"
@@ -109,7 +111,7 @@ BOOST_AUTO_TEST_CASE(no_ranks_and_too_many_are_refused_with_the_limit) {
         cuda::sum_in_rank_order(inputs, reinterpret_cast<std::byte*>(out.data()), 4, reduce_options{}, test_stream());
     BOOST_REQUIRE(!refused);
     BOOST_TEST(int(refused.error().kind) == int(core::error_kind::limit));
-    BOOST_TEST(refused.error().text == "CUDA sum: wanted 1 to 256 inputs, got " + std::to_string(ranks));
+    BOOST_TEST(refused.error().text == fmt::format("CUDA sum: wanted 1 to 256 inputs, got {}", ranks));
   }
   require_same_bits(out.back(), std::vector<float>(4, 2.0F));
 }

@@ -1,5 +1,6 @@
 #include "tests/kernels/on_host/machine.hpp"
 
+#include <fmt/format.h>
 #include <pthread.h>
 #include <sys/mman.h>
 
@@ -347,7 +348,7 @@ const uint64_t* machine::meet_lanes(unsigned mask, const char* word, uint64_t br
 }
 
 void machine::refuse(std::initializer_list<const char*> why) {
-  failure = "block " + std::to_string(blockIdx.x) + ", thread " + std::to_string(current_->thread) + ": ";
+  failure = fmt::format("block {}, thread {}: ", blockIdx.x, current_->thread);
   for (const char* part : why) failure += part;
   change(*current_, main_);
   std::abort();  // not reached, because no stack switches back to this thread
@@ -355,15 +356,15 @@ void machine::refuse(std::initializer_list<const char*> why) {
 
 /// Returns an error text about the threads that can never continue, and the operation that each of them waits for.
 std::string machine::stuck() const {
-  std::string out = "block " + std::to_string(blockIdx.x) + ": ";
+  std::string out = fmt::format("block {}: ", blockIdx.x);
   if (!at_barrier_.empty())
-    return out + std::to_string(at_barrier_.size()) + " of " + std::to_string(order_.size()) +
-           " threads wait at __syncthreads, which the others never reach";
+    return fmt::format("{}{} of {} threads wait at __syncthreads, which the others never reach", out,
+                       at_barrier_.size(), order_.size());
   for (const auto& warp : meetings_)
     for (const auto& m : warp)
       if (m.arrived != 0)
-        return out + std::to_string(m.arrived) + " of " + std::to_string(std::popcount(m.mask)) + " lanes wait at " +
-               m.word + ", which the others never reach";
+        return fmt::format("{}{} of {} lanes wait at {}, which the others never reach", out, m.arrived,
+                           std::popcount(m.mask), m.word);
   return out + "no thread can go on";
 }
 

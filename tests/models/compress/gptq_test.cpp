@@ -4,6 +4,7 @@
 #include <ATen/ops/eye.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/randn.h>
+#include <fmt/format.h>
 
 #include <boost/test/unit_test.hpp>
 #include <cmath>
@@ -218,9 +219,10 @@ BOOST_AUTO_TEST_CASE(folded_scales_change_no_output_of_a_norm_and_the_layers_beh
 
 BOOST_AUTO_TEST_CASE(a_walk_takes_a_units_memory_whatever_the_number_of_units) {
   const auto spec_of = [](uint32_t layers) {
-    return parse_model_spec(R"({"model_type": "llama", "hidden_size": 512, "intermediate_size": 1376, "vocab_size": 256,
-                               "num_attention_heads": 8, "max_position_embeddings": 128, "num_hidden_layers": )" +
-                            std::to_string(layers) + "}")
+    return parse_model_spec(fmt::format(R"({{"model_type": "llama", "hidden_size": 512, "intermediate_size": 1376,
+                               "vocab_size": 256, "num_attention_heads": 8, "max_position_embeddings": 128,
+                               "num_hidden_layers": {}}})",
+                                        layers))
         .value();
   };
   const uint64_t deep = walk_bytes(spec_of(48), 128, true);

@@ -1,6 +1,7 @@
 // Tests a host program's torch modules as units: their table, the dry run, gradients, buffers, random numbers and
 // refusals.
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 #include <torch/nn/functional/loss.h>
 #include <torch/nn/modules/activation.h>
 #include <torch/nn/modules/batchnorm.h>
@@ -118,7 +119,7 @@ BOOST_AUTO_TEST_CASE(layers_have_their_modules_kinds_and_widths) {
   const auto p = prepared(convolutional, images());
   const auto& layers = p->table().layers;
   const auto text_of = [](const core::layer_info& l) {
-    return l.name + ": " + std::string(name_of(l.kind)) + " " + std::to_string(l.in) + " to " + std::to_string(l.out);
+    return fmt::format("{}: {} {} to {}", l.name, name_of(l.kind), l.in, l.out);
   };
   std::vector<std::string> got;
   for (const auto& l : layers) got.push_back(text_of(l));

@@ -1,6 +1,8 @@
 // Tests the table of a model together with its distillation teacher.
 #include "models/table/teacher.hpp"
 
+#include <fmt/format.h>
+
 #include <boost/test/unit_test.hpp>
 
 #include "tests/models/model_fixture.hpp"
@@ -12,9 +14,9 @@ BOOST_AUTO_TEST_SUITE(teacher)
 namespace {
 
 model_spec spec_of(int layers, int width) {
-  auto spec =
-      take(parse_model_spec(R"({"model_type": "gpt2", "n_layer": )" + std::to_string(layers) + R"(, "n_embd": )" +
-                            std::to_string(width) + R"(, "n_head": 4, "n_positions": 16, "vocab_size": 30})"));
+  auto spec = take(parse_model_spec(fmt::format(
+      R"({{"model_type": "gpt2", "n_layer": {}, "n_embd": {}, "n_head": 4, "n_positions": 16, "vocab_size": 30}})",
+      layers, width)));
   spec.head_tile_rows = 2048;
   return spec;
 }
@@ -66,7 +68,7 @@ BOOST_AUTO_TEST_CASE(a_teacher_stands_in_front_frozen_and_its_head_beside_the_mo
 BOOST_AUTO_TEST_CASE(layers_are_compared_by_the_list_or_evenly) {
   const auto shown = [](const std::vector<unit_pair>& all) {
     std::string out;
-    for (const auto& x : all) out += std::to_string(x.unit) + ":" + std::to_string(x.of_teacher) + " ";
+    for (const auto& x : all) out += fmt::format("{}:{} ", x.unit, x.of_teacher);
     return out;
   };
   BOOST_TEST(shown(hidden_pairs(2, 12, {3, 11})) == "0:2 1:4 2:12 ");
@@ -80,8 +82,7 @@ BOOST_AUTO_TEST_CASE(layers_are_compared_by_the_list_or_evenly) {
 BOOST_AUTO_TEST_CASE(a_block_that_learns_alone_is_beside_the_next_ones_or_those_that_the_list_names) {
   const auto shown = [](const std::vector<block_lesson>& all) {
     std::string out;
-    for (const auto& x : all)
-      out += std::to_string(x.unit) + ":" + std::to_string(x.first) + "-" + std::to_string(x.last) + " ";
+    for (const auto& x : all) out += fmt::format("{}:{}-{} ", x.unit, x.first, x.last);
     return out;
   };
   BOOST_TEST(shown(block_lessons(3, 3, {})) == "1:1-1 2:2-2 3:3-3 ");
@@ -92,7 +93,7 @@ BOOST_AUTO_TEST_CASE(a_block_that_learns_alone_is_beside_the_next_ones_or_those_
 BOOST_AUTO_TEST_CASE(what_is_compared_is_computed_in_one_stage) {
   const auto beside = [](teaching by, uint32_t layers) {
     std::string out;
-    for (const uint32_t u : units_beside(by, layers)) out += std::to_string(u) + " ";
+    for (const uint32_t u : units_beside(by, layers)) out += fmt::format("{} ", u);
     return out;
   };
   teaching by{spec_of(5, 16), {}, {}, 0, 0, {}, {}};

@@ -1,5 +1,7 @@
 #include "plan/check/check.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <functional>
 
@@ -531,7 +533,7 @@ BOOST_AUTO_TEST_CASE(memory_beyond_the_budget_names_the_largest_owner_and_both_f
   BOOST_REQUIRE(!proved.has_value());
   BOOST_TEST((proved.error().kind == troupe::core::error_kind::limit));
   for (const std::string& part :
-       {std::to_string(needed) + " bytes", std::to_string(needed - 1) + " bytes", std::string("moments")})
+       {fmt::format("{} bytes", needed), fmt::format("{} bytes", needed - 1), std::string("moments")})
     BOOST_TEST(proved.error().text.find(part) != std::string::npos, proved.error().text << " does not say " << part);
 }
 

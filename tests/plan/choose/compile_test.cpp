@@ -2,6 +2,8 @@
 // each pass.
 #include "plan/choose/compile.hpp"
 
+#include <fmt/format.h>
+
 #include "models/table/model_spec.hpp"
 #include "plan/check/check.hpp"
 #include "plan/choose/measured_prices.hpp"
@@ -144,7 +146,7 @@ BOOST_AUTO_TEST_CASE(exchanges_are_split_where_that_saves_time_and_the_pass_says
   const double products_s = 2 * 4 * (block[0].output.flops + block[1].output.flops) / r.costs.flops_per_s;
   const double hidden = 1 - 1.0 / split.chosen.options.exchange_pieces;
   BOOST_TEST(split.base.step_s - split.chosen.step_s == hidden * products_s, boost::test_tools::tolerance(0.02));
-  BOOST_TEST(split.gains.front().change == "in " + std::to_string(split.chosen.options.exchange_pieces) + " pieces");
+  BOOST_TEST(split.gains.front().change == fmt::format("in {} pieces", split.chosen.options.exchange_pieces));
   const auto proved = check(plans_of(r.table, split.chosen.options));
   BOOST_TEST(proved.has_value(), (proved ? "" : proved.error().text));
   for (const auto& x : option_passes()) BOOST_TEST(x.keeps_bits == (x.name != "split_exchanges"), x.name);

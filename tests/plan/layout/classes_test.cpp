@@ -2,6 +2,8 @@
 // of each class proves as much as checking all ranks' plans.
 #include "plan/layout/classes.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <functional>
 
@@ -22,12 +24,11 @@ namespace {
 
 /// Returns all fields of an instruction as text.
 std::string printed(const rank_plan& p, const instruction& x) {
-  std::string out = p.describe(x.id) + " segment " + std::to_string(x.segment) + " bytes " + std::to_string(x.bytes) +
-                    " flops " + std::to_string(x.flops) + " guard " + std::to_string(static_cast<int>(x.guard)) +
-                    " slots";
-  for (const auto slot : all_slots) out.append(" ").append(std::to_string(x.slots.*slot));
+  std::string out = fmt::format("{} segment {} bytes {} flops {:f} guard {} slots", p.describe(x.id), x.segment,
+                                x.bytes, x.flops, static_cast<int>(x.guard));
+  for (const auto slot : all_slots) out.append(" ").append(fmt::to_string(x.slots.*slot));
   out += " after";
-  for (uint32_t on : x.after) out.append(" ").append(std::to_string(on));
+  for (uint32_t on : x.after) out.append(" ").append(fmt::to_string(on));
   return out;
 }
 

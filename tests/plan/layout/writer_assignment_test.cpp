@@ -2,6 +2,8 @@
 // exactly one writer.
 #include "plan/layout/writer_assignment.hpp"
 
+#include <fmt/format.h>
+
 #include <boost/test/unit_test.hpp>
 #include <map>
 #include <set>
@@ -20,7 +22,7 @@ std::string shown(const core::result<std::vector<std::optional<writer_share>>>& 
   for (const auto& s : *of) {
     if (!out.empty()) out += ' ';
     if (s)
-      out.append("(").append(std::to_string(s->writers)).append(",").append(std::to_string(s->index)).append(")");
+      out.append("(").append(fmt::to_string(s->writers)).append(",").append(fmt::to_string(s->index)).append(")");
     else
       out += '-';
   }

@@ -1,6 +1,8 @@
 // Tests the table of optimisation passes: the order that follows from their contracts, and the addition of a new pass.
 #include "plan/passes/pass.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "plan/check/check.hpp"
@@ -32,7 +34,7 @@ std::string gather_sooner(draft& d, const rank_plan&) {
     for (handle x = d.marks[i - 1].computes; x != d.marks[i - 1].ends; x = d.next(x))
       if (!d.is_mark(x) && lane_of(d.at(x).kind) == lane::compute) before = x;
   }
-  return std::to_string(moved) + " gathers one use sooner";
+  return fmt::format("{} gathers one use sooner", moved);
 }
 
 // A pass with an error: forwards wait neither for their parameters nor for the tokens.

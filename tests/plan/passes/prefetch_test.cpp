@@ -2,6 +2,8 @@
 // is small enough to follow by hand.
 #include "plan/passes/prefetch.hpp"
 
+#include <fmt/format.h>
+
 #include "plan/check/check.hpp"
 #include "plan/schedule/uses.hpp"
 #include "tests/plan/samples.hpp"
@@ -43,7 +45,7 @@ BOOST_AUTO_TEST_CASE(uses_go_forward_in_order_and_backward_in_reverse_for_each_m
   const auto p = plans_of(chain_table({1000, 1000}), small_options(1, 3, 2))[0];
   std::vector<std::string> got;
   for (const auto& u : uses_of(*p))
-    got.push_back(std::to_string(u.micro) + (u.kind == use::forward ? "f" : "b") + std::to_string(u.unit));
+    got.push_back(fmt::format("{}{}{}", u.micro, u.kind == use::forward ? "f" : "b", u.unit));
   const std::vector<std::string> wanted = {"0f0", "0f1", "0b1", "0b0", "1f0", "1f1", "1b1", "1b0"};
   BOOST_TEST(got == wanted, boost::test_tools::per_element());
   auto o = small_options(1, 3, 2);

@@ -1,6 +1,8 @@
 // Tests every named schedule: against PyTorch's own tables, and for all small sizes that it can run.
 #include "plan/schedule/named.hpp"
 
+#include <fmt/format.h>
+
 #include <map>
 #include <sstream>
 
@@ -45,7 +47,7 @@ BOOST_AUTO_TEST_CASE(tables_equal_those_of_pytorch_with_and_without_transfers) {
 
 BOOST_AUTO_TEST_CASE(whole_tables_of_pytorch_are_read_and_equal) {
   const auto same = [](const std::string& name, uint32_t p, uint32_t v, uint32_t m) {
-    const std::string stem = name + "_" + std::to_string(p) + "_" + std::to_string(v) + "_" + std::to_string(m);
+    const std::string stem = fmt::format("{}_{}_{}_{}", name, p, v, m);
     const auto ours = named_table(name, p, v, m);
     const auto theirs = check_ok(read_table(pipeline_fixture(stem + ".csv"), stem, {p, p * v, m}));
     BOOST_TEST((*theirs == ours), stem);

@@ -1,5 +1,7 @@
 #include "plan/schedule/proof.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <random>
 
@@ -14,7 +16,7 @@ namespace {
 
 std::string fault_of(const pipeline_table& t) {
   const auto fault = find_fault(t);
-  return fault ? "rank " + std::to_string(fault->rank) + ": " + fault->text : "";
+  return fault ? fmt::format("rank {}: {}", fault->rank, fault->text) : "";
 }
 
 pipeline_table small(bool sends) {
@@ -65,7 +67,7 @@ BOOST_AUTO_TEST_CASE(transfers_are_there_on_both_sides_or_not_at_all) {
                                 {0U, action{type::recv_backward, 0, 0}}}) {
     auto t = small(true);
     drop(t, rank, a);
-    BOOST_TEST(fault_of(t) == "rank " + std::to_string(rank) + ": " + name_of(a) + " is missing");
+    BOOST_TEST(fault_of(t) == fmt::format("rank {}: {} is missing", rank, name_of(a)));
   }
   auto t = small(true);
   t.orders[1].push_back({type::send_forward, 1, 0});

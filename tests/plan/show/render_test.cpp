@@ -1,5 +1,7 @@
 #include "plan/show/render.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -52,15 +54,14 @@ BOOST_AUTO_TEST_CASE(a_table_has_a_line_for_each_instruction_under_its_headings)
     BOOST_TEST_INFO_SCOPE("i " << i);
     const auto& x = p->instructions[i];
     const auto cells = cells_of(lines[i + 1]);
-    BOOST_TEST(cells[0] == std::to_string(x.id));
+    BOOST_TEST(cells[0] == fmt::to_string(x.id));
     BOOST_TEST(cells[1] == name_of(x.lane));
     BOOST_TEST(lines[i + 1].find(p->describe(x.id)) != std::string::npos);
     BOOST_TEST((cells.back() == "-") == x.after.empty());
   }
   const auto& use = p->instructions[p->lanes[static_cast<size_t>(lane::compute)].front()];
   const auto& b = p->buffers[use.slots.parameters];
-  BOOST_TEST(lines[use.id + 1].find("gathered:" + std::to_string(b.offset) + "+" + std::to_string(b.bytes)) !=
-             std::string::npos);
+  BOOST_TEST(lines[use.id + 1].find(fmt::format("gathered:{}+{}", b.offset, b.bytes)) != std::string::npos);
   BOOST_TEST(count_of(as_table(*p), " ?") == p->sub_groups.size());
 }
 

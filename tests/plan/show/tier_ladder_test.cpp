@@ -1,5 +1,7 @@
 #include "plan/show/tier_ladder.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "tests/plan/samples.hpp"
@@ -53,7 +55,7 @@ BOOST_AUTO_TEST_CASE(if_nothing_fits_the_largest_unit_and_the_smallest_budget_ar
   const uint64_t each = ladder.rungs[*ladder.smallest].found.memory.states();
   const auto text = as_text(ladder, request);
   BOOST_TEST(has(text, "the largest unit is unit 1 with 195 KiB of parameters"), text);
-  BOOST_TEST(has(text, "the smallest budget that works is " + std::to_string(2 * each) + " bytes"), text);
+  BOOST_TEST(has(text, fmt::format("the smallest budget that works is {} bytes", 2 * each)), text);
   BOOST_TEST(try_tiers(request_for(3, each)).chosen.has_value());
   BOOST_TEST(!try_tiers(request_for(3, each - 1)).chosen.has_value());
 }

@@ -1,10 +1,11 @@
 // Tests folders that several threads create at once: a writer creates the folder of a save, and so do the copies that
 // arrive there.
+#include <fmt/format.h>
+
 #include <boost/test/unit_test.hpp>
 
 #include <barrier>
 #include <filesystem>
-#include <string>
 #include <thread>
 #include <vector>
 
@@ -29,7 +30,7 @@ int failures_of(file_system& files, const std::filesystem::path& root, int round
     all.emplace_back([&, t] {
       for (int round = 0; round < rounds; ++round) {
         together.arrive_and_wait();
-        if (!troupe::storage::make_folders(files, root / std::to_string(round) / "a" / "b")) ++failed[t];
+        if (!troupe::storage::make_folders(files, root / fmt::to_string(round) / "a" / "b")) ++failed[t];
       }
     });
   for (auto& t : all) t.join();

@@ -2,6 +2,8 @@
 // and errors are reported.
 #include "storage/files/queued_output.hpp"
 
+#include <fmt/format.h>
+
 #include <array>
 
 #include "storage/memory/huge_memory.hpp"
@@ -81,7 +83,7 @@ BOOST_AUTO_TEST_CASE(a_file_without_writes_and_one_with_only_an_expected_size_ar
     const scratch_folder scratch;
     for (const uint64_t expected : {uint64_t{0}, uint64_t{1} << 20}) {
       BOOST_TEST_INFO_SCOPE("expected " << expected);
-      const auto path = scratch / std::to_string(expected);
+      const auto path = scratch / fmt::to_string(expected);
       auto file = check_ok(create_queued_output(path, options));
       if (expected > 0) check_ok((*file)->expect(expected));
       check_ok((*file)->sync());

@@ -2,6 +2,7 @@
 // DeepSpeed leaves undefined.
 #include "storage/handle/io_handle.hpp"
 
+#include <fmt/format.h>
 #include <poll.h>
 #include <sys/stat.h>
 
@@ -65,7 +66,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(any_offset_length_and_address_reads_what_was_writt
     o.overlap_events = overlap;
     const auto handle = must(storage::io_handle::open(o));
     const auto memory = must(handle->new_pinned(2 * room));
-    const auto path = folder / ("f" + std::to_string(threads));
+    const auto path = folder / fmt::format("f{}", threads);
     auto expected = bytes(room, threads);
     good(handle->sync_pwrite(expected, path));
     uint64_t salt = 10;
@@ -99,7 +100,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(wait_gives_an_outcome_for_each_operation, Engine, 
   const auto data = bytes(40 * 30'000, 1);
   std::set<storage::io_operation> begun;
   for (size_t i = 0; i < 40; ++i)
-    begun.insert(must(handle->async_pwrite(std::span(data).subspan(i * 30'000, 30'000), folder / std::to_string(i))));
+    begun.insert(must(handle->async_pwrite(std::span(data).subspan(i * 30'000, 30'000), folder / fmt::to_string(i))));
   BOOST_TEST(begun.size() == 40U);
   const auto written = handle->wait();
   BOOST_TEST(written.size() == 40U);
@@ -113,7 +114,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(wait_gives_an_outcome_for_each_operation, Engine, 
 
   std::vector<std::byte> back(data.size());
   for (size_t i = 0; i < 40; ++i)
-    must(handle->async_pread(std::span(back).subspan(i * 30'000, 30'000), folder / std::to_string(i)));
+    must(handle->async_pread(std::span(back).subspan(i * 30'000, 30'000), folder / fmt::to_string(i)));
   BOOST_TEST(handle->wait().size() == 40U);
   BOOST_TEST((back == data));
 }
@@ -205,7 +206,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(threads_that_share_a_handle_wait_for_their_own_ope
       for (uint64_t i = 0; i < 10; ++i) {
         const auto data = bytes(70'000 + i, t * 100 + i);
         std::vector<std::byte> back(data.size());
-        const auto path = folder / std::to_string(t);
+        const auto path = folder / fmt::to_string(t);
         const auto w = handle->sync_pwrite(data, path);
         const auto r = handle->sync_pread(back, path);
         if (!w || !r || back != data) wrong[t] = !w ? w.error().text : !r ? r.error().text : "other bytes";

@@ -1,6 +1,7 @@
 // Tests storage/memory/locked_memory.hpp: a failure to lock memory is reported as a remark and is no error.
 #include "storage/memory/locked_memory.hpp"
 
+#include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -87,9 +88,9 @@ BOOST_AUTO_TEST_CASE(a_limit_in_the_way_is_named_with_the_command_that_raises_it
   for (const rlim_t limit : {rlim_t{8192}, rlim_t{0}}) {
     const auto said = said_with_limit(limit, 64 << 10);
     BOOST_TEST(said.find("memory: cannot lock 65536 bytes: ") == 0U, said);
-    BOOST_TEST(said.find("RLIMIT_MEMLOCK is " + std::to_string(limit) + " bytes, raise it with `ulimit -l`") !=
-                   std::string::npos,
-               said);
+    BOOST_TEST(
+        said.find(fmt::format("RLIMIT_MEMLOCK is {} bytes, raise it with `ulimit -l`", limit)) != std::string::npos,
+        said);
     BOOST_TEST(said.find("using the memory unlocked") != std::string::npos, said);
   }
 }

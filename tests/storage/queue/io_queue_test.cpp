@@ -2,6 +2,7 @@
 // between the engines.
 #include "storage/queue/io_queue.hpp"
 
+#include <fmt/format.h>
 #include <linux/capability.h>
 #include <poll.h>
 #include <sys/prctl.h>
@@ -223,7 +224,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(cancelled_requests_all_come_back, Engine, tests::e
   // The pipe has no data, so reads of it end only by cancellation or when its write end is closed.
   int ends[2] = {-1, -1};
   BOOST_REQUIRE(::pipe(ends) == 0);
-  const auto pipe = file::open("/proc/self/fd/" + std::to_string(ends[0]), file_access::read, file_mode::buffered);
+  const auto pipe = file::open(fmt::format("/proc/self/fd/{}", ends[0]), file_access::read, file_mode::buffered);
   BOOST_REQUIRE(pipe);
   const auto queue = tests::open(which, with_depth(8));
   if (!queue) return;

@@ -1,6 +1,8 @@
 // Tests storage/swap/swap_file.hpp: reads, writes and page digests.
 #include "storage/swap/swap_file.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cstring>
@@ -108,9 +110,9 @@ BOOST_AUTO_TEST_CASE(a_flipped_byte_is_found_wherever_it_lies) {
     const auto found = on->read(at / page * page + 5, {&one, 1});
     BOOST_REQUIRE(!found);
     BOOST_TEST((found.error().kind == core::error_kind::io));
-    BOOST_TEST(found.error().text.find("flipped: page at " + std::to_string(at / page * page) +
-                                       ": the data that was read") == 0U,
-               found.error().text);
+    BOOST_TEST(
+        found.error().text.find(fmt::format("flipped: page at {}: the data that was read", at / page * page)) == 0U,
+        found.error().text);
     // A page with a wrong digest can only be overwritten as a whole.
     BOOST_TEST(!on->write(at / page * page + 5, {&one, 1}));
     flip(*on, at);

@@ -1,4 +1,6 @@
 // Tests storage/swap/swap_queue.hpp: its guarantees when the disk fails, with io_uring, threads and the simulated disk.
+#include <fmt/format.h>
+
 #include <boost/test/unit_test.hpp>
 #include <cerrno>
 #include <filesystem>
@@ -31,9 +33,9 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_flipped_byte_on_disk_is_found_with_file_and_offs
     BOOST_REQUIRE(found.error);
     BOOST_TEST((found.error->kind == core::error_kind::io));
     const auto& text = found.error->text;
-    BOOST_TEST(text.find(name_of(where) + ": page at " + std::to_string(at / page * page) +
-                         ": the data that was read is not") == 0U,
-               text);
+    BOOST_TEST(
+        text.find(fmt::format("{}: page at {}: the data that was read is not", name_of(where), at / page * page)) == 0U,
+        text);
     BOOST_TEST(text.find("; tried 2 times") != std::string::npos, text);
     BOOST_TEST(queue->counters().digest_misses == before.digest_misses + 2);
     BOOST_TEST(queue->counters().retries == before.retries + 1);

@@ -1,5 +1,7 @@
 // Simulates swapping on a disk that randomly delays, reorders, shortens, fails, tears and loses transfers, and can be
 // full. In every case a read returns the bytes that were written last, or an error that names file and offset.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>
@@ -146,7 +148,7 @@ class life {
       const asked r = found->second;
       asked_.erase(found);
       ++tally_.requests;
-      tally_.trace += std::to_string(c.token) + (c.error ? "e" : "w");
+      tally_.trace += fmt::format("{}{}", c.token, c.error ? "e" : "w");
       if (c.error) {
         ++tally_.failed;
         check_error(r, *c.error);
@@ -160,7 +162,7 @@ class life {
   }
 
   void check_page(uint64_t p, std::span<const std::byte> got) const {
-    require(std::memcmp(got.data(), content_.data() + p * page, page) == 0, "wrong bytes of page " + std::to_string(p));
+    require(std::memcmp(got.data(), content_.data() + p * page, page) == 0, fmt::format("wrong bytes of page {}", p));
     require(flipped_.count(p) == 0, "a flipped byte was not found");
   }
 

@@ -1,6 +1,7 @@
 // Tests storage/swap/swap_space.hpp: its folder, the folder's lock, its disk space, and files left by killed runs.
 #include "storage/swap/swap_space.hpp"
 
+#include <fmt/format.h>
 #include <sys/fsuid.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -278,7 +279,7 @@ BOOST_AUTO_TEST_CASE(runs_that_follow_each_other_closely_take_turns) {
           continue;
         }
         wrong = wrong || ++inside != 1;
-        wrong = wrong || !(*space)->create("file" + std::to_string(t), 4096);
+        wrong = wrong || !(*space)->create(fmt::format("file{}", t), 4096);
         ++had;
         --inside;
       }

@@ -1,6 +1,8 @@
 // Tests files of training curves: DeepSpeed's names, all kinds of files at once, folders that cannot be written.
 #include "telemetry/curves/curve_files.hpp"
 
+#include <fmt/format.h>
+
 #include "telemetry/curves/cut_curve.hpp"
 #include "telemetry/curves/step_values.hpp"
 
@@ -65,7 +67,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_resumes_has_one_curve) {
         check_ok(telemetry::curve_files::open({f / "csv", f / "events", f / "steps.jsonl", after}, 1700000000));
     return std::move(*files);
   };
-  const auto row = [](uint64_t samples) { return "{\"step\":1,\"global_samples\":" + std::to_string(samples) + "}"; };
+  const auto row = [](uint64_t samples) { return fmt::format("{{\"step\":1,\"global_samples\":{}}}", samples); };
   const auto write = [&row](telemetry::curve_files& files, uint64_t samples, double value) {
     const std::vector<curve_value> values = {{"Train/Samples/lr", value}};
     BOOST_TEST(files.write(0, samples, values).has_value());
@@ -102,7 +104,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_resumes_has_one_curve) {
 BOOST_AUTO_TEST_CASE(curves_that_are_open_go_back_with_their_run) {
   const scratch_folder f;
   auto files = check_ok(telemetry::curve_files::open({f / "csv", f / "events", f / "steps.jsonl", {}}, 1700000000));
-  const auto row = [](uint64_t samples) { return "{\"step\":1,\"global_samples\":" + std::to_string(samples) + "}"; };
+  const auto row = [](uint64_t samples) { return fmt::format("{{\"step\":1,\"global_samples\":{}}}", samples); };
   const auto write = [&](uint64_t samples, double value) {
     const std::vector<curve_value> values = {{"Train/Samples/lr", value}};
     BOOST_TEST(files->write(0, samples, values).has_value());

@@ -2,6 +2,8 @@
 // markup. The layout was checked in a browser; this test checks the text.
 #include "telemetry/report/report.hpp"
 
+#include <fmt/format.h>
+
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <regex>
@@ -221,7 +223,7 @@ BOOST_AUTO_TEST_CASE(a_model_that_is_cut_has_its_stages_named_and_whole_copies_o
   o.mesh = {{core::axis::pipeline, 3}, {core::axis::shard, 4}};
   const std::string lanes = lanes_svg(played(plan::plans_of(plan::gpt_table(4, 64, 256, false), o)));
   for (const uint32_t rank : {0, 1, 2, 4, 5, 6, 8, 9})
-    BOOST_TEST(has(lanes, ">rank " + std::to_string(rank) + "</text>"), rank);
+    BOOST_TEST(has(lanes, fmt::format(">rank {}</text>", rank)), rank);
   BOOST_TEST(has(lanes, "8 of 12 ranks."));
 }
 

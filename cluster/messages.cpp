@@ -62,9 +62,9 @@ std::string encode(const message& m) { return core::as_bytes(m); }
 core::result<message> decode(std::string_view bytes) {
   auto out = core::from_bytes<message>(bytes);
   if (out) return std::move(*out);
-  return core::fail(core::error_kind::mismatch, "a message between processes: wanted one of " +
-                                                    std::to_string(names.size()) + " kinds, got " +
-                                                    std::to_string(bytes.size()) + " bytes that are none");
+  return core::fail(core::error_kind::mismatch,
+                    fmt::format("a message between processes: wanted one of {} kinds, got {} bytes that are none",
+                                names.size(), bytes.size()));
 }
 
 std::string_view name_of(const message& m) { return names[m.index()]; }

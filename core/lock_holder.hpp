@@ -43,7 +43,7 @@ inline std::string lock_holder(int fd) {
   if (host.starts_with(' ')) host.remove_prefix(1);
   const bool is_here = host.empty() || host == host_name();
   if (is_here && *number == ::getpid()) return "this process";
-  return "process " + std::to_string(*number) + (is_here ? std::string() : " on " + std::string(host));
+  return fmt::format("process {}{}", *number, is_here ? std::string() : " on " + std::string(host));
 }
 
 }  // namespace troupe::core

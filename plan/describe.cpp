@@ -49,7 +49,7 @@ const std::string& tied_name(const job_layout& l, uint32_t tie) {
 /// Appends ", piece 2 of 4", counted from 1, if the output of a segment is exchanged in pieces.
 void append_piece(std::string& out, const job_layout& l, const instruction& x) {
   if (const uint32_t pieces = output_pieces(l, x); pieces > 1)
-    out.append(", piece ").append(std::to_string(x.piece + 1)).append(" of ").append(std::to_string(pieces));
+    out.append(", piece ").append(fmt::to_string(x.piece + 1)).append(" of ").append(fmt::to_string(pieces));
 }
 
 /// Appends the name of an operation's subject, if it has one.

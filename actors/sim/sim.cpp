@@ -363,8 +363,8 @@ core::result<void> check_options(const sim_options& o, uint32_t ranks) {
   if (o.window == 0) return no_world("a window of at least one instruction, got 0");
   if (o.fault.rank >= ranks || static_cast<uint32_t>(o.fault.lane) >= plan::num_lanes ||
       !(std::isfinite(o.fault.factor) && o.fault.factor > 0))
-    return no_world("a fault of one of " + std::to_string(ranks) + " ranks, with a factor above 0, got rank " +
-                    std::to_string(o.fault.rank) + " and " + core::number_text(o.fault.factor));
+    return no_world(fmt::format("a fault of one of {} ranks, with a factor above 0, got rank {} and {}", ranks,
+                                o.fault.rank, core::number_text(o.fault.factor)));
   return {};
 }
 

@@ -38,7 +38,7 @@ inline std::string read_integer(std::string& text) {
     return {};
   }
   if (!digits || !std::ranges::all_of(unit, is_letter)) return refused("least 0");
-  text = std::to_string(*digits) + unit;
+  text = fmt::format("{}{}", *digits, unit);
   return {};
 }
 

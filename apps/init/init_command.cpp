@@ -31,7 +31,7 @@ std::string ask(const std::string& question, const std::string& otherwise) {
 }
 
 core::result<uint64_t> ask_number(const std::string& question, uint64_t otherwise) {
-  const std::string answer = ask(question, std::to_string(otherwise));
+  const std::string answer = ask(question, fmt::to_string(otherwise));
   if (const auto value = core::number_of<uint64_t>(answer); value && *value > 0) return *value;
   return core::fail(core::error_kind::bad_input,
                     fmt::format("{} wanted an integer of at least 1, got {}", question, core::shown(answer)));

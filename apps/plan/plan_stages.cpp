@@ -81,8 +81,7 @@ std::string stages_summary(const job::blueprint& b) {
                     fmt::to_string(stage.plan().micros_in_flight[s]), core::human_bytes(stage.sent())});
   }
   std::string out = core::aligned(rows, {true, true, false, true, true, true, true});
-  out +=
-      "schedule " + p.schedule + ", " + std::to_string(table.micro_batches) + " micro-batches: " + idle_text(p) + "\n";
+  out += fmt::format("schedule {}, {} micro-batches: {}\n", p.schedule, table.micro_batches, idle_text(p));
   if (p.is_kept) out += "the schedule is the one that the run's folder has\n";
   if (p.least_s) out += text_of("no schedule of these stages takes less than %.1f ms\n", 1e3 * *p.least_s);
   out += p.profile.empty() ? "times of stages are the cost model's\n"

@@ -52,9 +52,10 @@ std::string tensor_summary(const job::blueprint& b) {
     ++exchanges;
     bytes += x.bytes;
   }
-  return core::aligned(rows, {false, false, true, false, false}) + "all other parameters are whole on each of " +
-         std::to_string(b.tensor.split.degree) + " tensor ranks; a step of rank 0 has " + std::to_string(exchanges) +
-         " exchanges of " + core::human_bytes(bytes) + " in all\n";
+  return fmt::format(
+      "{}all other parameters are whole on each of {} tensor ranks; a step of rank 0 has {} exchanges of {} in all\n",
+      core::aligned(rows, {false, false, true, false, false}), b.tensor.split.degree, exchanges,
+      core::human_bytes(bytes));
 }
 
 }  // namespace troupe::apps

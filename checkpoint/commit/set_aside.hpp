@@ -2,6 +2,8 @@
 // on. Owns this form of a name; the callers make the folders and move checkpoints into them.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -12,7 +14,7 @@ namespace troupe::checkpoint {
 
 /// Returns the path of folder `number` of those that are set aside from `root`.
 inline std::filesystem::path place_aside(const std::filesystem::path& root, uint32_t number) {
-  return root.string() + "." + std::to_string(number);
+  return fmt::format("{}.{}", root.string(), number);
 }
 
 /// Returns the folder whose place aside has the path `place`; empty if this is no name of a place aside.

@@ -228,7 +228,7 @@ class training : key_rules {
         rises ? fmt::format("falls to {} at step {} of {} and rises again", s.eta_min, end, config_.steps)
               : fmt::format("is 0 from step {} of {} on", end, config_.steps);
     warn(key, fmt::format("the learning rate {}; set it to {} to span the whole run", what,
-                          falls_to_0 ? std::to_string(config_.steps) : "auto"));
+                          falls_to_0 ? fmt::to_string(config_.steps) : "auto"));
     return true;
   }
 

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "core/dtype.hpp"
@@ -123,16 +122,7 @@ struct checkpoint_section {  ///< configuration section `checkpoint`
   /// True if the run saves checkpoints by itself.
   [[nodiscard]] bool is_on() const { return every_steps > 0 || every_minutes > 0; }
   /// Returns the tag of the checkpoint of `step`; empty: the default name.
-  [[nodiscard]] std::string tag_of(uint64_t step) const {
-    constexpr std::string_view place = "{step}";
-    std::string out;
-    for (std::string_view rest = tag; !rest.empty();) {
-      const bool here = rest.starts_with(place);
-      out += here ? std::to_string(step) : std::string(1, rest.front());
-      rest.remove_prefix(here ? place.size() : 1);
-    }
-    return out;
-  }
+  [[nodiscard]] std::string tag_of(uint64_t step) const;
 };
 
 struct evaluation_section {  ///< configuration section `evaluation`

@@ -41,11 +41,12 @@ core::result<loss_scale_state> next_loss_scale(const loss_scale_options& options
     return core::refused("loss scale: wanted a state with a scale above 0 that is finite, got " +
                          core::number_text(s.cur_scale));
   if (s.cur_iter < 0 || s.cur_iter == std::numeric_limits<int64_t>::max())
-    return core::refused("loss scale: wanted a state with a number of steps of at least 0, got " +
-                         std::to_string(s.cur_iter));
+    return core::refused(
+        fmt::format("loss scale: wanted a state with a number of steps of at least 0, got {}", s.cur_iter));
   if (dynamic && (s.last_overflow_iter < -1 || s.last_overflow_iter > s.cur_iter))
-    return core::refused("loss scale: wanted a state with an overflow before step " + std::to_string(s.cur_iter) +
-                         ", or -1, got one at step " + std::to_string(s.last_overflow_iter));
+    return core::refused(
+        fmt::format("loss scale: wanted a state with an overflow before step {}, or -1, got one at step {}", s.cur_iter,
+                    s.last_overflow_iter));
   if (!dynamic) {
     s.cur_iter += 1;
     return s;

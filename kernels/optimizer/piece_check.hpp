@@ -65,7 +65,7 @@ core::result<void> check_piece(std::string_view call, const optimizer_step& step
   if (piece.master == nullptr || piece.gradient == nullptr) return wanted("masters and a gradient, got none");
   for (size_t k = 0; k < moments; ++k)
     if (piece.moments[k] == nullptr)
-      return wanted(std::to_string(moments) + (moments == 1 ? " moment" : " moments") + ", got " + std::to_string(k));
+      return wanted(fmt::format("{}{}, got {}", moments, moments == 1 ? " moment" : " moments", k));
   if (!is_gradient_type<State>(piece.gradient_dtype))
     return wanted(std::string(std::is_same_v<State, double> ? "a gradient in f64" : "a gradient in f32, bf16 or f16") +
                   ", got " + std::string(core::name_of(piece.gradient_dtype)));

@@ -17,13 +17,13 @@ core::result<std::unique_ptr<family_model>> make_family(const model_spec& spec, 
                       "a model computes in fp32, bf16, fp16 or fp64, got " + std::string(core::name_of(type)));
   if (rows == 0 || columns == 0) return core::fail(error_kind::bad_input, "a micro-batch requires at least one token");
   if (columns > spec.positions)
-    return core::fail(error_kind::bad_input, "the model has " + std::to_string(spec.positions) +
-                                                 " positions, got sequences of " + std::to_string(columns));
+    return core::fail(error_kind::bad_input,
+                      fmt::format("the model has {} positions, got sequences of {}", spec.positions, columns));
   if (spec.window > 0 && columns > spec.window)
     return core::fail(error_kind::bad_input,
-                      "the model's tokens attend to a window of " + std::to_string(spec.window) +
-                          " tokens, which is computed only for sequences of up to as many tokens, got sequences of " +
-                          std::to_string(columns));
+                      fmt::format("the model's tokens attend to a window of {} tokens, which is computed only for "
+                                  "sequences of up to as many tokens, got sequences of {}",
+                                  spec.window, columns));
   return std::make_unique<family_model>(spec, type, rows, columns, place, device);
 }
 

@@ -332,7 +332,7 @@ void check_heads(key_reader& keys, const families::family& f, const model_spec& 
   const auto& k = f.keys;
   const std::string heads(k.heads.name);
   if (f.is_rotary() && spec.head_width % 2 != 0)
-    keys.wrong(heads, "rotary positions require an even head width, got " + std::to_string(spec.head_width));
+    keys.wrong(heads, fmt::format("rotary positions require an even head width, got {}", spec.head_width));
   if (f.is_rotary() && spec.rope.type == rope_type::longrope)
     for (const auto& [name, factors] :
          {std::pair{"short_factor", &spec.rope.short_factors}, std::pair{"long_factor", &spec.rope.long_factors}})

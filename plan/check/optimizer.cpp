@@ -21,7 +21,7 @@ core::result<void> is_prepared(const world& w, uint32_t rank, uint32_t g) {
   const rank_plan& p = *w.ranks[rank];
   const roll& r = w.rolls[rank];
   const bool wanted = p.sub_groups[g].need != update_need::elements;
-  TROUPE_TRY(there(p, r[kind::prepare][g], wanted, "prepares sub-group " + std::to_string(g)));
+  TROUPE_TRY(there(p, r[kind::prepare][g], wanted, fmt::format("prepares sub-group {}", g)));
   if (!wanted) return {};
   TROUPE_TRY(in_order(w, rank, r.only(kind::vote), r[kind::prepare][g], "which says whether and how to"));
   return in_order(w, rank, r[kind::prepare][g], r[kind::update][g], "which prepares it");

@@ -88,8 +88,7 @@ core::result<void> speculation(const world& w, uint32_t rank) {
   const rank_plan& p = *w.ranks[rank];
   const roll& r = w.rolls[rank];
   for (uint32_t g = 0; g < p.sub_groups.size(); ++g) {
-    if (p.speculates(g) && r[kind::update][g] == none)
-      return broken(p, "nothing updates sub-group " + std::to_string(g));
+    if (p.speculates(g) && r[kind::update][g] == none) return broken(p, fmt::format("nothing updates sub-group {}", g));
     TROUPE_TRY(is_taken_back(w, rank, g));
     TROUPE_TRY(is_done_again(w, rank, g));
     if (!p.speculates(g)) continue;

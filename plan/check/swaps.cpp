@@ -55,7 +55,7 @@ core::result<void> states_move(const world& w, uint32_t rank, uint32_t g) {
     if (out != none) return broken(p, out, "writes states that a skipped step does not change");
     return {};
   }
-  if (update == none) return broken(p, "nothing updates sub-group " + std::to_string(g));
+  if (update == none) return broken(p, fmt::format("nothing updates sub-group {}", g));
   return swaps_around(w, rank, g, r.state_in[g], update, out);
 }
 

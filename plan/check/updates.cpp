@@ -142,7 +142,7 @@ core::result<void> updates(const world& w, uint32_t rank) {
   const roll& r = w.rolls[rank];
   for (uint32_t g = 0; g < r[kind::update].size(); ++g) {
     const uint32_t update = r[kind::update][g];
-    if (update == none) return broken(p, "nothing updates sub-group " + std::to_string(g));
+    if (update == none) return broken(p, fmt::format("nothing updates sub-group {}", g));
     if (p.speculates(g)) continue;  // an update before the vote: speculation.cpp checks it
     TROUPE_TRY(in_order(w, rank, r.only(kind::vote), update, "which says whether and how to"));
     TROUPE_TRY(overwrites_nothing_needed(w, rank, g));

@@ -15,9 +15,9 @@ core::result<void> check(const writer_layout& l) {
   if (l.ranks == 0 || l.tensor == 0 || l.pipeline == 0 || l.machines == 0)
     return bad("wanted at least one rank and machine, and degrees of at least 1");
   if (l.ranks % (uint64_t{l.tensor} * l.pipeline) != 0)
-    return bad("wanted ranks that the degrees divide, got " + std::to_string(l.ranks) + " ranks of " +
-               std::to_string(l.tensor) + " tensor by " + std::to_string(l.pipeline) + " pipeline");
-  if (l.stage > 3) return bad("wanted a ZeRO stage from 0 to 3, got " + std::to_string(l.stage));
+    return bad(fmt::format("wanted ranks that the degrees divide, got {} ranks of {} tensor by {} pipeline", l.ranks,
+                           l.tensor, l.pipeline));
+  if (l.stage > 3) return bad(fmt::format("wanted a ZeRO stage from 0 to 3, got {}", l.stage));
   if (l.machines > l.ranks)
     return bad(fmt::format("wanted no more machines than ranks, got {} and {}", l.machines, l.ranks));
   return {};

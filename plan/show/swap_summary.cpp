@@ -69,7 +69,7 @@ std::string tiers_as_text(const timeline& t, uint32_t plan) {
   std::string out = aligned(rows, {false, true, true, true});
   const auto all = traffic_of(mine);
   if (all.read + all.written == 0) return out;
-  rows = {{"a step of rank " + std::to_string(mine.rank), "read", "written"}};
+  rows = {{fmt::format("a step of rank {}", mine.rank), "read", "written"}};
   for (const swapped what : {swapped::states, swapped::gradients, swapped::shards, swapped::activations})
     if (const auto bytes = traffic_of(mine, what); bytes.read + bytes.written > 0)
       rows.push_back(

@@ -51,7 +51,7 @@ core::result<void> check_range(const std::filesystem::path& path, uint64_t offse
   constexpr uint64_t largest = std::numeric_limits<int64_t>::max();
   if (bytes <= largest && offset <= largest - bytes) return {};
   return core::fail(core::error_kind::bad_input,
-                    path.string() + ": wanted an offset that a file can have, got " + std::to_string(offset));
+                    fmt::format("{}: wanted an offset that a file can have, got {}", path.string(), offset));
 }
 
 core::result<file> open_for(io_kind kind, const std::filesystem::path& path) {

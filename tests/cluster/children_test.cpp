@@ -1,6 +1,8 @@
 // Tests the owner of a machine's processes with a real process that ends slowly.
 #include "cluster/children.hpp"
 
+#include <fmt/format.h>
+
 #include <boost/test/unit_test.hpp>
 
 #include "tests/check_ok.hpp"
@@ -28,8 +30,7 @@ BOOST_AUTO_TEST_CASE(a_message_to_a_process_that_has_gone_hides_none_of_its_last
   cluster::children all(
       {troupe::places::worker, {"worker", "3"}, 1},
       [&](uint32_t, const cluster::parcel& p) {
-        if (const auto* x = std::get_if<cluster::leaving>(&p.what))
-          events.push_back("leaves " + std::to_string(x->code));
+        if (const auto* x = std::get_if<cluster::leaving>(&p.what)) events.push_back(fmt::format("leaves {}", x->code));
       },
       [&](uint32_t, const std::string& how) { events.push_back(how); });
   tests::check_ok(all.start(0));

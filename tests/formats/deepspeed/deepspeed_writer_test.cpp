@@ -425,8 +425,8 @@ BOOST_AUTO_TEST_CASE(an_unknown_number_of_updates_stays_unknown) {
   for (const uint32_t stage : {0U, 2U, 3U}) BOOST_TEST_CONTEXT("stage " << stage) {
       deepspeed_write_options o{.stage = stage};
       o.exclude_frozen_parameters = stage == 0;
-      check_ok(write_deepspeed_folder(source, at / std::to_string(stage), o));
-      const auto back = check_ok(read_deepspeed_source(newest_in(at / std::to_string(stage))));
+      check_ok(write_deepspeed_folder(source, at / fmt::to_string(stage), o));
+      const auto back = check_ok(read_deepspeed_source(newest_in(at / fmt::to_string(stage))));
       BOOST_TEST((find_tensor(*back, "layer.0.weight", tensor_kind::moment, "exp_avg") != nullptr));
       BOOST_TEST(!back->run.steps.has_value());
       BOOST_TEST(!back->run.applied_updates.has_value());

@@ -55,9 +55,9 @@ bool prune_schedule::is_turn(uint64_t step) const {
 core::result<void> add_saliency(std::span<float> scores, std::span<const float> weight,
                                 std::span<const float> gradient) {
   if (scores.size() != weight.size() || scores.size() != gradient.size())
-    return fail(error_kind::bad_input, "a weight and a gradient for each of " + to_string(scores.size()) +
-                                           " scores were wanted, got " + to_string(weight.size()) + " and " +
-                                           to_string(gradient.size()));
+    return fail(error_kind::bad_input,
+                fmt::format("a weight and a gradient for each of {} scores were wanted, got {} and {}", scores.size(),
+                            weight.size(), gradient.size()));
   for (size_t i = 0; i < scores.size(); ++i) scores[i] = snip_momentum * scores[i] + std::fabs(weight[i] * gradient[i]);
   return {};
 }
@@ -82,9 +82,9 @@ core::result<void> snip_mask(const pruned_matrix& m, std::span<const float> scor
                              std::span<uint8_t> keep) {
   TROUPE_ASSIGN(const auto of_blocks, block_scores(m, scores));
   if (keep.size() != scores.size() || !(sparsity >= 0 && sparsity <= 1))
-    return fail(error_kind::bad_input, "a mask of " + to_string(scores.size()) +
-                                           " elements and a sparsity from 0 to 1 were wanted, got " +
-                                           to_string(keep.size()) + " and " + core::number_text(sparsity));
+    return fail(error_kind::bad_input,
+                fmt::format("a mask of {} elements and a sparsity from 0 to 1 were wanted, got {} and {}",
+                            scores.size(), keep.size(), core::number_text(sparsity)));
   const uint64_t blocks = m.blocks();
   const auto pruned = static_cast<uint64_t>(sparsity * static_cast<double>(blocks));
   std::vector<uint8_t> kept(blocks);

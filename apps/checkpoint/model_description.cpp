@@ -9,7 +9,6 @@
 
 #include "config/load.hpp"
 #include "core/json_text.hpp"
-#include "core/number.hpp"
 #include "core/text.hpp"
 #include "families/rows.hpp"
 #include "formats/gguf/source.hpp"

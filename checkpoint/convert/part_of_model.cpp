@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/text.hpp"
-#include "formats/source/left_out.hpp"
+#include "formats/source/tensor_source.hpp"
 #include "storage/files/file_system.hpp"
 
 namespace troupe::checkpoint {

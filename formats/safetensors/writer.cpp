@@ -9,10 +9,10 @@
 namespace troupe::formats {
 namespace {
 
-using tensor_list = std::vector<const tensor_to_write*>;
+using written_tensors = std::vector<const tensor_to_write*>;
 
 /// Returns the header's entries of `tensors` in the same order, with offsets that leave no gaps.
-core::result<std::vector<safetensors_entry>> laid_out(const tensor_list& tensors) {
+core::result<std::vector<safetensors_entry>> laid_out(const written_tensors& tensors) {
   std::vector<safetensors_entry> entries;
   uint64_t at = 0;
   for (const auto* t : tensors) {
@@ -52,7 +52,7 @@ core::result<void> stream(storage::atomic_file& file, const tensor_to_write& ten
 core::result<storage::atomic_file> prepare_safetensors(const std::filesystem::path& path,
                                                        std::span<const tensor_to_write* const> tensors,
                                                        const string_map& metadata) {
-  tensor_list ordered(tensors.begin(), tensors.end());
+  written_tensors ordered(tensors.begin(), tensors.end());
   std::sort(ordered.begin(), ordered.end(), [](const auto* a, const auto* b) { return a->name < b->name; });
   const auto twice = std::adjacent_find(ordered.begin(), ordered.end(),
                                         [](const auto* a, const auto* b) { return a->name == b->name; });
@@ -76,7 +76,7 @@ core::result<storage::atomic_file> prepare_safetensors(const std::filesystem::pa
 
 core::result<void> write_safetensors(const std::filesystem::path& path, std::span<const tensor_to_write> tensors,
                                      const string_map& metadata) {
-  tensor_list all;
+  written_tensors all;
   for (const auto& t : tensors) all.push_back(&t);
   TROUPE_ASSIGN(auto file, prepare_safetensors(path, all, metadata));
   return file.commit();

@@ -53,7 +53,7 @@ bool erase_gguf_keys(json& keys, const std::string& model_type) {
 }
 
 core::result<model_description> from_text(const std::string& text, const std::string& where) {
-  const auto whole = core::parse_json<json>(text, max_depth);
+  const auto whole = core::parse_json<json>(text, max_description_depth);
   if (!whole || !whole->is_object())
     return fail(error_kind::bad_input, fmt::format("{}: wanted a JSON object as Hugging Face's config.json{}", where,
                                                    whole ? std::string() : ": " + whole.error().why));

@@ -3,6 +3,7 @@
 // which signal. Each term appends a line to LOG when it begins. The other processes wait for a lost one, which comes
 // back once they run a term without it. With the argument CODE alone the process leaves at once with that code, and
 // ends long after its link.
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>

@@ -23,6 +23,7 @@ struct family_key {
   std::string by_default;
   std::string_view meaning;
   std::function<void(key_info&)> limits = [](key_info&) {};
+  bool takes_null = false;  ///< true: null may be given and has a meaning of its own
 };
 
 std::string yaml_of(bool v) { return v ? "true" : "false"; }
@@ -71,6 +72,7 @@ std::vector<family_key> keys_of(const families::family& f) {
   size(k.head_width, "Width of a head; none: the residual stream's width / query heads.");
   size(k.positions, "The longest sequence.");
   size(k.window, "Tokens that a token attends to; null: all. Sequences may not be longer than that.");
+  if (!k.window.name.empty()) out.back().takes_null = true;
   flag(k.window_switch, "Attend to a window of tokens.");
   size(k.inner, k.inner.usual > 0 ? "Width inside the MLP." : "Width inside the MLP; none: 4 x the residual stream's.");
   add({k.activation, text, std::string(k.usual_activation), "The MLP's non-linearity."});
@@ -125,6 +127,9 @@ void add_family_keys(key_rows& t) {
     key_info& row = t.row(fmt::format("model.{}", s.key.name), s.key.type).by_default(default_of(s)).in_model();
     row.means(s.key.meaning);
     s.key.limits(row);
+    // Files of transformers have null for a size that follows from others, and for the absence of a window.
+    if (s.key.takes_null || std::ranges::any_of(s.defaults, [](const auto& d) { return d.second == "none"; }))
+      row.or_null();
     if (s.defaults.size() == families::all.size()) continue;
     for (const auto& [family, by_default] : s.defaults) row.types.families.push_back(family);
   }

@@ -240,7 +240,8 @@ std::vector<std::string> company_of(const std::string& key) {
   for (const auto& [head, more] : company)
     if (key.starts_with(head)) return more;
   const key_info& row = *key_named(key);
-  if (row.types.families == std::vector<std::string_view>{"llama"}) return {"model=", "model.model_type=llama"};
+  if (const auto& of = row.types.families; !of.empty() && std::ranges::find(of, "gpt2") == of.end())
+    return {"model=", fmt::format("model.model_type={}", of.front())};
   // The keys of one type of optimizer or scheduler require that type, and the other keys that the type requires.
   const std::string section(row.section().substr(0, row.section().find('.')));
   if (!row.section().ends_with(".params") || row.types.readers.empty()) return {};

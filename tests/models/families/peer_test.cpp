@@ -128,11 +128,16 @@ void check_narrow_types(const std::string& name) {
     const double loss = m.ours.step(m.data.batch, sink);
     // Several times the rounding errors 2^-9 of bf16 and 2^-12 of fp16.
     const double close = type == core::dtype::bf16 ? 3e-2 : 4e-3;
+    // Gradients of the norms of heads are small sums of large terms: transformers' own in bf16 and fp16 differ from its
+    // fp32 by up to 3.03e-2 and 4.31e-3 for these models.
+    const double close_in_heads = type == core::dtype::bf16 ? 4.5e-2 : 6.5e-3;
     BOOST_TEST(std::abs(loss / load(m.expected, "loss").item<double>() - 1) <= close);
     for (uint32_t p = 0; p < sink.gradients.size(); ++p) {
       const auto& info = m.ours.model->table().parameters[p];
       const double difference = relative_difference(sink.gradients[p], load(m.expected, gradient_name(info.name)));
-      BOOST_TEST(difference <= close, core::name_of(type) << " " << info.name << " differs by " << difference);
+      const bool is_of_heads = info.name.ends_with(".q_norm.weight") || info.name.ends_with(".k_norm.weight");
+      BOOST_TEST(difference <= (is_of_heads ? close_in_heads : close),
+                 core::name_of(type) << " " << info.name << " differs by " << difference);
     }
   }
 }

@@ -20,7 +20,7 @@ namespace troupe::checkpoint {
 /// True if the name is that of one file: `*.safetensors`, `*.pt`, `*.pth`, `*.bin`.
 bool names_weights_file(const std::filesystem::path& out);
 
-struct weights_export_options {
+struct weights_export_options {  ///< where and in which form weights are written
   /// One file if names_weights_file() is true: of torch.save if its name ends in .pt, .pth or .bin, else of
   /// safetensors. Else a folder of safetensors files of at most max_shard_bytes (a larger tensor has its own file),
   /// with an index if there are several.
@@ -38,7 +38,7 @@ struct weights_export_options {
   storage::progress_function progress = {};
 };
 
-struct weights_export_report {
+struct weights_export_report {  ///< what an export has written
   std::vector<std::filesystem::path> files;  ///< written files, the index included
   /// number of written tensors, and their total number of bytes, where shared storage counts once
   uint64_t tensors = 0, tensor_bytes = 0;

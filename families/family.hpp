@@ -50,8 +50,8 @@ struct unread_key {
 /// The keys of config.json that a family's sizes and choices are read from.
 struct config_keys {
   size_key layers = {}, width = {}, heads = {};
-  size_key kv_heads = {};    ///< key of the number of key-value heads; no key: equal to `heads`
-  size_key head_width = {};  ///< key of the width of a head; no key, or key absent: width / heads
+  size_key kv_heads = {};    ///< key of the number of key-value heads; no key, or `usual` 0: equal to `heads`
+  size_key head_width = {};  ///< key of the width of a head; no key, or `usual` 0: width / heads
   size_key inner = {};       ///< key of the inner width of the MLP; `usual` 0: 4 x width
   size_key positions = {}, vocabulary = {};
   /// Key of the number of tokens that a token attends to, itself and those before it; null in config.json: to all.

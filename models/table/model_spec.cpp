@@ -295,10 +295,11 @@ float read_dropout(key_reader& keys, const families::number_key& key) {
   return key.name.empty() ? static_cast<float>(key.usual) : keys.probability(key.name, key.usual);
 }
 
-/// Reads the width of a head: the family's key, or the model's width divided by the number of heads.
+/// Reads the width of a head: the family's key, or its default, or the model's width divided by the number of heads.
 uint32_t read_head_width(key_reader& keys, const families::config_keys& k, const model_spec& spec) {
   if (!k.head_width.name.empty() && keys.find(k.head_width.name) != nullptr)
     return keys.size(k.head_width.name, 1, width_max);
+  if (k.head_width.usual > 0 && !keys.is_null(k.head_width.name)) return k.head_width.usual;
   if (spec.width % spec.heads != 0 && !keys.refused(k.width.name) && !keys.refused(k.heads.name))
     keys.wrong(std::string(k.heads.name), fmt::format("model key '{}': wanted a divisor of {} {}, got {}", k.heads.name,
                                                       k.width.name, spec.width, spec.heads));
@@ -354,7 +355,9 @@ void read_keys(const families::family& f, key_reader& keys, model_spec& spec) {
   spec.layers = read_size(keys, k.layers, layers_max);
   spec.width = read_size(keys, k.width, width_max);
   spec.heads = read_size(keys, k.heads, width_max);
-  spec.kv_heads = read_size(keys, k.kv_heads, spec.heads, width_max);
+  // null in config.json: as many as query heads; an absent key: the family's default
+  const bool has_usual = k.kv_heads.usual > 0 && !keys.is_null(k.kv_heads.name);
+  spec.kv_heads = read_size(keys, k.kv_heads, has_usual ? k.kv_heads.usual : spec.heads, width_max);
   spec.inner = read_size(keys, k.inner, k.inner.usual > 0 ? k.inner.usual : uint64_t{4} * spec.width, inner_max);
   spec.positions = read_size(keys, k.positions, positions_max);
   spec.vocabulary = read_size(keys, k.vocabulary, vocabulary_max);

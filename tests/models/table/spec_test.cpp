@@ -104,6 +104,20 @@ BOOST_AUTO_TEST_CASE(the_scaling_of_rotary_positions_is_read_from_either_form_as
   BOOST_TEST((frequencies_of<double>(lists, 8, 16).angles[1] > frequencies_of<double>(lists, 8, 17).angles[1]));
 }
 
+BOOST_AUTO_TEST_CASE(heads_that_a_file_does_not_give_are_the_familys_and_null_follows_from_other_sizes) {
+  const auto heads = [](const std::string& keys) {
+    const auto s = parsed("{" + keys + "}");
+    return std::pair(s.kv_heads, s.head_width);
+  };
+  BOOST_TEST((heads(R"("model_type": "llama")") == std::pair(32U, 128U)));
+  BOOST_TEST((heads(R"("model_type": "mistral")") == std::pair(8U, 128U)));
+  BOOST_TEST((heads(R"("model_type": "mistral", "num_key_value_heads": null)") == std::pair(32U, 128U)));
+  BOOST_TEST(
+      (heads(R"("model_type": "qwen3", "hidden_size": 1024, "num_attention_heads": 32)") == std::pair(32U, 128U)));
+  BOOST_TEST((heads(R"("model_type": "qwen3", "hidden_size": 1024, "num_attention_heads": 32, "head_dim": null)") ==
+              std::pair(32U, 32U)));
+}
+
 BOOST_AUTO_TEST_CASE(a_window_counts_if_its_switch_is_on_and_some_layer_has_it) {
   const auto window = [](const std::string& type, const std::string& keys) {
     return parsed(R"({"model_type": ")" + type + "\"" + keys + "}").window;

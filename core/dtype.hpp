@@ -65,7 +65,7 @@ inline std::optional<dtype> float_dtype_from(std::string_view s) {
   if (s == "fp16" || s == "float16" || s == "half") return dtype::f16;
   return std::nullopt;
 }
-
+/// True for the floating-point types.
 constexpr bool is_float(dtype t) { return t == dtype::f64 || t == dtype::f32 || t == dtype::bf16 || t == dtype::f16; }
 
 }  // namespace troupe::core

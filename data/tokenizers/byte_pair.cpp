@@ -96,12 +96,6 @@ uint64_t hash_of(std::string_view word) {
   return core::mix64(hash ^ rest);
 }
 
-/// True if a character that begins with the byte may be composed with the character before it.
-bool may_compose(char first) {
-  constexpr unsigned char first_byte_of_marks = 0xCC;
-  return static_cast<unsigned char>(first) >= first_byte_of_marks;
-}
-
 class byte_pair_tokenizer final : public tokenizer {
  public:
   byte_pair_tokenizer(byte_pair_vocabulary v, tokenizer_description d, word_cutter cutter)
@@ -137,7 +131,7 @@ class byte_pair_tokenizer final : public tokenizer {
       const auto between = text.substr(at, added ? added->at - at : text.npos);
       const auto sound = between.substr(0, core::utf8_prefix(between));
       for (size_t word = 0; word < sound.size() && at + word <= most;) {
-        if (!vocabulary_.rules.composes || !may_compose(sound[word])) last = at + word;
+        if (!vocabulary_.rules.composes || !may_be_composed(sound[word])) last = at + word;
         TROUPE_ASSIGN(const auto n, cutter_.next(sound, word));
         word += n;
       }

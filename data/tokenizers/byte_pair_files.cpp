@@ -106,15 +106,12 @@ core::result<merge_table> read_merges(const fs::path& path, std::string_view tex
   return table;
 }
 
-/// Returns the `model` of the tokenizer.json next to vocab.json and merges.txt; null if the file does not exist.
-/// Refused: a model that those two files do not state.
-core::result<nlohmann::json> read_pipeline_model(const fs::path& path) {
-  TROUPE_ASSIGN(const auto pipeline, read_json_if_there(path));
-  const auto& model = json_value_of(pipeline, "model");
+/// Refuses the `model` of the tokenizer.json `path` if vocab.json and merges.txt do not state it.
+core::result<void> check_pipeline_model(const fs::path& path, const nlohmann::json& model) {
   auto objection = objection_to_marks(model);
   if (!objection) objection = objection_to_merging(model);
   if (objection) return fail(error_kind::bad_input, fmt::format("'{}': {}", path.string(), *objection));
-  return model;
+  return {};
 }
 
 /// Adds the folder's added words to the vocabulary. Refused: words that check_added_words() refuses, and an end of text
@@ -153,8 +150,11 @@ core::result<std::unique_ptr<tokenizer>> open_byte_pair(const fs::path& vocab, c
   TROUPE_ASSIGN(const auto merges_file, read_tokenizer_file(merges));
   TROUPE_TRY(check_tokenizer_class(vocab.parent_path()));
   const fs::path pipeline = vocab.parent_path() / "tokenizer.json";
-  TROUPE_ASSIGN(const auto rules, text_rules_in(vocab.parent_path()));
-  TROUPE_ASSIGN(const auto model, read_pipeline_model(pipeline));
+  TROUPE_ASSIGN(const auto keys, read_json_if_there(pipeline));
+  TROUPE_ASSIGN(const auto rules,
+                keys.is_null() ? text_rules_by_class(vocab.parent_path()) : text_rules_of(pipeline, keys));
+  const auto& model = json_value_of(keys, "model");
+  TROUPE_TRY(check_pipeline_model(pipeline, model));
   TROUPE_ASSIGN(auto numbers, read_vocab(vocab, vocab_file));
   if (const auto difference = difference_to_files(model, numbers, merges_file))
     return fail(error_kind::bad_input,

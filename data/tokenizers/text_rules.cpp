@@ -21,21 +21,19 @@ using json = nlohmann::json;
 struct pattern_row {
   word_pattern pattern;
   std::string_view name;        ///< llama.cpp's name
-  std::string_view split;       ///< regular expression of the pre-tokenizer Split in tokenizer.json; empty: it has none
-  std::string_view expression;  ///< regular expression for PCRE2, in which `\s` stands for Unicode's White_Space
+  bool is_split;                ///< true: tokenizer.json has the expression in a pre-tokenizer Split
+  std::string_view expression;  ///< regular expression of a word, in which `\s` stands for Unicode's White_Space
 };
 
 // GPT-2's pattern is that of the encoder of "Language models are unsupervised multitask learners" (Radford et al.
 // 2019). SmolLM's files cut digits before GPT-2's pattern is applied, so that white space before a digit is one word.
 constexpr std::array<pattern_row, 4> patterns{{
-    {word_pattern::gpt2, "gpt-2", "", R"('(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)"},
-    {word_pattern::smollm, "smollm", "",
+    {word_pattern::gpt2, "gpt-2", false, R"('(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)"},
+    {word_pattern::smollm, "smollm", false,
      R"('(?:[sdmt]|ll|ve|re)| ?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+(?![^\s\p{N}])|\s+)"},
-    {word_pattern::llama3, "llama-bpe",
-     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+    {word_pattern::llama3, "llama-bpe", true,
      R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"},
-    {word_pattern::qwen2, "qwen2",
-     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+    {word_pattern::qwen2, "qwen2", true,
      R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"},
 }};
 
@@ -62,7 +60,7 @@ std::optional<word_pattern> pattern_of(const json& cutter) {
       json_text_of(first, "behavior") == (json_flag_of(first, "invert", false) ? "Removed" : "Isolated");
   if (type_of(first) != "Split" || !keeps_matches || !is_byte_level(parts[1], false)) return std::nullopt;
   const auto split = json_text_of(json_value_of(first, "pattern"), "Regex");
-  const auto row = std::ranges::find_if(patterns, [&](const auto& r) { return !r.split.empty() && r.split == split; });
+  const auto row = std::ranges::find_if(patterns, [&](const auto& r) { return r.is_split && r.expression == split; });
   return row == patterns.end() ? std::nullopt : std::optional(row->pattern);
 }
 
@@ -138,13 +136,7 @@ core::result<text_rules> text_rules_in(const std::filesystem::path& folder) {
 }
 
 std::optional<std::string> composed(std::string_view text) {
-  // All characters below U+0300, whose first byte is below 0xCC, are composed, and none is composed with another.
-  constexpr unsigned char first_byte_of_marks = 0xCC;
-  if (std::ranges::all_of(text, [](char c) {
-        const auto byte = static_cast<unsigned char>(c);
-        return byte < first_byte_of_marks;
-      }))
-    return std::nullopt;
+  if (std::ranges::none_of(text, may_be_composed)) return std::nullopt;
   utf8proc_uint8_t* made = nullptr;
   const auto size =
       utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()), static_cast<utf8proc_ssize_t>(text.size()),

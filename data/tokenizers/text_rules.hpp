@@ -55,6 +55,13 @@ core::result<text_rules> text_rules_by_class(const std::filesystem::path& folder
 /// or by its class if it has no such file.
 core::result<text_rules> text_rules_in(const std::filesystem::path& folder);
 
+/// True if the character that begins with the byte may be composed with the one before it. False for all characters
+/// below U+0300, which are composed themselves.
+constexpr bool may_be_composed(char first) {
+  constexpr unsigned char first_byte_of_marks = 0xCC;
+  return static_cast<unsigned char>(first) >= first_byte_of_marks;
+}
+
 /// Returns `text`, which is valid UTF-8, with composed characters (Unicode's normalisation form C); nullopt if they are
 /// composed already.
 std::optional<std::string> composed(std::string_view text);

@@ -120,10 +120,8 @@ bool is_allowed(std::string_view allowed, const json& value) {
 
 /// True if `value`, the list in which transformers 5 names each layer's kind of attention, names full attention for
 /// every layer.
-bool is_full_attention(const json& value) {
-  return value.is_null() || (value.is_array() && std::ranges::all_of(value, [](const json& v) {
-                               return v == "full_attention" || v == "attention";
-                             }));
+bool names_full_attention(const json& value) {
+  return value.is_null() || (value.is_array() && std::ranges::all_of(value, is_full_attention));
 }
 
 spec_problem problem_of_value(const std::string& key, std::string_view wanted, const json& value) {
@@ -175,12 +173,14 @@ spec_problem unknown_keys(const std::vector<std::string>& names, const std::stri
 
 }  // namespace
 
+bool is_full_attention(const json& kind) { return kind == "full_attention" || kind == "attention"; }
+
 std::vector<spec_problem> unread_problems(const families::family& f, const json& object,
                                           std::span<const std::string> names) {
   std::vector<std::string> unknown;
   auto out =
       problems_by(valued, object, names, unknown, [&](const std::string& name) { return is_harmless_key(f, name); });
-  if (std::ranges::find(names, "layer_types") != names.end() && !is_full_attention(object.at("layer_types")))
+  if (std::ranges::find(names, "layer_types") != names.end() && !names_full_attention(object.at("layer_types")))
     out.push_back(problem_of_value("layer_types", "full_attention in every layer", object.at("layer_types")));
   if (!unknown.empty()) out.push_back(unknown_keys(unknown));
   return out;

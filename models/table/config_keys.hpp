@@ -19,6 +19,10 @@ namespace troupe::models {
 std::vector<spec_problem> unread_problems(const families::family& f, const nlohmann::json& object,
                                           std::span<const std::string> names);
 
+/// True if `kind`, one of the kinds of attention in the list `layer_types` of a config.json, is attention to all
+/// tokens.
+bool is_full_attention(const nlohmann::json& kind);
+
 /// Returns the errors in the keys `names` inside an object whose rope_type is default. `in` is that object's name:
 /// `rope_scaling` or `rope_parameters`.
 std::vector<spec_problem> unread_rotary_problems(std::string_view in, const nlohmann::json& object,

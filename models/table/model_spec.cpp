@@ -315,11 +315,10 @@ void read_window(key_reader& keys, const families::config_keys& k, model_spec& s
   if (is_on && !keys.is_null(k.window.name)) spec.window = window;
   const json* kinds = keys.find("layer_types");
   if (kinds == nullptr) return;
-  const auto is_full = [](const json& kind) { return kind == "full_attention" || kind == "attention"; };
-  if (kinds->is_array() && std::ranges::all_of(*kinds, is_full)) {
+  if (kinds->is_array() && std::ranges::all_of(*kinds, is_full_attention)) {
     spec.window = 0;
   } else if (!kinds->is_array() || spec.window == 0 || !std::ranges::all_of(*kinds, [&](const json& kind) {
-               return is_full(kind) || kind == "sliding_attention";
+               return is_full_attention(kind) || kind == "sliding_attention";
              })) {
     keys.refuse("layer_types",
                 spec.window == 0 ? "full_attention in every layer of a model without a window"

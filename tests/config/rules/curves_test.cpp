@@ -28,7 +28,7 @@ BOOST_AUTO_TEST_CASE(a_first_beta_that_would_pass_its_bound_is_refused_with_the_
   BOOST_TEST(errors_of(one_cycle(", decay_step_size: 1, decay_mom_rate: 0.001393")) != "");
   BOOST_TEST(errors_of(one_cycle(", decay_step_size: 1, decay_mom_rate: 0.01, cycle_momentum: false")) == "");
   BOOST_TEST(errors_of(one_cycle(", decay_mom_rate: 0.01")) == "");  // without decay_step_size there is no decay
-  // With a cycle of 99 steps no step comes after a decay interval, with one of 98 steps one does.
+  // A cycle of 99 steps leaves no step of the 100 after a decay interval; a cycle of 98 steps leaves one.
   BOOST_TEST(errors_of(one_cycle(", cycle_second_step_size: 89, decay_step_size: 1, decay_mom_rate: 1")) == "");
   BOOST_TEST(errors_of(one_cycle(", cycle_second_step_size: 88, decay_step_size: 1, decay_mom_rate: 0.112")) != "");
 }

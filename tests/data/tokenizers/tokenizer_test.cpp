@@ -74,7 +74,7 @@ BOOST_AUTO_TEST_CASE(texts_are_prepared_by_the_rules_of_a_tokenizer_json_as_in_t
       for (size_t i = 0; i < rules["ids"].size(); ++i)
         BOOST_TEST(encoded(*ours, from_hex(f["text"][i])) == rules["ids"][i].get<std::vector<uint32_t>>(),
                    "string " << i);
-      // The same words and merges, in files of their own next to tokenizer.json.
+      // vocab.json and merges.txt next to tokenizer.json hold the same words and merges as that file.
       at.write("vocab.json", pipeline["model"]["vocab"].dump());
       std::string merges;
       for (const auto& merge : pipeline["model"]["merges"]) merges += merge.get<std::string>() + "\n";

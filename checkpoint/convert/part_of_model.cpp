@@ -40,15 +40,8 @@ std::string form_of(std::string_view name) {
 /// Returns the other names in the folder of `path` that differ from its name in their numbers only, sorted.
 std::vector<std::string> others_like(const fs::path& path) {
   const auto own = path.filename().string(), form = form_of(own);
-  std::vector<std::string> out;
-  std::error_code ec;
-  size_t seen = 0;
-  for (fs::directory_iterator at(path.parent_path(), ec), end; !ec && at != end && seen < storage::max_folder_entries;
-       at.increment(ec), ++seen)
-    if (auto name = at->path().filename().string(); name != own && form_of(name) == form)
-      out.push_back(std::move(name));
-  std::ranges::sort(out);
-  return out;
+  return storage::names_in(path.parent_path(),
+                           [&](std::string_view name) { return name != own && form_of(name) == form; });
 }
 
 }  // namespace

@@ -141,10 +141,8 @@ echo "everything ran"
 USE
 hide='for folder in "$3" "$4" "$6"; do [ ! -d "$folder" ] || mount -t tmpfs -o size=4k none "$folder"; done; exec sh "$7/use.sh" "$@"'
 cache=$(ccache -k cache_dir 2>/dev/null || echo "$scratch/cache")
-cp "$source/tests/ubsan.supp" "$scratch/"
 set -- env -i "PATH=/usr/bin:/bin" "HOME=$scratch" "CCACHE_DIR=$cache" LC_ALL=C \
-  CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_DEPEND=1 \
-  "UBSAN_OPTIONS=suppressions=$scratch/ubsan.supp"
+  CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_DEPEND=1
 if unshare --user --map-root-user --mount true 2>/dev/null; then
   set -- "$@" unshare --user --map-root-user --mount sh -euc "$hide"
 else

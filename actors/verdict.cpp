@@ -1,10 +1,10 @@
 #include "actors/verdict.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "job/step_rules.hpp"
+#include "kernels/optimizer/clipping.hpp"
 #include "plan/vote_layout.hpp"
 
 namespace troupe::actors {
@@ -39,8 +39,7 @@ verdict judge(const plan::rank_plan& p, std::span<const double> votes, double lo
   v.grad_norm = std::sqrt(v.square_sum) * mean_factor;
   v.overflow = !std::isfinite(v.square_sum);
   v.skipped = v.overflow && rules.skip_overflow;
-  const double clip = rules.clip > 0 ? std::max(1.0, (v.grad_norm + 1e-6) / rules.clip) : 1.0;
-  v.gradient_scale = as_masters_take(p, mean_factor / clip);
+  v.gradient_scale = as_masters_take(p, mean_factor / kernels::clip_factor(v.grad_norm, rules.clip));
   for (uint64_t k = 0; k < plan::calibrated(*p.layout); ++k) {
     kernels::value_range<double> all{std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity()};
     const uint64_t end = plan::vote_elements(*p.layout), each = 2 * plan::calibrated(*p.layout);

@@ -1,6 +1,6 @@
 // GPT-2: learned positions, layer norm before attention and before the MLP of a block, one packed projection for
 // attention, Conv1D layers, whose weights have the shape (in, out).
-#include "families/rows.hpp"
+#include "families/all_families.hpp"
 
 namespace troupe::families {
 namespace {

@@ -1,6 +1,6 @@
 // Llama: rotary positions, RMS norm before attention and before the MLP of a block, grouped queries, a gated MLP.
+#include "families/all_families.hpp"
 #include "families/llama_layers.hpp"
-#include "families/rows.hpp"
 
 namespace troupe::families {
 constexpr family llama{

@@ -1,6 +1,6 @@
 // Mistral: Llama's layers without biases; a token may attend to a window of the last tokens.
+#include "families/all_families.hpp"
 #include "families/llama_layers.hpp"
-#include "families/rows.hpp"
 
 namespace troupe::families {
 

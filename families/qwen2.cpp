@@ -1,6 +1,6 @@
 // Qwen2: Llama's layers with biases in the projections of queries, keys and values. Also Qwen1.5 and Qwen2.5.
+#include "families/all_families.hpp"
 #include "families/llama_layers.hpp"
-#include "families/rows.hpp"
 
 namespace troupe::families {
 namespace {

@@ -1,6 +1,6 @@
 // Qwen3: Llama's layers, and a norm of each head of queries and of keys before they are rotated.
+#include "families/all_families.hpp"
 #include "families/llama_layers.hpp"
-#include "families/rows.hpp"
 
 namespace troupe::families {
 namespace {

@@ -15,7 +15,7 @@
 #include "core/json_text.hpp"
 #include "core/number.hpp"
 #include "core/text.hpp"
-#include "families/rows.hpp"
+#include "families/all_families.hpp"
 #include "formats/gguf/families.hpp"
 #include "formats/names/name_map.hpp"
 #include "formats/names/tied_names.hpp"

@@ -10,7 +10,7 @@
 #include "config/load.hpp"
 #include "core/json_text.hpp"
 #include "core/text.hpp"
-#include "families/rows.hpp"
+#include "families/all_families.hpp"
 #include "formats/gguf/source.hpp"
 #include "formats/names/name_map.hpp"
 #include "models/table/config_keys.hpp"

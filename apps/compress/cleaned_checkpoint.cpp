@@ -11,7 +11,7 @@
 #include "config/load.hpp"
 #include "core/json_text.hpp"
 #include "core/text.hpp"
-#include "families/rows.hpp"
+#include "families/all_families.hpp"
 #include "job/compression/clean_values.hpp"
 #include "models/table/model_spec.hpp"
 

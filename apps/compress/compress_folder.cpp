@@ -11,7 +11,7 @@
 #include "checkpoint/convert/compress.hpp"
 #include "checkpoint/convert/weights_export.hpp"
 #include "core/text.hpp"
-#include "families/rows.hpp"
+#include "families/all_families.hpp"
 #include "formats/names/name_map.hpp"
 #include "storage/files/atomic_file.hpp"
 

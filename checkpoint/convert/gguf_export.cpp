@@ -13,7 +13,7 @@
 #include "checkpoint/convert/weights_export.hpp"
 #include "core/tensor_view.hpp"
 #include "core/text.hpp"
-#include "families/rows.hpp"
+#include "families/all_families.hpp"
 #include "formats/gguf/writer.hpp"
 #include "formats/names/name_map.hpp"
 #include "formats/source/element_cast.hpp"

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "config/keys/key_rows.hpp"
-#include "families/rows.hpp"
+#include "families/all_families.hpp"
 
 namespace troupe::config {
 namespace {

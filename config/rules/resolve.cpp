@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "config/keys/values.hpp"
-#include "families/rows.hpp"
+#include "families/all_families.hpp"
 
 namespace troupe::config {
 namespace {

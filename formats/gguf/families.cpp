@@ -3,7 +3,7 @@
 #include <span>
 
 #include "core/number.hpp"
-#include "families/rows.hpp"
+#include "families/all_families.hpp"
 
 namespace troupe::formats {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "core/number.hpp"
 #include "core/text.hpp"
-#include "families/rows.hpp"
+#include "families/all_families.hpp"
 #include "formats/gguf/families.hpp"
 
 namespace troupe::formats {

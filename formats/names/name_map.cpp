@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "families/rows.hpp"
+#include "families/all_families.hpp"
 #include "formats/names/wrapper_names.hpp"
 
 namespace troupe::formats {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/tensor_view.hpp"
-#include "families/rows.hpp"
+#include "families/all_families.hpp"
 #include "formats/names/name_map.hpp"
 #include "formats/source/element_cast.hpp"
 #include "formats/source/source_reader.hpp"

@@ -11,7 +11,7 @@
 
 #include "core/error.hpp"
 #include "core/model_table.hpp"
-#include "families/rows.hpp"
+#include "families/all_families.hpp"
 #include "models/table/rotary_positions.hpp"
 #include "models/table/tp_split.hpp"
 

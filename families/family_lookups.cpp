@@ -1,4 +1,5 @@
-#include "families/rows.hpp"
+// Finds families by the names that files have for them, and answers questions about all families at once.
+#include "families/all_families.hpp"
 
 #include <algorithm>
 

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "actors/memory/ledger.hpp"
 #include "core/clock.hpp"
 
 namespace troupe::actors {
@@ -30,7 +31,9 @@ device_use use_of(plan::lane lane, const plan::tier_options& tiers) {
 void watch_waits(bool (*leaves_out)(const placed_wait& x)) { wait_watcher = leaves_out; }
 
 device_lane::~device_lane() {
-  if (stream_) (void)stream_->finish();
+  if (!stream_) return;
+  (void)stream_->finish();
+  forget_stream(stream_->native());
 }
 
 void device_lane::begin(std::shared_ptr<step_context> context) {
@@ -39,6 +42,7 @@ void device_lane::begin(std::shared_ptr<step_context> context) {
   done_.clear();
   if (use_ != device_use::none) {
     stream_ = device::stream::current(device_);
+    attribute_stream(stream_->native(), ledger_owner_);
     stream_->record(begun_);
     begun_ns_ = core::now_ns();
   }

@@ -45,10 +45,10 @@ void watch_waits(bool (*leaves_out)(const placed_wait& x));
 class device_lane final : public executor {
  public:
   /// Decorates `hands`, the executor of a lane, which uses `device` as `use` says. `room` words the error for exhausted
-  /// device memory.
+  /// device memory; `ledger_owner` is the number under which actors/memory/ledger.hpp counts what Torch allocates.
   device_lane(std::unique_ptr<executor> hands, device::device_id device, device_use use,
-              std::shared_ptr<const device_room> room)
-      : hands_(std::move(hands)), device_(device), use_(use), room_(std::move(room)) {}
+              std::shared_ptr<const device_room> room, uint32_t ledger_owner)
+      : hands_(std::move(hands)), device_(device), use_(use), room_(std::move(room)), ledger_owner_(ledger_owner) {}
   /// Waits for work in the stream that a run which was given up has not awaited.
   ~device_lane() override;
   device_lane(const device_lane&) = delete;
@@ -74,6 +74,7 @@ class device_lane final : public executor {
   device::device_id device_;
   device_use use_;
   std::shared_ptr<const device_room> room_;
+  uint32_t ledger_owner_;
   std::optional<device::stream> stream_;  // stream of the lane's thread
   std::shared_ptr<step_context> context_;
   // [lane]: position in that lane's order from which on this lane has not waited for instructions in the current run.

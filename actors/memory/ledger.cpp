@@ -11,6 +11,7 @@
 #include <cstring>
 #include <mutex>
 #include <new>
+#include <unordered_map>
 
 #include "actors/memory/block_heap.hpp"
 
@@ -20,8 +21,40 @@ namespace {
 struct account {
   std::atomic<uint64_t> current{0}, peak{0};
   std::atomic<uint64_t> taken{0};  // highest peak that take_peak() has returned
+
+  void add(uint64_t n) {
+    const uint64_t now = current.fetch_add(n, std::memory_order_relaxed) + n;
+    uint64_t before = peak.load(std::memory_order_relaxed);
+    while (now > before && !peak.compare_exchange_weak(before, now, std::memory_order_relaxed)) {
+    }
+  }
+  void begin() {
+    peak.store(current.load());
+    taken.store(0);
+  }
 };
-account accounts[ledger_owners_max];
+// [owner]: accounts of host memory, and of the memory of devices
+account accounts[ledger_owners_max], device_accounts[ledger_owners_max];
+
+account& account_of(counted_memory memory, uint32_t owner) {
+  return memory == counted_memory::device ? device_accounts[owner] : accounts[owner];
+}
+
+/// The blocks of device memory that Torch has allocated for the streams of owners.
+struct device_book {
+  struct block {
+    uint64_t bytes;
+    uint32_t owner;
+  };
+  std::mutex lock;
+  std::unordered_map<const void*, uint32_t> owners;  // by stream
+  std::unordered_map<const void*, block> blocks;     // by address
+};
+
+device_book& book_of_devices() {
+  static auto* const kept = new device_book;  // never freed, because Torch may free blocks after main
+  return *kept;
+}
 
 // Smallest block that comes from an owner's heap. A sanitizer build allocates every block by itself, so that the
 // sanitizer checks each.
@@ -74,13 +107,7 @@ class counting_allocator final : public c10::Allocator {
       block = nullptr;
     if (block == nullptr) throw std::bad_alloc();
     new (block) header{n, owner_of_thread, in_heap};
-    if (owner_of_thread < ledger_owners_max) {
-      auto& a = accounts[owner_of_thread];
-      const uint64_t now = a.current.fetch_add(n, std::memory_order_relaxed) + n;
-      uint64_t peak = a.peak.load(std::memory_order_relaxed);
-      while (now > peak && !a.peak.compare_exchange_weak(peak, now, std::memory_order_relaxed)) {
-      }
-    }
+    if (owner_of_thread < ledger_owners_max) accounts[owner_of_thread].add(n);
     void* data = static_cast<std::byte*>(block) + header_bytes;
     return {data, data, &give_back, c10::Device(c10::kCPU)};
   }
@@ -105,21 +132,48 @@ counting_allocator& ours() {
 
 void attribute_allocations(uint32_t owner) { owner_of_thread = owner; }
 
-allocation_ledger::allocation_ledger(uint32_t ranks) {
+void attribute_stream(const void* stream, uint32_t owner) {
+  device_book& book = book_of_devices();
+  const std::lock_guard guard(book.lock);
+  book.owners[stream] = owner;
+}
+
+void forget_stream(const void* stream) {
+  device_book& book = book_of_devices();
+  const std::lock_guard guard(book.lock);
+  book.owners.erase(stream);
+}
+
+void enter_block(const void* at, uint64_t bytes, const void* stream) {
+  device_book& book = book_of_devices();
+  const std::lock_guard guard(book.lock);
+  const auto owner = book.owners.find(stream);
+  if (owner == book.owners.end()) return;
+  book.blocks[at] = {bytes, owner->second};
+  device_accounts[owner->second].add(bytes);
+}
+
+void remove_block(const void* at) {
+  device_book& book = book_of_devices();
+  const std::lock_guard guard(book.lock);
+  const auto found = book.blocks.find(at);
+  if (found == book.blocks.end()) return;
+  device_accounts[found->second.owner].current.fetch_sub(found->second.bytes, std::memory_order_relaxed);
+  book.blocks.erase(found);
+}
+
+allocation_ledger::allocation_ledger(uint32_t ranks, counted_memory memory) : memory_(memory) {
   const std::lock_guard lock(mutex);
   for (uint32_t o = 0; o + 1 < ledger_owners_max && owners_.size() < ranks; ++o) {
     if (taken[o]) continue;
     taken[o] = true;
-    accounts[o].peak.store(accounts[o].current.load());
-    accounts[o].taken.store(0);
+    account_of(memory, o).begin();
     heap_of(o).keep();
     owners_.push_back(o);
   }
   if (scopes++ > 0) return;
   before = c10::GetAllocator(c10::DeviceType::CPU);
-  auto& shared = accounts[ledger_owners_max - 1];
-  shared.peak.store(shared.current.load());
-  shared.taken.store(0);
+  for (account* const all : {accounts, device_accounts}) all[ledger_owners_max - 1].begin();
   c10::SetAllocator(c10::DeviceType::CPU, &ours(), priority);
 }
 
@@ -133,10 +187,11 @@ allocation_ledger::~allocation_ledger() {
 }
 
 uint64_t allocation_ledger::peak_bytes(uint32_t owner) const {
-  return std::max(accounts[owner].peak.load(), accounts[owner].taken.load());
+  const account& a = account_of(memory_, owner);
+  return std::max(a.peak.load(), a.taken.load());
 }
 uint64_t allocation_ledger::take_peak(uint32_t owner) {
-  auto& a = accounts[owner];
+  account& a = account_of(memory_, owner);
   const uint64_t out = a.peak.exchange(a.current.load());
   if (out > a.taken.load()) a.taken.store(out);
   return out;

@@ -62,14 +62,16 @@ core::result<void> fill_memory(const job::blueprint& plan, rank_memories ranks, 
 
 /// Decorates the executors of a rank's lanes with device_lane if the device has memory of its own, because work of an
 /// instruction may then still run on the device when the instruction ends.
+/// `ledger_owner`: number under which the ledger counts the device memory of the rank's lanes.
 void order_on_device(std::vector<std::function<std::unique_ptr<executor>()>>& lanes, const rank_memory& memory,
-                     const std::shared_ptr<const device_room>& room) {
+                     const std::shared_ptr<const device_room>& room, uint32_t ledger_owner) {
   const auto& tiers = memory.plan().options().tiers;
   if (!tiers.apart) return;
   for (uint32_t seat = 1; seat < lanes.size(); ++seat) {
     const auto lane = seat < plan::num_lanes ? static_cast<plan::lane>(seat) : plan::lane::compute;
-    lanes[seat] = [make = std::move(lanes[seat]), device = memory.device(), use = use_of(lane, tiers), room] {
-      return std::make_unique<device_lane>(make(), device, use, room);
+    lanes[seat] = [make = std::move(lanes[seat]), device = memory.device(), use = use_of(lane, tiers), room,
+                   ledger_owner] {
+      return std::make_unique<device_lane>(make(), device, use, room, ledger_owner);
     };
   }
 }
@@ -144,7 +146,10 @@ core::result<void> term_maker::take_memory(first_weights weights, opening_watch&
   const auto& plan = term.plan;
   TROUPE_TRY(watch.begin("taking memory"));
   memory.room = std::make_shared<const device_room>(room_of(plan));
-  if (run_.on_gpu != nullptr) TROUPE_TRY(run_.on_gpu->share_memory(memory.room->left_bytes()));
+  if (run_.on_gpu != nullptr) {
+    TROUPE_TRY(run_.on_gpu->share_memory(memory.room->left_bytes()));
+    TROUPE_TRY(models::watch_cuda_memory({.took = enter_block, .gave = remove_block}));
+  }
   TROUPE_ASSIGN(auto trains, plan.train.all());
   term.use_programs(plan::plan_choice::train, trains);
   std::vector<std::shared_ptr<const plan::rank_plan>> mine;
@@ -249,7 +254,7 @@ core::result<void> term_maker::start_actors() {
     x.lanes[static_cast<size_t>(plan::lane::writer)] = [mine = memory.ranks[r]] {
       return std::make_unique<writer_executor>(mine, std::make_unique<state_store>(*mine));
     };
-    order_on_device(x.lanes, *memory.ranks[r], memory.room);
+    order_on_device(x.lanes, *memory.ranks[r], memory.room, memory.ledger->owner(r));
   }
   TROUPE_TRY(
       run_.others->show_pulses(pulses, std::chrono::nanoseconds(static_cast<int64_t>(plan.stall_after_s * 1e9))));

@@ -2,6 +2,7 @@
 #include "models/cuda/library.hpp"
 
 #include <ATen/Context.h>
+#include <c10/core/CachingDeviceAllocator.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>
@@ -82,6 +83,24 @@ core::result<void> limit_memory(uint32_t index, uint64_t bytes) {
   }
 }
 
+/// Tells `w` of the blocks of LibTorch's allocator, with the bytes that were asked for, which the allocator rounds up.
+core::result<void> watch_memory(const memory_watch& w) {
+  using entry = c10::CachingDeviceAllocator::TraceEntry;
+  try {
+    at::globalContext().lazyInitDevice(at::kCUDA);
+    c10::cuda::CUDACachingAllocator::attachAllocatorTraceTracker([w](const entry& x) {
+      const void* const block = reinterpret_cast<const void*>(x.addr_);
+      if (x.action_ == entry::ALLOC) w.took(block, x.size_, x.stream_);
+      if (x.action_ == entry::FREE_COMPLETED) w.gave(block);
+    });
+    return {};
+  } catch (const c10::Error& e) {  // LibTorch's other allocator, which the environment may select, has no such watch
+    return core::fail(core::error_kind::io,
+                      "the GPU's memory cannot be counted: unset PYTORCH_CUDA_ALLOC_CONF; LibTorch: " +
+                          first_line_of(e));
+  }
+}
+
 cuda_library library_with(const device::cuda::program& p) {
   device::cuda::use(p);
   choose_workspace();
@@ -95,8 +114,11 @@ cuda_library library_with(const device::cuda::program& p) {
   // no fixed panels.
   static const operations products{
       .memory = &table, .product_out = &product_out, .add_product = &add_product, .panel_rows = 0};
-  static const cuda_process process{
-      .settle = settle, .restore = restore, .limit_memory = limit_memory, .empty_cache = empty_cache};
+  static const cuda_process process{.settle = settle,
+                                    .restore = restore,
+                                    .limit_memory = limit_memory,
+                                    .empty_cache = empty_cache,
+                                    .watch_memory = watch_memory};
   return {&devices, &table, &products, &attention, &process};
 }
 

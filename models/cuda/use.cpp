@@ -15,6 +15,7 @@ struct uses_of_process {
   std::mutex lock;
   const cuda_process* library = nullptr;
   std::vector<const cuda_use*> open;
+  bool is_watched = false;  // true: the library tells of Torch's device memory
 };
 
 uses_of_process& uses() {
@@ -49,6 +50,15 @@ void provide(const cuda_process& of_library) { uses().library = &of_library; }
 
 void empty_cuda_cache() {
   if (const cuda_process* const library = uses().library; library != nullptr) library->empty_cache();
+}
+
+core::result<void> watch_cuda_memory(const memory_watch& w) {
+  auto& all = uses();
+  const std::lock_guard guard(all.lock);
+  if (all.library == nullptr || all.is_watched) return {};
+  TROUPE_TRY(all.library->watch_memory(w));
+  all.is_watched = true;
+  return {};
 }
 
 core::result<std::unique_ptr<cuda_use>> cuda_use::begin(device::device_id device, const cuda_settings& s) {

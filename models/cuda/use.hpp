@@ -16,6 +16,13 @@ struct cuda_settings {  ///< how LibTorch computes on CUDA devices during a sess
   bool operator==(const cuda_settings&) const = default;
 };
 
+/// Functions that are told of each block of device memory that Torch allocates, for the stream on which it is used, and
+/// of each block that Torch frees. Torch holds a lock during the call, so neither may call Torch.
+struct memory_watch {
+  void (*took)(const void* at, uint64_t bytes, const void* stream);
+  void (*gave)(const void* at);
+};
+
 /// Functions of libtroupe_cuda.so, which the library registers, so that the program itself needs no CUDA symbol.
 struct cuda_process {
   void (*settle)(const cuda_settings& s);
@@ -24,6 +31,8 @@ struct cuda_process {
   /// Limits Torch's operations to `bytes` of the device's memory, including the memory that Torch caches.
   core::result<void> (*limit_memory)(uint32_t index, uint64_t bytes);
   void (*empty_cache)();  ///< frees the device memory that Torch's allocator caches
+  /// Tells `w` of the blocks of Torch's allocator from now on, as long as the process lives. Called once.
+  core::result<void> (*watch_memory)(const memory_watch& w);
 };
 
 /// Registers the functions of the CUDA library. Must be called once, before the first session on a CUDA device.
@@ -31,6 +40,10 @@ void provide(const cuda_process& of_library);
 
 /// Frees the device memory that Torch's allocator caches; does nothing if no CUDA library is registered.
 void empty_cuda_cache();
+
+/// Tells `w` of the device memory that Torch allocates and frees from now on, as long as the process lives; only the
+/// first call has an effect, and none if no CUDA library is registered. Errors: io.
+core::result<void> watch_cuda_memory(const memory_watch& w);
 
 /// Returns `bytes` as a fraction of `all_bytes`, at most 1; 1 if `all_bytes` is unknown (0).
 constexpr double part_of_memory(uint64_t bytes, uint64_t all_bytes) {

@@ -268,7 +268,8 @@ constexpr models::cuda_process far_process{.settle =
                                              asked_of_torch().bytes = bytes;
                                              return {};
                                            },
-                                           .empty_cache = [] { ++asked_of_torch().emptied; }};
+                                           .empty_cache = [] { ++asked_of_torch().emptied; },
+                                           .watch_memory = watch_memory};
 
 }  // namespace
 

@@ -1,6 +1,7 @@
 // Tests whole runs on the simulated device: they have the CPU's losses, norms, weights and moments bit for bit, and the
 // host never accesses the device's memory.
 #include "actors/calibrate.hpp"
+#include "actors/memory/ledger.hpp"
 #include "plan/memory_places.hpp"
 #include "tests/check_ok.hpp"
 #include "tests/far/device.hpp"
@@ -236,6 +237,30 @@ BOOST_AUTO_TEST_CASE(memory_that_torch_does_not_find_is_told_with_the_instructio
                            "; `troupe plan FILE --fit` lists settings that need less"})
     BOOST_TEST(said.find(part) != std::string::npos, part << " is not in " << said);
   BOOST_TEST(said.find('\n') == std::string::npos, said);
+}
+
+BOOST_AUTO_TEST_CASE(memory_of_activations_on_the_device_is_counted_by_rank_and_given_back) {
+  const small_job job;
+  const settings common =
+      stage(1) + two_ranks + settings{"data.sequence_length=24", "train_micro_batch_size_per_gpu=4"} + on_device;
+  const far::late_device late(6);
+  const auto peaks_with = [&](const settings& more) {
+    auto s = job.open(common + more);
+    step_of(*s);
+    std::vector<uint64_t> out;
+    for (const auto& rank : s->memory()) out.push_back(rank.activations_peak_bytes);
+    s.reset();
+    actors::allocation_ledger books(2, actors::counted_memory::device);
+    for (const uint32_t r : {0U, 1U}) BOOST_TEST(books.take_peak(books.owner(r)) == 0U);
+    return out;
+  };
+  const uint64_t inputs_of_blocks = uint64_t{6} * 4 * 24 * 32 * sizeof(float);
+  const auto stored = peaks_with({}), computed_again = peaks_with(again);
+  BOOST_TEST_REQUIRE((stored.size() == 2 && computed_again.size() == 2));
+  for (const size_t r : {0U, 1U}) {
+    BOOST_TEST(computed_again[r] > inputs_of_blocks);
+    BOOST_TEST(computed_again[r] < stored[r]);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(torch_is_asked_for_settings_before_the_first_product_and_has_what_the_plan_leaves) {

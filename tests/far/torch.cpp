@@ -43,6 +43,7 @@ const c10::Device far_device(c10::kCUDA, 0);
 const c10::DispatchKeySet far_keys(c10::DispatchKey::CUDA);
 
 std::atomic<bool> refuses{false}, torch_fails{false};
+std::atomic<const models::memory_watch*> watched{nullptr};
 
 /// Memory that belongs to the stream of the thread that allocated it, as in Torch's own allocator: it may be reused
 /// when the work queued on that stream before its release is done, and also that of the other streams that Torch has
@@ -63,6 +64,7 @@ class far_allocator final : public c10::Allocator {
     TORCH_CHECK(!torch_fails, "cuBLAS error: not initialised\nadvice for those who debug");
     TORCH_CHECK(!is_lost(), "CUDA error: unspecified launch failure\nadvice for those who debug");
     auto* const held = new held_bytes{take(side::device, bytes, filled::nans), bytes, torch_stream()};
+    if (const auto* const w = watched.load()) w->took(held->at, bytes, held->stream);
     return {held->at, held, &release, far_device};
   }
   void copy_data(void* to, const void* from, size_t bytes) const override {
@@ -72,6 +74,7 @@ class far_allocator final : public c10::Allocator {
  private:
   static void release(void* context) {
     const std::unique_ptr<held_bytes> held(static_cast<held_bytes*>(context));
+    if (const auto* const w = watched.load()) w->gave(held->at);
     for (void* const other : held->others) {
       std::shared_ptr<void> used;
       far::record(other, used);
@@ -129,6 +132,12 @@ C10_REGISTER_GUARD_IMPL(CUDA, far_guard);
 
 void refuse_memory(bool refused) { refuses = refused; }
 void fail_torch(bool fails) { torch_fails = fails; }
+
+core::result<void> watch_memory(const models::memory_watch& w) {
+  static const models::memory_watch kept = w;
+  watched = &kept;
+  return {};
+}
 
 struct far_hooks final : at::CUDAHooksInterface {
   explicit far_hooks(at::CUDAHooksArgs /*args*/) {}

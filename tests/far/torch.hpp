@@ -4,7 +4,12 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "models/cuda/use.hpp"
+
 namespace troupe::far {
+
+/// Tells `w` of the memory that tensors of the device take, and of its release, which queued work may still precede.
+core::result<void> watch_memory(const models::memory_watch& w);
 
 /// Returns a CPU tensor over the bytes of `t`, at the address that work of the device uses. If `t` is undefined or not
 /// on the device, returns `t` itself.

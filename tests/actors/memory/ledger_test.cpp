@@ -147,6 +147,28 @@ BOOST_AUTO_TEST_CASE(a_peak_that_is_taken_is_of_the_time_since_the_last_one) {
   });
 }
 
+BOOST_AUTO_TEST_CASE(device_memory_is_counted_for_the_owner_of_its_stream) {
+  allocation_ledger books(2, counted_memory::device);
+  const char streams[3] = {}, blocks[3] = {};  // only their addresses are used
+  const uint32_t mine = books.owner(0), other = books.owner(1);
+  attribute_stream(&streams[0], mine);
+  attribute_stream(&streams[1], other);
+  enter_block(&blocks[0], 100, &streams[0]);
+  on_thread_of(other, [&] { enter_block(&blocks[1], 300, &streams[0]); });  // the thread decides on host memory alone
+  enter_block(&blocks[2], 1000, &streams[2]);
+  BOOST_TEST(current_bytes(books, mine) == 400U);
+  remove_block(&blocks[1]);
+  remove_block(&blocks[2]);
+  BOOST_TEST(current_bytes(books, mine) == 100U);
+  forget_stream(&streams[0]);
+  forget_stream(&streams[1]);
+  enter_block(&blocks[1], 50, &streams[0]);
+  remove_block(&blocks[0]);  // its stream has been forgotten
+  BOOST_TEST(current_bytes(books, mine) == 0U);
+  BOOST_TEST(books.peak_bytes(mine) == 400U);
+  BOOST_TEST(books.peak_bytes(other) == 0U);
+}
+
 BOOST_AUTO_TEST_CASE(owners_come_back_when_their_ledger_goes_and_those_beyond_the_last_share_it) {
   uint32_t first = 0;
   {

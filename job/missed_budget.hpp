@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "config/sections/job_config.hpp"
-#include "plan/choose/fit.hpp"
+#include "plan/choose/size_search.hpp"
 
 namespace troupe::job {
 

@@ -1,6 +1,6 @@
 // Chooses the settings ("open sizes") that a configuration leaves to the plan: the size of gradient buckets that reuse
 // each other's memory, and, if states are swapped, further sizes, numbers of windows, and how many states stay in
-// memory. Owns which keys are open; plan/choose/fit.hpp chooses their values.
+// memory. Owns which keys are open; plan/choose/size_search.hpp chooses their values.
 #pragma once
 
 #include <functional>
@@ -8,7 +8,7 @@
 
 #include "config/sections/job_config.hpp"
 #include "core/error.hpp"
-#include "plan/choose/fit.hpp"
+#include "plan/choose/size_search.hpp"
 
 namespace troupe::job {
 

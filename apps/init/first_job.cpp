@@ -26,6 +26,7 @@
 #include "job/blueprint.hpp"
 #include "models/table/config_keys.hpp"
 #include "models/table/model_spec.hpp"
+#include "plan/choose/tier_search.hpp"
 #include "plan/show/tier_ladder.hpp"
 #include "storage/memory/memory_room.hpp"
 

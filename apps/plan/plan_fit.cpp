@@ -8,6 +8,7 @@
 #include "apps/plan/plan_costs.hpp"
 #include "core/text.hpp"
 #include "job/blueprint.hpp"
+#include "plan/choose/tier_search.hpp"
 #include "plan/show/tier_ladder.hpp"
 
 namespace troupe::apps {

@@ -5,7 +5,7 @@
 #include "apps/plan/show_plan.hpp"
 #include "config/sections/job_config.hpp"
 #include "core/error.hpp"
-#include "plan/choose/fit.hpp"
+#include "plan/choose/size_search.hpp"
 
 namespace troupe::apps {
 

@@ -3,8 +3,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "plan/choose/fit.hpp"
 #include "plan/choose/live_parameters.hpp"
+#include "plan/choose/size_search.hpp"
 #include "plan/memory_places.hpp"
 #include "plan/show/swap_summary.hpp"
 

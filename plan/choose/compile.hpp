@@ -1,6 +1,6 @@
 // Owns the passes that change a step by its options: which parameters are gathered ahead or for the whole step, which
 // activations are recomputed, how large buckets are. Defines their names, the options that each may change, and the
-// choice by predicted time under a limit of memory. The search is in fit.hpp; times are modelled or measured
+// choice by predicted time under a limit of memory. The search is in size_search.hpp; times are modelled or measured
 // (measured_prices.hpp).
 #pragma once
 
@@ -14,7 +14,7 @@
 
 #include "core/error.hpp"
 #include "plan/choose/compiled_step.hpp"
-#include "plan/choose/fit.hpp"
+#include "plan/choose/size_search.hpp"
 
 namespace troupe::plan {
 

@@ -1,4 +1,4 @@
-// Defines the results of a choice of settings (fit.hpp) and of passes over them (compile.hpp). Plain values.
+// Defines the results of a choice of settings (size_search.hpp) and of passes over them (compile.hpp). Plain values.
 #pragma once
 
 #include <cstdint>

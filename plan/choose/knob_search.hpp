@@ -1,5 +1,5 @@
 // Searches the settings of knobs for the step that takes least time in the available memory. Owns the order in which
-// settings are tried and the end of the search; its caller (fit.cpp) computes the needs of a setting.
+// settings are tried and the end of the search; its caller (size_search.cpp) computes the needs of a setting.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/error.hpp"
-#include "plan/choose/fit.hpp"
+#include "plan/choose/size_search.hpp"
 
 namespace troupe::plan {
 

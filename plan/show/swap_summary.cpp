@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/text.hpp"
-#include "plan/choose/fit.hpp"
+#include "plan/choose/size_search.hpp"
 #include "plan/memory_places.hpp"
 #include "plan/show/render.hpp"
 

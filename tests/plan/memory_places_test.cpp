@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "plan/check/check.hpp"
-#include "plan/choose/fit.hpp"
+#include "plan/choose/size_search.hpp"
 #include "plan/show/render.hpp"
 #include "tests/plan/samples.hpp"
 

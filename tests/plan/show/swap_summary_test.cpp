@@ -1,6 +1,6 @@
 #include "plan/show/swap_summary.hpp"
 
-#include "plan/choose/fit.hpp"
+#include "plan/choose/size_search.hpp"
 #include "tests/plan/samples.hpp"
 
 BOOST_AUTO_TEST_SUITE(swap_summary)

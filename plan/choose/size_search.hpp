@@ -1,6 +1,7 @@
 // Chooses the settings that a configuration leaves open, so that a rank's states fit its memory: sizes of sub-groups,
-// buckets and windows, which parameters are gathered ahead, which states stay in memory. Owns the search and its order.
-// The generator and the cost model compute the memory and time of a step with given settings; this file never does.
+// buckets and windows, which parameters are gathered ahead, which states stay in memory. Owns the search within one
+// choice of tiers, and its order; tier_search.hpp tries tiers. The generator and the cost model compute the memory and
+// time of a step with given settings; this file never does.
 #pragma once
 
 #include <functional>

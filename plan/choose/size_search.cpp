@@ -1,4 +1,4 @@
-#include "plan/choose/fit.hpp"
+#include "plan/choose/size_search.hpp"
 
 #include <algorithm>
 #include <optional>

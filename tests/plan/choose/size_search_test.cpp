@@ -1,9 +1,9 @@
-#include "plan/choose/fit.hpp"
+#include "plan/choose/size_search.hpp"
 
 #include "plan/check/check.hpp"
 #include "tests/plan/samples.hpp"
 
-BOOST_AUTO_TEST_SUITE(fit)
+BOOST_AUTO_TEST_SUITE(size_search)
 
 using namespace troupe::plan;
 

@@ -16,10 +16,11 @@ namespace {
 plan::memory_limits limits_of(const config::job_config& c, const measured_run& measured) {
   const uint64_t ranks = std::max(1U, c.parallel.ranks());
   plan::memory_limits out{c.host_memory_budget / ranks, c.compile.memory_budget / ranks, c.cuda.memory_limit / ranks};
+  uint64_t& limit = c.device == core::device_kind::cpu ? out.total : out.device;
   const uint64_t there = measured.memory_bytes;
-  if (there > 0) out.total = out.total == 0 ? there : std::min(out.total, there);
+  if (there > 0) limit = limit == 0 ? there : std::min(limit, there);
   // Subtracts the bytes by which a rank exceeded its plan, but leaves at least 1, because 0 means no limit.
-  if (out.total > 0) out.total -= std::min(out.total - 1, measured.over_bytes);
+  if (limit > 0) limit -= std::min(limit - 1, measured.over_bytes);
   return out;
 }
 
@@ -87,8 +88,9 @@ core::result<plan::compiled_step> compile_step(const config::job_config& c,
   const uint64_t ranks = c.parallel.ranks();
   auto missed = missed_budget_of(c, request.limits, out->chosen);
   // If the run has measured its memory, the error reports this limit in place of the configured budget.
-  if (measured.memory_bytes + measured.over_bytes > 0 && missed.key == passes_budget)
-    missed.given = request.limits.total * ranks;
+  const bool is_measured = measured.memory_bytes + measured.over_bytes > 0;
+  if (is_measured && missed.key == passes_budget) missed.given = request.limits.total * ranks;
+  if (is_measured && missed.key == device_budget) missed.given = request.limits.device * ranks;
   return core::fail(at(wish, {core::error_kind::bad_input,
                               fmt::format("{}: wanted at least {} bytes for {} ranks with these passes, got {}",
                                           missed.key, missed.needed, ranks, missed.given)}));

@@ -30,8 +30,9 @@ struct pass_wish {
 struct measured_run {
   /// Function that predicts an instruction's time from measurements; empty: the cost model predicts it.
   plan::instruction_price price;
-  uint64_t memory_bytes = 0;      ///< all memory in bytes that a rank may use; 0: unknown
-  uint64_t over_bytes = 0;        ///< bytes by which a rank's peak exceeded its plan
+  /// Bytes of the memory that holds activations (the device's, or all) that a rank may use; 0: unknown.
+  uint64_t memory_bytes = 0;
+  uint64_t over_bytes = 0;  ///< bytes by which a rank's peak in this memory exceeded its plan
 };
 
 /// When passes over the step plan are chosen: before a run, or between two steps of a run. In the second case states

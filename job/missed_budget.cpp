@@ -13,7 +13,7 @@ missed_budget missed_budget_of(const config::job_config& c, const plan::memory_l
   if (const uint64_t all = x.memory.total(); misses(all, limits.total))
     return {passes_budget, all * ranks, c.compile.memory_budget};
   if (const uint64_t device = plan::device_bytes(x.memory, tiers); misses(device, limits.device))
-    return {"cuda.memory_limit", device * ranks, c.cuda.memory_limit};
+    return {device_budget, device * ranks, c.cuda.memory_limit};
   return {"cluster.host_memory_budget", plan::budgeted_bytes(x.memory, tiers) * ranks, c.host_memory_budget};
 }
 

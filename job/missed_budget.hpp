@@ -10,6 +10,8 @@ namespace troupe::job {
 
 /// Configuration key of the limit of all memory, with which the passes of `compile` are chosen.
 inline constexpr std::string_view passes_budget = "compile.memory_budget";
+/// Configuration key of the limit of the device's memory.
+inline constexpr std::string_view device_budget = "cuda.memory_limit";
 
 struct missed_budget {
   std::string_view key;

@@ -22,6 +22,7 @@ class device_room {  ///< sums up the pools of all ranks on one device, and comp
   /// Adds the bytes of one rank's pools on the device.
   void add(const plan::memory_table& m, const plan::tier_options& tiers);
 
+  [[nodiscard]] uint64_t allowed_bytes() const { return allowed_bytes_; }
   [[nodiscard]] uint64_t pool_bytes() const;
   /// Returns the bytes that Torch may allocate: `allowed_bytes` less the pools, or the largest number if
   /// `allowed_bytes` is not known.

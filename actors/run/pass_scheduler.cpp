@@ -8,6 +8,7 @@
 
 #include "actors/run/training_run.hpp"
 #include "plan/layout/activation_extents.hpp"
+#include "plan/memory_places.hpp"
 #include "storage/memory/memory_room.hpp"
 
 namespace troupe::actors {
@@ -51,11 +52,16 @@ bool fit_windows(std::span<const plan::pool_sizes> wanted, std::span<const plan:
   return true;
 }
 
+/// Returns the bytes of the memory that holds activations: the device's, if the device has memory of its own, else all.
+uint64_t bytes_beside_activations(const plan::memory_table& m, const plan::tier_options& tiers) {
+  return tiers.apart ? plan::device_bytes(m, tiers) : m.total();
+}
+
 /// Adds to `out`, the measurements by which passes are chosen, the limits of memory: the least memory of all ranks, and
 /// by how much the highest peak exceeds the plans `ran`.
 job::measured_run within(const plan::joined_votes& votes, plan::rank_plans ran, job::measured_run out) {
   uint64_t planned = 0;
-  for (const auto& p : ran) planned = std::max(planned, p->memory.total());
+  for (const auto& p : ran) planned = std::max(planned, bytes_beside_activations(p->memory, p->options().tiers));
   out.memory_bytes = votes.memory_bytes;
   out.over_bytes = votes.peak_bytes - std::min(votes.peak_bytes, planned);
   return out;
@@ -302,10 +308,14 @@ plan::joined_votes pass_scheduler::vote() {
   std::vector<plan::rank_vote> votes;
   for (uint32_t r = 0; r < ranks; ++r) {
     votes.push_back(vote_of(times_, *times_.plans()[r], run_.term->plan.costs));
-    auto has = run_.term->memory.ranks[r]->plan().memory;
+    const auto& p = run_.term->memory.ranks[r]->plan();
+    auto has = p.memory;
     has.activations = peak_bytes_[r];
-    votes.back().peak_bytes = has.total();
-    if (room) votes.back().memory_bytes = has.total() + room->bytes / ranks;
+    votes.back().peak_bytes = bytes_beside_activations(has, p.options().tiers);
+    if (p.options().tiers.apart)
+      votes.back().memory_bytes = run_.term->memory.room->allowed_bytes() / ranks;
+    else if (room)
+      votes.back().memory_bytes = has.total() + room->bytes / ranks;
   }
   if (run_.host.hooks.on_votes) run_.host.hooks.on_votes(votes);
   auto out = plan::join(votes, ranks, run_.term->plan.costs);

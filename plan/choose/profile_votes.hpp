@@ -20,8 +20,10 @@ inline constexpr size_t vote_prices_max = size_t{1} << 17;
 struct rank_vote {
   uint32_t rank = 0;
   std::string failure{};            ///< reason why the rank has no profile; empty: it has one
-  uint64_t memory_bytes = 0;        ///< bytes of memory that the rank may use, including bytes in use; 0: unknown
-  uint64_t peak_bytes = 0;          ///< peak bytes of the rank in the measured steps
+  /// Bytes that the rank may use, including bytes in use, of the memory that holds activations: the device's, if it has
+  /// memory of its own, else all; 0: unknown.
+  uint64_t memory_bytes = 0;
+  uint64_t peak_bytes = 0;          ///< peak bytes of the rank in this memory, in the measured steps
   double step_s = 0;                ///< seconds of the rank's fastest measured step
   std::vector<price_sum> prices{};  ///< prices of the rank's instructions, over the measured steps
 };

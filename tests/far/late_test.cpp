@@ -177,7 +177,9 @@ BOOST_AUTO_TEST_CASE(a_step_launches_waits_and_moves_what_the_table_says) {
       job, {{"stage 0", stage(0)},
             {"stage 0, three micro-batches, bf16", stage(0) + three_micro_batches + settings{"bf16.enabled=true"}},
             {"stage 2, updates on the host", stage(2) + host_updates},
-            {"stage 3, two ranks", stage(3) + two_ranks}});
+            {"stage 3, two ranks", stage(3) + two_ranks},
+            {"stage 2, two ranks, LAMB", stage(2) + two_ranks + lamb},
+            {"stage 2, two ranks, Muon", stage(2) + two_ranks + muon}});
   const auto file = std::filesystem::path(places::source_dir) / "tests/far/counts.md";
   if (std::getenv("TROUPE_WRITE_COUNTS") != nullptr) std::ofstream(file) << got;
   BOOST_TEST(got == read(file));

@@ -35,8 +35,9 @@ struct query_rows {
       : sizes(s), widths(s), first(first_query), count(queries), lanes(hn::Lanes(full())) {}
 
   /// Returns how many keys at least one query of the tile that begins at `row` may see: keys up to the query's own
-  /// position. A tile is tile_rows queries that one product computes.
-  [[nodiscard]] size_t seen(size_t row) const { return std::min<size_t>(first + row + tile_rows, sizes.tokens); }
+  /// position. A tile is at most tile_rows queries of the block that one product computes. Keys after the block's last
+  /// query do not count: against_keys() computes nothing for them, so their elements of a row are never written.
+  [[nodiscard]] size_t seen(size_t row) const { return first + std::min(row + tile_rows, count); }
 
   /// Computes out[row][key] as the dot product of left[row] and panels[key], for all queries (rows) and the keys that a
   /// row's tile may see. `panels`: keys or values, transposed.

@@ -232,55 +232,67 @@ BOOST_AUTO_TEST_CASE(nan_and_infinity_come_through) {
     }
 }
 
-// The queries are split into two runs of positions; keys and values are in a separate array. The outputs have the
-// packed kernel's bits; the key and value gradients of the two runs add up to the packed kernel's.
+namespace {
+
+/// The runs of positions of two callers that divide the queries of a document.
+using two_callers = std::vector<std::vector<query_run>>;
+
+/// Compares two callers that each compute the queries of some runs, from keys and values in an array of their own, with
+/// one call for all queries: outputs and gradients of queries have its bits, gradients of keys and values add up.
+void check_runs(const two_callers& callers, core::dtype type, uint64_t heads, uint64_t kv_heads,
+                const attention_dropout& dropout) {
+  const attention_sizes s{type, 131, heads, kv_heads, 8};
+  const uint64_t size = core::size_of(type), query = heads * 8 * size, key = 2 * kv_heads * 8 * size;
+  const auto qkv = stored_as(type, numbers(s.tokens * (heads + 2 * kv_heads) * 8, 1, type));
+  const auto dy = stored_as(type, numbers(s.tokens * heads * 8, 2, type));
+  const results whole = run(s, dropout, qkv.data(), dy.data());
+  std::vector<double> summed(s.tokens * 2 * kv_heads * 8);
+  for (const auto& runs : callers) {
+    uint64_t tokens = 0;
+    for (const query_run& r : runs) tokens += r.count;
+    std::vector<std::byte> q(tokens * query), kv(s.tokens * key), own_dy(tokens * query);
+    const auto each_row = [&](auto f) {
+      for (const query_run& r : runs)
+        for (uint64_t i = 0; i < r.count; ++i) f(r.row + i, r.first + i);
+    };
+    each_row([&](uint64_t row, uint64_t token) {
+      std::copy_n(qkv.data() + token * (query + key), query, q.data() + row * query);
+      std::copy_n(dy.data() + token * query, query, own_dy.data() + row * query);
+    });
+    for (uint64_t t = 0; t < s.tokens; ++t)
+      std::copy_n(qkv.data() + t * (query + key) + query, key, kv.data() + t * key);
+    std::vector<std::byte> y(q.size()), dq(q.size()), dkv(kv.size());
+    const attention_input in{q.data(), kv.data(), query / size, key / size};
+    std::vector<float> scratch(causal_attention_scratch(s), std::numeric_limits<float>::quiet_NaN());
+    partial_attention(s, dropout, in, runs, y.data(), scratch);
+    scratch.assign(causal_attention_backward_scratch(s), std::numeric_limits<float>::quiet_NaN());
+    partial_attention_backward(s, dropout, in, runs, own_dy.data(), {dq.data(), dkv.data(), query / size, key / size},
+                               scratch);
+    each_row([&](uint64_t row, uint64_t token) {
+      BOOST_TEST(std::equal(y.begin() + row * query, y.begin() + (row + 1) * query, whole.y.begin() + token * query));
+      BOOST_TEST(std::equal(dq.begin() + row * query, dq.begin() + (row + 1) * query,
+                            whole.dqkv.begin() + token * (query + key)));
+    });
+    const auto part = read_as(type, dkv);
+    for (size_t i = 0; i < part.size(); ++i) summed[i] += part[i];
+  }
+  std::vector<double> wanted;
+  const auto all = read_as(type, whole.dqkv);
+  for (uint64_t t = 0; t < s.tokens; ++t)
+    wanted.insert(wanted.end(), all.begin() + (t * (query + key) + query) / size,
+                  all.begin() + (t + 1) * (query + key) / size);
+  BOOST_TEST(error(summed, wanted) <= 2 * bound(type));
+}
+
+}  // namespace
+
+// Runs that end at a multiple of 64 inside the document end with a panel of keys, in the middle of a tile of queries.
 BOOST_AUTO_TEST_CASE(some_queries_have_the_bits_of_all_and_their_gradients_add_up) {
-  for (const core::dtype type : {core::dtype::f32, core::dtype::bf16})
-    for (const auto& [heads, kv_heads] : {std::pair<uint64_t, uint64_t>{2, 2}, {4, 1}})
-      for (const auto* dropout : {&none, &thirds}) {
-        const attention_sizes s{type, 131, heads, kv_heads, 8};
-        const uint64_t size = core::size_of(type), query = heads * 8 * size, key = 2 * kv_heads * 8 * size;
-        const auto qkv = stored_as(type, numbers(s.tokens * (heads + 2 * kv_heads) * 8, 1, type));
-        const auto dy = stored_as(type, numbers(s.tokens * heads * 8, 2, type));
-        const results whole = run(s, *dropout, qkv.data(), dy.data());
-        std::vector<double> summed(s.tokens * 2 * kv_heads * 8);
-        for (const auto& runs : {std::vector<query_run>{{0, 19, 0}, {70, 61, 19}}, {{19, 51, 0}}}) {
-          uint64_t tokens = 0;
-          for (const query_run& r : runs) tokens += r.count;
-          std::vector<std::byte> q(tokens * query), kv(s.tokens * key), own_dy(tokens * query);
-          const auto each_row = [&](auto f) {
-            for (const query_run& r : runs)
-              for (uint64_t i = 0; i < r.count; ++i) f(r.row + i, r.first + i);
-          };
-          each_row([&](uint64_t row, uint64_t token) {
-            std::copy_n(qkv.data() + token * (query + key), query, q.data() + row * query);
-            std::copy_n(dy.data() + token * query, query, own_dy.data() + row * query);
-          });
-          for (uint64_t t = 0; t < s.tokens; ++t)
-            std::copy_n(qkv.data() + t * (query + key) + query, key, kv.data() + t * key);
-          std::vector<std::byte> y(q.size()), dq(q.size()), dkv(kv.size());
-          const attention_input in{q.data(), kv.data(), query / size, key / size};
-          std::vector<float> scratch(causal_attention_scratch(s), std::numeric_limits<float>::quiet_NaN());
-          partial_attention(s, *dropout, in, runs, y.data(), scratch);
-          scratch.assign(causal_attention_backward_scratch(s), std::numeric_limits<float>::quiet_NaN());
-          partial_attention_backward(s, *dropout, in, runs, own_dy.data(),
-                                     {dq.data(), dkv.data(), query / size, key / size}, scratch);
-          each_row([&](uint64_t row, uint64_t token) {
-            BOOST_TEST(
-                std::equal(y.begin() + row * query, y.begin() + (row + 1) * query, whole.y.begin() + token * query));
-            BOOST_TEST(std::equal(dq.begin() + row * query, dq.begin() + (row + 1) * query,
-                                  whole.dqkv.begin() + token * (query + key)));
-          });
-          const auto part = read_as(type, dkv);
-          for (size_t i = 0; i < part.size(); ++i) summed[i] += part[i];
-        }
-        std::vector<double> wanted;
-        const auto all = read_as(type, whole.dqkv);
-        for (uint64_t t = 0; t < s.tokens; ++t)
-          wanted.insert(wanted.end(), all.begin() + (t * (query + key) + query) / size,
-                        all.begin() + (t + 1) * (query + key) / size);
-        BOOST_TEST(error(summed, wanted) <= 2 * bound(type));
-      }
+  for (const auto& callers : {two_callers{{{0, 19, 0}, {70, 61, 19}}, {{19, 51, 0}}},
+                              two_callers{{{0, 64, 0}, {128, 3, 64}}, {{64, 64, 0}}}})
+    for (const core::dtype type : {core::dtype::f32, core::dtype::bf16})
+      for (const auto& [heads, kv_heads] : {std::pair<uint64_t, uint64_t>{2, 2}, {4, 1}})
+        for (const auto* dropout : {&none, &thirds}) check_runs(callers, type, heads, kv_heads, *dropout);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -57,6 +57,9 @@ struct config_keys {
   /// Key of the number of tokens that a token attends to, itself and those before it; null in config.json: to all.
   size_key window = {};
   flag_key window_switch = {};  ///< key of the flag without which the window has no effect; no key: it always has
+  /// Key of the number of first layers without a window, if the key `layer_types` does not name each layer's kind of
+  /// attention; no key: all layers have it.
+  size_key full_layers = {};
   /// Key of the activation function in config.json, and transformers' name of the function that is its default.
   std::string_view activation = {}, usual_activation = {};
   number_key norm_epsilon = {};

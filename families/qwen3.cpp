@@ -46,6 +46,7 @@ constexpr family qwen3{
             .vocabulary = {"vocab_size", 151936},
             .window = {"sliding_window", 4096},
             .window_switch = {"use_sliding_window", false},
+            .full_layers = {"max_window_layers", 28},
             .activation = "hidden_act",
             .usual_activation = "silu",
             .norm_epsilon = {"rms_norm_eps", 1e-6},

@@ -58,6 +58,7 @@ core::result<void> add_rope(const models::rotary_positions& rope, formats::gguf_
 
 core::result<formats::gguf_model> gguf_model_of(const models::model_spec& spec) {
   const auto& gguf = spec.family->gguf;
+  const uint64_t window = spec.shortest_window();
   if (models::activation_named(gguf.activation) != spec.act)
     return fail(error_kind::bad_input,
                 fmt::format("model key '{}' must be {} for a GGUF file, which cannot store another",
@@ -70,7 +71,8 @@ core::result<formats::gguf_model> gguf_model_of(const models::model_spec& spec) 
                           .kv_heads = spec.kv_heads,
                           .head_width = spec.head_width,
                           // A GGUF file cannot limit attention to a window; within it there is no difference.
-                          .positions = spec.window > 0 ? std::min(spec.window, spec.positions) : spec.positions,
+                          .positions = window > 0 ? static_cast<uint32_t>(std::min<uint64_t>(window, spec.positions))
+                                                  : spec.positions,
                           .vocabulary = spec.vocabulary,
                           .norm_epsilon = spec.norm_epsilon,
                           .tied = spec.tied,

@@ -71,9 +71,15 @@ std::vector<family_key> keys_of(const families::family& f) {
   size(k.kv_heads, "Key and value heads; a divisor of the query heads; none: as many.");
   size(k.head_width, "Width of a head; none: the residual stream's width / query heads.");
   size(k.positions, "The longest sequence.");
-  size(k.window, "Tokens that a token attends to; null: all. Sequences may not be longer than that.");
-  if (!k.window.name.empty()) out.back().takes_null = true;
+  size(k.window, "Tokens that a token attends to, itself and those before it; null: all.");
+  if (!k.window.name.empty()) {
+    out.back().takes_null = true;
+    add({"layer_types", texts, "none",
+         "Each layer's kind of attention: full_attention, or sliding_attention to a window; none: by the other keys."});
+  }
   flag(k.window_switch, "Attend to a window of tokens.");
+  add({k.full_layers.name, integer, yaml_of(k.full_layers.usual), "First layers without a window.",
+       [](key_info& r) { r.at_least(0).at_most(most_size); }});
   size(k.inner, k.inner.usual > 0 ? "Width inside the MLP." : "Width inside the MLP; none: 4 x the residual stream's.");
   add({k.activation, text, std::string(k.usual_activation), "The MLP's non-linearity."});
   flag(k.attention_bias, "Biases in the attention's matrices.");

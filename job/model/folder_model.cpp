@@ -89,7 +89,9 @@ class model_comparison {
     number(keys.heads.name, theirs_.heads, ours_.heads);
     number(keys.kv_heads.name, theirs_.kv_heads, ours_.kv_heads);
     number(keys.head_width.name, theirs_.head_width, ours_.head_width);
-    number(keys.window.name, theirs_.window, ours_.window);
+    for (uint32_t b = 0; b < std::min(theirs_.layers, ours_.layers); ++b)
+      number(keys.window.name, static_cast<double>(theirs_.attention_in(b).window),
+             static_cast<double>(ours_.attention_in(b).window));
     if (ours_.family->is_rotary()) {
       number("rope_theta", theirs_.rope.theta, ours_.rope.theta);
       text("rope_scaling", text_of(theirs_.rope), text_of(ours_.rope));

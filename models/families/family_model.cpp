@@ -29,6 +29,7 @@ family_model::family_model(const model_spec& spec, core::dtype type, uint64_t ro
 attention_shape family_model::own_heads(uint32_t unit) const {
   const model_spec own = local_block(spec_, place_.split, unit - 1);
   attention_shape out{own.heads, own.kv_heads, own.head_width};
+  out.options = spec_.attention_in(unit - 1);
   if (place_.split.degree > 1 && place_.split.of(unit - 1).attention) {
     const auto dealt = core::dealt(spec_.kv_heads, place_.split.degree);
     const auto before = std::accumulate(dealt.begin(), dealt.begin() + place_.coordinate, uint64_t{0});
@@ -190,8 +191,10 @@ values family_model::attention_of_own_heads(segment_scope& scope, const values& 
   const dealt_heads& dealt = swapped.heads;
   const auto before = std::accumulate(dealt.kv.begin(), dealt.kv.begin() + swapped.own, uint64_t{0});
   const auto kv = static_cast<int64_t>(dealt.widest());
+  const attention_shape whole = own_heads(scope.unit());
   attention_shape own{kv * dealt.group, kv, dealt.head_width};
-  own.first_head = own_heads(scope.unit()).first_head + static_cast<int64_t>(before * dealt.group);
+  own.first_head = whole.first_head + static_cast<int64_t>(before * dealt.group);
+  own.options = whole.options;
   const at::Tensor mixed =
       causal_attention(scope, take_columns(scope, input[1], swapped), own, spec_.attention_dropout);
   return values({input[0], give_columns(scope, mixed, swapped)});

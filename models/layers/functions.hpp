@@ -13,6 +13,7 @@
 #include "models/layers/norm.hpp"
 #include "models/segment/projection.hpp"
 #include "models/segment/segment_scope.hpp"
+#include "models/table/attention_options.hpp"
 #include "models/table/model_spec.hpp"
 #include "models/table/tp_split.hpp"
 
@@ -72,6 +73,7 @@ struct attention_shape {
   int64_t heads = 1, kv_heads = 1, head_width = 1;
   /// Index, among all query heads of the model's layer, of the first one here; dropout masks depend on it.
   int64_t first_head = 0;
+  attention_options options = {};
 };
 
 /// Computes causal self-attention inside each document of the batch. `qkv` (B, T, (heads + 2 kv_heads) * head_width)

@@ -36,13 +36,13 @@ class key_reader {
   explicit key_reader(const json& object) : object_(object) {}
   void set_family(const families::family& family) { family_ = &family; }
 
-  /// Returns the key's value, a whole number in [1, max]; `fallback` if the key is absent or null. Reports an error for
-  /// other values.
-  uint32_t size(std::string_view key, uint64_t fallback, uint64_t max) {
+  /// Returns the key's value, a whole number in [least, max]; `fallback` if the key is absent or null. Reports an error
+  /// for other values.
+  uint32_t size(std::string_view key, uint64_t fallback, uint64_t max, uint64_t least = 1) {
     const json* v = find(key);
     if (v == nullptr) return static_cast<uint32_t>(fallback);
-    if (!v->is_number_unsigned() || v->get<uint64_t>() < 1 || v->get<uint64_t>() > max) {
-      refuse(key, fmt::format("a whole number from 1 to {}", max), *v);
+    if (!v->is_number_unsigned() || v->get<uint64_t>() < least || v->get<uint64_t>() > max) {
+      refuse(key, fmt::format("a whole number from {} to {}", least, max), *v);
       return 1;
     }
     return static_cast<uint32_t>(v->get<uint64_t>());
@@ -306,25 +306,47 @@ uint32_t read_head_width(key_reader& keys, const families::config_keys& k, const
   return spec.width / spec.heads;
 }
 
-/// Reads the window of attention: none if its key is null, if its switch is off, or if config.json names full attention
-/// for every layer. A window of some layers counts as one of the model.
+/// Returns which layers have the model's window of attention, from the list `kinds` of each layer's kind of attention;
+/// without a list all from layer `first` on, as in transformers. Reports an error for another list than one entry for
+/// each layer, or one that names a window in a model without it.
+std::vector<bool> layers_with_window(key_reader& keys, const json* kinds, uint32_t layers, uint32_t first,
+                                     bool exists) {
+  std::vector<bool> out(layers, false);
+  if (kinds == nullptr) {
+    for (uint32_t l = first; l < layers; ++l) out[l] = exists;
+    return out;
+  }
+  const auto is_known = [&](const json& kind) {
+    return is_full_attention(kind) || (exists && kind == "sliding_attention");
+  };
+  if (!kinds->is_array() || !std::ranges::all_of(*kinds, is_known)) {
+    keys.refuse("layer_types",
+                exists ? "full_attention or sliding_attention in every layer"
+                       : "full_attention in every layer of a model without a window",
+                *kinds);
+  } else if (kinds->size() != layers) {
+    keys.wrong("layer_types", fmt::format("model key 'layer_types': wanted one entry for each of {} layers, got {}",
+                                          layers, kinds->size()));
+  } else {
+    for (uint32_t l = 0; l < layers; ++l) out[l] = !is_full_attention((*kinds)[l]);
+  }
+  return out;
+}
+
+/// Reads the window of attention and the layers that have it: none if its key is null or its switch is off.
 void read_window(key_reader& keys, const families::config_keys& k, model_spec& spec) {
   if (k.window.name.empty()) return;
   const bool is_on = read_flag(keys, k.window_switch) || k.window_switch.name.empty();
   const uint32_t window = read_size(keys, k.window, positions_max);
-  if (is_on && !keys.is_null(k.window.name)) spec.window = window;
-  const json* kinds = keys.find("layer_types");
-  if (kinds == nullptr) return;
-  if (kinds->is_array() && std::ranges::all_of(*kinds, is_full_attention)) {
-    spec.window = 0;
-  } else if (!kinds->is_array() || spec.window == 0 || !std::ranges::all_of(*kinds, [&](const json& kind) {
-               return is_full_attention(kind) || kind == "sliding_attention";
-             })) {
-    keys.refuse("layer_types",
-                spec.window == 0 ? "full_attention in every layer of a model without a window"
-                                 : "full_attention or sliding_attention in every layer",
-                *kinds);
-  }
+  const uint32_t full = k.full_layers.name.empty()
+                            ? 0
+                            : keys.size(k.full_layers.name, k.full_layers.usual, positions_max, /*least=*/0);
+  const bool exists = is_on && !keys.is_null(k.window.name);
+  const auto has = layers_with_window(keys, keys.find("layer_types"), spec.layers, full, exists);
+  if (!exists) return;
+  spec.attention.resize(spec.layers);
+  for (uint32_t l = 0; l < spec.layers; ++l)
+    if (has[l]) spec.attention[l].window = window;
 }
 
 /// Reports an error unless the numbers of heads and key-value heads, their width and the model's width are consistent.
@@ -423,6 +445,15 @@ reading read_all(const std::string& hugging_face_json, std::span<const std::stri
 }
 
 }  // namespace
+
+uint64_t model_spec::shortest_window() const {
+  uint64_t out = 0;
+  for (const attention_options& a : attention) {
+    const auto window = static_cast<uint64_t>(a.window);
+    if (window > 0) out = out == 0 ? window : std::min(out, window);
+  }
+  return out;
+}
 
 std::optional<activation> activation_named(std::string_view name) {
   if (name == "gelu_new" || name == "gelu_pytorch_tanh") return activation::gelu_tanh;

@@ -12,6 +12,7 @@
 #include "core/error.hpp"
 #include "core/model_table.hpp"
 #include "families/all_families.hpp"
+#include "models/table/attention_options.hpp"
 #include "models/table/rotary_positions.hpp"
 #include "models/table/tp_split.hpp"
 
@@ -30,7 +31,8 @@ struct model_spec {  ///< sizes of a transformer model, and its choices such as 
   bool mlp_bias = true;
   double norm_epsilon = 1e-5;
   double initializer_range = 0.02;
-  uint32_t window = 0;    ///< number of tokens that a token attends to, itself and those before it; 0: all
+  /// [block]: options of the block's attention; in blocks beyond the end of the list the defaults.
+  std::vector<attention_options> attention = {};
   rotary_positions rope;  ///< positions of a family with rotary positions
   float embedding_dropout = 0, attention_dropout = 0, residual_dropout = 0;
   /// Number of rows (tokens) of logits that the head computes at a time (row_tiles.hpp), set by the job and not by a
@@ -39,6 +41,12 @@ struct model_spec {  ///< sizes of a transformer model, and its choices such as 
   uint64_t mlp_tile_rows = 0;     ///< number of rows (tokens) that an MLP processes at a time, set by the job; 0: all
   std::string hugging_face_json;  ///< text of config.json as it was read; its keys are written back at export
   std::string remark;  ///< sentence for the user if Troupe's model differs from its config.json; empty: it does not
+
+  [[nodiscard]] attention_options attention_in(uint32_t block) const {
+    return block < attention.size() ? attention[block] : attention_options{};
+  }
+  /// Returns the shortest window of attention of any block; 0: every token attends to all tokens before it.
+  [[nodiscard]] uint64_t shortest_window() const;
 };
 
 /// Largest size in bytes, and largest depth of nesting, of the text of a config.json.

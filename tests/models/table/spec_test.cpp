@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "models/table/config_keys.hpp"
 #include "tests/check_ok.hpp"
@@ -120,7 +121,7 @@ BOOST_AUTO_TEST_CASE(heads_that_a_file_does_not_give_are_the_familys_and_null_fo
 
 BOOST_AUTO_TEST_CASE(a_window_counts_if_its_switch_is_on_and_some_layer_has_it) {
   const auto window = [](const std::string& type, const std::string& keys) {
-    return parsed(R"({"model_type": ")" + type + "\"" + keys + "}").window;
+    return parsed(R"({"model_type": ")" + type + "\"" + keys + "}").shortest_window();
   };
   BOOST_TEST(window("llama", "") == 0U);
   BOOST_TEST(window("mistral", "") == 4096U);
@@ -132,6 +133,30 @@ BOOST_AUTO_TEST_CASE(a_window_counts_if_its_switch_is_on_and_some_layer_has_it) 
       R"(, "sliding_window": 8, "use_sliding_window": true, "num_hidden_layers": 2, "layer_types": )";
   BOOST_TEST(window("qwen3", on + R"(["full_attention", "full_attention"])") == 0U);
   BOOST_TEST(window("qwen3", on + R"(["full_attention", "sliding_attention"])") == 8U);
+}
+
+BOOST_AUTO_TEST_CASE(each_layer_has_the_window_that_transformers_gives_it) {
+  const auto windows = [](const std::string& type, const std::string& keys) {
+    const std::string model = R"(, "num_hidden_layers": 3, "sliding_window": 8)";
+    const auto s = parsed(R"({"model_type": ")" + type + "\"" + model + keys + "}");
+    std::vector<int64_t> out;
+    for (uint32_t b = 0; b < s.layers; ++b) out.push_back(s.attention_in(b).window);
+    return out;
+  };
+  using list = std::vector<int64_t>;
+  BOOST_TEST((windows("mistral", "") == list{8, 8, 8}));
+  // A file of Mistral with layer_types is a Ministral, as transformers' AutoModel opens it.
+  BOOST_TEST((windows("mistral", R"(, "layer_types": ["full_attention", "sliding_attention", "full_attention"])") ==
+              list{0, 8, 0}));
+  const std::string on = R"(, "use_sliding_window": true)";
+  const std::string kinds = R"(, "layer_types": ["sliding_attention", "attention", "full_attention"])";
+  for (const std::string type : {"qwen2", "qwen3"}) {
+    BOOST_TEST((windows(type, R"(, "max_window_layers": 1)") == list{0, 0, 0}));
+    BOOST_TEST((windows(type, on) == list{0, 0, 0}));  // the first 28 layers have none
+    BOOST_TEST((windows(type, on + R"(, "max_window_layers": 2)") == list{0, 0, 8}));
+    BOOST_TEST((windows(type, on + R"(, "max_window_layers": 0)") == list{8, 8, 8}));
+    BOOST_TEST((windows(type, on + R"(, "max_window_layers": 0)" + kinds) == list{8, 0, 0}));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(impossible_models_are_refused_with_the_key_named) {
@@ -173,6 +198,8 @@ BOOST_AUTO_TEST_CASE(impossible_models_are_refused_with_the_key_named) {
        "two forms of one key"},
       {R"({"model_type": "qwen3", "layer_types": ["sliding_attention"]})", "without a window"},
       {R"({"model_type": "mistral", "layer_types": ["chunked_attention"]})", "full_attention or sliding_attention"},
+      {R"({"model_type": "mistral", "layer_types": ["full_attention"]})", "one entry for each of 32 layers, got 1"},
+      {R"({"model_type": "qwen2", "max_window_layers": -1})", "'max_window_layers': wanted a whole number from 0"},
   };
   for (const auto& [json, named] : refused) {
     const auto spec = parse_model_spec(json);

@@ -64,9 +64,9 @@ attention_dropout dropout_of(const attention_masks& masks) {
   attention_dropout out;
   out.factor = static_cast<float>(masks.key.factor());
   if (masks.key.active())
-    out.draw = [&masks](std::span<uint8_t> keep, uint64_t head, uint64_t query) {
+    out.draw = [&masks](std::span<uint8_t> keep, uint64_t head, uint64_t query, uint64_t key) {
       draw(keep.data(), keep.size(), masks.key,
-           ((masks.first_head + head) * masks.columns + masks.first + query) * masks.columns + masks.first);
+           ((masks.first_head + head) * masks.columns + masks.first + query) * masks.columns + masks.first + key);
     };
   return out;
 }

@@ -76,6 +76,7 @@ struct forward_scratch {
 /// arrays for gradients.
 struct backward_scratch : forward_scratch {
   float *turned_values, *gradients, *weight_gradients, *key_gradients, *value_gradients;
+  float* slopes;  ///< derivatives of the capped scores; null if scores have no cap
 
   backward_scratch(const attention_sizes& s, scratch_parts& parts) : forward_scratch(s, parts) {
     const row_widths w(s);
@@ -84,6 +85,7 @@ struct backward_scratch : forward_scratch {
     weight_gradients = parts.take(block_queries * w.weights);
     key_gradients = parts.take(s.tokens * w.head);
     value_gradients = parts.take(s.tokens * w.head);
+    slopes = s.soft_cap > 0 ? parts.take(block_queries * w.weights) : nullptr;
   }
 };
 

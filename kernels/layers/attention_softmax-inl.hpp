@@ -1,6 +1,6 @@
-// Softmax of a row of attention scores, forward and backward, in whole vectors. Scores are scaled for powers of 2
-// instead of e; the score of a key after the query's position is -infinity. Included once per SIMD target, after
-// hwy/foreach_target.h.
+// Softmax and soft cap of a row of attention scores, forward and backward, in whole vectors. Scores are scaled for
+// powers of 2 instead of e; the score of a key that the query does not see is -infinity. Included once per SIMD target,
+// after hwy/foreach_target.h.
 #if defined(TROUPE_KERNELS_ATTENTION_SOFTMAX_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef TROUPE_KERNELS_ATTENTION_SOFTMAX_INL_HPP
 #undef TROUPE_KERNELS_ATTENTION_SOFTMAX_INL_HPP
@@ -29,6 +29,36 @@ HWY_INLINE floats<full> exponential2(full d, floats<full> x) {
     p = hn::MulAdd(p, r, hn::Set(d, c));
   const auto power = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(hn::ConvertTo(di, n), hn::Set(di, 127))));
   return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -126.0F)), hn::Mul(p, power));
+}
+
+/// Returns tanh(x), to three units in the last place; NaN for NaN. Near 0 by a polynomial that interpolates
+/// (tanh(x) / x - 1) / x^2 at the Chebyshev nodes of x^2 in [0, 0.36], else by e^(-2 |x|).
+HWY_INLINE floats<full> hyperbolic_tangent(full d, floats<full> x) {
+  const auto size = hn::Abs(x), square = hn::Mul(x, x), one = hn::Set(d, 1.0F);
+  auto p = hn::Set(d, -6.2763873e-3F);
+  for (const float c : {2.1116214e-2F, -5.3875137e-2F, 0.13332924F, -0.3333333F})
+    p = hn::MulAdd(p, square, hn::Set(d, c));
+  const auto near = hn::MulAdd(hn::Mul(p, square), size, size);
+  const auto power = exponential2(d, hn::Mul(size, hn::Set(d, -2.8853901F)));
+  const auto far = hn::Div(hn::Sub(one, power), hn::Add(one, power));
+  return hn::CopySign(hn::IfThenElse(hn::Lt(size, hn::Set(d, 0.6F)), near, far), x);
+}
+
+/// Replaces each x of the `end` scores by limit * tanh(x). If `slopes` is not null, it receives 1 - tanh(x)^2.
+HWY_INLINE void cap_scores(float* scores, size_t end, float limit, float* slopes) {
+  const full d;
+  for (size_t j = 0; j < end; j += hn::Lanes(d)) {
+    const auto t = hyperbolic_tangent(d, hn::LoadU(d, scores + j));
+    hn::StoreU(hn::Mul(t, hn::Set(d, limit)), d, scores + j);
+    if (slopes != nullptr) hn::StoreU(hn::NegMulAdd(t, t, hn::Set(d, 1.0F)), d, slopes + j);
+  }
+}
+
+/// Multiplies the `end` gradients of capped scores by the slopes that cap_scores() stored.
+HWY_INLINE void cap_backward(float* gradients, size_t end, const float* slopes) {
+  const full d;
+  for (size_t j = 0; j < end; j += hn::Lanes(d))
+    hn::StoreU(hn::Mul(hn::LoadU(d, gradients + j), hn::LoadU(d, slopes + j)), d, gradients + j);
 }
 
 HWY_INLINE floats<full> kept(full d, const uint8_t* keep, floats<full> x) {

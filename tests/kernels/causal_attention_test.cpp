@@ -19,9 +19,9 @@ using namespace troupe::kernels::tests;
 namespace {
 
 /// Drops about a third of the keys, chosen by their positions.
-void draw_thirds(std::span<uint8_t> keep, uint64_t head, uint64_t query) {
+void draw_thirds(std::span<uint8_t> keep, uint64_t head, uint64_t query, uint64_t key) {
   for (uint64_t j = 0; j < keep.size(); ++j)
-    keep[j] = (head * 7919 + query * 104729 + j * 1299709) / 64 % 3 == 0 ? 0 : 1;
+    keep[j] = (head * 7919 + query * 104729 + (key + j) * 1299709) / 64 % 3 == 0 ? 0 : 1;
 }
 const attention_dropout none;
 const attention_dropout thirds{&draw_thirds, 1.5F};
@@ -61,26 +61,42 @@ struct plain_attention {
     return key_at(head, j) + s.kv_heads * s.head_width;
   }
 
-  [[nodiscard]] double scale() const { return 1 / std::sqrt(static_cast<double>(s.head_width)); }
+  [[nodiscard]] double scale() const {
+    return s.scale > 0 ? s.scale : 1 / std::sqrt(static_cast<double>(s.head_width));
+  }
+  /// Returns the first key that query `i` sees.
+  [[nodiscard]] uint64_t lowest(uint64_t i) const { return s.window == 0 || i < s.window ? 0 : i + 1 - s.window; }
   [[nodiscard]] static double dot(const double* a, const double* b, uint64_t n) {
     double sum = 0;
     for (uint64_t k = 0; k < n; ++k) sum += a[k] * b[k];
     return sum;
   }
+  /// Returns the score of key `j`, before a cap limits it.
+  [[nodiscard]] double score(uint64_t head, uint64_t i, uint64_t j) const {
+    return dot(&qkv[query_at(head, i)], &qkv[key_at(head, j)], s.head_width) * scale();
+  }
   [[nodiscard]] std::vector<double> weights(uint64_t head, uint64_t i) const {
-    std::vector<double> w(i + 1);
-    for (uint64_t j = 0; j <= i; ++j)
-      w[j] = dot(&qkv[query_at(head, i)], &qkv[key_at(head, j)], s.head_width) * scale();
+    std::vector<double> w(i + 1, -HUGE_VAL);
+    for (uint64_t j = lowest(i); j <= i; ++j) {
+      w[j] = score(head, i, j);
+      if (s.soft_cap > 0) w[j] = s.soft_cap * std::tanh(w[j] / s.soft_cap);
+    }
     const double most = *std::max_element(w.begin(), w.end());
     double sum = 0;
     for (auto& x : w) sum += x = std::exp(x - most);
     for (auto& x : w) x /= sum;
     return w;
   }
+  /// Returns the derivative of the capped score by the score.
+  [[nodiscard]] double slope(uint64_t head, uint64_t i, uint64_t j) const {
+    if (s.soft_cap == 0) return 1;
+    const double t = std::tanh(score(head, i, j) / s.soft_cap);
+    return 1 - t * t;
+  }
   /// Returns the dropout factor of each attention weight of query `i`: 0 or the scale of kept weights.
   [[nodiscard]] std::vector<double> factors(uint64_t head, uint64_t i) const {
     std::vector<uint8_t> keep(i + 1, 1);
-    if (dropout.draw) dropout.draw(keep, head, i);
+    if (dropout.draw) dropout.draw(keep, head, i, 0);
     std::vector<double> out(keep.begin(), keep.end());
     for (auto& x : out) x *= static_cast<double>(dropout.factor);
     return out;
@@ -104,12 +120,15 @@ struct plain_attention {
       for (uint64_t i = 0; i < s.tokens; ++i) {
         const auto w = weights(head, i), f = factors(head, i);
         const double* dyi = &dy[(i * s.heads + head) * s.head_width];
-        std::vector<double> dw(i + 1);
-        for (uint64_t j = 0; j <= i; ++j) dw[j] = f[j] * dot(dyi, &qkv[value_at(head, j)], s.head_width);
+        std::vector<double> dw(i + 1), slopes(i + 1);
+        for (uint64_t j = 0; j <= i; ++j) {
+          dw[j] = f[j] * dot(dyi, &qkv[value_at(head, j)], s.head_width);
+          slopes[j] = slope(head, i, j);
+        }
         const double mean = dot(w.data(), dw.data(), i + 1);
         for (uint64_t j = 0; j <= i; ++j)
           for (uint64_t k = 0; k < s.head_width; ++k) {
-            const double ds = w[j] * (dw[j] - mean) * scale();
+            const double ds = w[j] * (dw[j] - mean) * scale() * slopes[j];
             out[query_at(head, i) + k] += ds * qkv[key_at(head, j) + k];
             out[key_at(head, j) + k] += ds * qkv[query_at(head, i) + k];
             out[value_at(head, j) + k] += w[j] * f[j] * dyi[k];
@@ -163,7 +182,8 @@ void check(const attention_sizes& s, const attention_dropout& dropout) {
   const auto got = run(s, dropout, stored_as(s.type, qkv).data(), stored_as(s.type, dy).data());
   const plain_attention plain{s, dropout, qkv};
   BOOST_TEST_CONTEXT("T " << s.tokens << ", heads " << s.heads << " / " << s.kv_heads << ", width " << s.head_width
-                          << ", type " << core::name_of(s.type) << (dropout.draw ? ", dropping" : "")) {
+                          << ", type " << core::name_of(s.type) << (dropout.draw ? ", dropping" : "") << ", window "
+                          << s.window << ", scale " << s.scale << ", cap " << s.soft_cap) {
     BOOST_TEST(error(read_as(s.type, got.y), plain.forward()) <= bound(s.type));
     BOOST_TEST(error(read_as(s.type, got.dqkv), plain.backward(dy)) <= bound(s.type));
   }
@@ -177,6 +197,68 @@ BOOST_AUTO_TEST_CASE(both_passes_are_the_sums_of_the_definition) {
       for (const attention_dropout& dropout : {none, thirds})
         for (const uint64_t tokens : {1U, 2U, 6U, 7U, 48U, 65U, 150U}) check({type, tokens, 2, 1, 64}, dropout);
   });
+}
+
+BOOST_AUTO_TEST_CASE(windows_of_any_width_are_the_sums_of_the_definition) {
+  for_each_simd_target([] {
+    for (const uint64_t window : {1U, 3U, 63U, 64U, 65U, 200U})
+      for (const uint64_t tokens : {5U, 64U, 130U, 210U}) {
+        attention_sizes s{core::dtype::f32, tokens, 2, 1, 16};
+        s.window = window;
+        check(s, none);
+        check(s, thirds);
+      }
+    for (const core::dtype type : {core::dtype::bf16, core::dtype::f16}) {
+      attention_sizes s{type, 150, 4, 2, 20};
+      s.window = 33;
+      check(s, thirds);
+    }
+  });
+}
+
+BOOST_AUTO_TEST_CASE(scales_and_soft_caps_are_those_of_the_definition) {
+  for_each_simd_target([] {
+    for (const uint64_t window : {0U, 40U})
+      for (const auto& [scale, cap] : {std::pair{0.05, 0.0}, {0.5, 0.0}, {0.0, 50.0}, {0.0, 0.5}, {0.3, 2.0}}) {
+        attention_sizes s{core::dtype::f32, 100, 2, 1, 24};
+        s.window = window;
+        s.scale = scale;
+        s.soft_cap = cap;
+        check(s, none);
+        check(s, thirds);
+        s.type = core::dtype::bf16;
+        check(s, none);
+      }
+  });
+}
+
+BOOST_AUTO_TEST_CASE(a_window_that_is_not_shorter_than_the_document_changes_no_bit) {
+  attention_sizes s{core::dtype::f32, 131, 2, 1, 20};
+  const auto qkv = stored_as(s.type, numbers(s.tokens * 80, 3, s.type)),
+             dy = stored_as(s.type, numbers(s.tokens * 40, 4, s.type));
+  const auto whole = run(s, thirds, qkv.data(), dy.data());
+  for (const uint64_t window : {131U, 1000U}) {
+    s.window = window;
+    const auto same = run(s, thirds, qkv.data(), dy.data());
+    TROUPE_CHECK_SAME_BITS(same.y, whole.y);
+    TROUPE_CHECK_SAME_BITS(same.dqkv, whole.dqkv);
+  }
+}
+
+// Keys before the window hold NaN: a kernel that multiplied them by weights of zero would return NaN.
+BOOST_AUTO_TEST_CASE(keys_far_before_the_window_are_not_read) {
+  attention_sizes s{core::dtype::f32, 300, 1, 1, 8};
+  s.window = 20;
+  auto values = numbers(s.tokens * 24, 9, s.type);
+  for (uint64_t i = 0; i < 30 * 24; ++i) values[i] = std::numeric_limits<double>::quiet_NaN();
+  const auto qkv = stored_as(s.type, values), dy = stored_as(s.type, numbers(s.tokens * 8, 10, s.type));
+  const auto got = run(s, none, qkv.data(), dy.data());
+  const auto y = read_as(s.type, got.y), gradient = read_as(s.type, got.dqkv);
+  for (uint64_t token = 200; token < s.tokens; ++token) {
+    BOOST_TEST(std::isfinite(y[token * 8]), token);
+    BOOST_TEST(std::isfinite(gradient[token * 24]), token);
+    BOOST_TEST(std::isfinite(gradient[token * 24 + 8]), token);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(heads_of_any_width_and_in_any_groups) {

@@ -19,15 +19,6 @@ core::result<std::unique_ptr<family_model>> make_family(const model_spec& spec, 
   if (columns > spec.positions)
     return core::fail(error_kind::bad_input,
                       fmt::format("the model has {} positions, got sequences of {}", spec.positions, columns));
-  if (const uint64_t window = spec.shortest_window(); window > 0 && columns > window)
-    return core::fail(error_kind::bad_input,
-                      fmt::format("the model's tokens attend to a window of {} tokens, which is computed only for "
-                                  "sequences of up to as many tokens, got sequences of {}",
-                                  window, columns));
-  for (const attention_options& a : spec.attention)
-    if (a.scale != 0 || a.soft_cap != 0)
-      return core::fail(error_kind::bad_input,
-                        "attention is not computed with a scale of its own or with a soft cap of its scores");
   return std::make_unique<family_model>(spec, type, rows, columns, place, device);
 }
 

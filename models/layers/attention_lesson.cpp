@@ -9,7 +9,6 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
 
-#include <cmath>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -25,20 +24,29 @@ namespace {
 
 /// Queries and keys of all heads of one row (sample), in the type that sums are formed in.
 struct row_heads {
-  /// Shape (heads, tokens T, elements D of a head); queries are scaled by 1 / sqrt(D), and key heads are repeated, so
+  /// Shape (heads, tokens T, elements D of a head); queries are multiplied by the scale, and key heads are repeated, so
   /// that there is one for each query head.
   at::Tensor q, k;
 
   row_heads(const at::Tensor& row, const attention_shape& s)
       : q(heads_of(row, 0, s.heads, s).mul(scale(s))),
-        k(heads_of(row, s.heads, s.kv_heads, s).repeat_interleave(s.heads / s.kv_heads, 0)) {}
+        k(heads_of(row, s.heads, s.kv_heads, s).repeat_interleave(s.heads / s.kv_heads, 0)),
+        options_(s.options) {}
 
-  static double scale(const attention_shape& s) { return 1 / std::sqrt(static_cast<double>(s.head_width)); }
-  [[nodiscard]] at::Tensor map() const {
+  static double scale(const attention_shape& s) { return s.options.scale_of(s.head_width); }
+  /// Returns the map. Sets `slopes`, if it is not null and scores are capped, to the derivatives of the capped scores.
+  [[nodiscard]] at::Tensor map(at::Tensor* slopes = nullptr) const {
     const int64_t columns = q.size(1);
-    const at::Tensor ahead =
-        at::full({columns, columns}, -std::numeric_limits<double>::infinity(), q.options()).triu_(1);
-    return at::_softmax(at::bmm(q, k.transpose(1, 2)).add_(ahead), -1, /*half_to_float=*/false);
+    const at::Tensor all = at::full({columns, columns}, -std::numeric_limits<double>::infinity(), q.options());
+    at::Tensor scores = at::bmm(q, k.transpose(1, 2));
+    if (options_.soft_cap > 0) {
+      const at::Tensor limited = scores.div(options_.soft_cap).tanh_();
+      if (slopes != nullptr) *slopes = limited.square().neg_().add_(1);
+      scores = limited.mul(options_.soft_cap);
+    }
+    scores.add_(all.triu(1));
+    if (options_.window > 0) scores.add_(all.tril(-options_.window));
+    return at::_softmax(scores, -1, /*half_to_float=*/false);
   }
 
  private:
@@ -49,6 +57,8 @@ struct row_heads {
         .to(sum_dtype(row.scalar_type()))
         .contiguous();
   }
+
+  attention_options options_;
 };
 
 /// Copies `heads` (heads, T, D) to the elements of a packed row (T, ..) that belong to heads `first` to `first` + heads
@@ -99,13 +109,15 @@ at::Tensor learn_map(const segment_scope& scope, const at::Tensor& qkv, const at
     double squares = 0;
     for (int64_t r = 0; r < out.size(0); ++r) {
       const row_heads heads(out.select(0, r), shape);
-      const at::Tensor map = heads.map();
+      at::Tensor slopes;
+      const at::Tensor map = heads.map(&slopes);
       at::Tensor apart = map.sub(lesson.map.select(0, r));
       squares += square_sum(apart);
       // Multiplies the difference by the derivative of its weighted mean square. The next lines differentiate the
       // softmax and the scores.
       apart.mul_(2 * lesson.weight * lesson.scale / count);
       const at::Tensor scores = map.mul(apart.sub(apart.mul(map).sum(-1, /*keepdim=*/true)));
+      if (slopes.defined()) scores.mul_(slopes);
       const at::Tensor row = node->of_lesson.select(0, r);
       put_heads(at::bmm(scores, heads.k).mul_(row_heads::scale(shape)), 0, row);
       const at::Tensor of_keys = at::bmm(scores.transpose(1, 2), heads.q);

@@ -1,5 +1,5 @@
-// Attention in blocks of queries, by ATen's operations: each block reads only the keys of its document up to its last
-// query. Nothing of size T x T is kept for backward, which recomputes the attention weights.
+// Attention in blocks of queries, by ATen's operations: each block reads only the keys of its document that its queries
+// see. Nothing of size T x T is kept for backward, which recomputes the attention weights.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_softmax.h>
 #include <ATen/ops/_softmax_backward_data.h>
@@ -10,7 +10,6 @@
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <vector>
 
@@ -51,6 +50,21 @@ at::Tensor group_view(const at::Tensor& row, const attention_shape& s, int64_t g
   return row.view({row.size(0), s.kv_heads, s.heads / s.kv_heads, s.head_width}).select(2, g).transpose(0, 1);
 }
 
+/// A block of queries, and the keys that at least one of them sees: the columns [first_key, first_key + keys()) of the
+/// row.
+struct block_keys : query_block {
+  int64_t first_key = 0;
+  block_keys(const query_block& b, int64_t window)
+      : query_block(b), first_key(window > 0 ? std::max(b.document, b.first + 1 - window) : b.document) {}
+  [[nodiscard]] int64_t keys() const { return first + count - first_key; }
+};
+
+/// The attention weights of a block before dropout, (kv_heads, queries of the block, keys of the block), and, if scores
+/// are capped, the derivatives of the capped scores by the scores.
+struct block_weights {
+  at::Tensor weights, slopes;
+};
+
 /// Arguments that all blocks of one forward or backward of attention share; refers to them, so it must not outlive the
 /// call.
 struct attention_pass {
@@ -69,36 +83,49 @@ struct attention_pass {
 
   [[nodiscard]] int64_t groups() const { return shape.heads / shape.kv_heads; }
 
-  [[nodiscard]] double scale() const { return 1.0 / std::sqrt(static_cast<double>(shape.head_width)); }
+  [[nodiscard]] double scale() const { return shape.options.scale_of(shape.head_width); }
 
-  [[nodiscard]] std::vector<query_block> blocks(int64_t row) const { return work.blocks(row, block_queries); }
+  [[nodiscard]] std::vector<block_keys> blocks(int64_t row) const {
+    std::vector<block_keys> out;
+    for (const query_block& b : work.blocks(row, block_queries)) out.emplace_back(b, shape.options.window);
+    return out;
+  }
 
-  /// Returns the queries of block `b`, times the scale 1 / sqrt(D); scaling the queries costs less than scaling the
-  /// scores.
+  /// Returns the queries of block `b`, times the scale; scaling the queries costs less than scaling the scores.
   [[nodiscard]] at::Tensor scaled(const at::Tensor& q, const query_block& b) const {
     return q.narrow(1, b.own, b.count).mul(scale());
   }
 
-  /// Returns the attention weights of block `b` before dropout, (kv_heads, queries of the block, keys that they may
-  /// see).
-  [[nodiscard]] at::Tensor weights(const head_group& in, const query_block& b) const {
-    at::Tensor scores = at::bmm(scaled(in.q, b), in.k.narrow(1, b.document, b.seen()).transpose(1, 2));
-    scores.narrow(2, b.first - b.document, b.count).add_(causal.narrow(0, 0, b.count).narrow(1, 0, b.count));
-    return at::_softmax(scores, -1, /*half_to_float=*/false);
+  [[nodiscard]] block_weights weights(const head_group& in, const block_keys& b) const {
+    block_weights out;
+    at::Tensor scores = at::bmm(scaled(in.q, b), in.k.narrow(1, b.first_key, b.keys()).transpose(1, 2));
+    if (const double cap = shape.options.soft_cap; cap > 0) {
+      const at::Tensor limited = scores.div(cap).tanh_();
+      out.slopes = limited.square().neg_().add_(1);
+      scores = limited.mul(cap);
+    }
+    scores.narrow(2, b.first - b.first_key, b.count).add_(causal.narrow(0, 0, b.count).narrow(1, 0, b.count));
+    // Query i of the block does not see the keys up to its own column minus the window: keys j <= i + last_hidden.
+    if (const int64_t last_hidden = b.first - shape.options.window - b.first_key;
+        shape.options.window > 0 && last_hidden + b.count > 0)
+      scores.add_(at::full({b.count, b.keys()}, -std::numeric_limits<double>::infinity(), scores.options())
+                      .tril_(last_hidden));
+    out.weights = at::_softmax(scores, -1, /*half_to_float=*/false);
+    return out;
   }
 
   /// Returns the dropout mask of the attention weights `w` of block `b`; a weight's position in the random stream
   /// depends on (query head, query, key). Undefined if dropout is off.
-  [[nodiscard]] at::Tensor mask(const at::Tensor& w, int64_t row, int64_t g, const query_block& b) const {
+  [[nodiscard]] at::Tensor mask(const at::Tensor& w, int64_t row, int64_t g, const block_keys& b) const {
     if (!masks.active()) return {};
-    at::Tensor keep = at::empty({shape.kv_heads, b.count, b.seen()}, w.options().dtype(at::kByte));
+    at::Tensor keep = at::empty({shape.kv_heads, b.count, b.keys()}, w.options().dtype(at::kByte));
     const kernels::dropout_key key = masks.key(static_cast<uint64_t>(row));
     auto* next = keep.mutable_data_ptr<uint8_t>();
     for (int64_t kv = 0; kv < shape.kv_heads; ++kv)
-      for (int64_t i = 0; i < b.count; ++i, next += b.seen()) {
+      for (int64_t i = 0; i < b.count; ++i, next += b.keys()) {
         const int64_t head = shape.first_head + kv * groups() + g;
-        kernels_for(w).draw(next, static_cast<uint64_t>(b.seen()), key,
-                            static_cast<uint64_t>((head * columns + b.first + i) * columns + b.document));
+        kernels_for(w).draw(next, static_cast<uint64_t>(b.keys()), key,
+                            static_cast<uint64_t>((head * columns + b.first + i) * columns + b.first_key));
       }
     return keep;
   }
@@ -119,10 +146,10 @@ at::Tensor composed_forward(const attention_work& work, const attention_tensors&
     for (int64_t g = 0; g < pass.groups(); ++g) {
       const head_group heads(in, row, work.shape, g);
       const at::Tensor out = group_view(y.select(0, row), work.shape, g);
-      for (const query_block& b : blocks) {
-        const at::Tensor w = pass.weights(heads, b);
+      for (const block_keys& b : blocks) {
+        const at::Tensor w = pass.weights(heads, b).weights;
         pass.drop(w, pass.mask(w, row, g, b));
-        out.narrow(1, b.own, b.count).copy_(at::bmm(w, heads.v.narrow(1, b.document, b.seen())));
+        out.narrow(1, b.own, b.count).copy_(at::bmm(w, heads.v.narrow(1, b.first_key, b.keys())));
       }
     }
   }
@@ -141,17 +168,18 @@ void composed_backward(const attention_work& work, const attention_tensors& in, 
     for (int64_t g = 0; g < pass.groups(); ++g) {
       const head_group heads(in, row, shape, g), out(to, row, shape, g);
       const at::Tensor dy = group_view(gradient.select(0, row), shape, g);
-      for (const query_block& b : blocks) {
+      for (const block_keys& b : blocks) {
         const at::Tensor dy_block = dy.narrow(1, b.own, b.count);
-        const at::Tensor k = heads.k.narrow(1, b.document, b.seen()), v = heads.v.narrow(1, b.document, b.seen());
-        const at::Tensor w = pass.weights(heads, b);
+        const at::Tensor k = heads.k.narrow(1, b.first_key, b.keys()), v = heads.v.narrow(1, b.first_key, b.keys());
+        const auto [w, slopes] = pass.weights(heads, b);
         at::Tensor dw = at::bmm(dy_block, v.transpose(1, 2));
         const at::Tensor keep = pass.mask(w, row, g, b);
         pass.drop(dw, keep);
         const at::Tensor ds = at::_softmax_backward_data(dw, w, -1, w.scalar_type());
+        if (slopes.defined()) ds.mul_(slopes);
         pass.drop(w, keep);
-        dv.narrow(1, b.document, b.seen()).add_(at::bmm(w.transpose(1, 2), dy_block));
-        dk.narrow(1, b.document, b.seen()).add_(at::bmm(ds.transpose(1, 2), pass.scaled(heads.q, b)));
+        dv.narrow(1, b.first_key, b.keys()).add_(at::bmm(w.transpose(1, 2), dy_block));
+        dk.narrow(1, b.first_key, b.keys()).add_(at::bmm(ds.transpose(1, 2), pass.scaled(heads.q, b)));
         out.q.narrow(1, b.own, b.count).copy_(at::bmm(ds, k).mul_(pass.scale()));
       }
       if (g + 1 == pass.groups()) {

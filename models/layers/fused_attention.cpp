@@ -37,8 +37,14 @@ class kernel_call {
 
   [[nodiscard]] kernels::attention_sizes sizes(int64_t tokens) const {
     const attention_shape& s = work_.shape;
-    return {core_dtype(in_.queries.scalar_type()), static_cast<uint64_t>(tokens), static_cast<uint64_t>(s.heads),
-            static_cast<uint64_t>(s.kv_heads), static_cast<uint64_t>(s.head_width)};
+    return {.type = core_dtype(in_.queries.scalar_type()),
+            .tokens = static_cast<uint64_t>(tokens),
+            .heads = static_cast<uint64_t>(s.heads),
+            .kv_heads = static_cast<uint64_t>(s.kv_heads),
+            .head_width = static_cast<uint64_t>(s.head_width),
+            .window = static_cast<uint64_t>(s.options.window),
+            .scale = s.options.scale,
+            .soft_cap = s.options.soft_cap};
   }
   [[nodiscard]] kernels::attention_masks masks(const document_queries& d) const {
     return {work_.masks.key(static_cast<uint64_t>(d.row)), static_cast<uint64_t>(work_.columns),

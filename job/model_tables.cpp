@@ -197,12 +197,21 @@ core::result<void> has_heads_that_it_can(const config::job_config& c, const mode
                   is_given ? keys.head_width.name : keys.heads.name, width_step, spec.head_width));
 }
 
+/// Refuses a soft cap of attention scores on a GPU, where LibTorch's kernels have none.
+core::result<void> caps_where_it_can(const config::job_config& c, const models::model_spec& spec) {
+  const auto caps = [](const models::attention_options& a) { return a.soft_cap > 0; };
+  if (c.device == core::device_kind::cpu || std::ranges::none_of(spec.attention, caps)) return {};
+  return core::fail(core::error_kind::bad_input,
+                    "model: device: cuda supports only attention scores without a soft cap for now");
+}
+
 core::result<core::model_table> read_table(blueprint& b) {
   const auto& c = *b.config;
   TROUPE_ASSIGN(auto model, read_model(c));
   b.spec = std::move(model.spec);
   TROUPE_TRY(drops_where_it_can(c, b.spec));
   TROUPE_TRY(has_heads_that_it_can(c, b.spec));
+  TROUPE_TRY(caps_where_it_can(c, b.spec));
   b.sequence = model.sequence;
   const uint64_t element_bytes = core::size_of(c.parameter_dtype());
   set_tiles(c, c.train_micro_batch_size_per_gpu * b.sequence, {}, b.spec);

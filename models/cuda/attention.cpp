@@ -6,7 +6,6 @@
 #include <ATen/ops/_flash_attention_forward.h>
 #include <ATen/ops/empty.h>
 
-#include <cmath>
 #include <optional>
 #include <tuple>
 
@@ -55,6 +54,7 @@ at::Tensor rows_of(const attention_work& work, const at::Tensor& x) {
 void check(const attention_work& work, const attention_tensors& in) {
   TORCH_CHECK(in.queries.scalar_type() != at::kDouble, "attention on a CUDA device takes fp32, bf16 or f16, got fp64");
   TORCH_CHECK(!work.masks.active(), "attention on a CUDA device does not support dropout; set model.attn_pdrop: 0");
+  TORCH_CHECK(work.shape.options.soft_cap == 0, "attention on a CUDA device does not cap its scores");
   TORCH_CHECK(work.queries.count() == work.columns, "attention on a CUDA device takes all columns of its rows");
   TORCH_CHECK(work.starts.empty() || work.boundaries.defined(), "document boundaries that are not on the device");
 }
@@ -64,7 +64,20 @@ bool flashes(const attention_work& work, const at::Tensor& q) {
          work.shape.head_width <= flash_width_max;
 }
 
-double scale_of(const attention_work& work) { return 1.0 / std::sqrt(static_cast<double>(work.shape.head_width)); }
+double scale_of(const attention_work& work) { return work.shape.options.scale_of(work.shape.head_width); }
+
+/// Returns the window as the memory-efficient kernel takes it: the number of keys that a query sees, its own included.
+std::optional<int64_t> window_of(const attention_work& work) {
+  return work.shape.options.window > 0 ? std::optional(work.shape.options.window) : std::nullopt;
+}
+
+/// Return the window as flash attention takes it: the number of keys that a query sees before its own one and after it.
+std::optional<int64_t> before_of(const attention_work& work) {
+  return work.shape.options.window > 0 ? std::optional(work.shape.options.window - 1) : std::nullopt;
+}
+std::optional<int64_t> after_of(const attention_work& work) {
+  return work.shape.options.window > 0 ? std::optional<int64_t>(0) : std::nullopt;
+}
 
 std::optional<at::Tensor> boundaries_of(const attention_work& work) {
   return work.boundaries.defined() ? std::optional(work.boundaries) : std::nullopt;
@@ -100,7 +113,8 @@ at::Tensor flash_forward(const attention_work& work, const parts& in, at::Tensor
   auto made = at::_flash_attention_forward(sequences(work, in.q), sequences(work, in.k), sequences(work, in.v),
                                            boundaries_of(work), boundaries_of(work), longest_of(work), longest_of(work),
                                            /*dropout_p=*/0,
-                                           /*is_causal=*/true, /*return_debug_mask=*/false, scale_of(work));
+                                           /*is_causal=*/true, /*return_debug_mask=*/false, scale_of(work),
+                                           before_of(work), after_of(work));
   log_sums = std::get<1>(made);
   return std::get<0>(made);
 }
@@ -110,7 +124,8 @@ at::Tensor efficient_forward(const attention_work& work, const parts& in, at::Te
                                                rows_of(work, repeated(work, in.v)), /*bias=*/{}, boundaries_of(work),
                                                boundaries_of(work), longest_of(work), longest_of(work), /*dropout_p=*/0,
                                                causal_from_top_left,
-                                               /*compute_log_sumexp=*/true, scale_of(work));
+                                               /*compute_log_sumexp=*/true, scale_of(work), /*seqlen_k=*/{},
+                                               window_of(work));
   log_sums = std::get<1>(made);
   return std::get<0>(made);
 }
@@ -133,7 +148,8 @@ void backward(const attention_work& work, const attention_tensors& in, const att
     const auto [dq, dk, dv] = at::_flash_attention_backward(
         sequences(work, by_head(dy)), sequences(work, x.q), sequences(work, x.k), sequences(work, x.v),
         sequences(work, by_head(kept.y)), kept.log_sums, work.boundaries, work.boundaries, longest_of(work),
-        longest_of(work), /*dropout_p=*/0, /*is_causal=*/true, none, none, scale_of(work));
+        longest_of(work), /*dropout_p=*/0, /*is_causal=*/true, none, none, scale_of(work), before_of(work),
+        after_of(work));
     gradients.q.copy_(dq.view(gradients.q.sizes()));
     gradients.k.copy_(dk.view(gradients.k.sizes()));
     gradients.v.copy_(dv.view(gradients.v.sizes()));
@@ -144,7 +160,7 @@ void backward(const attention_work& work, const attention_tensors& in, const att
       rows_of(work, by_head(dy)), rows_of(work, x.q), rows_of(work, repeated(work, x.k)),
       rows_of(work, repeated(work, x.v)), /*bias=*/{}, rows_of(work, by_head(kept.y)), boundaries_of(work),
       boundaries_of(work), longest_of(work), longest_of(work), kept.log_sums, /*dropout_p=*/0, none, none,
-      causal_from_top_left, /*bias_requires_grad=*/false, scale_of(work));
+      causal_from_top_left, /*bias_requires_grad=*/false, scale_of(work), /*num_splits_key=*/{}, window_of(work));
   gradients.q.copy_(dq.view(gradients.q.sizes()));
   add_up(work, dk, gradients.k);
   add_up(work, dv, gradients.v);

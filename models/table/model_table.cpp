@@ -108,9 +108,17 @@ struct extent {
   }
 };
 
-/// Returns the flops of causal attention's scores and weighted sums: a token attends to half of the columns on average.
-double attention_flops(const model_spec& s, const extent& e) {
-  return 2 * flops_per_multiply_add * e.tokens * (e.columns + 1) / 2 * s.heads * s.head_width;
+/// Returns how many tokens a token of a sample attends to on average: half of the columns, or, with a window `w`, the
+/// first w tokens half of the window, and each further token w.
+double attended_tokens(double columns, int64_t window) {
+  const auto w = static_cast<double>(window);
+  if (window == 0 || w >= columns) return (columns + 1) / 2;
+  return (w * (w + 1) / 2 + (columns - w) * w) / columns;
+}
+
+/// Returns the flops of causal attention's scores and weighted sums. `window`: that of the layer, 0: none.
+double attention_flops(const model_spec& s, const extent& e, int64_t window) {
+  return 2 * flops_per_multiply_add * e.tokens * attended_tokens(e.columns, window) * s.heads * s.head_width;
 }
 
 /// Returns the bytes that an attention segment keeps for backward: its input (the norm is recomputed), queries, keys,
@@ -273,7 +281,7 @@ struct attention_cut {
 
 /// Divides an attention segment where ranks exchange heads: for attention itself, a rank has some heads with the tokens
 /// of all ranks; its inputs and outputs are exchanged all-to-all.
-std::vector<segment_layers> cut_at_heads(const model_spec& s, const extent& e, attention_cut parts) {
+std::vector<segment_layers> cut_at_heads(const model_spec& s, const extent& e, int64_t window, attention_cut parts) {
   const dealt_heads heads = heads_of(s, e.sequence);
   const auto packed = static_cast<double>(heads.packed_width()), mixed = static_cast<double>(heads.mixed_width());
   const core::segment_exchange to{core::exchange_op::swap, e.activations(packed), core::exchange_group::sequence};
@@ -283,7 +291,7 @@ std::vector<segment_layers> cut_at_heads(const model_spec& s, const extent& e, a
   extent all = e;
   all.tokens = e.all_tokens;
   parts.in.segment = {"attention in", {}, 0, e.activations(s.width)};
-  parts.own.segment = {"attention", {}, attention_flops(own, all), all.activations(packed)};
+  parts.own.segment = {"attention", {}, attention_flops(own, all, window), all.activations(packed)};
   parts.out.segment = {"attention out", {}, 0, e.activations(double{1} * s.heads * s.head_width)};
   parts.in.segment.output = parts.own.segment.input_gradient = to;
   parts.own.segment.output = parts.out.segment.input_gradient = back;
@@ -292,21 +300,21 @@ std::vector<segment_layers> cut_at_heads(const model_spec& s, const extent& e, a
 
 /// Divides an attention segment where ranks keep their own queries: attention needs the keys and values of all ranks'
 /// tokens, which are gathered before it.
-std::vector<segment_layers> cut_at_keys(const model_spec& s, const extent& e, attention_cut parts) {
+std::vector<segment_layers> cut_at_keys(const model_spec& s, const extent& e, int64_t window, attention_cut parts) {
   const double q = double{1} * s.heads * s.head_width, kv = double{2} * s.kv_heads * s.head_width;
   extent all = e;
   all.tokens = e.all_tokens;
   parts.in.segment = {"attention in", {}, 0, e.activations(s.width)};
-  parts.own.segment = {"attention", {}, attention_flops(s, e), e.activations(2 * q) + all.activations(kv)};
+  parts.own.segment = {"attention", {}, attention_flops(s, e, window), e.activations(2 * q) + all.activations(kv)};
   parts.in.segment.output = {core::exchange_op::collect, e.activations(kv), core::exchange_group::sequence};
   parts.own.segment.input_gradient = {core::exchange_op::scatter, e.activations(kv), core::exchange_group::sequence};
   return {std::move(parts.in), std::move(parts.own)};
 }
 
-std::vector<segment_layers> cut_attention(const model_spec& s, const extent& e, segment_layers whole) {
+std::vector<segment_layers> cut_attention(const model_spec& s, const extent& e, int64_t window, segment_layers whole) {
   if (e.sequence.degree == 1) return {std::move(whole)};
-  if (e.sequence.way == sequence_way::keys) return cut_at_keys(s, e, {std::move(whole), /*apart=*/false});
-  return cut_at_heads(s, e, {std::move(whole), /*apart=*/true});
+  if (e.sequence.way == sequence_way::keys) return cut_at_keys(s, e, window, {std::move(whole), /*apart=*/false});
+  return cut_at_heads(s, e, window, {std::move(whole), /*apart=*/true});
 }
 
 /// Removes the norm from `segment` and returns it as a segment of its own, because each tensor-parallel rank computes
@@ -331,7 +339,7 @@ void add_block(const model_spec& s, const extent& e, uint32_t block, segment_lay
     segments.push_back(std::move(mlp));
     segments.push_back({{"residual", {}, 0, 0}, {}});
   } else {
-    segments = cut_attention(s, e, std::move(attention));
+    segments = cut_attention(s, e, s.attention_in(block).window, std::move(attention));
     segments.push_back(std::move(mlp));
   }
   add_unit(e, fmt::format("block {}", block), std::move(segments), table);
@@ -439,7 +447,8 @@ model_table table_of(const model_spec& whole, const extent& e, const tensor_spli
   add_embedding(e, std::move(embeddings), table);
   for (uint32_t block = 0; block < whole.layers; ++block) {
     const model_spec s = local_block(whole, split, block);
-    segment_layers attention{{"attention", {}, attention_flops(s, e), attention_saved(s, e)}, {}};
+    const int64_t window = s.attention_in(block).window;
+    segment_layers attention{{"attention", {}, attention_flops(s, e, window), attention_saved(s, e)}, {}};
     attention.segment.light = attention_light(s, e);
     segment_layers mlp{mlp_segment(s, e), {}};
     block_writer(w, s, block, residual_std).write(attention.layers, mlp.layers);

@@ -71,6 +71,18 @@ BOOST_AUTO_TEST_CASE(the_costs_of_a_llama_with_grouped_queries_agree_with_counts
              uint64_t{2048 * 2048 * 2 + 2 * 2048 * 256 + 3 * 2048 * 5632 + 2 * 2048});
 }
 
+BOOST_AUTO_TEST_CASE(a_window_is_counted_in_the_layers_that_have_it) {
+  const auto table = make_model_table(
+      spec_of(R"({"model_type": "qwen2", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+                  "num_key_value_heads": 2, "intermediate_size": 64, "vocab_size": 32, "use_sliding_window": true,
+                  "sliding_window": 16, "max_window_layers": 1})"),
+      3, 256, 4);
+  // The tokens of a row see 1, 2 .. 256 keys, or 1, 2 .. 16 and then 16 each; two products per key are 2 x 2 x 64 flops.
+  const double all = 256.0 * 257 / 2, in_window = 16.0 * 17 / 2 + 240 * 16;
+  BOOST_TEST(forward_flops(table.units[1]) - forward_flops(table.units[2]) == 3 * (all - in_window) * 4 * 64,
+             boost::test_tools::tolerance(1e-9));
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::models

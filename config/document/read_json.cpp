@@ -1,6 +1,8 @@
 // Reads JSON into nodes, as leniently as Hjson, with which DeepSpeed reads its files: comments, a comma after the last
 // item or no commas between lines, names and texts without quotes. Leaves the meaning of values to the key table.
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "config/document/text_form.hpp"
@@ -75,7 +77,8 @@ class json_reader {
     return line_ != line;
   }
 
-  void value() {
+  /// Reads one value; `in_list` states that it is an item of a list.
+  void value(bool in_list = false) {
     const place where = here();
     switch (peek()) {
       case '{':
@@ -91,14 +94,14 @@ class json_reader {
         break;
       case '[':
         builder_.open(node_kind::sequence, where);
-        items(']', [this] { value(); });
+        items(']', [this] { value(/*in_list=*/true); });
         break;
       case '"':
       case '\'':
         builder_.scalar(node_kind::quoted, quoted_text(), where);
         break;
       default:
-        bare(where);
+        bare(where, in_list);
     }
   }
 
@@ -134,7 +137,7 @@ class json_reader {
 
   /// Reads a number, a literal, or text without quotes, which ends at the end of its line, list or mapping, or at a
   /// comma that precedes such an end or a quote. Refuses text in which the next item of the line would be lost.
-  void bare(place where) {
+  void bare(place where, bool in_list) {
     const size_t start = at_;
     size_t end = at_;
     while (!ended() && peek() != '\n' && peek() != ']' && peek() != '}') {
@@ -152,6 +155,10 @@ class json_reader {
                     fmt::format("text without quotes goes on to the end of its line, so that '{}:' would be a part "
                                 "of it: put the text in quotes",
                                 next_name)};
+    if (const size_t comma = text.find(','); in_list && comma != std::string_view::npos)
+      throw refusal{where, fmt::format("text without quotes goes on to the end of its line or list, so that '{}' would "
+                                       "be a part of it: put each item in quotes",
+                                       core::shown(core::trimmed(text.substr(comma + 1))))};
     builder_.scalar(text == "null" ? node_kind::null : node_kind::plain, text == "null" ? "" : std::string(text),
                     where);
   }

@@ -98,6 +98,8 @@ BOOST_AUTO_TEST_CASE(hjson_is_read) {
   BOOST_TEST(read("{\"a\": NAME, \"b\": -1.5e3,}") == R"({"a":"bare NAME","b":-1500.0})");
   BOOST_TEST(read("{a: x, 'b': 3}") == R"({"a":"bare x","b":3})");
   BOOST_TEST(read("{a: two words, }") == R"({"a":"bare two words"})");
+  BOOST_TEST(read("[two words\n y, // z\n 1, x]") == R"(["bare two words","bare y",1,"bare x"])");
+  BOOST_TEST(read("[{a: x, y}]") == R"([{"a":"bare x, y"}])");
   BOOST_TEST(read("{a: [x, ], b: 12:30, c}") == R"({"a":["bare x"],"b":"bare 12:30, c"})");
   BOOST_TEST(read("\xEF\xBB\xBF{}") == "{}");
 }
@@ -122,6 +124,14 @@ BOOST_AUTO_TEST_CASE(text_of_neither_form_is_refused_at_its_place) {
       read("{a: runs/x, seed: 3}") ==
       "1:5 text without quotes goes on to the end of its line, so that 'seed:' would be a part of it: put the text "
       "in quotes");
+  BOOST_TEST(
+      read("{a: [x, y]}") ==
+      "1:6 text without quotes goes on to the end of its line or list, so that 'y' would be a part of it: put each item "
+      "in quotes");
+  BOOST_TEST(read("{a: [1, q proj, 0.5, v]}").find("so that '0.5, v' would be") != std::string::npos);
+  BOOST_TEST(read("[x,1\n]").starts_with("1:2 text without quotes"));
+  BOOST_TEST(read("[x, {b: 1}]").starts_with("1:2 text without quotes"));
+  BOOST_TEST(read("[[x], [y, z]]").starts_with("1:8 text without quotes"));
   BOOST_TEST(read("{\"a\": [1, {") == "1:12 not readable as JSON: the text ends too early");
   BOOST_TEST(read("{\"a\": /* ...") == "1:13 not readable as JSON: the text ends too early");
 }

@@ -27,19 +27,34 @@ std::vector<std::string_view> split(std::string_view text, char at) {
   return out;
 }
 
-/// Returns the text N of every `slots=N` in `rest`, the text of a line after the host; ignores other words, such as
-/// Open MPI's max_slots=N.
-std::vector<std::string_view> slots_in(std::string_view rest) {
-  std::vector<std::string_view> out;
+/// The words of a line after the host.
+struct line_words {
+  std::vector<std::string_view> slots{};  ///< the text N of every `slots=N`
+  std::string_view unknown{};             ///< the first word that is neither `slots=N` nor `max_slots=N`
+};
+
+/// Splits `rest`, the text of a line after the host, into its words. Open MPI's max_slots=N, a limit for programs that
+/// share slots, has no meaning here and is ignored.
+line_words words_in(std::string_view rest) {
+  const auto is = [](std::string_view key, std::string_view name) {
+    return std::ranges::equal(key, name, {}, core::ascii_lower);
+  };
+  line_words out;
   for (rest = core::trimmed(rest, spaces); !rest.empty();) {
-    const size_t key_end = rest.find_first_of(" \t\r=");
-    const auto key = rest.substr(0, key_end);
+    const auto word_on = rest;
+    const auto key = rest.substr(0, rest.find_first_of(" \t\r="));
+    std::string_view value;
     rest = core::trimmed(rest.substr(key.size()), spaces);
-    if (!rest.starts_with('=')) continue;
-    rest = core::trimmed(rest.substr(1), spaces);
-    const auto value = rest.substr(0, rest.find_first_of(spaces));
-    rest = core::trimmed(rest.substr(value.size()), spaces);
-    if (std::ranges::equal(key, std::string_view("slots"), {}, core::ascii_lower)) out.push_back(value);
+    const bool has_value = rest.starts_with('=');
+    if (has_value) {
+      rest = core::trimmed(rest.substr(1), spaces);
+      value = rest.substr(0, rest.find_first_of(spaces));
+      rest = core::trimmed(rest.substr(value.size()), spaces);
+    }
+    if (has_value && is(key, "slots"))
+      out.slots.push_back(value);
+    else if (out.unknown.empty() && (value.empty() || !(is(key, "max_slots") || is(key, "max-slots"))))
+      out.unknown = core::trimmed(word_on.substr(0, word_on.size() - rest.size()), spaces);
   }
   return out;
 }
@@ -67,13 +82,17 @@ core::result<host_slots> read_line(std::string_view line, const std::string& whe
   const size_t gap = std::min(line.find_first_of(spaces), line.size());
   auto out = read_host(line.substr(0, gap));
   if (!out) return core::fail(out.error().in(where));
-  const auto given = slots_in(line.substr(gap));
-  if (given.size() > 1)
+  const auto words = words_in(line.substr(gap));
+  if (words.slots.size() > 1)
     return wrong(
         fmt::format("wanted one host with one slots=N in a line, got `{}`: write each host on a line of its own",
                     line.substr(0, 200)));
-  const auto slots = given.empty() ? std::nullopt : core::number_of<uint32_t>(given.front());
+  const auto slots = words.slots.empty() ? std::nullopt : core::number_of<uint32_t>(words.slots.front());
   if (!slots) return wrong(fmt::format("wanted `HOST slots=N`, got `{}`", line.substr(0, 200)));
+  if (!words.unknown.empty())
+    return wrong(fmt::format("wanted `HOST slots=N`, got the word `{}` as well: write each host on a line of its own, "
+                             "and notes after a #",
+                             words.unknown.substr(0, 200)));
   if (*slots == 0 || *slots > slots_max)
     return wrong(fmt::format("wanted 1 to {} slots for {}, got {}; leave the host out to use none", slots_max,
                              out->name, *slots));

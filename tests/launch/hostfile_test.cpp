@@ -46,7 +46,7 @@ BOOST_AUTO_TEST_CASE(lines_are_hosts_and_their_slots) {
 
 BOOST_AUTO_TEST_CASE(hostfiles_of_other_launchers_and_editors_are_read) {
   for (const char* text : {"n1 slots=2 max_slots=4", "n1\tslots=2\r\n", "\xEF\xBB\xBFn1 slots=2\n", "n1 slots = 2",
-                           "n1 slots= 2 # first\r\n\r\n", "  n1 max_slots=8 slots=2", "n1 SLOTS=2 rack 7",
+                           "n1 slots= 2 # first\r\n\r\n", "  n1 max_slots=8 slots=2", "n1 SLOTS=2  # rack 7",
                            "# gpus\n\n\tn1  slots\t=2  \n"})
     BOOST_TEST(shown(read_hostfile(text, "hosts")) == "n1:0,1", text);
   const auto named = read_hostfile("me@n1 slots=1\nubuntu@10.0.0.2 slots=1\n::1 slots=1\n[fe80::2] slots=1\n", "hosts");
@@ -81,6 +81,13 @@ BOOST_AUTO_TEST_CASE(two_hosts_in_a_line_are_refused_because_the_second_would_be
              "line of its own");
   BOOST_TEST(refused("n1 slots=1 slots=2\n").find("got `n1 slots=1 slots=2`") != std::string::npos);
   BOOST_TEST(refused("n1 slots=2 max_slots=4\n") == "");
+  BOOST_TEST(refused("n0 slots=1\nn1 slots=2 n2\n") ==
+             "hosts:2: wanted `HOST slots=N`, got the word `n2` as well: write each host on a line of its own, and "
+             "notes after a #");
+  BOOST_TEST(refused("n1 n2 slots=2\n").find("got the word `n2` as well") != std::string::npos);
+  BOOST_TEST(refused("n1 slots=2 user = me port=22\n").find("got the word `user = me` as well") != std::string::npos);
+  BOOST_TEST(refused("n1 slots=2 max_slots=\n").find("got the word `max_slots=` as well") != std::string::npos);
+  BOOST_TEST(refused("n1 slots=2 =4\n").find("got the word `=4` as well") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(filters_keep_or_leave_out_as_those_of_deepspeed) {

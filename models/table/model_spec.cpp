@@ -105,6 +105,11 @@ class key_reader {
     const auto it = object_.find(std::string(key));
     return it != object_.end() && it->is_null();
   }
+  /// Reports an error if the key is given as null. Used for keys whose default stands only where they are absent:
+  /// transformers computes with the null and fails.
+  void refuse_null(std::string_view key, const std::string& wanted) {
+    if (is_null(key)) refuse(key, wanted, json());
+  }
   const json* find(std::string_view key) {
     asked_.emplace(key);
     const json* own = value_of(std::string(key));
@@ -216,9 +221,11 @@ void read_scaling(key_reader& keys, uint32_t positions, uint32_t original, rotar
   };
   constexpr double above_zero = 1e-6;
   if (r.type == rope_type::plain) return;
+  keys.refuse_null("partial_rotary_factor", "1");
   const bool may_derive_factor = r.type == rope_type::longrope || r.type == rope_type::yarn;
   if (!may_derive_factor) r.factor = required("factor", 1);
   if (r.type == rope_type::linear || r.type == rope_type::dynamic) return;
+  if (original == 0) keys.refuse_null("original_max_position_embeddings", "a whole number");
   r.original_positions = keys.size("original_max_position_embeddings", positions, positions_max);
   if (original > 0) r.original_positions = original;
   if (r.type == rope_type::yarn && !keys.has("factor"))
@@ -241,9 +248,15 @@ void read_scaling(key_reader& keys, uint32_t positions, uint32_t original, rotar
     r.beta_slow = keys.number("beta_slow", 1, above_zero, rope_factor_max);
     r.mscale = keys.number("mscale", 0, 0, rope_factor_max);
     r.mscale_all_dim = keys.number("mscale_all_dim", 0, 0, rope_factor_max);
-    r.truncate = keys.flag("truncate", true);
+    r.truncate = keys.flag("truncate", !keys.is_null("truncate"));  // null counts as false in transformers
+    if (r.theta == 1)  // the ramp's dimensions are quotients by the logarithm of the base
+      keys.wrong("rope_theta", "model key 'rope_theta': wanted a number above 1 for rope_type yarn, got 1");
     return;
   }
+  if (!r.attention_factor && r.factor > 1 && r.original_positions == 1)
+    keys.wrong("original_max_position_embeddings",
+               "model key 'original_max_position_embeddings': wanted at least 2 for rope_type longrope without "
+               "attention_factor, got 1");
   r.short_factors = read_factors(keys, "short_factor");
   r.long_factors = read_factors(keys, "long_factor");
 }
@@ -261,6 +274,7 @@ void read_rotary(key_reader& keys, model_spec& spec) {
     return keys.wrong("rope_scaling",
                       "model keys 'rope_scaling' and 'rope_parameters' are two forms of one key and "
                       "differ: remove one of them");
+  bool has_inner_theta = false;
   for (const char* name : {"rope_scaling", "rope_parameters"}) {
     const json* object = keys.find(name);
     if (object == nullptr) continue;
@@ -269,6 +283,9 @@ void read_rotary(key_reader& keys, model_spec& spec) {
       continue;
     }
     key_reader inner(*object);
+    inner.refuse_null(inner.has("rope_type") ? "rope_type" : "type", "one of " + rope_types_joined());
+    inner.refuse_null("rope_theta", "a number");
+    has_inner_theta = has_inner_theta || inner.has("rope_theta");
     const std::string type = inner.text("rope_type", inner.text("type", "default"));
     rope.theta = inner.number("rope_theta", rope.theta, 1.0, 1e12);
     if (const auto known = rope_type_named(type)) {
@@ -280,6 +297,9 @@ void read_rotary(key_reader& keys, model_spec& spec) {
     }
     for (const spec_problem& p : inner.problems()) keys.wrong(name, p.what.text + ", in '" + name + "'");
   }
+  if (!has_inner_theta) keys.refuse_null("rope_theta", "a number");
+  if (rope.type == rope_type::llama3 || rope.type == rope_type::yarn || rope.type == rope_type::longrope)
+    keys.refuse_null("original_max_position_embeddings", "a whole number");
 }
 
 uint32_t read_size(key_reader& keys, const families::size_key& key, uint64_t fallback, uint64_t max) {
@@ -355,6 +375,8 @@ void check_heads(key_reader& keys, const families::family& f, const model_spec& 
   const std::string heads(k.heads.name);
   if (f.is_rotary() && spec.head_width % 2 != 0)
     keys.wrong(heads, fmt::format("rotary positions require an even head width, got {}", spec.head_width));
+  if (f.is_rotary() && spec.rope.type == rope_type::dynamic && spec.head_width == 2)  // transformers divides by 2 less
+    keys.wrong("rope_scaling", "rope_type dynamic: wanted a head width of at least 4, got 2");
   if (f.is_rotary() && spec.rope.type == rope_type::longrope)
     for (const auto& [name, factors] :
          {std::pair{"short_factor", &spec.rope.short_factors}, std::pair{"long_factor", &spec.rope.long_factors}})

@@ -94,6 +94,12 @@ BOOST_AUTO_TEST_CASE(the_scaling_of_rotary_positions_is_read_from_either_form_as
   BOOST_TEST(text_of(of("rope_scaling", R"("type": "dynamic", "factor": 2)")) == "dynamic");
   BOOST_TEST(text_of(of("rope_parameters", R"("rope_type": "yarn", "factor": null)", R"("rope_theta": 100, )")) ==
              "yarn, factor 1, 64 original positions, beta_fast 32, beta_slow 1, attention factor 1");
+  // transformers takes a null of truncate as false, of beta_fast as absent, and needs no rope_theta outside beside one
+  // inside.
+  BOOST_TEST(text_of(of("rope_parameters",
+                        R"("rope_type": "yarn", "factor": 1, "truncate": null, "beta_fast": null, "rope_theta": 100)",
+                        R"("rope_theta": null, )")) ==
+             "yarn, factor 1, 64 original positions, beta_fast 32, beta_slow 1, not truncated, attention factor 1");
   // A key outside of the object precedes the key inside.
   const auto outside = of("rope_scaling", llama3, R"("original_max_position_embeddings": 32, )");
   BOOST_TEST(outside.original_positions == 32U);
@@ -192,6 +198,28 @@ BOOST_AUTO_TEST_CASE(impossible_models_are_refused_with_the_key_named) {
       {R"({"model_type": "llama", "rope_scaling": {"type": "llama3", "factor": 8, "low_freq_factor": 4,
            "high_freq_factor": 4}})",
        "above low_freq_factor 4"},
+      {R"({"model_type": "llama", "rope_scaling": {"type": "linear", "factor": null}})", "'factor'"},
+      {R"({"model_type": "llama", "rope_scaling": {"rope_type": null, "type": "linear", "factor": 2}})",
+       "'rope_type': wanted one of default, linear"},
+      {R"({"model_type": "llama", "rope_scaling": {"type": null}})", "'type': wanted one of default"},
+      {R"({"model_type": "llama", "rope_theta": null})", "'rope_theta': wanted a number, got null"},
+      {R"({"model_type": "llama", "rope_parameters": {"rope_theta": null}})", "'rope_theta': wanted a number, got null"},
+      {R"({"model_type": "llama", "rope_scaling": {"type": "yarn", "factor": 2,
+           "original_max_position_embeddings": null}})",
+       "'original_max_position_embeddings': wanted a whole number, got null, in 'rope_scaling'"},
+      {R"({"model_type": "llama", "original_max_position_embeddings": null, "rope_scaling": {"type": "yarn",
+           "factor": 2}})",
+       "'original_max_position_embeddings': wanted a whole number, got null"},
+      {R"({"model_type": "llama", "rope_scaling": {"type": "linear", "factor": 2, "partial_rotary_factor": null}})",
+       "'partial_rotary_factor': wanted 1, got null"},
+      {R"({"model_type": "llama", "rope_theta": 1, "rope_scaling": {"type": "yarn", "factor": 2}})",
+       "'rope_theta': wanted a number above 1 for rope_type yarn"},
+      {R"({"model_type": "llama", "rope_scaling": {"type": "longrope", "factor": 2,
+           "original_max_position_embeddings": 1}})",
+       "'original_max_position_embeddings': wanted at least 2 for rope_type longrope"},
+      {R"({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 32, "rope_scaling": {"type": "dynamic",
+           "factor": 2}})",
+       "dynamic: wanted a head width of at least 4"},
       {R"({"model_type": "llama", "rope_scaling": {"type": "longrope", "short_factor": [1]}})", "'short_factor'"},
       {R"({"model_type": "llama", "rope_scaling": {"type": "longrope", "short_factor": [0]}})", "positive numbers"},
       {R"({"model_type": "llama", "rope_scaling": {"type": "linear", "factor": 2}, "rope_parameters": {"factor": 3}})",

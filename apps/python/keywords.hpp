@@ -22,14 +22,19 @@ class keywords {
   keywords(std::string where, nanobind::dict given) : where_(std::move(where)), given_(std::move(given)) {}
 
   /// Stores the argument `name` in `out` if the caller passed it and it is not None. `wanted` names its type in
-  /// messages.
+  /// messages. False stands for a flag of the command line that is absent, so that it is not one of options(); a truth
+  /// value for a number is refused.
   void take(const char* name, auto& out, std::string_view wanted) {
     known_.emplace_back(name);
     if (!given_.contains(name)) return;
     const nanobind::object value = given_[name];
     if (value.is_none()) return;
-    if (!nanobind::try_cast(value, out) || is_empty_text(out))
+    constexpr bool is_flag = std::is_same_v<std::decay_t<decltype(out)>, bool>;
+    const bool is_truth = PyBool_Check(value.ptr()) != 0;
+    if (is_truth != is_flag || !nanobind::try_cast(value, out) || is_empty_text(out))
       refuse(fmt::format("{}: wanted {}, got {}", name, wanted, nanobind::repr(value).c_str()));
+    if constexpr (is_flag)
+      if (!out) return;
     options_.push_back(option_of(name));
   }
   template <class T>

@@ -137,6 +137,18 @@ class Functions(unittest.TestCase):
             with self.subTest(name):
                 self.assertTrue(checkpoint.diff(source, self.folder / name, tolerance=0).are_equal)
 
+    def test_false_is_a_flag_that_is_not_given(self) -> None:
+        config = self.folder / "config.json"
+        config.write_text(json.dumps(GPT2))
+        weights = self.folder / "hf"
+        source = FIXTURES / "deepspeed_gpt2" / "stage1_bf16"
+        checkpoint.convert(source, weights, "hf", dtype="bf16", model_config=config, allow_overflow=False)
+        with self.assertRaisesRegex(troupe.Error, "--integer-steps would do nothing here"):
+            checkpoint.convert(weights, self.folder / "x", to="reshape", dtype="bf16", integer_steps=True)
+        checkpoint.convert(weights, self.folder / "x", to="reshape", dtype="bf16", integer_steps=False)
+        with self.assertRaisesRegex(troupe.Error, "ranks: wanted a whole number, got False"):
+            checkpoint.convert(source, self.folder / "y", to="dcp", ranks=False)
+
     def test_inspect_says_what_the_command_says(self) -> None:
         said = checkpoint.inspect(DEEPSPEED / "stage2_bf16")
         command = subprocess.run(

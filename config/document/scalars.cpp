@@ -1,5 +1,6 @@
 #include "config/document/scalars.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
@@ -37,6 +38,30 @@ std::optional<double> with_unit(const node& value, std::initializer_list<unit> u
   return std::nullopt;
 }
 
+/// Returns the whole number that a decimal text without a sign, such as `2.50e1`, denotes; nullopt for a text that is
+/// no number, for a fraction and beyond 64 bits. The digits are counted, because a double rounds numbers above 2^53.
+std::optional<uint64_t> exact_whole(std::string_view text) {
+  constexpr size_t digits_max = 20;  // those of 2^64
+  constexpr std::string_view begins = ".0123456789";
+  if (text.empty() || begins.find(text.front()) == begins.npos || !core::number_of<double>(text)) return std::nullopt;
+  const size_t mark = std::min(text.find_first_of("eE"), text.size());
+  const std::string_view mantissa = text.substr(0, mark);
+  const size_t point = std::min(mantissa.find('.'), mantissa.size());
+  std::string digits(mantissa.substr(0, point));
+  digits += mantissa.substr(std::min(point + 1, mantissa.size()));
+  const size_t zeros = std::min(digits.find_first_not_of('0'), digits.size());
+  if (zeros == digits.size()) return 0;
+  const auto exponent = mark == text.size() ? std::optional<int32_t>(0) : number_from<int32_t>(text.substr(mark + 1));
+  if (!exponent) return std::nullopt;
+  // The number of digits in front of the point, after the exponent has moved it.
+  const int64_t whole = static_cast<int64_t>(point) + *exponent;
+  if (whole <= static_cast<int64_t>(zeros) || whole > static_cast<int64_t>(zeros + digits_max)) return std::nullopt;
+  const auto count = static_cast<size_t>(whole);
+  if (digits.size() > count && digits.find_first_not_of('0', count) != std::string::npos) return std::nullopt;
+  digits.resize(count, '0');
+  return core::number_of<uint64_t>(std::string_view(digits).substr(zeros));
+}
+
 }  // namespace
 
 bool is_text(const node& value) {
@@ -58,7 +83,8 @@ std::optional<uint64_t> bytes_in(const node& value) {
                                         {"MB", 1e6},
                                         {"GB", 1e9},
                                         {"TB", 1e12}});
-  if (!scaled || *scaled < 0 || *scaled >= 1e18 || *scaled != std::floor(*scaled)) return std::nullopt;
+  // The product with a unit is exact up to 2^53.
+  if (!scaled || *scaled < 0 || *scaled > 0x1p53 || *scaled != std::floor(*scaled)) return std::nullopt;
   return static_cast<uint64_t>(*scaled);
 }
 
@@ -74,12 +100,9 @@ std::optional<whole> integer_in(const node& value) {
   if (value.kind != node_kind::plain) return std::nullopt;
   std::string_view digits = value.text;
   const bool negative = digits.starts_with('-');
-  if (negative) digits.remove_prefix(1);
-  if (!digits.starts_with('-') && !(negative && digits.starts_with('+')))
-    if (const auto exact = number_from<uint64_t>(digits)) return whole{negative && *exact != 0, *exact};
-  const auto number = number_in(value);
-  if (!number || std::fabs(*number) >= 0x1p64 || *number != std::floor(*number)) return std::nullopt;
-  return whole{*number < 0, static_cast<uint64_t>(std::fabs(*number))};
+  if (negative || digits.starts_with('+')) digits.remove_prefix(1);
+  const auto exact = exact_whole(digits);
+  return exact ? std::optional(whole{negative && *exact != 0, *exact}) : std::nullopt;
 }
 
 std::optional<bool> boolean_in(const node& value) {

@@ -15,7 +15,7 @@ bool is_auto(const node& value);
 /// Returns the value of a plain scalar that is a number; nothing for any other value or an infinite number.
 std::optional<double> number_in(const node& value);
 
-/// An integer scalar, in any notation: `5e8` and `5.0` are integers, too.
+/// An integer scalar, in any notation: `5e8` and `5.0` are integers, too. All 64 bits are exact in each notation.
 struct whole {
   bool negative = false;
   uint64_t magnitude = 0;

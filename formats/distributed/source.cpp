@@ -255,8 +255,8 @@ class distributed_reader {
   static bool is_of_group(std::string_view name) { return name.find("param_groups.") != name.npos; }
   static bool is_counter(std::string_view name) { return name.ends_with(".step"); }
 
-  /// Records the number of updates that the optimizer has counted for one parameter or group.
-  core::result<void> count(const std::string& name, double number) {
+  /// Records the number of updates that the optimizer has counted for one parameter or group, a double or an int64_t.
+  core::result<void> count(const std::string& name, auto number) {
     const auto steps = steps_from(number);
     if (!steps) return give_up(name, fmt::format("{}", number));
     if (is_of_group(name))
@@ -288,12 +288,12 @@ class distributed_reader {
     TROUPE_TRY(read_number(e, std::span(bytes).first(core::size_of(*e.type))));
     const auto as = [&]<class number>(number n) {
       std::copy_n(bytes.begin(), sizeof n, std::as_writable_bytes(std::span(&n, 1)).begin());
-      return static_cast<double>(n);
+      return n;
     };
-    if (e.type == core::dtype::f32) return count(name, as(float{}));
+    if (e.type == core::dtype::f32) return count(name, double{as(float{})});
     if (e.type == core::dtype::f64) return count(name, as(double{}));
     if (e.type == core::dtype::i64) return count(name, as(int64_t{}));
-    if (e.type == core::dtype::i32) return count(name, as(int32_t{}));
+    if (e.type == core::dtype::i32) return count(name, int64_t{as(int32_t{})});
     return give_up(name, fmt::format("one of {}, which cannot represent every number", core::name_of(*e.type)));
   }
 
@@ -309,7 +309,7 @@ class distributed_reader {
     const auto& tree = archive.tree();
     if (tree.kind(archive.root()) == pickle_kind::real) return count(name, tree.real(archive.root()));
     const auto n = archive.integer(archive.root());
-    return n ? count(name, static_cast<double>(*n)) : give_up(name, "another value");
+    return n ? count(name, *n) : give_up(name, "another value");
   }
 
   /// Reads the one object that is imported: the position of torch's learning-rate schedule.

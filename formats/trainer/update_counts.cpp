@@ -16,10 +16,16 @@ core::result<uint64_t> steps_from(double number) {
   return core::fail(core::error_kind::bad_input, fmt::format("a number of steps was wanted, got {}", number));
 }
 
+core::result<uint64_t> steps_from(int64_t number) {
+  // Not converted to a double, which would round 2^53 + 1 into the range.
+  if (number >= 0 && static_cast<uint64_t>(number) <= max_exact_steps) return static_cast<uint64_t>(number);
+  return core::fail(core::error_kind::bad_input, fmt::format("a number of steps was wanted, got {}", number));
+}
+
 core::result<uint64_t> steps_at(const torch_archive& file, pickle_ref value) {
   const auto bad = [](const std::string& why) { return core::fail(core::error_kind::bad_input, why); };
   const auto& tree = file.tree();
-  if (tree.kind(value) == pickle_kind::integer) return steps_from(static_cast<double>(tree.integer(value)));
+  if (tree.kind(value) == pickle_kind::integer) return steps_from(tree.integer(value));
   if (tree.kind(value) == pickle_kind::real) return steps_from(tree.real(value));
   TROUPE_ASSIGN(const auto t, file.tensor(value));
   if (t.numel != 1) return bad("one number was wanted");
@@ -28,12 +34,12 @@ core::result<uint64_t> steps_at(const torch_archive& file, pickle_ref value) {
   TROUPE_TRY(file.read(t.begin, std::span(bytes).first(core::size_of(t.type))));
   const auto as = [&]<class number>(number n) {
     std::copy_n(bytes.begin(), sizeof n, std::as_writable_bytes(std::span(&n, 1)).begin());
-    return static_cast<double>(n);
+    return n;
   };
-  if (t.type == core::dtype::f32) return steps_from(as(float{}));
+  if (t.type == core::dtype::f32) return steps_from(double{as(float{})});
   if (t.type == core::dtype::f64) return steps_from(as(double{}));
   if (t.type == core::dtype::i64) return steps_from(as(int64_t{}));
-  if (t.type == core::dtype::i32) return steps_from(as(int32_t{}));
+  if (t.type == core::dtype::i32) return steps_from(int64_t{as(int32_t{})});
   return bad(fmt::format("a number was wanted, got one of {}", core::name_of(t.type)));
 }
 

@@ -15,9 +15,10 @@ namespace troupe::formats {
 /// Largest number of steps that a double represents exactly (2^53); torch stores steps as floating-point numbers.
 inline constexpr uint64_t max_exact_steps = 9'007'199'254'740'992;
 
-/// Returns `number` as a count of steps. Refused (bad_input), with the number: a value that is not a whole number
-/// from 0 to max_exact_steps.
+/// Return `number` as a count of steps. Refused (bad_input), with the number: a value that is not a whole number from 0
+/// to max_exact_steps.
 core::result<uint64_t> steps_from(double number);
+core::result<uint64_t> steps_from(int64_t number);
 
 /// Returns the count of steps in a file of torch.save: an integer, a real, or a tensor of one number in fp32, fp64,
 /// int64 or int32. Refused (bad_input): any other value.

@@ -6,6 +6,7 @@
 #include <boost/test/unit_test.hpp>
 #include <fstream>
 
+#include "config/document/scalars.hpp"
 #include "config/explain.hpp"
 #include "tests/check_ok.hpp"
 #include "tests/config/text.hpp"
@@ -113,8 +114,24 @@ BOOST_AUTO_TEST_CASE(integers_may_be_written_with_an_exponent) {
   BOOST_TEST(bucket("5e8") == 500'000'000U);
   BOOST_TEST(bucket("2.5e3") == 2500U);
   BOOST_TEST(bucket("7.0") == 7U);
+  BOOST_TEST(bucket("0.0050e3") == 5U);
+  // A double has no 2^53 + 1.
+  for (const char* text : {"9007199254740993", "9007199254740993e0", "9007199254740993.0", "900719925474099.30E+1",
+                           "90071992547409930e-1"})
+    BOOST_TEST(bucket(text) == 9007199254740993U, text);
   BOOST_TEST(loaded_config(smallest_with("stage: 3", "stage: 3, model_persistence_threshold: 18446744073709551615"))
                  .zero_optimization.stage3_model_persistence_threshold == 18446744073709551615U);
+}
+
+BOOST_AUTO_TEST_CASE(an_integer_that_only_its_rounded_value_would_be_is_none) {
+  const auto read = [](const std::string& text) {
+    return integer_in(*make_scalar(node_kind::plain, text, {})).has_value();
+  };
+  for (const char* text : {"9007199254740992.5", "1.00000000000000000001", "5e-1", "18446744073709551616", "1.9e19",
+                           "1e400", "--5", "-+5", "+-5", "inf", "e5", ""})
+    BOOST_TEST(!read(text), text);
+  for (const char* text : {"0e999999999999", "-0.0", "+5", "-5e0", ".5e1", "18446744073709551615.0"})
+    BOOST_TEST(read(text), text);
 }
 
 BOOST_AUTO_TEST_CASE(names_with_and_without_stage3_are_the_same_key) {

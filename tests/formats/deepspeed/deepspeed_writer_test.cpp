@@ -399,6 +399,9 @@ BOOST_AUTO_TEST_CASE(steps_are_counted_in_states_or_in_groups_and_may_be_missing
   BOOST_TEST(read(empty().set("step", torch_value()), empty()).value() == 8U);
   check_failed(read(empty().set("step", int64_t{-1}), empty()), error_kind::bad_input, "a number of steps was wanted");
   check_failed(read(empty().set("step", 2.5), empty()), error_kind::bad_input, "a number of steps was wanted");
+  // A double would round this number to 2^53, the largest number of steps.
+  check_failed(read(empty().set("step", int64_t{9007199254740993}), empty()), error_kind::bad_input,
+               "a number of steps was wanted, got 9007199254740993");
 }
 
 BOOST_AUTO_TEST_CASE(an_unknown_number_of_samples_stays_unknown) {

@@ -7,6 +7,7 @@
 
 #include "actors/run/state_access_parts.hpp"
 #include "config/keys/key_table.hpp"
+#include "core/allocation.hpp"
 
 namespace troupe::actors {
 namespace {
@@ -95,15 +96,18 @@ state_access::values state_access::get(const core::result<place>& x) const {
     if (!ok) return fail(ok.error().in("parameter '" + parts_->table.parameters[x->parameter].name + "'"));
     return {};
   };
-  std::vector<float> out(x->range.count);
-  if (x->part != state_part::gradient) {
-    TROUPE_TRY(read(core::dtype::f32, reinterpret_cast<std::byte*>(out.data())));
+  const std::string& name = parts_->table.parameters[x->parameter].name;
+  return core::with_memory(fmt::format("parameter '{}'", name), [&]() -> values {
+    std::vector<float> out(x->range.count);
+    if (x->part != state_part::gradient) {
+      TROUPE_TRY(read(core::dtype::f32, reinterpret_cast<std::byte*>(out.data())));
+      return out;
+    }
+    std::vector<double> sums(out.size());
+    TROUPE_TRY(read(core::dtype::f64, reinterpret_cast<std::byte*>(sums.data())));
+    for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<float>(sums[i] * *parts_->gradient_factor);
     return out;
-  }
-  std::vector<double> sums(out.size());
-  TROUPE_TRY(read(core::dtype::f64, reinterpret_cast<std::byte*>(sums.data())));
-  for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<float>(sums[i] * *parts_->gradient_factor);
-  return out;
+  });
 }
 
 core::result<void> state_access::check(const core::result<place>& x, std::span<const float> in) const {

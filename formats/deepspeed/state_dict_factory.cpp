@@ -8,6 +8,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "core/allocation.hpp"
 #include "core/json_text.hpp"
 #include "core/tensor_view.hpp"
 #include "core/text.hpp"
@@ -223,7 +224,8 @@ core::result<loaded_module> load_module(std::span<const fs::path> files, const m
     TROUPE_ASSIGN(auto whole, merge_ranks(sources, megatron_rules_of(o.quantised ? qkv_version::v2 : out.version)));
     out.module = std::move(whole.whole);
   }
-  if (o.quantised) TROUPE_TRY(quantise_all(out, o, sources));
+  if (o.quantised)
+    TROUPE_TRY(core::with_memory("the quantised weights", [&] { return quantise_all(out, o, sources); }));
   return out;
 }
 

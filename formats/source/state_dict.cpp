@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "core/allocation.hpp"
 #include "core/tensor_view.hpp"
 #include "formats/source/element_cast.hpp"
 #include "formats/source/scatter_read.hpp"
@@ -24,17 +25,20 @@ core::result<std::map<std::string, fp32_tensor>> load_state_dict(const tensor_so
     return core::fail(core::error_kind::limit, fmt::format("'{}': its weights take {} bytes as fp32, at most {} are "
                                                            "allowed",
                                                            shown_place(from), bytes, max_bytes));
-  std::map<std::string, fp32_tensor> out;
-  std::vector<scattered_tensor> wanted;
-  for (const auto& [name, t] : chosen) {
-    auto values = std::make_shared<std::vector<float>>(core::numel_of(t->shape));
-    wanted.push_back({t, {{0, values->size(), core::dtype::f32, reinterpret_cast<std::byte*>(values->data())}}});
-    out[name] = {t->shape, std::move(values)};
-  }
-  TROUPE_TRY(read_scattered(storage::real_files(), from, wanted));
-  for (const auto& t : from.tied)
-    if (const auto at = out.find(t.of); at != out.end()) out.emplace(t.name, at->second);
-  return out;
+  const auto where = fmt::format("'{}': {} bytes of weights as fp32", shown_place(from), bytes);
+  return core::with_memory(where, [&]() -> core::result<std::map<std::string, fp32_tensor>> {
+    std::map<std::string, fp32_tensor> out;
+    std::vector<scattered_tensor> wanted;
+    for (const auto& [name, t] : chosen) {
+      auto values = std::make_shared<std::vector<float>>(core::numel_of(t->shape));
+      wanted.push_back({t, {{0, values->size(), core::dtype::f32, reinterpret_cast<std::byte*>(values->data())}}});
+      out[name] = {t->shape, std::move(values)};
+    }
+    TROUPE_TRY(read_scattered(storage::real_files(), from, wanted));
+    for (const auto& t : from.tied)
+      if (const auto at = out.find(t.of); at != out.end()) out.emplace(t.name, at->second);
+    return out;
+  });
 }
 
 }  // namespace troupe::formats

@@ -21,7 +21,7 @@ struct fp32_tensor {
 
 /// Returns trained parameters (their master weights if there are any), frozen parameters and floating buffers, as fp32,
 /// also under their tied names. Leaves out moments, integers and booleans. Errors: limit if the tensors need more than
-/// `max_bytes`, before anything is allocated; io.
+/// `max_bytes`, before anything is allocated, or more than the machine's memory; io.
 core::result<std::map<std::string, fp32_tensor>> load_state_dict(const tensor_source& from,
                                                                  bool exclude_frozen_parameters = false,
                                                                  uint64_t max_bytes = UINT64_MAX);

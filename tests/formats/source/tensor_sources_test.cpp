@@ -11,6 +11,7 @@
 #include "formats/source/element_cast.hpp"
 #include "formats/source/scatter_read.hpp"
 #include "formats/source/source_reader.hpp"
+#include "formats/source/state_dict.hpp"
 #include "tests/checkpoint/native_samples.hpp"
 #include "tests/fakes/file_system.hpp"
 #include "tests/scratch_folder.hpp"
@@ -208,6 +209,14 @@ BOOST_AUTO_TEST_CASE(narrowing_rounds_once_to_nearest_even) {
   BOOST_TEST(f16_of(1.0F + 0x1p-11F) == 0x3C00);
   BOOST_TEST(f16_of(1.0F + 3 * 0x1p-11F) == 0x3C02);
   BOOST_TEST(cast_one<float>(dtype::f64, 1e300, dtype::f32)[0] == std::numeric_limits<float>::infinity());
+}
+
+BOOST_AUTO_TEST_CASE(weights_beyond_any_memory_are_an_error_and_no_exception) {
+  tensor_source huge;
+  huge.folder = "huge";
+  huge.tensors.push_back({"w", tensor_kind::weight, "", dtype::f32, {int64_t{1} << 61}, {}});
+  check_failed(load_state_dict(huge), error_kind::limit,
+               "'huge': 9223372036854775808 bytes of weights as fp32: not enough memory");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

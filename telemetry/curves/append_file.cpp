@@ -1,6 +1,7 @@
 #include "telemetry/curves/append_file.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,12 +20,22 @@ core::error failure(const std::filesystem::path& file, const char* what, int sys
           std::string("cannot ") + what + " " + file.string() + ": " + core::system_message(system_error)};
 }
 
+/// Returns the first of NAME.previous, NAME.previous.2, NAME.previous.3 ... that does not exist.
+std::filesystem::path free_name_beside(const std::filesystem::path& file) {
+  const std::string first = file.string() + ".previous";
+  std::filesystem::path out = first;
+  std::error_code e;
+  for (uint64_t number = 2; std::filesystem::exists(std::filesystem::symlink_status(out, e)); ++number)
+    out = fmt::format("{}.{}", first, number);
+  return out;
+}
+
 }  // namespace
 
 core::result<append_file> append_file::create(const std::filesystem::path& file) {
   std::error_code e;
   if (std::filesystem::is_regular_file(file, e)) {
-    std::filesystem::rename(file, file.string() + ".previous", e);
+    std::filesystem::rename(file, free_name_beside(file), e);
     if (e) return core::fail(failure(file, "set aside the earlier", e.value()));
   }
   const int fd = ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);

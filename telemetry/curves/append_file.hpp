@@ -18,7 +18,7 @@ inline constexpr uint64_t waiting_bytes_limit = uint64_t{4} << 20;
 class append_file {  ///< appends whole records to a file
  public:
   /// Creates a new file in an existing folder. If a regular file `file` exists, it is first renamed to NAME.previous
-  /// (NAME: its file name); an older NAME.previous is overwritten.
+  /// (NAME: its file name) or, if there is such a file, to NAME.previous.N with the first free N from 2 on.
   static core::result<append_file> create(const std::filesystem::path& file);
   /// Opens `file` to append to it; creates the file if it is missing.
   static core::result<append_file> go_on(const std::filesystem::path& file);

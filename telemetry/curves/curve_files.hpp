@@ -35,8 +35,8 @@ std::string csv_header(std::string_view label);
 
 class curve_files {  ///< writes the output files of a run's curves
  public:
-  /// Creates folders and files. A new run renames JSON lines and CSV of an earlier run to NAME.previous. An event file
-  /// is always new; in a resumed run it begins with the mark that makes tensorboard ignore older values from the
+  /// Creates folders and files. A new run renames JSON lines and CSV of an earlier run, as append_file::create does. An
+  /// event file is always new; in a resumed run it begins with the mark that makes tensorboard ignore older values from the
   /// resumed step on. On success every folder has been written to, and the folder of CSV files is reserved for this
   /// run (curve_claim.hpp). Errors: io, no_space; bad_input if a file with a curve's name is not a curve, and then
   /// nothing is created or changed, or if the folder of CSV files belongs to another run. An error begins with the
@@ -45,7 +45,7 @@ class curve_files {  ///< writes the output files of a run's curves
 
   /// Removes the values of steps that a running job repeats because it went back to a checkpoint: rows beyond
   /// `global_samples` are removed from CSV files and JSON lines. With 0 the run starts from its first step, and the
-  /// next write renames these files to NAME.previous. The event file receives an event that makes tensorboard ignore
+  /// next write renames these files as for a new run. The event file receives an event that makes tensorboard ignore
   /// the values. Errors: io, no_space; the next write retries.
   core::result<void> go_back(double unix_s, uint64_t global_samples);
 

@@ -78,6 +78,17 @@ BOOST_AUTO_TEST_CASE(an_earlier_file_is_set_aside) {
   BOOST_TEST(scratch_folder::read(f / "a.csv.previous") == "of yesterday");
 }
 
+BOOST_AUTO_TEST_CASE(each_earlier_file_keeps_a_name_of_its_own) {
+  const scratch_folder f;
+  for (const char* day : {"first", "second", "third"}) {
+    f.write("a.csv", day);
+    check_ok(telemetry::append_file::create(f / "a.csv"));
+  }
+  BOOST_TEST(scratch_folder::read(f / "a.csv.previous") == "first");
+  BOOST_TEST(scratch_folder::read(f / "a.csv.previous.2") == "second");
+  BOOST_TEST(scratch_folder::read(f / "a.csv.previous.3") == "third");
+}
+
 BOOST_AUTO_TEST_CASE(a_folder_that_is_not_there_is_named) {
   const scratch_folder f;
   const auto file = telemetry::append_file::create(f / "none/a.csv");

@@ -137,6 +137,9 @@ void launched_hosts::ended(host& h) {
     if (*h.code == no_connection) {
       std::fprintf(stderr, "troupe: error: %s cannot be reached, or has been lost\n", h.name.c_str());
       give_up(1);
+    } else if (*h.code == killed + SIGKILL) {
+      std::fprintf(stderr, "troupe: error: %s: the program that leads the job was killed (signal %d)\n", h.name.c_str(),
+                   SIGKILL);
     }
     return;
   }
@@ -172,7 +175,9 @@ void launched_hosts::reap() {
   for (auto& h : all_) {
     int status = 0;
     if (h.code || ::waitpid(h.pid, &status, WNOHANG) != h.pid) continue;
-    h.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    // The end of another host's program is an exit code of ssh, so that a signal has ended the connection alone.
+    const bool is_cut = &h != &all_.front() && WIFSIGNALED(status);
+    h.code = WIFEXITED(status) ? WEXITSTATUS(status) : is_cut ? no_connection : killed + WTERMSIG(status);
     ended(h);
   }
 }

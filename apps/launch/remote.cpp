@@ -66,7 +66,8 @@ int hold(int argc, char** argv) {
   }
   const pid_t parent = ::getpid(), child = ::fork();
   if (child == 0) {
-    ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+    // The end of this holder has the effect of the end of its input: SIGTERM would end the whole job
+    ::prctl(PR_SET_PDEATHSIG, leads ? SIGTERM : SIGHUP);
     if (::getppid() != parent) ::_exit(1);
     // Restores the default action, because SIGHUP tells the program that the connection has ended
     std::signal(SIGHUP, SIG_DFL);

@@ -33,7 +33,8 @@ std::vector<std::string> ssh_command(const std::string& host, const remote_progr
 inline constexpr const char* hold_is_there = "\001troupe";
 /// Runs `hold [--tell] [--leads] PROGRAM ARGUMENT...`: runs a program, and sends it a signal for each byte of stdin.
 /// The end of stdin means that the launcher has ended: with --leads, the program then gets SIGTERM; else it gets
-/// SIGHUP, after which it serves its job to the end and joins no other. Returns the program's exit code.
+/// SIGHUP, after which it serves its job to the end and joins no other. The program gets the same signal if the holder
+/// is killed. Returns the program's exit code.
 int hold(int argc, char** argv);
 
 }  // namespace troupe::apps

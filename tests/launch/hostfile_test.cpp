@@ -1,16 +1,19 @@
 // Tests that hostfiles and filters have the same meaning as in DeepSpeed, and that arguments passed to another program
 // through a shell are not changed.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <string>
 
 #include "apps/launch/hostfile.hpp"
 #include "apps/launch/remote.hpp"
 #include "tests/apps/process.hpp"
+#include "tests/places.hpp"
 
 BOOST_AUTO_TEST_SUITE(hostfile)
 
@@ -109,6 +112,26 @@ BOOST_AUTO_TEST_CASE(a_shell_on_the_other_side_sees_the_words_as_they_were) {
   const auto did = troupe::tests::run({"/bin/sh", "-c", shell_line({"/", {{"X", "1 2"}}, words})}, "/");
   BOOST_TEST(did.code == 0, did.err);
   BOOST_TEST(did.out == "a b|it's|$(id)|`id`|\"|\\||*|a\nb|");
+}
+
+BOOST_AUTO_TEST_CASE(a_holder_that_is_killed_is_a_lost_connection_and_no_request_to_end_the_job) {
+  const auto agent = std::filesystem::path(troupe::places::troupe_binary).parent_path() / "troupe-agent";
+  const std::string program =
+      "trap 'echo hung up; exit 0' HUP; trap 'echo asked to end; exit 0' TERM; echo ready; "
+      "while :; do sleep 0.05; done";
+  const auto end_of = [&](const char* role) {
+    // The holder has both ends of its input, which therefore does not end before it.
+    const auto open_input = [] {
+      int ends[2] = {-1, -1};
+      if (::pipe(ends) == 0) ::dup2(ends[0], STDIN_FILENO);
+    };
+    troupe::tests::process held({agent.string(), "hold", role, "/bin/sh", "-c", program}, "/", open_input);
+    BOOST_TEST_REQUIRE(held.wait_for("ready"));
+    held.send(SIGKILL);
+    return held.end().out;
+  };
+  BOOST_TEST(end_of("--tell").ends_with("ready\nhung up\n"));
+  BOOST_TEST(end_of("--leads").ends_with("ready\nasked to end\n"));
 }
 
 BOOST_AUTO_TEST_CASE(ssh_is_told_to_ask_nothing_and_to_give_up_soon) {

@@ -15,27 +15,36 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// Returns the reason why a key that has an effect in other configurations has none in `c`; empty if it has an effect.
-/// If degrees are open, the key may have an effect with one of their choices.
-std::string idle_in(const effective_value& v, const job_config& c) {
+/// Returns the reason in the warning that a given key has no effect, which a run shows as well; empty if there is none.
+std::string warned_reason(const loaded& what, std::string_view key) {
+  constexpr std::string_view begin = "no effect: ";
+  for (const diagnostic& d : what.warnings)
+    if (d.key == key && d.text.starts_with(begin)) return d.text.substr(begin.size());
+  return {};
+}
+
+/// Returns the reason why a key that has an effect in other configurations has none in this one; empty if it has an
+/// effect. If degrees are open, the key may have an effect with one of their choices.
+std::string idle_in(const effective_value& v, const loaded& what) {
+  const job_config& c = what.config;
   if (v.row->support.acts != effect::acts) return {};
   std::string why = idle(*v.row, c);
   for (const degree_choice& taken : c.open_degrees)
     if (!why.empty() && taken.refusal.empty()) why = idle(*v.row, c.with(taken));
-  return why;
+  return why.empty() ? warned_reason(what, v.key) : why;
 }
 
-std::string effect_text(const effective_value& v, const job_config& c) {
+std::string effect_text(const effective_value& v, const loaded& what) {
   const key_info& row = *v.row;
-  if (const std::string why = idle_in(v, c); !why.empty()) return "no effect: " + why;
+  if (const std::string why = idle_in(v, what); !why.empty()) return "no effect: " + why;
   std::string text = v.held_back ? effect_beyond(row) : effect_of(row);
   if (!row.support.only.empty() && row.support.acts == effect::acts && !v.held_back)
     text += fmt::format("; only {} in this version", row.support.only.front());
   return text;
 }
 
-std::string_view effect_name(const effective_value& v, const job_config& c) {
-  if (!idle_in(v, c).empty()) return "no_effect";
+std::string_view effect_name(const effective_value& v, const loaded& what) {
+  if (!idle_in(v, what).empty()) return "no_effect";
   const bool waits = v.row->support.acts == effect::when_there || (v.held_back && !v.row->support.capability.empty());
   return v.row->support.acts == effect::no_effect ? "no_effect"
          : waits                                  ? "acts_when"
@@ -70,7 +79,7 @@ std::string explain_text(const loaded& what, shown_keys keys) {
   std::string text;
   for (const effective_value* v : values_of(what, keys))
     text += fmt::format("{} = {}  ({})\n    {} [{}]\n", v->key, v->value, v->origin, v->row->meaning,
-                        effect_text(*v, what.config));
+                        effect_text(*v, what));
   return text;
 }
 
@@ -82,9 +91,9 @@ std::string explain_json(const loaded& what, shown_keys keys) {
          {"value", v->value},
          {"origin", v->origin},
          {"meaning", v->row->meaning},
-         {"effect", effect_name(*v, what.config)},
+         {"effect", effect_name(*v, what)},
          {"capability", v->row->support.capability},
-         {"reason", v->row->support.reason.empty() ? idle_in(*v, what.config) : std::string(v->row->support.reason)}});
+         {"reason", v->row->support.reason.empty() ? idle_in(*v, what) : std::string(v->row->support.reason)}});
   ordered_json waiting = ordered_json::array();
   for (const auto& [capability, waiting_keys] : all_waiting()) {
     ordered_json rows = ordered_json::array();

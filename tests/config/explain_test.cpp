@@ -329,4 +329,24 @@ BOOST_AUTO_TEST_CASE(the_reference_in_docs_is_current) {
              "docs/configuration.md is not what the table says: run this test with TROUPE_WRITE_DOCS=1");
 }
 
+BOOST_AUTO_TEST_CASE(a_key_that_a_warning_leaves_without_effect_is_explained_so) {
+  const auto agrees = [](const std::string& text, const std::vector<std::string>& set = {}) {
+    const loaded l = must_load(text, "/base", {set});
+    BOOST_TEST_REQUIRE(l.warnings.size() == 1U, text << render(l.warnings));
+    const std::string begin = "no effect: ", said = l.warnings[0].text;
+    BOOST_TEST_REQUIRE(said.starts_with(begin), said);
+    BOOST_TEST(reason_in(l, l.warnings[0].key) == said.substr(begin.size()), text);
+  };
+  agrees(smallest + "aio: {queue_depth: 16}\n");
+  agrees(smallest + "tied_gradients: per_use\n", {"model.tie_word_embeddings=false"});
+  agrees(smallest +
+         "compression_training: {row_pruning: {shared_parameters: {enabled: true, schedule_offset: 101}, "
+         "different_groups: {a: {params: {dense_ratio: 0.5}, modules: [mlp]}}}}\n");
+  agrees(smallest +
+         "compile: {deepcompile: true, schedule: [{step: 0, passes: []}, {step: 100, passes: [prefetch]}]}\n");
+  agrees(smallest_with("stage: 3",
+                       "stage: 3, offload_optimizer: {device: cpu}, zenflow: {full_warm_up_rounds: 100}"));
+  agrees(smallest_with("{text: corpus.txt}", "{text: corpus.txt, skip: [{steps: 101-110}]}"));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

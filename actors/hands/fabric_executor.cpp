@@ -41,12 +41,6 @@ fabric::request fabric_executor::request_for(const plan::instruction& x) const {
   auto r = describe_collective(*context_, x, (*pieces_)[x.communicator][x.sequence]);
   if (!context_->acts(x.guard)) return r;
   switch (x.kind) {
-    case plan::kind::send:
-    case plan::kind::receive:
-    case plan::kind::exchange:
-    case plan::kind::agree:
-      r.input = r.output = memory_->window(p, x.slots.moved);
-      break;
     case plan::kind::gather:
       r.input = x.near                                             ? memory_->at(plan::pool::near_copies)
                 : p.options().tiers.parameters != plan::tier::nvme ? memory_->at(plan::pool::parameters)
@@ -63,10 +57,6 @@ fabric::request fabric_executor::request_for(const plan::instruction& x) const {
     case plan::kind::measure:
       r.input = r.output = reinterpret_cast<std::byte*>(context_->norms.data());
       break;
-    case plan::kind::collect:
-    case plan::kind::spread:
-      r.input = r.output = memory_->at(plan::pool::directions) + p.buffers[x.slots.matrices].offset;
-      break;
     case plan::kind::tie: {
       const auto& e = p.layout->exchanges[x.subject];
       if (const uint32_t q = e.gives[plan::side_of(e, p.options().mesh.pipeline_at(p.rank))]; q != plan::none)
@@ -80,8 +70,12 @@ fabric::request fabric_executor::request_for(const plan::instruction& x) const {
       if (!p.options().reduces_in_place()) r.output = memory_->at(plan::pool::accumulated);
       if (x.slots.window != plan::none) r.output = memory_->window(p, x.slots.window);
       break;
-    default:
-      break;  // other kinds have no memory, and the communicator refuses the request
+    default:  // All other kinds move their slot in place. The communicator refuses a request without memory.
+      if (x.slots.moved != plan::none)
+        r.input = r.output = memory_->window(p, x.slots.moved);
+      else if (x.slots.matrices != plan::none)
+        r.input = r.output = memory_->at(plan::pool::directions) + p.buffers[x.slots.matrices].offset;
+      break;
   }
   return r;
 }

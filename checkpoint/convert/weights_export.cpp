@@ -4,16 +4,15 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <memory>
 #include <set>
 #include <system_error>
 
 #include "core/number.hpp"
-#include "core/system_error.hpp"
 #include "core/tensor_view.hpp"
 #include "formats/safetensors/header.hpp"
 #include "formats/safetensors/weights_folder.hpp"
-#include "formats/safetensors/weights_index.hpp"
 #include "formats/source/element_cast.hpp"
 #include "formats/source/source_reader.hpp"
 #include "formats/torch/archive_writer.hpp"
@@ -43,13 +42,12 @@ struct output_shard {
 
 /// The assignment of the written weights to files, and the folder of these files.
 struct output_layout {
-  fs::path folder;        ///< folder that contains the files
-  bool is_folder = true;  ///< the caller named a folder, which may hold an older export; else one file
-  bool is_torch = false;  ///< the one file is one of torch.save, else all files are of safetensors
+  fs::path folder;              ///< folder that contains the files
+  bool is_folder = true;        ///< the caller named a folder, which may hold an older export; else one file
+  bool is_torch = false;        ///< the one file is one of torch.save, else all files are of safetensors
+  formats::folder_files files;  ///< names of the folder's files; empty for one file
   std::vector<output_shard> shards;
   uint64_t tensor_bytes = 0;
-
-  [[nodiscard]] fs::path index() const { return folder / formats::index_file_name; }
 };
 
 /// Reports the written bytes to the caller. Any thread may call it, but only one at a time.
@@ -155,33 +153,12 @@ core::result<void> write_torch_file(const formats::tensor_source& from, const ou
   return formats::write_torch_archive(shard.path, tensors, shared, {}, about);
 }
 
-/// Divides the weights over files by size.
-core::result<std::vector<output_shard>> shards_of(const weights& all, const weights_export_options& options,
-                                                  const output_layout& layout) {
-  std::vector<output_shard> out;
-  if (!layout.is_folder) {
-    auto& file = out.emplace_back(output_shard{options.out, {}});
-    for (const auto& w : all) file.holds.push_back(&w);
-    return out;
-  }
-  std::vector<uint64_t> sizes;
-  for (const auto& w : all) sizes.push_back(bytes_of(w));
-  const auto plan = formats::plan_shards(sizes, std::max<uint64_t>(options.max_shard_bytes, 1));
-  if (plan.size() > formats::max_shards)
-    return fail(error_kind::limit, fmt::format("{} files would be needed at {} bytes a file, at most {} are allowed",
-                                               plan.size(), options.max_shard_bytes, formats::max_shards));
-  for (size_t s = 0; s < plan.size(); ++s) {
-    auto& shard = out.emplace_back(output_shard{layout.folder / formats::weights_file_name(s + 1, plan.size()), {}});
-    for (const size_t i : plan[s]) shard.holds.push_back(&all[i]);
-  }
-  return out;
-}
-
 bool has_torch_ending(const fs::path& out) {
   const auto ending = out.extension();
   return ending == ".pt" || ending == ".pth" || ending == ".bin";
 }
 
+/// Divides the weights over files by size, or assigns all to one file.
 core::result<output_layout> layout_of(const weights& all, const weights_export_options& options) {
   output_layout out;
   out.is_folder = options.is_folder || !names_weights_file(options.out);
@@ -190,8 +167,18 @@ core::result<output_layout> layout_of(const weights& all, const weights_export_o
   if (out.folder.empty()) out.folder = ".";
   for (const auto& w : all)
     if (!out.is_torch || !w.is_tied) out.tensor_bytes += bytes_of(w);
-  TROUPE_ASSIGN(auto shards, shards_of(all, options, out));
-  out.shards = std::move(shards);
+  if (!out.is_folder) {
+    auto& file = out.shards.emplace_back(output_shard{options.out, {}});
+    for (const auto& w : all) file.holds.push_back(&w);
+    return out;
+  }
+  std::vector<formats::sized_name> sizes;
+  for (const auto& w : all) sizes.push_back({w.name, bytes_of(w)});
+  TROUPE_ASSIGN(out.files, formats::divide_into_files(sizes, std::max<uint64_t>(options.max_shard_bytes, 1)));
+  for (size_t s = 0; s < out.files.names.size(); ++s) {
+    auto& shard = out.shards.emplace_back(output_shard{out.folder / out.files.names[s], {}});
+    for (const size_t i : out.files.shards[s]) shard.holds.push_back(&all[i]);
+  }
   return out;
 }
 
@@ -227,31 +214,11 @@ core::result<std::vector<storage::atomic_file>> write_shards(const formats::tens
   return written;
 }
 
-core::result<storage::atomic_file> write_index(const output_layout& layout) {
-  formats::weight_map map;
-  for (const auto& s : layout.shards)
-    for (const auto* w : s.holds) map.emplace_back(w->name, s.path.filename().string());
-  std::ranges::sort(map);
-  return formats::write_weights_index(layout.index(), map, layout.tensor_bytes);
-}
-
-/// Removes files that an earlier export left in the folder.
-core::result<void> remove_older(const output_layout& layout) {
-  if (!layout.is_folder) return {};
-  std::vector<std::string> kept;
-  for (const auto& s : layout.shards) kept.push_back(s.path.filename().string());
-  return formats::remove_older_weights(layout.folder, kept);
-}
-
 core::result<void> write_all(const formats::tensor_source& from, const output_layout& layout,
                              const formats::string_map& about, progress_teller& progress) {
   TROUPE_TRY(check_room(layout.folder, layout.tensor_bytes));
   TROUPE_ASSIGN(auto written, write_shards(from, layout, about, progress));
-  if (layout.shards.size() > 1) {
-    TROUPE_ASSIGN(auto index, write_index(layout));
-    written.push_back(std::move(index));
-  }
-  TROUPE_TRY(remove_older(layout));
+  if (layout.is_folder) return formats::commit_weights(layout.folder, std::move(written), layout.files);
   for (auto& file : written) TROUPE_TRY(file.commit());
   return {};
 }
@@ -296,21 +263,19 @@ core::result<weights_export_report> export_weights(const formats::tensor_source&
                                                    const weights_export_options& options) {
   TROUPE_ASSIGN(const auto all, weights_of(from, options));
   TROUPE_ASSIGN(const auto layout, layout_of(all, options));
-  const auto& folder = layout.folder;
-  if (layout.is_folder) TROUPE_TRY(formats::check_no_other_weights(folder));
-  std::error_code ec;
-  const bool made = layout.is_folder && fs::create_directories(folder, ec);
-  if (ec)
-    return fail(core::kind_of_write_error(ec.value()),
-                fmt::format("cannot make the folder '{}': {}", folder.string(), ec.message()));
+  bool made = false;
+  if (layout.is_folder) {
+    TROUPE_ASSIGN(made, formats::make_weights_folder(layout.folder));
+  }
   progress_teller progress(options.progress, layout.tensor_bytes);
   if (auto ok = write_all(from, layout, layout.is_folder ? formats::string_map() : options.about, progress); !ok) {
-    if (made) fs::remove(folder, ec);  // removes the folder only if it is empty
+    std::error_code ec;
+    if (made) fs::remove(layout.folder, ec);  // removes the folder only if it is empty
     return fail(ok.error());
   }
   weights_export_report report{{}, all.size(), layout.tensor_bytes};
   for (const auto& shard : layout.shards) report.files.push_back(shard.path);
-  if (layout.shards.size() > 1) report.files.push_back(layout.index());
+  if (layout.shards.size() > 1) report.files.push_back(layout.folder / formats::index_file_name);
   return report;
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <system_error>
+#include <utility>
 
 #include "core/system_error.hpp"
 #include "formats/safetensors/weights_index.hpp"
@@ -119,20 +120,46 @@ fs::path other_weights_in(const fs::path& folder) {
   return fs::exists(folder / other_single, ec) ? folder / other_single : fs::path();
 }
 
-/// The files of a folder that is to be written, and the tensors of each file.
-struct file_list {
-  std::vector<std::vector<size_t>> shards;  ///< indices of each file's tensors in the list of tensors
-  std::vector<std::string> names;           ///< [file]: name of the file in the folder
-  weight_map weights;                       ///< file of each tensor, ascending by name of the tensor
-  uint64_t total_bytes = 0;
-};
+/// Returns the name of file `number`, from 1, of `count` files with weights.
+std::string weights_file_name(size_t number, size_t count) {
+  return count == 1 ? std::string(single_file_name) : fmt::format("model-{:05}-of-{:05}.safetensors", number, count);
+}
 
-core::result<file_list> list_files(std::span<const tensor_to_write> tensors, uint64_t max_shard_bytes) {
-  file_list out;
+/// Removes files that an earlier export left in `folder`: first the index, so that readers do not open a part of the
+/// shards, then all others for whose names is_weights_file_name() is true, except those in `kept`.
+core::result<void> remove_older_weights(const fs::path& folder, std::span<const std::string> kept) {
+  std::error_code ec;
+  std::vector<fs::path> older{folder / index_file_name};
+  for (fs::directory_iterator at(folder, ec), end; !ec && at != end; at.increment(ec)) {
+    const auto name = at->path().filename().string();
+    if (is_weights_file_name(name) && std::ranges::find(kept, name) == kept.end()) older.push_back(at->path());
+  }
+  for (const auto& path : older)
+    if (!ec) fs::remove(path, ec);
+  if (!ec) return {};
+  return fail(error_kind::io, fmt::format("cannot replace what is in '{}': {}", folder.string(), ec.message()));
+}
+
+core::result<void> write_files(const fs::path& folder, std::span<const tensor_to_write> tensors,
+                               const folder_files& list) {
+  std::vector<storage::atomic_file> files;
+  for (size_t s = 0; s < list.shards.size(); ++s) {
+    std::vector<const tensor_to_write*> part;
+    for (const size_t i : list.shards[s]) part.push_back(&tensors[i]);
+    TROUPE_ASSIGN(auto file, prepare_safetensors(folder / list.names[s], part, pytorch_metadata));
+    files.push_back(std::move(file));
+  }
+  return commit_weights(folder, std::move(files), list);
+}
+
+}  // namespace
+
+core::result<folder_files> divide_into_files(std::span<const sized_name> tensors, uint64_t max_shard_bytes) {
+  folder_files out;
   std::vector<uint64_t> sizes;
   for (const auto& t : tensors) {
-    sizes.push_back(bytes_of(t.type, t.shape).value_or(0));  // prepare_safetensors() refuses a tensor without a size
-    out.total_bytes += sizes.back();
+    sizes.push_back(t.bytes);
+    out.total_bytes += t.bytes;
   }
   out.shards = plan_shards(sizes, max_shard_bytes);
   const size_t files = out.shards.size();
@@ -151,32 +178,6 @@ core::result<file_list> list_files(std::span<const tensor_to_write> tensors, uin
   return out;
 }
 
-/// Writes all files under working names, then removes what an earlier export left, then renames all.
-core::result<void> write_files(const fs::path& folder, std::span<const tensor_to_write> tensors,
-                               const file_list& list) {
-  std::vector<storage::atomic_file> files;
-  for (size_t s = 0; s < list.shards.size(); ++s) {
-    std::vector<const tensor_to_write*> part;
-    for (const size_t i : list.shards[s]) part.push_back(&tensors[i]);
-    TROUPE_ASSIGN(auto file, prepare_safetensors(folder / list.names[s], part, pytorch_metadata));
-    files.push_back(std::move(file));
-  }
-  if (list.shards.size() > 1) {
-    TROUPE_ASSIGN(auto index, write_weights_index(folder / index_file_name, list.weights, list.total_bytes));
-    files.push_back(std::move(index));
-  }
-  TROUPE_TRY(remove_older_weights(folder, list.names));
-  TROUPE_TRY(storage::sync_folder(folder));
-  for (auto& file : files) TROUPE_TRY(file.commit());
-  return {};
-}
-
-}  // namespace
-
-std::string weights_file_name(size_t number, size_t count) {
-  return count == 1 ? std::string(single_file_name) : fmt::format("model-{:05}-of-{:05}.safetensors", number, count);
-}
-
 bool is_weights_file_name(std::string_view file) {
   constexpr std::string_view shard = "model-#####-of-#####.safetensors";
   return file == single_file_name || file == index_file_name ||
@@ -193,29 +194,37 @@ core::result<void> check_no_other_weights(const fs::path& folder) {
                   other.string()));
 }
 
-core::result<void> remove_older_weights(const fs::path& folder, std::span<const std::string> kept) {
-  std::error_code ec;
-  std::vector<fs::path> older{folder / index_file_name};
-  for (fs::directory_iterator at(folder, ec), end; !ec && at != end; at.increment(ec)) {
-    const auto name = at->path().filename().string();
-    if (is_weights_file_name(name) && std::ranges::find(kept, name) == kept.end()) older.push_back(at->path());
-  }
-  for (const auto& path : older)
-    if (!ec) fs::remove(path, ec);
-  if (!ec) return {};
-  return fail(error_kind::io, fmt::format("cannot replace what is in '{}': {}", folder.string(), ec.message()));
-}
-
-core::result<void> write_weights_folder(const fs::path& folder, std::span<const tensor_to_write> tensors,
-                                        uint64_t max_shard_bytes) {
-  TROUPE_ASSIGN(const auto list, list_files(tensors, max_shard_bytes));
+core::result<bool> make_weights_folder(const fs::path& folder) {
   TROUPE_TRY(check_no_other_weights(folder));
   std::error_code ec;
   const bool made = fs::create_directories(folder, ec);
   if (ec)
     return fail(core::kind_of_write_error(ec.value()),
                 fmt::format("cannot make the folder '{}': {}", folder.string(), ec.message()));
+  return made;
+}
+
+core::result<void> commit_weights(const fs::path& folder, std::vector<storage::atomic_file> files,
+                                  const folder_files& list) {
+  if (list.shards.size() > 1) {
+    TROUPE_ASSIGN(auto index, write_weights_index(folder / index_file_name, list.weights, list.total_bytes));
+    files.push_back(std::move(index));
+  }
+  TROUPE_TRY(remove_older_weights(folder, list.names));
+  TROUPE_TRY(storage::sync_folder(folder));
+  for (auto& file : files) TROUPE_TRY(file.commit());
+  return {};
+}
+
+core::result<void> write_weights_folder(const fs::path& folder, std::span<const tensor_to_write> tensors,
+                                        uint64_t max_shard_bytes) {
+  std::vector<sized_name> sizes;
+  // prepare_safetensors() refuses a tensor without a size.
+  for (const auto& t : tensors) sizes.push_back({t.name, bytes_of(t.type, t.shape).value_or(0)});
+  TROUPE_ASSIGN(const auto list, divide_into_files(sizes, max_shard_bytes));
+  TROUPE_ASSIGN(const bool made, make_weights_folder(folder));
   auto done = write_files(folder, tensors, list);
+  std::error_code ec;
   if (!done && made) fs::remove(folder, ec);  // removes the new folder only if it is empty
   return done;
 }

@@ -3,6 +3,8 @@
 // the names and shapes that a model requires to models/.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <span>
@@ -13,6 +15,7 @@
 #include "formats/safetensors/safetensors.hpp"
 #include "formats/safetensors/weights_index.hpp"
 #include "formats/safetensors/writer.hpp"
+#include "storage/files/atomic_file.hpp"
 
 namespace troupe::formats {
 
@@ -60,19 +63,39 @@ class weights_folder {
 /// the current file would exceed the limit with it.
 std::vector<std::vector<size_t>> plan_shards(std::span<const uint64_t> tensor_bytes, uint64_t max_shard_bytes);
 
-/// Returns the name of file `number`, from 1, of `count` files with weights: model-00001-of-00003.safetensors, or
-/// model.safetensors if it is the only one.
-std::string weights_file_name(size_t number, size_t count);
-/// True if `file` is a name that weights_file_name() returns for some number of files, or the name of the index.
+/// The name and the size of a tensor that is to be written.
+struct sized_name {
+  std::string_view name;
+  uint64_t bytes = 0;
+};
+
+/// The files of a folder of weights that is to be written, and the tensors of each file.
+struct folder_files {
+  std::vector<std::vector<size_t>> shards;  ///< [file]: indices of its tensors in the list of tensors
+  std::vector<std::string> names;           ///< [file]: its name in the folder
+  weight_map weights;                       ///< file of each tensor, ascending by name of the tensor
+  uint64_t total_bytes = 0;
+};
+
+/// Divides tensors over the files of a folder by plan_shards(). Refused: more than max_shards files (limit), and a name
+/// that occurs twice (bad_input).
+core::result<folder_files> divide_into_files(std::span<const sized_name> tensors, uint64_t max_shard_bytes);
+
+/// True if an export of some number of files may write a file of this name: model.safetensors,
+/// model-00001-of-00003.safetensors, the index.
 bool is_weights_file_name(std::string_view file);
 
 /// Returns bad_input if `folder`, which may be missing, holds weights that an export does not replace: an index of
 /// another name, or pytorch_model.bin. Readers of the folder would otherwise find two models.
 core::result<void> check_no_other_weights(const std::filesystem::path& folder);
 
-/// Removes files that an earlier export left in `folder`: first the index, so that readers do not open a part of the
-/// shards, then all others for whose names is_weights_file_name() is true, except those in `kept`.
-core::result<void> remove_older_weights(const std::filesystem::path& folder, std::span<const std::string> kept);
+/// Makes `folder` if it is missing, and returns whether it was. Refuses what check_no_other_weights() refuses.
+core::result<bool> make_weights_folder(const std::filesystem::path& folder);
+
+/// Completes a folder of weights whose `files`, those of `list`, are written and synced under their working names:
+/// writes an index if there are several, removes the files of an earlier export, then renames all.
+core::result<void> commit_weights(const std::filesystem::path& folder, std::vector<storage::atomic_file> files,
+                                  const folder_files& list);
 
 /// Writes `tensors` into `folder` (created if missing) under Hugging Face's file names, with an index if there are
 /// several files. All files are written and synced under working names before the first is renamed, so that a failed

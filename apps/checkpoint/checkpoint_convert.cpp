@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <vector>
 
 #include "apps/base/idle_options.hpp"
 #include "apps/checkpoint/companions.hpp"
@@ -31,8 +32,8 @@ void say_written(const conversion& writing, const checkpoint::weights_export_rep
               r.tensor_bytes);
 }
 
-core::result<uint64_t> needed_bytes(const formats::tensor_source& s, const checkpoint::weights_export_options& o) {
-  TROUPE_ASSIGN(const auto weights, checkpoint::weights_of(s, o));
+uint64_t needed_bytes(const std::vector<checkpoint::exported_weight>& weights,
+                      const checkpoint::weights_export_options& o) {
   uint64_t out = header_reserve_bytes;
   for (const auto& w : weights)
     if (!w.is_tied || !checkpoint::keeps_bytes_once(o)) out += core::numel_of(w.from->shape) * core::size_of(w.type);
@@ -55,10 +56,6 @@ core::result<output_kind> kind_of(const fs::path& out) {
                   "one of this name), got the ending {}",
                   out.string(), out.string(), ending));
 }
-
-}  // namespace
-
-namespace {
 
 /// Adds the head's tensor under its own name if the model ties the head to the embedding, because DeepSpeed's converter
 /// writes both names into state dicts. Does nothing if `out` is a folder or file of safetensors, which contain a tensor
@@ -111,10 +108,10 @@ core::result<void> write_fp32(const weights_arguments& a) {
                                              .exclude_frozen = a.exclude_frozen,
                                              .about = file_mark(),
                                              .progress = writing.progress()};
-  TROUPE_ASSIGN(const auto needed, needed_bytes(s, options));
-  TROUPE_TRY(writing.prepare(s, kind, needed));
+  TROUPE_ASSIGN(const auto weights, checkpoint::weights_of(s, options));
+  TROUPE_TRY(writing.prepare(s, kind, needed_bytes(weights, options)));
   options.out = writing.place().working();
-  TROUPE_ASSIGN(const auto report, checkpoint::export_weights(s, options));
+  TROUPE_ASSIGN(const auto report, checkpoint::export_weights(s, weights, options));
   TROUPE_TRY(writing.commit());
   say_written(writing, report);
   return {};
@@ -134,10 +131,10 @@ core::result<void> write_hugging_face(const weights_arguments& a) {
       .out = a.output.out, .is_folder = true, .max_shard_bytes = *shard_bytes, .type = type};
   options.rename = [&](const std::string& name) { return exported_name(opened, name); };
   options.progress = writing.progress();
-  TROUPE_ASSIGN(const auto needed, needed_bytes(s, options));
-  TROUPE_TRY(writing.prepare(s, output_kind::folder, needed));
+  TROUPE_ASSIGN(const auto weights, checkpoint::weights_of(s, options));
+  TROUPE_TRY(writing.prepare(s, output_kind::folder, needed_bytes(weights, options)));
   options.out = writing.place().working();
-  TROUPE_ASSIGN(const auto report, checkpoint::export_weights(s, options));
+  TROUPE_ASSIGN(const auto report, checkpoint::export_weights(s, weights, options));
   const auto config = hugging_face_config(opened.model, type);
   TROUPE_TRY(storage::write_file_atomically(options.out / "config.json", config));
   TROUPE_ASSIGN(const auto missing, copy_companions(s, config, options.out));

@@ -262,6 +262,11 @@ core::result<weights> weights_of(const formats::tensor_source& from, const weigh
 core::result<weights_export_report> export_weights(const formats::tensor_source& from,
                                                    const weights_export_options& options) {
   TROUPE_ASSIGN(const auto all, weights_of(from, options));
+  return export_weights(from, all, options);
+}
+
+core::result<weights_export_report> export_weights(const formats::tensor_source& from, const weights& all,
+                                                   const weights_export_options& options) {
   TROUPE_ASSIGN(const auto layout, layout_of(all, options));
   bool made = false;
   if (layout.is_folder) {

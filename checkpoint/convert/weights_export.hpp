@@ -38,7 +38,7 @@ struct weights_export_options {  ///< where and in which form weights are writte
   storage::progress_function progress = {};
 };
 
-struct weights_export_report {  ///< what an export has written
+struct weights_export_report {               ///< what an export has written
   std::vector<std::filesystem::path> files;  ///< written files, the index included
   /// number of written tensors, and their total number of bytes, where shared storage counts once
   uint64_t tensors = 0, tensor_bytes = 0;
@@ -67,6 +67,10 @@ core::result<std::vector<exported_weight>> weights_of(const formats::tensor_sour
 /// names are replaced or removed. Refused before a byte is written: a name that occurs twice, too little space (with
 /// needed and free bytes), nothing to write, a folder with weights under other names.
 core::result<weights_export_report> export_weights(const formats::tensor_source& from,
+                                                   const weights_export_options& options);
+/// Writes the weights `all`, which weights_of() has returned for this source and these options.
+core::result<weights_export_report> export_weights(const formats::tensor_source& from,
+                                                   const std::vector<exported_weight>& all,
                                                    const weights_export_options& options);
 
 /// Parses "5GB", "200MB", "750KB", "1TB" (decimal units) or a number of bytes.

@@ -70,6 +70,7 @@ void copy(void* stream, std::byte* to, const std::byte* from, uint64_t bytes) {
   if (source != side::device && target == side::device) counting().bytes_up += bytes;
   if (source == side::device && target != side::device) counting().bytes_down += bytes;
   const bool waits = source == side::pageable || target == side::pageable;
+  if (waits) ++counting().unpinned;
   if (waits) (void)finish(stream);
   const auto move = [to = for_copy(to), from = for_copy(from), bytes] { std::memmove(to, from, bytes); };
   waits ? move() : ask(stream, move);
@@ -292,7 +293,7 @@ void provide() {
 counts counted() {
   const counters& c = counting();
   return {c.kernels, c.torch, c.copies,        c.uploads,  c.downloads,
-          c.items,   c.waits, c.compute_waits, c.bytes_up, c.bytes_down};
+          c.items,   c.waits, c.compute_waits, c.bytes_up, c.bytes_down, c.unpinned};
 }
 
 }  // namespace troupe::far

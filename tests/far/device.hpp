@@ -41,6 +41,7 @@ struct counts {            ///< numbers of operations since `provide`
   uint64_t compute_waits = 0;
   uint64_t bytes_up = 0;  ///< number of bytes copied on streams from the host's memory to the device's
   uint64_t bytes_down = 0;
+  uint64_t unpinned = 0;  ///< number of copies on streams from or to host memory that is not pinned
 };
 counts counted();
 

@@ -359,6 +359,24 @@ BOOST_AUTO_TEST_CASE(numbers_of_a_batch_go_up_in_one_copy_and_nothing_else_cross
   BOOST_TEST(after.items == before.items);
 }
 
+// The far device copies from and to any memory of the host, as CUDA does; a real one would make the host wait.
+BOOST_AUTO_TEST_CASE(copies_of_a_step_are_from_and_to_pinned_memory) {
+  const small_job job;
+  const settings optimizer_up = {zero + "offload_optimizer.device=cpu"};
+  for (const settings& place :
+       {stage(0), stage(2) + optimizer_up, stage(3) + optimizer_up + settings{zero + "offload_param.device=cpu"},
+        stage(3) + states_in_files()})
+    BOOST_TEST_CONTEXT(text_of(place)) {
+      const auto s = job.open(place + two_ranks + three_micro_batches + on_device);
+      step_of(*s);
+      const auto before = far::counted();
+      step_of(*s);
+      const auto after = far::counted();
+      BOOST_TEST(after.copies > before.copies);
+      BOOST_TEST(after.unpinned == before.unpinned);
+    }
+}
+
 BOOST_AUTO_TEST_CASE(a_run_saved_on_one_device_is_resumed_on_the_other) {
   const small_job job;
   const far::late_device late(4);

@@ -17,7 +17,8 @@ core::result<memory> memory::allocate(device_id device, device::tier tier, uint6
   if (!made) {
     auto why = made.error();
     const properties& facts = b.properties_of(device.index);
-    if (facts.total_bytes > 0) why.text += "; " + facts.name + " has " + core::human_bytes(facts.total_bytes);
+    if (facts.total_bytes > 0 && tier == device::tier::device)
+      why.text += "; " + facts.name + " has " + core::human_bytes(facts.total_bytes);
     return core::fail(std::move(why));
   }
   out.owner_ = std::move(made->owner);

@@ -2,6 +2,7 @@
 
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <cstddef>
@@ -123,6 +124,11 @@ core::result<block> on_device(uint32_t index, uint64_t bytes) {
           bytes, known ? fmt::format(", {} are free", free_bytes) : ""));
 }
 
+/// Returns the size of the machine's memory, the limit of what the driver can pin.
+uint64_t host_bytes() {
+  return static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
 core::result<block> on_host(uint32_t index, uint64_t bytes) {
   use_device(index);
   auto made = std::make_shared<piece>();
@@ -133,9 +139,10 @@ core::result<block> on_host(uint32_t index, uint64_t bytes) {
     // Clears CUDA's last error, which this function returns, so that later calls do not report it again.
     cudaGetLastError();
     return core::fail(core::error_kind::limit,
-                      fmt::format("cannot pin {} bytes of host memory for the GPU: {}; `free -h` shows what the host "
-                                  "has left, `troupe plan FILE --fit` lists settings that need less",
-                                  bytes, text_of(status)));
+                      fmt::format("cannot pin {} bytes of host memory for the GPU, of the {} that the host has: {}; "
+                                  "`free -h` shows what is left, `troupe plan FILE --fit` lists settings that need "
+                                  "less",
+                                  bytes, host_bytes(), text_of(status)));
   }
   auto* const data = reinterpret_cast<std::byte*>(core::round_up(reinterpret_cast<uintptr_t>(made->at), page_bytes));
   std::memset(data, 0, bytes);

@@ -1,5 +1,5 @@
-// Tests a GPU whose memory is full: opening a session and running a step each fail with one sentence, and later
-// sessions train.
+// Tests the memory of a GPU: what ranks take of it is counted, and if it is full, opening a session and running a step
+// each fail with one sentence, and later sessions train.
 #include "device/memory.hpp"
 
 #include "tests/gpu/settings.hpp"
@@ -60,6 +60,24 @@ BOOST_AUTO_TEST_CASE(a_step_that_finds_no_memory_ends_in_a_sentence) {
     check_sentence(stepped.error().text);
   }
   step_of(*job.open(set));
+}
+
+BOOST_AUTO_TEST_CASE(memory_of_activations_is_counted_for_each_rank) {
+  const small_job job(wide_gpt2);
+  const uint64_t inputs_of_blocks = uint64_t{2} * 8 * 128 * 512 * sizeof(float);
+  const auto peaks_with = [&](const settings& more) {
+    const auto s = job.open(stage(1) + data_ranks(2) + of_many_tokens + on_gpu + more);
+    step_of(*s);
+    std::vector<uint64_t> out;
+    for (const auto& rank : s->memory()) out.push_back(rank.activations_peak_bytes);
+    return out;
+  };
+  const auto stored = peaks_with({}), computed_again = peaks_with({"activation_checkpointing.enabled=true"});
+  BOOST_TEST_REQUIRE((stored.size() == 2 && computed_again.size() == 2));
+  for (const size_t r : {0U, 1U}) {
+    BOOST_TEST(computed_again[r] > inputs_of_blocks);
+    BOOST_TEST(computed_again[r] < stored[r]);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_plan_beyond_the_limit_of_the_gpu_is_refused_with_both_sizes) {

@@ -3,7 +3,8 @@
 config.json and model.safetensors are what transformers saves; expected.safetensors holds tokens (B, T + 1), logits
 (B, T, V), loss and every gradient under `grad.<parameter>`. packed.safetensors holds the same of rows that pack
 several documents: `starts` (B, T), the column where each input's document begins, makes the attention mask
-block-diagonal and lets positions restart; logits are left out. Run by `make peer`; the result is committed.
+block-diagonal and lets positions restart; logits are left out. Models named `_window` attend to fewer tokens than a row
+has. Run by `make peer`; the result is committed.
 """
 
 import json
@@ -21,7 +22,7 @@ GPT2 = dict(n_layer=2, n_embd=24, n_head=3, n_positions=16, vocab_size=VOCABULAR
             resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=0, eos_token_id=0)
 LLAMA = dict(num_hidden_layers=2, hidden_size=24, intermediate_size=40, num_attention_heads=4,
              max_position_embeddings=16, vocab_size=VOCABULARY, bos_token_id=0, eos_token_id=0)
-
+SMALL = LLAMA | dict(hidden_size=16, intermediate_size=24, num_key_value_heads=2)
 
 
 def rope_llama(**rope):
@@ -47,6 +48,9 @@ MODELS = {
                                                          short_factor=[1.0, 1.1, 1.2, 1.5],
                                                          long_factor=[1.0, 2.0, 3.5, 8.0])),
     "mistral": (MistralForCausalLM, MistralConfig(**LLAMA, num_key_value_heads=2, head_dim=8, sliding_window=14)),
+    "mistral_window": (MistralForCausalLM, MistralConfig(**SMALL, head_dim=4, sliding_window=5)),
+    "qwen2_window": (Qwen2ForCausalLM, Qwen2Config(**SMALL, use_sliding_window=True, sliding_window=3,
+                                                   max_window_layers=1)),
     "qwen2": (Qwen2ForCausalLM, Qwen2Config(**LLAMA, num_key_value_heads=2, tie_word_embeddings=True)),
     "qwen3": (Qwen3ForCausalLM, Qwen3Config(**LLAMA, num_key_value_heads=2, head_dim=8)),
     "qwen3_bias": (Qwen3ForCausalLM, Qwen3Config(**LLAMA, num_key_value_heads=4, head_dim=6, attention_bias=True,
@@ -89,8 +93,13 @@ def make(name, kind, config, folder):
     column = torch.arange(COLUMNS)
     starts = torch.tensor([[max(s for s in row if s <= c) for c in column] for row in PACKED])
     seen = (column[None, :] <= column[:, None]) & (column >= starts[:, :, None])
-    bias = torch.where(seen, 0.0, torch.finfo(torch.float32).min)[:, None]
-    _, packed_loss = run(attention_mask=bias, position_ids=column - starts)
+    window = getattr(config, "sliding_window", None) or COLUMNS
+    in_window = seen & (column[None, :] > column[:, None] - window)
+    bias, of_window = (torch.where(mask, 0.0, torch.finfo(torch.float32).min)[:, None] for mask in (seen, in_window))
+    mask = of_window
+    if hasattr(config, "layer_types"):
+        mask = {"full_attention": bias, "sliding_attention": of_window}
+    _, packed_loss = run(attention_mask=mask, position_ids=column - starts)
     save(folder / "packed.safetensors", model, tokens, packed_loss, starts=starts)
     size = sum(f.stat().st_size for f in folder.iterdir())
     print(f"{name}: loss {loss.item():.6f}, {size} bytes")

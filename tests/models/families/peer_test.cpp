@@ -74,7 +74,9 @@ constexpr const char* names[] = {"gpt2",
                                  "llama_rope_yarn",
                                  "llama_rope_longrope",
                                  "mistral",
+                                 "mistral_window",
                                  "qwen2",
+                                 "qwen2_window",
                                  "qwen3",
                                  "qwen3_bias"};
 

@@ -77,7 +77,7 @@ BOOST_AUTO_TEST_CASE(a_window_is_counted_in_the_layers_that_have_it) {
                   "num_key_value_heads": 2, "intermediate_size": 64, "vocab_size": 32, "use_sliding_window": true,
                   "sliding_window": 16, "max_window_layers": 1})"),
       3, 256, 4);
-  // The tokens of a row see 1, 2 .. 256 keys, or 1, 2 .. 16 and then 16 each; two products per key are 2 x 2 x 64 flops.
+  // The tokens of a row see 1, 2 .. 256 keys, or 1, 2 .. 16 and then 16 each: 2 x 2 x 64 flops for each key.
   const double all = 256.0 * 257 / 2, in_window = 16.0 * 17 / 2 + 240 * 16;
   BOOST_TEST(forward_flops(table.units[1]) - forward_flops(table.units[2]) == 3 * (all - in_window) * 4 * 64,
              boost::test_tools::tolerance(1e-9));

@@ -18,6 +18,7 @@
 #include "models/segment/function_node.hpp"
 #include "models/segment/operations.hpp"
 #include "models/segment/torch_values.hpp"
+#include "models/table/attention_options.hpp"
 
 namespace troupe::models {
 namespace {

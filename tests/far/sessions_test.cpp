@@ -67,6 +67,15 @@ BOOST_AUTO_TEST_CASE(every_type_has_the_bits_of_the_cpu) {
   check(job, stage(2) + fp16 + three_micro_batches);
 }
 
+BOOST_AUTO_TEST_CASE(a_window_of_attention_has_the_bits_of_the_cpu) {
+  const small_job job(
+      "model: {model_type: mistral, num_hidden_layers: 2, hidden_size: 32, num_attention_heads: 4, "
+      "num_key_value_heads: 2, intermediate_size: 64, max_position_embeddings: 24, vocab_size: 96, "
+      "sliding_window: 5}\n");
+  check(job, stage(3) + two_ranks);
+  check(job, stage(1) + again + bf16);
+}
+
 BOOST_AUTO_TEST_CASE(every_optimizer_has_the_bits_of_the_cpu) {
   const small_job job;
   for (const std::string each : {"{type: Adagrad, params: {lr: 1.0e-2}}", "{type: Lion, params: {lr: 1.0e-3}}",

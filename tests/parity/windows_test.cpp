@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "tests/parity/document_lines.hpp"
+#include "tests/parity/many_rows.hpp"
 #include "tests/parity/run_result.hpp"
 
 BOOST_AUTO_TEST_SUITE(windows)
@@ -33,7 +34,8 @@ void check_cuts(const small_job& job, const settings& common, double most) {
   const auto whole = train(job, common, steps, first_gradients::read);
   for (const settings& ranks :
        {settings{"parallel.context=2"}, settings{"parallel.context=4"}, settings{"parallel.sequence=2"},
-        settings{"parallel.tensor=2"}, settings{"parallel.context=2", "parallel.tensor=2"}})
+        settings{"parallel.tensor=2"}, settings{"parallel.tensor=2", "parallel.sharded_norms=true"},
+        settings{"parallel.context=2", "parallel.tensor=2"}})
     BOOST_TEST_CONTEXT(text_of(common + ranks)) {
       const auto cut = train(job, common + ranks, steps, first_gradients::read);
       check_near(cut, whole, most);
@@ -88,6 +90,15 @@ BOOST_AUTO_TEST_CASE(stages_recomputation_and_pipelines_have_the_same_bits) {
           settings{zero + "stage=1", "parallel.pipeline=2", "pipeline.schedule=1f1b"} + recomputed})
       BOOST_TEST_CONTEXT(text_of(common + each)) { check_same(train(job, common + each, steps), reference); }
   }
+}
+
+BOOST_AUTO_TEST_CASE(row_tiles_have_the_same_bits) {
+  const small_job job = job_of_many_rows(
+      "model: {model_type: mistral, num_hidden_layers: 2, hidden_size: 16, num_attention_heads: 2, "
+      "num_key_value_heads: 1, intermediate_size: 24, max_position_embeddings: 16, vocab_size: 96, "
+      "sliding_window: 5}\n");
+  for (const settings& ranks : {settings{}, settings{"parallel.context=2"}})
+    check_same(train(job, many_rows + ranks + tiles_of_one_panel, 1), train(job, many_rows + ranks, 1));
 }
 
 BOOST_AUTO_TEST_CASE(an_evaluation_and_a_sample_are_the_undivided_models) {

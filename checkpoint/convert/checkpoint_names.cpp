@@ -78,6 +78,11 @@ std::optional<uint64_t> number_behind(std::string_view name, std::string_view st
   return name.starts_with(stem) ? core::number_of<uint64_t>(name.substr(stem.size())) : std::nullopt;
 }
 
+std::optional<uint64_t> number_at_end(std::string_view name) {
+  const auto digits = name.find_last_not_of("0123456789");
+  return core::number_of<uint64_t>(digits == name.npos ? name : name.substr(digits + 1));
+}
+
 std::vector<std::string> numbered_in(const fs::path& root, std::string_view stem) {
   auto found = folders_in(root, [&](const fs::path& folder) -> std::optional<numbered_name> {
     auto name = folder.filename().string();
@@ -94,9 +99,7 @@ std::vector<std::string> tags_in(const fs::path& root) {
     if (!formats::holds_deepspeed_files(folder, max_names_of_tag) && !storage::is_folder(folder / "zero"))
       return std::nullopt;
     auto name = folder.filename().string();
-    const auto digits = name.find_last_not_of("0123456789");
-    const auto stem = digits == name.npos ? std::string_view() : std::string_view(name).substr(0, digits + 1);
-    const auto number = number_behind(name, stem);
+    const auto number = number_at_end(name);
     return numbered_name(number, std::move(name));
   });
   std::ranges::sort(found, std::greater());

@@ -37,6 +37,9 @@ core::result<std::string> newest_numbered_in(const std::filesystem::path& file);
 /// Returns the number that follows `stem` in `name`; nothing for any other name.
 std::optional<uint64_t> number_behind(std::string_view name, std::string_view stem);
 
+/// Returns the number at the end of `name`, which may be the whole name; nothing if there is none.
+std::optional<uint64_t> number_at_end(std::string_view name);
+
 /// Returns the names of folders in `root` that are `stem` and a number, the highest number first.
 std::vector<std::string> numbered_in(const std::filesystem::path& root, std::string_view stem);
 

@@ -128,19 +128,17 @@ core::result<folder_contents> contents_of_tag(const fs::path& root, const std::s
   return contents_of_folder(root / tag, depth + 1);
 }
 
-/// Finds the checkpoint `name`, which the file `pointer` names, and after it the older checkpoints in `root`. If the
-/// named checkpoint cannot be found, the first entry of the result has the error as its `problem`.
+/// Finds the checkpoint `name`, which the file `pointer` names and which is therefore the newest, and after it the older
+/// checkpoints in `root`: those with a lower number at the end of their name or without a number, or all others if
+/// `name` has no number. If the named checkpoint cannot be found, the first entry of the result has the error as its
+/// `problem`.
 core::result<folder_contents> contents_of_named(const fs::path& root, const fs::path& pointer, const std::string& name,
                                                 int depth) {
   auto named = contents_of_tag(root, name, fmt::format("'{}' names", pointer.string()), depth);
   folder_contents out = named ? only({root / name, name}) : only({root / name, "", {}, named.error()});
-  const auto number_of = [](const std::string& n) {
-    const auto digits = n.find_last_not_of("0123456789");
-    return digits == n.npos ? std::nullopt : number_behind(n, std::string_view(n).substr(0, digits + 1));
-  };
-  const auto newest = number_of(name);
+  const auto newest = number_at_end(name);
   for (const auto& tag : tags_in(root))
-    if (const auto number = number_of(tag); tag != name && (!newest || !number || *number < *newest))
+    if (const auto number = number_at_end(tag); tag != name && (!newest || !number || *number < *newest))
       out.checkpoints.push_back({root / tag, tag});
   if (named && named->checkpoints.size() == 1) out.checkpoints.front() = named->checkpoints.front();
   if (out.checkpoints.front().name.empty() && named) out.checkpoints.front().name = name;

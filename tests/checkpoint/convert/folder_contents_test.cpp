@@ -258,6 +258,22 @@ BOOST_AUTO_TEST_CASE(folders_of_deepspeed_after_peoples_hands_open_or_list_their
   BOOST_TEST(!has(none.error().text, "--fallback-to-previous"), none.error().text);
 }
 
+BOOST_AUTO_TEST_CASE(checkpoints_with_a_higher_number_than_that_of_latest_are_not_older_whatever_the_names) {
+  for (const std::string stem : {"", "global_step"}) {
+    const scratch_folder at;
+    for (const char* number : {"50", "100", "200"})
+      fs::copy(deepspeed_folder, at / (stem + number), fs::copy_options::recursive);
+    at.write("latest", stem + "100");
+    for (const auto& e : fs::directory_iterator(at / (stem + "100")))
+      if (has(e.path().filename().string(), "zero_pp_rank_0")) fs::remove(e.path());
+    check_failed(open_source(at.path()), error_kind::bad_input,
+                 "--fallback-to-previous takes " + stem + "50 instead");
+    const auto got = open(at.path(), true);
+    check_step(got, 3);
+    BOOST_TEST(got.source->folder == at / (stem + "50"));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_runs_output_folder_stands_for_its_checkpoints_even_where_weights_lie_beside) {
   const scratch_folder at;
   check_ok(save_sample(real_files(), at / "checkpoints", 4, sample_tensors(1), 2));

@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
@@ -500,7 +502,26 @@ core::result<std::optional<model_spec>> parse_model_sizes(const std::string& hug
   return std::move(read.spec);
 }
 
+namespace {
+
+/// True if `path` is a file that begins as a GGUF file does.
+bool is_gguf_file(const std::filesystem::path& path) {
+  constexpr std::string_view begins = "GGUF";
+  std::error_code e;
+  if (!std::filesystem::is_regular_file(path, e)) return false;
+  std::array<char, begins.size()> start{};
+  std::ifstream file(path, std::ios::binary);
+  return file.read(start.data(), start.size()) && std::string_view(start.data(), start.size()) == begins;
+}
+
+}  // namespace
+
 core::result<model_spec> read_spec(const std::filesystem::path& folder, std::span<const std::string> ignored) {
+  if (is_gguf_file(folder))
+    return core::refused(fmt::format(
+        "wanted a folder with a config.json, got the GGUF file '{0}': `troupe init JOB --from {0}` writes a job with the "
+        "keys of its model that begins with its weights; --resume {0} loads them into a job that has these keys",
+        folder.string()));
   const auto path = folder_of(folder) / "config.json";
   const auto text = core::read_file(path, config_bytes_max);
   std::error_code absent;

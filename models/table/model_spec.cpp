@@ -519,8 +519,8 @@ bool is_gguf_file(const std::filesystem::path& path) {
 core::result<model_spec> read_spec(const std::filesystem::path& folder, std::span<const std::string> ignored) {
   if (is_gguf_file(folder))
     return core::refused(fmt::format(
-        "wanted a folder with a config.json, got the GGUF file '{0}': `troupe init JOB --from {0}` writes a job with the "
-        "keys of its model that begins with its weights; --resume {0} loads them into a job that has these keys",
+        "wanted a folder with a config.json, got the GGUF file '{0}': `troupe init JOB --from {0}` writes a job with "
+        "the keys of its model that begins with its weights; --resume {0} loads them into a job that has these keys",
         folder.string()));
   const auto path = folder_of(folder) / "config.json";
   const auto text = core::read_file(path, config_bytes_max);

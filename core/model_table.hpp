@@ -79,6 +79,8 @@ struct parameter_info {
   /// True for a parameter of the teacher, the model that this one learns from: frozen, read from the teacher's own
   /// folder and never saved.
   bool of_teacher = false;
+  /// Row whose initial values are 0 instead of those of initial_value::normal; nullopt: there is none.
+  std::optional<uint64_t> zero_row = std::nullopt;
   [[nodiscard]] bool is_copy() const { return copy_of.has_value(); }
   [[nodiscard]] uint64_t numel() const { return numel_of(shape); }
 };

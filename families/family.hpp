@@ -65,6 +65,9 @@ struct config_keys {
   number_key norm_epsilon = {};
   flag_key tied = {"tie_word_embeddings", false};
   flag_key attention_bias = {}, mlp_bias = {};
+  /// Key of the token whose embedding begins as 0 and gets no gradient from the embedding: nn.Embedding's padding_idx.
+  /// A negative number counts from the end of the vocabulary. Empty: all embeddings are trained alike.
+  std::string_view padding = {};
   number_key embedding_dropout = {}, attention_dropout = {}, residual_dropout = {};
   std::span<const fixed_flag> fixed = {};
   std::span<const unread_key> unread = {};

@@ -20,6 +20,15 @@ constexpr uint64_t window_elements = uint64_t{1} << 20;
 
 using filler = std::function<core::result<void>(uint32_t parameter, uint64_t first, std::span<float> out)>;
 
+/// Sets those of the elements `out`, which begin at element `first` of the parameter, to 0 that are in its zero_row.
+void clear_zero_row(const core::parameter_info& p, uint64_t first, std::span<float> out) {
+  if (!p.zero_row) return;
+  const uint64_t width = p.numel() / static_cast<uint64_t>(p.shape.front());
+  const uint64_t from = std::max(first, *p.zero_row * width);
+  const uint64_t to = std::min<uint64_t>(first + out.size(), (*p.zero_row + 1) * width);
+  if (from < to) std::ranges::fill(out.subspan(from - first, to - from), 0.0F);
+}
+
 filler drawn(const job::blueprint& b) {
   return [&b](uint32_t q, uint64_t first, std::span<float> out) -> core::result<void> {
     const auto& p = b.tensor.whole->parameters[q];
@@ -32,6 +41,7 @@ filler drawn(const job::blueprint& b) {
         break;
       case core::initial_value::normal:
         kernels::fill_normal(out, b.config->seed, q, first, 0.0F, p.init_std);
+        clear_zero_row(p, first, out);
         break;
     }
     return {};

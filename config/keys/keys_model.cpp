@@ -149,9 +149,15 @@ void add_shared_keys(key_rows& t) {
   std::vector<std::string_view> names;
   for (const families::family* f : families::all) names.push_back(f->model_type);
   row("model_type", text, "none").one_of(std::move(names)).means("The family of the model.");
-  for (const char* name : {"bos_token_id", "eos_token_id", "pad_token_id", "architectures", "transformers_version",
-                           "_name_or_path", "use_cache", "task_specific_params", "pretraining_tp"})
+  for (const char* name : {"bos_token_id", "eos_token_id", "architectures", "transformers_version", "_name_or_path",
+                           "use_cache", "task_specific_params", "pretraining_tp"})
     say_unread(row(name, any, "none").means("Kept for other programs."), {});
+  row("pad_token_id", integer, "none")
+      .at_least(-most_size)
+      .at_most(most_size - 1)
+      .means(
+          "Token whose embedding begins as 0 and gets no gradient as an input, as in transformers; below 0: from the "
+          "end. gpt2 ignores it.");
   for (const char* name : {"torch_dtype", "dtype"})
     say_unread(row(name, any, "none").means("Kept for other programs."), "the run's own precision keys decide");
 }

@@ -85,7 +85,7 @@ std::unique_ptr<segment_run> family_model::embedding(segment_scope& scope) const
   const weight tokens = next_weight(scope, core::layer_kind::embedding);
   std::optional<weight> positions;
   if (!spec_.family->is_rotary()) positions = next_weight(scope, core::layer_kind::position_embedding);
-  return run_embedding(scope, tokens, own_vocabulary(), positions, spec_.embedding_dropout);
+  return run_embedding(scope, tokens, own_vocabulary(), spec_.padding_token, positions, spec_.embedding_dropout);
 }
 
 at::Tensor family_model::packed(segment_scope& scope, const std::vector<at::Tensor>& projected) const {

@@ -8,6 +8,7 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "models/layers/dropout.hpp"
@@ -37,16 +38,22 @@ at::Tensor vectors_of(const at::Tensor& table, const at::Tensor& ids, const voca
   return at::embedding(table, places.masked_fill(others, 0)).masked_fill_(others.unsqueeze(-1), 0);
 }
 
-/// Writes the gradient of embedding rows `first` to `first` + `count` - 1: row id gets the sum of those rows of `g` (N,
-/// C) whose input is id; zero for ids that do not occur.
+/// The rows of an embedding whose gradient is written.
+struct gradient_rows {
+  int64_t first = 0, count = 0;
+  std::optional<uint32_t> untrained{};  ///< row that gets the gradient 0 whatever its inputs; none: there is none
+};
+
+/// Writes the gradient of the embedding rows `of`: row id gets the sum of those rows of `g` (N, C) whose input is id;
+/// zero for ids that do not occur.
 void write_row_gradient(const sink_slot& slot, const weight& w, const core::token_order* order,
-                        const ordered_places& there, const at::Tensor& g, int64_t first, int64_t count) {
+                        const ordered_places& there, const at::Tensor& g, const gradient_rows& of) {
   if (!w.trainable) return;
   const at::Tensor rows = g.reshape({-1, g.size(-1)}).contiguous();
   TORCH_CHECK(order != nullptr && order->order.size() == static_cast<size_t>(rows.size(0)), "the gradient of ", w.name,
               " wants the order of ", rows.size(0), " inputs, got ", order == nullptr ? 0 : order->order.size());
-  const auto from = std::ranges::lower_bound(order->ids, first);
-  const auto to = std::ranges::lower_bound(order->ids, first + count);
+  const auto from = std::ranges::lower_bound(order->ids, of.first);
+  const auto to = std::ranges::lower_bound(order->ids, of.first + of.count);
   const auto groups = static_cast<uint64_t>(to - from);
   const int64_t before = from - order->ids.begin();
   const at::Tensor ids = there.ids.narrow(0, before, to - from);
@@ -54,7 +61,12 @@ void write_row_gradient(const sink_slot& slot, const weight& w, const core::toke
   const int64_t* first_group = there.begin.const_data_ptr<int64_t>() + before;
   kernels_for(rows).grouped_sums(bytes_of(rows), core_dtype(rows.scalar_type()), static_cast<uint64_t>(rows.size(1)),
                                  {there.order.const_data_ptr<int64_t>(), first_group, groups}, bytes_in(sums));
-  gradient_writer(slot, w).write_rows(ids.sub(first), sums);
+  if (of.untrained) {
+    const int64_t row = *of.untrained;
+    const auto found = std::lower_bound(from, to, row);
+    if (found != to && *found == row) sums.select(0, found - from).zero_();
+  }
+  gradient_writer(slot, w).write_rows(ids.sub(of.first), sums);
 }
 
 void write_zeros(const sink_slot& slot, const weight& w) {
@@ -74,7 +86,7 @@ void write_position_gradient(const sink_slot& slot, const weight& w, const core:
 class embedding_run final : public segment_run {
  public:
   embedding_run(at::Tensor output, const segment_scope& scope, weight tokens, const vocabulary_rows& own,
-                std::optional<weight> positions, dropout_masks masks)
+                std::optional<uint32_t> padding, std::optional<weight> positions, dropout_masks masks)
       : output_(std::move(output)),
         by_token_(scope.batch().by_token),
         by_column_(scope.batch().by_column),
@@ -86,6 +98,7 @@ class embedding_run final : public segment_run {
         leads_(scope.leads()),
         tokens_(std::move(tokens)),
         own_(own),
+        padding_(padding),
         positions_(std::move(positions)),
         masks_(masks) {}
 
@@ -101,7 +114,7 @@ class embedding_run final : public segment_run {
       g = g.clone(at::MemoryFormat::Contiguous);
       masks_.apply_rows(g);
     }
-    write_ordered(slot, tokens_, by_token_, tokens_there_, g, own_.first, own_.count);
+    write_ordered(slot, tokens_, by_token_, tokens_there_, g, {own_.first, own_.count, padding_});
     if (positions_) add_positions(slot, g);
     return {};
   }
@@ -119,17 +132,17 @@ class embedding_run final : public segment_run {
 
  private:
   void write_ordered(const sink_slot& slot, const weight& w, const core::token_order* order,
-                     const ordered_places& there, const at::Tensor& g, int64_t first, int64_t count) const {
+                     const ordered_places& there, const at::Tensor& g, const gradient_rows& of) const {
     if (columns_.count() == static_cast<int64_t>(all_columns_) || order == nullptr)
-      return write_row_gradient(slot, w, order, there, g, first, count);
+      return write_row_gradient(slot, w, order, there, g, of);
     const auto own = core::order_within(*order, all_columns_, columns_);
-    write_row_gradient(slot, w, &own, views_of(own), g, first, count);
+    write_row_gradient(slot, w, &own, views_of(own), g, of);
   }
   void add_positions(const sink_slot& slot, const at::Tensor& g) const {
     if (!leads_)
       write_zeros(slot, *positions_);
     else if (with_documents_)
-      write_ordered(slot, *positions_, by_column_, columns_there_, g, 0, positions_->tensor.size(0));
+      write_ordered(slot, *positions_, by_column_, columns_there_, g, {0, positions_->tensor.size(0)});
     else
       write_position_gradient(slot, *positions_, columns_, g);
   }
@@ -144,6 +157,7 @@ class embedding_run final : public segment_run {
   bool with_documents_, leads_;
   weight tokens_;
   vocabulary_rows own_;
+  std::optional<uint32_t> padding_;  // token whose row gets no gradient here
   std::optional<weight> positions_;
   dropout_masks masks_;
 };
@@ -151,7 +165,8 @@ class embedding_run final : public segment_run {
 }  // namespace
 
 std::unique_ptr<segment_run> run_embedding(segment_scope& scope, const weight& tokens, const vocabulary_rows& own,
-                                           const std::optional<weight>& positions, float dropout) {
+                                           std::optional<uint32_t> padding, const std::optional<weight>& positions,
+                                           float dropout) {
   const at::NoGradGuard no_grad;
   const dropout_masks masks(scope, dropout_site::embedding, dropout);
   const at::Device where = tokens.tensor.device();
@@ -165,7 +180,7 @@ std::unique_ptr<segment_run> run_embedding(segment_scope& scope, const weight& t
     y.add_(columns_of(positions->bound(), 0, scope.columns()));
   }
   masks.apply_rows(y);
-  return std::make_unique<embedding_run>(std::move(y), scope, tokens, own, positions, masks);
+  return std::make_unique<embedding_run>(std::move(y), scope, tokens, own, padding, positions, masks);
 }
 
 }  // namespace troupe::models

@@ -371,6 +371,22 @@ void read_window(key_reader& keys, const families::config_keys& k, model_spec& s
     if (has[l]) spec.attention[l].window = window;
 }
 
+/// Reads the token that transformers gives to nn.Embedding as padding_idx; a negative number counts from the end of the
+/// vocabulary.
+std::optional<uint32_t> read_padding(key_reader& keys, const families::config_keys& k, const model_spec& spec) {
+  const json* v = k.padding.empty() ? nullptr : keys.find(k.padding);
+  if (v == nullptr || keys.refused(k.vocabulary.name)) return std::nullopt;
+  const int64_t size = spec.vocabulary;
+  const bool fits = v->is_number_unsigned() ? v->get<uint64_t>() < spec.vocabulary
+                                            : v->is_number_integer() && v->get<int64_t>() >= -size;
+  if (!fits) {
+    keys.refuse(k.padding, fmt::format("a token from 0 to {} or, from the end, -{} to -1", size - 1, size), *v);
+    return std::nullopt;
+  }
+  const auto token = v->get<int64_t>();
+  return static_cast<uint32_t>(token < 0 ? token + size : token);
+}
+
 /// Reports an error unless the numbers of heads and key-value heads, their width and the model's width are consistent.
 void check_heads(key_reader& keys, const families::family& f, const model_spec& spec) {
   const auto& k = f.keys;
@@ -406,6 +422,7 @@ void read_keys(const families::family& f, key_reader& keys, model_spec& spec) {
   spec.inner = read_size(keys, k.inner, k.inner.usual > 0 ? k.inner.usual : uint64_t{4} * spec.width, inner_max);
   spec.positions = read_size(keys, k.positions, positions_max);
   spec.vocabulary = read_size(keys, k.vocabulary, vocabulary_max);
+  spec.padding_token = read_padding(keys, k, spec);
   spec.act = read_activation(keys, k.activation, k.usual_activation);
   spec.tied = read_flag(keys, k.tied);
   spec.attention_bias = read_flag(keys, k.attention_bias);

@@ -34,6 +34,8 @@ struct model_spec {  ///< sizes of a transformer model, and its choices such as 
   /// [block]: options of the block's attention; in blocks beyond the end of the list the defaults.
   std::vector<attention_options> attention = {};
   rotary_positions rope;  ///< positions of a family with rotary positions
+  /// Token whose embedding begins as 0 and gets no gradient from the embedding segment; the head's gradient remains.
+  std::optional<uint32_t> padding_token;
   float embedding_dropout = 0, attention_dropout = 0, residual_dropout = 0;
   /// Number of rows (tokens) of logits that the head computes at a time (row_tiles.hpp), set by the job and not by a
   /// key of config.json; 0: all.

@@ -444,6 +444,8 @@ model_table table_of(const model_spec& whole, const extent& e, const tensor_spli
     embeddings.push_back(
         w.embedding(std::string(names.positions), layer_kind::position_embedding, ends.positions, ends.width));
   const uint32_t tokens_weight = *embeddings.front().weight;
+  // A rank's part of the vocabulary has other rows; its initial values are those of the whole table.
+  if (ends.vocabulary == whole.vocabulary) table.parameters[tokens_weight].zero_row = whole.padding_token;
   add_embedding(e, std::move(embeddings), table);
   for (uint32_t block = 0; block < whole.layers; ++block) {
     const model_spec s = local_block(whole, split, block);

@@ -47,6 +47,11 @@ MODELS = {
     "llama_rope_longrope": (LlamaForCausalLM, rope_llama(rope_type="longrope", original_max_position_embeddings=4,
                                                          short_factor=[1.0, 1.1, 1.2, 1.5],
                                                          long_factor=[1.0, 2.0, 3.5, 8.0])),
+    # The token 5 is padding: its embedding gets no gradient, but that of a tied head.
+    "llama_padding": (LlamaForCausalLM, LlamaConfig(**LLAMA | dict(num_hidden_layers=1), num_key_value_heads=2,
+                                                    pad_token_id=5)),
+    "qwen2_padding": (Qwen2ForCausalLM, Qwen2Config(**LLAMA | dict(num_hidden_layers=1), num_key_value_heads=2,
+                                                    tie_word_embeddings=True, pad_token_id=5 - VOCABULARY)),
     "mistral": (MistralForCausalLM, MistralConfig(**LLAMA, num_key_value_heads=2, head_dim=8, sliding_window=14)),
     "mistral_window": (MistralForCausalLM, MistralConfig(**SMALL, head_dim=4, sliding_window=5)),
     "qwen2_window": (Qwen2ForCausalLM, Qwen2Config(**SMALL, use_sliding_window=True, sliding_window=3,
@@ -80,6 +85,8 @@ def make(name, kind, config, folder):
             # biases and norms too, so that no gradient is trivial
             parameter.add_(torch.randn_like(parameter) * 0.1)
     tokens = torch.randint(VOCABULARY, (ROWS, COLUMNS + 1))
+    if config.pad_token_id is not None:
+        tokens[:, 2::4] = config.pad_token_id % VOCABULARY
 
     def run(**more):
         logits = model(tokens[:, :-1], **more).logits

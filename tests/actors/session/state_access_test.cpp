@@ -272,4 +272,20 @@ BOOST_AUTO_TEST_CASE(unavailable_states_are_refused_with_the_reason) {
   BOOST_TEST((sound(s->states().get_full_fp32_param("transformer.wte.weight")) == frozen));
 }
 
+BOOST_AUTO_TEST_CASE(the_embedding_of_the_padding_token_begins_as_zero_however_the_states_are_cut) {
+  const small_job job(tiny_llama);
+  const std::string embedding = "model.embed_tokens.weight";
+  for (const settings& set : {settings{}, settings{"parallel.data=2", "zero_optimization.stage=3"},
+                              settings{"parallel.tensor=2"}}) {
+    const auto values = [&](const settings& more) {
+      const auto s = job.open(set + more);
+      return sound(s->states().get_full_fp32_param(embedding));
+    };
+    const auto plain = values({}), padded = values({"model.pad_token_id=70"});
+    const size_t width = plain.size() / 96;
+    for (size_t i = 0; i < plain.size(); ++i)
+      if (padded[i] != (i / width == 70 ? 0.0F : plain[i])) BOOST_FAIL("element " << i << " is " << padded[i]);
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()

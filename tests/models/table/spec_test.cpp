@@ -141,6 +141,31 @@ BOOST_AUTO_TEST_CASE(a_window_counts_if_its_switch_is_on_and_some_layer_has_it) 
   BOOST_TEST(window("qwen3", on + R"(["full_attention", "sliding_attention"])") == 8U);
 }
 
+BOOST_AUTO_TEST_CASE(the_padding_token_is_that_of_families_whose_embedding_has_one_in_transformers) {
+  const auto padding = [](const std::string& keys) {
+    return parsed(R"({"vocab_size": 48, )" + keys + "}").padding_token;
+  };
+  for (const char* type : {"llama", "mistral", "qwen2", "qwen3"}) {
+    const std::string family = std::string(R"("model_type": ")") + type + '"';
+    BOOST_TEST(!padding(family).has_value());
+    BOOST_TEST(!padding(family + R"(, "pad_token_id": null)").has_value());
+    BOOST_TEST(padding(family + R"(, "pad_token_id": 47)").value() == 47U);
+    BOOST_TEST(padding(family + R"(, "pad_token_id": -1)").value() == 47U);
+    BOOST_TEST(padding(family + R"(, "pad_token_id": -48)").value() == 0U);
+    for (const char* wrong : {"48", "-49", "true", "\"0\"", "1.0", "[1]", "18446744073709551615"}) {
+      const auto read =
+          parse_model_spec(R"({"vocab_size": 48, )" + family + R"(, "pad_token_id": )" + std::string(wrong) + "}");
+      troupe::tests::check_failed(read,
+                                  "model key 'pad_token_id': wanted a token from 0 to 47 or, from the end, -48 to -1");
+    }
+  }
+  BOOST_TEST(!padding(R"("model_type": "gpt2", "pad_token_id": 48)").has_value());
+  const auto s = parsed(R"({"model_type": "llama", "vocab_size": 48, "pad_token_id": 5})");
+  const auto table = make_model_table(s, 2, 16, 4);
+  BOOST_TEST(find(table, "model.embed_tokens.weight").zero_row.value() == 5U);
+  BOOST_TEST(!find(table, "lm_head.weight").zero_row.has_value());
+}
+
 BOOST_AUTO_TEST_CASE(each_layer_has_the_window_that_transformers_gives_it) {
   const auto windows = [](const std::string& type, const std::string& keys) {
     const std::string model = R"(, "num_hidden_layers": 3, "sliding_window": 8)";

@@ -68,6 +68,10 @@ struct config_keys {
   /// Key of the token whose embedding begins as 0 and gets no gradient from the embedding: nn.Embedding's padding_idx.
   /// A negative number counts from the end of the vocabulary. Empty: all embeddings are trained alike.
   std::string_view padding = {};
+  /// Keys of factors: of the embedding's vectors, of what attention and MLP add to the residual path, and of the
+  /// attention scores (`usual` 0: 1 / sqrt(head width)); key of the number by which the head's products are divided.
+  number_key embedding_scale = {.usual = 1}, residual_scale = {.usual = 1}, attention_scale = {};
+  number_key logit_divisor = {.usual = 1};
   number_key embedding_dropout = {}, attention_dropout = {}, residual_dropout = {};
   std::span<const fixed_flag> fixed = {};
   std::span<const unread_key> unread = {};
@@ -75,18 +79,22 @@ struct config_keys {
 
 /// The names of a model's layers, as in transformers' state dicts.
 struct layer_names {
-  std::string_view prefix = {};     ///< prefix of all parameter names except those of the head
-  std::string_view embedding = {};  ///< name of the token embedding
-  std::string_view positions = {};  ///< name of the learned positions; empty: rotary positions
-  std::string_view blocks = {};     ///< beginning of a block's names, before the block's number and a dot
-  std::string_view attention_norm = {}, attention = {};
+  std::string_view prefix = {};          ///< prefix of all parameter names except those of the head
+  std::string_view embedding = {};       ///< name of the token embedding
+  std::string_view positions = {};       ///< name of the learned positions; empty: rotary positions
+  std::string_view blocks = {};          ///< beginning of a block's names, before the block's number and a dot
+  std::string_view attention_norm = {};  ///< name of the norm before attention; empty: there is none
+  std::string_view attention = {};
   std::string_view packed = {};  ///< name of one linear layer of queries, keys and values; empty: three layers
   std::string_view query = {}, key = {}, value = {};
-  /// Names of the norms of each head of queries and of keys, before they are rotated; empty: there are none.
+  /// Names of the norms of queries and of keys, before they are rotated; empty: there are none.
   std::string_view query_norm = {}, key_norm = {};
   std::string_view attention_output = {};
-  std::string_view mlp_norm = {};
-  std::string_view gate = {};  ///< name of the MLP's gate; empty: the MLP has no gate
+  /// Name of the norm of what attention adds to the residual path, behind its last linear layer; empty: there is none.
+  std::string_view attention_end_norm = {};
+  std::string_view mlp_norm = {};      ///< name of the norm before the MLP; empty: there is none
+  std::string_view mlp_end_norm = {};  ///< name of the norm of what the MLP adds to the residual path; empty: none
+  std::string_view gate = {};          ///< name of the MLP's gate; empty: the MLP has no gate
   std::string_view up = {}, activation = {}, down = {};
   std::string_view final_norm = {};
 };
@@ -94,6 +102,18 @@ struct layer_names {
 enum class norm_kind : uint8_t {  ///< kind of the norms before attention, MLP and head
   layer,                          ///< layer norm: mean and variance, with a bias
   rms                             ///< RMS norm: root mean square, without a bias
+};
+
+/// The elements over which one norm of queries or of keys is formed.
+enum class query_norm_span : uint8_t {
+  head,       ///< a head's elements; all heads have the same weights
+  projection  ///< all heads of a token together
+};
+
+/// Where the norms of a block are among its parameters in Hugging Face's files.
+enum class norm_order : uint8_t {
+  beside,  ///< each before the layers that read it
+  last     ///< behind all other parameters of the block
 };
 
 /// How the element order of a matrix in a GGUF file differs from that of a model's parameter.
@@ -121,7 +141,8 @@ struct gguf_row {                    ///< names of one family in GGUF files
   std::string_view activation;
 };
 
-/// One family of models: an embedding, blocks of attention and MLP with a norm before each, a final norm, a head.
+/// One family of models: an embedding, blocks of attention and MLP with norms before or behind them, a final norm, a
+/// head.
 struct family {
   std::string_view model_type;    ///< value of config.json's key model_type, and the family's name everywhere
   std::string_view architecture;  ///< transformers' class of the model, for config.json's key `architectures`
@@ -130,14 +151,19 @@ struct family {
   norm_kind norm;
   core::weight_layout layout;                 ///< layout of the linear layers' weights
   bool attention_output_is_unbiased = false;  ///< true: attention's last layer has no bias, even if the others have one
-  bool norms_come_last = false;  ///< true: a block's norms follow its other parameters in Hugging Face's files
+  norm_order order_of_norms = norm_order::beside;
+  query_norm_span query_norms = query_norm_span::head;
   /// True: output layers of blocks are initialised with smaller values, as in section 2.3 of the paper on GPT-2.
   bool residual_starts_smaller = false;
   gguf_row gguf;
 
   [[nodiscard]] constexpr bool is_rotary() const { return names.positions.empty(); }
   [[nodiscard]] constexpr bool is_packed() const { return !names.packed.empty(); }
-  [[nodiscard]] constexpr bool has_head_norms() const { return !names.query_norm.empty(); }
+  [[nodiscard]] constexpr bool has_query_norms() const { return !names.query_norm.empty(); }
+  /// True if what attention, or the MLP, adds to the residual path is normed first.
+  [[nodiscard]] constexpr bool has_end_norms() const { return !names.attention_end_norm.empty(); }
+  /// True if a norm precedes the linear layers of attention and of the MLP.
+  [[nodiscard]] constexpr bool has_first_norms() const { return !names.attention_norm.empty(); }
   [[nodiscard]] constexpr bool is_gated() const { return !names.gate.empty(); }
   /// Returns the number of linear layers that compute queries, keys and values: 1 packed layer or 3.
   [[nodiscard]] constexpr uint64_t attention_inputs() const { return is_packed() ? 1 : 3; }
@@ -146,14 +172,20 @@ struct family {
 };
 
 /// True if models/families/ can compute models of the family: a family with rotary positions must have separate
-/// projections of queries, keys and values, one with learned positions a packed one; every layer must have a name.
+/// projections of queries, keys and values, one with learned positions a packed one; attention and MLP must have norms
+/// before them, behind them or both, all of them RMS norms if there are any behind; every layer must have a name.
 constexpr bool is_computed(const family& f) {
   const auto& n = f.names;
   if (f.is_rotary() == f.is_packed()) return false;
-  if (n.query_norm.empty() != n.key_norm.empty() || (f.has_head_norms() && f.norm != norm_kind::rms)) return false;
+  if (n.query_norm.empty() != n.key_norm.empty() || (f.has_query_norms() && f.norm != norm_kind::rms)) return false;
+  if (n.attention_norm.empty() != n.mlp_norm.empty() || n.attention_end_norm.empty() != n.mlp_end_norm.empty())
+    return false;
+  if (!f.has_first_norms() && !f.has_end_norms()) return false;
+  if (f.has_end_norms() && (f.norm != norm_kind::rms || f.order_of_norms != norm_order::last)) return false;
+  if (!f.keys.residual_scale.name.empty() && !f.keys.residual_dropout.name.empty()) return false;
   if (!f.is_packed() && (n.query.empty() || n.key.empty() || n.value.empty())) return false;
-  for (const std::string_view name : {n.embedding, n.blocks, n.attention_norm, n.attention, n.attention_output,
-                                      n.mlp_norm, n.up, n.activation, n.down, n.final_norm})
+  for (const std::string_view name :
+       {n.embedding, n.blocks, n.attention, n.attention_output, n.up, n.activation, n.down, n.final_norm})
     if (name.empty()) return false;
   return !f.model_type.empty() && !f.keys.norm_epsilon.name.empty() && !f.keys.activation.empty();
 }

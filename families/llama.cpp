@@ -27,7 +27,7 @@ constexpr family llama{
     .names = llama_layer_names,
     .norm = norm_kind::rms,
     .layout = core::weight_layout::out_in,
-    .norms_come_last = true,
+    .order_of_norms = norm_order::last,
     .gguf = llama_gguf_row,
 };
 static_assert(is_computed(llama));

@@ -51,7 +51,7 @@ constexpr family qwen2{
     .norm = norm_kind::rms,
     .layout = core::weight_layout::out_in,
     .attention_output_is_unbiased = true,
-    .norms_come_last = true,
+    .order_of_norms = norm_order::last,
     .gguf = {"qwen2", qwen2_in_gguf, "silu"},
 };
 static_assert(is_computed(qwen2));

@@ -57,7 +57,7 @@ constexpr family qwen3{
     .names = qwen3_layer_names(),
     .norm = norm_kind::rms,
     .layout = core::weight_layout::out_in,
-    .norms_come_last = true,
+    .order_of_norms = norm_order::last,
     .gguf = {"qwen3", qwen3_in_gguf, "silu"},
 };
 static_assert(is_computed(qwen3));

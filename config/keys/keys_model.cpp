@@ -61,6 +61,9 @@ std::vector<family_key> keys_of(const families::family& f) {
   const auto flag = [&](const families::flag_key& key, std::string_view meaning) {
     add({key.name, boolean, yaml_of(key.usual), meaning});
   };
+  const auto factor = [&](const families::number_key& key, std::string_view meaning) {
+    add({key.name, number, fmt::format("{}", key.usual), meaning, [](key_info& r) { r.at_least(1e-6).below(1e6); }});
+  };
   size(k.vocabulary, "Tokens there are.");
   add({"initializer_range", number, "0.02", "Standard deviation of the first weights.",
        [](key_info& r) { r.at_least(0).below(1000); }});
@@ -84,6 +87,10 @@ std::vector<family_key> keys_of(const families::family& f) {
   add({k.activation, text, std::string(k.usual_activation), "The MLP's non-linearity."});
   flag(k.attention_bias, "Biases in the attention's matrices.");
   flag(k.mlp_bias, "Biases in the MLP's matrices.");
+  factor(k.embedding_scale, "Factor of the embedding's vectors.");
+  factor(k.residual_scale, "Factor of what attention and MLP add.");
+  factor(k.attention_scale, "Factor of the attention scores.");
+  factor(k.logit_divisor, "Number by which the head's products are divided.");
   number_below(k.residual_dropout, "Dropout on what attention and MLP add.");
   number_below(k.embedding_dropout, "Dropout on the embeddings.");
   number_below(k.attention_dropout, "Dropout on the attention weights.");

@@ -92,6 +92,10 @@ class model_comparison {
     for (uint32_t b = 0; b < std::min(theirs_.layers, ours_.layers); ++b)
       number(keys.window.name, static_cast<double>(theirs_.attention_in(b).window),
              static_cast<double>(ours_.attention_in(b).window));
+    number(keys.attention_scale.name, theirs_.attention_in(0).scale, ours_.attention_in(0).scale);
+    number(keys.embedding_scale.name, theirs_.embedding_scale, ours_.embedding_scale);
+    number(keys.residual_scale.name, theirs_.residual_scale, ours_.residual_scale);
+    number(keys.logit_divisor.name, theirs_.logits.divisor, ours_.logits.divisor);
     if (ours_.family->is_rotary()) {
       number("rope_theta", theirs_.rope.theta, ours_.rope.theta);
       text("rope_scaling", text_of(theirs_.rope), text_of(ours_.rope));

@@ -85,21 +85,23 @@ std::unique_ptr<segment_run> family_model::embedding(segment_scope& scope) const
   const weight tokens = next_weight(scope, core::layer_kind::embedding);
   std::optional<weight> positions;
   if (!spec_.family->is_rotary()) positions = next_weight(scope, core::layer_kind::position_embedding);
-  return run_embedding(scope, tokens, own_vocabulary(), spec_.padding_token, positions, spec_.embedding_dropout);
+  return run_embedding(scope, tokens, own_vocabulary(), spec_.padding_token, positions, spec_.embedding_scale,
+                       spec_.embedding_dropout);
 }
 
 at::Tensor family_model::packed(segment_scope& scope, const std::vector<at::Tensor>& projected) const {
   if (spec_.family->is_packed()) return projected.front();
   at::Tensor queries = projected[0], keys = projected[1];
-  if (spec_.family->has_head_norms()) {
-    queries = normed_heads(scope, queries);
-    keys = normed_heads(scope, keys);
+  if (spec_.family->has_query_norms()) {
+    queries = normed_queries(scope, queries);
+    keys = normed_queries(scope, keys);
   }
   return rotate_and_pack(scope, queries, keys, projected[2], own_heads(scope.unit()),
                          angles_->of(scope.batch().columns));
 }
 
-at::Tensor family_model::normed_heads(segment_scope& scope, const at::Tensor& heads) const {
+at::Tensor family_model::normed_queries(segment_scope& scope, const at::Tensor& heads) const {
+  if (spec_.family->query_norms == families::query_norm_span::projection) return normed(scope, heads, 0).y.front();
   const at::Tensor each = heads.view({heads.size(0), heads.size(1), -1, static_cast<int64_t>(spec_.head_width)});
   return normed(scope, each, 0).y.front().view_as(heads);
 }
@@ -110,7 +112,9 @@ at::Tensor family_model::mlp_output(segment_scope& scope, const std::vector<at::
 }
 
 at::Tensor family_model::add(segment_scope& scope, const at::Tensor& past, at::Tensor&& y, dropout_site site) const {
-  if (spec_.family->keys.residual_dropout.name.empty()) return add_past(scope, past, std::move(y));
+  if (spec_.family->has_end_norms()) y = normed(scope, y, 0).y.front();
+  if (spec_.family->keys.residual_dropout.name.empty())
+    return add_past(scope, past, std::move(y), spec_.residual_scale);
   return add_dropped(scope, past, std::move(y), site, spec_.residual_dropout);
 }
 
@@ -129,8 +133,14 @@ values family_model::block(segment_scope& scope, uint32_t segment, const values&
   return attention_of_own_heads(scope, input);
 }
 
+normed_outputs family_model::attention_inputs(segment_scope& scope, const at::Tensor& x) const {
+  const size_t count = spec_.family->attention_inputs();
+  if (spec_.family->has_first_norms()) return normed(scope, x, count);
+  return {projected(scope, x, next_linears(scope, count, panel_sums::none)), x};
+}
+
 at::Tensor family_model::attention(segment_scope& scope, const at::Tensor& x) const {
-  const auto [inner, past] = normed(scope, x, spec_.family->attention_inputs());
+  const auto [inner, past] = attention_inputs(scope, x);
   const attention_shape heads = own_heads(scope.unit());
   at::Tensor qkv = packed(scope, inner);
   if (scope.batch().map != nullptr) *scope.batch().map = attention_map(qkv, heads);
@@ -155,17 +165,27 @@ normed_outputs family_model::mlp_in_tiles(segment_scope& scope, const at::Tensor
   return tiled_mlp(scope, x, {std::move(norm), std::move(inputs), spec_.act, mlp_end(scope)}, spec_.mlp_tile_rows);
 }
 
+normed_outputs family_model::mlp_sum(segment_scope& scope, const at::Tensor& x) const {
+  const bool is_normed = spec_.family->has_first_norms();
+  if (spec_.mlp_tile_rows > 0)
+    return mlp_in_tiles(scope, x,
+                        is_normed ? std::optional(next_norm(scope, spec_.norm_epsilon)) : std::optional<row_norm>());
+  const size_t count = spec_.family->mlp_inputs();
+  const auto [inner, past] =
+      is_normed ? normed(scope, x, count, panel_sums::rounded)
+                : normed_outputs{projected(scope, x, next_linears(scope, count, panel_sums::rounded)), x};
+  return {{mlp_output(scope, inner)}, past};
+}
+
 at::Tensor family_model::mlp(segment_scope& scope, const at::Tensor& x) const {
-  if (spec_.mlp_tile_rows > 0) {
-    auto [y, past] = mlp_in_tiles(scope, x, next_norm(scope, spec_.norm_epsilon));
-    return add(scope, past, std::move(y.front()), dropout_site::mlp_output);
-  }
-  const auto [inner, past] = normed(scope, x, spec_.family->mlp_inputs(), panel_sums::rounded);
-  return add(scope, past, mlp_output(scope, inner), dropout_site::mlp_output);
+  auto [y, past] = mlp_sum(scope, x);
+  return add(scope, past, std::move(y.front()), dropout_site::mlp_output);
 }
 
 values family_model::attention_in(segment_scope& scope, const at::Tensor& x) const {
-  const auto [inner, past] = normed(scope, x, spec_.family->attention_inputs());
+  auto [inner, past] = attention_inputs(scope, x);
+  // A view, because a segment must not return its input tensor itself.
+  if (!spec_.family->has_first_norms()) past = past.view_as(past);
   const at::Tensor qkv = packed(scope, inner);
   const sequence_parts exchanged = parts(scope);
   if (place_.sequence.way == sequence_way::heads) return values({past, give_heads(scope, qkv, exchanged)});
@@ -248,7 +268,12 @@ at::Tensor family_model::logits(segment_scope& scope, const at::Tensor& x) const
   projection layer = next_linear(scope);
   // Sums rows in panels, so that the bits of the result equal those of a head that is computed in row tiles.
   if (own_vocabulary().are_all()) layer.panels = panel_sums::wide;
-  return normed_linear(scope, as_rows(x), std::move(norm), {std::move(layer)}).y.front();
+  const at::Tensor products = normed_linear(scope, as_rows(x), std::move(norm), {std::move(layer)}).y.front();
+  return formed_logits(scope, products, spec_.logits);
+}
+
+at::Tensor family_model::logits_of_normed(segment_scope& scope, const at::Tensor& y) const {
+  return formed_logits(scope, linear(scope, as_rows(y), next_linear(scope)), spec_.logits);
 }
 
 // Returns whether the head is computed in row tiles: not for a batch that requests the logits, for which memory for all
@@ -268,7 +293,7 @@ std::optional<taught_head> family_model::taught(segment_scope& scope) const {
   TORCH_CHECK(hidden != nullptr && hidden->defined(), "a model learns from a teacher that has computed nothing");
   row_norm norm = next_norm(scope, teacher_->spec_.norm_epsilon);
   projection layer = next_linear(scope);
-  return taught_head{*hidden, std::move(norm), std::move(layer), terms_};
+  return taught_head{*hidden, std::move(norm), std::move(layer), teacher_->spec_.logits, terms_};
 }
 
 values family_model::head(segment_scope& scope, uint32_t segment, const values& input) const {
@@ -277,7 +302,7 @@ values family_model::head(segment_scope& scope, uint32_t segment, const values& 
     if (tiles_head(scope.batch())) {
       row_norm norm = next_norm(scope, spec_.norm_epsilon);
       projection layer = next_linear(scope);
-      return tiled_cross_entropy(scope, input, std::move(norm), std::move(layer), spec_.head_tile_rows,
+      return tiled_cross_entropy(scope, input, std::move(norm), std::move(layer), spec_.logits, spec_.head_tile_rows,
                                  share_of_mean(scope), taught(scope));
     }
     return losses(scope, logits(scope, input), input.first());
@@ -285,7 +310,7 @@ values family_model::head(segment_scope& scope, uint32_t segment, const values& 
   if (segment == 2) return loss(scope, input[0], input);
   if (segment == 0) return normed_columns(scope, input).last();
   const at::Tensor x = take_columns(scope, input, norm_parts(scope));
-  return losses(scope, linear(scope, as_rows(x), next_linear(scope)), x);
+  return losses(scope, logits_of_normed(scope, x), x);
 }
 
 values family_model::losses(segment_scope& scope, const at::Tensor& of_tokens, const at::Tensor& hidden) const {
@@ -321,7 +346,7 @@ std::vector<float> family_model::next_token_logits(const micro_batch& batch, con
   if (scope.columns().end() != static_cast<int64_t>(batch.columns) || scope.columns().runs.back().count == 0) return {};
   const at::Tensor all = norms_are_cut() ? take_columns(scope, hidden, norm_parts(scope)) : hidden;
   const at::Tensor last = all.select(0, 0).narrow(0, all.size(1) - 1, 1);
-  const at::Tensor of_last = norms_are_cut() ? linear(scope, last, next_linear(scope)) : logits(scope, last);
+  const at::Tensor of_last = norms_are_cut() ? logits_of_normed(scope, last) : logits(scope, last);
   const at::Tensor wide = of_last.narrow(1, 0, own_vocabulary().count).to(at::kCPU, at::kFloat).contiguous();
   return {wide.const_data_ptr<float>(), wide.const_data_ptr<float>() + wide.numel()};
 }

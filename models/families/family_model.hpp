@@ -45,14 +45,16 @@ class family_model final : public language_model {
   /// the outputs `projected` of the linear layers before attention; rotates queries and keys if the family has rotary
   /// positions.
   at::Tensor packed(segment_scope& scope, const std::vector<at::Tensor>& projected) const;
-  /// Applies the segment's next norm to each head of `heads`, (B, T, any number of heads * head_width).
-  at::Tensor normed_heads(segment_scope& scope, const at::Tensor& heads) const;
+  /// Applies the segment's next norm to `heads`, (B, T, any number of heads * head_width): to each head, or to all
+  /// heads of a token together.
+  at::Tensor normed_queries(segment_scope& scope, const at::Tensor& heads) const;
   /// Returns what the MLP adds to the residual path, before dropout, from the outputs `projected` of its first layers.
   at::Tensor mlp_output(segment_scope& scope, const std::vector<at::Tensor>& projected) const;
   /// Returns the MLP's last linear layer. Its rows are multiplied in panels of a fixed number of rows
   /// (models/table/row_tiles.hpp), as those of the MLP's first layers are.
   static projection mlp_end(segment_scope& scope);
-  /// Returns `past`, the residual path, plus `y`; first applies dropout to `y` if the family has it at this site.
+  /// Returns `past`, the residual path, plus `y`; first applies to `y` the segment's next norm, the model's factor and
+  /// dropout, each if the family has it at this site.
   at::Tensor add(segment_scope& scope, const at::Tensor& past, at::Tensor&& y, dropout_site site) const;
 
   /// Returns the number of attention heads that this rank computes in `unit`, and the index of its first head in the
@@ -70,10 +72,14 @@ class family_model final : public language_model {
 
   values block(segment_scope& scope, uint32_t segment, const values& input) const;
   at::Tensor attention(segment_scope& scope, const at::Tensor& x) const;
+  /// Computes the linear layers before attention for `x`, after the norm before them if the family has it.
+  [[nodiscard]] normed_outputs attention_inputs(segment_scope& scope, const at::Tensor& x) const;
   /// Returns what attention adds to the residual path, before dropout: the output layer applied to `mixed`, the
   /// weighted values of all heads.
   at::Tensor attention_output(segment_scope& scope, const at::Tensor& mixed) const;
   at::Tensor mlp(segment_scope& scope, const at::Tensor& x) const;
+  /// Returns what the MLP adds to the residual path, before the norm behind it and dropout, and the residual path.
+  [[nodiscard]] normed_outputs mlp_sum(segment_scope& scope, const at::Tensor& x) const;
   /// Computes the MLP a tile of rows at a time, before its result is added to the residual path; applies `norm` first,
   /// if it is given.
   normed_outputs mlp_in_tiles(segment_scope& scope, const at::Tensor& x, std::optional<row_norm> norm) const;
@@ -111,6 +117,8 @@ class family_model final : public language_model {
   /// Returns the logits of the hidden states `x`, for this rank's rows of the vocabulary; if the vocabulary is split
   /// unevenly, zeros follow them.
   [[nodiscard]] at::Tensor logits(segment_scope& scope, const at::Tensor& x) const;
+  /// Returns the logits of `y`, the output of the head's norm in the columns of all ranks.
+  [[nodiscard]] at::Tensor logits_of_normed(segment_scope& scope, const at::Tensor& y) const;
   /// Returns the loss computed from the logits `of_tokens` of the hidden state `hidden`, or, if the vocabulary is split
   /// over ranks, the logits and the statistics of each row that other ranks need.
   [[nodiscard]] values losses(segment_scope& scope, const at::Tensor& of_tokens, const at::Tensor& hidden) const;

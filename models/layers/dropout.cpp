@@ -13,6 +13,7 @@ namespace {
 struct add_dropped_node final : function_node {
   dropout_masks masks;
   bool adds = true;  // true: the residual path x was added, and is the node's first input
+  double scale = 1;  // factor of y
 
   gradient_list apply(gradient_list&& gradients) override {
     at::Tensor dropped = gradients[0];
@@ -20,19 +21,21 @@ struct add_dropped_node final : function_node {
       dropped = dropped.clone(at::MemoryFormat::Contiguous);
       masks.apply_rows(dropped);
     }
+    if (scale != 1) dropped = dropped.mul(scale);
     if (!adds) return {std::move(dropped)};
     return {gradients[0], std::move(dropped)};
   }
   [[nodiscard]] std::string name() const override { return "add_dropped"; }
 };
 
-/// Returns `sum`, which is x + dropout(y), after making it the output of an autograd node with inputs x and y.
+/// Returns `sum`, which is x + scale * dropout(y), after making it the output of an autograd node with inputs x and y.
 at::Tensor with_history(const segment_scope& scope, const at::Tensor& x, const at::Tensor& y, at::Tensor sum,
-                        const dropout_masks& masks) {
+                        const dropout_masks& masks, double scale = 1) {
   if (!wants_node(x, y)) return sum;
   auto node = std::make_shared<add_dropped_node>();
   node->masks = masks;
   node->adds = scope.leads();
+  node->scale = scale;
   if (scope.leads())
     attach({&sum}, std::move(node), scope, {x, y});
   else
@@ -97,24 +100,26 @@ void dropout_masks::apply_rows(const at::Tensor& rows, int64_t first) const {
 
 namespace {
 
-/// Computes x + dropout(y) in y's memory, where the segment's output is computed in pieces of rows: stores a function
-/// for later pieces, because y does not have all of its rows yet.
-at::Tensor add_by_rows(const segment_scope& scope, const at::Tensor& x, at::Tensor&& y, const dropout_masks& masks) {
-  if (!scope.leads() && !masks.active()) return std::move(y);
+/// Computes x + scale * dropout(y) in y's memory, where the segment's output is computed in pieces of rows: stores a
+/// function for later pieces, because y does not have all of its rows yet.
+at::Tensor add_by_rows(const segment_scope& scope, const at::Tensor& x, at::Tensor&& y, const dropout_masks& masks,
+                       double scale) {
+  if (!scope.leads() && !masks.active() && scale == 1) return std::move(y);
   at::Tensor sum;
   {
     const below_autograd plain;
     sum = y.detach();
     const at::Tensor rows = as_rows(sum), past = scope.leads() ? as_rows(x.detach()) : at::Tensor();
     TORCH_CHECK(rows.is_alias_of(sum), "rows of an output that do not lie side by side");
-    scope.by_rows(rows.size(0), [rows, past, masks](int64_t first, int64_t count) {
+    scope.by_rows(rows.size(0), [rows, past, masks, scale](int64_t first, int64_t count) {
       const below_autograd without_history;
       at::Tensor part = rows.narrow(0, first, count);
       masks.apply_rows(part, first);
+      if (scale != 1) part.mul_(scale);
       if (past.defined()) part.add_(past.narrow(0, first, count));
     });
   }
-  return with_history(scope, x, y, std::move(sum), masks);
+  return with_history(scope, x, y, std::move(sum), masks, scale);
 }
 
 }  // namespace
@@ -122,7 +127,7 @@ at::Tensor add_by_rows(const segment_scope& scope, const at::Tensor& x, at::Tens
 at::Tensor add_dropped(const segment_scope& scope, const at::Tensor& x, at::Tensor&& y, dropout_site site,
                        float probability) {
   const dropout_masks masks(scope, site, probability);
-  if (scope.gives_pieces()) return add_by_rows(scope, x, std::move(y), masks);
+  if (scope.gives_pieces()) return add_by_rows(scope, x, std::move(y), masks, 1);
   if (!masks.active()) return add_past(scope, x, std::move(y));
   at::Tensor sum;
   {
@@ -139,10 +144,15 @@ at::Tensor add_dropped(const segment_scope& scope, const at::Tensor& x, at::Tens
   return with_history(scope, x, y, std::move(sum), masks);
 }
 
-at::Tensor add_past(const segment_scope& scope, const at::Tensor& x, at::Tensor&& y) {
-  if (scope.gives_pieces()) return add_by_rows(scope, x, std::move(y), {});
+at::Tensor add_past(const segment_scope& scope, const at::Tensor& x, at::Tensor&& y, double scale) {
+  if (scope.gives_pieces()) return add_by_rows(scope, x, std::move(y), {}, scale);
+  const bool stays = !scope.batch().wants_output || is_input(y);
+  if (scale != 1) {
+    at::Tensor scaled = stays ? y.mul(scale) : y.mul_(scale);
+    return scope.leads() ? scaled.add_(x) : scaled;
+  }
   if (!scope.leads()) return std::move(y);
-  return !scope.batch().wants_output || is_input(y) ? y.add(x) : y.add_(x);
+  return stays ? y.add(x) : y.add_(x);
 }
 
 }  // namespace troupe::models

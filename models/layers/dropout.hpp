@@ -55,8 +55,8 @@ class dropout_masks {
 at::Tensor add_dropped(const segment_scope& scope, const at::Tensor& x, at::Tensor&& y, dropout_site site,
                        float probability);
 
-/// Returns x + y, possibly in y's memory; the caller must not use y afterwards. Omits x if another tensor-parallel rank
-/// adds it (segment_scope::leads() is false).
-at::Tensor add_past(const segment_scope& scope, const at::Tensor& x, at::Tensor&& y);
+/// Returns x + scale * y, each operation rounded, possibly in y's memory; the caller must not use y afterwards. Omits x
+/// if another tensor-parallel rank adds it (segment_scope::leads() is false).
+at::Tensor add_past(const segment_scope& scope, const at::Tensor& x, at::Tensor&& y, double scale = 1);
 
 }  // namespace troupe::models

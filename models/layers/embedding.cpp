@@ -86,7 +86,7 @@ void write_position_gradient(const sink_slot& slot, const weight& w, const core:
 class embedding_run final : public segment_run {
  public:
   embedding_run(at::Tensor output, const segment_scope& scope, weight tokens, const vocabulary_rows& own,
-                std::optional<uint32_t> padding, std::optional<weight> positions, dropout_masks masks)
+                std::optional<uint32_t> padding, std::optional<weight> positions, double scale, dropout_masks masks)
       : output_(std::move(output)),
         by_token_(scope.batch().by_token),
         by_column_(scope.batch().by_column),
@@ -100,6 +100,7 @@ class embedding_run final : public segment_run {
         own_(own),
         padding_(padding),
         positions_(std::move(positions)),
+        scale_(scale),
         masks_(masks) {}
 
   [[nodiscard]] const values& outputs() const override { return output_; }
@@ -114,7 +115,8 @@ class embedding_run final : public segment_run {
       g = g.clone(at::MemoryFormat::Contiguous);
       masks_.apply_rows(g);
     }
-    write_ordered(slot, tokens_, by_token_, tokens_there_, g, {own_.first, own_.count, padding_});
+    write_ordered(slot, tokens_, by_token_, tokens_there_, scale_ == 1 ? g : g.mul(scale_),
+                  {own_.first, own_.count, padding_});
     if (positions_) add_positions(slot, g);
     return {};
   }
@@ -159,6 +161,7 @@ class embedding_run final : public segment_run {
   vocabulary_rows own_;
   std::optional<uint32_t> padding_;  // token whose row gets no gradient here
   std::optional<weight> positions_;
+  double scale_;  // factor of the token vectors
   dropout_masks masks_;
 };
 
@@ -166,12 +169,13 @@ class embedding_run final : public segment_run {
 
 std::unique_ptr<segment_run> run_embedding(segment_scope& scope, const weight& tokens, const vocabulary_rows& own,
                                            std::optional<uint32_t> padding, const std::optional<weight>& positions,
-                                           float dropout) {
+                                           double scale, float dropout) {
   const at::NoGradGuard no_grad;
   const dropout_masks masks(scope, dropout_site::embedding, dropout);
   const at::Device where = tokens.tensor.device();
   const at::Tensor inputs = inputs_of(scope.batch(), own.whole, scope.columns(), where);
   at::Tensor y = vectors_of(tokens.bound(), inputs, own);
+  if (scale != 1) y.mul_(scale);
   if (!scope.leads()) {
     // The first tensor-parallel rank adds the position embeddings; the output is summed over these ranks.
   } else if (positions && !scope.batch().document_start.empty()) {
@@ -180,7 +184,7 @@ std::unique_ptr<segment_run> run_embedding(segment_scope& scope, const weight& t
     y.add_(columns_of(positions->bound(), 0, scope.columns()));
   }
   masks.apply_rows(y);
-  return std::make_unique<embedding_run>(std::move(y), scope, tokens, own, padding, positions, masks);
+  return std::make_unique<embedding_run>(std::move(y), scope, tokens, own, padding, positions, scale, masks);
 }
 
 }  // namespace troupe::models

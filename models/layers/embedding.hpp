@@ -9,12 +9,12 @@
 
 namespace troupe::models {
 
-/// Runs the embedding: token vectors, plus position vectors if the family has them, then dropout. `tokens` has the rows
-/// `own` of the vocabulary; vectors of other tokens are zero on this rank, and position vectors are added only if
-/// segment_scope::leads(), because the outputs of tensor-parallel ranks are summed. The row of the token `padding` gets
-/// the gradient 0.
+/// Runs the embedding: token vectors times `scale`, plus position vectors if the family has them, then dropout.
+/// `tokens` has the rows `own` of the vocabulary; vectors of other tokens are zero on this rank, and position vectors
+/// are added only if segment_scope::leads(), because the outputs of tensor-parallel ranks are summed. The row of the
+/// token `padding` gets the gradient 0.
 std::unique_ptr<segment_run> run_embedding(segment_scope& scope, const weight& tokens, const vocabulary_rows& own,
                                            std::optional<uint32_t> padding, const std::optional<weight>& positions,
-                                           float dropout);
+                                           double scale, float dropout);
 
 }  // namespace troupe::models

@@ -87,6 +87,16 @@ at::Tensor causal_attention(const segment_scope& scope, const at::Tensor& qkv, c
 at::Tensor causal_attention(const segment_scope& scope, const at::Tensor& queries, const at::Tensor& keys,
                             const attention_shape& shape, float dropout);
 
+/// Replaces `products`, outputs of a head's linear layer, by the logits that `form` makes of them; records no history.
+/// Returns the numbers that form_logits_backward needs if there is a soft cap and they are wanted (`keeps`), else an
+/// undefined tensor.
+at::Tensor form_logits(const logit_form& form, const at::Tensor& products, bool keeps);
+/// Replaces `gradient`, the gradient of logits, by that of the products that form_logits replaced.
+void form_logits_backward(const logit_form& form, const at::Tensor& gradient, const at::Tensor& kept);
+/// Returns the logits that `form` makes of `products`, in the memory of `products`; the caller must not use `products`
+/// afterwards.
+at::Tensor formed_logits(const segment_scope& scope, const at::Tensor& products, const logit_form& form);
+
 /// Returns the mean cross-entropy of logits (N, V) against the batch's targets; a scalar in fp32 (fp64 for fp64). Its
 /// backward overwrites the logits with their gradient.
 at::Tensor cross_entropy(const segment_scope& scope, const at::Tensor& logits);
@@ -96,24 +106,26 @@ at::Tensor cross_entropy(const segment_scope& scope, const at::Tensor& logits);
 at::Tensor targets_of(const segment_scope& scope, int64_t vocabulary, const at::Tensor& of_rows);
 
 /// The data that a student's head needs of its teacher: the teacher's last hidden state, the norm and linear layer of
-/// the teacher's head, and the weights of the losses.
+/// the teacher's head, how they make logits, and the weights of the losses.
 struct taught_head {
   at::Tensor hidden;  ///< (.., C') output of the teacher's last unit
   row_norm norm;
   projection layer;
+  logit_form form;
   kernels::distillation_terms terms;
 };
 
-/// Returns the mean cross-entropy times `factor` of the logits linear(norm(x)), x (.., C), with the bits of
-/// cross_entropy, while only `tile_rows` rows of the logits (a number of whole panels) exist at a time. In training
-/// nothing is computed until the backward, which computes each tile once, forward and backward: the returned value is
-/// NaN until then.
+/// Returns the mean cross-entropy times `factor` of the logits that `form` makes of linear(norm(x)), x (.., C), with
+/// the bits of cross_entropy, while only `tile_rows` rows of the logits (a number of whole panels) exist at a time. In
+/// training nothing is computed until the backward, which computes each tile once, forward and backward: the returned
+/// value is NaN until then.
 ///
 /// If there is a teacher, distil() computes the loss of a row from the model's logits and the teacher's. The teacher's
 /// logits are computed tile by tile, like the model's, from the teacher's hidden state, which receives no gradient. A
 /// teacher may be given in training only.
 at::Tensor tiled_cross_entropy(const segment_scope& scope, const at::Tensor& x, row_norm norm, projection layer,
-                               uint64_t tile_rows, double factor, std::optional<taught_head> teacher = {});
+                               const logit_form& form, uint64_t tile_rows, double factor,
+                               std::optional<taught_head> teacher = {});
 
 /// Returns this rank's statistics of each row of logits, which all ranks exchange for joined_cross_entropy() if each
 /// has some columns of the vocabulary. `logits` (N, V') begins with the columns `own`. Shape (N,

@@ -25,7 +25,7 @@ namespace {
 class tiled_teacher {
  public:
   tiled_teacher(const taught_head& head, int64_t tile_rows, int64_t vocabulary)
-      : layer_(head.layer), terms_(head.terms) {
+      : layer_(head.layer), form_(head.form), terms_(head.terms) {
     const at::Tensor rows = as_rows(head.hidden);
     y_ = head.norm.forward(rows).y;
     layer_.panels = panel_sums::wide;
@@ -38,6 +38,7 @@ class tiled_teacher {
     const int64_t count = logits.size(0);
     at::Tensor taught = room_.narrow(0, 0, count);
     layer_.forward_out(taught, y_.narrow(0, first, count));
+    (void)form_logits(form_, taught, /*keeps=*/false);
     kernels_for(logits).distil(bytes_in(logits), bytes_of(taught), core_dtype(logits.scalar_type()),
                                static_cast<uint64_t>(count), static_cast<uint64_t>(logits.size(1)), targets, terms_,
                                bytes_of(gradient), static_cast<uint64_t>(losses_.size(0)),
@@ -53,6 +54,7 @@ class tiled_teacher {
 
  private:
   projection layer_;
+  logit_form form_;
   kernels::distillation_terms terms_;
   at::Tensor y_, room_, losses_;
 };
@@ -61,8 +63,10 @@ class tiled_teacher {
 /// computed.
 class tiled_head {
  public:
-  tiled_head(const at::Tensor& x, const projection& layer, const at::Tensor& targets, uint64_t tile_rows)
+  tiled_head(const at::Tensor& x, const projection& layer, const logit_form& form, const at::Tensor& targets,
+             uint64_t tile_rows)
       : layer_(layer),
+        form_(form),
         targets_(targets),
         tile_rows_(std::min<int64_t>(static_cast<int64_t>(tile_rows), x.size(0))),
         vocabulary_(layer.w.tensor.size(layer.layout == weight_layout::in_out ? 1 : 0)),
@@ -72,15 +76,17 @@ class tiled_head {
         log_sums_(at::empty({x.size(0)}, wide(x))) {}
 
   /// Computes the logits tile by tile for `y`, the input rows of the head's linear layer, and calls f(first, count,
-  /// logits) for each tile; f may overwrite the logits.
-  void for_each_tile(const at::Tensor& y, auto f) {
+  /// logits, kept) for each tile; f may overwrite the logits. `kept` is the result of form_logits, undefined unless
+  /// `keeps`.
+  void for_each_tile(const at::Tensor& y, bool keeps, auto f) {
     for (int64_t first = 0; first < y.size(0); first += tile_rows_) {
       const int64_t count = std::min(tile_rows_, y.size(0) - first);
       at::Tensor logits = room_.narrow(0, 0, count);
       layer_.forward_out(logits, y.narrow(0, first, count));
+      const at::Tensor kept = form_logits(form_, logits, keeps);
       kernels_for(logits).cross_entropy_part(bytes_of(logits), type_, static_cast<uint64_t>(count), width(), width(),
                                              targets_at(first), bytes_in(statistics_.narrow(0, first, count)));
-      f(first, count, logits);
+      f(first, count, logits, kept);
     }
   }
 
@@ -116,6 +122,7 @@ class tiled_head {
   [[nodiscard]] uint64_t width() const { return static_cast<uint64_t>(vocabulary_); }
 
   const projection& layer_;
+  logit_form form_;
   const at::Tensor& targets_;
   int64_t tile_rows_, vocabulary_;
   core::dtype type_;
@@ -128,6 +135,7 @@ struct tiled_loss_node final : function_node {
   at::Tensor x, targets, loss;
   row_norm norm;
   projection layer;
+  logit_form form;
   std::optional<taught_head> teacher;
   std::vector<int64_t> shape;  // shape of the input before it was viewed as rows
   uint64_t tile_rows = 0;
@@ -139,18 +147,20 @@ struct tiled_loss_node final : function_node {
     const at::Tensor of_mean = times_factor(gradients[0].to(loss.scalar_type())).contiguous();
     {
       gradient_sums dw(*slot, layer, x.size(0));
-      tiled_head head(x, layer, targets, tile_rows);
+      tiled_head head(x, layer, form, targets, tile_rows);
       std::optional<tiled_teacher> taught;
       if (teacher) taught.emplace(*teacher, head.tile_rows(), head.vocabulary());
-      head.for_each_tile(again.y, [&](int64_t first, int64_t count, const at::Tensor& logits) {
+      const auto go_back = [&](int64_t first, int64_t count, const at::Tensor& logits, const at::Tensor& kept) {
         if (taught)
           taught->go_back(first, logits, head.targets_at(first), of_mean);
         else
           head.go_back(first, logits, of_mean);
+        form_logits_backward(form, logits, kept);
         at::Tensor to = dy.narrow(0, first, count);
         layer.input_gradient_out(to, logits);
         dw.add(again.y.narrow(0, first, count), logits);
-      });
+      };
+      head.for_each_tile(again.y, /*keeps=*/true, go_back);
       loss.copy_(times_factor(taught ? taught->mean(loss.options()) : head.mean()));
       dw.finish();
     }
@@ -171,7 +181,8 @@ struct tiled_loss_node final : function_node {
 }  // namespace
 
 at::Tensor tiled_cross_entropy(const segment_scope& scope, const at::Tensor& x, row_norm norm, projection layer,
-                               uint64_t tile_rows, double factor, std::optional<taught_head> teacher) {
+                               const logit_form& form, uint64_t tile_rows, double factor,
+                               std::optional<taught_head> teacher) {
   TORCH_CHECK(!layer.bias, "a head in row tiles has no bias, got ", layer.bias->name);
   layer.panels = panel_sums::wide;
   const int64_t vocabulary = layer.w.tensor.size(layer.layout == weight_layout::in_out ? 1 : 0);
@@ -183,9 +194,9 @@ at::Tensor tiled_cross_entropy(const segment_scope& scope, const at::Tensor& x, 
   }
   if (!wants_node(x)) {
     const below_autograd plain;
-    tiled_head head(node->x, layer, node->targets, tile_rows);
+    tiled_head head(node->x, layer, form, node->targets, tile_rows);
     const at::Tensor y = norm.forward(node->x).y;
-    head.for_each_tile(y, [](int64_t, int64_t, const at::Tensor&) {});
+    head.for_each_tile(y, /*keeps=*/false, [](int64_t, int64_t, const at::Tensor&, const at::Tensor&) {});
     const at::Tensor mean = head.mean();
     return factor == 1 ? mean : mean.mul(factor);
   }
@@ -195,6 +206,7 @@ at::Tensor tiled_cross_entropy(const segment_scope& scope, const at::Tensor& x, 
   node->shape = x.sizes().vec();
   node->norm = std::move(norm);
   node->layer = std::move(layer);
+  node->form = form;
   node->tile_rows = tile_rows;
   node->factor = factor;
   node->teacher = std::move(teacher);

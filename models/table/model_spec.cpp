@@ -30,6 +30,7 @@ constexpr uint64_t inner_max = uint64_t{1} << 20;
 constexpr uint64_t positions_max = uint64_t{1} << 24;
 constexpr uint64_t vocabulary_max = uint64_t{1} << 24;
 constexpr double rope_factor_max = 1e6;
+constexpr double least_factor = 1e-6, factor_max = 1e6;
 constexpr uint64_t config_bytes_max = uint64_t{16} << 20;
 
 /// Reads the keys of one JSON object, by their own names or transformers' aliases, and collects the errors in them.
@@ -313,6 +314,10 @@ uint32_t read_size(key_reader& keys, const families::size_key& key, uint64_t max
 bool read_flag(key_reader& keys, const families::flag_key& key) {
   return key.name.empty() ? key.usual : keys.flag(key.name, key.usual);
 }
+/// Reads a factor above 0; the family's default if the key is absent or null.
+double read_factor(key_reader& keys, const families::number_key& key) {
+  return key.name.empty() ? key.usual : keys.number(key.name, key.usual, least_factor, factor_max);
+}
 float read_dropout(key_reader& keys, const families::number_key& key) {
   return key.name.empty() ? static_cast<float>(key.usual) : keys.probability(key.name, key.usual);
 }
@@ -360,9 +365,8 @@ void read_window(key_reader& keys, const families::config_keys& k, model_spec& s
   if (k.window.name.empty()) return;
   const bool is_on = read_flag(keys, k.window_switch) || k.window_switch.name.empty();
   const uint32_t window = read_size(keys, k.window, positions_max);
-  const uint32_t full = k.full_layers.name.empty()
-                            ? 0
-                            : keys.size(k.full_layers.name, k.full_layers.usual, positions_max, /*least=*/0);
+  const uint32_t full =
+      k.full_layers.name.empty() ? 0 : keys.size(k.full_layers.name, k.full_layers.usual, positions_max, /*least=*/0);
   const bool exists = is_on && !keys.is_null(k.window.name);
   const auto has = layers_with_window(keys, keys.find("layer_types"), spec.layers, full, exists);
   if (!exists) return;
@@ -385,6 +389,14 @@ std::optional<uint32_t> read_padding(key_reader& keys, const families::config_ke
   }
   const auto token = v->get<int64_t>();
   return static_cast<uint32_t>(token < 0 ? token + size : token);
+}
+
+/// Reads the factor of attention scores, which all layers share.
+void read_attention_scale(key_reader& keys, const families::config_keys& k, model_spec& spec) {
+  const double scale = read_factor(keys, k.attention_scale);
+  if (scale == 0) return;
+  spec.attention.resize(spec.layers);
+  for (attention_options& a : spec.attention) a.scale = scale;
 }
 
 /// Reports an error unless the numbers of heads and key-value heads, their width and the model's width are consistent.
@@ -429,12 +441,16 @@ void read_keys(const families::family& f, key_reader& keys, model_spec& spec) {
   spec.mlp_bias = read_flag(keys, k.mlp_bias);
   spec.norm_epsilon = keys.number(k.norm_epsilon.name, k.norm_epsilon.usual, 0.0, 1.0);
   spec.initializer_range = keys.number("initializer_range", 0.02, 0.0, 1e3);
+  spec.embedding_scale = read_factor(keys, k.embedding_scale);
+  spec.residual_scale = read_factor(keys, k.residual_scale);
+  spec.logits.divisor = read_factor(keys, k.logit_divisor);
   spec.embedding_dropout = read_dropout(keys, k.embedding_dropout);
   spec.attention_dropout = read_dropout(keys, k.attention_dropout);
   spec.residual_dropout = read_dropout(keys, k.residual_dropout);
   for (const auto& flag : k.fixed) keys.only(flag.name, flag.value);
   if (f.is_rotary()) read_rotary(keys, spec);
   read_window(keys, k, spec);
+  read_attention_scale(keys, k, spec);
   spec.head_width = read_head_width(keys, k, spec);
   // Done only without earlier errors, because the check combines several keys.
   if (keys.problems().empty()) check_heads(keys, f, spec);

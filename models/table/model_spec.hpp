@@ -18,6 +18,15 @@
 
 namespace troupe::models {
 
+/// How the products of the head's linear layer become logits: they are divided by `divisor`, and then, if `soft_cap` is
+/// not 0, x becomes soft_cap * tanh(x / soft_cap).
+struct logit_form {
+  double divisor = 1, soft_cap = 0;
+  bool operator==(const logit_form&) const = default;
+  /// True if the products are the logits.
+  [[nodiscard]] bool is_plain() const { return divisor == 1 && soft_cap == 0; }
+};
+
 enum class activation : uint8_t { gelu_tanh, gelu_exact, silu, relu };  ///< activation function of the MLP
 
 struct model_spec {  ///< sizes of a transformer model, and its choices such as activation and biases
@@ -31,6 +40,9 @@ struct model_spec {  ///< sizes of a transformer model, and its choices such as 
   bool mlp_bias = true;
   double norm_epsilon = 1e-5;
   double initializer_range = 0.02;
+  double embedding_scale = 1;  ///< factor of the vectors that the token embedding looks up
+  double residual_scale = 1;   ///< factor of what attention and MLP add to the residual path
+  logit_form logits = {};      ///< how the products of the head become logits
   /// [block]: options of the block's attention; in blocks beyond the end of the list the defaults.
   std::vector<attention_options> attention = {};
   rotary_positions rope;  ///< positions of a family with rotary positions

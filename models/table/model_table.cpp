@@ -121,19 +121,22 @@ double attention_flops(const model_spec& s, const extent& e, int64_t window) {
   return 2 * flops_per_multiply_add * e.tokens * attended_tokens(e.columns, window) * s.heads * s.head_width;
 }
 
+/// Returns the elements per token that a norm behind attention or an MLP keeps for backward: its input.
+double end_norm_saved(const model_spec& s) { return s.family->has_end_norms() ? s.width : 0; }
+
 /// Returns the bytes that an attention segment keeps for backward: its input (the norm is recomputed), queries, keys,
-/// values, and the outputs of the heads; also the queries and keys before their norms, if heads have norms.
+/// values, and the outputs of the heads; also the inputs of norms of queries and keys, and of a norm behind attention.
 uint64_t attention_saved(const model_spec& s, const extent& e) {
   const double q = double{1} * s.heads * s.head_width, kv = double{2} * s.kv_heads * s.head_width;
-  return e.activations(s.width + 2 * q + kv + (s.family->has_head_norms() ? q + kv / 2 : 0));
+  return e.activations(s.width + 2 * q + kv + (s.family->has_query_norms() ? q + kv / 2 : 0) + end_norm_saved(s));
 }
 
 /// Returns the costs of keeping fewer activations of an attention segment: bytes kept (input and outputs of the heads),
 /// bytes that backward needs in addition, and flops to recompute queries, keys and values from the norm's output.
-/// Rotation meanwhile holds a second copy of the queries. Nothing is returned if heads have norms, whose inputs are
-/// always kept.
+/// Rotation meanwhile holds a second copy of the queries. Nothing is returned if queries and keys have norms, whose
+/// inputs are always kept, or if no norm precedes attention or one follows it.
 core::light_keeping attention_light(const model_spec& s, const extent& e) {
-  if (s.family->has_head_norms()) return {};
+  if (s.family->has_query_norms() || !s.family->has_first_norms() || s.family->has_end_norms()) return {};
   const double q = double{1} * s.heads * s.head_width, kv = double{2} * s.kv_heads * s.head_width;
   const double turned = s.family->is_rotary() ? q : 0;
   return {e.activations(s.width + q), e.activations(s.width + q + kv + turned), e.product(s.width, q + kv)};
@@ -144,18 +147,20 @@ core::light_keeping attention_light(const model_spec& s, const extent& e) {
 /// activations is the input alone. If the MLP is computed in row tiles, the input alone is kept in any case; backward
 /// then also allocates, for one tile, the norm's output (and one more gradient of it if there are two first layers) and
 /// the elements before and after the activation; two numbers for each row; and for 16-bit types the weights' gradients
-/// in fp32, which are summed over panels of rows.
+/// in fp32, which are summed over panels of rows. A norm behind the MLP keeps its input, and there is no smaller set
+/// with it, nor without a norm before the MLP.
 segment_info mlp_segment(const model_spec& s, const extent& e) {
   const uint64_t inputs = s.family->mlp_inputs(), before = inputs * s.inner;
   const bool fused = s.act == (s.family->is_gated() ? activation::silu : activation::gelu_tanh);
-  const auto width = static_cast<double>(s.width), inner = static_cast<double>(before);
-  segment_info out{"mlp", {}, 0, e.activations(width + (fused ? inner : 2 * inner))};
-  if (fused) out.light = {e.activations(width), e.activations(width + inner), e.product(width, inner)};
+  const auto width = static_cast<double>(s.width), inner = static_cast<double>(before), end = end_norm_saved(s);
+  segment_info out{"mlp", {}, 0, e.activations(width + end + (fused ? inner : 2 * inner))};
+  if (fused && s.family->has_first_norms() && !s.family->has_end_norms())
+    out.light = {e.activations(width), e.activations(width + inner), e.product(width, inner)};
   if (s.mlp_tile_rows == 0) return out;
   const uint64_t wide_bytes = std::max<uint64_t>(e.element_bytes, sizeof(float));
   const bool adds_apart = e.element_bytes < sizeof(float);
   const uint64_t around = fused ? before + s.inner : 2 * (before + s.inner);
-  out.saved_bytes = e.activations(width);
+  out.saved_bytes = e.activations(width + end);
   out.tile_rows = s.mlp_tile_rows;
   out.tile_bytes = s.mlp_tile_rows * (inputs * s.width + around) * e.element_bytes +
                    static_cast<uint64_t>(e.tokens) * 2 * wide_bytes +
@@ -166,15 +171,16 @@ segment_info mlp_segment(const model_spec& s, const extent& e) {
 
 /// Returns the segment of the head with its costs. If it is computed in row tiles, only its input is kept for backward,
 /// which then also allocates a tile of logits, four numbers for each row, and for 16-bit types the weight's gradient in
-/// fp32, which is summed over panels of rows.
+/// fp32, which is summed over panels of rows. A soft cap of logits keeps as many numbers as there are logits.
 segment_info head_segment(const model_spec& s, const extent& e) {
-  if (s.head_tile_rows == 0) return {"head", {}, 0, e.activations(double{1} * s.width + s.vocabulary) + e.numbers(1)};
+  const uint64_t row_numbers = uint64_t{s.vocabulary} * (s.logits.soft_cap == 0 ? 1 : 2);
+  if (s.head_tile_rows == 0)
+    return {"head", {}, 0, e.activations(double{1} * s.width + static_cast<double>(row_numbers)) + e.numbers(1)};
   segment_info out{"head", {}, 0, e.activations(s.width) + e.numbers(1)};
   const uint64_t wide_bytes = std::max<uint64_t>(e.element_bytes, sizeof(float));
   const bool adds_apart = e.element_bytes < sizeof(float);
   out.tile_rows = s.head_tile_rows;
-  out.tile_bytes = s.head_tile_rows * s.vocabulary * e.element_bytes +
-                   static_cast<uint64_t>(e.tokens) * 4 * wide_bytes +
+  out.tile_bytes = s.head_tile_rows * row_numbers * e.element_bytes + static_cast<uint64_t>(e.tokens) * 4 * wide_bytes +
                    (adds_apart ? uint64_t{s.width} * s.vocabulary * wide_bytes : 0);
   return out;
 }
@@ -292,7 +298,7 @@ std::vector<segment_layers> cut_at_heads(const model_spec& s, const extent& e, i
   all.tokens = e.all_tokens;
   parts.in.segment = {"attention in", {}, 0, e.activations(s.width)};
   parts.own.segment = {"attention", {}, attention_flops(own, all, window), all.activations(packed)};
-  parts.out.segment = {"attention out", {}, 0, e.activations(double{1} * s.heads * s.head_width)};
+  parts.out.segment = {"attention out", {}, 0, e.activations(double{1} * s.heads * s.head_width + end_norm_saved(s))};
   parts.in.segment.output = parts.own.segment.input_gradient = to;
   parts.own.segment.output = parts.out.segment.input_gradient = back;
   return {std::move(parts.in), std::move(parts.own), std::move(parts.out)};
@@ -305,7 +311,8 @@ std::vector<segment_layers> cut_at_keys(const model_spec& s, const extent& e, in
   extent all = e;
   all.tokens = e.all_tokens;
   parts.in.segment = {"attention in", {}, 0, e.activations(s.width)};
-  parts.own.segment = {"attention", {}, attention_flops(s, e, window), e.activations(2 * q) + all.activations(kv)};
+  parts.own.segment = {
+      "attention", {}, attention_flops(s, e, window), e.activations(2 * q + end_norm_saved(s)) + all.activations(kv)};
   parts.in.segment.output = {core::exchange_op::collect, e.activations(kv), core::exchange_group::sequence};
   parts.own.segment.input_gradient = {core::exchange_op::scatter, e.activations(kv), core::exchange_group::sequence};
   return {std::move(parts.in), std::move(parts.own)};
@@ -378,19 +385,24 @@ class block_writer {
   /// Appends the layers of the block's attention and of its MLP, with the parameters in the order of Hugging Face's
   /// files.
   void write(std::vector<layer_info>& attention, std::vector<layer_info>& mlp) {
-    const bool norms_last = s_.family->norms_come_last;
+    const bool norms_last = s_.family->order_of_norms == families::norm_order::last;
     if (!norms_last) attention.push_back(norm(names_.attention_norm));
     add_attention(attention);
     if (!norms_last) mlp.push_back(norm(names_.mlp_norm));
     add_mlp(mlp);
     if (!norms_last) return;
-    attention.insert(attention.begin(), norm(names_.attention_norm));
-    mlp.insert(mlp.begin(), norm(names_.mlp_norm));
+    add_norms(names_.attention_norm, names_.attention_end_norm, attention);
+    add_norms(names_.mlp_norm, names_.mlp_end_norm, mlp);
   }
 
  private:
   [[nodiscard]] std::string named(std::string_view name) const { return prefix_ + std::string(name); }
   layer_info norm(std::string_view name) { return w_.norm(named(name), s_.width, norm_bias(s_)); }
+  /// Adds the norms before and behind the layers `to` of one half of the block; an empty name: there is none.
+  void add_norms(std::string_view first, std::string_view end, std::vector<layer_info>& to) {
+    if (!first.empty()) to.insert(to.begin(), norm(first));
+    if (!end.empty()) to.push_back(norm(end));
+  }
   layer_info linear(std::string_view name, uint32_t in, uint32_t out, bool biased) {
     return w_.linear(named(name), s_.family->layout, in, out, with_bias{biased});
   }
@@ -411,9 +423,11 @@ class block_writer {
     }
     layer_info output = of_heads(
         residual(names_.attention_output, q_width, biased && !s_.family->attention_output_is_unbiased), s_.heads, 0);
-    if (s_.family->has_head_norms())  // the parameters of these norms follow those of the output layer in files
-      for (const std::string_view name : {names_.query_norm, names_.key_norm})
-        to.push_back(w_.norm(named(name), s_.head_width, norm_bias(s_)));
+    if (s_.family->has_query_norms()) {  // the parameters of these norms follow those of the output layer in files
+      const bool by_head = s_.family->query_norms == families::query_norm_span::head;
+      to.push_back(w_.norm(named(names_.query_norm), by_head ? s_.head_width : q_width, norm_bias(s_)));
+      to.push_back(w_.norm(named(names_.key_norm), by_head ? s_.head_width : kv_width, norm_bias(s_)));
+    }
     to.push_back(attention_layer(w_, s_, named(names_.attention)));
     to.push_back(std::move(output));
   }

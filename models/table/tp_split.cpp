@@ -200,6 +200,12 @@ core::result<void> check_split(const model_spec& whole, const tensor_split& spli
                       fmt::format("wanted at most {} ranks, one for each {}, got {}", most, what, split.degree));
   };
   for (uint32_t b = 0; b < whole.layers && split.degree > 1; ++b) {
+    if (whole.family->has_end_norms() && (split.of(b).attention || split.of(b).mlp))
+      return core::fail(
+          core::error_kind::bad_input,
+          fmt::format("wanted attention and MLP of all blocks whole in a {} model, because the norms behind them need "
+                      "the sums of all ranks, got {} ranks that share block {}",
+                      whole.family->model_type, split.degree, b));
     if (split.of(b).attention && split.degree > whole.heads) return refuse("attention head", whole.heads);
     if (split.of(b).mlp && split.degree > whole.inner) return refuse("element of an MLP's inner width", whole.inner);
   }

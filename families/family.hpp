@@ -133,12 +133,21 @@ struct gguf_name {
   gguf_order weight = gguf_order::same, bias = gguf_order::same;
 };
 
+/// A number of config.json that GGUF files of a family store, too: the metadata key without the architecture's name,
+/// and the number's key in config.json.
+struct gguf_number {
+  std::string_view theirs;
+  number_key config_keys::*ours;
+};
+
 struct gguf_row {                    ///< names of one family in GGUF files
   std::string_view architecture;     ///< value of the file's key `general.architecture`
   std::span<const gguf_name> names;  ///< patterns of names, in the order of the model's parameters
   /// Transformers' name of the activation function that llama.cpp always computes for the architecture; a GGUF file
   /// cannot select another one.
   std::string_view activation;
+  /// Numbers that the files store; those of config.json that are not here must have the value of a plain Llama model.
+  std::span<const gguf_number> numbers = {};
 };
 
 /// One family of models: an embedding, blocks of attention and MLP with norms before or behind them, a final norm, a

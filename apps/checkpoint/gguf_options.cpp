@@ -56,6 +56,32 @@ core::result<void> add_rope(const models::rotary_positions& rope, formats::gguf_
   return refused("rope_type " + std::string(name_of(rope.type)));
 }
 
+/// Adds to `m` the numbers of the model that GGUF files of its architecture store. Errors: a number that they do not
+/// store, and that is not the one of a plain model.
+core::result<void> add_numbers(const models::model_spec& spec, formats::gguf_model& m) {
+  struct model_number {
+    families::number_key families::config_keys::*key;
+    double value, plain;
+  };
+  const model_number all[] = {
+      {&families::config_keys::embedding_scale, spec.embedding_scale, 1},
+      {&families::config_keys::residual_scale, spec.residual_scale, 1},
+      {&families::config_keys::attention_scale, spec.attention_in(0).scale, 0},
+      {&families::config_keys::logit_divisor, spec.logits.divisor, 1},
+  };
+  for (const model_number& n : all) {
+    const auto stored = std::ranges::find(spec.family->gguf.numbers, n.key, &families::gguf_number::ours);
+    if (stored != spec.family->gguf.numbers.end())
+      m.numbers.emplace_back(std::string(stored->theirs), n.value);
+    else if (n.value != n.plain)
+      return fail(error_kind::bad_input,
+                  fmt::format("model key '{}' is {}, which a GGUF file of architecture {} cannot store: export with "
+                              "to-hf instead",
+                              (spec.family->keys.*n.key).name, n.value, m.architecture));
+  }
+  return {};
+}
+
 core::result<formats::gguf_model> gguf_model_of(const models::model_spec& spec) {
   const auto& gguf = spec.family->gguf;
   const uint64_t window = spec.shortest_window();
@@ -63,21 +89,22 @@ core::result<formats::gguf_model> gguf_model_of(const models::model_spec& spec) 
     return fail(error_kind::bad_input,
                 fmt::format("model key '{}' must be {} for a GGUF file, which cannot store another",
                             spec.family->keys.activation, gguf.activation));
-  formats::gguf_model out{.architecture = std::string(gguf.architecture),
-                          .blocks = spec.layers,
-                          .width = spec.width,
-                          .inner = spec.inner,
-                          .heads = spec.heads,
-                          .kv_heads = spec.kv_heads,
-                          .head_width = spec.head_width,
-                          // A GGUF file cannot limit attention to a window; within it there is no difference.
-                          .positions = window > 0 ? static_cast<uint32_t>(std::min<uint64_t>(window, spec.positions))
-                                                  : spec.positions,
-                          .vocabulary = spec.vocabulary,
-                          .norm_epsilon = spec.norm_epsilon,
-                          .tied = spec.tied,
-                          .attention_bias = spec.attention_bias,
-                          .mlp_bias = spec.mlp_bias};
+  formats::gguf_model out{
+      .architecture = std::string(gguf.architecture),
+      .blocks = spec.layers,
+      .width = spec.width,
+      .inner = spec.inner,
+      .heads = spec.heads,
+      .kv_heads = spec.kv_heads,
+      .head_width = spec.head_width,
+      // A GGUF file cannot limit attention to a window; within it there is no difference.
+      .positions = window > 0 ? static_cast<uint32_t>(std::min<uint64_t>(window, spec.positions)) : spec.positions,
+      .vocabulary = spec.vocabulary,
+      .norm_epsilon = spec.norm_epsilon,
+      .tied = spec.tied,
+      .attention_bias = spec.attention_bias,
+      .mlp_bias = spec.mlp_bias};
+  TROUPE_TRY(add_numbers(spec, out));
   if (spec.family->is_rotary()) TROUPE_TRY(add_rope(spec.rope, out));
   return out;
 }

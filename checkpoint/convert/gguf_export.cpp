@@ -57,7 +57,10 @@ core::result<void> check_shape(const formats::gguf_place& place, const std::vect
     wanted = name.ends_with(".bias") ? std::vector{out} : std::vector{in, out};
   };
   if (name.find("norm.") != std::string_view::npos) wanted = {m.width};
-  if (name.starts_with("attn_q_norm.") || name.starts_with("attn_k_norm.")) wanted = {m.head_width};
+  const auto* const f = families::find_gguf(m.architecture);
+  const bool by_head = f == nullptr || f->query_norms == families::query_norm_span::head;
+  if (name.starts_with("attn_q_norm.")) wanted = {by_head ? m.head_width : queries};
+  if (name.starts_with("attn_k_norm.")) wanted = {by_head ? m.head_width : keys};
   if (name == formats::gguf_embedding_name || name == formats::gguf_head_name) wanted = {m.width, m.vocabulary};
   if (name == formats::gguf_positions_name) wanted = {m.width, m.positions};
   is("attn_qkv.", m.width, queries + 2 * keys);

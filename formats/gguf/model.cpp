@@ -80,6 +80,9 @@ json keys_of(const families::family& f, const gguf_model& m) {
   if (f.is_rotary()) add("rope_theta", m.rope_theta);
   add(k.attention_bias.name, m.attention_bias);
   add(k.mlp_bias.name, m.mlp_bias);
+  for (const auto& number : f.gguf.numbers)
+    for (const auto& [key, value] : m.numbers)
+      if (key == number.theirs) add((k.*number.ours).name, value);
   return out;
 }
 
@@ -191,6 +194,7 @@ gguf_metadata metadata_of(const gguf_model& m) {
   set("attention.head_count", m.heads);
   if (f == nullptr) return out;
   set(epsilon_key(*f), static_cast<float>(m.norm_epsilon));
+  for (const auto& [key, value] : m.numbers) set(key.c_str(), static_cast<float>(value));
   if (!f->is_rotary()) return out;
   set("attention.head_count_kv", m.kv_heads);
   set("rope.freq_base", static_cast<float>(m.rope_theta));
@@ -227,6 +231,10 @@ core::result<std::optional<gguf_model>> model_of(const gguf_header& h) {
   m.head_width = in.size("attention.key_length", m.width / m.heads);
   m.norm_epsilon = shortest(in.number(epsilon_key(*f), 0));
   m.rope_theta = shortest(in.number("rope.freq_base", 1, usual_rope_theta));
+  for (const auto& number : f->gguf.numbers) {
+    const std::string key(number.theirs);
+    m.numbers.emplace_back(key, shortest(in.number(key.c_str(), 0)));
+  }
   if (!in.wrong().empty()) return fail(error_kind::bad_input, in.wrong());
   m.has_rope_factors = tensor(gguf_rope_factors_name) != nullptr;
   const auto* embedding = tensor(gguf_embedding_name);
@@ -244,6 +252,7 @@ std::string hugging_face_keys(const gguf_model& m, const gguf_metadata& metadata
   auto out = f == nullptr ? json::object() : keys_of(*f, m);
   out["tie_word_embeddings"] = m.tied;
   std::set<std::string> used;
+  for (const auto& [key, value] : m.numbers) used.insert(fmt::format("{}.{}", m.architecture, key));
   if (f != nullptr && f->is_rotary())
     if (auto scaling = rope_scaling_of(m.architecture, metadata, used); !scaling.is_null())
       out["rope_scaling"] = std::move(scaling);

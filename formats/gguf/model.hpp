@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/error.hpp"
@@ -27,6 +28,8 @@ struct gguf_model {
   bool has_rope_factors = false;  ///< true: a tensor of a file that was read scales the rotary positions, as in Llama 3
   bool tied = false;              ///< true: the head uses the embedding's weights
   bool attention_bias = false, mlp_bias = false;
+  /// Numbers of the family that its files store (families::gguf_row::numbers): metadata key and value.
+  std::vector<std::pair<std::string, double>> numbers = {};
 };
 
 /// Returns the model's GGUF metadata: `general.architecture` and the keys of its architecture, as llama.cpp reads them.

@@ -65,7 +65,7 @@ std::vector<scaled_channels> channels_of(const model_spec& spec, const core::mod
     if (l.kind == layer_kind::norm && before.empty()) norm = &l;
     if (l.kind == layer_kind::attention) attention = &l;
     if (l.kind == layer_kind::activation) activation = &l;
-    if (l.kind != layer_kind::linear || norm == nullptr) continue;
+    if (l.kind != layer_kind::linear) continue;
     if (attention == nullptr && activation == nullptr) {
       before.push_back(&l);
       continue;

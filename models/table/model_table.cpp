@@ -162,7 +162,8 @@ segment_info mlp_segment(const model_spec& s, const extent& e) {
   const uint64_t around = fused ? before + s.inner : 2 * (before + s.inner);
   out.saved_bytes = e.activations(width + end);
   out.tile_rows = s.mlp_tile_rows;
-  out.tile_bytes = s.mlp_tile_rows * (inputs * s.width + around) * e.element_bytes +
+  const uint64_t outside = s.family->has_first_norms() ? inputs : inputs - 1;
+  out.tile_bytes = s.mlp_tile_rows * (outside * s.width + around) * e.element_bytes +
                    static_cast<uint64_t>(e.tokens) * 2 * wide_bytes +
                    (adds_apart ? (before + s.inner) * s.width * wide_bytes : 0);
   out.light = {out.saved_bytes, out.tile_bytes, e.product(width, inner)};

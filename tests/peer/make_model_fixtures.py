@@ -3,18 +3,20 @@
 config.json and model.safetensors are what transformers saves; expected.safetensors holds tokens (B, T + 1), logits
 (B, T, V), loss and every gradient under `grad.<parameter>`. packed.safetensors holds the same of rows that pack
 several documents: `starts` (B, T), the column where each input's document begins, makes the attention mask
-block-diagonal and lets positions restart; logits are left out. Models named `_window` attend to fewer tokens than a row
-has. Run by `make peer`; the result is committed.
+block-diagonal and lets positions restart; logits are left out. `spread` has the largest relative difference of a gradient
+that the peer itself computes in bf16, and in fp16, from its own in fp32. Models named `_window` attend to fewer tokens than
+a row has. Run by `make peer`; the result is committed. Further arguments are the names of the models to make.
 """
 
+import copy
 import json
 import pathlib
 import sys
 
 import torch
 from safetensors.torch import save_file
-from transformers import (GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM,
-                          Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM)
+from transformers import (GPT2Config, GPT2LMHeadModel, GraniteConfig, GraniteForCausalLM, LlamaConfig, LlamaForCausalLM, MistralConfig,
+                          MistralForCausalLM, Olmo2Config, Olmo2ForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM)
 
 ROWS, COLUMNS, VOCABULARY = 2, 12, 48
 
@@ -23,6 +25,8 @@ GPT2 = dict(n_layer=2, n_embd=24, n_head=3, n_positions=16, vocab_size=VOCABULAR
 LLAMA = dict(num_hidden_layers=2, hidden_size=24, intermediate_size=40, num_attention_heads=4,
              max_position_embeddings=16, vocab_size=VOCABULARY, bos_token_id=0, eos_token_id=0)
 SMALL = LLAMA | dict(hidden_size=16, intermediate_size=24, num_key_value_heads=2)
+TINY = LLAMA | dict(hidden_size=16, intermediate_size=16, vocab_size=20)
+ONE_LAYER = TINY | dict(num_hidden_layers=1)
 
 
 def rope_llama(**rope):
@@ -60,6 +64,14 @@ MODELS = {
     "qwen3": (Qwen3ForCausalLM, Qwen3Config(**LLAMA, num_key_value_heads=2, head_dim=8)),
     "qwen3_bias": (Qwen3ForCausalLM, Qwen3Config(**LLAMA, num_key_value_heads=4, head_dim=6, attention_bias=True,
                                                  tie_word_embeddings=True)),
+    "olmo2": (Olmo2ForCausalLM, Olmo2Config(**TINY, pad_token_id=None, num_key_value_heads=2)),
+    "olmo2_bias": (Olmo2ForCausalLM, Olmo2Config(**ONE_LAYER, pad_token_id=None, attention_bias=True,
+                                                 tie_word_embeddings=True, hidden_act="gelu_pytorch_tanh")),
+    "granite": (GraniteForCausalLM, GraniteConfig(**TINY, num_key_value_heads=2, embedding_multiplier=3.0,
+                                                  attention_multiplier=0.25, residual_multiplier=0.375,
+                                                  logits_scaling=2.5)),
+    "granite_bias": (GraniteForCausalLM, GraniteConfig(**ONE_LAYER, attention_bias=True, mlp_bias=True,
+                                                       residual_multiplier=1.5, tie_word_embeddings=True)),
 }
 
 
@@ -76,6 +88,18 @@ def save(path, model, tokens, loss, **more):
     save_file(expected, path)
 
 
+def spread_of(model, tokens):
+    def gradients(run):
+        run.zero_grad()
+        logits = run(tokens[:, :-1]).logits.float()
+        torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten()).backward()
+        return [p.grad.float() for p in run.parameters()]
+
+    wanted = gradients(model)
+    return torch.tensor([max(((g - w).norm() / w.norm()).item() for g, w in zip(gradients(copy.deepcopy(model).to(t)), wanted))
+                         for t in (torch.bfloat16, torch.float16)])
+
+
 def make(name, kind, config, folder):
     torch.manual_seed(sum(name.encode()))
     config._attn_implementation = "eager"
@@ -84,9 +108,9 @@ def make(name, kind, config, folder):
         for parameter in model.parameters():
             # biases and norms too, so that no gradient is trivial
             parameter.add_(torch.randn_like(parameter) * 0.1)
-    tokens = torch.randint(VOCABULARY, (ROWS, COLUMNS + 1))
+    tokens = torch.randint(config.vocab_size, (ROWS, COLUMNS + 1))
     if config.pad_token_id is not None:
-        tokens[:, 2::4] = config.pad_token_id % VOCABULARY
+        tokens[:, 2::4] = config.pad_token_id % config.vocab_size
 
     def run(**more):
         logits = model(tokens[:, :-1], **more).logits
@@ -95,7 +119,8 @@ def make(name, kind, config, folder):
     model.save_pretrained(folder)
     (folder / "generation_config.json").unlink(missing_ok=True)
     logits, loss = run()
-    save(folder / "expected.safetensors", model, tokens, loss, logits=logits.detach().contiguous())
+    save(folder / "expected.safetensors", model, tokens, loss, logits=logits.detach().contiguous(),
+         spread=spread_of(model, tokens))
 
     column = torch.arange(COLUMNS)
     starts = torch.tensor([[max(s for s in row if s <= c) for c in column] for row in PACKED])
@@ -118,6 +143,8 @@ def main():
     root = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).parents[1] / "models" / "fixtures"
     torch.set_num_threads(1)
     for name, (kind, config) in MODELS.items():
+        if len(sys.argv) > 2 and name not in sys.argv[2:]:
+            continue
         folder = root / name
         folder.mkdir(parents=True, exist_ok=True)
         make(name, kind, config, folder)

@@ -198,6 +198,14 @@ const std::string qwen3_json =
     R"({"model_type": "qwen3", "num_hidden_layers": 1, "hidden_size": 128, "num_attention_heads": 4, "head_dim": 48,
         "num_key_value_heads": 2, "intermediate_size": 200, "max_position_embeddings": 128, "vocab_size": 400})";
 
+const std::string olmo2_json =
+    R"({"model_type": "olmo2", "num_hidden_layers": 1, "hidden_size": 128, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "intermediate_size": 200, "max_position_embeddings": 128, "vocab_size": 400})";
+const std::string granite_json =
+    R"({"model_type": "granite", "num_hidden_layers": 1, "hidden_size": 128, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "intermediate_size": 200, "max_position_embeddings": 128, "vocab_size": 400,
+        "embedding_multiplier": 3, "residual_multiplier": 0.5, "logits_scaling": 2, "attention_multiplier": 0.2})";
+
 const std::string gpt2_by_aten_json = R"({"model_type": "gpt2", "n_layer": 1, "n_embd": 128, "n_head": 4,
                                           "n_positions": 128, "vocab_size": 400, "activation_function": "relu"})";
 const std::string llama_by_aten_json =
@@ -213,11 +221,12 @@ BOOST_AUTO_TEST_CASE(llama_keeps_the_bytes_of_its_table) {
   for (const core::dtype type : {core::dtype::f32, core::dtype::bf16}) check_saved_bytes(llama_json, type);
 }
 
-BOOST_AUTO_TEST_CASE(a_model_with_norms_of_heads_keeps_the_bytes_of_its_table) {
-  for (const core::dtype type : {core::dtype::f32, core::dtype::bf16}) {
-    check_saved_bytes(qwen3_json, type);
-    check_weight_bytes(qwen3_json, type);
-  }
+BOOST_AUTO_TEST_CASE(models_with_further_norms_and_factors_keep_the_bytes_of_their_tables) {
+  for (const auto& json : {qwen3_json, olmo2_json, granite_json})
+    for (const core::dtype type : {core::dtype::f32, core::dtype::bf16}) BOOST_TEST_CONTEXT(json) {
+        check_saved_bytes(json, type);
+        check_weight_bytes(json, type);
+      }
 }
 
 BOOST_AUTO_TEST_CASE(segments_that_keep_less_keep_and_take_the_bytes_of_their_table) {

@@ -66,6 +66,51 @@ BOOST_AUTO_TEST_CASE(absent_llama_keys_take_the_defaults_of_transformers) {
   BOOST_TEST(make_model_table(s, 1, 16, 2).numel() == 6738415616U);  // number of parameters of Llama 7B
 }
 
+// The counts are those of transformers' models with the defaults of their configurations.
+BOOST_AUTO_TEST_CASE(every_family_has_as_many_parameters_by_default_as_transformers_gives_it) {
+  const std::map<std::string, uint64_t> counts{
+      {"olmo2", 6888624128U},
+      {"granite", 6738415616U},
+  };
+  for (const auto& [family, count] : counts)
+    BOOST_TEST(make_model_table(parsed(R"({"model_type": ")" + family + "\"}"), 1, 16, 2).numel() == count, family);
+}
+
+BOOST_AUTO_TEST_CASE(factors_of_a_model_are_read_and_one_that_is_not_above_0_is_refused) {
+  const auto plain = parsed(R"({"model_type": "granite"})");
+  BOOST_TEST((plain.embedding_scale == 1 && plain.residual_scale == 1 && plain.logits.is_plain()));
+  BOOST_TEST(plain.attention_in(0).scale == 1);
+  const auto s = parsed(R"({"model_type": "granite", "embedding_multiplier": 12, "attention_multiplier": 0.015625,
+                            "residual_multiplier": 0.22, "logits_scaling": 8, "num_hidden_layers": 2})");
+  BOOST_TEST((s.embedding_scale == 12 && s.residual_scale == 0.22 && s.logits.divisor == 8));
+  BOOST_TEST((s.attention_in(0).scale == 0.015625 && s.attention_in(1).scale == 0.015625));
+  for (const char* key : {"embedding_multiplier", "attention_multiplier", "residual_multiplier", "logits_scaling"}) {
+    const auto none = parse_model_spec(R"({"model_type": "granite", ")" + std::string(key) + R"(": 0})");
+    BOOST_REQUIRE(!none.has_value());
+    BOOST_TEST(none.error().text.find(key) != std::string::npos, none.error().text);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(norms_behind_attention_and_mlp_follow_the_other_parameters_of_a_block) {
+  const auto table = make_model_table(parsed(R"({"model_type": "olmo2", "num_hidden_layers": 1})"), 1, 16, 2);
+  std::vector<std::string> names;
+  for (const auto& p : table.parameters)
+    if (p.name.starts_with("model.layers.0.")) names.push_back(p.name.substr(15, p.name.rfind('.') - 15));
+  const std::vector<std::string> wanted{"self_attn.q_proj",
+                                        "self_attn.k_proj",
+                                        "self_attn.v_proj",
+                                        "self_attn.o_proj",
+                                        "self_attn.q_norm",
+                                        "self_attn.k_norm",
+                                        "mlp.gate_proj",
+                                        "mlp.up_proj",
+                                        "mlp.down_proj",
+                                        "post_attention_layernorm",
+                                        "post_feedforward_layernorm"};
+  BOOST_TEST(names == wanted, boost::test_tools::per_element());
+  BOOST_TEST(find(table, "model.layers.0.self_attn.q_norm.weight").shape.front() == 4096);
+}
+
 BOOST_AUTO_TEST_CASE(a_null_key_is_an_absent_one) {
   BOOST_TEST(parsed(R"({"model_type": "gpt2", "n_embd": 64, "n_head": 4, "n_inner": null})").inner == 256U);
 }

@@ -201,6 +201,14 @@ BOOST_AUTO_TEST_CASE(copies_of_tied_weights_are_cut_as_their_originals) {
 
 BOOST_AUTO_TEST_CASE(more_ranks_than_there_is_to_cut_are_refused) {
   const auto spec = spec_of(families[0]);
+  const auto olmo2 = spec_of(R"({"model_type": "olmo2", "num_hidden_layers": 2})");
+  const auto behind = check_split(olmo2, {.degree = 2});
+  BOOST_REQUIRE(!behind.has_value());
+  BOOST_TEST(
+      behind.error().text ==
+      "wanted attention and MLP of all blocks whole in a olmo2 model, because the norms behind them need the sums "
+      "of all ranks, got 2 ranks that share block 0");
+  BOOST_TEST(check_split(olmo2, {.degree = 2, .blocks = {{false, false}, {false, false}}}).has_value());
   const auto refused = check_split(spec, {.degree = 4});
   BOOST_TEST_REQUIRE(!refused.has_value());
   BOOST_TEST(refused.error().text == "wanted at most 3 ranks, one for each attention head, got 4");

@@ -1,0 +1,88 @@
+// Checks that models of the families beside GPT-2 and Llama train alike over all cuts: tensor, sequence and context
+// ranks up to rounding, ZeRO stages, pipelines, recomputation and row tiles bit by bit; and that a cut which a family
+// does not have is refused by name.
+#include <fmt/format.h>
+
+#include "tests/check_ok.hpp"
+#include "tests/parity/run_result.hpp"
+
+BOOST_AUTO_TEST_SUITE(families)
+
+using namespace troupe;
+using namespace troupe::tests;
+
+namespace {
+
+constexpr uint64_t steps = 3;
+
+struct family_job {
+  std::string model;
+  std::string no_tensor = {};  // words of the error of a tensor degree; empty: the family has tensor ranks
+};
+
+std::string model_of(const std::string& family, const std::string& keys) {
+  return fmt::format(
+      "model: {{model_type: {}, num_hidden_layers: 3, hidden_size: 32, num_attention_heads: 4, intermediate_size: 48, "
+      "max_position_embeddings: 24, vocab_size: 96{}}}\n",
+      family, keys);
+}
+
+const std::vector<family_job> jobs = {
+    {model_of("qwen3", ", num_key_value_heads: 2, head_dim: 16")},
+    {model_of("olmo2", ", num_key_value_heads: 2"), "the norms behind them need the sums of all ranks"},
+    {model_of("granite",
+              ", num_key_value_heads: 2, embedding_multiplier: 3, attention_multiplier: 0.2, "
+              "residual_multiplier: 0.5, logits_scaling: 2, tie_word_embeddings: true")},
+};
+
+settings micros(int n) { return {fmt::format("gradient_accumulation_steps={}", n)}; }
+settings stage(int n) { return {fmt::format("zero_optimization.stage={}", n)}; }
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(ranks_that_share_samples_train_the_uncut_model) {
+  for (const family_job& each : jobs) {
+    const small_job job(each.model);
+    for (const auto& [type, most] : {std::pair{"fp64", 1e-12}, std::pair{"fp32", 1e-5}}) {
+      const auto common =
+          micros(2) + settings{std::string("data_types.param_dtype=") + type, "optimizer.params.eps=1.0e-5"};
+      const auto whole = train(job, common, steps, first_gradients::read);
+      for (const std::string cut : {"tensor", "sequence", "context"}) {
+        if (cut == "tensor" && !each.no_tensor.empty()) continue;
+        BOOST_TEST_CONTEXT(each.model << type << ", " << cut) {
+          const auto got =
+              train(job, common + settings{fmt::format("parallel.{}=2", cut)}, steps, first_gradients::read);
+          check_near(got, whole, most);
+          check_gradients(got, whole, most);
+        }
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(stages_pipelines_recomputation_and_row_tiles_leave_the_bits) {
+  for (const family_job& each : jobs)
+    for (const std::string type : {"fp32", "bf16"}) {
+      const small_job job(each.model);
+      const settings common = micros(2) + settings{"parallel.data=2", "gradient_order=per_step",
+                                                   "tied_gradients=per_use", "data_types.param_dtype=" + type};
+      const auto reference = train(job, common + stage(0), steps);
+      BOOST_TEST(reference.losses.front() != reference.losses.back());
+      for (const auto& cut : {stage(3) + settings{"parallel.pipeline=2", "pipeline.schedule=zb_h1"},
+                              stage(2) + settings{"cluster.row_tile_bytes=4096", "cluster.mlp_tile_bytes=4096"},
+                              stage(3) + settings{"parallel.pipeline=3", "activation_checkpointing.enabled=true"}})
+        BOOST_TEST_CONTEXT(each.model << type << text_of(cut)) {
+          check_same(train(job, common + cut, steps), reference);
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(tensor_ranks_are_refused_where_a_norm_needs_the_sums_of_all) {
+  for (const family_job& each : jobs)
+    if (!each.no_tensor.empty()) {
+      const small_job job(each.model);
+      check_failed(job.try_open({"parallel.tensor=2"}), each.no_tensor);
+    }
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -162,6 +162,8 @@ struct family {
   bool attention_output_is_unbiased = false;  ///< true: attention's last layer has no bias, even if the others have one
   norm_order order_of_norms = norm_order::beside;
   query_norm_span query_norms = query_norm_span::head;
+  /// Number added to the weights of all norms before they multiply: 1 if weights are stored as differences from 1.
+  float norm_shift = 0;
   /// True: output layers of blocks are initialised with smaller values, as in section 2.3 of the paper on GPT-2.
   bool residual_starts_smaller = false;
   gguf_row gguf;
@@ -191,6 +193,7 @@ constexpr bool is_computed(const family& f) {
     return false;
   if (!f.has_first_norms() && !f.has_end_norms()) return false;
   if (f.has_end_norms() && (f.norm != norm_kind::rms || f.order_of_norms != norm_order::last)) return false;
+  if (f.norm_shift != 0 && (f.norm != norm_kind::rms || f.norm_shift != 1)) return false;
   if (!f.keys.residual_scale.name.empty() && !f.keys.residual_dropout.name.empty()) return false;
   if (!f.is_packed() && (n.query.empty() || n.key.empty() || n.value.empty())) return false;
   for (const std::string_view name :

@@ -52,6 +52,10 @@ struct norm_call {
   const T *x, *weight;
   uint64_t rows;
   unsigned width;
+  float shift;  // number added to each weight
+
+  /// Returns the factor of a column with the weight `w`.
+  [[nodiscard]] __device__ float factor(T w) const { return shift == 0.0F ? as_float(w) : as_float(w) + shift; }
 };
 
 /// Computes the forward pass of layer norm if `centred`, else of RMS norm, which subtracts no mean (0 is used) and adds
@@ -119,7 +123,7 @@ __global__ void __launch_bounds__(most_row_threads)
         for (int k = 0; k < n; ++k) {
           float v = as_float(x.of[b][c].of[k]);
           if constexpr (centred) v -= mean[b];
-          v = v * rstd[b] * as_float(w.of[k]);
+          v = v * rstd[b] * in.factor(w.of[k]);
           if constexpr (centred) v += as_float(shift.of[k]);
           out.of[k] = as_stored<T>(v);
         }
@@ -166,7 +170,7 @@ __global__ void __launch_bounds__(most_row_threads)
           if constexpr (centred) mean[b] = means[first + b];
           rstd[b] = rstds[first + b];
         }
-      // Computes the sums over each row of h * normed and of h, where h = dy * weight and normed = (x - mean) * rstd.
+      // Computes the sums over each row of h * normed and of h, where h = dy * factor and normed = (x - mean) * rstd.
       float of_row[row_sums] = {};
 #pragma unroll
       for (int c = 0; c < packs; ++c) {
@@ -184,7 +188,7 @@ __global__ void __launch_bounds__(most_row_threads)
               dweight[c][k] += gradient * normed;
               if constexpr (centred) dbias[c][k] += gradient;
             }
-            levels[k] = gradient * as_float(w.of[k]);
+            levels[k] = gradient * in.factor(w.of[k]);
             slopes[k] = levels[k] * normed;
           }
           of_row[b] += sum_of_pack(slopes);
@@ -210,7 +214,7 @@ __global__ void __launch_bounds__(most_row_threads)
             float normed = as_float(x.of[b][c].of[k]);
             if constexpr (centred) normed -= mean[b];
             normed *= rstd[b];
-            float v = as_float(g.of[b][c].of[k]) * as_float(w.of[k]) - normed * slope;
+            float v = as_float(g.of[b][c].of[k]) * in.factor(w.of[k]) - normed * slope;
             if constexpr (centred) v -= of_row[rows + b] * share;
             v *= rstd[b];
             if (past != nullptr) v += as_float(beside.of[k]);
@@ -263,7 +267,8 @@ core::result<void> forward(const char* kernel, const norm_input& in, const std::
     const norm_call<T> call{.x = reinterpret_cast<const T*>(in.x),
                             .weight = reinterpret_cast<const T*>(in.weight),
                             .rows = in.rows,
-                            .width = static_cast<unsigned>(in.width)};
+                            .width = static_cast<unsigned>(in.width),
+                            .shift = in.shift};
     const auto* const b = reinterpret_cast<const T*>(bias);
     auto* const out = reinterpret_cast<T*>(y);
     auto* const means = reinterpret_cast<float*>(kept.mean);
@@ -289,7 +294,8 @@ core::result<void> backward_by_runs(const char* kernel, const norm_input& in, co
   const norm_call<T> call{.x = reinterpret_cast<const T*>(in.x),
                           .weight = reinterpret_cast<const T*>(in.weight),
                           .rows = in.rows,
-                          .width = static_cast<unsigned>(in.width)};
+                          .width = static_cast<unsigned>(in.width),
+                          .shift = in.shift};
   const auto* const dy = reinterpret_cast<const T*>(gradient.dy);
   const auto* const past = reinterpret_cast<const T*>(gradient.past);
   auto* const out = reinterpret_cast<T*>(dx);

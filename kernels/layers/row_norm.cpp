@@ -57,10 +57,19 @@ struct norm {
     return x;
   }
 
+  /// Returns the factors of a vector of columns: their weights plus `shift`.
+  template <class D, class T>
+  static HWY_INLINE floats<D> factors(D d, const T* w, float shift) {
+    const auto v = load(d, w);
+    if (shift == 0) return v;
+    return hn::Add(v, hn::Set(d, shift));
+  }
+
   template <class T>
   static void forward(const norm_input& in, const std::byte* bias, double epsilon, std::byte* y, float* means,
                       float* rstds) {
     const uint64_t width = in.width;
+    const float shift = in.shift;
     const auto* w = reinterpret_cast<const T*>(in.weight);
     const auto* b = reinterpret_cast<const T*>(bias);
     for (uint64_t r = 0; r < in.rows; ++r) {
@@ -81,7 +90,7 @@ struct norm {
       rstds[r] = rstd;
       for_each_vector(width, [=](auto d, uint64_t i) HWY_ATTR {
         const auto normed = hn::Mul(centred(d, load(d, x + i), mean), hn::Set(d, rstd));
-        auto v = hn::Mul(normed, load(d, w + i));
+        auto v = hn::Mul(normed, factors(d, w + i, shift));
         if constexpr (Centred) v = hn::Add(v, load(d, b + i));
         store(d, v, out + i);
       });
@@ -93,26 +102,26 @@ struct norm {
                        std::byte* dx, float* sums) {
     const uint64_t width = in.width;
     const auto* w = reinterpret_cast<const T*>(in.weight);
-    const float share = 1.0F / static_cast<float>(width);
+    const float share = 1.0F / static_cast<float>(width), shift = in.shift;
     sum_rows(in.rows, Centred ? 2 * width : width, sums, [=](uint64_t r, float* run) HWY_ATTR {
       const auto* x = reinterpret_cast<const T*>(in.x) + r * width;
       const auto* dy = reinterpret_cast<const T*>(gradient.dy) + r * width;
       const auto* past = gradient.past == nullptr ? nullptr : reinterpret_cast<const T*>(gradient.past) + r * width;
       auto* out = reinterpret_cast<T*>(dx) + r * width;
       const float mean = Centred ? means[r] : 0.0F, rstd = rstds[r];
-      // Computes the sums over the row of h and of h * normed, where h = dy * weight and normed = (x - mean) * rstd.
+      // Computes the sums over the row of h and of h * normed, where h = dy * factor and normed = (x - mean) * rstd.
       const auto found = row_sums<2>(width, [=](auto d, uint64_t i) HWY_ATTR {
         const auto normed = hn::Mul(centred(d, load(d, x + i), mean), hn::Set(d, rstd));
         const auto g = load(d, dy + i);
         hn::StoreU(hn::Add(hn::LoadU(d, run + i), hn::Mul(g, normed)), d, run + i);
         if constexpr (Centred) hn::StoreU(hn::Add(hn::LoadU(d, run + width + i), g), d, run + width + i);
-        const auto h = hn::Mul(g, load(d, w + i));
+        const auto h = hn::Mul(g, factors(d, w + i, shift));
         return terms_of<decltype(d), 2>{{h, hn::Mul(h, normed)}};
       });
       const float level = found[0] * share, slope = found[1] * share;
       for_each_vector(width, [=](auto d, uint64_t i) HWY_ATTR {
         const auto normed = hn::Mul(centred(d, load(d, x + i), mean), hn::Set(d, rstd));
-        auto v = hn::Sub(hn::Mul(load(d, dy + i), load(d, w + i)), hn::Mul(normed, hn::Set(d, slope)));
+        auto v = hn::Sub(hn::Mul(load(d, dy + i), factors(d, w + i, shift)), hn::Mul(normed, hn::Set(d, slope)));
         if constexpr (Centred) v = hn::Sub(v, hn::Set(d, level));
         v = hn::Mul(v, hn::Set(d, rstd));
         if (past != nullptr) v = hn::Add(v, load(d, past + i));
@@ -188,6 +197,13 @@ void with_stored(core::dtype type, F&& f) {
   }
 }
 
+/// Returns the factor of a column with the weight `w`.
+template <class Wide, class T>
+Wide factor_of(const norm_input& in, T w) {
+  const Wide v = widen(w);
+  return in.shift == 0 ? v : v + static_cast<Wide>(in.shift);
+}
+
 template <bool Centred, class Wide>
 void forward_by_element(const norm_input& in, const std::byte* bias, double epsilon, std::byte* y, Wide* means,
                         Wide* rstds) {
@@ -206,7 +222,7 @@ void forward_by_element(const norm_input& in, const std::byte* bias, double epsi
           row_sum<Wide>(in.width, [&](uint64_t i) { return (widen(x[i]) - mean) * (widen(x[i]) - mean); });
       rstds[r] = reciprocal_deviation(squares, in.width, epsilon);
       for (uint64_t i = 0; i < in.width; ++i) {
-        const Wide scaled = (widen(x[i]) - mean) * rstds[r] * widen(w[i]);
+        const Wide scaled = (widen(x[i]) - mean) * rstds[r] * factor_of<Wide>(in, w[i]);
         out[i] = narrow<T>(Centred ? scaled + widen(b[i]) : scaled);
       }
     }
@@ -226,7 +242,7 @@ void backward_by_element(const norm_input& in, const norm_gradient& gradient, co
       auto* out = reinterpret_cast<T*>(dx) + r * in.width;
       const Wide mean = Centred ? means[r] : Wide{0};
       const auto normed = [&](uint64_t i) { return (widen(x[i]) - mean) * rstds[r]; };
-      const auto h = [&](uint64_t i) { return widen(dy[i]) * widen(w[i]); };
+      const auto h = [&](uint64_t i) { return widen(dy[i]) * factor_of<Wide>(in, w[i]); };
       for (uint64_t i = 0; i < in.width; ++i) {
         run[i] += widen(dy[i]) * normed(i);
         if (Centred) run[in.width + i] += widen(dy[i]);

@@ -14,12 +14,14 @@ namespace troupe::kernels {
 /// runs' sums are added in order.
 inline constexpr uint64_t norm_row_grain = 64;
 
-/// The input of a norm: `rows` x `width` elements and one weight for each column, all of `type` (f32, bf16 or f16).
+/// The input of a norm: `rows` x `width` elements and one weight for each column, all of `type` (f32, bf16 or f16). The
+/// factor of a column is its weight plus `shift`, added in fp32.
 struct norm_input {
   const std::byte* x = nullptr;
   const std::byte* weight = nullptr;
   core::dtype type = core::dtype::f32;
   uint64_t rows = 0, width = 0;
+  float shift = 0;  ///< number added to each weight; 0: the weights are used as they are
 };
 
 /// Further inputs of backward: `dy`, the gradient of the output, and `past`, null or the gradient that reaches x
@@ -35,7 +37,7 @@ struct norm_rows {
   std::byte* rstd = nullptr;
 };
 
-/// Computes y = (x - mean) * rstd * weight + bias, with the row's mean and rstd = 1 / sqrt(variance + epsilon); stores
+/// Computes y = (x - mean) * rstd * factor + bias, with the row's mean and rstd = 1 / sqrt(variance + epsilon); stores
 /// mean and rstd of each row for backward. y may be x. Source: Ba, Kiros, Hinton 2016 (arXiv:1607.06450).
 void layer_norm(const norm_input& in, const std::byte* bias, double epsilon, std::byte* y, float* mean, float* rstd);
 
@@ -44,7 +46,7 @@ void layer_norm(const norm_input& in, const std::byte* bias, double epsilon, std
 void layer_norm_backward(const norm_input& in, const norm_gradient& gradient, const float* mean, const float* rstd,
                          std::byte* dx, float* dweight, float* dbias);
 
-/// Computes y = x * rstd * weight, rstd = 1 / sqrt(mean of squares + epsilon). Source: Zhang, Sennrich 2019
+/// Computes y = x * rstd * factor, rstd = 1 / sqrt(mean of squares + epsilon). Source: Zhang, Sennrich 2019
 /// (arXiv:1910.07467).
 void rms_norm(const norm_input& in, double epsilon, std::byte* y, float* rstd);
 void rms_norm_backward(const norm_input& in, const norm_gradient& gradient, const float* rstd, std::byte* dx,

@@ -83,7 +83,10 @@ std::vector<scaled_channels> channels_of(const model_spec& spec, const core::mod
                    .layout = *l.layout});
   }
   if (norm != nullptr && !before.empty()) {
-    scaled_channels c{.before = *norm->weight, .before_bias = norm->bias, .layout = *before.front()->layout};
+    scaled_channels c{.before = *norm->weight,
+                      .before_bias = norm->bias,
+                      .norm_shift = spec.family->norm_shift,
+                      .layout = *before.front()->layout};
     for (const auto* l : before) c.weights.push_back(*l->weight);
     out.insert(out.begin(), std::move(c));
   }
@@ -120,7 +123,9 @@ void fold(const scaled_channels& c, const at::Tensor& scales, const parameter_me
     memory(w).mul_(c.layout == weight_layout::in_out ? scales.unsqueeze(1) : scales.unsqueeze(0));
   const auto first = static_cast<int64_t>(c.is_norm ? 0 : c.first_output);
   const at::Tensor before = memory(c.before);
-  if (c.is_norm)
+  if (c.is_norm && c.norm_shift != 0)
+    before.add_(c.norm_shift).div_(scales).sub_(c.norm_shift);
+  else if (c.is_norm)
     before.div_(scales);
   else if (c.before_layout == weight_layout::in_out)
     before.narrow(1, first, scales.numel()).div_(scales.unsqueeze(0));

@@ -26,11 +26,12 @@ struct scaled_channels {
   uint32_t before = 0;
   std::optional<uint32_t> before_bias{};
   bool is_norm = true;
+  float norm_shift = 0;  ///< number that a norm adds to its weights (families::family::norm_shift)
   /// Layout of the weight `before`, if a linear layer produces the channels.
   core::weight_layout before_layout = core::weight_layout::out_in;
-  uint64_t first_output = 0;  ///< index of the first channel among the outputs of `before`
-  std::vector<uint32_t> weights{};                                  ///< weights that read the channels
-  core::weight_layout layout = core::weight_layout::out_in;         ///< layout of each of `weights`
+  uint64_t first_output = 0;        ///< index of the first channel among the outputs of `before`
+  std::vector<uint32_t> weights{};  ///< weights that read the channels
+  core::weight_layout layout = core::weight_layout::out_in;  ///< layout of each of `weights`
 };
 
 /// Returns the channels of a segment that can be scaled, in order of computation: those of a norm's output; those

@@ -168,8 +168,8 @@ normed_outputs family_model::mlp_in_tiles(segment_scope& scope, const at::Tensor
 normed_outputs family_model::mlp_sum(segment_scope& scope, const at::Tensor& x) const {
   const bool is_normed = spec_.family->has_first_norms();
   if (spec_.mlp_tile_rows > 0)
-    return mlp_in_tiles(scope, x,
-                        is_normed ? std::optional(next_norm(scope, spec_.norm_epsilon)) : std::optional<row_norm>());
+    return mlp_in_tiles(
+        scope, x, is_normed ? std::optional(next_norm(scope, norm_numbers_of(spec_))) : std::optional<row_norm>());
   const size_t count = spec_.family->mlp_inputs();
   const auto [inner, past] =
       is_normed ? normed(scope, x, count, panel_sums::rounded)
@@ -264,7 +264,7 @@ at::Tensor family_model::add_columns(segment_scope& scope, const values& input, 
 }
 
 at::Tensor family_model::logits(segment_scope& scope, const at::Tensor& x) const {
-  row_norm norm = next_norm(scope, spec_.norm_epsilon);
+  row_norm norm = next_norm(scope, norm_numbers_of(spec_));
   projection layer = next_linear(scope);
   // Sums rows in panels, so that the bits of the result equal those of a head that is computed in row tiles.
   if (own_vocabulary().are_all()) layer.panels = panel_sums::wide;
@@ -291,7 +291,7 @@ std::optional<taught_head> family_model::taught(segment_scope& scope) const {
   const at::Tensor* hidden = scope.batch().taught;
   if (teacher_ == nullptr || !scope.batch().training) return std::nullopt;
   TORCH_CHECK(hidden != nullptr && hidden->defined(), "a model learns from a teacher that has computed nothing");
-  row_norm norm = next_norm(scope, teacher_->spec_.norm_epsilon);
+  row_norm norm = next_norm(scope, norm_numbers_of(teacher_->spec_));
   projection layer = next_linear(scope);
   return taught_head{*hidden, std::move(norm), std::move(layer), teacher_->spec_.logits, terms_};
 }
@@ -300,7 +300,7 @@ values family_model::head(segment_scope& scope, uint32_t segment, const values& 
   if (!norms_are_cut()) {
     if (segment == 1) return loss(scope, input[0], input);
     if (tiles_head(scope.batch())) {
-      row_norm norm = next_norm(scope, spec_.norm_epsilon);
+      row_norm norm = next_norm(scope, norm_numbers_of(spec_));
       projection layer = next_linear(scope);
       return tiled_cross_entropy(scope, input, std::move(norm), std::move(layer), spec_.logits, spec_.head_tile_rows,
                                  share_of_mean(scope), taught(scope));

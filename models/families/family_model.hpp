@@ -17,6 +17,9 @@
 
 namespace troupe::models {
 
+/// Returns the numbers that all norms of a model share.
+inline norm_numbers norm_numbers_of(const model_spec& spec) { return {spec.norm_epsilon, spec.family->norm_shift}; }
+
 class family_model final : public language_model {
  public:
   family_model(const model_spec& spec, core::dtype type, uint64_t rows, uint64_t columns, const model_place& place,
@@ -66,7 +69,7 @@ class family_model final : public language_model {
   /// Computes the segment's next norm and the `count` linear layers that read it, or the norm alone if `count` is 0.
   [[nodiscard]] normed_outputs normed(segment_scope& scope, const at::Tensor& x, size_t count,
                                       panel_sums panels = panel_sums::none) const {
-    return next_normed(scope, x, spec_.norm_epsilon, count, panels);
+    return next_normed(scope, x, norm_numbers_of(spec_), count, panels);
   }
   [[nodiscard]] bool norms_are_cut() const { return place_.split.norms && place_.split.degree > 1; }
 

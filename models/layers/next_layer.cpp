@@ -44,13 +44,14 @@ projection next_output(segment_scope& scope) {
   return out;
 }
 
-row_norm next_norm(segment_scope& scope, double epsilon) {
+row_norm next_norm(segment_scope& scope, const norm_numbers& numbers) {
   const auto& layer = scope.next(core::layer_kind::norm);
-  return {weight_of(scope, layer), bias_of(scope, layer), epsilon};
+  return {weight_of(scope, layer), bias_of(scope, layer), numbers};
 }
 
-normed_outputs next_normed(segment_scope& scope, const at::Tensor& x, double epsilon, size_t count, panel_sums panels) {
-  row_norm norm = next_norm(scope, epsilon);
+normed_outputs next_normed(segment_scope& scope, const at::Tensor& x, const norm_numbers& numbers, size_t count,
+                           panel_sums panels) {
+  row_norm norm = next_norm(scope, numbers);
   std::vector<projection> layers = next_linears(scope, count, panels);
   return normed_linear(scope, x, std::move(norm), std::move(layers));
 }

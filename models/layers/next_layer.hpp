@@ -19,10 +19,10 @@ std::vector<projection> next_linears(segment_scope& scope, size_t count, panel_s
 /// Returns the segment's last linear layer, whose output is added to the residual path. If tensor-parallel ranks
 /// compute summands of that output, only one of them adds the bias.
 projection next_output(segment_scope& scope);
-row_norm next_norm(segment_scope& scope, double epsilon);
+row_norm next_norm(segment_scope& scope, const norm_numbers& numbers);
 
 /// Computes the segment's next norm, and the `count` linear layers that follow it.
-normed_outputs next_normed(segment_scope& scope, const at::Tensor& x, double epsilon, size_t count = 1,
+normed_outputs next_normed(segment_scope& scope, const at::Tensor& x, const norm_numbers& numbers, size_t count = 1,
                            panel_sums panels = panel_sums::none);
 
 }  // namespace troupe::models

@@ -11,9 +11,9 @@
 namespace troupe::models {
 namespace {
 
-/// Returns the argument of the norm kernels for rows `x` and weight `w`; it refers to the memory of `x`, which must
-/// outlive it.
-kernels::norm_input input_of(const at::Tensor& x, const weight& w) {
+/// Returns the argument of the norm kernels for rows `x` and weight `w`, to which `shift` is added; it refers to the
+/// memory of `x`, which must outlive it.
+kernels::norm_input input_of(const at::Tensor& x, const weight& w, float shift) {
   const at::Tensor& factors = w.bound();
   TORCH_CHECK(factors.scalar_type() == x.scalar_type() && factors.numel() == x.size(1), "norm ", w.name, ": ",
               factors.numel(), " weights of type ", factors.scalar_type(), " for rows of ", x.size(1), " elements of ",
@@ -22,7 +22,8 @@ kernels::norm_input input_of(const at::Tensor& x, const weight& w) {
           .weight = bytes_of(factors),
           .type = core_dtype(x.scalar_type()),
           .rows = static_cast<uint64_t>(x.size(0)),
-          .width = static_cast<uint64_t>(x.size(1))};
+          .width = static_cast<uint64_t>(x.size(1)),
+          .shift = shift};
 }
 
 /// Returns a new tensor of `count` numbers, in the type in which sums over elements of `like` are formed.
@@ -51,12 +52,12 @@ kernels::norm_rows kept_in(const normed_rows& rows) {
 
 normed_rows row_norm::forward(const at::Tensor& x) const {
   normed_rows out{.y = at::empty_like(x), .mean = {}, .rstd = wide_numbers(x, x.size(0))};
-  const auto in = input_of(x, w);
+  const auto in = input_of(x, w, numbers.shift);
   if (bias) {
     out.mean = wide_numbers(x, x.size(0));
-    kernels_for(x).layer_norm(in, bytes_of(bias->bound()), epsilon, bytes_in(out.y), kept_in(out));
+    kernels_for(x).layer_norm(in, bytes_of(bias->bound()), numbers.epsilon, bytes_in(out.y), kept_in(out));
   } else {
-    kernels_for(x).rms_norm(in, epsilon, bytes_in(out.y), kept_in(out));
+    kernels_for(x).rms_norm(in, numbers.epsilon, bytes_in(out.y), kept_in(out));
   }
   return out;
 }
@@ -66,7 +67,7 @@ at::Tensor row_norm::backward(const sink_slot& slot, const at::Tensor& x, const 
   const kernels::norm_gradient gradient{.dy = bytes_of(dy), .past = past.defined() ? bytes_of(past) : nullptr};
   at::Tensor dx = in_place_of(dy);
   const at::Tensor dw = wide_numbers(x, x.size(1));
-  const auto in = input_of(x, w);
+  const auto in = input_of(x, w, numbers.shift);
   if (!bias) {
     kernels_for(x).rms_norm_backward(in, gradient, kept_in(of_x), bytes_in(dx), bytes_in(dw));
     write(slot, w, dw);

@@ -16,12 +16,18 @@ struct normed_rows {
   at::Tensor y, mean, rstd;
 };
 
-/// A norm over the last dimension: layer norm if it has a bias, else RMS norm, x / rms(x) * w; in fp32, rounded once.
-/// Source: Ba, Kiros, Hinton 2016 (arXiv:1607.06450); Zhang, Sennrich 2019 (arXiv:1910.07467).
+/// Numbers of a norm besides its parameters.
+struct norm_numbers {
+  double epsilon = 1e-5;
+  float shift = 0;  ///< number added to each weight before it multiplies
+};
+
+/// A norm over the last dimension: layer norm if it has a bias, else RMS norm, x / rms(x) * (w + shift); in fp32,
+/// rounded once. Source: Ba, Kiros, Hinton 2016 (arXiv:1607.06450); Zhang, Sennrich 2019 (arXiv:1910.07467).
 struct row_norm {
   weight w;
   std::optional<weight> bias;
-  double epsilon = 1e-5;
+  norm_numbers numbers = {};
 
   /// Computes the norm of `x` (N, C), which is contiguous. Equal rows give equal bits.
   [[nodiscard]] normed_rows forward(const at::Tensor& x) const;

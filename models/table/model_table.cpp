@@ -50,9 +50,10 @@ class layer_writer {
     weight(l, {rows, width}, initial_value::normal, range_);
     return l;
   }
-  layer_info norm(const std::string& name, uint32_t width, with_bias bias) {
+  /// Adds a norm whose factors are 1 at first. `shift`: number added to its weights.
+  layer_info norm(const std::string& name, uint32_t width, with_bias bias, float shift) {
     layer_info l = plain(name, layer_kind::norm, width, width);
-    weight(l, {width}, initial_value::ones, 0);
+    weight(l, {width}, shift == 0 ? initial_value::ones : initial_value::zeros, 0);
     if (bias == with_bias::yes) add_bias(l);
     return l;
   }
@@ -398,7 +399,10 @@ class block_writer {
 
  private:
   [[nodiscard]] std::string named(std::string_view name) const { return prefix_ + std::string(name); }
-  layer_info norm(std::string_view name) { return w_.norm(named(name), s_.width, norm_bias(s_)); }
+  layer_info norm(std::string_view name) { return norm(name, s_.width); }
+  layer_info norm(std::string_view name, uint32_t width) {
+    return w_.norm(named(name), width, norm_bias(s_), s_.family->norm_shift);
+  }
   /// Adds the norms before and behind the layers `to` of one half of the block; an empty name: there is none.
   void add_norms(std::string_view first, std::string_view end, std::vector<layer_info>& to) {
     if (!first.empty()) to.insert(to.begin(), norm(first));
@@ -426,8 +430,8 @@ class block_writer {
         residual(names_.attention_output, q_width, biased && !s_.family->attention_output_is_unbiased), s_.heads, 0);
     if (s_.family->has_query_norms()) {  // the parameters of these norms follow those of the output layer in files
       const bool by_head = s_.family->query_norms == families::query_norm_span::head;
-      to.push_back(w_.norm(named(names_.query_norm), by_head ? s_.head_width : q_width, norm_bias(s_)));
-      to.push_back(w_.norm(named(names_.key_norm), by_head ? s_.head_width : kv_width, norm_bias(s_)));
+      to.push_back(norm(names_.query_norm, by_head ? s_.head_width : q_width));
+      to.push_back(norm(names_.key_norm, by_head ? s_.head_width : kv_width));
     }
     to.push_back(attention_layer(w_, s_, named(names_.attention)));
     to.push_back(std::move(output));
@@ -471,7 +475,8 @@ model_table table_of(const model_spec& whole, const extent& e, const tensor_spli
     block_writer(w, s, block, residual_std).write(attention.layers, mlp.layers);
     add_block(s, e, block, std::move(attention), std::move(mlp), table);
   }
-  std::vector<layer_info> head{w.norm(std::string(names.final_norm), ends.width, norm_bias(whole))};
+  std::vector<layer_info> head{
+      w.norm(std::string(names.final_norm), ends.width, norm_bias(whole), whole.family->norm_shift)};
   head.push_back(head_layer(ends, tokens_weight, table));
   add_head(ends, e, std::move(head), table);
   return table;

@@ -4,6 +4,7 @@
 
 #include <boost/test/unit_test.hpp>
 #include <cmath>
+#include <utility>
 
 #include "samples.hpp"
 
@@ -84,8 +85,9 @@ BOOST_AUTO_TEST_CASE(vectors_give_the_bits_of_the_scalar_twins) {
   for (const core::dtype type : fp32_dtypes)
     for (const uint64_t width : widths)
       for (const uint64_t rows : row_counts)
-        for (const bool with_past : {false, true}) {
-          const sample s(type, rows, width, with_past);
+        for (const auto& [with_past, shift] : {std::pair{false, 0.0F}, std::pair{true, 0.0F}, std::pair{true, 1.0F}}) {
+          sample s(type, rows, width, with_past);
+          s.in.shift = shift;
           const auto wanted = run<float, true>(s);
           for_each_simd_target([&] {
             BOOST_TEST((run<float, false>(s) == wanted), rows << " rows of " << width << " " << core::name_of(type));
@@ -148,6 +150,17 @@ BOOST_AUTO_TEST_CASE(fp64_gives_the_formulas_and_the_slopes_of_their_outputs) {
   for (uint64_t i = 0; i < width; ++i) square += (x[i] - mean) * (x[i] - mean) / static_cast<double>(width);
   BOOST_TEST(std::abs(numbers(o.y)[0] -
                       ((x[0] - mean) / std::sqrt(square + 1e-5) * numbers(s.weight)[0] + numbers(s.bias)[0])) < 1e-12);
+}
+
+BOOST_AUTO_TEST_CASE(a_shift_is_added_to_each_weight_before_it_multiplies) {
+  sample plain(core::dtype::f64, 5, 37, true);
+  sample shifted = plain;
+  auto* const weights = reinterpret_cast<double*>(plain.weight.data());
+  for (uint64_t i = 0; i < 37; ++i) weights[i] += 1;
+  shifted.in.weight = shifted.weight.data();
+  shifted.in.shift = 1;
+  const auto wanted = run<double, true>(plain), got = run<double, true>(shifted);
+  BOOST_TEST((got == wanted));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -6,7 +6,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "core/number.hpp"
 
 namespace troupe::apps {
 
@@ -29,13 +32,23 @@ inline std::string for_blocks(const std::vector<std::string>& names) {
   const std::string shown = for_all_blocks(names.front());
   const size_t star = shown.find('*');
   if (star == std::string::npos) return shown;
+  const auto number_at = [star](std::string_view name) {
+    name.remove_prefix(star);
+    return core::take_number<uint64_t>(name);
+  };
   std::string numbers;
   for (size_t i = 0; i < names.size();) {
-    const uint64_t first = std::stoull(names[i].substr(star));
-    uint64_t last = first;
-    while (++i < names.size() && std::stoull(names[i].substr(star)) == last + 1) ++last;
-    numbers += fmt::format("{}{}", numbers.empty() ? "" : ",", first);
-    if (last > first) numbers += fmt::format("-{}", last);
+    const auto first = number_at(names[i]);
+    if (!numbers.empty()) numbers += ',';
+    if (!first) {  // digits beyond 64 bits are shown as they are
+      const std::string rest = names[i++].substr(star);
+      numbers += rest.substr(0, rest.find('.'));
+      continue;
+    }
+    uint64_t last = *first;
+    while (++i < names.size() && last != UINT64_MAX && number_at(names[i]) == last + 1) ++last;
+    numbers += fmt::to_string(*first);
+    if (last > *first) numbers += fmt::format("-{}", last);
   }
   return shown.substr(0, star) + "{" + numbers + "}" + shown.substr(star + 1);
 }

@@ -111,14 +111,17 @@ core::result<std::map<std::string, checkpoint::trained_grid>> trained_grids(cons
 
 void print_cleaning(const cleaned_checkpoint& c) {
   std::vector<std::vector<std::string>> rows{{"module", "modules", "made permanent"}};
+  std::vector<size_t> modules{0};  ///< [row]: number of modules
   for (const auto& m : c.done->modules) {
-    const std::vector<std::string> row = {for_all_blocks(m.module), "1", m.what};
+    const std::vector<std::string> row = {for_all_blocks(m.module), "", m.what};
     const auto same = std::find_if(rows.begin() + 1, rows.end(),
                                    [&](const auto& other) { return other[0] == row[0] && other[2] == row[2]; });
-    if (same == rows.end())
+    const auto at = static_cast<size_t>(same - rows.begin());
+    if (same == rows.end()) {
       rows.push_back(row);
-    else
-      (*same)[1] = fmt::to_string(std::stoul((*same)[1]) + 1);
+      modules.push_back(0);
+    }
+    rows[at][1] = fmt::to_string(++modules[at]);
   }
   std::printf("%s", core::aligned(rows, {false, true, false}).c_str());
   if (c.done->inner) std::printf("the MLPs' inner width is %llu\n", static_cast<unsigned long long>(*c.done->inner));

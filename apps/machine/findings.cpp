@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 
 #include "core/driver_release.hpp"
+#include "core/number.hpp"
 #include "models/cuda/library_file.hpp"
 
 namespace troupe::apps {
@@ -196,7 +196,9 @@ void folder(const folder_facts& f, std::vector<finding>& out) {
 constexpr int cuda_wanted = 13;
 constexpr std::string_view driver_wanted = core::driver_release_for(cuda_wanted);
 
-bool is_too_old(const std::string& cuda) { return !cuda.empty() && std::atoi(cuda.c_str()) < cuda_wanted; }
+bool is_too_old(std::string_view cuda) {
+  return !cuda.empty() && core::take_number<int>(cuda).value_or(0) < cuda_wanted;
+}
 
 // Judges the GPU. Training runs on the processor unless a file has `device: cuda`, so no finding is `missing`.
 finding gpu(const machine_facts& m, const tried_facts& t) {

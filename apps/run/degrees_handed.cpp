@@ -10,6 +10,7 @@
 #include "apps/base/exit_code.hpp"
 #include "apps/run/degrees_first.hpp"
 #include "config/keys/key_info.hpp"
+#include "core/number.hpp"
 #include "job/degrees.hpp"
 #include "storage/files/atomic_file.hpp"
 
@@ -26,6 +27,10 @@ std::optional<int> hand_over_degrees(const std::vector<std::string>& keys, const
                                      const std::string& measured) {
   const char* const to = std::getenv(degrees_variable);
   if (to == nullptr) return std::nullopt;
+  const auto descriptor = core::number_of<int>(to);
+  if (!descriptor)
+    return failed({core::error_kind::bad_input,
+                   fmt::format("{}: wanted the number of a file descriptor, got '{}'", degrees_variable, to)});
   std::string text;
   for (const auto& v : taken.values)
     if (std::ranges::find(keys, v.key) != keys.end()) text.append(v.key).append("=").append(v.value).append("\n");
@@ -36,7 +41,7 @@ std::optional<int> hand_over_degrees(const std::vector<std::string>& keys, const
     if (auto ok = storage::write_file_atomically(folder / job::degrees_file_name, measured); !ok)
       return failed(ok.error());
   }
-  const auto written = ::write(std::atoi(to), text.data(), text.size());  // never blocks: a pipe's buffer is larger
+  const auto written = ::write(*descriptor, text.data(), text.size());  // never blocks: a pipe's buffer is larger
   if (written == static_cast<ssize_t>(text.size())) return 0;
   return failed({core::error_kind::io,
                  fmt::format("the chosen degrees cannot be handed to the process that started this one: {}; start the "

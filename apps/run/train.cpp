@@ -32,6 +32,7 @@
 #include "config/sections/cluster_config.hpp"
 #include "core/clock.hpp"
 #include "core/error.hpp"
+#include "core/number.hpp"
 #include "core/text.hpp"
 #include "models/cuda/open.hpp"
 #include "net/own_address.hpp"
@@ -99,9 +100,11 @@ core::result<void> take_own_address(const config::cluster_section& c) {
   const char* const text = std::getenv(cluster::machine_variable);
   // No agent has started this process: only agents set this variable
   if (c.hosts.empty() || text == nullptr) return {};
-  const auto machine = static_cast<size_t>(std::strtoul(text, nullptr, 10));
+  const auto machine = core::number_of<size_t>(text);
+  if (!machine)
+    return core::refused(fmt::format("{}: wanted the number of a host, got '{}'", cluster::machine_variable, text));
   TROUPE_ASSIGN(const auto own,
-                net::chosen_address(machine < c.hosts.size() ? c.hosts[machine].bind : "", c.interface, ""));
+                net::chosen_address(*machine < c.hosts.size() ? c.hosts[*machine].bind : "", c.interface, ""));
   if (!own.empty()) ::setenv(cluster::address_variable, own.c_str(), 1);
   return {};
 }

@@ -141,9 +141,7 @@ bool ties_head(const model_description& m) {
 }
 
 void untie_head(model_description& m) {
-  auto keys = parsed(m.json);
-  keys[tie_key] = false;
-  m.json = keys.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+  m.json = models::with_untied_head(m.json) + "\n";
   m.tied_embedding = false;
 }
 

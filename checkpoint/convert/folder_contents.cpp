@@ -18,6 +18,7 @@
 #include "core/lfs_pointer.hpp"
 #include "core/source_file.hpp"
 #include "core/text.hpp"
+#include "formats/names/layer_names.hpp"
 #include "formats/safetensors/weights_index.hpp"
 
 namespace troupe::checkpoint {
@@ -90,20 +91,13 @@ bool latest_is_ours(const fs::path& root) {
   return latest && *latest && (*latest)->seal;
 }
 
-std::string listed_names(const std::vector<std::string>& names) {
-  std::vector<std::string> some;
-  for (size_t i = 0; i < std::min(names.size(), max_names_shown); ++i) some.push_back(core::shown(names[i]));
-  const auto more = names.size() > some.size() ? fmt::format(" and {} more", names.size() - some.size()) : "";
-  return fmt::format("{}{}", fmt::join(some, ", "), more);
-}
-
 /// Returns the end of a message that lists the checkpoints of a folder and the options that select one; empty if there
 /// are none.
 std::string offered(const std::vector<std::string>& names) {
   if (names.empty()) return "";
   return fmt::format(
       ": it holds {}: select one with --tag NAME, or the newest complete one with --fallback-to-previous",
-      listed_names(names));
+      formats::first_names(names, max_names_shown));
 }
 
 folder_contents only(found_checkpoint c) {
@@ -198,7 +192,7 @@ std::optional<folder_contents> deeper_in(const fs::path& path, int depth) {
       std::vector<std::string> names;
       for (const auto& c : out.checkpoints) names.push_back(c.name);
       out.notes.push_back(fmt::format("'{}' holds {} checkpoints, {}: the newest is used", path.string(), names.size(),
-                                      listed_names(names)));
+                                      formats::first_names(names, max_names_shown)));
     }
     return out;
   }

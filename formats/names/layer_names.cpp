@@ -15,8 +15,6 @@
 namespace troupe::formats {
 namespace {
 
-constexpr size_t max_names_shown = 4;
-
 bool is_layer_name(std::string_view name) { return layer_place_of(name).has_value() || name.starts_with(tied_modules); }
 
 bool has_layer_names(const tensor_source& s) {
@@ -192,9 +190,9 @@ core::result<tensor_source> named_by_layers(tensor_source pipeline, std::span<co
   });
 }
 
-std::string first_names(const std::vector<std::string>& names) {
+std::string first_names(const std::vector<std::string>& names, size_t most) {
   std::vector<std::string> some;
-  for (size_t i = 0; i < std::min(names.size(), max_names_shown); ++i) some.push_back(shown(names[i]));
+  for (size_t i = 0; i < std::min(names.size(), most); ++i) some.push_back(shown(names[i]));
   const size_t more = names.size() - some.size();
   return fmt::format("{}{}", fmt::join(some, ", "), more == 0 ? "" : fmt::format(" and {} more", more));
 }

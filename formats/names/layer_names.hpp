@@ -56,8 +56,8 @@ core::result<tensor_source> with_kept_names(tensor_source pipeline);
 /// match.
 core::result<tensor_source> named_by_layers(tensor_source pipeline, std::span<const wanted_tensor> wanted);
 
-/// Returns the beginning of a list of names, for messages: `a, b, c, d and 9 more`.
-std::string first_names(const std::vector<std::string>& names);
+/// Returns the first names of a list, at most `most`, for messages: `a, b, c, d and 9 more`.
+std::string first_names(const std::vector<std::string>& names, size_t most = 4);
 
 /// Returns the error for a pipeline that named_by_layers() could not name: the wanted names, the names in the pipeline,
 /// and how a person can supply the names.

@@ -1,11 +1,9 @@
 #include "job/model/folder_model.hpp"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "checkpoint/convert/folder_contents.hpp"
 #include "checkpoint/convert/open_source.hpp"
-#include "core/json_text.hpp"
 #include "core/source_file.hpp"
 #include "core/text.hpp"
 #include "formats/names/name_map.hpp"
@@ -18,7 +16,6 @@ namespace troupe::job {
 namespace {
 
 namespace fs = std::filesystem;
-using json = nlohmann::ordered_json;
 using models::model_spec;
 
 constexpr const char* description_name = "config.json";
@@ -33,14 +30,6 @@ bool has_own_head(const formats::tensor_source& s) {
   return std::ranges::any_of(s.tensors, [](const auto& t) {
     return t.kind != formats::tensor_kind::moment && formats::bare_name(t.name) == formats::head_name;
   });
-}
-
-/// Returns the text of a config.json, changed so that the head does not share the embedding's weight.
-std::string untied(const std::string& text) {
-  auto keys = core::parse_json<json>(text, models::max_model_keys_depth);
-  if (!keys || !keys->is_object()) return text;
-  (*keys)[tie_key] = false;
-  return keys->dump(2, ' ', false, json::error_handler_t::replace);
 }
 
 /// Opens the weights of a folder in a format that --resume and model.path read; nullopt if the folder has none.
@@ -151,7 +140,7 @@ core::result<model_spec> read_folder_model(const fs::path& folder, std::span<con
   if (settled.own_values.empty()) return spec;
   spec->tied = false;
   spec->remark += (spec->remark.empty() ? "" : "; ") + settled.own_values;
-  spec->hugging_face_json = untied(spec->hugging_face_json);
+  spec->hugging_face_json = models::with_untied_head(spec->hugging_face_json);
   return spec;
 }
 

@@ -526,6 +526,13 @@ core::result<model_spec> parse_model_spec(const std::string& hugging_face_json, 
   return std::move(read.spec);
 }
 
+std::string with_untied_head(const std::string& hugging_face_json) {
+  auto keys = core::parse_json<nlohmann::ordered_json>(hugging_face_json, max_model_keys_depth);
+  if (!keys || !keys->is_object()) return hugging_face_json;
+  (*keys)["tie_word_embeddings"] = false;
+  return keys->dump(2, ' ', false, json::error_handler_t::replace);
+}
+
 core::result<std::optional<model_spec>> parse_model_sizes(const std::string& hugging_face_json,
                                                           std::span<const std::string> ignored) {
   reading read = read_all(hugging_face_json, ignored);

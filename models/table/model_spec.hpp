@@ -74,6 +74,10 @@ inline constexpr size_t max_model_keys_depth = 64;
 core::result<model_spec> parse_model_spec(const std::string& hugging_face_json,
                                           std::span<const std::string> ignored = {});
 
+/// Returns the keys (a JSON object as text) with the head as a parameter of its own, `tie_word_embeddings: false`;
+/// otherwise in their order. Returns a text that is no JSON object unchanged.
+std::string with_untied_head(const std::string& hugging_face_json);
+
 /// Reads only the sizes that determine the names and shapes of parameters, for weights that are copied and not computed
 /// with: keys that change only the arithmetic are ignored. Returns nullopt if the family is unknown. Errors: a wrong
 /// size, keys that no table has.

@@ -46,9 +46,15 @@ bool is_elsewhere(const rank_plan& p, const instruction& x) {
       return other(l.matrix_sets);
     case subject_type::publish_set:
       return other(l.publish_sets);
-    default:
+    case subject_type::nothing:
+    case subject_type::tie_exchange:
+    case subject_type::tie:
+    case subject_type::sub_group:
+    case subject_type::snapshot:
+    case subject_type::of_swap:
       return false;
   }
+  return false;
 }
 
 /// True if the instruction computes or exchanges a piece of a matrix product that is computed in pieces of rows, but
@@ -74,9 +80,34 @@ bool may_occur(const rank_plan& p, const instruction& x) {
       return trains && holds_use(p, x.subject);
     case kind::vote:
       return p.options().mode != mode::generate;
-    default:
+    case kind::load:
+    case kind::gather:
+    case kind::release:
+    case kind::survey:
+    case kind::agree:
+    case kind::compress:
+    case kind::send:
+    case kind::receive:
+    case kind::exchange:
+    case kind::forward:
+    case kind::multiply:
+    case kind::reduce:
+    case kind::norm:
+    case kind::prepare:
+    case kind::collect:
+    case kind::orthogonalise:
+    case kind::spread:
+    case kind::update:
+    case kind::undo:
+    case kind::redo:
+    case kind::publish:
+    case kind::snapshot:
+    case kind::write:
+    case kind::swap_in:
+    case kind::swap_out:
       return true;
   }
+  return true;
 }
 
 /// Returns the number of entries of a kind with this row; 0 if its instructions have entries of their own.
@@ -152,9 +183,35 @@ uint32_t* own_entry_of(roll& r, const rank_plan& p, const instruction& x) {
       if (x.what == swapped::activations) return trains ? &r.activation_out[x.micro * units + x.subject] : nullptr;
       if (x.what == swapped::states) return &(x.again ? r.again_out : r.state_out)[x.subject];
       return x.what == swapped::gradients ? &r.gradient_out[x.subject * p.options().accumulation + x.micro] : nullptr;
-    default:
+    case kind::load:
+    case kind::gather:
+    case kind::release:
+    case kind::survey:
+    case kind::agree:
+    case kind::compress:
+    case kind::forward:
+    case kind::recompute:
+    case kind::backward:
+    case kind::weigh:
+    case kind::reduce:
+    case kind::tie:
+    case kind::tied_sum:
+    case kind::norm:
+    case kind::vote:
+    case kind::prepare:
+    case kind::measure:
+    case kind::collect:
+    case kind::orthogonalise:
+    case kind::spread:
+    case kind::update:
+    case kind::undo:
+    case kind::redo:
+    case kind::publish:
+    case kind::snapshot:
+    case kind::write:
       return nullptr;
   }
+  return nullptr;
 }
 
 /// Returns the entry of `r` that belongs to an instruction; null if there is none.

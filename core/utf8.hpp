@@ -45,6 +45,27 @@ inline size_t utf8_prefix(std::string_view text) {
 /// True if the whole text is valid UTF-8.
 inline bool is_utf8(std::string_view text) { return utf8_prefix(text) == text.size(); }
 
+/// Returns the number of the character at the start of `text`, which must begin with a valid character.
+inline uint32_t utf8_code(std::string_view text) {
+  const auto at = [&](size_t i) { return static_cast<uint32_t>(static_cast<unsigned char>(text[i])); };
+  const uint32_t a = at(0);
+  if (a < 0x80) return a;
+  if (a < 0xE0) return (a & 0x1F) << 6 | (at(1) & 0x3F);
+  if (a < 0xF0) return (a & 0x0F) << 12 | (at(1) & 0x3F) << 6 | (at(2) & 0x3F);
+  return (a & 0x07) << 18 | (at(1) & 0x3F) << 12 | (at(2) & 0x3F) << 6 | (at(3) & 0x3F);
+}
+
+/// Returns the length of `text` without a character at its end of which only the first bytes are there.
+inline size_t utf8_whole(std::string_view text) {
+  for (size_t back = 1; back <= 3 && back <= text.size(); ++back) {
+    const auto byte = static_cast<unsigned char>(text[text.size() - back]);
+    if ((byte & 0xC0U) == 0x80U) continue;
+    const size_t wanted = byte < 0xC2 ? 1 : byte < 0xE0 ? 2 : byte < 0xF0 ? 3 : byte < 0xF5 ? 4 : 1;
+    return wanted > back ? text.size() - back : text.size();
+  }
+  return text.size();
+}
+
 /// Appends the character `code` (below 0x110000) as UTF-8 bytes.
 inline void append_utf8(uint32_t code, std::string& out) {
   const auto put = [&](uint32_t byte) { out.push_back(static_cast<char>(byte)); };

@@ -47,30 +47,32 @@ size_t character_before(std::string_view text, size_t at) {
 /// True if the character that ends before byte `at` (above 0) is white space.
 bool space_before(std::string_view text, size_t at) { return space_at(text, character_before(text, at)); }
 
-/// Returns the position in [from, to) of the first character `sign` that no white space follows and for whose position
-/// `fits` is true; npos if there is none. Stops at `to`: a document is cut once for each of its pieces, and a document
-/// without a `sign` would otherwise be searched to its end every time.
-size_t find_place(std::string_view text, char sign, size_t from, size_t to, auto fits) {
-  const std::string_view searched = text.substr(0, to);
-  for (size_t at = searched.find(sign, from); at != searched.npos; at = searched.find(sign, at + 1))
-    if (at + 1 < text.size() && !space_at(text, at + 1) && fits(at)) return at;
-  return std::string_view::npos;
+/// Largest number of bytes of a text that are examined for one piece: the longest piece, and 4096 bytes for the
+/// character after it and for an added word that extends beyond its end.
+constexpr uint64_t seen_for_piece_bytes = longest_piece_bytes + 4096;
+
+/// Refuses a text that is not UTF-8. The text begins at byte `begin` of its document. `is_cut`: it may end within a
+/// character.
+core::result<void> check_characters(std::string_view text, uint64_t begin, bool is_cut) {
+  const size_t good = core::utf8_prefix(text);
+  if (good == text.size() || (is_cut && good == core::utf8_whole(text))) return {};
+  return core::refused(fmt::format(
+      "byte {} of its text ({:#04x}) is not UTF-8: convert the text, for example by `iconv -f LATIN1 -t UTF-8`, or use "
+      "its bytes as tokens (data.tokenizer: bytes)",
+      begin + good, static_cast<unsigned>(static_cast<unsigned char>(text[good]))));
 }
 
-/// Number of bytes of a text that decide where its first piece ends: the longest piece, and 4096 bytes for the
-/// character after it and for an added word that extends beyond its end.
-constexpr uint64_t seen_by_first_piece_bytes = longest_piece_bytes + 4096;
-
-/// Refuses a text that is not UTF-8. The text is a piece of document number `number` and begins at the document's byte
-/// `begin`. `is_cut`: the piece may end within a character.
-core::result<void> check_characters(std::string_view text, uint64_t number, uint64_t begin, bool is_cut) {
-  constexpr size_t longest_character = 4;
-  const size_t good = core::utf8_prefix(text);
-  if (good == text.size() || (is_cut && text.size() - good < longest_character)) return {};
-  return core::refused(fmt::format(
-      "document {}: byte {} of its text ({:#04x}) is not UTF-8: convert the text, for example by `iconv -f LATIN1 -t "
-      "UTF-8`, or use its bytes as tokens (data.tokenizer: bytes)",
-      number, begin + good, static_cast<unsigned>(static_cast<unsigned char>(text[good]))));
+/// Encodes a piece of a text that may be cut before `signs` alone, as encode_piece() does.
+core::result<uint64_t> encode_before_sign(tokenizer& by, std::string_view signs, std::string_view text, uint64_t at,
+                                          bool has_tokens, std::vector<uint32_t>& out) {
+  const auto n = first_piece_before(
+      text, signs, [&](std::string_view character) { return by.may_end_part(character); },
+      [&](size_t place) { return by.may_cut(text, place); });
+  const auto piece = text.substr(0, n.value_or(longest_piece_bytes));
+  TROUPE_TRY(check_characters(piece, at, !n));
+  if (!n) return uint64_t{0};
+  TROUPE_TRY(has_tokens ? by.encode_next(piece, out) : by.encode(piece, out));
+  return uint64_t{*n};
 }
 
 template <class Token>
@@ -84,27 +86,6 @@ void narrow(std::span<const uint32_t> tokens, std::vector<std::byte>& out) {
 }
 
 }  // namespace
-
-std::optional<size_t> first_piece_of_words(std::string_view text, const may_cut_at& may_cut) {
-  if (text.size() <= piece_bytes) return text.size();
-  const size_t last = std::min<size_t>(text.size(), longest_piece_bytes);
-  const size_t soon = std::min<size_t>(last, 2 * piece_bytes);
-  const auto permitted = [&](size_t at) { return !may_cut || may_cut(at); };
-  const size_t line = find_place(text, '\n', piece_bytes, soon,
-                                 [&](size_t at) { return !space_before(text, at) && permitted(at + 1); });
-  if (line != text.npos) return line + 1;
-  const size_t blank = find_place(text, ' ', piece_bytes, last, permitted);
-  if (blank != text.npos) return blank;
-  return last == text.size() ? std::optional(last) : std::nullopt;
-}
-
-size_t first_piece(std::string_view text) {
-  if (const auto n = first_piece_of_words(text)) return *n;
-  const size_t last = longest_piece_bytes;
-  for (size_t back = 0; back < 4; ++back)
-    if (core::utf8_character(text.substr(last - back)) > 0) return last - back;
-  return last;
-}
 
 std::optional<size_t> first_piece_before(std::string_view text, std::string_view signs,
                                          const std::function<bool(std::string_view)>& may_end,
@@ -120,6 +101,23 @@ std::optional<size_t> first_piece_before(std::string_view text, std::string_view
     if (!may_end || may_end(text.substr(start, at - start))) return at;
   }
   return text.size() <= longest_piece_bytes ? std::optional(text.size()) : std::nullopt;
+}
+
+core::result<uint64_t> encode_piece(tokenizer& by, text_window& document, uint64_t at, bool has_tokens,
+                                    uint64_t first_bytes, std::vector<uint32_t>& out) {
+  if (const auto signs = by.cut_signs()) {
+    TROUPE_ASSIGN(const auto text, document.at(at, seen_for_piece_bytes));
+    return encode_before_sign(by, *signs, text, at, has_tokens, out);
+  }
+  const bool is_text = by.description().kind != "bytes";
+  for (uint64_t seen = std::min(first_bytes, seen_for_piece_bytes);; seen = std::min(2 * seen, seen_for_piece_bytes)) {
+    TROUPE_ASSIGN(const auto rest, document.at(at, seen));
+    const text_part part{
+        .text = rest.substr(0, seen), .is_begin = at == 0, .is_end = document.size() - at <= std::min(seen, rest.size())};
+    if (is_text) TROUPE_TRY(check_characters(part.text, at, !part.is_end));
+    TROUPE_ASSIGN(const size_t n, by.encode_part(part, out));
+    if (n > 0 || seen == seen_for_piece_bytes) return uint64_t{n};
+  }
 }
 
 uint8_t token_width(uint64_t vocab_size) { return vocab_size <= 1U << 8 ? 1 : vocab_size <= 1U << 16 ? 2 : 4; }
@@ -166,8 +164,7 @@ core::result<void> document_encoder::encode(text_window& document, uint64_t begi
   const uint64_t first = tokens_;
   if (keep_starts_) starts_.push_back(first);
   for (uint64_t at = 0; at < document.size();) {
-    TROUPE_ASSIGN(const auto rest, document.at(at, seen_by_first_piece_bytes));
-    TROUPE_ASSIGN(const size_t n, encode_piece(rest, at, first));
+    TROUPE_ASSIGN(const uint64_t n, encode_next(document, at, first));
     at += n;
     TROUPE_TRY(give(ids_));
     untold_ += n;
@@ -178,30 +175,18 @@ core::result<void> document_encoder::encode(text_window& document, uint64_t begi
   return end ? give(std::span(&*end, 1)) : core::result<void>{};
 }
 
-core::result<std::optional<size_t>> document_encoder::length_of_piece(std::string_view text) {
-  const auto may_end = [&](std::string_view character) { return tokenizer_.may_end_part(character); };
-  const auto may_cut = [&](size_t at) { return tokenizer_.may_cut(text, at); };
-  if (const auto signs = tokenizer_.cut_signs()) return first_piece_before(text, *signs, may_end, may_cut);
-  if (const auto n = first_piece_of_words(text, may_cut)) return n;
-  TROUPE_ASSIGN(const auto end, tokenizer_.last_word_end(text, longest_piece_bytes));
-  if (!end) return first_piece(text);
-  return *end > 0 ? end : std::nullopt;
-}
-
-core::result<size_t> document_encoder::encode_piece(std::string_view text, uint64_t at, uint64_t begin) {
+core::result<uint64_t> document_encoder::encode_next(text_window& document, uint64_t at, uint64_t begin) {
   const auto signs = tokenizer_.cut_signs();
-  TROUPE_ASSIGN(const auto n, length_of_piece(text));
-  const auto piece = text.substr(0, n.value_or(longest_piece_bytes));
-  if (tokenizer_.description().kind != "bytes") TROUPE_TRY(check_characters(piece, documents_ + 1, at, !n));
-  if (!n)
+  ids_.clear();
+  const auto n = encode_piece(tokenizer_, document, at, tokens_ > begin, piece_bytes, ids_);
+  if (!n) return fail(n.error().in(fmt::format("document {}", documents_ + 1)));
+  if (*n == 0)
     return core::refused(
         fmt::format("document {}: {} bytes, from token {} of the document on, {}: divide it into shorter documents",
                     documents_ + 1, longest_piece_bytes, tokens_ - begin,
                     signs ? fmt::format("have no blank before which this SentencePiece model lets a long text be cut{}",
                                         signs->ends_with('\n') ? ", nor such a line break" : "")
                           : "are one word of the tokenizer"));
-  ids_.clear();
-  TROUPE_TRY(signs && tokens_ > begin ? tokenizer_.encode_next(piece, ids_) : tokenizer_.encode(piece, ids_));
   if (const auto end = tokenizer_.end_of_text(); end && std::ranges::find(ids_, *end) != ids_.end())
     return core::refused(
         fmt::format("document {}: a text in it becomes the end-of-text token {} ('{}'), which would end the document: "

@@ -18,13 +18,11 @@
 
 namespace troupe::data {
 
-/// A text of more than this size is encoded in pieces. A piece has at least this size and ends after the next line
-/// break between two characters that are not white space; if none follows within another piece_bytes, the piece ends
-/// before the next blank that no white space follows. No word of GPT-2's pattern crosses such a position, so the tokens
-/// equal the tokens of the whole text. For a tokenizer with cut_signs(), first_piece_before() finds other positions.
+/// A text of more than this size is encoded in pieces. The tokenizer sees this much of what is left of the text and
+/// encodes the words in it that do not depend on further text; the rest belongs to the next piece. If there is no such
+/// word it sees twice as much, and so on. For a tokenizer with cut_signs(), first_piece_before() finds the pieces.
 inline constexpr uint64_t piece_bytes = uint64_t{1} << 16;
-/// Largest size of a piece. If a text has no line break or blank at which the piece may end, the piece ends with the
-/// last whole word within this size; with a tokenizer of bytes, which has no words, it ends between two characters.
+/// Largest size of a piece, and of a word of a long text.
 inline constexpr uint64_t longest_piece_bytes = uint64_t{1} << 20;
 /// Approximate size of the blocks of tokens that the sink receives, and of the text between two calls of the watch.
 inline constexpr uint64_t give_bytes = uint64_t{1} << 20;
@@ -32,13 +30,6 @@ inline constexpr uint64_t give_bytes = uint64_t{1} << 20;
 /// Function that returns true if a text may be cut before its byte `at`. An empty function permits every position.
 using may_cut_at = std::function<bool(size_t at)>;
 
-/// Returns the length of the first piece of `text`. The piece is the whole text if this has at most piece_bytes; else
-/// it ends at a line break or blank (see piece_bytes) for which `may_cut` is true, or with the text if no such line
-/// break or blank exists. nullopt: none exists, and the text is longer than longest_piece_bytes.
-std::optional<size_t> first_piece_of_words(std::string_view text, const may_cut_at& may_cut = {});
-/// Returns the length in bytes of the first piece in which `text` is encoded by a tokenizer without words. If
-/// first_piece_of_words() returns nullopt, the piece has about longest_piece_bytes and ends between two characters.
-size_t first_piece(std::string_view text);
 /// Returns the length of the first piece for a tokenizer whose cut_signs() are `signs`. After at least piece_bytes, the
 /// next piece begins with a sign that follows no white space, if `may_end` is true for the character before the sign
 /// and `may_cut` for the position; without such a sign the piece is the whole text. nullopt: no sign of this kind, and
@@ -46,6 +37,14 @@ size_t first_piece(std::string_view text);
 std::optional<size_t> first_piece_before(std::string_view text, std::string_view signs,
                                          const std::function<bool(std::string_view character)>& may_end = {},
                                          const may_cut_at& may_cut = {});
+
+/// Appends to `out` the tokens of the next piece of `document`, which begins at byte `at`, and returns the piece's
+/// length; `has_tokens` is true if an earlier piece of the document has tokens. `first_bytes` is the number of bytes
+/// that the tokenizer sees first; no value of it changes the tokens of a document. 0: longest_piece_bytes of the text
+/// are one word, or have no sign before which the text may be cut. Refused: a text that is not UTF-8, unless its bytes
+/// are tokens.
+core::result<uint64_t> encode_piece(tokenizer& by, text_window& document, uint64_t at, bool has_tokens,
+                                    uint64_t first_bytes, std::vector<uint32_t>& out);
 
 /// Progress of reading and encoding one file, as the watch receives it.
 struct reading_progress {
@@ -94,13 +93,9 @@ class document_encoder {  ///< encodes texts as tokens, document by document
   /// at which the document begins; else it is the byte up to which the reader has read the file to produce the
   /// document.
   core::result<void> encode(text_window& document, uint64_t begin, bool lies_there);
-  /// Encodes the next piece of a document into ids_ and returns the piece's length in bytes. `begin` is the number of
-  /// the document's first token. `text` begins at byte `at` of the document, and is the whole rest of it or at least
-  /// seen_by_first_piece_bytes.
-  core::result<size_t> encode_piece(std::string_view text, uint64_t at, uint64_t begin);
-  /// Returns the length of the first piece of `text`, by the rules of the tokenizer; nullopt: the text is longer than
-  /// longest_piece_bytes, and no position within that size may end a piece.
-  core::result<std::optional<size_t>> length_of_piece(std::string_view text);
+  /// Encodes the piece of a document that begins at byte `at` into ids_ and returns its length in bytes. `begin` is the
+  /// number of the document's first token.
+  core::result<uint64_t> encode_next(text_window& document, uint64_t at, uint64_t begin);
   core::result<void> give(std::span<const uint32_t> tokens);
   /// Calls the watch if at least give_bytes of the file or of text were processed since its last call.
   core::result<void> tell_at_times(uint64_t bytes_done);

@@ -42,6 +42,12 @@ std::optional<added_words::place> added_words::next(std::string_view text, size_
   return std::nullopt;
 }
 
+size_t added_words::seen_bytes() const {
+  // The words of each kind are the longest first. A normalized word ends before one that is not.
+  const auto longest = [](std::span<const added_word> words) { return words.empty() ? 0 : words.front().text.size(); };
+  return longest(verbatim()) + longest(normalized());
+}
+
 bool added_words::lies_across(std::string_view text, size_t at) const {
   return std::ranges::any_of(words_, [&](const added_word& w) {
     for (size_t begin = at - std::min(at, w.text.size() - 1); begin < at; ++begin)

@@ -29,6 +29,8 @@ class added_words {
   };
   /// Returns the first added word in `text` at or after byte `from`, which must be 0 or the end of the word before.
   [[nodiscard]] std::optional<place> next(std::string_view text, size_t from) const;
+  /// Returns the number of bytes from a place on that decide whether an added word begins there.
+  [[nodiscard]] size_t seen_bytes() const;
   /// True if an added word begins before byte `at` of `text` and ends after it.
   [[nodiscard]] bool lies_across(std::string_view text, size_t at) const;
   [[nodiscard]] bool is_empty() const { return words_.empty(); }

@@ -96,6 +96,50 @@ uint64_t hash_of(std::string_view word) {
   return core::mix64(hash ^ rest);
 }
 
+/// The beginning of a text as words are cut from it, and the places of the text at which it may be divided.
+class composed_text {
+ public:
+  /// `text` is valid UTF-8 and further text may follow it. Without `composes` words are cut from the text as it is.
+  composed_text(std::string_view text, bool composes) : composes_(composes), from_(text) {
+    if (!composes) return;
+    // The characters from the last one that stands apart on may be composed with further text.
+    size_t last = from_.size();
+    do {
+      if (last == 0) break;
+      --last;
+      while (last > 0 && (static_cast<unsigned char>(from_[last]) & 0xC0U) == 0x80U) --last;
+    } while (!stands_apart(from_.substr(last)));
+    from_ = from_.substr(0, last);
+    made_ = composed(from_);
+  }
+
+  [[nodiscard]] std::string_view text() const { return made_ ? *made_ : from_; }
+
+  /// Returns the place of the original text that byte `at` of text() is made from, if both may be divided there;
+  /// calls have increasing `at`.
+  std::optional<size_t> place_of(size_t at) {
+    if (!composes_) return at;
+    if (!made_) return at == from_.size() || stands_apart(from_.substr(at)) ? std::optional(at) : std::nullopt;
+    while (made_at_ < at) {
+      size_t end = from_at_;
+      do {
+        end += core::utf8_character(from_.substr(end));
+      } while (end < from_.size() && !stands_apart(from_.substr(end)));
+      const auto stretch = from_.substr(from_at_, end - from_at_);
+      const auto of_stretch = composed(stretch);
+      made_at_ += of_stretch ? of_stretch->size() : stretch.size();
+      from_at_ = end;
+    }
+    return made_at_ == at ? std::optional(from_at_) : std::nullopt;
+  }
+
+ private:
+  bool composes_;
+  std::string_view from_;
+  std::optional<std::string> made_;
+  size_t from_at_ = 0, made_at_ = 0;  ///< places of the same division in from_ and made_
+};
+
 class byte_pair_tokenizer final : public tokenizer {
  public:
   byte_pair_tokenizer(byte_pair_vocabulary v, tokenizer_description d, word_cutter cutter)
@@ -107,40 +151,27 @@ class byte_pair_tokenizer final : public tokenizer {
   }
 
   core::result<void> encode(std::string_view text, std::vector<uint32_t>& out) override {
-    for (size_t at = 0; at < text.size();) {
-      const auto added = vocabulary_.added.next(text, at);
-      TROUPE_TRY(encode_words(text.substr(at, added ? added->at - at : text.npos), out));
-      if (!added) break;
-      TROUPE_TRY(check_added_word(*added->word));
-      out.push_back(added->word->id);
-      at = added->at + added->word->text.size();
-    }
+    TROUPE_TRY(encode_part({.text = text}, out));
     return {};
   }
 
-  [[nodiscard]] bool may_cut(std::string_view text, size_t at) const override {
-    return !vocabulary_.added.lies_across(text, at);
-  }
-
-  core::result<std::optional<size_t>> last_word_end(std::string_view text, size_t most) override {
-    size_t last = 0;
-    // In a text whose characters are not composed, words of the composed text end at other places.
-    if (vocabulary_.rules.composes && composed(text.substr(0, core::utf8_prefix(text.substr(0, most))))) return last;
-    for (size_t at = 0; at <= most;) {
-      const auto added = vocabulary_.added.next(text, at);
-      const auto between = text.substr(at, added ? added->at - at : text.npos);
-      const auto sound = between.substr(0, core::utf8_prefix(between));
-      for (size_t word = 0; word < sound.size() && at + word <= most;) {
-        if (!vocabulary_.rules.composes || !may_be_composed(sound[word])) last = at + word;
-        TROUPE_ASSIGN(const auto n, cutter_.next(sound, word));
-        word += n;
-      }
-      if (!added || added->at > most) break;
-      last = added->at;
-      at = added->at + added->word->text.size();
-      if (at <= most) last = at;
+  core::result<size_t> encode_part(const text_part& part, std::vector<uint32_t>& out) override {
+    const std::string_view text = part.text;
+    // Added words are sought before this place; one that begins later may end in text that is not seen yet.
+    const size_t known = part.is_end ? text.size() : known_bytes(text);
+    size_t at = 0;
+    while (at < known) {
+      auto added = vocabulary_.added.next(text, at);
+      if (added && added->at >= known) added.reset();
+      const auto between = text.substr(at, (added ? added->at : known) - at);
+      TROUPE_ASSIGN(const size_t n, encode_words(between, !added && !part.is_end, out));
+      at += n;
+      if (!added) break;
+      TROUPE_TRY(check_added_word(*added->word));
+      out.push_back(added->word->id);
+      at += added->word->text.size();
     }
-    return last;
+    return at;
   }
 
   [[nodiscard]] std::string decode(std::span<const uint32_t> ids) const override {
@@ -151,23 +182,56 @@ class byte_pair_tokenizer final : public tokenizer {
   }
 
  private:
-  core::result<void> encode_words(std::string_view text, std::vector<uint32_t>& out) {
-    while (!text.empty()) {
-      const std::string_view sound = text.substr(0, core::utf8_prefix(text));
-      const auto made = vocabulary_.rules.composes ? composed(sound) : std::nullopt;
-      const std::string_view words = made ? *made : sound;
-      for (size_t at = 0; at < words.size();) {
-        TROUPE_ASSIGN(const auto n, cutter_.next(words, at));
-        add_word(words.substr(at, n), out);
-        at += n;
+  [[nodiscard]] size_t known_bytes(std::string_view text) const {
+    const size_t unknown = std::max<size_t>(vocabulary_.added.seen_bytes(), 1) - 1;
+    return core::utf8_whole(text.substr(0, text.size() - std::min(text.size(), unknown)));
+  }
+
+  /// Encodes text between added words and returns the bytes that were encoded: all of them, or, if further text may
+  /// follow (`is_open`), those whose tokens do not depend on it.
+  core::result<size_t> encode_words(std::string_view text, bool is_open, std::vector<uint32_t>& out) {
+    size_t done = 0;
+    while (done < text.size()) {
+      const auto rest = text.substr(done);
+      const auto sound = rest.substr(0, core::utf8_prefix(rest));
+      if (is_open && sound.size() == rest.size()) {
+        TROUPE_ASSIGN(const size_t n, encode_beginning(sound, out));
+        return done + n;
       }
-      text.remove_prefix(sound.size());
-      size_t broken = 0;
-      while (broken < text.size() && core::utf8_character(text.substr(broken)) == 0) ++broken;
-      if (broken > 0) add_word(text.substr(0, broken), out);
-      text.remove_prefix(broken);
+      TROUPE_TRY(encode_whole(sound, out));
+      size_t broken = sound.size();
+      while (broken < rest.size() && core::utf8_character(rest.substr(broken)) == 0) ++broken;
+      if (is_open && broken == rest.size()) return done + sound.size();
+      if (broken > sound.size()) add_word(rest.substr(sound.size(), broken - sound.size()), out);
+      done += broken;
+    }
+    return done;
+  }
+
+  core::result<void> encode_whole(std::string_view sound, std::vector<uint32_t>& out) {
+    const auto made = vocabulary_.rules.composes ? composed(sound) : std::nullopt;
+    const std::string_view words = made ? *made : sound;
+    for (size_t at = 0; at < words.size();) {
+      TROUPE_ASSIGN(const auto n, cutter_.next(words, at));
+      add_word(words.substr(at, n), out);
+      at += n;
     }
     return {};
+  }
+
+  /// Encodes those words at the beginning of `sound` that are the same whatever text follows, and returns their bytes.
+  core::result<size_t> encode_beginning(std::string_view sound, std::vector<uint32_t>& out) {
+    composed_text words(sound, vocabulary_.rules.composes);
+    size_t done = 0, tokens = out.size();
+    for (size_t at = 0; at < words.text().size();) {
+      TROUPE_ASSIGN(const auto n, cutter_.next_whatever_follows(words.text(), at));
+      if (!n) break;
+      add_word(words.text().substr(at, *n), out);
+      at += *n;
+      if (const auto place = words.place_of(at)) done = *place, tokens = out.size();
+    }
+    out.resize(tokens);
+    return done;
   }
 
   void add_word(std::string_view word, std::vector<uint32_t>& out) {

@@ -11,6 +11,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "core/utf8.hpp"
 #include "data/tokenizers/tokenizer_folder.hpp"
 
 namespace troupe::data {
@@ -133,6 +134,22 @@ core::result<text_rules> text_rules_in(const std::filesystem::path& folder) {
   const auto path = folder / "tokenizer.json";
   TROUPE_ASSIGN(const auto pipeline, read_json_if_there(path));
   return pipeline.is_null() ? text_rules_by_class(folder) : text_rules_of(path, pipeline);
+}
+
+bool stands_apart(std::string_view text) {
+  constexpr uint32_t first_mark = 0x300;
+  constexpr utf8proc_int32_t first_vowel = 0x1160, last_final = 0x11FF;  // of Hangul's parts, the ones that follow others
+  const uint32_t code = core::utf8_code(text);
+  if (code < first_mark) return true;
+  std::array<utf8proc_int32_t, 8> parts{};
+  int unused = 0;
+  const auto n = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(code), parts.data(),
+                                         static_cast<utf8proc_ssize_t>(parts.size()), UTF8PROC_DECOMPOSE, &unused);
+  if (n < 1) return false;
+  const auto kind = utf8proc_category(parts[0]);
+  const bool is_mark =
+      kind == UTF8PROC_CATEGORY_MN || kind == UTF8PROC_CATEGORY_MC || kind == UTF8PROC_CATEGORY_ME;
+  return !is_mark && (parts[0] < first_vowel || parts[0] > last_final);
 }
 
 std::optional<std::string> composed(std::string_view text) {

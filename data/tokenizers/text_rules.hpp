@@ -55,6 +55,11 @@ core::result<text_rules> text_rules_by_class(const std::filesystem::path& folder
 /// or by its class if it has no such file.
 core::result<text_rules> text_rules_in(const std::filesystem::path& folder);
 
+/// True if the character at the start of `text`, which is valid UTF-8, is neither composed with characters before it
+/// nor sorted among them, whatever they are: what lies on its two sides is composed separately. False for marks, and
+/// for vowels and finals of Hangul.
+bool stands_apart(std::string_view text);
+
 /// True if the character that begins with the byte may be composed with the one before it. False for all characters
 /// below U+0300, which are composed themselves.
 constexpr bool may_be_composed(char first) {

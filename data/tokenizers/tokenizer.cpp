@@ -23,6 +23,11 @@ class byte_tokenizer final : public tokenizer {
     return {};
   }
 
+  core::result<size_t> encode_part(const text_part& part, std::vector<uint32_t>& out) override {
+    TROUPE_TRY(encode(part.text, out));
+    return part.text.size();
+  }
+
   [[nodiscard]] std::string decode(std::span<const uint32_t> ids) const override {
     std::string out;
     for (const uint32_t id : ids)

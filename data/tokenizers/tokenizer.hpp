@@ -37,6 +37,13 @@ struct tokenizer_description {  ///< identity of a tokenizer, which descriptions
 /// the files' bytes as its digest.
 bool same_vocabulary(const tokenizer_description& one, const tokenizer_description& other);
 
+/// What encode_part() sees of a text: a part of it, valid UTF-8 apart from a character that its end may cut.
+struct text_part {
+  std::string_view text;
+  bool is_begin = true;  ///< true: the text begins with this part
+  bool is_end = true;    ///< true: the text ends with this part; false: more of it follows
+};
+
 /// Converts text to tokens and back by one vocabulary. An object has scratch memory, so only one thread at a time may
 /// use it.
 class tokenizer {
@@ -46,9 +53,19 @@ class tokenizer {
   /// Appends the tokens of `text`, which may be any bytes. Names of special tokens in the text are ordinary text.
   virtual core::result<void> encode(std::string_view text, std::vector<uint32_t>& out) = 0;
 
+  /// Encodes the beginning of what is left of a text: appends the tokens that no further text can change, and returns
+  /// the length of their bytes, after which the next part begins. A part that ends the text is encoded whole. 0: the
+  /// part is too short to decide any token. The tokens of all parts are those that encode() makes of the whole text,
+  /// wherever the caller lets parts end. A tokenizer without this function encodes only whole texts.
+  virtual core::result<size_t> encode_part(const text_part& part, std::vector<uint32_t>& out) {
+    if (!part.is_begin || !part.is_end) return size_t{0};
+    TROUPE_TRY(encode(part.text, out));
+    return part.text.size();
+  }
+
   /// Returns the characters ("signs") before which alone a long text may be cut, so that encode() of the first part and
   /// encode_next() of all further parts give the tokens of the whole text; an empty text: it cannot be cut. nullopt:
-  /// the functions of data/documents.hpp find the positions, and encode() encodes each part.
+  /// encode_part() finds the positions.
   [[nodiscard]] virtual std::optional<std::string_view> cut_signs() const { return std::nullopt; }
 
   /// True if a part may end with `character` when one of cut_signs() follows: the character's tokens do not depend on
@@ -57,13 +74,6 @@ class tokenizer {
 
   /// True if `text` may be cut before its byte `at`: no added word of the vocabulary extends across that position.
   [[nodiscard]] virtual bool may_cut(std::string_view /*text*/, size_t /*at*/) const { return true; }
-
-  /// Returns the end of the last word that ends within the first `most` bytes of `text`; cutting the text at this
-  /// position does not change its tokens. 0: no word ends there. nullopt: the tokenizer has no words, and a text may be
-  /// cut anywhere.
-  virtual core::result<std::optional<size_t>> last_word_end(std::string_view /*text*/, size_t /*most*/) {
-    return std::nullopt;
-  }
 
   /// Appends to `out` the tokens of a part of a text that begins with one of cut_signs() and follows an earlier part of
   /// the same text.

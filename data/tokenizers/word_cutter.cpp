@@ -26,6 +26,11 @@ std::string message_of(int code) {
   return reinterpret_cast<const char*>(text.data());
 }
 
+tl::unexpected<core::error> no_word(size_t at, int code) {
+  return core::fail(core::error_kind::limit,
+                    fmt::format("cannot cut the text into words at byte {}: {}", at, message_of(code)));
+}
+
 }  // namespace
 
 struct word_cutter::parts {
@@ -52,7 +57,7 @@ core::result<word_cutter> word_cutter::make(word_pattern words) {
   if (!p->code)
     return core::fail(core::error_kind::bug,
                       fmt::format("PCRE2 refuses the pattern of words at {}: {}", where, message_of(code)));
-  p->machine_code = pcre2_jit_compile(p->code.get(), PCRE2_JIT_COMPLETE) == 0;
+  p->machine_code = pcre2_jit_compile(p->code.get(), PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD) == 0;
   p->match.reset(pcre2_match_data_create(1, nullptr));
   p->context.reset(pcre2_match_context_create(nullptr));
   if (!p->match || !p->context) return core::fail(core::error_kind::limit, "no memory to cut words");
@@ -62,17 +67,25 @@ core::result<word_cutter> word_cutter::make(word_pattern words) {
   return word_cutter(std::move(p));
 }
 
-core::result<size_t> word_cutter::next(std::string_view text, size_t at) {
+int word_cutter::match(std::string_view text, size_t at, uint32_t options) {
   const auto* subject = reinterpret_cast<PCRE2_SPTR>(text.data());
   auto& p = *parts_;
-  const int rc =
-      p.machine_code
-          ? pcre2_jit_match(p.code.get(), subject, text.size(), at, 0, p.match.get(), p.context.get())
-          : pcre2_match(p.code.get(), subject, text.size(), at, PCRE2_NO_UTF_CHECK, p.match.get(), p.context.get());
-  if (rc < 0)
-    return core::fail(core::error_kind::limit,
-                      fmt::format("cannot cut the text into words at byte {}: {}", at, message_of(rc)));
-  return pcre2_get_ovector_pointer(p.match.get())[1] - at;
+  if (p.machine_code)
+    return pcre2_jit_match(p.code.get(), subject, text.size(), at, options, p.match.get(), p.context.get());
+  return pcre2_match(p.code.get(), subject, text.size(), at, options | PCRE2_NO_UTF_CHECK, p.match.get(),
+                     p.context.get());
+}
+
+core::result<size_t> word_cutter::next(std::string_view text, size_t at) {
+  if (const int rc = match(text, at, 0); rc < 0) return no_word(at, rc);
+  return pcre2_get_ovector_pointer(parts_->match.get())[1] - at;
+}
+
+core::result<std::optional<size_t>> word_cutter::next_whatever_follows(std::string_view text, size_t at) {
+  const int rc = match(text, at, PCRE2_PARTIAL_HARD);
+  if (rc == PCRE2_ERROR_PARTIAL) return std::nullopt;
+  if (rc < 0) return no_word(at, rc);
+  return std::optional<size_t>(pcre2_get_ovector_pointer(parts_->match.get())[1] - at);
 }
 
 }  // namespace troupe::data

@@ -55,44 +55,25 @@ std::string mixed_text(size_t bytes, uint64_t seed) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(pieces_end_behind_a_line_break_that_no_word_crosses) {
-  const std::string line = "some words of a line\n";
-  std::string text;
-  while (text.size() < 3 * data::piece_bytes) text += line;
-  const size_t n = data::first_piece(text);
-  BOOST_TEST(n >= data::piece_bytes);
-  BOOST_TEST(n <= data::piece_bytes + line.size());
-  BOOST_TEST(text[n - 1] == '\n');
-  BOOST_TEST(data::first_piece(text.substr(0, data::piece_bytes)) == data::piece_bytes);
-  BOOST_TEST(data::first_piece("") == 0U);
-}
-
-BOOST_AUTO_TEST_CASE(without_such_a_place_a_piece_ends_between_two_characters) {
-  for (size_t shift = 0; shift < 3; ++shift) {
-    BOOST_TEST_INFO_SCOPE("shift " << shift);
-    std::string text(shift, 'x');
-    while (text.size() < 2 * data::longest_piece_bytes) text += "\xE2\x82\xAC";
-    const size_t n = data::first_piece(text);
-    BOOST_TEST(n <= data::longest_piece_bytes);
-    BOOST_TEST(n + 3 > data::longest_piece_bytes);
-    BOOST_TEST((n - shift) % 3 == 0U);
-  }
-}
-
 BOOST_AUTO_TEST_CASE(a_piece_is_found_without_looking_beyond_the_longest) {
-  // Searching a repetitive text to its end for each of its pieces would be slow. In this text, reading near the end
-  // would crash.
+  // Examining a long text to its end for each of its pieces would be slow. In this text, reading near the end would
+  // crash.
   constexpr size_t all = size_t{1} << 30, readable = data::longest_piece_bytes + 4096;
   void* const mapped = ::mmap(nullptr, all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   BOOST_REQUIRE(mapped != MAP_FAILED);
   BOOST_REQUIRE(::mprotect(mapped, readable, PROT_READ | PROT_WRITE) == 0);
   std::memset(mapped, 'x', readable);
-  const std::string_view text(static_cast<const char*>(mapped), all);
-  BOOST_TEST(data::first_piece(text) == data::longest_piece_bytes);
+  auto pairs = tokenizer_of("gpt2");
+  const auto length = [&] {
+    data::text_window document{std::string_view{static_cast<const char*>(mapped), all}};
+    std::vector<uint32_t> ids;
+    return *check_ok(data::encode_piece(*pairs, document, 0, false, data::piece_bytes, ids));
+  };
+  BOOST_TEST(length() == 0U);
   static_cast<char*>(mapped)[data::piece_bytes + 7] = '\n';
-  BOOST_TEST(data::first_piece(text) == data::piece_bytes + 8);
-  static_cast<char*>(mapped)[data::piece_bytes + 7] = ' ';
-  BOOST_TEST(data::first_piece(text) == data::piece_bytes + 7);
+  BOOST_TEST(length() == data::piece_bytes + 8);
+  static_cast<char*>(mapped)[7] = ' ';
+  BOOST_TEST(length() == 7U);
   ::munmap(mapped, all);
 }
 
@@ -110,7 +91,6 @@ BOOST_AUTO_TEST_CASE(byte_pairs_in_pieces_are_those_of_the_whole_text) {
     while (texts.back().size() < 2 * data::longest_piece_bytes) texts.back() += part;
   }
   for (const auto& text : texts) {
-    BOOST_REQUIRE(data::first_piece(text) < text.size());
     auto wanted = encoded(*pairs, text);
     wanted.push_back(531);
     const auto stream = opened({.path = at.write("t.txt", text), .vocab_size = 532, .tokens_of = tokenizer_of("gpt2")});
@@ -290,9 +270,6 @@ BOOST_AUTO_TEST_CASE(an_added_word_with_a_blank_is_seen_across_the_end_of_a_piec
   at.write("added/added_tokens.json", R"({"of the": 532})");
   const auto t = opened_tokenizer(at / "added");
   const std::string text = std::string(data::piece_bytes - 2, 'x') + "of the bell";
-  BOOST_TEST(!t->may_cut(text, data::piece_bytes));
-  BOOST_TEST(t->may_cut(text, data::piece_bytes - 2));
-  BOOST_TEST(t->may_cut(text, data::piece_bytes + 4));
   check_refused({.path = at.write("t.txt", text), .vocab_size = 560, .tokens_of = t}, core::error_kind::bad_input,
                 "the text has the added token 'of the', which contains blanks");
 }

@@ -8,7 +8,6 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
-#include <sstream>
 #include <tuple>
 
 #include "data/tokenizers/byte_pair.hpp"
@@ -22,34 +21,6 @@ BOOST_AUTO_TEST_SUITE(tokenizer)
 
 using namespace troupe;
 using namespace troupe::tests;
-
-namespace {
-
-/// Returns the content of a tokenizer.json with the fixture's vocabulary and merges.
-nlohmann::json whole_pipeline() {
-  nlohmann::json out{{"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}}}};
-  out["model"] = {{"type", "BPE"},
-                  {"vocab", nlohmann::json::parse(content_of(fixture_path("gpt2/vocab.json")))},
-                  {"merges", nlohmann::json::array()}};
-  std::istringstream lines(content_of(fixture_path("gpt2/merges.txt")));
-  for (std::string line; std::getline(lines, line);)
-    if (!line.starts_with("#version")) out["model"]["merges"].push_back(line);
-  return out;
-}
-
-/// Returns the content of a tokenizer.json with the rules of one of the fixture's pipelines.
-nlohmann::json pipeline_of(const nlohmann::json& rules) {
-  auto out = whole_pipeline();
-  out["pre_tokenizer"] = rules["pre_tokenizer"];
-  out["normalizer"] = rules["normalizer"];
-  out["model"]["ignore_merges"] = rules["ignore_merges"];
-  for (const auto& [word, number] : rules["more_words"].items()) out["model"]["vocab"][word] = number;
-  for (const auto& merge : rules["more_merges"])
-    out["model"]["merges"].push_back(merge[0].get<std::string>() + " " + merge[1].get<std::string>());
-  return out;
-}
-
-}  // namespace
 
 BOOST_AUTO_TEST_CASE(byte_pairs_are_those_of_the_real_package) {
   const auto& f = fixture();
@@ -102,16 +73,6 @@ BOOST_AUTO_TEST_CASE(without_a_tokenizer_json_the_class_says_how_texts_are_prepa
   BOOST_TEST(ours->description().kind == "qwen2");
   const auto of_decomposed = encoded(*ours, "e\u0301 12"), of_composed = encoded(*ours, "\u00e9 12");
   BOOST_TEST(of_decomposed == of_composed, boost::test_tools::per_element());
-}
-
-BOOST_AUTO_TEST_CASE(a_text_that_is_composed_first_ends_a_word_only_where_composing_changes_nothing) {
-  const scratch_folder at;
-  auto ours = std::move(
-      *check_ok(data::open_tokenizer(at.write("tokenizer.json", pipeline_of(fixture()["pipelines"]["qwen2"]).dump()))));
-  BOOST_TEST(check_ok(ours->last_word_end("\u00e9x!", 3))->value() == 3U);
-  // A character that may be composed with the one before it, and a text that is not composed.
-  BOOST_TEST(check_ok(ours->last_word_end("ab!\u0301\u0301", 3))->value() == 2U);
-  BOOST_TEST(check_ok(ours->last_word_end("e\u0301 ab", 4))->value() == 0U);
 }
 
 BOOST_AUTO_TEST_CASE(sentence_pieces_are_those_of_the_real_package) {

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,30 @@ inline std::vector<uint32_t> encoded(data::tokenizer& t, std::string_view text) 
   std::vector<uint32_t> out;
   const auto ok = t.encode(text, out);
   BOOST_REQUIRE_MESSAGE(ok, ok.error().text);
+  return out;
+}
+
+/// Returns the content of a tokenizer.json with the fixture's vocabulary and merges.
+inline nlohmann::json whole_pipeline() {
+  nlohmann::json out{{"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}}}};
+  out["model"] = {{"type", "BPE"},
+                  {"vocab", nlohmann::json::parse(content_of(fixture_path("gpt2/vocab.json")))},
+                  {"merges", nlohmann::json::array()}};
+  std::istringstream lines(content_of(fixture_path("gpt2/merges.txt")));
+  for (std::string line; std::getline(lines, line);)
+    if (!line.starts_with("#version")) out["model"]["merges"].push_back(line);
+  return out;
+}
+
+/// Returns the content of a tokenizer.json with the rules of one of the fixture's pipelines.
+inline nlohmann::json pipeline_of(const nlohmann::json& rules) {
+  auto out = whole_pipeline();
+  out["pre_tokenizer"] = rules["pre_tokenizer"];
+  out["normalizer"] = rules["normalizer"];
+  out["model"]["ignore_merges"] = rules["ignore_merges"];
+  for (const auto& [word, number] : rules["more_words"].items()) out["model"]["vocab"][word] = number;
+  for (const auto& merge : rules["more_merges"])
+    out["model"]["merges"].push_back(merge[0].get<std::string>() + " " + merge[1].get<std::string>());
   return out;
 }
 

@@ -112,8 +112,8 @@ core::result<uint64_t> encode_piece(tokenizer& by, text_window& document, uint64
   const bool is_text = by.description().kind != "bytes";
   for (uint64_t seen = std::min(first_bytes, seen_for_piece_bytes);; seen = std::min(2 * seen, seen_for_piece_bytes)) {
     TROUPE_ASSIGN(const auto rest, document.at(at, seen));
-    const text_part part{
-        .text = rest.substr(0, seen), .is_begin = at == 0, .is_end = document.size() - at <= std::min(seen, rest.size())};
+    const auto text = rest.substr(0, seen);
+    const text_part part{.text = text, .is_begin = at == 0, .is_end = at + text.size() == document.size()};
     if (is_text) TROUPE_TRY(check_characters(part.text, at, !part.is_end));
     TROUPE_ASSIGN(const size_t n, by.encode_part(part, out));
     if (n > 0 || seen == seen_for_piece_bytes) return uint64_t{n};

@@ -59,7 +59,9 @@ bool added_words::lies_across(std::string_view text, size_t at) const {
 std::string added_words::as_text() const {
   std::string out;
   const char* const mark = normalized().empty() ? "" : "v";
-  for (const auto& w : words_) out += fmt::format("{}{} {}\n", w.id, w.is_normalized ? "" : mark, w.text);
+  for (const auto& w : words_)
+    out += fmt::format("{}{}{}{}{} {}\n", w.id, w.is_normalized ? "" : mark, w.takes_left ? "l" : "",
+                       w.takes_right ? "r" : "", w.is_single ? "s" : "", w.text);
   return out;
 }
 
@@ -76,7 +78,7 @@ core::result<void> check_rules_of_added_words(const std::filesystem::path& folde
 
 core::result<void> check_added_word(const added_word& w) {
   const bool has_blank = w.text.find_first_of(" \t\r\n") != std::string::npos;
-  if (!w.is_bounded && !has_blank) return {};
+  if (!w.takes_left && !w.takes_right && !w.is_single && !has_blank) return {};
   return core::refused(
       fmt::format("the text has the added token '{}', {}: such tokens are not supported yet; remove it from the text "
                   "or from the tokenizer's files",

@@ -35,8 +35,8 @@ class added_words {
   [[nodiscard]] bool lies_across(std::string_view text, size_t at) const;
   [[nodiscard]] bool is_empty() const { return words_.empty(); }
   [[nodiscard]] const std::vector<added_word>& words() const { return words_; }
-  /// Returns the added words and their token numbers as a text, from which digests are computed. Words that are found
-  /// first have a mark in it if others are found after them.
+  /// Returns the added words, their token numbers and marks as a text, from which digests are computed; empty without
+  /// words. Words that are found first have a mark in it if others are found after them.
   [[nodiscard]] std::string as_text() const;
 
  private:

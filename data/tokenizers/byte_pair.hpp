@@ -77,10 +77,10 @@ class word_cache {
 core::result<std::unique_ptr<tokenizer>> open_byte_pair(const std::filesystem::path& vocab,
                                                         const std::filesystem::path& merges);
 
-/// Returns the digest that identifies a vocabulary: of its words in the order of their tokens, its merges in the order
-/// of their ranks, and its added words.
+/// Returns the digest that identifies a tokenizer: of its words in the order of their tokens, its merges in the order
+/// of their ranks, its added words, and its rules where they are not the usual ones.
 std::string vocabulary_digest(const std::vector<std::string>& words, const std::vector<std::string>& merges,
-                              const added_words& added);
+                              const added_words& added, const text_rules& rules);
 
 /// Makes a tokenizer from lists, as model files contain them: words by token in the byte alphabet, merges `left right`
 /// by rank. `end_of_text` follows each document; without it the word <|endoftext|> does. Words in `added` are written

@@ -174,13 +174,12 @@ core::result<std::unique_ptr<tokenizer>> open_byte_pair(const fs::path& vocab, c
     out.bytes_of[number] = alphabet.bytes_of(word);
   }
   TROUPE_ASSIGN(auto described, add_folder_words(vocab.parent_path(), numbers, out));
-  described.file_digest = out.added.is_empty() ? digest_of({vocab_file, merges_file})
-                                               : digest_of({vocab_file, merges_file, out.added.as_text()});
+  described.file_digest = digest_of({vocab_file, merges_file, out.added.as_text(), unusual_rules(out.rules)});
   std::vector<std::string> words(out.bytes_of.size()), merged;
   for (const auto& [word, number] : numbers) words[number] = word;
   merge_lines lines(merges_file);
   while (const auto line = lines.next()) merged.emplace_back(*line);
-  described.digest = vocabulary_digest(words, merged, out.added);
+  described.digest = vocabulary_digest(words, merged, out.added, out.rules);
   return make_byte_pair(std::move(out), std::move(described));
 }
 

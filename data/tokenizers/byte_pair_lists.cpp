@@ -10,11 +10,11 @@
 namespace troupe::data {
 
 std::string vocabulary_digest(const std::vector<std::string>& words, const std::vector<std::string>& merges,
-                              const added_words& added) {
+                              const added_words& added, const text_rules& rules) {
   std::string all;
   for (const auto& list : {&words, &merges})
     for (const auto& text : *list) all += text + "\n";
-  return added.is_empty() ? digest_of({all}) : digest_of({all, added.as_text()});
+  return digest_of({all, added.as_text(), unusual_rules(rules)});
 }
 
 core::result<std::unique_ptr<tokenizer>> byte_pair_of(const std::vector<std::string>& words,
@@ -55,7 +55,7 @@ core::result<std::unique_ptr<tokenizer>> byte_pair_of(const std::vector<std::str
   description.vocab_size = words.size();
   if (const auto found = numbers.find("<|endoftext|>"); found != numbers.end()) description.end_of_text = found->second;
   if (end_of_text && *end_of_text < words.size()) description.end_of_text = end_of_text;
-  description.digest = vocabulary_digest(words, merges, added);
+  description.digest = vocabulary_digest(words, merges, added, rules);
   for (const auto& w : added.words())
     if (w.id < out.bytes_of.size()) out.bytes_of[w.id] = w.text;
   out.added = std::move(added);

@@ -34,7 +34,9 @@ class added_word_list {
       return core::refused(fmt::format("'{}': the added token {} is '{}' here and '{}' elsewhere", path.string(),
                                        word.id, core::shown(word.text), core::shown(at->second.text)));
     at->second.is_special = at->second.is_special || word.is_special;
-    at->second.is_bounded = at->second.is_bounded || word.is_bounded;
+    at->second.takes_left = at->second.takes_left || word.takes_left;
+    at->second.takes_right = at->second.takes_right || word.takes_right;
+    at->second.is_single = at->second.is_single || word.is_single;
     return {};
   }
 
@@ -42,9 +44,12 @@ class added_word_list {
     const auto& content = json_value_of(from, "content");
     if (id >= max_vocabulary || !content.is_string())
       return core::refused(fmt::format("'{}': added_tokens: wanted objects with id and content", path.string()));
-    TROUPE_TRY(add(path, {content, static_cast<uint32_t>(id), json_flag_of(from, "special", false),
-                          json_flag_of(from, "lstrip", false) || json_flag_of(from, "rstrip", false) ||
-                              json_flag_of(from, "single_word", false)}));
+    TROUPE_TRY(add(path, {.text = content,
+                          .id = static_cast<uint32_t>(id),
+                          .is_special = json_flag_of(from, "special", false),
+                          .takes_left = json_flag_of(from, "lstrip", false),
+                          .takes_right = json_flag_of(from, "rstrip", false),
+                          .is_single = json_flag_of(from, "single_word", false)}));
     // If two files describe a word, transformers takes this mark from the one that is read last.
     words_.at(static_cast<uint32_t>(id)).is_normalized = json_flag_of(from, "normalized", true);
     return {};
@@ -350,7 +355,7 @@ core::result<std::vector<added_word>> read_added_words(const fs::path& folder) {
       if (!id.is_number_unsigned() || id.get<uint64_t>() >= max_vocabulary || text.empty())
         return core::refused(fmt::format("'{}': the word '{}': wanted a number below {}", words_path.string(),
                                          core::shown(text), max_vocabulary));
-      TROUPE_TRY(out.add(words_path, {text, id.get<uint32_t>()}));
+      TROUPE_TRY(out.add(words_path, {.text = text, .id = id.get<uint32_t>()}));
     }
   out.mark_named(config);
   TROUPE_ASSIGN(const auto map, read_json_if_there(map_path));

@@ -22,8 +22,9 @@ struct added_word {
   uint32_t id = 0;
   /// True: a file marks the word as special, or names it as a special token such as the end of text.
   bool is_special = false;
-  /// True: transformers strips blanks next to the word or matches the word only at word borders.
-  bool is_bounded = false;
+  bool takes_left = false;   ///< true: the word takes the blanks before it (`lstrip`)
+  bool takes_right = false;  ///< true: the word takes the blanks after it (`rstrip`)
+  bool is_single = false;    ///< true: the word is found only between characters that are no part of words
   /// False: a file says `"normalized": false`, so the word is found before all words that lack this mark.
   bool is_normalized = true;
 };

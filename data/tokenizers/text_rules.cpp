@@ -102,6 +102,21 @@ std::string kind_of(const text_rules& rules) {
   return rules.words == word_pattern::gpt2 ? "gpt2" : std::string(name_of(rules.words));
 }
 
+text_rules usual_rules(word_pattern pattern) {
+  return {.words = pattern,
+          .composes = pattern == word_pattern::qwen2,
+          .takes_whole_words = pattern == word_pattern::llama3};
+}
+
+std::string unusual_rules(const text_rules& rules) {
+  const auto usual = usual_rules(rules.words);
+  std::string out;
+  if (rules.composes != usual.composes) out += rules.composes ? "composes\n" : "composes not\n";
+  if (rules.takes_whole_words != usual.takes_whole_words)
+    out += rules.takes_whole_words ? "takes whole words\n" : "takes no whole words\n";
+  return out;
+}
+
 core::result<text_rules> text_rules_of(const std::filesystem::path& path, const json& pipeline) {
   text_rules out;
   const auto& normalizer = json_value_of(pipeline, "normalizer");
@@ -120,14 +135,6 @@ core::result<text_rules> text_rules_of(const std::filesystem::path& path, const 
   out.words = *pattern;
   out.takes_whole_words = json_flag_of(json_value_of(pipeline, "model"), "ignore_merges", false);
   return out;
-}
-
-core::result<text_rules> text_rules_by_class(const std::filesystem::path& folder) {
-  TROUPE_ASSIGN(const auto keys, read_json_if_there(folder / "tokenizer_config.json"));
-  const auto name = json_text_of(keys, "tokenizer_class");
-  if (name == "Qwen2Tokenizer" || name == "Qwen2TokenizerFast")
-    return text_rules{.words = word_pattern::qwen2, .composes = true};
-  return text_rules{};
 }
 
 core::result<text_rules> text_rules_in(const std::filesystem::path& folder) {

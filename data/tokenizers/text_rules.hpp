@@ -39,6 +39,11 @@ std::optional<word_pattern> word_pattern_named(std::string_view name);
 /// Returns the regular expression of the pattern, for PCRE2.
 std::string expression_of(word_pattern pattern);
 
+/// Returns the rules of the families that cut words by the pattern. GGUF files name the pattern alone.
+text_rules usual_rules(word_pattern pattern);
+/// Returns those rules that are not the usual ones of their pattern, as a text for digests; empty if all are.
+std::string unusual_rules(const text_rules& rules);
+
 /// Returns the kind of tokenizers with these rules for tokenizer_description: "gpt2", or the pattern's name for other
 /// patterns.
 std::string kind_of(const text_rules& rules);
@@ -47,8 +52,9 @@ std::string kind_of(const text_rules& rules);
 /// is not known, with both shown.
 core::result<text_rules> text_rules_of(const std::filesystem::path& path, const nlohmann::json& pipeline);
 
-/// Returns the rules of a folder with vocab.json and merges.txt and without tokenizer.json, by the class in its
-/// tokenizer_config.json; GPT-2's if there is none.
+/// Returns the rules of a folder with vocab.json and merges.txt and without tokenizer.json, by its class: the
+/// `tokenizer_class` of tokenizer_config.json or config.json, else the class of config.json's `model_type`; GPT-2's if
+/// none of them is there. Refused: a class or a model type whose rules are not known.
 core::result<text_rules> text_rules_by_class(const std::filesystem::path& folder);
 
 /// Returns the rules of a folder with vocab.json and merges.txt: those of its tokenizer.json, which alone states them,

@@ -27,13 +27,14 @@ struct tokenizer_description {  ///< identity of a tokenizer, which descriptions
   uint64_t vocab_size = 0;  ///< size of the vocabulary: every token is below this number
   std::optional<uint32_t> end_of_text{};  ///< number of the token after each document (nullopt: there is none); a text
                                           ///< that encodes to it is refused
-  /// Digest of words, merges and added words, or of a SentencePiece model; independent of file formats.
+  /// Digest of words, merges, added words and of the rules that `kind` does not state, or of a SentencePiece model;
+  /// independent of file formats.
   std::string digest;
   /// Digest of the bytes of vocab.json and merges.txt; empty if the tokenizer was read from other files.
   std::string file_digest{};
 };
 
-/// True if two descriptions are those of one vocabulary. A description that an earlier version wrote has the digest of
+/// True if two descriptions are those of one tokenizer. A description that an earlier version wrote has the digest of
 /// the files' bytes as its digest.
 bool same_vocabulary(const tokenizer_description& one, const tokenizer_description& other);
 

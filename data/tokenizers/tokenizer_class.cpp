@@ -1,6 +1,6 @@
 // Checks for which tokenizer class of transformers the files of a folder were made: other classes cut words by other
 // patterns, normalise text, or number the same pieces in another way, which the files with the words do not state. Owns
-// the lists of classes that are read like GPT-2's or like plain SentencePiece models.
+// the lists of classes that are read like GPT-2's, with their rules, or like plain SentencePiece models.
 #include "data/tokenizers/tokenizer_folder.hpp"
 
 #include <fmt/format.h>
@@ -10,21 +10,56 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "core/text.hpp"
+#include "data/tokenizers/text_rules.hpp"
 
 namespace troupe::data {
 namespace {
 
 constexpr const char* config_file = "tokenizer_config.json";
 
-/// Tokenizer classes of transformers that merge byte pairs like GPT-2's and cut words by a known pattern, named without
-/// a final "Fast". tokenizer.json decides by which, or without it the class (text_rules.hpp).
-constexpr std::string_view of_byte_pairs[] = {
-    "GPT2Tokenizer",    "RobertaTokenizer",    "BartTokenizer",       "LongformerTokenizer",
-    "LEDTokenizer",     "MvpTokenizer",        "BlenderbotTokenizer", "OPTTokenizer",
-    "DebertaTokenizer", "CodeGenTokenizer",    "GPTNeoTokenizer",     "GPTNeoXTokenizer",
-    "WhisperTokenizer", "PreTrainedTokenizer", "TokenizersBackend",   "Qwen2Tokenizer"};
+/// A tokenizer class of transformers that merges byte pairs like GPT-2's, named without a final "Fast", and the rules
+/// by which it prepares texts if no tokenizer.json states others.
+struct byte_pair_class {
+  std::string_view name;
+  text_rules rules{};
+  bool adds_space = false;  ///< true: a space is added before each text unless `add_prefix_space` is false
+};
+
+constexpr text_rules composed_gpt2{.words = word_pattern::gpt2, .composes = true};
+constexpr text_rules composed_qwen2{.words = word_pattern::qwen2, .composes = true};
+
+constexpr byte_pair_class of_byte_pairs[] = {{"GPT2Tokenizer"},
+                                             {"RobertaTokenizer"},
+                                             {"BartTokenizer"},
+                                             {"LongformerTokenizer"},
+                                             {"LEDTokenizer"},
+                                             {"MvpTokenizer"},
+                                             {"BlenderbotTokenizer", {}, true},
+                                             {"OPTTokenizer"},
+                                             {"DebertaTokenizer"},
+                                             {"CodeGenTokenizer"},
+                                             {"GPTNeoTokenizer"},
+                                             {"GPTNeoXTokenizer", composed_gpt2},
+                                             {"WhisperTokenizer"},
+                                             {"PreTrainedTokenizer"},
+                                             {"TokenizersBackend"},
+                                             {"Qwen2Tokenizer", composed_qwen2}};
+
+/// Model types and the classes among these that transformers chooses for them, if no file names a class.
+constexpr std::pair<std::string_view, std::string_view> classes_of_types[] = {
+    {"gpt2", "GPT2Tokenizer"},         {"gpt_neo", "GPT2Tokenizer"},       {"gptj", "GPT2Tokenizer"},
+    {"opt", "GPT2Tokenizer"},          {"phi", "GPT2Tokenizer"},           {"codegen", "GPT2Tokenizer"},
+    {"roberta", "RobertaTokenizer"},   {"bart", "RobertaTokenizer"},       {"longformer", "RobertaTokenizer"},
+    {"led", "LEDTokenizer"},           {"mvp", "MvpTokenizer"},            {"blenderbot", "BlenderbotTokenizer"},
+    {"deberta", "DebertaTokenizer"},   {"whisper", "WhisperTokenizer"},    {"gpt_neox", "GPTNeoXTokenizer"},
+    {"mamba", "GPTNeoXTokenizer"},     {"mamba2", "GPTNeoXTokenizer"},     {"olmo", "GPTNeoXTokenizer"},
+    {"olmoe", "GPTNeoXTokenizer"},     {"qwen2", "Qwen2Tokenizer"},        {"qwen2_moe", "Qwen2Tokenizer"},
+    {"qwen2_vl", "Qwen2Tokenizer"},    {"qwen2_5_vl", "Qwen2Tokenizer"},   {"qwen2_audio", "Qwen2Tokenizer"},
+    {"qwen3", "Qwen2Tokenizer"},       {"qwen3_moe", "Qwen2Tokenizer"},    {"qwen3_next", "Qwen2Tokenizer"},
+    {"qwen3_vl", "Qwen2Tokenizer"},    {"qwen3_vl_moe", "Qwen2Tokenizer"}};
 
 /// Tokenizer classes of transformers that encode like SentencePiece and keep the numbers of the model's pieces, named
 /// without a final "Fast". For the general classes among them tokenizer.json decides, whose numbers are compared with
@@ -64,21 +99,52 @@ bool is_among(std::span<const std::string_view> names, std::string_view name) {
   return std::ranges::find(names, name) != names.end();
 }
 
-/// Refuses a `tokenizer_class` of the file that is not among `classes`; returns true if the file names one of them.
-core::result<bool> names_one_of(std::span<const std::string_view> classes, const std::filesystem::path& path,
-                                const nlohmann::json& keys, std::string_view wanted) {
+/// Returns the `tokenizer_class` of the file `path`, whose keys are given, without a final "Fast"; empty if it names
+/// none.
+core::result<std::string> class_in(const std::filesystem::path& path, const nlohmann::json& keys) {
   const auto& named = json_value_of(keys, "tokenizer_class");
-  if (named.is_null()) return false;
+  if (named.is_null()) return std::string();
   if (!named.is_string())
     return core::refused(fmt::format("'{}': tokenizer_class: wanted a name, got {}", path.string(), named.type_name()));
-  const std::string whole = named;
-  std::string_view name = whole;
-  if (name.ends_with("Fast")) name.remove_suffix(4);
-  if (is_among(classes, name)) return true;
+  auto name = named.get<std::string>();
+  if (name.ends_with("Fast")) name.resize(name.size() - 4);
+  return name;
+}
+
+tl::unexpected<core::error> other_class(const std::filesystem::path& path, std::string_view key,
+                                        std::string_view wanted, std::string_view got) {
   return core::refused(fmt::format(
-      "'{}': tokenizer_class: wanted one that {}, got {}, which is not supported: its texts would become different "
-      "tokens",
-      path.string(), wanted, core::shown(whole)));
+      "'{}': {}: wanted one that {}, got {}, which is not supported: its texts would become different tokens",
+      path.string(), key, wanted, core::shown(got)));
+}
+
+/// Returns the class among of_byte_pairs with this name; null if there is none.
+const byte_pair_class* byte_pair_class_named(std::string_view name) {
+  const auto* row = std::ranges::find(of_byte_pairs, name, &byte_pair_class::name);
+  return row == std::end(of_byte_pairs) ? nullptr : row;
+}
+
+constexpr std::string_view wanted_of_byte_pairs = "merges byte pairs and splits words like GPT-2's or Qwen2's";
+
+/// Returns the class of a folder with vocab.json and merges.txt; null if no file says what the folder holds.
+core::result<const byte_pair_class*> class_of_byte_pairs(const std::filesystem::path& folder) {
+  for (const char* file : {config_file, "config.json"}) {
+    TROUPE_ASSIGN(const auto keys, read_json_if_there(folder / file));
+    TROUPE_ASSIGN(const auto name, class_in(folder / file, keys));
+    if (name.empty()) continue;
+    if (const auto* found = byte_pair_class_named(name)) return found;
+    return other_class(folder / file, "tokenizer_class", wanted_of_byte_pairs, json_text_of(keys, "tokenizer_class"));
+  }
+  TROUPE_ASSIGN(const auto model, read_json_if_there(folder / "config.json"));
+  const auto type = json_text_of(model, "model_type");
+  if (type.empty()) return nullptr;
+  const auto* row = std::ranges::find_if(classes_of_types, [&](const auto& one) { return one.first == type; });
+  if (row != std::end(classes_of_types)) return byte_pair_class_named(row->second);
+  return core::refused(
+      fmt::format("'{}': model_type: wanted one whose tokenizer {}, got {}: put its tokenizer.json next to vocab.json, "
+                  "or name the class of these words in tokenizer_config.json, such as \"tokenizer_class\": "
+                  "\"GPT2Tokenizer\"",
+                  (folder / "config.json").string(), wanted_of_byte_pairs, core::shown(type)));
 }
 
 }  // namespace
@@ -94,9 +160,22 @@ core::result<void> check_no_prefix_space(const std::filesystem::path& folder) {
 core::result<void> check_tokenizer_class(const std::filesystem::path& folder) {
   TROUPE_TRY(check_no_prefix_space(folder));
   TROUPE_ASSIGN(const auto keys, read_json_if_there(folder / config_file));
-  TROUPE_TRY(names_one_of(of_byte_pairs, folder / config_file, keys,
-                          "merges byte pairs and splits words like GPT-2's or Qwen2's"));
-  return {};
+  TROUPE_ASSIGN(const auto name, class_in(folder / config_file, keys));
+  if (name.empty() || byte_pair_class_named(name) != nullptr) return {};
+  return other_class(folder / config_file, "tokenizer_class", wanted_of_byte_pairs,
+                     json_text_of(keys, "tokenizer_class"));
+}
+
+core::result<text_rules> text_rules_by_class(const std::filesystem::path& folder) {
+  TROUPE_ASSIGN(const auto* const found, class_of_byte_pairs(folder));
+  if (found == nullptr) return text_rules{};
+  TROUPE_ASSIGN(const auto keys, read_json_if_there(folder / config_file));
+  if (found->adds_space && json_flag_of(keys, "add_prefix_space", true))
+    return core::refused(
+        fmt::format("'{}': add_prefix_space: wanted false, since a space before the text is not supported, got "
+                    "nothing, which means true for {}",
+                    (folder / config_file).string(), found->name));
+  return found->rules;
 }
 
 core::result<void> check_piece_class(const std::filesystem::path& folder, bool adds_space) {
@@ -106,12 +185,15 @@ core::result<void> check_piece_class(const std::filesystem::path& folder, bool a
   if (json_flag_of(keys, "add_prefix_space", adds_space) != adds_space)
     return core::refused(fmt::format("'{}': add_prefix_space: wanted {}, as in the SentencePiece model, got {}",
                                      (folder / config_file).string(), adds_space, !adds_space));
-  TROUPE_ASSIGN(const bool is_named, names_one_of(as_pieces, folder / config_file, keys, wanted));
-  if (is_named) return {};
   TROUPE_ASSIGN(const auto model, read_json_if_there(model_path));
-  TROUPE_ASSIGN(const bool is_named_there, names_one_of(as_pieces, model_path, model, wanted));
+  for (const auto& [path, from] : {std::pair(folder / config_file, &keys), std::pair(model_path, &model)}) {
+    TROUPE_ASSIGN(const auto name, class_in(path, *from));
+    if (name.empty()) continue;
+    if (is_among(as_pieces, name)) return {};
+    return other_class(path, "tokenizer_class", wanted, json_text_of(*from, "tokenizer_class"));
+  }
   const auto type = json_text_of(model, "model_type");
-  if (is_named_there || !is_among(not_as_pieces, type)) return {};
+  if (!is_among(not_as_pieces, type)) return {};
   return core::refused(
       fmt::format("'{}': model_type: wanted one whose tokenizer {}, got {}, which is not supported: its texts would "
                   "become different tokens",

@@ -75,6 +75,67 @@ BOOST_AUTO_TEST_CASE(without_a_tokenizer_json_the_class_says_how_texts_are_prepa
   BOOST_TEST(of_decomposed == of_composed, boost::test_tools::per_element());
 }
 
+BOOST_AUTO_TEST_CASE(a_model_type_says_the_class_if_no_file_names_one) {
+  const scratch_folder at;
+  for (const char* name : {"vocab.json", "merges.txt"})
+    at.write(std::string("v/") + name, content_of(fixture_path(std::string("gpt2/") + name)));
+  const auto opened = [&](const char* config, const char* model) {
+    at.write("v/tokenizer_config.json", config);
+    at.write("v/config.json", model);
+    return data::open_tokenizer(at / "v");
+  };
+  for (const char* type : {"qwen2", "qwen3"}) {
+    const auto t = std::move(*check_ok(opened("{}", (R"({"model_type": ")" + std::string(type) + "\"}").c_str())));
+    BOOST_TEST(t->description().kind == "qwen2", type);
+  }
+  BOOST_TEST((*check_ok(opened("{}", R"({"tokenizer_class": "Qwen2TokenizerFast"})")))->description().kind == "qwen2");
+  BOOST_TEST((*check_ok(opened("{}", R"({"model_type": "gpt2"})")))->description().kind == "gpt2");
+  // A class of its own comes before the model's type.
+  const char* const named = R"({"tokenizer_class": "GPT2Tokenizer"})";
+  BOOST_TEST((*check_ok(opened(named, R"({"model_type": "llama"})")))->description().kind == "gpt2");
+  // GPT-NeoX composes characters before it cuts words as GPT-2 does.
+  const auto neox = std::move(*check_ok(opened("{}", R"({"model_type": "gpt_neox"})")));
+  BOOST_TEST(neox->description().kind == "gpt2");
+  BOOST_TEST(encoded(*neox, "e\u0301") == encoded(*neox, "\u00e9"), boost::test_tools::per_element());
+  BOOST_TEST(!data::same_vocabulary(neox->description(), tokenizer_of("gpt2")->description()));
+  check_failed(opened("{}", R"({"model_type": "llama"})"), core::error_kind::bad_input,
+               "config.json': model_type: wanted one whose tokenizer merges byte pairs and splits words like GPT-2's "
+               "or Qwen2's, got llama: put its tokenizer.json next to vocab.json, or name the class");
+  check_failed(opened("{}", R"({"tokenizer_class": "CLIPTokenizer"})"), core::error_kind::bad_input,
+               "config.json': tokenizer_class: wanted one that merges byte pairs");
+  check_failed(opened(R"({"tokenizer_class": "BlenderbotTokenizer"})", "{}"), core::error_kind::bad_input,
+               "add_prefix_space: wanted false, since a space before the text is not supported, got nothing, which "
+               "means true for BlenderbotTokenizer");
+}
+
+BOOST_AUTO_TEST_CASE(tokenizers_of_one_vocabulary_with_other_rules_have_other_digests) {
+  const scratch_folder at;
+  std::vector<data::tokenizer_description> seen;
+  const auto see = [&](const nlohmann::json& pipeline) {
+    const auto t = std::move(*check_ok(data::open_tokenizer(at.write("tokenizer.json", pipeline.dump()))));
+    for (const auto& one : seen)
+      BOOST_TEST(!data::same_vocabulary(one, t->description()), pipeline.dump().substr(0, 200));
+    seen.push_back(t->description());
+  };
+  const auto& rules = fixture()["pipelines"];
+  for (const char* name : {"llama-bpe", "qwen2", "smollm"}) {
+    auto pipeline = pipeline_of(rules["llama-bpe"]);
+    pipeline["pre_tokenizer"] = rules[name]["pre_tokenizer"];
+    for (const bool takes_words : {false, true})
+      for (const bool composes : {false, true}) {
+        pipeline["model"]["ignore_merges"] = takes_words;
+        pipeline["normalizer"] = composes ? nlohmann::json{{"type", "NFC"}} : nlohmann::json();
+        see(pipeline);
+      }
+  }
+  auto pipeline = whole_pipeline();
+  for (const char* mark : {"", R"(, "lstrip": true)", R"(, "rstrip": true)", R"(, "single_word": true)"}) {
+    pipeline["added_tokens"] =
+        nlohmann::json::parse(R"([{"id": 600, "content": "<|user|>")" + std::string(mark) + "}]");
+    see(pipeline);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(sentence_pieces_are_those_of_the_real_package) {
   const auto& f = fixture();
   for (const char* name : {"bpe.model", "unigram.model"}) {

@@ -15,6 +15,7 @@
 #include "core/json_text.hpp"
 #include "core/system_error.hpp"
 #include "core/text.hpp"
+#include "data/tokenizers/made_files.hpp"
 #include "models/table/model_folder.hpp"
 #include "storage/files/atomic_file.hpp"
 #include "storage/files/file_system.hpp"
@@ -72,11 +73,28 @@ std::vector<std::string> tokenizer_names(const fs::path& place) {
   return out;
 }
 
+/// True if `place` is a GGUF file with a vocabulary, from which a tokenizer's files are made.
+bool has_made_files(const fs::path& place) {
+  const auto file = data::tokenizer_file_at(place);
+  return !file.empty() && data::has_words_in(file);
+}
+
 /// Copies the tokenizer's files from the first folder of `places` that has one of them, so that files of two tokenizers
-/// are never mixed. Returns that folder; an empty path if no folder has such a file.
-core::result<fs::path> copy_tokenizer(std::span<const fs::path> places, const fs::path& to) {
+/// are never mixed. A GGUF file among the places is read as a folder; if its vocabulary cannot be written, `reason`
+/// gets the cause, and the places after it are searched. Returns that folder or file; an empty path if there is none.
+core::result<fs::path> copy_tokenizer(std::span<const fs::path> places, const fs::path& to, std::string& reason) {
   for (const auto& place : places) {
     bool any = false;
+    if (has_made_files(place)) {
+      const auto made = data::made_files(place);
+      if (!made) {
+        reason = made.error().text;
+        continue;
+      }
+      for (const auto& file : *made)
+        if (file.name != generation_file) TROUPE_TRY(storage::write_file_atomically(to / file.name, file.text));
+      return place;
+    }
     for (const auto& name : tokenizer_names(place)) {
       TROUPE_ASSIGN(const auto copied, copy_companion(place / name, to / name));
       any = any || copied;
@@ -108,6 +126,13 @@ core::result<void> copy_templates(const fs::path& from, const fs::path& to) {
 core::result<void> copy_generation(std::span<const fs::path> places, const fs::path& to) {
   for (const auto& place : places) {
     if (place.empty()) continue;
+    if (has_made_files(place)) {
+      const auto made = data::made_files(place);
+      if (!made) continue;
+      const auto file = std::ranges::find(*made, generation_file, &data::made_file::name);
+      if (file == made->end()) continue;
+      return storage::write_file_atomically(to / generation_file, file->text);
+    }
     TROUPE_ASSIGN(const auto copied, copy_companion(place / generation_file, to / generation_file));
     if (copied) return {};
   }
@@ -202,18 +227,23 @@ class module_copier {
 
 core::result<std::string> copy_all(std::span<const fs::path> places, const nlohmann::json& auto_map,
                                    const fs::path& to) {
-  TROUPE_ASSIGN(const auto tokenizer, copy_tokenizer(places, to));
+  std::string reason;
+  TROUPE_ASSIGN(const auto tokenizer, copy_tokenizer(places, to, reason));
   if (!tokenizer.empty()) TROUPE_TRY(copy_templates(tokenizer, to));
   TROUPE_TRY(copy_generation(places, to));
   module_copier modules(to);
   if (!auto_map.is_null()) TROUPE_TRY(modules.copy(auto_map, place_of_modules(auto_map, places)));
   if (!tokenizer.empty()) TROUPE_TRY(modules.copy(auto_map_of(tokenizer / "tokenizer_config.json"), tokenizer));
-  return modules.missing();
+  auto missing = modules.missing();
+  if (!tokenizer.empty() || reason.empty()) return missing;
+  return fmt::format("no tokenizer is written: {}{}{}", reason, missing.empty() ? "" : "; ", missing);
 }
 
-/// Appends to `to` the folders in which the run's configuration names a tokenizer and a model.
+/// Appends to `to` the folders in which the run's configuration names a tokenizer and a model; for a GGUF file with a
+/// vocabulary, that file.
 void add_places(const config::job_config& run, std::vector<fs::path>& to) {
-  if (!run.data.tokenizer_path.empty()) to.push_back(models::folder_of(run.data.tokenizer_path));
+  const auto& tokenizer = run.data.tokenizer_path;
+  if (!tokenizer.empty()) to.push_back(has_made_files(tokenizer) ? tokenizer : models::folder_of(tokenizer));
   if (!run.model.path.empty()) to.push_back(models::folder_of(run.model.path));
 }
 
@@ -221,7 +251,9 @@ void add_places(const config::job_config& run, std::vector<fs::path>& to) {
 
 core::result<std::string> copy_companions(const formats::tensor_source& from, const std::string& config,
                                           const fs::path& to) {
-  std::vector<fs::path> places{models::folder_of(from.folder)};
+  std::vector<fs::path> places;
+  if (!from.files.empty() && has_made_files(from.files.front().path)) places.push_back(from.files.front().path);
+  places.push_back(models::folder_of(from.folder));
   if (const auto run = own_configuration(from)) add_places(*run, places);
   if (!from.run.model.empty() && !from.run.model.starts_with('{')) places.emplace_back(from.run.model);
   return copy_all(places, auto_map_in(config), to);

@@ -12,8 +12,10 @@
 namespace troupe::apps {
 
 /// Copies a checkpoint's companion files into the folder `to`, whose config.json is `config`: from the folder of its
-/// weights, or if that has none, from the folders of the tokenizer and the model that its run began with. Returns a
-/// sentence about Python modules that `auto_map` names and that are not there; empty if none is missing.
+/// weights, or if that has none, from the folders of the tokenizer and the model that its run began with. For weights
+/// in a GGUF file with a vocabulary, the tokenizer's files are made from that. Returns a sentence about Python modules
+/// that `auto_map` names and that are not there, and about a vocabulary that cannot be written; empty if nothing is
+/// missing.
 core::result<std::string> copy_companions(const formats::tensor_source& from, const std::string& config,
                                           const std::filesystem::path& to);
 

@@ -23,9 +23,6 @@ inline constexpr const char* bytes_name = "bytes";
 core::result<formats::gguf_metadata> gguf_vocabulary(const source_arguments& a, const formats::tensor_source& s,
                                                      const std::string& wanted, uint64_t tokens);
 
-/// True if the keys are those that gguf_vocabulary() returns for the byte tokenizer.
-bool is_byte_vocabulary(const formats::gguf_metadata& keys);
-
 /// Returns all options except the output path and the progress. `tokenizer`: see gguf_vocabulary(). Refused: an unknown
 /// model, a checkpoint without the model's parameters, a model that llama.cpp would compute differently; no vocabulary.
 core::result<checkpoint::gguf_export_options> gguf_options_of(const source_arguments& a,

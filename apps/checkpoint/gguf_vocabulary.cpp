@@ -11,6 +11,7 @@
 
 #include "apps/checkpoint/model_description.hpp"
 #include "data/tokenizers/byte_alphabet.hpp"
+#include "data/tokenizers/gguf_tokenizer.hpp"
 #include "data/tokenizers/vocabulary.hpp"
 #include "formats/gguf/source.hpp"
 
@@ -23,10 +24,6 @@ using formats::gguf_value;
 namespace fs = std::filesystem;
 
 constexpr std::string_view prefix = "tokenizer.";
-constexpr std::string_view tokens_key = "tokenizer.ggml.tokens";
-/// A merge for byte-level vocabularies without merges, which llama.cpp refuses. No token is two characters from U+0100,
-/// so the merge is never applied.
-constexpr const char* merge_of_nothing = "\u0100\u0100 \u0100";
 
 const char* model_of(vocabulary_kind k) {
   switch (k) {
@@ -92,7 +89,7 @@ gguf_metadata keys_of(const data::vocabulary& v, uint64_t tokens) {
   set("tokens", std::move(texts));
   if (!is_byte_level) set("scores", std::span<const float>(scores));
   set("token_type", std::span<const int32_t>(kinds));
-  if (is_byte_level) set("merges", v.merges.empty() ? std::vector<std::string>{merge_of_nothing} : v.merges);
+  if (is_byte_level) set("merges", v.merges.empty() ? std::vector<std::string>{data::gguf_merge_of_nothing} : v.merges);
   // Without the keys bos_token_id and eos_token_id, llama.cpp takes ordinary tokens as the first and last token of
   // texts (11 and 11 of a byte-level vocabulary, 1 and 2 of SentencePiece's), and would end a text at such a token.
   const auto& special = v.special;
@@ -157,7 +154,7 @@ core::result<gguf_metadata> gguf_vocabulary(const source_arguments& a, const for
   if (place.empty()) {
     auto own = copied(s);
     if (!own) return own;
-    if (const auto* list = own->find(tokens_key); list != nullptr && list->count() == tokens) return own;
+    if (const auto* list = own->find(data::gguf_tokens_key); list != nullptr && list->count() == tokens) return own;
     if (data::has_vocabulary(s.folder)) place = s.folder.string();
   }
   if (place.empty()) place = trained_on(s).value_or("");
@@ -184,16 +181,6 @@ core::result<gguf_metadata> gguf_vocabulary(const source_arguments& a, const for
                         "tokens or an error come from texts {}",
                         place, texts));
   return keys_of(*vocabulary, tokens);
-}
-
-bool is_byte_vocabulary(const gguf_metadata& keys) {
-  const auto *words = keys.find(tokens_key), *merges = keys.find("tokenizer.ggml.merges");
-  if (words == nullptr || merges == nullptr || merges->texts != std::vector<std::string>{merge_of_nothing})
-    return false;
-  const auto bytes = data::byte_vocabulary().entries;
-  return std::equal(bytes.begin(), bytes.end(), words->texts.begin(),
-                    words->texts.begin() + static_cast<ptrdiff_t>(std::min(bytes.size(), words->texts.size())),
-                    [](const auto& entry, const std::string& word) { return entry.text == word; });
 }
 
 }  // namespace troupe::apps

@@ -12,10 +12,8 @@
 #include "core/text.hpp"
 #include "data/corpus.hpp"
 #include "data/token_stream.hpp"
-#include "data/tokenizers/byte_pair.hpp"
 #include "data/tokenizers/tokenizer.hpp"
 #include "data/tokenizers/vocabulary.hpp"
-#include "formats/gguf/source.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -39,34 +37,19 @@ core::result<std::shared_ptr<data::tokenizer>> tokenizer_of(const compress_argum
                                                             const models::model_spec& spec) {
   if (a.tokenizer == bytes_name) return shared(data::make_byte_tokenizer());
   if (!a.tokenizer.empty()) return shared(data::open_tokenizer(a.tokenizer));
-  TROUPE_ASSIGN(const auto metadata, formats::gguf_metadata_of(from.source));
-  if (is_byte_vocabulary(metadata)) return shared(data::make_byte_tokenizer());
-  if (metadata.text("tokenizer.ggml.model") == "gpt2") {
-    const auto* words = metadata.find("tokenizer.ggml.tokens");
-    const auto* merges = metadata.find("tokenizer.ggml.merges");
-    const auto cut = metadata.text("tokenizer.ggml.pre");
-    const auto pattern = data::word_pattern_named(cut.empty() || cut == "default" ? "gpt-2" : cut);
-    if (!pattern)
-      return core::refused(fmt::format(
-          "'{}' splits words as {}, which is not supported: give a tokenizer by --tokenizer, a path or '{}'",
-          formats::shown_place(from.source), core::shown(cut), bytes_name));
-    // GGUF files name the pattern alone; the families that use it prepare texts by these further rules.
-    const data::text_rules rules{.words = *pattern,
-                                 .composes = *pattern == data::word_pattern::qwen2,
-                                 .takes_whole_words = *pattern == data::word_pattern::llama3};
-    std::optional<uint32_t> end;
-    if (const auto id = metadata.whole("tokenizer.ggml.eos_token_id"); id && *id < data::max_vocabulary)
-      end = static_cast<uint32_t>(*id);
-    if (words != nullptr && merges != nullptr) {
-      auto made = data::byte_pair_of(words->texts, merges->texts, end, {}, rules);
-      if (!made) return fail(made.error().in(fmt::format("'{}'", formats::shown_place(from.source))));
-      return shared(std::move(made));
-    }
+  // A GGUF file has its own; if that cannot be opened, one next to the file or of its run is used, else its error told.
+  auto own = core::result<std::unique_ptr<data::tokenizer>>();
+  if (const auto& files = from.source.files; !files.empty() && data::has_vocabulary(files.front().path)) {
+    own = data::open_tokenizer(files.front().path);
+    if (own) return shared(std::move(own));
   }
   std::error_code e;
   for (const char* name : {"tokenizer.model", "vocab.json"})
     if (fs::exists(from.source.folder / name, e)) return shared(data::open_tokenizer(from.source.folder / name));
   if (const auto job = own_configuration(from.source)) return shared(data::open_tokenizer(job->data.tokenizer_path));
+  if (!own)
+    return core::refused(
+        fmt::format("{}: give a tokenizer by --tokenizer, a path or '{}'", own.error().text, bytes_name));
   if (spec.vocabulary <= 256) return shared(data::make_byte_tokenizer());
   return fail(error_kind::bad_input,
               fmt::format("'{}' has no tokenizer that is known here (tokenizer.model, or vocab.json with merges.txt): "

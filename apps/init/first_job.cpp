@@ -247,11 +247,10 @@ class maker {
     return listed->files;
   }
 
-  /// Returns the model's folder if it has a tokenizer; empty if not.
+  /// Returns the model's folder, or its GGUF file, if it has a tokenizer; empty if not.
   [[nodiscard]] fs::path tokenizer_beside() const {
-    std::error_code e;
-    for (const fs::path& folder : {fs::path(a_.model), a_.from})
-      if (fs::is_directory(folder, e) && data::has_vocabulary(folder)) return folder;
+    for (const fs::path& place : {fs::path(a_.model), a_.from})
+      if (!place.empty() && data::has_vocabulary(place)) return place;
     return {};
   }
 

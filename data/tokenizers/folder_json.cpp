@@ -1,4 +1,5 @@
-// Reads files of a tokenizer's folder as text or JSON, and keys that may be missing or have an unexpected type.
+// Reads files of a tokenizer's folder as text or JSON, and keys that may be missing or have an unexpected type. Files
+// of a folder that one file of another program stands for are made (made_files.hpp).
 #include "data/tokenizers/tokenizer_folder.hpp"
 
 #include <fmt/format.h>
@@ -6,11 +7,14 @@
 #include "core/json_text.hpp"
 #include "core/lfs_pointer.hpp"
 #include "core/source_file.hpp"
+#include "data/tokenizers/made_files.hpp"
 #include "data/tokenizers/tokenizer.hpp"
 
 namespace troupe::data {
 
 core::result<std::string> read_tokenizer_file(const std::filesystem::path& path) {
+  TROUPE_ASSIGN(auto made, made_bytes(path));
+  if (made) return std::move(*made);
   TROUPE_ASSIGN(const auto file, core::source_file::open(path));
   TROUPE_TRY(core::refuse_lfs_pointer(file));
   if (file.size() > max_tokenizer_bytes)
@@ -20,6 +24,8 @@ core::result<std::string> read_tokenizer_file(const std::filesystem::path& path)
 }
 
 core::result<nlohmann::json> read_json_object(const std::filesystem::path& path) {
+  TROUPE_ASSIGN(auto made, made_json(path));
+  if (!made.is_null()) return made;
   TROUPE_ASSIGN(const auto text, read_tokenizer_file(path));
   auto out = core::parse_json(text, max_tokenizer_json_depth);
   if (!out) return core::refused(fmt::format("'{}': wanted one JSON object, got {}", path.string(), out.error().why));
@@ -28,6 +34,8 @@ core::result<nlohmann::json> read_json_object(const std::filesystem::path& path)
 }
 
 core::result<nlohmann::json> read_json_if_there(const std::filesystem::path& path) {
+  TROUPE_ASSIGN(auto made, made_json(path));
+  if (!made.is_null()) return made;
   std::error_code e;
   if (!std::filesystem::exists(path, e)) return nlohmann::json();
   return read_json_object(path);

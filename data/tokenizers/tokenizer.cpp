@@ -5,6 +5,7 @@
 
 #include "core/text.hpp"
 #include "data/tokenizers/byte_pair.hpp"
+#include "data/tokenizers/made_files.hpp"
 #include "data/tokenizers/sentencepiece.hpp"
 #include "data/tokenizers/vocabulary.hpp"
 
@@ -65,6 +66,13 @@ core::result<std::unique_ptr<tokenizer>> open_pipeline(const fs::path& path) {
   return made;
 }
 
+/// Opens the tokenizer in `file`, which stands for a folder (made_files.hpp).
+core::result<std::unique_ptr<tokenizer>> open_made(const fs::path& file) {
+  TROUPE_ASSIGN(const auto vocabulary, made_vocabulary_in(file));
+  if (vocabulary.empty()) return make_byte_tokenizer();
+  return vocabulary.extension() == ".model" ? open_sentencepiece(vocabulary) : open_pipeline(vocabulary);
+}
+
 }  // namespace
 
 std::unique_ptr<tokenizer> make_byte_tokenizer() { return std::make_unique<byte_tokenizer>(); }
@@ -88,13 +96,16 @@ core::result<std::unique_ptr<tokenizer>> open_tokenizer(const fs::path& path) {
                       path.string(), others_in(path)));
     return open_byte_pair(path / "vocab.json", path / "merges.txt");
   }
+  if (const auto file = tokenizer_file_at(path); !file.empty()) return open_made(file);
   if (path.filename() == "vocab.json") return open_byte_pair(path, path.parent_path() / "merges.txt");
   if (path.filename() == "tokenizer.json") return open_pipeline(path);
   if (path.extension() == ".model") return open_sentencepiece(path);
-  return fail(error_kind::bad_input,
-              fmt::format("the tokenizer '{}' is of an unknown kind: wanted a SentencePiece .model file, or a folder "
-                          "with tokenizer.model, GPT-2's vocab.json and merges.txt, or a tokenizer.json like them",
-                          path.string()));
+  return fail(
+      error_kind::bad_input,
+      fmt::format(
+          "the tokenizer '{}' is of an unknown kind: wanted a SentencePiece .model file, a GGUF file, or a folder "
+          "with tokenizer.model, GPT-2's vocab.json and merges.txt, or a tokenizer.json like them",
+          path.string()));
 }
 
 core::result<void> check_vocabulary(const tokenizer_description& tokenizer, uint64_t vocab_size) {

@@ -98,8 +98,9 @@ std::unique_ptr<tokenizer> make_byte_tokenizer();
 
 /// Opens the tokenizer at `path`. Empty path: bytes. A `.model` file, or a folder with tokenizer.model and without
 /// vocab.json: SentencePiece. A folder with vocab.json and merges.txt, that vocab.json itself, or a tokenizer.json that
-/// cuts words in the same way: GPT-2's byte-pair encoding. The folder's special tokens and added words are used
-/// (special_tokens.hpp). Errors (bad_input): any other path, and files that are truncated or of another kind.
+/// cuts words in the same way: GPT-2's byte-pair encoding. A GGUF file: the vocabulary in it. The folder's special
+/// tokens and added words are used (special_tokens.hpp). Errors (bad_input): any other path, and files that are
+/// truncated or of another kind.
 core::result<std::unique_ptr<tokenizer>> open_tokenizer(const std::filesystem::path& path);
 
 /// Returns an error if the tokenizer has more tokens than the model's vocabulary of `vocab_size`. The byte tokenizer is

@@ -10,6 +10,7 @@
 
 #include "core/text.hpp"
 #include "data/tokenizers/byte_alphabet.hpp"
+#include "data/tokenizers/made_files.hpp"
 #include "data/tokenizers/merge_lines.hpp"
 #include "data/tokenizers/sentencepiece.hpp"
 #include "data/tokenizers/sentencepiece_checks.hpp"
@@ -221,11 +222,17 @@ vocabulary byte_vocabulary() {
 }
 
 bool has_vocabulary(const fs::path& folder) {
+  if (const auto file = tokenizer_file_at(folder); !file.empty()) return has_words_in(file);
   std::error_code e;
   return fs::exists(folder / pieces_file, e) || fs::exists(folder / pipeline_file, e) || has_words(folder);
 }
 
 core::result<vocabulary> read_vocabulary(const fs::path& path) {
+  if (const auto file = tokenizer_file_at(path); !file.empty()) {
+    TROUPE_ASSIGN(const auto made, made_vocabulary_in(file));
+    if (made.empty()) return byte_vocabulary();
+    return made.extension() == ".model" ? read_pieces(made) : read_pipeline(made);
+  }
   std::error_code e;
   if (!fs::is_directory(path, e)) {
     if (path.extension() == ".model") return read_pieces(path);

@@ -53,15 +53,16 @@ struct vocabulary {
 /// Returns the vocabulary of the byte tokenizer: one token for each of the 256 bytes.
 vocabulary byte_vocabulary();
 
-/// Reads the vocabulary at `path`: a `.model` file; a tokenizer.json; a vocab.json with merges.txt next to it; or a
-/// folder that holds one of them, searched in this order. In a folder with vocab.json and merges.txt, a `.model` is not
-/// read, because open_tokenizer() does not read it. Special tokens, added words and chat templates are those of the
-/// folder (special_tokens.hpp). Refused: a kind outside vocabulary_kind, a way of cutting words that is not known,
-/// `add_prefix_space` with byte pairs, a folder whose tokenizer.json differs from its vocab.json or merges.txt, a
+/// Reads the vocabulary at `path`: a `.model` file; a tokenizer.json; a vocab.json with merges.txt next to it; a GGUF
+/// file; or a folder that holds one of the first three, searched in this order. In a folder with vocab.json and
+/// merges.txt, a `.model` is not read, because open_tokenizer() does not read it. Special tokens, added words and chat
+/// templates are those of the folder (special_tokens.hpp). Refused: a kind outside vocabulary_kind, a way of cutting
+/// words that is not known, `add_prefix_space` with byte pairs, a folder whose tokenizer.json differs from its
+/// vocab.json or merges.txt, a
 /// `.model` that SentencePiece cannot load, and folders of a `.model` or vocab.json that open_tokenizer() refuses.
 core::result<vocabulary> read_vocabulary(const std::filesystem::path& path);
 
-/// True if read_vocabulary() would find a file to read in `folder`.
+/// True if read_vocabulary() would find a file to read in `folder`, which may also be a GGUF file.
 bool has_vocabulary(const std::filesystem::path& folder);
 
 }  // namespace troupe::data

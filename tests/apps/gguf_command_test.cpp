@@ -130,6 +130,30 @@ BOOST_AUTO_TEST_CASE(a_vocabulary_lies_beside_the_weights_or_is_named) {
   BOOST_TEST(tokens->count() == 256U);
   BOOST_TEST(tokens->texts[2] == "ab");
   BOOST_TEST(tokens->texts[3] == "[PAD3]");
+  // The file alone says its tokenizer: a folder that is made from it has one, and a run or another file may read it.
+  m.check_well({"to-hf", "m.gguf", "back"});
+  for (const char* name : {"tokenizer.json", "tokenizer_config.json"}) BOOST_TEST(fs::exists(m.folder / "back" / name));
+  const auto made = scratch_folder::read(m.folder / "back/tokenizer.json");
+  BOOST_TEST(made.find("\"a b\"") != std::string::npos, made);
+  BOOST_TEST(made.find("PAD") == std::string::npos, made);
+  m.check_well({"to-gguf", "back", "again.gguf", "--tokenizer", "m.gguf"});
+  const auto again = check_ok(core::source_file::open(m.folder / "again.gguf"));
+  const auto keys = check_ok(formats::read_gguf_header(*again));
+  BOOST_TEST((keys->metadata.find("tokenizer.ggml.tokens")->texts == tokens->texts));
+}
+
+BOOST_AUTO_TEST_CASE(a_vocabulary_of_a_file_that_is_not_known_is_told_when_a_folder_is_written) {
+  const whole_model m;
+  m.check_well({"to-gguf", "hf", "m.gguf", "--type", "f32", "--tokenizer", "bytes"});
+  auto file = scratch_folder::read(m.folder / "m.gguf");
+  const auto at = file.find("gpt-2", file.find("tokenizer.ggml.pre"));
+  BOOST_TEST_REQUIRE(at != std::string::npos);
+  file.replace(at, 5, "other");
+  m.folder.write("other.gguf", file);
+  const auto r = check_exit(0, m.troupe({"to-hf", "other.gguf", "out"}));
+  BOOST_TEST(r.err.find("warning: no tokenizer is written: ") != std::string::npos, r.err);
+  BOOST_TEST(r.err.find("tokenizer.ggml.pre: wanted one of gpt-2") != std::string::npos, r.err);
+  BOOST_TEST(!fs::exists(m.folder / "out/tokenizer.json"));
 }
 
 BOOST_AUTO_TEST_CASE(a_vocabulary_that_training_would_refuse_is_refused) {

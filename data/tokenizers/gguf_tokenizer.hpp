@@ -1,0 +1,69 @@
+// Makes the files of a tokenizer's folder from the vocabulary in a GGUF file: a tokenizer.json, a SentencePiece model,
+// and the configuration with special tokens and chat templates. Owns the meaning of the keys `tokenizer.*`. Source: the
+// GGUF specification of the ggml project, and llama.cpp's reading of these keys.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/error.hpp"
+#include "data/tokenizers/vocabulary.hpp"
+#include "formats/gguf/metadata.hpp"
+
+namespace troupe::data {
+
+/// Key of the list of a vocabulary's tokens in a GGUF file.
+inline constexpr std::string_view gguf_tokens_key = "tokenizer.ggml.tokens";
+/// A merge for byte-level vocabularies without merges, which llama.cpp refuses. No token is two characters from U+0100,
+/// so the merge is never applied.
+inline constexpr const char* gguf_merge_of_nothing = "\u0100\u0100 \u0100";
+
+/// True if the keys are those of Troupe's byte tokenizer: the first tokens are the 256 bytes, and nothing is merged.
+bool is_gguf_of_bytes(const formats::gguf_metadata& keys);
+
+/// The vocabulary of one GGUF file.
+class gguf_tokenizer {
+ public:
+  /// Reads the keys of `file`. Refused: a file that is no GGUF file, and one without a vocabulary.
+  static core::result<gguf_tokenizer> read(const std::filesystem::path& file);
+  /// Takes keys that were read; `name` is the file's name for errors. Refused: keys without a vocabulary, a kind other
+  /// than `gpt2` and `llama`, lists of other lengths, and a token that occurs twice.
+  static core::result<gguf_tokenizer> of(formats::gguf_metadata keys, std::string name);
+
+  /// True for SentencePiece's kind (`llama`), false for byte pairs (`gpt2`).
+  [[nodiscard]] bool has_pieces() const { return has_pieces_; }
+  [[nodiscard]] bool has_bytes() const { return is_gguf_of_bytes(keys_); }
+
+  /// Returns a tokenizer.json. Refused: a `tokenizer.ggml.pre` that is not known, and lists of another type.
+  [[nodiscard]] core::result<nlohmann::json> pipeline() const;
+  /// Returns a tokenizer_config.json.
+  [[nodiscard]] nlohmann::json configuration() const;
+  /// Returns a generation_config.json; null if the file names no special token.
+  [[nodiscard]] nlohmann::json generation() const;
+  /// Returns the bytes of a SentencePiece model, for has_pieces() only.
+  [[nodiscard]] std::string piece_model() const;
+
+ private:
+  gguf_tokenizer(formats::gguf_metadata keys, std::string name) : keys_(std::move(keys)), name_(std::move(name)) {}
+  [[nodiscard]] core::result<void> read_entries();
+  [[nodiscard]] core::result<nlohmann::json> byte_level_pipeline() const;
+  [[nodiscard]] nlohmann::json piece_pipeline() const;
+  [[nodiscard]] nlohmann::json special_list() const;
+  [[nodiscard]] nlohmann::json post_processor() const;
+  [[nodiscard]] std::optional<uint32_t> special(std::string_view key) const;
+  [[nodiscard]] bool flag(std::string_view key, bool otherwise) const;
+  [[nodiscard]] bool adds_begin() const;
+
+  formats::gguf_metadata keys_;
+  std::string name_;
+  bool has_pieces_ = false, has_kinds_ = false;
+  /// [number of the token]: the token; tokens that only fill the model's vocabulary are left out at the end.
+  std::vector<vocabulary_entry> entries_;
+};
+
+}  // namespace troupe::data

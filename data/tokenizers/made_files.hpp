@@ -1,0 +1,46 @@
+// Reads a tokenizer that is one file of another program as the folder that transformers would have for it: a path
+// `FILE/tokenizer.json` is made from FILE. Owns which files are such, and the files' names; what is made from a kind of
+// file is in the kind's own source.
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/error.hpp"
+
+namespace troupe::data {
+
+/// Returns the file that contains the whole tokenizer at `path`: the file `path` itself. Empty if `path` is anything
+/// else.
+std::filesystem::path tokenizer_file_at(const std::filesystem::path& path);
+
+/// True if `file`, which tokenizer_file_at() returned, has a vocabulary; a GGUF file may have none.
+bool has_words_in(const std::filesystem::path& file);
+
+/// Returns the path below `file`, which tokenizer_file_at() returned, of the made file that has the vocabulary:
+/// tokenizer.model for SentencePiece's kind, else tokenizer.json. Empty for the vocabulary of bytes. Refused: a file
+/// without a vocabulary, and a kind of vocabulary that is not known.
+core::result<std::filesystem::path> made_vocabulary_in(const std::filesystem::path& file);
+
+/// Returns the JSON object of the made file `path`, such as FILE/tokenizer.json; null if `path` is not below such a
+/// FILE, or FILE says nothing that this file would have.
+core::result<nlohmann::json> made_json(const std::filesystem::path& path);
+
+/// Returns the bytes of the made file `path` that is not JSON, FILE/tokenizer.model; nullopt if `path` is not below a
+/// FILE that has one.
+core::result<std::optional<std::string>> made_bytes(const std::filesystem::path& path);
+
+/// A file of a tokenizer's folder.
+struct made_file {
+  std::string name, text;
+};
+
+/// Returns the files for transformers that `file`, a GGUF file with a vocabulary, stands for: tokenizer.json,
+/// tokenizer_config.json with chat templates, and generation_config.json. Refused: a vocabulary that open_tokenizer()
+/// refuses by its name.
+core::result<std::vector<made_file>> made_files(const std::filesystem::path& file);
+
+}  // namespace troupe::data

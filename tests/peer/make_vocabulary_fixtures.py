@@ -1,0 +1,125 @@
+"""Tokenizers in single files of other programs, as these programs' packages write and read them:
+tests/data/fixtures/single. Needs the results of make_tokenizer_fixtures.py. Run by `make peer`; the results are
+committed."""
+
+import base64
+import json
+import pathlib
+
+import gguf
+import tiktoken
+import tiktoken._educational
+from mistral_common.tokens.tokenizers.tekken import Tekkenizer
+from sentencepiece import sentencepiece_model_pb2
+
+ROOT = pathlib.Path(__file__).parents[2]
+FIXTURES = ROOT / "tests" / "data" / "fixtures"
+OUT = FIXTURES / "single"
+Type = gguf.TokenType
+WHOLE = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+
+
+def small_words(pipeline):
+    """Words by number and merges of one of the fixture's pipelines."""
+    numbers = json.loads((FIXTURES / "gpt2" / "vocab.json").read_text()) | pipeline["more_words"]
+    lines = (FIXTURES / "gpt2" / "merges.txt").read_text().splitlines()
+    merges = [line for line in lines if not line.startswith("#version")]
+    words = [word for word, _ in sorted(numbers.items(), key=lambda x: x[1])]
+    return words, merges + [" ".join(m) for m in pipeline["more_merges"]]
+
+
+def writer_of(name, model, pre, words, kinds):
+    writer = gguf.GGUFWriter(OUT / name, "llama")
+    writer.add_context_length(64)
+    writer.add_tokenizer_model(model)
+    writer.add_tokenizer_pre(pre)
+    writer.add_token_list(words)
+    writer.add_token_types(kinds)
+    return writer
+
+
+def close(writer):
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def byte_level(name, pipeline, added, begin, end, template=None, padding=1):
+    words, merges = small_words(pipeline)
+    kinds = [Type.CONTROL if w == "<|endoftext|>" else Type.NORMAL for w in words]
+    for text, kind in added:
+        words.append(text)
+        kinds.append(kind)
+    for i in range(padding):
+        words.append(f"[PAD{len(words)}]")
+        kinds.append(Type.UNUSED)
+    writer = writer_of(f"{name}.gguf", "gpt2", name, words, kinds)
+    writer.add_token_merges(merges)
+    writer.add_bos_token_id(words.index(begin))
+    writer.add_eos_token_id(words.index(end))
+    if template:
+        writer.add_add_bos_token(False)
+        writer.add_chat_template(template)
+    close(writer)
+
+
+def pieces():
+    """The pieces of bpe.model, as llama.cpp's converter writes them, with one that a user defined."""
+    model = sentencepiece_model_pb2.ModelProto.FromString((FIXTURES / "bpe.model").read_bytes())
+    words = [p.piece.encode() for p in model.pieces] + [b"<|user|>"]
+    kinds = [int(p.type) for p in model.pieces] + [Type.USER_DEFINED]
+    writer = writer_of("pieces.gguf", "llama", "default", words, kinds)
+    writer.add_token_scores([p.score for p in model.pieces] + [-1000.0])
+    writer.add_bos_token_id(model.trainer_spec.bos_id)
+    writer.add_eos_token_id(model.trainer_spec.eos_id)
+    writer.add_unk_token_id(model.trainer_spec.unk_id)
+    close(writer)
+
+
+CL100K = (r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]"
+          r"|\s+(?!\S)|\s")
+LLAMA_3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
+           r"|\s+(?!\S)|\s+")
+TEKKEN = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
+          r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*"
+          r"|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+
+
+def main():
+    OUT.mkdir(parents=True, exist_ok=True)
+    fixture = json.loads((FIXTURES / "tokenizers.json").read_text())
+    texts = {i: bytes.fromhex(one).decode(errors="replace") for i, one in enumerate(fixture["text"])}
+    texts = {i: text for i, text in texts.items() if len(text) < 200 and text.encode().hex() == fixture["text"][i]}
+    of = fixture["pipelines"]
+    byte_level("qwen2", of["qwen2"], [("<|im_start|>", Type.CONTROL), ("<|im_end|>", Type.CONTROL),
+                                      ("<think>", Type.USER_DEFINED)], "<|endoftext|>", "<|im_end|>", WHOLE)
+    begin = "<|begin_of_text|>"
+    byte_level("llama-bpe", of["llama-bpe"], [(begin, Type.CONTROL)], begin, "<|endoftext|>")
+    pieces()
+
+    corpus = (ROOT / "examples" / "corpus.txt").read_text()[:40000]
+    ranks = tiktoken._educational.bpe_train(corpus, 400, LLAMA_3, visualise=None)
+    in_order = [(base64.b64encode(token).decode(), rank) for token, rank in sorted(ranks.items(), key=lambda x: x[1])]
+    lines = "".join(f"{token} {rank}\n" for token, rank in in_order)
+    for folder in ("llama3", "qwen"):
+        (OUT / folder).mkdir(exist_ok=True)
+    (OUT / "llama3" / "tokenizer.model").write_text(lines)
+    (OUT / "llama3" / "params.json").write_text(json.dumps({"dim": 32, "vocab_size": len(ranks) + 256}) + "\n")
+    special = {"<|begin_of_text|>": len(ranks), "<|end_of_text|>": len(ranks) + 1}
+    llama3 = tiktoken.Encoding("llama3", pat_str=LLAMA_3, mergeable_ranks=ranks, special_tokens=special)
+    cl100k = tiktoken.Encoding("cl100k", pat_str=CL100K, mergeable_ranks=ranks, special_tokens=special)
+    tekken = {"config": {"pattern": TEKKEN, "num_vocab_tokens": len(ranks), "default_vocab_size": len(ranks) + 20 - 5,
+                         "default_num_special_tokens": 20, "version": "v3"},
+              "vocab": [{"rank": rank, "token_bytes": token, "token_str": None} for token, rank in in_order],
+              "version": 1, "type": "Tekken"}
+    (OUT / "tekken.json").write_text(json.dumps(tekken) + "\n")
+    mistral = Tekkenizer.from_file(OUT / "tekken.json")
+    found = {"llama3": {i: llama3.encode_ordinary(t) for i, t in texts.items()},
+             "tekken": {i: mistral.encode(t, bos=False, eos=False) for i, t in texts.items()},
+             "tekken_begin": mistral.bos_id, "tekken_end": mistral.eos_id, "tekken_words": mistral.n_words}
+    assert found["llama3"] == {i: cl100k.encode_ordinary(t) for i, t in texts.items()}
+    (OUT / "ids.json").write_text(json.dumps(found) + "\n")
+
+
+main()

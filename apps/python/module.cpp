@@ -43,6 +43,16 @@ void refuse_empty(const char* name, const auto& given) {
   if (is_empty) throw python_error({core::error_kind::bad_input, std::string(name) + ": wanted a text, got ''"});
 }
 
+/// Returns the number that an argument holds; none for None. Refuses True and False, which Python counts as 1 and 0.
+std::optional<double> number_in(const char* name, const nb::object& given) {
+  if (given.is_none()) return std::nullopt;
+  double out = 0;
+  if (PyBool_Check(given.ptr()) != 0 || !nb::try_cast(given, out))
+    throw python_error(
+        {core::error_kind::bad_input, std::string(name) + ": wanted a number, got " + nb::repr(given).c_str()});
+  return out;
+}
+
 /// Number of checkpoints that a function opens. A tag applies to the first one alone, so that only a function that
 /// opens two may fall back to a previous checkpoint beside a tag.
 enum class how_many : uint8_t { one, two };
@@ -197,12 +207,13 @@ const char* name_of(formats::difference_kind k) {
   return "content";
 }
 
-nb::tuple diff(const path& first, const path& second, const std::optional<double>& tolerance,
+nb::tuple diff(const path& first, const path& second, const nb::object& tolerance,
                const std::optional<std::string>& tag, const std::optional<path>& map, bool fallback) {
   const source from(first, tag, map, fallback, how_many::two);
   refuse_empty("second", second);
+  const auto within = number_in("tolerance", tolerance);
   const auto compared = interruptible([&](const storage::progress_function& goes_on) {
-    diff_arguments a{.first = from.arguments(), .second = second.string(), .tolerance = tolerance};
+    diff_arguments a{.first = from.arguments(), .second = second.string(), .tolerance = within};
     a.first.progress = goes_on;
     return compare_checkpoints(a);
   });

@@ -122,9 +122,9 @@ core::result<folder_contents> contents_of_tag(const fs::path& root, const std::s
   return contents_of_folder(root / tag, depth + 1);
 }
 
-/// Finds the checkpoint `name`, which the file `pointer` names and which is therefore the newest, and after it the older
-/// checkpoints in `root`: those with a lower number at the end of their name or without a number, or all others if
-/// `name` has no number. If the named checkpoint cannot be found, the first entry of the result has the error as its
+/// Finds the checkpoint `name`, which the file `pointer` names and which is therefore the newest, and after it the
+/// older checkpoints in `root`: those with a lower number at the end of their name or without a number, or all others
+/// if `name` has no number. If the named checkpoint cannot be found, the first entry of the result has the error as its
 /// `problem`.
 core::result<folder_contents> contents_of_named(const fs::path& root, const fs::path& pointer, const std::string& name,
                                                 int depth) {

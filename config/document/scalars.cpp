@@ -54,9 +54,9 @@ std::optional<uint64_t> exact_whole(std::string_view text) {
   const auto exponent = mark == text.size() ? std::optional<int32_t>(0) : number_from<int32_t>(text.substr(mark + 1));
   if (!exponent) return std::nullopt;
   // The number of digits in front of the point, after the exponent has moved it.
-  const int64_t whole = static_cast<int64_t>(point) + *exponent;
-  if (whole <= static_cast<int64_t>(zeros) || whole > static_cast<int64_t>(zeros + digits_max)) return std::nullopt;
-  const auto count = static_cast<size_t>(whole);
+  const int64_t places = static_cast<int64_t>(point) + *exponent;
+  if (places <= static_cast<int64_t>(zeros) || places > static_cast<int64_t>(zeros + digits_max)) return std::nullopt;
+  const auto count = static_cast<size_t>(places);
   if (digits.size() > count && digits.find_first_not_of('0', count) != std::string::npos) return std::nullopt;
   digits.resize(count, '0');
   return core::number_of<uint64_t>(std::string_view(digits).substr(zeros));

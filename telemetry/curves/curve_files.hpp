@@ -36,8 +36,8 @@ std::string csv_header(std::string_view label);
 class curve_files {  ///< writes the output files of a run's curves
  public:
   /// Creates folders and files. A new run renames JSON lines and CSV of an earlier run, as append_file::create does. An
-  /// event file is always new; in a resumed run it begins with the mark that makes tensorboard ignore older values from the
-  /// resumed step on. On success every folder has been written to, and the folder of CSV files is reserved for this
+  /// event file is always new; in a resumed run it begins with the mark that makes tensorboard ignore older values from
+  /// the resumed step on. On success every folder has been written to, and the folder of CSV files is reserved for this
   /// run (curve_claim.hpp). Errors: io, no_space; bad_input if a file with a curve's name is not a curve, and then
   /// nothing is created or changed, or if the folder of CSV files belongs to another run. An error begins with the
   /// configuration key that requests the file. Files with other names are not touched.

@@ -148,6 +148,8 @@ class Functions(unittest.TestCase):
         checkpoint.convert(weights, self.folder / "x", to="reshape", dtype="bf16", integer_steps=False)
         with self.assertRaisesRegex(troupe.Error, "ranks: wanted a whole number, got False"):
             checkpoint.convert(source, self.folder / "y", to="dcp", ranks=False)
+        with self.assertRaisesRegex(troupe.Error, "tolerance: wanted a number, got False"):
+            checkpoint.diff(source, source, tolerance=False)
 
     def test_inspect_says_what_the_command_says(self) -> None:
         said = checkpoint.inspect(DEEPSPEED / "stage2_bf16")

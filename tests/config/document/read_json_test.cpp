@@ -126,8 +126,8 @@ BOOST_AUTO_TEST_CASE(text_of_neither_form_is_refused_at_its_place) {
       "in quotes");
   BOOST_TEST(
       read("{a: [x, y]}") ==
-      "1:6 text without quotes goes on to the end of its line or list, so that 'y' would be a part of it: put each item "
-      "in quotes");
+      "1:6 text without quotes goes on to the end of its line or list, so that 'y' would be a part of it: put each "
+      "item in quotes");
   BOOST_TEST(read("{a: [1, q proj, 0.5, v]}").find("so that '0.5, v' would be") != std::string::npos);
   BOOST_TEST(read("[x,1\n]").starts_with("1:2 text without quotes"));
   BOOST_TEST(read("[x, {b: 1}]").starts_with("1:2 text without quotes"));

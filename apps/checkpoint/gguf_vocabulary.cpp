@@ -12,6 +12,7 @@
 #include "apps/checkpoint/model_description.hpp"
 #include "data/tokenizers/byte_alphabet.hpp"
 #include "data/tokenizers/gguf_tokenizer.hpp"
+#include "data/tokenizers/named_rules.hpp"
 #include "data/tokenizers/vocabulary.hpp"
 #include "formats/gguf/source.hpp"
 
@@ -69,7 +70,16 @@ std::string other_texts_of(const data::vocabulary& v) {
   return fmt::format("{}", fmt::join(out, ", "));
 }
 
-gguf_metadata keys_of(const data::vocabulary& v, uint64_t tokens) {
+/// Returns the name of the rules by which the byte-level tokenizer `place` prepares texts. Refused: rules that no name
+/// states exactly, since llama.cpp would make other tokens.
+core::result<std::string> pre_of(const data::vocabulary& v, const std::string& place) {
+  if (place == bytes_name) return std::string("gpt-2");
+  if (!v.objection.empty()) return core::refused(fmt::format("the tokenizer '{}': {}", place, v.objection));
+  return data::rules_name_at(place);
+}
+
+/// Returns the keys of the vocabulary for a model of `tokens` tokens; `pre` is the name of a byte-level one's rules.
+gguf_metadata keys_of(const data::vocabulary& v, uint64_t tokens, const std::string& pre) {
   gguf_metadata out;
   const auto set = [&](const char* key, auto value) {
     out.set(std::string("tokenizer.ggml.") + key, gguf_value::of(std::move(value)));
@@ -85,7 +95,7 @@ gguf_metadata keys_of(const data::vocabulary& v, uint64_t tokens) {
   }
   set("model", std::string(model_of(v.kind)));
   const bool is_byte_level = v.kind == vocabulary_kind::byte_level;
-  set("pre", is_byte_level ? std::string(name_of(v.rules.words)) : std::string("default"));
+  set("pre", pre);
   set("tokens", std::move(texts));
   if (!is_byte_level) set("scores", std::span<const float>(scores));
   set("token_type", std::span<const int32_t>(kinds));
@@ -180,7 +190,11 @@ core::result<gguf_metadata> gguf_vocabulary(const source_arguments& a, const for
     note(a, fmt::format("warning: llama.cpp cannot encode all texts as '{}', a BPE model of SentencePiece, does; other "
                         "tokens or an error come from texts {}",
                         place, texts));
-  return keys_of(*vocabulary, tokens);
+  std::string pre = "default";
+  if (vocabulary->kind == vocabulary_kind::byte_level) {
+    TROUPE_ASSIGN(pre, pre_of(*vocabulary, place));
+  }
+  return keys_of(*vocabulary, tokens, pre);
 }
 
 }  // namespace troupe::apps

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/text.hpp"
+#include "data/tokenizers/made_files.hpp"
 #include "data/tokenizers/text_rules.hpp"
 #include "data/tokenizers/tokenizer_folder.hpp"
 
@@ -192,9 +193,9 @@ core::result<std::string> name_of_rules(const fs::path& path, const json& pipeli
 
 core::result<std::string> rules_name_at(const fs::path& place) {
   std::error_code e;
-  const bool is_pipeline =
-      place.extension() == ".json" && place.filename() != "vocab.json" && !fs::is_directory(place, e);
-  const auto folder = fs::is_directory(place, e) ? place : place.parent_path();
+  const bool is_folder = fs::is_directory(place, e) || !tokenizer_file_at(place).empty();
+  const auto folder = is_folder ? place : place.parent_path();
+  const bool is_pipeline = !is_folder && place.extension() == ".json" && place.filename() != "vocab.json";
   const auto path = is_pipeline ? place : folder / "tokenizer.json";
   TROUPE_ASSIGN(const auto pipeline, read_json_if_there(path));
   if (!pipeline.is_null()) return name_of_rules(path, pipeline);

@@ -142,6 +142,24 @@ BOOST_AUTO_TEST_CASE(a_vocabulary_lies_beside_the_weights_or_is_named) {
   BOOST_TEST((keys->metadata.find("tokenizer.ggml.tokens")->texts == tokens->texts));
 }
 
+BOOST_AUTO_TEST_CASE(rules_that_no_name_of_llama_cpp_states_are_refused) {
+  const whole_model m;
+  const auto words = [&](const std::string& more_of_model, const std::string& more) {
+    m.folder.write("hf/tokenizer.json",
+                   R"({"model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2},"merges":["a b"])" + more_of_model +
+                       R"(},"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false,"use_regex":true})" + more +
+                       "}");
+  };
+  words("", "");
+  m.check_well({"to-gguf", "hf", "m.gguf"});
+  words(R"(,"ignore_merges":true)", "");
+  m.check_refused({"to-gguf", "hf", "other.gguf"}, "model.ignore_merges: wanted false, as gpt-2 has, got true");
+  words("", R"(,"normalizer":{"type":"NFC"})");
+  m.check_refused({"to-gguf", "hf", "other.gguf"}, "normalizer: wanted none, as gpt-2 has, got {\"type\":\"NFC\"}");
+  words(R"(,"dropout":0.1)", "");
+  m.check_refused({"to-gguf", "hf", "other.gguf"}, "model.dropout: wanted null");
+}
+
 BOOST_AUTO_TEST_CASE(a_vocabulary_of_a_file_that_is_not_known_is_told_when_a_folder_is_written) {
   const whole_model m;
   m.check_well({"to-gguf", "hf", "m.gguf", "--type", "f32", "--tokenizer", "bytes"});

@@ -48,6 +48,7 @@ core::result<void> add_rope(const models::rotary_positions& rope, formats::gguf_
       const auto before = models::frequencies_of<double>({.theta = rope.theta}, m.head_width, m.positions);
       for (size_t i = 0; i < scaled.angles.size(); ++i)
         m.rope_divisors.push_back(static_cast<float>(before.angles[i] / scaled.angles[i]));
+      m.rope_original_positions = rope.original_positions;  // without it the divisors fit several numbers
       return {};
     }
     case longrope:

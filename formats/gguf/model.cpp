@@ -7,6 +7,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -14,6 +15,7 @@
 #include "core/text.hpp"
 #include "families/all_families.hpp"
 #include "formats/gguf/families.hpp"
+#include "formats/gguf/rope_divisors.hpp"
 
 namespace troupe::formats {
 namespace {
@@ -131,7 +133,7 @@ json json_of(const gguf_value& v) {
 
 /// Returns the scaling of rotary positions in config.json's form; null if there is no scaling, or if config.json cannot
 /// express it. Adds to `used` the keys that the result expresses.
-json rope_scaling_of(const std::string& a, const gguf_metadata& metadata, std::set<std::string>& used) {
+json rope_keys_of(const std::string& a, const gguf_metadata& metadata, std::set<std::string>& used) {
   const auto key = [&](const char* name) { return fmt::format("{}.rope.{}", a, name); };
   const auto factor_key = metadata.find(key("scaling.factor")) != nullptr ? key("scaling.factor") : key("scale_linear");
   const auto* const type_value = metadata.find(key("scaling.type"));
@@ -156,6 +158,28 @@ json rope_scaling_of(const std::string& a, const gguf_metadata& metadata, std::s
   return {{"rope_type", "yarn"}, {"factor", factor}, {"original_max_position_embeddings", *original}};
 }
 
+/// Returns the scaling of rotary positions that the model's divisors and metadata state, in config.json's form; null as
+/// rope_keys_of(). Adds to `used` the keys and the tensor that the result expresses.
+json rope_scaling_of(const gguf_model& m, const gguf_metadata& metadata, std::set<std::string>& used) {
+  auto of_keys = rope_keys_of(m.architecture, metadata, used);
+  if (m.rope_divisors.empty() || !of_keys.is_null()) return of_keys;
+  const auto original = metadata.whole(m.architecture + ".rope.scaling.original_context_length").value_or(0);
+  const auto tensor = fmt::format("{}.{}", m.architecture, gguf_rope_factors_name);
+  if (std::ranges::all_of(m.rope_divisors, [](float d) { return d == 1; })) {
+    used.insert(tensor);
+    return nullptr;
+  }
+  const auto found = llama3_scaling_of(m.rope_divisors, m.rope_theta,
+                                       original <= max_positions ? static_cast<uint32_t>(original) : 0, m.positions);
+  if (!found) return nullptr;
+  used.insert(tensor);
+  return {{"rope_type", "llama3"},
+          {"factor", shortest(found->factor)},
+          {"low_freq_factor", found->low_frequency_factor},
+          {"high_freq_factor", found->high_frequency_factor},
+          {"original_max_position_embeddings", found->original_positions}};
+}
+
 /// Adds the metadata keys that change the model and that config.json has no name for, under their GGUF names, so that
 /// readers of the result refuse them by name.
 void add_unsaid(json& out, const gguf_model& m, const gguf_metadata& metadata, const std::set<std::string>& used) {
@@ -174,7 +198,8 @@ void add_unsaid(json& out, const gguf_model& m, const gguf_metadata& metadata, c
     if (std::ranges::find(read_keys, name) != read_keys.end() && !size_differs(name, value)) continue;
     out[key] = json_of(value);
   }
-  if (m.has_rope_factors) out[prefix + std::string(gguf_rope_factors_name)] = "a tensor";
+  const auto divisors = prefix + std::string(gguf_rope_factors_name);
+  if (m.has_rope_factors && !used.contains(divisors)) out[divisors] = "a tensor";
 }
 
 }  // namespace
@@ -202,8 +227,8 @@ gguf_metadata metadata_of(const gguf_model& m) {
   if (!m.rope_scaling.empty()) {
     set("rope.scaling.type", m.rope_scaling);
     set("rope.scaling.factor", static_cast<float>(m.rope_factor));
-    if (m.rope_original_positions > 0) set("rope.scaling.original_context_length", m.rope_original_positions);
   }
+  if (m.rope_original_positions > 0) set("rope.scaling.original_context_length", m.rope_original_positions);
   set("vocab_size", m.vocabulary);
   if (uint64_t{m.heads} * m.head_width != m.width) {
     set("attention.key_length", m.head_width);
@@ -247,6 +272,14 @@ core::result<std::optional<gguf_model>> model_of(const gguf_header& h) {
   return m;
 }
 
+core::result<void> read_rope_divisors(const core::source_file& file, const gguf_header& h, gguf_model& m) {
+  const auto at = std::ranges::find(h.tensors, gguf_rope_factors_name, &gguf_tensor::name);
+  if (at == h.tensors.end() || at->type != gguf_type::f32 || at->extents != std::vector<uint64_t>{m.head_width / 2})
+    return {};
+  m.rope_divisors.resize(m.head_width / 2);
+  return file.read(h.data_begin + at->offset_bytes, std::as_writable_bytes(std::span(m.rope_divisors)));
+}
+
 std::string hugging_face_keys(const gguf_model& m, const gguf_metadata& metadata) {
   const auto* const f = families::find_gguf(m.architecture);
   auto out = f == nullptr ? json::object() : keys_of(*f, m);
@@ -254,8 +287,7 @@ std::string hugging_face_keys(const gguf_model& m, const gguf_metadata& metadata
   std::set<std::string> used;
   for (const auto& [key, value] : m.numbers) used.insert(fmt::format("{}.{}", m.architecture, key));
   if (f != nullptr && f->is_rotary())
-    if (auto scaling = rope_scaling_of(m.architecture, metadata, used); !scaling.is_null())
-      out["rope_scaling"] = std::move(scaling);
+    if (auto scaling = rope_scaling_of(m, metadata, used); !scaling.is_null()) out["rope_scaling"] = std::move(scaling);
   add_unsaid(out, m, metadata, used);
   for (const auto& [theirs, ours] : {std::pair{"tokenizer.ggml.bos_token_id", "bos_token_id"},
                                      std::pair{"tokenizer.ggml.eos_token_id", "eos_token_id"}})

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "core/source_file.hpp"
 #include "formats/gguf/header.hpp"
 
 namespace troupe::formats {
@@ -19,13 +20,14 @@ struct gguf_model {
   double norm_epsilon = 0;
   double rope_theta = 0;  ///< base of the rotary positions' frequencies
   /// Scaling of the rotary positions, for files that are written: value of the key rope.scaling.type (linear, yarn;
-  /// empty: none), the factor, and the number of positions before scaling (yarn).
+  /// empty: none), the factor, and the number of positions before scaling (yarn, llama3).
   std::string rope_scaling = {};
   double rope_factor = 1;
   uint32_t rope_original_positions = 0;
-  /// Divisors of the rotary frequencies, for files that are written: the tensor rope_freqs.weight; empty: none.
+  /// Divisors of the rotary frequencies, one for each pair of a head's elements: the tensor rope_freqs.weight; empty:
+  /// none. model_of() leaves them empty, since it reads no elements; read_rope_divisors() reads them.
   std::vector<float> rope_divisors = {};
-  bool has_rope_factors = false;  ///< true: a tensor of a file that was read scales the rotary positions, as in Llama 3
+  bool has_rope_factors = false;  ///< true: a file that was read has that tensor, as Llama 3's have
   bool tied = false;              ///< true: the head uses the embedding's weights
   bool attention_bias = false, mlp_bias = false;
   /// Numbers of the family that its files store (families::gguf_row::numbers): metadata key and value.
@@ -38,6 +40,10 @@ gguf_metadata metadata_of(const gguf_model& m);
 /// Returns the sizes that a file's metadata and tensors state; nothing for an architecture of no known
 /// family. Refused: a size that is missing, or outside the range of any model.
 core::result<std::optional<gguf_model>> model_of(const gguf_header& h);
+
+/// Reads rope_divisors of the model from the file with the header `h`, if the file has them in fp32 and one for each
+/// pair of a head's elements. Errors: io.
+core::result<void> read_rope_divisors(const core::source_file& file, const gguf_header& h, gguf_model& m);
 
 /// Returns config.json's keys of the model, with the scaling of its rotary positions and the numbers of its special
 /// tokens if `metadata` has them. A key that changes the model and that config.json has no name for is written under

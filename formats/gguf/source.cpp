@@ -62,8 +62,9 @@ core::result<tensor_source> read_gguf_source(const fs::path& path) {
   TROUPE_ASSIGN(const auto header, read_gguf_header(file));
   const auto refused = [&](const core::error& e) { return fail(e.in(fmt::format("'{}'", path.string()))); };
   if (auto whole = check_is_whole_model(header.metadata); !whole) return refused(whole.error());
-  const auto model = model_of(header);
+  auto model = model_of(header);
   if (!model) return refused(model.error());
+  if (*model) TROUPE_TRY(read_rope_divisors(file, header, **model));
   const std::string architecture = *model ? (*model)->architecture : std::string();
 
   tensor_source out;

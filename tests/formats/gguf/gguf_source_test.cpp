@@ -10,6 +10,7 @@
 #include "checkpoint/convert/gguf_export.hpp"
 #include "checkpoint/convert/open_source.hpp"
 #include "core/tensor_view.hpp"
+#include "formats/gguf/rope_divisors.hpp"
 #include "formats/gguf/source.hpp"
 #include "formats/report/diff.hpp"
 #include "formats/report/inspect.hpp"
@@ -241,6 +242,28 @@ BOOST_AUTO_TEST_CASE(an_f32_file_has_the_bits_that_went_in) {
     BOOST_CHECK_EQUAL((*sizes)->tied, model.sizes.tied);
     BOOST_CHECK_EQUAL((*sizes)->attention_bias, model.sizes.attention_bias);
   }
+}
+
+BOOST_AUTO_TEST_CASE(divisors_of_rotary_frequencies_are_llama_3s_keys_again_or_are_refused) {
+  const scratch_folder folder;
+  auto model = small_llama();
+  const auto from = opened(folder, model);
+  const llama3_scaling scaling{4, 1, 4, 128};
+  for (const double d : llama3_divisors(scaling, model.sizes.rope_theta, model.sizes.head_width / 2))
+    model.sizes.rope_divisors.push_back(static_cast<float>(d));
+  const auto keys = [&] { return exported(from, options_for(model, folder / "out.gguf")).run.model; };
+  for (const uint32_t original : {0U, 128U}) {
+    model.sizes.rope_original_positions = original;
+    const auto text = keys();
+    for (const char* part : {R"("rope_type": "llama3")", R"("factor": 4.0)", R"("low_freq_factor": 1.0)",
+                             R"("high_freq_factor": 4.0)", R"("original_max_position_embeddings": 128)"})
+      BOOST_TEST(text.find(part) != std::string::npos, text);
+    BOOST_TEST(text.find("rope_freqs") == std::string::npos, text);
+  }
+  model.sizes.rope_divisors[3] = 3;
+  const auto text = keys();
+  BOOST_TEST(text.find(R"("llama.rope_freqs.weight": "a tensor")") != std::string::npos, text);
+  BOOST_TEST(text.find("llama3") == std::string::npos, text);
 }
 
 BOOST_AUTO_TEST_CASE(a_part_of_a_model_and_an_adapter_are_refused_as_such) {

@@ -5,6 +5,9 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
+
+#include "models/inject/layer_policy.hpp"
 
 namespace troupe::actors {
 namespace {
@@ -43,22 +46,27 @@ core::result<models::injection_rule> rule_from(const layer_spec& spec) {
   return out;
 }
 
-/// Returns the policy that the keys partition_config and injection_policy_tuple of section tensor_parallel describe;
-/// nullopt if neither is given.
+/// Returns the rules of the row of layer policies that has the modules of a preset of DeepSpeed's.
+core::result<std::vector<models::injection_rule>> rules_of_preset(const std::string& preset) {
+  const auto policy = models::layer_policy_of_preset(preset);
+  if (!policy) return core::fail(refused(section_key, "preset_model: " + policy.error().text));
+  return models::tensor_rules(*policy);
+}
+
+/// Returns the policy that the keys partition_config, preset_model and injection_policy_tuple of section
+/// tensor_parallel describe; nullopt if none is given.
 core::result<std::optional<models::injection_policy>> said_policy(const config::tensor_parallel_section& t) {
-  if (!t.preset_model.empty())
-    return core::fail(
-        refused(section_key,
-                "preset_model: cannot be combined with a host program's own model, because a preset names the "
-                "modules of a published one; remove it, got " +
-                    t.preset_model));
-  if (!t.partition.given && t.rows.empty()) return std::optional<models::injection_policy>();
+  if (!t.partition.given && t.rows.empty() && t.preset_model.empty()) return std::optional<models::injection_policy>();
   models::injection_policy out;
   for (const layer_spec& spec : t.partition.specs) {
     // a rule for named model families does not apply to the host program's model
     if (!spec.model_types.empty()) continue;
     TROUPE_ASSIGN(auto rule, rule_from(spec));
     out.rules.push_back(std::move(rule));
+  }
+  if (!t.preset_model.empty() && (!t.partition.given || t.partition.use_default_specs)) {
+    TROUPE_ASSIGN(auto rules, rules_of_preset(t.preset_model));
+    out.rules.insert(out.rules.end(), rules.begin(), rules.end());
   }
   out.strict = t.partition.strict_mode;
   out.rows = t.rows;

@@ -253,11 +253,21 @@ class injector {  ///< finds the layers below a module and decides for each whet
     return p;
   }
 
+  /// Returns the numbers of outputs of the layers that are packed in `total` outputs. Proportions that do not divide
+  /// the outputs give parts with another sum, which cut_of() refuses.
+  static std::vector<uint64_t> parts_in(const injection_rule& rule, uint64_t total) {
+    if (!rule.parts.empty() || rule.ratio.empty()) return rule.parts.empty() ? std::vector{total} : rule.parts;
+    const uint64_t whole = std::accumulate(rule.ratio.begin(), rule.ratio.end(), uint64_t{0});
+    std::vector<uint64_t> out;
+    for (const uint64_t share : rule.ratio) out.push_back(total / whole * share);
+    return out;
+  }
+
   core::result<parameter_cut> cut_of(const found& f, const std::vector<int64_t>& shape) const {
     const bool is_row = f.rule.style == tp_style::row, is_column = f.rule.style == tp_style::column;
     parameter_cut out{f.rule.style, is_row ? 1U : 0U, {}};
     const auto total = static_cast<uint64_t>(shape[out.dimension]);
-    const std::vector<uint64_t> parts = f.rule.parts.empty() ? std::vector{total} : f.rule.parts;
+    const std::vector<uint64_t> parts = parts_in(f.rule, total);
     if ((parts.size() > 1 && !is_column) || std::accumulate(parts.begin(), parts.end(), uint64_t{0}) != total)
       return core::fail(refused(
           fmt::format("{}: wanted parts that sum to the {} outputs of a column layer, got {} parts with another sum",

@@ -24,6 +24,8 @@ struct injection_rule {  ///< how the layers are split whose names match a patte
   /// For style column: numbers of outputs of the layers packed in the weight, in order; empty: one layer.
   std::vector<uint64_t> parts = {};
   uint32_t heads = 0;  ///< number of key-value heads, none of which is divided; 0: the weight is divided anywhere
+  /// For style column, if `parts` is empty: proportions of the packed layers, such as {1, 1} for a gate and its values.
+  std::vector<uint64_t> ratio = {};
   bool operator==(const injection_rule&) const = default;
 };
 

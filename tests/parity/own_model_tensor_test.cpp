@@ -159,8 +159,9 @@ BOOST_AUTO_TEST_CASE(a_partition_config_says_how_a_hosts_layers_are_cut) {
     BOOST_TEST(text.find(part) != std::string::npos, text);
   };
   const std::string key = "tensor_parallel.partition_config=";
-  has({"tensor_parallel.preset_model=llama"},
-      "tensor_parallel.preset_model: cannot be combined with a host program's own model");
+  has({"tensor_parallel.preset_model=llama"}, "injection: wanted a layer that '(?:.*[. ])?(?:self_attn\\.q_proj|");
+  has({"tensor_parallel.preset_model=mixtral"},
+      "tensor_parallel.preset_model: wanted a preset of a model without experts, got mixtral: ");
   has({key + "{layer_specs: [{patterns: ['mlp .*up']}]}"}, "injection: wanted a row layer to match the column");
   has({key + "{layer_specs: [{patterns: ['mlp .*up'], shape: [3, -1]}]}"}, "shape: wanted the sizes of a column layer");
   has({key + "{layer_specs: [{patterns: ['nothing']}]}"}, "injection: wanted a layer that '(?:nothing)' matches");

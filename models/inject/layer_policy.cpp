@@ -1,0 +1,445 @@
+#include "models/inject/layer_policy.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <utility>
+
+#include "core/text.hpp"
+
+namespace troupe::models {
+namespace {
+
+const char* const has_experts = "its MLP is divided into experts, which Troupe has no layers for";
+const char* const is_diffusion = "diffusion models are made of convolutions, which Troupe has no layers for";
+const char* const turns_neighbours = "it rotates neighbouring elements of a head, or a part of each head only";
+
+std::vector<layer_policy> rows_of_encoders() {
+  using enum layer_role;
+  layer_policy bert{.name = "HFBertLayerPolicy",
+                    .classes = {"BertLayer", "RobertaLayer"},
+                    .families = {"bert", "roberta", "xlm_roberta", "camembert", "electra", "ernie", "nezha",
+                                 "splinter"},
+                    .paths = {{query, "attention.self.query"},
+                              {key, "attention.self.key"},
+                              {value, "attention.self.value"},
+                              {output, "attention.output.dense"},
+                              {attention_norm, "attention.output.LayerNorm"},
+                              {up, "intermediate.dense"},
+                              {down, "output.dense"},
+                              {mlp_norm, "output.LayerNorm"},
+                              {embedding, "embeddings.word_embeddings"}},
+                    .order = norm_order::after,
+                    .act = mlp_activation::gelu_exact,
+                    .causal = false};
+  layer_policy distil{.name = "HFDistilBertLayerPolicy",
+                      .classes = {"TransformerBlock"},
+                      .families = {"distilbert"},
+                      .paths = {{query, "attention.q_lin"},
+                                {key, "attention.k_lin"},
+                                {value, "attention.v_lin"},
+                                {output, "attention.out_lin"},
+                                {attention_norm, "sa_layer_norm"},
+                                {up, "ffn.lin1"},
+                                {down, "ffn.lin2"},
+                                {mlp_norm, "output_layer_norm"},
+                                {embedding, "embeddings.word_embeddings"}},
+                      .order = norm_order::after,
+                      .act = mlp_activation::gelu_exact,
+                      .causal = false};
+  layer_policy clip{.name = "HFCLIPLayerPolicy",
+                    .classes = {"CLIPEncoderLayer"},
+                    .families = {"clip"},
+                    .paths = {{attention_norm, "layer_norm1"},
+                              {query, "self_attn.q_proj"},
+                              {key, "self_attn.k_proj"},
+                              {value, "self_attn.v_proj"},
+                              {output, "self_attn.out_proj"},
+                              {mlp_norm, "layer_norm2"},
+                              {up, "mlp.fc1"},
+                              {down, "mlp.fc2"}},
+                    .causal = false,
+                    .stays = "its activation x * sigmoid(1.702 x) is none of Troupe's"};
+  return {std::move(bert), std::move(distil), std::move(clip)};
+}
+
+std::vector<layer_policy> rows_of_gpts() {
+  using enum layer_role;
+  layer_policy gpt2{.name = "HFGPT2LayerPolicy",
+                    .classes = {"GPT2Block"},
+                    .families = {"gpt2"},
+                    .paths = {{attention_norm, "ln_1"},
+                              {packed_qkv, "attn.c_attn"},
+                              {output, "attn.c_proj"},
+                              {mlp_norm, "ln_2"},
+                              {up, "mlp.c_fc"},
+                              {down, "mlp.c_proj"},
+                              {embedding, "wte"},
+                              {head, "lm_head"}}};
+  layer_policy neo{.name = "HFGPTNEOLayerPolicy",
+                   .classes = {"GPTNeoBlock"},
+                   .families = {"gpt_neo"},
+                   .paths = {{attention_norm, "ln_1"},
+                             {query, "attn.attention.q_proj"},
+                             {key, "attn.attention.k_proj"},
+                             {value, "attn.attention.v_proj"},
+                             {output, "attn.attention.out_proj"},
+                             {mlp_norm, "ln_2"},
+                             {up, "mlp.c_fc"},
+                             {down, "mlp.c_proj"},
+                             {embedding, "wte"},
+                             {head, "lm_head"}},
+                   .stays = "it does not scale its scores, and every second layer sees 256 tokens"};
+  layer_policy gptj{.name = "HFGPTJLayerPolicy",
+                    .classes = {"GPTJBlock"},
+                    .families = {"gptj"},
+                    .paths = {{attention_norm, "ln_1"},
+                              {query, "attn.q_proj"},
+                              {key, "attn.k_proj"},
+                              {value, "attn.v_proj"},
+                              {output, "attn.out_proj"},
+                              {up, "mlp.fc_in"},
+                              {down, "mlp.fc_out"},
+                              {embedding, "wte"},
+                              {head, "lm_head"}},
+                    .order = norm_order::parallel,
+                    .stays = turns_neighbours};
+  layer_policy neox{.name = "GPTNEOXLayerPolicy",
+                    .classes = {"GPTNeoXLayer"},
+                    .families = {"gpt_neox"},
+                    .paths = {{attention_norm, "input_layernorm"},
+                              {packed_qkv, "attention.query_key_value"},
+                              {output, "attention.dense"},
+                              {mlp_norm, "post_attention_layernorm"},
+                              {up, "mlp.dense_h_to_4h"},
+                              {down, "mlp.dense_4h_to_h"},
+                              {embedding, "embed_in"},
+                              {head, "embed_out"}},
+                    .order = norm_order::parallel,
+                    .packing = qkv_packing::by_head,
+                    .act = mlp_activation::gelu_exact,
+                    .stays = turns_neighbours};
+  layer_policy megatron{.name = "MegatronLayerPolicy",
+                        .classes = {"ParallelTransformerLayer"},
+                        .families = {"megatron", "glm"},
+                        .paths = {{attention_norm, "input_layernorm"},
+                                  {packed_qkv, "self_attention.query_key_value"},
+                                  {packed_qkv, "attention.query_key_value"},
+                                  {output, "self_attention.dense"},
+                                  {output, "attention.dense"},
+                                  {mlp_norm, "post_attention_layernorm"},
+                                  {up, "mlp.dense_h_to_4h"},
+                                  {down, "mlp.dense_4h_to_h"},
+                                  {embedding, "word_embeddings"}},
+                        .packing = qkv_packing::by_head};
+  layer_policy megatron_moe{.name = "MegatronMoELayerPolicy",
+                            .classes = {"ParallelTransformerLayer"},
+                            .refused = has_experts};
+  layer_policy opt{.name = "HFOPTLayerPolicy",
+                   .classes = {"OPTDecoderLayer"},
+                   .families = {"opt", "xglm", "bigbird_pegasus", "m2m_100", "marian", "mvp", "pegasus", "plbart"},
+                   .paths = {{attention_norm, "self_attn_layer_norm"},
+                             {query, "self_attn.q_proj"},
+                             {key, "self_attn.k_proj"},
+                             {value, "self_attn.v_proj"},
+                             {output, "self_attn.out_proj"},
+                             {mlp_norm, "final_layer_norm"},
+                             {up, "fc1"},
+                             {down, "fc2"},
+                             {embedding, "embed_tokens"},
+                             {head, "lm_head"}},
+                   .act = mlp_activation::relu};
+  layer_policy bloom{.name = "BLOOMLayerPolicy",
+                     .classes = {"BloomBlock"},
+                     .families = {"bloom"},
+                     .paths = {{attention_norm, "input_layernorm"},
+                               {packed_qkv, "self_attention.query_key_value"},
+                               {output, "self_attention.dense"},
+                               {mlp_norm, "post_attention_layernorm"},
+                               {up, "mlp.dense_h_to_4h"},
+                               {down, "mlp.dense_4h_to_h"},
+                               {embedding, "word_embeddings"},
+                               {head, "lm_head"}},
+                     .packing = qkv_packing::by_head,
+                     .stays = "it adds a slope per head to its scores (ALiBi)"};
+  return {std::move(gpt2),     std::move(neo),          std::move(gptj), std::move(neox),
+          std::move(megatron), std::move(megatron_moe), std::move(opt),  std::move(bloom)};
+}
+
+/// Returns a row with the modules of Llama's blocks, as Hugging Face names them.
+layer_policy like_llama(std::string name, std::vector<std::string> classes, std::vector<std::string> families) {
+  using enum layer_role;
+  return {.name = std::move(name),
+          .classes = std::move(classes),
+          .families = std::move(families),
+          .paths = {{attention_norm, "input_layernorm"},
+                    {query, "self_attn.q_proj"},
+                    {key, "self_attn.k_proj"},
+                    {value, "self_attn.v_proj"},
+                    {output, "self_attn.o_proj"},
+                    {mlp_norm, "post_attention_layernorm"},
+                    {gate, "mlp.gate_proj"},
+                    {up, "mlp.up_proj"},
+                    {down, "mlp.down_proj"},
+                    {embedding, "embed_tokens"},
+                    {head, "lm_head"}},
+          .norm = norm_kind::rms,
+          .act = mlp_activation::silu,
+          .rotates = true};
+}
+
+std::vector<layer_policy> rows_of_llamas() {
+  using enum layer_role;
+  layer_policy meta{.name = "LLAMA2LayerPolicy",
+                    .classes = {"TransformerBlock"},
+                    .paths = {{attention_norm, "attention_norm"},
+                              {query, "attention.wq"},
+                              {key, "attention.wk"},
+                              {value, "attention.wv"},
+                              {output, "attention.wo"},
+                              {mlp_norm, "ffn_norm"},
+                              {gate, "feed_forward.w1"},
+                              {up, "feed_forward.w3"},
+                              {down, "feed_forward.w2"},
+                              {embedding, "tok_embeddings"},
+                              {head, "output"}},
+                    .norm = norm_kind::rms,
+                    .act = mlp_activation::silu,
+                    .stays = turns_neighbours};
+  layer_policy mixtral{.name = "MixtralPolicy",
+                       .classes = {"MixtralDecoderLayer"},
+                       .families = {"mixtral", "arctic", "deepseek_v2", "deepseek_v3"},
+                       .refused = has_experts};
+  layer_policy moe{.name = "Qwen2MoePolicy",
+                   .classes = {"Qwen2MoeDecoderLayer"},
+                   .families = {"qwen2-moe", "qwen2_moe", "qwen3_moe"},
+                   .refused = has_experts};
+  layer_policy qwen{.name = "QwenPolicy",
+                    .classes = {"QWenBlock"},
+                    .families = {"qwen"},
+                    .paths = {{attention_norm, "ln_1"},
+                              {packed_qkv, "attn.c_attn"},
+                              {output, "attn.c_proj"},
+                              {mlp_norm, "ln_2"},
+                              {gate, "mlp.w2"},
+                              {up, "mlp.w1"},
+                              {down, "mlp.c_proj"},
+                              {embedding, "wte"},
+                              {head, "lm_head"}},
+                    .norm = norm_kind::rms,
+                    .act = mlp_activation::silu,
+                    .rotates = true};
+  layer_policy qwen3 = like_llama("Qwen3Policy", {"Qwen3DecoderLayer"}, {"qwen3"});
+  qwen3.stays = "it has a norm for each head of queries and keys";
+  layer_policy gemma = like_llama("GemmaPolicy", {"GemmaDecoderLayer"}, {"gemma"});
+  gemma.norm = norm_kind::rms_plus_one;
+  gemma.act = mlp_activation::gelu_tanh;
+  gemma.stays = "its norms multiply by 1 + w";
+  return {like_llama("LLAMALayerPolicy", {"LlamaDecoderLayer"}, {"llama", "codellama", "yi", "internlm2"}),
+          std::move(meta),
+          like_llama("InternLMLayerPolicy", {"InternLMDecoderLayer"}, {"internlm"}),
+          like_llama("MistralPolicy", {"MistralDecoderLayer"}, {"mistral"}),
+          std::move(mixtral),
+          std::move(qwen),
+          like_llama("Qwen2Policy", {"Qwen2DecoderLayer"}, {"qwen2", "qwen2.5"}),
+          std::move(moe),
+          std::move(qwen3),
+          std::move(gemma)};
+}
+
+std::vector<layer_policy> rows_of_others() {
+  using enum layer_role;
+  layer_policy phi{.name = "PhiPolicy",
+                   .classes = {"PhiDecoderLayer"},
+                   .families = {"phi"},
+                   .paths = {{attention_norm, "input_layernorm"},
+                             {query, "self_attn.q_proj"},
+                             {key, "self_attn.k_proj"},
+                             {value, "self_attn.v_proj"},
+                             {output, "self_attn.dense"},
+                             {up, "mlp.fc1"},
+                             {down, "mlp.fc2"},
+                             {embedding, "embed_tokens"},
+                             {head, "lm_head"}},
+                   .order = norm_order::parallel,
+                   .stays = turns_neighbours};
+  layer_policy phi3 = like_llama("Phi3Policy", {"Phi3DecoderLayer"}, {"phi3", "phi4"});
+  phi3.paths = {{attention_norm, "input_layernorm"}, {packed_qkv, "self_attn.qkv_proj"},
+                {output, "self_attn.o_proj"},        {mlp_norm, "post_attention_layernorm"},
+                {packed_gate_up, "mlp.gate_up_proj"}, {down, "mlp.down_proj"},
+                {embedding, "embed_tokens"},         {head, "lm_head"}};
+  layer_policy falcon{.name = "FalconPolicy",
+                      .classes = {"FalconDecoderLayer"},
+                      .families = {"falcon"},
+                      .paths = {{attention_norm, "input_layernorm"},
+                                {attention_norm, "ln_attn"},
+                                {packed_qkv, "self_attention.query_key_value"},
+                                {output, "self_attention.dense"},
+                                {mlp_norm, "ln_mlp"},
+                                {up, "mlp.dense_h_to_4h"},
+                                {down, "mlp.dense_4h_to_h"},
+                                {embedding, "word_embeddings"},
+                                {head, "lm_head"}},
+                      .order = norm_order::parallel,
+                      .packing = qkv_packing::other,
+                      .act = mlp_activation::gelu_exact,
+                      .stays = "it packs queries, keys and values by groups of heads"};
+  layer_policy chatglm{.name = "ChatGLM2",
+                       .classes = {"GLMBlock"},
+                       .families = {"chatglm", "chatglm2", "chatglm3"},
+                       .paths = {{attention_norm, "input_layernorm"},
+                                 {packed_qkv, "self_attention.query_key_value"},
+                                 {output, "self_attention.dense"},
+                                 {mlp_norm, "post_attention_layernorm"},
+                                 {packed_gate_up, "mlp.dense_h_to_4h"},
+                                 {down, "mlp.dense_4h_to_h"}},
+                       .norm = norm_kind::rms,
+                       .act = mlp_activation::silu,
+                       .stays = turns_neighbours};
+  layer_policy baichuan = like_llama("Baichuan", {"BaichuanLayer", "DecoderLayer"}, {"baichuan"});
+  baichuan.paths = {{attention_norm, "input_layernorm"}, {packed_qkv, "self_attn.W_pack"},
+                    {output, "self_attn.o_proj"},        {mlp_norm, "post_attention_layernorm"},
+                    {gate, "mlp.gate_proj"},             {up, "mlp.up_proj"},
+                    {down, "mlp.down_proj"},             {embedding, "embed_tokens"},
+                    {head, "lm_head"}};
+  layer_policy mpt{.name = "MPT",
+                   .classes = {"MPTBlock", "MptBlock"},
+                   .families = {"mpt"},
+                   .paths = {{attention_norm, "norm_1"},
+                             {packed_qkv, "attn.Wqkv"},
+                             {output, "attn.out_proj"},
+                             {mlp_norm, "norm_2"},
+                             {up, "ffn.up_proj"},
+                             {down, "ffn.down_proj"},
+                             {embedding, "wte"}},
+                   .act = mlp_activation::gelu_exact,
+                   .stays = "it adds a slope per head to its scores (ALiBi)"};
+  layer_policy bigcode{.name = "GPTBigCode",
+                       .classes = {"GPTBigCodeBlock"},
+                       .families = {"starcode", "gpt_bigcode"},
+                       .paths = {{attention_norm, "ln_1"},
+                                 {packed_qkv, "attn.c_attn"},
+                                 {output, "attn.c_proj"},
+                                 {mlp_norm, "ln_2"},
+                                 {up, "mlp.c_fc"},
+                                 {down, "mlp.c_proj"},
+                                 {embedding, "wte"},
+                                 {head, "lm_head"}}};
+  return {std::move(phi),      std::move(phi3), std::move(falcon), std::move(chatglm),
+          std::move(baichuan), std::move(mpt),  std::move(bigcode)};
+}
+
+std::vector<layer_policy> all_rows() {
+  std::vector<layer_policy> out;
+  for (auto* of : {&rows_of_encoders, &rows_of_gpts, &rows_of_llamas, &rows_of_others})
+    for (layer_policy& row : (*of)()) out.push_back(std::move(row));
+  out.push_back({.name = "UNetPolicy", .classes = {"UNet2DConditionModel"}, .refused = is_diffusion});
+  out.push_back({.name = "VAEPolicy", .classes = {"AutoencoderKL"}, .refused = is_diffusion});
+  return out;
+}
+
+/// Returns how many characters have to be inserted, removed or exchanged to make `b` of `a`, whatever their case.
+size_t edits_between(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t before = std::exchange(row[0], i + 1);
+    for (size_t k = 0; k < b.size(); ++k) {
+      const size_t other = before + (core::ascii_lower(a[i]) == core::ascii_lower(b[k]) ? 0 : 1);
+      before = row[k + 1];
+      row[k + 1] = std::min({other, row[k] + 1, before + 1});
+    }
+  }
+  return row.back();
+}
+
+/// Returns a regular expression for weights whose module's path ends, in whole words, in one of `paths`.
+std::string pattern_of(const std::vector<std::string>& paths) {
+  std::vector<std::string> exact;
+  for (const std::string& path : paths) exact.push_back(exactly(path));
+  return fmt::format(R"((?:.*[. ])?(?:{})\.weight$)", fmt::join(exact, "|"));
+}
+
+std::vector<std::string> paths_with(const layer_policy& policy, const std::vector<layer_role>& roles) {
+  std::vector<std::string> out;
+  for (const role_path& p : policy.paths)
+    if (std::ranges::find(roles, p.role) != roles.end()) out.push_back(p.path);
+  return out;
+}
+
+}  // namespace
+
+std::string_view name_of(layer_role role) {
+  constexpr std::array<std::string_view, 14> names = {
+      "attention_norm", "query", "key",  "value",          "packed_qkv", "output",     "mlp_norm",
+      "gate",           "up",    "packed_gate_up", "down", "activation", "embedding", "head"};
+  return names.at(static_cast<size_t>(role));
+}
+
+bool layer_policy::has(layer_role role) const {
+  return std::ranges::any_of(paths, [&](const role_path& p) { return p.role == role; });
+}
+
+const std::vector<layer_policy>& layer_policies() {
+  static const std::vector<layer_policy> rows = all_rows();
+  return rows;
+}
+
+std::string nearest_name(std::string_view name, const std::vector<std::string>& names) {
+  const auto found =
+      std::ranges::min_element(names, {}, [&](const std::string& other) { return edits_between(name, other); });
+  return found == names.end() ? std::string() : *found;
+}
+
+core::result<layer_policy> layer_policy_named(std::string_view name) {
+  std::vector<std::string> names;
+  for (const layer_policy& row : layer_policies()) {
+    names.push_back(row.name);
+    names.insert(names.end(), row.families.begin(), row.families.end());
+    const bool is_it = row.name == name || std::ranges::find(row.families, name) != row.families.end();
+    if (!is_it) continue;
+    if (!row.refused.empty()) return core::refused(fmt::format("injection: policy '{}': {}", name, row.refused));
+    return row;
+  }
+  return core::refused(fmt::format("injection: wanted the name of a policy, got '{}'; the nearest one is '{}'", name,
+                                   nearest_name(name, names)));
+}
+
+core::result<std::vector<injection_rule>> tensor_rules(const layer_policy& policy) {
+  using enum layer_role;
+  if (!policy.refused.empty())
+    return core::refused(fmt::format("injection: policy '{}': {}", policy.name, policy.refused));
+  if (policy.has(packed_qkv) && policy.packing == qkv_packing::other)
+    return core::refused(fmt::format(
+        "injection: policy '{}': queries, keys and values are packed in an order that no rule describes; give rules "
+        "with parts of your own",
+        policy.name));
+  std::vector<injection_rule> out;
+  const uint32_t kv_heads = policy.kv_heads > 0 ? policy.kv_heads : policy.heads;
+  const auto add = [&](const std::vector<layer_role>& roles, core::tp_style style, std::vector<uint64_t> ratio,
+                       uint32_t heads) {
+    if (const auto paths = paths_with(policy, roles); !paths.empty())
+      out.push_back({pattern_of(paths), style, {}, heads, std::move(ratio)});
+  };
+  const bool by_head = policy.packing == qkv_packing::by_head;
+  const std::vector<uint64_t> thirds =
+      policy.heads > 0 ? std::vector<uint64_t>{policy.heads, kv_heads, kv_heads} : std::vector<uint64_t>{1, 1, 1};
+  add({packed_qkv}, core::tp_style::column, by_head ? std::vector<uint64_t>() : thirds, kv_heads);
+  add({query, key, value}, core::tp_style::column, {}, kv_heads);
+  add({output}, core::tp_style::row, {}, kv_heads);
+  add({packed_gate_up}, core::tp_style::column, {1, 1}, 0);
+  add({gate, up}, core::tp_style::column, {}, 0);
+  add({down}, core::tp_style::row, {}, 0);
+  return out;
+}
+
+core::result<layer_policy> layer_policy_of_preset(std::string_view preset) {
+  if (preset == "mixtral" || preset == "deepseek_v2")
+    return core::refused(fmt::format("wanted a preset of a model without experts, got {}: {}", preset, has_experts));
+  return layer_policy_named(preset);
+}
+
+}  // namespace troupe::models

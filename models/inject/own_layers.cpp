@@ -1,60 +1,29 @@
 #include "models/inject/own_layers.hpp"
 
-#include <ATen/ops/empty.h>
-#include <ATen/ops/empty_like.h>
-#include <torch/csrc/autograd/custom_function.h>
+#include <fmt/format.h>
 #include <torch/nn/modules/container/any.h>
+#include <torch/nn/modules/container/modulelist.h>
 #include <torch/nn/modules/container/sequential.h>
-#include <torch/nn/modules/linear.h>
+#include <torch/nn/modules/embedding.h>
+#include <torch/nn/modules/loss.h>
 #include <torch/nn/modules/normalization.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
+#include <typeinfo>
 #include <utility>
+#include <variant>
 
-#include "models/segment/operations.hpp"
-#include "models/segment/torch_values.hpp"
+#include "models/inject/block.hpp"
+#include "models/inject/layer_functions.hpp"
 
 namespace troupe::models {
 namespace {
 
 namespace nn = torch::nn;
 
-kernels::norm_input rows_of(const at::Tensor& x, const at::Tensor& weight) {
-  const int64_t width = x.size(-1);
-  return {.x = bytes_of(x),
-          .weight = bytes_of(weight),
-          .type = core_dtype(x.scalar_type()),
-          .rows = static_cast<uint64_t>(x.numel() / width),
-          .width = static_cast<uint64_t>(width)};
-}
-
-at::Tensor wide_numbers(const at::Tensor& like, int64_t count) {
-  return at::empty({count}, like.options().dtype(sum_dtype(like.scalar_type())));
-}
-
-struct norm_function : torch::autograd::Function<norm_function> {
-  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& given,
-                            const at::Tensor& weight, const at::Tensor& bias, double epsilon) {
-    const at::Tensor x = given.contiguous(), y = at::empty_like(x);
-    const int64_t rows = x.numel() / x.size(-1);
-    const at::Tensor mean = wide_numbers(x, rows), rstd = wide_numbers(x, rows);
-    kernels_for(x).layer_norm(rows_of(x, weight), bytes_of(bias), epsilon, bytes_in(y),
-                              {.mean = bytes_in(mean), .rstd = bytes_in(rstd)});
-    context->save_for_backward({x, weight, mean, rstd});
-    return y;
-  }
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
-                                                 torch::autograd::variable_list gradients) {
-    const auto kept = context->get_saved_variables();
-    const at::Tensor &x = kept[0], &weight = kept[1], dy = gradients.front().contiguous(), dx = at::empty_like(x);
-    const at::Tensor dw = wide_numbers(x, x.size(-1)), db = wide_numbers(x, x.size(-1));
-    kernels_for(x).layer_norm_backward(rows_of(x, weight), {.dy = bytes_of(dy), .past = nullptr},
-                                       {.mean = bytes_in(kept[2]), .rstd = bytes_in(kept[3])}, bytes_in(dx),
-                                       bytes_in(dw), bytes_in(db));
-    return {dx, dw.to(weight.scalar_type()), db.to(weight.scalar_type()), {}};
-  }
-};
+const char* const called_directly = "its module calls it directly, not through a Sequential";
 
 /// A layer norm that replaces an entry of a torch Sequential and computes by Troupe's kernels. Derived from torch's
 /// type for hosts that request that type from the Sequential; its weights are those of the host's layer, which stays
@@ -69,61 +38,292 @@ struct own_norm : nn::LayerNormImpl {
   at::Tensor forward(const at::Tensor& x) { return own_layer_norm(*this, x); }
 };
 
-/// Returns the reason why Troupe's layers cannot replace a module; empty if they can.
-std::string obstacle_of(const nn::Module& m) {
-  const auto* norm = dynamic_cast<const nn::LayerNormImpl*>(&m);
-  if (norm == nullptr) return "Troupe has no separate kernel for it";
-  if (norm->options.normalized_shape().size() != 1) return "a norm over several dimensions";
-  if (!norm->weight.defined() || !norm->bias.defined()) return "a norm without weight and bias";
+/// A module that calls a function of one tensor. Its weights are those of the host's modules, which stay registered, so
+/// it registers none.
+struct calling_module final : replaceable {
+  explicit calling_module(tensors_function f) : function(std::move(f)) {}
+  at::Tensor forward(const at::Tensor& x) override { return function({x}); }
+  tensors_function function;
+};
+
+/// A module that calls a function of two tensors: a loss.
+struct calling_loss final : nn::Module {
+  explicit calling_loss(tensors_function f) : function(std::move(f)) {}
+  at::Tensor forward(const at::Tensor& x, const at::Tensor& target) { return function({x, target}); }
+  tensors_function function;
+};
+
+nn::AnyModule calling(size_t inputs, tensors_function f) {
+  if (inputs == 2) return nn::AnyModule(std::make_shared<calling_loss>(std::move(f)));
+  return nn::AnyModule(std::make_shared<calling_module>(std::move(f)));
+}
+
+tensors_function of_one(tensor_function f) {
+  return [f = std::move(f)](const std::vector<at::Tensor>& x) { return f(x.front()); };
+}
+
+/// Returns a place that consists of consecutive entries of a Sequential: the first computes all of them, and the others
+/// pass their input on.
+own_layers::place entries_place(std::string path, const std::vector<nn::AnyModule*>& entries, size_t inputs,
+                                tensors_function own) {
+  const auto originals = std::make_shared<std::vector<nn::AnyModule>>();
+  for (const nn::AnyModule* entry : entries) originals->push_back(*entry);
+  own_layers::place out{std::move(path), inputs, std::move(own), {}, {}, {}, {}};
+  out.original = [originals](const std::vector<at::Tensor>& x) {
+    if (x.size() == 2) return originals->front().forward(x[0], x[1]);
+    at::Tensor y = x.front();
+    for (nn::AnyModule& each : *originals) y = each.forward(y);
+    return y;
+  };
+  out.put = [entries, inputs](const tensors_function& f) {
+    *entries.front() = calling(inputs, f);
+    for (size_t i = 1; i < entries.size(); ++i)
+      *entries[i] = calling(1, [](const std::vector<at::Tensor>& x) { return x.front(); });
+  };
+  out.sit = [put = out.put, f = out.own] { put(f); };
+  out.revert = [entries, originals] {
+    for (size_t i = 0; i < entries.size(); ++i) *entries[i] = (*originals)[i];
+  };
+  return out;
+}
+
+/// Returns a place that is an entry of a ModuleList of modules whose forward is virtual.
+own_layers::place listed_place(std::string path, std::shared_ptr<nn::Module>* entry, tensors_function own) {
+  const std::shared_ptr<nn::Module> original = *entry;
+  own_layers::place out{std::move(path), 1, std::move(own), {}, {}, {}, {}};
+  out.original = [original](const std::vector<at::Tensor>& x) {
+    return dynamic_cast<replaceable&>(*original).forward(x.front());
+  };
+  out.put = [entry](const tensors_function& f) { *entry = std::make_shared<calling_module>(f); };
+  out.sit = [put = out.put, f = out.own] { put(f); };
+  out.revert = [entry, original] { *entry = original; };
+  return out;
+}
+
+/// Returns the reason why Troupe's function does not compute an embedding; empty if it does.
+std::string obstacle_in(const nn::EmbeddingImpl& e) {
+  const auto& o = e.options;
+  if (typeid(e) != typeid(nn::EmbeddingImpl)) return "a class of the host's own, derived from torch's embedding";
+  if (o.padding_idx() || o.max_norm() || o.scale_grad_by_freq() || o.sparse())
+    return "an embedding with padding_idx, max_norm, scale_grad_by_freq or sparse";
+  return "";
+}
+
+/// Returns the reason why Troupe's function does not compute a cross-entropy loss; empty if it does.
+std::string obstacle_in(const nn::CrossEntropyLossImpl& loss) {
+  const auto& o = loss.options;
+  if (o.weight().defined() || o.label_smoothing() != 0) return "a cross-entropy with weights or label smoothing";
+  if (!std::holds_alternative<torch::enumtype::kMean>(o.reduction())) return "a cross-entropy that is no mean";
   return "";
 }
 
 }  // namespace
 
-at::Tensor own_layer_norm(const nn::Module& module, const at::Tensor& x) {
-  const auto& norm = dynamic_cast<const nn::LayerNormImpl&>(module);
-  TORCH_CHECK(x.dim() > 0 && x.size(-1) == norm.weight.numel() && x.scalar_type() == norm.weight.scalar_type() &&
-                  x.scalar_type() == norm.bias.scalar_type(),
-              "a layer norm requires rows of ", norm.weight.numel(), " elements in ", norm.weight.scalar_type(),
-              ", got ", x.sizes(), " in ", x.scalar_type());
-  if (x.numel() == 0) return at::empty_like(x);
-  return norm_function::apply(x, norm.weight.contiguous(), norm.bias.contiguous(), norm.options.eps());
-}
+class replacement_finder {  ///< finds the places in a host's modules where Troupe's layers may be put
+ public:
+  replacement_finder(own_layers& out, bool is_called_alone, const layer_policy* policy,
+                     const std::vector<own_layers::slot>& slots)
+      : out_(out), alone_(is_called_alone), policy_(policy), slots_(slots) {}
 
-own_layers::own_layers(const std::shared_ptr<nn::Module>& tree, bool is_called_alone) : tree_(tree) {
-  if (tree == nullptr) return;
-  // Entries of Sequentials, which are called without knowing their type and can be replaced.
-  std::map<const nn::Module*, nn::AnyModule*> entries;
-  std::set<const nn::Module*> seen;
-  const auto modules = tree->named_modules();
-  for (const auto& item : modules)
-    if (auto* s = dynamic_cast<nn::SequentialImpl*>(item.value().get()))
-      for (nn::AnyModule& entry : *s) entries.emplace(entry.ptr().get(), &entry);
-  for (const auto& item : modules) {
-    const auto& module = item.value();
-    if (!seen.insert(module.get()).second || module->named_parameters(/*recurse=*/false).is_empty()) continue;
-    layer out{item.key(), obstacle_of(*module)};
-    const auto entry = entries.find(module.get());
-    const auto norm = std::dynamic_pointer_cast<nn::LayerNormImpl>(module);
-    if (out.why.empty() && module == tree && is_called_alone)
-      forward_ = [norm](const at::Tensor& x) { return own_layer_norm(*norm, x); };
-    else if (out.why.empty() && entry != entries.end())
-      places_.push_back({entry->second, std::make_shared<nn::AnyModule>(std::make_shared<own_norm>(*norm)),
-                         std::make_shared<nn::AnyModule>(*entry->second)});
-    else if (out.why.empty())
-      out.why = "its module calls it directly, not through a Sequential";
-    layers_.push_back(std::move(out));
+  void run() {
+    if (out_.tree_ != nullptr)
+      for (const auto& item : out_.tree_->named_modules()) list(item.key(), item.value());
+    for (const own_layers::slot& s : slots_) {
+      const auto held = s.any->ptr();
+      entries_.emplace(held.get(), s.any);
+      for (const auto& item : held->named_modules(s.name)) list(item.key(), item.value());
+    }
+    for (const found& m : modules_) {
+      if (!by_.contains(m.module.get()) && !is_left(m.path)) replace(m);
+      if (policy_ != nullptr && !by_.contains(m.module.get()) && !is_left(m.path))
+        if (auto* s = dynamic_cast<nn::SequentialImpl*>(m.module.get())) replace_runs(m.path, *s);
+    }
+    tell();
   }
+
+ private:
+  struct found {
+    std::string path;
+    std::shared_ptr<nn::Module> module;
+  };
+
+  void list(const std::string& path, const std::shared_ptr<nn::Module>& module) {
+    if (!seen_.insert(module.get()).second) return;
+    modules_.push_back({path, module});
+    if (auto* s = dynamic_cast<nn::SequentialImpl*>(module.get()))
+      for (nn::AnyModule& entry : *s) entries_.emplace(entry.ptr().get(), &entry);
+    if (auto* l = dynamic_cast<nn::ModuleListImpl*>(module.get()))
+      for (std::shared_ptr<nn::Module>& entry : *l)
+        if (dynamic_cast<replaceable*>(entry.get()) != nullptr) listed_.emplace(entry.get(), &entry);
+  }
+
+  [[nodiscard]] bool is_left(const std::string& path) const {
+    return policy_ != nullptr && std::ranges::any_of(policy_->leave, [&](const std::string& left) {
+             return path == left || path.starts_with(left + ".");
+           });
+  }
+
+  void replace(const found& m) {
+    if (policy_ != nullptr && !policy_->paths.empty() && replace_block(m)) return;
+    std::string& why = whys_[m.module.get()];
+    const auto* loss = dynamic_cast<const nn::CrossEntropyLossImpl*>(m.module.get());
+    if (loss != nullptr && policy_ != nullptr) {
+      why = obstacle_in(*loss);
+      if (!why.empty() || !entries_.contains(loss)) return;
+      const int64_t ignored = loss->options.ignore_index();
+      put(m, 2, "Troupe's cross-entropy", [ignored](const std::vector<at::Tensor>& x) {
+        return own_cross_entropy(x[0], x[1], ignored);
+      });
+      return;
+    }
+    if (const auto e = std::dynamic_pointer_cast<nn::EmbeddingImpl>(m.module); e != nullptr && policy_ != nullptr) {
+      why = obstacle_in(*e);
+      if (why.empty())
+        put_or_tell(m, "Troupe's embedding", [e](const at::Tensor& ids) { return own_embedding(e->weight, ids); });
+      return;
+    }
+    if (!has_own_norm(*m.module, why)) return;
+    const auto norm = std::dynamic_pointer_cast<nn::LayerNormImpl>(m.module);
+    const auto entry = entries_.find(norm.get());
+    if (put_or_tell(m, "Troupe's layer norm", [norm](const at::Tensor& x) { return own_layer_norm(*norm, x); }) &&
+        entry != entries_.end()) {
+      // A host may ask the Sequential for a LayerNorm.
+      const auto own = std::make_shared<nn::AnyModule>(std::make_shared<own_norm>(*norm));
+      out_.places_.back().sit = [any = entry->second, own] { *any = *own; };
+    }
+  }
+
+  /// Puts the block of the policy in the place of a module that has its roles, or records why it stays; false if the
+  /// module has not these roles.
+  bool replace_block(const found& m) {
+    const found_block block = block_of(m.module, *policy_);
+    if (!block.matches) {
+      if (block.roles > most_roles_) {
+        most_roles_ = block.roles;
+        out_.nearest_ = fmt::format("'{}': {}", m.path.empty() ? "the module itself" : m.path, block.why);
+      }
+      return false;
+    }
+    ++out_.blocks_;
+    if (block.forward == nullptr)
+      whys_[m.module.get()] = block.why;
+    else
+      put_or_tell(m, fmt::format("block '{}' ({})", m.path, policy_->name), block.forward);
+    return true;
+  }
+
+  /// Puts Troupe's function in the place of a module of one input, or records why there is no place for it. Returns
+  /// true if the module is an entry of a container, false if it is the unit's own module or is not replaced.
+  bool put_or_tell(const found& m, const std::string& by, const tensor_function& own) {
+    if (m.module == out_.tree_ && alone_) {
+      out_.forward_ = own;
+      cover(*m.module, by);
+    } else if (entries_.contains(m.module.get()) || listed_.contains(m.module.get())) {
+      put(m, 1, by, of_one(own));
+      return true;
+    } else {
+      whys_[m.module.get()] = called_directly;
+    }
+    return false;
+  }
+
+  void put(const found& m, size_t inputs, const std::string& by, tensors_function own) {
+    const auto entry = entries_.find(m.module.get());
+    out_.places_.push_back(entry != entries_.end()
+                               ? entries_place(m.path, {entry->second}, inputs, std::move(own))
+                               : listed_place(m.path, listed_.at(m.module.get()), std::move(own)));
+    cover(*m.module, by);
+  }
+
+  /// Records that something computes a module and all below it.
+  void cover(const nn::Module& module, const std::string& by) {
+    for (const auto& item : module.named_modules()) by_.emplace(item.value().get(), by);
+  }
+
+  /// Puts Troupe's functions in the place of norms with products and of MLPs that a Sequential calls one after another.
+  void replace_runs(const std::string& path, nn::SequentialImpl& s) {
+    std::vector<nn::AnyModule*> entries;
+    std::vector<std::shared_ptr<nn::Module>> modules;
+    for (nn::AnyModule& entry : s) {
+      entries.push_back(&entry);
+      modules.push_back(entry.ptr());
+    }
+    std::vector<std::string> names = s.named_children().keys();
+    if (!path.empty())
+      for (std::string& name : names) name.insert(0, path + ".");
+    for (size_t i = 0, count = 0; i < entries.size(); i += std::max<size_t>(count, 1)) {
+      std::vector<std::shared_ptr<nn::Module>> rest;
+      for (size_t k = i; k < entries.size() && !by_.contains(modules[k].get()) && !is_left(names[k]); ++k)
+        rest.push_back(modules[k]);
+      const tensor_function own = run_of_layers(rest, count);
+      if (own == nullptr) continue;
+      const std::string& first = names[i];
+      const auto begin = entries.begin() + static_cast<std::ptrdiff_t>(i);
+      out_.places_.push_back(
+          entries_place(first, {begin, begin + static_cast<std::ptrdiff_t>(count)}, 1, of_one(own)));
+      for (size_t k = i; k < i + count; ++k)
+        cover(*modules[k], count == 2 ? fmt::format("norm with products '{}'", first) : fmt::format("MLP '{}'", first));
+    }
+  }
+
+  void tell() {
+    for (const found& m : modules_) {
+      const bool is_loss =
+          policy_ != nullptr && dynamic_cast<const nn::CrossEntropyLossImpl*>(m.module.get()) != nullptr;
+      const auto by = by_.find(m.module.get());
+      if (m.module->named_parameters(/*recurse=*/false).is_empty() && !is_loss) {
+        // A block that stays torch's has a reason of its own, though its layers have the weights.
+        if (by != by_.end() || !whys_.contains(m.module.get()) || whys_[m.module.get()].empty() ||
+            policy_ == nullptr || !block_of(m.module, *policy_).matches)
+          continue;
+      }
+      own_layers::layer out{m.path, "", by != by_.end() ? by->second : std::string()};
+      if (by == by_.end()) {
+        out.why = is_left(m.path) ? "the policy leaves it" : whys_[m.module.get()];
+        if (out.why.empty()) out.why = is_loss ? called_directly : "Troupe has no separate kernel for it";
+      }
+      out_.layers_.push_back(std::move(out));
+    }
+  }
+
+  own_layers& out_;
+  bool alone_;
+  const layer_policy* policy_;
+  const std::vector<own_layers::slot>& slots_;
+  std::vector<found> modules_;  // all modules, each once, parents before their children
+  std::set<const nn::Module*> seen_;
+  // Entries of Sequentials and AnyModules of the host's, which are called without knowing their type; entries of
+  // ModuleLists that are `replaceable`.
+  std::map<const nn::Module*, nn::AnyModule*> entries_;
+  std::map<const nn::Module*, std::shared_ptr<nn::Module>*> listed_;
+  std::map<const nn::Module*, std::string> by_, whys_;  // what computes a module; why it stays torch's
+  size_t most_roles_ = 0;
+};
+
+own_layers::own_layers(const std::shared_ptr<nn::Module>& tree, bool is_called_alone, const layer_policy* policy,
+                       const std::vector<slot>& slots)
+    : tree_(tree) {
+  replacement_finder(*this, is_called_alone, policy, slots).run();
 }
 
 void own_layers::sit() {
   sits_ = true;
-  for (const place& p : places_) *p.entry = *p.own;
+  for (const place& p : places_) p.sit();
 }
 
 void own_layers::revert() {
   if (!std::exchange(sits_, false)) return;
-  for (const place& p : places_) *p.entry = *p.original;
+  for (const place& p : places_) p.revert();
+}
+
+std::string text_of(const std::vector<own_layers::layer>& layers) {
+  size_t width = 0;
+  for (const auto& l : layers) width = std::max(width, l.path.size());
+  std::string out;
+  for (const auto& l : layers)
+    out += l.why.empty() ? fmt::format("{:<{}}  {}\n", l.path, width, l.by)
+                         : fmt::format("{:<{}}  torch's: {}\n", l.path, width, l.why);
+  return out;
 }
 
 }  // namespace troupe::models

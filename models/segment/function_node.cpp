@@ -53,4 +53,10 @@ void attach(const std::vector<at::Tensor*>& outputs, std::shared_ptr<function_no
   for (at::Tensor* output : outputs) torch::autograd::set_history(*output, in_graph);
 }
 
+void attach(const at::Tensor& output, std::shared_ptr<function_node> node, const std::vector<at::Tensor>& inputs) {
+  const auto in_graph = std::make_shared<graph_node>(std::move(node), output);
+  in_graph->set_next_edges(torch::autograd::collect_next_edges(at::TensorList(inputs)));
+  torch::autograd::set_history(output, in_graph);
+}
+
 }  // namespace troupe::models

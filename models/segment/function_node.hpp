@@ -69,6 +69,8 @@ inline at::Tensor in_place_of(const at::Tensor& x) {
 /// each of `inputs`, in order. Outputs must be new tensors, without other history and not views of inputs.
 void attach(const std::vector<at::Tensor*>& outputs, std::shared_ptr<function_node> node, const segment_scope& scope,
             std::initializer_list<at::Tensor> inputs);
+/// Makes `node`, which writes no gradients of parameters through a sink, the autograd history of `output`.
+void attach(const at::Tensor& output, std::shared_ptr<function_node> node, const std::vector<at::Tensor>& inputs);
 
 /// Returns the function_node that computed `x`, and the index of `x` among its outputs; null if `x` was not computed by
 /// one of Troupe's functions.

@@ -1,0 +1,572 @@
+#include "models/inject/block.hpp"
+
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/scaled_dot_product_attention.h>
+#include <fmt/format.h>
+#include <torch/nn/modules/activation.h>
+#include <torch/nn/modules/dropout.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/nn/modules/normalization.h>
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <typeinfo>
+#include <utility>
+
+#include "models/layers/dropout.hpp"
+#include "models/layers/functions.hpp"
+#include "models/layers/rotary.hpp"
+#include "models/segment/function_node.hpp"
+#include "models/segment/segment_scope.hpp"
+#include "models/segment/torch_values.hpp"
+
+namespace troupe::models {
+namespace {
+
+namespace nn = torch::nn;
+
+using linear_layer = std::shared_ptr<nn::LinearImpl>;
+
+/// A norm of a host's: torch's LayerNorm, or the weight of an RMS norm of the host's own class.
+struct host_norm {
+  std::shared_ptr<nn::LayerNormImpl> layer;  // null: an RMS norm
+  at::Tensor scale;                          // weight of an RMS norm, as its module registered it
+  double epsilon = 0;
+};
+
+/// One half of a block: its norm, its first linear layers and its last one. An attention half has one first layer
+/// (packed) or three; an MLP has one, or two of which the first is the gate.
+struct block_half {
+  std::optional<host_norm> norm;
+  std::vector<linear_layer> inputs;
+  linear_layer last;  // null: the half ends with the outputs of its only first layer
+};
+
+/// The parts of a block and how it computes with them.
+struct block_parts {
+  std::optional<block_half> attention, mlp;
+  norm_order order = norm_order::before;
+  qkv_packing packing = qkv_packing::side_by_side;
+  activation act = activation::gelu_tanh;
+  bool adds_input = true, causal = true, packs_gate = false;
+  int64_t head_width = 0, group = 1;  // width of a head, and query heads for each key-value head
+  double rotary_base = 0;             // 0: queries and keys are not rotated
+};
+
+activation act_of(mlp_activation act) {
+  switch (act) {
+    case mlp_activation::gelu_tanh:
+      return activation::gelu_tanh;
+    case mlp_activation::gelu_exact:
+      return activation::gelu_exact;
+    case mlp_activation::silu:
+      return activation::silu;
+    case mlp_activation::relu:
+      return activation::relu;
+  }
+  return activation::gelu_tanh;
+}
+
+/// Returns the activation that a module of torch's computes; nullopt if Troupe has none for it.
+std::optional<activation> activation_in(const nn::Module& m) {
+  if (const auto* gelu = dynamic_cast<const nn::GELUImpl*>(&m))
+    return gelu->options.approximate() == "tanh" ? activation::gelu_tanh : activation::gelu_exact;
+  if (dynamic_cast<const nn::SiLUImpl*>(&m) != nullptr) return activation::silu;
+  if (dynamic_cast<const nn::ReLUImpl*>(&m) != nullptr) return activation::relu;
+  return std::nullopt;
+}
+
+bool is_other_activation(const nn::Module& m) {
+  return dynamic_cast<const nn::TanhImpl*>(&m) != nullptr || dynamic_cast<const nn::SigmoidImpl*>(&m) != nullptr ||
+         dynamic_cast<const nn::ReLU6Impl*>(&m) != nullptr || dynamic_cast<const nn::LeakyReLUImpl*>(&m) != nullptr ||
+         dynamic_cast<const nn::ELUImpl*>(&m) != nullptr || dynamic_cast<const nn::MishImpl*>(&m) != nullptr;
+}
+
+/// Returns the module as torch's Linear; null if it is another class, also one derived from it, whose forward may
+/// differ.
+linear_layer linear_in(const std::shared_ptr<nn::Module>& m) {
+  const nn::Module& it = *m;
+  return typeid(it) == typeid(nn::LinearImpl) ? std::dynamic_pointer_cast<nn::LinearImpl>(m) : nullptr;
+}
+
+/// The parameters of a block during one forward. A gradient is returned for each of them, in their order.
+class read_weights {
+ public:
+  weight add(const at::Tensor& t) {
+    all_.push_back(t);
+    return {static_cast<uint32_t>(all_.size() - 1), t.detach(), "of a host's block", t.requires_grad()};
+  }
+  row_norm norm(const host_norm& n) {
+    row_norm out{add(n.layer != nullptr ? n.layer->weight : n.scale), std::nullopt, n.epsilon};
+    if (n.layer != nullptr) out.bias = add(n.layer->bias);
+    return out;
+  }
+  projection linear(const nn::LinearImpl& l) {
+    projection out{.w = add(l.weight), .layout = weight_layout::out_in};
+    if (l.bias.defined()) out.bias = add(l.bias);
+    return out;
+  }
+  [[nodiscard]] const std::vector<at::Tensor>& all() const { return all_; }
+
+ private:
+  std::vector<at::Tensor> all_;
+};
+
+struct read_half {  ///< the half of a block with its weights read for one forward
+  std::optional<row_norm> norm;
+  std::vector<projection> inputs;
+  std::optional<projection> last;
+
+  read_half(const block_half& half, read_weights& weights) {
+    if (half.norm) norm = weights.norm(*half.norm);
+    for (const linear_layer& l : half.inputs) inputs.push_back(weights.linear(*l));
+    if (half.last != nullptr) last = weights.linear(*half.last);
+  }
+};
+
+/// The gradients of a block's parameters, in the order in which they were read; undefined for one that has none.
+class read_gradients final : public gradient_sink {
+ public:
+  explicit read_gradients(const std::vector<at::Tensor>& weights) : weights_(weights), all_(weights.size()) {}
+  gradient_target target(uint32_t parameter) override {
+    at::Tensor& mine = all_.at(parameter);
+    const bool again = mine.defined();
+    if (!again) mine = at::empty(weights_[parameter].sizes(), weights_[parameter].options().requires_grad(false));
+    return {.data = mine.mutable_data_ptr(), .type = core_dtype(mine.scalar_type()), .accumulate = again};
+  }
+  [[nodiscard]] std::vector<at::Tensor> take() { return std::move(all_); }
+
+ private:
+  const std::vector<at::Tensor>& weights_;
+  std::vector<at::Tensor> all_;
+};
+
+/// The autograd node of a block: runs the backward of its segment, which is a graph of its own, and returns the
+/// gradients of the input and the weights.
+struct block_node final : function_node {
+  std::unique_ptr<segment_run> run;
+  std::vector<at::Tensor> weights;
+  std::vector<std::pair<at::Tensor, int64_t>> versions;  // input and weights without history, and their versions
+  std::shared_ptr<const rotary_angles> angles;           // cosines and sines that the run reads
+
+  void watch(const at::Tensor& t) { versions.emplace_back(t.detach(), static_cast<int64_t>(t._version())); }
+
+  gradient_list apply(gradient_list&& gradients) override {
+    TORCH_CHECK(run != nullptr, "a second backward through a fused block of Troupe's; compute its forward again");
+    TORCH_CHECK(!at::GradMode::is_enabled(),
+                "a fused block of Troupe's has no gradient of gradients; revert the injection for create_graph");
+    for (const auto& [tensor, version] : versions)
+      TORCH_CHECK(static_cast<int64_t>(tensor._version()) == version,
+                  "a tensor of shape ", tensor.sizes(),
+                  " that a fused block of Troupe's needs for backward was changed in place after its forward");
+    const auto done = std::exchange(run, nullptr);
+    if (!gradients.front().defined()) return gradient_list(weights.size() + 1);
+    read_gradients sink(weights);
+    gradient_list out{done->backward(values(std::move(gradients.front())), sink).first()};
+    for (at::Tensor& g : sink.take()) out.push_back(std::move(g));
+    return out;
+  }
+  void release_variables() override {
+    run.reset();
+    weights.clear();
+    versions.clear();
+  }
+  [[nodiscard]] std::string name() const override { return "fused_block"; }
+};
+
+/// Returns a table that has one unit of one segment, without parameters.
+const core::model_table& one_segment() {
+  static const core::model_table table = [] {
+    core::model_table out;
+    out.units.emplace_back();
+    out.units.back().segments.emplace_back();
+    return out;
+  }();
+  return table;
+}
+
+const parameter_binding& nothing_bound() {
+  static const parameter_binding none(one_segment(), core::dtype::f32);
+  return none;
+}
+
+class fused_block {  ///< computes a block's forward; copies share the host's layers
+ public:
+  explicit fused_block(block_parts parts) : parts_(std::move(parts)) {}
+
+  at::Tensor operator()(const at::Tensor& given) {
+    const at::Tensor x = given.contiguous();
+    read_weights weights;
+    std::optional<read_half> attention, mlp;
+    if (parts_.attention) attention.emplace(*parts_.attention, weights);
+    if (parts_.mlp) mlp.emplace(*parts_.mlp, weights);
+    for (const at::Tensor& w : weights.all())
+      TORCH_CHECK(w.scalar_type() == x.scalar_type() && w.device() == x.device(), "a fused block of Troupe's requires "
+                  "input in ", w.scalar_type(), " on ", w.device(), ", as its weights, got ", x.scalar_type(), " on ",
+                  x.device());
+    TORCH_CHECK(x.numel() > 0, "a fused block of Troupe's requires rows, got ", x.sizes());
+    TORCH_CHECK(x.dim() >= 2 && (!attention || x.dim() == 3), "a fused block of Troupe's requires ",
+                attention ? "samples of tokens, (B, T, C)" : "rows, (.., C)", ", got ", x.sizes());
+    if (attention && parts_.rotary_base > 0) turn_up_to(x);
+    const bool trains = at::GradMode::is_enabled() &&
+                        (x.requires_grad() || std::ranges::any_of(weights.all(), [](const auto& w) {
+                           return w.requires_grad();
+                         }));
+    micro_batch batch;
+    batch.rows = x.dim() == 3 ? static_cast<uint64_t>(x.size(0)) : 1;
+    batch.columns = static_cast<uint64_t>(x.numel() / x.size(-1)) / std::max<uint64_t>(batch.rows, 1);
+    batch.training = trains;
+    segment_scope scope(one_segment(), nothing_bound(), batch, 0, 0);
+    auto run = run_segment(scope, values(x), [&](const values& in) -> values {
+      return compute(scope, in.first(), attention, mlp);
+    });
+    at::Tensor y = run->output();
+    if (!trains) return y;
+    // The segment keeps no handle of its output, because the output's history refers to the segment.
+    run->release_outputs();
+    auto node = std::make_shared<block_node>();
+    node->run = std::move(run);
+    node->weights = weights.all();
+    node->angles = angles_;
+    node->watch(x);
+    for (const at::Tensor& w : weights.all()) node->watch(w);
+    std::vector<at::Tensor> inputs{x};
+    inputs.insert(inputs.end(), weights.all().begin(), weights.all().end());
+    attach(y, std::move(node), inputs);
+    return y;
+  }
+
+ private:
+  /// Makes sure that there are angles for all tokens of `x`.
+  void turn_up_to(const at::Tensor& x) {
+    const auto columns = static_cast<uint64_t>(x.size(1));
+    if (angles_ != nullptr && columns <= columns_ && like_.scalar_type() == x.scalar_type() &&
+        like_.device() == x.device())
+      return;
+    rotary_positions rope;
+    rope.theta = parts_.rotary_base;
+    columns_ = std::max(columns, columns_);
+    like_ = at::empty({0}, x.options().requires_grad(false));
+    angles_ = std::make_shared<const rotary_angles>(rope, static_cast<uint32_t>(parts_.head_width), columns_,
+                                                    core_dtype(x.scalar_type()), x.device());
+  }
+
+  at::Tensor compute(const segment_scope& scope, const at::Tensor& x, std::optional<read_half>& attention,
+                     std::optional<read_half>& mlp) const {
+    if (parts_.order == norm_order::parallel && attention && mlp) return side_by_side(scope, x, *attention, *mlp);
+    at::Tensor y = x;
+    if (attention) y = half_of(scope, y, *attention, /*attends=*/true);
+    if (mlp) y = half_of(scope, y, *mlp, /*attends=*/false);
+    return y;
+  }
+
+  at::Tensor half_of(const segment_scope& scope, const at::Tensor& x, const read_half& half, bool attends) const {
+    if (parts_.order != norm_order::after) {
+      const auto [inner, past] = first_layers(scope, x, half.norm, half.inputs);
+      at::Tensor y = rest_of(scope, inner, half, attends);
+      return parts_.adds_input ? add_past(scope, past, std::move(y)) : y;
+    }
+    const auto [inner, past] = first_layers(scope, x, std::nullopt, half.inputs);
+    at::Tensor y = rest_of(scope, inner, half, attends);
+    if (parts_.adds_input) y = y.add(past);
+    return half.norm ? normed_linear(scope, y, *half.norm, {}).y.front() : y;
+  }
+
+  at::Tensor side_by_side(const segment_scope& scope, const at::Tensor& x, const read_half& attention,
+                          const read_half& mlp) const {
+    std::vector<projection> inputs = attention.inputs;
+    const auto own = static_cast<std::ptrdiff_t>(inputs.size());
+    if (!mlp.norm) inputs.insert(inputs.end(), mlp.inputs.begin(), mlp.inputs.end());
+    const auto [inner, past] = first_layers(scope, x, attention.norm, inputs);
+    const std::vector<at::Tensor> of_attention(inner.begin(), inner.begin() + own);
+    const std::vector<at::Tensor> of_mlp = mlp.norm ? first_layers(scope, x, mlp.norm, mlp.inputs).y
+                                                    : std::vector<at::Tensor>(inner.begin() + own, inner.end());
+    at::Tensor y = rest_of(scope, of_attention, attention, true).add(rest_of(scope, of_mlp, mlp, false));
+    return parts_.adds_input ? add_past(scope, past, std::move(y)) : y;
+  }
+
+  static normed_outputs first_layers(const segment_scope& scope, const at::Tensor& x,
+                                     const std::optional<row_norm>& norm, const std::vector<projection>& layers) {
+    if (norm) return normed_linear(scope, x, *norm, layers);
+    normed_outputs out;
+    for (const projection& p : layers) out.y.push_back(linear(scope, x, p));
+    out.past = x;
+    return out;
+  }
+
+  [[nodiscard]] at::Tensor rest_of(const segment_scope& scope, const std::vector<at::Tensor>& inner,
+                                   const read_half& half, bool attends) const {
+    if (attends) return linear(scope, mixed(scope, inner), *half.last);
+    if (!half.last) return inner.front();
+    if (inner.size() == 2) return gated_linear(scope, inner[0], inner[1], parts_.act, *half.last);
+    if (!parts_.packs_gate) return activated_linear(scope, inner.front(), parts_.act, *half.last);
+    const auto two = inner.front().chunk(2, -1);
+    return gated_linear(scope, two[0], two[1], parts_.act, *half.last);
+  }
+
+  /// Returns the output of attention from the outputs of its first layers, packed or one by one. Heads are counted from
+  /// widths, so that layers which are cut over tensor-parallel ranks have the rank's heads.
+  [[nodiscard]] at::Tensor mixed(const segment_scope& scope, const std::vector<at::Tensor>& inner) const {
+    const int64_t wide = parts_.head_width, group = parts_.group;
+    attention_shape shape;
+    shape.head_width = wide;
+    shape.kv_heads = inner.size() == 1 ? inner[0].size(-1) / wide / (group + 2) : inner[1].size(-1) / wide;
+    shape.heads = shape.kv_heads * group;
+    int64_t width = 0;
+    for (const at::Tensor& t : inner) width += t.size(-1);
+    TORCH_CHECK(width == (shape.heads + 2 * shape.kv_heads) * wide, "attention of heads of ", wide,
+                " elements requires a multiple of ", (group + 2) * wide, " for queries, keys and values, got ", width);
+    const at::Tensor qkv = packed(scope, inner, shape);
+    if (parts_.causal) return causal_attention(scope, qkv, shape, 0);
+    const auto heads_in = [&](int64_t first, int64_t count) {
+      const at::Tensor part = qkv.narrow(2, first * wide, count * wide);
+      return part.reshape({qkv.size(0), qkv.size(1), count, wide}).transpose(1, 2);
+    };
+    const at::Tensor k = heads_in(shape.heads, shape.kv_heads).repeat_interleave(group, 1);
+    const at::Tensor v = heads_in(shape.heads + shape.kv_heads, shape.kv_heads).repeat_interleave(group, 1);
+    const at::Tensor y = at::scaled_dot_product_attention(heads_in(0, shape.heads), k, v, {}, 0.0, false);
+    return y.transpose(1, 2).reshape({qkv.size(0), qkv.size(1), shape.heads * wide});
+  }
+
+  /// Returns queries, keys and values of each token next to each other, rotated where the block rotates them.
+  [[nodiscard]] at::Tensor packed(const segment_scope& scope, const std::vector<at::Tensor>& inner,
+                                  const attention_shape& shape) const {
+    at::Tensor all = inner.front();
+    if (inner.size() == 1 && parts_.packing == qkv_packing::by_head)
+      all = all.reshape({all.size(0), all.size(1), shape.heads, 3, shape.head_width})
+                .transpose(2, 3)
+                .reshape({all.size(0), all.size(1), all.size(2)});
+    const bool turns = parts_.rotary_base > 0;
+    if (!turns) return inner.size() == 1 ? all : at::cat(inner, -1);
+    std::vector<at::Tensor> apart = inner;
+    if (inner.size() == 1) {
+      const int64_t q = shape.heads * shape.head_width, kv = shape.kv_heads * shape.head_width;
+      apart = all.split_with_sizes({q, kv, kv}, 2);
+    }
+    return rotate_and_pack(scope, apart[0], apart[1], apart[2], shape, angles_->of(scope.batch().columns));
+  }
+
+  block_parts parts_;
+  std::shared_ptr<const rotary_angles> angles_;
+  at::Tensor like_;  // a tensor of the type and on the device of the angles
+  uint64_t columns_ = 0;
+};
+
+/// Finds the parts of a block in a module by a row of roles.
+class part_finder {
+ public:
+  part_finder(const nn::Module& module, const layer_policy& policy) : policy_(policy) {
+    for (const auto& item : module.named_modules()) below_.emplace_back(item.key(), item.value());
+  }
+
+  found_block find() {
+    found_block out;
+    for (const layer_role role : {layer_role::attention_norm, layer_role::query, layer_role::key, layer_role::value,
+                                  layer_role::packed_qkv, layer_role::output, layer_role::mlp_norm, layer_role::gate,
+                                  layer_role::up, layer_role::packed_gate_up, layer_role::down})
+      out.roles += part_at(role) != nullptr ? 1 : 0;
+    attends_ = has(layer_role::output) &&
+               (has(layer_role::packed_qkv) ||
+                (has(layer_role::query) && has(layer_role::key) && has(layer_role::value)));
+    has_mlp_ = has(layer_role::down) && (has(layer_role::up) || has(layer_role::packed_gate_up));
+    if (!attends_ && !has_mlp_) {
+      out.why = lacking();
+      return out;
+    }
+    if (const std::string other = without_role(); !other.empty()) {
+      out.why = fmt::format("'{}' has no role in policy '{}'", other, policy_.name);
+      return out;
+    }
+    out.matches = true;
+    out.why = policy_.stays;
+    if (!out.why.empty()) return out;
+    block_parts parts;
+    out.why = put(parts);
+    if (out.why.empty()) out.forward = fused_block(std::move(parts));
+    return out;
+  }
+
+ private:
+  using module_ptr = std::shared_ptr<nn::Module>;
+
+  [[nodiscard]] bool has(layer_role role) const { return part_at(role) != nullptr; }
+  [[nodiscard]] module_ptr part_at(layer_role role) const {
+    for (const role_path& p : policy_.paths)
+      if (p.role == role)
+        for (const auto& [path, module] : below_)
+          if (path == p.path) return module;
+    return nullptr;
+  }
+
+  /// Returns the first path of the row that the module lacks.
+  [[nodiscard]] std::string lacking() const {
+    for (const role_path& p : policy_.paths)
+      if (p.role != layer_role::embedding && p.role != layer_role::head && !has(p.role))
+        return fmt::format("it has no '{}' ({})", p.path, name_of(p.role));
+    return "";
+  }
+
+  /// Returns the path of a module with weights that no role names; empty if there is none.
+  [[nodiscard]] std::string without_role() const {
+    std::set<const nn::Module*> named;
+    for (const role_path& p : policy_.paths)
+      if (const auto m = part_at(p.role); m != nullptr) named.insert(m.get());
+    for (const auto& [path, module] : below_)
+      if (!module->named_parameters(/*recurse=*/false).is_empty() && !named.contains(module.get()))
+        return path.empty() ? std::string("the module itself") : path;
+    return "";
+  }
+
+  /// Fills `parts`; returns the reason why the module cannot be computed, empty if it can.
+  std::string put(block_parts& parts) {
+    parts.order = policy_.order;
+    parts.packing = policy_.packing;
+    parts.adds_input = policy_.adds_input;
+    parts.causal = policy_.causal;
+    if (std::string why = find_activation(parts.act); !why.empty()) return why;
+    if (attends_)
+      if (std::string why = put_attention(parts); !why.empty()) return why;
+    if (has_mlp_)
+      if (std::string why = put_mlp(parts); !why.empty()) return why;
+    return "";
+  }
+
+  std::string put_attention(block_parts& parts) {
+    if (policy_.heads == 0) return "the policy says no number of heads (heads)";
+    const uint32_t kv_heads = policy_.kv_heads > 0 ? policy_.kv_heads : policy_.heads;
+    if (policy_.heads % kv_heads != 0)
+      return fmt::format("wanted kv_heads that divide {} heads, got {}", policy_.heads, kv_heads);
+    if (policy_.packing == qkv_packing::other) return "queries, keys and values are packed in an order of its own";
+    block_half& half = parts.attention.emplace();
+    const bool is_packed = has(layer_role::packed_qkv);
+    if (is_packed && policy_.packing == qkv_packing::by_head && kv_heads != policy_.heads)
+      return "packed heads have a key and a value each, and kv_heads differs from heads";
+    const std::vector<layer_role> firsts = is_packed
+                                               ? std::vector{layer_role::packed_qkv}
+                                               : std::vector{layer_role::query, layer_role::key, layer_role::value};
+    if (std::string why = put_half(half, layer_role::attention_norm, firsts, layer_role::output); !why.empty())
+      return why;
+    const int64_t outputs = half.inputs.front()->options.out_features();
+    const int64_t heads = is_packed ? policy_.heads + 2 * static_cast<int64_t>(kv_heads) : policy_.heads;
+    if (outputs % heads != 0)
+      return fmt::format("wanted heads that divide the {} outputs of its first layer, got {}", outputs, heads);
+    parts.head_width = outputs / heads;
+    parts.group = policy_.heads / kv_heads;
+    if (policy_.rotates && parts.head_width % 2 != 0) return "it rotates heads of an odd width";
+    if (policy_.rotates) parts.rotary_base = policy_.rotary_base;
+    return "";
+  }
+
+  std::string put_mlp(block_parts& parts) {
+    parts.packs_gate = has(layer_role::packed_gate_up);
+    std::vector<layer_role> firsts;
+    if (parts.packs_gate) firsts = {layer_role::packed_gate_up};
+    if (!parts.packs_gate && has(layer_role::gate)) firsts = {layer_role::gate};
+    if (!parts.packs_gate) firsts.push_back(layer_role::up);
+    return put_half(parts.mlp.emplace(), layer_role::mlp_norm, firsts, layer_role::down);
+  }
+
+  std::string put_half(block_half& half, layer_role norm, const std::vector<layer_role>& firsts, layer_role last) {
+    if (const auto m = part_at(norm); m != nullptr)
+      if (std::string why = put_norm(half, m); !why.empty()) return why;
+    std::vector<layer_role> all = firsts;
+    all.push_back(last);
+    for (const layer_role role : all) {
+      linear_layer l = linear_in(part_at(role));
+      if (l == nullptr) return fmt::format("its {} is not torch's Linear", name_of(role));
+      if (role == last)
+        half.last = std::move(l);
+      else
+        half.inputs.push_back(std::move(l));
+    }
+    return "";
+  }
+
+  std::string put_norm(block_half& half, const module_ptr& m) {
+    if (policy_.norm == norm_kind::layer) {
+      std::string why;
+      if (!has_own_norm(*m, why)) return why;
+      const auto layer = std::dynamic_pointer_cast<nn::LayerNormImpl>(m);
+      half.norm = host_norm{layer, {}, layer->options.eps()};
+      return "";
+    }
+    if (policy_.norm == norm_kind::rms_plus_one) return "its norms multiply by 1 + w";
+    const auto own = m->named_parameters(/*recurse=*/false);
+    if (own.size() != 1 || !own.contains("weight") || own["weight"].dim() != 1)
+      return "a norm that is no RMS norm: wanted one parameter, 'weight', of one dimension";
+    half.norm = host_norm{nullptr, own["weight"], policy_.epsilon};
+    return "";
+  }
+
+  /// Sets `act` to the activation of the block's MLP. Dropout that acts would draw other random numbers.
+  std::string find_activation(activation& act) {
+    std::optional<activation> found;
+    for (const auto& [path, module] : below_) {
+      if (const auto* d = dynamic_cast<const nn::DropoutImpl*>(module.get()); d != nullptr && d->options.p() > 0)
+        return fmt::format("'{}' drops with probability {}, whose random numbers would differ", path, d->options.p());
+      if (is_other_activation(*module)) return fmt::format("Troupe has no activation as '{}'", path);
+      const auto here = activation_in(*module);
+      if (here && found && *here != *found) return "it has several activations";
+      if (here) found = here;
+    }
+    act = found.value_or(act_of(policy_.act));
+    return "";
+  }
+
+  const layer_policy& policy_;
+  std::vector<std::pair<std::string, module_ptr>> below_;
+  bool attends_ = false, has_mlp_ = false;
+};
+
+}  // namespace
+
+bool has_own_norm(const nn::Module& m, std::string& why) {
+  const auto* norm = dynamic_cast<const nn::LayerNormImpl*>(&m);
+  if (norm == nullptr)
+    why = "Troupe has no separate kernel for it";
+  else if (typeid(m) != typeid(nn::LayerNormImpl))
+    why = "a class of the host's own, derived from torch's norm";
+  else if (norm->options.normalized_shape().size() != 1)
+    why = "a norm over several dimensions";
+  else if (!norm->weight.defined() || !norm->bias.defined())
+    why = "a norm without weight and bias";
+  else
+    why.clear();
+  return why.empty();
+}
+
+found_block block_of(const std::shared_ptr<nn::Module>& module, const layer_policy& policy) {
+  return part_finder(*module, policy).find();
+}
+
+tensor_function run_of_layers(const std::vector<std::shared_ptr<nn::Module>>& layers, size_t& count) {
+  count = 0;
+  size_t next = 0;
+  block_parts parts;
+  parts.adds_input = false;
+  block_half& half = parts.mlp.emplace();
+  std::string why;
+  if (next < layers.size() && has_own_norm(*layers[next], why)) {
+    const auto norm = std::dynamic_pointer_cast<nn::LayerNormImpl>(layers[next++]);
+    half.norm = host_norm{norm, {}, norm->options.eps()};
+  }
+  if (next >= layers.size()) return {};
+  linear_layer first = linear_in(layers[next]);
+  if (first == nullptr) return {};
+  half.inputs.push_back(std::move(first));
+  ++next;
+  if (next + 1 < layers.size())
+    if (const auto act = activation_in(*layers[next]); act)
+      if (linear_layer last = linear_in(layers[next + 1]); last != nullptr) {
+        parts.act = *act;
+        half.last = std::move(last);
+        next += 2;
+      }
+  if (half.last == nullptr && !half.norm) return {};
+  count = next;
+  return fused_block(std::move(parts));
+}
+
+}  // namespace troupe::models

@@ -1,0 +1,45 @@
+// Puts Troupe's fused layers into the torch::nn modules of a host, which calls them itself, without a session: the rows
+// of layer_policy.hpp say what the modules are, a probe batch finds a row that says it wrongly. Owns the trial;
+// own_layers.hpp owns what is replaced.
+//
+//   auto policy = *models::layer_policy_named("HFGPT2LayerPolicy");
+//   policy.heads = 12;
+//   auto own = models::inject(model.ptr(), policy, [&] { return loss_of(model, small_batch); });
+//   std::printf("%s", models::text_of(own->layers()).c_str());
+//   own->revert();  // the host's modules, the same objects with the same weights
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "core/error.hpp"
+#include "models/inject/layer_policy.hpp"
+#include "models/inject/own_layers.hpp"
+
+namespace troupe::models {
+
+/// Largest difference of a value or a gradient that a replacement may have, relative to the largest value: of the
+/// output, or of a gradient.
+inline constexpr double largest_difference = 1e-5;
+
+/// Replaces, in `model` and in the AnyModules `slots`, what `policy` and the layers' types allow, and returns what was
+/// replaced and what not, and why; the result's end, or its revert(), puts the host's modules back. Weights stay the
+/// host's: the same tensors, read at each forward, with gradients in the same places.
+///
+/// `probe` computes the host's model forward on one small batch, of the same number of tokens as later ones, and
+/// returns the loss or the output. It is called with the host's modules, once more while inputs are recorded, and with
+/// Troupe's; its generator of random numbers starts from the same state each time, buffers are as before afterwards,
+/// and gradients of parameters are not touched. Each replaced module is computed forward and backward both ways, on its
+/// input in the probe.
+///
+/// Errors (bad_input), after which the host's modules are back: a refused policy; one whose blocks no module matches,
+/// with the nearest module and policy; a probe that throws, or modules not in fp32 or fp64; a module that differs by
+/// more than `largest_difference`, the first in the order of the forward.
+core::result<own_layers> inject(const std::shared_ptr<torch::nn::Module>& model, const layer_policy& policy,
+                                const std::function<at::Tensor()>& probe,
+                                const std::vector<own_layers::slot>& slots = {});
+
+}  // namespace troupe::models

@@ -19,7 +19,6 @@ void fields(auto& f, kept_file& x) { f(x.path, x.bytes, x.place); }
 void fields(auto& f, address& x) { f(x.term, x.place, x.host, x.port); }
 void fields(auto& f, kept_save& x) { f(x.folder, x.written, x.step); }
 void fields(auto& f, between_steps& x) { f(x.term, x.data); }
-void fields(auto& f, state_text& x) { f(x.question, x.place, x.text); }
 void fields(auto& f, leaving& x) { f(x.code); }
 void fields(auto& f, seat& x) { f(x.place, x.first, x.count, x.machine); }
 void fields(auto& f, run_so_far::degree& x) { f(x.step, x.data); }
@@ -28,7 +27,6 @@ void fields(auto& f, begin_term& x) { f(x.number, x.data, x.seats, x.folder, x.c
 void fields(auto& f, started& x) { f(x.term); }
 void fields(auto& f, end_term& x) { f(x.term, x.is_final, x.kind, x.text); }
 void fields(auto& f, join_wanted& x) { f(x.term); }
-void fields(auto& f, state_question& x) { f(x.question); }
 void fields(auto&, dismissal&) {}
 void fields(auto& f, job_order& x) {
   f(x.arguments, x.file_argument, x.file, x.folder, x.machine, x.places, x.lost_after_ns);
@@ -49,11 +47,11 @@ void fields(auto& f, replace_wanted& x) { f(x.term, x.host); }
 namespace {
 
 constexpr std::array<std::string_view, std::variant_size_v<message>> names = {
-    "hello",          "beat",       "offer",         "ready",          "quiet",      "failed",   "call",
-    "answer",         "kept_file",  "kept_save",     "between_steps",  "state_text", "leaving",  "begin_term",
-    "started",        "end_term",   "join_wanted",   "state_question", "dismissal",  "address",  "job_order",
-    "start_place",    "kill_place", "place_ended",   "passed",         "signalled",  "job_over", "machine_question",
-    "machine_answer", "roster",     "replace_wanted"};
+    "hello", "beat", "offer", "ready", "quiet", "failed", "call", "answer", "kept_file", "kept_save", "between_steps",
+    "leaving", "begin_term", "started", "end_term", "join_wanted", "dismissal", "address",
+    // exchanged with agents of other machines, except for the last two
+    "job_order", "start_place", "kill_place", "place_ended", "passed", "signalled", "job_over", "machine_question",
+    "machine_answer", "roster", "replace_wanted"};
 
 }  // namespace
 

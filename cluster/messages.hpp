@@ -103,12 +103,6 @@ struct replace_wanted {
   uint64_t term = 0;
   std::string host;
 };
-/// Reply to state_question: the state of a process as readable text.
-struct state_text {
-  uint64_t question = 0;
-  uint32_t place = 0;
-  std::string text;
-};
 /// The process ends with this exit code, without an error of the run.
 struct leaving {
   int32_t code = 0;
@@ -173,10 +167,6 @@ struct roster {
   uint64_t term = 0;
   std::vector<place_row> places;
 };
-/// Asks a process for its state; the answer is state_text.
-struct state_question {
-  uint64_t question = 0;
-};
 /// The job is over and the receiving process must end.
 struct dismissal {};
 
@@ -235,10 +225,10 @@ struct machine_answer {
   std::string what;
 };
 
-using message = std::variant<hello, beat, offer, ready, quiet, failed, call, answer, kept_file, kept_save,
-                             between_steps, state_text, leaving, begin_term, started, end_term, join_wanted,
-                             state_question, dismissal, address, job_order, start_place, kill_place, place_ended,
-                             passed, signalled, job_over, machine_question, machine_answer, roster, replace_wanted>;
+using message =
+    std::variant<hello, beat, offer, ready, quiet, failed, call, answer, kept_file, kept_save, between_steps, leaving,
+                 begin_term, started, end_term, join_wanted, dismissal, address, job_order, start_place, kill_place,
+                 place_ended, passed, signalled, job_over, machine_question, machine_answer, roster, replace_wanted>;
 
 /// A message, and the file descriptors that are sent with it.
 struct parcel {

@@ -110,12 +110,10 @@ void process::lost_supervisor(const std::string& how) {
 void process::follow(std::unique_lock<std::mutex> lock, consequence what) {
   const auto tell = what.ended ? tell_end_ : nullptr;
   const auto note = what.note ? note_ : nullptr;
-  const auto describe = what.question ? describe_ : nullptr;
   came_.notify_all();
   lock.unlock();
   if (tell) tell(*what.ended);
   if (note) note(*what.note);
-  if (what.question) send(state_text{*what.question, setup_.place, describe ? describe() : std::string()});
   if (what.say) send(std::move(*what.say));
 }
 
@@ -261,11 +259,6 @@ void process::replace(const std::string& host) { send(replace_wanted{term(), hos
 std::optional<clock_reading> process::clock() const {
   const std::lock_guard lock(mutex_);
   return state_.clock(core::now_ns());
-}
-
-void process::on_question(std::function<std::string()> describe) {
-  const std::lock_guard lock(mutex_);
-  describe_ = std::move(describe);
 }
 
 }  // namespace troupe::cluster

@@ -129,8 +129,6 @@ class process {
   /// Returns the offset of the supervisor's clock to this process's clock; nothing before the first round trip.
   [[nodiscard]] std::optional<clock_reading> clock() const;
 
-  /// Sets the function that describes this process's state when a user asks; it runs on the listening thread.
-  void on_question(std::function<std::string()> describe);
   /// Records that this process ends as planned, with exit code `code`, which the destructor reports to the supervisor.
   void leave(int32_t code) { code_ = code; }
 
@@ -157,7 +155,6 @@ class process {
   uint64_t number_ = 0;
   std::function<void(const core::error&)> tell_end_;
   std::function<void(const answer&)> note_;
-  std::function<std::string()> describe_;
   std::thread listener_;  // last member, so that it starts after all members that the thread uses exist
 };
 

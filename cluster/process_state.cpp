@@ -44,8 +44,6 @@ consequence process_state::hear(parcel p, int64_t now_ns) {
     if (x->term == term_) join_wanted_ = true;
   } else if (auto* x = std::get_if<roster>(&p.what)) {
     people_ = std::move(*x);
-  } else if (auto* x = std::get_if<state_question>(&p.what)) {
-    out.question = x->question;
   } else if (auto* x = std::get_if<end_term>(&p.what)) {
     return end(*x);
   } else if (std::holds_alternative<dismissal>(p.what)) {

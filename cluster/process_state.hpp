@@ -35,8 +35,6 @@ struct consequence {
   std::optional<core::error> ended;  ///< error with which the ranks must stop; set if the term has just ended
   std::optional<answer> note;        ///< note that another process sent to this one, to pass to the handler that
                                      ///< process::on_note set; nullopt: none
-  std::optional<uint64_t> question;  ///< number of a user's question about the state of this process, which the caller
-                                     ///< must answer; nullopt: none
 };
 
 /// Makes the decisions of one process of a job: receives events, and returns consequences for the caller to execute.

@@ -50,7 +50,6 @@ BOOST_AUTO_TEST_CASE(a_process_gives_no_memory_that_is_none_and_waits_for_no_ans
   refused(me.answers(UINT64_MAX, 1), "wanted one of the 0");
   me.on_end(nullptr);
   me.on_note(nullptr);
-  me.on_question(nullptr);
 }
 
 BOOST_AUTO_TEST_CASE(a_job_with_numbers_that_mean_nothing_starts_no_process) {

@@ -148,6 +148,9 @@ struct gguf_row {                    ///< names of one family in GGUF files
   std::string_view activation;
   /// Numbers that the files store; those of config.json that are not here must have the value of a plain Llama model.
   std::span<const gguf_number> numbers = {};
+  /// True: llama.cpp reads divisors of the rotary frequencies for the architecture; it refuses to load files of others
+  /// that have such tensors.
+  bool divides_frequencies = false;
 };
 
 /// One family of models: an embedding, blocks of attention and MLP with norms before or behind them, a final norm, a

@@ -38,6 +38,6 @@ inline constexpr gguf_name llama_in_gguf[] = {
     {"layers.#.mlp.down_proj.*", "blk.#.ffn_down.*"},
 };
 
-inline constexpr gguf_row llama_gguf_row{"llama", llama_in_gguf, "silu"};
+inline constexpr gguf_row llama_gguf_row{"llama", llama_in_gguf, "silu", true};
 
 }  // namespace troupe::families

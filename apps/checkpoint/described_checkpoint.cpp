@@ -285,7 +285,7 @@ void note_foreign_buffers(const source_arguments& a, const described_checkpoint&
 
 std::optional<std::string> exported_name(const described_checkpoint& c, const std::string& name) {
   const bool is_tied = std::ranges::any_of(c.source.tied, [&](const auto& t) { return t.name == name; });
-  if ((c.model.tied_embedding && is_tied) || name == formats::gguf_rope_factors_name) return std::nullopt;
+  if ((c.model.tied_embedding && is_tied) || formats::is_rope_tensor(name)) return std::nullopt;
   const auto* const buffer = formats::find_tensor(c.source, name, formats::tensor_kind::buffer);
   if (buffer != nullptr && is_foreign_buffer(c, *buffer)) return std::nullopt;
   return formats::hugging_face_name(c.model.model_type, name);

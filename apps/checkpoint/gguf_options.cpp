@@ -15,8 +15,10 @@ namespace {
 using formats::gguf_metadata;
 using formats::gguf_value;
 
-/// Adds the scaling of rotary positions to `m`. Errors: a scaling that GGUF files cannot express.
-core::result<void> add_rope(const models::rotary_positions& rope, formats::gguf_model& m) {
+/// Adds the scaling of rotary positions to `m`; `gguf` is the family's row. Errors: a scaling that GGUF files cannot
+/// express.
+core::result<void> add_rope(const models::rotary_positions& rope, const families::gguf_row& gguf,
+                            formats::gguf_model& m) {
   using enum models::rope_type;
   const auto refused = [](const std::string& what) {
     return fail(error_kind::bad_input,
@@ -25,6 +27,8 @@ core::result<void> add_rope(const models::rotary_positions& rope, formats::gguf_
                             what));
   };
   m.rope_theta = rope.theta;
+  if ((rope.type == llama3 || rope.type == longrope) && !gguf.divides_frequencies)
+    return refused("rope_type " + std::string(name_of(rope.type)));
   switch (rope.type) {
     case plain:
     case dynamic:  // plain up to the model's positions, and GGUF files state no more
@@ -36,10 +40,15 @@ core::result<void> add_rope(const models::rotary_positions& rope, formats::gguf_
     case yarn: {
       models::rotary_positions usual{.theta = rope.theta, .type = yarn, .factor = rope.factor};
       usual.original_positions = rope.original_positions;
+      const auto usual_scale = models::frequencies_of<double>(usual, m.head_width, m.positions).scale;
+      usual.attention_factor = rope.attention_factor;
+      usual.mscale = rope.mscale;
+      usual.mscale_all_dim = rope.mscale_all_dim;
       if (text_of(usual) != text_of(rope))
-        return refused("other numbers than rope_type yarn has by default (" + text_of(rope) + ")");
+        return refused("other bounds than rope_type yarn has by default (" + text_of(rope) + ")");
       m.rope_scaling = "yarn";
       m.rope_factor = rope.factor;
+      m.rope_attention_factor = models::frequencies_of<double>(rope, m.head_width, m.positions).scale / usual_scale;
       m.rope_original_positions = rope.original_positions;
       return {};
     }
@@ -52,9 +61,14 @@ core::result<void> add_rope(const models::rotary_positions& rope, formats::gguf_
       return {};
     }
     case longrope:
-      break;
+      m.rope_scaling = "longrope";
+      m.rope_attention_factor = models::frequencies_of<double>(rope, m.head_width, m.positions).scale;
+      m.rope_original_positions = rope.original_positions;
+      for (const double factor : rope.short_factors) m.rope_short_divisors.push_back(static_cast<float>(factor));
+      for (const double factor : rope.long_factors) m.rope_long_divisors.push_back(static_cast<float>(factor));
+      return {};
   }
-  return refused("rope_type " + std::string(name_of(rope.type)));
+  return {};
 }
 
 /// Adds to `m` the numbers of the model that GGUF files of its architecture store. Errors: a number that they do not
@@ -106,7 +120,7 @@ core::result<formats::gguf_model> gguf_model_of(const models::model_spec& spec) 
       .attention_bias = spec.attention_bias,
       .mlp_bias = spec.mlp_bias};
   TROUPE_TRY(add_numbers(spec, out));
-  if (spec.family->is_rotary()) TROUPE_TRY(add_rope(spec.rope, out));
+  if (spec.family->is_rotary()) TROUPE_TRY(add_rope(spec.rope, gguf, out));
   return out;
 }
 

@@ -134,10 +134,12 @@ core::result<plan> plan_of(const formats::tensor_source& from, const gguf_export
     out.tensors.push_back(std::move(t));
   }
   if (auto ok = check_complete(out.tensors, m); !ok) return refused(ok.error());
-  if (!m.rope_divisors.empty()) {
-    const formats::gguf_tensor of_rope{
-        std::string(formats::gguf_rope_factors_name), formats::gguf_type::f32, {m.rope_divisors.size()}, 0};
-    out.tensors.push_back({.tensor = of_rope, .made = m.rope_divisors});
+  for (const auto& [name, divisors] : {std::pair{formats::gguf_rope_factors_name, &m.rope_divisors},
+                                       {formats::gguf_long_factors_name, &m.rope_long_divisors},
+                                       {formats::gguf_short_factors_name, &m.rope_short_divisors}}) {
+    if (divisors->empty()) continue;
+    const formats::gguf_tensor of_rope{std::string(name), formats::gguf_type::f32, {divisors->size()}, 0};
+    out.tensors.push_back({.tensor = of_rope, .made = *divisors});
   }
   return out;
 }

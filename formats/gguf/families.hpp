@@ -35,7 +35,14 @@ std::vector<std::string> certain_gguf_names(const families::family& f, uint32_t 
 
 inline constexpr std::string_view gguf_embedding_name = "token_embd.weight", gguf_head_name = "output.weight",
                                   gguf_positions_name = "position_embd.weight",
-                                  gguf_rope_factors_name = "rope_freqs.weight";
+                                  gguf_rope_factors_name = "rope_freqs.weight",
+                                  gguf_short_factors_name = "rope_factors_short.weight",
+                                  gguf_long_factors_name = "rope_factors_long.weight";
+
+/// True for the name of a tensor in GGUF files whose values follow from a model's `rope_scaling`.
+constexpr bool is_rope_tensor(std::string_view name) {
+  return name == gguf_rope_factors_name || name == gguf_short_factors_name || name == gguf_long_factors_name;
+}
 
 /// Returns the row of the model's matrix, within a head of `width` rows, that the GGUF file stores as row `row` of that
 /// head.

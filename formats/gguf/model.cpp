@@ -62,6 +62,14 @@ double shortest(double fp32) {
   return core::number_of<double>(fmt::format("{}", static_cast<float>(fp32))).value_or(fp32);
 }
 
+/// Returns a number that a product of fp32 numbers has made, without the last digits if these are only its rounding:
+/// 1.3, not 1.30000007.
+double plain(double x) {
+  constexpr double rounding = 3e-7;
+  const auto six_digits = core::number_of<double>(fmt::format("{:.6g}", x));
+  return six_digits && std::abs(*six_digits - x) <= rounding * std::abs(x) ? *six_digits : shortest(x);
+}
+
 /// Returns a JSON object with the model's sizes, under the names that the family has for them in config.json.
 json keys_of(const families::family& f, const gguf_model& m) {
   const auto& k = f.keys;
@@ -110,7 +118,7 @@ constexpr std::array<std::string_view, 15> read_keys{"block_count",
                                                      "rope.dimension_count",
                                                      "vocab_size"};
 /// Metadata keys that do not change the model if they have these values, without the architecture's prefix.
-constexpr std::array<std::pair<std::string_view, double>, 12> neutral_keys{{{"expert_count", 0},
+constexpr std::array<std::pair<std::string_view, double>, 17> neutral_keys{{{"expert_count", 0},
                                                                             {"expert_used_count", 0},
                                                                             {"logit_scale", 1},
                                                                             {"embedding_scale", 1},
@@ -121,6 +129,11 @@ constexpr std::array<std::pair<std::string_view, double>, 12> neutral_keys{{{"ex
                                                                             {"attention.clamp_kqv", 0},
                                                                             {"use_parallel_residual", 0},
                                                                             {"rope.scaling.attn_factor", 1},
+                                                                            {"rope.scaling.yarn_ext_factor", 1},
+                                                                            {"rope.scaling.yarn_attn_factor", 1},
+                                                                            {"rope.scaling.yarn_beta_fast", 32},
+                                                                            {"rope.scaling.yarn_beta_slow", 1},
+                                                                            {"rope.scaling.yarn_log_multiplier", 0},
                                                                             {"rope.scale_linear", 1}}};
 
 json json_of(const gguf_value& v) {
@@ -133,7 +146,8 @@ json json_of(const gguf_value& v) {
 
 /// Returns the scaling of rotary positions in config.json's form; null if there is no scaling, or if config.json cannot
 /// express it. Adds to `used` the keys that the result expresses.
-json rope_keys_of(const std::string& a, const gguf_metadata& metadata, std::set<std::string>& used) {
+json rope_keys_of(const gguf_model& m, const gguf_metadata& metadata, std::set<std::string>& used) {
+  const auto& a = m.architecture;
   const auto key = [&](const char* name) { return fmt::format("{}.rope.{}", a, name); };
   const auto factor_key = metadata.find(key("scaling.factor")) != nullptr ? key("scaling.factor") : key("scale_linear");
   const auto* const type_value = metadata.find(key("scaling.type"));
@@ -153,15 +167,32 @@ json rope_keys_of(const std::string& a, const gguf_metadata& metadata, std::set<
     used.insert({key("scaling.type"), factor_key, key("scaling.original_context_length")});
     return {{"rope_type", "linear"}, {"factor", factor}};
   }
-  if (type != "yarn" || factor == 0 || !original) return nullptr;
-  used.insert({key("scaling.type"), factor_key, key("scaling.original_context_length")});
-  return {{"rope_type", "yarn"}, {"factor", factor}, {"original_max_position_embeddings", *original}};
+  const auto* const attention_value = metadata.find(key("scaling.attn_factor"));
+  const auto attention = attention_value == nullptr ? std::optional(1.0) : attention_value->number();
+  if (!original || !attention) return nullptr;
+  if (type == "longrope" && (factor == 0 || factor == 1) && !m.rope_short_divisors.empty() &&
+      !m.rope_long_divisors.empty()) {
+    used.insert({key("scaling.type"), factor_key, key("scaling.original_context_length"), key("scaling.attn_factor"),
+                 fmt::format("{}.{}", a, gguf_short_factors_name), fmt::format("{}.{}", a, gguf_long_factors_name)});
+    json out{{"rope_type", "longrope"},
+             {"attention_factor", plain(*attention)},
+             {"original_max_position_embeddings", *original}};
+    for (const float d : m.rope_short_divisors) out["short_factor"].push_back(shortest(d));
+    for (const float d : m.rope_long_divisors) out["long_factor"].push_back(shortest(d));
+    return out;
+  }
+  if (type != "yarn" || factor == 0) return nullptr;
+  used.insert({key("scaling.type"), factor_key, key("scaling.original_context_length"), key("scaling.attn_factor")});
+  json out{{"rope_type", "yarn"}, {"factor", factor}, {"original_max_position_embeddings", *original}};
+  // llama.cpp multiplies by this factor and by the one that YaRN's paper has for the scaling.
+  if (*attention != 1) out["attention_factor"] = plain(*attention * (factor > 1 ? 0.1 * std::log(factor) + 1 : 1));
+  return out;
 }
 
 /// Returns the scaling of rotary positions that the model's divisors and metadata state, in config.json's form; null as
 /// rope_keys_of(). Adds to `used` the keys and the tensor that the result expresses.
 json rope_scaling_of(const gguf_model& m, const gguf_metadata& metadata, std::set<std::string>& used) {
-  auto of_keys = rope_keys_of(m.architecture, metadata, used);
+  auto of_keys = rope_keys_of(m, metadata, used);
   if (m.rope_divisors.empty() || !of_keys.is_null()) return of_keys;
   const auto original = metadata.whole(m.architecture + ".rope.scaling.original_context_length").value_or(0);
   const auto tensor = fmt::format("{}.{}", m.architecture, gguf_rope_factors_name);
@@ -198,8 +229,8 @@ void add_unsaid(json& out, const gguf_model& m, const gguf_metadata& metadata, c
     if (std::ranges::find(read_keys, name) != read_keys.end() && !size_differs(name, value)) continue;
     out[key] = json_of(value);
   }
-  const auto divisors = prefix + std::string(gguf_rope_factors_name);
-  if (m.has_rope_factors && !used.contains(divisors)) out[divisors] = "a tensor";
+  for (const auto& name : m.rope_tensors)
+    if (!used.contains(prefix + name)) out[prefix + name] = "a tensor";
 }
 
 }  // namespace
@@ -226,8 +257,10 @@ gguf_metadata metadata_of(const gguf_model& m) {
   set("rope.dimension_count", m.head_width);
   if (!m.rope_scaling.empty()) {
     set("rope.scaling.type", m.rope_scaling);
-    set("rope.scaling.factor", static_cast<float>(m.rope_factor));
+    // Longrope's tensors have the whole scaling; llama.cpp would divide the frequencies by this factor, too.
+    if (m.rope_scaling != "longrope") set("rope.scaling.factor", static_cast<float>(m.rope_factor));
   }
+  if (m.rope_attention_factor != 1) set("rope.scaling.attn_factor", static_cast<float>(m.rope_attention_factor));
   if (m.rope_original_positions > 0) set("rope.scaling.original_context_length", m.rope_original_positions);
   set("vocab_size", m.vocabulary);
   if (uint64_t{m.heads} * m.head_width != m.width) {
@@ -261,7 +294,8 @@ core::result<std::optional<gguf_model>> model_of(const gguf_header& h) {
     m.numbers.emplace_back(key, shortest(in.number(key.c_str(), 0)));
   }
   if (!in.wrong().empty()) return fail(error_kind::bad_input, in.wrong());
-  m.has_rope_factors = tensor(gguf_rope_factors_name) != nullptr;
+  for (const auto& t : h.tensors)
+    if (is_rope_tensor(t.name)) m.rope_tensors.push_back(t.name);
   const auto* embedding = tensor(gguf_embedding_name);
   if (embedding == nullptr || embedding->extents.size() != 2 || embedding->extents[1] > max_gguf_items)
     return fail(error_kind::bad_input, fmt::format("there is no matrix '{}'", gguf_embedding_name));
@@ -273,11 +307,16 @@ core::result<std::optional<gguf_model>> model_of(const gguf_header& h) {
 }
 
 core::result<void> read_rope_divisors(const core::source_file& file, const gguf_header& h, gguf_model& m) {
-  const auto at = std::ranges::find(h.tensors, gguf_rope_factors_name, &gguf_tensor::name);
-  if (at == h.tensors.end() || at->type != gguf_type::f32 || at->extents != std::vector<uint64_t>{m.head_width / 2})
-    return {};
-  m.rope_divisors.resize(m.head_width / 2);
-  return file.read(h.data_begin + at->offset_bytes, std::as_writable_bytes(std::span(m.rope_divisors)));
+  const uint64_t pairs = m.head_width / 2;
+  for (const auto& [name, out] : {std::pair{gguf_rope_factors_name, &m.rope_divisors},
+                                  {gguf_short_factors_name, &m.rope_short_divisors},
+                                  {gguf_long_factors_name, &m.rope_long_divisors}}) {
+    const auto at = std::ranges::find(h.tensors, name, &gguf_tensor::name);
+    if (at == h.tensors.end() || at->type != gguf_type::f32 || at->extents != std::vector<uint64_t>{pairs}) continue;
+    out->resize(pairs);
+    TROUPE_TRY(file.read(h.data_begin + at->offset_bytes, std::as_writable_bytes(std::span(*out))));
+  }
+  return {};
 }
 
 std::string hugging_face_keys(const gguf_model& m, const gguf_metadata& metadata) {

@@ -19,16 +19,19 @@ struct gguf_model {
   uint32_t blocks = 0, width = 0, inner = 0, heads = 0, kv_heads = 0, head_width = 0, positions = 0, vocabulary = 0;
   double norm_epsilon = 0;
   double rope_theta = 0;  ///< base of the rotary positions' frequencies
-  /// Scaling of the rotary positions, for files that are written: value of the key rope.scaling.type (linear, yarn;
-  /// empty: none), the factor, and the number of positions before scaling (yarn, llama3).
+  /// Scaling of the rotary positions, for files that are written: value of the key rope.scaling.type (linear, yarn,
+  /// longrope; empty: none), the factor, the factor of cosines and sines beside the one that llama.cpp computes for the
+  /// type, and the number of positions before scaling (yarn, llama3, longrope).
   std::string rope_scaling = {};
-  double rope_factor = 1;
+  double rope_factor = 1, rope_attention_factor = 1;
   uint32_t rope_original_positions = 0;
   /// Divisors of the rotary frequencies, one for each pair of a head's elements: the tensor rope_freqs.weight; empty:
-  /// none. model_of() leaves them empty, since it reads no elements; read_rope_divisors() reads them.
-  std::vector<float> rope_divisors = {};
-  bool has_rope_factors = false;  ///< true: a file that was read has that tensor, as Llama 3's have
-  bool tied = false;              ///< true: the head uses the embedding's weights
+  /// none. Those of longrope, for sequences up to the original positions and for longer ones: the tensors
+  /// rope_factors_short.weight and rope_factors_long.weight. model_of() leaves them empty, since it reads no elements;
+  /// read_rope_divisors() reads them.
+  std::vector<float> rope_divisors = {}, rope_short_divisors = {}, rope_long_divisors = {};
+  std::vector<std::string> rope_tensors = {};  ///< names of such tensors in a file that was read
+  bool tied = false;                           ///< true: the head uses the embedding's weights
   bool attention_bias = false, mlp_bias = false;
   /// Numbers of the family that its files store (families::gguf_row::numbers): metadata key and value.
   std::vector<std::pair<std::string, double>> numbers = {};
@@ -41,7 +44,7 @@ gguf_metadata metadata_of(const gguf_model& m);
 /// family. Refused: a size that is missing, or outside the range of any model.
 core::result<std::optional<gguf_model>> model_of(const gguf_header& h);
 
-/// Reads rope_divisors of the model from the file with the header `h`, if the file has them in fp32 and one for each
+/// Reads the divisors of the model from the file with the header `h`, those that the file has in fp32 and one for each
 /// pair of a head's elements. Errors: io.
 core::result<void> read_rope_divisors(const core::source_file& file, const gguf_header& h, gguf_model& m);
 

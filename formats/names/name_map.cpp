@@ -30,8 +30,9 @@ std::string bare_name(std::string_view full_name) {
 }
 
 bool is_derived_buffer(std::string_view name) {
-  return name == "rope_freqs.weight" || name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") ||
-         name.ends_with(".rotary_emb.inv_freq");
+  for (const std::string_view of_rope : {"rope_freqs.weight", "rope_factors_short.weight", "rope_factors_long.weight"})
+    if (name == of_rope) return true;
+  return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") || name.ends_with(".rotary_emb.inv_freq");
 }
 
 name_map::name_map(const tensor_list& source) {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <fstream>
 #include <functional>
+#include <initializer_list>
 #include <limits>
 
 #include "checkpoint/convert/gguf_export.hpp"
@@ -264,6 +265,33 @@ BOOST_AUTO_TEST_CASE(divisors_of_rotary_frequencies_are_llama_3s_keys_again_or_a
   const auto text = keys();
   BOOST_TEST(text.find(R"("llama.rope_freqs.weight": "a tensor")") != std::string::npos, text);
   BOOST_TEST(text.find("llama3") == std::string::npos, text);
+}
+
+BOOST_AUTO_TEST_CASE(factors_of_longrope_and_of_cosines_are_read_back) {
+  const scratch_folder folder;
+  auto model = small_llama();
+  const auto from = opened(folder, model);
+  const auto keys = [&] { return exported(from, options_for(model, folder / "out.gguf")).run.model; };
+  const auto check_has = [](const std::string& text, std::initializer_list<const char*> parts) {
+    for (const char* part : parts) BOOST_TEST(text.find(part) != std::string::npos, part << " in " << text);
+  };
+  model.sizes.rope_scaling = "longrope";
+  model.sizes.rope_original_positions = 8;
+  model.sizes.rope_attention_factor = 1.3;
+  model.sizes.rope_short_divisors.assign(16, 1.25F);
+  model.sizes.rope_long_divisors.assign(16, 4);
+  auto text = keys();
+  check_has(text, {R"("rope_type": "longrope")", R"("attention_factor": 1.3)", "1.25,", "4.0,",
+                   R"("original_max_position_embeddings": 8)"});
+  BOOST_TEST(text.find("a tensor") == std::string::npos, text);
+  model.sizes.rope_short_divisors.pop_back();
+  check_has(keys(), {R"("llama.rope_factors_short.weight": "a tensor")", R"("llama.rope.scaling.type": "longrope")"});
+  model.sizes.rope_short_divisors.clear();
+  model.sizes.rope_long_divisors.clear();
+  model.sizes.rope_scaling = "yarn";
+  model.sizes.rope_factor = 4;
+  model.sizes.rope_attention_factor = 1.3 / (1 + 0.1 * std::log(4));
+  check_has(keys(), {R"("rope_type": "yarn")", R"("attention_factor": 1.3)", R"("factor": 4.0)"});
 }
 
 BOOST_AUTO_TEST_CASE(a_part_of_a_model_and_an_adapter_are_refused_as_such) {

@@ -9,6 +9,8 @@
 
 namespace troupe::families {
 
+extern const family gemma2;
+extern const family gemma3;
 extern const family gpt2;
 extern const family granite;
 extern const family llama;
@@ -17,7 +19,7 @@ extern const family olmo2;
 extern const family qwen2;
 extern const family qwen3;
 
-inline constexpr std::array all{&gpt2, &llama, &mistral, &qwen2, &qwen3, &olmo2, &granite};
+inline constexpr std::array all{&gpt2, &llama, &mistral, &qwen2, &qwen3, &olmo2, &granite, &gemma2, &gemma3};
 
 /// Returns the family with this `model_type` in config.json; null if there is none.
 const family* find(std::string_view model_type);

@@ -60,6 +60,9 @@ struct config_keys {
   /// Key of the number of first layers without a window, if the key `layer_types` does not name each layer's kind of
   /// attention; no key: all layers have it.
   size_key full_layers = {};
+  /// Key of a number n: every n-th layer has no window, if `layer_types` does not name the layers' kinds; no name and
+  /// 0: there are no such layers.
+  size_key full_every = {};
   /// Key of the activation function in config.json, and transformers' name of the function that is its default.
   std::string_view activation = {}, usual_activation = {};
   number_key norm_epsilon = {};
@@ -72,6 +75,12 @@ struct config_keys {
   /// attention scores (`usual` 0: 1 / sqrt(head width)); key of the number by which the head's products are divided.
   number_key embedding_scale = {.usual = 1}, residual_scale = {.usual = 1}, attention_scale = {};
   number_key logit_divisor = {.usual = 1};
+  number_key score_width = {};  ///< key of a number w: attention scores have the factor 1 / sqrt(w)
+  /// Keys of the soft caps of attention scores and of logits; null in config.json, or `usual` 0: none.
+  number_key attention_soft_cap = {}, logit_soft_cap = {};
+  number_key rotary_base = {"rope_theta", 10000};  ///< key of the base of rotary positions
+  number_key local_rotary_base = {};  ///< key of the base in layers with a window; no key: that of the other layers
+  number_key rotary_share = {.usual = 1};  ///< key of the part of a head's elements that are rotated
   number_key embedding_dropout = {}, attention_dropout = {}, residual_dropout = {};
   std::span<const fixed_flag> fixed = {};
   std::span<const unread_key> unread = {};
@@ -124,6 +133,7 @@ enum class gguf_order : uint8_t {
   /// elements; the GGUF file stores the two elements of each pair side by side.
   query_rotary,
   key_rotary,  ///< rows of a key matrix, in the order of query_rotary within each key-value head
+  raised,      ///< in the same order, and the GGUF file stores each element plus 1
 };
 
 /// A pair of patterns of parameter names: in the model, without the family's prefix, and in GGUF files. `#` matches the
@@ -138,6 +148,7 @@ struct gguf_name {
 struct gguf_number {
   std::string_view theirs;
   number_key config_keys::*ours;
+  double absent = -1;  ///< llama.cpp's value if a file lacks the key; below 0: every file has it. 0 means none
 };
 
 struct gguf_row {                    ///< names of one family in GGUF files
@@ -151,6 +162,11 @@ struct gguf_row {                    ///< names of one family in GGUF files
   /// True: llama.cpp reads divisors of the rotary frequencies for the architecture; it refuses to load files of others
   /// that have such tensors.
   bool divides_frequencies = false;
+  /// True: the files store the window of attention; the layers that have it are the family's usual ones.
+  bool stores_window = false;
+  /// Number of blocks of the model whose attention scores llama.cpp multiplies by 1 / sqrt(width / heads), and not by
+  /// 1 / sqrt(head width); 0: there is no such model.
+  uint32_t wide_blocks = 0;
 };
 
 /// One family of models: an embedding, blocks of attention and MLP with norms before or behind them, a final norm, a
@@ -167,6 +183,8 @@ struct family {
   query_norm_span query_norms = query_norm_span::head;
   /// Number added to the weights of all norms before they multiply: 1 if weights are stored as differences from 1.
   float norm_shift = 0;
+  /// True: the embedding's vectors are multiplied by sqrt(width), rounded to their type.
+  bool embedding_grows_with_width = false;
   /// True: output layers of blocks are initialised with smaller values, as in section 2.3 of the paper on GPT-2.
   bool residual_starts_smaller = false;
   gguf_row gguf;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "apps/checkpoint/output_mark.hpp"
 #include "formats/gguf/source.hpp"
@@ -75,25 +76,54 @@ core::result<void> add_rope(const models::rotary_positions& rope, const families
 /// store, and that is not the one of a plain model.
 core::result<void> add_numbers(const models::model_spec& spec, formats::gguf_model& m) {
   struct model_number {
-    families::number_key families::config_keys::*key;
-    double value, plain;
+    families::number_key families::config_keys::*key = nullptr;
+    double value = 0, plain = 0;
   };
+  const models::attention_options scores = spec.attention_in(0);
+  // The factor of attention scores that llama.cpp computes if the file has none.
+  const double usual_scale =
+      1 / std::sqrt(spec.layers == spec.family->gguf.wide_blocks ? spec.width / spec.heads : spec.head_width);
+  const bool is_usual = scores.scale == 0 || std::abs(scores.scale / usual_scale - 1) < 1e-9;
+  using keys = families::config_keys;
   const model_number all[] = {
-      {&families::config_keys::embedding_scale, spec.embedding_scale, 1},
-      {&families::config_keys::residual_scale, spec.residual_scale, 1},
-      {&families::config_keys::attention_scale, spec.attention_in(0).scale, 0},
-      {&families::config_keys::logit_divisor, spec.logits.divisor, 1},
+      {&keys::embedding_scale, spec.family->embedding_grows_with_width ? 1 : spec.embedding_scale, 1},
+      {&keys::residual_scale, spec.residual_scale, 1},
+      {&keys::attention_scale, spec.family->keys.score_width.name.empty() ? scores.scale : 0, 0},
+      {&keys::score_width, is_usual ? 0 : scores.scale, 0},
+      {&keys::attention_soft_cap, scores.soft_cap, 0},
+      {&keys::logit_divisor, spec.logits.divisor, 1},
+      {&keys::logit_soft_cap, spec.logits.soft_cap, 0},
   };
   for (const model_number& n : all) {
     const auto stored = std::ranges::find(spec.family->gguf.numbers, n.key, &families::gguf_number::ours);
-    if (stored != spec.family->gguf.numbers.end())
+    const bool is_stored = stored != spec.family->gguf.numbers.end();
+    if (is_stored && (n.value != 0 || stored->absent <= 0))
       m.numbers.emplace_back(std::string(stored->theirs), n.value);
-    else if (n.value != n.plain)
+    else if (is_stored || n.value != n.plain)
       return fail(error_kind::bad_input,
                   fmt::format("model key '{}' is {}, which a GGUF file of architecture {} cannot store: export with "
                               "to-hf instead",
                               (spec.family->keys.*n.key).name, n.value, m.architecture));
   }
+  return {};
+}
+
+/// Refuses windows of attention and rotary positions of some layers that llama.cpp does not compute for files of the
+/// architecture.
+core::result<void> check_layers(const models::model_spec& spec) {
+  const auto& keys = spec.family->keys;
+  const auto refused = [&](std::string_view key) {
+    return fail(error_kind::bad_input,
+                fmt::format("model key '{}' differs from that of every GGUF file of architecture {}: export with to-hf "
+                            "instead",
+                            key, spec.family->gguf.architecture));
+  };
+  const uint32_t every = keys.full_every.usual;
+  for (uint32_t b = 0; spec.family->gguf.stores_window && b < spec.layers; ++b)
+    if ((spec.attention_in(b).window > 0) != ((b + 1) % every != 0)) return refused("layer_types");
+  if (!keys.local_rotary_base.name.empty() &&
+      spec.local_rope != models::rotary_positions{.theta = keys.local_rotary_base.usual})
+    return refused(keys.local_rotary_base.name);
   return {};
 }
 
@@ -119,7 +149,12 @@ core::result<formats::gguf_model> gguf_model_of(const models::model_spec& spec) 
       .tied = spec.tied,
       .attention_bias = spec.attention_bias,
       .mlp_bias = spec.mlp_bias};
+  TROUPE_TRY(check_layers(spec));
   TROUPE_TRY(add_numbers(spec, out));
+  if (gguf.stores_window) {
+    out.positions = spec.positions;
+    out.window = static_cast<uint32_t>(window);
+  }
   if (spec.family->is_rotary()) TROUPE_TRY(add_rope(spec.rope, gguf, out));
   return out;
 }

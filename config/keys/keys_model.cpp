@@ -64,6 +64,15 @@ std::vector<family_key> keys_of(const families::family& f) {
   const auto factor = [&](const families::number_key& key, std::string_view meaning) {
     add({key.name, number, fmt::format("{}", key.usual), meaning, [](key_info& r) { r.at_least(1e-6).below(1e6); }});
   };
+  const auto soft_cap = [&](const families::number_key& key, std::string_view meaning) {
+    if (key.name.empty()) return;
+    factor(key, meaning);
+    out.back().takes_null = true;
+    if (key.usual == 0) out.back().by_default = "none";
+  };
+  const auto rotary_base = [&](const families::number_key& key, std::string_view meaning) {
+    add({key.name, number, fmt::format("{}", key.usual), meaning, [](key_info& r) { r.at_least(1).below(1e12); }});
+  };
   size(k.vocabulary, "Tokens there are.");
   add({"initializer_range", number, "0.02", "Standard deviation of the first weights.",
        [](key_info& r) { r.at_least(0).below(1000); }});
@@ -83,6 +92,7 @@ std::vector<family_key> keys_of(const families::family& f) {
   flag(k.window_switch, "Attend to a window of tokens.");
   add({k.full_layers.name, integer, yaml_of(k.full_layers.usual), "First layers without a window.",
        [](key_info& r) { r.at_least(0).at_most(most_size); }});
+  size(k.full_every, "Number n: every n-th layer has no window.", 4096);
   size(k.inner, k.inner.usual > 0 ? "Width inside the MLP." : "Width inside the MLP; none: 4 x the residual stream's.");
   add({k.activation, text, std::string(k.usual_activation), "The MLP's non-linearity."});
   flag(k.attention_bias, "Biases in the attention's matrices.");
@@ -90,7 +100,10 @@ std::vector<family_key> keys_of(const families::family& f) {
   factor(k.embedding_scale, "Factor of the embedding's vectors.");
   factor(k.residual_scale, "Factor of what attention and MLP add.");
   factor(k.attention_scale, "Factor of the attention scores.");
+  factor(k.score_width, "Number whose root divides the attention scores.");
   factor(k.logit_divisor, "Number by which the head's products are divided.");
+  soft_cap(k.attention_soft_cap, "Limit that attention scores approach; null: none.");
+  soft_cap(k.logit_soft_cap, "Limit that logits approach; null: none.");
   number_below(k.residual_dropout, "Dropout on what attention and MLP add.");
   number_below(k.embedding_dropout, "Dropout on the embeddings.");
   number_below(k.attention_dropout, "Dropout on the attention weights.");
@@ -100,8 +113,10 @@ std::vector<family_key> keys_of(const families::family& f) {
     add({fixed.name, boolean, yaml_of(fixed.value), fixed.meaning,
          [value = fixed.value](key_info& r) { r.just(value ? "true" : "false"); }});
   if (f.is_rotary()) {
-    add({"rope_theta", number, "10000", "Base of the rotary positions.",
-         [](key_info& r) { r.at_least(1).below(1e12); }});
+    rotary_base(k.rotary_base, "Base of the rotary positions.");
+    rotary_base(k.local_rotary_base, "Base of the rotary positions in layers with a window.");
+    add({k.rotary_share.name, number, fmt::format("{}", k.rotary_share.usual),
+         "Part of a head's elements that are rotated.", [](key_info& r) { r.at_least(1e-6).at_most(1); }});
     add({"rope_scaling", object, "none",
          "Scaling of the rotary positions, by its rope_type: default, linear, dynamic, llama3, yarn or longrope."});
     add({"rope_parameters", object, "none", "The newer form of rope_theta and rope_scaling."});

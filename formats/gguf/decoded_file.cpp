@@ -39,8 +39,10 @@ class tensor_reader {
       const uint64_t row = first / width_, column = first % width_;
       uint64_t n = std::min(count, width_ - column);
       // consecutive whole rows are read together
-      if (t_.order == gguf_order::same && column == 0) n = std::max(n, std::min(count, neighbours()) / width_ * width_);
-      TROUPE_TRY(decode({stored_row(row), column, n}, out.first(static_cast<size_t>(n * element_bytes_))));
+      if (is_in_order() && column == 0) n = std::max(n, std::min(count, neighbours()) / width_ * width_);
+      const auto part = out.first(static_cast<size_t>(n * element_bytes_));
+      TROUPE_TRY(decode({stored_row(row), column, n}, part));
+      if (t_.order == gguf_order::raised) lower(part);
       out = out.subspan(static_cast<size_t>(n * element_bytes_));
       first += n;
       count -= n;
@@ -49,6 +51,18 @@ class tensor_reader {
   }
 
  private:
+  [[nodiscard]] bool is_in_order() const { return t_.order == gguf_order::same || t_.order == gguf_order::raised; }
+
+  /// Subtracts 1 from each of the fp32 elements in `part`.
+  static void lower(std::span<std::byte> part) {
+    for (size_t at = 0; at + sizeof(float) <= part.size(); at += sizeof(float)) {
+      float x = 0;
+      std::memcpy(&x, &part[at], sizeof(x));
+      x -= 1;
+      std::memcpy(&part[at], &x, sizeof(x));
+    }
+  }
+
   /// Returns how many elements one read covers: whole rows, at most rows_block_bytes of the file but at least one row.
   [[nodiscard]] uint64_t neighbours() const {
     const uint64_t row_bytes = width_ / block_elements(t_.stored.type) * block_bytes(t_.stored.type);
@@ -57,7 +71,7 @@ class tensor_reader {
 
   /// Returns the number of the row in the file that stores row `row` of the model's tensor.
   [[nodiscard]] uint64_t stored_row(uint64_t row) const {
-    if (t_.order == gguf_order::same) return row;
+    if (is_in_order()) return row;
     const uint64_t in_head = row % t_.head_rows, half = t_.head_rows / 2;
     return row - in_head + in_head % half * 2 + in_head / half;
   }

@@ -70,6 +70,11 @@ double plain(double x) {
   return six_digits && std::abs(*six_digits - x) <= rounding * std::abs(x) ? *six_digits : shortest(x);
 }
 
+/// Returns the number whose root divides the model's attention scores in llama.cpp.
+uint32_t score_width_of(const families::family& f, const gguf_model& m) {
+  return m.blocks == f.gguf.wide_blocks ? m.width / m.heads : m.head_width;
+}
+
 /// Returns a JSON object with the model's sizes, under the names that the family has for them in config.json.
 json keys_of(const families::family& f, const gguf_model& m) {
   const auto& k = f.keys;
@@ -87,12 +92,17 @@ json keys_of(const families::family& f, const gguf_model& m) {
   add(k.vocabulary.name, m.vocabulary);
   add(k.activation, f.gguf.activation);
   add(k.norm_epsilon.name, m.norm_epsilon);
-  if (f.is_rotary()) add("rope_theta", m.rope_theta);
+  if (f.is_rotary()) {
+    add(k.rotary_base.name, m.rope_theta);
+    add(k.local_rotary_base.name, k.local_rotary_base.usual);
+  }
+  add(k.score_width.name, score_width_of(f, m));
+  if (f.gguf.stores_window) add(k.window.name, m.window);
   add(k.attention_bias.name, m.attention_bias);
   add(k.mlp_bias.name, m.mlp_bias);
   for (const auto& number : f.gguf.numbers)
     for (const auto& [key, value] : m.numbers)
-      if (key == number.theirs) add((k.*number.ours).name, value);
+      if (key == number.theirs) add((k.*number.ours).name, value == 0 ? json(nullptr) : json(value));
   return out;
 }
 
@@ -118,7 +128,7 @@ constexpr std::array<std::string_view, 15> read_keys{"block_count",
                                                      "rope.dimension_count",
                                                      "vocab_size"};
 /// Metadata keys that do not change the model if they have these values, without the architecture's prefix.
-constexpr std::array<std::pair<std::string_view, double>, 17> neutral_keys{{{"expert_count", 0},
+constexpr std::array<std::pair<std::string_view, double>, 18> neutral_keys{{{"expert_count", 0},
                                                                             {"expert_used_count", 0},
                                                                             {"logit_scale", 1},
                                                                             {"embedding_scale", 1},
@@ -134,6 +144,7 @@ constexpr std::array<std::pair<std::string_view, double>, 17> neutral_keys{{{"ex
                                                                             {"rope.scaling.yarn_beta_fast", 32},
                                                                             {"rope.scaling.yarn_beta_slow", 1},
                                                                             {"rope.scaling.yarn_log_multiplier", 0},
+                                                                            {"rope.freq_base_swa", 10000},
                                                                             {"rope.scale_linear", 1}}};
 
 json json_of(const gguf_value& v) {
@@ -251,6 +262,7 @@ gguf_metadata metadata_of(const gguf_model& m) {
   if (f == nullptr) return out;
   set(epsilon_key(*f), static_cast<float>(m.norm_epsilon));
   for (const auto& [key, value] : m.numbers) set(key.c_str(), static_cast<float>(value));
+  if (m.window > 0) set("attention.sliding_window", m.window);
   if (!f->is_rotary()) return out;
   set("attention.head_count_kv", m.kv_heads);
   set("rope.freq_base", static_cast<float>(m.rope_theta));
@@ -291,8 +303,10 @@ core::result<std::optional<gguf_model>> model_of(const gguf_header& h) {
   m.rope_theta = shortest(in.number("rope.freq_base", 1, usual_rope_theta));
   for (const auto& number : f->gguf.numbers) {
     const std::string key(number.theirs);
-    m.numbers.emplace_back(key, shortest(in.number(key.c_str(), 0)));
+    const auto absent = number.absent < 0 ? std::optional<double>() : std::optional(number.absent);
+    m.numbers.emplace_back(key, shortest(in.number(key.c_str(), 0, absent)));
   }
+  if (f->gguf.stores_window) m.window = in.size("attention.sliding_window", f->keys.window.usual);
   if (!in.wrong().empty()) return fail(error_kind::bad_input, in.wrong());
   for (const auto& t : h.tensors)
     if (is_rope_tensor(t.name)) m.rope_tensors.push_back(t.name);
@@ -325,6 +339,7 @@ std::string hugging_face_keys(const gguf_model& m, const gguf_metadata& metadata
   out["tie_word_embeddings"] = m.tied;
   std::set<std::string> used;
   for (const auto& [key, value] : m.numbers) used.insert(fmt::format("{}.{}", m.architecture, key));
+  if (m.window > 0) used.insert(fmt::format("{}.attention.sliding_window", m.architecture));
   if (f != nullptr && f->is_rotary())
     if (auto scaling = rope_scaling_of(m, metadata, used); !scaling.is_null()) out["rope_scaling"] = std::move(scaling);
   add_unsaid(out, m, metadata, used);

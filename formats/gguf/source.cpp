@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 
 #include "core/lfs_pointer.hpp"
 #include "core/math.hpp"
+#include "families/rows.hpp"
 #include "formats/gguf/decoded_file.hpp"
 #include "formats/gguf/families.hpp"
 #include "formats/gguf/model.hpp"
@@ -31,6 +33,10 @@ std::vector<int64_t> shape_of(const gguf_tensor& t, gguf_order order) {
 /// that does not fit the tensor's shape.
 core::result<uint64_t> head_rows_of(const gguf_tensor& t, gguf_order order, const gguf_model& m) {
   if (order == gguf_order::same) return uint64_t{0};
+  if (order == gguf_order::raised) {
+    if (t.type == gguf_type::f32) return uint64_t{0};
+    return fail(error_kind::bad_input, fmt::format("wanted a norm in F32, got {}", name_of(t.type)));
+  }
   if (order == gguf_order::transposed) {
     if (t.extents.size() == 2) return uint64_t{0};
     return fail(error_kind::bad_input, fmt::format("{} extents, wanted a matrix", t.extents.size()));
@@ -66,6 +72,8 @@ core::result<tensor_source> read_gguf_source(const fs::path& path) {
   if (!model) return refused(model.error());
   if (*model) TROUPE_TRY(read_rope_divisors(file, header, **model));
   const std::string architecture = *model ? (*model)->architecture : std::string();
+  const auto* const family = families::find_gguf(architecture);
+  const std::string_view model_type = family == nullptr ? std::string_view() : family->model_type;
 
   tensor_source out;
   out.format = format_name;
@@ -77,7 +85,7 @@ core::result<tensor_source> read_gguf_source(const fs::path& path) {
     const auto known = parameter_of(architecture, t.name);
     const auto order = known ? known->order : gguf_order::same;
     const auto type = dtype_of(t.type);
-    tensor_entry entry{known ? hugging_face_name(architecture, known->name) : t.name,
+    tensor_entry entry{known ? hugging_face_name(model_type, known->name) : t.name,
                        tensor_kind::weight,
                        {},
                        type,
@@ -92,7 +100,7 @@ core::result<tensor_source> read_gguf_source(const fs::path& path) {
       if (!head_rows) return refused(head_rows.error().in(fmt::format("tensor '{}'", shown(t.name))));
       decoded.push_back({t, begin, view_bytes, order, *head_rows});
       // a bias whose rows are in rotary order is reordered as rows of one element
-      if (order != gguf_order::same && t.extents.size() == 1) decoded.back().stored.extents = {1, t.extents[0]};
+      if (*head_rows != 0 && t.extents.size() == 1) decoded.back().stored.extents = {1, t.extents[0]};
       entry.pieces.push_back({view_file, 0, t.elements(), view_bytes, {}});
       view_bytes = core::round_up(view_bytes + decoded.back().bytes(), view_alignment_bytes);
     }

@@ -81,13 +81,21 @@ class model_comparison {
     for (uint32_t b = 0; b < std::min(theirs_.layers, ours_.layers); ++b)
       number(keys.window.name, static_cast<double>(theirs_.attention_in(b).window),
              static_cast<double>(ours_.attention_in(b).window));
-    number(keys.attention_scale.name, theirs_.attention_in(0).scale, ours_.attention_in(0).scale);
+    const auto their_scores = theirs_.attention_in(0), our_scores = ours_.attention_in(0);
+    number(keys.attention_scale.name, their_scores.scale, our_scores.scale);
+    number(keys.score_width.name, their_scores.scale, our_scores.scale);
+    number(keys.attention_soft_cap.name, their_scores.soft_cap, our_scores.soft_cap);
+    number(keys.logit_soft_cap.name, theirs_.logits.soft_cap, ours_.logits.soft_cap);
     number(keys.embedding_scale.name, theirs_.embedding_scale, ours_.embedding_scale);
     number(keys.residual_scale.name, theirs_.residual_scale, ours_.residual_scale);
     number(keys.logit_divisor.name, theirs_.logits.divisor, ours_.logits.divisor);
     if (ours_.family->is_rotary()) {
-      number("rope_theta", theirs_.rope.theta, ours_.rope.theta);
+      number(keys.rotary_base.name, theirs_.rope.theta, ours_.rope.theta);
+      number(keys.local_rotary_base.name, theirs_.local_rope.theta, ours_.local_rope.theta);
+      number(keys.rotary_share.name, theirs_.rotary_share, ours_.rotary_share);
       text("rope_scaling", text_of(theirs_.rope), text_of(ours_.rope));
+      if (!keys.local_rotary_base.name.empty())
+        text("rope_parameters", text_of(theirs_.local_rope), text_of(ours_.local_rope));
     }
     number(keys.norm_epsilon.name, theirs_.norm_epsilon, ours_.norm_epsilon);
     text(keys.activation, shown_activation(theirs_.act), shown_activation(ours_.act));

@@ -2,8 +2,10 @@
 #include "models/families/family_model.hpp"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "core/tied_copies.hpp"
@@ -15,15 +17,40 @@
 #include "models/segment/torch_values.hpp"
 
 namespace troupe::models {
+namespace {
+
+/// Returns `value` rounded to fp32 and then to `type`, as transformers rounds a factor that it stores as a tensor.
+double rounded_to(core::dtype type, double value) {
+  return at::full({}, static_cast<float>(value), at::dtype(torch_dtype(type))).item<double>();
+}
+
+}  // namespace
 
 family_model::family_model(const model_spec& spec, core::dtype type, uint64_t rows, uint64_t columns,
                            const model_place& place, device::device_id device)
     : spec_(spec),
+      embedding_scale_(spec.embedding_scale),
       columns_(columns),
       place_(place),
       table_(make_model_table(spec, rows, columns, core::size_of(type), place.split, place.sequence)) {
+  if (spec.family->embedding_grows_with_width) embedding_scale_ = rounded_to(type, embedding_scale_);
   if (!spec.family->is_rotary()) return;
-  angles_.emplace(spec.rope, spec.head_width, columns, type, torch_device(device));
+  angles_.emplace(spec.rope, spec.rotary_width, columns, type, torch_device(device));
+  if (std::ranges::find(spec.rotations, rotation::local) != spec.rotations.end())
+    local_angles_.emplace(spec.local_rope, spec.rotary_width, columns, type, torch_device(device));
+}
+
+head_rotation family_model::rotation_in(uint32_t unit, uint64_t columns) const {
+  const auto width = static_cast<int64_t>(spec_.rotary_width);
+  switch (spec_.rotation_in(unit - 1)) {
+    case rotation::usual:
+      return {&angles_->of(columns), width};
+    case rotation::local:
+      return {&local_angles_->of(columns), width};
+    case rotation::none:
+      break;
+  }
+  return {};
 }
 
 attention_shape family_model::own_heads(uint32_t unit) const {
@@ -85,7 +112,7 @@ std::unique_ptr<segment_run> family_model::embedding(segment_scope& scope) const
   const weight tokens = next_weight(scope, core::layer_kind::embedding);
   std::optional<weight> positions;
   if (!spec_.family->is_rotary()) positions = next_weight(scope, core::layer_kind::position_embedding);
-  return run_embedding(scope, tokens, own_vocabulary(), spec_.padding_token, positions, spec_.embedding_scale,
+  return run_embedding(scope, tokens, own_vocabulary(), spec_.padding_token, positions, embedding_scale_,
                        spec_.embedding_dropout);
 }
 
@@ -97,7 +124,7 @@ at::Tensor family_model::packed(segment_scope& scope, const std::vector<at::Tens
     keys = normed_queries(scope, keys);
   }
   return rotate_and_pack(scope, queries, keys, projected[2], own_heads(scope.unit()),
-                         angles_->of(scope.batch().columns));
+                         rotation_in(scope.unit(), scope.batch().columns));
 }
 
 at::Tensor family_model::normed_queries(segment_scope& scope, const at::Tensor& heads) const {

@@ -48,6 +48,8 @@ class family_model final : public language_model {
   /// the outputs `projected` of the linear layers before attention; rotates queries and keys if the family has rotary
   /// positions.
   at::Tensor packed(segment_scope& scope, const std::vector<at::Tensor>& projected) const;
+  /// Returns how the heads of the block that is unit `unit` are rotated in sequences of `columns` tokens.
+  [[nodiscard]] head_rotation rotation_in(uint32_t unit, uint64_t columns) const;
   /// Applies the segment's next norm to `heads`, (B, T, any number of heads * head_width): to each head, or to all
   /// heads of a token together.
   at::Tensor normed_queries(segment_scope& scope, const at::Tensor& heads) const;
@@ -130,6 +132,9 @@ class family_model final : public language_model {
   model_spec spec_;
   // Cosines and sines of rotary positions; none: the family has learned positions.
   std::optional<rotary_angles> angles_;
+  std::optional<rotary_angles>
+      local_angles_;        // those of blocks that have rotation::local; none: there are no such blocks
+  double embedding_scale_;  // factor of the embedding's vectors, in the model's type if it has to be
   uint64_t columns_;
   model_place place_;
   core::model_table table_;

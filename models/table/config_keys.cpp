@@ -171,6 +171,17 @@ spec_problem unknown_keys(const std::vector<std::string>& names, const std::stri
           true};
 }
 
+/// Appends to `out` the names of keys of `object`, an object of rotary positions called `in`, that no table has; it may
+/// consist of objects for the layers' kinds of attention.
+void add_unknown_rotary(const std::string& in, const json& object, std::vector<std::string>& out) {
+  for (const auto& [name, value] : object.items()) {
+    if (value.is_object())
+      add_unknown_rotary(in + "." + name, value, out);
+    else if (row_of(valued_rotary, name) == nullptr && !is_in(harmless_rotary, name))
+      out.push_back(in + "." + name);
+  }
+}
+
 }  // namespace
 
 bool is_full_attention(const json& kind) { return kind == "full_attention" || kind == "attention"; }
@@ -201,10 +212,7 @@ std::vector<std::string> unknown_names(const families::family& f, const json& ob
   for (const auto& name : names)
     if (row_of(valued, name) == nullptr && !is_harmless_key(f, name)) out.push_back(name);
   for (const char* rope : {"rope_scaling", "rope_parameters"})
-    if (const auto at = object.find(rope); at != object.end() && at->is_object())
-      for (const auto& [name, value] : at->items())
-        if (row_of(valued_rotary, name) == nullptr && !is_in(harmless_rotary, name))
-          out.push_back(std::string(rope) + "." + name);
+    if (const auto at = object.find(rope); at != object.end() && at->is_object()) add_unknown_rotary(rope, *at, out);
   return out;
 }
 

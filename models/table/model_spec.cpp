@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -264,11 +265,60 @@ void read_scaling(key_reader& keys, uint32_t positions, uint32_t original, rotar
   r.long_factors = read_factors(keys, "long_factor");
 }
 
+/// Reads the part of a head's elements that are rotated; `fallback` if the key is absent or null.
+double read_share(key_reader& keys, std::string_view key, double fallback) {
+  const double share = keys.number(key, fallback, least_factor, 2);
+  if (share <= 1) return share;
+  keys.refuse(key, "a number above 0 up to 1", json(share));
+  return 1;
+}
+
+/// Reads `object`, which is the value of the key `key`, or of `where` inside it, into `rope`, and, if the family
+/// rotates parts of heads, the part into `share`. `original` as in read_scaling().
+void read_rope_object(key_reader& keys, const families::config_keys& k, const char* key, const std::string& where,
+                      const json& object, uint32_t positions, uint32_t original, rotary_positions& rope,
+                      double& share) {
+  if (!object.is_object()) return keys.refuse(key, "an object", object);
+  key_reader inner(object);
+  inner.refuse_null(inner.has("rope_type") ? "rope_type" : "type", "one of " + rope_types_joined());
+  inner.refuse_null("rope_theta", "a number");
+  const std::string type = inner.text("rope_type", inner.text("type", "default"));
+  rope.theta = inner.number("rope_theta", rope.theta, 1.0, 1e12);
+  if (!k.rotary_share.name.empty()) share = read_share(inner, "partial_rotary_factor", share);
+  if (const auto known = rope_type_named(type)) {
+    rope.type = *known;
+    read_scaling(inner, positions, original, rope);
+    inner.add(unread_rotary_problems(where, object, inner.unread()));
+  } else {
+    inner.refuse("rope_type", "one of " + rope_types_joined(), type);
+  }
+  for (const spec_problem& p : inner.problems()) keys.wrong(key, p.what.text + ", in '" + where + "'");
+}
+
+/// Reads the key `rope_parameters` of a model whose layers have positions of two kinds: an object for each kind.
+void read_rope_kinds(key_reader& keys, const families::config_keys& k, const json& object, model_spec& spec) {
+  constexpr const char* key = "rope_parameters";
+  const auto refused = [&] {
+    keys.refuse(key, "an object with full_attention and sliding_attention, each an object", object);
+  };
+  if (!object.is_object()) return refused();
+  for (const auto& [kind, of_kind] : object.items()) {
+    const bool is_full = kind == "full_attention";
+    if (!is_full && kind != "sliding_attention") return refused();
+    if (!of_kind.is_null())
+      read_rope_object(keys, k, key, std::string(key) + "." + kind, of_kind, spec.positions, 0,
+                       is_full ? spec.rope : spec.local_rope, spec.rotary_share);
+  }
+}
+
 /// Reads the rotary positions: their base from the key in older files or from the object `rope_parameters` in newer
 /// ones, and their scaling from that object or from `rope_scaling`.
-void read_rotary(key_reader& keys, model_spec& spec) {
-  rotary_positions& rope = spec.rope;
-  rope.theta = keys.number("rope_theta", 10000.0, 1.0, 1e12);
+void read_rotary(key_reader& keys, const families::config_keys& k, model_spec& spec) {
+  const bool has_kinds = !k.local_rotary_base.name.empty();
+  spec.rope.theta = keys.number(k.rotary_base.name, k.rotary_base.usual, 1.0, 1e12);
+  if (has_kinds) spec.local_rope.theta = keys.number(k.local_rotary_base.name, k.local_rotary_base.usual, 1.0, 1e12);
+  spec.rotary_share = k.rotary_share.usual;
+  if (!k.rotary_share.name.empty()) spec.rotary_share = read_share(keys, k.rotary_share.name, k.rotary_share.usual);
   uint32_t original = 0;
   if (keys.find("original_max_position_embeddings") != nullptr)
     original = keys.size("original_max_position_embeddings", 1, positions_max);
@@ -277,31 +327,20 @@ void read_rotary(key_reader& keys, model_spec& spec) {
     return keys.wrong("rope_scaling",
                       "model keys 'rope_scaling' and 'rope_parameters' are two forms of one key and "
                       "differ: remove one of them");
-  bool has_inner_theta = false;
-  for (const char* name : {"rope_scaling", "rope_parameters"}) {
-    const json* object = keys.find(name);
-    if (object == nullptr) continue;
-    if (!object->is_object()) {
-      keys.refuse(name, "an object", *object);
-      continue;
-    }
-    key_reader inner(*object);
-    inner.refuse_null(inner.has("rope_type") ? "rope_type" : "type", "one of " + rope_types_joined());
-    inner.refuse_null("rope_theta", "a number");
-    has_inner_theta = has_inner_theta || inner.has("rope_theta");
-    const std::string type = inner.text("rope_type", inner.text("type", "default"));
-    rope.theta = inner.number("rope_theta", rope.theta, 1.0, 1e12);
-    if (const auto known = rope_type_named(type)) {
-      rope.type = *known;
-      read_scaling(inner, spec.positions, original, rope);
-      inner.add(unread_rotary_problems(name, *object, inner.unread()));
-    } else {
-      inner.refuse("rope_type", "one of " + rope_types_joined(), type);
-    }
-    for (const spec_problem& p : inner.problems()) keys.wrong(name, p.what.text + ", in '" + name + "'");
-  }
-  if (!has_inner_theta) keys.refuse_null("rope_theta", "a number");
-  if (rope.type == rope_type::llama3 || rope.type == rope_type::yarn || rope.type == rope_type::longrope)
+  const auto has_base = [](const json* object) {
+    return object != nullptr && object->is_object() && object->contains("rope_theta");
+  };
+  if (!has_base(scaling) && !has_base(parameters) && (!has_kinds || parameters == nullptr))
+    keys.refuse_null(k.rotary_base.name, "a number");
+  if (scaling != nullptr)
+    read_rope_object(keys, k, "rope_scaling", "rope_scaling", *scaling, spec.positions, original, spec.rope,
+                     spec.rotary_share);
+  if (parameters != nullptr && has_kinds) return read_rope_kinds(keys, k, *parameters, spec);
+  if (parameters != nullptr)
+    read_rope_object(keys, k, "rope_parameters", "rope_parameters", *parameters, spec.positions, original, spec.rope,
+                     spec.rotary_share);
+  const rope_type type = spec.rope.type;
+  if (type == rope_type::llama3 || type == rope_type::yarn || type == rope_type::longrope)
     keys.refuse_null("original_max_position_embeddings", "a whole number");
 }
 
@@ -334,13 +373,13 @@ uint32_t read_head_width(key_reader& keys, const families::config_keys& k, const
 }
 
 /// Returns which layers have the model's window of attention, from the list `kinds` of each layer's kind of attention;
-/// without a list all from layer `first` on, as in transformers. Reports an error for another list than one entry for
-/// each layer, or one that names a window in a model without it.
-std::vector<bool> layers_with_window(key_reader& keys, const json* kinds, uint32_t layers, uint32_t first,
-                                     bool exists) {
+/// without a list those that `has_usually` names. Reports an error for another list than one entry for each layer, or
+/// one that names a window in a model without it.
+std::vector<bool> layers_with_window(key_reader& keys, const json* kinds, uint32_t layers, bool exists,
+                                     auto&& has_usually) {
   std::vector<bool> out(layers, false);
   if (kinds == nullptr) {
-    for (uint32_t l = first; l < layers; ++l) out[l] = exists;
+    for (uint32_t l = 0; l < layers; ++l) out[l] = exists && has_usually(l);
     return out;
   }
   const auto is_known = [&](const json& kind) {
@@ -367,12 +406,18 @@ void read_window(key_reader& keys, const families::config_keys& k, model_spec& s
   const uint32_t window = read_size(keys, k.window, positions_max);
   const uint32_t full =
       k.full_layers.name.empty() ? 0 : keys.size(k.full_layers.name, k.full_layers.usual, positions_max, /*least=*/0);
-  const bool exists = is_on && !keys.is_null(k.window.name);
-  const auto has = layers_with_window(keys, keys.find("layer_types"), spec.layers, full, exists);
+  const uint32_t every = read_size(keys, k.full_every, layers_max);
+  const bool exists = is_on && window > 0 && !keys.is_null(k.window.name);
+  const auto has = layers_with_window(keys, keys.find("layer_types"), spec.layers, exists,
+                                      [&](uint32_t l) { return l >= full && (every == 0 || (l + 1) % every != 0); });
   if (!exists) return;
   spec.attention.resize(spec.layers);
   for (uint32_t l = 0; l < spec.layers; ++l)
     if (has[l]) spec.attention[l].window = window;
+  if (k.local_rotary_base.name.empty()) return;
+  spec.rotations.resize(spec.layers, rotation::usual);
+  for (uint32_t l = 0; l < spec.layers; ++l)
+    if (has[l]) spec.rotations[l] = rotation::local;
 }
 
 /// Reads the token that transformers gives to nn.Embedding as padding_idx; a negative number counts from the end of the
@@ -391,29 +436,44 @@ std::optional<uint32_t> read_padding(key_reader& keys, const families::config_ke
   return static_cast<uint32_t>(token < 0 ? token + size : token);
 }
 
-/// Reads the factor of attention scores, which all layers share.
-void read_attention_scale(key_reader& keys, const families::config_keys& k, model_spec& spec) {
-  const double scale = read_factor(keys, k.attention_scale);
-  if (scale == 0) return;
+/// Reads a soft cap; 0 if there is none.
+double read_soft_cap(key_reader& keys, const families::number_key& key) {
+  return key.name.empty() || keys.is_null(key.name) ? 0 : read_factor(keys, key);
+}
+
+/// Reads the factor of attention scores and their soft cap, which all layers share.
+void read_scores(key_reader& keys, const families::config_keys& k, model_spec& spec) {
+  double scale = read_factor(keys, k.attention_scale);
+  if (!k.score_width.name.empty()) scale = 1 / std::sqrt(read_factor(keys, k.score_width));
+  const double cap = read_soft_cap(keys, k.attention_soft_cap);
+  if (scale == 0 && cap == 0) return;
   spec.attention.resize(spec.layers);
-  for (attention_options& a : spec.attention) a.scale = scale;
+  for (attention_options& a : spec.attention) {
+    a.scale = scale;
+    a.soft_cap = cap;
+  }
 }
 
 /// Reports an error unless the numbers of heads and key-value heads, their width and the model's width are consistent.
 void check_heads(key_reader& keys, const families::family& f, const model_spec& spec) {
   const auto& k = f.keys;
   const std::string heads(k.heads.name);
-  if (f.is_rotary() && spec.head_width % 2 != 0)
-    keys.wrong(heads, fmt::format("rotary positions require an even head width, got {}", spec.head_width));
-  if (f.is_rotary() && spec.rope.type == rope_type::dynamic && spec.head_width == 2)  // transformers divides by 2 less
+  if (f.is_rotary() && spec.rotary_width % 2 != 0)
+    keys.wrong(heads, fmt::format("rotary positions require an even head width, got {}", spec.rotary_width));
+  if (f.is_rotary() && spec.rotary_width == 0)
+    keys.wrong(std::string(k.rotary_share.name),
+               fmt::format("rotary positions require at least 2 elements of a head of "
+                           "{}, got 0",
+                           spec.head_width));
+  if (f.is_rotary() && spec.rope.type == rope_type::dynamic && spec.rotary_width == 2)  // transformers divides by 2 less
     keys.wrong("rope_scaling", "rope_type dynamic: wanted a head width of at least 4, got 2");
   if (f.is_rotary() && spec.rope.type == rope_type::longrope)
     for (const auto& [name, factors] :
          {std::pair{"short_factor", &spec.rope.short_factors}, std::pair{"long_factor", &spec.rope.long_factors}})
-      if (factors->size() != spec.head_width / 2)
+      if (factors->size() != spec.rotary_width / 2)
         keys.wrong("rope_scaling", fmt::format("model key '{}' of rope_type longrope: wanted {} numbers, one for each "
                                                "pair of a head's elements, got {}",
-                                               name, spec.head_width / 2, factors->size()));
+                                               name, spec.rotary_width / 2, factors->size()));
   if (uint64_t{spec.heads} * spec.head_width > width_max)
     keys.wrong(heads, fmt::format("model keys '{}' x '{}': wanted at most {}, got {}", heads, k.head_width.name,
                                   width_max, uint64_t{spec.heads} * spec.head_width));
@@ -441,17 +501,18 @@ void read_keys(const families::family& f, key_reader& keys, model_spec& spec) {
   spec.mlp_bias = read_flag(keys, k.mlp_bias);
   spec.norm_epsilon = keys.number(k.norm_epsilon.name, k.norm_epsilon.usual, 0.0, 1.0);
   spec.initializer_range = keys.number("initializer_range", 0.02, 0.0, 1e3);
-  spec.embedding_scale = read_factor(keys, k.embedding_scale);
+  spec.embedding_scale = f.embedding_grows_with_width ? std::sqrt(spec.width) : read_factor(keys, k.embedding_scale);
   spec.residual_scale = read_factor(keys, k.residual_scale);
-  spec.logits.divisor = read_factor(keys, k.logit_divisor);
+  spec.logits = {read_factor(keys, k.logit_divisor), read_soft_cap(keys, k.logit_soft_cap)};
   spec.embedding_dropout = read_dropout(keys, k.embedding_dropout);
   spec.attention_dropout = read_dropout(keys, k.attention_dropout);
   spec.residual_dropout = read_dropout(keys, k.residual_dropout);
   for (const auto& flag : k.fixed) keys.only(flag.name, flag.value);
-  if (f.is_rotary()) read_rotary(keys, spec);
+  if (f.is_rotary()) read_rotary(keys, k, spec);
   read_window(keys, k, spec);
-  read_attention_scale(keys, k, spec);
+  read_scores(keys, k, spec);
   spec.head_width = read_head_width(keys, k, spec);
+  spec.rotary_width = static_cast<uint32_t>(spec.head_width * spec.rotary_share);
   // Done only without earlier errors, because the check combines several keys.
   if (keys.problems().empty()) check_heads(keys, f, spec);
 }
@@ -465,13 +526,14 @@ struct reading {
 };
 
 /// Returns the object that has the key `name`, and the key's name in it. If `object` has no key of that whole name,
-/// `rope_scaling.factor` means the key `factor` of its object `rope_scaling`. Null if there is none.
+/// `rope_scaling.factor` means the key `factor` of its object `rope_scaling`, which may have objects of its own. Null
+/// if there is none.
 std::pair<json*, std::string> holder_of(json& object, const std::string& name) {
   if (object.contains(name)) return {&object, name};
   const auto dot = name.find('.');
   const auto inner = dot == name.npos ? object.end() : object.find(name.substr(0, dot));
-  if (inner == object.end() || !inner->is_object() || !inner->contains(name.substr(dot + 1))) return {};
-  return {&*inner, name.substr(dot + 1)};
+  if (inner == object.end() || !inner->is_object()) return {};
+  return holder_of(*inner, name.substr(dot + 1));
 }
 
 reading read_all(const std::string& hugging_face_json, std::span<const std::string> ignored) {

@@ -45,7 +45,12 @@ struct model_spec {  ///< sizes of a transformer model, and its choices such as 
   logit_form logits = {};      ///< how the products of the head become logits
   /// [block]: options of the block's attention; in blocks beyond the end of the list the defaults.
   std::vector<attention_options> attention = {};
-  rotary_positions rope;  ///< positions of a family with rotary positions
+  rotary_positions rope;             ///< positions of a family with rotary positions
+  rotary_positions local_rope = {};  ///< positions of the blocks that have `rotation::local`
+  double rotary_share = 1;           ///< part of a head's elements that are rotated, the first ones
+  uint32_t rotary_width = 0;         ///< number of a head's elements that are rotated
+  /// [block]: which rotary positions it has; in blocks beyond the end of the list those of the model.
+  std::vector<rotation> rotations = {};
   /// Token whose embedding begins as 0 and gets no gradient from the embedding segment; the head's gradient remains.
   std::optional<uint32_t> padding_token;
   float embedding_dropout = 0, attention_dropout = 0, residual_dropout = 0;
@@ -56,6 +61,9 @@ struct model_spec {  ///< sizes of a transformer model, and its choices such as 
   std::string hugging_face_json;  ///< text of config.json as it was read; its keys are written back at export
   std::string remark;  ///< sentence for the user if Troupe's model differs from its config.json; empty: it does not
 
+  [[nodiscard]] rotation rotation_in(uint32_t block) const {
+    return block < rotations.size() ? rotations[block] : rotation::usual;
+  }
   [[nodiscard]] attention_options attention_in(uint32_t block) const {
     return block < attention.size() ? attention[block] : attention_options{};
   }

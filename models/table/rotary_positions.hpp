@@ -28,6 +28,13 @@ std::optional<rope_type> rope_type_named(std::string_view name);
 /// Returns the names of all types, for messages: "default, linear, ...".
 std::string rope_types_joined();
 
+/// Which rotary positions a block has.
+enum class rotation : uint8_t {
+  usual,  ///< those of the model
+  local,  ///< those of blocks with a window of attention, in models in which they differ
+  none,   ///< no positions: queries and keys are not rotated
+};
+
 struct rotary_positions {
   double theta = 10000.0;  ///< base of the frequencies
   rope_type type = rope_type::plain;

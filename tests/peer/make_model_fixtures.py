@@ -15,7 +15,7 @@ import sys
 
 import torch
 from safetensors.torch import save_file
-from transformers import (GPT2Config, GPT2LMHeadModel, GraniteConfig, GraniteForCausalLM, LlamaConfig, LlamaForCausalLM, MistralConfig,
+from transformers import (Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM, Gemma3TextConfig, GPT2Config, GPT2LMHeadModel, GraniteConfig, GraniteForCausalLM, LlamaConfig, LlamaForCausalLM, MistralConfig,
                           MistralForCausalLM, Olmo2Config, Olmo2ForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM)
 
 ROWS, COLUMNS, VOCABULARY = 2, 12, 48
@@ -27,6 +27,7 @@ LLAMA = dict(num_hidden_layers=2, hidden_size=24, intermediate_size=40, num_atte
 SMALL = LLAMA | dict(hidden_size=16, intermediate_size=24, num_key_value_heads=2)
 TINY = LLAMA | dict(hidden_size=16, intermediate_size=16, vocab_size=20)
 ONE_LAYER = TINY | dict(num_hidden_layers=1)
+GEMMA = TINY | dict(num_attention_heads=2, num_key_value_heads=1, head_dim=6, sliding_window=5, pad_token_id=None)
 
 
 def rope_llama(**rope):
@@ -72,6 +73,15 @@ MODELS = {
                                                   logits_scaling=2.5)),
     "granite_bias": (GraniteForCausalLM, GraniteConfig(**ONE_LAYER, attention_bias=True, mlp_bias=True,
                                                        residual_multiplier=1.5, tie_word_embeddings=True)),
+    "gemma2": (Gemma2ForCausalLM, Gemma2Config(**GEMMA, query_pre_attn_scalar=12, attn_logit_softcapping=2.0,
+                                               final_logit_softcapping=1.5)),
+    "gemma3": (Gemma3ForCausalLM, Gemma3TextConfig(
+        **GEMMA, query_pre_attn_scalar=12, sliding_window_pattern=2,
+        rope_parameters=dict(full_attention=dict(rope_type="linear", factor=8.0, rope_theta=1000.0),
+                             sliding_attention=dict(rope_type="default", rope_theta=100.0)))),
+    "gemma3_bias": (Gemma3ForCausalLM, Gemma3TextConfig(
+        **GEMMA | dict(num_hidden_layers=1, sliding_window=14), attention_bias=True, tie_word_embeddings=False,
+        final_logit_softcapping=2.0)),
 }
 
 

@@ -86,7 +86,10 @@ constexpr const char* names[] = {"gpt2",
                                  "olmo2",
                                  "olmo2_bias",
                                  "granite",
-                                 "granite_bias"};
+                                 "granite_bias",
+                                 "gemma2",
+                                 "gemma3",
+                                 "gemma3_bias"};
 
 void check_gradients(const std::string& name, const std::string& file = "expected.safetensors") {
   peer_model m(name, core::dtype::f32, file);

@@ -71,6 +71,8 @@ BOOST_AUTO_TEST_CASE(every_family_has_as_many_parameters_by_default_as_transform
   const std::map<std::string, uint64_t> counts{
       {"olmo2", 6888624128U},
       {"granite", 6738415616U},
+      {"gemma2", 2614341888U},
+      {"gemma3_text", 2628658432U},
   };
   for (const auto& [family, count] : counts)
     BOOST_TEST(make_model_table(parsed(R"({"model_type": ")" + family + "\"}"), 1, 16, 2).numel() == count, family);
@@ -88,6 +90,40 @@ BOOST_AUTO_TEST_CASE(factors_of_a_model_are_read_and_one_that_is_not_above_0_is_
     const auto none = parse_model_spec(R"({"model_type": "granite", ")" + std::string(key) + R"(": 0})");
     BOOST_REQUIRE(!none.has_value());
     BOOST_TEST(none.error().text.find(key) != std::string::npos, none.error().text);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(gemmas_layers_have_windows_scores_and_positions_as_transformers_gives_them) {
+  const auto two = parsed(R"({"model_type": "gemma2", "query_pre_attn_scalar": 144, "head_dim": 128})");
+  BOOST_TEST((two.attention_in(0).window == 4096 && two.attention_in(1).window == 0 && two.rotations.empty()));
+  BOOST_TEST((two.attention_in(1).scale == 1.0 / 12 && two.attention_in(1).soft_cap == 50));
+  BOOST_TEST((two.logits.soft_cap == 30 && two.embedding_scale == 48));
+  const auto none =
+      parsed(R"({"model_type": "gemma2", "attn_logit_softcapping": null, "final_logit_softcapping": null})");
+  BOOST_TEST((none.attention_in(0).soft_cap == 0 && none.logits.is_plain()));
+  // Google's first files have the older keys, transformers 5 writes an object for each kind of layer.
+  const auto older = parsed(R"({"model_type": "gemma3_text", "sliding_window": 512, "sliding_window_pattern": 6,
+                                "rope_theta": 1e6, "rope_local_base_freq": 10000, "cache_implementation": "hybrid",
+                                "rope_scaling": {"rope_type": "linear", "factor": 8}})");
+  const auto newer = parsed(R"({"model_type": "gemma3_text", "sliding_window": 512, "_sliding_window_pattern": 6,
+                                "rope_parameters": {
+                                  "full_attention": {"rope_type": "linear", "factor": 8, "rope_theta": 1e6},
+                                  "sliding_attention": {"rope_type": "default", "rope_theta": 10000}}})");
+  for (const auto& s : {older, newer}) {
+    BOOST_TEST((s.rope.theta == 1e6 && s.local_rope.theta == 10000));
+    BOOST_TEST(text_of(s.rope) == "linear, factor 8");
+    BOOST_TEST(text_of(s.local_rope) == "default");
+    BOOST_TEST((s.attention_in(4).window == 512 && s.rotation_in(4) == rotation::local));
+    BOOST_TEST((s.attention_in(5).window == 0 && s.rotation_in(5) == rotation::usual));
+    BOOST_TEST((s.attention_in(0).soft_cap == 0 && s.logits.is_plain()));
+  }
+  const auto norms = make_model_table(parsed(R"({"model_type": "gemma2", "num_hidden_layers": 1})"), 1, 16, 2);
+  BOOST_TEST((find(norms, "model.norm.weight").init == core::initial_value::zeros));
+  for (const char* wrong : {R"("rope_parameters": {"rope_type": "default", "rope_theta": 10000})",
+                            R"("rope_parameters": {"full_attention": {"x": 1}})",
+                            R"("use_bidirectional_attention": true)", R"("attn_logit_softcapping": 50)"}) {
+    const auto refused = parse_model_spec(R"({"model_type": "gemma3_text", )" + std::string(wrong) + "}");
+    BOOST_TEST(!refused.has_value(), wrong);
   }
 }
 

@@ -3,7 +3,7 @@
 #include <iterator>
 
 #include "families/gemma_layers.hpp"
-#include "families/rows.hpp"
+#include "families/all_families.hpp"
 
 namespace troupe::families {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "core/lfs_pointer.hpp"
 #include "core/math.hpp"
-#include "families/rows.hpp"
+#include "families/all_families.hpp"
 #include "formats/gguf/decoded_file.hpp"
 #include "formats/gguf/families.hpp"
 #include "formats/gguf/model.hpp"

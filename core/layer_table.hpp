@@ -55,12 +55,13 @@ constexpr std::string_view name_of(weight_layout layout) {
   return layout == weight_layout::in_out ? "in x out" : "out x in";
 }
 
-/// Input of attention that a part of a packed weight computes.
-enum class part_role : uint8_t { query, key, value };
+/// Input of attention, or of a gated activation, that a part of a packed weight computes.
+enum class part_role : uint8_t { query, key, value, gate, up };
 
-/// Returns "query", "key" or "value".
+/// Returns "query", "key" ...
 constexpr std::string_view name_of(part_role role) {
-  return role == part_role::query ? "query" : role == part_role::key ? "key" : "value";
+  constexpr std::string_view names[] = {"query", "key", "value", "gate", "up"};
+  return names[static_cast<size_t>(role)];
 }
 
 /// One of the weights (such as queries, keys and values) that are packed side by side in one weight: a range of

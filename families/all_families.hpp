@@ -16,10 +16,11 @@ extern const family granite;
 extern const family llama;
 extern const family mistral;
 extern const family olmo2;
+extern const family phi3;
 extern const family qwen2;
 extern const family qwen3;
 
-inline constexpr std::array all{&gpt2, &llama, &mistral, &qwen2, &qwen3, &olmo2, &granite, &gemma2, &gemma3};
+inline constexpr std::array all{&gpt2, &llama, &mistral, &qwen2, &qwen3, &olmo2, &granite, &gemma2, &gemma3, &phi3};
 
 /// Returns the family with this `model_type` in config.json; null if there is none.
 const family* find(std::string_view model_type);

@@ -81,6 +81,9 @@ struct config_keys {
   number_key rotary_base = {"rope_theta", 10000};  ///< key of the base of rotary positions
   number_key local_rotary_base = {};  ///< key of the base in layers with a window; no key: that of the other layers
   number_key rotary_share = {.usual = 1};  ///< key of the part of a head's elements that are rotated
+  /// Positions before scaling if config.json has no key original_max_position_embeddings; 0: by the scaling itself.
+  uint32_t original_positions = 0;
+  std::span<const std::string_view> longrope_names = {};  ///< other names of the scaling longrope in older files
   number_key embedding_dropout = {}, attention_dropout = {}, residual_dropout = {};
   std::span<const fixed_flag> fixed = {};
   std::span<const unread_key> unread = {};
@@ -103,7 +106,10 @@ struct layer_names {
   std::string_view attention_end_norm = {};
   std::string_view mlp_norm = {};      ///< name of the norm before the MLP; empty: there is none
   std::string_view mlp_end_norm = {};  ///< name of the norm of what the MLP adds to the residual path; empty: none
-  std::string_view gate = {};          ///< name of the MLP's gate; empty: the MLP has no gate
+  std::string_view gate = {};          ///< name of the MLP's gate, if it is a layer of its own
+  /// Name of one linear layer of the MLP's gate and of the values that it multiplies; empty: they have layers of their
+  /// own, or the MLP has no gate.
+  std::string_view gate_and_up = {};
   std::string_view up = {}, activation = {}, down = {};
   std::string_view final_norm = {};
 };
@@ -117,6 +123,12 @@ enum class norm_kind : uint8_t {  ///< kind of the norms before attention, MLP a
 enum class query_norm_span : uint8_t {
   head,       ///< a head's elements; all heads have the same weights
   projection  ///< all heads of a token together
+};
+
+/// Order of the outputs of one linear layer of queries, keys and values.
+enum class packing : uint8_t {
+  side_by_side,  ///< all queries, all keys, all values
+  by_head        ///< for each head its query, its key and its value; there are as many key-value heads as heads
 };
 
 /// Where the norms of a block are among its parameters in Hugging Face's files.
@@ -180,6 +192,9 @@ struct family {
   core::weight_layout layout;                 ///< layout of the linear layers' weights
   bool attention_output_is_unbiased = false;  ///< true: attention's last layer has no bias, even if the others have one
   norm_order order_of_norms = norm_order::beside;
+  bool attention_output_is_first =
+      false;  ///< true: its parameters precede those of the layers before attention in files
+  packing packed_as = packing::side_by_side;
   query_norm_span query_norms = query_norm_span::head;
   /// Number added to the weights of all norms before they multiply: 1 if weights are stored as differences from 1.
   float norm_shift = 0;
@@ -196,19 +211,24 @@ struct family {
   [[nodiscard]] constexpr bool has_end_norms() const { return !names.attention_end_norm.empty(); }
   /// True if a norm precedes the linear layers of attention and of the MLP.
   [[nodiscard]] constexpr bool has_first_norms() const { return !names.attention_norm.empty(); }
-  [[nodiscard]] constexpr bool is_gated() const { return !names.gate.empty(); }
+  [[nodiscard]] constexpr bool is_gated() const { return !names.gate.empty() || has_packed_mlp(); }
+  [[nodiscard]] constexpr bool has_packed_mlp() const { return !names.gate_and_up.empty(); }
   /// Returns the number of linear layers that compute queries, keys and values: 1 packed layer or 3.
   [[nodiscard]] constexpr uint64_t attention_inputs() const { return is_packed() ? 1 : 3; }
-  /// Returns the number of linear layers before the MLP's activation: 2 with a gate, else 1.
+  /// Returns how many times the inner width the outputs of the MLP's first layers have: 2 with a gate, else 1.
   [[nodiscard]] constexpr uint64_t mlp_inputs() const { return is_gated() ? 2 : 1; }
+  /// Returns the number of linear layers before the MLP's activation.
+  [[nodiscard]] constexpr uint64_t mlp_first_layers() const { return has_packed_mlp() ? 1 : mlp_inputs(); }
 };
 
-/// True if models/families/ can compute models of the family: a family with rotary positions must have separate
-/// projections of queries, keys and values, one with learned positions a packed one; attention and MLP must have norms
-/// before them, behind them or both, all of them RMS norms if there are any behind; every layer must have a name.
+/// True if models/families/ can compute models of the family: one with learned positions must have one projection of
+/// queries, keys and values, all queries first; attention and MLP must have norms before them, behind them or both, all
+/// of them RMS norms if there are any behind; every layer must have a name.
 constexpr bool is_computed(const family& f) {
   const auto& n = f.names;
-  if (f.is_rotary() == f.is_packed()) return false;
+  if (!f.is_rotary() && (!f.is_packed() || f.packed_as != packing::side_by_side)) return false;
+  if (f.is_packed() && f.has_query_norms()) return false;
+  if (f.has_packed_mlp() != n.up.empty() || (f.has_packed_mlp() && !n.gate.empty())) return false;
   if (n.query_norm.empty() != n.key_norm.empty() || (f.has_query_norms() && f.norm != norm_kind::rms)) return false;
   if (n.attention_norm.empty() != n.mlp_norm.empty() || n.attention_end_norm.empty() != n.mlp_end_norm.empty())
     return false;
@@ -218,7 +238,7 @@ constexpr bool is_computed(const family& f) {
   if (!f.keys.residual_scale.name.empty() && !f.keys.residual_dropout.name.empty()) return false;
   if (!f.is_packed() && (n.query.empty() || n.key.empty() || n.value.empty())) return false;
   for (const std::string_view name :
-       {n.embedding, n.blocks, n.attention, n.attention_output, n.up, n.activation, n.down, n.final_norm})
+       {n.embedding, n.blocks, n.attention, n.attention_output, n.activation, n.down, n.final_norm})
     if (name.empty()) return false;
   return !f.model_type.empty() && !f.keys.norm_epsilon.name.empty() && !f.keys.activation.empty();
 }

@@ -151,6 +151,7 @@ core::result<formats::gguf_model> gguf_model_of(const models::model_spec& spec) 
       .mlp_bias = spec.mlp_bias};
   TROUPE_TRY(check_layers(spec));
   TROUPE_TRY(add_numbers(spec, out));
+  out.rotary_width = spec.rotary_width;
   if (gguf.stores_window) {
     out.positions = spec.positions;
     out.window = static_cast<uint32_t>(window);

@@ -69,7 +69,7 @@ core::result<void> check_shape(const formats::gguf_place& place, const std::vect
   is("attn_v.", m.width, keys);
   is("attn_output.", queries, m.width);
   is("ffn_gate.", m.width, m.inner);
-  is("ffn_up.", m.width, m.inner);
+  is("ffn_up.", m.width, f != nullptr && f->has_packed_mlp() ? uint64_t{2} * m.inner : m.inner);
   is("ffn_down.", m.inner, m.width);
   if (wanted == extents) return {};
   return fail(error_kind::mismatch, fmt::format("{} elements, wanted {} for '{}'", fmt::join(extents, " x "),

@@ -95,6 +95,7 @@ json keys_of(const families::family& f, const gguf_model& m) {
   if (f.is_rotary()) {
     add(k.rotary_base.name, m.rope_theta);
     add(k.local_rotary_base.name, k.local_rotary_base.usual);
+    add(k.rotary_share.name, static_cast<double>(m.rotary_width) / m.head_width);
   }
   add(k.score_width.name, score_width_of(f, m));
   if (f.gguf.stores_window) add(k.window.name, m.window);
@@ -227,7 +228,8 @@ json rope_scaling_of(const gguf_model& m, const gguf_metadata& metadata, std::se
 void add_unsaid(json& out, const gguf_model& m, const gguf_metadata& metadata, const std::set<std::string>& used) {
   const std::string prefix = m.architecture + ".";
   const auto size_differs = [&](std::string_view name, const gguf_value& v) {
-    if (name == "rope.dimension_count" || name == "attention.value_length") return v.whole() != m.head_width;
+    if (name == "rope.dimension_count") return v.whole() != (m.rotary_width > 0 ? m.rotary_width : m.head_width);
+    if (name == "attention.value_length") return v.whole() != m.head_width;
     return name == "vocab_size" && v.whole() != m.vocabulary;
   };
   for (const auto& [key, value] : metadata.entries) {
@@ -266,7 +268,7 @@ gguf_metadata metadata_of(const gguf_model& m) {
   if (!f->is_rotary()) return out;
   set("attention.head_count_kv", m.kv_heads);
   set("rope.freq_base", static_cast<float>(m.rope_theta));
-  set("rope.dimension_count", m.head_width);
+  set("rope.dimension_count", m.rotary_width > 0 ? m.rotary_width : m.head_width);
   if (!m.rope_scaling.empty()) {
     set("rope.scaling.type", m.rope_scaling);
     // Longrope's tensors have the whole scaling; llama.cpp would divide the frequencies by this factor, too.
@@ -307,6 +309,7 @@ core::result<std::optional<gguf_model>> model_of(const gguf_header& h) {
     m.numbers.emplace_back(key, shortest(in.number(key.c_str(), 0, absent)));
   }
   if (f->gguf.stores_window) m.window = in.size("attention.sliding_window", f->keys.window.usual);
+  if (!f->keys.rotary_share.name.empty()) m.rotary_width = in.size("rope.dimension_count", m.head_width);
   if (!in.wrong().empty()) return fail(error_kind::bad_input, in.wrong());
   for (const auto& t : h.tensors)
     if (is_rope_tensor(t.name)) m.rope_tensors.push_back(t.name);
@@ -315,7 +318,7 @@ core::result<std::optional<gguf_model>> model_of(const gguf_header& h) {
     return fail(error_kind::bad_input, fmt::format("there is no matrix '{}'", gguf_embedding_name));
   m.vocabulary = static_cast<uint32_t>(embedding->extents[1]);
   m.tied = tensor(gguf_head_name) == nullptr;
-  m.attention_bias = tensor("blk.0.attn_q.bias") != nullptr;
+  m.attention_bias = tensor("blk.0.attn_q.bias") != nullptr || tensor("blk.0.attn_qkv.bias") != nullptr;
   m.mlp_bias = tensor("blk.0.ffn_up.bias") != nullptr;
   return m;
 }

@@ -117,14 +117,25 @@ std::unique_ptr<segment_run> family_model::embedding(segment_scope& scope) const
 }
 
 at::Tensor family_model::packed(segment_scope& scope, const std::vector<at::Tensor>& projected) const {
-  if (spec_.family->is_packed()) return projected.front();
-  at::Tensor queries = projected[0], keys = projected[1];
+  if (!spec_.family->is_rotary()) return projected.front();
+  const attention_shape heads = own_heads(scope.unit());
+  const auto three = spec_.family->is_packed() ? taken_apart(projected.front(), heads) : projected;
+  at::Tensor queries = three[0], keys = three[1];
   if (spec_.family->has_query_norms()) {
     queries = normed_queries(scope, queries);
     keys = normed_queries(scope, keys);
   }
-  return rotate_and_pack(scope, queries, keys, projected[2], own_heads(scope.unit()),
-                         rotation_in(scope.unit(), scope.batch().columns));
+  return rotate_and_pack(scope, queries, keys, three[2], heads, rotation_in(scope.unit(), scope.batch().columns));
+}
+
+std::vector<at::Tensor> family_model::taken_apart(const at::Tensor& qkv, const attention_shape& heads) const {
+  const int64_t queries = heads.heads * heads.head_width, keys = heads.kv_heads * heads.head_width;
+  if (spec_.family->packed_as == families::packing::side_by_side)
+    return qkv.split_with_sizes({queries, keys, keys}, -1);
+  std::vector<at::Tensor> out;
+  for (const at::Tensor& part : qkv.view({qkv.size(0), qkv.size(1), heads.heads, -1}).split(heads.head_width, -1))
+    out.push_back(part.reshape({qkv.size(0), qkv.size(1), queries}));
+  return out;
 }
 
 at::Tensor family_model::normed_queries(segment_scope& scope, const at::Tensor& heads) const {
@@ -134,6 +145,10 @@ at::Tensor family_model::normed_queries(segment_scope& scope, const at::Tensor& 
 }
 
 at::Tensor family_model::mlp_output(segment_scope& scope, const std::vector<at::Tensor>& projected) const {
+  if (spec_.family->has_packed_mlp()) {
+    const auto both = projected.front().chunk(2, -1);
+    return gated_linear(scope, both[0], both[1], spec_.act, mlp_end(scope));
+  }
   return spec_.family->is_gated() ? gated_linear(scope, projected[0], projected[1], spec_.act, mlp_end(scope))
                                   : activated_linear(scope, projected.front(), spec_.act, mlp_end(scope));
 }
@@ -188,8 +203,10 @@ projection family_model::mlp_end(segment_scope& scope) {
 
 normed_outputs family_model::mlp_in_tiles(segment_scope& scope, const at::Tensor& x,
                                           std::optional<row_norm> norm) const {
-  std::vector<projection> inputs = next_linears(scope, spec_.family->mlp_inputs(), panel_sums::rounded);
-  return tiled_mlp(scope, x, {std::move(norm), std::move(inputs), spec_.act, mlp_end(scope)}, spec_.mlp_tile_rows);
+  std::vector<projection> inputs = next_linears(scope, spec_.family->mlp_first_layers(), panel_sums::rounded);
+  return tiled_mlp(scope, x,
+                   {std::move(norm), std::move(inputs), spec_.act, mlp_end(scope), spec_.family->has_packed_mlp()},
+                   spec_.mlp_tile_rows);
 }
 
 normed_outputs family_model::mlp_sum(segment_scope& scope, const at::Tensor& x) const {
@@ -197,7 +214,7 @@ normed_outputs family_model::mlp_sum(segment_scope& scope, const at::Tensor& x) 
   if (spec_.mlp_tile_rows > 0)
     return mlp_in_tiles(
         scope, x, is_normed ? std::optional(next_norm(scope, norm_numbers_of(spec_))) : std::optional<row_norm>());
-  const size_t count = spec_.family->mlp_inputs();
+  const size_t count = spec_.family->mlp_first_layers();
   const auto [inner, past] =
       is_normed ? normed(scope, x, count, panel_sums::rounded)
                 : normed_outputs{projected(scope, x, next_linears(scope, count, panel_sums::rounded)), x};
@@ -269,7 +286,8 @@ values family_model::block_of_own_columns(segment_scope& scope, uint32_t segment
   } else if (spec_.mlp_tile_rows > 0) {
     y = mlp_in_tiles(scope, x, std::nullopt).y.front();
   } else {
-    y = mlp_output(scope, projected(scope, x, next_linears(scope, spec_.family->mlp_inputs(), panel_sums::rounded)));
+    y = mlp_output(scope,
+                   projected(scope, x, next_linears(scope, spec_.family->mlp_first_layers(), panel_sums::rounded)));
   }
   return values({input[0], give_columns(scope, y, norm_parts(scope))});
 }

@@ -48,6 +48,8 @@ class family_model final : public language_model {
   /// the outputs `projected` of the linear layers before attention; rotates queries and keys if the family has rotary
   /// positions.
   at::Tensor packed(segment_scope& scope, const std::vector<at::Tensor>& projected) const;
+  /// Returns queries, keys and values (B, T, ..) from `qkv`, the output of one linear layer of all three.
+  [[nodiscard]] std::vector<at::Tensor> taken_apart(const at::Tensor& qkv, const attention_shape& heads) const;
   /// Returns how the heads of the block that is unit `unit` are rotated in sequences of `columns` tokens.
   [[nodiscard]] head_rotation rotation_in(uint32_t unit, uint64_t columns) const;
   /// Applies the segment's next norm to `heads`, (B, T, any number of heads * head_width): to each head, or to all

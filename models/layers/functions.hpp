@@ -66,6 +66,7 @@ struct mlp_layers {
   std::vector<projection> inputs;
   activation act = activation::gelu_tanh;
   projection output;
+  bool is_packed = false;  ///< true: the outputs of the one first layer are the gate and then the values
 };
 normed_outputs tiled_mlp(const segment_scope& scope, const at::Tensor& x, mlp_layers layers, uint64_t tile_rows);
 

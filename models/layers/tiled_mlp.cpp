@@ -1,6 +1,7 @@
 // An MLP in row tiles. The input of its activation, the widest tensor of a block, exists for some rows (tokens) at a
 // time: forward computes both products of these rows, backward recomputes the first one. Owns the order of the tiles;
 // row_panels.hpp determines which rows are multiplied together.
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
@@ -18,6 +19,12 @@ namespace {
 
 at::Tensor rows_like(const at::Tensor& x, int64_t rows, int64_t width) {
   return at::empty({rows, width}, x.options().requires_grad(false));
+}
+
+/// Returns copies of the first and of the second half of each row of `x`.
+std::vector<at::Tensor> halves_of(const at::Tensor& x) {
+  const int64_t half = x.size(1) / 2;
+  return {x.narrow(1, 0, half).contiguous(), x.narrow(1, half, half).contiguous()};
 }
 
 /// Computes the first layers of an MLP over rows (N, C), one tile of rows after the other.
@@ -40,6 +47,7 @@ class tiles_of_mlp {
         before.push_back(rooms_[i].narrow(0, 0, count));
         layers_.inputs[i].forward_out(before.back(), taken);
       }
+      if (layers_.is_packed) before = halves_of(before.front());
       f(first, count, taken, before);
     }
   }
@@ -108,6 +116,7 @@ struct tiled_mlp_node final : function_node {
           const at::Tensor of_y = g.narrow(0, first, count);
           auto back = activated_backward(layers.act, before, layers.output.input_gradient(of_y));
           of_output.add(back.y, of_y);
+          if (layers.is_packed) back.before = {at::cat(back.before, 1)};
           at::Tensor to = dx.narrow(0, first, count);
           for (size_t i = 0; i < layers.inputs.size(); ++i) {
             of_inputs[i].add(rows, back.before[i]);

@@ -282,7 +282,9 @@ void read_rope_object(key_reader& keys, const families::config_keys& k, const ch
   key_reader inner(object);
   inner.refuse_null(inner.has("rope_type") ? "rope_type" : "type", "one of " + rope_types_joined());
   inner.refuse_null("rope_theta", "a number");
-  const std::string type = inner.text("rope_type", inner.text("type", "default"));
+  std::string type = inner.text("rope_type", inner.text("type", "default"));
+  if (std::ranges::find(k.longrope_names, std::string_view(type)) != k.longrope_names.end())
+    type = name_of(rope_type::longrope);
   rope.theta = inner.number("rope_theta", rope.theta, 1.0, 1e12);
   if (!k.rotary_share.name.empty()) share = read_share(inner, "partial_rotary_factor", share);
   if (const auto known = rope_type_named(type)) {
@@ -319,7 +321,7 @@ void read_rotary(key_reader& keys, const families::config_keys& k, model_spec& s
   if (has_kinds) spec.local_rope.theta = keys.number(k.local_rotary_base.name, k.local_rotary_base.usual, 1.0, 1e12);
   spec.rotary_share = k.rotary_share.usual;
   if (!k.rotary_share.name.empty()) spec.rotary_share = read_share(keys, k.rotary_share.name, k.rotary_share.usual);
-  uint32_t original = 0;
+  uint32_t original = k.original_positions;
   if (keys.find("original_max_position_embeddings") != nullptr)
     original = keys.size("original_max_position_embeddings", 1, positions_max);
   const json *scaling = keys.find("rope_scaling"), *parameters = keys.find("rope_parameters");

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -135,9 +136,12 @@ uint64_t attention_saved(const model_spec& s, const extent& e) {
 /// Returns the costs of keeping fewer activations of an attention segment: bytes kept (input and outputs of the heads),
 /// bytes that backward needs in addition, and flops to recompute queries, keys and values from the norm's output.
 /// Rotation meanwhile holds a second copy of the queries. Nothing is returned if queries and keys have norms, whose
-/// inputs are always kept, or if no norm precedes attention or one follows it.
+/// inputs are always kept, if no norm precedes attention or one follows it, or if one layer's outputs are taken apart
+/// for their rotation.
 core::light_keeping attention_light(const model_spec& s, const extent& e) {
-  if (s.family->has_query_norms() || !s.family->has_first_norms() || s.family->has_end_norms()) return {};
+  const bool is_unpacked = s.family->is_packed() && s.family->is_rotary();
+  if (s.family->has_query_norms() || !s.family->has_first_norms() || s.family->has_end_norms() || is_unpacked)
+    return {};
   const double q = double{1} * s.heads * s.head_width, kv = double{2} * s.kv_heads * s.head_width;
   const double turned = s.family->is_rotary() ? q : 0;
   return {e.activations(s.width + q), e.activations(s.width + q + kv + turned), e.product(s.width, q + kv)};
@@ -155,12 +159,14 @@ segment_info mlp_segment(const model_spec& s, const extent& e) {
   const bool fused = s.act == (s.family->is_gated() ? activation::silu : activation::gelu_tanh);
   const auto width = static_cast<double>(s.width), inner = static_cast<double>(before), end = end_norm_saved(s);
   segment_info out{"mlp", {}, 0, e.activations(width + end + (fused ? inner : 2 * inner))};
-  if (fused && s.family->has_first_norms() && !s.family->has_end_norms())
+  if (fused && s.family->has_first_norms() && !s.family->has_end_norms() && !s.family->has_packed_mlp())
     out.light = {e.activations(width), e.activations(width + inner), e.product(width, inner)};
   if (s.mlp_tile_rows == 0) return out;
   const uint64_t wide_bytes = std::max<uint64_t>(e.element_bytes, sizeof(float));
   const bool adds_apart = e.element_bytes < sizeof(float);
-  const uint64_t around = fused ? before + s.inner : 2 * (before + s.inner);
+  // The outputs of one layer of gate and values are taken apart, and their gradients put together again.
+  const uint64_t apart = s.family->has_packed_mlp() ? 2 * before : 0;
+  const uint64_t around = (fused ? before + s.inner : 2 * (before + s.inner)) + apart;
   out.saved_bytes = e.activations(width + end);
   out.tile_rows = s.mlp_tile_rows;
   const uint64_t outside = s.family->has_first_norms() ? inputs : inputs - 1;
@@ -417,17 +423,19 @@ class block_writer {
   void add_attention(std::vector<layer_info>& to) {
     const uint32_t q_width = s_.heads * s_.head_width, kv_width = s_.kv_heads * s_.head_width;
     const bool biased = s_.attention_bias;
+    std::optional<layer_info> first;
+    if (s_.family->attention_output_is_first) first = attention_output();
     if (s_.family->is_packed()) {
       layer_info packed = linear(names_.packed, s_.width, q_width + 2 * kv_width, biased);
-      packed.parts = {{part_role::query, q_width}, {part_role::key, kv_width}, {part_role::value, kv_width}};
+      if (s_.family->packed_as == families::packing::side_by_side)
+        packed.parts = {{part_role::query, q_width}, {part_role::key, kv_width}, {part_role::value, kv_width}};
       to.push_back(of_heads(std::move(packed), s_.heads, s_.kv_heads));
     } else {
       to.push_back(of_heads(linear(names_.query, s_.width, q_width, biased), s_.heads, 0));
       to.push_back(of_heads(linear(names_.key, s_.width, kv_width, biased), 0, s_.kv_heads));
       to.push_back(of_heads(linear(names_.value, s_.width, kv_width, biased), 0, s_.kv_heads));
     }
-    layer_info output = of_heads(
-        residual(names_.attention_output, q_width, biased && !s_.family->attention_output_is_unbiased), s_.heads, 0);
+    layer_info output = first ? std::move(*first) : attention_output();
     if (s_.family->has_query_norms()) {  // the parameters of these norms follow those of the output layer in files
       const bool by_head = s_.family->query_norms == families::query_norm_span::head;
       to.push_back(norm(names_.query_norm, by_head ? s_.head_width : q_width));
@@ -436,9 +444,19 @@ class block_writer {
     to.push_back(attention_layer(w_, s_, named(names_.attention)));
     to.push_back(std::move(output));
   }
+  layer_info attention_output() {
+    const bool biased = s_.attention_bias && !s_.family->attention_output_is_unbiased;
+    return of_heads(residual(names_.attention_output, s_.heads * s_.head_width, biased), s_.heads, 0);
+  }
   void add_mlp(std::vector<layer_info>& to) {
-    if (s_.family->is_gated()) to.push_back(linear(names_.gate, s_.width, s_.inner, s_.mlp_bias));
-    to.push_back(linear(names_.up, s_.width, s_.inner, s_.mlp_bias));
+    if (s_.family->has_packed_mlp()) {
+      layer_info packed = linear(names_.gate_and_up, s_.width, 2 * s_.inner, s_.mlp_bias);
+      packed.parts = {{part_role::gate, s_.inner}, {part_role::up, s_.inner}};
+      to.push_back(std::move(packed));
+    } else {
+      if (s_.family->is_gated()) to.push_back(linear(names_.gate, s_.width, s_.inner, s_.mlp_bias));
+      to.push_back(linear(names_.up, s_.width, s_.inner, s_.mlp_bias));
+    }
     to.push_back(w_.plain(named(names_.activation), layer_kind::activation, s_.inner, s_.inner));
     to.push_back(residual(names_.down, s_.inner, s_.mlp_bias));
   }

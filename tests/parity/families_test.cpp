@@ -41,6 +41,9 @@ const std::vector<family_job> jobs = {
               ", num_key_value_heads: 2, head_dim: 8, sliding_window: 6, sliding_window_pattern: 2, "
               "rope_theta: 1000, rope_local_base_freq: 100"),
      "the norms behind them need the sums of all ranks"},
+    {model_of("phi3",
+              ", num_key_value_heads: 2, head_dim: 8, partial_rotary_factor: 0.5, sliding_window: 6, "
+              "resid_pdrop: 0.1")},
 };
 
 settings micros(int n) { return {fmt::format("gradient_accumulation_steps={}", n)}; }

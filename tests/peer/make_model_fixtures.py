@@ -16,7 +16,7 @@ import sys
 import torch
 from safetensors.torch import save_file
 from transformers import (Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM, Gemma3TextConfig, GPT2Config, GPT2LMHeadModel, GraniteConfig, GraniteForCausalLM, LlamaConfig, LlamaForCausalLM, MistralConfig,
-                          MistralForCausalLM, Olmo2Config, Olmo2ForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM)
+                          MistralForCausalLM, Olmo2Config, Olmo2ForCausalLM, Phi3Config, Phi3ForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM)
 
 ROWS, COLUMNS, VOCABULARY = 2, 12, 48
 
@@ -27,6 +27,7 @@ LLAMA = dict(num_hidden_layers=2, hidden_size=24, intermediate_size=40, num_atte
 SMALL = LLAMA | dict(hidden_size=16, intermediate_size=24, num_key_value_heads=2)
 TINY = LLAMA | dict(hidden_size=16, intermediate_size=16, vocab_size=20)
 ONE_LAYER = TINY | dict(num_hidden_layers=1)
+PHI = ONE_LAYER | dict(pad_token_id=None)
 GEMMA = TINY | dict(num_attention_heads=2, num_key_value_heads=1, head_dim=6, sliding_window=5, pad_token_id=None)
 
 
@@ -82,6 +83,12 @@ MODELS = {
     "gemma3_bias": (Gemma3ForCausalLM, Gemma3TextConfig(
         **GEMMA | dict(num_hidden_layers=1, sliding_window=14), attention_bias=True, tie_word_embeddings=False,
         final_logit_softcapping=2.0)),
+    "phi3": (Phi3ForCausalLM, Phi3Config(**PHI, num_key_value_heads=2, sliding_window=5,
+                                         head_dim=8, rope_parameters=dict(rope_type="default", rope_theta=100.0,
+                                                                          partial_rotary_factor=0.75))),
+    "phi3_longrope": (Phi3ForCausalLM, Phi3Config(
+        **PHI, tie_word_embeddings=True, hidden_act="gelu", original_max_position_embeddings=4,
+        rope_scaling=dict(rope_type="longrope", short_factor=[1.0, 1.1], long_factor=[1.5, 4.0]))),
 }
 
 

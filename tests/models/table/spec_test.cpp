@@ -69,10 +69,8 @@ BOOST_AUTO_TEST_CASE(absent_llama_keys_take_the_defaults_of_transformers) {
 // The counts are those of transformers' models with the defaults of their configurations.
 BOOST_AUTO_TEST_CASE(every_family_has_as_many_parameters_by_default_as_transformers_gives_it) {
   const std::map<std::string, uint64_t> counts{
-      {"olmo2", 6888624128U},
-      {"granite", 6738415616U},
-      {"gemma2", 2614341888U},
-      {"gemma3_text", 2628658432U},
+      {"olmo2", 6888624128U},       {"granite", 6738415616U}, {"gemma2", 2614341888U},
+      {"gemma3_text", 2628658432U}, {"phi3", 3821079552U},
   };
   for (const auto& [family, count] : counts)
     BOOST_TEST(make_model_table(parsed(R"({"model_type": ")" + family + "\"}"), 1, 16, 2).numel() == count, family);
@@ -123,6 +121,26 @@ BOOST_AUTO_TEST_CASE(gemmas_layers_have_windows_scores_and_positions_as_transfor
                             R"("rope_parameters": {"full_attention": {"x": 1}})",
                             R"("use_bidirectional_attention": true)", R"("attn_logit_softcapping": 50)"}) {
     const auto refused = parse_model_spec(R"({"model_type": "gemma3_text", )" + std::string(wrong) + "}");
+    BOOST_TEST(!refused.has_value(), wrong);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_part_of_a_head_is_rotated_and_phi3s_older_names_of_longrope_are_read) {
+  const std::string phi4 = R"({"model_type": "phi3", "hidden_size": 64, "num_attention_heads": 4, )";
+  BOOST_TEST(parsed(R"({"model_type": "phi3"})").rotary_width == 96U);
+  BOOST_TEST(parsed(R"({"model_type": "phi3"})").shortest_window() == 0U);
+  BOOST_TEST(parsed(phi4 + R"("partial_rotary_factor": 0.75})").rotary_width == 12U);
+  BOOST_TEST(
+      parsed(phi4 + R"("rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.5}})").rotary_width ==
+      8U);
+  // The number of positions before scaling is 4096 in files without it, whatever the model's positions.
+  const auto s = parsed(phi4 + R"("max_position_embeddings": 131072, "partial_rotary_factor": 0.5,
+                                  "rope_scaling": {"type": "su", "short_factor": [1, 1, 1, 1],
+                                                   "long_factor": [1, 2, 3, 4]}})");
+  BOOST_TEST((s.rope.type == rope_type::longrope && s.rope.original_positions == 4096U && s.rope.factor == 32));
+  for (const char* wrong : {R"("partial_rotary_factor": 1.5})", R"("partial_rotary_factor": 0})",
+                            R"("partial_rotary_factor": 0.2})", R"("attention_bias": true})"}) {
+    const auto refused = parse_model_spec(phi4 + wrong);
     BOOST_TEST(!refused.has_value(), wrong);
   }
 }

@@ -28,7 +28,9 @@ const std::vector<std::string> families = {
         "num_key_value_heads": 2, "intermediate_size": 40, "max_position_embeddings": 16, "vocab_size": 31})",
     R"({"model_type": "llama", "num_hidden_layers": 1, "hidden_size": 24, "num_attention_heads": 4, "head_dim": 8,
         "intermediate_size": 40, "max_position_embeddings": 16, "vocab_size": 30, "tie_word_embeddings": true,
-        "attention_bias": true, "mlp_bias": true, "hidden_act": "gelu"})"};
+        "attention_bias": true, "mlp_bias": true, "hidden_act": "gelu"})",
+    R"({"model_type": "phi3", "num_hidden_layers": 2, "hidden_size": 24, "num_attention_heads": 6,
+        "num_key_value_heads": 2, "intermediate_size": 41, "max_position_embeddings": 16, "vocab_size": 31})"};
 
 constexpr uint64_t rows = 2, columns = 8, element_bytes = 4;
 

@@ -14,6 +14,7 @@
 #include "actors/modules/own_model.hpp"
 #include "actors/session/session.hpp"
 #include "models/host/module_model.hpp"
+#include "models/host/tiled_linear.hpp"
 
 namespace troupe::actors {
 

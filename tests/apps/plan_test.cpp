@@ -375,6 +375,15 @@ BOOST_AUTO_TEST_CASE(a_host_program_trains_layers_of_its_own_over_tensor_ranks) 
   BOOST_TEST(r.out.ends_with(" in whole modules, 3.4657 for guesses\n"), r.out);
 }
 
+BOOST_AUTO_TEST_CASE(a_host_program_has_fused_layers_put_into_its_modules_and_taken_out_again) {
+  const command_folder f;
+  const auto r = check_exit(0, run({troupe::places::fused_model_binary, "2", "32"}, f.folder.path()));
+  for (const char* line : {"Troupe's embedding\n", "block '8' (HFGPT2LayerPolicy)\n", "norm with products '9'\n",
+                           "Troupe's cross-entropy\n", "torch's layers again"})
+    BOOST_TEST(has(r.out, line), r.out);
+  BOOST_TEST(!has(r.out, "torch's: "), r.out);
+}
+
 BOOST_AUTO_TEST_CASE(planning_needs_neither_libtorch_nor_actors) {
   const command_folder f;
   // Path of a copy of the program that is not next to the program which loads LibTorch and CAF.

@@ -86,12 +86,16 @@ core::result<std::function<models::module_model(models::module_model)>> policy_o
   if (!said && !guesses && !t.own_layers && !(cuts && t.vocabulary_head)) return {};
   return [t, cuts, guesses, said](models::module_model model) {
     models::injection_policy policy;
-    if (said)
+    if (said) {
       policy = *said;
-    else if (model.policy != nullptr)
+      // The configuration says what is cut; what Troupe's layers compute stays the host's choice.
+      if (model.policy != nullptr) policy.own_layers = model.policy->own_layers;
+      if (model.policy != nullptr) policy.blocks = model.policy->blocks;
+    } else if (model.policy != nullptr) {
       policy = *model.policy;
-    else
+    } else {
       policy.heuristic = guesses;
+    }
     if (said || model.policy == nullptr) policy.grain = t.grain;
     policy.own_layers = policy.own_layers || t.own_layers;
     if (cuts && t.vocabulary_head && !model.units.empty())

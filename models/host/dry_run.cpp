@@ -142,6 +142,13 @@ core::result<void> dry_run::try_cut(const module_unit& unit, injection& cut, uin
   return {};
 }
 
+core::result<void> dry_run::try_own(const module_unit& unit, const layer_policy& policy) const {
+  const kept_buffers kept(unit);
+  random_key mine = key_;
+  mine.use = unit.place.value_or(static_cast<uint32_t>(cut_.size() - 1));
+  return probe_own(unit, x_, policy, mine);
+}
+
 core::model_table dry_run::local_table(const core::model_table& whole, const core::tp_plan& cut) const {
   core::model_table out = whole;
   for (size_t q = 0; q < out.parameters.size(); ++q)

@@ -30,6 +30,9 @@ class dry_run {
   /// ranks (probe.hpp), and measures the costs of one rank. If called again for the same unit, the last cut that passed
   /// is used.
   core::result<void> try_cut(const module_unit& unit, injection& cut, uint32_t degree);
+  /// Checks that the unit that compute() ran last computes the same with the layers of Troupe's that `policy` puts in
+  /// the place of its own (probe.hpp).
+  core::result<void> try_own(const module_unit& unit, const layer_policy& policy) const;
   /// Allows the last unit's output to stay split by columns of the vocabulary: each rank then keeps its own columns of
   /// the scores, if the cut of the vocabulary is the unit's only cut. Called before `try_cut` of the last unit if the
   /// model's loss can be computed from split rows.

@@ -7,6 +7,7 @@
 
 #include "models/host/module_builder.hpp"
 #include "models/host/module_table.hpp"
+#include "models/inject/layer_policy.hpp"
 #include "models/inject/own_layers.hpp"
 
 namespace troupe::models {
@@ -46,7 +47,8 @@ core::result<void> model_cut::add(const module_unit& unit, const injection& made
 }
 
 void model_cut::tell_own_layers(const module_unit& unit, size_t count) {
-  const own_layers own(unit.module, unit.calls_own);
+  const own_layers own(unit.module, unit.calls_own, policy_->blocks.get());
+  own_blocks_ += own.blocks();
   for (size_t i = layers_.size() - count; i < layers_.size(); ++i)
     for (const auto& o : own.layers()) {
       if (layers_[i].name != (o.path.empty() ? unit.name : unit.name + "." + o.path)) continue;
@@ -66,6 +68,9 @@ core::result<void> model_cut::check_used() const {
       return core::fail(refused("wanted a layer that '" + policy_->rules[i].pattern +
                                 "' matches and that can be cut in this way, found none"));
   if (policy_ == nullptr) return {};
+  const layer_policy* blocks = policy_->own_layers ? policy_->blocks.get() : nullptr;
+  if (blocks != nullptr && !blocks->paths.empty() && own_blocks_ == 0)
+    return core::fail(refused("policy '" + blocks->name + "' matches no module of any unit"));
   for (const std::string& name : policy_->rows) {
     const auto has_it = [&](const injected_layer& l) {
       return l.weight.style == core::tp_style::row && names_layer(name, l.name);

@@ -48,6 +48,7 @@ class model_cut {  ///< collects, unit by unit, how a model is split over tensor
   std::vector<core::parameter_cut> cuts_;      // [parameter]: how it is split over ranks; may be shorter than the table
   std::vector<std::vector<uint32_t>> cut_in_;  // [unit]: parameters that are split over ranks in this unit
   std::vector<injected_layer> layers_;
+  size_t own_blocks_ = 0;  // number of modules that have the roles of the policy's blocks
 };
 
 }  // namespace troupe::models

@@ -101,7 +101,7 @@ class module_runner final : public language_model {
 
   void replace() {
     for (module_unit& u : model_.units) {
-      own_.emplace_back(u.module, u.calls_own);
+      own_.emplace_back(u.module, u.calls_own, model_.policy->blocks.get());
       own_.back().sit();
       if (const auto& forward = own_.back().forward()) u.forward = forward;
     }

@@ -125,6 +125,8 @@ core::result<void> prepared_modules::survey(module_model& model, uint64_t seed, 
     }
     convert_buffers(unit, type, where);
     TROUPE_TRY(trial.compute(unit, u, rows.table()));
+    if (model.policy != nullptr && model.policy->own_layers && model.policy->blocks != nullptr)
+      TROUPE_TRY(trial.try_own(unit, *model.policy->blocks));
     if (u + 1 == model.units.size() && model.loss.of_vocabulary()) trial.joins_loss();
     {
       TROUPE_ASSIGN(const auto injected, cut_of(unit, cut, trial, tensor));

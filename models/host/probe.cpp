@@ -16,6 +16,9 @@
 #include "models/host/module_parts.hpp"
 #include "models/host/module_table.hpp"
 #include "models/host/operation_meter.hpp"
+#include "models/inject/comparison.hpp"
+#include "models/inject/layer_policy.hpp"
+#include "models/inject/own_layers.hpp"
 
 namespace troupe::models {
 namespace {
@@ -133,13 +136,14 @@ void add(outcome& to, const outcome& x) {
     to.gradients[i] = {x.gradients[i].of, sum(to.gradients[i].values, x.gradients[i].values)};
 }
 
-/// Returns the relative difference ‖got - wanted‖ / ‖wanted‖ of two tensors.
-double difference(const at::Tensor& got, const at::Tensor& wanted) {
+double norm_of(const at::Tensor& t) { return t.defined() ? t.to(at::kDouble).norm().item<double>() : 0; }
+
+/// Returns the relative difference ‖got - wanted‖ / ‖wanted‖ of two tensors; the divisor is at least `least`.
+double difference(const at::Tensor& got, const at::Tensor& wanted, double least = 0) {
   if (!wanted.defined()) return !got.defined() || got.norm().item<double>() == 0 ? 0 : 1;
   if (!got.defined() || got.sizes() != wanted.sizes()) return 1;
   const at::Tensor whole = wanted.is_sparse() ? wanted.to_dense() : wanted;
-  const double by = (got - whole).to(at::kDouble).norm().item<double>(),
-               of = whole.to(at::kDouble).norm().item<double>();
+  const double by = norm_of(got - whole), of = std::max(norm_of(whole), least);
   return of > 0 ? by / of : by;
 }
 
@@ -167,8 +171,12 @@ core::result<void> compare(const std::string& name, const injection& cut, const 
             advice);
   };
   if (const double by = difference(got.output, whole.output); !(by <= most)) return fail("an output", by);
+  // A gradient that is 0 but for rounding, as that of a key's bias, is no difference.
+  double least = 0;
+  for (const named_gradient& g : whole.gradients)
+    least = std::max(least, norm_of(g.values.defined() && g.values.is_sparse() ? g.values.to_dense() : g.values) / 100);
   for (size_t i = 0; i < whole.gradients.size(); ++i)
-    if (const double by = difference(got.gradients[i].values, whole.gradients[i].values); !(by <= most))
+    if (const double by = difference(got.gradients[i].values, whole.gradients[i].values, least); !(by <= most))
       return fail("a gradient of " + whole.gradients[i].of, by);
   return {};
 }
@@ -194,7 +202,40 @@ outcome together(const prober& each, injection& cut, uint32_t degree, bool in_co
   return got;
 }
 
+named_tensors named_in(const outcome& of) {
+  named_tensors out = {{"its output", of.output}};
+  for (const named_gradient& g : of.gradients) out.emplace_back("the gradient of " + g.of, g.values);
+  return out;
+}
+
 }  // namespace
+
+core::result<void> probe_own(const module_unit& unit, const named_values& x, const layer_policy& policy,
+                             const random_key& key) {
+  own_layers own(unit.module, unit.calls_own, &policy);
+  if (own.places().empty() && own.forward() == nullptr) return {};
+  const at::AutoGradMode mode(true);
+  const std::string name =
+      fmt::format("own model: unit '{}', computed by Troupe's layers ({})", unit.name, policy.name);
+  try {
+    const widened_unit wide(unit);
+    const outcome theirs = prober(unit, x, key).run(1);
+    module_unit replaced = unit;
+    if (own.forward() != nullptr) replaced.forward = own.forward();
+    own.sit();
+    const outcome mine = prober(replaced, x, key).run(1);
+    own.revert();
+    const auto differs = first_difference(named_in(mine), named_in(theirs));
+    if (!differs) return {};
+    return core::fail(error_kind::bad_input,
+                      fmt::format("{}: {} differs from the host's by {} of its largest value, wanted at most {}; "
+                                  "correct the policy, or name a module in `leave`",
+                                  name, differs->first, core::text_of("%.1e", differs->second),
+                                  core::text_of("%.0e", largest_difference)));
+  } catch (const std::exception& e) {
+    return core::fail(error_kind::bad_input, fmt::format("{} failed for {}: {}", name, shape_text(x), line_of(e)));
+  }
+}
 
 core::result<summand_costs> probe(const module_unit& unit, const named_values& x, injection& cut, uint32_t degree,
                                   const random_key& key, bool in_columns) {

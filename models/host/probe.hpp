@@ -24,4 +24,10 @@ struct summand_costs {  ///< costs of one tensor-parallel rank, coordinate 0, fo
 core::result<summand_costs> probe(const module_unit& unit, const named_values& x, injection& cut, uint32_t degree,
                                   const random_key& key, bool in_columns = false);
 
+/// Runs `unit` on `x`, forward and backward, as it is and with the layers that `policy` replaces by Troupe's, in fp32
+/// if its parameters are narrower. Errors (bad_input): an output or a gradient that differs by more than 1e-5 of the
+/// largest value, a unit that fails with Troupe's layers, and one that passes on several tensors.
+core::result<void> probe_own(const module_unit& unit, const named_values& x, const layer_policy& policy,
+                             const random_key& key);
+
 }  // namespace troupe::models

@@ -1,23 +1,20 @@
 #include "models/inject/inject.hpp"
 
 #include <ATen/Context.h>
-#include <ATen/TensorOperators.h>
 #include <ATen/core/Generator.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/arange.h>
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
-#include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <utility>
 
 #include "core/text.hpp"
 #include "models/inject/block.hpp"
+#include "models/inject/comparison.hpp"
 
 namespace troupe::models {
 namespace {
@@ -61,51 +58,6 @@ class unchanged_state {
   at::Tensor random_;
 };
 
-/// The output of a forward, then gradients, with the names that messages give them.
-using named_results = std::vector<std::pair<std::string, at::Tensor>>;
-
-using named_inputs = std::vector<std::pair<std::string, at::Tensor>>;
-
-/// Returns the output `y` and the gradients of `of`, for a direction that differs for each element of the output.
-named_results results_of(const at::Tensor& y, const named_inputs& of) {
-  named_results out = {{"its output", y.detach()}};
-  std::vector<at::Tensor> wanted;
-  for (const auto& [name, t] : of) wanted.push_back(t);
-  if (wanted.empty() || !y.requires_grad()) return out;
-  const at::Tensor direction = at::arange(1, y.numel() + 1, y.options().requires_grad(false)).sin().view(y.sizes());
-  const auto gradients = torch::autograd::grad({y}, wanted, {direction}, /*retain_graph=*/false,
-                                               /*create_graph=*/false, /*allow_unused=*/true);
-  for (size_t i = 0; i < of.size(); ++i) out.emplace_back("the gradient of " + of[i].first, gradients[i]);
-  return out;
-}
-
-at::Tensor dense(const at::Tensor& t) { return t.is_sparse() ? t.to_dense() : t; }
-
-double largest_in(const at::Tensor& t) {
-  return t.defined() && t.numel() > 0 ? dense(t).abs().max().to(at::kDouble).item<double>() : 0;
-}
-
-/// Returns which of two equal lists of results differ first by more than largest_difference, and by how much; nullopt
-/// if none does. A gradient is compared with its own largest element, or with a tenth of that of all gradients where
-/// this is more: the gradient of a key's bias is 0 but for rounding.
-std::optional<std::pair<std::string, double>> difference_of(const named_results& got, const named_results& wanted) {
-  if (got.size() != wanted.size()) return std::pair(std::string("the number of its gradients"), 1.0);
-  double most = 0;
-  for (size_t i = 1; i < wanted.size(); ++i) most = std::max(most, largest_in(wanted[i].second));
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    const at::Tensor &mine = got[i].second, &theirs = wanted[i].second;
-    if (!mine.defined() && !theirs.defined()) continue;
-    if (mine.defined() && theirs.defined() && mine.sizes() != theirs.sizes()) return std::pair(wanted[i].first, 1.0);
-    const at::Tensor apart = !mine.defined()     ? theirs
-                             : !theirs.defined() ? mine
-                                                 : dense(mine) - dense(theirs);
-    const double scale = std::max(largest_in(theirs), i > 0 ? most / 10 : 0), by = largest_in(apart);
-    if (scale > 0 ? !(by <= largest_difference * scale) : !(by <= 0))
-      return std::pair(wanted[i].first, scale > 0 ? by / scale : by);
-  }
-  return std::nullopt;
-}
-
 class injection_trial {  ///< compares a host's modules with those that replace them, on the batch of the probe
  public:
   injection_trial(const nn::Module& model, own_layers& own, const std::function<at::Tensor()>& probe)
@@ -117,11 +69,11 @@ class injection_trial {  ///< compares a host's modules with those that replace 
   core::result<void> run() {
     const at::AutoGradMode mode(true);
     try {
-      const named_results whole = of_model();
+      const named_tensors whole = of_model();
       record();
       for (const call& c : calls_) TROUPE_TRY(compare(c));
       own_.sit();
-      const auto differs = difference_of(of_model(), whole);
+      const auto differs = first_difference(of_model(), whole);
       if (differs) return core::fail(wrong("the model", *differs));
       return {};
     } catch (const std::exception& e) {
@@ -135,7 +87,7 @@ class injection_trial {  ///< compares a host's modules with those that replace 
     std::vector<at::Tensor> inputs;
   };
 
-  named_results of_model() {
+  named_tensors of_model() {
     state_.rewind();
     return results_of(probe_(), weights_);
   }
@@ -160,14 +112,14 @@ class injection_trial {  ///< compares a host's modules with those that replace 
 
   core::result<void> compare(const call& c) {
     doing_ = fmt::format("the trial of {}", core::in_quotes(c.place->path));
-    const named_results theirs = of_call(c, c.place->original), mine = of_call(c, c.place->own);
-    if (const auto differs = difference_of(mine, theirs))
+    const named_tensors theirs = of_call(c, c.place->original), mine = of_call(c, c.place->own);
+    if (const auto differs = first_difference(mine, theirs))
       return core::fail(wrong(core::in_quotes(c.place->path), *differs));
     return {};
   }
 
-  named_results of_call(const call& c, const tensors_function& f) {
-    named_inputs of = weights_;
+  named_tensors of_call(const call& c, const tensors_function& f) {
+    named_tensors of = weights_;
     std::vector<at::Tensor> given;
     for (const at::Tensor& t : c.inputs) {
       given.push_back(t);
@@ -190,7 +142,7 @@ class injection_trial {  ///< compares a host's modules with those that replace 
   own_layers& own_;
   const std::function<at::Tensor()>& probe_;
   unchanged_state state_;
-  named_inputs weights_;
+  named_tensors weights_;
   std::vector<call> calls_;
   std::string doing_ = "the probe";
 };

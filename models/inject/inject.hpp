@@ -21,10 +21,6 @@
 
 namespace troupe::models {
 
-/// Largest difference of a value or a gradient that a replacement may have, relative to the largest value: of the
-/// output, or of a gradient.
-inline constexpr double largest_difference = 1e-5;
-
 /// Replaces, in `model` and in the AnyModules `slots`, what `policy` and the layers' types allow, and returns what was
 /// replaced and what not, and why; the result's end, or its revert(), puts the host's modules back. Weights stay the
 /// host's: the same tensors, read at each forward, with gradients in the same places.
@@ -37,7 +33,7 @@ inline constexpr double largest_difference = 1e-5;
 ///
 /// Errors (bad_input), after which the host's modules are back: a refused policy; one whose blocks no module matches,
 /// with the nearest module and policy; a probe that throws, or modules not in fp32 or fp64; a module that differs by
-/// more than `largest_difference`, the first in the order of the forward.
+/// more than 1e-5 of the largest value (comparison.hpp), the first in the order of the forward.
 core::result<own_layers> inject(const std::shared_ptr<torch::nn::Module>& model, const layer_policy& policy,
                                 const std::function<at::Tensor()>& probe,
                                 const std::vector<own_layers::slot>& slots = {});

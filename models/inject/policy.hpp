@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,6 +14,8 @@
 #include "core/tp_plan.hpp"
 
 namespace troupe::models {
+
+struct layer_policy;
 
 struct injection_rule {  ///< how the layers are split whose names match a pattern
   /// A regular expression (RE2) for `MODULE.weight`, matched from its start. MODULE is the unit's name and the layer's
@@ -43,6 +46,9 @@ struct injection_policy {  ///< rules by which the layers of a model are split o
   uint64_t grain = 1;       ///< number of neighbouring elements that stay on one rank, for layers without heads
   /// True: Troupe's own kernels compute the layers that they can (own_layers.hpp), also without tensor parallelism.
   bool own_layers = false;
+  /// Row of the blocks that Troupe's layers compute, too, if `own_layers` is true (layer_policy.hpp); null: layer norms
+  /// alone.
+  std::shared_ptr<const layer_policy> blocks = {};
 };
 
 /// Returns a regular expression that matches the text `text` and nothing else.

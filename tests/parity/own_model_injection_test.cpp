@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "models/inject/layer_policy.hpp"
 #include "tests/parity/own_blocks.hpp"
 #include "tests/scratch_folder.hpp"
 
@@ -151,6 +152,50 @@ BOOST_AUTO_TEST_CASE(norms_of_ours_replace_a_hosts_with_replace_with_kernel_inje
         "Sequential)\n",
         "rest.1 whole (no rule matches it; torch computes it: Troupe has no separate kernel for it)\n"})
     check_has(text, line);
+}
+
+/// Returns the row of `host_attention` and `host_mlp`.
+models::layer_policy block_row() {
+  using enum models::layer_role;
+  return {.name = "mine",
+          .paths = {{attention_norm, "norm"}, {packed_qkv, "qkv"}, {output, "proj"}, {mlp_norm, "norm"}, {up, "up"},
+                    {down, "down"}},
+          .act = models::mlp_activation::gelu_exact,
+          .heads = block_heads};
+}
+
+/// Returns plain() with a policy by which Troupe's layers compute the blocks of `row`.
+actors::host_model with_row(const models::layer_policy& row, bool by_factories = false) {
+  auto out = plain(by_factories);
+  out.make = [make = out.make, row] {
+    return models::inject(make(), {.heuristic = true,
+                                   .own_layers = true,
+                                   .blocks = std::make_shared<const models::layer_policy>(row)});
+  };
+  return out;
+}
+
+BOOST_AUTO_TEST_CASE(fused_blocks_of_a_row_replace_those_of_units_at_every_stage_and_over_tensor_ranks) {
+  const auto model = with_row(block_row());
+  const outcome whole = train_own(plain(), common), one = train_own(model, common + stage(0));
+  check_uncut(one, whole, 1e-5);
+  check_same(train_own(model, common + stage(3)).trained, one.trained);
+  check_everywhere(autotp, model);
+  check_everywhere(autotp, with_row(block_row(), true));
+  const std::string text = lines_of({}, model);
+  for (const char* line : {"attention 0.qkv whole (the heuristic; Troupe's kernel computes it)\n",
+                           "rest.1 whole (the heuristic; Troupe's kernel computes it)\n",
+                           "words whole (no rule matches it; Troupe's kernel computes it)\n"})
+    check_has(text, line);
+}
+
+BOOST_AUTO_TEST_CASE(a_wrong_row_is_found_by_the_first_batch) {
+  auto wrong = block_row();
+  wrong.causal = false;
+  const std::string text = refusal({}, with_row(wrong));
+  check_has(text, "own model: unit 'attention 0', computed by Troupe's layers (mine): its output differs");
+  wrong = *models::layer_policy_named("HFBertLayerPolicy");
+  check_has(refusal({}, with_row(wrong)), "policy 'HFBertLayerPolicy' matches no module of any unit");
 }
 
 BOOST_AUTO_TEST_CASE(a_model_that_the_heuristic_cannot_cut_is_refused_with_every_layers_reason) {

@@ -2,6 +2,7 @@
 // whole module, the original modules can be restored, and unsuitable policies are refused by name.
 #include "models/inject/injection.hpp"
 
+#include <ATen/ops/scaled_dot_product_attention.h>
 #include <torch/nn/modules/activation.h>
 #include <torch/nn/modules/container/moduledict.h>
 #include <torch/nn/modules/container/modulelist.h>
@@ -229,6 +230,32 @@ std::string refused_model(const injection_policy& policy, const module_factory& 
 }
 
 }  // namespace
+
+BOOST_AUTO_TEST_CASE(the_bias_of_separate_keys_whose_gradient_is_only_rounding_is_no_difference) {
+  struct separate_attention : nn::Module {
+    at::Tensor forward(const at::Tensor& x) {
+      const auto heads = [&](nn::Linear& l) {
+        return l->forward(x).reshape({x.size(0), x.size(1), -1, block_width / block_heads}).transpose(1, 2);
+      };
+      const at::Tensor y = at::scaled_dot_product_attention(heads(q), heads(k), heads(v), {}, 0.0, true);
+      return x + o->forward(y.transpose(1, 2).reshape({x.size(0), x.size(1), -1}));
+    }
+    nn::Linear q = register_module("q", nn::Linear(block_width, block_width));
+    nn::Linear k = register_module("k", nn::Linear(block_width, block_width));
+    nn::Linear v = register_module("v", nn::Linear(block_width, block_width));
+    nn::Linear o = register_module("o", nn::Linear(block_width, block_width));
+  };
+  auto policy = block_policy();
+  policy.rules.push_back({R"(separate\.[qkv])", tp_style::column, {}, block_heads});
+  policy.rules.push_back({R"(separate\.o)", tp_style::row, {}, block_heads});
+  const auto make = [] {
+    auto out = host_blocks();
+    out.units.insert(out.units.begin() + 1, unit("separate", std::make_shared<separate_attention>()));
+    return out;
+  };
+  BOOST_TEST(refused_model(policy, make) == "accepted");
+  BOOST_TEST(refused_model(policy, make, 3) == "accepted");
+}
 
 BOOST_AUTO_TEST_CASE(a_probe_batch_finds_a_wrong_policy_and_names_the_unit) {
   const auto blocks = [] { return host_blocks(); };

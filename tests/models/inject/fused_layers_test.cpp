@@ -21,7 +21,7 @@
 
 #include "tests/check_ok.hpp"
 
-BOOST_AUTO_TEST_SUITE(inject)
+BOOST_AUTO_TEST_SUITE(fused_layers)
 
 using namespace troupe;
 using namespace troupe::models;
@@ -190,7 +190,7 @@ void check(const result& got, const result& wanted) {
     BOOST_TEST((got.gradients[i] - wanted.gradients[i]).abs().max().item<double>() <= 1e-5 * most, "gradient " << i);
 }
 
-size_t replaced_in(const own_layers& own) {
+size_t replaced_in(const models::own_layers& own) {
   return static_cast<size_t>(std::ranges::count_if(own.layers(), [](const auto& l) { return l.why.empty(); }));
 }
 
